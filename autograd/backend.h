@@ -1,0 +1,166 @@
+// Backend: the list of kernels that a device must have. To port paragrad is to write one of these.
+// Not here: graphs and memory meters. A kernel reads tensors and writes tensors that exist already.
+// Chapters 01 and 03.
+#pragma once
+
+#include <vector>
+
+#include "autograd/random.h"
+#include "autograd/tensor.h"
+
+namespace paragrad::autograd {
+
+enum class Unary { negate, exp, log, sqrt, tanh, relu, gelu };
+enum class Binary { add, subtract, multiply, divide };
+enum class Reduction { sum, max };
+
+/// How a window of H x W slides over an image.
+struct Window {
+  int height = 1, width = 1, stride = 1, padding = 0;
+};
+
+/// One step of SGD with momentum (Sutskever et al. 2013, in PyTorch's form).
+struct SgdStep {
+  double learning_rate = 0.1, momentum = 0.9, weight_decay = 0;
+  double gradient_scale = 1;  ///< multiplies every gradient: clipping, averaging
+};
+
+/// One step of AdamW (Loshchilov and Hutter 2019, algorithm 2).
+struct AdamWStep {
+  double learning_rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
+  double gradient_scale = 1;  ///< multiplies every gradient: clipping, averaging
+  std::int64_t step = 1;      ///< counted from 1, for the bias correction
+};
+
+/// Arguments are what is read, then what is written. Shapes are checked by the operations above
+/// (autograd/ops). Results do not depend on the number of threads.
+/// units: f32 and bf16 kernels compute in f32, f64 kernels in f64; bf16 results are rounded once
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const char* name() const = 0;
+
+  // Memory. Contents of fresh memory are undefined.
+  virtual void* allocate(std::int64_t bytes) = 0;
+  virtual void free(void* data, std::int64_t bytes) = 0;
+  virtual void copy_from_host(const void* source, const Tensor& y) = 0;
+  virtual void copy_to_host(const Tensor& x, void* target) = 0;
+  /// Same number of elements; types may differ (conversion).
+  virtual void copy(const Tensor& x, const Tensor& y) = 0;
+  virtual void fill(double value, const Tensor& y) = 0;
+  virtual void fill_normal(RandomKey key, double mean, double deviation, const Tensor& y) = 0;
+  virtual void fill_uniform(RandomKey key, double low, double high, const Tensor& y) = 0;
+
+  // Moving values. copy_rows: `rows` runs of `width` elements; run r starts at offset + r * pitch.
+  struct Rows {
+    std::int64_t offset = 0, pitch = 0;
+  };
+  virtual void copy_rows(const Tensor& x, Rows from, std::int64_t rows, std::int64_t width,
+                         const Tensor& y, Rows to) = 0;
+  /// y's dimension i is x's dimension order[i].
+  virtual void permute(const Tensor& x, const std::vector<int>& order, const Tensor& y) = 0;
+
+  // Element by element. binary broadcasts a and b to y's shape.
+  virtual void unary(Unary op, const Tensor& x, const Tensor& y) = 0;
+  /// dx = dy * op'(x); y is op(x).
+  virtual void unary_backward(Unary op, const Tensor& x, const Tensor& y, const Tensor& dy,
+                              const Tensor& dx) = 0;
+  virtual void binary(Binary op, const Tensor& a, const Tensor& b, const Tensor& y) = 0;
+  /// y = scale * x + shift
+  virtual void affine(const Tensor& x, double scale, double shift, const Tensor& y) = 0;
+  /// y += x; x may be of a narrower type.
+  virtual void accumulate(const Tensor& x, const Tensor& y) = 0;
+  /// y = x / (1 - p) where uniform(key, i) >= p, else 0.
+  virtual void dropout(const Tensor& x, double p, RandomKey key, const Tensor& y) = 0;
+  /// y = gelu(x + bias), in GPT-2's tanh form.                                x (R,C), bias (C)
+  virtual void bias_gelu(const Tensor& x, const Tensor& bias, const Tensor& y) = 0;
+  virtual void bias_gelu_backward(const Tensor& x, const Tensor& bias, const Tensor& dy,
+                                  const Tensor& dx, const Tensor& dbias) = 0;
+
+  // Reductions. y has x's rank, with size 1 along the reduced dimensions.
+  virtual void reduce(Reduction op, const Tensor& x, const Tensor& y) = 0;
+  /// dx = dy where x is the maximum y, shared evenly between equal maxima; else 0.
+  virtual void max_backward(const Tensor& x, const Tensor& y, const Tensor& dy,
+                            const Tensor& dx) = 0;
+  /// Sum of the squares of all elements, added up in f64.
+  virtual double sum_of_squares(const Tensor& x) = 0;
+
+  // Matrices.
+  /// c = op(a) op(b), or c += op(a) op(b); `bias` (N), where defined, is added to every row.
+  /// op transposes its matrix where the flag says so.    op(a) (B,M,K), op(b) (B,K,N), c (B,M,N)
+  struct Gemm {
+    bool transpose_a = false, transpose_b = false;
+    bool add = false;
+  };
+  virtual void gemm(Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
+                    const Tensor& c) = 0;
+
+  // Rows.                                                                            x, y (R,C)
+  virtual void softmax(const Tensor& x, const Tensor& y) = 0;
+  virtual void softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) = 0;
+  /// Also writes each row's mean and 1 / deviation.                    mean, inverse (R), in
+  /// statistic_dtype
+  virtual void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
+                          const Tensor& y, const Tensor& mean, const Tensor& inverse) = 0;
+  virtual void layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& mean,
+                                   const Tensor& inverse, const Tensor& dy, const Tensor& dx,
+                                   const Tensor& dweight, const Tensor& dbias) = 0;
+  /// loss[r] = log sum_c exp(logits[r,c]) - logits[r,target[r]]; normalizer[r] is the first term.
+  /// throws: Error if a target is outside [0,C)
+  virtual void cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& loss,
+                             const Tensor& normalizer) = 0;
+  /// dlogits[r,c] = scale * dloss * (exp(logits[r,c] - normalizer[r]) - [c == target[r]])
+  virtual void cross_entropy_backward(const Tensor& logits, const Tensor& targets,
+                                      const Tensor& normalizer, const Tensor& dloss, double scale,
+                                      const Tensor& dlogits) = 0;
+  /// throws: Error if an id is outside the table                  table (V,C), ids (R), y (R,C)
+  virtual void embedding(const Tensor& table, const Tensor& ids, const Tensor& y) = 0;
+  virtual void embedding_backward(const Tensor& ids, const Tensor& dy, const Tensor& dtable) = 0;
+
+  // Causal self-attention over packed queries, keys, values.  qkv (B,T,3C), y (B,T,C), normalizer
+  // (B,H,T)
+  virtual void attention(const Tensor& qkv, int heads, const Tensor& y,
+                         const Tensor& normalizer) = 0;
+  virtual void attention_backward(const Tensor& qkv, int heads, const Tensor& y,
+                                  const Tensor& normalizer, const Tensor& dy,
+                                  const Tensor& dqkv) = 0;
+
+  // Images.                                        x (N,C,H,W), weight (K,C,kh,kw), y (N,K,Ho,Wo)
+  virtual void conv2d(const Tensor& x, const Tensor& weight, Window window, const Tensor& y) = 0;
+  virtual void conv2d_backward_input(const Tensor& dy, const Tensor& weight, Window window,
+                                     const Tensor& dx) = 0;
+  virtual void conv2d_backward_weight(const Tensor& x, const Tensor& dy, Window window,
+                                      const Tensor& dweight) = 0;
+  /// Also writes where in its image each maximum stood.                     index as y, in i32
+  virtual void max_pool2d(const Tensor& x, Window window, const Tensor& y, const Tensor& index) = 0;
+  virtual void max_pool2d_backward(const Tensor& dy, const Tensor& index, const Tensor& dx) = 0;
+  /// Padding counts as zeros, as PyTorch has it.
+  virtual void average_pool2d(const Tensor& x, Window window, const Tensor& y) = 0;
+  virtual void average_pool2d_backward(const Tensor& dy, Window window, const Tensor& dx) = 0;
+  /// Mean and biased variance of each channel.                          mean, variance (C), in
+  /// statistic_dtype
+  virtual void batch_norm_statistics(const Tensor& x, const Tensor& mean,
+                                     const Tensor& variance) = 0;
+  virtual void batch_norm_apply(const Tensor& x, const Tensor& mean, const Tensor& variance,
+                                const Tensor& weight, const Tensor& bias, double epsilon,
+                                const Tensor& y) = 0;
+  /// Through the statistics as well, which are x's own.
+  virtual void batch_norm_backward(const Tensor& x, const Tensor& mean, const Tensor& variance,
+                                   const Tensor& weight, double epsilon, const Tensor& dy,
+                                   const Tensor& dx, const Tensor& dweight,
+                                   const Tensor& dbias) = 0;
+
+  // Optimizers. `master` is what the step is computed on; `weights`, where it is another tensor,
+  // receives the result rounded to its type.
+  virtual void sgd(const SgdStep& step, const Tensor& gradient, const Tensor& momentum,
+                   const Tensor& master, const Tensor& weights) = 0;
+  virtual void adamw(const AdamWStep& step, const Tensor& gradient, const Tensor& first_moment,
+                     const Tensor& second_moment, const Tensor& master, const Tensor& weights) = 0;
+};
+
+/// The type in which gradients of weights of this type are computed and summed: bf16's is f32.
+constexpr DType gradient_dtype(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
+/// The type of row statistics beside values of this type.
+constexpr DType statistic_dtype(DType dtype) { return gradient_dtype(dtype); }
+
+}  // namespace paragrad::autograd

@@ -1,0 +1,126 @@
+// Batch norm kernels: statistics of each channel, their use, and the gradient through them.
+// Not here: running statistics, which travel like gradients (autograd/ops/image.h).
+// Chapter 02; Ioffe and Szegedy 2015.
+#include <cmath>
+#include <numeric>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/parallel.h"
+
+namespace paragrad::autograd {
+
+namespace {
+
+/// The layout of x (N,C,H,W): plane (n,c) is a run of H * W values.
+struct Planes {
+  std::int64_t images, channels, size;
+
+  explicit Planes(const Tensor& x)
+      : images(x.size(0)), channels(x.size(1)), size(x.size(2) * x.size(3)) {}
+
+  double count() const { return static_cast<double>(images * size); }  // values in a channel
+
+  /// Calls body(c) for each channel.
+  template <class Body>
+  void for_channels(Body&& body) const {
+    std::int64_t grain = cpu::element_grain / std::max<std::int64_t>(images * size, 1) + 1;
+    cpu::parallel_for(channels, grain, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t c = first; c < last; ++c) body(c);
+    });
+  }
+
+  /// The sum of value(i) over the positions i of channel c. Sixteen accumulators take a plane's
+  /// elements in turn, whatever the machine's vectors are; planes are added up in f64.
+  template <class C, class Value>
+  double sum(std::int64_t c, Value value) const {
+    constexpr std::int64_t lanes = 16;
+    double total = 0;
+    for (std::int64_t n = 0; n < images; ++n) {
+      C lane[lanes] = {};
+      std::int64_t i = (n * channels + c) * size, end = i + size;
+      for (; i + lanes <= end; i += lanes)
+        for (std::int64_t l = 0; l < lanes; ++l) lane[l] += value(i + l);
+      for (std::int64_t l = 0; i < end; ++i, ++l) lane[l] += value(i);
+      total += std::accumulate(lane, lane + lanes, C(0));
+    }
+    return total;
+  }
+
+  /// y[i] = value(i) at the positions i of channel c.
+  template <class T, class Value>
+  void write(std::int64_t c, T* y, Value value) const {
+    for (std::int64_t n = 0; n < images; ++n) {
+      std::int64_t first = (n * channels + c) * size;
+#pragma omp simd
+      for (std::int64_t i = first; i < first + size; ++i) y[i] = value(i);
+    }
+  }
+};
+
+template <class C>
+C inverse_deviation(C variance, double epsilon) {
+  return static_cast<C>(1 / std::sqrt(static_cast<double>(variance) + epsilon));
+}
+
+}  // namespace
+
+void CpuBackend::batch_norm_statistics(const Tensor& x, const Tensor& mean,
+                                       const Tensor& variance) {
+  Planes planes(x);
+  dispatch(x.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    const T* in = x.data<T>();
+    C *means = mean.data<C>(), *variances = variance.data<C>();
+    // Twice over x: the sum of squares less the square of the sum would cancel.
+    planes.for_channels([=](std::int64_t c) {
+      C m = static_cast<C>(planes.sum<C>(c, [=](std::int64_t i) { return C(in[i]); }) /
+                           planes.count());
+      auto square = [=](std::int64_t i) { return (C(in[i]) - m) * (C(in[i]) - m); };
+      means[c] = m;
+      variances[c] = static_cast<C>(planes.sum<C>(c, square) / planes.count());
+    });
+  });
+}
+
+void CpuBackend::batch_norm_apply(const Tensor& x, const Tensor& mean, const Tensor& variance,
+                                  const Tensor& weight, const Tensor& bias, double epsilon,
+                                  const Tensor& y) {
+  Planes planes(x);
+  dispatch(x.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    const T *in = x.data<T>(), *w = weight.data<T>(), *b = bias.data<T>();
+    const C *means = mean.data<C>(), *variances = variance.data<C>();
+    T* out = y.data<T>();
+    planes.for_channels([=](std::int64_t c) {
+      C m = means[c], scale = C(w[c]) * inverse_deviation(variances[c], epsilon), shift = b[c];
+      planes.write(c, out, [=](std::int64_t i) { return (C(in[i]) - m) * scale + shift; });
+    });
+  });
+}
+
+void CpuBackend::batch_norm_backward(const Tensor& x, const Tensor& mean, const Tensor& variance,
+                                     const Tensor& weight, double epsilon, const Tensor& dy,
+                                     const Tensor& dx, const Tensor& dweight, const Tensor& dbias) {
+  Planes planes(x);
+  dispatch(x.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    const T *in = x.data<T>(), *d = dy.data<T>(), *w = weight.data<T>();
+    const C *means = mean.data<C>(), *variances = variance.data<C>();
+    C *dw = dweight.data<C>(), *db = dbias.data<C>();
+    T* out = dx.data<T>();
+    planes.for_channels([=](std::int64_t c) {
+      C m = means[c], inverse = inverse_deviation(variances[c], epsilon);
+      double along = planes.sum<C>(c, [=](std::int64_t i) { return C(d[i]) * (C(in[i]) - m); });
+      double sum = planes.sum<C>(c, [=](std::int64_t i) { return C(d[i]); });
+      dw[c] = static_cast<C>(along * inverse);
+      db[c] = static_cast<C>(sum);
+      C scale = C(w[c]) * inverse, mean_d = static_cast<C>(sum / planes.count());
+      C slope = static_cast<C>(along * inverse * inverse / planes.count());
+      planes.write(c, out, [=](std::int64_t i) {
+        return scale * (C(d[i]) - mean_d - (C(in[i]) - m) * slope);
+      });
+    });
+  });
+}
+
+}  // namespace paragrad::autograd

@@ -1,0 +1,15 @@
+// The bridge to oneDNN, the one library that knows the fastest product on each processor.
+// Not here: its types, which stay in onednn.cpp.
+// Chapter 03.
+#pragma once
+
+#include "autograd/backend.h"
+
+namespace paragrad::autograd::cpu {
+
+/// Computes Backend::gemm by oneDNN. False if it can't: built without it, or types other than f32
+/// and bf16.
+bool onednn_gemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
+                 const Tensor& c);
+
+}  // namespace paragrad::autograd::cpu

@@ -1,0 +1,63 @@
+// Optimizer steps, one pass over a flat buffer each.
+// Not here: schedules and which parameters decay (nn/optimizer.h).
+// Chapter 02.
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/parallel.h"
+
+namespace paragrad::autograd {
+
+namespace {
+
+/// Calls step(i) for each element of `master`, and rounds it to `weights` where that is another
+/// tensor.
+template <class C, class Step>
+void update(const Tensor& master, const Tensor& weights, Step step) {
+  cpu::parallel_for(master.numel(), cpu::element_grain / 2,
+                    [=](std::int64_t first, std::int64_t last) {
+#pragma omp simd
+                      for (std::int64_t i = first; i < last; ++i) step(i);
+                    });
+  if (weights.raw() != master.raw()) weights.backend().copy(master, weights);
+}
+
+}  // namespace
+
+// m <- momentum m + g,  w <- w - rate m,  with g the scaled gradient plus decay w.
+void CpuBackend::sgd(const SgdStep& step, const Tensor& gradient, const Tensor& momentum,
+                     const Tensor& master, const Tensor& weights) {
+  dispatch(master.dtype(), [&]<class C>() {
+    const C* g = gradient.data<C>();
+    C *m = momentum.data<C>(), *w = master.data<C>();
+    C rate = C(step.learning_rate), keep = C(step.momentum), decay = C(step.weight_decay);
+    C scale = C(step.gradient_scale);
+    update<C>(master, weights, [=](std::int64_t i) {
+      m[i] = keep * m[i] + (scale * g[i] + decay * w[i]);
+      w[i] = w[i] - rate * m[i];
+    });
+  });
+}
+
+// [snippet adamw]
+// m <- beta1 m + (1 - beta1) g,  v <- beta2 v + (1 - beta2) g^2,
+// w <- w - rate (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + decay w)
+void CpuBackend::adamw(const AdamWStep& step, const Tensor& gradient, const Tensor& first_moment,
+                       const Tensor& second_moment, const Tensor& master, const Tensor& weights) {
+  dispatch(master.dtype(), [&]<class C>() {
+    const C* g = gradient.data<C>();
+    C *m = first_moment.data<C>(), *v = second_moment.data<C>(), *w = master.data<C>();
+    double t = static_cast<double>(step.step);
+    C beta1 = C(step.beta1), beta2 = C(step.beta2), epsilon = C(step.epsilon);
+    C scale = C(step.gradient_scale), shrink = C(1 - step.learning_rate * step.weight_decay);
+    C rate = C(step.learning_rate / (1 - std::pow(step.beta1, t)));
+    C correction = C(1 / std::sqrt(1 - std::pow(step.beta2, t)));
+    update<C>(master, weights, [=](std::int64_t i) {
+      C d = scale * g[i];
+      m[i] = beta1 * m[i] + (1 - beta1) * d;
+      v[i] = beta2 * v[i] + (1 - beta2) * d * d;
+      w[i] = shrink * w[i] - rate * m[i] / (std::sqrt(v[i]) * correction + epsilon);
+    });
+  });
+}
+// [end snippet]
+
+}  // namespace paragrad::autograd

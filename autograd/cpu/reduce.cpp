@@ -1,0 +1,146 @@
+// Reductions over a tensor's dimensions, and the sum of squares.
+// Not here: sums that a kernel makes on the way (autograd/cpu/columns.h).
+// Chapter 03.
+#include <limits>
+#include <numeric>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/parallel.h"
+
+namespace paragrad::autograd {
+
+namespace {
+
+using cpu::element_grain;
+using cpu::parallel_for;
+
+template <class C>
+struct Sum {
+  static constexpr C start = 0;
+  static C combine(C a, C b) { return a + b; }
+};
+
+template <class C>
+struct Max {
+  static constexpr C start = -std::numeric_limits<C>::infinity();
+  static C combine(C a, C b) { return a != a || a > b ? a : b; }  // keeps NaN
+};
+
+/// y[o,i] = op over r of x[o,r,i]. Sixteen accumulators take a row's elements in turn, whatever
+/// the machine's vectors are.
+template <class Op, class T, class U>
+void reduce_middle(const T* x, U* y, std::int64_t outer, std::int64_t reduced, std::int64_t inner) {
+  using C = Compute<T>;
+  constexpr std::int64_t lanes = 16;
+  std::int64_t strips = (inner + lanes - 1) / lanes;
+  if (inner == 1) {
+    parallel_for(outer, element_grain / std::max<std::int64_t>(reduced, 1) + 1,
+                 [=](std::int64_t first, std::int64_t last) {
+                   for (std::int64_t o = first; o < last; ++o) {
+                     C sum[lanes];
+                     std::fill(sum, sum + lanes, Op::start);
+                     const T* row = x + o * reduced;
+                     std::int64_t r = 0;
+                     for (; r + lanes <= reduced; r += lanes)
+                       for (std::int64_t l = 0; l < lanes; ++l)
+                         sum[l] = Op::combine(sum[l], C(row[r + l]));
+                     for (std::int64_t l = 0; r < reduced; ++r, ++l)
+                       sum[l] = Op::combine(sum[l], C(row[r]));
+                     y[o] =
+                         static_cast<U>(std::accumulate(sum, sum + lanes, Op::start, Op::combine));
+                   }
+                 });
+    return;
+  }
+  parallel_for(outer * strips, element_grain / (lanes * std::max<std::int64_t>(reduced, 1)) + 1,
+               [=](std::int64_t first, std::int64_t last) {
+                 for (std::int64_t strip = first; strip < last; ++strip) {
+                   std::int64_t o = strip / strips, i = strip % strips * lanes;
+                   std::int64_t width = std::min(lanes, inner - i);
+                   C sum[lanes];
+                   std::fill(sum, sum + lanes, Op::start);
+                   const T* from = x + o * reduced * inner + i;
+                   for (std::int64_t r = 0; r < reduced; ++r, from += inner) {
+                     if (width == lanes)
+                       for (std::int64_t l = 0; l < lanes; ++l)
+                         sum[l] = Op::combine(sum[l], C(from[l]));
+                     else
+                       for (std::int64_t l = 0; l < width; ++l)
+                         sum[l] = Op::combine(sum[l], C(from[l]));
+                   }
+                   for (std::int64_t l = 0; l < width; ++l)
+                     y[o * inner + i + l] = static_cast<U>(sum[l]);
+                 }
+               });
+}
+
+template <template <class> class Op>
+void reduce_run(const Tensor& x, const Tensor& y, std::int64_t outer, std::int64_t reduced,
+                std::int64_t inner) {
+  dispatch(x.dtype(), [&]<class T>() {
+    dispatch(y.dtype(), [&]<class U>() {
+      reduce_middle<Op<Compute<T>>>(x.data<T>(), y.data<U>(), outer, reduced, inner);
+    });
+  });
+}
+
+}  // namespace
+
+void CpuBackend::reduce(Reduction op, const Tensor& x, const Tensor& y) {
+  // The last run of neighbouring dimensions that are reduced; earlier runs take another pass.
+  int last = x.shape().rank();
+  auto stays = [&](int i) { return x.size(i) == y.size(i); };
+  while (last > 0 && stays(last - 1)) --last;
+  int first = last;
+  while (first > 0 && (!stays(first - 1) || x.size(first - 1) == 1)) --first;
+  std::int64_t outer = x.shape().product(0, first), reduced = x.shape().product(first, last);
+  std::int64_t inner = x.shape().product(last, x.shape().rank());
+
+  Shape shape = x.shape();
+  for (int i = first; i < last; ++i) shape = shape.with(i, 1);
+  bool done = shape == y.shape();
+  CategoryScope category(*x.device(), Category::workspace);
+  Tensor target = done ? y : empty(shape, statistic_dtype(x.dtype()), x.device());
+  if (op == Reduction::sum)
+    reduce_run<Sum>(x, target, outer, reduced, inner);
+  else
+    reduce_run<Max>(x, target, outer, reduced, inner);
+  if (!done) reduce(op, target, y);
+}
+
+void CpuBackend::max_backward(const Tensor& x, const Tensor& y, const Tensor& dy,
+                              const Tensor& dx) {
+  CategoryScope category(*x.device(), Category::workspace);
+  Tensor stretched = zeros(x.shape(), x.dtype(), x.device()), count = empty_like(y);
+  binary(Binary::add, stretched, y, stretched);
+  dispatch(x.dtype(), [&]<class T>() {
+    const T *in = x.data<T>(), *top = stretched.data<T>();
+    T* mark = dx.data<T>();
+    for (std::int64_t i = 0; i < x.numel(); ++i) mark[i] = Compute<T>(in[i] == top[i]);
+  });
+  reduce(Reduction::sum, dx, count);
+  binary(Binary::divide, dx, count, dx);
+  binary(Binary::multiply, dx, dy, dx);
+}
+
+double CpuBackend::sum_of_squares(const Tensor& x) {
+  constexpr std::int64_t block = 4096;
+  std::int64_t blocks = (x.numel() + block - 1) / block;
+  std::vector<double> partial(blocks);
+  dispatch(x.dtype(), [&]<class T>() {
+    const T* in = x.data<T>();
+    parallel_for(blocks, element_grain / block, [&](std::int64_t first, std::int64_t last) {
+      for (std::int64_t b = first; b < last; ++b) {
+        double sum[8] = {};
+        std::int64_t i = b * block, end = std::min(x.numel(), i + block);
+        for (; i + 8 <= end; i += 8)
+          for (int l = 0; l < 8; ++l) sum[l] += double(in[i + l]) * double(in[i + l]);
+        for (int l = 0; i < end; ++i, ++l) sum[l] += double(in[i]) * double(in[i]);
+        partial[b] = std::accumulate(sum, sum + 8, 0.0);
+      }
+    });
+  });
+  return std::accumulate(partial.begin(), partial.end(), 0.0);
+}
+
+}  // namespace paragrad::autograd

@@ -1,0 +1,216 @@
+// Kernels that work row by row: softmax, layer norm, cross-entropy, embedding.
+// Not here: attention's softmax, which never stands in memory whole.
+// Chapters 02 and 03.
+#include <array>
+#include <atomic>
+#include <limits>
+
+#include "autograd/cpu/columns.h"
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/parallel.h"
+#include "autograd/cpu/vector_math.h"
+
+namespace paragrad::autograd {
+
+namespace {
+
+using cpu::element_grain;
+using cpu::parallel_for;
+
+/// Calls body(r) for each row of `width` elements.
+template <class Body>
+void for_rows(std::int64_t rows, std::int64_t width, Body&& body) {
+  parallel_for(rows, element_grain / 4 / std::max<std::int64_t>(width, 1) + 1,
+               [&](std::int64_t first, std::int64_t last) {
+                 for (std::int64_t r = first; r < last; ++r) body(r);
+               });
+}
+
+/// max_c row[c]; NaN where a value is NaN only if it comes first, so sums must show it.
+template <class C, class T>
+C row_max(const T* row, std::int64_t width) {
+  C top = -std::numeric_limits<C>::infinity();
+#pragma omp simd reduction(max : top)
+  for (std::int64_t c = 0; c < width; ++c) top = std::max(top, C(row[c]));
+  return top;
+}
+
+/// sum_c exp(row[c] - top)
+template <class C, class T>
+C exp_sum(const T* row, C top, std::int64_t width) {
+  C sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t c = 0; c < width; ++c) sum += cpu::vector_exp(C(row[c]) - top);
+  return sum;
+}
+
+}  // namespace
+
+void CpuBackend::softmax(const Tensor& x, const Tensor& y) {
+  dispatch(x.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    std::int64_t width = x.size(1);
+    for_rows(x.size(0), width, [=, in = x.data<T>(), out = y.data<T>()](std::int64_t r) {
+      const T* row = in + r * width;
+      C top = row_max<C>(row, width), scale = 1 / exp_sum(row, top, width);
+#pragma omp simd
+      for (std::int64_t c = 0; c < width; ++c)
+        out[r * width + c] = cpu::vector_exp(C(row[c]) - top) * scale;
+    });
+  });
+}
+
+void CpuBackend::softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) {
+  dispatch(y.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    std::int64_t width = y.size(1);
+    for_rows(y.size(0), width,
+             [=, out = y.data<T>(), d = dy.data<T>(), to = dx.data<T>()](std::int64_t r) {
+               const T *p = out + r * width, *g = d + r * width;
+               C dot = 0;
+#pragma omp simd reduction(+ : dot)
+               for (std::int64_t c = 0; c < width; ++c) dot += C(p[c]) * C(g[c]);
+#pragma omp simd
+               for (std::int64_t c = 0; c < width; ++c)
+                 to[r * width + c] = C(p[c]) * (C(g[c]) - dot);
+             });
+  });
+}
+
+void CpuBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            double epsilon, const Tensor& y, const Tensor& mean,
+                            const Tensor& inverse) {
+  dispatch(x.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    const T *in = x.data<T>(), *w = weight.data<T>(), *b = bias.data<T>();
+    T* out = y.data<T>();
+    C *m = mean.data<C>(), *s = inverse.data<C>();
+    std::int64_t width = x.size(1);
+    for_rows(x.size(0), width, [=](std::int64_t r) {
+      const T* row = in + r * width;
+      C sum = 0, squares = 0;
+#pragma omp simd reduction(+ : sum)
+      for (std::int64_t c = 0; c < width; ++c) sum += C(row[c]);
+      C average = sum / width;
+#pragma omp simd reduction(+ : squares)
+      for (std::int64_t c = 0; c < width; ++c)
+        squares += (C(row[c]) - average) * (C(row[c]) - average);
+      C scale = 1 / std::sqrt(squares / width + static_cast<C>(epsilon));
+#pragma omp simd
+      for (std::int64_t c = 0; c < width; ++c)
+        out[r * width + c] = (C(row[c]) - average) * scale * C(w[c]) + C(b[c]);
+      m[r] = average;
+      s[r] = scale;
+    });
+  });
+}
+
+void CpuBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& mean,
+                                     const Tensor& inverse, const Tensor& dy, const Tensor& dx,
+                                     const Tensor& dweight, const Tensor& dbias) {
+  dispatch(x.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    const T *in = x.data<T>(), *w = weight.data<T>(), *d = dy.data<T>();
+    const C *m = mean.data<C>(), *s = inverse.data<C>();
+    T* out = dx.data<T>();
+    std::int64_t width = x.size(1);
+    cpu::sum_columns<C>(x.size(0), width, std::array{dweight, dbias},
+                        [=](std::int64_t r, C* dw, C* db) {
+                          const T *row = in + r * width, *g = d + r * width;
+                          C average = m[r], scale = s[r], sum = 0, dot = 0;
+#pragma omp simd reduction(+ : sum, dot)
+                          for (std::int64_t c = 0; c < width; ++c) {
+                            C n = (C(row[c]) - average) * scale, dn = C(g[c]) * C(w[c]);
+                            sum += dn;
+                            dot += dn * n;
+                            dw[c] += C(g[c]) * n;
+                            db[c] += C(g[c]);
+                          }
+                          sum /= width;
+                          dot /= width;
+#pragma omp simd
+                          for (std::int64_t c = 0; c < width; ++c) {
+                            C n = (C(row[c]) - average) * scale, dn = C(g[c]) * C(w[c]);
+                            out[r * width + c] = (dn - sum - n * dot) * scale;
+                          }
+                        });
+  });
+}
+
+namespace {
+
+/// Checks ids before threads start: an exception must not leave a parallel loop.
+void check_ids(const char* what, const Tensor& ids, std::int64_t limit) {
+  const std::int32_t* id = ids.data<std::int32_t>();
+  for (std::int64_t i = 0; i < ids.numel(); ++i)
+    PG_CHECK(id[i] >= 0 && id[i] < limit, what, " ", id[i], " is outside [0,", limit, ")");
+}
+
+}  // namespace
+
+void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& loss,
+                               const Tensor& normalizer) {
+  std::int64_t width = logits.size(1);
+  check_ids("cross_entropy: target", targets, width);
+  dispatch(logits.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    const T* in = logits.data<T>();
+    const std::int32_t* target = targets.data<std::int32_t>();
+    C *l = loss.data<C>(), *z = normalizer.data<C>();
+    for_rows(logits.size(0), width, [=](std::int64_t r) {
+      const T* row = in + r * width;
+      C top = row_max<C>(row, width);
+      z[r] = top + std::log(exp_sum(row, top, width));
+      l[r] = z[r] - C(row[target[r]]);
+    });
+  });
+}
+
+void CpuBackend::cross_entropy_backward(const Tensor& logits, const Tensor& targets,
+                                        const Tensor& normalizer, const Tensor& dloss, double scale,
+                                        const Tensor& dlogits) {
+  dispatch(logits.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    const T* in = logits.data<T>();
+    const std::int32_t* target = targets.data<std::int32_t>();
+    const C* z = normalizer.data<C>();
+    T* out = dlogits.data<T>();
+    std::int64_t width = logits.size(1);
+    C d = dloss.data<C>()[0] * static_cast<C>(scale);
+    for_rows(logits.size(0), width, [=](std::int64_t r) {
+      const T* row = in + r * width;
+      T* to = out + r * width;
+#pragma omp simd
+      for (std::int64_t c = 0; c < width; ++c) to[c] = d * cpu::vector_exp(C(row[c]) - z[r]);
+      to[target[r]] = d * (cpu::vector_exp(C(row[target[r]]) - z[r]) - 1);
+    });
+  });
+}
+
+void CpuBackend::embedding(const Tensor& table, const Tensor& ids, const Tensor& y) {
+  check_ids("embedding: id", ids, table.size(0));
+  const std::int32_t* id = ids.data<std::int32_t>();
+  std::int64_t bytes = table.size(1) * size_of(table.dtype());
+  for_rows(ids.numel(), table.size(1), [=](std::int64_t r) {
+    std::copy_n(table.raw() + id[r] * bytes, bytes, y.raw() + r * bytes);
+  });
+}
+
+void CpuBackend::embedding_backward(const Tensor& ids, const Tensor& dy, const Tensor& dtable) {
+  fill(0, dtable);
+  dispatch(dy.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    const std::int32_t* id = ids.data<std::int32_t>();
+    const T* d = dy.data<T>();
+    C* table = dtable.data<C>();
+    std::int64_t width = dtable.size(1), rows = ids.numel();
+    // Threads share out columns, so that each row's sum keeps its order.
+    parallel_for(width, element_grain / rows + 1, [=](std::int64_t first, std::int64_t last) {
+      for (std::int64_t r = 0; r < rows; ++r)
+#pragma omp simd
+        for (std::int64_t c = first; c < last; ++c) table[id[r] * width + c] += C(d[r * width + c]);
+    });
+  });
+}
+
+}  // namespace paragrad::autograd

@@ -1,0 +1,59 @@
+// exp and what is made of it, written so that the compiler turns loops over them into vector code.
+// Not here: calls of the C library, which stay scalar. double goes there, for exactness.
+// Chapter 03.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+namespace paragrad::autograd::cpu {
+
+inline double vector_exp(double x) { return std::exp(x); }
+
+/// e^x within 2 units in the last place; 0 below the smallest normal number.
+/// e^x = 2^n e^r with n = round(x / ln 2), and e^r by its Taylor polynomial on |r| <= ln(2)/2.
+inline float vector_exp(float x) {
+  float inside = x > 88.72f ? 88.72f : x < -87.0f ? -87.0f : x;
+  constexpr float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves no fraction bits
+  float shifted = inside * 1.44269504f + round;
+  float n = shifted - round;
+  float r = (inside - n * 0.693145752f) - n * 1.42860677e-6f;  // ln 2 in two parts
+  float p = 1.0f / 5040;
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  std::int32_t exponent = std::bit_cast<std::int32_t>(shifted) << 23;
+  float y = std::bit_cast<float>(std::bit_cast<std::int32_t>(p) + exponent);
+  y = x > 88.72f ? std::numeric_limits<float>::infinity() : y;
+  y = x < -87.33f ? 0.0f : y;
+  return x != x ? x : y;
+}
+
+template <class C>
+C sigmoid(C x) {
+  return 1 / (1 + vector_exp(-x));
+}
+
+// With u = sqrt(2/pi) (x + 0.044715 x^3):  (1 + tanh u) / 2 = sigmoid(2u).
+template <class C>
+inline constexpr C gelu_scale = C(2 * 0.79788456080286535588);
+
+template <class C>
+C gelu(C x) {
+  return x * sigmoid(gelu_scale<C> * x * (1 + C(0.044715) * x * x));
+}
+
+/// d gelu(x) / dx
+template <class C>
+C gelu_slope(C x) {
+  C s = sigmoid(gelu_scale<C> * x * (1 + C(0.044715) * x * x));
+  return s + x * s * (1 - s) * gelu_scale<C> * (1 + 3 * C(0.044715) * x * x);
+}
+
+}  // namespace paragrad::autograd::cpu

@@ -1,0 +1,74 @@
+// Device: one rank's seat: the kernels it computes with, its memory meter, its modes.
+// Not here: globals. Two ranks in one process are two Device objects that share nothing.
+// Chapter 01.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "autograd/memory_meter.h"
+
+namespace paragrad::autograd {
+
+class Backend;
+
+/// Used by one thread at a time, except for its meter.
+class Device {
+ public:
+  explicit Device(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+
+  Backend& backend() const { return *backend_; }
+  MemoryMeter& meter() { return meter_; }
+
+  /// Whether operations record how to differentiate them; see NoGrad.
+  bool records_gradients() const { return records_gradients_; }
+  /// What new tensors are charged to; see CategoryScope.
+  Category category() const { return category_; }
+  /// 1, 2, 3, ...: the order in which graph nodes were made.
+  std::uint64_t next_sequence() { return ++sequence_; }
+
+ private:
+  friend struct NoGrad;
+  friend struct EnableGrad;
+  friend struct CategoryScope;
+
+  std::shared_ptr<Backend> backend_;
+  MemoryMeter meter_;
+  bool records_gradients_ = true;
+  Category category_ = Category::activations;
+  std::uint64_t sequence_ = 0;
+};
+
+using DevicePtr = std::shared_ptr<Device>;
+
+/// While it lives, a mode of a device has another value.
+template <class T>
+class ModeScope {
+ public:
+  ModeScope(T& mode, T value) : mode_(mode), before_(std::exchange(mode, value)) {}
+  ~ModeScope() { mode_ = before_; }
+  ModeScope(const ModeScope&) = delete;
+  ModeScope& operator=(const ModeScope&) = delete;
+
+ private:
+  T& mode_;
+  T before_;
+};
+
+/// While it lives, operations on the device record no graph.
+struct NoGrad : ModeScope<bool> {
+  explicit NoGrad(Device& device) : ModeScope(device.records_gradients_, false) {}
+};
+
+/// While it lives, operations record again: recomputation inside a backward pass needs that.
+struct EnableGrad : ModeScope<bool> {
+  explicit EnableGrad(Device& device) : ModeScope(device.records_gradients_, true) {}
+};
+
+/// While it lives, new tensors of the device are charged to `category`.
+struct CategoryScope : ModeScope<Category> {
+  CategoryScope(Device& device, Category category) : ModeScope(device.category_, category) {}
+};
+
+}  // namespace paragrad::autograd

@@ -1,0 +1,100 @@
+// DType: the element types of a tensor, and bf16, the 16-bit one that the host compiler lacks.
+// Not here: arithmetic in bf16. Kernels widen to float, compute, and round once.
+// Chapter 01.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <ostream>
+
+#include "autograd/error.h"
+
+namespace paragrad::autograd {
+
+/// f32 and bf16 train everywhere, f64 checks gradients on the CPU, i32 holds token ids and labels.
+enum class DType { f32, bf16, f64, i32 };
+
+/// The upper half of a float: 8 bits of exponent, 7 of mantissa.
+struct bf16 {
+  std::uint16_t bits = 0;
+
+  bf16() = default;
+  bf16(float x) : bits(round(x)) {}
+  /// Beside the constructor, because loops that assign a temporary bf16 are not vectorised.
+  bf16& operator=(float x) {
+    bits = round(x);
+    return *this;
+  }
+  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+
+  /// To nearest, ties to even; NaN stays NaN.
+  static std::uint16_t round(float x) {
+    std::uint32_t u = std::bit_cast<std::uint32_t>(x);
+    std::uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
+    return static_cast<std::uint16_t>(x != x ? (u >> 16) | 0x40 : rounded);
+  }
+};
+
+/// Bytes of one element.
+constexpr std::int64_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16: return 2;
+    case DType::f64: return 8;
+    default: return 4;
+  }
+}
+
+constexpr const char* name_of(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "f32";
+    case DType::bf16: return "bf16";
+    case DType::f64: return "f64";
+    default: return "i32";
+  }
+}
+
+inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
+
+template <class T>
+struct DTypeOf;
+template <>
+struct DTypeOf<float> {
+  static constexpr DType value = DType::f32;
+};
+template <>
+struct DTypeOf<bf16> {
+  static constexpr DType value = DType::bf16;
+};
+template <>
+struct DTypeOf<double> {
+  static constexpr DType value = DType::f64;
+};
+template <>
+struct DTypeOf<std::int32_t> {
+  static constexpr DType value = DType::i32;
+};
+
+/// The type that kernels compute in: float for f32 and bf16, double for f64.
+template <class T>
+struct ComputeOf {
+  using type = float;
+};
+template <>
+struct ComputeOf<double> {
+  using type = double;
+};
+template <class T>
+using Compute = typename ComputeOf<T>::type;
+
+/// Calls `kernel.template operator()<T>()` with the floating-point C++ type of `dtype`.
+template <class Kernel>
+void dispatch(DType dtype, Kernel&& kernel) {
+  switch (dtype) {
+    case DType::f32: return kernel.template operator()<float>();
+    case DType::bf16: return kernel.template operator()<bf16>();
+    case DType::f64: return kernel.template operator()<double>();
+    default: PG_CHECK(false, "this operation needs a floating-point tensor, not ", dtype);
+  }
+}
+
+}  // namespace paragrad::autograd

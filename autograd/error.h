@@ -1,0 +1,41 @@
+// Error: the one exception of paragrad, and PG_CHECK, which throws it.
+// Not here: recovery. A message says what was expected, what came, and what to do about it.
+// Chapter 01.
+#pragma once
+
+#include <source_location>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+
+namespace paragrad::autograd {
+
+/// What went wrong, in one line for the user, and where in the code it was found.
+class Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& message,
+                 std::source_location where = std::source_location::current())
+      : std::runtime_error(message), where_(where) {}
+
+  const std::source_location& where() const { return where_; }
+
+ private:
+  std::source_location where_;
+};
+
+/// Everything that has operator<<, written one after the other.
+template <class... Parts>
+std::string text(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+/// The value of `condition`, or an Error made of the other arguments. On in every build.
+#define PG_CHECK(condition, ...)                                                  \
+  do {                                                                            \
+    if (!(condition)) [[unlikely]]                                                \
+      throw ::paragrad::autograd::Error(::paragrad::autograd::text(__VA_ARGS__)); \
+  } while (false)
+
+}  // namespace paragrad::autograd

@@ -1,0 +1,171 @@
+#include "autograd/graph.h"
+
+#include <algorithm>
+#include <queue>
+#include <utility>
+
+#include "autograd/backend.h"
+
+namespace paragrad::autograd {
+
+namespace {
+
+/// Deletes a node after the nodes that its deletion releases, in a loop: a chain of 100,000 nodes
+/// that deleted each other from their destructors would overflow the stack.
+void release(Node* node) {
+  static thread_local std::vector<Node*> waiting;
+  static thread_local bool deleting = false;
+  waiting.push_back(node);
+  if (std::exchange(deleting, true)) return;
+  while (!waiting.empty()) {
+    Node* next = waiting.back();
+    waiting.pop_back();
+    delete next;
+  }
+  deleting = false;
+}
+
+std::shared_ptr<Node> make_node(const char* name, Device& device) {
+  std::shared_ptr<Node> node(new Node, release);
+  node->name = name;
+  node->sequence = device.next_sequence();
+  return node;
+}
+
+bool is_leaf(const Node& node) { return node.sink != nullptr; }
+
+/// a + b; in place where nobody else looks at a's storage.
+Tensor sum(Tensor a, const Tensor& b) {
+  if (a.storage().use_count() > 1) {
+    Tensor copy = empty_like(a);
+    a.backend().copy(a, copy);
+    a = copy;
+  }
+  a.backend().accumulate(b, a);
+  return a;
+}
+
+void add_to(Tensor& total, const Tensor& contribution) {
+  total = total.defined() ? sum(std::exchange(total, {}), contribution) : contribution;
+}
+
+/// Counts, for every node reachable from `root`, the uses of its result there.
+void count_consumers(const std::shared_ptr<Node>& root) {
+  std::vector<Node*> stack{root.get()};
+  while (!stack.empty()) {
+    Node* node = stack.back();
+    stack.pop_back();
+    PG_CHECK(node->backward, "backward: the graph behind `", node->name,
+             "` was used and freed by an earlier backward; compute the result again");
+    for (const auto& input : node->inputs)
+      if (input && !is_leaf(*input) && ++input->consumers == 1) stack.push_back(input.get());
+  }
+}
+
+}  // namespace
+
+Tensor variable(const Tensor& x) {
+  Tensor result = variable(x, [](const Tensor&) {});
+  Node* leaf = result.node().get();
+  leaf->sink = [leaf](const Tensor& dx) { add_to(leaf->gradient, dx); };
+  return result;
+}
+
+Tensor variable(const Tensor& x, GradientSink sink) {
+  Tensor result = x.detach();
+  auto leaf = make_node("leaf", *x.device());
+  leaf->sink = std::move(sink);
+  result.set_node(std::move(leaf));
+  return result;
+}
+
+const Tensor& gradient(const Tensor& x) {
+  PG_CHECK(
+      x.requires_grad() && x.node()->gradient.defined(),
+      "gradient: nothing has reached this tensor; make it with variable() and call backward()");
+  return x.node()->gradient;
+}
+
+Tensor record(const Tensor& y, const char* name, const std::vector<Tensor>& inputs,
+              BackwardFunction backward) {
+  bool needed =
+      std::any_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return x.requires_grad(); });
+  if (!needed || !y.device()->records_gradients()) return y;
+  auto node = make_node(name, *y.device());
+  for (const Tensor& x : inputs) node->inputs.push_back(x.node());
+  node->backward = std::move(backward);
+  Tensor result = y.detach();
+  result.set_node(std::move(node));
+  return result;
+}
+
+void backward(const Tensor& y, const Tensor& dy) {
+  PG_CHECK(y.requires_grad(),
+           "backward: no graph; nothing that led to this tensor is a variable()");
+  PG_CHECK(dy.defined() || y.numel() == 1, "backward: a result of shape ", y.shape(),
+           " needs its gradient as the second argument");
+  PG_CHECK(!dy.defined() || dy.shape() == y.shape(), "backward: the gradient is ", dy.shape(),
+           ", the result ", y.shape());
+  NoGrad no_grad(*y.device());
+  CategoryScope category(*y.device(), Category::workspace);
+  Tensor seed = dy.defined() ? dy.detach() : full(y.shape(), 1, y.dtype(), y.device());
+  std::shared_ptr<Node> root = y.node();
+  if (is_leaf(*root)) return root->sink(seed);
+  count_consumers(root);
+
+  // Run each node once all its consumers have run; of several that are ready, the newest.
+  auto newer = [](const auto& a, const auto& b) { return a->sequence < b->sequence; };
+  std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, decltype(newer)>
+      ready(newer);
+  root->gradient = std::move(seed);
+  ready.push(std::move(root));
+  // [snippet sweep]
+  while (!ready.empty()) {
+    std::shared_ptr<Node> node = ready.top();
+    ready.pop();
+    std::vector<Tensor> gradients(node->inputs.size());
+    if (node->gradient.defined()) gradients = node->backward(std::exchange(node->gradient, {}));
+    node->backward = nullptr;  // frees what the forward pass had kept
+    for (std::size_t i = 0; i < node->inputs.size(); ++i) {
+      const auto& input = node->inputs[i];
+      if (!input) continue;
+      Tensor dx = std::exchange(gradients[i], {});
+      if (is_leaf(*input)) {
+        if (dx.defined()) input->sink(dx);
+        continue;
+      }
+      if (dx.defined()) add_to(input->gradient, dx);
+      if (--input->consumers == 0) ready.push(input);
+    }
+    node->inputs.clear();
+  }
+  // [end snippet]
+}
+
+Tensor recompute(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
+  DevicePtr device = x.device();
+  if (!device->records_gradients()) return f(x);
+  Tensor y;
+  {
+    NoGrad no_grad(*device);
+    y = f(x);
+  }
+  auto node = make_node("recompute", *device);
+  node->inputs.push_back(x.node());
+  node->backward = [f, x](const Tensor& dy) -> std::vector<Tensor> {
+    Tensor dx;
+    Tensor again = x.requires_grad() ? variable(x, [&dx](const Tensor& d) { add_to(dx, d); }) : x;
+    Tensor y = [&] {
+      EnableGrad enable_grad(*x.device());
+      CategoryScope category(*x.device(), Category::activations);
+      return f(again);
+    }();
+    // The weights that f reads take their gradients on the way.
+    if (y.requires_grad()) autograd::backward(y, dy);
+    return {dx};
+  };
+  y.set_node(std::move(node));
+  return y;
+}
+
+}  // namespace paragrad::autograd

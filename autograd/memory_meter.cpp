@@ -1,0 +1,70 @@
+#include "autograd/memory_meter.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace paragrad::autograd {
+
+const char* name_of(Category category) {
+  static constexpr const char* names[] = {"weights",     "gradients",     "optimizer",
+                                          "activations", "communication", "workspace"};
+  return names[static_cast<int>(category)];
+}
+
+void MemoryMeter::add(Category category, std::int64_t bytes) { change(category, bytes); }
+void MemoryMeter::remove(Category category, std::int64_t bytes) { change(category, -bytes); }
+
+void MemoryMeter::change(Category category, std::int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  std::int64_t& live = live_[static_cast<int>(category)];
+  std::int64_t& peak = peak_[static_cast<int>(category)];
+  live += bytes;
+  total_ += bytes;
+  peak = std::max(peak, live);
+  total_peak_ = std::max(total_peak_, total_);
+  if (recording_) {
+    std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
+    events_.push_back({since.count(), category, live});
+  }
+}
+
+std::int64_t MemoryMeter::live(Category category) const {
+  std::lock_guard lock(mutex_);
+  return live_[static_cast<int>(category)];
+}
+
+std::int64_t MemoryMeter::peak(Category category) const {
+  std::lock_guard lock(mutex_);
+  return peak_[static_cast<int>(category)];
+}
+
+std::int64_t MemoryMeter::live() const {
+  std::lock_guard lock(mutex_);
+  return total_;
+}
+
+std::int64_t MemoryMeter::peak() const {
+  std::lock_guard lock(mutex_);
+  return total_peak_;
+}
+
+void MemoryMeter::reset_peaks() {
+  std::lock_guard lock(mutex_);
+  peak_ = live_;
+  total_peak_ = total_;
+}
+
+void MemoryMeter::start_timeline() {
+  std::lock_guard lock(mutex_);
+  events_.clear();
+  start_ = std::chrono::steady_clock::now();
+  recording_ = true;
+}
+
+std::vector<MemoryMeter::Event> MemoryMeter::stop_timeline() {
+  std::lock_guard lock(mutex_);
+  recording_ = false;
+  return std::exchange(events_, {});
+}
+
+}  // namespace paragrad::autograd

@@ -1,0 +1,54 @@
+// MemoryMeter: how many bytes one rank holds, by what they are for, now and at the worst moment.
+// Not here: allocation. Storage reports to its device's meter; the backend owns the memory.
+// Chapter 03.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <vector>
+
+namespace paragrad::autograd {
+
+/// What an allocation is for.
+enum class Category { weights, gradients, optimizer, activations, communication, workspace };
+inline constexpr int category_count = 6;
+const char* name_of(Category category);
+
+class MemoryMeter {
+ public:
+  /// One change of the live bytes of one category.
+  struct Event {
+    double seconds;  ///< since the timeline was started
+    Category category;
+    std::int64_t live;  ///< bytes of that category after the change
+  };
+
+  void add(Category category, std::int64_t bytes);
+  void remove(Category category, std::int64_t bytes);
+
+  /// Bytes held now; bytes held at the worst moment since reset_peaks().
+  std::int64_t live(Category category) const;
+  std::int64_t peak(Category category) const;
+  /// The same over all categories together; the total's peak is not the sum of the peaks.
+  std::int64_t live() const;
+  std::int64_t peak() const;
+  void reset_peaks();
+
+  /// Forgets earlier events and records every change from now on.
+  void start_timeline();
+  std::vector<Event> stop_timeline();
+
+ private:
+  void change(Category category, std::int64_t bytes);
+
+  mutable std::mutex mutex_;  // the message lane of a rank allocates too
+  std::array<std::int64_t, category_count> live_{}, peak_{};
+  std::int64_t total_ = 0, total_peak_ = 0;
+  bool recording_ = false;
+  std::chrono::steady_clock::time_point start_;
+  std::vector<Event> events_;
+};
+
+}  // namespace paragrad::autograd

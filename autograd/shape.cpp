@@ -1,0 +1,54 @@
+#include "autograd/shape.h"
+
+#include <algorithm>
+
+#include "autograd/error.h"
+
+namespace paragrad::autograd {
+
+Shape::Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::vector(sizes)) {}
+
+Shape::Shape(std::vector<std::int64_t> sizes) : sizes_(std::move(sizes)) {
+  for (std::int64_t size : sizes_) PG_CHECK(size >= 0, "shape ", *this, " has a negative size");
+}
+
+std::int64_t Shape::numel() const { return product(0, rank()); }
+
+int Shape::axis(int i) const {
+  int from_start = i < 0 ? i + rank() : i;
+  PG_CHECK(from_start >= 0 && from_start < rank(), "shape ", *this, " has no dimension ", i);
+  return from_start;
+}
+
+std::int64_t Shape::operator[](int i) const { return sizes_[axis(i)]; }
+
+std::int64_t Shape::product(int first, int last) const {
+  std::int64_t result = 1;
+  for (int i = first; i < last; ++i) result *= sizes_[i];
+  return result;
+}
+
+Shape Shape::with(int i, std::int64_t size) const {
+  Shape result = *this;
+  result.sizes_[axis(i)] = size;
+  return result;
+}
+
+Shape broadcast(const Shape& a, const Shape& b) {
+  std::vector<std::int64_t> sizes(std::max(a.rank(), b.rank()));
+  for (int i = 1; i <= static_cast<int>(sizes.size()); ++i) {
+    std::int64_t p = i <= a.rank() ? a[-i] : 1;
+    std::int64_t q = i <= b.rank() ? b[-i] : 1;
+    PG_CHECK(p == q || p == 1 || q == 1, "shapes ", a, " and ", b, " do not broadcast");
+    sizes[sizes.size() - i] = p == 1 ? q : p;
+  }
+  return Shape(std::move(sizes));
+}
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+  out << '(';
+  for (int i = 0; i < shape.rank(); ++i) out << (i ? "," : "") << shape[i];
+  return out << ')';
+}
+
+}  // namespace paragrad::autograd

@@ -1,0 +1,82 @@
+// Tensor: a cheap handle on values: shared storage, a shape, a type, and perhaps a place in a
+// graph. Not here: mathematics (autograd/ops) and differentiation (autograd/graph.h). Chapter 01.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "autograd/dtype.h"
+#include "autograd/shape.h"
+#include "autograd/storage.h"
+
+namespace paragrad::autograd {
+
+struct Node;
+
+/// Copies share values. Contiguous and row-major, always.
+class Tensor {
+ public:
+  Tensor() = default;
+  /// A window on `storage` that starts at `offset` elements.
+  Tensor(std::shared_ptr<Storage> storage, std::int64_t offset, Shape shape, DType dtype);
+
+  bool defined() const { return storage_ != nullptr; }
+  const Shape& shape() const { return shape_; }
+  std::int64_t size(int i) const { return shape_[i]; }
+  std::int64_t numel() const { return shape_.numel(); }
+  std::int64_t bytes() const { return numel() * size_of(dtype_); }
+  DType dtype() const { return dtype_; }
+  const DevicePtr& device() const { return storage_->device(); }
+  Backend& backend() const { return device()->backend(); }
+  const std::shared_ptr<Storage>& storage() const { return storage_; }
+
+  /// Address on the device, which the host may be unable to read. For backends.
+  /// throws: Error if T is not the tensor's type
+  template <class T>
+  T* data() const {
+    PG_CHECK(DTypeOf<T>::value == dtype_, "expected a tensor of ", DTypeOf<T>::value, ", got ",
+             dtype_);
+    return reinterpret_cast<T*>(raw());
+  }
+  std::byte* raw() const { return storage_->data() + offset_ * size_of(dtype_); }
+
+  /// Elements [offset, offset + shape.numel()) under another shape, outside any graph.
+  Tensor window(std::int64_t offset, Shape shape) const;
+  /// The same values, outside any graph.
+  Tensor detach() const;
+
+  /// Whether backward reaches this tensor, and the node that it reaches.
+  bool requires_grad() const { return node_ != nullptr; }
+  const std::shared_ptr<Node>& node() const { return node_; }
+  void set_node(std::shared_ptr<Node> node) { node_ = std::move(node); }
+
+ private:
+  std::shared_ptr<Storage> storage_;
+  std::int64_t offset_ = 0;
+  Shape shape_;
+  DType dtype_ = DType::f32;
+  std::shared_ptr<Node> node_;
+};
+
+/// Uninitialised values, charged to the device's current category.
+Tensor empty(Shape shape, DType dtype, const DevicePtr& device);
+Tensor empty_like(const Tensor& x);
+Tensor zeros(Shape shape, DType dtype, const DevicePtr& device);
+Tensor full(Shape shape, double value, DType dtype, const DevicePtr& device);
+
+/// Copies `values` to the device; they are rounded where dtype is narrower.
+/// throws: Error if the number of values is not the shape's
+Tensor from_host(const std::vector<float>& values, Shape shape, const DevicePtr& device,
+                 DType dtype = DType::f32);
+Tensor from_host(const std::vector<double>& values, Shape shape, const DevicePtr& device);
+Tensor from_host(const std::vector<std::int32_t>& values, Shape shape, const DevicePtr& device);
+
+/// Copies a tensor of any floating-point type to the host.
+std::vector<double> to_host(const Tensor& x);
+/// The value of a tensor with one element.
+double item(const Tensor& x);
+
+/// Describes a tensor in messages: f32 (2,3).
+std::ostream& operator<<(std::ostream& out, const Tensor& x);
+
+}  // namespace paragrad::autograd

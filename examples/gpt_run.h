@@ -1,0 +1,198 @@
+// GptRun: the flags of train_gpt as values, checked, saved with a run and read back to resume it.
+// Not here: what they do (examples/train_gpt.cpp).
+// Chapter 02.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "examples/program.h"
+#include "nn/checkpoint.h"
+#include "nn/gpt.h"
+#include "nn/text_data.h"
+#include "nn/trainer.h"
+
+namespace paragrad::examples {
+
+using namespace paragrad::nn;
+
+struct GptRun {
+  GptConfig model{4, 4, 128, 64, 0, 0, true};  // its vocabulary comes with the data
+  std::string vocabulary;
+  std::filesystem::path data, validation, out = "out", resume;
+  std::int64_t steps = 2000, batch = 12, stop_after = 0, save_every = 0, evaluate_every = 250;
+  std::int64_t warmup = 100;
+  double learning_rate = 1e-3, lowest_rate = -1, weight_decay = 0.1, beta2 = 0.99, clip = 1;
+  double timeout = 60;
+  std::int64_t seed = 1337;
+  bool untied = false, quiet = false, recompute = false;
+  int microbatches = 1;
+  std::string device = "cpu", dtype = "f32", transport = "threads";
+
+  /// Describes every flag to `app`.
+  void add_flags(CLI::App& app);
+  /// Parses a command line. With --resume, the flags of the saved run come first.
+  /// throws: Error if a flag contradicts the saved run, or asks for what this build has not
+  void parse(CLI::App& app, int argc, char** argv);
+
+  /// Text without --vocab is cut into characters.
+  TextData load_data() const;
+  TrainerSettings trainer() const;
+  /// The model, and the flags that decide the run with their values.
+  nlohmann::json to_json() const { return {{"model", nn::to_json(model)}, {"flags", flags_}}; }
+
+ private:
+  void resume_flags(CLI::App& app, std::vector<std::string> own);
+  void check() const;
+
+  nlohmann::json flags_;
+};
+
+inline void GptRun::add_flags(CLI::App& app) {
+  Flags flags(app);
+  constexpr std::int64_t zero = 0, one = 1;
+  constexpr double large = 1e30, tiny = 1e-30;
+
+  flags.group("Model");
+  flags.whole("--layers", model.layers, 1, "blocks");
+  flags.whole("--heads", model.heads, 1, "attention heads");
+  flags.whole("--width", model.width, 1, "channels, a multiple of the heads");
+  flags.whole("--context", model.context, 1, "tokens that a prediction looks back on");
+  flags.number("--dropout", model.dropout, 0, 0.99, "share of activations dropped in training");
+  flags.yes("--untied", untied, "a head with a table of its own, instead of the embedding's");
+  flags.words("--vocab", vocabulary, "NAME",
+              "chars, bytes, or a vocab.json with merges.txt beside it (default: chars for text)");
+
+  flags.group("Data");
+  flags.words("--data", data, "FILE", "plain text, or token ids as headerless uint16 (.bin)");
+  flags.words("--validation", validation, "FILE",
+              "the same, to validate on (default: the last tenth of --data)");
+
+  flags.group("Run");
+  flags.whole("--steps", steps, one, "updates");
+  flags.whole("--batch", batch, one, "sequences an update");
+  flags.number("--learning-rate", learning_rate, tiny, large, "highest rate");
+  flags
+      .number("--min-learning-rate", lowest_rate, 0, large,
+              "rate at the end (default: a tenth of the highest)")
+      ->default_str("");
+  flags.whole("--warmup", warmup, zero, "updates until the highest rate");
+  flags.number("--weight-decay", weight_decay, 0, large, "AdamW's, of matrices");
+  flags.number("--beta2", beta2, 0, 0.999999,
+               "AdamW's memory of squared gradients; 0.95 suits large batches");
+  flags.number("--clip", clip, 0, large, "largest norm of the gradient; 0: any");
+  flags.whole("--seed", seed, zero, "of first weights, data order and dropout");
+  flags.words("--out", out, "DIR", "folder to write to (default: out, or the one resumed)");
+  flags.words("--resume", resume, "DIR", "continue the run in this folder, with its flags");
+  flags.whole("--save-every", save_every, zero, "updates between checkpoints; 0: only at the end");
+  flags.whole("--stop-after", stop_after, zero,
+              "save and stop after so many updates of --steps; 0: go on");
+  flags.whole("--evaluate-every", evaluate_every, zero,
+              "updates between validations; 0: only at the end");
+  flags.yes("--quiet", quiet, "print errors only");
+
+  flags.group("Schedule");
+  flags.whole("--microbatches", microbatches, 1, "parts of a batch, one after the other");
+  flags.yes("--recompute", recompute, "keep only what enters each layer; saves memory, costs time");
+
+  flags.group("Machine");
+  flags.choice("--device", device, {"cpu", "cuda", "emulator"}, "this build has cpu");
+  flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
+  flags.choice("--transport", transport, {"threads", "mpi", "nccl"}, "this build has threads");
+  flags.number("--timeout", timeout, tiny, large,
+               "seconds that a rank waits for another; one rank never waits");
+}
+
+/// Parses a list of arguments, in place of those parsed before.
+inline void parse_list(CLI::App& app, std::vector<std::string> arguments) {
+  std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 wants
+  app.parse(arguments);
+}
+
+/// The value of every flag that decides a run, given or not.
+inline nlohmann::json run_flags(const CLI::App& app) {
+  static const std::set<std::string> of_one_session{"--help",       "--out",   "--resume",
+                                                    "--stop-after", "--quiet", "--timeout"};
+  nlohmann::json flags;
+  for (const CLI::Option* option : app.get_options()) {
+    std::string name = option->get_name(), type = option->get_type_name();
+    if (of_one_session.contains(name)) continue;
+    if (option->get_expected_max() == 0) {
+      flags[name] = option->count() > 0 && option->as<bool>();
+    } else if (option->count() > 0 || !option->get_default_str().empty()) {
+      if (type == "N") flags[name] = option->as<std::int64_t>();
+      if (type == "X") flags[name] = option->as<double>();
+      if (type != "N" && type != "X") flags[name] = option->as<std::string>();
+    }
+  }
+  return flags;
+}
+
+inline void GptRun::parse(CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> own(argv + 1, argv + argc);
+  parse_list(app, own);
+  if (!resume.empty()) resume_flags(app, own);
+  flags_ = run_flags(app);
+  check();
+}
+
+/// Parses the saved flags and then `own`, which win where the saved weights allow it.
+inline void GptRun::resume_flags(CLI::App& app, std::vector<std::string> own) {
+  std::filesystem::path folder = resume;
+  bool moved = app.count("--out") > 0;
+  const nlohmann::json run = Checkpoint(folder / "checkpoint").run();
+  PG_CHECK(run.contains("flags") && run["flags"].is_object(), "--resume ", folder.string(),
+           ": its checkpoint is not of train_gpt");
+  const nlohmann::json& saved = run["flags"];
+  std::vector<std::string> all;
+  for (const auto& [name, value] : saved.items())
+    all.push_back(text(name, '=', value.is_string() ? value.get<std::string>() : value.dump()));
+  all.insert(all.end(), own.begin(), own.end());
+  parse_list(app, all);
+  nlohmann::json now = run_flags(app);
+  for (const char* name : {"--layers", "--heads", "--width", "--context", "--dropout", "--untied",
+                           "--batch", "--microbatches", "--seed", "--dtype"})
+    PG_CHECK(now[name] == saved.value(name, nlohmann::json()), "--resume: the run began with ",
+             name, ' ', saved.value(name, nlohmann::json()), ", not ", now[name],
+             "; leave this flag out, or start a new run");
+  if (!moved) out = folder;
+}
+
+inline void GptRun::check() const {
+  PG_CHECK(!data.empty(), "--data FILE is needed: a text to train on");
+  PG_CHECK(device == "cpu", "--device ", device, ": this build has no such device; use cpu");
+  PG_CHECK(transport == "threads", "--transport ", transport,
+           ": this build trains on one rank, which needs no transport; leave the flag out");
+  PG_CHECK(batch % microbatches == 0, "--microbatches ", microbatches, " does not divide --batch ",
+           batch);
+  PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
+           " is above --learning-rate ", learning_rate);
+  GptConfig config = model;
+  config.vocabulary = 1;  // not known before the data
+  config.check();
+}
+
+inline TextData GptRun::load_data() const {
+  bool cut_into_characters = vocabulary.empty() && data.extension() != ".bin";
+  return load_text_data(data, validation, cut_into_characters ? "chars" : vocabulary);
+}
+
+inline TrainerSettings GptRun::trainer() const {
+  TrainerSettings settings;
+  settings.dtype = dtype == "bf16" ? DType::bf16 : DType::f32;
+  settings.seed = static_cast<std::uint64_t>(seed);
+  double lowest = lowest_rate < 0 ? learning_rate / 10 : lowest_rate;
+  settings.learning_rate = {learning_rate, lowest, warmup, steps};
+  settings.weight_decay = weight_decay;
+  settings.beta2 = beta2;
+  settings.clip = clip;
+  settings.microbatches = microbatches;
+  settings.recompute = recompute;
+  return settings;
+}
+
+}  // namespace paragrad::examples

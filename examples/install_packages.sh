@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# Installs what paragrad needs and this machine lacks: what the programs need, and with --tests also
+# what only the tests, the benchmarks and the format check need. Says nothing where nothing is missing.
+# On Debian and Ubuntu by apt-get, with sudo when not root; elsewhere it lists what to install and stops.
+set -euo pipefail
+
+usage="usage: install_packages.sh [--tests]"
+# Debian's name of each package, and how we know that it is there: a command or a header.
+needs="
+g++                 c++
+cmake               cmake
+ninja-build         ninja
+libdnnl-dev         <dnnl.hpp>
+nlohmann-json3-dev  <nlohmann/json.hpp>
+libcli11-dev        <CLI/CLI.hpp>
+libfmt-dev          <fmt/format.h>
+libpcre2-dev        <pcre2.h>
+zlib1g-dev          <zlib.h>"
+needs_of_tests="
+git                 git
+clang-format        clang-format
+catch2              <catch2/catch_test_macros.hpp>|<catch2/catch.hpp>
+libbenchmark-dev    <benchmark/benchmark.h>
+libopenmpi-dev      mpicxx
+openmpi-bin         mpirun"
+
+case "${1-}" in
+  "") ;;
+  --tests) needs+=$needs_of_tests ;;
+  -h | --help) echo "$usage"; exit 0 ;;
+  *) echo "install_packages.sh: unknown argument '$1'; $usage" >&2; exit 2 ;;
+esac
+
+have() {  # have PROBE: is one of the alternatives there?
+  local probe
+  for probe in ${1//|/ }; do
+    case $probe in
+      "<"*)  # pcre2.h must be told the width of a character
+        echo "#include $probe" | c++ -std=c++20 -DPCRE2_CODE_UNIT_WIDTH=8 -M -x c++ - \
+          >/dev/null 2>&1 && return 0 ;;
+      *) command -v "$probe" >/dev/null && return 0 ;;
+    esac
+  done
+  return 1
+}
+
+missing=()
+while read -r package probe; do
+  [[ -z $package ]] || have "$probe" || missing+=("$package")
+done <<<"$needs"
+[[ ${#missing[@]} -gt 0 ]] || exit 0
+
+install=(env DEBIAN_FRONTEND=noninteractive TZ=Etc/UTC apt-get -qq -o Dpkg::Use-Pty=0)
+if [[ $(id -u) -ne 0 ]]; then
+  install=(sudo "${install[@]}")
+fi
+if ! command -v apt-get >/dev/null || ! command -v "${install[0]}" >/dev/null; then
+  echo "install_packages.sh: cannot install packages here (that takes apt-get, and sudo or root)." >&2
+  echo "Please install what Debian calls: ${missing[*]}" >&2
+  exit 1
+fi
+echo "Installing ${missing[*]}"
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+if ! { "${install[@]}" update && "${install[@]}" install -y --no-install-recommends "${missing[@]}"; } \
+  </dev/null >"$log" 2>&1; then
+  cat "$log" >&2
+  echo "install_packages.sh: apt-get failed (its messages are above); is there a network?" >&2
+  exit 1
+fi

@@ -1,0 +1,107 @@
+// sample_gpt: writes text with a GPT that train_gpt trained, or with GPT-2's files from elsewhere.
+// Not here: a cache of keys and values; each token reads the whole context again.
+// Chapter 02.
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/ops.h"
+#include "examples/program.h"
+#include "nn/byte_pair.h"
+#include "nn/checkpoint.h"
+#include "nn/gpt.h"
+#include "nn/gpt_files.h"
+#include "nn/sample.h"
+#include "nn/vocabulary.h"
+
+namespace {
+
+using namespace paragrad::nn;
+
+/// A model with its weights, and the vocabulary that its tokens stand in.
+struct Writer {
+  GptConfig config;
+  DevicePtr device = cpu_device();
+  std::unique_ptr<Stage> stage;
+  std::unique_ptr<Vocabulary> vocabulary;
+
+  Tensor build() {
+    stage = std::make_unique<Stage>(gpt(config), 0, config.layers + 2);
+    CategoryScope category(*device, Category::weights);
+    return empty({stage->parameters().numel()}, DType::f32, device);
+  }
+};
+
+/// From the folder of a training run (with checkpoint/) or of Hugging Face (with config.json).
+Writer load(const std::filesystem::path& folder) {
+  Writer writer;
+  if (std::filesystem::exists(folder / "config.json")) {
+    writer.config = read_gpt_config(folder);
+    writer.vocabulary = make_vocabulary((folder / "vocab.json").string(), "");
+    Tensor weights = writer.build();
+    load_gpt_weights(folder, writer.stage->parameters(), weights);
+    writer.stage->bind(weights);
+    return writer;
+  }
+  Checkpoint checkpoint(folder / "checkpoint");
+  PG_CHECK(checkpoint.run().contains("flags"), folder.string(),
+           ": its checkpoint is not of train_gpt");
+  PG_CHECK(checkpoint.run().contains("vocabulary"), folder.string(),
+           ": trained on token ids without a vocabulary, so there is no text to write");
+  writer.config = gpt_config(checkpoint.run().at("model"));
+  writer.vocabulary = load_vocabulary(checkpoint.run().at("vocabulary"));
+  Tensor weights = writer.build();
+  checkpoint.check_model(writer.stage->parameters());
+  checkpoint.load_weights(writer.stage->parameters(), weights);
+  writer.stage->bind(weights);
+  return writer;
+}
+
+/// Logits of the token after `tokens`, of which the last `context` count.
+std::vector<double> next_logits(Writer& writer, const std::vector<std::int32_t>& tokens) {
+  NoGrad no_grad(*writer.device);
+  std::size_t seen = std::min<std::size_t>(tokens.size(), writer.config.context);
+  std::vector<std::int32_t> window(tokens.end() - static_cast<std::ptrdiff_t>(seen), tokens.end());
+  std::int64_t length = static_cast<std::int64_t>(seen);
+  Tensor logits = writer.stage->forward(from_host(window, {1, length}, writer.device), {});
+  return to_host(slice(logits, 1, length - 1, length));
+}
+
+void write(const std::filesystem::path& folder, const std::string& prompt, std::int64_t count,
+           const SampleSettings& settings, std::uint64_t seed) {
+  Writer writer = load(folder);
+  std::vector<std::int32_t> tokens = writer.vocabulary->encode(prompt);
+  PG_CHECK(!tokens.empty(), "--prompt is empty; give the model something to go on from");
+  std::cout << prompt << std::flush;
+  RandomKey key(seed, "sample");
+  for (std::int64_t i = 0; i < count; ++i) {
+    tokens.push_back(
+        sample_token(next_logits(writer, tokens), settings, key, static_cast<std::uint64_t>(i)));
+    std::cout << writer.vocabulary->decode(std::span(&tokens.back(), 1)) << std::flush;
+  }
+  std::cout << std::endl;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Writes text with a trained GPT.", "sample_gpt");
+  std::filesystem::path from = "out";
+  std::string prompt = "\n";
+  std::int64_t count = 200, seed = 1;
+  SampleSettings settings;
+  paragrad::examples::Flags flags(app);
+  flags.words("--from", from, "DIR", "folder of a train_gpt run, or of GPT-2 from Hugging Face")
+      ->capture_default_str();
+  flags.words("--prompt", prompt, "TEXT", "text to go on from (default: a new line)");
+  flags.whole("--tokens", count, std::int64_t{1}, "how many to write");
+  flags.number("--temperature", settings.temperature, 0, 1e30,
+               "below 1 is safer, 0 always the likeliest");
+  flags.whole("--top-k", settings.top_k, 0, "choose among so many of the likeliest; 0: all");
+  flags.whole("--seed", seed, std::int64_t{0}, "of the choices");
+  return paragrad::examples::run_program(app, [&] {
+    app.parse(argc, argv);
+    write(from, prompt, count, settings, static_cast<std::uint64_t>(seed));
+    return 0;
+  });
+}

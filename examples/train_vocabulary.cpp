@@ -1,0 +1,47 @@
+// train_vocabulary: makes a byte-pair vocabulary from a text, in the files that GPT-2 uses.
+// Not here: the training itself (nn/train_byte_pair.h).
+// Chapter 02.
+#include <iostream>
+
+#include "examples/program.h"
+#include "nn/file.h"
+#include "nn/train_byte_pair.h"
+
+namespace {
+
+void train_vocabulary(const std::string& data, int size, const std::string& out) {
+  using namespace paragrad::nn;
+  std::string text = read_file(data);
+  BytePairVocabulary vocabulary = train_byte_pairs(text, size);
+  write_byte_pairs(vocabulary, out);
+  double tokens = static_cast<double>(vocabulary.encode(text).size());
+  std::cout << vocabulary.size() << " tokens in " << out << "/vocab.json and " << out
+            << "/merges.txt; a token of " << data << " has "
+            << static_cast<double>(text.size()) / tokens << " bytes on average\n";
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Trains a byte-pair vocabulary, as GPT-2's: single bytes at first, then the most frequent\n"
+      "pair of neighbours becomes a token, again and again. Words are never joined.\n"
+      "Use it with: train_gpt --vocab DIR/vocab.json",
+      "train_vocabulary");
+  std::string data, out;
+  int size = 0;
+  paragrad::examples::Flags flags(app);
+  flags.words("--data", data, "FILE", "text to learn from")->required();
+  flags
+      .whole("--size", size, 257,
+             "tokens of the vocabulary: 256 bytes, one per merge, and <|endoftext|>; GPT-2's 50257")
+      ->required()
+      ->default_str("");
+  flags.words("--out", out, "DIR", "folder for vocab.json and merges.txt, made if it is missing")
+      ->required();
+  return paragrad::examples::run_program(app, [&] {
+    app.parse(argc, argv);
+    train_vocabulary(data, size, out);
+    return 0;
+  });
+}

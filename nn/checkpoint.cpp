@@ -1,0 +1,99 @@
+#include "nn/checkpoint.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "autograd/backend.h"
+#include "nn/checkpoint_manifest.h"
+
+namespace paragrad::nn {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The dtype whose name in the format this is.
+DType dtype_of(const SafetensorsEntry& entry) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i32})
+    if (entry.dtype == safetensors_dtype(dtype)) return dtype;
+  throw Error(text("checkpoint: tensor ", entry.name, " holds ", entry.dtype,
+                   ", expected F32, BF16, F64 or I32"));
+}
+
+/// Copies a tensor of the file to the device, which converts it where the types differ.
+void copy_entry(const SafetensorsEntry& entry, const Tensor& y) {
+  if (dtype_of(entry) == y.dtype()) return y.backend().copy_from_host(entry.bytes.data(), y);
+  CategoryScope category(*y.device(), Category::workspace);
+  Tensor staged = empty(y.shape(), dtype_of(entry), y.device());
+  staged.backend().copy_from_host(entry.bytes.data(), staged);
+  y.backend().copy(staged, y);
+}
+
+void check_buffer(const ParameterList& parameters, const Tensor& flat) {
+  PG_CHECK(flat.defined() && flat.numel() == parameters.numel(), "checkpoint: the model has ",
+           parameters.numel(), " parameters, the buffer to fill is ", flat);
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
+  Manifest manifest = read_manifest(folder);
+  step_ = manifest.step;
+  run_ = std::make_shared<const nlohmann::json>(std::move(manifest.run));
+  for (const auto& [name, bytes] : manifest.files) open_file(name, bytes);
+}
+
+void Checkpoint::open_file(const std::string& name, std::int64_t bytes) {
+  const fs::path path = folder_ / name;
+  std::error_code problem;
+  auto found = fs::file_size(path, problem);
+  PG_CHECK(!problem, "the checkpoint ", folder_.string(), " is not complete: it lacks ", name,
+           ", which its manifest lists");
+  PG_CHECK(static_cast<std::int64_t>(found) == bytes, "the checkpoint ", folder_.string(),
+           " is damaged: ", name, " has ", found, " bytes, its manifest says ", bytes);
+  files_.emplace_back(path.string());
+  for (const SafetensorsEntry& entry : files_.back().entries())
+    PG_CHECK(tensors_.emplace(entry.name, entry).second, "the checkpoint ", folder_.string(),
+             " is damaged: ", entry.name, " is in two of its files");
+}
+
+const SafetensorsEntry& Checkpoint::find(const std::string& tensor, const Shape& shape) const {
+  auto found = tensors_.find(tensor);
+  PG_CHECK(found != tensors_.end(), "the checkpoint ", folder_.string(), " has no tensor ", tensor,
+           ", which the model has as ", shape, "; it is of another model or optimizer");
+  PG_CHECK(found->second.shape == shape, "the checkpoint ", folder_.string(), " has ", tensor,
+           " as ", found->second.shape, ", the model as ", shape, "; it is of another model");
+  return found->second;
+}
+
+void Checkpoint::check_model(const ParameterList& model) const {
+  std::set<std::string> names;
+  for (const Parameter& parameter : model) {
+    find(parameter.name, parameter.shape);
+    names.insert(parameter.name);
+  }
+  for (const auto& [name, entry] : tensors_)
+    PG_CHECK(names.contains(name) || name.find('/') != name.npos, "the checkpoint ",
+             folder_.string(), " has a tensor ", name, " ", entry.shape,
+             ", which the model has not; it is of another model");
+}
+
+void Checkpoint::load_weights(const ParameterList& parameters, const Tensor& weights) const {
+  check_buffer(parameters, weights);
+  for (const Parameter& parameter : parameters)
+    copy_entry(find(parameter.name, parameter.shape),
+               weights.window(parameter.offset, parameter.shape));
+}
+
+void Checkpoint::load_state(const std::string& name, const ParameterList& parameters,
+                            const Tensor& state) const {
+  check_buffer(parameters, state);
+  for (const Parameter& parameter : parameters) {
+    const SafetensorsEntry& entry = find(tensor_name(name, parameter.name), parameter.shape);
+    PG_CHECK(dtype_of(entry) == state.dtype(), "the checkpoint ", folder_.string(), " has ",
+             entry.name, " in ", dtype_of(entry), ", the run in ", state.dtype(),
+             "; state is not converted, so go on with the dtype that it was saved with");
+    copy_entry(entry, state.window(parameter.offset, parameter.shape));
+  }
+}
+
+}  // namespace paragrad::nn

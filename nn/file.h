@@ -1,0 +1,23 @@
+// Whole files in and out, with errors that name the file.
+// Not here: formats. Readers of .bin, IDX and vocabularies build on this.
+// Chapter 02.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "autograd/error.h"
+
+namespace paragrad::nn {
+using namespace autograd;
+
+/// All bytes of a file.
+/// throws: Error if the file is missing, is a folder, can't be read, or is empty
+std::string read_file(const std::filesystem::path& path);
+
+/// Replaces a file as a whole: an earlier one stays intact until the new one is complete.
+/// throws: Error if the folder is missing or can't be written
+void write_file(const std::filesystem::path& path, std::string_view bytes);
+
+}  // namespace paragrad::nn

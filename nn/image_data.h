@@ -1,0 +1,92 @@
+// Image data: IDX files (MNIST, Fashion-MNIST) as normalised batches in a shuffled order.
+// Not here: augmentation, colour, devices. The caller copies a batch to where the model is.
+// Chapter 02; LeCun et al. 1998 for the files, Xiao et al. 2017 for Fashion-MNIST.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "autograd/error.h"
+
+namespace paragrad::nn {
+using namespace autograd;
+
+/// shapes: pixels (count,height,width), 0 to 255, row-major
+struct IdxImages {
+  std::int64_t count = 0, height = 0, width = 0;
+  std::vector<std::uint8_t> pixels;
+};
+
+/// Reads an IDX file of images (magic number 0x803) or labels (0x801), plain or packed by gzip.
+/// throws: Error if it is missing, of another kind, cut short or too long
+IdxImages read_idx_images(const std::filesystem::path& path);
+std::vector<std::uint8_t> read_idx_labels(const std::filesystem::path& path);
+
+/// shapes: images (count,1,height,width), normalised; labels (count)
+struct ImageBatch {
+  std::int64_t count = 0, height = 0, width = 0;
+  std::vector<float> images;
+  std::vector<std::int32_t> labels;
+};
+
+/// Of all pixels of a set; units: 1 is white.
+struct PixelStatistics {
+  float mean = 0, deviation = 1;
+};
+PixelStatistics pixel_statistics(const IdxImages& images);
+
+/// Images with their labels. A batch holds (pixel / 255 - mean) / deviation.
+class ImageSet {
+ public:
+  ImageSet() = default;
+  /// throws: Error if there are no images, or not as many as labels
+  ImageSet(IdxImages images, std::vector<std::uint8_t> labels, PixelStatistics statistics);
+
+  std::int64_t size() const { return images_.count; }
+  std::int64_t height() const { return images_.height; }
+  std::int64_t width() const { return images_.width; }
+  /// One more than the largest label.
+  int classes() const { return classes_; }
+
+  /// Images [first, last) of the training batch of `step`, each batch having `batch_size`. An
+  /// epoch is size() / batch_size steps (images that do not fill a batch sit it out) in an order
+  /// that depends on (seed, epoch) alone, so a run resumes exactly and a batch can be cut over
+  /// ranks.
+  /// throws: Error if a batch needs more images than there are
+  ImageBatch batch(std::uint64_t seed, std::int64_t step, std::int64_t batch_size,
+                   std::int64_t first, std::int64_t last) const;
+  /// The whole batch of `step`.
+  ImageBatch batch(std::uint64_t seed, std::int64_t step, std::int64_t batch_size) const {
+    return batch(seed, step, batch_size, 0, batch_size);
+  }
+  /// Images [first, last) in the order of the file, for evaluation.
+  ImageBatch evaluation_batch(std::int64_t first, std::int64_t last) const;
+
+ private:
+  void append(std::int64_t index, ImageBatch& batch) const;
+
+  IdxImages images_;
+  std::vector<std::uint8_t> labels_;
+  PixelStatistics statistics_;
+  int classes_ = 0;
+};
+
+/// Place `index` of a shuffle of 0 .. count-1 that depends on (seed, epoch) alone. Nothing is
+/// stored: any place is computed by itself.
+/// source: Luby and Rackoff 1988 (a Feistel network of random functions is a random permutation)
+std::int64_t shuffled(std::uint64_t seed, std::int64_t epoch, std::int64_t index,
+                      std::int64_t count);
+
+struct ImageData {
+  ImageSet training, validation;
+};
+
+/// Reads train-images-idx3-ubyte, train-labels-idx1-ubyte and the two files t10k-*, each plain or
+/// with .gz, from a folder. "fashion-mnist" is where Debian's package dataset-fashion-mnist puts
+/// them. Both sets are normalised by the statistics of the training set.
+/// throws: Error if a file is missing or broken, or the two sets do not match
+ImageData load_image_data(const std::string& folder);
+
+}  // namespace paragrad::nn

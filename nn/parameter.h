@@ -1,0 +1,63 @@
+// Parameter: a named tensor of a model, and ParameterList, which collects them while layers are
+// made. Not here: values. They live in a flat buffer that a stage binds its parameters to. Chapter
+// 02.
+#pragma once
+
+#include <deque>
+#include <string>
+
+#include "autograd/tensor.h"
+
+namespace paragrad::nn {
+
+using namespace autograd;
+
+/// How a parameter's values begin, drawn from the sequence (seed, name).
+struct Init {
+  enum class Kind { constant, normal, uniform } kind = Kind::constant;
+  double a = 0, b = 0;  ///< the constant; mean and deviation; lowest and highest
+
+  static Init constant(double value) { return {Kind::constant, value, 0}; }
+  static Init normal(double deviation) { return {Kind::normal, 0, deviation}; }
+  static Init uniform(double bound) { return {Kind::uniform, -bound, bound}; }
+};
+
+/// A weight is learnt from its gradient. A statistic follows an average: what arrives as its
+/// "gradient" is an observation (batch norm).
+enum class ParameterKind { weight, statistic };
+
+struct Parameter {
+  std::string name;
+  Shape shape;
+  Init init;
+  ParameterKind kind = ParameterKind::weight;
+  std::int64_t offset = 0;  ///< of its first element in the flat buffer
+  Tensor value;             ///< what forward reads: a window on the flat buffer that is bound now
+
+  /// Weight decay is for matrices, not for biases and norms (as GPT-2 was trained).
+  bool decays() const { return kind == ParameterKind::weight && shape.rank() >= 2; }
+};
+
+/// The parameters of a stage in flat-buffer order. Addresses stay valid while it grows.
+class ParameterList {
+ public:
+  /// The parameter `name`, made on first use; layers that name the same one share it (tied
+  /// embeddings).
+  /// throws: Error if it exists with another shape
+  Parameter& add(const std::string& name, const Shape& shape, Init init,
+                 ParameterKind kind = ParameterKind::weight);
+
+  /// Number of elements of all parameters together.
+  std::int64_t numel() const { return numel_; }
+  auto begin() { return parameters_.begin(); }
+  auto end() { return parameters_.end(); }
+  auto begin() const { return parameters_.begin(); }
+  auto end() const { return parameters_.end(); }
+  std::size_t size() const { return parameters_.size(); }
+
+ private:
+  std::deque<Parameter> parameters_;
+  std::int64_t numel_ = 0;
+};
+
+}  // namespace paragrad::nn

@@ -1,0 +1,71 @@
+// RunLog: what a training run tells, on the terminal and in files.
+// Not here: training, and the weights (nn/checkpoint.h).
+// Chapter 02.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "nn/trainer.h"
+
+namespace paragrad::nn {
+
+/// Where a session of a run begins and ends.
+struct RunSpan {
+  std::int64_t first = 0;         ///< updates done before
+  std::int64_t last = 0;          ///< updates of the whole run
+  std::filesystem::path earlier;  ///< the folder that holds the lines of those done before
+};
+
+/// Writes metrics.jsonl, a line a step and one a validation, and shows progress: one line that is
+/// rewritten on a terminal, plain lines elsewhere, nothing if `quiet`.
+///
+/// An earlier run's metrics.jsonl and summary.json belong to its checkpoint and stay as long as
+/// that does: until replace_earlier(), this run's lines go to metrics.jsonl.partial beside them.
+class RunLog {
+ public:
+  /// throws: Error if the folder can't be written
+  RunLog(const std::filesystem::path& folder, const RunSpan& span, bool quiet);
+  /// Leaves the terminal at the beginning of a line.
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+
+  /// After each update; `seconds` is what it took.
+  void step(std::int64_t number, const StepResult& result, double seconds, std::int64_t tokens);
+  /// throws: Error if the loss is not finite
+  void validation(std::int64_t number, double loss);
+  /// A line for the user, outside the progress.
+  void say(const std::string& line);
+
+  /// To be called when this run has saved its checkpoint: the folder's metrics are its own now, and
+  /// a summary there is outdated.
+  void replace_earlier();
+  /// Writes summary.json, when the run is over.
+  void summary(const nlohmann::json& figures);
+
+  /// Time spent in steps, and tokens trained on, since this log was made.
+  double seconds() const { return seconds_; }
+  std::int64_t tokens() const { return tokens_; }
+  double last_loss() const { return last_loss_; }
+
+ private:
+  void show(std::int64_t number);
+  void end_progress();
+  void write(const nlohmann::json& line);
+
+  std::filesystem::path folder_, path_;  // path_: of the metrics, as yet
+  std::ofstream metrics_;
+  RunSpan span_;
+  bool quiet_, terminal_, line_open_ = false;
+  double seconds_ = 0, last_loss_ = 0, validation_ = -1;
+  std::int64_t tokens_ = 0;
+  std::chrono::steady_clock::time_point shown_;
+};
+
+/// Peak bytes of each category, and of all together, of a rank's memory.
+nlohmann::json memory_summary(const MemoryMeter& meter);
+
+}  // namespace paragrad::nn

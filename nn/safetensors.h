@@ -1,0 +1,74 @@
+// Safetensors: named tensors in one file, as 8 bytes of header length, a JSON header, raw bytes.
+// Not here: tensors and devices. Bytes come and go; who loads a model knows what they mean.
+// Chapter 02; the format of Hugging Face, with all of its validity rules.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/dtype.h"
+#include "autograd/shape.h"
+
+namespace paragrad::nn {
+using namespace autograd;
+
+/// One tensor of an open file. The bytes are row-major and little-endian, may lie at any address
+/// (copy them, do not cast the pointer), and are there for as long as the SafetensorsFile.
+struct SafetensorsEntry {
+  std::string name;
+  std::string dtype;  // as the format writes it: F32, BF16, I64, ...
+  Shape shape;
+  std::span<const std::byte> bytes;
+};
+
+/// A file opened for reading: its header is checked as a whole, its data is memory-mapped, so that
+/// a large file costs nothing until a tensor's bytes are read. Copies share the mapping.
+class SafetensorsFile {
+ public:
+  /// throws: Error if the file can't be read or breaks a rule of the format
+  explicit SafetensorsFile(const std::string& path);
+
+  const std::string& path() const { return path_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
+  /// In the order of their data in the file.
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  bool contains(const std::string& name) const { return index_.contains(name); }
+  /// throws: Error if the file has no tensor of this name
+  const SafetensorsEntry& entry(const std::string& name) const;
+
+ private:
+  std::string path_;
+  std::shared_ptr<const void> mapping_;
+  std::map<std::string, std::string> metadata_;
+  std::vector<SafetensorsEntry> entries_;
+  std::map<std::string, std::size_t> index_;  // name -> position in entries_
+};
+
+/// One tensor to be written. `bytes` is called once, when the tensor's turn comes, so that it may
+/// first copy from a device; what it returns must last until the next tensor's turn.
+struct SafetensorsSource {
+  std::string name;
+  std::string dtype;
+  Shape shape;
+  std::function<std::span<const std::byte>()> bytes;
+};
+
+/// Writes the tensors in the order given. The file is made under the name `path`.tmp and renamed
+/// when it is complete and on disk, so a write that fails leaves an earlier file as it was.
+/// throws: Error if a tensor can't be described in the format or the disk refuses
+void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
+                       const std::vector<SafetensorsSource>& tensors);
+
+/// The format's name of a dtype of paragrad: f32 -> F32.
+std::string safetensors_dtype(DType dtype);
+
+/// The values of a tensor of F64, F32, F16 or BF16, each rounded to the nearest float.
+/// throws: Error if the tensor holds anything else
+std::vector<float> to_floats(const SafetensorsEntry& entry);
+
+}  // namespace paragrad::nn

@@ -1,0 +1,14 @@
+// A device that computes like the CPU, in memory that the host can't touch between kernels.
+// Not here: speed. It shows that operations, modules and training go through the backend alone, as
+// they must on a device whose memory the host does not share.
+#pragma once
+
+#include "autograd/device.h"
+
+namespace paragrad::tests {
+
+/// Its storage lies in one range of addresses of this size, which only kernels can read and write:
+/// any other access is a segmentation fault.
+autograd::DevicePtr guarded_device(std::int64_t bytes = 64 << 20);
+
+}  // namespace paragrad::tests

@@ -1,0 +1,162 @@
+#include "nn/text_data.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <numeric>
+#include <set>
+
+#include "nn/file.h"
+#include "tests/catch.h"
+
+using namespace paragrad::nn;
+namespace fs = std::filesystem;
+
+namespace {
+
+struct TemporaryFolder {
+  fs::path path = fs::temp_directory_path() / ("paragrad-text-data-" + std::to_string(getpid()));
+  TemporaryFolder() { fs::create_directories(path); }
+  ~TemporaryFolder() { fs::remove_all(path); }
+  fs::path file(const std::string& name, const std::string& bytes) const {
+    write_file(path / name, bytes);
+    return path / name;
+  }
+};
+
+/// Tokens 0, 1, 2, ..., so that a window shows where it lies.
+TokenData counting(int count, int vocabulary_size) {
+  std::vector<std::int32_t> tokens(count);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  return TokenData("the data", tokens, vocabulary_size);
+}
+
+std::string text_of(const TextData& data, const TokenData& part) {
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < part.size(); ++i) tokens.push_back(part[i]);
+  return data.vocabulary->decode(tokens);
+}
+
+}  // namespace
+
+TEST_CASE("text data: targets are the inputs one token later") {
+  for (int vocabulary_size : {1000, 100000}) {  // both widths of storage
+    Batch batch = counting(1000, vocabulary_size).batch(7, 3, 5, 16);
+    CHECK(batch.sequences == 5);
+    REQUIRE(batch.inputs.size() == 5 * 16);
+    REQUIRE(batch.targets.size() == 5 * 16);
+    for (int i = 0; i < 5 * 16; ++i) {
+      CHECK(batch.inputs[i] == batch.inputs[i / 16 * 16] + i % 16);
+      CHECK(batch.targets[i] == batch.inputs[i] + 1);
+    }
+  }
+}
+
+TEST_CASE("text data: windows start everywhere, from the first token to the last that fits") {
+  auto data = counting(10, 10);
+  std::set<std::int32_t> starts;
+  for (int step = 0; step < 100; ++step) starts.insert(data.batch(1, step, 1, 7).inputs[0]);
+  CHECK(starts == std::set<std::int32_t>{0, 1, 2});
+  CHECK(counting(8, 8).batch(1, 0, 1, 7).targets.back() == 7);
+}
+
+TEST_CASE("text data: a batch depends on seed and step, and can be cut") {
+  auto data = counting(5000, 5000);
+  auto whole = data.batch(1, 42, 12, 8).inputs;
+  CHECK(data.batch(1, 42, 12, 8).inputs == whole);
+  CHECK(data.batch(1, 43, 12, 8).inputs != whole);
+  CHECK(data.batch(2, 42, 12, 8).inputs != whole);
+
+  std::vector<std::int32_t> joined;
+  for (int rank = 0; rank < 3; ++rank) {
+    auto part = data.batch(1, 42, rank * 4, rank * 4 + 4, 8).inputs;
+    joined.insert(joined.end(), part.begin(), part.end());
+  }
+  CHECK(joined == whole);
+}
+
+TEST_CASE("text data: the order is the same on every machine") {
+  auto batch = counting(5000, 5000).batch(1337, 0, 4, 1);
+  CHECK(batch.inputs == std::vector<std::int32_t>{1097, 670, 1185, 4054});
+}
+
+TEST_CASE("text data: evaluation windows cover the data end to end") {
+  auto data = counting(26, 26);
+  REQUIRE(data.evaluation_windows(5) == 5);
+  std::vector<std::int32_t> targets;
+  for (int first = 0; first < 5; first += 2) {
+    auto batch = data.evaluation_batch(first, std::min(first + 2, 5), 5);
+    targets.insert(targets.end(), batch.targets.begin(), batch.targets.end());
+  }
+  REQUIRE(targets.size() == 25);
+  for (int i = 0; i < 25; ++i) CHECK(targets[i] == i + 1);
+  CHECK(counting(25, 25).evaluation_windows(5) == 4);
+  CHECK_THROWS_WITH(data.evaluation_batch(0, 6, 5), Contains("only 5"));
+}
+
+TEST_CASE("text data: the last tenth is validation") {
+  TemporaryFolder folder;
+  auto data = load_text_data(folder.file("a.txt", "abcdefghijabcdefghiX"), "", "chars");
+  CHECK(data.vocabulary->size() == 11);
+  CHECK(text_of(data, data.training) == "abcdefghijabcdefgh");
+  CHECK(text_of(data, data.validation) == "iX");
+}
+
+TEST_CASE("text data: a validation file is used whole, and its characters are known") {
+  TemporaryFolder folder;
+  auto data = load_text_data(folder.file("a.txt", "aab"), folder.file("b.txt", "xyz"), "chars");
+  CHECK(text_of(data, data.training) == "aab");
+  CHECK(text_of(data, data.validation) == "xyz");
+  CHECK(data.training.vocabulary_size() == 5);
+}
+
+TEST_CASE("text data: nanoGPT's token files are little-endian uint16") {
+  TemporaryFolder folder;
+  auto train = folder.file("train.bin", std::string("\x01\x00\x00\x01\xff\x00", 6));
+  auto validation = folder.file("val.bin", std::string("\x00\x02", 2));
+  auto data = load_text_data(train, validation, "");
+  CHECK(data.vocabulary == nullptr);
+  CHECK(data.training.size() == 3);
+  CHECK(data.training[1] == 256);
+  CHECK(data.validation[0] == 512);
+  CHECK(data.training.vocabulary_size() == 513);
+
+  CHECK_THROWS_WITH(load_text_data(train, validation, "bytes"),
+                    Contains("token 256 at position 1, outside the vocabulary of 256"));
+  CHECK_THROWS_WITH(load_text_data(train, validation, "chars"), Contains("name no characters"));
+  CHECK_THROWS_WITH(load_text_data(folder.file("odd.bin", "abc"), "", ""),
+                    Contains("odd number of bytes, 3"));
+  CHECK_THROWS_WITH(load_text_data(train, folder.file("v.txt", "abc"), ""),
+                    Contains("not of one kind"));
+}
+
+TEST_CASE("text data: files that can't be used are named") {
+  TemporaryFolder folder;
+  CHECK_THROWS_WITH(load_text_data(folder.path / "none.txt", "", "chars"),
+                    Contains("no file") && Contains("none.txt"));
+  CHECK_THROWS_WITH(load_text_data(folder.file("empty.txt", ""), "", "chars"),
+                    Contains("empty.txt is empty"));
+  CHECK_THROWS_WITH(load_text_data(folder.path, "", "chars"), Contains("is a folder"));
+  auto good = folder.file("good.txt", "good");
+  CHECK_THROWS_WITH(load_text_data(good, folder.file("bad.txt", "ab\xff"), "chars"),
+                    Contains("bad.txt is not valid UTF-8 at byte 2"));
+  CHECK(load_text_data(folder.file("bad.txt", "ab\xff"), "", "bytes").training.size() == 2);
+}
+
+TEST_CASE("text data: too little text for a window is an error, with the remedy") {
+  auto data = counting(64, 64);
+  CHECK(data.batch(1, 0, 1, 63).inputs.size() == 63);
+  CHECK_THROWS_WITH(data.batch(1, 0, 1, 64), Contains("has 64 tokens, a context of 64 needs at "
+                                                      "least 65: give more text"));
+  CHECK_THROWS_WITH(data.evaluation_windows(64), Contains("needs at least 65"));
+  CHECK_THROWS_WITH(data.batch(1, 0, 1, 0), Contains("context of 0"));
+  CHECK_THROWS_WITH(TokenData("data", std::vector<std::int32_t>{0, -1}, 5), Contains("token -1"));
+}
+
+TEST_CASE("files: a write that fails leaves the earlier file") {
+  TemporaryFolder folder;
+  auto file = folder.file("a", "first");
+  fs::create_directory(folder.path / "a.partial");  // in the way of the new content
+  CHECK_THROWS_WITH(write_file(file, "second"), Contains("can't write"));
+  CHECK(read_file(file) == "first");
+}

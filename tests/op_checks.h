@@ -1,0 +1,33 @@
+// What every operation must satisfy: gradients that are derivatives, and errors within bounds.
+// Not here: values, which each operation's own test and the reference files have.
+#pragma once
+
+#include <vector>
+
+#include "tests/op_cases.h"
+
+namespace paragrad::tests {
+
+/// Values uniform in [low, high), rounded to `dtype`, as a tensor of it; `name` tells two apart.
+Tensor uniform_tensor(const OpInput& input, const std::string& name, const DevicePtr& device,
+                      DType dtype = DType::f64);
+
+/// The result of an operation, then its gradients, as numbers.
+using OpResults = std::vector<std::vector<double>>;
+OpResults run_op(const OpCase& op, DType dtype, const DevicePtr& device);
+
+/// Every gradient against central differences, in f64.
+/// throws: Error that names case, input and element
+void check_op_gradients(const OpCase& op, const DevicePtr& device);
+
+/// A kernel that computes a sum of terms t in k roundings is off by at most k u sum |t|, u being
+/// half the distance from 1 to the next number (Higham 2002, section 3.1). Compares `dtype` with
+/// f64 on the same inputs: u = 2^-24 for the arithmetic in f32, and in bf16 u = 2^-8 for each of
+/// the (at most) four tensors that a value is stored in on its way.
+/// throws: Error that names case, tensor and element
+void check_op_precision(const OpCase& op, DType dtype, const DevicePtr& device);
+
+/// All of it, in f64, f32 and bf16.
+void check_op(const OpCase& op, const DevicePtr& device);
+
+}  // namespace paragrad::tests

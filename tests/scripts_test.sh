@@ -1,0 +1,68 @@
+#!/usr/bin/env bash
+# Proves that weave.sh and includes.sh notice what they are there to notice, in a folder of its own.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir "$folder/tutorials" "$folder/tests"
+cp "$root/tutorials/weave.sh" "$folder/tutorials/"
+cp "$root/tests/includes.sh" "$folder/tests/"
+cd "$folder"
+
+wrong=0
+expect() {  # expect STATUS PATTERN COMMAND...: its exit status, and a pattern that its output has
+  local status=0 output
+  output=$("${@:3}" 2>&1) || status=$?
+  if [[ $status -ne $1 ]] || ! grep -q -- "$2" <<<"$output"; then
+    printf 'line %s: expected status %s and "%s" from %s, got status %s and:\n%s\n' \
+      "${BASH_LINENO[0]}" "$1" "$2" "${*:3}" "$status" "$output"
+    wrong=1
+  fi
+}
+weave() { tutorials/weave.sh "$@"; }
+
+# ---- weave.sh
+printf 'int before;\n  // [snippet sum]\n  int sum = a;\n\n    sum += b;\n  // [end snippet]\n' >code.cpp
+printf '| what | figure |\n' >figures.md
+printf '%s\n' '# One' '<!-- code: code.cpp#sum -->' 'After.' '<!-- text: figures.md -->' \
+  '<!-- end text -->' '```' '<!-- code: absent.cpp#ignored in a fence -->' '```' >tutorials/01.md
+expect 1 '^+int sum = a;' weave --check
+expect 0 'wove tutorials/01.md' weave
+expect 0 '' weave --check
+printf '%s\n' '# One' '<!-- code: code.cpp#sum -->' '```cpp' 'int sum = a;' '' '  sum += b;' '```' \
+  'After.' '<!-- text: figures.md -->' '| what | figure |' '<!-- end text -->' '```' \
+  '<!-- code: absent.cpp#ignored in a fence -->' '```' >expected.md
+expect 0 '' diff expected.md tutorials/01.md
+sed -i 's/sum += b/sum -= b/' code.cpp
+expect 1 '^+  sum -= b;' weave --check
+expect 0 '' grep -q 'sum += b' tutorials/01.md  # --check changed nothing
+weave >/dev/null
+echo '| speed | 2 |' >>figures.md
+expect 1 '^+| speed | 2 |' weave --check
+weave >/dev/null
+
+broken() {  # broken MESSAGE CHAPTER: a chapter of one line that cannot be woven
+  echo "$2" >tutorials/02.md
+  expect 1 "$1" weave --check
+  expect 1 "$1" weave
+  rm tutorials/02.md
+}
+broken 'no snippet named product' '<!-- code: code.cpp#product -->'
+broken 'no file absent.cpp' '<!-- code: absent.cpp#sum -->'
+broken 'no file absent.md' '<!-- text: absent.md -->'
+broken 'expected <!-- code: PATH#NAME -->' '<!-- code: code.cpp -->'
+broken 'without its <!-- end text -->' '<!-- text: figures.md -->'
+printf '// [snippet open]\nint a;\n' >open.cpp
+broken 'has no \[end snippet\]' '<!-- code: open.cpp#open -->'
+expect 2 'unknown argument' weave --chek
+
+# ---- includes.sh
+mkdir autograd nn
+touch autograd/a.h nn/n.h
+printf '#include <vector>\n#include "autograd/a.h"\n' >nn/n.cpp
+expect 0 '' tests/includes.sh
+printf '#include "nn/n.h"\n' >autograd/a.cpp
+expect 1 'autograd/a.cpp:1: autograd may include autograd, but not nn/n.h' tests/includes.sh
+printf '#include "a.h"\n' >autograd/a.cpp
+expect 1 '"a.h" is no file' tests/includes.sh
+exit $wrong
