@@ -120,13 +120,17 @@ inline nlohmann::json run_flags(const CLI::App& app) {
   nlohmann::json flags;
   for (const CLI::Option* option : app.get_options()) {
     std::string name = option->get_name(), type = option->get_type_name();
-    if (of_one_session.contains(name)) continue;
-    if (option->get_expected_max() == 0) {
-      flags[name] = option->count() > 0 && option->as<bool>();
-    } else if (option->count() > 0 || !option->get_default_str().empty()) {
-      if (type == "N") flags[name] = option->as<std::int64_t>();
-      if (type == "X") flags[name] = option->as<double>();
-      if (type != "N" && type != "X") flags[name] = option->as<std::string>();
+    bool given = option->count() > 0, valued = option->get_expected_max() > 0;
+    std::string value = given ? option->results().back() : option->get_default_str();
+    if (of_one_session.contains(name) || (valued && value.empty())) continue;
+    if (!valued) {
+      flags[name] = given && option->as<bool>();
+    } else if (type == "N") {
+      flags[name] = option->as<std::int64_t>();
+    } else if (type == "X") {
+      flags[name] = option->as<double>();
+    } else {
+      flags[name] = value;
     }
   }
   return flags;

@@ -13,7 +13,7 @@ namespace paragrad::tests {
 class References {
  public:
   explicit References(const std::string& name)
-      : file_(std::string(PARAGRAD_SOURCE_DIR) + "/tests/references/" + name) {}
+      : file_(PARAGRAD_SOURCE_DIR "/tests/references/" + name) {}
 
   const nn::SafetensorsFile& file() const { return file_; }
   Shape shape(const std::string& name) const { return file_.entry(name).shape; }

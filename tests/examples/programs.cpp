@@ -1,0 +1,184 @@
+#include "tests/examples/programs.h"
+
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <thread>
+
+#include "autograd/error.h"
+#include "nn/file.h"
+
+namespace paragrad::tests {
+
+namespace fs = std::filesystem;
+
+Words operator+(Words first, const Words& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+std::string repeat(const std::string& text, int times) {
+  std::string all;
+  for (int i = 0; i < times; ++i) all += text;
+  return all;
+}
+
+Folder::Folder() {
+  std::string name = (fs::temp_directory_path() / "paragrad-XXXXXX").string();
+  PG_CHECK(::mkdtemp(name.data()), "can't make a folder like ", name);
+  path_ = name;
+}
+
+Folder::~Folder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
+}
+
+std::string Folder::write(const std::string& name, const std::string& bytes) const {
+  fs::create_directories((path_ / name).parent_path());
+  std::ofstream(path_ / name, std::ios::binary) << bytes;
+  return (path_ / name).string();
+}
+
+namespace {
+
+/// A pair of ends: what is written into the second can be read from the first.
+std::pair<int, int> open_terminal() {
+  int ours = ::posix_openpt(O_RDWR | O_NOCTTY);
+  PG_CHECK(ours >= 0 && ::grantpt(ours) == 0 && ::unlockpt(ours) == 0, "no terminal to be had");
+  return {ours, ::open(::ptsname(ours), O_RDWR | O_NOCTTY)};
+}
+
+/// What a started program finds in its environment, beside what is there already.
+void set_environment() {
+  // As quick on a large machine as on a small one, and beside other tests as alone.
+  ::setenv("OMP_NUM_THREADS", "2", 1);
+  ::setenv("OMP_WAIT_POLICY", "passive", 1);
+  // A sanitizer leaves it to the program to say that memory is out.
+  for (const char* name : {"ASAN_OPTIONS", "TSAN_OPTIONS"}) {
+    const char* before = std::getenv(name);
+    std::string options = std::string(before ? before : "") + ":allocator_may_return_null=1";
+    ::setenv(name, options.c_str(), 1);
+  }
+}
+
+std::string read_all(int file) {
+  std::string bytes(4096, '\0'), all;
+  for (ssize_t n; (n = ::read(file, bytes.data(), bytes.size())) > 0;)
+    all.append(bytes, 0, static_cast<std::size_t>(n));
+  return all;  // a terminal whose other end is closed gives an error, which ends the loop, too
+}
+
+}  // namespace
+
+Running::Running(const Words& arguments, bool on_terminal)
+    : output_(std::tmpfile()), errors_(std::tmpfile()) {
+  PG_CHECK(output_ && errors_, "can't make a temporary file");
+  Words words = arguments;
+  words[0] = (fs::path(PARAGRAD_PROGRAM_DIR) / words[0]).string();
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  int out = ::fileno(output_), err = ::fileno(errors_);
+  if (on_terminal) {
+    std::tie(terminal_, out) = open_terminal();
+    err = out;
+  }
+  process_ = ::fork();
+  if (process_ == 0) {
+    set_environment();
+    ::dup2(out, STDOUT_FILENO);
+    ::dup2(err, STDERR_FILENO);
+    ::execv(pointers[0], pointers.data());
+    ::_exit(127);
+  }
+  if (on_terminal) ::close(out);
+  PG_CHECK(process_ > 0, "can't start ", words[0]);
+}
+
+Running::~Running() {
+  if (process_ > 0) {
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  if (terminal_ >= 0) ::close(terminal_);
+  std::fclose(output_);
+  std::fclose(errors_);
+}
+
+void Running::signal(int number) const { ::kill(process_, number); }
+
+Finished Running::finish() {
+  Finished result{0, terminal_ >= 0 ? read_all(terminal_) : "", ""};
+  int status = 0;
+  ::waitpid(process_, &status, 0);
+  process_ = -1;
+  result.status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (terminal_ >= 0) return result;
+  for (auto [file, text] :
+       {std::pair(output_, &result.output), std::pair(errors_, &result.errors)}) {
+    ::lseek(::fileno(file), 0, SEEK_SET);
+    *text = read_all(::fileno(file));
+  }
+  return result;
+}
+
+Words tiny_run(const std::string& data, const std::string& out, const Words& more) {
+  return Words{"train_gpt", "--data",  data,      "--out",    out,         "--layers", "1",
+               "--heads",   "2",       "--width", "16",       "--context", "8",        "--batch",
+               "4",         "--steps", "6",       "--warmup", "2"} +
+         more;
+}
+
+std::map<std::string, std::string> files_in(const std::string& folder) {
+  std::map<std::string, std::string> files;
+  if (!fs::exists(folder)) return files;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file())
+      files[fs::relative(entry.path(), folder).string()] = nn::read_file(entry.path());
+  return files;
+}
+
+std::vector<nlohmann::json> metrics_of(const std::string& folder) {
+  std::vector<nlohmann::json> lines;
+  std::ifstream file(folder + "/metrics.jsonl");
+  for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+  return lines;
+}
+
+void wait_for_steps(const std::string& folder, std::ptrdiff_t lines) {
+  for (int i = 0; i < 60000; ++i) {
+    std::ifstream file(folder + "/metrics.jsonl");
+    if (std::count(std::istreambuf_iterator<char>(file), {}, '\n') >= lines) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  throw autograd::Error("no steps are written to " + folder);
+}
+
+std::vector<nlohmann::json> losses_of(const std::string& folder) {
+  std::vector<nlohmann::json> lines = metrics_of(folder);
+  for (nlohmann::json& line : lines)
+    for (const char* timed : {"seconds", "tokens_per_second"}) line.erase(timed);
+  return lines;
+}
+
+nlohmann::json summary_of(const std::string& folder) {
+  return nlohmann::json::parse(nn::read_file(folder + "/summary.json"));
+}
+
+std::vector<std::string> weights_of(const std::string& folder) {
+  std::vector<std::string> weights;
+  for (const auto& [name, bytes] : files_in(folder + "/checkpoint"))  // in order of their names
+    if (name.ends_with(".safetensors")) weights.push_back(bytes);
+  return weights;
+}
+
+}  // namespace paragrad::tests

@@ -1,0 +1,80 @@
+// Programs run as a user runs them, in folders that go with the test.
+// Not here: what to expect of them.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace paragrad::tests {
+
+using Words = std::vector<std::string>;
+
+/// Both lists, one after the other.
+Words operator+(Words first, const Words& second);
+/// The text, so many times.
+std::string repeat(const std::string& text, int times);
+
+/// A new folder, removed at the end of its scope.
+class Folder {
+ public:
+  Folder();
+  ~Folder();
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  /// The path of a file or folder in it.
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+  /// Writes a file and returns its path.
+  std::string write(const std::string& name, const std::string& bytes) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct Finished {
+  int status;  ///< as a shell has it: 128 + number if a signal ended it
+  std::string output, errors;
+};
+
+/// A program of this build that runs; `arguments` begin with its name.
+class Running {
+ public:
+  /// On a terminal, output and errors are one text, `output`.
+  explicit Running(const Words& arguments, bool on_terminal = false);
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  void signal(int number) const;
+  Finished finish();
+
+ private:
+  int process_ = -1, terminal_ = -1;
+  std::FILE *output_, *errors_;
+};
+
+inline Finished run(const Words& arguments) { return Running(arguments).finish(); }
+inline Finished run_on_terminal(const Words& arguments) {
+  return Running(arguments, true).finish();
+}
+
+/// A training run of a moment: `train_gpt` with a tiny model, and `more`.
+Words tiny_run(const std::string& data, const std::string& out, const Words& more = {});
+
+/// All files under a folder, by their paths in it; none if there is no such folder.
+std::map<std::string, std::string> files_in(const std::string& folder);
+/// The lines of metrics.jsonl.
+std::vector<nlohmann::json> metrics_of(const std::string& folder);
+/// Waits until a run has written this many of them.
+/// throws: Error after a minute
+void wait_for_steps(const std::string& folder, std::ptrdiff_t lines);
+/// The lines without what no two runs share: times.
+std::vector<nlohmann::json> losses_of(const std::string& folder);
+nlohmann::json summary_of(const std::string& folder);
+/// The bytes of the checkpoint's weights and optimizer state; the run may have taken any steps.
+std::vector<std::string> weights_of(const std::string& folder);
+
+}  // namespace paragrad::tests

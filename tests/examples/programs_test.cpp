@@ -1,0 +1,220 @@
+// The programs at their edges: flags, --help, bad input, output. What fails says so in one line,
+// and leaves an earlier run as it was.
+#include "tests/examples/programs.h"
+#include "tests/catch.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+const std::string letters = repeat("abcdefgh", 50);
+
+/// Checks that a run ended with one line that begins with "error:" and holds `part`.
+void check_refused(const Finished& result, const std::string& part) {
+  CHECK(result.status == 1);
+  CHECK(result.errors.starts_with("error: "));
+  CHECK(result.errors.find('\n') == result.errors.size() - 1);
+  CHECK_THAT(result.errors, Contains(part));
+}
+
+struct Refusal {
+  Words flags;
+  std::string part;
+};
+
+/// The tiny run with these flags is refused before it begins: it prints nothing, makes no folder,
+/// and changes no file of an earlier run.
+void check_refusals(const Folder& folder, const std::vector<Refusal>& refusals) {
+  const std::string data = folder.write("letters.txt", letters);
+  REQUIRE(run(tiny_run(data, folder / "earlier")).status == 0);
+  const auto before = files_in(folder / "earlier");
+  REQUIRE(before.size() == 5);  // metrics, summary, manifest, weights, optimizer state
+  for (const Refusal& refusal : refusals) {
+    CAPTURE(refusal.flags);
+    Finished result = run(tiny_run(data, folder / "new") + refusal.flags);
+    check_refused(result, refusal.part);
+    CHECK(result.output.empty());
+    CHECK_FALSE(std::filesystem::exists(folder / "new"));
+    check_refused(run(tiny_run(data, folder / "earlier") + refusal.flags), refusal.part);
+    const bool intact = files_in(folder / "earlier") == before;
+    CHECK(intact);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("the help of every program lists its flags") {
+  const std::map<std::string, Words> flags{
+      {"train_gpt", {"--layers",  "--heads",        "--width",
+                     "--context", "--dropout",      "--untied",
+                     "--vocab",   "--data",         "--validation",
+                     "--steps",   "--batch",        "--learning-rate",
+                     "--warmup",  "--weight-decay", "--min-learning-rate",
+                     "--clip",    "--seed",         "--out",
+                     "--resume",  "--save-every",   "--evaluate-every",
+                     "--quiet",   "--microbatches", "--recompute",
+                     "--device",  "--dtype",        "--transport",
+                     "--timeout"}},
+      {"sample_gpt", {"--from", "--prompt", "--tokens", "--temperature", "--top-k", "--seed"}},
+      {"train_vocabulary", {"--data", "--size", "--out"}}};
+  for (const auto& [program, names] : flags) {
+    Finished help = run({program, "--help"});
+    CHECK(help.status == 0);
+    CHECK(help.errors.empty());
+    CHECK_THAT(help.output, Contains("Usage: " + program));
+    for (const std::string& name : names) CHECK_THAT(help.output, Contains("\n  " + name + " "));
+  }
+}
+
+TEST_CASE("every program refuses wrong flags") {
+  const Words vocabulary{"train_vocabulary", "--data", "a", "--size", "300", "--out", "b"};
+  for (const Words& program : {Words{"train_gpt"}, Words{"sample_gpt"}, vocabulary}) {
+    check_refused(run(program + Words{"--no-such-flag"}), "--no-such-flag");
+    check_refused(run(program + Words{"stray"}), "stray");
+    check_refused(run(program + Words{"--out"}), "--out");
+  }
+  check_refused(run({"train_gpt"}), "--data FILE is needed");
+  check_refused(run({"train_vocabulary"}), "is required");
+  check_refused(run({"train_vocabulary", "--size", "256"}),
+                "--size: expected a whole number from 257");
+  check_refused(run({"sample_gpt", "--tokens", "0"}), "--tokens: expected a whole number from 1");
+  check_refused(run({"sample_gpt", "--temperature", "-1"}), "--temperature: expected a number");
+  check_refused(run({"sample_gpt", "--top-k", "-1"}), "--top-k: expected a whole number from 0");
+}
+
+TEST_CASE("train_gpt refuses flags that make no sense, before it writes") {
+  Folder folder;
+  check_refusals(
+      folder,
+      {{{"--no-such-flag"}, "--no-such-flag"},
+       {{"--steps"}, "--steps"},
+       {{"--steps", "many"}, "--steps: expected a whole number from 1"},
+       {{"--steps", "1.5"}, "got 1.5"},
+       {{"--steps", "99999999999999999999"}, "--steps: expected"},
+       {{"--layers", "0"}, "--layers: expected"},
+       {{"--layers", "3000000000"}, "from 1 to 2147483647"},
+       {{"--learning-rate", "nan"}, "--learning-rate: expected a number"},
+       {{"--learning-rate", "-1"}, "--learning-rate: expected a number"},
+       {{"--dropout", "1"}, "--dropout: expected"},
+       {{"--seed", "-1"}, "--seed: expected"},
+       {{"--dtype", "f16"}, "--dtype: f16 not in {f32,bf16}"},
+       {{"--device", "cuda"}, "--device cuda: this build has no such device"},
+       {{"--transport", "mpi"}, "leave the flag out"},
+       {{"--heads", "3"}, "the width must be a multiple of the heads; 16 / 3 leaves 1"},
+       {{"--microbatches", "3"}, "--microbatches 3 does not divide --batch 4"},
+       {{"--min-learning-rate", "1"}, "--min-learning-rate 1 is above --learning-rate 0.001"}});
+}
+
+TEST_CASE("a model larger than the memory is refused, before anything is written") {
+  Folder folder;
+  const std::string data = folder.write("letters.txt", letters);
+  Finished result = run(tiny_run(data, folder / "new", {"--width", "200000000"}));
+  CHECK(result.status == 1);
+  CHECK_THAT(result.errors, Contains("error: out of memory"));  // a sanitizer warns before it
+  CHECK_FALSE(std::filesystem::exists(folder / "new"));
+}
+
+TEST_CASE("train_gpt refuses data that it can't train on, before it writes") {
+  Folder folder;
+  const std::string empty = folder.write("empty.txt", ""), small = folder.write("small.txt", "abc");
+  const std::string odd = folder.write("odd.bin", "abc"),
+                    high = folder.write("high.bin", repeat(std::string("\x2c\x01", 2), 200));
+  const std::string bytes = folder.write("bytes.txt", letters + "\xff");
+  check_refusals(
+      folder, {{{"--data", folder / "none.txt"}, "no file "},
+               {{"--data", folder / "earlier"}, "is a folder"},
+               {{"--data", empty}, "is empty"},
+               {{"--data", small}, "a context of 8 needs at least 9"},
+               {{"--validation", small}, "the validation data"},
+               {{"--validation", folder / "none.txt"}, "no file "},
+               {{"--context", "100"}, "a context of 100 needs at least 101"},
+               {{"--data", odd}, "odd number of bytes"},
+               {{"--data", high, "--vocab", "bytes"}, "token 300 at position 0, outside the vocab"},
+               {{"--data", high, "--vocab", "chars"}, "holds token ids"},
+               {{"--data", bytes}, "is not valid UTF-8 at byte 400"},
+               {{"--vocab", "words"}, "neither \"chars\" nor \"bytes\" nor a file"}});
+}
+
+TEST_CASE("train_gpt refuses to resume what is not the same run") {
+  Folder folder;
+  const std::string other = folder.write("other.txt", repeat("abcdefghi", 50));
+  const std::string ids = folder.write("ids.bin", repeat(std::string("\7\0", 2), 200));
+  const Words resume{"--resume", folder / "earlier"};
+  check_refusals(folder,
+                 {{{"--resume", folder / "none"}, "holds no checkpoint"},
+                  {resume, "the run has done 6 of its 6 steps"},
+                  {resume + Words{"--steps", "9", "--layers", "2"},
+                   "the run began with --layers 1, not 2; leave this flag out"},
+                  {resume + Words{"--steps", "9", "--seed", "5"}, "began with --seed 1337, not 5"},
+                  {resume + Words{"--steps", "9", "--untied"}, "began with --untied false"},
+                  {resume + Words{"--steps", "9", "--dtype", "bf16"}, "began with --dtype"},
+                  {resume + Words{"--steps", "9", "--data", other}, "another vocabulary"},
+                  {resume + Words{"--steps", "9", "--data", ids}, "another vocabulary"}});
+}
+
+TEST_CASE("an output folder that can't be written is found before training") {
+  Folder folder;
+  const std::string data = folder.write("letters.txt", letters),
+                    file = folder.write("file", "kept");
+  folder.write("blocked/checkpoint", "kept, too");
+  for (const std::string& out : {file, file + "/below", folder / "blocked"}) {
+    Finished result = run(tiny_run(data, out));
+    check_refused(result, "can't write to the folder " + out);
+    CHECK(result.output.empty());
+  }
+  CHECK(files_in(folder / "blocked") ==
+        std::map<std::string, std::string>{{"checkpoint", "kept, too"}});
+}
+
+TEST_CASE("a loss that is not finite ends the run and leaves the earlier one in its folder") {
+  Folder folder;
+  const std::string data = folder.write("letters.txt", letters), out = folder / "out";
+  REQUIRE(run(tiny_run(data, out)).status == 0);
+  auto before = files_in(out);
+  auto check_kept = [&] {
+    auto after = files_in(out);
+    CHECK(after.erase("metrics.jsonl.partial") == 1);  // tells how the run failed
+    const bool intact = after == before;
+    CHECK(intact);
+  };
+  const Words explode{"--learning-rate", "1e25", "--clip", "0", "--warmup", "0"};
+  check_refused(run(tiny_run(data, out, explode)), "the loss is ");
+  check_kept();
+
+  check_refused(run(tiny_run(data, out, explode + Words{"--resume", out, "--steps", "9"})),
+                "the weights are as the step before left them");
+  check_kept();
+
+  check_refused(run(tiny_run(data, folder / "new", explode)), "the loss is ");
+  CHECK(files_in(folder / "new").size() == 1);  // metrics.jsonl
+}
+
+TEST_CASE("output into a file is plain lines, and --quiet prints nothing") {
+  Folder folder;
+  const std::string data = folder.write("letters.txt", letters);
+  Finished plain = run(tiny_run(data, folder / "plain"));
+  CHECK(plain.status == 0);
+  CHECK(plain.errors.empty());
+  CHECK_THAT(plain.output, Contains("\nstep      6/6  loss "));
+  CHECK(plain.output.find_first_of("\r\033") == std::string::npos);
+  CHECK(plain.output.back() == '\n');
+
+  Finished quiet = run(tiny_run(data, folder / "quiet", {"--quiet"}));
+  CHECK(quiet.status == 0);
+  CHECK(quiet.output + quiet.errors == "");
+  CHECK(losses_of(folder / "quiet") == losses_of(folder / "plain"));
+}
+
+TEST_CASE("a terminal gets one progress line, and an error begins a line of its own") {
+  Folder folder;
+  const std::string data = folder.write("letters.txt", letters);
+  Finished good = run_on_terminal(tiny_run(data, folder / "good"));
+  CHECK(good.status == 0);
+  CHECK_THAT(good.output, Contains("\r\033[Kstep      1/6"));
+  CHECK_THAT(good.output, Contains("left\r\nvalidation loss"));  // a terminal adds the \r to a \n
+
+  Finished bad = run_on_terminal(
+      tiny_run(data, folder / "bad", {"--learning-rate", "1e25", "--clip", "0", "--warmup", "0"}));
+  CHECK(bad.status == 1);
+  CHECK_THAT(bad.output, Contains("left\r\nerror: step "));
+}

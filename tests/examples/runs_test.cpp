@@ -1,0 +1,204 @@
+// Runs of train_gpt against each other: the same bits however a run is repeated, stopped, resumed
+// or recomputed; and the files that a run writes.
+#include <csignal>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "nn/gpt.h"
+#include "tests/catch.h"
+#include "tests/examples/programs.h"
+
+using namespace paragrad::tests;
+using nlohmann::json;
+
+namespace {
+
+/// Text in which each character hangs on many before it.
+std::string varied_text() {
+  std::string text;
+  for (int i = 0; i < 600; ++i) text += static_cast<char>('a' + (i * i / 8 + i / 50) % 11);
+  return text;
+}
+
+/// Runs that must succeed, all on the same text.
+struct Runs {
+  Folder folder;
+  std::string data = folder.write("text.txt", varied_text());
+
+  std::string path(const std::string& name) const { return folder / name; }
+  void train(const std::string& name, const Words& more = {}) const {
+    Finished result = run(tiny_run(data, path(name), more));
+    INFO(result.errors);
+    REQUIRE(result.status == 0);
+  }
+  /// Goes on with the run in `from`, with its flags and these.
+  void resume(const std::string& from, const Words& more = {}) const {
+    Finished result = run(Words{"train_gpt", "--resume", path(from)} + more);
+    INFO(result.errors);
+    REQUIRE(result.status == 0);
+  }
+  void check_same(const std::string& one, const std::string& two) const {
+    CHECK(losses_of(path(one)) == losses_of(path(two)));
+    const bool same_weights = weights_of(path(one)) == weights_of(path(two));
+    CHECK(same_weights);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the same command gives the same bits, another seed others") {
+  Runs runs;
+  const Words dropout{"--dropout", "0.2", "--evaluate-every", "2"};
+  runs.train("one", dropout);
+  runs.train("two", dropout);
+  REQUIRE(losses_of(runs.path("one")).size() == 9);  // 6 steps; validation after 2, 4 and 6
+  REQUIRE(weights_of(runs.path("one")).size() == 2);
+  runs.check_same("one", "two");
+
+  runs.train("other", dropout + Words{"--seed", "7"});
+  for (std::size_t i = 0; i < 9; ++i)
+    CHECK(losses_of(runs.path("one"))[i] != losses_of(runs.path("other"))[i]);
+}
+
+TEST_CASE("a run over an earlier one replaces all of its files") {
+  Runs runs;
+  runs.train("fresh");
+  runs.train("used", {"--seed", "7", "--steps", "8"});
+  runs.train("used");
+  runs.check_same("fresh", "used");
+  CHECK(files_in(runs.path("used")).size() == files_in(runs.path("fresh")).size());
+
+  // A run that stops early has no summary, and does not keep the one of the run before.
+  runs.train("used", {"--stop-after", "2"});
+  CHECK_FALSE(std::filesystem::exists(runs.path("used") + "/summary.json"));
+  CHECK(metrics_of(runs.path("used")).size() == 2);
+}
+
+TEST_CASE("a stopped run goes on to the bits of one that was not stopped") {
+  for (const std::string dtype : {"f32", "bf16"}) {
+    CAPTURE(dtype);
+    Runs runs;
+    const Words flags{"--dropout", "0.2", "--microbatches",   "2",
+                      "--dtype",   dtype, "--evaluate-every", "2"};
+    runs.train("whole", flags);
+    runs.train("parts", flags + Words{"--stop-after", "3"});
+    CHECK_FALSE(std::filesystem::exists(runs.path("parts") + "/summary.json"));
+    runs.resume("parts", {"--stop-after", "1"});
+
+    // The rest once in the same folder, which --resume implies, and once in another.
+    runs.resume("parts", {"--out", runs.path("moved")});
+    runs.check_same("whole", "moved");
+    runs.resume("parts");
+    runs.check_same("whole", "parts");
+    for (const char* field : {"loss", "validation_loss", "config", "peak_bytes"})
+      CHECK(summary_of(runs.path("whole"))[field] == summary_of(runs.path("parts"))[field]);
+  }
+}
+
+TEST_CASE("a run continues from the last of its checkpoints when it is killed") {
+  Runs runs;
+  const Words endless{"--steps", "1000000", "--save-every", "4", "--evaluate-every", "0"};
+  const std::string out = runs.path("out");
+  Running killed(tiny_run(runs.data, out, endless));
+  wait_for_steps(out, 10);
+  killed.signal(SIGKILL);
+  CHECK(killed.finish().status == 128 + SIGKILL);
+
+  runs.resume("out", {"--stop-after", "2"});
+  std::size_t steps = metrics_of(out).size();
+  CHECK(steps % 4 == 2);
+  runs.train("whole", endless + Words{"--stop-after", std::to_string(steps)});
+  runs.check_same("whole", "out");
+}
+
+TEST_CASE("an interrupted run saves, says how to go on, and goes on to the same bits") {
+  Runs runs;
+  const Words endless{"--steps", "1000000", "--dropout", "0.2", "--evaluate-every", "0"};
+  const std::string out = runs.path("out");
+  Running interrupted(tiny_run(runs.data, out, endless));
+  wait_for_steps(out, 3);
+  interrupted.signal(SIGINT);
+  Finished result = interrupted.finish();
+  CHECK(result.status == 128 + SIGINT);
+  CHECK(result.errors.empty());
+  std::string steps = std::to_string(metrics_of(out).size());
+  CHECK_THAT(result.output, Contains("interrupted after " + steps +
+                                     " of 1000000 steps; go on with "
+                                     "--resume " +
+                                     out));
+
+  runs.resume("out", {"--stop-after", "3"});
+  runs.train("whole", endless + Words{"--stop-after", std::to_string(metrics_of(out).size())});
+  runs.check_same("whole", "out");
+}
+
+TEST_CASE("recomputation changes memory and no bit of a run") {
+  Runs runs;
+  const Words flags{"--dropout", "0.2", "--layers", "3", "--microbatches", "2"};
+  runs.train("kept", flags);
+  runs.train("recomputed", flags + Words{"--recompute"});
+  runs.check_same("kept", "recomputed");
+  auto activations = [&](const std::string& name) {
+    return summary_of(runs.path(name))["peak_bytes"][0]["activations"].get<std::int64_t>();
+  };
+  CHECK(activations("recomputed") < activations("kept"));
+}
+
+TEST_CASE("metrics.jsonl has a line a step with the fields of a step") {
+  Runs runs;
+  runs.train("run", {"--evaluate-every", "0", "--warmup", "3", "--learning-rate", "0.004",
+                     "--min-learning-rate", "0.001"});
+  std::vector<json> lines = metrics_of(runs.path("run"));
+  REQUIRE(lines.size() == 7);
+  for (std::size_t i = 0; i < 6; ++i) {
+    CHECK(lines[i].size() == 7);
+    CHECK(lines[i]["step"] == i + 1);
+    CHECK(lines[i]["loss"] > 0);
+    CHECK(lines[i]["gradient_norm"] > 0);
+    CHECK(lines[i]["seconds"] > 0);
+    CHECK(lines[i]["tokens_per_second"].get<double>() ==
+          Approx(4 * 8 / lines[i]["seconds"].get<double>()));
+    CHECK(lines[i]["bytes_sent"] == 0);
+  }
+  // A quarter of the rate, a half, three, all; then down a cosine that would end after step 6.
+  std::vector<double> rates{0.001, 0.002, 0.003, 0.004, 0.00325, 0.00175};
+  for (std::size_t i = 0; i < 6; ++i)
+    CHECK(lines[i]["learning_rate"].get<double>() == Approx(rates[i]));
+  CHECK(lines[6] == json{{"step", 6}, {"validation_loss", lines[6]["validation_loss"]}});
+}
+
+TEST_CASE("summary.json has settings, losses, speed and memory") {
+  Runs runs;
+  runs.train("run", {"--beta2", "0.95", "--quiet"});
+  std::vector<json> lines = metrics_of(runs.path("run"));
+  json summary = summary_of(runs.path("run"));
+  CHECK(summary["loss"] == lines[5]["loss"]);
+  CHECK(summary["validation_loss"] == lines[6]["validation_loss"]);
+  double seconds = 0;
+  for (std::size_t i = 0; i < 6; ++i) seconds += lines[i]["seconds"].get<double>();
+  CHECK(summary["seconds"].get<double>() == Approx(seconds));
+  CHECK(summary["tokens_per_second"].get<double>() == Approx(6 * 4 * 8 / seconds));
+  CHECK(summary["model_flops_utilization"] > 0);
+  CHECK(summary["bytes_sent"] == json::object());
+
+  // Given flags and defaults, as numbers; not those that concern one session.
+  json flags = summary["config"]["flags"];
+  CHECK(flags["--layers"] == 1);
+  CHECK(flags["--beta2"] == 0.95);
+  CHECK(flags["--weight-decay"] == 0.1);
+  CHECK(flags["--untied"] == false);
+  CHECK(flags["--data"] == runs.data);
+  CHECK_FALSE(flags.contains("--quiet"));
+
+  using namespace paragrad::nn;
+  GptConfig model{1, 2, 16, 8, 11, 0, true};
+  CHECK(summary["config"]["model"] == to_json(model));
+  std::int64_t weights = 4 * Stage(gpt(model), 0, 3).parameters().numel();
+  REQUIRE(summary["peak_bytes"].size() == 1);  // ranks
+  json peak = summary["peak_bytes"][0];
+  CHECK(peak["weights"] == weights);
+  CHECK(peak["gradients"] == weights);
+  CHECK(peak["optimizer"] == 2 * weights);
+  CHECK(peak["activations"] > 4 * 8 * 16 * 4);  // bytes of one layer's output, at the least
+  CHECK(peak["communication"] == 0);
+  CHECK(peak["total"] > 4 * weights);
+}
