@@ -194,13 +194,22 @@ void CpuBackend::dropout(const Tensor& x, double p, RandomKey key, const Tensor&
     T* out = y.data<T>();
     float limit = static_cast<float>(p);
     C keep = static_cast<C>(1 / (1 - p));
-    // One Philox block decides four elements.
-    parallel_for((x.numel() + 3) / 4, element_grain / 16,
+    // One Philox block decides four elements; sixteen blocks are computed side by side.
+    constexpr std::int64_t blocks = 16, strip = 4 * blocks;
+    parallel_for((x.numel() + strip - 1) / strip, element_grain / strip,
                  [=, n = x.numel()](std::int64_t first, std::int64_t last) {
-                   for (std::int64_t block = first; block < last; ++block) {
-                     auto word = philox(key, block);
-                     for (std::int64_t i = 4 * block; i < std::min(n, 4 * block + 4); ++i)
-                       out[i] = to_uniform(word[i % 4]) < limit ? C(0) : C(in[i]) * keep;
+                   for (std::int64_t start = strip * first; start < strip * last; start += strip) {
+                     std::uint32_t words[strip];
+#pragma omp simd
+                     for (std::int64_t l = 0; l < blocks; ++l) {
+                       auto word = philox(key, start / 4 + l);
+                       for (int i = 0; i < 4; ++i) words[4 * l + i] = word[i];
+                     }
+                     std::int64_t end = std::min(strip, n - start);
+#pragma omp simd
+                     for (std::int64_t i = 0; i < end; ++i)
+                       out[start + i] =
+                           to_uniform(words[i]) < limit ? C(0) : C(in[start + i]) * keep;
                    }
                  });
   });

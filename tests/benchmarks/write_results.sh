@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Measures what the README and chapter 03 show and writes it to tests/benchmarks/results/, then weaves.
+#   write_results.sh [--text FILE] [PYTHON...]
+# FILE is tinyshakespeare (examples/data/download.sh fetches it); each PYTHON has a PyTorch to compare with.
+# Wants a release build and a machine that does nothing else; takes about ten minutes.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+results=$root/tests/benchmarks/results
+bin=$root/build/bin
+
+corpus=$root/examples/data/tinyshakespeare.txt
+if [[ ${1-} == --text ]]; then
+  corpus=$2
+  shift 2
+fi
+[[ -x $bin/benchmarks/train_step ]] || {
+  echo "write_results.sh: no release build; run cmake --preset release && cmake --build --preset release" >&2
+  exit 1
+}
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+
+machine() {
+  local cpu compiler
+  cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+  compiler=$("${CXX:-g++}" -dumpfullversion)
+  printf 'Measured on %s cores of %s%s, g++ %s.\n\n' "$(nproc)" "$cpu" \
+    "$(grep -q avx512_bf16 /proc/cpuinfo && echo ' with AVX512-BF16')" "$compiler"
+}
+
+echo "== train_step" >&2
+{ machine; "$bin/benchmarks/train_step"; } | tee "$results/train_step.md" >&2
+echo "== operations" >&2
+{ machine; "$bin/benchmarks/operations"; } | tee "$results/operations.md" >&2
+
+for python; do
+  echo "== against PyTorch: $python" >&2
+  name=$("$python" -c 'import torch; print(torch.__version__.split("+")[0])')
+  { machine; "$python" "$root/tests/benchmarks/against_pytorch.py"; } |
+    tee "$results/against_pytorch_$name.md" >&2
+done
+
+if [[ -f $corpus ]]; then
+  echo "== nanoGPT's demo for the CPU" >&2
+  {
+    machine
+    echo "| seed | validation loss | seconds of training | tokens/s |"
+    echo "| --- | --- | --- | --- |"
+    for seed in 1337 1 2; do
+      "$bin/train_gpt" --data "$corpus" --vocab chars --layers 4 --heads 4 --width 128 --context 64 \
+        --batch 12 --steps 2000 --learning-rate 1e-3 --min-learning-rate 1e-4 --warmup 100 \
+        --seed "$seed" --out "$out/$seed" --quiet
+      figure() { sed -n "s/^  \"$1\": \([0-9.]*\),*$/\1/p" "$out/$seed/summary.json"; }
+      printf '| %s | %.3f | %.1f | %.0f |\n' "$seed" "$(figure validation_loss)" "$(figure seconds)" \
+        "$(figure tokens_per_second)"
+    done
+  } | tee "$results/demo.md" >&2
+fi
+
+# The README's table: the same figures together, the machine named once.
+{
+  machine
+  echo "A GPT's training step on one rank, and the share of the machine's f32 matrix-product rate that it reaches"
+  echo "(small: 4 layers, width 128, 12 x 64 tokens; larger: 6 layers, width 384, 8 x 256 tokens):"
+  echo
+  grep '^|' "$results/train_step.md"
+  for file in "$results"/against_pytorch_*.md; do
+    [[ -f $file ]] || continue
+    echo
+    echo "The same step in PyTorch, in alternating runs (\`tests/benchmarks/against_pytorch.py\`):"
+    echo
+    grep '^|' "$file"
+  done
+  if [[ -f $results/demo.md ]]; then
+    echo
+    echo "nanoGPT's demo for the CPU (4 layers, width 128, context 64, 2,000 steps on tinyshakespeare by characters; its"
+    echo "README reports a validation loss of 1.88). The loss is over the whole validation text:"
+    echo
+    grep '^|' "$results/demo.md"
+  fi
+} >"$results/summary.md"
+"$root/tutorials/weave.sh"
