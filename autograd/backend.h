@@ -33,7 +33,8 @@ struct AdamWStep {
 };
 
 /// Arguments are what is read, then what is written. Shapes are checked by the operations above
-/// (autograd/ops). Results do not depend on the number of threads.
+/// (autograd/ops). Results do not depend on the number of threads, as far as products by a library
+/// allow (autograd/cpu/onednn.cpp).
 /// units: f32 and bf16 kernels compute in f32, f64 kernels in f64; bf16 results are rounded once
 class Backend {
  public:
@@ -98,8 +99,7 @@ class Backend {
   // Rows.                                                                            x, y (R,C)
   virtual void softmax(const Tensor& x, const Tensor& y) = 0;
   virtual void softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) = 0;
-  /// Also writes each row's mean and 1 / deviation.                    mean, inverse (R), in
-  /// statistic_dtype
+  /// Also writes each row's mean and 1 / deviation, in statistic_dtype.           mean, inverse (R)
   virtual void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,
                           const Tensor& y, const Tensor& mean, const Tensor& inverse) = 0;
   virtual void layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& mean,
@@ -117,8 +117,8 @@ class Backend {
   virtual void embedding(const Tensor& table, const Tensor& ids, const Tensor& y) = 0;
   virtual void embedding_backward(const Tensor& ids, const Tensor& dy, const Tensor& dtable) = 0;
 
-  // Causal self-attention over packed queries, keys, values.  qkv (B,T,3C), y (B,T,C), normalizer
-  // (B,H,T)
+  // Causal self-attention over packed queries, keys, values.
+  //                                                     qkv (B,T,3C), y (B,T,C), normalizer (B,H,T)
   virtual void attention(const Tensor& qkv, int heads, const Tensor& y,
                          const Tensor& normalizer) = 0;
   virtual void attention_backward(const Tensor& qkv, int heads, const Tensor& y,
@@ -137,8 +137,7 @@ class Backend {
   /// Padding counts as zeros, as PyTorch has it.
   virtual void average_pool2d(const Tensor& x, Window window, const Tensor& y) = 0;
   virtual void average_pool2d_backward(const Tensor& dy, Window window, const Tensor& dx) = 0;
-  /// Mean and biased variance of each channel.                          mean, variance (C), in
-  /// statistic_dtype
+  /// Mean and biased variance of each channel, in statistic_dtype.               mean, variance (C)
   virtual void batch_norm_statistics(const Tensor& x, const Tensor& mean,
                                      const Tensor& variance) = 0;
   virtual void batch_norm_apply(const Tensor& x, const Tensor& mean, const Tensor& variance,

@@ -1,3 +1,6 @@
+// Contracts the result with fixed random weights to one number, so that one backward pass gives all
+// gradients; two forward passes an element then give the differences. For small inputs.
+// Chapter 01.
 #include "autograd/gradcheck.h"
 
 #include <algorithm>

@@ -1,7 +1,11 @@
+// The sweep: a node runs once all its consumers have, and what it kept is freed at once.
+// Not here: the gradients' formulas (autograd/ops), sums of tensors (the backend's accumulate).
+// Chapter 01.
 #include "autograd/graph.h"
 
 #include <algorithm>
 #include <queue>
+#include <unordered_map>
 #include <utility>
 
 #include "autograd/backend.h"
@@ -49,17 +53,28 @@ void add_to(Tensor& total, const Tensor& contribution) {
   total = total.defined() ? sum(std::exchange(total, {}), contribution) : contribution;
 }
 
+/// What a sweep knows of a node on its way: the sum of the gradients that have come back to it, and
+/// how many are still to come. Kept beside the graph, so that a sweep that fails leaves no traces.
+struct Pending {
+  int consumers = 0;
+  Tensor gradient;
+};
+using Sweep = std::unordered_map<const Node*, Pending>;
+
 /// Counts, for every node reachable from `root`, the uses of its result there.
-void count_consumers(const std::shared_ptr<Node>& root) {
-  std::vector<Node*> stack{root.get()};
+Sweep count_consumers(const Node* root) {
+  Sweep sweep;
+  std::vector<const Node*> stack{root};
   while (!stack.empty()) {
-    Node* node = stack.back();
+    const Node* node = stack.back();
     stack.pop_back();
     PG_CHECK(node->backward, "backward: the graph behind `", node->name,
              "` was used and freed by an earlier backward; compute the result again");
     for (const auto& input : node->inputs)
-      if (input && !is_leaf(*input) && ++input->consumers == 1) stack.push_back(input.get());
+      if (input && !is_leaf(*input) && ++sweep[input.get()].consumers == 1)
+        stack.push_back(input.get());
   }
+  return sweep;
 }
 
 }  // namespace
@@ -92,7 +107,10 @@ Tensor record(const Tensor& y, const char* name, const std::vector<Tensor>& inpu
       std::any_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return x.requires_grad(); });
   if (!needed || !y.device()->records_gradients()) return y;
   auto node = make_node(name, *y.device());
-  for (const Tensor& x : inputs) node->inputs.push_back(x.node());
+  for (const Tensor& x : inputs) {
+    PG_CHECK(!x.defined() || x.device() == y.device(), name, ": inputs on different devices");
+    node->inputs.push_back(x.node());
+  }
   node->backward = std::move(backward);
   Tensor result = y.detach();
   result.set_node(std::move(node));
@@ -111,20 +129,21 @@ void backward(const Tensor& y, const Tensor& dy) {
   Tensor seed = dy.defined() ? dy.detach() : full(y.shape(), 1, y.dtype(), y.device());
   std::shared_ptr<Node> root = y.node();
   if (is_leaf(*root)) return root->sink(seed);
-  count_consumers(root);
+  Sweep sweep = count_consumers(root.get());
 
   // Run each node once all its consumers have run; of several that are ready, the newest.
   auto newer = [](const auto& a, const auto& b) { return a->sequence < b->sequence; };
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, decltype(newer)>
       ready(newer);
-  root->gradient = std::move(seed);
+  sweep[root.get()].gradient = std::move(seed);
   ready.push(std::move(root));
   // [snippet sweep]
   while (!ready.empty()) {
     std::shared_ptr<Node> node = ready.top();
     ready.pop();
     std::vector<Tensor> gradients(node->inputs.size());
-    if (node->gradient.defined()) gradients = node->backward(std::exchange(node->gradient, {}));
+    Tensor dy = std::exchange(sweep[node.get()].gradient, {});
+    if (dy.defined()) gradients = node->backward(std::exchange(dy, {}));
     node->backward = nullptr;  // frees what the forward pass had kept
     for (std::size_t i = 0; i < node->inputs.size(); ++i) {
       const auto& input = node->inputs[i];
@@ -134,8 +153,9 @@ void backward(const Tensor& y, const Tensor& dy) {
         if (dx.defined()) input->sink(dx);
         continue;
       }
-      if (dx.defined()) add_to(input->gradient, dx);
-      if (--input->consumers == 0) ready.push(input);
+      Pending& pending = sweep[input.get()];
+      if (dx.defined()) add_to(pending.gradient, dx);
+      if (--pending.consumers == 0) ready.push(input);
     }
     node->inputs.clear();
   }

@@ -25,8 +25,7 @@ struct Node {
   std::vector<std::shared_ptr<Node>> inputs;  ///< null where an input needs no gradient
   BackwardFunction backward;
   GradientSink sink;  ///< of a leaf
-  Tensor gradient;    ///< of a leaf without a sink: the sum so far. Of others: dy, on the way
-  int consumers = 0;  ///< still to deliver their share of the gradient, during a sweep
+  Tensor gradient;    ///< of a leaf without a sink: the sum so far
 };
 
 /// A leaf on the values of x. Its gradient is summed up in the leaf; read it with gradient().
@@ -44,14 +43,15 @@ Tensor record(const Tensor& y, const char* name, const std::vector<Tensor>& inpu
               BackwardFunction backward);
 
 /// Sends dy, the gradient of something with respect to y, back through the graph of y, freeing
-/// the graph on the way.
+/// the graph on the way. Values that the graph keeps, weights among them, must not have changed.
 /// shapes: dy as y; may be left out where y has one element (then it is 1)
 /// throws: Error if y has no graph or its graph has been used
 /// source: Griewank and Walther 2008, section 3.2 (reverse mode);  tutorial 01
 void backward(const Tensor& y, const Tensor& dy = {});
 
 /// y = f(x), without keeping what is computed on the way: backward computes it again.
-/// Random numbers are functions of their keys, so f computes the same twice.
+/// Random numbers are functions of their keys, so f computes the same twice. Beside x, f may read
+/// leaves, whose gradients go to their sinks, but no other part of a graph.
 /// source: Chen et al. 2016, "Training deep nets with sublinear memory cost"
 Tensor recompute(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
 

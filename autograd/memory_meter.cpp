@@ -1,3 +1,6 @@
+// Every change updates the live sums and their peaks under one lock, so peaks are exact.
+// Not here: who counts as what (CategoryScope in autograd/device.h).
+// Chapter 03.
 #include "autograd/memory_meter.h"
 
 #include <algorithm>

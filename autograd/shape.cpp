@@ -1,3 +1,5 @@
+// Dimensions may be named from the end, by negative numbers; broadcast aligns shapes there.
+// Chapter 01.
 #include "autograd/shape.h"
 
 #include <algorithm>
@@ -24,7 +26,9 @@ std::int64_t Shape::operator[](int i) const { return sizes_[axis(i)]; }
 
 std::int64_t Shape::product(int first, int last) const {
   std::int64_t result = 1;
-  for (int i = first; i < last; ++i) result *= sizes_[i];
+  for (int i = first; i < last; ++i)
+    PG_CHECK(!__builtin_mul_overflow(result, sizes_[i], &result), "shape ", *this,
+             " has more elements than 64 bits can count");
   return result;
 }
 

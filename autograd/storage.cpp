@@ -1,3 +1,5 @@
+// Memory is taken and metered in the constructor, given back in the destructor, nowhere else.
+// Chapter 01.
 #include "autograd/storage.h"
 
 #include "autograd/backend.h"

@@ -1,3 +1,6 @@
+// Makes tensors, moves values between host and device, and checks every window against its memory.
+// Not here: kernels (autograd/backend.h).
+// Chapter 01.
 #include "autograd/tensor.h"
 
 #include "autograd/backend.h"
@@ -24,7 +27,9 @@ Tensor Tensor::detach() const {
 }
 
 Tensor empty(Shape shape, DType dtype, const DevicePtr& device) {
-  std::int64_t bytes = shape.numel() * size_of(dtype);
+  std::int64_t bytes = 0;
+  PG_CHECK(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes), "a tensor ", shape,
+           " of ", dtype, " has more bytes than 64 bits can count");
   return {std::make_shared<Storage>(device, bytes, device->category()), 0, std::move(shape), dtype};
 }
 
@@ -80,6 +85,10 @@ Tensor from_host(const std::vector<std::int32_t>& values, Shape shape, const Dev
 
 std::vector<double> to_host(const Tensor& x) {
   std::vector<double> result;
+  if (x.dtype() == DType::i32) {
+    std::vector<std::int32_t> values = read<std::int32_t>(x);
+    return {values.begin(), values.end()};
+  }
   dispatch(x.dtype(), [&]<class T>() {
     std::vector<T> values = read<T>(x);
     result.assign(values.begin(), values.end());

@@ -71,7 +71,7 @@ Tensor from_host(const std::vector<float>& values, Shape shape, const DevicePtr&
 Tensor from_host(const std::vector<double>& values, Shape shape, const DevicePtr& device);
 Tensor from_host(const std::vector<std::int32_t>& values, Shape shape, const DevicePtr& device);
 
-/// Copies a tensor of any floating-point type to the host.
+/// Copies a tensor of any type to the host.
 std::vector<double> to_host(const Tensor& x);
 /// The value of a tensor with one element.
 double item(const Tensor& x);

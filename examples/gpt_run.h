@@ -3,6 +3,8 @@
 // Chapter 02.
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -25,7 +27,7 @@ struct GptRun {
   std::string vocabulary;
   std::filesystem::path data, validation, out = "out", resume;
   std::int64_t steps = 2000, batch = 12, stop_after = 0, save_every = 0, evaluate_every = 250;
-  std::int64_t warmup = 100;
+  std::int64_t warmup = -1;
   double learning_rate = 1e-3, lowest_rate = -1, weight_decay = 0.1, beta2 = 0.99, clip = 1;
   double timeout = 60;
   std::int64_t seed = 1337;
@@ -48,6 +50,7 @@ struct GptRun {
  private:
   void resume_flags(CLI::App& app, std::vector<std::string> own);
   void check() const;
+  void check_memory() const;
 
   nlohmann::json flags_;
 };
@@ -80,7 +83,10 @@ inline void GptRun::add_flags(CLI::App& app) {
       .number("--min-learning-rate", lowest_rate, 0, large,
               "rate at the end (default: a tenth of the highest)")
       ->default_str("");
-  flags.whole("--warmup", warmup, zero, "updates until the highest rate");
+  flags
+      .whole("--warmup", warmup, zero,
+             "updates until the highest rate (default: 100, or a tenth of --steps if that is less)")
+      ->default_str("");
   flags.number("--weight-decay", weight_decay, 0, large, "AdamW's, of matrices");
   flags.number("--beta2", beta2, 0, 0.999999,
                "AdamW's memory of squared gradients; 0.95 suits large batches");
@@ -142,6 +148,9 @@ inline void GptRun::parse(CLI::App& app, int argc, char** argv) {
   if (!resume.empty()) resume_flags(app, own);
   flags_ = run_flags(app);
   check();
+  // A run can be resumed from another folder.
+  flags_["--data"] = std::filesystem::absolute(data).string();
+  if (!validation.empty()) flags_["--validation"] = std::filesystem::absolute(validation).string();
 }
 
 /// Parses the saved flags and then `own`, which win where the saved weights allow it.
@@ -175,9 +184,25 @@ inline void GptRun::check() const {
            batch);
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
            " is above --learning-rate ", learning_rate);
+  PG_CHECK(warmup <= steps, "--warmup ", warmup, " is longer than the run of ", steps, " --steps");
   GptConfig config = model;
   config.vocabulary = 1;  // not known before the data
   config.check();
+  check_memory();
+}
+
+/// Refuses what can't fit before anything is written; chapter 03 explains the sums.
+inline void GptRun::check_memory() const {
+  double width = model.width, layers = model.layers, context = model.context;
+  double parameters = layers * 12 * width * width;
+  double rows = static_cast<double>(batch) / microbatches * context * (recompute ? 1 : 16);
+  double bytes = 16 * parameters + (dtype == "bf16" ? 2 : 4) * rows * width * layers;
+  double machine =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  PG_CHECK(bytes < machine, "this run needs at least ", bytes / 1e9,
+           " GB of memory, the machine has ", machine / 1e9,
+           "; use fewer --layers, a smaller --width, --context or --batch, or more ",
+           "--microbatches");
 }
 
 inline TextData GptRun::load_data() const {
@@ -190,7 +215,8 @@ inline TrainerSettings GptRun::trainer() const {
   settings.dtype = dtype == "bf16" ? DType::bf16 : DType::f32;
   settings.seed = static_cast<std::uint64_t>(seed);
   double lowest = lowest_rate < 0 ? learning_rate / 10 : lowest_rate;
-  settings.learning_rate = {learning_rate, lowest, warmup, steps};
+  std::int64_t rise = warmup < 0 ? std::min<std::int64_t>(100, steps / 10) : warmup;
+  settings.learning_rate = {learning_rate, lowest, rise, steps};
   settings.weight_decay = weight_decay;
   settings.beta2 = beta2;
   settings.clip = clip;

@@ -78,7 +78,10 @@ class Flags {
 template <class Body>
 int run_program(CLI::App& app, Body&& body) {
   try {
-    return body();
+    int status = body();
+    if (!std::cout.flush())
+      throw autograd::Error("can't write to standard output; is the disk full?");
+    return status;
   } catch (const CLI::CallForHelp&) {
     std::cout << app.help();
     return 0;

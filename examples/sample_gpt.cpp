@@ -3,6 +3,7 @@
 // Chapter 02.
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
@@ -33,12 +34,22 @@ struct Writer {
 };
 
 /// From the folder of a training run (with checkpoint/) or of Hugging Face (with config.json).
+/// throws: Error if there is no such model, or its vocabulary is another one's
 Writer load(const std::filesystem::path& folder) {
   Writer writer;
+  auto build = [&] {
+    PG_CHECK(writer.vocabulary->size() == writer.config.vocabulary, folder.string(),
+             ": the model knows ", writer.config.vocabulary, " tokens, its vocabulary has ",
+             writer.vocabulary->size(), "; put the files of one model into the folder");
+    return writer.build();
+  };
   if (std::filesystem::exists(folder / "config.json")) {
     writer.config = read_gpt_config(folder);
+    PG_CHECK(
+        std::filesystem::exists(folder / "vocab.json"), folder.string(),
+        ": no vocab.json, which the model's text is spelled with; copy it and merges.txt there");
     writer.vocabulary = make_vocabulary((folder / "vocab.json").string(), "");
-    Tensor weights = writer.build();
+    Tensor weights = build();
     load_gpt_weights(folder, writer.stage->parameters(), weights);
     writer.stage->bind(weights);
     return writer;
@@ -50,7 +61,7 @@ Writer load(const std::filesystem::path& folder) {
            ": trained on token ids without a vocabulary, so there is no text to write");
   writer.config = gpt_config(checkpoint.run().at("model"));
   writer.vocabulary = load_vocabulary(checkpoint.run().at("vocabulary"));
-  Tensor weights = writer.build();
+  Tensor weights = build();
   checkpoint.check_model(writer.stage->parameters());
   checkpoint.load_weights(writer.stage->parameters(), weights);
   writer.stage->bind(weights);
@@ -67,12 +78,22 @@ std::vector<double> next_logits(Writer& writer, const std::vector<std::int32_t>&
   return to_host(slice(logits, 1, length - 1, length));
 }
 
-void write(const std::filesystem::path& folder, const std::string& prompt, std::int64_t count,
-           const SampleSettings& settings, std::uint64_t seed) {
+/// A new line, or the first token where a vocabulary has no new line.
+std::vector<std::int32_t> first_tokens(const Vocabulary& vocabulary) {
+  try {
+    return vocabulary.encode("\n");
+  } catch (const Error&) {
+    return {0};
+  }
+}
+
+void write(const std::filesystem::path& folder, const std::optional<std::string>& prompt,
+           std::int64_t count, const SampleSettings& settings, std::uint64_t seed) {
   Writer writer = load(folder);
-  std::vector<std::int32_t> tokens = writer.vocabulary->encode(prompt);
+  std::vector<std::int32_t> tokens =
+      prompt ? writer.vocabulary->encode(*prompt) : first_tokens(*writer.vocabulary);
   PG_CHECK(!tokens.empty(), "--prompt is empty; give the model something to go on from");
-  std::cout << prompt << std::flush;
+  std::cout << writer.vocabulary->decode(tokens) << std::flush;
   RandomKey key(seed, "sample");
   for (std::int64_t i = 0; i < count; ++i) {
     tokens.push_back(
@@ -87,7 +108,7 @@ void write(const std::filesystem::path& folder, const std::string& prompt, std::
 int main(int argc, char** argv) {
   CLI::App app("Writes text with a trained GPT.", "sample_gpt");
   std::filesystem::path from = "out";
-  std::string prompt = "\n";
+  std::optional<std::string> prompt;
   std::int64_t count = 200, seed = 1;
   SampleSettings settings;
   paragrad::examples::Flags flags(app);

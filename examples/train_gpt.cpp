@@ -80,6 +80,8 @@ void Session::resume() {
   PG_CHECK(checkpoint.run().value("vocabulary", nlohmann::json()) == vocabulary_of(data_),
            "--resume: the data has another vocabulary than the run's; give it the same --data and ",
            "--vocab");
+  PG_CHECK(checkpoint.run().value("data", nlohmann::json()) == data_.training.checksum(),
+           "--resume: ", run_.data.string(), " is not the text that the run began with");
   PG_CHECK(checkpoint.step() < run_.steps, "--resume: the run has done ", checkpoint.step(),
            " of its ", run_.steps, " steps; give it more with --steps");
   checkpoint.load_weights(trainer_.parameters(), trainer_.weights());
@@ -135,6 +137,7 @@ void Session::step() {
 
 void Session::save() {
   nlohmann::json saved = run_.to_json();
+  saved["data"] = data_.training.checksum();
   if (data_.vocabulary) saved["vocabulary"] = vocabulary_of(data_);
   save_checkpoint(run_.out / "checkpoint", trainer_.steps(), saved, trainer_.parameters(),
                   trainer_.weights(), trainer_.optimizer().state());

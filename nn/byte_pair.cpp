@@ -1,3 +1,6 @@
+// Encodes word by word, and each word by a queue of its possible merges, lowest rank first.
+// Not here: the cut into words (nn/split_words.cpp), files (nn/byte_pair_files.cpp).
+// Chapter 02; Sennrich et al. 2016.
 #include "nn/byte_pair.h"
 
 #include <algorithm>

@@ -1,3 +1,6 @@
+// Byte-pair vocabularies as GPT-2's two files, vocab.json and merges.txt, in and out.
+// Not here: whether tokens and merges fit together, which the vocabulary checks (nn/byte_pair.cpp).
+// Chapter 02.
 #include <nlohmann/json.hpp>
 #include <sstream>
 

@@ -1,3 +1,6 @@
+// Reading checkpoints: every file is opened and its size checked before a tensor is asked for.
+// Not here: saving (nn/checkpoint_save.cpp).
+// Chapter 02.
 #include "nn/checkpoint.h"
 
 #include <nlohmann/json.hpp>

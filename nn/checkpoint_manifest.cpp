@@ -1,3 +1,6 @@
+// The manifest as JSON. A field is checked as it is read: the file may be damaged, or another's.
+// Not here: the data files that it lists (nn/checkpoint.cpp).
+// Chapter 02.
 #include "nn/checkpoint_manifest.h"
 
 #include "nn/file.h"

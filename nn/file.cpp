@@ -1,3 +1,5 @@
+// A file is written beside its target and renamed, so a write that fails leaves the earlier one.
+// Chapter 02.
 #include "nn/file.h"
 
 #include <fstream>

@@ -1,3 +1,6 @@
+// The three kinds of layers, their first weights, and the arithmetic that they cost.
+// Parameters have Hugging Face's names. Not here: its files, where matrices lie transposed
+// (nn/gpt_files.cpp). Chapter 02; Radford et al. 2019, section 2.3.
 #include "nn/gpt.h"
 
 #include <cmath>
@@ -12,6 +15,8 @@ void GptConfig::check() const {
            "a GPT needs at least one layer, head, channel, position and token; got layers ", layers,
            ", heads ", heads, ", width ", width, ", context ", context, ", vocabulary ",
            vocabulary);
+  PG_CHECK(width <= 1 << 20 && layers <= 1 << 20, "a width of ", width, " and ", layers,
+           " layers are more than this network is made for; each is at most ", 1 << 20);
   PG_CHECK(width % heads == 0, "the width must be a multiple of the heads; ", width, " / ", heads,
            " leaves ", width % heads);
   PG_CHECK(dropout >= 0 && dropout < 1, "dropout must be in [0,1), got ", dropout);

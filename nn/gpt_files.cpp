@@ -1,3 +1,6 @@
+// Checks config.json and the names and shapes of all tensors before it loads a value: a setting or
+// tensor that our network does not compute is an error. Weights of Hugging Face's Conv1D are
+// transposed on the way. Chapter 02.
 #include "nn/gpt_files.h"
 
 #include <algorithm>

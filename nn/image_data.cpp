@@ -1,3 +1,6 @@
+// The order of an epoch is a function of (seed, epoch, place), so none is stored: a Feistel network
+// permutes a power of four, and places that fall outside the set are permuted again.
+// Chapter 02; Black and Rogaway 2002, "Ciphers with arbitrary finite domains".
 #include "nn/image_data.h"
 
 #include <algorithm>

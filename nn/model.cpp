@@ -1,3 +1,6 @@
+// A stage binds its parameters to windows of one flat buffer, and sends their gradients to a sink.
+// First weights are drawn by parameter name, so they do not depend on where the model is cut.
+// Chapter 02.
 #include "nn/model.h"
 
 #include "autograd/backend.h"

@@ -1,3 +1,6 @@
+// A step is one kernel for each segment: neighbours in the flat buffer that are treated alike.
+// Not here: the kernels (autograd/cpu/optimizer.cpp).
+// Chapter 02; Loshchilov and Hutter 2017 (the schedule) and 2019 (AdamW).
 #include "nn/optimizer.h"
 
 #include <cmath>

@@ -1,3 +1,5 @@
+// A name that is added twice is one parameter: so GPT's head shares the embedding's table.
+// Chapter 02.
 #include "nn/parameter.h"
 
 namespace paragrad::nn {

@@ -1,3 +1,6 @@
+// The modules of a residual network and its list of layers, with the arithmetic of each.
+// Running statistics are parameters of their own kind (nn/parameter.h), so that cuts carry them.
+// Chapter 02; He et al. 2016.
 #include "nn/resnet.h"
 
 #include <cmath>

@@ -1,3 +1,6 @@
+// A run that goes on copies the lines of its first steps; one in an occupied folder writes beside
+// the earlier run's metrics until it saves. Each line is flushed, so a crash loses none.
+// Chapter 02.
 #include "nn/run_log.h"
 
 #include <fmt/format.h>

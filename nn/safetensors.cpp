@@ -1,3 +1,6 @@
+// What is neither reading nor writing: sizes of dtypes, overflow checks, conversion to float.
+// Not here: files (nn/safetensors_read.cpp, nn/safetensors_write.cpp).
+// Chapter 02.
 #include "nn/safetensors.h"
 
 #include <bit>

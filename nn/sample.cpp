@@ -1,3 +1,5 @@
+// Draws by inverting the running sum of probabilities; top-k selects without sorting.
+// Chapter 02.
 #include "nn/sample.h"
 
 #include <algorithm>

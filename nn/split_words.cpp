@@ -1,3 +1,6 @@
+// GPT-2's pattern, run by PCRE2 on the stretches of valid UTF-8. The bytes between them become
+// words of their own, so that any bytes can be encoded.
+// Chapter 02.
 #include "nn/split_words.h"
 
 #include <memory>

@@ -1,3 +1,6 @@
+// A window's place is a random number of (seed, step, sequence), so ranks draw their shares alone.
+// Token ids take 2 bytes where the vocabulary allows it. Not here: encoding (nn/vocabulary.cpp).
+// Chapter 02.
 #include "nn/text_data.h"
 
 #include <algorithm>
@@ -29,6 +32,16 @@ std::int64_t TokenData::size() const {
 std::int32_t TokenData::operator[](std::int64_t index) const {
   PG_CHECK(index >= 0 && index < size(), name_, " has no token ", index, ", only ", size());
   return std::visit([&](const auto& all) -> std::int32_t { return all[index]; }, tokens_);
+}
+
+std::uint64_t TokenData::checksum() const {
+  std::uint64_t hash = 14695981039346656037ull;
+  std::visit(
+      [&](const auto& all) {
+        for (auto id : all) hash = (hash ^ static_cast<std::uint64_t>(id)) * 1099511628211ull;
+      },
+      tokens_);
+  return hash;
 }
 
 void TokenData::append_window(std::int64_t start, Batch& batch) const {

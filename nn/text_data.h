@@ -27,6 +27,8 @@ class TokenData {
   std::int64_t size() const;
   int vocabulary_size() const { return vocabulary_size_; }
   std::int32_t operator[](std::int64_t index) const;
+  /// Tells other data from the same (FNV-1a over the ids).
+  std::uint64_t checksum() const;
 
   /// Sequences [first, last) of the batch of `step`: windows at random places. Sequence i depends
   /// on (seed, step, i) alone, so a run resumes exactly and a batch can be cut over ranks.

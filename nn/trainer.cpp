@@ -1,3 +1,6 @@
+// One step: gradients of all microbatches into a flat buffer, their norm, the optimizer. A loss
+// that is not finite stops the run before the weights change.
+// Chapter 02.
 #include "nn/trainer.h"
 
 #include <cmath>

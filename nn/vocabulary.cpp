@@ -1,3 +1,6 @@
+// Vocabularies of characters and of bytes, and the choice of one by name or by its saved form.
+// Not here: byte pairs (nn/byte_pair.cpp).
+// Chapter 02.
 #include "nn/vocabulary.h"
 
 #include <filesystem>

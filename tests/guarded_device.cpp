@@ -1,3 +1,5 @@
+// The CPU's kernels over memory that mprotect locks whenever none of them runs.
+// Not here: whether it does (tests/autograd/guarded_device_test.cpp).
 #include "tests/guarded_device.h"
 
 #include <sys/mman.h>

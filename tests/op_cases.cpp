@@ -1,3 +1,5 @@
+// A list for each file of autograd/ops. The numbers after a function bound its rounding errors.
+// Not here: the checks (tests/op_checks.cpp).
 #include "tests/op_cases.h"
 
 #include <algorithm>
@@ -19,7 +21,8 @@ Tensor ids(const Tensor& beside, const std::vector<std::int32_t>& values, Shape 
 
 /// One operation on two tensors; `terms` is the same with nothing that cancels.
 void add_binary(Cases& cases, const char* name, Tensor (*op)(const Tensor&, const Tensor&),
-                Tensor (*terms)(const Tensor&, const Tensor&), double lowest = -1) {
+                Tensor (*terms)(const Tensor&, const Tensor&), double lowest = -1,
+                double stored = 0) {
   const std::pair<Shape, Shape> shapes[] = {
       {{}, {}},           {{1}, {1}},      {{33}, {33}},     {{129}, {1}},
       {{1}, {7}},         {{4, 33}, {33}}, {{7}, {3, 7}},    {{2, 1, 5}, {3, 1}},
@@ -29,30 +32,38 @@ void add_binary(Cases& cases, const char* name, Tensor (*op)(const Tensor&, cons
     cases.push_back({text(name, a, b),
                      {{a}, {b, lowest}},
                      [op](const Inputs& x) { return op(x[0], x[1]); },
-                     stretched + 4,
-                     0,
+                     {2},
+                     {stretched + 4, 0, false, stored},
                      [terms](const Inputs& x) { return terms(x[0], x[1]); }});
   }
 }
 
-void add_unary(Cases& cases, const char* name, Tensor (*op)(const Tensor&), double low = -3) {
+void add_unary(Cases& cases, const char* name, Tensor (*op)(const Tensor&), double low = -3,
+               Rounding gradient = {12, 1}) {
   for (const Shape& shape : {Shape{}, Shape{1}, Shape{7}, Shape{3, 11}, Shape{129}})
-    cases.push_back(
-        {text(name, shape), {{shape, low, 3}}, [op](const Inputs& x) { return op(x[0]); }, 12, 1});
+    cases.push_back({text(name, shape),
+                     {{shape, low, 3}},
+                     [op](const Inputs& x) { return op(x[0]); },
+                     {12, 1},
+                     gradient});
 }
 
 Cases arithmetic() {
   Cases cases;
   add_binary(cases, "add", add, add);
   add_binary(cases, "subtract", subtract, add);
-  add_binary(cases, "multiply", multiply, multiply);
-  add_binary(cases, "divide", divide, divide, 0.5);
+  // Gradients to be summed are stored first; divide's second is a product of stored quotients.
+  add_binary(cases, "multiply", multiply, multiply, -1, 1);
+  add_binary(cases, "divide", divide, divide, 0.5, 3);
   add_unary(cases, "negate", negate);
-  add_unary(cases, "exp", exp);
+  // The slopes of exp, sqrt and tanh are computed from the stored result y; tanh's, 1 - y^2, is
+  // off by twice the rounding of y.
+  add_unary(cases, "exp", exp, -3, {12, 0, false, 1});
   add_unary(cases, "log", log, 0.2);
-  add_unary(cases, "sqrt", sqrt, 0.2);
-  add_unary(cases, "tanh", tanh);
-  add_unary(cases, "relu", relu);
+  add_unary(cases, "sqrt", sqrt, 0.2, {12, 0, true, 1});
+  add_unary(cases, "tanh", tanh, -3, {12, 2, true, 1});
+  // A single value below zero would show nothing of relu: the first to be drawn is above.
+  add_unary(cases, "relu", relu, -0.5, exactly);
   add_unary(cases, "gelu", gelu);
   add_unary(cases, "affine", [](const Tensor& x) { return affine(x, -1.5, 0.25); });
   add_unary(cases, "dropout",
@@ -61,41 +72,49 @@ Cases arithmetic() {
     cases.push_back({text("bias_gelu ", width),
                      {{{3, width}, -3, 3}, {{width}}},
                      [](const Inputs& x) { return bias_gelu(x[0], x[1]); },
-                     16,
-                     1});
+                     {16, 1},
+                     {16, 1}});
   return cases;
 }
 
 Cases reduce() {
   Cases cases;
+  // Mostly positive values: a sum in which all cancels would hide errors in proportion to it.
+  auto add_sum = [&](const std::string& name, const Shape& shape, OpFunction f, bool mean = false) {
+    double count = static_cast<double>(shape.numel());
+    Rounding gradient = mean ? Rounding{3, 0, true} : exactly;
+    cases.push_back(
+        {name, {{shape, -0.25, 1}}, f, {count + 2, 0, false, mean ? 1.0 : 0}, gradient});
+  };
   Shape cube{2, 3, 33};
   for (const std::vector<int>& axes :
        std::vector<std::vector<int>>{{0}, {1}, {-1}, {0, 1}, {1, 2}, {0, 2}, {0, 1, 2}, {}}) {
     std::string name;
     for (int axis : axes) name += text(' ', axis);
-    cases.push_back(
-        {"sum" + name, {{cube}}, [axes](const Inputs& x) { return sum(x[0], axes); }, 500});
-    cases.push_back(
-        {"mean" + name, {{cube}}, [axes](const Inputs& x) { return mean(x[0], axes); }, 500});
-    cases.push_back(
-        {"max" + name, {{cube}}, [axes](const Inputs& x) { return max(x[0], axes); }, 2, 1});
+    add_sum("sum" + name, cube, [axes](const Inputs& x) { return sum(x[0], axes); });
+    add_sum(
+        "mean" + name, cube, [axes](const Inputs& x) { return mean(x[0], axes); }, true);
+    // Equal maxima share the gradient, by a quotient that is stored.
+    cases.push_back({"max" + name,
+                     {{cube}},
+                     [axes](const Inputs& x) { return max(x[0], axes); },
+                     exactly,
+                     {2, 0, true, 1}});
   }
   for (const Shape& shape : {Shape{}, Shape{1}, Shape{129}, Shape{7, 1, 2}}) {
-    cases.push_back(
-        {text("sum ", shape), {{shape}}, [](const Inputs& x) { return sum(x[0]); }, 130});
-    cases.push_back(
-        {text("mean ", shape), {{shape}}, [](const Inputs& x) { return mean(x[0]); }, 130});
+    add_sum(text("sum ", shape), shape, [](const Inputs& x) { return sum(x[0]); });
+    add_sum(
+        text("mean ", shape), shape, [](const Inputs& x) { return mean(x[0]); }, true);
   }
   for (const Shape& to : {Shape{33}, Shape{3, 1}, Shape{2, 1, 33}, Shape{1, 1}, Shape{}})
-    cases.push_back(
-        {text("sum_to ", to), {{cube}}, [to](const Inputs& x) { return sum_to(x[0], to); }, 500});
+    add_sum(text("sum_to ", to), cube, [to](const Inputs& x) { return sum_to(x[0], to); });
   return cases;
 }
 
 Cases layout() {
   Cases cases;
   auto add_case = [&](const std::string& name, std::vector<OpInput> inputs, OpFunction f) {
-    cases.push_back({name, std::move(inputs), std::move(f)});
+    cases.push_back({name, std::move(inputs), std::move(f), exactly, exactly});
   };
   Shape cube{2, 3, 5};
   add_case("reshape", {{cube}}, [](const Inputs& x) { return reshape(x[0], {3, -1}); });
@@ -122,43 +141,51 @@ Cases layout() {
 
 Cases matmul_cases() {
   Cases cases;
+  constexpr double low = -0.25;  // as in reduce(), so that products do not cancel
   const std::int64_t sizes[][3] = {{1, 1, 1}, {3, 7, 5}, {33, 1, 9}, {1, 65, 2}, {3, 2, 33}};
   for (auto [m, k, n] : sizes)
     for (bool ta : {false, true})
       for (bool tb : {false, true})
-        cases.push_back({text("matmul ", m, ' ', k, ' ', n, ta ? " T" : "", tb ? " T'" : ""),
-                         {{ta ? Shape{k, m} : Shape{m, k}}, {tb ? Shape{n, k} : Shape{k, n}}},
-                         [=](const Inputs& x) {
-                           return matmul(x[0], x[1], {ta, tb});
-                         },
-                         130});
+        cases.push_back(
+            {text("matmul ", m, ' ', k, ' ', n, ta ? " T" : "", tb ? " T'" : ""),
+             {{ta ? Shape{k, m} : Shape{m, k}, low}, {tb ? Shape{n, k} : Shape{k, n}, low}},
+             [=](const Inputs& x) {
+               return matmul(x[0], x[1], {ta, tb});
+             },
+             {k + 2.0},
+             {std::max(m, n) + 2.0}});
   for (bool ta : {false, true})
     for (bool tb : {false, true})
       cases.push_back({text("batch", ta ? " T" : "", tb ? " T'" : ""),
-                       {{ta ? Shape{2, 2, 3, 4} : Shape{2, 2, 4, 3}},
-                        {tb ? Shape{2, 2, 5, 3} : Shape{2, 2, 3, 5}}},
+                       {{ta ? Shape{2, 2, 3, 4} : Shape{2, 2, 4, 3}, low},
+                        {tb ? Shape{2, 2, 5, 3} : Shape{2, 2, 3, 5}, low}},
                        [=](const Inputs& x) {
                          return matmul(x[0], x[1], {ta, tb});
                        },
-                       64});
+                       {5},
+                       {7}});
   for (bool tb : {false, true})
     cases.push_back({text("one matrix for a batch", tb ? " T'" : ""),
-                     {{{2, 3, 5, 4}}, {tb ? Shape{7, 4} : Shape{4, 7}}},
+                     {{{2, 3, 5, 4}, low}, {tb ? Shape{7, 4} : Shape{4, 7}, low}},
                      [=](const Inputs& x) {
                        return matmul(x[0], x[1], {false, tb});
                      },
-                     64});
+                     {6},
+                     {32}});
   for (const Shape& x : {Shape{7}, Shape{1, 7}, Shape{17, 7}, Shape{2, 3, 7}, Shape{1, 33}})
     for (std::int64_t out : {1, 9}) {
       Shape weight{out, x[-1]};
+      Rounding sums{x[-1] + 3.0}, gradient{std::max(x.numel() / x[-1], out) + 2.0};
       cases.push_back({text("linear ", x, weight),
-                       {{x}, {weight}, {{out}}},
+                       {{x, low}, {weight, low}, {{out}, low}},
                        [](const Inputs& x) { return linear(x[0], x[1], x[2]); },
-                       130});
+                       sums,
+                       gradient});
       cases.push_back({text("linear ", x, weight, " without bias"),
-                       {{x}, {weight}},
+                       {{x, low}, {weight, low}},
                        [](const Inputs& x) { return linear(x[0], x[1]); },
-                       130});
+                       sums,
+                       gradient});
     }
   return cases;
 }
@@ -170,14 +197,16 @@ Cases rows() {
     cases.push_back({text("softmax ", width),
                      {{shape, -3, 3}},
                      [](const Inputs& x) { return softmax(x[0]); },
-                     width + 16.0,
-                     1});
-    // For the bound: 1 / deviation is below 4 for these values, and multiplies differences below 2.
+                     {width + 24.0, 0, true},
+                     {width + 16.0, 3, true, 1}});  // y (dy - sum y dy), from the stored y
+    // 1 / deviation is below 4 for these values, and below 2 in long rows; it multiplies the error
+    // of a mean of values below 1, one value's being none, and in gradients differences below 2.
+    double inverse = width == 1 ? 0 : width < 10 ? 4 : 2;
     cases.push_back({text("layer_norm ", width),
                      {{shape}, {{width}}, {{width}}},
                      [](const Inputs& x) { return layer_norm(x[0], x[1], x[2]); },
-                     2 * width + 16.0,
-                     8});
+                     {width + 8.0, inverse},
+                     {2 * width + 16.0, 8}});
     std::int32_t last = static_cast<std::int32_t>(width) - 1;
     cases.push_back(
         {text("cross_entropy ", width),
@@ -185,11 +214,15 @@ Cases rows() {
          [last](const Inputs& x) {
            return cross_entropy(x[0], ids(x[0], {last, 0, last / 2, 0, last, 0}, {2, 3}));
          },
-         width + 16.0,
-         3 + std::log(width)});
-    cases.push_back({text("embedding ", width), {{{5, width}}}, [](const Inputs& x) {
+         {width + 16.0, 3},
+         {width + 16.0, 1}});
+    cases.push_back({text("embedding ", width),
+                     {{{5, width}}},
+                     [](const Inputs& x) {
                        return embedding(x[0], ids(x[0], {4, 0, 4, 1, 4, 0, 3}, {7}));
-                     }});
+                     },
+                     exactly,
+                     {4}});
   }
   return cases;
 }
@@ -206,12 +239,22 @@ Cases attention_cases() {
                  {1, 33, 5, 1},
                  {1, 3, 33, 1},
                  {2, 65, 4, 2},
-                 {1, 129, 34, 2}})
+                 {1, 129, 34, 2}}) {
+    double time = static_cast<double>(s.time), size = static_cast<double>(s.width / s.heads);
+    // Shares add up to 1, and values are below 1. A score is a sum of `size` terms, together below
+    // size / 2 for these values; its error, and that of the largest, are those of a share; two
+    // sums over time follow.
+    Rounding result{2 * time + 12 + (size + 3) * std::sqrt(size), 1, true};
+    // The sum over y dy reads a stored y, and keys add up to 1 + log(time) shares of such sums. A
+    // single position's y is its value, unrounded.
+    Rounding gradient{time + size + 16, std::sqrt(size) * (1 + std::log(time)), true,
+                      time > 1 ? 1.0 : 0};
     cases.push_back({text("attention ", s.batch, ' ', s.time, ' ', s.width, ' ', s.heads),
                      {{{s.batch, s.time, 3 * s.width}}},
                      [s](const Inputs& x) { return attention(x[0], s.heads); },
-                     s.time + s.width + 16.0,
-                     4 + 4 * std::sqrt(s.width / s.heads)});
+                     result,
+                     gradient});
+  }
   return cases;
 }
 
@@ -220,13 +263,18 @@ Cases image() {
   cases.push_back({"conv2d",
                    {{{2, 3, 7, 5}}, {{4, 3, 3, 3}}},
                    [](const Inputs& x) { return conv2d(x[0], x[1], 2, 1); },
-                   64});
-  cases.push_back(
-      {"max_pool2d", {{{2, 3, 7, 5}}}, [](const Inputs& x) { return max_pool2d(x[0], 3, 2, 1); }});
+                   {29},
+                   {38}});
+  cases.push_back({"max_pool2d",
+                   {{{2, 3, 7, 5}}},
+                   [](const Inputs& x) { return max_pool2d(x[0], 3, 2, 1); },
+                   exactly,
+                   {4, 4}});
   cases.push_back({"average_pool2d",
                    {{{2, 3, 7, 5}}},
                    [](const Inputs& x) { return average_pool2d(x[0], 3, 2, 1); },
-                   16});
+                   {11},
+                   {6}});
   for (bool training : {true, false})
     cases.push_back({text("batch_norm ", training ? "training" : "inference"),
                      {{{2, 3, 7, 5}}, {{3}}, {{3}}},
@@ -236,8 +284,8 @@ Cases image() {
                                                  full({3}, 2, dtype, x[0].device())};
                        return batch_norm(x[0], x[1], x[2], running, training);
                      },
-                     150,
-                     8});
+                     {80, 2},
+                     {150, 8, false, training ? 0.0 : 2}});  // x's and dy's product is stored
   return cases;
 }
 

@@ -20,15 +20,24 @@ struct OpInput {
 
 using OpFunction = std::function<Tensor(const std::vector<Tensor>&)>;
 
+/// How far rounding may take a result. A chain of k roundings of a sum of terms t costs at most
+/// k u sum |t|, u being half the distance from 1 to the next number (Higham 2002, section 3.1).
+struct Rounding {
+  double roundings = 4;  ///< the longest chain in the compute type, f32
+  double magnitude = 0;  ///< what to add to the sizes of terms where those do not bound them
+  /// The terms are the value itself: what the operation does on absolute inputs says nothing.
+  bool relative = false;
+  double stored = 0;  ///< tensors in bf16 that the value has passed through before it is stored
+};
+/// A value that is only copied.
+inline constexpr Rounding exactly{0, 0, true};
+
 struct OpCase {
   std::string name;
   std::vector<OpInput> inputs;
   OpFunction f;
-  /// For error bounds: the longest chain of roundings on the way to a result or gradient, ...
-  double roundings = 4;
-  /// ... what to add to the sizes of terms where `terms` alone does not bound them, ...
-  double magnitude = 0;
-  /// ... and the function that, on absolute inputs, gives the sum of absolute terms; f if empty.
+  Rounding result = {}, gradient = result;
+  /// The function that, on absolute inputs, gives the sum of absolute terms; f if empty.
   OpFunction terms = nullptr;
 };
 

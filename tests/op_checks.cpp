@@ -1,5 +1,9 @@
+// Runs a case in two types on the same rounded inputs, and on their absolute values for the bound.
+// Not here: the cases (tests/op_cases.cpp); central differences (autograd/gradcheck.cpp).
+// Higham 2002, section 3.1.
 #include "tests/op_checks.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "autograd/backend.h"
@@ -33,16 +37,28 @@ Tensor draw(const OpInput& input, const std::string& name, const DevicePtr& devi
                    how.dtype);
 }
 
-OpResults run(const OpCase& op, const OpFunction& f, const DevicePtr& device, Run how) {
+/// Results and gradients, and the type that each came in.
+struct Outcome {
+  OpResults values;
+  std::vector<DType> types;
+
+  void take(const Tensor& x) {
+    values.push_back(to_host(x));
+    types.push_back(x.dtype());
+  }
+};
+
+Outcome run(const OpCase& op, const OpFunction& f, const DevicePtr& device, Run how) {
   std::vector<Tensor> leaves;
   for (const OpInput& input : op.inputs)
     leaves.push_back(variable(draw(input, text("x", leaves.size()), device, how)));
   Tensor y = f(leaves);
-  OpResults results{to_host(y)};
+  Outcome outcome;
+  outcome.take(y.detach());
   how.dtype = y.dtype();
   backward(y, draw({y.shape()}, "dy", device, how));
-  for (const Tensor& x : leaves) results.push_back(to_host(gradient(x)));
-  return results;
+  for (const Tensor& x : leaves) outcome.take(gradient(x));
+  return outcome;
 }
 
 }  // namespace
@@ -53,7 +69,7 @@ Tensor uniform_tensor(const OpInput& input, const std::string& name, const Devic
 }
 
 OpResults run_op(const OpCase& op, DType dtype, const DevicePtr& device) {
-  return run(op, op.f, device, {dtype, dtype});
+  return run(op, op.f, device, {dtype, dtype}).values;
 }
 
 void check_op_gradients(const OpCase& op, const DevicePtr& device) {
@@ -68,18 +84,24 @@ void check_op_gradients(const OpCase& op, const DevicePtr& device) {
 }
 
 void check_op_precision(const OpCase& op, DType dtype, const DevicePtr& device) {
-  OpResults got = run(op, op.f, device, {dtype, dtype});
-  OpResults exact = run(op, op.f, device, {DType::f64, dtype});
-  OpResults terms = run(op, op.terms ? op.terms : op.f, device, {DType::f64, dtype, true});
-  double share = op.roundings * 0x1p-24 + (dtype == DType::bf16 ? 4 * 0x1p-8 : 0);
-  for (std::size_t t = 0; t < got.size(); ++t)
-    for (std::size_t i = 0; i < got[t].size(); ++i) {
-      double bound = share * (std::abs(terms[t][i]) + op.magnitude);
-      double error = std::abs(got[t][i] - exact[t][i]);
+  Outcome got = run(op, op.f, device, {dtype, dtype});
+  OpResults exact = run(op, op.f, device, {DType::f64, dtype}).values;
+  OpResults terms = run(op, op.terms ? op.terms : op.f, device, {DType::f64, dtype, true}).values;
+  for (std::size_t t = 0; t < exact.size(); ++t) {
+    const Rounding& rounding = t ? op.gradient : op.result;
+    double share = rounding.roundings * 0x1p-24, last = 0;
+    if (dtype == DType::bf16) share += rounding.stored * 0x1p-8;
+    if (got.types[t] == DType::bf16 && share > 0) last = 0x1p-8;
+    for (std::size_t i = 0; i < exact[t].size(); ++i) {
+      double value = got.values[t][i], expected = exact[t][i], size = std::abs(expected);
+      double term = rounding.relative ? size : std::max(size, std::abs(terms[t][i]));
+      double bound = share * (term + rounding.magnitude) + last * size;
+      double error = std::abs(value - expected);
       PG_CHECK(error <= bound, op.name, " in ", dtype, ", ",
-               t ? text("gradient of input ", t - 1) : "result", ", element ", i, ": got ",
-               got[t][i], ", in f64 it is ", exact[t][i], "; off by ", error, ", allowed ", bound);
+               t ? text("gradient of input ", t - 1) : "result", ", element ", i, ": got ", value,
+               ", in f64 it is ", expected, "; off by ", error, ", allowed ", bound);
     }
+  }
 }
 
 void check_op(const OpCase& op, const DevicePtr& device) {

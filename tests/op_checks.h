@@ -20,10 +20,9 @@ OpResults run_op(const OpCase& op, DType dtype, const DevicePtr& device);
 /// throws: Error that names case, input and element
 void check_op_gradients(const OpCase& op, const DevicePtr& device);
 
-/// A kernel that computes a sum of terms t in k roundings is off by at most k u sum |t|, u being
-/// half the distance from 1 to the next number (Higham 2002, section 3.1). Compares `dtype` with
-/// f64 on the same inputs: u = 2^-24 for the arithmetic in f32, and in bf16 u = 2^-8 for each of
-/// the (at most) four tensors that a value is stored in on its way.
+/// Compares `dtype` with f64 on the same inputs, within the bounds of the case: u = 2^-24 for its
+/// roundings in f32. A result in bf16 is rounded once more, by at most 2^-8 of itself; and so is
+/// each tensor that it was computed from, by as much of the sum of terms. Copies must be equal.
 /// throws: Error that names case, tensor and element
 void check_op_precision(const OpCase& op, DType dtype, const DevicePtr& device);
 

@@ -42,8 +42,7 @@ struct Head {
   /// How many heads are worth a thread.
   std::int64_t grain() const { return 1 + 16 * cpu::element_grain / (time * time * size); }
 
-  /// A head's values as rows of `psize`, widened and padded with zeros.            (T,d) ->
-  /// (T,psize)
+  /// A head's values as rows of `psize`, widened and padded with zeros.          (T,d) -> (T,psize)
   void load(const T* from, std::int64_t from_pitch, Compute<T>* to) const {
     for (std::int64_t t = 0; t < time; ++t) {
       const T* row = from + t * from_pitch;
@@ -52,8 +51,7 @@ struct Head {
       std::fill(to + t * psize + size, to + (t + 1) * psize, Compute<T>(0));
     }
   }
-  /// The transpose of rows made by load().                                  (T,psize) ->
-  /// (psize,ptime)
+  /// The transpose of rows made by load().                               (T,psize) -> (psize,ptime)
   void transpose(const Compute<T>* from, Compute<T>* to) const {
     for (std::int64_t c = 0; c < size; ++c)
       for (std::int64_t t = 0; t < ptime; ++t)

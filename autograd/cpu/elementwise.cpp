@@ -221,7 +221,6 @@ void CpuBackend::bias_gelu(const Tensor& x, const Tensor& bias, const Tensor& y)
     const T *in = x.data<T>(), *b = bias.data<T>();
     T* out = y.data<T>();
     std::int64_t width = bias.numel();
-    if (width == 0) return;
     parallel_for(x.numel() / width, element_grain / 4 / width + 1,
                  [=](std::int64_t first, std::int64_t last) {
                    for (std::int64_t r = first; r < last; ++r) {

@@ -147,7 +147,8 @@ void permute_words(const Tensor& x, const std::vector<int>& order, const Tensor&
   std::int64_t inner = rank ? y.size(-1) : 1, inner_stride = rank ? stride[rank - 1] : 1;
   const Word* in = reinterpret_cast<const Word*>(x.raw());
   Word* out = reinterpret_cast<Word*>(y.raw());
-  cpu::parallel_for(y.numel() / std::max<std::int64_t>(inner, 1), cpu::element_grain / inner + 1,
+  cpu::parallel_for(y.numel() / std::max<std::int64_t>(inner, 1),
+                    cpu::element_grain / std::max<std::int64_t>(inner, 1) + 1,
                     [&](std::int64_t first, std::int64_t last) {
                       for (std::int64_t row = first; row < last; ++row) {
                         std::int64_t rest = row, at = 0;

@@ -1,9 +1,14 @@
+// Products by oneDNN's primitives, each compiled once for its sizes and types, in every thread.
+// Not here: the loops for products that oneDNN lacks (autograd/cpu/gemm.cpp).
+// Chapter 03.
 #include "autograd/cpu/onednn.h"
 
 #if PARAGRAD_ONEDNN
 
+#include <algorithm>
 #include <dnnl.hpp>
 #include <map>
+#include <optional>
 #include <tuple>
 
 namespace paragrad::autograd::cpu {
@@ -38,8 +43,9 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-Compiled compile(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
-                 const Tensor& c) {
+/// Nothing where oneDNN has no such product: bf16 needs AVX-512.
+std::optional<Compiled> compile(Backend::Gemm how, const Tensor& a, const Tensor& b,
+                                const Tensor& bias, const Tensor& c) {
   Compiled result{
       describe(a, how.transpose_a), describe(b, how.transpose_b), {}, describe(c, false), {}};
   dnnl::primitive_attr attributes;
@@ -54,15 +60,17 @@ Compiled compile(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tens
   dnnl::matmul::desc desc = bias.defined()
                                 ? dnnl::matmul::desc(result.a, result.b, result.bias, result.c)
                                 : dnnl::matmul::desc(result.a, result.b, result.c);
-  result.primitive = dnnl::matmul({desc, attributes, engine()});
+  dnnl::matmul::primitive_desc implementation(desc, attributes, engine(), true);
+  if (!implementation) return {};
+  result.primitive = dnnl::matmul(implementation);
   return result;
 }
 
 /// Compiled products are a cache: they change no result. One for each thread, because oneDNN ties
 /// a primitive's scratch memory to the thread that made it.
-const Compiled& compiled(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
-                         const Tensor& c) {
-  static thread_local std::map<Key, Compiled> cache;
+const std::optional<Compiled>& compiled(Backend::Gemm how, const Tensor& a, const Tensor& b,
+                                        const Tensor& bias, const Tensor& c) {
+  static thread_local std::map<Key, std::optional<Compiled>> cache;
   Key key{c.size(0),       c.size(1),       c.size(2), a.size(how.transpose_a ? 1 : 2),
           how.transpose_a, how.transpose_b, a.dtype(), c.dtype(),
           bias.defined(),  how.add};
@@ -71,13 +79,19 @@ const Compiled& compiled(Backend::Gemm how, const Tensor& a, const Tensor& b, co
   return found->second;
 }
 
-/// oneDNN's f32 product without a plan; measured faster than its primitive unless b is transposed.
-void sgemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& c) {
+/// oneDNN's f32 product without a plan. Measured 5 to 10% faster than its primitive unless b is
+/// transposed. Where c is small it shares out a long inner sum, in an order that depends on the
+/// number of threads; from 128 rows and columns on it did not.
+bool sgemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& c) {
   std::int64_t m = c.size(1), n = c.size(2), k = a.size(how.transpose_a ? 1 : 2);
-  for (std::int64_t i = 0; i < c.size(0); ++i)
-    dnnl_sgemm(how.transpose_a ? 'T' : 'N', how.transpose_b ? 'T' : 'N', m, n, k, 1.0f,
-               a.data<float>() + i * m * k, a.size(2), b.data<float>() + i * k * n, b.size(2),
-               how.add ? 1.0f : 0.0f, c.data<float>() + i * m * n, n);
+  for (std::int64_t i = 0; i < c.size(0); ++i) {
+    dnnl_status_t status =
+        dnnl_sgemm(how.transpose_a ? 'T' : 'N', how.transpose_b ? 'T' : 'N', m, n, k, 1.0f,
+                   a.data<float>() + i * m * k, a.size(2), b.data<float>() + i * k * n, b.size(2),
+                   how.add ? 1.0f : 0.0f, c.data<float>() + i * m * n, n);
+    PG_CHECK(status == dnnl_success, "gemm: oneDNN refused with status ", status);
+  }
+  return true;
 }
 
 }  // namespace
@@ -85,19 +99,19 @@ void sgemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& c)
 bool onednn_gemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
                  const Tensor& c) {
   if (a.dtype() != DType::f32 && a.dtype() != DType::bf16) return false;
-  bool f32 = a.dtype() == DType::f32 && c.dtype() == DType::f32;
-  if (f32 && !bias.defined() && !how.transpose_b) {
-    sgemm(how, a, b, c);
-    return true;
+  if (a.dtype() == DType::f32) {
+    bool small = std::min(c.size(1), c.size(2)) < 128;
+    if (!small && !bias.defined() && !how.transpose_b) return sgemm(how, a, b, c);
+    if (small && how.transpose_a) return false;  // the primitive would call the same sgemm
   }
-  const Compiled& product = compiled(how, a, b, bias, c);
+  const std::optional<Compiled>& found = compiled(how, a, b, bias, c);
+  if (!found) return false;
   dnnl::stream stream(engine());
-  std::unordered_map<int, memory> arguments{
-      {DNNL_ARG_SRC, memory(product.a, engine(), a.raw())},
-      {DNNL_ARG_WEIGHTS, memory(product.b, engine(), b.raw())},
-      {DNNL_ARG_DST, memory(product.c, engine(), c.raw())}};
-  if (bias.defined()) arguments[DNNL_ARG_BIAS] = memory(product.bias, engine(), bias.raw());
-  product.primitive.execute(stream, arguments);
+  std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, memory(found->a, engine(), a.raw())},
+                                            {DNNL_ARG_WEIGHTS, memory(found->b, engine(), b.raw())},
+                                            {DNNL_ARG_DST, memory(found->c, engine(), c.raw())}};
+  if (bias.defined()) arguments[DNNL_ARG_BIAS] = memory(found->bias, engine(), bias.raw());
+  found->primitive.execute(stream, arguments);
   stream.wait();
   return true;
 }

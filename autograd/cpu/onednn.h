@@ -7,8 +7,8 @@
 
 namespace paragrad::autograd::cpu {
 
-/// Computes Backend::gemm by oneDNN. False if it can't: built without it, or types other than f32
-/// and bf16.
+/// Computes Backend::gemm by oneDNN. False if it can't (built without it, f64, bf16 on a processor
+/// without AVX-512) or if its sum would depend on the number of threads.
 bool onednn_gemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
                  const Tensor& c);
 

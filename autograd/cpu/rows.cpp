@@ -2,7 +2,6 @@
 // Not here: attention's softmax, which never stands in memory whole.
 // Chapters 02 and 03.
 #include <array>
-#include <atomic>
 #include <limits>
 
 #include "autograd/cpu/columns.h"

@@ -1,3 +1,6 @@
+// Functions of one tensor share apply(); the others have their gradient's formula above them.
+// Where broadcasting repeated an input, sum_to adds its gradient up again.
+// Chapter 01.
 #include "autograd/ops/arithmetic.h"
 
 #include "autograd/backend.h"
@@ -14,6 +17,7 @@ Tensor compute(Binary op, const Tensor& a, const Tensor& b) {
 }
 
 void check_pair(const char* name, const Tensor& a, const Tensor& b) {
+  PG_CHECK(a.defined() && b.defined(), name, ": an input has no values");
   PG_CHECK(a.dtype() == b.dtype(), name, ": types differ, a is ", a, ", b is ", b);
   PG_CHECK(a.device() == b.device(), name, ": a and b live on different devices");
 }
@@ -90,6 +94,7 @@ Tensor gelu(const Tensor& x) { return apply(Unary::gelu, "gelu", x); }
 
 Tensor bias_gelu(const Tensor& x, const Tensor& bias) {
   check_pair("bias_gelu", x, bias);
+  PG_CHECK(bias.numel() > 0, "bias_gelu: the bias ", bias.shape(), " has no elements");
   PG_CHECK(bias.shape() == Shape{x.size(-1)}, "bias_gelu: x is ", x.shape(), ", the bias ",
            bias.shape(), "; expected (", x.size(-1), ")");
   Tensor y = empty_like(x);

@@ -1,3 +1,6 @@
+// Checks, sizes of results, and the gradient's formula above each operation on images.
+// Not here: how windows are gathered (autograd/cpu/convolution.cpp, pooling.cpp, batch_norm.cpp).
+// Chapter 02.
 #include "autograd/ops/image.h"
 
 #include "autograd/backend.h"

@@ -1,3 +1,6 @@
+// Slices and concatenations are copies of rows of equal width, forward and backward.
+// Only a reshape, and a slice that stays in one piece, share memory with their input.
+// Chapter 01.
 #include "autograd/ops/layout.h"
 
 #include <algorithm>

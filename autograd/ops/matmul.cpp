@@ -1,3 +1,6 @@
+// All products become one kernel on batches of matrices, and their gradients products of it again;
+// linear() adds a bias, and gives its weights' gradients in their own type (gradient_dtype).
+// Chapter 01.
 #include "autograd/ops/matmul.h"
 
 #include "autograd/backend.h"
@@ -67,6 +70,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
            "linear: x is ", x.shape(), ", the weight ", weight.shape(), "; expected (Out,",
            x.shape().rank() ? x.size(-1) : 0, ")");
   PG_CHECK(x.dtype() == weight.dtype(), "linear: x is ", x, ", the weight ", weight);
+  PG_CHECK(weight.numel() > 0, "linear: the weight ", weight.shape(), " has no elements");
   PG_CHECK(!bias.defined() || (bias.shape() == Shape{weight.size(0)} && bias.dtype() == x.dtype()),
            "linear: the bias is ", bias, "; expected ", x.dtype(), " (", weight.size(0), ")");
   std::int64_t in = weight.size(1), out = weight.size(0), rows = x.numel() / in;

@@ -1,3 +1,6 @@
+// Reduced dimensions stay, as 1, so that broadcasting spreads the gradient of a sum over them.
+// A mean is a scaled sum, and sum_to is what other operations undo their broadcasting with.
+// Chapter 01.
 #include "autograd/ops/reduce.h"
 
 #include "autograd/backend.h"

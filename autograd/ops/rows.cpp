@@ -1,3 +1,6 @@
+// Each operation has its gradient's formula above it, and shows its kernel rows of values (R,C),
+// whatever the rank. Not here: the kernels (autograd/cpu/rows.cpp).
+// Chapter 02.
 #include "autograd/ops/rows.h"
 
 #include "autograd/backend.h"

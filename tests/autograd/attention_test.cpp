@@ -66,7 +66,7 @@ TEST_CASE("attention: equals the textbook's formula, forward and backward", "[at
     INFO(op.name);
     for (int i : {0, 1})
       CHECK(largest_difference(got[i], expected[i]) <
-            op.roundings * 0x1p-52 * (op.magnitude + op.roundings));
+            op.gradient.roundings * 0x1p-52 * (op.gradient.magnitude + op.gradient.roundings));
   }
 }
 

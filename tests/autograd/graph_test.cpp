@@ -244,6 +244,16 @@ TEST_CASE("graph: recomputing inside recomputing", "[graph][recompute]") {
   CHECK(!recompute(outer, variable(x)).requires_grad());
 }
 
+TEST_CASE("graph: a sweep that fails leaves no traces for the next one", "[graph]") {
+  DevicePtr device = cpu_device();
+  Tensor a = variable(floats({1}, {1}, device));
+  Tensor h = affine(a, 2), kept = affine(a, 3), total = sum(kept);
+  backward(sum(h));
+  CHECK_THROWS_WITH(backward(sum(h) + total), Contains("used and freed"));
+  backward(total);
+  CHECK(to_host(gradient(a)) == Numbers{5});
+}
+
 TEST_CASE("gradcheck: a wrong gradient is found and named", "[gradcheck]") {
   DevicePtr device = cpu_device();
   auto wrong = [](const std::vector<Tensor>& x) {  // right except for the second element of b

@@ -1,3 +1,5 @@
+// A program is forked with its output in temporary files or on a pseudo-terminal, and killed when
+// its object goes. Not here: what to expect of it.
 #include "tests/examples/programs.h"
 
 #include <fcntl.h>

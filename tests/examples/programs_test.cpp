@@ -108,10 +108,10 @@ TEST_CASE("train_gpt refuses flags that make no sense, before it writes") {
 TEST_CASE("a model larger than the memory is refused, before anything is written") {
   Folder folder;
   const std::string data = folder.write("letters.txt", letters);
-  Finished result = run(tiny_run(data, folder / "new", {"--width", "200000000"}));
-  CHECK(result.status == 1);
-  CHECK_THAT(result.errors, Contains("error: out of memory"));  // a sanitizer warns before it
-  CHECK_FALSE(std::filesystem::exists(folder / "new"));
+  check_refusals(folder, {{{"--data", data, "--width", "1000000"}, "GB of memory, the machine has"},
+                          {{"--data", data, "--batch", "99999999999"}, "GB of memory"},
+                          {{"--data", data, "--width", "200000000"}, "more than this network"},
+                          {{"--data", data, "--warmup", "3000"}, "--warmup 3000 is longer than"}});
 }
 
 TEST_CASE("train_gpt refuses data that it can't train on, before it writes") {
@@ -139,6 +139,8 @@ TEST_CASE("train_gpt refuses to resume what is not the same run") {
   Folder folder;
   const std::string other = folder.write("other.txt", repeat("abcdefghi", 50));
   const std::string ids = folder.write("ids.bin", repeat(std::string("\7\0", 2), 200));
+  const std::string turned =
+      folder.write("turned.txt", std::string(letters.rbegin(), letters.rend()));
   const Words resume{"--resume", folder / "earlier"};
   check_refusals(folder,
                  {{{"--resume", folder / "none"}, "holds no checkpoint"},
@@ -149,6 +151,7 @@ TEST_CASE("train_gpt refuses to resume what is not the same run") {
                   {resume + Words{"--steps", "9", "--untied"}, "began with --untied false"},
                   {resume + Words{"--steps", "9", "--dtype", "bf16"}, "began with --dtype"},
                   {resume + Words{"--steps", "9", "--data", other}, "another vocabulary"},
+                  {resume + Words{"--steps", "9", "--data", turned}, "is not the text"},
                   {resume + Words{"--steps", "9", "--data", ids}, "another vocabulary"}});
 }
 

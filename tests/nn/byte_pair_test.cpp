@@ -1,3 +1,5 @@
+// Byte pairs: ids and merges are those of the tokenizers package, any bytes come back, and broken
+// files are refused. References: tests/references/byte_pair.
 #include "nn/byte_pair.h"
 
 #include <algorithm>

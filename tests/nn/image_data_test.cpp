@@ -1,3 +1,5 @@
+// Image data: IDX files, plain, packed and broken; shuffles that are permutations; epochs and cuts
+// of batches. Not here: training on them.
 #include "nn/image_data.h"
 
 #include <unistd.h>

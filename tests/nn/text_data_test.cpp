@@ -1,3 +1,5 @@
+// Text data: windows and targets, cuts of a batch, validation, token files, and their errors.
+// Not here: encoding (vocabulary_test.cpp, byte_pair_test.cpp).
 #include "nn/text_data.h"
 
 #include <unistd.h>

@@ -1,3 +1,5 @@
+// Vocabularies of characters and bytes, their saved form, and the rules of UTF-8.
+// Not here: byte pairs (byte_pair_test.cpp).
 #include "nn/vocabulary.h"
 
 #include <nlohmann/json.hpp>
