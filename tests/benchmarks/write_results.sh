@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Measures what the README and chapter 03 show and writes it to tests/benchmarks/results/, then weaves.
-#   write_results.sh [--text FILE] [PYTHON...]
+#   write_results.sh [--text FILE] step operations demo PYTHON...    measures the parts that it names
+#   write_results.sh                                                 only puts the results together
 # FILE is tinyshakespeare (examples/data/download.sh fetches it); each PYTHON has a PyTorch to compare with.
-# Wants a release build and a machine that does nothing else; takes about ten minutes.
+# Wants a release build and a machine that does nothing else; all parts take about ten minutes.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 results=$root/tests/benchmarks/results
@@ -28,34 +29,39 @@ machine() {
     "$(grep -q avx512_bf16 /proc/cpuinfo && echo ' with AVX512-BF16')" "$compiler"
 }
 
-echo "== train_step" >&2
-{ machine; "$bin/benchmarks/train_step"; } | tee "$results/train_step.md" >&2
-echo "== operations" >&2
-{ machine; "$bin/benchmarks/operations"; } | tee "$results/operations.md" >&2
+demo() {
+  echo "| seed | validation loss | seconds of training | tokens/s |"
+  echo "| --- | --- | --- | --- |"
+  for seed in 1337 1 2; do
+    "$bin/train_gpt" --data "$corpus" --vocab chars --layers 4 --heads 4 --width 128 --context 64 \
+      --batch 12 --steps 2000 --learning-rate 1e-3 --min-learning-rate 1e-4 --warmup 100 \
+      --seed "$seed" --out "$out/$seed" --quiet
+    figure() { sed -n "s/^  \"$1\": \([0-9.]*\),*$/\1/p" "$out/$seed/summary.json"; }
+    printf '| %s | %.3f | %.1f | %.0f |\n' "$seed" "$(figure validation_loss)" "$(figure seconds)" \
+      "$(figure tokens_per_second)"
+  done
+}
 
-for python; do
-  echo "== against PyTorch: $python" >&2
-  name=$("$python" -c 'import torch; print(torch.__version__.split("+")[0])')
-  { machine; "$python" "$root/tests/benchmarks/against_pytorch.py"; } |
-    tee "$results/against_pytorch_$name.md" >&2
+# measure NAME COMMAND...: what the command prints, with the machine, becomes results/NAME.md.
+measure() {
+  local name=$1
+  shift
+  echo "== $name" >&2
+  { machine; "$@"; } | tee "$out/$name.md" >&2
+  mv "$out/$name.md" "$results/$name.md"
+}
+
+for part; do
+  case $part in
+    step) measure train_step "$bin/benchmarks/train_step" ;;
+    operations) measure operations "$bin/benchmarks/operations" ;;
+    demo) measure demo demo ;;
+    *)
+      version=$("$part" -c 'import torch; print(torch.__version__.split("+")[0])')
+      measure "against_pytorch_$version" "$part" "$root/tests/benchmarks/against_pytorch.py" --steps 10
+      ;;
+  esac
 done
-
-if [[ -f $corpus ]]; then
-  echo "== nanoGPT's demo for the CPU" >&2
-  {
-    machine
-    echo "| seed | validation loss | seconds of training | tokens/s |"
-    echo "| --- | --- | --- | --- |"
-    for seed in 1337 1 2; do
-      "$bin/train_gpt" --data "$corpus" --vocab chars --layers 4 --heads 4 --width 128 --context 64 \
-        --batch 12 --steps 2000 --learning-rate 1e-3 --min-learning-rate 1e-4 --warmup 100 \
-        --seed "$seed" --out "$out/$seed" --quiet
-      figure() { sed -n "s/^  \"$1\": \([0-9.]*\),*$/\1/p" "$out/$seed/summary.json"; }
-      printf '| %s | %.3f | %.1f | %.0f |\n' "$seed" "$(figure validation_loss)" "$(figure seconds)" \
-        "$(figure tokens_per_second)"
-    done
-  } | tee "$results/demo.md" >&2
-fi
 
 # The README's table: the same figures together, the machine named once.
 {
