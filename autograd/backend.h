@@ -34,7 +34,7 @@ struct AdamWStep {
 
 /// Arguments are what is read, then what is written. Shapes are checked by the operations above
 /// (autograd/ops). Results do not depend on the number of threads, as far as products by a library
-/// allow (autograd/cpu/onednn.cpp).
+/// allow: oneDNN's do with AVX-512 (autograd/cpu/onednn.cpp), and not without.
 /// units: f32 and bf16 kernels compute in f32, f64 kernels in f64; bf16 results are rounded once
 class Backend {
  public:
