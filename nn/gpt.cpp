@@ -46,7 +46,7 @@ GptConfig gpt_config(const nlohmann::json& saved) try {
 
 namespace {
 
-/// Of all first weights, N(0, 2 / 5C): GPT-2's 0.02 at its width of 768, and more in narrow models,
+/// Of all first weights, N(0, 2 / 5C): 0.023 at width 768, near GPT-2's 0.02, more in narrow models,
 /// whose sums have fewer terms (Nguyen and Salazar 2019, "Transformers without tears", section 2.2).
 double deviation(const GptConfig& config) { return std::sqrt(2.0 / (5.0 * config.width)); }
 
