@@ -46,8 +46,9 @@ GptConfig gpt_config(const nlohmann::json& saved) try {
 
 namespace {
 
-/// Of all first weights, N(0, 2 / 5C): 0.023 at width 768, near GPT-2's 0.02, more in narrow models,
-/// whose sums have fewer terms (Nguyen and Salazar 2019, "Transformers without tears", section 2.2).
+/// Of all first weights, N(0, 2 / 5C): 0.023 at width 768, near GPT-2's 0.02, and more in narrow
+/// models, whose sums have fewer terms.
+/// source: Nguyen and Salazar 2019, "Transformers without tears", section 2.2
 double deviation(const GptConfig& config) { return std::sqrt(2.0 / (5.0 * config.width)); }
 
 /// Drops values of the named place in this pass.

@@ -79,9 +79,10 @@ const std::optional<Compiled>& compiled(Backend::Gemm how, const Tensor& a, cons
   return found->second;
 }
 
-/// oneDNN's f32 product without a plan. A training step of width 384 was 6 and 13% faster with
-/// it than with the primitive, in two runs; not where b is transposed. Where c is small it shares out a long inner sum, in an order that depends on the
-/// number of threads; from 128 rows and columns on it did not.
+/// oneDNN's f32 product without a plan. A training step of width 384 was 6 and 13% faster with it
+/// than with the primitive, in two runs; not where b is transposed. Where c is small it shares out
+/// a long inner sum, in an order that depends on the number of threads; from 128 rows and columns
+/// on it did not.
 bool sgemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& c) {
   std::int64_t m = c.size(1), n = c.size(2), k = a.size(how.transpose_a ? 1 : 2);
   for (std::int64_t i = 0; i < c.size(0); ++i) {
