@@ -41,7 +41,8 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
 
-  // Memory. Contents of fresh memory are undefined.
+  // Memory. Contents of fresh memory are undefined. Any thread may allocate, and free what another
+  // has allocated.
   virtual void* allocate(std::int64_t bytes) = 0;
   virtual void free(void* data, std::int64_t bytes) = 0;
   virtual void copy_from_host(const void* source, const Tensor& y) = 0;

@@ -8,15 +8,17 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "examples/program.h"
+#include "examples/schedule_flags.h"
 #include "nn/checkpoint.h"
 #include "nn/gpt.h"
 #include "nn/text_data.h"
-#include "nn/trainer.h"
+#include "parallel/training.h"
 
 namespace paragrad::examples {
 
@@ -26,13 +28,15 @@ struct GptRun {
   GptConfig model{4, 4, 128, 64, 0, 0, true};  // its vocabulary comes with the data
   std::string vocabulary;
   std::filesystem::path data, validation, out = "out", resume;
-  std::int64_t steps = 2000, batch = 12, stop_after = 0, save_every = 0, evaluate_every = 250;
+  std::int64_t batch = 12;
+  int steps = 2000, stop_after = 0, save_every = 0, evaluate_every = 250;
   std::int64_t warmup = -1;
   double learning_rate = 1e-3, lowest_rate = -1, weight_decay = 0.1, beta2 = 0.99, clip = 1;
   double timeout = 60;
   std::int64_t seed = 1337;
-  bool untied = false, quiet = false, recompute = false;
-  int microbatches = 1;
+  bool untied = false, quiet = false;
+  ScheduleFlags parts;  // how the work is laid out over ranks
+  int ranks = 0;        // 0: as many as the parts say
   std::string device = "cpu", dtype = "f32", transport = "threads";
 
   /// Describes every flag to `app`.
@@ -41,9 +45,21 @@ struct GptRun {
   /// throws: Error if a flag contradicts the saved run, or asks for what this build has not
   void parse(CLI::App& app, int argc, char** argv);
 
+  /// Fits the parts to the number of ranks; `started` of them are there already (0: none).
+  /// throws: Error if that can't be done
+  void lay_out(int started);
+
   /// Text without --vocab is cut into characters.
   TextData load_data() const;
-  TrainerSettings trainer() const;
+  parallel::Training training() const;
+  /// The plan of steps [first, first + some).
+  parallel::Plan plan(int first, int some) const;
+  /// Sequences in a microbatch.
+  std::int64_t rows() const { return batch / (parts.microbatches * parts.data_parallel); }
+  /// Microbatches whose gradients make one update. PipeDream updates after every one.
+  int per_step() const;
+  /// Updates that a plan of the user's own makes; 0: there is none.
+  int steps_of_plan() const { return own_plan_ ? own_plan_->steps : 0; }
   /// The model, and the flags that decide the run with their values.
   nlohmann::json to_json() const { return {{"model", nn::to_json(model)}, {"flags", flags_}}; }
 
@@ -53,11 +69,14 @@ struct GptRun {
   void check_memory() const;
 
   nlohmann::json flags_;
+  bool width_given_ = false;
+  std::optional<parallel::Plan> own_plan_;  // from --plan
 };
 
 inline void GptRun::add_flags(CLI::App& app) {
   Flags flags(app);
   constexpr std::int64_t zero = 0, one = 1;
+  constexpr int none = 0;
   constexpr double large = 1e30, tiny = 1e-30;
 
   flags.group("Model");
@@ -76,7 +95,7 @@ inline void GptRun::add_flags(CLI::App& app) {
               "the same, to validate on (default: the last tenth of --data)");
 
   flags.group("Run");
-  flags.whole("--steps", steps, one, "updates");
+  flags.whole("--steps", steps, 1, "updates");
   flags.whole("--batch", batch, one, "sequences an update");
   flags.number("--learning-rate", learning_rate, tiny, large, "highest rate");
   flags
@@ -94,23 +113,24 @@ inline void GptRun::add_flags(CLI::App& app) {
   flags.whole("--seed", seed, zero, "of first weights, data order and dropout");
   flags.words("--out", out, "DIR", "folder to write to (default: out, or the one resumed)");
   flags.words("--resume", resume, "DIR", "continue the run in this folder, with its flags");
-  flags.whole("--save-every", save_every, zero, "updates between checkpoints; 0: only at the end");
-  flags.whole("--stop-after", stop_after, zero,
+  flags.whole("--save-every", save_every, none, "updates between checkpoints; 0: only at the end");
+  flags.whole("--stop-after", stop_after, none,
               "save and stop after so many updates of --steps; 0: go on");
-  flags.whole("--evaluate-every", evaluate_every, zero,
+  flags.whole("--evaluate-every", evaluate_every, none,
               "updates between validations; 0: only at the end");
   flags.yes("--quiet", quiet, "print errors only");
 
-  flags.group("Schedule");
-  flags.whole("--microbatches", microbatches, 1, "parts of a batch, one after the other");
-  flags.yes("--recompute", recompute, "keep only what enters each layer; saves memory, costs time");
+  parts.add_flags(flags);
+  flags.whole("--ranks", ranks, none, "workers (default: as the parts need)")->default_str("");
+  flags.words("--plan", parts.plan_file, "FILE",
+              "run this plan, over and over, instead of a schedule");
 
   flags.group("Machine");
   flags.choice("--device", device, {"cpu", "cuda", "emulator"}, "this build has cpu");
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
-  flags.choice("--transport", transport, {"threads", "mpi", "nccl"}, "this build has threads");
-  flags.number("--timeout", timeout, tiny, large,
-               "seconds that a rank waits for another; one rank never waits");
+  flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
+               "threads of this process, or processes that mpirun starts");
+  flags.number("--timeout", timeout, tiny, large, "seconds that a rank waits for another");
 }
 
 /// Parses a list of arguments, in place of those parsed before.
@@ -147,6 +167,7 @@ inline void GptRun::parse(CLI::App& app, int argc, char** argv) {
   parse_list(app, own);
   if (!resume.empty()) resume_flags(app, own);
   flags_ = run_flags(app);
+  width_given_ = app.count("--data-parallel") > 0;
   check();
   // A run can be resumed from another folder.
   flags_["--data"] = std::filesystem::absolute(data).string();
@@ -168,7 +189,7 @@ inline void GptRun::resume_flags(CLI::App& app, std::vector<std::string> own) {
   parse_list(app, all);
   nlohmann::json now = run_flags(app);
   for (const char* name : {"--layers", "--heads", "--width", "--context", "--dropout", "--untied",
-                           "--batch", "--microbatches", "--seed", "--dtype"})
+                           "--batch", "--seed", "--dtype"})
     PG_CHECK(now[name] == saved.value(name, nlohmann::json()), "--resume: the run began with ",
              name, ' ', saved.value(name, nlohmann::json()), ", not ", now[name],
              "; leave this flag out, or start a new run");
@@ -178,10 +199,7 @@ inline void GptRun::resume_flags(CLI::App& app, std::vector<std::string> own) {
 inline void GptRun::check() const {
   PG_CHECK(!data.empty(), "--data FILE is needed: a text to train on");
   PG_CHECK(device == "cpu", "--device ", device, ": this build has no such device; use cpu");
-  PG_CHECK(transport == "threads", "--transport ", transport,
-           ": this build trains on one rank, which needs no transport; leave the flag out");
-  PG_CHECK(batch % microbatches == 0, "--microbatches ", microbatches, " does not divide --batch ",
-           batch);
+  PG_CHECK(transport != "nccl", "--transport nccl: this build has no GPUs; use threads or mpi");
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
            " is above --learning-rate ", learning_rate);
   PG_CHECK(warmup <= steps, "--warmup ", warmup, " is longer than the run of ", steps, " --steps");
@@ -195,7 +213,8 @@ inline void GptRun::check() const {
 inline void GptRun::check_memory() const {
   double width = model.width, layers = model.layers, context = model.context;
   double parameters = layers * 12 * width * width;
-  double rows = static_cast<double>(batch) / microbatches * context * (recompute ? 1 : 16);
+  double all = static_cast<double>(batch) / parts.microbatches / parts.data_parallel;
+  double rows = all * context * (parts.recompute ? 1 : 16);
   double bytes = 16 * parameters + (dtype == "bf16" ? 2 : 4) * rows * width * layers;
   double machine =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
@@ -210,19 +229,66 @@ inline TextData GptRun::load_data() const {
   return load_text_data(data, validation, cut_into_characters ? "chars" : vocabulary);
 }
 
-inline TrainerSettings GptRun::trainer() const {
-  TrainerSettings settings;
-  settings.dtype = dtype == "bf16" ? DType::bf16 : DType::f32;
-  settings.seed = static_cast<std::uint64_t>(seed);
+inline void GptRun::lay_out(int started) {
+  if (!parts.plan_file.empty()) {
+    PG_CHECK(parts.schedule.empty(), "give --plan or --schedule, not both");
+    own_plan_ = read_plan(parts.plan_file);
+    PG_CHECK(own_plan_->steps > 0 && steps % own_plan_->steps == 0, "--plan: it makes ",
+             own_plan_->steps, " updates, which does not divide --steps ", steps);
+    parts.stages = own_plan_->stages;
+    parts.microbatches = own_plan_->per_step;
+    parts.data_parallel = 1;
+  }
+  if (parts.schedule.empty()) parts.schedule = parts.stages > 1 ? "1f1b" : "data";
+  // In data parallelism a rank holds all stages.
+  int depth = parts.schedule == "data" ? 1 : parts.stages;
+  int wanted = own_plan_ ? own_plan_->ranks() : depth * parts.data_parallel;
+  int total = started > 0 ? started : ranks > 0 ? ranks : wanted;
+  PG_CHECK(ranks == 0 || ranks == total, "--ranks ", ranks, ": ", total, " were started");
+  if (!own_plan_ && !width_given_ && total % depth == 0) {
+    parts.data_parallel = total / depth;
+    wanted = total;
+  }
+  PG_CHECK(wanted == total, total, " ranks: the schedule ", parts.schedule, " with --stages ",
+           parts.stages, " and --data-parallel ", parts.data_parallel, " needs ", wanted);
+  ranks = total;
+  int pieces = parts.microbatches * parts.data_parallel;
+  PG_CHECK(batch % pieces == 0, "--batch ", batch, " does not divide into ", pieces,
+           " microbatches (--microbatches ", parts.microbatches, " x ", parts.data_parallel,
+           " replicas)");
+}
+
+inline int GptRun::per_step() const {
+  if (own_plan_) return own_plan_->per_step;
+  return parts.data_parallel * (parts.schedule == "pipedream" ? 1 : parts.microbatches);
+}
+
+inline parallel::Plan GptRun::plan(int first, int some) const {
+  if (own_plan_) return parallel::moved_by(*own_plan_, first - own_plan_->first);
+  parallel::Layout layout = parts.layout();
+  if (parts.schedule == "pipedream") layout.microbatches = 1;  // which is an update of its own
+  layout.steps = some;
+  layout.first = first;
+  layout.recompute = parts.recompute && parts.stages > 1;
+  layout.clip = clip > 0;
+  layout.tied = model.tied && parts.stages > 1;
+  return parallel::make_plan(parts.schedule, layout);
+}
+
+inline parallel::Training GptRun::training() const {
+  parallel::Training training(gpt(model), parts.stages);
+  training.dtype = dtype == "bf16" ? DType::bf16 : DType::f32;
+  training.seed = static_cast<std::uint64_t>(seed);
   double lowest = lowest_rate < 0 ? learning_rate / 10 : lowest_rate;
   std::int64_t rise = warmup < 0 ? std::min<std::int64_t>(100, steps / 10) : warmup;
-  settings.learning_rate = {learning_rate, lowest, rise, steps};
-  settings.weight_decay = weight_decay;
-  settings.beta2 = beta2;
-  settings.clip = clip;
-  settings.microbatches = microbatches;
-  settings.recompute = recompute;
-  return settings;
+  training.learning_rate = {learning_rate, lowest, rise, steps};
+  training.optimizer = [decay = weight_decay, beta = beta2](const ParameterList& parameters,
+                                                            const Tensor& weights) {
+    return make_adamw(parameters, weights, decay, 0.9, beta);
+  };
+  training.clip = clip;
+  training.recompute_layers = parts.recompute && parts.stages == 1;
+  return training;
 }
 
 }  // namespace paragrad::examples

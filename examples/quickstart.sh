@@ -15,8 +15,10 @@ build=$root/build
 corpus=$build/quickstart/corpus.txt
 out=$build/quickstart/run
 
-# A model and a length of training that take about two minutes on two cores.
+# A model and a length of training that take about two minutes on two cores: two pipelines of two
+# stages, four ranks in one process.
 defaults=(
+  --ranks 4 --stages 2 --microbatches 3
   --data "$corpus" --vocab chars --out "$out"
   --layers 4 --heads 4 --width 128 --context 64 --batch 12
   --steps 2000 --learning-rate 1e-3 --min-learning-rate 1e-4 --warmup 100
@@ -66,4 +68,5 @@ step "A sample of what the model writes: sample_gpt --from $out"
 "$build/bin/sample_gpt" --from "$out" "${sample[@]}"
 
 step "Done: losses, settings and the checkpoint are in $out"
+echo "To look at in a browser: $out/report.html"
 echo "More text: $build/bin/sample_gpt --from $out"

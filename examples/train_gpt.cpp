@@ -1,59 +1,31 @@
-// train_gpt: trains a GPT on text, on one rank. See --help; sample_gpt writes text with the result.
-// Not here: flags (examples/gpt_run.h), the step (nn/trainer.h), data (nn/text_data.h) and files
-// (nn/run_log.h, nn/checkpoint.h). Chapter 02.
-#include <unistd.h>
-
+// train_gpt: trains a GPT on text, over one or many ranks. See --help; sample_gpt writes text with
+// the result. Not here: flags (examples/gpt_run.h), data (examples/gpt_data.h), and what a run does
+// between its first step and its last (parallel/session.h). Chapters 02 and 05.
 #include <csignal>
-#include <optional>
+#include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/threads.h"
+#include "examples/gpt_data.h"
 #include "examples/gpt_run.h"
-#include "nn/matmul_rate.h"
-#include "nn/run_log.h"
+#include "parallel/launch.h"
+#include "parallel/mpi_transport.h"
+#include "parallel/rank_environment.h"
+#include "parallel/threads_transport.h"
 
 namespace {
 
-using namespace paragrad::nn;
+using namespace paragrad::parallel;
+using paragrad::examples::GptBatches;
+using paragrad::examples::GptData;
 using paragrad::examples::GptRun;
 
 volatile std::sig_atomic_t interrupted = 0;  // the signal's number
 
-/// Ends training after the present step; a second signal ends the program.
+/// Ends training after the present plan; a second signal ends the program.
 void interrupt(int signal) {
   interrupted = signal;
   std::signal(signal, SIG_DFL);
-}
-
-/// One session of a run: from its start, or from a checkpoint, to its end or a stop.
-class Session {
- public:
-  /// Reads, checks and builds everything.
-  /// throws: Error if the run is impossible; nothing has been written then
-  explicit Session(const GptRun& run);
-
-  /// Returns whether the run has come to its end.
-  bool train();
-
- private:
-  void resume();
-  void step();
-  void save();
-  double validation_loss(std::int64_t limit);
-  nlohmann::json summary(double validation);
-
-  TextData data_;
-  GptRun run_;  // with the data's vocabulary
-  DevicePtr device_ = cpu_device();
-  Trainer trainer_;
-  std::optional<RunLog> log_;
-};
-
-GptRun with_vocabulary(GptRun run, const TextData& data) {
-  data.training.evaluation_windows(run.model.context);  // says now if a text is too short
-  data.validation.evaluation_windows(run.model.context);
-  run.model.vocabulary = data.training.vocabulary_size();
-  run.model.tied = !run.untied;
-  return run;
 }
 
 /// What sample_gpt decodes with; null for token ids without a vocabulary.
@@ -61,134 +33,135 @@ nlohmann::json vocabulary_of(const TextData& data) {
   return data.vocabulary ? data.vocabulary->to_json() : nlohmann::json();
 }
 
-void make_writable(const std::filesystem::path& folder) {
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  PG_CHECK(!problem && ::access(folder.c_str(), W_OK) == 0, "can't write to the folder ",
-           folder.string(), "; choose another with --out");
+TextData load(GptRun& run) {
+  TextData data = run.load_data();
+  data.training.evaluation_windows(run.model.context);  // says now if a text is too short
+  data.validation.evaluation_windows(run.model.context);
+  run.model.vocabulary = data.training.vocabulary_size();
+  run.model.tied = !run.untied;
+  return data;
 }
 
-Session::Session(const GptRun& run)
-    : data_(run.load_data()),
-      run_(with_vocabulary(run, data_)),
-      trainer_(gpt(run_.model), run_.trainer(), device_) {
-  if (!run_.resume.empty()) resume();
-}
-
-void Session::resume() {
-  Checkpoint checkpoint(run_.resume / "checkpoint");
-  PG_CHECK(checkpoint.run().value("vocabulary", nlohmann::json()) == vocabulary_of(data_),
+void check_resume(const GptRun& run, const TextData& data) {
+  if (run.resume.empty()) return;
+  Checkpoint checkpoint(run.resume / "checkpoint");
+  PG_CHECK(checkpoint.run().value("vocabulary", nlohmann::json()) == vocabulary_of(data),
            "--resume: the data has another vocabulary than the run's; give it the same --data and ",
            "--vocab");
-  PG_CHECK(checkpoint.run().value("data", nlohmann::json()) == data_.training.checksum(),
-           "--resume: ", run_.data.string(), " is not the text that the run began with");
-  PG_CHECK(checkpoint.step() < run_.steps, "--resume: the run has done ", checkpoint.step(),
-           " of its ", run_.steps, " steps; give it more with --steps");
-  checkpoint.load_weights(trainer_.parameters(), trainer_.weights());
-  for (const auto& [name, buffer] : trainer_.optimizer().state())
-    checkpoint.load_state(name, trainer_.parameters(), buffer);
-  trainer_.resume_at(checkpoint.step());
+  PG_CHECK(checkpoint.run().value("data", nlohmann::json()) == data.training.checksum(),
+           "--resume: ", run.data.string(), " is not the text that the run began with");
 }
 
-bool Session::train() {
-  make_writable(run_.out);
-  make_writable(run_.out / "checkpoint");
-  const std::int64_t first = trainer_.steps();
-  log_.emplace(run_.out, RunSpan{first, run_.steps, run_.resume}, run_.quiet);
-  log_->say(text(trainer_.parameters().numel(), " parameters, a vocabulary of ",
-                 run_.model.vocabulary, ", ", data_.training.size(), " tokens to train on, ",
-                 data_.validation.size(), " to validate"));
+std::string describe(const GptRun& run, const TextData& data, const Training& training) {
+  std::string ranks = run.ranks == 1 ? "one rank" : text(run.ranks, " ranks (", run.transport, ")");
+  std::string update =
+      run.parts.schedule == "pipedream" && run.parts.microbatches > 1
+          ? text("; every microbatch is an update, of ", run.rows() * run.per_step(), " sequences")
+          : "";
+  return text(
+      training.whole.numel(), " parameters, a vocabulary of ", run.model.vocabulary, ", ",
+      data.training.size(), " tokens to train on, ", data.validation.size(), " to validate; ",
+      run.parts.plan_file.empty() ? run.parts.schedule : "a plan of yours", " on ", ranks, update);
+}
 
-  std::signal(SIGINT, interrupt);
-  std::signal(SIGTERM, interrupt);
-  std::int64_t last = run_.steps;
-  if (run_.stop_after > 0) last = std::min(last, first + run_.stop_after);
-  while (trainer_.steps() < last && !interrupted) {
-    step();
-    auto due = [&](std::int64_t every) { return every > 0 && trainer_.steps() % every == 0; };
-    if (due(run_.evaluate_every) && trainer_.steps() < run_.steps)
-      log_->validation(trainer_.steps(), validation_loss(20));
-    if (due(run_.save_every) && trainer_.steps() < last) save();
+SessionSettings settings_of(const GptRun& run, const TextData& data, const Training& training) {
+  SessionSettings settings;
+  settings.out = run.out;
+  settings.resume = run.resume;
+  settings.steps = run.steps;
+  settings.stop_after = run.stop_after;
+  settings.save_every = run.save_every;
+  settings.evaluate_every = run.evaluate_every;
+  settings.quiet = run.quiet;
+  settings.engine.timeout = run.timeout;
+  settings.plan = [run](int first, int steps) { return run.plan(first, steps); };
+  settings.steps_of_plan = run.steps_of_plan();
+  settings.tokens_per_step = run.rows() * run.per_step() * run.model.context;
+  settings.flops_per_token = gpt_flops_per_token(run.model, run.model.context);
+  settings.config = run.to_json();
+  settings.run = run.to_json();
+  settings.run["data"] = data.training.checksum();
+  if (data.vocabulary) settings.run["vocabulary"] = vocabulary_of(data);
+  settings.about = describe(run, data, training);
+  settings.title =
+      text("train_gpt: ", run.parts.schedule, ", ", run.ranks, run.ranks == 1 ? " rank" : " ranks");
+  settings.interrupted = [] { return interrupted != 0; };
+  return settings;
+}
+
+/// One rank's part of the run. Returns whether the run has come to its end.
+bool train(const GptRun& run, const TextData& data, const Training& training,
+           const SessionSettings& settings, Transport& transport) {
+  GptBatches batches(data.training, training.seed, run.model.context, run.per_step(), run.rows());
+  GptData view(data, batches, run.model.context, run.batch);
+  return Session(training, transport, cpu_device(), view, settings).train();
+}
+
+/// Ranks of one host share its cores.
+void share_cores(int ranks_here) {
+  set_compute_threads(std::max(1, compute_threads() / ranks_here));
+}
+
+bool train_on_threads(GptRun run) {
+  auto started = rank_environment();
+  PG_CHECK(!started, "this process is one of ", started->size, " that ", started->launcher,
+           " started; say --transport mpi, or start it alone");
+  run.lay_out(0);
+  TextData data = load(run);
+  check_resume(run, data);
+  Training training = run.training();
+  SessionSettings settings = settings_of(run, data, training);
+  bool complete = true;
+  auto body = [&](Transport& transport) {
+    share_cores(run.ranks);
+    bool end = train(run, data, training, settings, transport);
+    if (transport.rank() == 0) complete = end;
+  };
+  if (run.ranks > 1) {
+    run_ranks(run.ranks, body);
+  } else {
+    ThreadsWorld world(1);
+    body(world.transport(0));
   }
-  if (trainer_.steps() > first) save();
-
-  if (trainer_.steps() < run_.steps) {
-    log_->say(text(interrupted ? "interrupted" : "stopped", " after ", trainer_.steps(), " of ",
-                   run_.steps, " steps; go on with --resume ", run_.out.string()));
-    return false;
-  }
-  double validation = validation_loss(0);
-  log_->validation(trainer_.steps(), validation);
-  log_->say(text("validation loss ", validation));
-  log_->summary(summary(validation));
-  return true;
+  return complete;
 }
 
-void Session::step() {
-  auto start = std::chrono::steady_clock::now();
-  Shape shape{run_.batch, run_.model.context};
-  std::uint64_t seed = static_cast<std::uint64_t>(run_.seed);
-  Batch batch = data_.training.batch(seed, trainer_.steps(), run_.batch, run_.model.context);
-  StepResult result = trainer_.step(from_host(batch.inputs, shape, device_),
-                                    from_host(batch.targets, shape, device_));
-  std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  log_->step(trainer_.steps(), result, seconds.count(), shape.numel());
-}
-
-void Session::save() {
-  nlohmann::json saved = run_.to_json();
-  saved["data"] = data_.training.checksum();
-  if (data_.vocabulary) saved["vocabulary"] = vocabulary_of(data_);
-  save_checkpoint(run_.out / "checkpoint", trainer_.steps(), saved, trainer_.parameters(),
-                  trainer_.weights(), trainer_.optimizer().state());
-  log_->replace_earlier();
-}
-
-/// The mean over at most `limit` batches, spread over the validation data; 0: over all of it.
-double Session::validation_loss(std::int64_t limit) {
-  std::int64_t context = run_.model.context, size = run_.batch;
-  std::int64_t windows = data_.validation.evaluation_windows(context);
-  std::int64_t batches = (windows + size - 1) / size;
-  std::int64_t stride = limit > 0 ? (batches + limit - 1) / limit : 1;
-  double sum = 0, count = 0;
-  for (std::int64_t b = 0; b < batches; b += stride) {
-    Batch batch =
-        data_.validation.evaluation_batch(b * size, std::min((b + 1) * size, windows), context);
-    Shape shape{batch.sequences, context};
-    double n = static_cast<double>(batch.sequences);
-    sum += n * trainer_.evaluate(from_host(batch.inputs, shape, device_),
-                                 from_host(batch.targets, shape, device_));
-    count += n;
-  }
-  return sum / count;
-}
-
-/// Losses are the run's; time, rate and memory are this session's. The device's matrix-product rate
-/// is measured now.
-nlohmann::json Session::summary(double validation) {
-  nlohmann::json memory = memory_summary(device_->meter());
-  double rate = static_cast<double>(log_->tokens()) / std::max(log_->seconds(), 1e-9);
-  double flops = rate * gpt_flops_per_token(run_.model, run_.model.context);
-  return {{"config", run_.to_json()},
-          {"loss", log_->last_loss()},
-          {"validation_loss", validation},
-          {"seconds", log_->seconds()},
-          {"tokens_per_second", rate},
-          {"model_flops_utilization", flops / matmul_rate(device_)},
-          {"peak_bytes", nlohmann::json::array({memory})},
-          {"bytes_sent", nlohmann::json::object()}};
+bool train_on_processes(GptRun run) {
+  MpiWorld world;
+  int size = world.transport().size();
+  PG_CHECK(size > 1, "--transport mpi: this process was started alone; start several by ",
+           "mpirun -n RANKS train_gpt ..., or leave the flag out");
+  std::signal(SIGTERM, [](int) { MpiWorld::told_to_stop(); });
+  bool complete = true;
+  world.run([&](Transport& transport) {
+    auto started = rank_environment();
+    int here = started && started->local_size > 0 ? started->local_size : 1;
+    int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
+    run.lay_out(size);
+    TextData data = load(run);
+    check_resume(run, data);
+    Training training = run.training();
+    complete = train(run, data, training, settings_of(run, data, training), transport);
+  });
+  return complete;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Trains a GPT on text. Writes metrics.jsonl, summary.json and checkpoint/ under --out.",
+      "Trains a GPT on text, over one or many ranks. Writes metrics.jsonl, summary.json, "
+      "trace.json, "
+      "report.html and checkpoint/ under --out.",
       "train_gpt");
   GptRun run;
   run.add_flags(app);
   return paragrad::examples::run_program(app, [&] {
     run.parse(app, argc, argv);
-    return Session(run).train() || !interrupted ? 0 : 128 + interrupted;
+    std::signal(SIGINT, interrupt);
+    std::signal(SIGTERM, interrupt);
+    bool complete = run.transport == "mpi" ? train_on_processes(run) : train_on_threads(run);
+    return complete || !interrupted ? 0 : 128 + interrupted;
   });
 }

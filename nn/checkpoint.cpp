@@ -38,6 +38,11 @@ void check_buffer(const ParameterList& parameters, const Tensor& flat) {
 
 }  // namespace
 
+std::string version_name(int back) {
+  PG_CHECK(back >= 0, "weights ", back, " versions back: the newest ones are 0 back");
+  return back == 0 ? "" : text("version-", back);
+}
+
 Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
   Manifest manifest = read_manifest(folder);
   step_ = manifest.step;
@@ -81,10 +86,18 @@ void Checkpoint::check_model(const ParameterList& model) const {
 }
 
 void Checkpoint::load_weights(const ParameterList& parameters, const Tensor& weights) const {
+  load_version(0, parameters, weights);
+}
+
+void Checkpoint::load_version(int back, const ParameterList& parameters,
+                              const Tensor& weights) const {
   check_buffer(parameters, weights);
-  for (const Parameter& parameter : parameters)
-    copy_entry(find(parameter.name, parameter.shape),
-               weights.window(parameter.offset, parameter.shape));
+  for (const Parameter& parameter : parameters) {
+    std::string name = tensor_name(version_name(back), parameter.name);
+    for (int b = back; b > 0 && !tensors_.contains(name);)
+      name = tensor_name(version_name(--b), parameter.name);
+    copy_entry(find(name, parameter.shape), weights.window(parameter.offset, parameter.shape));
+  }
 }
 
 void Checkpoint::load_state(const std::string& name, const ParameterList& parameters,

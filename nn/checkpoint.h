@@ -26,6 +26,10 @@ struct CheckpointFile {
 /// Flat buffers by name, as Optimizer::state() has them. The weights' name is "".
 using FlatBuffers = std::vector<std::pair<std::string, Tensor>>;
 
+/// The name of the weights `back` versions before the newest: "version-1"; of the newest, "".
+/// throws: Error if back is negative
+std::string version_name(int back);
+
 /// Writes one checkpoint: weights and optimizer state of a whole model on one rank.
 ///   manifest.json               what belongs to the checkpoint, and `run`
 ///   model-1000.safetensors      weights under their parameters' names
@@ -66,6 +70,9 @@ class Checkpoint {
   /// are its state "master".)
   /// throws: Error if a tensor is missing or has another shape; the buffer may be half filled then
   void load_weights(const ParameterList& parameters, const Tensor& weights) const;
+  /// The same for the weights as they were `back` versions before the newest. Where a parameter has
+  /// no version that old, its oldest one is taken: layouts differ in what they keep.
+  void load_version(int back, const ParameterList& parameters, const Tensor& weights) const;
   /// The same for a buffer of Optimizer::state(), whose type must be the file's.
   void load_state(const std::string& name, const ParameterList& parameters,
                   const Tensor& state) const;

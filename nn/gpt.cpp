@@ -148,20 +148,24 @@ Model gpt(const GptConfig& config) {
   double context = config.context, width = config.width;
   double block = context * (2.0 * block_matrices(config) + 4.0 * context * width);
   Model model;
-  model.push_back({"embedding", [config](ParameterList& list) {
-                     return std::make_unique<Embedding>(list, config);
-                   }});
+  auto embedded = [config](const Shape& x) { return Shape{x[0], x[1], config.width}; };
+  auto same = [](const Shape& x) { return x; };
+  auto logits = [config](const Shape& x) { return x.with(2, config.vocabulary); };
+  model.push_back(
+      {"embedding",
+       [config](ParameterList& list) { return std::make_unique<Embedding>(list, config); }, 0,
+       embedded});
   for (int i = 0; i < config.layers; ++i) {
     std::string name = "h." + std::to_string(i);
     model.push_back({name,
                      [config, name](ParameterList& list) {
                        return std::make_unique<Block>(list, name, config);
                      },
-                     block});
+                     block, same});
   }
   model.push_back({"head",
                    [config](ParameterList& list) { return std::make_unique<Head>(list, config); },
-                   context * 2.0 * width * config.vocabulary});
+                   context * 2.0 * width * config.vocabulary, logits});
   return model;
 }
 

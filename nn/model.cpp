@@ -1,5 +1,5 @@
 // A stage binds its parameters to windows of one flat buffer, and sends their gradients to a sink.
-// First weights are drawn by parameter name, so they do not depend on where the model is cut.
+// Those that it shares with other stages have another buffer, which all these stages have alike.
 // Chapter 02.
 #include "nn/model.h"
 
@@ -13,32 +13,40 @@ Stage::Stage(const Model& model, int first, int last) {
   for (int i = first; i < last; ++i) layers_.push_back(model[i].build(parameters_));
 }
 
+Stage::Stage(const Model& model, int first, int last, const ParameterList& shared)
+    : Stage(model, first, last) {
+  shared_ = parameters_.take(shared);
+}
+
 void Stage::initialize(const Tensor& weights, std::uint64_t seed) const {
-  Backend& backend = weights.backend();
-  for (const Parameter& parameter : parameters_) {
-    Tensor value = weights.window(parameter.offset, parameter.shape);
-    RandomKey key(seed, parameter.name);
-    const Init& init = parameter.init;
-    switch (init.kind) {
-      case Init::Kind::constant: backend.fill(init.a, value); break;
-      case Init::Kind::normal: backend.fill_normal(key, init.a, init.b, value); break;
-      case Init::Kind::uniform: backend.fill_uniform(key, init.a, init.b, value); break;
-    }
-  }
+  nn::initialize(parameters_, weights, seed);
 }
 
-void Stage::bind(const Tensor& weights) {
-  PG_CHECK(weights.numel() == parameters_.numel(), "bind: the stage has ", parameters_.numel(),
-           " parameters, the buffer ", weights.numel());
-  for (Parameter& parameter : parameters_)
-    parameter.value = weights.window(parameter.offset, parameter.shape);
+void Stage::bind(const Tensor& weights, const Tensor& shared) {
+  auto read = [](ParameterList& list, const char* kind, const Tensor& flat) {
+    if (list.size() == 0) return;
+    PG_CHECK(flat.defined() && flat.numel() == list.numel(), "bind: the stage has ", list.numel(),
+             kind, " parameters, the buffer of their values is ", flat);
+    for (Parameter& parameter : list)
+      parameter.value = flat.window(parameter.offset, parameter.shape);
+  };
+  read(parameters_, "", weights);
+  read(shared_, " shared", shared);
 }
 
-void Stage::bind(const Tensor& weights, ParameterSink sink) {
-  bind(weights);
-  for (Parameter& parameter : parameters_)
-    parameter.value =
-        variable(parameter.value, [&parameter, sink](const Tensor& dx) { sink(parameter, dx); });
+void Stage::bind(const Tensor& weights, ParameterSink sink) { bind(weights, {}, std::move(sink)); }
+
+void Stage::bind(const Tensor& weights, const Tensor& shared, ParameterSink sink) {
+  bind(weights, shared);
+  for (ParameterList* list : {&parameters_, &shared_})
+    for (Parameter& parameter : *list)
+      parameter.value =
+          variable(parameter.value, [&parameter, sink](const Tensor& dx) { sink(parameter, dx); });
+}
+
+void Stage::unbind() {
+  for (ParameterList* list : {&parameters_, &shared_})
+    for (Parameter& parameter : *list) parameter.value = {};
 }
 
 // [snippet forward]
@@ -61,5 +69,12 @@ Stage::ParameterSink add_to_flat(const Tensor& gradients) {
   };
 }
 // [end snippet]
+
+Stage::ParameterSink add_to_flat(const Tensor& gradients, const Tensor& shared) {
+  return [own = add_to_flat(gradients), common = add_to_flat(shared)](const Parameter& parameter,
+                                                                      const Tensor& dx) {
+    (parameter.shared ? common : own)(parameter, dx);
+  };
+}
 
 }  // namespace paragrad::nn

@@ -34,6 +34,7 @@ struct LayerSpec {
   std::string name;
   std::function<std::unique_ptr<Layer>(ParameterList&)> build;
   double flops = 0;  ///< of one example's forward pass, multiply and add counted apart
+  std::function<Shape(const Shape& input)> output = {};  ///< shape of what it makes of an input
 };
 
 /// A network as data. Every rank holds all of it and builds only its own stages.
@@ -44,30 +45,40 @@ class Stage {
  public:
   /// throws: Error if the range is empty or outside the model
   Stage(const Model& model, int first, int last);
+  /// The same; parameters that `shared` names too live apart from the others (nn/cut.h).
+  Stage(const Model& model, int first, int last, const ParameterList& shared);
 
   ParameterList& parameters() { return parameters_; }
   const ParameterList& parameters() const { return parameters_; }
+  /// All parameters that the model's stages share, at the same offsets in each stage; none if this
+  /// one reads none of them.
+  const ParameterList& shared_parameters() const { return shared_; }
 
-  /// Writes the first values of all parameters. They depend on seed, name and shape alone, so a
-  /// model begins the same however it is cut.
-  /// shapes: weights (parameters().numel())
+  /// Writes the first values of parameters().
   void initialize(const Tensor& weights, std::uint64_t seed) const;
 
-  /// Makes forward read from `weights`, a flat buffer, without gradients.
-  void bind(const Tensor& weights);
+  /// Makes forward read from `weights`, a flat buffer, without gradients. A stage with shared
+  /// parameters needs their buffer, too.
+  void bind(const Tensor& weights, const Tensor& shared = {});
   /// The same; backward hands each contribution to a parameter's gradient to `sink`.
   using ParameterSink = std::function<void(const Parameter& parameter, const Tensor& dx)>;
   void bind(const Tensor& weights, ParameterSink sink);
+  void bind(const Tensor& weights, const Tensor& shared, ParameterSink sink);
+
+  /// Lets go of the weights. What backward needs of them, a graph keeps.
+  void unbind();
 
   /// throws: Error if no weights are bound
   Tensor forward(Tensor x, const Pass& pass) const;
 
  private:
-  ParameterList parameters_;
+  ParameterList parameters_, shared_;
   std::vector<std::unique_ptr<Layer>> layers_;
 };
 
 /// A sink that adds every contribution to a flat buffer like the weights'.
 Stage::ParameterSink add_to_flat(const Tensor& gradients);
+/// The same for a stage with shared parameters, whose gradients have a flat buffer of their own.
+Stage::ParameterSink add_to_flat(const Tensor& gradients, const Tensor& shared);
 
 }  // namespace paragrad::nn

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <numeric>
 
 namespace paragrad::nn {
 
@@ -124,14 +125,22 @@ double LearningRate::at(std::int64_t step) const {
 
 // [end snippet]
 
-double gradient_norm(const ParameterList& parameters, const Tensor& gradients) {
-  double sum = 0;
-  for (const Parameter& parameter : parameters)
-    if (parameter.kind == ParameterKind::weight)
-      sum +=
-          gradients.backend().sum_of_squares(gradients.window(parameter.offset, parameter.shape));
-  return std::sqrt(sum);
+// [snippet norm]
+std::vector<double> sums_of_squares(const ParameterList& parameters, const Tensor& gradients) {
+  std::vector<double> sums;
+  for (const Parameter& parameter : parameters) {
+    Tensor dx = gradients.window(parameter.offset, parameter.shape);
+    bool counts = parameter.kind == ParameterKind::weight;
+    sums.push_back(counts ? gradients.backend().sum_of_squares(dx) : 0);
+  }
+  return sums;
 }
+
+double gradient_norm(const ParameterList& parameters, const Tensor& gradients) {
+  std::vector<double> sums = sums_of_squares(parameters, gradients);
+  return std::sqrt(std::accumulate(sums.begin(), sums.end(), 0.0));
+}
+// [end snippet]
 
 double clip_scale(double norm, double limit) {
   return limit > 0 && norm > limit ? limit / (norm + 1e-6) : 1;

@@ -77,6 +77,12 @@ struct LearningRate {
   double at(std::int64_t step) const;
 };
 
+/// The sum of squares of each parameter's gradient, 0 for statistics. A norm over stages puts them
+/// in the whole model's order (places() in nn/cut.h) and adds them up in f64, as gradient_norm
+/// does.
+/// shapes: gradients (N)
+std::vector<double> sums_of_squares(const ParameterList& parameters, const Tensor& gradients);
+
 /// sqrt of the sum of squares over all parameters, added up in f64 in their order, so that it does
 /// not depend on how the model is cut. Statistics do not count.
 /// shapes: gradients (N)

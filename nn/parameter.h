@@ -3,7 +3,7 @@
 // 02.
 #pragma once
 
-#include <deque>
+#include <list>
 #include <string>
 
 #include "autograd/tensor.h"
@@ -32,6 +32,7 @@ struct Parameter {
   Init init;
   ParameterKind kind = ParameterKind::weight;
   std::int64_t offset = 0;  ///< of its first element in the flat buffer
+  bool shared = false;      ///< other stages read it, too: it lives in a flat buffer of its own
   Tensor value;             ///< what forward reads: a window on the flat buffer that is bound now
 
   /// Weight decay is for matrices, not for biases and norms (as GPT-2 was trained).
@@ -47,6 +48,10 @@ class ParameterList {
   Parameter& add(const std::string& name, const Shape& shape, Init init,
                  ParameterKind kind = ParameterKind::weight);
 
+  /// Moves those that `shared` names too, to a list that looks like `shared`, offsets and all.
+  /// Empty if there are none. The others' offsets close the gaps.
+  ParameterList take(const ParameterList& shared);
+
   /// Number of elements of all parameters together.
   std::int64_t numel() const { return numel_; }
   auto begin() { return parameters_.begin(); }
@@ -56,8 +61,13 @@ class ParameterList {
   std::size_t size() const { return parameters_.size(); }
 
  private:
-  std::deque<Parameter> parameters_;
+  std::list<Parameter> parameters_;
   std::int64_t numel_ = 0;
 };
+
+/// Writes the first values of all parameters to their flat buffer. They depend on seed, name and
+/// shape alone, so a model begins the same however it is cut.
+/// shapes: weights (parameters.numel())
+void initialize(const ParameterList& parameters, const Tensor& weights, std::uint64_t seed);
 
 }  // namespace paragrad::nn

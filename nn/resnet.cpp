@@ -133,7 +133,10 @@ LayerSpec block(const std::string& name, std::int64_t in, std::int64_t out, int 
   auto build = [=](ParameterList& list) -> std::unique_ptr<Layer> {
     return std::make_unique<BasicBlock>(list, name, in, out, stride);
   };
-  return {name, build, flops};
+  auto output = [=](const Shape& x) {
+    return Shape{x[0], out, (x[2] - 1) / stride + 1, (x[3] - 1) / stride + 1};
+  };
+  return {name, build, flops, output};
 }
 
 }  // namespace
@@ -147,7 +150,8 @@ Model resnet18(const ResNetConfig& config) {
   auto stem = [=](ParameterList& list) {
     return std::make_unique<Stem>(list, config.channels, config.width);
   };
-  model.push_back({"stem", stem, conv_flops(config.channels, in, 3, size)});
+  auto features = [=](const Shape& x) { return x.with(1, config.width); };
+  model.push_back({"stem", stem, conv_flops(config.channels, in, 3, size), features});
   for (int group = 1; group <= 4; ++group) {
     std::int64_t out = config.width << (group - 1);
     for (int i = 0; i < 2; ++i) {
@@ -158,7 +162,8 @@ Model resnet18(const ResNetConfig& config) {
     }
   }
   auto head = [=](ParameterList& list) { return std::make_unique<Head>(list, in, config.classes); };
-  model.push_back({"head", head, 2.0 * static_cast<double>(in * config.classes)});
+  auto scores = [=](const Shape& x) { return Shape{x[0], config.classes}; };
+  model.push_back({"head", head, 2.0 * static_cast<double>(in * config.classes), scores});
   return model;
 }
 

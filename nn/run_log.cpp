@@ -69,18 +69,17 @@ void RunLog::write(const nlohmann::json& line) {
   PG_CHECK(metrics_, "can't write to ", path_.string(), "; is the disk full?");
 }
 
-void RunLog::step(std::int64_t number, const StepResult& result, double seconds,
-                  std::int64_t tokens) {
-  seconds_ += seconds;
-  tokens_ += tokens;
+void RunLog::step(std::int64_t number, const StepResult& result) {
+  seconds_ += result.seconds;
+  tokens_ += result.tokens;
   last_loss_ = result.loss;
   write({{"step", number},
          {"loss", result.loss},
          {"learning_rate", result.learning_rate},
          {"gradient_norm", result.gradient_norm},
-         {"seconds", seconds},
-         {"tokens_per_second", static_cast<double>(tokens) / seconds},
-         {"bytes_sent", 0}});
+         {"seconds", result.seconds},
+         {"tokens_per_second", static_cast<double>(result.tokens) / result.seconds},
+         {"bytes_sent", result.bytes_sent}});
   auto now = std::chrono::steady_clock::now();
   std::int64_t every = std::max<std::int64_t>(1, span_.last / 20);
   bool due = terminal_ ? now - shown_ > std::chrono::milliseconds(100) : number % every == 0;

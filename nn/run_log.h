@@ -8,9 +8,19 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "nn/trainer.h"
+#include "autograd/memory_meter.h"
 
 namespace paragrad::nn {
+
+using namespace autograd;
+
+/// What one update was.
+struct StepResult {
+  double loss = 0, learning_rate = 0, gradient_norm = 0;
+  double seconds = 0;
+  std::int64_t tokens = 0;
+  std::int64_t bytes_sent = 0;  ///< by all ranks together
+};
 
 /// Where a session of a run begins and ends.
 struct RunSpan {
@@ -33,8 +43,8 @@ class RunLog {
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
-  /// After each update; `seconds` is what it took.
-  void step(std::int64_t number, const StepResult& result, double seconds, std::int64_t tokens);
+  /// After each update.
+  void step(std::int64_t number, const StepResult& result);
   /// throws: Error if the loss is not finite
   void validation(std::int64_t number, double loss);
   /// A line for the user, outside the progress.
@@ -45,6 +55,9 @@ class RunLog {
   void replace_earlier();
   /// Writes summary.json, when the run is over.
   void summary(const nlohmann::json& figures);
+
+  /// Where the lines are now.
+  const std::filesystem::path& path() const { return path_; }
 
   /// Time spent in steps, and tokens trained on, since this log was made.
   double seconds() const { return seconds_; }

@@ -71,12 +71,8 @@ struct Scratch {
   std::int64_t each;
 
   Scratch(std::int64_t each, const DevicePtr& device) : each(each) {
-    int threads = 1;
-#if PARAGRAD_OPENMP
-    threads = omp_get_max_threads();
-#endif
     CategoryScope category(*device, Category::workspace);
-    values = empty({threads, each}, DTypeOf<C>::value, device);
+    values = empty({compute_threads(), each}, DTypeOf<C>::value, device);
   }
   C* mine() const {
     int thread = 0;

@@ -11,6 +11,8 @@
 #include <optional>
 #include <tuple>
 
+#include "autograd/cpu/threads.h"
+
 namespace paragrad::autograd::cpu {
 
 namespace {
@@ -29,9 +31,9 @@ memory::desc describe(const Tensor& x, bool transposed) {
   return {{batch, rows, columns}, type_of(x), memory::dims{rows * columns, columns, 1}};
 }
 
-/// All that a compiled product depends on.
+/// All that a compiled product depends on; the last is the number of threads that it will run on.
 using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool, bool, DType,
-                       DType, bool, bool>;
+                       DType, bool, bool, int>;
 
 struct Compiled {
   memory::desc a, b, bias, c;
@@ -71,9 +73,9 @@ std::optional<Compiled> compile(Backend::Gemm how, const Tensor& a, const Tensor
 const std::optional<Compiled>& compiled(Backend::Gemm how, const Tensor& a, const Tensor& b,
                                         const Tensor& bias, const Tensor& c) {
   static thread_local std::map<Key, std::optional<Compiled>> cache;
-  Key key{c.size(0),       c.size(1),       c.size(2), a.size(how.transpose_a ? 1 : 2),
-          how.transpose_a, how.transpose_b, a.dtype(), c.dtype(),
-          bias.defined(),  how.add};
+  Key key{c.size(0),       c.size(1),       c.size(2),        a.size(how.transpose_a ? 1 : 2),
+          how.transpose_a, how.transpose_b, a.dtype(),        c.dtype(),
+          bias.defined(),  how.add,         compute_threads()};
   auto found = cache.find(key);
   if (found == cache.end()) found = cache.emplace(key, compile(how, a, b, bias, c)).first;
   return found->second;

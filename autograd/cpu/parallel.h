@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "autograd/cpu/threads.h"
+
 #if PARAGRAD_OPENMP
 #include <omp.h>
 #endif
@@ -19,7 +21,7 @@ template <class Body>
 void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
 #if PARAGRAD_OPENMP
   std::int64_t pieces =
-      std::min<std::int64_t>(omp_get_max_threads(), count / std::max<std::int64_t>(grain, 1));
+      std::min<std::int64_t>(compute_threads(), count / std::max<std::int64_t>(grain, 1));
   if (pieces > 1 && !omp_in_parallel()) {
 #pragma omp parallel num_threads(static_cast <int>(pieces))
     {

@@ -3,65 +3,49 @@
 // Not here: comparison with other frameworks (tests/benchmarks/against_pytorch.py).
 // Chapter 03.
 #include <CLI/CLI.hpp>
-#include <algorithm>
-#include <chrono>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "nn/gpt.h"
 #include "nn/matmul_rate.h"
-#include "nn/trainer.h"
+#include "parallel/engine.h"
+#include "parallel/schedule.h"
+#include "parallel/threads_transport.h"
+#include "tests/benchmarks/gpt_sizes.h"
 
 namespace {
 
-using namespace paragrad::nn;
+using namespace paragrad::benchmarks;
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
-struct Size {
-  std::string name;
-  GptConfig config;
-  int batch;
-};
-
-/// Token ids without meaning: speed does not depend on them.
-Tensor tokens(const Size& size, const DevicePtr& device) {
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(size.batch) * size.config.context);
-  RandomKey key(1, "tokens");
-  for (std::size_t i = 0; i < ids.size(); ++i)
-    ids[i] = static_cast<std::int32_t>(uniform_integer(key, i, size.config.vocabulary));
-  return from_host(ids, {size.batch, size.config.context}, device);
+/// Seconds of each step of a plan, after three to warm up.
+std::vector<double> time_steps(const Size& size, DType dtype, int steps, const DevicePtr& device) {
+  Training training(gpt(size.config), 1);
+  training.dtype = dtype;
+  SameTokens tokens(size, 1);
+  ThreadsWorld world(1);
+  Engine engine(training, world.transport(0), device, {});
+  engine.run(verify(make_plan("data", {.steps = 3, .clip = true})), tokens);
+  Layout layout{.steps = steps, .first = 3, .clip = true};
+  std::vector<double> seconds;
+  double before = 0;
+  for (auto [version, at] : engine.run(verify(make_plan("data", layout)), tokens).stepped) {
+    seconds.push_back(at - before);
+    before = at;
+  }
+  return seconds;
 }
 
 nlohmann::json measure(const Size& size, DType dtype, int steps) {
   DevicePtr device = cpu_device();
   double peak = matmul_rate(device);
-  TrainerSettings settings;
-  settings.dtype = dtype;
-  Trainer trainer(gpt(size.config), settings, device);
-  Tensor ids = tokens(size, device);
-  for (int i = 0; i < 3; ++i) trainer.step(ids, ids);
-  std::vector<double> seconds;
-  for (int i = 0; i < steps; ++i) {
-    double start = now();
-    trainer.step(ids, ids);
-    seconds.push_back(now() - start);
-  }
+  double seconds = median(time_steps(size, dtype, steps, device));
   peak = std::max(peak, matmul_rate(device));
-  double rate = static_cast<double>(ids.numel()) / median(seconds);
+  double rate = size.batch * size.config.context / seconds;
   double flops = gpt_flops_per_token(size.config, size.config.context);
   return {{"size", size.name},
           {"dtype", name_of(dtype)},
           {"steps", steps},
-          {"seconds_per_step", median(seconds)},
+          {"seconds_per_step", seconds},
           {"tokens_per_second", rate},
           {"peak_gflops_f32", peak / 1e9},
           {"model_flops_utilization", rate * flops / peak}};
@@ -83,8 +67,6 @@ int main(int argc, char** argv) {
   app.add_flag("--json", json, "one JSON object a line instead of a table");
   CLI11_PARSE(app, argc, argv);
 
-  const Size sizes[] = {{"small", {4, 4, 128, 64, 65, 0, true}, 12},
-                        {"larger", {6, 6, 384, 256, 65, 0, true}, 8}};
   if (!json)
     std::cout
         << "| size | dtype | tokens/s | ms a step | matrix-product peak, GFLOP/s | utilisation |\n"

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Measures what the README and chapter 03 show and writes it to tests/benchmarks/results/, then weaves.
-#   write_results.sh [--text FILE] step operations demo PYTHON...    measures the parts that it names
+# Measures what the README and the chapters show and writes it to tests/benchmarks/results/, then weaves.
+#   write_results.sh [--text FILE] step operations engine demo PYTHON...    measures the parts that it names
 #   write_results.sh                                                 only puts the results together
 # FILE is tinyshakespeare (examples/data/download.sh fetches it); each PYTHON has a PyTorch to compare with.
-# Wants a release build and a machine that does nothing else; all parts take about ten minutes.
+# Wants a release build and a machine that does nothing else; all parts take about a quarter of an hour.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 results=$root/tests/benchmarks/results
@@ -55,6 +55,7 @@ for part; do
   case $part in
     step) measure train_step "$bin/benchmarks/train_step" ;;
     operations) measure operations "$bin/benchmarks/operations" ;;
+    engine) measure engine "$bin/benchmarks/engine" ;;
     demo) measure demo demo ;;
     *)
       version=$("$part" -c 'import torch; print(torch.__version__.split("+")[0])')

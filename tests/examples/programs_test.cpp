@@ -28,7 +28,7 @@ void check_refusals(const Folder& folder, const std::vector<Refusal>& refusals) 
   const std::string data = folder.write("letters.txt", letters);
   REQUIRE(run(tiny_run(data, folder / "earlier")).status == 0);
   const auto before = files_in(folder / "earlier");
-  REQUIRE(before.size() == 5);  // metrics, summary, manifest, weights, optimizer state
+  REQUIRE(before.size() == 7);  // metrics, summary, trace, report, manifest, weights, optimizer
   for (const Refusal& refusal : refusals) {
     CAPTURE(refusal.flags);
     Finished result = run(tiny_run(data, folder / "new") + refusal.flags);
@@ -101,7 +101,7 @@ TEST_CASE("train_gpt refuses flags that make no sense, before it writes") {
        {{"--device", "cuda"}, "--device cuda: this build has no such device"},
        {{"--transport", "mpi"}, "leave the flag out"},
        {{"--heads", "3"}, "the width must be a multiple of the heads; 16 / 3 leaves 1"},
-       {{"--microbatches", "3"}, "--microbatches 3 does not divide --batch 4"},
+       {{"--microbatches", "3"}, "--batch 4 does not divide into 3 microbatches"},
        {{"--min-learning-rate", "1"}, "--min-learning-rate 1 is above --learning-rate 0.001"}});
 }
 

@@ -9,15 +9,18 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "autograd/backend.h"
+#include "autograd/cpu/cpu_backend.h"
+#include "nn/cut.h"
 #include "nn/file.h"
 #include "nn/gpt.h"
 #include "nn/optimizer.h"
 #include "tests/catch.h"
 #include "tests/guarded_device.h"
+#include "tests/in_threads.h"
 
 using namespace paragrad::nn;
 using paragrad::tests::guarded_device;
+using paragrad::tests::in_threads;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
@@ -184,6 +187,88 @@ TEST_CASE("stages may write files of their own, and the whole reads them") {
   CHECK_THROWS_WITH(Checkpoint(folder.path), Contains("is in two of its files"));
   CHECK_THROWS_WITH(commit_checkpoint(folder.path, 6, run, {files[0], files[0]}),
                     Contains("two files are called model_stage0-5.safetensors"));
+}
+
+TEST_CASE("ranks write files of their own, at once, and any other layout reads them") {
+  Folder folder;
+  Model model = gpt(config);
+  Run whole = trained(1);
+  auto write = [&](int rank, const std::vector<int>& cuts) {
+    Shared shared = shared_parameters(model, cuts);
+    Stage stage(model, cuts[rank], cuts[rank + 1], shared.parameters);
+    auto values = [&](const ParameterList& list) {
+      Tensor flat = zeros({list.numel()}, DType::f32, cpu_device());
+      initialize(list, flat, 1);
+      return flat;
+    };
+    std::string stem = text("model_", rank);
+    std::vector<CheckpointFile> files;
+    auto add = [&](const std::string& stem, const ParameterList& list) {
+      files.push_back(write_checkpoint_file(folder.path, stem, 5, list, {{"", values(list)}}));
+    };
+    add(stem, stage.parameters());
+    if (!shared.stages.empty() && rank == shared.stages[0]) add("model_shared", shared.parameters);
+    return files;
+  };
+  std::vector<std::vector<CheckpointFile>> written(3);
+  in_threads(3, [&](int rank) { written[rank] = write(rank, {0, 1, 3, 4}); });
+  std::vector<CheckpointFile> files;
+  for (const auto& some : written) files.insert(files.end(), some.begin(), some.end());
+  CHECK(files.size() == 4);
+  commit_checkpoint(folder.path, 5, run, files);
+
+  Checkpoint checkpoint(folder.path);
+  checkpoint.check_model(whole.stage.parameters());
+  Run other;
+  whole.stage.initialize(whole.weights, 1);
+  checkpoint.load_weights(other.stage.parameters(), other.weights);
+  CHECK(bytes_of(other.weights) == bytes_of(whole.weights));
+  Shared shared = shared_parameters(model, {0, 2, 4});
+  Stage last(model, 2, 4, shared.parameters);
+  Tensor table = zeros({last.shared_parameters().numel()}, DType::f32, other.device);
+  checkpoint.load_weights(last.shared_parameters(), table);
+  CHECK(bytes_of(table) == bytes_of(whole.weights.window(0, table.shape())));
+}
+
+TEST_CASE(
+    "older versions of the weights are read where they were saved, else the oldest there is") {
+  Folder folder;
+  GptConfig untied = config;
+  untied.tied = false;
+  Run first(DType::f32, untied, 0, 2), last(DType::f32, untied, 2, 4), whole(DType::f32, untied);
+  // Every value of a version is its number: the first stage has three versions, the last has one.
+  auto version = [](const Run& run, double number) {
+    return full(run.weights.shape(), number, DType::f32, run.device);
+  };
+  FlatBuffers three = {{version_name(0), version(first, 9)},
+                       {version_name(1), version(first, 8)},
+                       {version_name(2), version(first, 7)}};
+  commit_checkpoint(
+      folder.path, 5, run,
+      {write_checkpoint_file(folder.path, "model_0", 5, first.stage.parameters(), three),
+       write_checkpoint_file(folder.path, "model_1", 5, last.stage.parameters(),
+                             {{version_name(0), version(last, 9)}})});
+
+  Checkpoint checkpoint(folder.path);
+  checkpoint.check_model(whole.stage.parameters());
+  for (int back = 0; back < 5; ++back) {
+    checkpoint.load_version(back, whole.stage.parameters(), whole.weights);
+    std::vector<double> expected(first.weights.numel(), 9 - std::min(back, 2));
+    expected.resize(whole.weights.numel(), 9);
+    CHECK(to_host(whole.weights) == expected);
+  }
+  CHECK(version_name(0).empty());
+  CHECK(version_name(2) == "version-2");
+  CHECK_THROWS_WITH(checkpoint.load_version(-1, whole.stage.parameters(), whole.weights),
+                    Contains("-1 versions back"));
+  Run other(DType::f32, config, 0, 3);
+  CHECK_THROWS_WITH(checkpoint.load_version(1, other.stage.parameters(), {}),
+                    Contains("the buffer to fill"));
+  GptConfig deep = untied;
+  deep.layers = 3;
+  Run third(DType::f32, deep, 3, 4);
+  CHECK_THROWS_WITH(checkpoint.load_version(1, third.stage.parameters(), third.weights),
+                    Contains("has no tensor h.2.ln_1.weight"));
 }
 
 TEST_CASE("weights are rounded to the buffer's type, state is not") {

@@ -1,0 +1,61 @@
+// CostFlags: what computations and messages cost, as a command line gives it.
+// Not here: what follows from it (parallel/costs.h).
+// Chapter 06.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "examples/program.h"
+#include "parallel/costs.h"
+
+namespace paragrad::examples {
+
+/// Units: seconds, bytes, bytes per second.
+struct CostFlags {
+  parallel::Costs costs;
+
+  void add_flags(CLI::App& app);
+
+ private:
+  /// A flag for numbers between commas: "1,2.5". Given twice, the last one counts.
+  template <class T>
+  void add_list(CLI::App& app, const char* name, std::vector<T>& list, const char* what);
+};
+
+inline void CostFlags::add_flags(CLI::App& app) {
+  constexpr double tiny = 1e-30, large = 1e30;
+  Flags flags(app);
+  flags.group("Costs (a list has one value, or one for each stage)");
+  add_list(app, "--forward", costs.forward, "seconds of a microbatch's forward");
+  add_list(app, "--backward", costs.backward, "seconds of its backward");
+  add_list(app, "--step", costs.step, "seconds of an update");
+  add_list(app, "--activation-bytes", costs.activation_bytes, "of a stage's output, a microbatch");
+  add_list(app, "--weight-bytes", costs.weight_bytes, "of a stage's weights, or their gradient");
+  flags.number("--bandwidth", costs.bandwidth, tiny, large, "bytes per second of every link")
+      ->default_str("unlimited");
+  flags.number("--latency", costs.latency, 0, large, "seconds that a message takes at least");
+}
+
+template <class T>
+void CostFlags::add_list(CLI::App& app, const char* name, std::vector<T>& list, const char* what) {
+  auto parse = [name, &list](const std::string& value) {
+    constexpr T highest = 1'000'000'000'000'000;
+    list.clear();
+    for (std::size_t begin = 0, end; begin <= value.size(); begin = end + 1) {
+      end = std::min(value.find(',', begin), value.size());
+      std::string word = value.substr(begin, end - begin);
+      std::string problem = number_between<T>(0, highest)(word);
+      PG_CHECK(problem.empty(), name, ": ", problem);
+      T number = 0;
+      std::from_chars(word.data(), word.data() + word.size(), number);
+      list.push_back(number);
+    }
+  };
+  app.add_option_function<std::string>(name, parse, what)
+      ->type_name("X,X,...")
+      ->default_str(text(list[0]));
+}
+
+}  // namespace paragrad::examples

@@ -1,0 +1,205 @@
+// plan: shows, verifies, simulates and draws plans: a schedule's, or one from a text file.
+// Not here: all of that work (parallel/). It needs no model and no data.
+// Chapter 06.
+#include <unistd.h>
+
+#include <filesystem>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+#include "examples/cost_flags.h"
+#include "examples/plan_facts.h"
+#include "examples/program.h"
+#include "examples/schedule_flags.h"
+#include "parallel/draw.h"
+#include "parallel/simulate.h"
+#include "parallel/verify.h"
+
+namespace {
+
+using namespace paragrad::parallel;
+using namespace paragrad::examples;
+
+/// What the user asks for; every command uses a part of it.
+struct Request {
+  ScheduleFlags schedule;
+  CostFlags costs;
+  int steps = 1, first = 0, columns = 40;
+  bool clip = false, tied = false, table = false, json = false;
+  std::string out;
+
+  /// The plan's file, and the flags that describe a schedule.
+  void add_plan_flags(CLI::App& command);
+  /// throws: Error if `command` was given both, or neither
+  Plan plan(const CLI::App& command) const;
+  std::string title() const;
+};
+
+void Request::add_plan_flags(CLI::App& command) {
+  Flags flags(command);
+  flags.words("FILE", schedule.plan_file, "",
+              "a plan's text, instead of the schedule flags; - is standard input");
+  schedule.add_flags(flags);
+  flags.whole("--steps", steps, 1, "updates; in pipedream each has --microbatches of them");
+  flags.whole("--first", first, 0, "steps done before the plan");
+  flags.yes("--clip", clip, "updates wait for the norm of the whole gradient");
+  flags.yes("--tied", tied, "the first and the last stage share a tensor");
+}
+
+Plan Request::plan(const CLI::App& command) const {
+  const std::string& file = schedule.plan_file;
+  for (const CLI::Option* option : command.get_options())
+    PG_CHECK(file.empty() || option->get_group() != "Schedule" || option->count() == 0, file,
+             " and ", option->get_name(), ": give a plan's file or schedule flags, not both");
+  if (!file.empty()) return read_plan(file);
+  PG_CHECK(!schedule.schedule.empty(), "which plan? Give --schedule NAME, or a plan's text file");
+  Layout layout = schedule.layout();
+  layout.steps = steps;
+  layout.first = first;
+  layout.clip = clip;
+  layout.tied = tied;
+  return make_plan(schedule.schedule, layout);
+}
+
+std::string Request::title() const {
+  if (schedule.plan_file.empty()) return schedule.schedule;
+  return schedule.plan_file == "-" ? "standard input" : schedule.plan_file;
+}
+
+void print_lines(const Lines& lines) {
+  for (const auto& [name, value] : lines) std::cout << fmt::format("{:<22}{}\n", name, value);
+}
+
+/// The plan's text. The timetable stands in comments below it, so that all of it is still a plan.
+void show_plan(const Request& request, const Plan& plan) {
+  std::cout << print(plan);
+  if (!request.table && !::isatty(STDOUT_FILENO)) return;
+  std::istringstream table(draw_text(simulate_unverified(plan, Costs()), request.columns));
+  for (std::string line; std::getline(table, line);) std::cout << "# " << line << '\n';
+}
+
+void print_json(const VerifiedPlan& verified, const Timeline& timeline) {
+  std::cout << to_json(verified, timeline).dump(2) << '\n';
+}
+
+void verify_plan(const Request& request, const Plan& plan) {
+  const VerifiedPlan verified = verify(plan);
+  const Timeline timeline = simulate(verified, request.costs.costs);
+  if (request.json) return print_json(verified, timeline);
+  std::cout << "verified\n";
+  print_lines(lines(verified));
+  print_lines(lines(timeline));
+}
+
+void simulate_plan(const Request& request, const Plan& plan) {
+  const VerifiedPlan verified = verify(plan);
+  const Timeline timeline = simulate(verified, request.costs.costs);
+  if (request.json) return print_json(verified, timeline);
+  print_lines(lines(timeline));
+}
+
+/// A page with the facts beside the picture.
+std::string page(const Request& request, const VerifiedPlan& verified, const Timeline& timeline) {
+  Report report;
+  report.title = request.title();
+  report.facts = lines(verified);
+  for (auto& line : lines(timeline)) report.facts.push_back(line);
+  report.panels = {{"simulated", timeline}};
+  if (timeline.bytes() > 0) report.traffic = traffic(timeline);
+  return draw_html(report);
+}
+
+void draw_plan(const Request& request, const Plan& plan) {
+  const VerifiedPlan verified = verify(plan);
+  const Timeline timeline = simulate(verified, request.costs.costs);
+  const std::string ending = std::filesystem::path(request.out).extension();
+  const std::string drawing = ending == ".svg"    ? draw_svg(timeline)
+                              : ending == ".html" ? page(request, verified, timeline)
+                              : ending == ".json" ? draw_trace(timeline)
+                                                  : draw_text(timeline, request.columns);
+  if (request.out.empty()) {
+    std::cout << drawing;
+    return;
+  }
+  paragrad::nn::write_file(request.out, drawing);
+  std::cout << "wrote " << request.out << ": " << request.title() << ", makespan "
+            << seconds_text(timeline.makespan()) << '\n';
+}
+
+std::string check_ending(const std::string& file) {
+  const std::string ending = std::filesystem::path(file).extension();
+  bool known = ending == ".svg" || ending == ".html" || ending == ".json" || ending == ".txt";
+  return known ? "" : "expected a file that ends in .svg, .html, .json or .txt, got " + file;
+}
+
+using Command = void (*)(const Request&, const Plan&);
+
+/// Describes the four commands to `app`.
+std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
+  std::map<CLI::App*, Command> commands;
+  auto add = [&](const char* name, const char* what, const char* example, Command run) {
+    CLI::App& command = *app.add_subcommand(name, what);
+    command.footer(text("Example: plan ", name, ' ', example));
+    request.add_plan_flags(command);
+    if (run != show_plan) request.costs.add_flags(command);
+    commands[&command] = run;
+    Flags flags(command);
+    flags.group("Output");
+    return flags;
+  };
+  const char* columns = "of the timetable; a column is the shortest forward or backward";
+
+  Flags show = add("show", "Prints a plan as text, which can be edited and given back.",
+                   "--schedule 1f1b --stages 4 --microbatches 8 > my.plan", show_plan);
+  show.yes("--table", request.table, "a timetable below it, as on a terminal: each part takes 1");
+  show.whole("--columns", request.columns, 1, columns);
+
+  const char* json = "print the facts as JSON";
+  add("verify", "Checks every rule of a plan, and prints the facts that follow from it.", "my.plan",
+      verify_plan)
+      .yes("--json", request.json, json);
+  add("simulate", "Predicts how long a plan takes.",
+      "my.plan --forward 0.01 --backward 0.02 --bandwidth 1e9 --activation-bytes 4000000",
+      simulate_plan)
+      .yes("--json", request.json, json);
+
+  Flags draw =
+      add("draw", "Draws a plan's timeline.",
+          "--schedule 2bw --stages 4 --microbatches 4 --steps 3 --out 2bw.html", draw_plan);
+  draw.words("--out", request.out, "FILE",
+             "a figure (.svg), a page to explore (.html), a trace for ui.perfetto.dev (.json), or "
+             "text (.txt); without it, text on standard output")
+      ->check(CLI::Validator(check_ending, ""));
+  draw.whole("--columns", request.columns, 1, columns);
+  return commands;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Shows, verifies, simulates and draws plans: what each rank of a training run does, in "
+      "which\n"
+      "order, on which version of the weights. A plan comes from a schedule or from a text file.",
+      "plan");
+  app.footer(
+      "plan COMMAND --help lists its flags.\n"
+      "Example: plan show --schedule 2bw --stages 4 --microbatches 4 --steps 3 | plan verify -");
+  app.require_subcommand(0, 1);
+  Request request;
+  const std::map<CLI::App*, Command> commands = add_commands(app, request);
+  return run_program(app, [&] {
+    app.parse(argc, argv);
+    PG_CHECK(!app.get_subcommands().empty(), "what with the plan? show, verify, simulate or draw");
+    CLI::App* command = app.get_subcommands().front();
+    try {
+      commands.at(command)(request, request.plan(*command));
+      return 0;
+    } catch (const PlanError& error) {
+      if (!request.json) throw;
+      std::cout << to_json(error).dump(2) << '\n';
+      return 1;
+    }
+  });
+}

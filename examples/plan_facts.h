@@ -1,0 +1,105 @@
+// What is known of a plan, for people (names with values) and for programs (JSON).
+// Not here: how it is found out (parallel/verify.h, parallel/simulate.h).
+// Chapter 06.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/figure.h"
+#include "parallel/timeline.h"
+#include "parallel/verify.h"
+
+namespace paragrad::examples {
+
+/// Names and values, as a Report has them.
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+/// The share of the time in which each rank computes.
+inline std::vector<double> busy_shares(const parallel::Timeline& timeline) {
+  std::vector<double> busy(timeline.ranks);
+  for (const parallel::Record& record : timeline.records)
+    if (record.lane == parallel::Lane::compute) busy[record.rank] += record.end - record.start;
+  double makespan = timeline.makespan();
+  for (double& seconds : busy) seconds = makespan > 0 ? seconds / makespan : 0;
+  return busy;
+}
+
+inline std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
+inline std::string digits(int value) { return std::to_string(value); }
+
+/// "4 3 2 1", "2 on every rank", or, of many ranks, "1 to 64".
+template <class T>
+std::string per_rank(const std::vector<T>& values, std::string (*print)(T)) {
+  constexpr std::size_t most = 16;
+  const auto [least, greatest] = std::minmax_element(values.begin(), values.end());
+  if (values.size() > 1 && print(*least) == print(*greatest))
+    return print(*least) + " on every rank";
+  if (values.size() > most) return print(*least) + " to " + print(*greatest);
+  std::string line;
+  for (T value : values) line += (line.empty() ? "" : " ") + print(value);
+  return line;
+}
+
+/// What verify found.
+inline Lines lines(const parallel::VerifiedPlan& verified) {
+  const parallel::Plan& plan = verified.plan();
+  const parallel::Facts& facts = verified.facts();
+  std::string messages;
+  for (const auto& [kind, number] : facts.messages)
+    messages += fmt::format("{}{} {}", messages.empty() ? "" : ", ", number, kind);
+  Lines result{{"ranks", std::to_string(plan.ranks())},
+               {"stages", std::to_string(plan.stages)},
+               {"steps x microbatches", fmt::format("{} x {}", plan.steps, plan.per_step)},
+               {"channel capacity", std::to_string(facts.capacity)},
+               {"staleness", std::to_string(facts.staleness)},
+               {"live versions", per_rank(facts.live_versions, digits)},
+               {"peak microbatches", per_rank(facts.peak_microbatches, digits)},
+               {"messages", messages.empty() ? "none" : messages}};
+  if (facts.peak_inputs != facts.peak_microbatches)
+    result.insert(result.end() - 1, {"peak inputs", per_rank(facts.peak_inputs, digits)});
+  return result;
+}
+
+/// What simulate found.
+inline Lines lines(const parallel::Timeline& timeline) {
+  return {{"makespan", parallel::seconds_text(timeline.makespan())},
+          {"bubble", percent(timeline.bubble())},
+          {"busy", per_rank(busy_shares(timeline), percent)},
+          {"bytes", parallel::bytes_text(static_cast<double>(timeline.bytes()))}};
+}
+
+inline nlohmann::json to_json(const parallel::VerifiedPlan& verified,
+                              const parallel::Timeline& timeline) {
+  const parallel::Facts& facts = verified.facts();
+  return {{"verified", true},
+          {"hang_free", true},
+          {"channel_capacity", facts.capacity},
+          {"staleness", facts.staleness},
+          {"live_versions", facts.live_versions},
+          {"peak_microbatches", facts.peak_microbatches},
+          {"peak_inputs", facts.peak_inputs},
+          {"messages", facts.messages},
+          {"makespan", timeline.makespan()},
+          {"bubble", timeline.bubble()},
+          {"busy", busy_shares(timeline)},
+          {"bytes", timeline.bytes()}};
+}
+
+/// Whether a plan can hang is known only once it breaks no other rule.
+inline nlohmann::json to_json(const parallel::PlanError& error) {
+  nlohmann::json result{{"verified", false},
+                        {"rule", error.rule},
+                        {"rank", error.rank},
+                        {"index", error.index},
+                        {"message", error.what()}};
+  if (error.rule == "hang") result["hang_free"] = false;
+  return result;
+}
+
+}  // namespace paragrad::examples

@@ -1,0 +1,86 @@
+// Collective run: one member's collective on a tensor, carried on without ever waiting, so that one
+// thread can have many under way. Not here: the lists (collective).
+// Chapter 04.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include "autograd/tensor.h"
+#include "parallel/collective.h"
+#include "parallel/transport.h"
+
+namespace paragrad::parallel {
+
+using namespace autograd;
+
+/// Chunks are cut into pieces, so that a piece can be sent on while the next one arrives. A few are
+/// under way at a time: at most `window` for each member that this one hears from, and that it
+/// sends to.
+///   bytes sent by each member: 2 (N-1)/N of the tensor's for all_reduce, half of that for the rest
+///                              (broadcast: all of it, except for the last of the chain)
+///   scratch:                   window pieces a member heard from, charged to communication
+class CollectiveRun {
+ public:
+  static constexpr std::int64_t default_piece = 256 * 1024;  ///< bytes
+  static constexpr int window = 4;
+
+  /// Member i of the collective is rank ranks[i]. `data` is worked on in place; nobody else may
+  /// touch it until advance() has returned true. A channel carries one collective at a time.
+  CollectiveRun(const Collective& collective, Tensor data, std::vector<int> ranks, int channel,
+                std::int64_t piece_bytes = default_piece);
+
+  /// Goes as far as it can without waiting; true once this member's part is over.
+  /// throws: Error if members disagree on the size
+  bool advance(Transport& transport);
+
+  std::int64_t bytes_sent() const { return bytes_sent_; }
+  /// A rank whose message or readiness it waits for; -1: none.
+  int waits_for() const;
+
+ private:
+  /// An exchange of one piece, and the earlier ones on the same values that it has to wait for.
+  struct Piece {
+    Exchange::Action action;
+    int rank;
+    Range range;
+    std::vector<int> after;
+    bool over = false;
+  };
+  struct Underway {
+    int piece = 0;
+    Tensor target;  ///< where an arriving piece is put: in place, or scratch
+    std::unique_ptr<Request> request;
+  };
+
+  void cut(const Collective& collective, std::int64_t elements);
+  void set_order();
+  bool may_begin(const Piece& piece) const;
+  bool post_receives(Transport& transport);
+  bool take_arrived();
+  void take(const Underway& arrived);
+  bool post_sends(Transport& transport);
+  bool end_send(Underway& sent);
+  Tensor values(Range range) const;
+  Tensor scratch(std::int64_t elements);
+
+  Tensor data_;
+  std::vector<int> ranks_;
+  int channel_;
+  std::vector<Piece> pieces_;
+  std::vector<int> sends_, receives_;  // pieces, in the order of the list
+  std::size_t next_send_ = 0, next_receive_ = 0;
+  std::size_t most_sends_ = 0, most_receives_ = 0;
+  std::vector<std::shared_ptr<Storage>> free_;  // scratch
+  Tensor carried_;
+  std::deque<Underway> sending_, receiving_;  // the oldest first
+  std::int64_t bytes_sent_ = 0;
+};
+
+/// Carries it on until it is over.
+/// throws: Error if that takes longer than `timeout` seconds or another rank has failed
+void finish(CollectiveRun& run, Transport& transport, double timeout);
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,82 @@
+// Time and bytes of single instructions, from the costs of stages and links.
+// Not here: waiting (simulate).
+// Chapter 06; the formulas of reductions are chapter 04's.
+#include "parallel/costs.h"
+
+#include "autograd/error.h"
+
+namespace paragrad::parallel {
+namespace {
+
+template <class T>
+T of_stage(const std::vector<T>& list, int stage) {
+  return list.size() == 1 ? list[0] : list[stage];
+}
+
+template <class T>
+void check_list(const char* name, const std::vector<T>& list, int stages) {
+  PG_CHECK(list.size() == 1 || list.size() == static_cast<std::size_t>(stages), "costs: ", name,
+           " has ", list.size(), " values for ", stages, " stages: give one, or one for each");
+  for (T value : list)
+    PG_CHECK(value >= 0 && value <= std::numeric_limits<T>::max(), "costs: ", name, " is ", value,
+             ", expected a number from 0 on");
+}
+
+/// The size of what an instruction moves or reduces.
+std::int64_t value_bytes(const Instruction& x, const Costs& costs) {
+  switch (x.what) {
+    case Value::activation:
+    case Value::activation_gradient: return of_stage(costs.activation_bytes, x.stage);
+    case Value::gradient_sum:
+    case Value::weights: return of_stage(costs.weight_bytes, x.stage);
+    case Value::norm: return sizeof(double);
+    default: return 0;  // a turn is empty
+  }
+}
+
+/// How often each member of a group of N sends 1/N of the value.
+std::int64_t rounds(const Instruction& x, const Plan& plan, std::int64_t members) {
+  bool scattered = x.op == Op::reduce && x.what == Value::gradient_sum && plan.sharded > 0;
+  return (x.op == Op::gather || scattered ? 1 : 2) * (members - 1);
+}
+
+std::int64_t group_size(const Instruction& x, const Plan& plan) {
+  return static_cast<std::int64_t>(plan.groups[x.peer].size());
+}
+
+bool is_fold(const Instruction& x) { return x.op == Op::reduce && x.peer < 0; }
+
+}  // namespace
+
+void check(const Costs& costs, const Plan& plan) {
+  check_list("forward", costs.forward, plan.stages);
+  check_list("backward", costs.backward, plan.stages);
+  check_list("step", costs.step, plan.stage_count());
+  check_list("activation_bytes", costs.activation_bytes, plan.stages);
+  check_list("weight_bytes", costs.weight_bytes, plan.stage_count());
+  check_list("latency", std::vector<double>{costs.latency}, 1);
+  PG_CHECK(costs.bandwidth > 0, "costs: bandwidth is ", costs.bandwidth,
+           " bytes/s, expected more than 0; leave it out for links that take no time");
+}
+
+double duration(const Instruction& x, const Plan& plan, const Costs& costs) {
+  if (x.op == Op::drop || is_fold(x)) return 0;
+  if (x.op == Op::forward) return of_stage(costs.forward, x.stage);
+  if (x.op == Op::backward)
+    return of_stage(costs.backward, x.stage) / (x.what == Value::none ? 1 : 2);
+  if (x.op == Op::step) return of_stage(costs.step, x.stage);
+  double seconds = static_cast<double>(value_bytes(x, costs)) / costs.bandwidth;
+  if (x.op == Op::send || x.op == Op::recv) return costs.latency + seconds;
+  std::int64_t members = group_size(x, plan);
+  return static_cast<double>(rounds(x, plan, members)) *
+         (costs.latency + seconds / static_cast<double>(members));
+}
+
+std::int64_t bytes_sent(const Instruction& x, const Plan& plan, const Costs& costs) {
+  if (is_compute(x.op) || is_fold(x) || x.op == Op::recv) return 0;
+  if (x.op == Op::send) return value_bytes(x, costs);
+  std::int64_t members = group_size(x, plan);
+  return rounds(x, plan, members) * value_bytes(x, costs) / members;
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,40 @@
+// Costs: what the simulator is told about a machine and a model, and what follows for one
+// instruction. Not here: when an instruction runs (simulate).
+// Chapter 06.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "parallel/plan.h"
+
+namespace paragrad::parallel {
+
+/// Seconds, bytes, bytes per second. A list holds a value for each stage, or one for all of them.
+struct Costs {
+  std::vector<double> forward = {1};   ///< of a microbatch
+  std::vector<double> backward = {1};  ///< the two parts of one, input and weight, take half each
+  std::vector<double> step = {0};      ///< the tied stage's is the last
+  double bandwidth = std::numeric_limits<double>::infinity();  ///< of every link, each way
+  double latency = 0;                                          ///< of every message
+  std::vector<std::int64_t> activation_bytes = {0};  ///< a stage's output for one microbatch
+  std::vector<std::int64_t> weight_bytes = {0};      ///< the tied stage's are the last
+};
+
+/// throws: Error if a list does not fit the plan's stages, or a cost is no number or negative
+void check(const Costs& costs, const Plan& plan);
+
+/// How long an instruction takes once it can begin; a fold and a drop take no time.
+///   send, recv:  latency + bytes / bandwidth
+///   all-reduce:  2 (N-1) (latency + bytes / (N bandwidth)),  of a group of N
+///   gather:      half of that, and so is the reduction of a sharded plan, a reduce-scatter
+/// units:  seconds
+/// source: Patarasuk and Yuan 2009, section 3;  tutorial 04
+double duration(const Instruction& instruction, const Plan& plan, const Costs& costs);
+
+/// What a rank sends in an instruction; a recv sends nothing.
+///   all-reduce: 2 (N-1)/N bytes;  gather and reduce-scatter: (N-1)/N bytes
+std::int64_t bytes_sent(const Instruction& instruction, const Plan& plan, const Costs& costs);
+
+}  // namespace paragrad::parallel

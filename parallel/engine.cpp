@@ -1,0 +1,72 @@
+// Stages are made when the first plan needs them, and stay. Two plans that follow each other agree
+// on the versions that lie between them: the plan before keeps what the next one's header names.
+// Chapter 05.
+#include "parallel/engine.h"
+
+#include <algorithm>
+
+#include "parallel/launch.h"
+#include "parallel/row_run.h"
+
+namespace paragrad::parallel {
+
+Engine::Engine(const Training& training, Transport& transport, DevicePtr device, Settings settings)
+    : training_(training), transport_(transport), device_(std::move(device)), settings_(settings) {
+  PG_CHECK(settings.timeout > 0, "a wait of ", settings.timeout, " s can't succeed");
+}
+
+namespace {
+
+void check_cell(const Instruction& x) {
+  bool runs = x.what != Value::weights && x.what != Value::turn &&
+              !(x.what == Value::gradient_sum && (x.op != Op::reduce || x.peer < 0));
+  PG_CHECK(runs, "the engine does not run ", print(x),
+           " yet: weights, turns and partial sums are not sent; `plan simulate` shows such plans");
+}
+
+void check_fit(const Plan& plan, const Training& training, int ranks) {
+  PG_CHECK(plan.ranks() == ranks, "the plan is for ", plan.ranks(), " ranks, this run has ", ranks);
+  PG_CHECK(plan.stages == training.stages(), "the plan has ", plan.stages, " stages, the model is ",
+           "cut into ", training.stages());
+  PG_CHECK(plan.steps == 0 || plan.clip == (training.clip > 0), "gradients are ",
+           training.clip > 0 ? "clipped" : "not clipped", ", so the plan's header needs clip ",
+           training.clip > 0);
+  PG_CHECK(plan.sharded == 0, "the engine does not run sharded plans yet; the header has sharded ",
+           plan.sharded);
+  std::string users;
+  for (int stage : training.shared.stages) users += autograd::text(users.empty() ? "" : ",", stage);
+  PG_CHECK(plan.tied == training.shared.stages, "stages share parameters: the plan's header must ",
+           users.empty() ? "have no tied stages" : "say tied " + users);
+  for (const Row& row : plan.rows) std::for_each(row.begin(), row.end(), check_cell);
+}
+
+}  // namespace
+
+void Engine::prepare(const Plan& plan) {
+  check_fit(plan, training_, transport_.size());
+  for (int stage : stages_of(plan, plan.rows[transport_.rank()])) {
+    if (stage < plan.stages) {
+      auto& runner = runners_.try_emplace(stage, training_, stage, device_).first->second;
+      stores_.try_emplace(stage, training_, runner.parameters(), plan.first, device_);
+    } else {
+      stores_.try_emplace(stage, training_, training_.shared.parameters, plan.first, device_);
+    }
+    WeightStore& store = stores_.at(stage);
+    PG_CHECK(store.newest() == plan.first, "the plan begins with version ", plan.first,
+             " of the weights; stage ", stage, " has version ", store.newest());
+    store.keep_from(std::max(0, plan.first - plan.keep.at(stage) + 1));
+  }
+}
+
+RunResult Engine::run(const VerifiedPlan& verified, Batches& batches) {
+  const Plan& plan = verified.plan();
+  prepare(plan);
+  transport_.publish(RowRun::position(++plans_run_, 0));
+  broadcast_bytes(transport_, "", settings_.timeout);  // all begin together
+  RunResult result = RowRun(*this, verified, batches).run();
+  for (auto& [stage, store] : stores_)
+    store.keep_from(std::max(0, plan.first + plan.steps - plan.keep.at(stage) + 1));
+  return result;
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,87 @@
+// JSON carries the numbers: it writes doubles so that they are read back exactly.
+// Chapter 05.
+#include "parallel/exchange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+namespace paragrad::parallel {
+
+using nlohmann::json;
+
+json to_json(const RunResult& result, bool records) {
+  json out{{"losses", result.losses},   {"norms", result.norms},      {"squares", result.squares},
+           {"stepped", result.stepped}, {"bytes", result.bytes_sent}, {"records", json::array()}};
+  for (const Record& record : result.records)
+    if (records)
+      out["records"].push_back({record.rank, record.lane == Lane::compute,
+                                print(record.instruction), record.start, record.end, record.bytes});
+  return out;
+}
+
+WorldResult::WorldResult(const std::vector<json>& ranks) {
+  timeline_.ranks = static_cast<int>(ranks.size());
+  for (const json& rank : ranks) {
+    losses_.merge(rank.at("losses").get<std::map<int, double>>());
+    norms_.merge(rank.at("norms").get<std::map<int, double>>());
+    for (const auto& [version, seconds] : rank.at("stepped").get<std::map<int, double>>())
+      stepped_[version] = std::max(stepped_[version], seconds);
+    for (const auto& [version, sums] :
+         rank.at("squares").get<std::map<int, std::vector<double>>>()) {
+      auto& all = squares_[version];
+      all.resize(sums.size());
+      std::transform(sums.begin(), sums.end(), all.begin(), all.begin(), std::plus<>());
+    }
+    for (const auto& [kind, bytes] : rank.at("bytes").get<std::map<std::string, std::int64_t>>())
+      bytes_sent_[kind] += bytes;
+    for (const json& x : rank.at("records"))
+      timeline_.records.push_back({x[0], x[1].get<bool>() ? Lane::compute : Lane::message,
+                                   parse_instruction(x[2]), x[3], x[4], x[5]});
+  }
+}
+
+std::vector<StepResult> WorldResult::steps(const Plan& plan) const {
+  std::int64_t bytes = 0;
+  for (const auto& [kind, count] : bytes_sent_) bytes += count;
+  std::vector<StepResult> results;
+  double before = 0;
+  for (int version = plan.first + 1; version <= plan.first + plan.steps; ++version) {
+    StepResult step;
+    for (int micro = (version - 1) * plan.per_step; micro < version * plan.per_step; ++micro)
+      step.loss += losses_.at(micro) / plan.per_step;
+    if (plan.clip) {
+      step.gradient_norm = norms_.at(version);
+    } else {
+      const std::vector<double>& squares = squares_.at(version);
+      step.gradient_norm =
+          std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / plan.per_step;
+    }
+    // Without a flush, ranks are in different steps at a time; a step counts as over when the last
+    // of them has made it.
+    double now = std::max(before, stepped_.at(version));
+    step.seconds = std::max(now - before, 1e-9);
+    before = now;
+    step.bytes_sent = bytes / plan.steps;
+    results.push_back(step);
+  }
+  return results;
+}
+
+json to_json(const std::vector<MemoryMeter::Event>& events) {
+  json out = json::array();
+  std::size_t stride = events.size() / (1000 * category_count) + 1;
+  for (std::size_t i = 0; i < events.size(); ++i)
+    if (i < category_count || i % stride == 0)  // those at the beginning stay
+      out.push_back({events[i].seconds, name_of(events[i].category), events[i].live});
+  return out;
+}
+
+std::vector<MemorySample> memory_samples(int rank, const json& events) {
+  std::vector<MemorySample> samples;
+  for (const json& event : events) samples.push_back({rank, event[0], event[1], event[2]});
+  return samples;
+}
+
+}  // namespace paragrad::parallel

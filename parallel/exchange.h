@@ -1,0 +1,45 @@
+// Exchange: what ranks tell rank 0 of a plan that they ran, and what it makes of that: one result a
+// step, one timeline, memory over time.
+// Not here: files (run_report.h, nn/run_log.h). Chapter 05.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "nn/run_log.h"
+#include "parallel/draw.h"
+#include "parallel/engine.h"
+
+namespace paragrad::parallel {
+
+/// A rank's result as JSON; with `records`, also its part of the timeline.
+nlohmann::json to_json(const RunResult& result, bool records);
+
+/// The results of all ranks, by rank.
+class WorldResult {
+ public:
+  explicit WorldResult(const std::vector<nlohmann::json>& ranks);
+
+  /// By microbatch, of the whole world.
+  const std::map<int, double>& losses() const { return losses_; }
+  /// One for each step of the plan: its mean loss, the gradient's norm, the time from one step to the
+  /// next. Rates and tokens are left to the caller.
+  std::vector<StepResult> steps(const Plan& plan) const;
+  /// By kind.
+  const std::map<std::string, std::int64_t>& bytes_sent() const { return bytes_sent_; }
+  Timeline timeline() const { return timeline_; }
+
+ private:
+  std::map<int, double> losses_, norms_, stepped_;
+  std::map<int, std::vector<double>> squares_;
+  std::map<std::string, std::int64_t> bytes_sent_;
+  Timeline timeline_;
+};
+
+/// A meter's timeline as JSON, thinned out to about 1,000 samples a category, and back.
+nlohmann::json to_json(const std::vector<MemoryMeter::Event>& events);
+std::vector<MemorySample> memory_samples(int rank, const nlohmann::json& events);
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,50 @@
+// What all drawings share: words for instructions, numbers with units, axes, escaping.
+// Not here: the drawings (draw_*.cpp).
+// Chapter 06.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "parallel/timeline.h"
+
+namespace paragrad::parallel {
+
+/// "forward of microbatch 5 on stage 2, with weights of version 1"
+std::string describe(const Instruction& instruction);
+
+/// "activations", "reductions", ...: what a message carries, as legends and tables name it.
+std::string message_kind(const Instruction& instruction);
+
+/// Three digits and a unit: "1.25 ms", "12.5 MB" (10^6 bytes).
+std::string seconds_text(double seconds);
+std::string bytes_text(double bytes);
+
+/// The unit that suits an axis of so many seconds: "ms", and 1000 of them in a second.
+struct TimeUnit {
+  std::string name;
+  double per_second;
+};
+TimeUnit time_unit(double seconds);
+
+/// Round numbers from `low` to `high`, about `count` of them.
+std::vector<double> ticks(double low, double high, int count);
+
+/// For text and attributes of XML and HTML.
+std::string escape(const std::string& text);
+
+/// For each record that is a message: the first slot of its rank's message lane that is free from
+/// its start to its end; 0 for computations.
+std::vector<int> message_slots(const Timeline& timeline);
+
+/// For each record: whether it is a forward that repeats an earlier one of its rank.
+std::vector<bool> recomputations(const Timeline& timeline);
+
+/// throws: Error if nothing in the timeline takes time
+void check_drawable(const Timeline& timeline);
+
+/// A position or length in a figure, without idle digits.
+std::string number(double value);
+
+}  // namespace paragrad::parallel

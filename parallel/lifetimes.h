@@ -1,0 +1,34 @@
+// Lifetimes: when versions of weights die on one rank: after their last reader in its row.
+// Not here: the weights themselves (weight_store.h). Chapter 07.
+#pragma once
+
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "parallel/plan.h"
+
+namespace paragrad::parallel {
+
+/// Stages whose weights this row reads or steps, the tied one among them; ascending.
+std::vector<int> stages_of(const Plan& plan, const Row& row);
+
+class Lifetimes {
+ public:
+  Lifetimes(const Plan& plan, const Row& row);
+
+  /// Whether version v is still needed once the instruction at `index` is done: by a later reader in
+  /// the row, or after the plan's end.
+  bool needed_after(int stage, int version, int index) const;
+  /// (stage, version) pairs that nobody needs any more once the instruction at `index` is done.
+  const std::vector<std::pair<int, int>>& ending_at(int index) const;
+
+ private:
+  bool outlives(int stage, int version) const;
+
+  const Plan& plan_;
+  std::map<std::pair<int, int>, int> last_reader_;
+  std::map<int, std::vector<std::pair<int, int>>> ending_;
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,53 @@
+// Ranks as processes, on one host or several, over MPI.
+// Not here: starting them; that is mpirun's or srun's work. MPI's types stay in the .cpp file.
+// Chapter 04.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "parallel/transport.h"
+
+namespace paragrad::parallel {
+
+/// This process's membership of an MPI job; one a process. Every MPI call is made by whoever drives
+/// the transport, so one thread at a time; publish(), fail() and wake() only leave word for it.
+/// A request that is destroyed before it is done leaves its memory to MPI: a rank that gives up
+/// must end soon, by run() or abandon().
+class MpiWorld {
+ public:
+  /// Joins the job.
+  /// throws: Error if paragrad was built without MPI, or if the process was started as one of
+  ///         several ranks and this MPI knows nothing of the others (it is not that mpirun's MPI)
+  MpiWorld();
+  /// Waits for the others and leaves in good order; after a failure, just leaves.
+  ~MpiWorld();
+  MpiWorld(const MpiWorld&) = delete;
+  MpiWorld& operator=(const MpiWorld&) = delete;
+
+  /// Whether paragrad was built with MPI.
+  static bool available();
+  Transport& transport();
+
+  /// body(transport()). If it throws, writes the report to stderr, tells the others, and ends the
+  /// process with status 1.
+  void run(const std::function<void(Transport&)>& body);
+
+  /// Ends the process without MPI_Finalize, which would wait for the others: tells them, and gives
+  /// them two seconds to stop too, so that each can say what it waited for. Flushes the output.
+  [[noreturn]] void abandon(int status);
+
+  /// mpirun sends SIGTERM to every rank as soon as one has died, and kills them a second later.
+  /// With this, a first SIGTERM makes failure() say so, which ends every wait with a report.
+  /// Without it, SIGTERM does what it did before; a handler of the program's own may call
+  /// told_to_stop().
+  static void stop_on_sigterm();
+  /// From now on failure() says that this process was told to stop. Safe in signal handlers.
+  static void told_to_stop() noexcept;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace paragrad::parallel

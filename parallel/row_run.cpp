@@ -1,0 +1,189 @@
+// The interpreter: one function for each operation. A computation waits for its inputs, a message is
+// handed to the other lane. Not here: how waiting ends badly (row_wait.cpp).
+// Chapter 05.
+#include "parallel/row_run.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "parallel/schedule.h"
+
+namespace paragrad::parallel {
+
+RowRun::RowRun(Engine& engine, const VerifiedPlan& verified, Batches& batches)
+    : engine_(engine),
+      plan_(verified.plan()),
+      row_(plan_.rows[engine.transport_.rank()]),
+      batches_(batches),
+      capacity_(verified.facts().capacity),
+      lifetimes_(plan_, row_),
+      tied_versions_(tied_versions(plan_)),
+      holders_(plan_.stage_count()),
+      lane_(engine.transport_) {
+  for (int rank = 0; rank < plan_.ranks(); ++rank)
+    for (int stage : stages_of(plan_, plan_.rows[rank])) holders_[stage].push_back(rank);
+}
+
+// [snippet interpreter]
+RunResult RowRun::run() {
+  for (index_ = 0; index_ < static_cast<int>(row_.size()); ++index_) {
+    engine_.transport_.publish(position(engine_.plans_run_, index_));
+    execute(row_[index_]);
+    for (auto [stage, version] : lifetimes_.ending_at(index_))
+      if (version < store(stage).newest()) store(stage).release(version);
+  }
+  engine_.transport_.publish(position(engine_.plans_run_, index_));  // the end of the row
+  finish_messages();
+  return std::move(result_);
+}
+
+void RowRun::execute(const Instruction& x) {
+  switch (x.op) {
+    case Op::forward: return forward(x);
+    case Op::backward: return backward(x);
+    case Op::step: return step(x);
+    case Op::drop: return engine_.runners_.at(x.stage).drop(x.micro);
+    case Op::send: return send(x);
+    case Op::recv: return receive(x);
+    case Op::reduce: return x.what == Value::norm ? norm(x) : reduce(x);
+    case Op::gather: break;
+  }
+  throw Error("the engine does not run " + print(x));  // Engine::prepare refuses it before
+}
+// [end snippet]
+
+/// Measures what happens while it lives.
+class RowRun::Stopwatch {
+ public:
+  Stopwatch(RowRun& run, const Instruction& x) : run_(run), x_(x), start_(Clock::now()) {}
+  ~Stopwatch() {
+    run_.result_.records.push_back({run_.engine_.transport_.rank(), Lane::compute, x_,
+                                    run_.seconds(start_), run_.seconds(Clock::now())});
+  }
+
+ private:
+  RowRun& run_;
+  const Instruction& x_;
+  Clock::time_point start_;
+};
+
+void RowRun::forward(const Instruction& x) {
+  StageRunner& runner = engine_.runners_.at(x.stage);
+  const DevicePtr& device = engine_.device_;
+  bool again = runner.under_way(x.micro), last = x.stage == plan_.stages - 1;
+  StageRunner::Inputs inputs;
+  if (!again)
+    inputs.x = x.stage == 0 ? batches_.inputs(x.micro, device)
+                            : take(Value::activation, x.stage - 1, x.micro);
+  if (last) inputs.targets = batches_.targets(x.micro, device);
+  inputs.weights = store(x.stage).weights(x.version);
+  if (runner.shared_parameters().size() > 0)
+    inputs.shared = store(plan_.stages).weights(tied_versions_.at(x.micro - plan_.first_micro()));
+  inputs.training = plan_.steps > 0;
+  inputs.sink = [this, stage = x.stage, version = plan_.made_by(x.micro)](
+                    const Parameter& parameter, const Tensor& dx) {
+    store(parameter.shared ? plan_.stages : stage).add(version, parameter, dx);
+  };
+
+  Stopwatch stopwatch(*this, x);
+  Tensor y = runner.forward(x.micro, inputs);
+  if (again) return;
+  if (last)
+    result_.losses[x.micro] = item(y);
+  else
+    here_[{Value::activation, x.stage, x.micro}] = y;
+}
+
+void RowRun::backward(const Instruction& x) {
+  using Part = StageRunner::Part;
+  Part part = x.what == Value::input_part    ? Part::input
+              : x.what == Value::weight_part ? Part::weight
+                                             : Part::whole;
+  Tensor dy;
+  if (x.stage < plan_.stages - 1 && part != Part::weight)
+    dy = take(Value::activation_gradient, x.stage, x.micro);
+  Stopwatch stopwatch(*this, x);
+  Tensor dx = engine_.runners_.at(x.stage).backward(x.micro, dy, part);
+  if (dx.defined()) here_[{Value::activation_gradient, x.stage - 1, x.micro}] = dx;
+}
+
+// [snippet step]
+void RowRun::step(const Instruction& x) {
+  wait_for_sum(x.stage, x.version);
+  std::vector<double> squares = plan_.clip ? whole_squares(x.version) : std::vector<double>();
+  Stopwatch stopwatch(*this, x);
+  double scale = 1;
+  if (plan_.clip) {
+    double norm = checked_norm(x, squares);
+    scale = clip_scale(norm, engine_.training_.clip);
+    result_.norms[x.version] = norm;
+  } else {
+    squares = squares_of({{&store(x.stage).parameters(), store(x.stage).sum(x.version)}});
+    checked_norm(x, squares);
+    if (holders_[x.stage].front() == engine_.transport_.rank()) {
+      auto& sums = result_.squares[x.version];
+      sums.resize(squares.size());
+      std::transform(squares.begin(), squares.end(), sums.begin(), sums.begin(), std::plus<>());
+    }
+  }
+  double rate = engine_.training_.learning_rate.at(x.version - 1);
+  store(x.stage).step({rate, 1.0 / plan_.per_step, scale, x.version},
+                      lifetimes_.needed_after(x.stage, x.version - 1, index_));
+  result_.stepped[x.version] = seconds(Clock::now());
+}
+// [end snippet]
+
+void RowRun::wait_for_sum(int stage, int version) {
+  if (auto found = reducing_.find({stage, version}); found != reducing_.end())
+    wait(*found->second.ticket, found->second.index);
+}
+
+/// Of a step's whole gradient; a rank that holds all stages needs nobody for it.
+const std::vector<double>& RowRun::whole_squares(int version) {
+  if (auto found = squares_.find(version); found != squares_.end()) return found->second;
+  if (auto found = norming_.find(version); found != norming_.end()) {
+    wait(*found->second.issued.ticket, found->second.issued.index);
+    return squares_[version] = to_host(found->second.squares);
+  }
+  for (const auto& [stage, store] : engine_.stores_) wait_for_sum(stage, version);
+  return squares_[version] = squares_of(counted_gradients(version, {engine_.transport_.rank()}));
+}
+
+double RowRun::checked_norm(const Instruction& step, const std::vector<double>& squares) {
+  double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / plan_.per_step;
+  double loss = 0;
+  for (const auto& [micro, value] : result_.losses)
+    if (plan_.made_by(micro) == step.version) loss += value;
+  PG_CHECK(std::isfinite(norm) && std::isfinite(loss), "step ", step.version,
+           ": the gradient's norm is ", norm,
+           std::isfinite(loss) ? "" : ", and the loss is not finite either",
+           "; the weights are as the step before left them. Use a lower --learning-rate, a longer ",
+           "--warmup or a --clip of 1");
+  return norm;
+}
+
+RowRun::Gradients RowRun::counted_gradients(int version, const std::vector<int>& group) {
+  Gradients gradients;
+  for (auto& [stage, store] : engine_.stores_) {
+    const std::vector<int>& holders = holders_.at(stage);
+    auto first = std::find_if(group.begin(), group.end(), [&](int rank) {
+      return std::count(holders.begin(), holders.end(), rank) > 0;
+    });
+    if (first != group.end() && *first == engine_.transport_.rank())
+      gradients.emplace_back(&store.parameters(), store.sum(version));
+  }
+  return gradients;
+}
+
+std::vector<double> RowRun::squares_of(const Gradients& gradients) const {
+  std::vector<double> result(engine_.training_.whole.size(), 0);
+  for (const auto& [parameters, gradient] : gradients) {
+    std::vector<double> sums = sums_of_squares(*parameters, gradient);
+    std::vector<std::size_t> at = places(*parameters, engine_.training_.whole);
+    for (std::size_t i = 0; i < sums.size(); ++i) result[at[i]] = sums[i];
+  }
+  return result;
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,104 @@
+// RowRun: one rank's way through its row of a plan. Computations run here, one after the other;
+// messages go to the other lane.
+// Not here: what outlives the plan (engine.h). Chapter 05.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "parallel/collective_run.h"
+#include "parallel/engine.h"
+#include "parallel/lifetimes.h"
+#include "parallel/message_lane.h"
+
+namespace paragrad::parallel {
+
+class RowRun {
+ public:
+  RowRun(Engine& engine, const VerifiedPlan& plan, Batches& batches);
+  RunResult run();
+
+  /// What ranks publish: the number of the plan and the index in its row, in one.
+  static int position(int plan_number, int index) { return (plan_number % 64) << 24 | index; }
+
+ private:
+  using Name = std::tuple<Value, int, int>;  // what, stage, microbatch
+  struct Arriving {
+    Tensor value;
+    TicketPtr ticket;
+    int index;  // in the row
+  };
+  using Bytes = std::shared_ptr<std::int64_t>;  // that were sent; final once the ticket is done
+  /// A message or reduction that was handed to the other lane.
+  struct Issued {
+    int index = 0;  // in the row
+    TicketPtr ticket = {};
+    Bytes bytes = {};
+  };
+
+  struct Norming {
+    Issued issued;
+    Tensor squares;
+  };
+  class Stopwatch;
+
+  // One for each operation.
+  void forward(const Instruction& x);
+  void backward(const Instruction& x);
+  void step(const Instruction& x);
+  void send(const Instruction& x);
+  void receive(const Instruction& x);
+  void reduce(const Instruction& x);
+  void norm(const Instruction& x);
+
+  void execute(const Instruction& x);
+  Tensor take(Value what, int stage, int micro);
+  Shape shape_of_output(int stage, int micro) const;
+  WeightStore& store(int stage) { return engine_.stores_.at(stage); }
+  void wait_for_sum(int stage, int version);
+  const std::vector<double>& whole_squares(int version);
+  /// The step's gradient norm, from sums of squares; throws unless it is finite.
+  double checked_norm(const Instruction& step, const std::vector<double>& squares);
+
+  /// Finished gradients whose squares this rank counts in a norm: each stage is counted by the first
+  /// rank of the group that holds it.
+  using Gradients = std::vector<std::pair<const ParameterList*, Tensor>>;
+  Gradients counted_gradients(int version, const std::vector<int>& group);
+  std::vector<double> squares_of(const Gradients& gradients) const;
+
+  // Messages and waiting.
+  std::shared_ptr<CollectiveRun> sum_over(int group, const Tensor& x, AllReduce how) const;
+  void issue(int queue, MessageLane::Task task, Bytes bytes);
+  void issue_sum(int group, std::shared_ptr<CollectiveRun> run, std::function<bool()> begin);
+  void bound_sends(int peer);
+  void finish_messages();
+  void wait(const Ticket& ticket, int index);
+  [[noreturn]] void give_up(int index, double waited, const std::string& why) const;
+  int awaited_rank(const Instruction& x) const;
+  std::string place_of(int rank) const;
+  double seconds(Clock::time_point time) const;
+
+  Engine& engine_;
+  const Plan& plan_;
+  const Row& row_;
+  Batches& batches_;
+  std::size_t capacity_;  // of a channel
+  Lifetimes lifetimes_;
+  std::vector<int> tied_versions_;
+  std::vector<std::vector<int>> holders_;  // ranks, per stage
+  Clock::time_point begin_ = Clock::now();
+  RunResult result_;
+
+  int index_ = 0;  // of the present instruction
+  std::map<Name, Tensor> here_;
+  std::map<Name, Arriving> arriving_;
+  std::map<std::pair<int, int>, Issued> reducing_;  // by (stage, version)
+  std::map<int, Norming> norming_;                  // by version
+  std::map<int, std::vector<double>> squares_;      // by version, of the whole gradient
+  std::map<int, std::deque<Issued>> sending_;       // by peer; the oldest first
+  std::vector<Issued> issued_;
+  MessageLane lane_;  // last: its tasks use what is above
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,26 @@
+// PipeDream-2BW: the pipeline never runs empty between steps. Microbatches of step t read the weights
+// that step t - 1 began with, so two versions are alive, and
+//   W(t+1) = W(t) - lr * grad f(W(t-1))
+// Chapter 07; Narayanan et al. 2021, section 3.1, equation in section 3.3.
+#include <algorithm>
+
+#include "parallel/schedule.h"
+
+namespace paragrad::parallel {
+
+// [snippet 2bw]
+Plan pipedream_2bw(const Layout& layout) {
+  Plan plan = empty_plan(layout, layout.width * layout.stages, layout.width * layout.microbatches,
+                         layout.steps, {/*keep*/ 2});
+  auto version = [&](int micro) { return std::max(micro / plan.per_step - 1, 0); };
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    int replica = rank / layout.stages, stage = rank % layout.stages;
+    int ahead = std::min(layout.stages - 1 - stage, layout.microbatches);
+    append_1f1b(plan.rows[rank], stage, layout.micros(replica), ahead, version);
+  }
+  place_steps(plan, suitable_placement(layout));
+  return plan;
+}
+// [end snippet]
+
+}  // namespace paragrad::parallel

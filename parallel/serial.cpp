@@ -1,0 +1,225 @@
+// Each rank goes on until it needs what is not there yet; then it is the next one's turn.
+// Chapter 05.
+#include "parallel/serial.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "parallel/lifetimes.h"
+#include "parallel/schedule.h"
+
+namespace paragrad::parallel {
+
+Serial::Serial(const Training& training, int ranks, DevicePtr device, AllReduce reduction)
+    : training_(training), device_(std::move(device)), reduction_(reduction), ranks_(ranks) {}
+
+std::map<int, double> Serial::run(const VerifiedPlan& verified, Batches& batches) {
+  plan_ = &verified.plan();
+  batches_ = &batches;
+  tied_versions_ = tied_versions(*plan_);
+  losses_.clear();
+  PG_CHECK(plan_->ranks() == static_cast<int>(ranks_.size()), "the plan is for ", plan_->ranks(),
+           " ranks, not ", ranks_.size());
+  for (int rank = 0; rank < plan_->ranks(); ++rank) prepare(ranks_[rank], plan_->rows[rank]);
+  bool moved = true;
+  while (std::exchange(moved, false))
+    for (int rank = 0; rank < plan_->ranks(); ++rank)
+      while (ranks_[rank].next < plan_->rows[rank].size() &&
+             execute(rank, plan_->rows[rank][ranks_[rank].next])) {
+        ++ranks_[rank].next;
+        moved = true;
+      }
+  for (int rank = 0; rank < plan_->ranks(); ++rank)
+    PG_CHECK(ranks_[rank].next == plan_->rows[rank].size(), "the plan hangs:\n",
+             mark(*plan_, rank, static_cast<int>(ranks_[rank].next)));
+  return losses_;
+}
+
+void Serial::prepare(Rank& rank, const Row& row) {
+  rank.next = 0;
+  for (int stage : stages_of(*plan_, row)) {
+    if (stage < plan_->stages) rank.runners.try_emplace(stage, training_, stage, device_);
+    if (rank.optimizers.contains(stage)) continue;
+    const ParameterList& list = parameters(rank, stage);
+    Tensor first = zeros({list.numel()}, training_.dtype, device_);
+    initialize(list, first, training_.seed);
+    rank.weights[{stage, plan_->first}] = first;
+    rank.optimizers[stage] = training_.optimizer(list, first);
+  }
+}
+
+const ParameterList& Serial::parameters(const Rank& rank, int stage) const {
+  return stage < training_.stages() ? rank.runners.at(stage).parameters()
+                                    : training_.shared.parameters;
+}
+
+const Tensor& Serial::weights(int rank, int stage) const {
+  const auto& all = ranks_.at(rank).weights;
+  auto next_stage = all.lower_bound({stage + 1, 0});
+  PG_CHECK(next_stage != all.begin() && std::prev(next_stage)->first.first == stage, "rank ", rank,
+           " does not hold stage ", stage);
+  return std::prev(next_stage)->second;
+}
+
+Tensor& Serial::sum(Rank& rank, int stage, int version) {
+  Tensor& sum = rank.sums[{stage, version}];
+  if (!sum.defined())
+    sum = zeros({parameters(rank, stage).numel()}, gradient_dtype(training_.dtype), device_);
+  return sum;
+}
+
+bool Serial::execute(int rank, const Instruction& x) {
+  Rank& here = ranks_[rank];
+  switch (x.op) {
+    case Op::forward: return forward(here, x);
+    case Op::backward: return backward(here, x);
+    case Op::step: step(here, x); return true;
+    case Op::drop: here.runners.at(x.stage).drop(x.micro); return true;
+    case Op::send: {
+      auto value = here.values.extract({x.what, x.stage, x.micro});
+      if (!value) return false;
+      Channel& channel = channels_[{rank, x.peer}];
+      channel.sent.push_back(value.mapped());
+      deliver(channel);
+      return true;
+    }
+    case Op::recv: {
+      Channel& channel = channels_[{x.peer, rank}];
+      channel.posted.push_back({rank, {x.what, x.stage, x.micro}});
+      deliver(channel);
+      return true;
+    }
+    case Op::reduce: return reduce(x);
+    case Op::gather: break;
+  }
+  throw Error("the serial interpreter does not run " + print(x));
+}
+
+bool Serial::forward(Rank& rank, const Instruction& x) {
+  StageRunner& runner = rank.runners.at(x.stage);
+  bool again = runner.under_way(x.micro), last = x.stage == plan_->stages - 1;
+  StageRunner::Inputs inputs;
+  if (!again && x.stage == 0) inputs.x = batches_->inputs(x.micro, device_);
+  if (!again && x.stage > 0) {
+    auto value = rank.values.extract({Value::activation, x.stage - 1, x.micro});
+    if (!value) return false;
+    inputs.x = value.mapped();
+  }
+  if (last) inputs.targets = batches_->targets(x.micro, device_);
+  inputs.weights = rank.weights.at({x.stage, x.version});
+  if (runner.shared_parameters().size() > 0)
+    inputs.shared =
+        rank.weights.at({plan_->stages, tied_versions_.at(x.micro - plan_->first_micro())});
+  inputs.training = plan_->steps > 0;
+  inputs.sink = [this, &rank, x](const Parameter& parameter, const Tensor& dx) {
+    int stage = parameter.shared ? plan_->stages : x.stage;
+    Tensor& total = sum(rank, stage, plan_->made_by(x.micro));
+    dx.backend().accumulate(dx, total.window(parameter.offset, parameter.shape));
+  };
+  Tensor y = runner.forward(x.micro, inputs);
+  if (last)
+    losses_[x.micro] = item(y);
+  else if (!again)
+    rank.values[{Value::activation, x.stage, x.micro}] = y;
+  return true;
+}
+
+bool Serial::backward(Rank& rank, const Instruction& x) {
+  using Part = StageRunner::Part;
+  Part part = x.what == Value::input_part    ? Part::input
+              : x.what == Value::weight_part ? Part::weight
+                                             : Part::whole;
+  Tensor dy;
+  if (x.stage < plan_->stages - 1 && part != Part::weight) {
+    auto value = rank.values.extract({Value::activation_gradient, x.stage, x.micro});
+    if (!value) return false;
+    dy = value.mapped();
+  }
+  Tensor dx = rank.runners.at(x.stage).backward(x.micro, dy, part);
+  if (dx.defined()) rank.values[{Value::activation_gradient, x.stage - 1, x.micro}] = dx;
+  return true;
+}
+
+void Serial::step(Rank& rank, const Instruction& x) {
+  const Tensor& before = rank.weights.at({x.stage, x.version - 1});
+  Tensor after = empty_like(before);
+  after.backend().copy(before, after);
+  double clip = plan_->clip ? clip_scale(norms_.at(x.version), training_.clip) : 1;
+  rank.optimizers.at(x.stage)->step(
+      {training_.learning_rate.at(x.version - 1), 1.0 / plan_->per_step, clip, x.version}, after,
+      sum(rank, x.stage, x.version));
+  rank.weights[{x.stage, x.version}] = after;
+  rank.sums.erase({x.stage, x.version});
+}
+
+/// Receives post: whoever needs the value waits for it.
+void Serial::deliver(Channel& channel) {
+  while (!channel.sent.empty() && !channel.posted.empty()) {
+    auto [rank, name] = channel.posted.front();
+    ranks_[rank].values[name] = channel.sent.front();
+    channel.sent.pop_front();
+    channel.posted.pop_front();
+  }
+}
+
+/// Happens when all members stand here; each then passes in its turn.
+bool Serial::reduce(const Instruction& x) {
+  const std::vector<int>& group = plan_->groups.at(x.peer);
+  auto stands_here = [&](int rank) {
+    const Row& row = plan_->rows[rank];
+    std::size_t next = ranks_[rank].next;
+    return next < row.size() && row[next] == x;
+  };
+  auto passed = [&](int rank) {
+    const Row& row = plan_->rows[rank];
+    auto end = row.begin() + static_cast<std::ptrdiff_t>(ranks_[rank].next);
+    return std::find(row.begin(), end, x) != end;
+  };
+  if (std::any_of(group.begin(), group.end(), passed)) return true;
+  if (!std::all_of(group.begin(), group.end(), stands_here)) return false;
+  if (x.what == Value::norm)
+    add_squares(x, group);
+  else
+    add_up(x, group);
+  return true;
+}
+
+// [snippet add_up]
+/// Chunk by chunk in the order that the reduction is defined by.
+void Serial::add_up(const Instruction& x, const std::vector<int>& group) {
+  int members = static_cast<int>(group.size());
+  std::vector<Tensor> parts;
+  for (int rank : group) parts.push_back(sum(ranks_[rank], x.stage, x.version));
+  Tensor total = empty_like(parts[0]);
+  for (int chunk = 0; chunk < members; ++chunk) {
+    Range range = chunk_range(total.numel(), chunk, members);
+    if (range.size() == 0) continue;
+    Tensor into = total.window(range.begin, {range.size()});
+    const std::vector<int> order = summation_order(reduction_, members, chunk);
+    for (int member : order) {
+      Tensor part = parts[member].window(range.begin, {range.size()});
+      if (member == order.front())
+        into.backend().copy(part, into);
+      else
+        into.backend().accumulate(part, into);
+    }
+  }
+  for (Tensor& part : parts) part.backend().copy(total, part);
+}
+// [end snippet]
+
+void Serial::add_squares(const Instruction& x, const std::vector<int>& group) {
+  std::vector<double> squares(training_.whole.size(), 0);
+  for (int rank : group)
+    for (const auto& [stage, optimizer] : ranks_[rank].optimizers) {
+      const ParameterList& list = parameters(ranks_[rank], stage);
+      std::vector<double> sums = sums_of_squares(list, sum(ranks_[rank], stage, x.version));
+      std::vector<std::size_t> at = places(list, training_.whole);
+      for (std::size_t i = 0; i < sums.size(); ++i) squares[at[i]] = sums[i];
+    }
+  double total = 0;
+  for (double square : squares) total += square;
+  norms_[x.version] = std::sqrt(total) / plan_->per_step;
+}
+
+}  // namespace paragrad::parallel

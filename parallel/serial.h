@@ -1,0 +1,71 @@
+// Serial interpreter: runs the rows of all ranks on one thread, with lists in place of messages and
+// loops in place of collectives: the numerical reference of every plan.
+// Not here: speed, memory, time. Chapter 05.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "parallel/collective.h"
+#include "parallel/stage_runner.h"
+#include "parallel/verify.h"
+
+namespace paragrad::parallel {
+
+class Serial {
+ public:
+  /// `training` must outlive it.
+  Serial(const Training& training, int ranks, DevicePtr device,
+         AllReduce reduction = AllReduce::scatter_reduce);
+
+  /// Returns the losses by microbatch. Plans follow each other as in Engine::run.
+  std::map<int, double> run(const VerifiedPlan& plan, Batches& batches);
+
+  /// The newest weights of a stage on a rank, flat.
+  const Tensor& weights(int rank, int stage) const;
+  /// Of the version's step: the norm of the mean gradient, where the plan clips.
+  double norm(int version) const { return norms_.at(version); }
+
+ private:
+  using Cell = std::pair<int, int>;          // stage, version
+  using Name = std::tuple<Value, int, int>;  // what, stage, microbatch
+  struct Rank {
+    std::size_t next = 0;  // instruction
+    std::map<int, StageRunner> runners;
+    std::map<Cell, Tensor> weights, sums;  // no version is ever freed
+    std::map<int, std::unique_ptr<Optimizer>> optimizers;
+    std::map<Name, Tensor> values;
+  };
+
+  struct Channel {
+    std::deque<Tensor> sent;
+    std::deque<std::pair<int, Name>> posted;  // receiver, and what it calls the value
+  };
+
+  void prepare(Rank& rank, const Row& row);
+  bool execute(int rank, const Instruction& x);
+  bool forward(Rank& rank, const Instruction& x);
+  bool backward(Rank& rank, const Instruction& x);
+  void step(Rank& rank, const Instruction& x);
+  void deliver(Channel& channel);
+  bool reduce(const Instruction& x);
+  void add_up(const Instruction& x, const std::vector<int>& group);
+  void add_squares(const Instruction& x, const std::vector<int>& group);
+  Tensor& sum(Rank& rank, int stage, int version);
+  const ParameterList& parameters(const Rank& rank, int stage) const;
+
+  const Training& training_;
+  DevicePtr device_;
+  AllReduce reduction_;
+  std::vector<Rank> ranks_;
+  std::map<int, double> norms_, losses_;
+  // Of the plan that runs:
+  const Plan* plan_ = nullptr;
+  Batches* batches_ = nullptr;
+  std::vector<int> tied_versions_;
+  std::map<std::pair<int, int>, Channel> channels_;  // by (sender, receiver)
+};
+
+}  // namespace paragrad::parallel

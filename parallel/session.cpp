@@ -1,0 +1,105 @@
+// Orders are small JSON objects: {"do": "train", "steps": 40}. Every rank makes the plan from it for
+// itself, and runs its row.
+// Chapter 05.
+#include "parallel/session.h"
+
+#include <unistd.h>
+
+#include <cmath>
+
+#include "parallel/launch.h"
+#include "parallel/schedule.h"
+#include "parallel/state_files.h"
+
+namespace paragrad::parallel {
+
+using nlohmann::json;
+
+Session::Session(const Training& training, Transport& transport, DevicePtr device, RunData& data,
+                 const SessionSettings& settings)
+    : engine_(training, transport, std::move(device), settings.engine),
+      data_(data),
+      settings_(settings) {
+  std::optional<Checkpoint> checkpoint;
+  if (!settings.resume.empty()) {
+    checkpoint.emplace(settings.resume / "checkpoint");
+    first_ = steps_ = static_cast<int>(checkpoint->step());
+    PG_CHECK(first_ < settings.steps, "--resume: the run has done ", first_, " of its ",
+             settings.steps, " steps; give it more with --steps");
+  }
+  int some = settings.steps_of_plan > 0 ? settings.steps_of_plan : 1;
+  engine_.prepare(verify(settings.plan(first_, some)).plan());
+  if (checkpoint) read_state(*checkpoint, engine_);
+}
+
+bool Session::train() {
+  if (engine_.transport().rank() > 0) {
+    follow();
+    return true;
+  }
+  bool complete = lead();
+  order({{"do", "end"}});
+  return complete;
+}
+
+std::vector<json> Session::order(const json& what) {
+  broadcast_bytes(engine_.transport(), what.dump(), settings_.engine.timeout);
+  std::string answer = carry_out(what).dump();
+  std::vector<json> answers;
+  for (const std::string& text :
+       gather_bytes(engine_.transport(), answer, settings_.engine.timeout))
+    answers.push_back(json::parse(text));
+  return answers;
+}
+
+void Session::follow() {
+  for (json what = json::object(); what.value("do", "") != "end";) {
+    what = json::parse(broadcast_bytes(engine_.transport(), "", settings_.engine.timeout));
+    gather_bytes(engine_.transport(), carry_out(what).dump(), settings_.engine.timeout);
+  }
+}
+
+json Session::carry_out(const json& what) {
+  const std::string verb = what.at("do");
+  if (verb == "train") return run_steps(what.at("steps"), what.at("recorded"));
+  if (verb == "validate") {
+    bool all = what.at("all");
+    Plan like = settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
+    int count = static_cast<int>(data_.validation_weights(all).size());
+    RunResult result =
+        engine_.run(verify(make_evaluation(like, steps_, count)), data_.validation(all));
+    for (const auto& [micro, loss] : result.losses)
+      PG_CHECK(std::isfinite(loss), "step ", steps_, ": the validation loss is ", loss,
+               ". Use a lower --learning-rate, a longer --warmup or a --clip of 1");
+    return to_json(result, false);
+  }
+  if (verb == "save") {
+    json files = json::array();
+    Plan like = settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
+    for (const CheckpointFile& file :
+         write_state(settings_.out / "checkpoint", engine_, like, steps_))
+      files.push_back({file.name, file.bytes});
+    return files;
+  }
+  if (verb == "measure memory") return memory_summary(engine_.device()->meter());
+  return {};
+}
+
+json Session::run_steps(int steps, bool recorded) {
+  Plan plan = settings_.plan(steps_, steps);
+  MemoryMeter& meter = engine_.device()->meter();
+  std::vector<MemoryMeter::Event> memory;
+  for (int i = 0; i < category_count; ++i)
+    memory.push_back({0, static_cast<Category>(i), meter.live(static_cast<Category>(i))});
+  if (recorded) meter.start_timeline();
+  RunResult result = engine_.run(verify(std::move(plan)), data_.training());
+  steps_ += steps;
+  json answer = to_json(result, recorded);
+  if (!recorded) return answer;
+  const auto changes = meter.stop_timeline();
+  memory.insert(memory.end(), changes.begin(), changes.end());
+  answer["memory"] = to_json(memory);
+  return answer;
+}
+
+}  // namespace paragrad::parallel

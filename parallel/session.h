@@ -1,0 +1,87 @@
+// Session: trains one run from its start, or from a checkpoint, to its end or a stop: plan after
+// plan, with validations, checkpoints and reports between them. Rank 0 leads: what is to be done
+// next is its order, which all ranks carry out together.
+// Not here: flags, models and data, which a program brings. Chapter 05.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "nn/run_log.h"
+#include "parallel/engine.h"
+#include "parallel/exchange.h"
+
+namespace paragrad::parallel {
+
+/// The data of a run. Each rank has its own.
+class RunData {
+ public:
+  virtual ~RunData() = default;
+  virtual Batches& training() = 0;
+  /// All validation data, or a few batches of it that are spread evenly, as microbatches 0, 1, ...
+  virtual Batches& validation(bool all) = 0;
+  /// How many these are, and how much each one's mean loss counts.
+  virtual std::vector<double> validation_weights(bool all) const = 0;
+};
+
+struct SessionSettings {
+  std::filesystem::path out, resume;
+  int steps = 1000, stop_after = 0, save_every = 0, evaluate_every = 0;
+  bool quiet = false;
+  Engine::Settings engine;
+  /// The plan of steps [first, first + steps).
+  std::function<Plan(int first, int steps)> plan;
+  int steps_of_plan = 0;  ///< a plan's steps; 0: any number
+  std::int64_t tokens_per_step = 0;
+  double flops_per_token = 0;
+  nlohmann::json run;     ///< what checkpoints say of the run
+  nlohmann::json config;  ///< what summary.json says of it
+  std::string title;      ///< of report.html
+  std::string about;      ///< a line for the user at the beginning
+  std::function<bool()> interrupted = [] { return false; };  ///< asked on rank 0
+};
+
+class Session {
+ public:
+  /// Every rank makes one; `training`, `transport` and `data` must outlive it. Nothing has been
+  /// written when it is there.
+  /// throws: Error if the run is impossible
+  Session(const Training& training, Transport& transport, DevicePtr device, RunData& data,
+          const SessionSettings& settings);
+
+  /// Returns whether the run has come to its end. All ranks call it together.
+  bool train();
+
+ private:
+  // Rank 0's part.
+  bool lead();
+  void train_some(int last);
+  double validate(bool all);
+  void save();
+  void report(double validation);
+  int next_steps(int last) const;
+  /// Has all ranks, this one among them, carry out an order; their answers by rank.
+  std::vector<nlohmann::json> order(const nlohmann::json& what);
+
+  // Everybody's part.
+  void follow();
+  nlohmann::json carry_out(const nlohmann::json& what);
+  nlohmann::json run_steps(int steps, bool recorded);
+
+  bool due(int every, int before) const { return every > 0 && steps_ / every > before / every; }
+
+  Engine engine_;
+  RunData& data_;
+  const SessionSettings& settings_;
+  int first_ = 0, steps_ = 0;  // done before this session, and by now
+  double seconds_per_step_ = 0;
+  std::optional<RunLog> log_;
+  std::map<std::string, std::int64_t> bytes_sent_;
+  Plan recorded_plan_;  // the one that the report shows
+  Timeline recorded_;
+  std::vector<MemorySample> memory_;
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,148 @@
+// Rank 0's part of a session: what is done when, and what is written and shown.
+// Chapter 05.
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "nn/checkpoint.h"
+#include "nn/file.h"
+#include "nn/matmul_rate.h"
+#include "parallel/launch.h"
+#include "parallel/run_report.h"
+#include "parallel/session.h"
+
+namespace paragrad::parallel {
+
+using nlohmann::json;
+
+namespace {
+
+void make_writable(const std::filesystem::path& folder) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  PG_CHECK(!problem && ::access(folder.c_str(), W_OK) == 0, "can't write to the folder ",
+           folder.string(), "; choose another with --out");
+}
+
+}  // namespace
+
+bool Session::lead() {
+  make_writable(settings_.out);
+  make_writable(settings_.out / "checkpoint");
+  log_.emplace(settings_.out, RunSpan{first_, settings_.steps, settings_.resume}, settings_.quiet);
+  log_->say(settings_.about);
+
+  int last = settings_.steps;
+  if (settings_.stop_after > 0) last = std::min(last, first_ + settings_.stop_after);
+  while (steps_ < last && !settings_.interrupted()) {
+    int before = steps_;
+    train_some(last);
+    if (due(settings_.evaluate_every, before) && steps_ < settings_.steps)
+      log_->validation(steps_, validate(false));
+    if (due(settings_.save_every, before) && steps_ < last) save();
+  }
+  if (steps_ > first_) save();
+
+  if (steps_ < settings_.steps) {
+    log_->say(text(settings_.interrupted() ? "interrupted" : "stopped", " after ", steps_, " of ",
+                   settings_.steps, " steps; go on with --resume ", settings_.out.string()));
+    return false;
+  }
+  double validation = validate(true);
+  log_->validation(steps_, validation);
+  log_->say(text("validation loss ", validation));
+  report(validation);
+  return true;
+}
+
+/// A plan covers about a second, so that progress is seen and an interruption is heard. Its length
+/// does not change the numbers: versions are explicit.
+int Session::next_steps(int last) const {
+  if (settings_.steps_of_plan > 0) return settings_.steps_of_plan;
+  int steps = steps_ == first_ ? 1 : 4;  // to measure; and to record for the report
+  if (steps_ > first_ + 4) steps = std::clamp(static_cast<int>(1 / seconds_per_step_), 1, 1000);
+  steps = std::min(steps, last - steps_);
+  for (int every : {settings_.evaluate_every, settings_.save_every})
+    if (every > 0) steps = std::min(steps, every - steps_ % every);
+  return steps;
+}
+
+void Session::train_some(int last) {
+  int steps = next_steps(last);
+  bool recorded = steps_ <= first_ + 4;
+  Plan plan = settings_.plan(steps_, steps);
+  std::vector<json> answers = order({{"do", "train"}, {"steps", steps}, {"recorded", recorded}});
+
+  WorldResult world(answers);
+  int number = plan.first;
+  for (StepResult step : world.steps(plan)) {
+    step.learning_rate = engine_.training().learning_rate.at(number);
+    step.tokens = settings_.tokens_per_step;
+    seconds_per_step_ = step.seconds;
+    log_->step(++number, step);
+  }
+  for (const auto& [kind, bytes] : world.bytes_sent()) bytes_sent_[kind] += bytes;
+  if (!recorded) return;
+  recorded_plan_ = std::move(plan);
+  recorded_ = world.timeline();
+  memory_.clear();
+  for (std::size_t rank = 0; rank < answers.size(); ++rank)
+    for (const MemorySample& sample :
+         memory_samples(static_cast<int>(rank), answers[rank].at("memory")))
+      memory_.push_back(sample);
+}
+
+/// The mean over the validation data.
+double Session::validate(bool all) {
+  WorldResult world(order({{"do", "validate"}, {"all", all}}));
+  std::vector<double> weights = data_.validation_weights(all);
+  double sum = 0, count = 0;
+  for (const auto& [micro, loss] : world.losses()) {
+    sum += weights[micro] * loss;
+    count += weights[micro];
+  }
+  return sum / count;
+}
+
+void Session::save() {
+  std::vector<CheckpointFile> files;
+  for (const json& answer : order({{"do", "save"}}))
+    for (const json& file : answer) files.push_back({file[0], file[1]});
+  commit_checkpoint(settings_.out / "checkpoint", steps_, settings_.run, files);
+  log_->replace_earlier();
+}
+
+/// Losses are the run's; time, rate and memory are this session's. The device's matrix-product rate
+/// is measured now.
+void Session::report(double validation) {
+  json memory = order({{"do", "measure memory"}});
+  Timeline simulated = simulate(verify(recorded_plan_), measured_costs(recorded_plan_, recorded_));
+  double rate = static_cast<double>(log_->tokens()) / std::max(log_->seconds(), 1e-9);
+  double flops = rate * settings_.flops_per_token;
+  log_->summary(
+      {{"config", settings_.config},
+       {"loss", log_->last_loss()},
+       {"validation_loss", validation},
+       {"seconds", log_->seconds()},
+       {"tokens_per_second", rate},
+       {"model_flops_utilization", flops / matmul_rate(engine_.device())},
+       {"peak_bytes", memory},
+       {"bytes_sent", bytes_sent_},
+       {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}});
+  write_file(settings_.out / "trace.json", draw_trace(recorded_, memory_));
+
+  Report page{settings_.title, {}, {}, {}, memory_, traffic(recorded_)};
+  auto percent = [](double share) { return text(std::round(1000 * share) / 10, " %"); };
+  page.facts = {{"ranks", std::to_string(recorded_.ranks)},
+                {"steps", std::to_string(steps_)},
+                {"validation loss", text(validation)},
+                {"tokens per second", text(std::round(rate))},
+                {"bubble measured", percent(recorded_.bubble())},
+                {"bubble simulated", percent(simulated.bubble())}};
+  page.panels = {{"measured", recorded_}, {"simulated from the measured costs", simulated}};
+  page.curves = {loss_curve(log_->path())};
+  write_file(settings_.out / "report.html", draw_html(page));
+  log_->say(text("report: ", (settings_.out / "report.html").string()));
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,22 @@
+// State files: the weights and optimizer state of an engine to a checkpoint, and back. Every rank
+// writes and reads its own stages; the files do not tell how the run was laid out.
+// Not here: the format (nn/checkpoint.h). Chapter 07.
+#pragma once
+
+#include <filesystem>
+
+#include "nn/checkpoint.h"
+#include "parallel/engine.h"
+
+namespace paragrad::parallel {
+
+/// Writes the stages that this rank holds and no lower one does, with all versions that are alive.
+/// Commit the files of all ranks together afterwards.
+std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Engine& engine,
+                                        const Plan& plan, std::int64_t step);
+
+/// Fills the engine's stages, which prepare() has made for a plan that begins at the checkpoint's
+/// step. Versions that the checkpoint has not begin as its oldest.
+void read_state(const Checkpoint& checkpoint, Engine& engine);
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,35 @@
+// Ranks as threads of one process: no MPI, works in a debugger and under a thread sanitizer.
+// Not here: starting the threads (launch).
+// Chapter 04.
+#pragma once
+
+#include <memory>
+
+#include "parallel/transport.h"
+
+namespace paragrad::parallel {
+
+/// The meeting place of `ranks` threads. It must outlive the requests made through it.
+///   capacity 0: rendezvous. A send is done once the receive is there: whoever comes second copies
+///               the bytes, straight from the sender's memory to the receiver's.
+///   capacity c: buffered. A send is done at once while fewer than c messages of its sender,
+///               receiver and channel wait for a receive: the bytes are copied twice.
+/// If the two ends of a message differ in size, done() throws on both; a sender whose bytes were
+/// buffered is past that. A request that is destroyed before it is done is withdrawn.
+class ThreadsWorld {
+ public:
+  explicit ThreadsWorld(int ranks, int capacity = 0);
+  ~ThreadsWorld();
+  ThreadsWorld(const ThreadsWorld&) = delete;
+  ThreadsWorld& operator=(const ThreadsWorld&) = delete;
+
+  int size() const;
+  /// throws: Error if there is no such rank
+  Transport& transport(int rank);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace paragrad::parallel

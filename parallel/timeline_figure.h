@@ -1,0 +1,42 @@
+// The figure of a timeline, laid out as asked; draw_svg and draw_html choose how.
+// Chapter 06.
+#pragma once
+
+#include <string>
+
+#include "parallel/timeline.h"
+
+namespace paragrad::parallel {
+
+struct FigureLayout {
+  double pixels_per_second = 0;
+  double seconds = 0;       ///< length of the axis; records that begin later are left out
+  double cell_seconds = 0;  ///< of a typical forward
+  int ranks = 0;            ///< drawn, from rank 0 on
+  bool zoomable = false;    ///< labels that are too wide are there, hidden; a script moves things
+};
+
+/// Forwards have a width of about `cell` pixels, if that makes the figure neither narrower than 560
+/// pixels nor wider than `widest`; what does not fit even with cells of 9 pixels is cut.
+FigureLayout suitable_layout(const Timeline& timeline, double cell = 22, double widest = 2400);
+
+/// throws: Error if nothing in the timeline takes time
+std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout);
+
+/// The colours' meanings, in lines no longer than `width` pixels.
+struct Legend {
+  std::string svg;
+  double height;
+};
+Legend legend(const Timeline& timeline, double width);
+
+/// Fill and text colour of a computation: forward cool, backward warm, one shade a version; there
+/// are four of each, then they come again.
+struct CellColor {
+  const char *fill, *text;
+};
+constexpr int version_colors = 4;
+CellColor cell_color(const Instruction& instruction);
+std::string message_color(const std::string& kind);
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,64 @@
+// Transport: how bytes get from rank to rank, and how ranks learn where the others stand.
+// Not here: what the bytes mean (engine) and sums over ranks (collective).
+// Chapter 04.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace paragrad::parallel {
+
+/// A message under way.
+class Request {
+ public:
+  virtual ~Request() = default;
+  /// Whether it is through: sent, and the bytes may be overwritten; or received.
+  /// throws: Error if the two ends disagree on its size, or the connection is lost
+  virtual bool done() = 0;
+};
+
+/// A message that this rank sends or expects. `data` must live until it is done.
+struct Message {
+  int peer = 0;
+  int channel = 0;  ///< messages of a channel between two ranks arrive in the order they were sent
+  void* data = nullptr;
+  std::int64_t bytes = 0;
+};
+
+/// What befell a rank.
+struct Failure {
+  int rank = 0;
+  std::string what;
+};
+
+/// One rank's seat among all. Used by one thread at a time, except for wake(), publish(),
+/// position() and fail(), which any thread of the rank may call.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const char* name() const = 0;
+
+  virtual std::unique_ptr<Request> send(const Message& message) = 0;
+  virtual std::unique_ptr<Request> receive(const Message& message) = 0;
+
+  /// Sleeps until a request may have made progress, wake() is called, or so many seconds are over.
+  virtual void wait(double seconds) = 0;
+  virtual void wake() = 0;
+
+  /// Tells the others, soon, how far this rank is in its row.
+  virtual void publish(int position) = 0;
+  /// How far another rank was when it was heard of last; -1: never heard of.
+  virtual int position(int rank) const = 0;
+
+  /// Tells the others that this rank gives up; their failure() says so from then on.
+  virtual void fail(const std::string& what) = 0;
+  /// The first rank other than this one that gave up, or was found to be gone.
+  virtual std::optional<Failure> failure() = 0;
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,307 @@
+// The program `plan` as a user runs it: every schedule through every command, plans in files and
+// pipes, and bad input. Not here: what schedules, rules, times and pictures are (tests/parallel).
+#include "nn/file.h"
+#include "parallel/schedule.h"
+#include "tests/catch.h"
+#include "tests/examples/programs.h"
+
+using namespace paragrad::tests;
+namespace parallel = paragrad::parallel;
+
+namespace {
+
+constexpr int stages = 4, micros = 4, steps = 3;
+const Words sizes{"--stages", "4", "--microbatches", "4", "--steps", "3"};
+
+Words plan(const std::string& command, const std::string& schedule) {
+  return Words{"plan", command, "--schedule", schedule} + sizes;
+}
+
+/// What a command prints that succeeds.
+std::string output_of(const Words& words) {
+  CAPTURE(words);
+  Finished result = run(words);
+  CHECK(result.status == 0);
+  CHECK(result.errors.empty());
+  return result.output;
+}
+
+nlohmann::json json_of(const Words& words) {
+  return nlohmann::json::parse(output_of(words + Words{"--json"}));
+}
+
+/// Checks that a command ends with a line that begins with "error:" and holds `part`.
+void check_refused(const Words& words, const std::string& part, long lines = 1) {
+  CAPTURE(words);
+  Finished result = run(words);
+  CHECK(result.status == 1);
+  CHECK(result.output.empty());
+  CHECK(result.errors.starts_with("error: "));
+  CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == lines);
+  CHECK_THAT(result.errors, Contains(part));
+}
+
+/// Two ranks that wait for each other: one has its first backward before its second forward, the
+/// other has its second forward first.
+const std::string hanging =
+    "stages 2 per_step 2 steps 1 # as a user would write it\n\n"
+    "0F0v0 0a0>1 0g0<1 0B0v0 0F1v0 0a1>1 0g1<1 0B1v0 0Sv1\n"
+    "0a0<0 1F0v0 0a1<0 1F1v0 1B0v0 0g0>0 1B1v0 0g1>0 1Sv1\n";
+
+std::string replaced(std::string text, const std::string& old, const std::string& with) {
+  return text.replace(text.find(old), old.size(), with);
+}
+
+}  // namespace
+
+TEST_CASE("plan show prints the text form of every schedule's plan") {
+  for (const auto& [name, make] : parallel::schedules()) {
+    parallel::Layout layout{.stages = stages, .microbatches = micros, .steps = steps};
+    CHECK(output_of(plan("show", name)) == print(parallel::make_plan(name, layout)));
+    layout = {stages, 2, micros, steps, 5, true, true, true};
+    CHECK(output_of(plan("show", name) + Words{"--data-parallel", "2", "--first", "5",
+                                               "--recompute", "--clip", "--tied"}) ==
+          print(parallel::make_plan(name, layout)));
+  }
+}
+
+TEST_CASE("plan show adds a timetable in comments on request and on a terminal") {
+  const Words words = plan("show", "gpipe");
+  const std::string text = output_of(words), table = output_of(words + Words{"--table"});
+  CHECK(table.starts_with(text));
+  CHECK_THAT(table, Contains("\n# rank 0  0F0  0F1  0F2  0F3  .... .... .... .... .... .... 0B0 "));
+  CHECK(parallel::parse(table) == parallel::parse(text));
+  CHECK_THAT(run_on_terminal(words).output, Contains("\n# rank 3  .... .... .... 3F0  3F1 "));
+  CHECK_THAT(output_of(words + Words{"--table", "--columns", "5"}),
+             Contains("\n# rank 0  0F0 0F1 0F2 0F3 ...\n"));
+}
+
+TEST_CASE("plan verify --json has the facts of every schedule") {
+  const Words keys{"hang_free",         "channel_capacity",
+                   "staleness",         "live_versions",
+                   "messages",          "peak_inputs",
+                   "peak_microbatches", "bubble",
+                   "makespan",          "bytes",
+                   "verified",          "busy"};
+  for (const auto& [name, make] : parallel::schedules()) {
+    nlohmann::json facts = json_of(plan("verify", name));
+    CHECK(facts.size() == keys.size());
+    for (const std::string& key : keys) CHECK(facts.contains(key));
+    CHECK(facts["verified"] == true);
+    CHECK(facts["hang_free"] == true);
+    CHECK(facts["channel_capacity"] == 0);
+    CHECK(json_of(plan("simulate", name)) == facts);
+  }
+
+  nlohmann::json gpipe = json_of(plan("verify", "gpipe"));
+  CHECK(gpipe["peak_microbatches"] == nlohmann::json{4, 4, 4, 4});
+  CHECK(gpipe["bubble"] == Approx((stages - 1.0) / (micros + stages - 1)));
+  CHECK(gpipe["makespan"] == Approx(steps * 2 * (micros + stages - 1)));
+  CHECK(gpipe["messages"] == nlohmann::json{{"a", 36}, {"g", 36}});
+  CHECK(json_of(plan("verify", "1f1b"))["peak_microbatches"] == nlohmann::json{4, 3, 2, 1});
+  CHECK(json_of(plan("verify", "pipedream"))["live_versions"] == nlohmann::json{4, 3, 2, 1});
+  nlohmann::json two_versions = json_of(plan("verify", "2bw"));
+  CHECK(two_versions["staleness"] == 1);
+  CHECK(two_versions["live_versions"] == nlohmann::json{2, 2, 2, 2});
+}
+
+TEST_CASE("plan verify and simulate print readable lines") {
+  const std::string verified = output_of(plan("verify", "1f1b"));
+  CHECK(verified.starts_with("verified\n"));
+  CHECK_THAT(verified, Contains("\npeak microbatches     4 3 2 1\n"));
+  CHECK_THAT(verified, Contains("\nlive versions         1 on every rank\n"));
+  CHECK_THAT(verified, Contains("\nmessages              36 a, 36 g\n"));
+  CHECK_THAT(verified, Contains("\nbubble                42.9%\n"));
+  CHECK_THAT(output_of(plan("verify", "1f1b") + Words{"--recompute"}),
+             Contains("\npeak microbatches     1 on every rank\npeak inputs           4 3 2 1\n"));
+  const std::string simulated = output_of(plan("simulate", "2bw") + Words{"--forward", "1,1,1,0"});
+  CHECK(simulated.starts_with("makespan  "));
+  CHECK_THAT(simulated, Contains("\nbusy  ") && Contains("\nbytes                 0 B\n"));
+  CHECK_THAT(output_of({"plan", "verify", "--schedule", "1f1b", "--stages", "20"}),
+             Contains("busy                  5% on every rank\n"));
+  CHECK_THAT(
+      output_of({"plan", "verify", "--schedule", "1f1b", "--stages", "20", "--microbatches", "20"}),
+      Contains("\npeak microbatches     1 to 20\n"));
+}
+
+TEST_CASE("plan simulate takes costs as one value or one for each stage") {
+  const Words words{"plan",     "simulate", "--schedule",     "1f1b",
+                    "--stages", "3",        "--microbatches", "6"};
+  const Words costs{"--forward",   "0.01", "--backward",         "0.02",
+                    "--bandwidth", "1e6",  "--activation-bytes", "500"};
+  nlohmann::json free = json_of(words + Words{"--forward", "0.01", "--backward", "0.02"});
+  CHECK(free["makespan"] == Approx((6 + 3 - 1) * 0.03));
+  CHECK(free["bytes"] == 0);
+  nlohmann::json facts = json_of(words + costs);
+  CHECK(facts["bytes"] == 2 * 2 * 6 * 500);
+  CHECK(facts["makespan"] > free["makespan"]);
+  const Words lists{"--forward",          "9",        "--forward", "0.01,0.01,1e-2",
+                    "--activation-bytes", "500,500,0"};
+  CHECK(json_of(words + costs + lists) == facts);
+  CHECK(json_of(words + costs + Words{"--latency", "1"})["makespan"] > 4.0);
+  CHECK(json_of(words + costs + Words{"--step", "0,0,2"})["makespan"] > 2.0);
+  CHECK(json_of(words + Words{"--data-parallel", "2", "--weight-bytes", "100,200,300"})["bytes"] ==
+        2 * 600);  // an all-reduce of two ranks: each sends the weights once
+}
+
+TEST_CASE("plan draw writes every schedule in every form, and says so") {
+  Folder folder;
+  for (const auto& [name, make] : parallel::schedules()) {
+    auto drawn = [&](const std::string& ending) {
+      const std::string file = folder / (name + ending);
+      CHECK_THAT(output_of(plan("draw", name) + Words{"--out", file}),
+                 Contains("wrote " + file + ": " + name));
+      return paragrad::nn::read_file(file);
+    };
+    CHECK(drawn(".svg").starts_with("<svg"));
+    const std::string page = drawn(".html");
+    CHECK(page.starts_with("<!DOCTYPE html>"));
+    CHECK_THAT(page, Contains("<h1>" + name + "</h1>") && Contains("<svg") && Contains("bubble"));
+    CHECK(nlohmann::json::parse(drawn(".json")).contains("traceEvents"));
+    CHECK(drawn(".txt") == output_of(plan("draw", name)));
+    CHECK_THAT(drawn(".txt"), Contains("rank 0  0F0"));
+  }
+}
+
+TEST_CASE("a plan's file can be verified, simulated and drawn, and goes through a pipe") {
+  Folder folder;
+  const std::string program = std::string(PARAGRAD_PROGRAM_DIR) + "/plan";
+  for (const auto& [name, make] : parallel::schedules()) {
+    const std::string text = output_of(plan("show", name));
+    const std::string file = folder.write(name + ".plan", text);
+    CHECK(output_of({"plan", "show", file}) == text);
+    CHECK(json_of({"plan", "verify", file}) == json_of(plan("verify", name)));
+    CHECK(output_of({"plan", "simulate", file}) == output_of(plan("simulate", name)));
+    CHECK(output_of({"plan", "draw", file}) == output_of(plan("draw", name)));
+    const std::string show = program + " show --table " + file, verify = program + " verify -";
+    CHECK(output_of({"/bin/sh", "-c", show + " | " + verify}) == output_of(plan("verify", name)));
+  }
+}
+
+TEST_CASE("a plan that breaks a rule is refused, with its rule and cell") {
+  Folder folder;
+  const std::string good = output_of(plan("show", "1f1b"));
+  const std::string file = folder.write("bad.plan", replaced(good, " 1F0v0", ""));
+  for (const char* command : {"verify", "simulate", "draw"}) {
+    check_refused({"plan", command, file}, "error: send: rank 1, 1a0>2: ", 2);
+    check_refused({"plan", command, file}, "\n  rank 1: 0a0<0 0a1<0 [1a0>2]", 2);
+  }
+  CHECK(output_of({"plan", "show", file}) == paragrad::nn::read_file(file));
+
+  Finished result = run({"plan", "verify", "--json", file});
+  CHECK(result.status == 1);
+  CHECK(result.errors.empty());
+  nlohmann::json facts = nlohmann::json::parse(result.output);
+  CHECK(facts["verified"] == false);
+  CHECK(facts["rule"] == "send");
+  CHECK(facts["rank"] == 1);
+  CHECK(facts["index"] == 2);
+  CHECK_THAT(facts["message"].get<std::string>(), Contains("[1a0>2]"));
+  CHECK_FALSE(facts.contains("hang_free"));  // nobody knows
+}
+
+TEST_CASE("a plan that hangs says so to people and to programs") {
+  Folder folder;
+  const std::string file = folder.write("hanging.plan", hanging);
+  Finished people = run({"plan", "verify", file});
+  CHECK(people.status == 1);
+  CHECK(people.errors.starts_with("error: hang: rank "));
+  Finished programs = run({"plan", "verify", file, "--json"});
+  CHECK(programs.status == 1);
+  nlohmann::json facts = nlohmann::json::parse(programs.output);
+  CHECK(facts["rule"] == "hang");
+  CHECK(facts["hang_free"] == false);
+}
+
+TEST_CASE("plan refuses requests that make no sense") {
+  Folder folder;
+  const std::string good = folder.write("good.plan", output_of(plan("show", "1f1b")));
+  check_refused({"plan"}, "show, verify, simulate or draw");
+  check_refused({"plan", "shwo"}, "not expected: shwo");
+  for (const char* command : {"show", "verify", "simulate", "draw"}) {
+    const Words words{"plan", command};
+    check_refused(words, "which plan? Give --schedule NAME, or a plan's text file");
+    check_refused(words + Words{"--stages", "4"}, "which plan?");
+    check_refused(words + Words{"--schedule", "zigzag"},
+                  "--schedule: zigzag not in {1f1b,2bw,data,gpipe,pipedream}");
+    for (const char* flag : {"--stages", "--data-parallel", "--microbatches", "--steps"})
+      check_refused(words + Words{"--schedule", "gpipe", flag, "0"},
+                    std::string(flag) + ": expected a whole number from 1 to 2147483647, got 0");
+    check_refused(words + Words{"--schedule", "gpipe", "--first", "-1"}, "--first: expected");
+    check_refused(words + Words{"--schedule", "gpipe", "--first", "100000000"},
+                  "Use a smaller --first");
+    check_refused(words + Words{"--schedule", "gpipe", "--stages", "100000", "--steps", "1001"},
+                  "Use a smaller --first, --steps");
+    check_refused(words + Words{good, "--microbatches", "4"},
+                  good + " and --microbatches: give a plan's file or schedule flags, not both");
+    check_refused(words + Words{good, "--clip"}, " and --clip: ");
+    check_refused(words + Words{good, good}, "not expected");
+    check_refused(words + Words{folder / "none.plan"}, "no file ");
+    check_refused(words + Words{"--no-such-flag"}, "--no-such-flag");
+  }
+}
+
+TEST_CASE("plan refuses damaged plans, with file and line") {
+  Folder folder;
+  const std::string good = output_of(plan("show", "1f1b"));
+  auto check_damaged = [&](const std::string& text, const std::string& part) {
+    const std::string file = folder.write("damaged.plan", text);
+    for (const char* command : {"show", "verify", "simulate", "draw"})
+      check_refused({"plan", command, file}, file + ": " + part);
+  };
+  check_damaged(replaced(good, "2F0v0", "2X0v0"), "plan, line 4: \"2X0v0\" is no instruction");
+  check_damaged(replaced(good, "stages", "stage"),
+                "plan, line 1: a plan's header has no \"stage\"");
+  check_damaged("stages 4\n", "a plan is a line that begins with \"stages\" and one line a rank");
+  check_damaged("# nothing\n", "a plan is a line that begins with \"stages\" and one line a rank");
+}
+
+TEST_CASE("plan refuses costs and files that can't be") {
+  Folder folder;
+  for (const char* command : {"verify", "simulate", "draw"}) {
+    const Words words = plan(command, "2bw");
+    check_refused(words + Words{"--forward", "1,2"}, "forward has 2 values for 4 stages");
+    for (const char* list : {"", "1,,2", "1,", "x", "-1", "nan", "inf"})
+      check_refused(words + Words{"--backward=" + std::string(list)}, "--backward");
+    check_refused(words + Words{"--weight-bytes", "1.5"},
+                  "--weight-bytes: expected a whole number from 0");
+    check_refused(words + Words{"--bandwidth", "0"}, "--bandwidth: expected a number");
+    check_refused(words + Words{"--latency", "-1"}, "--latency: expected a number from 0");
+  }
+  const Words draw = plan("draw", "2bw");
+  for (const char* name : {"x.png", "x", "svg"})
+    check_refused(draw + Words{"--out", folder / name}, "ends in .svg, .html, .json or .txt, got ");
+  check_refused(draw + Words{"--out", folder / "none/x.svg"}, "can't write ");
+  check_refused(draw + Words{"--forward", "0", "--backward", "0"}, "takes time");
+  check_refused(plan("show", "2bw") + Words{"--forward", "1"}, "--forward");
+  CHECK(files_in(folder / ".").empty());
+}
+
+TEST_CASE("the help of plan and of its commands lists what they take, with an example") {
+  const Words schedule{"--schedule", "--stages", "--data-parallel", "--microbatches", "--recompute",
+                       "--steps",    "--first",  "--clip",          "--tied"};
+  const Words costs{"--forward", "--backward",         "--step",        "--bandwidth",
+                    "--latency", "--activation-bytes", "--weight-bytes"};
+  const std::map<std::string, Words> flags{
+      {"show", schedule + Words{"FILE", "--table", "--columns"}},
+      {"verify", schedule + costs + Words{"FILE", "--json"}},
+      {"simulate", schedule + costs + Words{"FILE", "--json"}},
+      {"draw", schedule + costs + Words{"FILE", "--out", "--columns"}}};
+  const std::string all = output_of({"plan", "--help"});
+  CHECK_THAT(all, Contains("Usage: plan ") && Contains("\nExample: plan show "));
+  for (const auto& [command, names] : flags) {
+    CHECK_THAT(all, Contains("\n  " + command + " "));
+    const std::string help = output_of({"plan", command, "--help"});
+    CHECK_THAT(help, Contains("Usage: plan " + command + " [OPTIONS] [FILE]"));
+    CHECK_THAT(help, Contains("\nExample: plan " + command + " "));
+    for (const std::string& name : names) CHECK_THAT(help, Contains("\n  " + name));
+  }
+}
+
+TEST_CASE("plan takes large requests") {
+  CHECK(json_of({"plan", "verify", "--schedule", "2bw", "--stages", "64", "--microbatches",
+                 "512"})["staleness"] == 0);  // of one step: nothing is stale yet
+  Finished wide = run({"plan", "show", "--schedule", "1f1b", "--stages", "1024"});
+  CHECK(wide.status == 0);
+  CHECK(std::count(wide.output.begin(), wide.output.end(), '\n') == 1025);
+}

@@ -1,0 +1,183 @@
+// Checks of collectives: results bit for bit, and the bytes that each member sends.
+#include <cstring>
+#include <numeric>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/threads.h"
+#include "parallel/channels.h"
+#include "parallel/collective_run.h"
+#include "parallel/launch.h"
+#include "tests/parallel/transport_suite.h"
+
+namespace paragrad::tests {
+namespace {
+
+using namespace parallel;
+
+constexpr double timeout = 60;
+
+/// Member m's element i: of many sizes, so that the order of a sum is seen in its last bits.
+template <class T>
+T value(int member, std::int64_t i) {
+  std::int64_t mixed = (i + 1) * 7919 + (member + 1) * 104729;
+  auto small = static_cast<double>(mixed * mixed % 65521 - 32760) / 32768;  // in (-1, 1)
+  return static_cast<T>(static_cast<float>(small * static_cast<double>(1 << mixed % 20)));
+}
+
+template <class T>
+Tensor values(int member, std::int64_t count, const DevicePtr& device) {
+  Tensor result = empty({count}, DTypeOf<T>::value, device);
+  T* data = result.data<T>();
+  for (std::int64_t i = 0; i < count; ++i) data[i] = value<T>(member, i);
+  return result;
+}
+
+/// Element i of the members' sum, in the order that summation_order gives for a chunk.
+template <class T>
+T sum(const std::vector<int>& order, std::int64_t i) {
+  T result = value<T>(order[0], i);
+  for (std::size_t k = 1; k < order.size(); ++k)
+    result = static_cast<T>(result + value<T>(order[k], i));
+  return result;
+}
+
+std::vector<std::vector<int>> summation_orders(AllReduce how, int members) {
+  std::vector<std::vector<int>> orders;
+  for (int chunk = 0; chunk < members; ++chunk)
+    orders.push_back(summation_order(how, members, chunk));
+  return orders;
+}
+
+/// One member's view of a group: who it is, and what collectives run on.
+struct Seat {
+  Transport& transport;
+  DevicePtr device;
+  std::vector<int> ranks;
+  int member;
+  std::int64_t piece_bytes;
+
+  int members() const { return static_cast<int>(ranks.size()); }
+  std::int64_t run(const Collective& collective, const Tensor& data) const {
+    CollectiveRun run(collective, data, ranks, group_channel(3), piece_bytes);
+    finish(run, transport, timeout);
+    return run.bytes_sent();
+  }
+};
+
+/// Chunks `first` to `last` of x are what `expected(chunk, i)` says, to the bit.
+template <class T, class Expected>
+void check_chunks(const char* what, const Tensor& x, int chunks, int first, int last,
+                  Expected expected) {
+  const T* data = x.data<T>();
+  for (int chunk = first; chunk <= last; ++chunk) {
+    Range range = chunk_range(x.numel(), chunk, chunks);
+    for (std::int64_t i = range.begin; i < range.end; ++i) {
+      T want = expected(chunk, i), got = data[i];
+      PG_CHECK(std::memcmp(&want, &got, sizeof(T)) == 0, what, ", ", chunks, " members, ", x,
+               ": element ", i, " is ", got, ", expected ", want);
+    }
+  }
+}
+
+void check_bytes(const char* what, std::int64_t sent, std::int64_t expected) {
+  PG_CHECK(sent == expected, what, ": sent ", sent, " bytes, expected ", expected);
+}
+
+template <class T>
+void check_sums(const Seat& seat, AllReduce how, std::int64_t count) {
+  int n = seat.members(), r = seat.member;
+  auto orders = summation_orders(how, n);
+  auto summed = [&](int chunk, std::int64_t i) { return sum<T>(orders[chunk], i); };
+  auto own = [&](int chunk, std::int64_t i) { return value<T>(chunk, i); };
+
+  Tensor x = values<T>(r, count, seat.device);
+  std::int64_t sent = seat.run(all_reduce(how, r, n), x);
+  check_chunks<T>("all_reduce", x, n, 0, n - 1, summed);
+  if (count % n == 0) check_bytes("all_reduce", sent, 2 * (n - 1) * x.bytes() / n);
+
+  x = values<T>(r, count, seat.device);
+  sent = seat.run(reduce_scatter(how, r, n), x);
+  check_chunks<T>("reduce_scatter", x, n, r, r, summed);
+  if (count % n == 0) check_bytes("reduce_scatter", sent, (n - 1) * x.bytes() / n);
+
+  x = values<T>(r, count, seat.device);  // of which chunk r counts
+  sent = seat.run(all_gather(how, r, n), x);
+  check_chunks<T>("all_gather", x, n, 0, n - 1, own);
+  if (count % n == 0) check_bytes("all_gather", sent, (n - 1) * x.bytes() / n);
+}
+
+template <class T>
+void check_broadcasts(const Seat& seat, std::int64_t count) {
+  for (int root = 0; root < seat.members(); ++root) {
+    Tensor x = values<T>(seat.member, count, seat.device);
+    std::int64_t sent = seat.run(broadcast(root, seat.member, seat.members()), x);
+    check_chunks<T>("broadcast", x, 1, 0, 0,
+                    [&](int, std::int64_t i) { return value<T>(root, i); });
+    bool last = (seat.member + 1) % seat.members() == root;
+    check_bytes("broadcast", sent, last ? 0 : x.bytes());
+  }
+}
+
+void check_group(const Seat& seat, const std::vector<std::int64_t>& counts) {
+  for (std::int64_t count : counts) {
+    for (AllReduce how : {AllReduce::scatter_reduce, AllReduce::ring}) {
+      check_sums<float>(seat, how, count);
+      check_sums<double>(seat, how, count);
+      check_sums<bf16>(seat, how, count);
+    }
+    check_broadcasts<float>(seat, count);
+  }
+}
+
+/// Sums of two groups, carried on in turn by one thread, beside a message between neighbours.
+void check_several_at_once(Transport& transport, const DevicePtr& device) {
+  int n = transport.size(), r = transport.rank();
+  std::vector<int> ranks(n);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  Tensor a = values<float>(r, 50000, device), b = values<double>(r, 30000, device);
+  Tensor out = values<float>(r, 1000, device), in = empty_like(out);
+  CollectiveRun first(all_reduce(AllReduce::ring, r, n), a, ranks, group_channel(0), 4096);
+  CollectiveRun second(all_reduce(AllReduce::scatter_reduce, r, n), b, ranks, group_channel(1),
+                       4096);
+  auto sent = transport.send({(r + 1) % n, plan_channel, out.raw(), out.bytes()});
+  auto arrived = transport.receive({(r + n - 1) % n, plan_channel, in.raw(), in.bytes()});
+  Deadline deadline(timeout);
+  for (;;) {
+    bool over = first.advance(transport);
+    over &= second.advance(transport);
+    over &= sent->done();
+    over &= arrived->done();
+    if (over) break;
+    wait_for_news(transport, deadline, "two sums and a message");
+  }
+  PG_CHECK(first.waits_for() == -1, "it is over and waits");
+  auto around = summation_orders(AllReduce::ring, n);
+  auto straight = summation_orders(AllReduce::scatter_reduce, n);
+  auto summed = [&](int chunk, std::int64_t i) { return sum<float>(around[chunk], i); };
+  check_chunks<float>("first of two", a, n, 0, n - 1, summed);
+  check_chunks<double>("second of two", b, n, 0, n - 1,
+                       [&](int chunk, std::int64_t i) { return sum<double>(straight[chunk], i); });
+  check_chunks<float>("message", in, 1, 0, 0,
+                      [&](int, std::int64_t i) { return value<float>((r + n - 1) % n, i); });
+}
+
+}  // namespace
+
+void collective_checks(Transport& transport) {
+  set_compute_threads(1);  // the ranks share the machine
+  DevicePtr device = cpu_device();
+  int n = transport.size();
+  std::vector<int> all(n), odd;
+  std::iota(all.begin(), all.end(), 0);
+  for (int rank = n - 1; rank > 0; --rank)
+    if (rank % 2) odd.push_back(rank);  // descending: a member's number is not its rank's order
+  check_group({transport, device, all, transport.rank(), 8192}, {0, 1, 3, 1000, 60000});
+  check_group({transport, device, all, transport.rank(), CollectiveRun::default_piece}, {100003});
+  for (std::size_t member = 0; member < odd.size(); ++member)
+    if (odd[member] == transport.rank())
+      check_group({transport, device, odd, static_cast<int>(member), 8192}, {3, 10000});
+  check_several_at_once(transport, device);
+  PG_CHECK(device->meter().live(Category::communication) == 0, "scratch was not freed");
+}
+
+}  // namespace paragrad::tests

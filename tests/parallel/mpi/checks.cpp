@@ -1,0 +1,112 @@
+// One rank of the checks of the MPI transport. CTest starts several of them by mpirun.
+//   checks suite:       the suite of transports and collectives
+//   checks kill:        rank 1 kills itself; the others wait for it, and must end with a report
+//   checks throw:       rank 1 throws instead
+//   checks late:        rank 1 sends nothing for long
+//   checks engine:      every schedule gives the bits of the serial interpreter
+//   checks lost_engine: rank 0 kills itself in the middle of a plan
+#include <unistd.h>
+
+#include <csignal>
+#include <iostream>
+#include <thread>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/threads.h"
+#include "parallel/launch.h"
+#include "parallel/mpi_transport.h"
+#include "tests/parallel/small_run.h"
+#include "tests/parallel/transport_suite.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+void suite(Transport& transport) {
+  transport_checks(transport);
+  collective_checks(transport);
+  if (transport.rank() == 0)
+    std::cout << text("all checks passed on ", transport.size(), " ranks\n");
+}
+
+/// Rank 1 ends as `how` says when all have met; the others wait for a message of it.
+void lose_rank_1(Transport& transport, const std::string& how) {
+  transport.publish(5);
+  std::cout << text("process ", getpid(), '\n') << std::flush;
+  all_gather_bytes(transport, "", 60);
+  if (transport.rank() == 1) {
+    if (how == "kill") raise(SIGKILL);
+    if (how == "throw") throw Error("out of paper");
+    std::this_thread::sleep_for(std::chrono::seconds(30));  // longer than anybody waits
+  }
+  int byte = 0;
+  auto request = transport.receive({1, 0, &byte, 1});
+  wait_for(transport, *request, how == "late" ? 1 : 60, "a message of rank 1", 1);
+}
+
+/// Runs two plans that follow each other, and compares this rank's weights with the serial ones.
+void compare_with_serial(Transport& transport, const std::string& schedule, const Layout& layout) {
+  Training training(gpt(small_gpt(layout.tied, 0.1)), layout.stages);
+  training.clip = layout.clip ? 0.3 : 0;
+  auto plans = plans_of(schedule, layout, 2);
+  SmallBatches batches(small_gpt());
+  Outcome serial = run_serially(training, plans, batches);
+  Engine engine(training, transport, cpu_device(), {AllReduce::scatter_reduce, 60});
+  for (const VerifiedPlan& plan : plans) engine.run(plan, batches);
+  for (auto& [stage, store] : engine.stores())
+    PG_CHECK(to_host(store.weights(store.newest())) == serial.weights.at({transport.rank(), stage}),
+             schedule, ", width ", layout.width, ": stage ", stage, " is not as the serial one");
+}
+
+void engine(Transport& transport) {
+  set_compute_threads(1);
+  int ranks = transport.size(), runs = 0;
+  for (const auto& [schedule, make] : schedules())
+    for (int width = 1; width <= ranks; ++width) {
+      if (ranks % width != 0 || (schedule == "data" && width != ranks)) continue;
+      int stages = schedule == "data" ? 2 : ranks / width;
+      for (bool all : {false, true}) {  // options
+        compare_with_serial(transport, schedule,
+                            {stages, width, 3, 2, 0, all, all, all && stages > 1});
+        ++runs;
+      }
+    }
+  if (transport.rank() == 0) std::cout << text(runs, " runs as the serial ones\n");
+}
+
+/// Rank 0 dies while the others wait for its seventh microbatch.
+void lose_engine(Transport& transport) {
+  class DeadlyBatches : public SmallBatches {
+   public:
+    DeadlyBatches() : SmallBatches(small_gpt()) {}
+    Tensor inputs(int micro, const DevicePtr& device) override {
+      if (micro < 7) return SmallBatches::inputs(micro, device);
+      std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      raise(SIGKILL);
+      return {};
+    }
+  } batches;
+  std::cout << text("process ", getpid(), '\n') << std::flush;
+  Layout layout{.stages = transport.size(), .microbatches = 10, .steps = 2};
+  Training training(gpt(small_gpt(false)), layout.stages);
+  training.clip = 0;
+  Engine(training, transport, cpu_device(), {AllReduce::scatter_reduce, 60})
+      .run(verify(make_plan("1f1b", layout)), batches);
+}
+
+}  // namespace
+
+int main(int count, char** arguments) try {
+  std::string what = count == 2 ? arguments[1] : "";
+  MpiWorld::stop_on_sigterm();
+  MpiWorld world;
+  world.run([&](Transport& transport) {
+    if (what == "suite") return suite(transport);
+    if (what == "engine") return engine(transport);
+    if (what == "lost_engine") return lose_engine(transport);
+    lose_rank_1(transport, what);
+  });
+} catch (const std::exception& error) {
+  std::cerr << error.what() << '\n';
+  return 1;
+}

@@ -1,0 +1,84 @@
+// Rank environment: each launcher's variables, and values that cannot be. Chapter 04.
+#include "parallel/rank_environment.h"
+
+#include <map>
+
+#include "autograd/error.h"
+#include "tests/catch.h"
+
+using namespace paragrad::parallel;
+
+namespace {
+
+std::optional<RankEnvironment> found(const std::map<std::string, std::string>& variables) {
+  return rank_environment([&](const char* name) -> const char* {
+    auto variable = variables.find(name);
+    return variable == variables.end() ? nullptr : variable->second.c_str();
+  });
+}
+
+void check(const std::optional<RankEnvironment>& told, const std::string& launcher, int rank,
+           int size, int local_rank, int local_size) {
+  REQUIRE(told);
+  CHECK(told->launcher == launcher);
+  CHECK(told->rank == rank);
+  CHECK(told->size == size);
+  CHECK(told->local_rank == local_rank);
+  CHECK(told->local_size == local_size);
+}
+
+}  // namespace
+
+TEST_CASE("rank environment: every launcher", "[rank_environment]") {
+  check(found({{"OMPI_COMM_WORLD_RANK", "3"},
+               {"OMPI_COMM_WORLD_SIZE", "8"},
+               {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+               {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"}}),
+        "Open MPI", 3, 8, 1, 2);
+  check(found({{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}}), "MPICH", 0, 2, -1, -1);
+  check(found({{"PMI_RANK", "1"},
+               {"PMI_SIZE", "4"},
+               {"MPI_LOCALRANKID", "1"},
+               {"MPI_LOCALNRANKS", "2"}}),
+        "MPICH", 1, 4, 1, 2);
+  check(found({{"SLURM_PROCID", "5"}, {"SLURM_NTASKS", "6"}, {"SLURM_LOCALID", "1"}}), "Slurm", 5,
+        6, 1, -1);
+  check(found({{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}}),
+        "torchrun", 2, 4, 0, 2);
+}
+
+TEST_CASE("rank environment: not one of several", "[rank_environment]") {
+  CHECK_FALSE(found({}));
+  CHECK_FALSE(found({{"RANK", "0"}, {"WORLD_SIZE", "1"}}));
+  CHECK_FALSE(found({{"WORLD_SIZE", "4"}}));
+  // A batch script: tasks were asked for, but this process is none of them.
+  CHECK_FALSE(found({{"SLURM_JOB_ID", "77"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}}));
+  CHECK_FALSE(found({{"SLURM_JOB_ID", "77"}, {"SLURM_PROCID", "0"}}));
+  CHECK(found({{"SLURM_JOB_ID", "77"},
+               {"SLURM_STEP_ID", "0"},
+               {"SLURM_PROCID", "0"},
+               {"SLURM_NTASKS", "4"}}));
+}
+
+TEST_CASE("rank environment: mpirun inside a Slurm job counts", "[rank_environment]") {
+  check(found({{"SLURM_PROCID", "0"},
+               {"SLURM_NTASKS", "1"},
+               {"OMPI_COMM_WORLD_RANK", "1"},
+               {"OMPI_COMM_WORLD_SIZE", "4"}}),
+        "Open MPI", 1, 4, -1, -1);
+}
+
+TEST_CASE("rank environment: values that cannot be", "[rank_environment]") {
+  CHECK_THROWS_WITH(found({{"RANK", "one"}, {"WORLD_SIZE", "2"}}),
+                    Contains("RANK is 'one'; expected a number"));
+  CHECK_THROWS_WITH(found({{"RANK", "1"}, {"WORLD_SIZE", "2x"}}), Contains("WORLD_SIZE is '2x'"));
+  CHECK_THROWS_WITH(found({{"RANK", ""}, {"WORLD_SIZE", "2"}}), Contains("RANK is ''"));
+  CHECK_THROWS_WITH(found({{"RANK", "2"}, {"WORLD_SIZE", "2"}}),
+                    Contains("RANK=2 and WORLD_SIZE=2 contradict each other"));
+  CHECK_THROWS_WITH(found({{"PMI_RANK", "-1"}, {"PMI_SIZE", "2"}}), Contains("PMI_RANK=-1"));
+  CHECK_THROWS_WITH(found({{"RANK", "0"}, {"WORLD_SIZE", "0"}}), Contains("contradict"));
+  CHECK_THROWS_WITH(found({{"PMI_RANK", "1"}}), Contains("PMI_RANK is set and PMI_SIZE is not"));
+  CHECK_THROWS_WITH(
+      found({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"LOCAL_RANK", "2"}, {"LOCAL_WORLD_SIZE", "2"}}),
+      Contains("LOCAL_RANK=2 and LOCAL_WORLD_SIZE=2"));
+}

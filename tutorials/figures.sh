@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Draws the figures of the chapters, and prints what they quote of the program `plan`, into figures/:
+#   figures.sh [--check] [PLAN]     PLAN is the program; without it, build/bin/plan
+# --check changes nothing and fails where a file would change. What a machine measured is not here:
+# measure.sh writes that. After either, weave.sh puts the texts into the chapters.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+check=false
+if [[ ${1-} == --check ]]; then check=true; shift; fi
+plan=${1:-build/bin/plan}
+[[ $# -le 1 ]] || { echo "usage: figures.sh [--check] [PLAN]" >&2; exit 2; }
+[[ -x $plan ]] || { echo "figures.sh: no program $plan; build it first" >&2; exit 2; }
+new=$(mktemp -d)
+trap 'rm -rf "$new"' EXIT
+
+plan() { "$plan" "$@"; }
+draw() { plan draw "${@:2}" --out "$new/$1.svg" >/dev/null; }        # draw NAME FLAGS...
+quote() {                                                              # quote NAME COMMAND FLAGS...
+  { printf '```\n$ build/bin/plan %s\n' "${*:2}"; plan "${@:2}"; printf '```\n'; } >"$new/$1.md"
+}
+fact() { plan verify "${@:2}" | sed -n "s/^$1  *//p"; }              # fact NAME FLAGS...
+
+# ---- 04: messages
+draw messages --schedule 1f1b --stages 2 --microbatches 3 --forward 1 --backward 2 \
+  --activation-bytes 500000 --bandwidth 1e6 --latency 0.1
+quote capacity verify tutorials/figures/capacity.plan
+
+# ---- 05: data parallelism
+quote data show --schedule data --data-parallel 2 --stages 3
+# A model of 100 MB, 80 ms forward and 160 ms backward, on 10 Gbit/s, cut into so many buckets.
+buckets() {  # buckets NUMBER RANKS LATENCY
+  awk -v n="$1" -v ranks="$2" -v latency="$3" 'BEGIN {
+    print "--schedule data --data-parallel", ranks, "--stages", n, "--forward", 0.08 / n,
+      "--backward", 0.16 / n, "--weight-bytes", 1e8 / n, "--bandwidth 1.25e9 --latency", latency }'
+}
+for number in 1 4; do draw "buckets_$number" $(buckets $number 2 0); done
+{
+  echo '| buckets | all-reduce of each | time of a step |'
+  echo '| --- | --- | --- |'
+  for number in 1 2 4 8 16 32; do
+    each=$(awk -v n="$number" 'BEGIN { print 1000 * 6 * (0.001 + 1e8 / n / 4 / 1.25e9) }')
+    echo "| $number | $each ms | $(plan simulate $(buckets $number 4 0.001) | sed -n 's/^makespan *//p') |"
+  done
+} >"$new/buckets.md"
+
+# ---- 06: pipelines
+for schedule in gpipe 1f1b; do
+  quote "$schedule" draw --schedule $schedule --stages 4 --microbatches 8
+  draw "$schedule" --schedule $schedule --stages 4 --microbatches 8 --backward 2
+done
+quote recompute show --schedule 1f1b --stages 2 --microbatches 2 --recompute
+quote lowered show --schedule 1f1b --stages 2 --microbatches 3
+quote facts verify --schedule 1f1b --stages 4 --microbatches 8
+{
+  echo '| M | (D-1)/(M+D-1) | GPipe, simulated | 1F1B, simulated | GPipe keeps | 1F1B keeps |'
+  echo '| --- | --- | --- | --- | --- | --- |'
+  for m in 1 2 4 8 16 32; do
+    size="--stages 4 --microbatches $m --backward 2"
+    formula=$(awk -v m=$m 'BEGIN { printf "%.3g%%", 100 * 3 / (m + 3) }')
+    echo "| $m | $formula | $(fact bubble --schedule gpipe $size) | $(fact bubble --schedule 1f1b $size)" \
+      "| $(fact 'peak microbatches' --schedule gpipe $size)" \
+      "| $(fact 'peak microbatches' --schedule 1f1b $size) |"
+  done
+} >"$new/bubbles.md"
+
+# A plan for each rule that breaks it: a good one with one change.
+two_stages='stages 2 per_step 2 steps 1 keep 1
+0F0v0 0a0>1 0F1v0 0a1>1 0g0<1 0B0v0 0g1<1 0B1v0 0Sv1
+0a0<0 1F0v0 0a1<0 1B0v0 0g0>0 1F1v0 1B1v0 0g1>0 1Sv1'
+one_rank='stages 1 per_step 2 steps 2 keep 2
+0F0v0 0B0v0 0F1v0 0B1v0 0Sv1 0F2v0 0B2v0 0F3v0 0B3v0 0Sv2'
+two_replicas='stages 2 per_step 2 steps 1 keep 1 groups 0,1
+0F0v0 1F0v0 1B0v0 1Rv1@0 0B0v0 0Rv1@0 1Sv1 0Sv1
+0F1v0 1F1v0 1B1v0 1Rv1@0 0B1v0 0Rv1@0 1Sv1 0Sv1'
+broken() {  # broken RULE PLAN FROM TO
+  local text=${2/"$3"/"$4"} said
+  if said=$(plan verify - <<<"$text" 2>&1); then said=accepted; fi
+  said=$(head -n 1 <<<"$said")
+  [[ $said == "error: $1: "* ]] || { echo "figures.sh: $1, $3 to $4: $said" >&2; exit 1; }
+  echo "| $1 | \`$3\` becomes ${4:+\`}${4:-nothing}${4:+\`} | ${said#"error: $1: "} |"
+}
+{
+  echo '| rule | the change | what verify says |'
+  echo '| --- | --- | --- |'
+  broken shape "$two_stages" 0F0v0 2F0v0
+  broken input "$two_stages" '0a0<0 1F0v0' '1F0v0 0a0<0'
+  broken version "$two_stages" 1F0v0 1F0v1
+  broken 'same version' "$one_rank" 0B2v0 0B2v1
+  broken stash "$two_stages" 1B0v0 '1Da0 1B0v0'
+  broken once "$two_replicas" '0F1v0 1F1v0' '0F0v0 1F0v0'
+  broken send "$two_stages" '0F0v0 0a0>1' '0a0>1 0F0v0'
+  broken match "$two_stages" '0a0>1 0F1v0 0a1>1' '0F1v0 0a1>1 0a0>1'
+  broken drop "$two_stages" 1B0v0 '1Da1 1B0v0'
+  broken sum "$one_rank" '0B1v0 0Sv1' '0Sv1 0B1v0'
+  broken 'sum order' "$one_rank" '0B0v0 0F1v0 0B1v0' '0F1v0 0B1v0 0B0v0'
+  broken order "$one_rank" 0Sv1 0Sv2
+  broken norm "$two_replicas" 'keep 1' 'keep 1 clip 1'
+  broken together "$two_replicas" '1Rv1@0 0B0v0 0Rv1@0' '0B0v0 0Rv1@0 1Rv1@0'
+  broken end "$one_rank" ' 0Sv2' ''
+  broken leak 'stages 1 per_step 1 steps 0 keep 1
+0F0v0 0Da0' ' 0Da0' ''
+  broken hang "$(plan show --schedule gpipe --stages 2 --microbatches 2)" \
+    '0F1v0 0a1>1 0g1<1 0B0v0' '0B0v0 0F1v0 0a1>1 0g1<1'
+  broken gathered "$(<tests/parallel/plans/zero_3.plan)" '0Gwv0@0 1Gwv0@0 0F0v0' '1Gwv0@0 0F0v0'
+  broken turn "$(<tests/parallel/plans/cyclic_v2_data.plan)" '0t1<0 0F1v0' '0F1v0 0t1<0'
+} >"$new/rules.md"
+
+# ---- 07: versions
+size='--stages 4 --microbatches 4 --steps 3'
+draw pipedream --schedule pipedream $size --backward 2
+draw flushes --schedule 1f1b $size --backward 2
+draw 2bw --schedule 2bw $size --backward 2
+quote 2bw show --schedule 2bw --stages 2 --microbatches 2 --steps 3
+quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip --tied
+{
+  echo '| schedule | versions, by stage | staleness | microbatches kept, by stage | bubble of 10 batches |'
+  echo '| --- | --- | --- | --- | --- |'
+  for schedule in gpipe 1f1b pipedream 2bw; do
+    size="--schedule $schedule --stages 4 --microbatches 4 --steps 10 --backward 2"
+    echo "| $schedule | $(fact 'live versions' $size) | $(fact staleness $size)" \
+      "| $(fact 'peak microbatches' $size) | $(fact bubble $size) |"
+  done
+} >"$new/versions.md"
+
+wrong=0
+for file in "$new"/*; do
+  drawn=tutorials/figures/$(basename "$file")
+  if cmp -s "$file" "$drawn"; then
+    :
+  elif $check; then
+    diff -u "$drawn" "$file" | head -n 20 || true
+    wrong=1
+  else
+    cp "$file" "$drawn"
+    echo "wrote $drawn"
+  fi
+done
+[[ $wrong -eq 0 ]] || echo "figures.sh: the figures are not what plan draws; run tutorials/figures.sh" >&2
+exit $wrong

@@ -1,0 +1,108 @@
+#!/usr/bin/env bash
+# Writes what the chapters quote of training runs on this machine into figures/measured_*.md:
+#   measure.sh DATA [PART...]     DATA is a text, as examples/data/download.sh fetches one; parts:
+#   lost_rank   kills one of four processes, and keeps the reports of the others (needs MPI)
+#   schedules   losses and weights in memory of every schedule on four stages
+#   longer      the losses of some schedules after more updates
+#   bits        the loss of the same run on one rank, on four stages, and on two replicas
+#   bubbles     the bubble by formula, simulated from measured costs, and measured, on two stages
+# The program is build/bin/train_gpt, or what TRAIN_GPT names. It takes some minutes. Afterwards,
+# weave.sh puts the texts into the chapters.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles]..." >&2; exit 2; }
+data=$1
+parts=("${@:2}")
+[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles)
+train=${TRAIN_GPT:-build/bin/train_gpt}
+figures=tutorials/figures
+runs=$(mktemp -d)
+trap 'rm -rf "$runs"' EXIT
+export OMP_WAIT_POLICY=passive
+
+train() { "$train" --data "$data" --quiet --out "$runs/run" "$@"; }
+value() { sed -n "s/^ *\"$1\": \([-0-9.e]*\),*$/\1/p" "$runs/run/summary.json"; }
+machine() { printf 'Measured on %s cores of %s.\n\n' "$(nproc --all)" \
+  "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"; }
+
+lost_rank() {
+  OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun --oversubscribe -n 4 \
+    "$train" --transport mpi --data "$data" --quiet --out "$runs/lost" --schedule 1f1b --stages 4 \
+    --microbatches 4 --batch 16 --untied --clip 0 --steps 100000 >/dev/null 2>"$runs/reports" &
+  local mpirun=$!
+  until [[ $(wc -l 2>/dev/null <"$runs/lost/metrics.jsonl") -gt 50 ]]; do sleep 0.2; done
+  kill -KILL "$(pgrep -P $mpirun | sed -n 3p)"
+  wait $mpirun || true
+  { echo '```'; grep -E '^ *rank [0-9]:' "$runs/reports"; echo '```'; } >"$runs/measured_lost_rank.md"
+}
+
+schedules() {
+  local updates=400 size='--batch 16 --stages 4 --evaluate-every 0'
+  {
+    machine
+    echo "| schedule | validation loss after $updates updates | weights, KB by rank |"
+    echo '| --- | --- | --- |'
+    for schedule in data gpipe 1f1b 2bw pipedream; do
+      local micros=8
+      [[ $schedule != pipedream ]] || micros=1  # each is an update
+      train --schedule $schedule --microbatches $micros --steps $updates $size
+      echo "| $schedule | $(printf %.3f "$(value validation_loss)") |" \
+        "$(value weights | awk '{ printf "%s%.0f", (NR > 1 ? " " : ""), $1 / 1024 }') |"
+    done
+  } >"$runs/measured_schedules.md"
+}
+
+longer() {
+  {
+    echo '| schedule | validation loss after 2000 updates |'
+    echo '| --- | --- |'
+    for schedule in 1f1b 2bw pipedream; do
+      local micros=8
+      [[ $schedule != pipedream ]] || micros=1
+      train --schedule $schedule --microbatches $micros --steps 2000 --batch 16 --stages 4 \
+        --evaluate-every 0
+      echo "| $schedule | $(printf %.3f "$(value validation_loss)") |"
+    done
+  } >"$runs/measured_longer.md"
+}
+
+bits() {
+  {
+    echo '| train_gpt ... | training loss of the last step |'
+    echo '| --- | --- |'
+    for layout in '--schedule data --microbatches 8' \
+      '--schedule gpipe --stages 4 --microbatches 8' \
+      '--schedule 1f1b --stages 4 --microbatches 8' \
+      '--schedule data --data-parallel 2 --microbatches 4'; do
+      train $layout --batch 16 --steps 30 --untied --evaluate-every 0
+      echo "| \`$layout\` | $(value loss) |"
+    done
+  } >"$runs/measured_bits.md"
+}
+
+bubbles() {
+  local size='--width 256 --context 128 --batch 32 --steps 12 --stages 2 --evaluate-every 0'
+  head -c 20000 "$data" >"$runs/little.txt"
+  {
+    machine
+    echo '| schedule | M | (D-1)/(M+D-1) | simulated from the measured costs | measured |'
+    echo '| --- | --- | --- | --- | --- |'
+    for schedule in gpipe 1f1b; do
+      for micros in 2 4 8; do
+        train --schedule $schedule --microbatches $micros $size --validation "$runs/little.txt"
+        awk -v s=$schedule -v m=$micros -v a="$(value simulated)" -v b="$(value measured)" 'BEGIN {
+          printf "| %s | %d | %.1f%% | %.1f%% | %.1f%% |\n", s, m, 100 / (m + 1), 100 * a, 100 * b }'
+      done
+    done
+  } >"$runs/measured_bubbles.md"
+}
+
+for part in "${parts[@]}"; do
+  case $part in
+    lost_rank | schedules | longer | bits | bubbles)
+      $part
+      cp "$runs/measured_$part.md" $figures/
+      ;;
+    *) echo "measure.sh: no part $part" >&2; exit 2 ;;
+  esac
+done
