@@ -108,25 +108,28 @@ void RowRun::backward(const Instruction& x) {
   if (dx.defined()) here_[{Value::activation_gradient, x.stage - 1, x.micro}] = dx;
 }
 
+namespace {
+
+void add(const std::vector<double>& x, std::vector<double>& sum) {
+  sum.resize(x.size());
+  std::transform(x.begin(), x.end(), sum.begin(), sum.begin(), std::plus<>());
+}
+
+}  // namespace
+
 // [snippet step]
 void RowRun::step(const Instruction& x) {
   wait_for_sum(x.stage, x.version);
-  std::vector<double> squares = plan_.clip ? whole_squares(x.version) : std::vector<double>();
+  std::vector<double> squares =
+      plan_.clip ? whole_squares(x.version)
+                 : squares_of({{&store(x.stage).parameters(), store(x.stage).sum(x.version)}});
   Stopwatch stopwatch(*this, x);
-  double scale = 1;
-  if (plan_.clip) {
-    double norm = checked_norm(x, squares);
-    scale = clip_scale(norm, engine_.training_.clip);
+  double norm = checked_norm(x, squares);
+  double scale = plan_.clip ? clip_scale(norm, engine_.training_.clip) : 1;
+  if (plan_.clip)
     result_.norms[x.version] = norm;
-  } else {
-    squares = squares_of({{&store(x.stage).parameters(), store(x.stage).sum(x.version)}});
-    checked_norm(x, squares);
-    if (holders_[x.stage].front() == engine_.transport_.rank()) {
-      auto& sums = result_.squares[x.version];
-      sums.resize(squares.size());
-      std::transform(squares.begin(), squares.end(), sums.begin(), sums.begin(), std::plus<>());
-    }
-  }
+  else if (holders_[x.stage].front() == engine_.transport_.rank())
+    add(squares, result_.squares[x.version]);
   double rate = engine_.training_.learning_rate.at(x.version - 1);
   store(x.stage).step({rate, 1.0 / plan_.per_step, scale, x.version},
                       lifetimes_.needed_after(x.stage, x.version - 1, index_));
