@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/figure.h"
+#include "parallel/drawing/figure.h"
 #include "parallel/timeline.h"
 #include "parallel/verify.h"
 

@@ -8,10 +8,10 @@
 #include "autograd/cpu/threads.h"
 #include "examples/gpt_data.h"
 #include "examples/gpt_run.h"
-#include "parallel/launch.h"
-#include "parallel/mpi_transport.h"
-#include "parallel/rank_environment.h"
-#include "parallel/threads_transport.h"
+#include "parallel/transports/launch.h"
+#include "parallel/transports/mpi_transport.h"
+#include "parallel/transports/rank_environment.h"
+#include "parallel/transports/threads_transport.h"
 
 namespace {
 

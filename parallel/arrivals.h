@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "parallel/place.h"
+#include "parallel/verifier/place.h"
 
 namespace paragrad::parallel {
 

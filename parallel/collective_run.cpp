@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "autograd/backend.h"
-#include "parallel/launch.h"
+#include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
 

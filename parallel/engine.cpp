@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "parallel/launch.h"
 #include "parallel/row_run.h"
+#include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
 

@@ -73,13 +73,14 @@ bool MessageLane::advance() {
   for (auto queue = queues_.begin(); queue != queues_.end();) {
     auto& items = queue->second;
     while (!items.empty() && items.front().task(transport_)) {
+      items.front().task = nullptr;  // frees what it held before anybody goes on
       {
         std::lock_guard lock(mutex_);
         items.front().ticket->done = true;
         items.front().ticket->finished = Clock::now();
       }
       changed_.notify_all();
-      items.pop_front();  // frees what the task held
+      items.pop_front();
       moved = true;
     }
     queue = items.empty() ? queues_.erase(queue) : std::next(queue);

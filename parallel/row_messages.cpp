@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "parallel/launch.h"
 #include "parallel/row_run.h"
+#include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -183,9 +183,9 @@ int RowRun::awaited_rank(const Instruction& x) const {
   for (int rank : plan_.groups[x.peer]) {
     const Row& row = plan_.rows[rank];
     int here = static_cast<int>(std::find(row.begin(), row.end(), x) - row.begin());
-    if (rank != engine_.transport_.rank() &&
-        engine_.transport_.position(rank) <= position(engine_.plans_run_, here))
-      return rank;
+    int place = engine_.transport_.position(rank) - position(engine_.plans_run_, 0);
+    bool passed = place > here && place <= static_cast<int>(row.size());
+    if (rank != engine_.transport_.rank() && !passed) return rank;
   }
   return plan_.groups[x.peer].front();
 }

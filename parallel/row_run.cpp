@@ -122,7 +122,7 @@ void RowRun::step(const Instruction& x) {
   wait_for_sum(x.stage, x.version);
   std::vector<double> squares =
       plan_.clip ? whole_squares(x.version)
-                 : squares_of({{&store(x.stage).parameters(), store(x.stage).sum(x.version)}});
+                 : squares_of({{&store(x.stage), store(x.stage).sum(x.version)}});
   Stopwatch stopwatch(*this, x);
   double norm = checked_norm(x, squares);
   double scale = plan_.clip ? clip_scale(norm, engine_.training_.clip) : 1;
@@ -156,8 +156,9 @@ const std::vector<double>& RowRun::whole_squares(int version) {
 double RowRun::checked_norm(const Instruction& step, const std::vector<double>& squares) {
   double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / plan_.per_step;
   double loss = 0;
-  for (const auto& [micro, value] : result_.losses)
-    if (plan_.made_by(micro) == step.version) loss += value;
+  auto last = result_.losses.lower_bound(step.version * plan_.per_step);
+  for (auto at = result_.losses.lower_bound((step.version - 1) * plan_.per_step); at != last; ++at)
+    loss += at->second;
   PG_CHECK(std::isfinite(norm) && std::isfinite(loss), "step ", step.version,
            ": the gradient's norm is ", norm,
            std::isfinite(loss) ? "" : ", and the loss is not finite either",
@@ -174,17 +175,16 @@ RowRun::Gradients RowRun::counted_gradients(int version, const std::vector<int>&
       return std::count(holders.begin(), holders.end(), rank) > 0;
     });
     if (first != group.end() && *first == engine_.transport_.rank())
-      gradients.emplace_back(&store.parameters(), store.sum(version));
+      gradients.emplace_back(&store, store.sum(version));
   }
   return gradients;
 }
 
 std::vector<double> RowRun::squares_of(const Gradients& gradients) const {
   std::vector<double> result(engine_.training_.whole.size(), 0);
-  for (const auto& [parameters, gradient] : gradients) {
-    std::vector<double> sums = sums_of_squares(*parameters, gradient);
-    std::vector<std::size_t> at = places(*parameters, engine_.training_.whole);
-    for (std::size_t i = 0; i < sums.size(); ++i) result[at[i]] = sums[i];
+  for (const auto& [store, gradient] : gradients) {
+    std::vector<double> sums = sums_of_squares(store->parameters(), gradient);
+    for (std::size_t i = 0; i < sums.size(); ++i) result[store->places()[i]] = sums[i];
   }
   return result;
 }

@@ -63,7 +63,7 @@ class RowRun {
 
   /// Finished gradients whose squares this rank counts in a norm: each stage is counted by the first
   /// rank of the group that holds it.
-  using Gradients = std::vector<std::pair<const ParameterList*, Tensor>>;
+  using Gradients = std::vector<std::pair<const WeightStore*, Tensor>>;
   Gradients counted_gradients(int version, const std::vector<int>& group);
   std::vector<double> squares_of(const Gradients& gradients) const;
 

@@ -7,9 +7,9 @@
 
 #include <cmath>
 
-#include "parallel/launch.h"
 #include "parallel/schedule.h"
 #include "parallel/state_files.h"
+#include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
 

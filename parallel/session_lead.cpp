@@ -7,9 +7,9 @@
 #include "nn/checkpoint.h"
 #include "nn/file.h"
 #include "nn/matmul_rate.h"
-#include "parallel/launch.h"
 #include "parallel/run_report.h"
 #include "parallel/session.h"
+#include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
 

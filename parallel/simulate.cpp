@@ -10,7 +10,7 @@
 
 #include "parallel/arrivals.h"
 #include "parallel/schedule.h"
-#include "parallel/shape.h"
+#include "parallel/verifier/shape.h"
 
 namespace paragrad::parallel {
 namespace {

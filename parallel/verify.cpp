@@ -23,12 +23,12 @@
 
 #include <algorithm>
 
-#include "parallel/hang.h"
-#include "parallel/meetings.h"
-#include "parallel/pairing.h"
-#include "parallel/replay.h"
 #include "parallel/schedule.h"
-#include "parallel/shape.h"
+#include "parallel/verifier/hang.h"
+#include "parallel/verifier/meetings.h"
+#include "parallel/verifier/pairing.h"
+#include "parallel/verifier/replay.h"
+#include "parallel/verifier/shape.h"
 
 namespace paragrad::parallel {
 namespace {

@@ -7,7 +7,7 @@ namespace paragrad::parallel {
 
 WeightStore::WeightStore(const Training& training, const ParameterList& parameters, int version,
                          const DevicePtr& device)
-    : parameters_(parameters), device_(device) {
+    : parameters_(parameters), places_(nn::places(parameters, training.whole)), device_(device) {
   Tensor first = flat(Category::weights, training.dtype);
   initialize(parameters, first, training.seed);
   optimizer_ = training.optimizer(parameters, first);

@@ -16,6 +16,8 @@ class WeightStore {
               const DevicePtr& device);
 
   const ParameterList& parameters() const { return parameters_; }
+  /// Where each parameter stands in Training::whole.
+  const std::vector<std::size_t>& places() const { return places_; }
   Optimizer& optimizer() { return *optimizer_; }
 
   int newest() const { return versions_.rbegin()->first; }
@@ -44,6 +46,7 @@ class WeightStore {
   Tensor flat(Category category, DType dtype) const;
 
   const ParameterList& parameters_;
+  std::vector<std::size_t> places_;
   DevicePtr device_;
   std::map<int, Tensor> versions_, sums_;
   std::unique_ptr<Optimizer> optimizer_;

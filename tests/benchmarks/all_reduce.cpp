@@ -5,7 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "parallel/mpi_transport.h"
+#include "parallel/transports/mpi_transport.h"
 
 #if PARAGRAD_MPI
 #include <fmt/core.h>
@@ -17,8 +17,8 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
-#include "parallel/channels.h"
 #include "parallel/collective_run.h"
+#include "parallel/transports/channels.h"
 
 namespace {
 

@@ -11,10 +11,10 @@
 #include "autograd/cpu/threads.h"
 #include "autograd/ops.h"
 #include "parallel/engine.h"
-#include "parallel/launch.h"
 #include "parallel/schedule.h"
 #include "parallel/simulate.h"
-#include "parallel/threads_transport.h"
+#include "parallel/transports/launch.h"
+#include "parallel/transports/threads_transport.h"
 #include "tests/benchmarks/gpt_sizes.h"
 
 namespace {

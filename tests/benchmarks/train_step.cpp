@@ -10,7 +10,7 @@
 #include "nn/matmul_rate.h"
 #include "parallel/engine.h"
 #include "parallel/schedule.h"
-#include "parallel/threads_transport.h"
+#include "parallel/transports/threads_transport.h"
 #include "tests/benchmarks/gpt_sizes.h"
 
 namespace {

@@ -3,9 +3,9 @@
 #include <sstream>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/channels.h"
 #include "parallel/collective_run.h"
-#include "parallel/launch.h"
+#include "parallel/transports/channels.h"
+#include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/small_run.h"
 

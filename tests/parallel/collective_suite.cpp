@@ -4,9 +4,9 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
-#include "parallel/channels.h"
 #include "parallel/collective_run.h"
-#include "parallel/launch.h"
+#include "parallel/transports/channels.h"
+#include "parallel/transports/launch.h"
 #include "tests/parallel/transport_suite.h"
 
 namespace paragrad::tests {

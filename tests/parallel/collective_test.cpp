@@ -7,7 +7,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/collective_run.h"
-#include "parallel/launch.h"
+#include "parallel/transports/launch.h"
 #include "tests/catch.h"
 
 using namespace paragrad::parallel;

@@ -9,11 +9,11 @@
 #include <set>
 #include <sstream>
 
-#include "parallel/chart.h"
-#include "parallel/figure.h"
+#include "parallel/drawing/chart.h"
+#include "parallel/drawing/figure.h"
+#include "parallel/drawing/timeline_figure.h"
 #include "parallel/schedule.h"
 #include "parallel/simulate.h"
-#include "parallel/timeline_figure.h"
 #include "tests/catch.h"
 
 using namespace paragrad::parallel;

@@ -6,7 +6,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
-#include "parallel/launch.h"
+#include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/plan_cases.h"
 #include "tests/parallel/small_run.h"

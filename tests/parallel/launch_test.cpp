@@ -1,6 +1,6 @@
 // Launch: whose report comes first, deadlines, and helpers that stop when somebody has failed.
 // Chapter 04.
-#include "parallel/launch.h"
+#include "parallel/transports/launch.h"
 
 #include <atomic>
 

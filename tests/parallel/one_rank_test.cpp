@@ -5,7 +5,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
-#include "parallel/threads_transport.h"
+#include "parallel/transports/threads_transport.h"
 #include "tests/catch.h"
 #include "tests/parallel/small_run.h"
 

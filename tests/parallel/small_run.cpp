@@ -5,9 +5,9 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
-#include "parallel/launch.h"
 #include "parallel/lifetimes.h"
-#include "parallel/threads_transport.h"
+#include "parallel/transports/launch.h"
+#include "parallel/transports/threads_transport.h"
 
 namespace paragrad::tests {
 

@@ -1,9 +1,9 @@
 // The threads transport: the suite of all transports and collectives, in both modes; and what only
 // threads promise. Chapter 04.
-#include "parallel/threads_transport.h"
+#include "parallel/transports/threads_transport.h"
 
 #include "autograd/error.h"
-#include "parallel/launch.h"
+#include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/transport_suite.h"
 

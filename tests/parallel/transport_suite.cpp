@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "parallel/channels.h"
-#include "parallel/launch.h"
+#include "parallel/transports/channels.h"
+#include "parallel/transports/launch.h"
 
 namespace paragrad::tests {
 namespace {

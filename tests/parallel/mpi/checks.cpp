@@ -13,8 +13,8 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
-#include "parallel/launch.h"
-#include "parallel/mpi_transport.h"
+#include "parallel/transports/launch.h"
+#include "parallel/transports/mpi_transport.h"
 #include "tests/parallel/small_run.h"
 #include "tests/parallel/transport_suite.h"
 

@@ -1,0 +1,115 @@
+// A report as one HTML page: every figure is SVG that stands without the script, which adds tips,
+// zoom and pan. Not here: style and script (page.cpp), figures (timeline_figure.cpp, chart.h).
+// Chapter 06.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "parallel/draw.h"
+#include "parallel/drawing/chart.h"
+#include "parallel/drawing/figure.h"
+#include "parallel/drawing/page.h"
+#include "parallel/drawing/timeline_figure.h"
+
+namespace paragrad::parallel {
+namespace {
+
+using fmt::format;
+
+std::string section(const std::string& title, const std::string& content) {
+  return format("<section>\n<h2>{}</h2>\n{}</section>\n", escape(title), content);
+}
+
+std::string facts(const Report& report) {
+  if (report.facts.empty()) return "";
+  std::string html = "<dl class=\"facts\">\n";
+  for (const auto& [name, value] : report.facts)
+    html += format("<div><dt>{}</dt><dd>{}</dd></div>\n", escape(name), escape(value));
+  return html + "</dl>\n";
+}
+
+/// So much of a panel that a browser is still quick with it.
+double drawable_seconds(const Timeline& timeline) {
+  constexpr std::size_t most_records = 8000;
+  if (timeline.records.size() <= most_records) return timeline.makespan();
+  std::vector<double> starts;
+  for (const Record& record : timeline.records) starts.push_back(record.start);
+  std::nth_element(starts.begin(), starts.begin() + most_records, starts.end());
+  return starts[most_records] > 0 ? starts[most_records] : timeline.makespan();
+}
+
+std::string panels(const std::vector<Panel>& panels) {
+  if (panels.empty()) return "";
+  constexpr double width = 1120;
+  double seconds = 0;
+  for (const Panel& panel : panels) {
+    check_drawable(panel.timeline);
+    seconds = std::max(seconds, drawable_seconds(panel.timeline));
+  }
+  std::string html =
+      "<div class=\"bar-of-tools\"><button data-zoom=\"1.6\">Zoom in</button>"
+      "<button data-zoom=\"0.625\">Zoom out</button><button data-zoom=\"0\">All</button>"
+      "<span>Ctrl and wheel zoom, dragging moves; cells tell what they are.</span></div>\n";
+  for (const Panel& panel : panels) {
+    FigureLayout layout = suitable_layout(panel.timeline);
+    layout.seconds = seconds;
+    layout.pixels_per_second = width / seconds;
+    layout.zoomable = true;
+    html += format("<figure>\n<figcaption>{}</figcaption>\n{}</figure>\n", escape(panel.title),
+                   timeline_figure(panel.timeline, layout));
+  }
+  return section(panels.size() > 1 ? "Timelines, on one scale" : "Timeline", html);
+}
+
+std::string memory(const std::vector<MemorySample>& samples) {
+  if (samples.empty()) return "";
+  std::set<int> ranks;
+  double seconds = 0;
+  for (const MemorySample& sample : samples) {
+    ranks.insert(sample.rank);
+    seconds = std::max(seconds, sample.seconds);
+  }
+  std::string html =
+                  "<div class=\"bar-of-tools\"><label for=\"rank\">Rank</label>"
+                  "<select id=\"rank\">",
+              charts;
+  const double peak = peak_memory(samples);
+  for (int rank : ranks) {
+    html += format("<option>{}</option>", rank);
+    charts += format("<div data-rank=\"{}\">{}</div>\n", rank,
+                     memory_chart(samples, rank, peak, seconds > 0 ? seconds : 1));
+  }
+  return section("Memory by category",
+                 html + format("</select><span>peak of all ranks: {}</span></div>\n{}",
+                               bytes_text(peak), charts));
+}
+
+}  // namespace
+
+std::string draw_html(const Report& report) {
+  std::string charts;
+  for (const Curve& curve : report.curves) charts += section(curve.title, curve_chart(curve));
+  charts += memory(report.memory);
+  if (!report.traffic.empty()) charts += section("Bytes sent", traffic_chart(report.traffic));
+  if (!charts.empty()) charts = "<div class=\"charts\">\n" + charts + "</div>\n";
+  return format(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n{}{}{}"
+      "<div id=\"tip\" role=\"tooltip\" hidden></div>\n<script>{}</script>\n</body>\n</html>\n",
+      escape(report.title), page_style, escape(report.title), facts(report), panels(report.panels),
+      charts, page_script);
+}
+
+std::vector<Traffic> traffic(const Timeline& timeline) {
+  std::map<std::pair<int, std::string>, std::int64_t> sums;
+  for (const Record& record : timeline.records)
+    if (record.bytes > 0) sums[{record.rank, message_kind(record.instruction)}] += record.bytes;
+  std::vector<Traffic> result;
+  for (const auto& [key, bytes] : sums) result.push_back({key.first, key.second, bytes});
+  return result;
+}
+
+}  // namespace paragrad::parallel

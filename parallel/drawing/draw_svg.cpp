@@ -1,0 +1,42 @@
+// How large a timeline's figure is, and what is cut so that it stays legible.
+// Not here: the figure itself (timeline_figure.cpp).
+// Chapter 06.
+#include <algorithm>
+
+#include "parallel/draw.h"
+#include "parallel/drawing/figure.h"
+#include "parallel/drawing/timeline_figure.h"
+
+namespace paragrad::parallel {
+namespace {
+
+double median_forward(const Timeline& timeline) {
+  std::vector<double> durations;
+  for (const Record& record : timeline.records)
+    if (record.instruction.op == Op::forward) durations.push_back(record.end - record.start);
+  if (durations.empty()) return timeline.makespan();
+  auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
+  std::nth_element(durations.begin(), middle, durations.end());
+  return *middle > 0 ? *middle : timeline.makespan();
+}
+
+}  // namespace
+
+FigureLayout suitable_layout(const Timeline& timeline, double cell, double widest) {
+  check_drawable(timeline);
+  constexpr int most_ranks = 64;
+  constexpr double narrowest = 560, smallest_cell = 9;
+  FigureLayout layout;
+  layout.cell_seconds = median_forward(timeline);
+  double cells = timeline.makespan() / layout.cell_seconds;
+  layout.ranks = std::min(timeline.ranks, most_ranks);
+  layout.seconds = timeline.makespan() * std::min(1.0, widest / (cells * smallest_cell));
+  layout.pixels_per_second = std::clamp(cells * cell, narrowest, widest) / layout.seconds;
+  return layout;
+}
+
+std::string draw_svg(const Timeline& timeline) {
+  return timeline_figure(timeline, suitable_layout(timeline));
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,74 @@
+// A timeline as a table of text, as terminals and chapters show it.
+// Not here: messages; see draw_svg.cpp.
+// Chapter 06.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/error.h"
+#include "parallel/draw.h"
+#include "parallel/drawing/figure.h"
+
+namespace paragrad::parallel {
+namespace {
+
+/// "2F5": without the version, which would make every column wider.
+std::string label(const Instruction& x) {
+  if (x.op == Op::step) return fmt::format("{}S", x.stage);
+  std::string text = print(x);
+  return text.substr(0, text.rfind('v'));
+}
+
+bool is_shown(const Record& record) {
+  return record.lane == Lane::compute && record.end > record.start;
+}
+
+double shortest_computation(const Timeline& timeline) {
+  double shortest = timeline.makespan();
+  for (const Record& record : timeline.records)
+    if (is_shown(record) && record.instruction.op != Op::step)
+      shortest = std::min(shortest, record.end - record.start);
+  return shortest;
+}
+
+}  // namespace
+
+std::string draw_text(const Timeline& timeline, int columns) {
+  check_drawable(timeline);
+  PG_CHECK(columns > 0, "draw: expected at least 1 column, got ", columns);
+  const double unit = shortest_computation(timeline);
+  auto column = [&](double seconds) { return std::lround(seconds / unit); };
+  const long all = std::max(1l, column(timeline.makespan())), shown = std::min<long>(all, columns);
+
+  // An empty cell is idle.
+  std::vector<std::vector<std::string>> rows(timeline.ranks, std::vector<std::string>(shown));
+  std::size_t width = 3;
+  for (const Record& record : timeline.records) {
+    if (!is_shown(record)) continue;
+    long first = column(record.start), last = column(record.end);
+    if (record.instruction.op != Op::step) last = std::max(last, first + 1);
+    for (long c = first; c < std::min(last, shown); ++c) {
+      rows[record.rank][c] = c == first ? label(record.instruction) : "-";
+      width = std::max(width, rows[record.rank][c].size());
+    }
+  }
+
+  std::string text;
+  const std::size_t digits = std::to_string(timeline.ranks - 1).size();
+  for (int rank = 0; rank < timeline.ranks; ++rank) {
+    text += fmt::format("rank {:<{}} ", rank, digits);
+    for (const std::string& cell : rows[rank]) {
+      bool filled = cell.empty() || cell == "-";
+      text += ' ' + (filled ? std::string(width, cell.empty() ? '.' : '-')
+                            : fmt::format("{:<{}}", cell, width));
+    }
+    text.erase(text.find_last_not_of(' ') + 1);
+    text += '\n';
+  }
+  if (all > shown)
+    text += fmt::format("and {} more columns, of {} each\n", all - shown, seconds_text(unit));
+  return text;
+}
+
+}  // namespace paragrad::parallel

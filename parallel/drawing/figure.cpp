@@ -1,0 +1,162 @@
+// Words, units, axes and lanes that all drawings share.
+// Not here: pictures.
+// Chapter 06.
+#include "parallel/drawing/figure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <set>
+#include <tuple>
+
+#include "autograd/error.h"
+#include "parallel/verifier/place.h"
+
+namespace paragrad::parallel {
+namespace {
+
+using fmt::format;
+
+std::string backward_words(Value part) {
+  if (part == Value::input_part) return "backward, gradient of the input,";
+  return part == Value::weight_part ? "backward, gradient of the weights," : "backward";
+}
+
+/// A number with the largest unit that it holds at least one of.
+std::string with_unit(double value, const std::vector<std::pair<double, const char*>>& units) {
+  auto unit = std::find_if(units.begin(), units.end(),
+                           [&](const auto& u) { return std::abs(value) >= u.first * 0.9995; });
+  if (unit == units.end()) --unit;
+  return format("{:.3g} {}", value / unit->first, unit->second);
+}
+
+}  // namespace
+
+std::string describe(const Instruction& x) {
+  std::string value = describe(x.what, x.stage, number_of(x));
+  if (x.what == Value::gradient_sum && x.micro < 0)
+    value = format("the gradient sum of stage {} for version {}", x.stage, x.version);
+  switch (x.op) {
+    case Op::forward:
+    case Op::backward:
+      return format("{} of microbatch {} on stage {}, with weights of version {}",
+                    x.op == Op::forward ? "forward" : backward_words(x.what), x.micro, x.stage,
+                    x.version);
+    case Op::step: return format("step of stage {}: makes version {}", x.stage, x.version);
+    case Op::drop:
+      if (x.what == Value::activation)
+        return format("drops the activations of stage {} for microbatch {}", x.stage, x.micro);
+      return format("drops {}", value);
+    case Op::send: return format("sends {} to rank {}", value, x.peer);
+    case Op::recv: return format("receives {} from rank {}", value, x.peer);
+    case Op::gather: return format("gathers {} in group {}", value, x.peer);
+    case Op::reduce: break;
+  }
+  if (x.peer < 0) return format("adds its own to {}", value);
+  return format("adds {} over group {}", value, x.peer);
+}
+
+std::string message_kind(const Instruction& x) {
+  if (x.op == Op::gather) return "gathers";
+  if (x.op == Op::reduce) return x.what == Value::norm ? "norms" : "reductions";
+  switch (x.what) {
+    case Value::activation: return "activations";
+    case Value::activation_gradient: return "activation gradients";
+    case Value::gradient_sum: return "gradient sums";
+    case Value::weights: return "weights";
+    default: return "turns";
+  }
+}
+
+std::string seconds_text(double seconds) {
+  return with_unit(seconds, {{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}});
+}
+
+std::string bytes_text(double bytes) {
+  return with_unit(bytes, {{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}, {1, "B"}});
+}
+
+TimeUnit time_unit(double seconds) {
+  if (seconds >= 1) return {"s", 1};
+  return seconds >= 1e-3 ? TimeUnit{"ms", 1e3} : TimeUnit{"µs", 1e6};
+}
+
+std::vector<double> ticks(double low, double high, int count) {
+  if (!(high > low)) return {low};
+  double rough = (high - low) / count;
+  double power = std::pow(10, std::floor(std::log10(rough)));
+  double step = 10 * power;
+  for (double digit : {5.0, 2.0, 1.0})
+    if (digit * power >= rough * 0.999) step = digit * power;
+  std::vector<double> result;
+  for (double i = std::ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i)
+    result.push_back(i * step + 0.0);  // + 0.0: no negative zero
+  return result;
+}
+
+std::string escape(const std::string& text) {
+  std::string result;
+  for (char c : text) {
+    switch (c) {
+      case '&': result += "&amp;"; break;
+      case '<': result += "&lt;"; break;
+      case '>': result += "&gt;"; break;
+      case '"': result += "&quot;"; break;
+      case '\'': result += "&#39;"; break;
+      default: result += c;
+    }
+  }
+  return result;
+}
+
+std::vector<int> message_slots(const Timeline& timeline) {
+  const std::vector<Record>& records = timeline.records;
+  std::vector<std::size_t> order(records.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](auto a, auto b) { return records[a].start < records[b].start; });
+  std::vector<int> slots(records.size(), 0);
+  std::vector<std::vector<double>> busy_until(timeline.ranks);  // by rank and slot
+  for (std::size_t i : order) {
+    if (records[i].lane != Lane::message) continue;
+    std::vector<double>& ends = busy_until.at(records[i].rank);
+    auto slot =
+        std::find_if(ends.begin(), ends.end(), [&](double end) { return end <= records[i].start; });
+    if (slot == ends.end()) slot = ends.insert(slot, 0.0);
+    *slot = records[i].end;
+    slots[i] = static_cast<int>(slot - ends.begin());
+  }
+  return slots;
+}
+
+std::vector<bool> recomputations(const Timeline& timeline) {
+  std::set<std::tuple<int, int, int>> seen;
+  std::vector<bool> result;
+  for (const Record& record : timeline.records) {
+    const Instruction& x = record.instruction;
+    result.push_back(x.op == Op::forward && !seen.insert({record.rank, x.stage, x.micro}).second);
+  }
+  return result;
+}
+
+void check_drawable(const Timeline& timeline) {
+  PG_CHECK(timeline.makespan() > 0, "draw: nothing in the timeline takes time (", timeline.ranks,
+           " ranks, ", timeline.records.size(),
+           " records); draw one that was simulated or measured");
+  for (const Record& record : timeline.records)
+    PG_CHECK(record.rank >= 0 && record.rank < timeline.ranks && record.start >= 0 &&
+                 record.end >= record.start,
+             "draw: a record is outside the timeline: ", print(record.instruction), " of rank ",
+             record.rank, " from ", record.start, " s to ", record.end, " s");
+}
+
+std::string number(double value) {
+  std::string text = format("{:.3f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+}  // namespace paragrad::parallel

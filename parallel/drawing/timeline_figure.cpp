@@ -1,0 +1,219 @@
+// The figure of a timeline in SVG. All that moves with time stands in the inner <svg class="view">,
+// so that a page can zoom it by one transform; colours are attributes, which a page's style may
+// override. Not here: colours and legend (timeline_legend.cpp).
+// Chapter 06.
+#include "parallel/drawing/timeline_figure.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "parallel/drawing/figure.h"
+
+namespace paragrad::parallel {
+namespace {
+
+using fmt::format;
+
+constexpr double compute_height = 26, slot_height = 5, row_gap = 9, axis_height = 24;
+constexpr int most_slots = 4;  // messages under way together that a lane shows side by side
+
+class TimelineFigure {
+ public:
+  TimelineFigure(const Timeline& timeline, const FigureLayout& layout)
+      : timeline_(timeline),
+        layout_(layout),
+        slots_(message_slots(timeline)),
+        repeated_(recomputations(timeline)) {
+    left_ = 52 + 7.0 * static_cast<double>(std::to_string(layout.ranks - 1).size());
+    width_ = layout.seconds * layout.pixels_per_second;
+    legend_ = legend(timeline, left_ + width_ - 12);
+    place_rows();
+    cell_ = layout.cell_seconds * layout.pixels_per_second;
+  }
+
+  std::string svg() {
+    add_axis();
+    for (std::size_t i = 0; i < timeline_.records.size(); ++i)
+      if (is_drawn(timeline_.records[i])) add(timeline_.records[i], i);
+    const std::string note = cut_note();
+    height_ = bottom_ + axis_height + (note.empty() ? 0 : 20);
+    return opening_tag() + group("legend", " transform=\"translate(6 6)\"", legend_.svg) +
+           group("lanes", "", lanes_) + view() + note + "</svg>\n";
+  }
+
+ private:
+  std::string opening_tag() const {
+    const std::string width = number(left_ + width_ + 12), height = number(height_);
+    std::string for_script = format(
+        R"( tabindex="0" data-scale="{}" data-per-second="{}" data-left="{}" data-width="{}" )"
+        R"(data-top="{}" data-bottom="{}" data-cell="{}")",
+        layout_.pixels_per_second, time_unit(layout_.seconds).per_second, number(left_),
+        number(width_), number(top_[0]), number(bottom_), number(cell_));
+    return format(R"(<svg xmlns="http://www.w3.org/2000/svg" class="timeline" role="img" )"
+                  R"(aria-label="Timeline of {} ranks" width="{}" height="{}" viewBox="0 0 {} {}" )"
+                  R"(font-family="system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif" )"
+                  R"(font-size="11"{}>)"
+                  "\n",
+                  timeline_.ranks, width, height, width, height,
+                  layout_.zoomable ? for_script : "");
+  }
+
+  /// What moves with time, and is cut at the axes' ends.
+  std::string view() const {
+    std::string lines = cell_ > 6 ? "1" : "0";  // between cells
+    return format(
+        "<svg class=\"view\" x=\"{}\" y=\"0\" width=\"{}\" height=\"{}\">\n{}{}{}</svg>\n",
+        number(left_), number(width_ + 2), number(height_), group("axis", "", axis_),
+        group("cells", " stroke=\"#fff\" stroke-width=\"" + lines + "\"", cells_ + marks_),
+        group("labels", " text-anchor=\"middle\" pointer-events=\"none\"", labels_));
+  }
+
+  static std::string group(const char* name, const std::string& attributes,
+                           const std::string& content) {
+    return format("<g class=\"{}\"{}>\n{}</g>\n", name, attributes, content);
+  }
+
+  bool is_drawn(const Record& record) const {
+    return record.rank < layout_.ranks && record.start <= layout_.seconds &&
+           record.instruction.op != Op::drop;  // which takes no time
+  }
+  double x(double seconds) const { return seconds * layout_.pixels_per_second; }
+
+  void place_rows() {
+    std::vector<int> used(layout_.ranks, 0);
+    std::vector<std::set<int>> stages(layout_.ranks);
+    for (std::size_t i = 0; i < timeline_.records.size(); ++i) {
+      const Record& record = timeline_.records[i];
+      if (!is_drawn(record)) continue;
+      bool message = record.lane == Lane::message;
+      if (message)
+        used[record.rank] = std::max(used[record.rank], std::min(slots_[i] + 1, most_slots));
+      else if (record.instruction.op != Op::step)
+        stages[record.rank].insert(record.instruction.stage);
+      several_stages_ |= stages[record.rank].size() > 1;
+    }
+    bottom_ = 14 + legend_.height;
+    for (int rank = 0; rank < layout_.ranks; ++rank) {
+      top_.push_back(bottom_);
+      double height = used[rank] * slot_height;
+      lanes_ += format(R"(<text class="ink" x="6" y="{}">rank {}</text>)"
+                       R"(<rect class="lane" x="{}" y="{}" width="{}" height="{}" fill="#eceff3"/>)"
+                       R"(<rect class="lane faint" x="{}" y="{}" width="{}" height="{}" )"
+                       R"(fill="#f5f7f9"/>)"
+                       "\n",
+                       number(bottom_ + 17), rank, number(left_), number(bottom_), number(width_),
+                       compute_height, number(left_), number(bottom_ + compute_height),
+                       number(width_), height);
+      bottom_ += compute_height + height + row_gap;
+    }
+  }
+
+  void add_axis() {
+    TimeUnit unit = time_unit(layout_.seconds);
+    double end = layout_.seconds * unit.per_second;
+    for (double tick : ticks(0, end, std::max(2, static_cast<int>(width_ / 90)))) {
+      double at = x(tick / unit.per_second);
+      axis_ += format(R"(<path class="grid" d="M{} {}V{}" stroke="#d5dbe3"/>)", number(at),
+                      number(top_[0]), number(bottom_ + 6));
+      if (at < width_ - 8)
+        axis_ += format(R"(<text class="ink" x="{}" y="{}">{:.4g}</text>)", number(at + 4),
+                        number(bottom_ + 12), tick);
+    }
+    lanes_ +=
+        format(R"(<text class="ink" x="6" y="{}">{}</text>)", number(bottom_ + 12), unit.name);
+  }
+
+  void add(const Record& record, std::size_t i) {
+    const Instruction& instruction = record.instruction;
+    double from = x(record.start), wide = x(record.end) - from, top = top_[record.rank];
+    if (record.lane == Lane::message) {
+      double y = top + compute_height + slot_height * std::min(slots_[i], most_slots - 1);
+      std::string color = message_color(message_kind(instruction));
+      add_outlined("message", from, wide, y + 1, slot_height - 1, color, record);
+    } else if (instruction.op == Op::step) {
+      add_outlined("step", from, wide, top, compute_height, cell_color(instruction).fill, record);
+    } else {
+      CellColor color = cell_color(instruction);
+      cells_ += format(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"{}>{}</rect>)"
+                       "\n",
+                       number(from), number(top), number(wide), compute_height, color.fill,
+                       repeated_[i] ? R"( fill-opacity=".6")" : "", title(record, repeated_[i]));
+      add_label(instruction, from, wide, top, color);
+    }
+  }
+
+  /// A shape that is seen even if it takes no time.
+  void add_outlined(const char* kind, double from, double wide, double top, double high,
+                    const std::string& color, const Record& record) {
+    bool received = record.instruction.op == Op::recv;
+    marks_ += format(R"(<path class="{}" d="M{} {}h{}v{}h-{}z" fill="{}" stroke="{}" )"
+                     R"(stroke-width="2"{}>{}</path>)"
+                     "\n",
+                     kind, number(from), number(top), number(wide), high, number(wide), color,
+                     color, received ? R"( opacity=".5")" : "", title(record, false));
+  }
+
+  /// The microbatch; before it the stage, if a rank has several and there is room.
+  void add_label(const Instruction& instruction, double from, double wide, double top,
+                 const CellColor& color) {
+    auto fits = [&](const std::string& text) {
+      return wide >= 6.6 * static_cast<double>(text.size()) + 4;
+    };
+    std::string text = std::to_string(instruction.micro);
+    std::string full = print(instruction);
+    full.resize(full.rfind('v'));
+    if (several_stages_ && (fits(full) || layout_.zoomable)) text = full;
+    if (!fits(text) && !layout_.zoomable) return;
+    labels_ += format(R"(<text x="{}" y="{}" fill="{}"{}>{}</text>)"
+                      "\n",
+                      number(from + wide / 2), number(top + 17), color.text,
+                      layout_.zoomable ? format(R"( data-x="{}" data-w="{}" visibility="{}")",
+                                                number(from + wide / 2), number(wide),
+                                                fits(text) ? "visible" : "hidden")
+                                       : "",
+                      text);
+  }
+
+  std::string title(const Record& record, bool repeated) const {
+    std::string bytes =
+        record.bytes > 0 ? ", " + bytes_text(static_cast<double>(record.bytes)) + " sent" : "";
+    return format("<title>rank {}: {}\n{}{}\nfrom {}, takes {}{}</title>", record.rank,
+                  escape(print(record.instruction)), escape(describe(record.instruction)),
+                  repeated ? ", recomputed" : "", seconds_text(record.start),
+                  seconds_text(record.end - record.start), bytes);
+  }
+
+  std::string cut_note() const {
+    std::string note;
+    if (layout_.ranks < timeline_.ranks)
+      note += format("the first {} of {} ranks", layout_.ranks, timeline_.ranks);
+    if (layout_.seconds < timeline_.makespan() * 0.999999)
+      note += format("{}the first {} of {}", note.empty() ? "" : ", and ",
+                     seconds_text(layout_.seconds), seconds_text(timeline_.makespan()));
+    if (note.empty()) return "";
+    return format("<text class=\"ink note\" x=\"6\" y=\"{}\">Drawn: {}.</text>\n",
+                  number(bottom_ + axis_height + 10), note);
+  }
+
+  const Timeline& timeline_;
+  const FigureLayout& layout_;
+  std::vector<int> slots_;
+  std::vector<bool> repeated_;
+  double left_ = 0, width_ = 0, bottom_ = 0, height_ = 0, cell_ = 0;
+  Legend legend_;
+  bool several_stages_ = false;
+  std::vector<double> top_;  // of each rank
+  std::string lanes_, axis_, cells_, labels_;
+  std::string marks_;  // steps and messages, above the cells
+};
+
+}  // namespace
+
+std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout) {
+  check_drawable(timeline);
+  return TimelineFigure(timeline, layout).svg();
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,120 @@
+// The colours of timelines, and the legend that explains them.
+// Not here: the timeline itself (timeline_figure.cpp).
+// Chapter 06.
+#include <fmt/format.h>
+
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "parallel/drawing/figure.h"
+#include "parallel/drawing/timeline_figure.h"
+
+namespace paragrad::parallel {
+namespace {
+
+using fmt::format;
+
+/// In the order of the legend.
+const std::vector<std::pair<std::string, std::string>> message_colors = {
+    {"activations", "#4a90d0"},   {"activation gradients", "#e0813f"},
+    {"gradient sums", "#8a4fd3"}, {"reductions", "#8a4fd3"},
+    {"weights", "#2f9e5b"},       {"gathers", "#2f9e5b"},
+    {"norms", "#868e96"},         {"turns", "#868e96"}};
+
+/// Items from left to right; a full line is followed by the next.
+class LegendWriter {
+ public:
+  explicit LegendWriter(double width) : width_(width) {}
+
+  /// Begins an item that will be so many pixels wide.
+  void item(double pixels) {
+    if (x_ > 0 && x_ + pixels > width_) x_ = 0, y_ += line;
+  }
+  void swatch(const CellColor& color, const std::string& label) {
+    svg_ += format(R"(<rect x="{}" y="{}" width="18" height="14" rx="2" fill="{}"/>)"
+                   R"(<text x="{}" y="{}" text-anchor="middle" fill="{}">{}</text>)",
+                   number(x_), number(y_), color.fill, number(x_ + 9), number(y_ + 11), color.text,
+                   label);
+    x_ += 20;
+  }
+  void bar(const std::string& color, double width, double height) {
+    svg_ += format(R"(<rect class="{}" x="{}" y="{}" width="{}" height="{}" fill="{}"/>)",
+                   height > 10 ? "step" : "message", number(x_), number(y_ + 7 - height / 2), width,
+                   height, color);
+    x_ += width + 5;
+  }
+  void words(const std::string& text, double gap) {
+    svg_ +=
+        format(R"(<text class="ink" x="{}" y="{}">{}</text>)", number(x_), number(y_ + 11), text);
+    x_ += text_width(text) + gap;
+  }
+  static double text_width(const std::string& text) {
+    return 6.1 * static_cast<double>(text.size());
+  }
+  Legend result() const { return {svg_, y_ + line}; }
+
+ private:
+  static constexpr double line = 20;
+  double width_, x_ = 0, y_ = 0;
+  std::string svg_;
+};
+
+void add_versions(LegendWriter& out, const char* name, Op op, const std::set<int>& versions) {
+  if (versions.empty()) return;
+  std::string title = format("{} on version", name);
+  out.item(150 + 20 * version_colors);
+  out.words(title, 5);
+  int shown = 0;
+  for (int version : versions)
+    if (shown++ < version_colors)
+      out.swatch(cell_color({.op = op, .version = version}), std::to_string(version));
+  out.words(shown > version_colors ? "..." : "", 14);
+}
+
+}  // namespace
+
+CellColor cell_color(const Instruction& x) {
+  static constexpr CellColor cool[version_colors] = {
+      {"#2563a8", "#fff"}, {"#92c7f0", "#102a43"}, {"#5a4fbf", "#fff"}, {"#1f7f7c", "#fff"}};
+  static constexpr CellColor warm[version_colors] = {
+      {"#c2501a", "#fff"}, {"#f7bd77", "#43260a"}, {"#a8326e", "#fff"}, {"#84690f", "#fff"}};
+  if (x.op == Op::step) return {"#1f2933", "#fff"};
+  int shade = (x.version % version_colors + version_colors) % version_colors;
+  return x.op == Op::forward ? cool[shade] : warm[shade];
+}
+
+std::string message_color(const std::string& kind) {
+  for (const auto& [name, color] : message_colors)
+    if (name == kind) return color;
+  return "#868e96";
+}
+
+Legend legend(const Timeline& timeline, double width) {
+  std::map<Op, std::set<int>> versions;
+  std::set<std::string> kinds;
+  for (const Record& record : timeline.records) {
+    const Instruction& x = record.instruction;
+    if (record.lane == Lane::message)
+      kinds.insert(message_kind(x));
+    else
+      versions[x.op].insert(x.version);
+  }
+  LegendWriter out(width);
+  add_versions(out, "forward", Op::forward, versions[Op::forward]);
+  add_versions(out, "backward", Op::backward, versions[Op::backward]);
+  if (!versions[Op::step].empty()) {
+    out.bar(cell_color({.op = Op::step}).fill, 4, 14);
+    out.words("step", 16);
+  }
+  for (const auto& [kind, color] : message_colors) {
+    if (!kinds.contains(kind)) continue;
+    out.item(16 + LegendWriter::text_width(kind));
+    out.bar(color, 14, 5);
+    out.words(kind, 14);
+  }
+  return out.result();
+}
+
+}  // namespace paragrad::parallel

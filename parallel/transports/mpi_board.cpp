@@ -1,0 +1,127 @@
+// Small messages on a tag of their own, one at a time to each rank: a rank that is gone or slow
+// takes no more memory than that, and nobody waits for it.
+// Chapter 04.
+#if PARAGRAD_MPI
+#include "parallel/transports/mpi_board.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "autograd/error.h"
+#include "parallel/transports/channels.h"
+
+namespace paragrad::parallel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::duration;
+
+constexpr int board_tag = last_channel + 1;
+constexpr duration<double> period(0.2);         // between two positions
+constexpr duration<double> short_while(0.001);  // between two looks of a busy rank
+
+}  // namespace
+
+std::string mpi_error_text(int code) {
+  char buffer[MPI_MAX_ERROR_STRING];
+  int length = 0;
+  MPI_Error_string(code, buffer, &length);
+  return {buffer, static_cast<std::size_t>(length)};
+}
+
+void check_mpi(int code, const char* call) {
+  PG_CHECK(code == MPI_SUCCESS, call, " failed: ", mpi_error_text(code));
+}
+
+bool through(MPI_Request& request) {
+  int flag = 1;
+  return MPI_Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag;
+}
+
+MpiBoard::MpiBoard(MPI_Comm comm) : comm_(comm) {
+  MPI_Comm_rank(comm, &rank_);
+  int size = 0;
+  MPI_Comm_size(comm, &size);
+  positions_ = std::vector<std::atomic<int>>(size);
+  for (std::atomic<int>& position : positions_) position = -1;
+  outbox_.resize(size);
+  listen();
+}
+
+void MpiBoard::fail(const std::string& what) {
+  std::lock_guard lock(mutex_);
+  if (failed_) return;
+  failure_ = what.size() < sizeof Note::what ? what : what.substr(0, 1000) + " ...";
+  failed_ = true;
+}
+
+void MpiBoard::drive() {
+  looked_ = Clock::now();
+  while (read()) {
+  }
+  bool regular = looked_ - sent_ >= period;
+  if (silent_ || (!regular && (!failed_ || told_failure_))) return;
+  if (regular) sent_ = looked_;
+  Note note = own_note();
+  bool told_all = true;
+  for (int peer = 0; peer < static_cast<int>(outbox_.size()); ++peer)
+    if (peer != rank_ && !tell(peer, note)) told_all = false;
+  told_failure_ = told_all && note.failed;
+}
+
+void MpiBoard::drive_now_and_then() {
+  if (Clock::now() - looked_ >= short_while) drive();
+}
+
+bool MpiBoard::all_told() {
+  return failed_ == told_failure_ &&
+         std::all_of(outbox_.begin(), outbox_.end(),
+                     [](Outgoing& outgoing) { return through(outgoing.request); });
+}
+
+void MpiBoard::listen() {
+  check_mpi(MPI_Irecv(&incoming_, sizeof incoming_, MPI_BYTE, MPI_ANY_SOURCE, board_tag, comm_,
+                      &incoming_request_),
+            "MPI_Irecv");
+}
+
+void MpiBoard::stop_listening() {
+  MPI_Cancel(&incoming_request_);
+  MPI_Request_free(&incoming_request_);
+}
+
+/// Takes one note that has come; false if there is none.
+bool MpiBoard::read() {
+  int flag = 0;
+  MPI_Status status;
+  check_mpi(MPI_Test(&incoming_request_, &flag, &status), "MPI_Test");
+  if (!flag) return false;
+  positions_[status.MPI_SOURCE] = incoming_.position;
+  if (incoming_.failed) failures_.push_back({status.MPI_SOURCE, incoming_.what});
+  listen();
+  return true;
+}
+
+MpiBoard::Note MpiBoard::own_note() {
+  Note note;
+  note.position = positions_[rank_];
+  std::lock_guard lock(mutex_);
+  note.failed = failed_;
+  std::copy(failure_.begin(), failure_.end(), note.what);
+  return note;
+}
+
+/// Whether the peer has been told; not if the note before is still under way to it.
+bool MpiBoard::tell(int peer, const Note& note) {
+  Outgoing& out = outbox_[peer];
+  if (out.note.position == note.position && out.note.failed == note.failed) return true;
+  if (!through(out.request)) return false;
+  out.note = note;
+  std::size_t bytes = offsetof(Note, what) + std::strlen(note.what) + 1;
+  MPI_Isend(&out.note, static_cast<int>(bytes), MPI_BYTE, peer, board_tag, comm_, &out.request);
+  return true;
+}
+
+}  // namespace paragrad::parallel
+#endif

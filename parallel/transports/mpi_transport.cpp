@@ -1,0 +1,278 @@
+// Requests, and the transport, which tests them in turn and sleeps in between, because a blocked
+// MPI call would burn a core. Not here: on what ranks note how far they are (mpi_board).
+// Chapter 04.
+#if PARAGRAD_MPI
+#include "parallel/transports/mpi_transport.h"
+
+#include <mpi.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <climits>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "autograd/error.h"
+#include "parallel/transports/channels.h"
+#include "parallel/transports/launch.h"
+#include "parallel/transports/mpi_board.h"
+#include "parallel/transports/rank_environment.h"
+
+namespace paragrad::parallel {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::duration;
+
+constexpr duration<double> farewell_seconds(2);  // for the others to stop too
+
+std::atomic<bool> stop_told = false;  // a signal has no object to talk to
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+class MpiTransport;
+
+class MpiRequest : public Request {
+ public:
+  MpiRequest(MpiTransport& transport, const Message& message, bool receives);
+  ~MpiRequest() override;
+  MpiRequest(const MpiRequest&) = delete;
+  MpiRequest& operator=(const MpiRequest&) = delete;
+
+  bool done() override;
+  /// Asks MPI; true if it is through now and was not before.
+  bool test();
+
+ private:
+  void check_size(int code, const MPI_Status& status);
+
+  MpiTransport& transport_;
+  Message message_;
+  bool receives_, done_ = false;
+  std::string error_;
+  MPI_Request request_ = MPI_REQUEST_NULL;
+};
+
+class MpiTransport : public Transport {
+ public:
+  explicit MpiTransport(MPI_Comm joined) : comm(joined), board(joined) {
+    MPI_Comm_rank(comm, &rank_);
+    MPI_Comm_size(comm, &size_);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  const char* name() const override { return "mpi"; }
+
+  std::unique_ptr<Request> send(const Message& message) override {
+    return std::make_unique<MpiRequest>(*this, message, false);
+  }
+  std::unique_ptr<Request> receive(const Message& message) override {
+    return std::make_unique<MpiRequest>(*this, message, true);
+  }
+
+  void wait(double seconds) override {
+    Clock::time_point start = Clock::now();
+    for (int round = 0; !woken_.exchange(false) && !progress(); ++round) {
+      if (duration<double>(Clock::now() - start).count() >= seconds) return;
+      if (round < 50)
+        sched_yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(round < 500 ? 20 : 50));
+    }
+  }
+  void wake() override { woken_ = true; }
+
+  void publish(int position) override { board.publish(position); }
+  int position(int rank) const override { return board.position(rank); }
+  void fail(const std::string& what) override {
+    board.fail(what);
+    wake();
+  }
+  std::optional<Failure> failure() override {
+    board.drive_now_and_then();
+    if (!board.failures().empty()) return board.failures().front();
+    if (stop_told)
+      return Failure{-1, "told to stop (SIGTERM): another process of this job has ended"};
+    return std::nullopt;
+  }
+
+  const MPI_Comm comm;
+  MpiBoard board;
+  std::vector<MpiRequest*> pending;
+
+ private:
+  /// Whether there is news: a request is through, or somebody has failed.
+  bool progress() {
+    board.drive();
+    std::size_t failures = board.failures().size() + stop_told;
+    bool news = std::exchange(known_failures_, failures) != failures;
+    for (std::size_t i = pending.size(); i-- > 0;) news |= pending[i]->test();
+    return news;
+  }
+
+  int rank_ = 0, size_ = 1;
+  std::atomic<bool> woken_ = false;
+  std::size_t known_failures_ = 0;
+};
+
+MpiRequest::MpiRequest(MpiTransport& transport, const Message& message, bool receives)
+    : transport_(transport), message_(message), receives_(receives) {
+  check_message(transport, message);
+  PG_CHECK(message.bytes <= INT_MAX, "rank ", transport.rank(), ": a message of ", message.bytes,
+           " bytes; MPI takes up to 2 GiB at once, so cut the model into more stages");
+  int bytes = static_cast<int>(message.bytes);
+  int code = receives ? MPI_Irecv(message.data, bytes, MPI_BYTE, message.peer, message.channel,
+                                  transport.comm, &request_)
+                      : MPI_Isend(message.data, bytes, MPI_BYTE, message.peer, message.channel,
+                                  transport.comm, &request_);
+  check_mpi(code, receives ? "MPI_Irecv" : "MPI_Isend");
+  transport.pending.push_back(this);
+}
+
+MpiRequest::~MpiRequest() {
+  if (done_) return;
+  std::erase(transport_.pending, this);
+  if (receives_) MPI_Cancel(&request_);
+  MPI_Request_free(&request_);
+}
+
+bool MpiRequest::done() {
+  if (!done_) test();
+  transport_.board.drive_now_and_then();
+  PG_CHECK(error_.empty(), error_);
+  return done_;
+}
+
+bool MpiRequest::test() {
+  int flag = 0;
+  MPI_Status status;
+  int code = MPI_Test(&request_, &flag, &status);
+  if (code == MPI_SUCCESS && !flag) return false;
+  done_ = true;
+  std::erase(transport_.pending, this);
+  check_size(code, status);
+  return true;
+}
+
+void MpiRequest::check_size(int code, const MPI_Status& status) {
+  int kind = MPI_SUCCESS, bytes = static_cast<int>(message_.bytes);
+  if (code != MPI_SUCCESS) MPI_Error_class(code, &kind);
+  bool too_long = kind == MPI_ERR_TRUNCATE;  // then Open MPI says how long, others may not
+  if (receives_ && (code == MPI_SUCCESS || too_long)) MPI_Get_count(&status, MPI_BYTE, &bytes);
+  if (too_long || (code == MPI_SUCCESS && bytes != message_.bytes)) {
+    bool known = !too_long || bytes > message_.bytes;
+    error_ = autograd::text("rank ", message_.peer, " sent ",
+                            known ? autograd::text(bytes, " bytes") : "more", " on channel ",
+                            message_.channel, ", but rank ", transport_.rank(), " expects ",
+                            message_.bytes, " bytes; both must run the same plan");
+  } else if (code != MPI_SUCCESS) {
+    error_ = autograd::text("rank ", transport_.rank(), ": lost rank ", message_.peer, ": ",
+                            mpi_error_text(code));
+  }
+}
+
+MPI_Comm join() {
+  int ready = 0, provided = 0, size = 0;
+  MPI_Initialized(&ready);
+  PG_CHECK(!ready, "MPI was started before; a process is one rank and has one MpiWorld");
+  std::optional<RankEnvironment> told = rank_environment();
+  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  std::string wrong;
+  if (provided < MPI_THREAD_SERIALIZED)
+    wrong = "this MPI does not let threads take turns (MPI_THREAD_SERIALIZED); use another build";
+  else if (told && told->size != size)
+    wrong = autograd::text(told->launcher, " started this process as one of ", told->size,
+                           " ranks, but the MPI that paragrad was built with knows of ", size,
+                           "; start it with the mpirun of that MPI");
+  if (!wrong.empty()) {
+    MPI_Finalize();
+    throw autograd::Error(wrong);
+  }
+  MPI_Comm comm;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &comm), "MPI_Comm_dup");
+  MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+  return comm;
+}
+
+}  // namespace
+
+struct MpiWorld::State {
+  MpiTransport transport{join()};
+};
+
+bool MpiWorld::available() { return true; }
+
+MpiWorld::MpiWorld() : state_(std::make_unique<State>()) {}
+
+MpiWorld::~MpiWorld() {
+  MpiTransport& transport = state_->transport;
+  MPI_Comm comm = transport.comm;
+  MPI_Request barrier = MPI_REQUEST_NULL;
+  bool leaving = false;
+  // The last notes must be read: a rank stands at the barrier once its own are out.
+  while (!leaving || !through(barrier)) {
+    if (std::uncaught_exceptions() || transport.board.failed() || transport.failure()) {
+      state_.release();  // MPI may still write into it
+      return;
+    }
+    if (!leaving && transport.board.all_told()) {
+      transport.board.fall_silent();
+      MPI_Ibarrier(comm, &barrier);
+      leaving = true;
+    }
+    transport.wait(0.001);
+  }
+  transport.board.stop_listening();
+  MPI_Comm_free(&comm);
+  MPI_Finalize();
+}
+
+Transport& MpiWorld::transport() { return state_->transport; }
+
+void MpiWorld::run(const std::function<void(Transport&)>& body) {
+  std::string what;
+  try {
+    return body(transport());
+  } catch (const std::exception& error) {
+    what = error.what();
+  }
+  transport().fail(what);
+  std::cerr << report(transport().rank(), what) + '\n' << std::flush;
+  abandon(1);
+}
+
+void MpiWorld::abandon(int status) {
+  MpiTransport& transport = state_->transport;
+  transport.fail(autograd::text("ended with status ", status));
+  std::cout << std::flush;
+  std::fflush(nullptr);
+  Clock::time_point end =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(farewell_seconds);
+  do {
+    transport.wait(0.01);
+    bool alone = static_cast<int>(transport.board.failures().size()) >= transport.size() - 1;
+    if ((alone || stop_told) && transport.board.all_told()) break;
+  } while (Clock::now() < end);
+  std::_Exit(status);
+}
+
+void MpiWorld::stop_on_sigterm() {
+  struct sigaction action = {};
+  action.sa_handler = [](int) { told_to_stop(); };
+  action.sa_flags = SA_RESETHAND | SA_RESTART;  // a second one ends the process as usual
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+void MpiWorld::told_to_stop() noexcept { stop_told = true; }
+
+}  // namespace paragrad::parallel
+#endif

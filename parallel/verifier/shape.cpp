@@ -1,0 +1,168 @@
+// Shape: what can be said about a header, and about an instruction, without the other instructions.
+// Not here: whether versions exist and values are where they are needed (replay).
+// Chapter 06.
+#include "parallel/verifier/shape.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "parallel/verifier/place.h"
+
+namespace paragrad::parallel {
+namespace {
+
+template <class... Parts>
+void require(bool condition, const Parts&... what) {
+  if (!condition) throw PlanError("shape", -1, -1, autograd::text("shape: the header: ", what...));
+}
+
+bool ascending_below(const std::vector<int>& numbers, int end) {
+  auto not_ascending = [](int a, int b) { return a >= b; };
+  return std::adjacent_find(numbers.begin(), numbers.end(), not_ascending) == numbers.end() &&
+         (numbers.empty() || (numbers.front() >= 0 && numbers.back() < end));
+}
+
+void check_header(const Plan& plan) {
+  constexpr std::int64_t most = 1 << 28;  // so that microbatches and versions fit an int
+  require(plan.ranks() >= 1, "a plan has at least one rank");
+  require(plan.stages >= 1, "a plan has at least one stage, not ", plan.stages);
+  require(plan.per_step >= 1, "a step has at least one microbatch, not ", plan.per_step);
+  require(plan.steps >= 0 && plan.first >= 0, "steps are counted from 0");
+  std::int64_t steps = std::int64_t{plan.first} + plan.steps + 1, cells = 0;
+  require(steps < most && steps * plan.per_step < most, "microbatches are counted up to ", most);
+  for (const Row& row : plan.rows) cells += static_cast<std::int64_t>(row.size());
+  std::int64_t forwards = std::max(plan.steps, 1) * std::int64_t{plan.per_step} * plan.stages;
+  require(forwards <= cells, "it asks for ", forwards, " forwards; the rows have ", cells,
+          " instructions in all");
+  require(plan.sharded >= 0 && plan.sharded <= 3, "sharded is 0 to 3, not ", plan.sharded);
+  require(plan.tied.empty() || plan.tied.size() > 1, "at least two stages are tied");
+  require(ascending_below(plan.tied, plan.stages), "tied stages ascend and exist");
+  require(static_cast<int>(plan.keep.size()) == plan.stage_count() || plan.keep.size() == 1,
+          "keep is one number, or one for each stage");
+  require(*std::min_element(plan.keep.begin(), plan.keep.end()) >= 1, "keep is at least 1");
+  for (const auto& group : plan.groups)
+    require(!group.empty() && ascending_below(group, plan.ranks()), "group ", list(group),
+            " does not ascend, or names a rank that does not exist; there are ", plan.ranks());
+  require(plan.home.empty() || static_cast<int>(plan.home.size()) == plan.stage_count(),
+          "home is a rank for each of ", plan.stage_count(), " stages");
+  for (int rank : plan.home)
+    require(rank >= 0 && rank < plan.ranks(), "home ", rank, " does not exist");
+  require(plan.home.empty() || plan.sharded == 0, "a plan has shards or homes, not both");
+}
+
+/// The fields that an operation takes with a value, and an example.
+struct Form {
+  const char* takes;
+  bool stage, micro, version, rank, group;
+};
+
+std::optional<Form> form_of_message(Value what) {
+  switch (what) {
+    case Value::activation:
+    case Value::activation_gradient:
+    case Value::gradient_sum:
+    case Value::turn: return Form{"a stage, a microbatch and a rank, as 2a5>3", 1, 1, 0, 1, 0};
+    case Value::weights: return Form{"a stage, a version and a rank, as 2wv1>3", 1, 0, 1, 1, 0};
+    default: return {};
+  }
+}
+
+std::optional<Form> form_of_reduce(const Instruction& x) {
+  if (x.what == Value::norm) return Form{"a version and a group, as Rnv1@0", 0, 0, 1, 0, 1};
+  if (x.what != Value::gradient_sum) return {};
+  if (x.peer >= 0) return Form{"a stage, a version and a group, as 2Rv1@0", 1, 0, 1, 0, 1};
+  return Form{"a stage and a microbatch, as 2R5, or a version and a group", 1, 1, 0, 0, 0};
+}
+
+std::optional<Form> form_of_drop(Value what) {
+  if (what == Value::activation) return Form{"a stage and a microbatch, as 2Da5", 1, 1, 0, 0, 0};
+  bool versioned = what == Value::weights || what == Value::gradient_sum;
+  if (versioned) return Form{"a stage and a version, as 2Dwv1", 1, 0, 1, 0, 0};
+  return {};
+}
+
+/// Nothing where the operation does not go with the value.
+std::optional<Form> form_of(const Instruction& x) {
+  const Form pass{"a stage, a microbatch and a version, as 2F5v1", 1, 1, 1, 0, 0};
+  bool part = x.what == Value::input_part || x.what == Value::weight_part;
+  std::optional<Form> none;
+  switch (x.op) {
+    case Op::forward: return x.what == Value::none ? pass : none;
+    case Op::backward: return x.what == Value::none || part ? pass : none;
+    case Op::send:
+    case Op::recv: return form_of_message(x.what);
+    case Op::reduce: return form_of_reduce(x);
+    case Op::gather:
+      if (x.what != Value::weights) return {};
+      return Form{"a stage, a version and a group, as 2Gwv1@0", 1, 0, 1, 0, 1};
+    case Op::drop: return form_of_drop(x.what);
+    case Op::step:
+      if (x.what != Value::none) return {};
+      return Form{"a stage and a version, as 2Sv2", 1, 0, 1, 0, 0};
+  }
+  return {};
+}
+
+void check_fields(const Place& at) {
+  const Instruction& x = at.instruction();
+  std::optional<Form> form = form_of(x);
+  if (!form) refuse("shape", at, "this operation does not take this value");
+  bool fits = form->stage == (x.stage >= 0) && form->micro == (x.micro >= 0) &&
+              form->version == (x.version >= 0) && (form->rank || form->group) == (x.peer >= 0);
+  if (!fits) refuse("shape", at, "this operation takes ", form->takes);
+}
+
+void check_names(const Place& at) {
+  const Plan& plan = at.plan;
+  const Instruction& x = at.instruction();
+  bool layers = x.op == Op::forward || x.op == Op::backward || x.what == Value::activation ||
+                x.what == Value::activation_gradient || x.what == Value::turn;
+  int stages = layers ? plan.stages : plan.stage_count();
+  if (x.stage >= stages)
+    refuse("shape", at, "stage ", x.stage, " does not exist; there are ", stages);
+  if (x.micro >= 0 && (x.micro < plan.first_micro() || x.micro >= plan.last_micro()))
+    refuse("shape", at, "microbatch ", x.micro, " does not exist; there are ", plan.first_micro(),
+           " to ", plan.last_micro() - 1);
+  if (x.op == Op::send || x.op == Op::recv) {
+    if (x.peer >= plan.ranks())
+      refuse("shape", at, "rank ", x.peer, " does not exist; there are ", plan.ranks());
+    if (x.peer == at.rank) refuse("shape", at, "a rank does not send to itself");
+  } else if (x.peer >= 0) {
+    if (x.peer >= static_cast<int>(plan.groups.size()))
+      refuse("shape", at, "group ", x.peer, " does not exist; there are ", plan.groups.size());
+    const std::vector<int>& group = plan.groups[x.peer];
+    if (!std::binary_search(group.begin(), group.end(), at.rank))
+      refuse("shape", at, "group ", x.peer, " is ", list(group), ", without this rank");
+  }
+}
+
+/// Operations that only some plans have.
+void check_kind(const Place& at) {
+  const Plan& plan = at.plan;
+  const Instruction& x = at.instruction();
+  bool moves = x.op == Op::send || x.op == Op::recv, sum = x.what == Value::gradient_sum;
+  bool trains = x.op == Op::backward || x.op == Op::step || x.op == Op::reduce || sum;
+  if (plan.steps == 0 && trains)
+    refuse("shape", at, "a plan of 0 steps evaluates; it only runs forward");
+  if (plan.sharded == 0 && (x.op == Op::gather || (x.op == Op::drop && sum)))
+    refuse("shape", at, "the plan has no shards; set sharded in the header");
+  if (plan.sharded > 0 && moves && sum)
+    refuse("shape", at, "sums of sharded stages are reduced by group, not sent");
+  if (plan.home.empty() && moves && x.what == Value::weights)
+    refuse("shape", at, "weights are sent from a stage's home; set home in the header");
+}
+
+}  // namespace
+
+void check_shape(const Plan& plan) {
+  check_header(plan);
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    for (int index = 0; index < static_cast<int>(plan.rows[rank].size()); ++index) {
+      const Place at{plan, rank, index};
+      check_fields(at);
+      check_names(at);
+      check_kind(at);
+    }
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,206 @@
+// The life of a gradient sum. Backwards add to it; it moves from rank to rank, or is reduced in a
+// group; when it is finished it visits the ranks that step, and a step ends it.
+// Not here: numbers (weight_store), weights (versions).
+// Chapter 05.
+#include "parallel/verifier/sums.h"
+
+#include <algorithm>
+
+namespace paragrad::parallel {
+namespace {
+
+using autograd::text;
+
+/// Stages whose backwards add to the sum of this one.
+std::vector<int> users(const Plan& plan, int stage) {
+  return stage == plan.stages ? plan.tied : std::vector<int>{stage};
+}
+
+/// How many gradients are missing in a sum of the microbatches up to one.
+int count_lacking(const Plan& plan, const Sum& sum, int stage, int micro) {
+  int begin = sum.folded >= 0 ? sum.folded + 1 : (plan.made_by(micro) - 1) * plan.per_step;
+  int each = stage == plan.stages ? static_cast<int>(plan.tied.size()) : 1;
+  return each * (micro - begin + 1) - static_cast<int>(sum.own.size());
+}
+
+/// At most eight are listed.
+std::string list(const std::vector<std::pair<int, int>>& gradients) {
+  constexpr std::size_t most = 8;
+  std::string out;
+  for (std::size_t i = 0; i < std::min(most, gradients.size()); ++i)
+    out += text(i == 0 ? "(" : ", (", gradients[i].first, ", ", gradients[i].second, ")");
+  if (gradients.size() > most) out += text(", ... ", gradients.size(), " in all");
+  return "[" + out + "]";
+}
+
+std::string describe(const Sum& sum) {
+  std::string out = list(sum.own);
+  if (sum.folded >= 0) out += text(" and all up to ", sum.folded);
+  for (int micro : {sum.partial.micro, sum.whole.micro})
+    if (micro >= 0) out += text("; beside it lies one up to ", micro);
+  return out;
+}
+
+}  // namespace
+
+std::string lacking(const Plan& plan, const std::vector<Sum>& sums, int stage, int version) {
+  std::set<std::pair<int, int>> there;
+  int folded = -1;
+  for (const Sum& sum : sums) {
+    there.insert(sum.own.begin(), sum.own.end());
+    folded = std::max(folded, sum.folded);
+  }
+  std::vector<std::pair<int, int>> missing;
+  int begin = std::max(folded + 1, (version - 1) * plan.per_step);
+  for (int user : users(plan, stage))
+    for (int micro = begin; micro < version * plan.per_step; ++micro)
+      if (!there.contains({user, micro})) missing.push_back({user, micro});
+  return missing.empty() ? "" : list(missing);
+}
+
+Sums::Sums(const Plan& plan, int rank) : plan_(plan), rank_(rank) {
+  for (const Instruction& x : plan.rows[rank])
+    if (x.op == Op::step) stepped_.insert({x.stage, x.version});
+}
+
+bool Sums::complete(const Sum& sum, int stage, int version) const {
+  return sum.finished || count_lacking(plan_, sum, stage, last_micro(version)) == 0;
+}
+
+/// Whether the rank's own sum is the one that is named by this microbatch.
+bool Sums::holds(const Sum& sum, int stage, int micro) const {
+  if (sum.finished) return micro == last_micro(plan_.made_by(micro));
+  auto beyond = [&](const auto& gradient) { return gradient.second > micro; };
+  return count_lacking(plan_, sum, stage, micro) == 0 &&
+         std::none_of(sum.own.begin(), sum.own.end(), beyond);
+}
+
+/// Forgets a sum of which nothing is left.
+void Sums::tidy(int stage, int version) {
+  auto found = sums_.find({stage, version});
+  const Sum& sum = found->second;
+  if (sum.own.empty() && sum.folded < 0 && !sum.finished && sum.partial.micro < 0 &&
+      sum.whole.micro < 0)
+    sums_.erase(found);
+}
+
+void Sums::add(const Place& at, int stage) {
+  const Instruction& x = at.instruction();
+  Sum& sum = sums_[{stage, plan_.made_by(x.micro)}];
+  if (sum.finished)
+    refuse("sum", at, "adds to the sum of stage ", stage, " after its reduction; reduce it later");
+  auto last = std::find_if(sum.own.rbegin(), sum.own.rend(),
+                           [&](const auto& gradient) { return gradient.first == x.stage; });
+  if (sum.folded > x.micro || (last != sum.own.rend() && last->second > x.micro))
+    refuse("sum order", at, "adds microbatch ", x.micro, " after a later one");
+  sum.own.push_back({x.stage, x.micro});
+}
+
+void Sums::receive(const Place& at) {
+  const Instruction& x = at.instruction();
+  Sum& sum = named(x);
+  Sum::Arrived& arrived = this->arrived(sum, x.micro);
+  if (arrived.micro >= 0 || holds(sum, x.stage, x.micro))
+    refuse("match", at, "a sum of stage ", x.stage, " up to microbatch ",
+           std::max(arrived.micro, x.micro), " is here, or on its way, already");
+  arrived = {x.micro, at.index};
+}
+
+int Sums::send(const Place& at) {
+  const Instruction& x = at.instruction();
+  const int version = plan_.made_by(x.micro);
+  Sum& sum = named(x);
+  Sum::Arrived& arrived = this->arrived(sum, x.micro);
+  const bool own = holds(sum, x.stage, x.micro);
+  if (!own && sum.own.empty() && arrived.micro < 0)
+    refuse("send", at, "sends what is not here: ", describe(x.what, x.stage, x.micro));
+  if (!own && arrived.micro != x.micro)
+    refuse("sum", at, "the name says up to ", x.micro, ", the sum holds ", describe(sum));
+  const int by = own ? -1 : arrived.by;
+  const bool copied = x.micro == last_micro(version) && stepped_.contains({x.stage, version});
+  if (!copied && own) forget_own(sum);
+  if (!copied && !own) arrived = {};
+  tidy(x.stage, version);
+  return by;
+}
+
+int Sums::fold(const Place& at) {
+  const Instruction& x = at.instruction();
+  Sum& sum = named(x);
+  const auto [micro, by] = std::exchange(sum.partial, {});
+  if (micro < 0)
+    refuse("input", at, "no partial sum of stage ", x.stage,
+           " is here and no recv for it is posted");
+  if (sum.own.empty()) refuse("sum", at, "this rank has no gradients of its own to add");
+  for (const auto& own : sum.own)
+    if (own.second <= micro || sum.folded >= 0)
+      refuse("sum order", at, "adds microbatch ", micro,
+             " after a later one; own: ", describe(sum));
+  sum.folded = micro;
+  if (!holds(sum, x.stage, x.micro))
+    refuse("sum", at, "the name says up to ", x.micro, ", the sum holds ", describe(sum));
+  return by;
+}
+
+Sum Sums::reduce(const Place& at) {
+  const Instruction& x = at.instruction();
+  Sum& sum = sums_[{x.stage, x.version}];
+  if (sum.own.empty() || sum.finished)
+    refuse("sum", at, "this rank has no open sum of stage ", x.stage, " for version ", x.version,
+           sum.finished ? ": it is reduced already" : "");
+  Sum brought = sum;
+  forget_own(sum);
+  sum.finished = true;
+  return brought;
+}
+
+void Sums::drop(const Place& at) {
+  const Instruction& x = at.instruction();
+  auto found = sums_.find({x.stage, x.version});
+  if (found == sums_.end() || !found->second.finished || found->second.shard_only)
+    refuse("drop", at, "nothing to drop: the sum of stage ", x.stage, " for version ", x.version,
+           " is not here, or not reduced");
+  found->second.shard_only = true;
+}
+
+int Sums::step(const Place& at) {
+  const Instruction& x = at.instruction();
+  Sum& sum = sums_[{x.stage, x.version}];
+  const bool own = complete(sum, x.stage, x.version);
+  if (!own && sum.whole.micro < 0)
+    refuse("sum", at, "the gradient lacks ", lacking(plan_, {sum}, x.stage, x.version),
+           sum.partial.micro >= 0 ? "; the sum that arrived is not folded in" : "");
+  if (plan_.sharded >= 2 && sum.finished && !sum.shard_only)
+    refuse("leak", at, "the unreduced sum is left over; ", x.stage, "Dpv", x.version,
+           " keeps this rank's shard of it");
+  const int by = own ? -1 : sum.whole.by;
+  if (own)
+    forget_own(sum);
+  else
+    sum.whole = {};
+  tidy(x.stage, x.version);
+  return by;
+}
+
+std::vector<int> Sums::counted(int version, std::vector<int>& waits) const {
+  std::vector<int> stages;
+  for (const auto& [name, sum] : sums_) {
+    const int stage = name.first;
+    if (name.second != version || (!plan_.home.empty() && plan_.home[stage] != rank_)) continue;
+    const bool own = complete(sum, stage, version);
+    if (!own && (plan_.home.empty() || sum.whole.micro < 0)) continue;
+    if (!own) waits.push_back(sum.whole.by);
+    stages.push_back(stage);
+  }
+  return stages;
+}
+
+void Sums::check_leaks() const {
+  if (sums_.empty()) return;
+  const auto& [name, sum] = *sums_.begin();
+  refuse("leak", {plan_, rank_, std::max(sum.partial.by, sum.whole.by)},
+         "the gradient sum of stage ", name.first, " for version ", name.second,
+         " is left over; it holds ", describe(sum), "; no step or send takes it");
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,195 @@
+// The life of a version on a rank: there from the start, made by a step, or brought by a message;
+// gone with its last reader once it has a successor, or, if a message brought it, with a drop.
+// Not here: gradient sums (sums).
+// Chapter 07.
+#include "parallel/verifier/versions.h"
+
+#include <algorithm>
+
+namespace paragrad::parallel {
+namespace {
+
+bool is_tied(const Plan& plan, int stage) {
+  return std::binary_search(plan.tied.begin(), plan.tied.end(), stage);
+}
+
+std::string show(int version) { return version < 0 ? "none" : std::to_string(version); }
+
+/// Calls visit(stage, version) for the weights that must be here for an instruction.
+template <class Visit>
+void for_each_read(const Plan& plan, const std::vector<int>& tied_versions, const Instruction& x,
+                   Visit visit) {
+  if (x.op == Op::step) visit(x.stage, x.version - 1);
+  if (x.what == Value::weights && x.op != Op::recv) visit(x.stage, x.version);
+  if (x.op != Op::forward && x.op != Op::backward) return;
+  visit(x.stage, x.version);
+  if (is_tied(plan, x.stage)) visit(plan.stages, tied_versions[x.micro - plan.first_micro()]);
+}
+
+}  // namespace
+
+std::vector<std::set<int>> held_stages(const Plan& plan) {
+  std::vector<std::set<int>> held(plan.ranks());
+  for (int stage = 0; stage < static_cast<int>(plan.home.size()); ++stage)
+    held[plan.home[stage]].insert(stage);
+  if (!plan.home.empty()) return held;
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    for (const Instruction& x : plan.rows[rank]) {
+      bool computes = x.op == Op::forward || x.op == Op::backward;
+      if (computes || x.op == Op::step) held[rank].insert(x.stage);
+      if (computes && is_tied(plan, x.stage)) held[rank].insert(plan.stages);
+    }
+  return held;
+}
+
+Versions::Versions(const Plan& plan, int rank, const std::set<int>& held,
+                   const std::vector<int>& tied_versions)
+    : plan_(plan), rank_(rank), held_stages_(held), tied_versions_(tied_versions) {
+  int index = 0;
+  for (const Instruction& x : plan.rows[rank]) {
+    for_each_read(plan, tied_versions, x, [&](int stage, int version) {
+      last_reader_[key(Value::weights, stage, version)] = index;
+    });
+    ++index;
+  }
+  for (int stage : held) {
+    int oldest = std::max(0, oldest_kept(stage) - plan.steps);
+    for (int version = oldest; version <= plan.first; ++version)
+      held_[stage].push_back({.version = version, .own = true, .whole = plan.sharded < 3});
+    count(stage);
+    for (int version = oldest; version < plan.first; ++version)
+      if (!last_reader_.contains(key(Value::weights, stage, version))) retire(stage, version);
+  }
+}
+
+int Versions::oldest_kept(int stage) const {
+  int keep = plan_.keep.size() == 1 ? plan_.keep[0] : plan_.keep[stage];
+  return plan_.first + plan_.steps - keep + 1;
+}
+
+Versions::Held* Versions::find(int stage, int version) {
+  for (Held& held : held_[stage])
+    if (held.version == version) return &held;
+  return nullptr;
+}
+
+const Versions::Held& Versions::find_or_refuse(const Place& at, int stage, int version) const {
+  if (auto found = held_.find(stage); found != held_.end())
+    for (const Held& held : found->second)
+      if (held.version == version) return held;
+  refuse("version", at, "reads version ", version, " of stage ", stage,
+         "; there: ", list(versions_of(stage)));
+}
+
+std::vector<int> Versions::versions_of(int stage) const {
+  std::vector<int> versions;
+  if (auto found = held_.find(stage); found != held_.end())
+    for (const Held& held : found->second) versions.push_back(held.version);
+  return versions;
+}
+
+int Versions::newest(int stage) const {
+  int newest = -1;
+  if (auto found = held_.find(stage); found != held_.end())
+    for (const Held& held : found->second)
+      if (held.own) newest = std::max(newest, held.version);
+  return newest;
+}
+
+void Versions::count(int stage) { peak_ = std::max(peak_, static_cast<int>(held_[stage].size())); }
+
+std::vector<int> Versions::read(const Place& at) const {
+  std::vector<int> brought_by;
+  for_each_read(plan_, tied_versions_, at.instruction(), [&](int stage, int version) {
+    const Held& held = find_or_refuse(at, stage, version);
+    if (!held.whole)
+      refuse("gathered", at, "only this rank's shard of version ", version, " of stage ", stage,
+             " is there; gather it before");
+    brought_by.push_back(held.brought_by);
+  });
+  return brought_by;
+}
+
+void Versions::receive(const Place& at) {
+  const Instruction& x = at.instruction();
+  if (find(x.stage, x.version))
+    refuse("match", at, describe(x.what, x.stage, x.version), " is here, or on its way, already");
+  held_[x.stage].push_back({x.version, false, true, true, at.index});
+}
+
+void Versions::gather(const Place& at) {
+  const Instruction& x = at.instruction();
+  find_or_refuse(at, x.stage, x.version);
+  Held& held = *find(x.stage, x.version);
+  if (held.whole)
+    refuse("gathered", at, "the whole of version ", x.version, " of stage ", x.stage,
+           " is here already");
+  held.whole = true;
+  held.copy = plan_.sharded == 3;  // with 1 and 2, whole weights live as long as their version
+  held.brought_by = at.index;
+}
+
+void Versions::step(const Place& at) {
+  const Instruction& x = at.instruction();
+  if (newest(x.stage) != x.version - 1)
+    refuse("order", at, "makes version ", x.version, " of stage ", x.stage, ", newest is ",
+           show(newest(x.stage)), "; steps follow each other");
+  held_[x.stage].push_back({.version = x.version, .own = true, .whole = plan_.sharded == 0});
+}
+
+int Versions::drop(const Place& at) {
+  const Instruction& x = at.instruction();
+  Held* held = find(x.stage, x.version);
+  if (!held || !held->whole)
+    refuse("drop", at, "nothing to drop; there: versions ", list(versions_of(x.stage)),
+           held ? ", of this one a shard, which stays" : "");
+  const int brought_by = held->brought_by;
+  held->whole = held->copy = false;
+  if (plan_.sharded == 0 || !held->own)
+    std::erase_if(held_[x.stage], [&](const Held& each) { return each.version == x.version; });
+  return brought_by;
+}
+
+void Versions::retire(const Place& at) {
+  const Instruction& x = at.instruction();
+  for_each_read(plan_, tied_versions_, x, [&](int stage, int version) {
+    if (last_reader_.at(key(Value::weights, stage, version)) == at.index) retire(stage, version);
+  });
+  if (x.op == Op::step || x.op == Op::recv) count(x.stage);
+}
+
+void Versions::retire(int stage, int version) {
+  Held* held = find(stage, version);
+  if (!held || !held->own || version >= oldest_kept(stage) || version == newest(stage)) return;
+  held->own = false;
+  if (!held->copy)
+    std::erase_if(held_[stage], [&](const Held& each) { return each.version == version; });
+}
+
+void Versions::check_end() const {
+  const int last = plan_.first + plan_.steps;
+  const Place end{plan_, rank_, -1};
+  for (int stage : held_stages_) {
+    if (newest(stage) != last)
+      refuse("end", end, "stage ", stage, " ends at version ", show(newest(stage)), ", not ", last);
+    for (int version = std::max(0, oldest_kept(stage)); version <= last; ++version) {
+      const std::vector<int> versions = versions_of(stage);
+      if (std::find(versions.begin(), versions.end(), version) == versions.end())
+        refuse("end", end, "stage ", stage, " ends with versions ", list(versions), ", without ",
+               version, ", which is to be kept");
+      if (plan_.sharded < 3 && !find_or_refuse(end, stage, version).whole)
+        refuse("end", end, "stage ", stage, " ends with a shard of version ", version,
+               "; gather it after its step");
+    }
+  }
+}
+
+void Versions::check_leaks() const {
+  for (const auto& [stage, versions] : held_)
+    for (const Held& held : versions)
+      if (held.copy)
+        refuse("leak", {plan_, rank_, held.brought_by}, "versions [", held.version, "] of stage ",
+               stage, " left over; drop it after its last use: ", stage, "Dwv", held.version);
+}
+
+}  // namespace paragrad::parallel
