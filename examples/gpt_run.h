@@ -19,6 +19,7 @@
 #include "nn/gpt.h"
 #include "nn/text_data.h"
 #include "parallel/training.h"
+#include "parallel/verify.h"
 
 namespace paragrad::examples {
 
@@ -69,7 +70,7 @@ struct GptRun {
   void check_memory() const;
 
   nlohmann::json flags_;
-  bool width_given_ = false;
+  bool width_given_ = false, layout_given_ = false;
   std::optional<parallel::Plan> own_plan_;  // from --plan
 };
 
@@ -121,7 +122,7 @@ inline void GptRun::add_flags(CLI::App& app) {
   flags.yes("--quiet", quiet, "print errors only");
 
   parts.add_flags(flags);
-  flags.whole("--ranks", ranks, none, "workers (default: as the parts need)")->default_str("");
+  flags.whole("--ranks", ranks, 1, "workers (default: as the parts need)")->default_str("");
   flags.words("--plan", parts.plan_file, "FILE",
               "run this plan, over and over, instead of a schedule");
 
@@ -162,12 +163,19 @@ inline nlohmann::json run_flags(const CLI::App& app) {
   return flags;
 }
 
+/// Flags that lay a run out; one of them, given to resume a run, replaces all of the saved ones.
+inline constexpr const char* layout_flags[] = {"--schedule", "--stages", "--data-parallel",
+                                               "--ranks"};
+
 inline void GptRun::parse(CLI::App& app, int argc, char** argv) {
   std::vector<std::string> own(argv + 1, argv + argc);
   parse_list(app, own);
   if (!resume.empty()) resume_flags(app, own);
   flags_ = run_flags(app);
   width_given_ = app.count("--data-parallel") > 0;
+  for (const char* name :
+       {"--schedule", "--stages", "--data-parallel", "--microbatches", "--recompute"})
+    layout_given_ = layout_given_ || app.count(name) > 0;
   check();
   // A run can be resumed from another folder.
   flags_["--data"] = std::filesystem::absolute(data).string();
@@ -177,14 +185,20 @@ inline void GptRun::parse(CLI::App& app, int argc, char** argv) {
 /// Parses the saved flags and then `own`, which win where the saved weights allow it.
 inline void GptRun::resume_flags(CLI::App& app, std::vector<std::string> own) {
   std::filesystem::path folder = resume;
-  bool moved = app.count("--out") > 0;
+  bool moved = app.count("--out") > 0, new_layout = app.count("--plan") > 0;
+  for (const char* name : layout_flags) new_layout = new_layout || app.count(name) > 0;
   const nlohmann::json run = Checkpoint(folder / "checkpoint").run();
   PG_CHECK(run.contains("flags") && run["flags"].is_object(), "--resume ", folder.string(),
            ": its checkpoint is not of train_gpt");
   const nlohmann::json& saved = run["flags"];
   std::vector<std::string> all;
+  std::set<std::string> skipped;
+  if (new_layout) skipped = {std::begin(layout_flags), std::end(layout_flags)};
+  if (new_layout) skipped.insert("--plan");
+  if (app.count("--plan") > 0) skipped.insert({"--microbatches", "--recompute"});
   for (const auto& [name, value] : saved.items())
-    all.push_back(text(name, '=', value.is_string() ? value.get<std::string>() : value.dump()));
+    if (!skipped.contains(name))
+      all.push_back(text(name, '=', value.is_string() ? value.get<std::string>() : value.dump()));
   all.insert(all.end(), own.begin(), own.end());
   parse_list(app, all);
   nlohmann::json now = run_flags(app);
@@ -197,6 +211,8 @@ inline void GptRun::resume_flags(CLI::App& app, std::vector<std::string> own) {
 }
 
 inline void GptRun::check() const {
+  PG_CHECK(parts.plan_file.empty() || !layout_given_,
+           "give --plan or the other flags of a schedule, not both");
   PG_CHECK(!data.empty(), "--data FILE is needed: a text to train on");
   PG_CHECK(device == "cpu", "--device ", device, ": this build has no such device; use cpu");
   PG_CHECK(transport != "nccl", "--transport nccl: this build has no GPUs; use threads or mpi");
@@ -231,10 +247,14 @@ inline TextData GptRun::load_data() const {
 
 inline void GptRun::lay_out(int started) {
   if (!parts.plan_file.empty()) {
-    PG_CHECK(parts.schedule.empty(), "give --plan or --schedule, not both");
     own_plan_ = read_plan(parts.plan_file);
-    PG_CHECK(own_plan_->steps > 0 && steps % own_plan_->steps == 0, "--plan: it makes ",
-             own_plan_->steps, " updates, which does not divide --steps ", steps);
+    parallel::verify(*own_plan_);
+    int delay = *std::max_element(own_plan_->keep.begin(), own_plan_->keep.end()) - 1;
+    PG_CHECK(own_plan_->steps > 0, "--plan ", parts.plan_file, " makes no updates");
+    PG_CHECK(
+        own_plan_->first >= delay || own_plan_->steps == steps, "--plan ", parts.plan_file,
+        " reads older weights, but at its beginning as a run's beginning does, so it can't be ",
+        "repeated; make it for later steps: plan show ... --first ", delay);
     parts.stages = own_plan_->stages;
     parts.microbatches = own_plan_->per_step;
     parts.data_parallel = 1;
@@ -252,6 +272,16 @@ inline void GptRun::lay_out(int started) {
   PG_CHECK(wanted == total, total, " ranks: the schedule ", parts.schedule, " with --stages ",
            parts.stages, " and --data-parallel ", parts.data_parallel, " needs ", wanted);
   ranks = total;
+  // A resumed run has the layout that was found, unless it is told another.
+  if (own_plan_) {
+    flags_["--plan"] = std::filesystem::absolute(parts.plan_file).string();
+    for (const char* name : {"--stages", "--data-parallel", "--microbatches", "--recompute"})
+      flags_.erase(name);
+  } else {
+    flags_["--schedule"] = parts.schedule;
+    flags_["--data-parallel"] = parts.data_parallel;
+  }
+  flags_.erase("--ranks");
   int pieces = parts.microbatches * parts.data_parallel;
   PG_CHECK(batch % pieces == 0, "--batch ", batch, " does not divide into ", pieces,
            " microbatches (--microbatches ", parts.microbatches, " x ", parts.data_parallel,

@@ -53,7 +53,10 @@ void check_resume(const GptRun& run, const TextData& data) {
 }
 
 std::string describe(const GptRun& run, const TextData& data, const Training& training) {
-  std::string ranks = run.ranks == 1 ? "one rank" : text(run.ranks, " ranks (", run.transport, ")");
+  int depth = run.ranks / run.parts.data_parallel;
+  std::string ranks = run.ranks == 1 ? "one rank"
+                                     : text(run.ranks, " ranks (", run.transport, "), ",
+                                            run.parts.data_parallel, " x ", depth);
   std::string update =
       run.parts.schedule == "pipedream" && run.parts.microbatches > 1
           ? text("; every microbatch is an update, of ", run.rows() * run.per_step(), " sequences")
@@ -131,6 +134,7 @@ bool train_on_processes(GptRun run) {
   int size = world.transport().size();
   PG_CHECK(size > 1, "--transport mpi: this process was started alone; start several by ",
            "mpirun -n RANKS train_gpt ..., or leave the flag out");
+  // mpirun's way to say that a rank is lost, or that it was interrupted itself.
   std::signal(SIGTERM, [](int) { MpiWorld::told_to_stop(); });
   bool complete = true;
   world.run([&](Transport& transport) {

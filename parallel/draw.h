@@ -51,7 +51,7 @@ struct Report {
   std::vector<Panel> panels;
   std::vector<Curve> curves;
   std::vector<MemorySample> memory;
-  std::vector<Traffic> traffic;
+  std::vector<Traffic> traffic;  ///< less than 1 kB in all is left out, too
 };
 
 /// A row a rank, a column per unit of time, which is the shortest forward or backward:

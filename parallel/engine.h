@@ -44,7 +44,8 @@ class Engine {
 
   /// Runs this rank's row. All ranks call it together, with the same plan.
   /// throws: Error with the marked row: another rank is lost or late; a loss or gradient is not
-  ///         finite, before any weight of that step has changed; or the plan does not fit
+  ///         finite, before this rank has made the step, and where the plan clips, before any rank
+  ///         has; or the plan does not fit
   RunResult run(const VerifiedPlan& plan, Batches& batches);
 
   /// By stage; the tied one is number stages().

@@ -45,8 +45,9 @@ WorldResult::WorldResult(const std::vector<json>& ranks) {
 std::vector<StepResult> WorldResult::steps(const Plan& plan) const {
   std::int64_t bytes = 0;
   for (const auto& [kind, count] : bytes_sent_) bytes += count;
+  double seconds = 0;
+  for (const auto& [version, at] : stepped_) seconds = std::max(seconds, at);
   std::vector<StepResult> results;
-  double before = 0;
   for (int version = plan.first + 1; version <= plan.first + plan.steps; ++version) {
     StepResult step;
     for (int micro = (version - 1) * plan.per_step; micro < version * plan.per_step; ++micro)
@@ -58,11 +59,7 @@ std::vector<StepResult> WorldResult::steps(const Plan& plan) const {
       step.gradient_norm =
           std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / plan.per_step;
     }
-    // Without a flush, ranks are in different steps at a time; a step counts as over when the last
-    // of them has made it.
-    double now = std::max(before, stepped_.at(version));
-    step.seconds = std::max(now - before, 1e-9);
-    before = now;
+    step.seconds = std::max(seconds / plan.steps, 1e-9);
     step.bytes_sent = bytes / plan.steps;
     results.push_back(step);
   }

@@ -24,8 +24,9 @@ class WorldResult {
 
   /// By microbatch, of the whole world.
   const std::map<int, double>& losses() const { return losses_; }
-  /// One for each step of the plan: its mean loss, the gradient's norm, the time from one step to the
-  /// next. Rates and tokens are left to the caller.
+  /// One for each step of the plan: its mean loss, the gradient's norm; and its share of the plan's
+  /// time, because without flushes ranks are in different steps at a time. Rates and tokens are left
+  /// to the caller.
   std::vector<StepResult> steps(const Plan& plan) const;
   /// By kind.
   const std::map<std::string, std::int64_t>& bytes_sent() const { return bytes_sent_; }

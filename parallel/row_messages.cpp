@@ -180,14 +180,16 @@ void RowRun::give_up(int index, double waited, const std::string& why) const {
 /// The rank that a message depends on: its peer, or the first of the group that has not come to it.
 int RowRun::awaited_rank(const Instruction& x) const {
   if (x.op == Op::send || x.op == Op::recv) return x.peer;
+  int other = x.peer;
   for (int rank : plan_.groups[x.peer]) {
+    if (rank != engine_.transport_.rank()) other = rank;
     const Row& row = plan_.rows[rank];
     int here = static_cast<int>(std::find(row.begin(), row.end(), x) - row.begin());
     int place = engine_.transport_.position(rank) - position(engine_.plans_run_, 0);
     bool passed = place > here && place <= static_cast<int>(row.size());
     if (rank != engine_.transport_.rank() && !passed) return rank;
   }
-  return plan_.groups[x.peer].front();
+  return other;
 }
 
 std::string RowRun::place_of(int rank) const {

@@ -1,5 +1,5 @@
 // The interpreter: one function for each operation. A computation waits for its inputs, a message is
-// handed to the other lane. Not here: how waiting ends badly (row_wait.cpp).
+// handed to the other lane. Not here: how waiting ends badly (row_messages.cpp).
 // Chapter 05.
 #include "parallel/row_run.h"
 

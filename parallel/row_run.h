@@ -20,7 +20,9 @@ class RowRun {
   RunResult run();
 
   /// What ranks publish: the number of the plan and the index in its row, in one.
-  static int position(int plan_number, int index) { return (plan_number % 64) << 24 | index; }
+  static int position(int plan_number, int index) {
+    return plan_number % 64 * instructions_of_plan + index;
+  }
 
  private:
   using Name = std::tuple<Value, int, int>;  // what, stage, microbatch

@@ -231,7 +231,7 @@ Plan moved_by(Plan plan, int steps) {
   for (Row& row : plan.rows)
     for (Instruction& x : row) {
       if (x.micro >= 0) x.micro += steps * plan.per_step;
-      if (x.version >= 0) x.version += steps;
+      if (x.version >= 0) x.version = std::max(x.version + steps, 0);
     }
   return plan;
 }

@@ -15,11 +15,30 @@ namespace paragrad::parallel {
 
 using nlohmann::json;
 
+namespace {
+
+/// Processes can be started with different flags, or read different data.
+void check_agreement(Transport& transport, const SessionSettings& settings) {
+  std::vector<std::string> all =
+      all_gather_bytes(transport, settings.run.dump(), settings.engine.timeout);
+  const json first = json::parse(all[0]);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const json difference = json::diff(first, json::parse(all[rank]));
+    PG_CHECK(difference.empty(), "rank ", rank, " was started with another ",
+             difference[0].at("path").get<std::string>(),
+             " than rank 0: ", difference[0].value("value", json()).dump(),
+             "; start all ranks with the same flags and data");
+  }
+}
+
+}  // namespace
+
 Session::Session(const Training& training, Transport& transport, DevicePtr device, RunData& data,
                  const SessionSettings& settings)
     : engine_(training, transport, std::move(device), settings.engine),
       data_(data),
       settings_(settings) {
+  check_agreement(transport, settings);
   std::optional<Checkpoint> checkpoint;
   if (!settings.resume.empty()) {
     checkpoint.emplace(settings.resume / "checkpoint");
@@ -28,6 +47,9 @@ Session::Session(const Training& training, Transport& transport, DevicePtr devic
              settings.steps, " steps; give it more with --steps");
   }
   int some = settings.steps_of_plan > 0 ? settings.steps_of_plan : 1;
+  PG_CHECK((settings.steps - first_) % some == 0, "--plan makes ", some,
+           " updates at a time, which ", "does not divide the ", settings.steps - first_,
+           " that are to be done");
   engine_.prepare(verify(settings.plan(first_, some)).plan());
   if (checkpoint) read_state(*checkpoint, engine_);
 }
@@ -39,6 +61,7 @@ bool Session::train() {
   }
   bool complete = lead();
   order({{"do", "end"}});
+  if (complete) report();  // nobody waits for it
   return complete;
 }
 

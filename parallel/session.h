@@ -45,7 +45,7 @@ struct SessionSettings {
 
 class Session {
  public:
-  /// Every rank makes one; `training`, `transport` and `data` must outlive it. Nothing has been
+  /// Every rank makes one, all with equal settings; `training`, `transport` and `data` must outlive it. Nothing has been
   /// written when it is there.
   /// throws: Error if the run is impossible
   Session(const Training& training, Transport& transport, DevicePtr device, RunData& data,
@@ -60,7 +60,7 @@ class Session {
   void train_some(int last);
   double validate(bool all);
   void save();
-  void report(double validation);
+  void report();
   int next_steps(int last) const;
   /// Has all ranks, this one among them, carry out an order; their answers by rank.
   std::vector<nlohmann::json> order(const nlohmann::json& what);
@@ -78,6 +78,8 @@ class Session {
   int first_ = 0, steps_ = 0;  // done before this session, and by now
   double seconds_per_step_ = 0;
   std::optional<RunLog> log_;
+  double validation_ = 0;
+  nlohmann::json peak_bytes_;
   std::map<std::string, std::int64_t> bytes_sent_;
   Plan recorded_plan_;  // the one that the report shows
   Timeline recorded_;

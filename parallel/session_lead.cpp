@@ -48,10 +48,10 @@ bool Session::lead() {
                    settings_.steps, " steps; go on with --resume ", settings_.out.string()));
     return false;
   }
-  double validation = validate(true);
-  log_->validation(steps_, validation);
-  log_->say(text("validation loss ", validation));
-  report(validation);
+  validation_ = validate(true);
+  log_->validation(steps_, validation_);
+  log_->say(text("validation loss ", validation_));
+  peak_bytes_ = order({{"do", "measure memory"}});
   return true;
 }
 
@@ -78,7 +78,7 @@ void Session::train_some(int last) {
   for (StepResult step : world.steps(plan)) {
     step.learning_rate = engine_.training().learning_rate.at(number);
     step.tokens = settings_.tokens_per_step;
-    seconds_per_step_ = step.seconds;
+    seconds_per_step_ = step.seconds;  // of all steps of the plan alike
     log_->step(++number, step);
   }
   for (const auto& [kind, bytes] : world.bytes_sent()) bytes_sent_[kind] += bytes;
@@ -114,19 +114,18 @@ void Session::save() {
 
 /// Losses are the run's; time, rate and memory are this session's. The device's matrix-product rate
 /// is measured now.
-void Session::report(double validation) {
-  json memory = order({{"do", "measure memory"}});
+void Session::report() {
   Timeline simulated = simulate(verify(recorded_plan_), measured_costs(recorded_plan_, recorded_));
   double rate = static_cast<double>(log_->tokens()) / std::max(log_->seconds(), 1e-9);
   double flops = rate * settings_.flops_per_token;
   log_->summary(
       {{"config", settings_.config},
        {"loss", log_->last_loss()},
-       {"validation_loss", validation},
+       {"validation_loss", validation_},
        {"seconds", log_->seconds()},
        {"tokens_per_second", rate},
        {"model_flops_utilization", flops / matmul_rate(engine_.device())},
-       {"peak_bytes", memory},
+       {"peak_bytes", peak_bytes_},
        {"bytes_sent", bytes_sent_},
        {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}});
   write_file(settings_.out / "trace.json", draw_trace(recorded_, memory_));
@@ -135,11 +134,14 @@ void Session::report(double validation) {
   auto percent = [](double share) { return text(std::round(1000 * share) / 10, " %"); };
   page.facts = {{"ranks", std::to_string(recorded_.ranks)},
                 {"steps", std::to_string(steps_)},
-                {"validation loss", text(validation)},
+                {"validation loss", text(validation_)},
                 {"tokens per second", text(std::round(rate))},
                 {"bubble measured", percent(recorded_.bubble())},
                 {"bubble simulated", percent(simulated.bubble())}};
-  page.panels = {{"measured", recorded_}, {"simulated from the measured costs", simulated}};
+  std::string steps =
+      text("steps ", recorded_plan_.first + 1, " to ", recorded_plan_.first + recorded_plan_.steps);
+  page.panels = {{"measured, " + steps, recorded_},
+                 {"simulated from the measured costs, " + steps, simulated}};
   page.curves = {loss_curve(log_->path())};
   write_file(settings_.out / "report.html", draw_html(page));
   log_->say(text("report: ", (settings_.out / "report.html").string()));

@@ -28,6 +28,9 @@ struct Message {
   std::int64_t bytes = 0;
 };
 
+/// A rank's position is the number of its plan times this, plus the index in its row.
+inline constexpr int instructions_of_plan = 1 << 24;
+
 /// What befell a rank.
 struct Failure {
   int rank = 0;

@@ -31,8 +31,10 @@ double ChartFrame::y(double value) const {
 
 void ChartFrame::x_axis(const std::string& label, double per_unit) {
   for (double tick : ticks(x_low_ * per_unit, x_high_ * per_unit, 6)) {
-    axes_ += format(R"(<text class="ink" x="{}" y="{}" text-anchor="middle">{:.6g}</text>)",
-                    number(x(tick / per_unit)), number(bottom() + 16), tick);
+    const std::string text = format("{:.6g}", tick);
+    double last = width - text_width(text) / 2 - 1;  // where it is not cut
+    axes_ += format(R"(<text class="ink" x="{}" y="{}" text-anchor="middle">{}</text>)",
+                    number(std::min(x(tick / per_unit), last)), number(bottom() + 16), text);
   }
   axes_ += format(R"(<text class="ink" x="{}" y="{}" text-anchor="end">{}</text>)",
                   number(width - right), number(bottom() + 32), escape(label));
@@ -49,13 +51,9 @@ void ChartFrame::y_axis(std::string (*text)(double)) {
 }
 
 void ChartFrame::legend(const std::vector<std::string>& names) {
-  double at = left;
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    axes_ += format(R"(<rect x="{}" y="10" width="12" height="8" rx="2" fill="{}"/>)"
-                    R"(<text class="ink" x="{}" y="18">{}</text>)",
-                    number(at), series_color(i), number(at + 16), escape(names[i]));
-    at += 30 + 6.4 * static_cast<double>(names[i].size());
-  }
+  std::vector<NamedColor> colors;
+  for (const std::string& name : names) colors.push_back({name, series_color(colors.size())});
+  legend_ = parallel::legend(colors, width - left - right);
 }
 
 void ChartFrame::strip(double low, double high, const std::string& text) {
@@ -66,12 +64,15 @@ void ChartFrame::strip(double low, double high, const std::string& text) {
 }
 
 std::string ChartFrame::svg(const std::string& title) const {
+  const double above = top - legend_.height - 8;  // negative where the legend has several lines
+  const double from = std::min(above, 0.0);
   return format(R"(<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" )"
-                R"(aria-label="{}" viewBox="0 0 {} {}" font-size="11">)"
-                "<g>{}</g>\n<g>{}</g>\n"
+                R"(aria-label="{}" viewBox="0 {} {} {}" font-size="11">)"
+                "<g transform=\"translate({} {})\">{}</g>\n<g>{}</g>\n<g>{}</g>\n"
                 R"(<g class="strips" fill="#fff" fill-opacity="0">{}</g></svg>)"
                 "\n",
-                escape(title), width, height, axes_, body_, strips_);
+                escape(title), from, width, height - from, left, above, legend_.svg, axes_, body_,
+                strips_);
 }
 
 }  // namespace paragrad::parallel

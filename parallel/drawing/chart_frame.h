@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/drawing/timeline_figure.h"
+
 namespace paragrad::parallel {
 
 /// Fills and strokes that stay apart for colour-blind eyes, on light and dark.
@@ -22,7 +24,7 @@ class ChartFrame {
 
   void x_axis(const std::string& label, double per_unit = 1);
   void y_axis(std::string (*text)(double));
-  void legend(const std::vector<std::string>& names);
+  void legend(const std::vector<std::string>& names);  ///< takes the place that it needs
   /// A strip from x = low to high, of the chart's height, that says `text`.
   void strip(double low, double high, const std::string& text);
   void add(const std::string& svg) { body_ += svg; }
@@ -32,6 +34,7 @@ class ChartFrame {
 
  private:
   double x_low_, x_high_, y_low_, y_high_;
+  Legend legend_;
   std::string axes_, body_, strips_;
 };
 

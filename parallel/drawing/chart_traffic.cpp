@@ -29,15 +29,12 @@ std::string traffic_chart(const std::vector<Traffic>& traffic) {
     for (const auto& [kind, bytes] : parts) sum += static_cast<double>(bytes);
     most = std::max(most, sum);
   }
-  constexpr double row = 24, left = 62, longest = 420;
-  double y = 30, legend_x = left;
-  std::string body;
-  for (const std::string& kind : kinds) {
-    body += format(R"(<rect x="{}" y="8" width="12" height="8" rx="2" fill="{}"/>)"
-                   R"(<text class="ink" x="{}" y="16">{}</text>)",
-                   number(legend_x), message_color(kind), number(legend_x + 16), escape(kind));
-    legend_x += 30 + 6.4 * static_cast<double>(kind.size());
-  }
+  constexpr double width = 560, row = 24, left = 62, longest = 420;
+  std::vector<NamedColor> colors;
+  for (const std::string& kind : kinds) colors.push_back({kind, message_color(kind)});
+  const Legend above = legend(colors, width - left);
+  std::string body = format("<g transform=\"translate({} 5)\">{}</g>\n", left, above.svg);
+  double y = above.height + 10;
   for (const auto& [rank, parts] : ranks) {
     double x = left, sum = 0;
     body += format(R"(<text class="ink" x="6" y="{}">rank {}</text>)", number(y + 12), rank);
@@ -55,9 +52,9 @@ std::string traffic_chart(const std::vector<Traffic>& traffic) {
     y += row;
   }
   return format(R"(<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" )"
-                R"(aria-label="Bytes sent by rank and kind" viewBox="0 0 560 {}" font-size="11">)"
+                R"(aria-label="Bytes sent by rank and kind" viewBox="0 0 {} {}" font-size="11">)"
                 "{}</svg>\n",
-                number(y + 6), body);
+                width, number(y + 6), body);
 }
 
 }  // namespace paragrad::parallel

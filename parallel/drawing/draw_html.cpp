@@ -63,6 +63,14 @@ std::string panels(const std::vector<Panel>& panels) {
   return section(panels.size() > 1 ? "Timelines, on one scale" : "Timeline", html);
 }
 
+/// Nothing where only norms and the like were sent.
+std::string bytes_sent(const std::vector<Traffic>& traffic) {
+  constexpr std::int64_t worth_a_chart = 1000;
+  std::int64_t sum = 0;
+  for (const Traffic& part : traffic) sum += part.bytes;
+  return sum < worth_a_chart ? "" : section("Bytes sent", traffic_chart(traffic));
+}
+
 std::string memory(const std::vector<MemorySample>& samples) {
   if (samples.empty()) return "";
   std::set<int> ranks;
@@ -82,7 +90,7 @@ std::string memory(const std::vector<MemorySample>& samples) {
                      memory_chart(samples, rank, peak, seconds > 0 ? seconds : 1));
   }
   return section("Memory by category",
-                 html + format("</select><span>peak of all ranks: {}</span></div>\n{}",
+                 html + format("</select><span>largest peak of a rank: {}</span></div>\n{}",
                                bytes_text(peak), charts));
 }
 
@@ -92,7 +100,7 @@ std::string draw_html(const Report& report) {
   std::string charts;
   for (const Curve& curve : report.curves) charts += section(curve.title, curve_chart(curve));
   charts += memory(report.memory);
-  if (!report.traffic.empty()) charts += section("Bytes sent", traffic_chart(report.traffic));
+  charts += bytes_sent(report.traffic);
   if (!charts.empty()) charts = "<div class=\"charts\">\n" + charts + "</div>\n";
   return format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

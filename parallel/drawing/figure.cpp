@@ -24,12 +24,16 @@ std::string backward_words(Value part) {
   return part == Value::weight_part ? "backward, gradient of the weights," : "backward";
 }
 
-/// A number with the largest unit that it holds at least one of.
+/// A number with the largest unit that it holds at least one of. Three digits, or all before the
+/// point.
 std::string with_unit(double value, const std::vector<std::pair<double, const char*>>& units) {
   auto unit = std::find_if(units.begin(), units.end(),
                            [&](const auto& u) { return std::abs(value) >= u.first * 0.9995; });
   if (unit == units.end()) --unit;
-  return format("{:.3g} {}", value / unit->first, unit->second);
+  value /= unit->first;
+  std::string digits = format("{:.3g}", value);
+  if (std::abs(value) >= 999.5) digits = format("{:.0f}", value);
+  return digits + " " + unit->second;
 }
 
 }  // namespace
@@ -71,6 +75,10 @@ std::string message_kind(const Instruction& x) {
 }
 
 std::string seconds_text(double seconds) {
+  if (seconds >= 9999.5) {
+    double minutes = std::round(seconds / 60), hours = std::floor(minutes / 60);
+    return format("{:.0f} h {:.0f} min", hours, minutes - 60 * hours);
+  }
   return with_unit(seconds, {{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}});
 }
 

@@ -25,7 +25,7 @@ section { margin-bottom: 18px; padding: 16px 18px; background: var(--card);
 .facts dt { color: var(--dim); font-size: 12.5px; }
 .facts dd { margin: 0; font-size: 17px; font-weight: 600; overflow-wrap: anywhere;
             font-variant-numeric: tabular-nums; }
-.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 18px; }
+.charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(440px, 1fr)); gap: 18px; }
 .charts section { margin: 0; }
 .bar-of-tools { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; margin-bottom: 12px;
                 color: var(--dim); font-size: 13px; }
@@ -37,6 +37,7 @@ figure { margin: 0 0 16px; }
 figure:last-child { margin-bottom: 0; }
 figcaption { margin-bottom: 4px; font-size: 13.5px; font-weight: 600; }
 svg { display: block; width: 100%; height: auto; font-variant-numeric: tabular-nums; }
+.chart { max-width: 640px; }
 .timeline .view { cursor: grab; touch-action: pan-y; }
 .ink { fill: var(--ink); }
 .axis .ink, .chart .ink, .lanes .ink { fill: var(--dim); }
@@ -82,18 +83,25 @@ let zoom = 1, start = 0;
 const figures = [...document.querySelectorAll('svg.timeline')].map((svg) => ({
   svg, part: (name) => svg.querySelector('.view > ' + name), width: +svg.dataset.width,
   labels: [...svg.querySelectorAll('.view > .labels > text')].map((text) => ({
-    text, x: +text.dataset.x, width: +text.dataset.w, needs: text.textContent.length * 6.6 + 4 })),
+    text, x: +text.dataset.x, width: +text.dataset.w, length: text.textContent.length })),
 }));
+
+function fontSize(width, length) {  // as timeline_figure.cpp does it
+  return [11, 8].find((size) => width >= 0.6 * size * length + size / 4) || 0;
+}
 
 function draw() {
   for (const figure of figures) {
     figure.part('.cells').setAttribute('transform', `translate(${-start} 0) scale(${zoom} 1)`);
     figure.part('.cells').setAttribute('stroke-width', figure.svg.dataset.cell * zoom > 6 ? 1 : 0);
+    const longest = Math.max(...figure.labels.map((label) => label.length));
     for (const label of figure.labels) {
-      const x = label.x * zoom - start;
-      const seen = label.width * zoom >= label.needs && x > -50 && x < figure.width + 50;
+      const x = label.x * zoom - start, size = fontSize(label.width * zoom, longest);
+      const seen = size > 0 && x > -50 && x < figure.width + 50;
       label.text.setAttribute('visibility', seen ? 'visible' : 'hidden');
-      if (seen) label.text.setAttribute('x', x);
+      if (!seen) continue;
+      label.text.setAttribute('x', x);
+      label.text.setAttribute('font-size', size);
     }
     drawAxis(figure);
   }
@@ -106,8 +114,10 @@ function drawAxis(figure) {
   let axis = '';
   for (let i = Math.ceil(start / unit / step); i * step * unit - start < figure.width; ++i) {
     const x = i * step * unit - start, number = +(i * step).toPrecision(6);
+    const cut = x + 4 + 6.1 * `${number}`.length > figure.width;
     axis += `<path class="grid" d="M${x} ${data.top}V${+data.bottom + 6}"/>` +
-            `<text class="ink" x="${x + 4}" y="${+data.bottom + 12}">${number}</text>`;
+            `<text class="ink" x="${cut ? x - 4 : x + 4}" y="${+data.bottom + 12}" ` +
+            `text-anchor="${cut ? 'end' : 'start'}">${number}</text>`;
   }
   figure.part('.axis').innerHTML = axis;
 }

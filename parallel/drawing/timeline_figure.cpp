@@ -17,6 +17,7 @@ namespace {
 using fmt::format;
 
 constexpr double compute_height = 26, slot_height = 5, row_gap = 9, axis_height = 24;
+constexpr double repeated_height = 16;
 constexpr int most_slots = 4;  // messages under way together that a lane shows side by side
 
 class TimelineFigure {
@@ -91,7 +92,7 @@ class TimelineFigure {
       if (message)
         used[record.rank] = std::max(used[record.rank], std::min(slots_[i] + 1, most_slots));
       else if (record.instruction.op != Op::step)
-        stages[record.rank].insert(record.instruction.stage);
+        stages[record.rank].insert(record.instruction.stage), measure_label(record.instruction);
       several_stages_ |= stages[record.rank].size() > 1;
     }
     bottom_ = 14 + legend_.height;
@@ -110,6 +111,11 @@ class TimelineFigure {
     }
   }
 
+  void measure_label(const Instruction& instruction) {
+    longest_full_ = std::max(longest_full_, full_label(instruction).size());
+    longest_micro_ = std::max(longest_micro_, std::to_string(instruction.micro).size());
+  }
+
   void add_axis() {
     TimeUnit unit = time_unit(layout_.seconds);
     double end = layout_.seconds * unit.per_second;
@@ -117,9 +123,11 @@ class TimelineFigure {
       double at = x(tick / unit.per_second);
       axis_ += format(R"(<path class="grid" d="M{} {}V{}" stroke="#d5dbe3"/>)", number(at),
                       number(top_[0]), number(bottom_ + 6));
-      if (at < width_ - 8)
-        axis_ += format(R"(<text class="ink" x="{}" y="{}">{:.4g}</text>)", number(at + 4),
-                        number(bottom_ + 12), tick);
+      const std::string text = format("{:.6g}", tick);
+      bool cut = at + 4 + text_width(text) > width_;
+      axis_ +=
+          format(R"(<text class="ink" x="{}" y="{}"{}>{}</text>)", number(cut ? at - 4 : at + 4),
+                 number(bottom_ + 12), cut ? R"( text-anchor="end")" : "", text);
     }
     lanes_ +=
         format(R"(<text class="ink" x="6" y="{}">{}</text>)", number(bottom_ + 12), unit.name);
@@ -136,11 +144,13 @@ class TimelineFigure {
       add_outlined("step", from, wide, top, compute_height, cell_color(instruction).fill, record);
     } else {
       CellColor color = cell_color(instruction);
-      cells_ += format(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}"{}>{}</rect>)"
+      double height = repeated_[i] ? repeated_height : compute_height;
+      top += compute_height - height;
+      cells_ += format(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}">{}</rect>)"
                        "\n",
-                       number(from), number(top), number(wide), compute_height, color.fill,
-                       repeated_[i] ? R"( fill-opacity=".6")" : "", title(record, repeated_[i]));
-      add_label(instruction, from, wide, top, color);
+                       number(from), number(top), number(wide), height, color.fill,
+                       title(record, repeated_[i]));
+      add_label(instruction, from, wide, top + height / 2 + 4, color);
     }
   }
 
@@ -155,25 +165,33 @@ class TimelineFigure {
                      color, received ? R"( opacity=".5")" : "", title(record, false));
   }
 
-  /// The microbatch; before it the stage, if a rank has several and there is room.
-  void add_label(const Instruction& instruction, double from, double wide, double top,
+  static std::string full_label(const Instruction& instruction) {
+    std::string text = print(instruction);
+    return text.substr(0, text.rfind('v'));
+  }
+
+  /// The largest size at which so many characters fit; 0 if none does.
+  static int font_size(double wide, std::size_t characters) {
+    for (int size : {11, 8})
+      if (wide >= 0.6 * size * static_cast<double>(characters) + size / 4.0) return size;
+    return 0;
+  }
+
+  /// The microbatch; before it the stage, if a rank has several and there is room. Room means: for
+  /// the figure's longest label, so that cells of one width all have a label, or none.
+  void add_label(const Instruction& instruction, double from, double wide, double baseline,
                  const CellColor& color) {
-    auto fits = [&](const std::string& text) {
-      return wide >= 6.6 * static_cast<double>(text.size()) + 4;
-    };
-    std::string text = std::to_string(instruction.micro);
-    std::string full = print(instruction);
-    full.resize(full.rfind('v'));
-    if (several_stages_ && (fits(full) || layout_.zoomable)) text = full;
-    if (!fits(text) && !layout_.zoomable) return;
+    bool full = several_stages_ && (layout_.zoomable || font_size(wide, longest_full_) == 11);
+    int size = font_size(wide, full ? longest_full_ : longest_micro_);
+    if (size == 0 && !layout_.zoomable) return;
+    std::string attributes = size == 8 ? R"( font-size="8")" : "";
+    if (layout_.zoomable)
+      attributes += format(R"( data-x="{}" data-w="{}" visibility="{}")", number(from + wide / 2),
+                           number(wide), size > 0 ? "visible" : "hidden");
     labels_ += format(R"(<text x="{}" y="{}" fill="{}"{}>{}</text>)"
                       "\n",
-                      number(from + wide / 2), number(top + 17), color.text,
-                      layout_.zoomable ? format(R"( data-x="{}" data-w="{}" visibility="{}")",
-                                                number(from + wide / 2), number(wide),
-                                                fits(text) ? "visible" : "hidden")
-                                       : "",
-                      text);
+                      number(from + wide / 2), number(baseline), color.text, attributes,
+                      full ? full_label(instruction) : std::to_string(instruction.micro));
   }
 
   std::string title(const Record& record, bool repeated) const {
@@ -204,7 +222,8 @@ class TimelineFigure {
   double left_ = 0, width_ = 0, bottom_ = 0, height_ = 0, cell_ = 0;
   Legend legend_;
   bool several_stages_ = false;
-  std::vector<double> top_;  // of each rank
+  std::size_t longest_full_ = 0, longest_micro_ = 0;  // labels, in characters
+  std::vector<double> top_;                           // of each rank
   std::string lanes_, axis_, cells_, labels_;
   std::string marks_;  // steps and messages, above the cells
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "parallel/timeline.h"
 
@@ -26,9 +27,17 @@ std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout
 /// The colours' meanings, in lines no longer than `width` pixels.
 struct Legend {
   std::string svg;
-  double height;
+  double height = 0;
 };
 Legend legend(const Timeline& timeline, double width);
+
+struct NamedColor {
+  std::string name, color;
+};
+Legend legend(const std::vector<NamedColor>& colors, double width);
+
+/// Pixels that a figure's text takes, about.
+double text_width(const std::string& text);
 
 /// Fill and text colour of a computation: forward cool, backward warm, one shade a version; there
 /// are four of each, then they come again.

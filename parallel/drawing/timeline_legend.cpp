@@ -3,9 +3,9 @@
 // Chapter 06.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
-#include <utility>
 #include <vector>
 
 #include "parallel/drawing/figure.h"
@@ -17,7 +17,7 @@ namespace {
 using fmt::format;
 
 /// In the order of the legend.
-const std::vector<std::pair<std::string, std::string>> message_colors = {
+const std::vector<NamedColor> message_colors = {
     {"activations", "#4a90d0"},   {"activation gradients", "#e0813f"},
     {"gradient sums", "#8a4fd3"}, {"reductions", "#8a4fd3"},
     {"weights", "#2f9e5b"},       {"gathers", "#2f9e5b"},
@@ -39,6 +39,13 @@ class LegendWriter {
                    label);
     x_ += 20;
   }
+  /// As a cell of the figure that is computed again: lower than its lane.
+  void low_swatch(const CellColor& color) {
+    svg_ += format(R"(<rect class="lane" x="{}" y="{}" width="18" height="14" fill="#eceff3"/>)"
+                   R"(<rect x="{}" y="{}" width="18" height="8" fill="{}"/>)",
+                   number(x_), number(y_), number(x_), number(y_ + 6), color.fill);
+    x_ += 23;
+  }
   void bar(const std::string& color, double width, double height) {
     svg_ += format(R"(<rect class="{}" x="{}" y="{}" width="{}" height="{}" fill="{}"/>)",
                    height > 10 ? "step" : "message", number(x_), number(y_ + 7 - height / 2), width,
@@ -46,12 +53,9 @@ class LegendWriter {
     x_ += width + 5;
   }
   void words(const std::string& text, double gap) {
-    svg_ +=
-        format(R"(<text class="ink" x="{}" y="{}">{}</text>)", number(x_), number(y_ + 11), text);
+    svg_ += format(R"(<text class="ink" x="{}" y="{}">{}</text>)", number(x_), number(y_ + 11),
+                   escape(text));
     x_ += text_width(text) + gap;
-  }
-  static double text_width(const std::string& text) {
-    return 6.1 * static_cast<double>(text.size());
   }
   Legend result() const { return {svg_, y_ + line}; }
 
@@ -71,6 +75,22 @@ void add_versions(LegendWriter& out, const char* name, Op op, const std::set<int
     if (shown++ < version_colors)
       out.swatch(cell_color({.op = op, .version = version}), std::to_string(version));
   out.words(shown > version_colors ? "..." : "", 14);
+}
+
+void add_repeated(LegendWriter& out, const Timeline& timeline) {
+  const std::string words = "computed again";
+  const std::vector<bool> repeated = recomputations(timeline);
+  auto first = std::find(repeated.begin(), repeated.end(), true);
+  if (first == repeated.end()) return;
+  out.item(23 + text_width(words));
+  out.low_swatch(cell_color(timeline.records[first - repeated.begin()].instruction));
+  out.words(words, 14);
+}
+
+void add_bar(LegendWriter& out, const NamedColor& x) {
+  out.item(19 + text_width(x.name));
+  out.bar(x.color, 14, 5);
+  out.words(x.name, 14);
 }
 
 }  // namespace
@@ -103,18 +123,23 @@ Legend legend(const Timeline& timeline, double width) {
   }
   LegendWriter out(width);
   add_versions(out, "forward", Op::forward, versions[Op::forward]);
+  add_repeated(out, timeline);
   add_versions(out, "backward", Op::backward, versions[Op::backward]);
   if (!versions[Op::step].empty()) {
     out.bar(cell_color({.op = Op::step}).fill, 4, 14);
     out.words("step", 16);
   }
-  for (const auto& [kind, color] : message_colors) {
-    if (!kinds.contains(kind)) continue;
-    out.item(16 + LegendWriter::text_width(kind));
-    out.bar(color, 14, 5);
-    out.words(kind, 14);
-  }
+  for (const NamedColor& color : message_colors)
+    if (kinds.contains(color.name)) add_bar(out, color);
   return out.result();
 }
+
+Legend legend(const std::vector<NamedColor>& colors, double width) {
+  LegendWriter out(width);
+  for (const NamedColor& color : colors) add_bar(out, color);
+  return out.result();
+}
+
+double text_width(const std::string& text) { return 6.1 * static_cast<double>(text.size()); }
 
 }  // namespace paragrad::parallel

@@ -110,8 +110,8 @@ void wait_for_news(Transport& transport, const Deadline& deadline, const std::st
   if (peer >= 0 && transport.position(peer) < 0)
     where = autograd::text("; rank ", peer, " was not heard of");
   else if (peer >= 0)
-    where = autograd::text("; rank ", peer, " was at instruction ", transport.position(peer),
-                           " of its row");
+    where = autograd::text("; rank ", peer, " was at instruction ",
+                           transport.position(peer) % instructions_of_plan, " of its row");
   throw autograd::Error(autograd::text("rank ", transport.rank(), ": waited ", deadline.seconds(),
                                        " s for ", what, where));
 }

@@ -33,6 +33,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::duration;
 
 constexpr duration<double> farewell_seconds(2);  // for the others to stop too
+constexpr double leave_seconds = 60;             // for the others to come to their end
 
 std::atomic<bool> stop_told = false;  // a signal has no object to talk to
 static_assert(std::atomic<bool>::is_always_lock_free);
@@ -100,7 +101,9 @@ class MpiTransport : public Transport {
     board.drive_now_and_then();
     if (!board.failures().empty()) return board.failures().front();
     if (stop_told)
-      return Failure{-1, "told to stop (SIGTERM): another process of this job has ended"};
+      return Failure{
+          -1,
+          "told to stop (SIGTERM): the job was interrupted, or another of its processes has ended"};
     return std::nullopt;
   }
 
@@ -218,9 +221,14 @@ MpiWorld::~MpiWorld() {
   MPI_Comm comm = transport.comm;
   MPI_Request barrier = MPI_REQUEST_NULL;
   bool leaving = false;
+  Deadline deadline(leave_seconds);
   // The last notes must be read: a rank stands at the barrier once its own are out.
   while (!leaving || !through(barrier)) {
-    if (std::uncaught_exceptions() || transport.board.failed() || transport.failure()) {
+    if (deadline.left() <= 0)
+      std::cerr << autograd::text("rank ", transport.rank(), ": waited ", leave_seconds,
+                                  " s for all ranks to end; leaving without them\n");
+    if (deadline.left() <= 0 || std::uncaught_exceptions() || transport.board.failed() ||
+        transport.failure()) {
       state_.release();  // MPI may still write into it
       return;
     }

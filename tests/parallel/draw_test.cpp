@@ -154,7 +154,7 @@ TEST_CASE("draw_svg: every record is there, as well-formed markup", "[draw]") {
   CHECK_THAT(svg, !Contains("<script") && !Contains("Drawn:"));
 }
 
-TEST_CASE("draw_svg: a dropped value takes no time and no place, and recomputation is pale",
+TEST_CASE("draw_svg: a dropped value takes no time and no place, and recomputation is low",
           "[draw]") {
   Layout layout{.stages = 3, .microbatches = 3};
   layout.recompute = true;
@@ -165,7 +165,31 @@ TEST_CASE("draw_svg: a dropped value takes no time and no place, and recomputati
   std::string svg = draw_svg(timeline);
   CHECK(count(svg, "<title>") == timeline.records.size() - drops);
   CHECK(count(svg, "recomputed") == static_cast<std::size_t>(drops));
-  CHECK(count(svg, "fill-opacity") == static_cast<std::size_t>(drops));
+  CHECK(count(svg, "height=\"16\"") == static_cast<std::size_t>(drops));
+  CHECK_THAT(svg, Contains(">computed again<"));
+  CHECK_THAT(draw_svg(two_by_two()), !Contains("computed again") && !Contains("height=\"16\""));
+}
+
+TEST_CASE("draw_svg: cells of one width all have a label, or none", "[draw]") {
+  auto labels = [](int microbatches) {
+    std::string svg = draw_svg(simulated("gpipe", {.stages = 2, .microbatches = microbatches}));
+    return std::pair{count(svg, "fill=\"#fff\">1</text>"), count(svg, "font-size=\"8\">10</text>")};
+  };
+  CHECK(labels(9) == std::pair<std::size_t, std::size_t>{4, 0});
+  CHECK(labels(12) == std::pair<std::size_t, std::size_t>{4, 0});  // wide: two digits fit
+  std::string narrow = draw_svg(simulated("gpipe", {.stages = 2, .microbatches = 80}));
+  for (const char* micro : {"1", "10", "79"})
+    CHECK(count(narrow, " font-size=\"8\">" + std::string(micro) + "</text>") == 4);
+  std::string narrower = draw_svg(simulated("gpipe", {.stages = 2, .microbatches = 110}));
+  for (const char* micro : {"1", "10", "109"})
+    CHECK(count(narrower, "fill=\"#fff\">" + std::string(micro) + "</text>") == 0);
+}
+
+TEST_CASE("draw_svg: the last tick's label is not cut", "[draw]") {
+  Timeline timeline{1, {{0, Lane::compute, parse_instruction("0F0v0"), 0, 8, 0}}};
+  std::string svg = draw_svg(timeline);  // 560 pixels; the last tick is at their end
+  CHECK_THAT(svg, Contains("M560 ") && Contains("x=\"556\"") && Contains("text-anchor=\"end\">8<"));
+  CHECK(count(svg, "text-anchor=\"end\"") == 1);
 }
 
 TEST_CASE("draw_svg: versions that are alive together look different", "[draw]") {
@@ -188,7 +212,7 @@ TEST_CASE("draw_svg: what is too large is cut, and the figure says so", "[draw]"
   check_markup(tall);
   Timeline timeline = simulated("data", {.microbatches = 2000});
   std::string wide = draw_svg(timeline);
-  CHECK_THAT(wide, Contains("Drawn: the first") && Contains("of 4e+03 s."));
+  CHECK_THAT(wide, Contains("Drawn: the first") && Contains("of 4000 s."));
   CHECK(count(wide, "<title>") < timeline.records.size() / 2);
   check_markup(wide);
 }
@@ -260,6 +284,7 @@ TEST_CASE("draw_html: all parts, escaped, without a network", "[draw]") {
   std::string page = draw_html(report);
   CHECK(count(page, "<b>") == 0);
   CHECK(count(page, "</script>") == 1);
+  CHECK_THAT(page, Contains("largest peak of a rank: 2 kB"));
   CHECK(count(page, escape(evil)) >= 9);
   CHECK(count(page, "http") == count(page, "xmlns=\"http://www.w3.org/2000/svg\""));
   CHECK_THAT(page, !Contains("src=") && !Contains("@import") && !Contains("url("));
@@ -267,6 +292,14 @@ TEST_CASE("draw_html: all parts, escaped, without a network", "[draw]") {
   CHECK(figures.size() == 6);  // two timelines, a curve, memory of two ranks, traffic
   for (const std::string& figure : figures)
     check_markup(figure.substr(0, figure.find("</section")));
+}
+
+TEST_CASE("draw_html: less than 1 kB sent is no chart", "[draw]") {
+  auto page = [](std::int64_t bytes) {
+    return draw_html({"", {}, {}, {}, {}, {{0, "norms", bytes}, {1, "norms", 8}}});
+  };
+  CHECK_THAT(page(991), !Contains("Bytes sent"));
+  CHECK_THAT(page(992), Contains("Bytes sent"));
 }
 
 TEST_CASE("draw_html: panels share the scale of time", "[draw]") {
@@ -314,6 +347,21 @@ TEST_CASE("memory_chart: a column shows its highest moment", "[draw]") {
   CHECK_THAT(svg, Contains("rank 0, 2.99 s: 2 kB in all"));
 }
 
+TEST_CASE("charts: a long legend has several lines, inside the chart", "[draw]") {
+  std::vector<MemorySample> samples;
+  for (int i = 0; i < 12; ++i)
+    samples.push_back({0, 0, "a category, number " + std::to_string(i), 1});
+  std::string svg = memory_chart(samples, 0, 12, 1);
+  check_markup(svg);
+  CHECK_THAT(svg, Contains("viewBox=\"0 -54 560 324\"") && Contains("translate(62 -54)"));
+  std::vector<NamedColor> colors;
+  for (const MemorySample& sample : samples) colors.push_back({sample.category, "#123456"});
+  Legend lines = legend(colors, 484);
+  CHECK(lines.height == 80);  // three of 159 pixels in each line
+  CHECK(count(lines.svg, "rect class=\"message\" x=\"0\"") == 4);
+  CHECK(legend({colors[0]}, 10).height == 20);
+}
+
 TEST_CASE("traffic: what ranks sent, by kind", "[draw]") {
   Timeline timeline = two_by_two();
   std::int64_t sum = 0;
@@ -347,6 +395,12 @@ TEST_CASE("figure: numbers, units and ticks", "[draw]") {
   CHECK(seconds_text(0.00125) == "1.25 ms");
   CHECK(seconds_text(2e-7) == "0.2 µs");
   CHECK(seconds_text(0) == "0 µs");
+  CHECK(seconds_text(999.6) == "1000 s");
+  CHECK(seconds_text(8320) == "8320 s");
+  CHECK(seconds_text(9999.4) == "9999 s");
+  CHECK(seconds_text(9999.6) == "2 h 47 min");
+  CHECK(seconds_text(36000 - 1) == "10 h 0 min");
+  CHECK(bytes_text(2e12) == "2000 GB");
   CHECK(bytes_text(12.5e6) == "12.5 MB");
   CHECK(bytes_text(999) == "999 B");
   CHECK(bytes_text(999700) == "1 MB");

@@ -1,0 +1,261 @@
+// train_gpt on more than one rank: what it writes, every schedule against others and against one
+// rank, stops and resumes, also in another layout, and plans of the user's own.
+// Not here: ranks that are processes (processes_test.cpp); one rank (runs_test.cpp).
+#include <csignal>
+#include <set>
+
+#include "nn/file.h"
+#include "tests/examples/runs.h"
+
+using namespace paragrad::tests;
+using nlohmann::json;
+
+namespace {
+
+/// With its embedding and its head, this model can be cut into four stages.
+const Words model{"--layers", "2", "--batch", "12"};
+
+struct Split {
+  std::string schedule;
+  Words layout;
+  Words flags() const { return Words{"--schedule", schedule, "--microbatches", "3"} + layout; }
+};
+
+const Words four_replicas{"--data-parallel", "4"}, four_stages{"--stages", "4"},
+    two_by_two{"--stages", "2", "--data-parallel", "2"};
+const std::vector<Split> splits{{"data", four_replicas},   {"gpipe", two_by_two},
+                                {"1f1b", four_stages},     {"pipedream", four_stages},
+                                {"pipedream", two_by_two}, {"2bw", four_stages},
+                                {"2bw", two_by_two}};
+
+/// The lines of metrics.jsonl without what runs in different layouts don't share.
+std::vector<json> numbers_of(const std::string& folder) {
+  std::vector<json> lines = losses_of(folder);
+  for (json& line : lines) line.erase("bytes_sent");
+  return lines;
+}
+
+/// Checks that two runs took the same steps with about the same losses, here at 2 to 3.
+void check_close(const std::string& one, const std::string& two) {
+  const std::vector<json> a = numbers_of(one), b = numbers_of(two);
+  REQUIRE(a.size() == b.size());
+  REQUIRE_FALSE(a.empty());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const char* name = a[i].contains("loss") ? "loss" : "validation_loss";
+    CHECK(a[i]["step"] == b[i]["step"]);
+    CHECK(a[i][name].get<double>() == Approx(b[i].at(name).get<double>()).epsilon(1e-5));
+  }
+}
+
+std::int64_t sum_of(const json& numbers) {
+  std::int64_t sum = 0;
+  for (const json& number : numbers) {
+    CHECK(number > 0);
+    sum += number.get<std::int64_t>();
+  }
+  return sum;
+}
+
+/// Checks that a command is refused before it writes: `lines` lines, which hold `part`.
+void check_refused(const Runs& runs, const Words& more, const std::string& part, long lines = 1) {
+  CAPTURE(more);
+  Finished result = run(runs.words("new", more));
+  CHECK(result.status == 1);
+  CHECK(result.output.empty());
+  CHECK(result.errors.starts_with("error: "));
+  CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == lines);
+  CHECK_THAT(result.errors, Contains(part));
+  CHECK_FALSE(std::filesystem::exists(runs.path("new")));
+}
+
+/// The file of a plan of four stages and four steps, from `first` on.
+std::string plan_file(const Runs& runs, const Split& split, const std::string& first = "0") {
+  Finished shown = run(Words{"plan", "show", "--steps", "4", "--clip", "--tied", "--first", first} +
+                       split.flags());
+  REQUIRE(shown.status == 0);
+  return runs.folder.write(split.schedule + first + ".plan", shown.output);
+}
+
+}  // namespace
+
+TEST_CASE("on four ranks every schedule writes metrics, a summary, a trace and a report") {
+  for (const Split& split : splits) {
+    CAPTURE(split.flags());
+    Runs runs{model};
+    const std::string out = runs.path("run");
+    runs.train("run", split.flags());
+
+    std::vector<json> lines = metrics_of(out);
+    REQUIRE(lines.size() == 7);
+    std::int64_t bytes = 0;
+    for (std::size_t i = 0; i < 6; ++i) bytes += lines[i]["bytes_sent"].get<std::int64_t>();
+    json summary = summary_of(out);
+    CHECK(sum_of(summary["bytes_sent"]) == bytes);
+    CHECK(summary["bytes_sent"].contains("gradient sum"));  // of replicas, or of the tied table
+    CHECK(summary["bytes_sent"].contains("activation") == (split.schedule != "data"));
+    CHECK(summary["bytes_sent"].contains("activation gradient") == (split.schedule != "data"));
+    CHECK(summary["loss"] == lines[5]["loss"]);
+    CHECK(summary["validation_loss"] == lines[6]["validation_loss"]);
+    for (const char* kind : {"measured", "simulated"}) {
+      CHECK(summary["bubble"][kind] > 0);
+      CHECK(summary["bubble"][kind] < 1);
+    }
+    REQUIRE(summary["peak_bytes"].size() == 4);
+    for (const json& peak : summary["peak_bytes"])
+      for (const char* category : {"weights", "gradients", "optimizer", "activations"})
+        CHECK(peak[category] > 0);
+
+    std::set<int> named, computing;
+    const json trace = json::parse(paragrad::nn::read_file(out + "/trace.json"));
+    for (const json& event : trace["traceEvents"]) {
+      if (event["name"] == "process_name") named.insert(event["pid"].get<int>());
+      if (event["ph"] == "X") computing.insert(event["pid"].get<int>());
+    }
+    CHECK(named == std::set<int>{0, 1, 2, 3});
+    CHECK(computing == named);
+    CHECK_THAT(paragrad::nn::read_file(out + "/report.html"),
+               Contains("train_gpt: " + split.schedule + ", 4 ranks") && Contains("<svg"));
+    CHECK(weights_of(out).size() == (split.schedule == "data"      ? 2
+                                     : split.layout == four_stages ? 2 * 5
+                                                                   : 2 * 3));  // the tied table
+  }
+}
+
+TEST_CASE("on four ranks a stopped run goes on to the bits of one that was not stopped") {
+  for (const Split& split : splits) {
+    CAPTURE(split.flags());
+    Runs runs{model + split.flags() + Words{"--dropout", "0.2", "--evaluate-every", "2"}};
+    runs.train("whole");
+    runs.train("parts", {"--stop-after", "3"});
+    CHECK(numbers_of(runs.path("parts")).size() == 4);  // and the validation after step 2
+    runs.resume("parts");
+    REQUIRE(numbers_of(runs.path("whole")).size() == 9);
+    runs.check_same("whole", "parts");
+  }
+}
+
+TEST_CASE("schedules that flush give the numbers of one rank with the same microbatches") {
+  const std::vector<Split> one_replica{{"gpipe", four_stages}, {"1f1b", four_stages}};
+  const std::vector<Split> two_replicas{
+      {"data", {"--data-parallel", "2"}}, {"gpipe", two_by_two}, {"1f1b", two_by_two}};
+  Runs runs{model + Words{"--untied"}};
+  auto check_equal = [&](const std::string& one, const std::string& two) {
+    REQUIRE(numbers_of(runs.path(one)).size() == 7);
+    CHECK(numbers_of(runs.path(one)) == numbers_of(runs.path(two)));
+  };
+  runs.train("three", {"--microbatches", "3"});
+  for (const Split& split : one_replica) {
+    CAPTURE(split.schedule);
+    runs.train("run", split.flags());
+    check_equal("three", "run");
+  }
+  // A replica sums its three gradients first: an order that all these share, but not one rank.
+  runs.train("six", {"--microbatches", "6"});
+  for (const Split& split : two_replicas) {
+    CAPTURE(split.schedule);
+    runs.train(split.schedule, split.flags());
+    check_equal("data", split.schedule);
+  }
+  check_close(runs.path("six"), runs.path("data"));
+}
+
+TEST_CASE("a run goes on in other layouts and with other schedules") {
+  Runs runs{model};
+  runs.train("run", Split{"2bw", four_stages}.flags() +
+                        Words{"--steps", "12", "--warmup", "2", "--stop-after", "3"});
+  const Words some{"--stop-after", "3"};
+  const Words one_rank{"--schedule",      "data", "--stages",       "1",
+                       "--data-parallel", "1",    "--microbatches", "6"};
+  runs.resume("run", one_rank + some + Words{"--out", runs.path("one")});
+  runs.resume("run", Split{"1f1b", two_by_two}.flags() + some);
+  check_close(runs.path("run"), runs.path("one"));
+  runs.resume("run", one_rank + some);
+  runs.resume("run", Split{"pipedream", four_stages}.flags());
+  REQUIRE(metrics_of(runs.path("run")).size() == 13);
+  CHECK(summary_of(runs.path("run"))["peak_bytes"].size() == 4);
+}
+
+TEST_CASE("a run whose width was found from its ranks goes on without a flag") {
+  Runs runs{model + Words{"--ranks", "4", "--stages", "2", "--microbatches", "3"}};
+  runs.train("whole");
+  runs.train("parts", {"--stop-after", "3"});
+  runs.resume("parts");
+  runs.check_same("whole", "parts");
+  CHECK(summary_of(runs.path("parts"))["peak_bytes"].size() == 4);
+}
+
+TEST_CASE("an interrupted run on four ranks saves and goes on") {
+  Runs runs{model + Split{"2bw", four_stages}.flags() +
+            Words{"--steps", "1000000", "--evaluate-every", "0"}};
+  const std::string out = runs.path("out");
+  Running interrupted(runs.words("out"));
+  wait_for_steps(out, 6);  // the steps that it measures and records are over
+  interrupted.signal(SIGINT);
+  Finished result = interrupted.finish();
+  CHECK(result.status == 128 + SIGINT);
+  CHECK(result.errors.empty());
+  const std::size_t steps = metrics_of(out).size();
+  CHECK_THAT(result.output, Contains("interrupted after " + std::to_string(steps) + " of 1000000"));
+  runs.resume("out", {"--stop-after", "2"});
+  CHECK(metrics_of(out).size() == steps + 2);
+}
+
+TEST_CASE("a plan of the user's own gives the bits of the schedule that it was made by") {
+  // From the first step on that reads no version before the run's first.
+  const std::vector<std::pair<Split, std::string>> plans{
+      {{"1f1b", four_stages}, "0"},
+      {{"2bw", four_stages}, "1"},
+      {{"pipedream", four_stages + Words{"--microbatches", "1"}}, "3"}};
+  for (const auto& [split, first] : plans) {
+    CAPTURE(split.schedule);
+    Runs runs{model + Words{"--steps", "8"}};
+    runs.train("schedule", split.flags());
+    const Words own{"--plan", plan_file(runs, split, first)};
+    runs.train("plan", own);
+    runs.check_same("schedule", "plan");
+    CHECK(summary_of(runs.path("plan"))["peak_bytes"].size() == 4);
+    runs.train("parts", own + Words{"--stop-after", "4"});
+    runs.resume("parts");
+    runs.check_same("schedule", "parts");
+  }
+}
+
+TEST_CASE("a plan that can't be run is refused before anything is written") {
+  Runs runs{model + Words{"--steps", "8"}};
+  const Split split{"1f1b", four_stages};
+  const std::string good = plan_file(runs, split), text = paragrad::nn::read_file(good);
+  const Words own{"--plan", good};
+  check_refused(runs, {"--plan", runs.path("none.plan")}, "no file ");
+  check_refused(runs, {"--plan", runs.folder.write("damaged.plan", "stages four\n")},
+                "damaged.plan: plan, line 1: ");
+  std::string broken = text;
+  broken.erase(broken.find(" 1F0v0"), 6);
+  check_refused(runs, {"--plan", runs.folder.write("broken.plan", broken)},
+                "send: rank 1, 1a0>2: ", 2);  // the second has the row, with its cell marked
+  check_refused(runs, {"--plan", plan_file(runs, {"gpipe", {"--stages", "6"}})},
+                "a model of 4 layers can't be cut into 6 stages");
+  check_refused(runs, {"--plan", plan_file(runs, {"2bw", four_stages})}, "--first 1");
+  for (const Words& more :
+       {Words{"--schedule", "1f1b"}, {"--stages", "4"}, {"--microbatches", "3"}})
+    check_refused(runs, own + more, "give --plan or ");
+  check_refused(runs, own + Words{"--ranks", "3"}, "3 ranks: ");
+  check_refused(runs, own + Words{"--batch", "8"}, "--batch 8 does not divide into 3 microbatches");
+  check_refused(runs, own + Words{"--steps", "6"}, "--plan");
+  check_refused(runs, own + Words{"--clip", "0"}, "clip");
+  check_refused(runs, own + Words{"--untied"}, "tied");
+}
+
+TEST_CASE("a layout that can't be is refused before anything is written") {
+  Runs runs{model};
+  check_refused(runs, {"--ranks", "3", "--stages", "2"},
+                "3 ranks: the schedule 1f1b with --stages "
+                "2 and --data-parallel 1 needs 2");
+  check_refused(runs, {"--ranks", "3", "--stages", "2", "--data-parallel", "2"}, "needs 4");
+  check_refused(runs, {"--ranks", "2", "--stages", "4"}, "needs 4");
+  check_refused(runs, {"--ranks", "0"}, "--ranks: expected");
+  check_refused(runs, {"--stages", "9"}, "a model of 4 layers can't be cut into 9 stages");
+  check_refused(runs, {"--schedule", "zigzag"}, "--schedule: zigzag not in {1f1b,2bw,");
+  check_refused(runs, {"--batch", "5", "--microbatches", "2"},
+                "--batch 5 does not divide into 2 microbatches");
+  check_refused(runs, {"--data-parallel", "5"}, "--batch 12 does not divide into 5 microbatches");
+}

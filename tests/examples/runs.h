@@ -1,0 +1,47 @@
+// Runs: trainings of a moment, all on one text and each in a folder of its own, to be held against
+// each other. Not here: what is the same in which of them.
+#pragma once
+
+#include "tests/catch.h"
+#include "tests/examples/programs.h"
+
+namespace paragrad::tests {
+
+/// Text in which each character hangs on many before it.
+inline std::string varied_text() {
+  std::string text;
+  for (int i = 0; i < 600; ++i) text += static_cast<char>('a' + (i * i / 8 + i / 50) % 11);
+  return text;
+}
+
+/// Runs that must succeed, all with these flags.
+struct Runs {
+  explicit Runs(Words all_have = {}) : flags(std::move(all_have)) {}
+
+  Words flags;
+  Folder folder;
+  std::string data = folder.write("text.txt", varied_text());
+
+  std::string path(const std::string& name) const { return folder / name; }
+  /// The command of a new run into folder `name`.
+  Words words(const std::string& name, const Words& more = {}) const {
+    return tiny_run(data, path(name), flags + more);
+  }
+  void train(const std::string& name, const Words& more = {}) const { succeed(words(name, more)); }
+  /// Goes on with the run in `from`, with its flags and these.
+  void resume(const std::string& from, const Words& more = {}) const {
+    succeed(Words{"train_gpt", "--resume", path(from)} + more);
+  }
+  void succeed(const Words& command) const {
+    Finished result = run(command);
+    INFO(result.errors);
+    REQUIRE(result.status == 0);
+  }
+  void check_same(const std::string& one, const std::string& two) const {
+    CHECK(losses_of(path(one)) == losses_of(path(two)));
+    const bool same_weights = weights_of(path(one)) == weights_of(path(two));
+    CHECK(same_weights);
+  }
+};
+
+}  // namespace paragrad::tests
