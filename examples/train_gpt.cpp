@@ -42,14 +42,27 @@ TextData load(GptRun& run) {
   return data;
 }
 
-void check_resume(const GptRun& run, const TextData& data) {
-  if (run.resume.empty()) return;
+/// What would stop every rank stops the program before there are any.
+void check_plan(const GptRun& run, const Training& training, int first) {
+  int some = std::max(1, run.steps_of_plan());
+  PG_CHECK((run.steps - first) % some == 0, "--plan makes ", some,
+           " updates at a time, which does ", "not divide the ", run.steps - first,
+           " that are to be done");
+  check_fit(run.plan(first, some), training, run.ranks);
+}
+
+/// Returns the steps done before.
+int check_resume(const GptRun& run, const TextData& data) {
+  if (run.resume.empty()) return 0;
   Checkpoint checkpoint(run.resume / "checkpoint");
   PG_CHECK(checkpoint.run().value("vocabulary", nlohmann::json()) == vocabulary_of(data),
            "--resume: the data has another vocabulary than the run's; give it the same --data and ",
            "--vocab");
   PG_CHECK(checkpoint.run().value("data", nlohmann::json()) == data.training.checksum(),
            "--resume: ", run.data.string(), " is not the text that the run began with");
+  PG_CHECK(checkpoint.step() < run.steps, "--resume: the run has done ", checkpoint.step(),
+           " of its ", run.steps, " steps; give it more with --steps");
+  return static_cast<int>(checkpoint.step());
 }
 
 std::string describe(const GptRun& run, const TextData& data, const Training& training) {
@@ -111,8 +124,9 @@ bool train_on_threads(GptRun run) {
            " started; say --transport mpi, or start it alone");
   run.lay_out(0);
   TextData data = load(run);
-  check_resume(run, data);
+  int first = check_resume(run, data);
   Training training = run.training();
+  check_plan(run, training, first);
   SessionSettings settings = settings_of(run, data, training);
   bool complete = true;
   auto body = [&](Transport& transport) {
@@ -144,8 +158,9 @@ bool train_on_processes(GptRun run) {
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
     run.lay_out(size);
     TextData data = load(run);
-    check_resume(run, data);
+    int first = check_resume(run, data);
     Training training = run.training();
+    check_plan(run, training, first);
     complete = train(run, data, training, settings_of(run, data, training), transport);
   });
   return complete;

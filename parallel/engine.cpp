@@ -24,6 +24,8 @@ void check_cell(const Instruction& x) {
            " yet: weights, turns and partial sums are not sent; `plan simulate` shows such plans");
 }
 
+}  // namespace
+
 void check_fit(const Plan& plan, const Training& training, int ranks) {
   PG_CHECK(plan.ranks() == ranks, "the plan is for ", plan.ranks(), " ranks, this run has ", ranks);
   PG_CHECK(plan.stages == training.stages(), "the plan has ", plan.stages, " stages, the model is ",
@@ -39,8 +41,6 @@ void check_fit(const Plan& plan, const Training& training, int ranks) {
            users.empty() ? "have no tied stages" : "say tied " + users);
   for (const Row& row : plan.rows) std::for_each(row.begin(), row.end(), check_cell);
 }
-
-}  // namespace
 
 void Engine::prepare(const Plan& plan) {
   check_fit(plan, training_, transport_.size());

@@ -29,6 +29,9 @@ struct RunResult {
   std::vector<Record> records;                     ///< of this rank
 };
 
+/// throws: Error if the engine can't run the plan with this training on so many ranks
+void check_fit(const Plan& plan, const Training& training, int ranks);
+
 class Engine {
  public:
   struct Settings {

@@ -45,8 +45,8 @@ struct SessionSettings {
 
 class Session {
  public:
-  /// Every rank makes one, all with equal settings; `training`, `transport` and `data` must outlive it. Nothing has been
-  /// written when it is there.
+  /// Every rank makes one, all with equal settings; `training`, `transport` and `data` must outlive
+  /// it. Nothing has been written when it is there.
   /// throws: Error if the run is impossible
   Session(const Training& training, Transport& transport, DevicePtr device, RunData& data,
           const SessionSettings& settings);

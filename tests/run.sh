@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds and runs every test, once for each preset: run.sh [--werror] [PRESET...]
-# Presets: release debug asan tsan (see CMakePresets.json); without one, release and asan.
+# Presets: release debug asan tsan (see CMakePresets.json); without one, release, asan and tsan.
 # Stops at the first preset that fails; otherwise ctest's summary is the last thing it prints.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,7 +15,7 @@ for argument; do
     *) echo "run.sh: unknown argument '$argument'; presets are release debug asan tsan" >&2; exit 2 ;;
   esac
 done
-[[ ${#presets[@]} -gt 0 ]] || presets=(release asan)
+[[ ${#presets[@]} -gt 0 ]] || presets=(release asan tsan)
 
 examples/install_packages.sh --tests
 for preset in "${presets[@]}"; do

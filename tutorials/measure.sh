@@ -54,15 +54,24 @@ schedules() {
 
 longer() {
   {
-    echo '| schedule | validation loss after 2000 updates |'
-    echo '| --- | --- |'
-    for schedule in 1f1b 2bw pipedream; do
-      local micros=8
-      [[ $schedule != pipedream ]] || micros=1
-      train --schedule $schedule --microbatches $micros --steps 2000 --batch 16 --stages 4 \
-        --evaluate-every 0
-      echo "| $schedule | $(printf %.3f "$(value validation_loss)") |"
+    echo '| sequences an update | schedule | validation loss after 2000 updates | beside one rank |'
+    echo '| --- | --- | --- | --- |'
+    local alone loss
+    compare() {  # compare SEQUENCES NAME FLAGS...
+      train "${@:3}" --steps 2000 --evaluate-every 0
+      loss=$(value validation_loss)
+      [[ $2 != "one rank" ]] || alone=$loss
+      awk -v n="$1" -v name="$2" -v loss="$loss" -v alone="$alone" \
+        'BEGIN { printf "| %s | %s | %.3f | %+.1f%% |\n", n, name, loss, 100 * (loss / alone - 1) }'
+    }
+    compare 16 'one rank' --batch 16
+    for schedule in gpipe 1f1b 2bw; do
+      compare 16 $schedule --schedule $schedule --stages 4 --microbatches 8 --batch 16
     done
+    compare 16 '1f1b, 2 x 2 ranks' --data-parallel 2 --stages 2 --microbatches 4 --batch 16
+    compare 16 pipedream --schedule pipedream --stages 4 --batch 16
+    compare 2 'one rank' --batch 2
+    compare 2 pipedream --schedule pipedream --stages 4 --microbatches 8 --batch 16
   } >"$runs/measured_longer.md"
 }
 

@@ -4,46 +4,10 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/gpt.h"
-#include "tests/catch.h"
-#include "tests/examples/programs.h"
+#include "tests/examples/runs.h"
 
 using namespace paragrad::tests;
 using nlohmann::json;
-
-namespace {
-
-/// Text in which each character hangs on many before it.
-std::string varied_text() {
-  std::string text;
-  for (int i = 0; i < 600; ++i) text += static_cast<char>('a' + (i * i / 8 + i / 50) % 11);
-  return text;
-}
-
-/// Runs that must succeed, all on the same text.
-struct Runs {
-  Folder folder;
-  std::string data = folder.write("text.txt", varied_text());
-
-  std::string path(const std::string& name) const { return folder / name; }
-  void train(const std::string& name, const Words& more = {}) const {
-    Finished result = run(tiny_run(data, path(name), more));
-    INFO(result.errors);
-    REQUIRE(result.status == 0);
-  }
-  /// Goes on with the run in `from`, with its flags and these.
-  void resume(const std::string& from, const Words& more = {}) const {
-    Finished result = run(Words{"train_gpt", "--resume", path(from)} + more);
-    INFO(result.errors);
-    REQUIRE(result.status == 0);
-  }
-  void check_same(const std::string& one, const std::string& two) const {
-    CHECK(losses_of(path(one)) == losses_of(path(two)));
-    const bool same_weights = weights_of(path(one)) == weights_of(path(two));
-    CHECK(same_weights);
-  }
-};
-
-}  // namespace
 
 TEST_CASE("the same command gives the same bits, another seed others") {
   Runs runs;
