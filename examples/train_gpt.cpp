@@ -144,16 +144,17 @@ bool train_on_threads(GptRun run) {
 }
 
 bool train_on_processes(GptRun run) {
+  auto started = rank_environment();
+  PG_CHECK(started || !MpiWorld::available(),
+           "--transport mpi: this process was started alone; start several by ",
+           "mpirun -n RANKS train_gpt ..., or leave the flag out");
   MpiWorld world;
   int size = world.transport().size();
-  PG_CHECK(size > 1, "--transport mpi: this process was started alone; start several by ",
-           "mpirun -n RANKS train_gpt ..., or leave the flag out");
   // mpirun's way to say that a rank is lost, or that it was interrupted itself.
   std::signal(SIGTERM, [](int) { MpiWorld::told_to_stop(); });
   bool complete = true;
   world.run([&](Transport& transport) {
-    auto started = rank_environment();
-    int here = started && started->local_size > 0 ? started->local_size : 1;
+    int here = std::max(1, started->local_size);
     int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
     run.lay_out(size);
