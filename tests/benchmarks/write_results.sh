@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures what the README and the chapters show and writes it to tests/benchmarks/results/, then weaves.
-#   write_results.sh [--text FILE] step operations engine demo PYTHON...    measures the parts that it names
+#   write_results.sh [--text FILE] step operations engine all_reduce network_lab demo PYTHON...    measures the parts that it names
 #   write_results.sh                                                 only puts the results together
 # FILE is tinyshakespeare (examples/data/download.sh fetches it); each PYTHON has a PyTorch to compare with.
 # Wants a release build and a machine that does nothing else; all parts take about a quarter of an hour.
@@ -42,6 +42,17 @@ demo() {
   done
 }
 
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+all_reduce() {
+  mpirun --oversubscribe -n 2 "$bin/benchmarks/all_reduce"
+  mpirun --oversubscribe -n 4 "$bin/benchmarks/all_reduce" | tail -n +3
+}
+network_lab() {
+  echo "Four hosts, each a network namespace on this machine, joined at 1 Gbit/s; the bound 2(N-1)/N * bytes / rate is 805 ms:"
+  echo
+  "$root/tests/benchmarks/network_lab.sh" "$bin/benchmarks/all_reduce" --smallest 67108864 | grep '^|'
+}
+
 # measure NAME COMMAND...: what the command prints, with the machine, becomes results/NAME.md.
 measure() {
   local name=$1
@@ -56,6 +67,8 @@ for part; do
     step) measure train_step "$bin/benchmarks/train_step" ;;
     operations) measure operations "$bin/benchmarks/operations" ;;
     engine) measure engine "$bin/benchmarks/engine" ;;
+    all_reduce) measure all_reduce all_reduce ;;
+    network_lab) measure network_lab network_lab ;;
     demo) measure demo demo ;;
     *)
       version=$("$part" -c 'import torch; print(torch.__version__.split("+")[0])')
@@ -77,6 +90,14 @@ done
     echo "The same step in PyTorch, in alternating runs (\`tests/benchmarks/against_pytorch.py\`):"
     echo
     grep '^|' "$file"
+  done
+  for file in "$results"/{engine,all_reduce,network_lab}.md; do
+    [[ -f $file ]] || continue
+    echo
+    case $file in
+      */all_reduce.md) echo "paragrad's own all-reduce beside MPI's, ranks on one host:"; echo ;;
+    esac
+    tail -n +3 "$file"
   done
   if [[ -f $results/demo.md ]]; then
     echo
