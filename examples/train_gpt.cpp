@@ -1,6 +1,7 @@
 // train_gpt: trains a GPT on text, over one or many ranks. See --help; sample_gpt writes text with
 // the result. Not here: flags (examples/gpt_run.h), data (examples/gpt_data.h), and what a run does
 // between its first step and its last (parallel/session.h). Chapters 02 and 05.
+#include <atomic>
 #include <csignal>
 #include <thread>
 
@@ -20,7 +21,8 @@ using paragrad::examples::GptBatches;
 using paragrad::examples::GptData;
 using paragrad::examples::GptRun;
 
-volatile std::sig_atomic_t interrupted = 0;  // the signal's number
+std::atomic<int> interrupted = 0;  // the signal's number; rank 0's thread reads it
+static_assert(std::atomic<int>::is_always_lock_free, "or a signal handler must not write it");
 
 /// Ends training after the present plan; a second signal ends the program.
 void interrupt(int signal) {
@@ -145,8 +147,7 @@ bool train_on_threads(GptRun run) {
 
 bool train_on_processes(GptRun run) {
   auto started = rank_environment();
-  PG_CHECK(started || !MpiWorld::available(),
-           "--transport mpi: this process was started alone; start several by ",
+  PG_CHECK(started, "--transport mpi: this process was started alone; start several by ",
            "mpirun -n RANKS train_gpt ..., or leave the flag out");
   MpiWorld world;
   int size = world.transport().size();
