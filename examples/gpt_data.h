@@ -10,14 +10,9 @@ namespace paragrad::examples {
 
 using namespace paragrad::parallel;
 
-/// Microbatch m is part m % per_step of the batch of step m / per_step, `rows` sequences of it.
-class GptBatches : public Batches {
+/// Windows of a text, copied to where they are needed.
+class TextBatches : public Batches {
  public:
-  GptBatches(const TokenData& data, std::uint64_t seed, std::int64_t context, int per_step,
-             std::int64_t rows)
-      : data_(data), seed_(seed), context_(context), per_step_(per_step), rows_(rows) {}
-
-  Shape shape(int) const override { return {rows_, context_}; }
   Tensor inputs(int micro, const DevicePtr& device) override {
     return from_host(batch(micro).inputs, shape(micro), device);
   }
@@ -26,7 +21,20 @@ class GptBatches : public Batches {
   }
 
  private:
-  Batch batch(int micro) const {
+  virtual Batch batch(int micro) const = 0;
+};
+
+/// Microbatch m is part m % per_step of the batch of step m / per_step, `rows` sequences of it.
+class GptBatches : public TextBatches {
+ public:
+  GptBatches(const TokenData& data, std::uint64_t seed, std::int64_t context, int per_step,
+             std::int64_t rows)
+      : data_(data), seed_(seed), context_(context), per_step_(per_step), rows_(rows) {}
+
+  Shape shape(int) const override { return {rows_, context_}; }
+
+ private:
+  Batch batch(int micro) const override {
     std::int64_t first = micro % per_step_ * rows_;
     return data_.batch(seed_, micro / per_step_, first, first + rows_, context_);
   }
@@ -39,7 +47,7 @@ class GptBatches : public Batches {
 };
 
 /// Windows of the validation text, `rows` at a time; of about `limit` such batches, spread evenly.
-class GptValidation : public Batches {
+class GptValidation : public TextBatches {
  public:
   GptValidation(const TokenData& data, std::int64_t context, std::int64_t rows, int limit)
       : data_(data), context_(context) {
@@ -59,15 +67,9 @@ class GptValidation : public Batches {
     auto [first, last] = windows_.at(micro);
     return {last - first, context_};
   }
-  Tensor inputs(int micro, const DevicePtr& device) override {
-    return from_host(batch(micro).inputs, shape(micro), device);
-  }
-  Tensor targets(int micro, const DevicePtr& device) override {
-    return from_host(batch(micro).targets, shape(micro), device);
-  }
 
  private:
-  Batch batch(int micro) const {
+  Batch batch(int micro) const override {
     auto [first, last] = windows_.at(micro);
     return data_.evaluation_batch(first, last, context_);
   }

@@ -15,7 +15,7 @@ build=$root/build
 corpus=$build/quickstart/corpus.txt
 out=$build/quickstart/run
 
-# A model and a length of training that take about two minutes on two cores: two pipelines of two
+# A model and a length of training that take about a minute on two cores: two pipelines of two
 # stages, four ranks in one process.
 defaults=(
   --ranks 4 --stages 2 --microbatches 3
