@@ -44,7 +44,8 @@ void check_fit(const Plan& plan, const Training& training, int ranks) {
 
 void Engine::prepare(const Plan& plan) {
   check_fit(plan, training_, transport_.size());
-  for (int stage : stages_of(plan, plan.rows[transport_.rank()])) {
+  const auto held = held_stages(plan);
+  for (int stage : held.at(transport_.rank())) {
     if (stage < plan.stages) {
       auto& runner = runners_.try_emplace(stage, training_, stage, device_).first->second;
       stores_.try_emplace(stage, training_, runner.parameters(), plan.first, device_);
@@ -54,7 +55,7 @@ void Engine::prepare(const Plan& plan) {
     WeightStore& store = stores_.at(stage);
     PG_CHECK(store.newest() == plan.first, "the plan begins with version ", plan.first,
              " of the weights; stage ", stage, " has version ", store.newest());
-    store.keep_from(std::max(0, plan.first - plan.keep.at(stage) + 1));
+    store.keep_from(std::max(0, plan.first - plan.kept(stage) + 1));
   }
 }
 
@@ -65,7 +66,7 @@ RunResult Engine::run(const VerifiedPlan& verified, Batches& batches) {
   broadcast_bytes(transport_, "", settings_.timeout);  // all begin together
   RunResult result = RowRun(*this, verified, batches).run();
   for (auto& [stage, store] : stores_)
-    store.keep_from(std::max(0, plan.first + plan.steps - plan.keep.at(stage) + 1));
+    store.keep_from(std::max(0, plan.first + plan.steps - plan.kept(stage) + 1));
   return result;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -10,8 +11,17 @@
 
 namespace paragrad::parallel {
 
-/// Stages whose weights this row reads or steps, the tied one among them; ascending.
-std::vector<int> stages_of(const Plan& plan, const Row& row);
+/// Stages whose state each rank keeps: where home says so, else where a row computes them or makes
+/// their steps; the tied one among them.
+std::vector<std::set<int>> held_stages(const Plan& plan);
+/// The same by stage: ranks, ascending.
+std::vector<std::vector<int>> holders(const Plan& plan);
+
+/// Weights that an instruction needs on its rank, as (stage, version): of its own stage, and of the
+/// tied one if its stage uses that.
+std::vector<std::pair<int, int>> weights_read(const Plan& plan,
+                                              const std::vector<int>& tied_versions,
+                                              const Instruction& x);
 
 class Lifetimes {
  public:

@@ -145,7 +145,7 @@ void Lowering::finish(int rank) {
     deliver(Value::activation_gradient, x.stage - 1, backward_rank_, x.stage - 1);
   if (x.what == Value::input_part) return;
   contribute(x.stage, x.micro);
-  if (std::count(plan_.tied.begin(), plan_.tied.end(), x.stage)) contribute(plan_.stages, x.micro);
+  if (plan_.uses_tied(x.stage)) contribute(plan_.stages, x.micro);
 }
 
 /// The send goes to the end of the row. The recv goes one computation before the end of the other

@@ -3,6 +3,7 @@
 // Chapter 06.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -91,6 +92,8 @@ struct Plan {
 
   int ranks() const { return static_cast<int>(rows.size()); }
   int stage_count() const { return stages + (tied.empty() ? 0 : 1); }
+  bool uses_tied(int stage) const { return std::count(tied.begin(), tied.end(), stage) > 0; }
+  int kept(int stage) const { return keep.size() == 1 ? keep[0] : keep.at(stage); }
   int first_micro() const { return steps == 0 ? 0 : first * per_step; }
   int last_micro() const { return first_micro() + per_step * (steps == 0 ? 1 : steps); }
   /// The version that a microbatch's gradient helps to make.

@@ -19,11 +19,8 @@ RowRun::RowRun(Engine& engine, const VerifiedPlan& verified, Batches& batches)
       capacity_(verified.facts().capacity),
       lifetimes_(plan_, row_),
       tied_versions_(tied_versions(plan_)),
-      holders_(plan_.stage_count()),
-      lane_(engine.transport_) {
-  for (int rank = 0; rank < plan_.ranks(); ++rank)
-    for (int stage : stages_of(plan_, plan_.rows[rank])) holders_[stage].push_back(rank);
-}
+      holders_(holders(plan_)),
+      lane_(engine.transport_) {}
 
 // [snippet interpreter]
 RunResult RowRun::run() {

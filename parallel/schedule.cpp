@@ -94,21 +94,17 @@ class StepPlacer {
       if (last && placement_ == StepPlacement::eager) make(x.stage, plan_.made_by(x.micro));
     }
     // The drain: what no forward of this plan reads. Last stages are finished first.
-    if (uses_tied(held)) make(plan_.stages, plan_.first + plan_.steps);
+    if (std::any_of(held.begin(), held.end(), [&](int s) { return plan_.uses_tied(s); }))
+      make(plan_.stages, plan_.first + plan_.steps);
     for (auto stage = held.rbegin(); stage != held.rend(); ++stage)
       make(*stage, plan_.first + plan_.steps);
     return std::exchange(out_, {});
   }
 
  private:
-  bool uses_tied(const std::set<int>& stages) const {
-    return std::any_of(plan_.tied.begin(), plan_.tied.end(),
-                       [&](int stage) { return stages.contains(stage); });
-  }
-
   // [snippet before_forward]
   void before_forward(const Instruction& x) {
-    if (uses_tied({x.stage})) make(plan_.stages, tied_versions_[x.micro - plan_.first_micro()]);
+    if (plan_.uses_tied(x.stage)) make(plan_.stages, tied_versions_[x.micro - plan_.first_micro()]);
     if (placement_ == StepPlacement::lazy) make(x.stage, x.version);
   }
   // [end snippet]

@@ -20,7 +20,8 @@ std::map<int, double> Serial::run(const VerifiedPlan& verified, Batches& batches
   losses_.clear();
   PG_CHECK(plan_->ranks() == static_cast<int>(ranks_.size()), "the plan is for ", plan_->ranks(),
            " ranks, not ", ranks_.size());
-  for (int rank = 0; rank < plan_->ranks(); ++rank) prepare(ranks_[rank], plan_->rows[rank]);
+  const auto held = held_stages(*plan_);
+  for (int rank = 0; rank < plan_->ranks(); ++rank) prepare(ranks_[rank], held[rank]);
   bool moved = true;
   while (std::exchange(moved, false))
     for (int rank = 0; rank < plan_->ranks(); ++rank)
@@ -35,9 +36,9 @@ std::map<int, double> Serial::run(const VerifiedPlan& verified, Batches& batches
   return losses_;
 }
 
-void Serial::prepare(Rank& rank, const Row& row) {
+void Serial::prepare(Rank& rank, const std::set<int>& held) {
   rank.next = 0;
-  for (int stage : stages_of(*plan_, row)) {
+  for (int stage : held) {
     if (stage < plan_->stages) rank.runners.try_emplace(stage, training_, stage, device_);
     if (rank.optimizers.contains(stage)) continue;
     const ParameterList& list = parameters(rank, stage);

@@ -5,6 +5,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <tuple>
 #include <vector>
 
@@ -44,7 +45,7 @@ class Serial {
     std::deque<std::pair<int, Name>> posted;  // receiver, and what it calls the value
   };
 
-  void prepare(Rank& rank, const Row& row);
+  void prepare(Rank& rank, const std::set<int>& held);
   bool execute(int rank, const Instruction& x);
   bool forward(Rank& rank, const Instruction& x);
   bool backward(Rank& rank, const Instruction& x);

@@ -3,30 +3,17 @@
 // Chapter 07.
 #include "parallel/state_files.h"
 
-#include <algorithm>
-
 #include "parallel/lifetimes.h"
 
 namespace paragrad::parallel {
-namespace {
-
-/// The lowest rank whose row reads or steps the stage.
-int writer_of(const Plan& plan, int stage) {
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    std::vector<int> stages = stages_of(plan, plan.rows[rank]);
-    if (std::binary_search(stages.begin(), stages.end(), stage)) return rank;
-  }
-  return -1;
-}
-
-}  // namespace
 
 // [snippet write_state]
 std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Engine& engine,
                                         const Plan& plan, std::int64_t step) {
   std::vector<CheckpointFile> files;
+  const auto ranks = holders(plan);
   for (auto& [stage, store] : engine.stores()) {
-    if (writer_of(plan, stage) != engine.transport().rank()) continue;
+    if (ranks.at(stage).front() != engine.transport().rank()) continue;
     std::string ending = plan.stage_count() == 1 ? "" : text("_", stage);
     FlatBuffers versions;
     for (const auto& [version, weights] : store.versions())

@@ -23,6 +23,7 @@
 
 #include <algorithm>
 
+#include "parallel/lifetimes.h"
 #include "parallel/schedule.h"
 #include "parallel/verifier/hang.h"
 #include "parallel/verifier/meetings.h"

@@ -3,6 +3,7 @@
 // Chapter 05.
 #include "parallel/verifier/meetings.h"
 
+#include "parallel/lifetimes.h"
 #include "parallel/verifier/place.h"
 
 namespace paragrad::parallel {
@@ -21,15 +22,11 @@ class Meetings {
 
   const Plan& plan_;
   const std::vector<Replay>& rows_;
-  std::vector<Members> holders_;  // of each stage's weights
+  const std::vector<Members> holders_;  // of each stage's weights
 };
 
 Meetings::Meetings(const Plan& plan, const std::vector<Replay>& rows)
-    : plan_(plan), rows_(rows), holders_(plan.stage_count()) {
-  const auto held = held_stages(plan);
-  for (int rank = 0; rank < plan.ranks(); ++rank)
-    for (int stage : held[rank]) holders_[stage].push_back(rank);
-}
+    : plan_(plan), rows_(rows), holders_(holders(plan)) {}
 
 void Meetings::check(const Meeting& meeting) const {
   const Members& members = plan_.groups[meeting.group];

@@ -78,7 +78,7 @@ void Replay::backward(const Place& at) {
   if (x.what == Value::input_part) return;
   sums_.add(at, x.stage);
   staleness_ = std::max(staleness_, plan_.made_by(x.micro) - 1 - x.version);
-  if (std::binary_search(plan_.tied.begin(), plan_.tied.end(), x.stage)) {
+  if (plan_.uses_tied(x.stage)) {
     sums_.add(at, plan_.stages);
     int version = tied_versions_[x.micro - plan_.first_micro()];
     staleness_ = std::max(staleness_, plan_.made_by(x.micro) - 1 - version);

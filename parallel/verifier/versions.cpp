@@ -6,50 +6,22 @@
 
 #include <algorithm>
 
+#include "parallel/lifetimes.h"
+
 namespace paragrad::parallel {
 namespace {
 
-bool is_tied(const Plan& plan, int stage) {
-  return std::binary_search(plan.tied.begin(), plan.tied.end(), stage);
-}
-
 std::string show(int version) { return version < 0 ? "none" : std::to_string(version); }
 
-/// Calls visit(stage, version) for the weights that must be here for an instruction.
-template <class Visit>
-void for_each_read(const Plan& plan, const std::vector<int>& tied_versions, const Instruction& x,
-                   Visit visit) {
-  if (x.op == Op::step) visit(x.stage, x.version - 1);
-  if (x.what == Value::weights && x.op != Op::recv) visit(x.stage, x.version);
-  if (x.op != Op::forward && x.op != Op::backward) return;
-  visit(x.stage, x.version);
-  if (is_tied(plan, x.stage)) visit(plan.stages, tied_versions[x.micro - plan.first_micro()]);
-}
-
 }  // namespace
-
-std::vector<std::set<int>> held_stages(const Plan& plan) {
-  std::vector<std::set<int>> held(plan.ranks());
-  for (int stage = 0; stage < static_cast<int>(plan.home.size()); ++stage)
-    held[plan.home[stage]].insert(stage);
-  if (!plan.home.empty()) return held;
-  for (int rank = 0; rank < plan.ranks(); ++rank)
-    for (const Instruction& x : plan.rows[rank]) {
-      bool computes = x.op == Op::forward || x.op == Op::backward;
-      if (computes || x.op == Op::step) held[rank].insert(x.stage);
-      if (computes && is_tied(plan, x.stage)) held[rank].insert(plan.stages);
-    }
-  return held;
-}
 
 Versions::Versions(const Plan& plan, int rank, const std::set<int>& held,
                    const std::vector<int>& tied_versions)
     : plan_(plan), rank_(rank), held_stages_(held), tied_versions_(tied_versions) {
   int index = 0;
   for (const Instruction& x : plan.rows[rank]) {
-    for_each_read(plan, tied_versions, x, [&](int stage, int version) {
+    for (auto [stage, version] : weights_read(plan, tied_versions, x))
       last_reader_[key(Value::weights, stage, version)] = index;
-    });
     ++index;
   }
   for (int stage : held) {
@@ -63,8 +35,7 @@ Versions::Versions(const Plan& plan, int rank, const std::set<int>& held,
 }
 
 int Versions::oldest_kept(int stage) const {
-  int keep = plan_.keep.size() == 1 ? plan_.keep[0] : plan_.keep[stage];
-  return plan_.first + plan_.steps - keep + 1;
+  return plan_.first + plan_.steps - plan_.kept(stage) + 1;
 }
 
 Versions::Held* Versions::find(int stage, int version) {
@@ -100,13 +71,13 @@ void Versions::count(int stage) { peak_ = std::max(peak_, static_cast<int>(held_
 
 std::vector<int> Versions::read(const Place& at) const {
   std::vector<int> brought_by;
-  for_each_read(plan_, tied_versions_, at.instruction(), [&](int stage, int version) {
+  for (auto [stage, version] : weights_read(plan_, tied_versions_, at.instruction())) {
     const Held& held = find_or_refuse(at, stage, version);
     if (!held.whole)
       refuse("gathered", at, "only this rank's shard of version ", version, " of stage ", stage,
              " is there; gather it before");
     brought_by.push_back(held.brought_by);
-  });
+  }
   return brought_by;
 }
 
@@ -152,9 +123,8 @@ int Versions::drop(const Place& at) {
 
 void Versions::retire(const Place& at) {
   const Instruction& x = at.instruction();
-  for_each_read(plan_, tied_versions_, x, [&](int stage, int version) {
+  for (auto [stage, version] : weights_read(plan_, tied_versions_, x))
     if (last_reader_.at(key(Value::weights, stage, version)) == at.index) retire(stage, version);
-  });
   if (x.op == Op::step || x.op == Op::recv) count(x.stage);
 }
 

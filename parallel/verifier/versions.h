@@ -12,10 +12,6 @@
 
 namespace paragrad::parallel {
 
-/// Per rank: the stages whose weights it has from the start. These are the ones that it is home to,
-/// or, in a plan without homes, those that its row computes or steps.
-std::vector<std::set<int>> held_stages(const Plan& plan);
-
 class Versions {
  public:
   /// tied_versions: of the tied stage, by microbatch; see schedule.h. Must live on.

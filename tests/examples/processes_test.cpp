@@ -20,7 +20,7 @@ Finished mpirun(const Words& arguments) {
 
 /// `words`, which begin with train_gpt, as so many processes.
 Words processes(int number, Words words) {
-  words[0] = autograd::text(PARAGRAD_PROGRAM_DIR, "/", words[0]);
+  words[0] = PARAGRAD_PROGRAM_DIR "/" + words[0];
   return Words{"-n", std::to_string(number)} + words;
 }
 

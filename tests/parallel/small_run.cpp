@@ -124,8 +124,9 @@ Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& 
   Serial serial(training, first.ranks(), cpu_device(), reduction);
   Outcome outcome;
   for (const VerifiedPlan& plan : plans) outcome.losses.merge(serial.run(plan, batches));
+  const auto held = held_stages(first);
   for (int rank = 0; rank < first.ranks(); ++rank)
-    for (int stage : stages_of(first, first.rows[rank]))
+    for (int stage : held[rank])
       outcome.weights[{rank, stage}] = to_host(serial.weights(rank, stage));
   return outcome;
 }
