@@ -15,7 +15,7 @@ std::vector<std::set<int>> held_stages(const Plan& plan) {
   for (int rank = 0; rank < plan.ranks(); ++rank)
     for (const Instruction& x : plan.rows[rank]) {
       bool computes = x.op == Op::forward || x.op == Op::backward;
-      if (computes || x.op == Op::step) held[rank].insert(x.stage);
+      if (computes || x.op == Op::step || x.op == Op::gather) held[rank].insert(x.stage);
       if (computes && plan.uses_tied(x.stage)) held[rank].insert(plan.stages);
     }
   return held;

@@ -11,6 +11,13 @@
 
 namespace paragrad::parallel {
 
+/// What a rank of a cyclic schedule does: everything, alone; every stage of its microbatches; one
+/// stage; one stage, shared by microbatches that never meet on it; as data, but the weights travel.
+/// source: Fournier and Oyallon 2024, table 1
+enum class Setting { one_device, data, pipeline, model, zero };
+/// As users type them.
+const std::map<std::string, Setting>& settings();
+
 /// What a schedule is asked for.
 struct Layout {
   int stages = 1;          ///< that the model is cut into
@@ -21,6 +28,11 @@ struct Layout {
   bool recompute = false;  ///< drop activations after the forward, compute them again
   bool clip = false;       ///< steps need the gradient's global norm
   bool tied = false;       ///< the first and the last stage share a tensor (embeddings)
+  Setting setting =
+      Setting::data;  ///< of cyclic schedules; these have as many microbatches as stages
+  int gap = 2;        ///< cyclic, data: stages that a microbatch is ahead of the next. 3 suits
+                      ///< backwards that take twice as long as forwards
+  int zero = 0;       ///< ZeRO stage, of data parallelism; 1 of pipelines, too
 
   /// The microbatches of one replica in one step.
   std::vector<int> micros(int replica, int step) const;
@@ -41,8 +53,11 @@ Plan make_evaluation(const Plan& like, int first, int microbatches);
 Plan moved_by(Plan plan, int steps);
 
 /// Adds to rows of computations what connects them: sends, receives, reductions, norms.
+/// A step's gradients are added in a group of ranks, or one rank after the other: microbatch by
+/// microbatch, and the sum goes on to those who step.
+enum class SumPath { group, ring };
 /// throws: Error if the computations can't be run in their order
-Plan lower(Plan plan);
+Plan lower(Plan plan, SumPath path = SumPath::group);
 
 // ---- the schedules: rows of computations only ----
 Plan data_parallel(const Layout& layout);
@@ -50,14 +65,19 @@ Plan gpipe(const Layout& layout);
 Plan one_forward_one_backward(const Layout& layout);
 Plan pipedream(const Layout& layout);
 Plan pipedream_2bw(const Layout& layout);
+Plan cyclic_v1(const Layout& layout);
+Plan cyclic_v2(const Layout& layout);
 
 /// By the names that users type.
 using Schedule = Plan (*)(const Layout&);
 const std::map<std::string, Schedule>& schedules();
+bool is_cyclic(const std::string& schedule);
 
 // ---- what they are made of ----
 Instruction forward(int stage, int micro, int version);
 Instruction backward(int stage, int micro, int version);
+/// A send, recv, gather or drop.
+Instruction on_weights(Op op, int stage, int version, int peer = -1);
 
 /// A plan with a header and `ranks` empty rows; `keep` versions of each stage outlive it.
 Plan empty_plan(const Layout& layout, int ranks, int per_step, int steps, std::vector<int> keep);
@@ -69,8 +89,9 @@ void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
                  const std::function<int(int micro)>& version);
 
 /// Adds the steps. Eager: after the last gradient in the row. Lazy: before the first forward that
-/// reads the version, which leaves time for reductions and norms. The tied stage's are lazy always.
-enum class StepPlacement { eager, lazy };
+/// reads the version, which leaves time for reductions and norms. Together: before the row's first
+/// such forward of any stage. The tied stage's are never eager.
+enum class StepPlacement { eager, lazy, together };
 void place_steps(Plan& plan, StepPlacement placement);
 
 /// Eager where a step waits for nobody.

@@ -4,6 +4,7 @@
 #include "parallel/schedule.h"
 #include "tests/catch.h"
 #include "tests/examples/programs.h"
+#include "tests/parallel/ordinary_schedules.h"
 
 using namespace paragrad::tests;
 namespace parallel = paragrad::parallel;
@@ -55,7 +56,7 @@ std::string replaced(std::string text, const std::string& old, const std::string
 }  // namespace
 
 TEST_CASE("plan show prints the text form of every schedule's plan") {
-  for (const auto& [name, make] : parallel::schedules()) {
+  for (const auto& [name, make] : ordinary_schedules()) {
     parallel::Layout layout{.stages = stages, .microbatches = micros, .steps = steps};
     CHECK(output_of(plan("show", name)) == print(parallel::make_plan(name, layout)));
     layout = {stages, 2, micros, steps, 5, true, true, true};
@@ -83,7 +84,7 @@ TEST_CASE("plan verify --json has the facts of every schedule") {
                    "peak_microbatches", "bubble",
                    "makespan",          "bytes",
                    "verified",          "busy"};
-  for (const auto& [name, make] : parallel::schedules()) {
+  for (const auto& [name, make] : ordinary_schedules()) {
     nlohmann::json facts = json_of(plan("verify", name));
     CHECK(facts.size() == keys.size());
     for (const std::string& key : keys) CHECK(facts.contains(key));
@@ -146,7 +147,7 @@ TEST_CASE("plan simulate takes costs as one value or one for each stage") {
 
 TEST_CASE("plan draw writes every schedule in every form, and says so") {
   Folder folder;
-  for (const auto& [name, make] : parallel::schedules()) {
+  for (const auto& [name, make] : ordinary_schedules()) {
     auto drawn = [&](const std::string& ending) {
       const std::string file = folder / (name + ending);
       CHECK_THAT(output_of(plan("draw", name) + Words{"--out", file}),
@@ -166,7 +167,7 @@ TEST_CASE("plan draw writes every schedule in every form, and says so") {
 TEST_CASE("a plan's file can be verified, simulated and drawn, and goes through a pipe") {
   Folder folder;
   const std::string program = PARAGRAD_PROGRAM_DIR "/plan";
-  for (const auto& [name, make] : parallel::schedules()) {
+  for (const auto& [name, make] : ordinary_schedules()) {
     const std::string text = output_of(plan("show", name));
     const std::string file = folder.write(name + ".plan", text);
     CHECK(output_of({"plan", "show", file}) == text);
@@ -223,7 +224,7 @@ TEST_CASE("plan refuses requests that make no sense") {
     check_refused(words, "which plan? Give --schedule NAME, or a plan's text file");
     check_refused(words + Words{"--stages", "4"}, "which plan?");
     check_refused(words + Words{"--schedule", "zigzag"},
-                  "--schedule: zigzag not in {1f1b,2bw,data,gpipe,pipedream}");
+                  "--schedule: zigzag not in {1f1b,2bw,cyclic-v1,cyclic-v2,data,gpipe,");
     for (const char* flag : {"--stages", "--data-parallel", "--microbatches", "--steps"})
       check_refused(words + Words{"--schedule", "gpipe", flag, "0"},
                     std::string(flag) + ": expected a whole number from 1 to 2147483647, got 0");

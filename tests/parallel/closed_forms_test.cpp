@@ -6,6 +6,7 @@
 
 #include "parallel/simulate.h"
 #include "tests/catch.h"
+#include "tests/parallel/ordinary_schedules.h"
 #include "tests/parallel/small_run.h"
 
 using namespace paragrad::tests;
@@ -213,7 +214,7 @@ TEST_CASE("engine: a pipeline's bytes are those of its outputs, gradients and no
 }
 
 TEST_CASE("engine: what is recorded is the row, but for drops and norms among one", "[forms]") {
-  for (const auto& [name, schedule] : schedules()) {
+  for (const auto& [name, schedule] : ordinary_schedules()) {
     Layout layout{2, 2, 2, 2, 0, true, true, true};
     Training training(gpt(small_gpt()), 2);
     auto plans = plans_of(name, layout);

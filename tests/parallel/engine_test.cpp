@@ -4,6 +4,7 @@
 
 #include "parallel/lifetimes.h"
 #include "tests/catch.h"
+#include "tests/parallel/ordinary_schedules.h"
 #include "tests/parallel/small_run.h"
 
 using namespace paragrad::tests;
@@ -42,7 +43,7 @@ Layout layout_of(const Case& c, int steps) {
 std::vector<Case> grid() {
   std::vector<Case> cases;
   int i = 0;
-  for (const auto& [schedule, make] : schedules())
+  for (const auto& [schedule, make] : ordinary_schedules())
     for (int width : {1, 2})
       for (int stages : {1, 2, 4})
         for (int microbatches : {1, 3})

@@ -1,12 +1,13 @@
 // Evaluations between plans: every rank computes losses with the newest weights, and training goes
 // on as if there had been none.
 #include "tests/catch.h"
+#include "tests/parallel/ordinary_schedules.h"
 #include "tests/parallel/small_run.h"
 
 using namespace paragrad::tests;
 
 TEST_CASE("an evaluation between two plans leaves no trace", "[evaluation]") {
-  for (const auto& [schedule, make] : schedules())
+  for (const auto& [schedule, make] : ordinary_schedules())
     for (bool tied : {false, true}) {
       INFO(schedule << (tied ? " tied" : ""));
       Layout layout{.stages = 2, .width = 2, .microbatches = 2, .steps = 2, .tied = tied};
@@ -26,7 +27,7 @@ TEST_CASE("an evaluation between two plans leaves no trace", "[evaluation]") {
 TEST_CASE("an evaluation's losses do not depend on the schedule", "[evaluation]") {
   constexpr int microbatches = 5;
   std::map<int, double> losses;
-  for (const auto& [schedule, make] : schedules())
+  for (const auto& [schedule, make] : ordinary_schedules())
     for (int stages : {1, 3}) {
       Training training(gpt(small_gpt(false, 0.1)), stages);
       SmallBatches batches(small_gpt());

@@ -8,6 +8,7 @@
 #include "autograd/cpu/threads.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
+#include "tests/parallel/ordinary_schedules.h"
 #include "tests/parallel/plan_cases.h"
 #include "tests/parallel/small_run.h"
 
@@ -188,7 +189,7 @@ TEST_CASE("ranks whose messages differ in size are told", "[failures]") {
 }
 
 TEST_CASE("a gradient that is not finite stops every rank before its step", "[failures]") {
-  for (const auto& [schedule, make] : schedules())
+  for (const auto& [schedule, make] : ordinary_schedules())
     for (bool clip : {false, true})
       for (bool tied : {false, true}) {
         Layout layout{2, 2, 2, 5, 0, false, clip, tied};

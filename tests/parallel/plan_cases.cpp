@@ -22,6 +22,11 @@ std::string plan_text(const std::string& name) {
   return text.str();
 }
 
+std::string golden(const std::string& name) {
+  std::string text = plan_text(name);
+  return text.substr(text.find('\n') + 1);
+}
+
 std::vector<PlanCase> good_plans() {
   auto synchronous = [](int per_step) {
     return [per_step](int, int micro) { return micro / per_step; };

@@ -12,6 +12,8 @@ namespace paragrad::tests {
 
 /// A file of tests/parallel/plans.
 std::string plan_text(const std::string& name);
+/// The same without its line of explanation.
+std::string golden(const std::string& name);
 
 struct PlanCase {
   std::string name;

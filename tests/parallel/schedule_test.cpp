@@ -7,18 +7,13 @@
 
 #include "parallel/verify.h"
 #include "tests/catch.h"
+#include "tests/parallel/ordinary_schedules.h"
 #include "tests/parallel/plan_cases.h"
 
 using namespace paragrad::parallel;
 using namespace paragrad::tests;
 
 namespace {
-
-/// A file of plans/ without its line of explanation.
-std::string golden(const std::string& name) {
-  std::string text = plan_text(name);
-  return text.substr(text.find('\n') + 1);
-}
 
 using Cell = std::vector<int>;  // rank, stage, microbatch, version; a backward's microbatch is < 0
 
@@ -53,7 +48,7 @@ TEST_CASE("schedules: plans as they were checked by hand", "[schedule]") {
 TEST_CASE("schedules: every option makes a plan that verifies and survives printing",
           "[schedule]") {
   int plans = 0;
-  for (const auto& [name, schedule] : schedules())
+  for (const auto& [name, schedule] : ordinary_schedules())
     for (int width : {1, 3})
       for (int stages : {1, 2, 4})
         for (int microbatches : {1, 3})
@@ -99,7 +94,7 @@ TEST_CASE("schedules: replicas take turns with microbatches and meet in a group 
 }
 
 TEST_CASE("schedules: two plans that follow each other compute what one does", "[schedule]") {
-  for (const auto& [name, schedule] : schedules())
+  for (const auto& [name, schedule] : ordinary_schedules())
     for (int stages : {1, 3}) {
       Layout layout{.stages = stages, .width = 2, .microbatches = 2, .steps = 5};
       auto whole = computations(make_plan(name, layout));
@@ -113,7 +108,7 @@ TEST_CASE("schedules: two plans that follow each other compute what one does", "
 }
 
 TEST_CASE("schedules: a plan moved is the plan of later", "[schedule]") {
-  for (const auto& [name, schedule] : schedules()) {
+  for (const auto& [name, schedule] : ordinary_schedules()) {
     // From 2 on: the first steps of delayed schedules read version 0 together.
     Layout layout{3, 2, 2, 2, 2, true, true, true};
     Plan early = make_plan(name, layout);
@@ -126,7 +121,7 @@ TEST_CASE("schedules: a plan moved is the plan of later", "[schedule]") {
 }
 
 TEST_CASE("schedules: fewer microbatches than stages", "[schedule]") {
-  for (const auto& [name, schedule] : schedules())
+  for (const auto& [name, schedule] : ordinary_schedules())
     for (int microbatches : {1, 2}) {
       Layout layout{.stages = 5, .microbatches = microbatches, .steps = 3};
       CHECK_NOTHROW(verify(make_plan(name, layout)));
@@ -137,7 +132,7 @@ TEST_CASE("schedules: fewer microbatches than stages", "[schedule]") {
 }
 
 TEST_CASE("schedules: an evaluation is forwards alone, where the stages lie", "[schedule]") {
-  for (const auto& [name, schedule] : schedules()) {
+  for (const auto& [name, schedule] : ordinary_schedules()) {
     Plan training = make_plan(name, {.stages = 3, .width = 2, .microbatches = 2, .steps = 2});
     for (int microbatches : {1, 5, 8}) {
       Plan plan = make_evaluation(training, 4, microbatches);
@@ -165,8 +160,9 @@ TEST_CASE("schedules: an evaluation is forwards alone, where the stages lie", "[
 }
 
 TEST_CASE("schedules: what makes no sense is refused", "[schedule]") {
-  CHECK_THROWS_WITH(make_plan("zigzag", {}), Contains("no schedule \"zigzag\"") &&
-                                                 Contains("1f1b 2bw data gpipe pipedream"));
+  CHECK_THROWS_WITH(make_plan("zigzag", {}),
+                    Contains("no schedule \"zigzag\"") &&
+                        Contains("1f1b 2bw cyclic-v1 cyclic-v2 data gpipe pipedream"));
   auto with = [](auto change) {
     Layout layout{.stages = 2, .width = 2, .microbatches = 2, .steps = 2};
     change(layout);

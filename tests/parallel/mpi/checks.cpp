@@ -15,6 +15,7 @@
 #include "autograd/cpu/threads.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
+#include "tests/parallel/ordinary_schedules.h"
 #include "tests/parallel/small_run.h"
 #include "tests/parallel/transport_suite.h"
 
@@ -61,7 +62,7 @@ void compare_with_serial(Transport& transport, const std::string& schedule, cons
 void engine(Transport& transport) {
   set_compute_threads(1);
   int ranks = transport.size(), runs = 0;
-  for (const auto& [schedule, make] : schedules())
+  for (const auto& [schedule, make] : ordinary_schedules())
     for (int width = 1; width <= ranks; ++width) {
       if (ranks % width != 0 || (schedule == "data" && width != ranks)) continue;
       int stages = schedule == "data" ? 2 : ranks / width;

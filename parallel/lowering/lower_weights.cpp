@@ -1,0 +1,72 @@
+// Weights that travel. A stage's home keeps its newest version and makes its steps; whoever uses a
+// version passes it on as it begins its last use, and lets go of it afterwards. The home has its own.
+// Chapter 08; Fournier and Oyallon 2024, section 3.2 (ZeRO-DP).
+#include "parallel/lowering/lowering.h"
+
+namespace paragrad::parallel {
+
+namespace {
+
+bool same_use(const Instruction& a, const Instruction& b) {
+  return a.op == b.op && a.stage == b.stage && a.micro == b.micro;
+}
+
+}  // namespace
+
+/// The versions that are there before the plan begins.
+void Lowering::begin_at_homes() {
+  for (int stage = 0; stage < static_cast<int>(plan_.home.size()); ++stage)
+    for (int back = plan_.kept(stage) - 1; back >= 0; --back)
+      if (back <= plan_.first) hand_to_first(stage, plan_.first - back);
+}
+
+/// A version begins its way: it is at home, and goes to its first user.
+void Lowering::hand_to_first(int stage, int version) {
+  const int home = plan_.home[stage];
+  has_weights_.insert({{stage, version}, home});
+  const auto& runs = order_.users[{stage, version}];
+  if (!runs.empty()) pass_weights(stage, version, home, runs.front().rank);
+}
+
+void Lowering::pass_weights(int stage, int version, int from, int to) {
+  if (to == from || to == plan_.home[stage]) return;
+  send(from, on_weights(Op::send, stage, version), to);
+  has_weights_.insert({{stage, version}, to});
+}
+
+/// Steps of homes stand where their sum comes in.
+void Lowering::step_at_home(int stage, int version) {
+  emit(plan_.home[stage], {.op = Op::step, .stage = stage, .version = version});
+  hand_to_first(stage, version);
+}
+
+/// Ranks use a version in turn, its home, too: so that it does not come back to a rank that has not
+/// let go of it.
+bool Lowering::can_read(int rank, const Instruction& x) const {
+  if (plan_.home.empty() || (x.op != Op::forward && x.op != Op::backward)) return true;
+  const Cell version{x.stage, x.version};
+  return has_weights_.contains({version, rank}) && order_.users.at(version).front().rank == rank;
+}
+
+/// Whether x is the last use of its weights before another rank's.
+bool Lowering::ends_run(const Instruction& x) const {
+  if (plan_.home.empty() || (x.op != Op::forward && x.op != Op::backward)) return false;
+  const auto& runs = order_.users.at({x.stage, x.version});
+  return !runs.empty() && same_use(runs.front().last, x);
+}
+
+void Lowering::hand_over(int rank, const Instruction& x) {
+  if (!ends_run(x)) return;
+  const auto& runs = order_.users.at({x.stage, x.version});
+  if (runs.size() > 1) pass_weights(x.stage, x.version, rank, runs[1].rank);
+}
+
+void Lowering::let_go(int rank, const Instruction& x) {
+  if (!ends_run(x)) return;
+  order_.users.at({x.stage, x.version}).pop_front();
+  if (rank == plan_.home[x.stage]) return;
+  emit(rank, on_weights(Op::drop, x.stage, x.version));
+  has_weights_.erase({{x.stage, x.version}, rank});
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,83 @@
+// Lowering: the second walk, which writes rows with messages. Every message is issued at its instant,
+// by all who take part, so all rows have them in one global order, and no plan that comes from here
+// can hang, even if sends wait for their receives.
+// Chapters 06 (activations, sums in a group) and 08 (sums in a ring, turns, weights that travel).
+#pragma once
+
+#include "parallel/lowering/order.h"
+#include "parallel/schedule.h"
+
+namespace paragrad::parallel {
+
+/// The number of a group in the plan's header, where it is added if it is new.
+int group_of(Plan& plan, const std::vector<int>& ranks);
+
+/// Adds the gathers, and drops, of ZeRO 3.
+void add_gathers(Plan& plan);
+
+class Lowering : public Walk {
+ public:
+  /// `computations` must outlive it.
+  Lowering(const Plan& computations, SumPath path, Order order);
+  Plan run();
+
+ private:
+  struct Rank {
+    Row row;
+    std::map<int, std::size_t> after_recv;  // per peer: where a later recv may stand
+  };
+
+  bool ready(int rank, const Instruction& x) const override;
+  void starts(int rank, const Instruction& x) override;
+  void ends(int rank, const Instruction& x) override;
+  void adds(int stage, int micro, int rank, bool last) override;
+
+  void emit(int rank, const Instruction& x) { ranks_[rank].row.push_back(x); }
+  void send(int from, Instruction value, int to);
+
+  // lower.cpp: what one computation makes and another needs.
+  void deliver(int rank, Value what, int stage, int micro, const std::map<Cell, int>& consumers,
+               int consumer);
+  void pass_turn(int rank, int micro);
+
+  // lower_sums.cpp
+  bool in_ring(int stage) const;
+  void reduce_in_group(int stage, int version);
+  void pass_on(int stage, int version);
+  void finish_sum(int stage, int version, int rank);
+  void visit_next(int stage, int version, int from);
+  void add_norms(int version);
+
+  // lower_weights.cpp: plans with homes.
+  void begin_at_homes();
+  void step_at_home(int stage, int version);
+  void hand_to_first(int stage, int version);
+  void pass_weights(int stage, int version, int from, int to);
+  bool can_read(int rank, const Instruction& x) const;
+  bool ends_run(const Instruction& x) const;
+  void hand_over(int rank, const Instruction& x);
+  void let_go(int rank, const Instruction& x);
+
+  // shards.cpp: ZeRO 1 and 2.
+  bool stepped_everywhere(const Instruction& x) const;
+  void count_step(const Instruction& x);
+  void gather_stepped();
+
+  SumPath path_;
+  Order order_;
+  Plan out_;  // the header; its rows come at the end
+  std::vector<Rank> ranks_;
+  std::vector<std::vector<int>> holders_;             // per stage
+  std::map<Cell, int> forward_rank_, backward_rank_;  // of (stage, microbatch)
+  std::map<int, std::set<int>> ranks_of_micro_;
+
+  std::vector<int> tied_versions_;
+  std::map<Cell, std::size_t> steps_made_;      // by (version, stage): ranks
+  std::map<Cell, int> next_in_ring_;            // microbatch whose gradient the sum lacks
+  std::set<Cell> summed_;                       // finished sums (stage, version)
+  std::set<std::pair<Cell, int>> has_sum_;      // and the ranks that have them, in a ring
+  std::set<std::pair<Cell, int>> has_weights_;  // (stage, version) and rank, with homes
+  std::set<int> normed_;                        // versions whose norm is known
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,68 @@
+// Walk: goes through rows of computations with a clock, as ranks would if messages took no time: at
+// each instant it ends what ends, then starts what can. A forward or backward takes one unit of
+// time, a step or drop none.
+// Not here: what happens on the way; lowering adds messages there. Chapter 06.
+#pragma once
+
+#include <map>
+#include <queue>
+#include <set>
+#include <vector>
+
+#include "parallel/plan.h"
+
+namespace paragrad::parallel {
+
+class Walk {
+ public:
+  using Cell = std::pair<int, int>;  // stage, and microbatch or version
+
+  explicit Walk(const Plan& plan);
+  virtual ~Walk() = default;
+
+ protected:
+  /// throws: Error if the computations wait for each other
+  void walk();
+
+  /// Whether a computation whose activations are there may start now.
+  virtual bool ready(int rank, const Instruction& x) const = 0;
+  virtual void starts(int rank, const Instruction& x) = 0;
+  virtual void ends(int rank, const Instruction& x) = 0;
+  /// A rank has added a microbatch's gradient to its part of a stage's sum. `last`: nothing is
+  /// missing any more on any rank.
+  virtual void adds(int stage, int micro, int rank, bool last) = 0;
+
+  /// Whether the microbatch's first forward has to wait for its turn.
+  bool has_turn(const Instruction& x) const;
+  /// Whether the microbatch's gradient has been added to the stage's sum; to the tied stage's, by
+  /// all who use the tensor.
+  bool added(int stage, int micro) const;
+  bool first_time(const Instruction& forward) const {
+    return !forwarded_.contains({forward.stage, forward.micro});
+  }
+
+  const Plan& plan_;  // its rows are the computations
+
+ private:
+  struct Rank {
+    std::size_t next = 0;
+    bool busy = false;
+  };
+
+  bool start_what_can();
+  bool can_start(int rank, const Instruction& x) const;
+  void start(int rank);
+  void finish(int rank);
+  void add(int stage, int micro, int rank);
+  [[noreturn]] void stuck() const;
+
+  std::vector<Rank> ranks_;
+  std::set<Cell> forwarded_;
+  std::set<Cell> gradients_;     // of outputs, by the stage whose output it is
+  std::set<Cell> added_;         // of weights
+  std::map<Cell, int> missing_;  // contributions to (stage, version)
+  std::priority_queue<Cell, std::vector<Cell>, std::greater<>> ends_;  // (time, rank)
+  int now_ = 0;
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,168 @@
+// What schedules are made of: headers, orders and the places of steps.
+// Not here: a whole schedule.
+// Chapter 06.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "parallel/schedule.h"
+
+namespace paragrad::parallel {
+
+std::vector<int> Layout::micros(int replica, int step) const {
+  std::vector<int> result(microbatches);
+  for (int i = 0; i < microbatches; ++i) result[i] = (step * width + replica) * microbatches + i;
+  return result;
+}
+
+std::vector<int> Layout::micros(int replica) const {
+  std::vector<int> result;
+  for (int step = first; step < first + steps; ++step)
+    for (int micro : micros(replica, step)) result.push_back(micro);
+  return result;
+}
+
+Instruction forward(int stage, int micro, int version) {
+  return {.op = Op::forward, .stage = stage, .micro = micro, .version = version};
+}
+
+Instruction backward(int stage, int micro, int version) {
+  return {.op = Op::backward, .stage = stage, .micro = micro, .version = version};
+}
+
+Instruction on_weights(Op op, int stage, int version, int peer) {
+  return {.op = op, .stage = stage, .version = version, .peer = peer, .what = Value::weights};
+}
+
+Plan empty_plan(const Layout& layout, int ranks, int per_step, int steps, std::vector<int> keep) {
+  Plan plan;
+  plan.stages = layout.stages;
+  plan.per_step = per_step;
+  plan.steps = steps;
+  plan.first = layout.first * (steps / layout.steps);  // pipedream makes several steps of one
+  plan.clip = layout.clip;
+  plan.sharded = layout.zero;
+  if (layout.tied && layout.stages > 1) plan.tied = {0, layout.stages - 1};
+  if (keep.size() == 1) keep.resize(plan.stage_count(), keep[0]);
+  plan.keep = std::move(keep);
+  plan.rows.resize(ranks);
+  return plan;
+}
+
+// [snippet append_1f1b]
+void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
+                 const std::function<int(int)>& version) {
+  std::size_t done = 0;
+  for (std::size_t next = 0; done < micros.size();) {
+    bool can_go_ahead = next < micros.size() && next - done <= static_cast<std::size_t>(ahead);
+    int micro = micros[can_go_ahead ? next++ : done++];
+    row.push_back(can_go_ahead ? forward(stage, micro, version(micro))
+                               : backward(stage, micro, version(micro)));
+  }
+}
+// [end snippet]
+
+StepPlacement suitable_placement(const Layout& layout) {
+  return layout.width > 1 || layout.clip ? StepPlacement::lazy : StepPlacement::eager;
+}
+
+std::vector<int> tied_versions(const Plan& plan) {
+  std::vector<int> versions(plan.last_micro() - plan.first_micro(), plan.first);
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row)
+      if (x.op == Op::forward && !plan.tied.empty() && x.stage == plan.tied.front())
+        versions.at(x.micro - plan.first_micro()) = x.version;
+  return versions;
+}
+
+namespace {
+
+/// Places the steps of one row.
+class StepPlacer {
+ public:
+  StepPlacer(const Plan& plan, StepPlacement placement)
+      : plan_(plan), placement_(placement), tied_versions_(tied_versions(plan)) {}
+
+  Row place(const Row& row) {
+    made_.assign(plan_.stage_count(), plan_.first);
+    left_.assign(plan_.stage_count(), {});
+    for (const Instruction& x : row)
+      if (x.op == Op::backward) ++left_[x.stage][plan_.made_by(x.micro)];
+    held_.clear();
+    for (const Instruction& x : row) held_.insert(x.stage);
+    for (const Instruction& x : row) {
+      if (x.op == Op::forward) before_forward(x);
+      out_.push_back(x);
+      bool last = x.op == Op::backward && --left_[x.stage][plan_.made_by(x.micro)] == 0;
+      if (last && placement_ == StepPlacement::eager) make(x.stage, plan_.made_by(x.micro));
+    }
+    // The drain: what no forward of this plan reads.
+    for (int version = plan_.first + 1; version <= plan_.first + plan_.steps; ++version)
+      make_all(version);
+    return std::exchange(out_, {});
+  }
+
+ private:
+  // [snippet before_forward]
+  void before_forward(const Instruction& x) {
+    if (plan_.uses_tied(x.stage)) make(plan_.stages, tied_versions_[x.micro - plan_.first_micro()]);
+    if (placement_ == StepPlacement::lazy) make(x.stage, x.version);
+    if (placement_ == StepPlacement::together) make_all(x.version);
+  }
+  // [end snippet]
+
+  /// Of all stages in the row; last stages' sums are finished first.
+  void make_all(int version) {
+    if (std::any_of(held_.begin(), held_.end(), [&](int s) { return plan_.uses_tied(s); }))
+      make(plan_.stages, version);
+    for (auto stage = held_.rbegin(); stage != held_.rend(); ++stage) make(*stage, version);
+  }
+
+  /// Steps that lead to `version`, as far as they are not placed yet.
+  void make(int stage, int version) {
+    while (made_[stage] < version)
+      out_.push_back({.op = Op::step, .stage = stage, .version = ++made_[stage]});
+  }
+
+  const Plan& plan_;
+  StepPlacement placement_;
+  std::vector<int> tied_versions_, made_;
+  std::set<int> held_;                    // stages
+  std::vector<std::map<int, int>> left_;  // backwards still to come, per stage and step
+  Row out_;
+};
+
+bool same_work(const Instruction& a, const Instruction& b) {
+  return a.stage == b.stage && a.micro == b.micro;
+}
+
+}  // namespace
+
+void place_steps(Plan& plan, StepPlacement placement) {
+  StepPlacer placer(plan, placement);
+  for (Row& row : plan.rows) row = placer.place(row);
+}
+
+// [snippet add_recomputation]
+void add_recomputation(Plan& plan) {
+  for (Row& row : plan.rows) {
+    Row out;
+    std::set<std::pair<int, int>> dropped;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const Instruction& x = row[i];
+      if (x.op == Op::backward && dropped.erase({x.stage, x.micro}))
+        out.push_back(forward(x.stage, x.micro, x.version));
+      out.push_back(x);
+      bool needed_now =
+          i + 1 < row.size() && row[i + 1].op == Op::backward && same_work(x, row[i + 1]);
+      if (x.op != Op::forward || needed_now) continue;
+      out.push_back(
+          {.op = Op::drop, .stage = x.stage, .micro = x.micro, .what = Value::activation});
+      dropped.insert({x.stage, x.micro});
+    }
+    row = std::move(out);
+  }
+}
+// [end snippet]
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,97 @@
+// Cyclic Data Parallelism: microbatches begin two time steps after each other, as in a round dance,
+// and go on without a pause between training steps. At every time step each stage is processed once.
+//   theta(t+1) = theta(t) - lr/N sum_i grad f_i(u_i),   u_i = theta(t-1) in v1; in v2 theta(t), on
+//   stages where it is there already
+// Chapter 08; Fournier and Oyallon 2024, section 3.
+#include <algorithm>
+
+#include "autograd/error.h"
+#include "parallel/schedule.h"
+
+namespace paragrad::parallel {
+namespace {
+
+enum class Rule { v1, v2 };
+
+void check(const Layout& layout, Rule rule) {
+  const int n = layout.stages;
+  PG_CHECK(layout.microbatches == 1 || layout.microbatches == n, "a cyclic schedule has as many ",
+           "microbatches as stages, ", n, "; leave out the microbatches, or say so many");
+  PG_CHECK(layout.width == 1,
+           "a cyclic schedule has no replicas; its microbatches are on ranks of ",
+           "their own. Leave out the data parallelism of ", layout.width);
+  PG_CHECK(layout.zero == 0,
+           "a cyclic schedule shares its states by --setting zero, not by --zero");
+  PG_CHECK(!layout.clip || rule == Rule::v1, "cyclic-v2 can't clip: the norm of a step is known ",
+           "after the last backward of stage 0, when later stages have long read the new weights. ",
+           "Use --clip 0, or cyclic-v1");
+  bool hands_over = layout.setting == Setting::model || layout.setting == Setting::zero;
+  PG_CHECK(!layout.tied || n == 1 || !hands_over, "stages that share a tensor need it on one rank ",
+           "all the time, which the settings model and zero do not have; untie the embeddings, or ",
+           "use another setting");
+}
+
+// [snippet rank_of]
+/// In setting model, a stage is busy with a microbatch for 2 (stages - stage) time steps, and a new
+/// one comes every second: (stages - stage) ranks take turns.
+int rank_of(Setting setting, int stages, int stage, int micro) {
+  switch (setting) {
+    case Setting::one_device: return 0;
+    case Setting::data:
+    case Setting::zero: return micro % stages;
+    case Setting::pipeline: return stage;
+    case Setting::model: break;
+  }
+  return stage * stages - stage * (stage - 1) / 2 + micro % (stages - stage);
+}
+// [end snippet]
+
+int ranks_of(Setting setting, int stages) {
+  if (setting == Setting::one_device) return 1;
+  return setting == Setting::model ? stages * (stages + 1) / 2 : stages;
+}
+
+// [snippet cyclic]
+/// Stage j of microbatch k: forward at time 2k + j, backward at 2k + 2N - 1 - j.
+Plan dance(const Layout& layout, const std::function<int(int stage, int micro)>& version) {
+  const int n = layout.stages;
+  Plan plan = empty_plan(layout, ranks_of(layout.setting, n), n, layout.steps, {/*keep*/ 2});
+  std::map<int, Row> at;  // by time; backwards first, so that one device frees before it fills
+  for (int micro = plan.first_micro(); micro < plan.last_micro(); ++micro)
+    for (int stage = 0; stage < n; ++stage) {
+      at[2 * micro + 2 * n - 1 - stage].push_back(backward(stage, micro, version(stage, micro)));
+      at[2 * micro + stage].push_back(forward(stage, micro, version(stage, micro)));
+    }
+  for (auto& [time, row] : at)
+    for (const Instruction& x : row)
+      plan.rows[rank_of(layout.setting, n, x.stage, x.micro)].push_back(x);
+  return plan;
+}
+// [end snippet]
+
+Plan cyclic(const Layout& layout, Rule rule) {
+  check(layout, rule);
+  const int n = layout.stages;
+  auto version = [&](int stage, int micro) {
+    bool fresh = rule == Rule::v2 && micro % n + stage >= n - 1;
+    return fresh ? micro / n : std::max(micro / n - 1, 0);
+  };
+  Plan plan = dance(layout, version);
+  const bool is_data = layout.setting == Setting::data, is_zero = layout.setting == Setting::zero;
+  if (n > 1 && (is_data || is_zero)) {
+    plan.stagger = is_data ? 2 : 1;
+    plan.gap = std::clamp(layout.gap, 1, n);
+  }
+  // The last stage's home is rank 0: there v2 reads new weights first.
+  for (int stage = 0; is_zero && stage < n; ++stage) plan.home.push_back(n - 1 - stage);
+  bool waits = is_data || layout.setting == Setting::model || layout.clip;
+  if (!is_zero) place_steps(plan, waits ? StepPlacement::lazy : StepPlacement::eager);
+  return plan;
+}
+
+}  // namespace
+
+Plan cyclic_v1(const Layout& layout) { return cyclic(layout, Rule::v1); }
+Plan cyclic_v2(const Layout& layout) { return cyclic(layout, Rule::v2); }
+
+}  // namespace paragrad::parallel
