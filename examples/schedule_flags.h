@@ -3,6 +3,8 @@
 // Chapter 06.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <string>
 #include <vector>
@@ -14,34 +16,119 @@
 namespace paragrad::examples {
 
 struct ScheduleFlags {
-  std::string schedule;  ///< empty: not given
-  int stages = 1, data_parallel = 1, microbatches = 1;
+  std::string schedule, setting;                        ///< empty: not given
+  int stages = 0, data_parallel = 0, microbatches = 0;  ///< 0: not given
+  int zero = 0;
   bool recompute = false;
   std::string plan_file;  ///< instead of the others; "-" is standard input, empty: not given
 
   /// All but the plan's file, which each program asks for in its own way.
   void add_flags(Flags& flags);
+  bool given() const;
+  bool cyclic() const { return parallel::is_cyclic(schedule); }
 
-  /// Of one step, the run's first.
+  /// Of one step, the run's first; what was not given has its default.
+  /// throws: Error if the flags contradict each other
   parallel::Layout layout() const;
+
+  /// Examples of a batch in a microbatch, or fewer where only the number of ranks will tell.
+  double smallest_share(std::int64_t batch, int ranks) const;
+
+  /// Finds what was not given from the number of ranks, if that is known (0: it is not).
+  /// throws: Error if no layout has so many
+  void fit(int ranks);
+
+ private:
+  void check_cyclic() const;
+  int stages_on(int ranks) const;
 };
 
 inline void ScheduleFlags::add_flags(Flags& flags) {
-  std::vector<std::string> names;
-  for (const auto& [name, make] : parallel::schedules()) names.push_back(name);
+  auto names_of = [](const auto& table) {
+    std::vector<std::string> names;
+    for (const auto& [name, value] : table) names.push_back(name);
+    return names;
+  };
   flags.group("Schedule");
-  flags.choice("--schedule", schedule, names, "order of the work, and the weights that it reads");
-  flags.whole("--stages", stages, 1, "parts that the model is cut into");
-  flags.whole("--data-parallel", data_parallel, 1, "replicas of the model");
-  flags.whole("--microbatches", microbatches, 1, "parts of a replica's batch");
+  flags.choice("--schedule", schedule, names_of(parallel::schedules()),
+               "order of the work, and the weights that it reads");
+  flags.whole("--stages", stages, 1, "parts that the model is cut into")->default_str("1");
+  flags.whole("--data-parallel", data_parallel, 1, "replicas of the model")->default_str("1");
+  flags
+      .whole("--microbatches", microbatches, 1,
+             "parts of a replica's batch; in a cyclic schedule always as many as stages")
+      ->default_str("1");
   flags.yes("--recompute", recompute, "drop activations and compute them again; saves memory");
+  flags.choice("--setting", setting, names_of(parallel::settings()),
+               "where a cyclic schedule's microbatches run (default: data)");
+  flags
+      .whole("--zero", zero, 0,
+             "what replicas share out: 1 optimizer state, 2 gradients, too, 3 weights, too")
+      ->check(number_between(0, 3));
+}
+
+inline bool ScheduleFlags::given() const {
+  return !schedule.empty() || !setting.empty() || recompute ||
+         std::max({stages, data_parallel, microbatches, zero}) > 0;
 }
 
 inline parallel::Layout ScheduleFlags::layout() const {
-  return {.stages = stages,
-          .width = data_parallel,
-          .microbatches = microbatches,
-          .recompute = recompute};
+  PG_CHECK(setting.empty() || cyclic(), "--setting ", setting, ": the schedule ", schedule,
+           " has no settings; cyclic-v1 and cyclic-v2 have");
+  if (cyclic()) check_cyclic();
+  return {.stages = std::max(1, stages),
+          .width = std::max(1, data_parallel),
+          .microbatches = cyclic() ? stages : std::max(1, microbatches),
+          .recompute = recompute,
+          .setting = setting.empty() ? parallel::Setting::data : parallel::settings().at(setting),
+          .zero = zero};
+}
+
+inline double ScheduleFlags::smallest_share(std::int64_t batch, int ranks) const {
+  double parts = 1.0 * std::max(1, microbatches) * std::max(1, data_parallel);
+  if (cyclic()) parts = std::max(1, stages > 0 ? stages : ranks);
+  return static_cast<double>(batch) / parts;
+}
+
+/// A cyclic schedule's microbatches are its replicas, one for each stage.
+inline void ScheduleFlags::check_cyclic() const {
+  PG_CHECK(stages > 0, "--schedule ", schedule, " needs --stages N",
+           setting == "one-device" ? ": all of them run on one rank" : "");
+  PG_CHECK(microbatches == 0 || microbatches == stages, "--microbatches ", microbatches,
+           ": the schedule ", schedule, " has as many microbatches as stages, ", stages,
+           "; leave this flag out");
+}
+
+/// Stages of a cyclic schedule that make use of all ranks.
+inline int ScheduleFlags::stages_on(int ranks) const {
+  if (setting == "one-device") return 0;  // any number runs there
+  if (setting != "model") return ranks;
+  // N stages take N (N + 1) / 2 ranks.
+  auto needed = [](std::int64_t n) { return n * (n + 1) / 2; };
+  int n = static_cast<int>((std::sqrt(8.0 * ranks + 1) - 1) / 2);
+  PG_CHECK(needed(n) == ranks, ranks, " ranks: --setting model takes N (N + 1) / 2 of them for N ",
+           "stages; ", needed(n), " make ", n, ", ", needed(n + 1), " make ", n + 1);
+  return n;
+}
+
+inline void ScheduleFlags::fit(int ranks) {
+  if (schedule.empty()) schedule = stages > 1 ? "1f1b" : "data";
+  if (cyclic() && stages == 0 && ranks > 0) stages = stages_on(ranks);
+  auto needed = [this] {
+    parallel::Layout plain = layout();
+    plain.zero = 0;  // it shares out what ranks hold, and adds none
+    return parallel::make_plan(schedule, plain).ranks();
+  };
+  if (!cyclic() && data_parallel == 0) {
+    int depth = needed();
+    if (ranks > 0 && ranks % depth == 0) data_parallel = ranks / depth;
+  }
+  int wanted = needed();
+  if (ranks == 0 || ranks == wanted) return;
+  std::string placed = cyclic() ? text("--setting ", setting.empty() ? "data" : setting)
+                                : text("--data-parallel ", layout().width);
+  throw autograd::Error(text(ranks, " ranks: the schedule ", schedule, " with --stages ",
+                             layout().stages, " and ", placed, " needs ", wanted));
 }
 
 /// A plan from its text form. What it says is not verified.

@@ -41,6 +41,13 @@ void ImageSet::append(std::int64_t index, ImageBatch& batch) const {
   batch.labels.push_back(labels_[index]);
 }
 
+std::uint64_t ImageSet::checksum() const {
+  std::uint64_t hash = 14695981039346656037ull;  // FNV-1a
+  for (const auto* bytes : {&images_.pixels, &labels_})
+    for (std::uint8_t byte : *bytes) hash = (hash ^ byte) * 1099511628211ull;
+  return hash;
+}
+
 ImageBatch ImageSet::batch(std::uint64_t seed, std::int64_t step, std::int64_t batch_size,
                            std::int64_t first, std::int64_t last) const {
   PG_CHECK(batch_size >= 1 && batch_size <= size(), "a batch of ", batch_size,
@@ -86,9 +93,9 @@ ImageData load_image_data(const std::string& folder) {
   namespace fs = std::filesystem;
   bool packaged = folder == "fashion-mnist" && !fs::exists(folder);
   fs::path from = packaged ? "/usr/share/datasets/fashion-mnist" : folder;
-  PG_CHECK(fs::is_directory(from), "no folder ", from.string(), ": ",
-           packaged ? "install the package dataset-fashion-mnist (Debian, Ubuntu)"
-                    : "give a folder of IDX files, or \"fashion-mnist\"");
+  PG_CHECK(fs::is_directory(from), "no folder ", from.string(),
+           ": give a folder of IDX files, or \"fashion-mnist\", which Debian's package ",
+           "dataset-fashion-mnist brings (examples/install_packages.sh --images installs it)");
   auto find = [&](const std::string& name) {
     return fs::exists(from / (name + ".gz")) ? from / (name + ".gz") : from / name;
   };

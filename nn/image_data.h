@@ -49,6 +49,8 @@ class ImageSet {
   std::int64_t width() const { return images_.width; }
   /// One more than the largest label.
   int classes() const { return classes_; }
+  /// A number that differs between sets; it tells whether a resumed run has the same data.
+  std::uint64_t checksum() const;
 
   /// Images [first, last) of the training batch of `step`, each batch having `batch_size`. An
   /// epoch is size() / batch_size steps (images that do not fill a batch sit it out) in an order
@@ -86,7 +88,7 @@ struct ImageData {
 /// Reads train-images-idx3-ubyte, train-labels-idx1-ubyte and the two files t10k-*, each plain or
 /// with .gz, from a folder. "fashion-mnist" is where Debian's package dataset-fashion-mnist puts
 /// them. Both sets are normalised by the statistics of the training set.
-/// throws: Error if a file is missing or broken, or the two sets do not match
+/// throws: Error if the folder or a file is missing or broken, or the two sets do not match
 ImageData load_image_data(const std::string& folder);
 
 }  // namespace paragrad::nn

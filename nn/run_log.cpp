@@ -43,9 +43,10 @@ std::string clock_time(double seconds) {
 
 }  // namespace
 
-RunLog::RunLog(const fs::path& folder, const RunSpan& span, bool quiet)
+RunLog::RunLog(const fs::path& folder, const RunSpan& span, bool quiet, const std::string& unit)
     : folder_(folder),
       path_(folder / metrics_name),
+      unit_(unit),
       span_(span),
       quiet_(quiet),
       terminal_(isatty(STDOUT_FILENO)) {
@@ -71,14 +72,14 @@ void RunLog::write(const nlohmann::json& line) {
 
 void RunLog::step(std::int64_t number, const StepResult& result) {
   seconds_ += result.seconds;
-  tokens_ += result.tokens;
+  units_ += result.units;
   last_loss_ = result.loss;
   write({{"step", number},
          {"loss", result.loss},
          {"learning_rate", result.learning_rate},
          {"gradient_norm", result.gradient_norm},
          {"seconds", result.seconds},
-         {"tokens_per_second", static_cast<double>(result.tokens) / result.seconds},
+         {unit_ + "_per_second", static_cast<double>(result.units) / result.seconds},
          {"bytes_sent", result.bytes_sent}});
   auto now = std::chrono::steady_clock::now();
   std::int64_t every = std::max<std::int64_t>(1, span_.last / 20);
@@ -92,11 +93,13 @@ void RunLog::step(std::int64_t number, const StepResult& result) {
 void RunLog::show(std::int64_t number) {
   if (quiet_) return;
   double a_step = seconds_ / static_cast<double>(number - span_.first);
-  std::string validation = validation_ < 0 ? "" : fmt::format("  validation {:.4f}", validation_);
+  std::string validation;
+  if (validation_) validation = fmt::format("  validation {:.4f}", validation_->loss);
+  if (validation_ && validation_->accuracy)
+    validation += fmt::format(" ({:.2f}% right)", 100 * *validation_->accuracy);
   std::cout << (terminal_ ? "\r\033[K" : "")
-            << fmt::format("step {:>6}/{}  loss {:.4f}{}  {:.0f} tokens/s  {} left", number,
-                           span_.last, last_loss_, validation,
-                           static_cast<double>(tokens_) / seconds_,
+            << fmt::format("step {:>6}/{}  loss {:.4f}{}  {:.0f} {}/s  {} left", number, span_.last,
+                           last_loss_, validation, static_cast<double>(units_) / seconds_, unit_,
                            clock_time(a_step * static_cast<double>(span_.last - number)))
             << (terminal_ ? "" : "\n") << std::flush;
   line_open_ = terminal_;
@@ -107,11 +110,13 @@ void RunLog::end_progress() {
   line_open_ = false;
 }
 
-void RunLog::validation(std::int64_t number, double loss) {
-  PG_CHECK(std::isfinite(loss), "step ", number, ": the validation loss is ", loss,
+void RunLog::validation(std::int64_t number, const ValidationResult& result) {
+  PG_CHECK(std::isfinite(result.loss), "step ", number, ": the validation loss is ", result.loss,
            ". Use a lower --learning-rate, a longer --warmup or a --clip of 1");
-  validation_ = loss;
-  write({{"step", number}, {"validation_loss", loss}});
+  validation_ = result;
+  nlohmann::json line{{"step", number}, {"validation_loss", result.loss}};
+  if (result.accuracy) line["validation_accuracy"] = *result.accuracy;
+  write(line);
 }
 
 void RunLog::say(const std::string& line) {

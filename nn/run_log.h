@@ -7,6 +7,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "autograd/memory_meter.h"
 
@@ -18,8 +20,14 @@ using namespace autograd;
 struct StepResult {
   double loss = 0, learning_rate = 0, gradient_norm = 0;
   double seconds = 0;
-  std::int64_t tokens = 0;
+  std::int64_t units = 0;       ///< tokens or images: the log's unit
   std::int64_t bytes_sent = 0;  ///< by all ranks together
+};
+
+/// What one validation found.
+struct ValidationResult {
+  double loss = 0;
+  std::optional<double> accuracy;  ///< share of right predictions, if they were counted
 };
 
 /// Where a session of a run begins and ends.
@@ -36,8 +44,10 @@ struct RunSpan {
 /// that does: until replace_earlier(), this run's lines go to metrics.jsonl.partial beside them.
 class RunLog {
  public:
+  /// `unit` is what a run's rate counts: "tokens", "images".
   /// throws: Error if the folder can't be written
-  RunLog(const std::filesystem::path& folder, const RunSpan& span, bool quiet);
+  RunLog(const std::filesystem::path& folder, const RunSpan& span, bool quiet,
+         const std::string& unit = "tokens");
   /// Leaves the terminal at the beginning of a line.
   ~RunLog();
   RunLog(const RunLog&) = delete;
@@ -46,7 +56,7 @@ class RunLog {
   /// After each update.
   void step(std::int64_t number, const StepResult& result);
   /// throws: Error if the loss is not finite
-  void validation(std::int64_t number, double loss);
+  void validation(std::int64_t number, const ValidationResult& result);
   /// A line for the user, outside the progress.
   void say(const std::string& line);
 
@@ -59,9 +69,9 @@ class RunLog {
   /// Where the lines are now.
   const std::filesystem::path& path() const { return path_; }
 
-  /// Time spent in steps, and tokens trained on, since this log was made.
+  /// Time spent in steps, and tokens or images trained on, since this log was made.
   double seconds() const { return seconds_; }
-  std::int64_t tokens() const { return tokens_; }
+  std::int64_t units() const { return units_; }
   double last_loss() const { return last_loss_; }
 
  private:
@@ -70,11 +80,13 @@ class RunLog {
   void write(const nlohmann::json& line);
 
   std::filesystem::path folder_, path_;  // path_: of the metrics, as yet
+  std::string unit_;
   std::ofstream metrics_;
   RunSpan span_;
   bool quiet_, terminal_, line_open_ = false;
-  double seconds_ = 0, last_loss_ = 0, validation_ = -1;
-  std::int64_t tokens_ = 0;
+  double seconds_ = 0, last_loss_ = 0;
+  std::optional<ValidationResult> validation_;
+  std::int64_t units_ = 0;
   std::chrono::steady_clock::time_point shown_;
 };
 

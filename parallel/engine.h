@@ -19,7 +19,8 @@ namespace paragrad::parallel {
 
 /// What a rank has to tell of a plan that it ran.
 struct RunResult {
-  std::map<int, double> losses;  ///< by microbatch; of those whose last stage is on this rank
+  std::map<int, double> losses;      ///< by microbatch; of those whose last stage is on this rank
+  std::map<int, double> accuracies;  ///< the same in evaluations, if Training counts_right
   std::map<int, std::vector<double>> squares;  ///< by version, if the plan has no norms: of the
                                                ///< summed gradients that this rank counts, each
                                                ///< parameter's sum of squares, in Training::whole

@@ -12,8 +12,10 @@ namespace paragrad::parallel {
 using nlohmann::json;
 
 json to_json(const RunResult& result, bool records) {
-  json out{{"losses", result.losses},   {"norms", result.norms},      {"squares", result.squares},
-           {"stepped", result.stepped}, {"bytes", result.bytes_sent}, {"records", json::array()}};
+  json out{{"losses", result.losses},   {"accuracies", result.accuracies},
+           {"norms", result.norms},     {"squares", result.squares},
+           {"stepped", result.stepped}, {"bytes", result.bytes_sent},
+           {"records", json::array()}};
   for (const Record& record : result.records)
     if (records)
       out["records"].push_back({record.rank, record.lane == Lane::compute,
@@ -25,6 +27,7 @@ WorldResult::WorldResult(const std::vector<json>& ranks) {
   timeline_.ranks = static_cast<int>(ranks.size());
   for (const json& rank : ranks) {
     losses_.merge(rank.at("losses").get<std::map<int, double>>());
+    accuracies_.merge(rank.at("accuracies").get<std::map<int, double>>());
     norms_.merge(rank.at("norms").get<std::map<int, double>>());
     for (const auto& [version, seconds] : rank.at("stepped").get<std::map<int, double>>())
       stepped_[version] = std::max(stepped_[version], seconds);

@@ -24,6 +24,7 @@ class WorldResult {
 
   /// By microbatch, of the whole world.
   const std::map<int, double>& losses() const { return losses_; }
+  const std::map<int, double>& accuracies() const { return accuracies_; }
   /// One for each step of the plan: its mean loss, the gradient's norm; and its share of the plan's
   /// time, because without flushes ranks are in different steps at a time. Rates and tokens are left
   /// to the caller.
@@ -33,7 +34,7 @@ class WorldResult {
   Timeline timeline() const { return timeline_; }
 
  private:
-  std::map<int, double> losses_, norms_, stepped_;
+  std::map<int, double> losses_, accuracies_, norms_, stepped_;
   std::map<int, std::vector<double>> squares_;
   std::map<std::string, std::int64_t> bytes_sent_;
   Timeline timeline_;

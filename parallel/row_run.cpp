@@ -86,10 +86,12 @@ void RowRun::forward(const Instruction& x) {
   Stopwatch stopwatch(*this, x);
   Tensor y = runner.forward(x.micro, inputs);
   if (again) return;
-  if (last)
-    result_.losses[x.micro] = item(y);
-  else
+  if (!last) {
     here_[{Value::activation, x.stage, x.micro}] = y;
+    return;
+  }
+  result_.losses[x.micro] = item(y);
+  if (const auto share = runner.accuracy(x.micro)) result_.accuracies[x.micro] = *share;
 }
 
 void RowRun::backward(const Instruction& x) {

@@ -33,9 +33,10 @@ struct SessionSettings {
   Engine::Settings engine;
   /// The plan of steps [first, first + steps).
   std::function<Plan(int first, int steps)> plan;
-  int steps_of_plan = 0;  ///< a plan's steps; 0: any number
-  std::int64_t tokens_per_step = 0;
-  double flops_per_token = 0;
+  int steps_of_plan = 0;        ///< a plan's steps; 0: any number
+  std::string unit = "tokens";  ///< what rates count
+  std::int64_t units_per_step = 0;
+  double flops_per_unit = 0;
   nlohmann::json run;     ///< what checkpoints say of the run
   nlohmann::json config;  ///< what summary.json says of it
   std::string title;      ///< of report.html
@@ -58,7 +59,7 @@ class Session {
   // Rank 0's part.
   bool lead();
   void train_some(int last);
-  double validate(bool all);
+  ValidationResult validate(bool all);
   void save();
   void report();
   int next_steps(int last) const;
@@ -78,7 +79,7 @@ class Session {
   int first_ = 0, steps_ = 0;  // done before this session, and by now
   double seconds_per_step_ = 0;
   std::optional<RunLog> log_;
-  double validation_ = 0;
+  ValidationResult validation_;
   nlohmann::json peak_bytes_;
   std::map<std::string, std::int64_t> bytes_sent_;
   Plan recorded_plan_;  // the one that the report shows

@@ -24,12 +24,22 @@ void make_writable(const std::filesystem::path& folder) {
            folder.string(), "; choose another with --out");
 }
 
+double weighted_mean(const std::map<int, double>& values, const std::vector<double>& weights) {
+  double sum = 0, count = 0;
+  for (const auto& [micro, value] : values) {
+    sum += weights[micro] * value;
+    count += weights[micro];
+  }
+  return sum / count;
+}
+
 }  // namespace
 
 bool Session::lead() {
   make_writable(settings_.out);
   make_writable(settings_.out / "checkpoint");
-  log_.emplace(settings_.out, RunSpan{first_, settings_.steps, settings_.resume}, settings_.quiet);
+  log_.emplace(settings_.out, RunSpan{first_, settings_.steps, settings_.resume}, settings_.quiet,
+               settings_.unit);
   log_->say(settings_.about);
 
   int last = settings_.steps;
@@ -50,7 +60,8 @@ bool Session::lead() {
   }
   validation_ = validate(true);
   log_->validation(steps_, validation_);
-  log_->say(text("validation loss ", validation_));
+  log_->say(text("validation loss ", validation_.loss,
+                 validation_.accuracy ? text(", accuracy ", *validation_.accuracy) : ""));
   peak_bytes_ = order({{"do", "measure memory"}});
   return true;
 }
@@ -77,7 +88,7 @@ void Session::train_some(int last) {
   int number = plan.first;
   for (StepResult step : world.steps(plan)) {
     step.learning_rate = engine_.training().learning_rate.at(number);
-    step.tokens = settings_.tokens_per_step;
+    step.units = settings_.units_per_step;
     seconds_per_step_ = step.seconds;  // of all steps of the plan alike
     log_->step(++number, step);
   }
@@ -92,16 +103,13 @@ void Session::train_some(int last) {
       memory_.push_back(sample);
 }
 
-/// The mean over the validation data.
-double Session::validate(bool all) {
+/// Means over the validation data.
+ValidationResult Session::validate(bool all) {
   WorldResult world(order({{"do", "validate"}, {"all", all}}));
-  std::vector<double> weights = data_.validation_weights(all);
-  double sum = 0, count = 0;
-  for (const auto& [micro, loss] : world.losses()) {
-    sum += weights[micro] * loss;
-    count += weights[micro];
-  }
-  return sum / count;
+  const std::vector<double> weights = data_.validation_weights(all);
+  ValidationResult result{weighted_mean(world.losses(), weights), {}};
+  if (!world.accuracies().empty()) result.accuracy = weighted_mean(world.accuracies(), weights);
+  return result;
 }
 
 void Session::save() {
@@ -116,30 +124,33 @@ void Session::save() {
 /// is measured now.
 void Session::report() {
   Timeline simulated = simulate(verify(recorded_plan_), measured_costs(recorded_plan_, recorded_));
-  double rate = static_cast<double>(log_->tokens()) / std::max(log_->seconds(), 1e-9);
-  double flops = rate * settings_.flops_per_token;
-  log_->summary(
-      {{"config", settings_.config},
-       {"loss", log_->last_loss()},
-       {"validation_loss", validation_},
-       {"seconds", log_->seconds()},
-       {"tokens_per_second", rate},
-       {"model_flops_utilization", flops / matmul_rate(engine_.device())},
-       {"peak_bytes", peak_bytes_},
-       {"bytes_sent", bytes_sent_},
-       {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}});
+  double rate = static_cast<double>(log_->units()) / std::max(log_->seconds(), 1e-9);
+  double flops = rate * settings_.flops_per_unit;
+  json summary{{"config", settings_.config},
+               {"loss", log_->last_loss()},
+               {"validation_loss", validation_.loss},
+               {"seconds", log_->seconds()},
+               {settings_.unit + "_per_second", rate},
+               {"model_flops_utilization", flops / matmul_rate(engine_.device())},
+               {"peak_bytes", peak_bytes_},
+               {"bytes_sent", bytes_sent_},
+               {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}};
+  if (validation_.accuracy) summary["validation_accuracy"] = *validation_.accuracy;
+  log_->summary(summary);
   write_file(settings_.out / "trace.json", draw_trace(recorded_, memory_));
 
   Report page{settings_.title, {}, {}, {}, memory_, traffic(recorded_)};
   auto percent = [](double share) { return text(std::round(1000 * share) / 10, " %"); };
   page.facts = {{"ranks", std::to_string(recorded_.ranks)},
                 {"steps", std::to_string(steps_)},
-                {"validation loss", text(validation_)},
-                {"tokens per second", text(std::round(rate))},
+                {"validation loss", text(validation_.loss)},
+                {settings_.unit + " per second", text(std::round(rate))},
                 {"bubble measured", percent(recorded_.bubble())},
                 {"bubble simulated", percent(simulated.bubble())}};
   std::string steps =
       text("steps ", recorded_plan_.first + 1, " to ", recorded_plan_.first + recorded_plan_.steps);
+  if (validation_.accuracy)
+    page.facts.emplace_back("validation accuracy", percent(*validation_.accuracy));
   page.panels = {{"measured, " + steps, recorded_},
                  {"simulated from the measured costs, " + steps, simulated}};
   page.curves = {loss_curve(log_->path())};

@@ -3,11 +3,29 @@
 // Chapter 06.
 #include "parallel/stage_runner.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "autograd/ops.h"
 
 namespace paragrad::parallel {
+
+namespace {
+
+/// The share of rows whose largest logit is the target's.
+/// shapes: logits (...,C), targets (...)
+double share_of_right(const Tensor& logits, const Tensor& targets) {
+  const std::vector<double> scores = to_host(logits), labels = to_host(targets);
+  const auto classes = static_cast<std::ptrdiff_t>(scores.size() / labels.size());
+  double right = 0;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    auto first = scores.begin() + static_cast<std::ptrdiff_t>(row) * classes;
+    right += static_cast<double>(std::max_element(first, first + classes) - first) == labels[row];
+  }
+  return right / static_cast<double>(labels.size());
+}
+
+}  // namespace
 
 StageRunner::StageRunner(const Training& training, int stage, const DevicePtr& device)
     : training_(training),
@@ -28,6 +46,8 @@ Tensor StageRunner::forward(int micro, const Inputs& inputs) {
   std::optional<NoGrad> no_grad;
   if (!inputs.training) no_grad.emplace(*device_);
   kept.y = stage_.forward(kept.x, pass);
+  if (last_ && training_.counts_right && !inputs.training)
+    kept.accuracy = share_of_right(kept.y, inputs.targets);
   if (last_) kept.y = cross_entropy(kept.y, inputs.targets);
   stage_.unbind();  // or a version would live on until the next forward
   return kept.y.detach();

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 
 #include "parallel/training.h"
 
@@ -31,6 +32,9 @@ class StageRunner {
   /// The stage's output; on the last stage the microbatch's mean loss.
   Tensor forward(int micro, const Inputs& inputs);
 
+  /// The share of right predictions, where an evaluation counted them on the last stage.
+  std::optional<double> accuracy(int micro) const { return kept_.at(micro).accuracy; }
+
   /// Frees the activations of a microbatch; its input stays where training needs it again.
   void drop(int micro);
 
@@ -46,6 +50,7 @@ class StageRunner {
     Tensor x, y;
     Inputs inputs;
     std::vector<std::pair<const Parameter*, Tensor>> later;  // gradients of the second part
+    std::optional<double> accuracy;
   };
 
   void bind(int micro);

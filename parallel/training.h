@@ -44,6 +44,7 @@ struct Training {
   LearningRate learning_rate;
   double clip = 1;                ///< largest norm of the gradient; 0: any
   bool recompute_layers = false;  ///< keep only what enters each layer
+  bool counts_right = false;      ///< evaluations count right predictions, too
 
   int stages() const { return static_cast<int>(cuts.size()) - 1; }
 };

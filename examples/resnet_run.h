@@ -1,0 +1,111 @@
+// ResnetRun: the flags of train_resnet beside those that all training programs have: a residual
+// network, its images and its optimizer. Not here: what they lead to (examples/train_resnet.cpp).
+// Chapter 02.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "examples/run_flags.h"
+#include "nn/image_data.h"
+#include "nn/resnet.h"
+#include "parallel/training.h"
+
+namespace paragrad::examples {
+
+struct ResnetRun : RunFlags {
+  ResnetRun();
+
+  std::int64_t width = 8;
+  std::string optimizer = "sgd";
+  double momentum = 0.9, weight_decay = -1;  // negative: the optimizer's default
+
+  /// Describes every flag to `app`.
+  void add_flags(CLI::App& app);
+  /// Parses a command line, or a saved run's flags and what the command line adds.
+  /// throws: Error if a flag contradicts the saved run, or asks for what this build has not
+  void parse(CLI::App& app, int argc, char** argv);
+
+  /// For images and classes like these.
+  /// throws: Error if its training can't fit into the memory
+  Model model(const ImageSet& images) const;
+  parallel::MakeOptimizer make_optimizer() const;
+};
+
+inline ResnetRun::ResnetRun() {
+  program = "train_resnet";
+  examples = "images";
+  kind_of_data = "set of images";
+  data = "fashion-mnist";
+  batch = 64;
+  steps = 1000;
+  learning_rate = 0;  // the optimizer's default
+  clip = 0;
+}
+
+inline void ResnetRun::add_flags(CLI::App& app) {
+  Flags flags(app);
+  flags.group("Model");
+  flags.whole("--width", width, std::int64_t{1},
+              "channels of the first of four groups of blocks; 64 is ResNet-18");
+
+  flags.group("Data");
+  flags
+      .words("--data", data, "NAME",
+             "fashion-mnist, or a folder of IDX files named as there; the test images validate")
+      ->capture_default_str();
+
+  add_length_flags(flags);
+  app.get_option("--learning-rate")
+      ->description("highest rate (default: 0.05 for sgd, 0.001 for adamw)")
+      ->default_str("");
+  flags.choice("--optimizer", optimizer, {"sgd", "adamw"}, "what makes updates of gradients");
+  flags.number("--momentum", momentum, 0, 0.999999, "sgd's");
+  flags
+      .number("--weight-decay", weight_decay, 0, limits::large,
+              "(default: 0.0005 for sgd, of all weights; 0.1 for adamw, of kernels and matrices)")
+      ->default_str("");
+  add_run_flags(flags);
+  add_layout_flags(flags);
+  add_machine_flags(flags);
+}
+
+inline void ResnetRun::parse(CLI::App& app, int argc, char** argv) {
+  RunFlags::parse(app, argc, argv, {"--width", "--batch", "--seed", "--dtype", "--optimizer"});
+  const bool sgd = optimizer == "sgd";
+  if (learning_rate == 0) learning_rate = sgd ? 0.05 : 0.001;
+  if (weight_decay < 0) weight_decay = sgd ? 5e-4 : 0.1;
+  saved["--learning-rate"] = learning_rate;
+  saved["--weight-decay"] = weight_decay;
+  check();
+  // A run can be resumed from another folder.
+  if (std::filesystem::exists(data)) saved["--data"] = std::filesystem::absolute(data).string();
+}
+
+inline Model ResnetRun::model(const ImageSet& images) const {
+  Model model = resnet18({.channels = 1,
+                          .size = std::max(images.height(), images.width()),
+                          .classes = images.classes(),
+                          .width = width});
+  // Weights, gradients and the optimizer's state; and the stem's output, of which it keeps three.
+  const double parameters = static_cast<double>(whole_parameters(model).numel());
+  const double kept = parts.recompute ? 0 : 3 * parts.smallest_share(batch, ranks);
+  const double pixels = static_cast<double>(images.height() * images.width());
+  check_memory((optimizer == "sgd" ? 12 : 16) * parameters +
+                   (dtype == "bf16" ? 2 : 4) * kept * pixels * static_cast<double>(width),
+               "a smaller --width or --batch, or more --microbatches");
+  return model;
+}
+
+inline parallel::MakeOptimizer ResnetRun::make_optimizer() const {
+  if (optimizer == "adamw")
+    return [decay = weight_decay](const ParameterList& parameters, const Tensor& weights) {
+      return make_adamw(parameters, weights, decay);
+    };
+  return
+      [decay = weight_decay, m = momentum](const ParameterList& parameters, const Tensor& weights) {
+        return make_sgd(parameters, weights, m, decay);
+      };
+}
+
+}  // namespace paragrad::examples

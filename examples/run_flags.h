@@ -1,0 +1,205 @@
+// RunFlags: the flags that all training programs have, as values: checked, saved with a run, and
+// read back to resume it. Not here: a program's model and data, and what flags lead to.
+// Chapter 02.
+#pragma once
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "examples/program.h"
+#include "examples/schedule_flags.h"
+#include "nn/checkpoint.h"
+
+namespace paragrad::examples {
+
+using namespace paragrad::nn;
+
+struct RunFlags {
+  std::string program, examples, kind_of_data;  ///< its name, what a batch has, what that is of
+  std::filesystem::path data, out = "out", resume;
+  std::int64_t batch = 12;
+  int steps = 2000, stop_after = 0, save_every = 0, evaluate_every = 250;
+  std::int64_t warmup = -1;
+  double learning_rate = 1e-3, lowest_rate = -1, clip = 1;
+  double timeout = 60;
+  std::int64_t seed = 1337;
+  bool quiet = false;
+  ScheduleFlags parts;  // how the work is laid out over ranks
+  int ranks = 0;        // 0: as many as the parts say
+  std::string device = "cpu", dtype = "f32", transport = "threads";
+
+  bool clip_given = false;
+  nlohmann::json saved;  ///< the flags that decide the run, with their values
+
+  /// Describe flags, in the order of --help: a program's own stand before, between and behind.
+  void add_length_flags(Flags& flags);
+  void add_run_flags(Flags& flags);
+  void add_layout_flags(Flags& flags);
+  void add_machine_flags(Flags& flags);
+
+  /// Parses a command line. With --resume, the flags of the saved run come first; `fixed` are those
+  /// that must stay as they were.
+  /// throws: Error if a flag contradicts the saved run
+  void parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed);
+
+  /// throws: Error if flags contradict each other, or ask for what this build has not
+  void check() const;
+  /// Refuses what can't fit before anything is written. `remedies`: flags that would help.
+  void check_memory(double bytes, const std::string& remedies) const;
+
+ private:
+  void resume_flags(CLI::App& app, const std::vector<std::string>& own,
+                    const std::vector<std::string>& fixed);
+};
+
+namespace limits {
+inline constexpr double large = 1e30, tiny = 1e-30;
+}
+
+inline void RunFlags::add_length_flags(Flags& flags) {
+  flags.group("Run");
+  flags.whole("--steps", steps, 1, "updates");
+  flags.whole("--batch", batch, std::int64_t{1}, text(examples, " an update").c_str());
+  flags.number("--learning-rate", learning_rate, limits::tiny, limits::large, "highest rate");
+  flags
+      .number("--min-learning-rate", lowest_rate, 0, limits::large,
+              "rate at the end (default: a tenth of the highest)")
+      ->default_str("");
+  flags
+      .whole("--warmup", warmup, std::int64_t{0},
+             "updates until the highest rate (default: 100, or a tenth of --steps if that is less)")
+      ->default_str("");
+}
+
+inline void RunFlags::add_run_flags(Flags& flags) {
+  flags.number("--clip", clip, 0, limits::large, "largest norm of the gradient; 0: any");
+  flags.whole("--seed", seed, std::int64_t{0}, "of first weights, data order and dropout");
+  flags.words("--out", out, "DIR", "folder to write to (default: out, or the one resumed)");
+  flags.words("--resume", resume, "DIR", "continue the run in this folder, with its flags");
+  flags.whole("--save-every", save_every, 0, "updates between checkpoints; 0: only at the end");
+  flags.whole("--stop-after", stop_after, 0,
+              "save and stop after so many updates of --steps; 0: go on");
+  flags.whole("--evaluate-every", evaluate_every, 0,
+              "updates between validations; 0: only at the end");
+  flags.yes("--quiet", quiet, "print errors only");
+}
+
+inline void RunFlags::add_layout_flags(Flags& flags) {
+  parts.add_flags(flags);
+  flags.whole("--ranks", ranks, 1, "workers (default: as the parts need)")->default_str("");
+  flags.words("--plan", parts.plan_file, "FILE",
+              "run this plan, over and over, instead of a schedule");
+}
+
+inline void RunFlags::add_machine_flags(Flags& flags) {
+  flags.group("Machine");
+  flags.choice("--device", device, {"cpu", "cuda", "emulator"}, "this build has cpu");
+  flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
+  flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
+               "threads of this process, or processes that mpirun starts");
+  flags.number("--timeout", timeout, limits::tiny, limits::large,
+               "seconds that a rank waits for another");
+}
+
+/// Parses a list of arguments, in place of those parsed before.
+inline void parse_list(CLI::App& app, std::vector<std::string> arguments) {
+  std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 wants
+  app.parse(arguments);
+}
+
+/// The value of every flag that decides a run, given or not.
+inline nlohmann::json flag_values(const CLI::App& app) {
+  static const std::set<std::string> of_one_session{"--help",       "--out",   "--resume",
+                                                    "--stop-after", "--quiet", "--timeout"};
+  nlohmann::json flags;
+  for (const CLI::Option* option : app.get_options()) {
+    std::string name = option->get_name(), type = option->get_type_name();
+    bool given = option->count() > 0, valued = option->get_expected_max() > 0;
+    std::string value = given ? option->results().back() : option->get_default_str();
+    if (of_one_session.contains(name) || (valued && value.empty())) continue;
+    if (!valued) {
+      flags[name] = given && option->as<bool>();
+    } else if (type == "N") {
+      flags[name] = option->as<std::int64_t>();
+    } else if (type == "X") {
+      flags[name] = option->as<double>();
+    } else {
+      flags[name] = value;
+    }
+  }
+  return flags;
+}
+
+inline void RunFlags::parse(CLI::App& app, int argc, char** argv,
+                            const std::vector<std::string>& fixed) {
+  std::vector<std::string> own(argv + 1, argv + argc);
+  parse_list(app, own);
+  if (!resume.empty()) resume_flags(app, own, fixed);
+  saved = flag_values(app);
+  clip_given = app.count("--clip") > 0;
+}
+
+/// Flags that lay a run out; one of them, given to resume a run, replaces all of the saved ones.
+inline constexpr const char* layout_flags[] = {
+    "--schedule", "--stages", "--data-parallel", "--ranks", "--plan", "--setting", "--zero"};
+
+/// Those of a saved run's flags that give way to what this command line says of the layout.
+inline std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {
+  auto given = [&](const char* name) { return app.count(name) > 0; };
+  std::set<std::string> replaced;
+  if (std::any_of(std::begin(layout_flags), std::end(layout_flags), given))
+    replaced = {std::begin(layout_flags), std::end(layout_flags)};
+  if (given("--plan")) replaced.insert({"--microbatches", "--recompute"});
+  if (own.cyclic()) replaced.insert("--microbatches");  // its stages decide
+  return replaced;
+}
+
+/// Parses the saved flags and then `own`, which win where the saved weights allow it.
+inline void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
+                                   const std::vector<std::string>& fixed) {
+  const std::filesystem::path folder = resume;
+  const bool moved = app.count("--out") > 0;
+  const nlohmann::json run = Checkpoint(folder / "checkpoint").run();
+  PG_CHECK(
+      run.contains("flags") && run["flags"].is_object() && run.value("program", program) == program,
+      "--resume ", folder.string(), ": its checkpoint is not of ", program);
+  const nlohmann::json& before = run["flags"];
+  const std::set<std::string> replaced = replaced_flags(app, parts);
+  std::vector<std::string> all;
+  for (const auto& [name, value] : before.items())
+    if (!replaced.contains(name))
+      all.push_back(text(name, '=', value.is_string() ? value.get<std::string>() : value.dump()));
+  all.insert(all.end(), own.begin(), own.end());
+  parse_list(app, all);
+  const nlohmann::json now = flag_values(app);
+  for (const std::string& name : fixed)
+    PG_CHECK(now[name] == before.value(name, nlohmann::json()), "--resume: the run began with ",
+             name, ' ', before.value(name, nlohmann::json()), ", not ", now[name],
+             "; leave this flag out, or start a new run");
+  if (!moved) out = folder;
+}
+
+inline void RunFlags::check() const {
+  PG_CHECK(parts.plan_file.empty() || !parts.given(),
+           "give --plan or the other flags of a schedule, not both");
+  PG_CHECK(device == "cpu", "--device ", device, ": this build has no such device; use cpu");
+  PG_CHECK(transport != "nccl", "--transport nccl: this build has no GPUs; use threads or mpi");
+  PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
+           " is above --learning-rate ", learning_rate);
+  PG_CHECK(warmup <= steps, "--warmup ", warmup, " is longer than the run of ", steps, " --steps");
+}
+
+inline void RunFlags::check_memory(double bytes, const std::string& remedies) const {
+  double machine =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  PG_CHECK(bytes < machine, "this run needs at least ", bytes / 1e9,
+           " GB of memory, the machine has ", machine / 1e9, "; use ", remedies);
+}
+
+}  // namespace paragrad::examples

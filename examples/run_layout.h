@@ -1,0 +1,162 @@
+// RunLayout: how a run's work is laid out over its ranks, found from its flags: the plans, the parts
+// of a batch. Not here: flags (run_flags.h), and what runs the plans (run_session.h).
+// Chapter 06.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "examples/run_flags.h"
+#include "parallel/training.h"
+#include "parallel/verify.h"
+
+namespace paragrad::examples {
+
+class RunLayout {
+ public:
+  /// `started` ranks are there already (0: none). `tied`: the model's ends share a tensor.
+  /// throws: Error if the flags don't fit each other, or the number of ranks
+  RunLayout(const RunFlags& run, int started, bool tied);
+
+  int ranks() const { return ranks_; }
+  /// The plan of steps [first, first + some).
+  parallel::Plan plan(int first, int some) const;
+  /// Updates that a plan of the user's own makes; 0: there is none.
+  int steps_of_plan() const { return own_plan_ ? own_plan_->steps : 0; }
+  /// Microbatches whose gradients make one update. PipeDream updates after every one.
+  int per_step() const;
+  /// Sequences or images in a microbatch, and in all of one update.
+  std::int64_t rows() const { return run_.batch / pieces(); }
+  std::int64_t rows_per_step() const { return rows() * per_step(); }
+
+  /// All that flags say of a training but its optimizer.
+  parallel::Training training(const Model& model) const;
+  /// The flags that decide the run, with the layout that was found.
+  nlohmann::json flags() const;
+  /// Of plan and ranks, for the user.
+  std::string describe() const;
+  std::string title() const;
+
+ private:
+  void read_own_plan();
+  void choose_clip();
+  int pieces() const { return parts_.layout().microbatches * parts_.layout().width; }
+
+  RunFlags run_;
+  bool tied_;
+  ScheduleFlags parts_;  // as the flags have them, and what was found for those not given
+  int ranks_;
+  std::optional<parallel::Plan> own_plan_;
+};
+
+inline RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
+    : run_(run), tied_(tied), parts_(run.parts), ranks_(started > 0 ? started : run.ranks) {
+  PG_CHECK(run.ranks == 0 || run.ranks == ranks_, "--ranks ", run.ranks, ": ", ranks_,
+           " were started");
+  if (!parts_.plan_file.empty())
+    read_own_plan();
+  else
+    parts_.fit(ranks_);
+  choose_clip();
+  int wanted = plan(0, 1).ranks();
+  if (ranks_ == 0) ranks_ = wanted;
+  PG_CHECK(wanted == ranks_, ranks_, " ranks: --plan ", parts_.plan_file, " needs ", wanted);
+  PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
+           " microbatches (--microbatches ", parts_.layout().microbatches, " x ",
+           parts_.layout().width, " replicas)");
+}
+
+inline void RunLayout::read_own_plan() {
+  own_plan_ = read_plan(parts_.plan_file);
+  parallel::verify(*own_plan_);
+  int delay = *std::max_element(own_plan_->keep.begin(), own_plan_->keep.end()) - 1;
+  PG_CHECK(own_plan_->steps > 0, "--plan ", parts_.plan_file, " makes no updates");
+  PG_CHECK(own_plan_->first >= delay || own_plan_->steps == run_.steps, "--plan ", parts_.plan_file,
+           " reads older weights, but at its beginning as a run's beginning does, so it can't be ",
+           "repeated; make it for later steps: plan show ... --first ", delay);
+  parts_.stages = own_plan_->stages;
+  parts_.microbatches = own_plan_->per_step;
+}
+
+/// The norm of a gradient exists after stage 0's last backward, when most of cyclic-v2's forwards
+/// of the next step, which read what the update makes, should have begun.
+inline void RunLayout::choose_clip() {
+  if (parts_.schedule != "cyclic-v2" || run_.clip == 0) return;
+  PG_CHECK(!run_.clip_given, "--clip ", run_.clip, ": the schedule cyclic-v2 reads weights before ",
+           "the norm of their whole gradient is known; use --clip 0, or --schedule cyclic-v1");
+  run_.clip = 0;
+}
+
+inline int RunLayout::per_step() const {
+  if (own_plan_) return own_plan_->per_step;
+  return parts_.schedule == "pipedream" ? parts_.layout().width : pieces();
+}
+
+inline parallel::Plan RunLayout::plan(int first, int some) const {
+  if (own_plan_) return parallel::moved_by(*own_plan_, first - own_plan_->first);
+  parallel::Layout layout = parts_.layout();
+  if (parts_.schedule == "pipedream") layout.microbatches = 1;  // which is an update of its own
+  layout.steps = some;
+  layout.first = first;
+  layout.recompute = parts_.recompute && layout.stages > 1;
+  layout.clip = run_.clip > 0;
+  layout.tied = tied_ && layout.stages > 1;
+  return parallel::make_plan(parts_.schedule, layout);
+}
+
+inline parallel::Training RunLayout::training(const Model& model) const {
+  const int stages = parts_.layout().stages;
+  parallel::Training training(model, stages);
+  training.dtype = run_.dtype == "bf16" ? DType::bf16 : DType::f32;
+  training.seed = static_cast<std::uint64_t>(run_.seed);
+  double lowest = run_.lowest_rate < 0 ? run_.learning_rate / 10 : run_.lowest_rate;
+  std::int64_t rise = run_.warmup < 0 ? std::min<std::int64_t>(100, run_.steps / 10) : run_.warmup;
+  training.learning_rate = {run_.learning_rate, lowest, rise, run_.steps};
+  training.clip = run_.clip;
+  training.recompute_layers = parts_.recompute && stages == 1;
+  return training;
+}
+
+inline nlohmann::json RunLayout::flags() const {
+  nlohmann::json flags = run_.saved;
+  flags.erase("--ranks");
+  if (own_plan_) {
+    flags["--plan"] = std::filesystem::absolute(parts_.plan_file).string();
+    for (const char* name : {"--stages", "--data-parallel", "--microbatches", "--recompute"})
+      flags.erase(name);
+    return flags;
+  }
+  // A resumed run has the layout that was found, unless it is told another.
+  const parallel::Layout layout = parts_.layout();
+  flags["--schedule"] = parts_.schedule;
+  flags["--stages"] = layout.stages;
+  flags["--data-parallel"] = layout.width;
+  flags["--microbatches"] = layout.microbatches;
+  flags["--clip"] = run_.clip;
+  return flags;
+}
+
+inline std::string RunLayout::describe() const {
+  const int width = parts_.layout().width;
+  std::string ranks = ranks_ == 1 ? "one rank" : text(ranks_, " ranks (", run_.transport, ")");
+  if (parts_.cyclic())
+    ranks += text(", ", parts_.stages, " stages, --setting ",
+                  parts_.setting.empty() ? "data" : parts_.setting);
+  else if (ranks_ > 1)
+    ranks += text(", ", width, " x ", ranks_ / width);
+  std::string line = text(own_plan_ ? "a plan of yours" : parts_.schedule, " on ", ranks);
+  if (parts_.schedule == "pipedream" && parts_.layout().microbatches > 1)
+    line += text("; every microbatch is an update, of ", rows_per_step(), ' ', run_.examples);
+  if (run_.clip != run_.saved.value("--clip", run_.clip))
+    line += "; gradients are not clipped, which cyclic-v2 can't do";
+  return line;
+}
+
+inline std::string RunLayout::title() const {
+  return text(run_.program, ": ", own_plan_ ? "a plan of yours" : parts_.schedule, ", ", ranks_,
+              ranks_ == 1 ? " rank" : " ranks");
+}
+
+}  // namespace paragrad::examples

@@ -1,0 +1,140 @@
+// What training programs do around a session: ranks as threads or processes, signals, a resumed
+// run's checkpoint. Not here: what a session does (parallel/session.h); a program's model and data.
+// Chapter 05.
+#pragma once
+
+#include <atomic>
+#include <csignal>
+#include <functional>
+#include <memory>
+#include <thread>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/threads.h"
+#include "examples/run_flags.h"
+#include "examples/run_layout.h"
+#include "parallel/session.h"
+#include "parallel/transports/launch.h"
+#include "parallel/transports/mpi_transport.h"
+#include "parallel/transports/rank_environment.h"
+#include "parallel/transports/threads_transport.h"
+
+namespace paragrad::examples {
+
+using namespace paragrad::parallel;
+
+/// A run that can begin: what its ranks share, and how each one sees the data.
+struct ReadyRun {
+  Training training;
+  SessionSettings settings;
+  int ranks = 1;
+  int first = 0;  ///< steps done before
+  std::function<std::unique_ptr<RunData>()> data;
+};
+
+/// How a program makes one; `started` ranks are there already (0: none).
+using Prepare = std::function<ReadyRun(int started)>;
+
+inline std::atomic<int> interrupted = 0;  // the signal's number; rank 0's thread reads it
+static_assert(std::atomic<int>::is_always_lock_free, "or a signal handler must not write it");
+
+/// Ends training after the present plan; a second signal ends the program.
+inline void interrupt(int signal) {
+  interrupted = signal;
+  std::signal(signal, SIG_DFL);
+}
+
+/// Returns the steps done before. `data`: its checksum.
+/// throws: Error if the run can't go on with this data, or is over
+inline int check_resume(const RunFlags& run, const nlohmann::json& data) {
+  if (run.resume.empty()) return 0;
+  Checkpoint checkpoint(run.resume / "checkpoint");
+  PG_CHECK(checkpoint.run().value("data", nlohmann::json()) == data,
+           "--resume: ", run.data.string(), " is not the ", run.kind_of_data,
+           " that the run began with");
+  PG_CHECK(checkpoint.step() < run.steps, "--resume: the run has done ", checkpoint.step(),
+           " of its ", run.steps, " steps; give it more with --steps");
+  return static_cast<int>(checkpoint.step());
+}
+
+/// What flags and layout say; a program adds its model, data and unit.
+inline SessionSettings session_settings(const RunFlags& run, const RunLayout& layout) {
+  SessionSettings settings;
+  settings.out = run.out;
+  settings.resume = run.resume;
+  settings.steps = run.steps;
+  settings.stop_after = run.stop_after;
+  settings.save_every = run.save_every;
+  settings.evaluate_every = run.evaluate_every;
+  settings.quiet = run.quiet;
+  settings.engine.timeout = run.timeout;
+  settings.plan = [layout](int first, int steps) { return layout.plan(first, steps); };
+  settings.steps_of_plan = layout.steps_of_plan();
+  settings.title = layout.title();
+  settings.interrupted = [] { return interrupted != 0; };
+  return settings;
+}
+
+/// What would stop every rank stops the program before there are any.
+inline ReadyRun checked(ReadyRun run) {
+  int some = std::max(1, run.settings.steps_of_plan), left = run.settings.steps - run.first;
+  PG_CHECK(left % some == 0, "--plan makes ", some, " updates at a time, which does ",
+           "not divide the ", left, " that are to be done");
+  check_fit(run.settings.plan(run.first, some), run.training, run.ranks);
+  return run;
+}
+
+/// One rank's part of the run. Returns whether the run has come to its end.
+inline bool train(const ReadyRun& run, Transport& transport) {
+  std::unique_ptr<RunData> data = run.data();
+  return Session(run.training, transport, cpu_device(), *data, run.settings).train();
+}
+
+inline bool train_on_threads(const Prepare& prepare) {
+  auto started = rank_environment();
+  PG_CHECK(!started, "this process is one of ", started->size, " that ", started->launcher,
+           " started; say --transport mpi, or start it alone");
+  const ReadyRun run = checked(prepare(0));
+  bool complete = true;
+  auto body = [&](Transport& transport) {
+    set_compute_threads(std::max(1, compute_threads() / run.ranks));  // they share the cores
+    bool end = train(run, transport);
+    if (transport.rank() == 0) complete = end;
+  };
+  if (run.ranks > 1) {
+    run_ranks(run.ranks, body);
+  } else {
+    ThreadsWorld world(1);
+    body(world.transport(0));
+  }
+  return complete;
+}
+
+inline bool train_on_processes(const std::string& program, const Prepare& prepare) {
+  auto started = rank_environment();
+  PG_CHECK(started, "--transport mpi: this process was started alone; start several by ",
+           "mpirun -n RANKS ", program, " ..., or leave the flag out");
+  MpiWorld world;
+  int size = world.transport().size();
+  // mpirun's way to say that a rank is lost, or that it was interrupted itself.
+  std::signal(SIGTERM, [](int) { MpiWorld::told_to_stop(); });
+  bool complete = true;
+  world.run([&](Transport& transport) {
+    int here = std::max(1, started->local_size);  // ranks of this host share its cores
+    int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
+    complete = train(checked(prepare(size)), transport);
+  });
+  return complete;
+}
+
+/// Trains; returns the program's exit status.
+inline int train_run(const RunFlags& run, const Prepare& prepare) {
+  std::signal(SIGINT, interrupt);
+  std::signal(SIGTERM, interrupt);
+  bool complete =
+      run.transport == "mpi" ? train_on_processes(run.program, prepare) : train_on_threads(prepare);
+  return complete || !interrupted ? 0 : 128 + interrupted;
+}
+
+}  // namespace paragrad::examples

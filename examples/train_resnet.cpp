@@ -1,0 +1,67 @@
+// train_resnet: trains ResNet-18, or a narrow one, to tell what images show, over one or many ranks.
+// See --help. Not here: flags (examples/resnet_run.h), data (examples/resnet_data.h), ranks and
+// signals (examples/run_session.h), and what a run does between its first step and its last
+// (parallel/session.h). Chapters 02 and 05.
+#include "examples/resnet_data.h"
+#include "examples/resnet_run.h"
+#include "examples/run_session.h"
+
+namespace {
+
+using namespace paragrad::parallel;
+using namespace paragrad::examples;
+
+/// Multiplications and additions of an image's forward and its backward, which takes two of them.
+double flops_per_image(const Model& model) {
+  double flops = 0;
+  for (const LayerSpec& layer : model) flops += layer.flops;
+  return 3 * flops;
+}
+
+SessionSettings settings_of(const ResnetRun& run, const ImageData& data, const RunLayout& layout,
+                            const Training& training) {
+  SessionSettings settings = session_settings(run, layout);
+  settings.unit = run.examples;
+  settings.units_per_step = layout.rows_per_step();
+  settings.flops_per_unit = flops_per_image(training.model);
+  settings.config = {{"flags", layout.flags()}};
+  settings.run = settings.config;
+  settings.run["program"] = run.program;
+  settings.run["data"] = data.training.checksum();
+  settings.about = text(training.whole.numel(), " parameters, ", data.training.size(),
+                        " images of ", data.training.classes(), " classes to train on, ",
+                        data.validation.size(), " to validate; ", layout.describe());
+  return settings;
+}
+
+ReadyRun prepare(const ResnetRun& run, int started) {
+  const RunLayout layout(run, started, /*tied*/ false);
+  const auto data = std::make_shared<const ImageData>(load_image_data(run.data.string()));
+  PG_CHECK(layout.rows_per_step() <= data->training.size(), "--batch ", run.batch, ": there are ",
+           data->training.size(), " images to train on; use a smaller batch");
+  int first = check_resume(run, data->training.checksum());
+  Training training = layout.training(run.model(data->training));
+  training.optimizer = run.make_optimizer();
+  training.counts_right = true;
+  SessionSettings settings = settings_of(run, *data, layout, training);
+  auto view = [=, seed = training.seed, dtype = training.dtype]() -> std::unique_ptr<RunData> {
+    ResnetBatches batches(data->training, dtype, seed, layout.per_step(), layout.rows());
+    return std::make_unique<ResnetData>(batches, data->validation, dtype, run.batch);
+  };
+  return {training, settings, layout.ranks(), first, view};
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app(
+      "Trains ResNet-18, or a narrow one, to classify small grey images, over one or many ranks. "
+      "Writes metrics.jsonl, summary.json, trace.json, report.html and checkpoint/ under --out.",
+      "train_resnet");
+  ResnetRun run;
+  run.add_flags(app);
+  return run_program(app, [&] {
+    run.parse(app, argc, argv);
+    return train_run(run, [&](int started) { return prepare(run, started); });
+  });
+}
