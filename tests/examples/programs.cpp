@@ -168,7 +168,8 @@ void wait_for_steps(const std::string& folder, std::ptrdiff_t lines) {
 std::vector<nlohmann::json> losses_of(const std::string& folder) {
   std::vector<nlohmann::json> lines = metrics_of(folder);
   for (nlohmann::json& line : lines)
-    for (const char* timed : {"seconds", "tokens_per_second"}) line.erase(timed);
+    for (const char* timed : {"seconds", "tokens_per_second", "images_per_second"})
+      line.erase(timed);
   return lines;
 }
 

@@ -79,8 +79,7 @@ struct ImageRuns {
 /// The lines of metrics.jsonl without what runs in different layouts don't share.
 std::vector<json> numbers_of(const std::string& folder) {
   std::vector<json> lines = losses_of(folder);
-  for (json& line : lines)
-    for (const char* name : {"bytes_sent", "images_per_second"}) line.erase(name);
+  for (json& line : lines) line.erase("bytes_sent");
   return lines;
 }
 
@@ -114,12 +113,12 @@ TEST_CASE("train_resnet learns to tell classes apart, and counts how many it get
 TEST_CASE("the accuracy is the share of right predictions, whatever the last microbatch's size") {
   ImageRuns runs;
   runs.train("parts", {"--steps", "40", "--stop-after", "39"});
-  // Class 0 is asked for class 1 from here on: 6 of 22 images have it.
+  // Class 0 is asked for class 1 from here on: 4 of 22 images had it.
   std::string labels = label_file(22);
   std::replace(labels.begin() + 8, labels.end(), '\0', '\1');
   runs.folder.write("images/t10k-labels-idx1-ubyte", labels);
   runs.succeed({"train_resnet", "--resume", runs.path("parts")});
-  CHECK(summary_of(runs.path("parts"))["validation_accuracy"].get<double>() == Approx(16.0 / 22));
+  CHECK(summary_of(runs.path("parts"))["validation_accuracy"].get<double>() == Approx(18.0 / 22));
 }
 
 TEST_CASE("train_resnet shows images per second and the accuracy while it runs") {

@@ -1,0 +1,114 @@
+// Flags of cyclic schedules and of ZeRO, in training programs and in plan: what is found when they
+// are left out, and what they refuse. Not here: what such plans compute (tests/parallel/).
+#include <algorithm>
+
+#include "tests/examples/runs.h"
+
+using namespace paragrad::tests;
+using nlohmann::json;
+
+namespace {
+
+/// With its embedding and its head, this model can be cut into four stages.
+const Words model{"--layers", "2", "--batch", "12"};
+const Words cyclic{"--schedule", "cyclic-v2", "--setting"};
+
+/// The line about a run of train_gpt that must succeed.
+std::string about(const Runs& runs, const std::string& name, const Words& more) {
+  Finished result = run(runs.words(name, more));
+  INFO(result.errors);
+  REQUIRE(result.status == 0);
+  return result.output.substr(0, result.output.find('\n'));
+}
+
+void check_refused(const Runs& runs, const Words& more, const std::string& part) {
+  CAPTURE(more);
+  Finished result = run(runs.words("new", more));
+  CHECK(result.status == 1);
+  CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
+  CHECK_THAT(result.errors, Contains(part));
+  CHECK_FALSE(std::filesystem::exists(runs.path("new")));
+}
+
+}  // namespace
+
+TEST_CASE("plan takes a setting, and gives a cyclic schedule as many microbatches as stages") {
+  const std::vector<std::pair<std::string, std::size_t>> ranks{
+      {"one-device", 1}, {"data", 4}, {"pipeline", 4}, {"model", 10}, {"zero", 4}};
+  for (const auto& [setting, number] : ranks) {
+    CAPTURE(setting);
+    Finished result = run(Words{"plan", "verify", "--json"} + cyclic +
+                          Words{setting, "--stages", "4", "--steps", "3"});
+    INFO(result.errors);
+    REQUIRE(result.status == 0);
+    CHECK(json::parse(result.output)["live_versions"].size() == number);
+  }
+}
+
+TEST_CASE("a cyclic run finds its stages from its ranks, and the other way round") {
+  Runs runs{model};
+  CHECK_THAT(about(runs, "ranks", cyclic + Words{"pipeline", "--ranks", "4"}),
+             Contains("cyclic-v2 on 4 ranks (threads), 4 stages, --setting pipeline"));
+  CHECK_THAT(about(runs, "stages", cyclic + Words{"pipeline", "--stages", "4"}),
+             Contains("cyclic-v2 on 4 ranks"));
+  runs.check_same("ranks", "stages");
+  CHECK_THAT(about(runs, "one", cyclic + Words{"one-device", "--stages", "3"}),
+             Contains("cyclic-v2 on one rank, 3 stages, --setting one-device"));
+}
+
+TEST_CASE("cyclic-v2 does not clip, and says so where nobody asked for it") {
+  Runs runs{model + cyclic + Words{"pipeline", "--stages", "4"}};
+  CHECK_THAT(about(runs, "default", {}), Contains("gradients are not clipped"));
+  CHECK_THAT(about(runs, "none", {"--clip", "0"}), !Contains("clipped"));
+  runs.check_same("default", "none");
+  CHECK(summary_of(runs.path("default"))["config"]["flags"]["--clip"] == 0);
+  check_refused(runs, {"--clip", "1"}, "use --clip 0, or --schedule cyclic-v1");
+  // This one has its norm in time, and the default of 1.
+  CHECK_THAT(about(runs, "v1", {"--schedule", "cyclic-v1"}), !Contains("clipped"));
+  CHECK(summary_of(runs.path("v1"))["config"]["flags"]["--clip"] == 1);
+}
+
+TEST_CASE("a cyclic run is resumed as it was, or in another layout") {
+  Runs runs{model};
+  const Words pipeline = cyclic + Words{"pipeline", "--ranks", "4"};
+  const Words some{"--stop-after", "3"};
+  runs.train("whole", pipeline);
+  runs.train("parts", pipeline + some);
+  runs.resume("parts");
+  runs.check_same("whole", "parts");
+  CHECK(summary_of(runs.path("parts"))["config"]["flags"]["--setting"] == "pipeline");
+
+  // Its two microbatches give way to the stages' number; that clipping ends is for the user to say.
+  runs.train("data", Words{"--microbatches", "2"} + some);
+  Finished refused = run(Words{"train_gpt", "--resume", runs.path("data")} + pipeline);
+  CHECK_THAT(refused.errors, Contains("--clip 1: the schedule cyclic-v2"));
+  runs.resume("data", pipeline + Words{"--clip", "0"});
+  CHECK(summary_of(runs.path("data"))["peak_bytes"].size() == 4);
+}
+
+TEST_CASE("layouts that a cyclic schedule can't have are refused before anything is written") {
+  Runs runs{model};
+  check_refused(runs, {"--schedule", "cyclic-v2"}, "--schedule cyclic-v2 needs --stages N");
+  check_refused(runs, cyclic + Words{"one-device", "--ranks", "1"}, "all of them run on one rank");
+  check_refused(runs, cyclic + Words{"model", "--ranks", "5"}, "3 make 2, 6 make 3");
+  check_refused(runs, cyclic + Words{"model", "--stages", "3", "--ranks", "3"},
+                "3 ranks: the schedule cyclic-v2 with --stages 3 and --setting model needs 6");
+  check_refused(runs, cyclic + Words{"pipeline", "--ranks", "4", "--microbatches", "2"},
+                "--microbatches 2: the schedule cyclic-v2 has as many microbatches as stages, 4");
+  check_refused(runs, cyclic + Words{"pipeline", "--ranks", "4", "--data-parallel", "2"},
+                "a cyclic schedule has no replicas");
+  check_refused(runs, cyclic + Words{"zero", "--untied", "--stages", "4", "--zero", "1"},
+                "by --setting zero, not by --zero");
+  check_refused(runs, cyclic + Words{"ring"}, "--setting: ring not in {data,");
+  check_refused(runs, cyclic + Words{"pipeline", "--stages", "5"}, "--batch 12 does not divide");
+}
+
+TEST_CASE("flags that a schedule has no use for are refused before anything is written") {
+  Runs runs{model};
+  check_refused(runs, {"--setting", "model"}, "--setting model: the schedule data has no settings");
+  check_refused(runs, {"--setting", "model", "--stages", "2"}, "the schedule 1f1b has no settings");
+  check_refused(runs, {"--zero", "4"}, "--zero: expected a whole number from 0 to 3");
+  check_refused(runs, {"--zero", "1"}, "with one there is nothing to share");
+  check_refused(runs, {"--zero", "2", "--stages", "2", "--data-parallel", "2"},
+                "does not go with 1f1b");
+}
