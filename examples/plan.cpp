@@ -26,7 +26,7 @@ struct Request {
   ScheduleFlags schedule;
   CostFlags costs;
   int steps = 1, first = 0, columns = 40;
-  bool clip = false, tied = false, table = false, json = false;
+  bool clip = false, tied = false, table = false, json = false, time_steps = false, alive = false;
   std::string out;
 
   /// The plan's file, and the flags that describe a schedule.
@@ -83,20 +83,25 @@ void print_json(const VerifiedPlan& verified, const Timeline& timeline) {
   std::cout << to_json(verified, timeline).dump(2) << '\n';
 }
 
+void print_times(const Request& request, const Plan& plan, const Timeline& timeline) {
+  print_lines(lines(timeline));
+  if (request.time_steps) print_lines(lines(time_steps(plan, timeline)));
+}
+
 void verify_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.costs);
   if (request.json) return print_json(verified, timeline);
   std::cout << "verified\n";
   print_lines(lines(verified));
-  print_lines(lines(timeline));
+  print_times(request, verified.plan(), timeline);
 }
 
 void simulate_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.costs);
   if (request.json) return print_json(verified, timeline);
-  print_lines(lines(timeline));
+  print_times(request, verified.plan(), timeline);
 }
 
 /// A page with the facts beside the picture.
@@ -106,7 +111,10 @@ std::string page(const Request& request, const VerifiedPlan& verified, const Tim
   report.facts = lines(verified);
   for (auto& line : lines(timeline)) report.facts.push_back(line);
   report.panels = {{"simulated", timeline}};
-  if (timeline.bytes() > 0) report.traffic = traffic(timeline);
+  if (timeline.bytes() > 0) {
+    report.traffic = traffic(timeline);
+    report.sent = sendings(verified.plan(), timeline);
+  }
   return draw_html(report);
 }
 
@@ -114,7 +122,7 @@ void draw_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.costs);
   const std::string ending = std::filesystem::path(request.out).extension();
-  const std::string drawing = ending == ".svg"    ? draw_svg(timeline)
+  const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.alive)
                               : ending == ".html" ? page(request, verified, timeline)
                               : ending == ".json" ? draw_trace(timeline)
                                                   : draw_text(timeline, request.columns);
@@ -156,13 +164,18 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
   show.whole("--columns", request.columns, 1, columns);
 
   const char* json = "print the facts as JSON";
-  add("verify", "Checks every rule of a plan, and prints the facts that follow from it.", "my.plan",
-      verify_plan)
-      .yes("--json", request.json, json);
-  add("simulate", "Predicts how long a plan takes.",
-      "my.plan --forward 0.01 --backward 0.02 --bandwidth 1e9 --activation-bytes 4000000",
-      simulate_plan)
-      .yes("--json", request.json, json);
+  const char* time_steps = "print what each time step holds in the middle of the plan";
+  Flags verify =
+      add("verify", "Checks every rule of a plan, and prints the facts that follow from it.",
+          "my.plan", verify_plan);
+  Flags simulate =
+      add("simulate", "Predicts how long a plan takes.",
+          "my.plan --forward 0.01 --backward 0.02 --bandwidth 1e9 --activation-bytes 4000000",
+          simulate_plan);
+  for (Flags* flags : {&verify, &simulate}) {
+    flags->yes("--json", request.json, json);
+    flags->yes("--time-steps", request.time_steps, time_steps);
+  }
 
   Flags draw =
       add("draw", "Draws a plan's timeline.",
@@ -171,6 +184,7 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
              "a figure (.svg), a page to explore (.html), a trace for ui.perfetto.dev (.json), or "
              "text (.txt); without it, text on standard output")
       ->check(CLI::Validator(check_ending, ""));
+  draw.yes("--alive", request.alive, "below a figure, the activations alive on all ranks together");
   draw.whole("--columns", request.columns, 1, columns);
   return commands;
 }

@@ -7,11 +7,13 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "parallel/drawing/figure.h"
+#include "parallel/time_steps.h"
 #include "parallel/timeline.h"
 #include "parallel/verify.h"
 
@@ -74,21 +76,79 @@ inline Lines lines(const parallel::Timeline& timeline) {
           {"bytes", parallel::bytes_text(static_cast<double>(timeline.bytes()))}};
 }
 
+/// Of a count by time step: the part in the middle of the plan.
+template <class T>
+std::vector<T> middle(const parallel::TimeSteps& steps, const std::vector<T>& count) {
+  return {count.begin() + steps.first, count.begin() + steps.last};
+}
+
+inline int peak_activations(const parallel::TimeSteps& steps) {
+  return *std::max_element(steps.alive.begin(), steps.alive.end());
+}
+
+/// "6 in each", or "1 to 4, 2 on average".
+template <class T>
+std::string range(const std::vector<T>& values) {
+  const auto [least, largest] = std::minmax_element(values.begin(), values.end());
+  if (*least == *largest) return fmt::format("{} in each", *least);
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return fmt::format("{} to {}, {:.3g} on average", *least, *largest,
+                     sum / static_cast<double>(values.size()));
+}
+
+/// How often each stage is computed in each time step of the middle.
+inline std::vector<int> visits(const parallel::TimeSteps& steps) {
+  std::vector<int> result;
+  for (int t = steps.first; t < steps.last; ++t)
+    for (int count : steps.computations[t]) result.push_back(count);
+  return result;
+}
+
+/// What the time steps of the update in the middle hold.
+inline Lines lines(const parallel::TimeSteps& steps) {
+  return {{"time step", parallel::seconds_text(steps.length)},
+          {"peak activations", digits(peak_activations(steps))},
+          {"in the middle", fmt::format("time steps {} to {}", steps.first, steps.last - 1)},
+          {"activations", range(middle(steps, steps.alive))},
+          {"gradient sums", range(middle(steps, steps.sums))},
+          {"all values", range(middle(steps, steps.values))},
+          {"bytes in each", range(middle(steps, steps.bytes))},
+          {"visits of a stage", range(visits(steps))}};
+}
+
+inline nlohmann::json to_json(const parallel::TimeSteps& steps) {
+  const std::vector<int> visited = visits(steps);
+  const auto [least, most] = std::minmax_element(visited.begin(), visited.end());
+  return {{"seconds", steps.length},
+          {"first", steps.first},
+          {"activations", middle(steps, steps.alive)},
+          {"gradient_sums", middle(steps, steps.sums)},
+          {"values", middle(steps, steps.values)},
+          {"bytes", middle(steps, steps.bytes)},
+          {"visits_of_a_stage", {{"least", *least}, {"most", *most}}}};
+}
+
+/// Without time steps where no computation takes time.
 inline nlohmann::json to_json(const parallel::VerifiedPlan& verified,
                               const parallel::Timeline& timeline) {
   const parallel::Facts& facts = verified.facts();
-  return {{"verified", true},
-          {"hang_free", true},
-          {"channel_capacity", facts.capacity},
-          {"staleness", facts.staleness},
-          {"live_versions", facts.live_versions},
-          {"peak_microbatches", facts.peak_microbatches},
-          {"peak_inputs", facts.peak_inputs},
-          {"messages", facts.messages},
-          {"makespan", timeline.makespan()},
-          {"bubble", timeline.bubble()},
-          {"busy", busy_shares(timeline)},
-          {"bytes", timeline.bytes()}};
+  nlohmann::json result{{"verified", true},
+                        {"hang_free", true},
+                        {"channel_capacity", facts.capacity},
+                        {"staleness", facts.staleness},
+                        {"live_versions", facts.live_versions},
+                        {"peak_microbatches", facts.peak_microbatches},
+                        {"peak_inputs", facts.peak_inputs},
+                        {"messages", facts.messages},
+                        {"makespan", timeline.makespan()},
+                        {"bubble", timeline.bubble()},
+                        {"busy", busy_shares(timeline)},
+                        {"bytes", timeline.bytes()}};
+  if (parallel::time_step(timeline) <= 0) return result;
+  const parallel::TimeSteps steps = parallel::time_steps(verified.plan(), timeline);
+  result["peak_activations"] = peak_activations(steps);
+  result["time_steps"] = to_json(steps);
+  return result;
 }
 
 /// Whether a plan can hang is known only once it breaks no other rule.

@@ -34,12 +34,6 @@ std::int64_t value_bytes(const Instruction& x, const Costs& costs) {
   }
 }
 
-/// How often each member of a group of N sends 1/N of the value.
-std::int64_t rounds(const Instruction& x, const Plan& plan, std::int64_t members) {
-  bool scattered = x.op == Op::reduce && x.what == Value::gradient_sum && plan.sharded > 0;
-  return (x.op == Op::gather || scattered ? 1 : 2) * (members - 1);
-}
-
 std::int64_t group_size(const Instruction& x, const Plan& plan) {
   return static_cast<std::int64_t>(plan.groups[x.peer].size());
 }
@@ -59,6 +53,13 @@ void check(const Costs& costs, const Plan& plan) {
            " bytes/s, expected more than 0; leave it out for links that take no time");
 }
 
+std::int64_t rounds(const Instruction& x, const Plan& plan) {
+  if (is_compute(x.op) || is_fold(x) || x.op == Op::recv) return 0;
+  if (x.op == Op::send) return 1;
+  bool scattered = x.op == Op::reduce && x.what == Value::gradient_sum && plan.sharded > 0;
+  return (x.op == Op::gather || scattered ? 1 : 2) * (group_size(x, plan) - 1);
+}
+
 double duration(const Instruction& x, const Plan& plan, const Costs& costs) {
   if (x.op == Op::drop || is_fold(x)) return 0;
   if (x.op == Op::forward) return of_stage(costs.forward, x.stage);
@@ -67,16 +68,14 @@ double duration(const Instruction& x, const Plan& plan, const Costs& costs) {
   if (x.op == Op::step) return of_stage(costs.step, x.stage);
   double seconds = static_cast<double>(value_bytes(x, costs)) / costs.bandwidth;
   if (x.op == Op::send || x.op == Op::recv) return costs.latency + seconds;
-  std::int64_t members = group_size(x, plan);
-  return static_cast<double>(rounds(x, plan, members)) *
-         (costs.latency + seconds / static_cast<double>(members));
+  return static_cast<double>(rounds(x, plan)) *
+         (costs.latency + seconds / static_cast<double>(group_size(x, plan)));
 }
 
 std::int64_t bytes_sent(const Instruction& x, const Plan& plan, const Costs& costs) {
-  if (is_compute(x.op) || is_fold(x) || x.op == Op::recv) return 0;
-  if (x.op == Op::send) return value_bytes(x, costs);
-  std::int64_t members = group_size(x, plan);
-  return rounds(x, plan, members) * value_bytes(x, costs) / members;
+  const std::int64_t number = rounds(x, plan);
+  if (number == 0) return 0;
+  return number * value_bytes(x, costs) / (x.op == Op::send ? 1 : group_size(x, plan));
 }
 
 }  // namespace paragrad::parallel

@@ -33,6 +33,11 @@ void check(const Costs& costs, const Plan& plan);
 /// source: Patarasuk and Yuan 2009, section 3;  tutorial 04
 double duration(const Instruction& instruction, const Plan& plan, const Costs& costs);
 
+/// How often a rank sends in an instruction: once in a send; in a collective of a group of N, in each
+/// round 1/N of the value.
+///   all-reduce: 2 (N-1);  gather and reduce-scatter: N-1;  all else: 0
+std::int64_t rounds(const Instruction& instruction, const Plan& plan);
+
 /// What a rank sends in an instruction; a recv sends nothing.
 ///   all-reduce: 2 (N-1)/N bytes;  gather and reduce-scatter: (N-1)/N bytes
 std::int64_t bytes_sent(const Instruction& instruction, const Plan& plan, const Costs& costs);

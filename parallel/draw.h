@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/time_steps.h"
 #include "parallel/timeline.h"
 
 namespace paragrad::parallel {
@@ -51,7 +52,8 @@ struct Report {
   std::vector<Panel> panels;
   std::vector<Curve> curves;
   std::vector<MemorySample> memory;
-  std::vector<Traffic> traffic;  ///< less than 1 kB in all is left out, too
+  std::vector<Traffic> traffic;    ///< less than 1 kB in all is left out, too
+  std::vector<Sending> sent = {};  ///< of the first panel; is shown if `traffic` is
 };
 
 /// A row a rank, a column per unit of time, which is the shortest forward or backward:
@@ -62,8 +64,9 @@ std::string draw_text(const Timeline& timeline, int columns = 40);
 
 /// A figure for a light background. Two lanes a rank: computations, coloured by the weight version
 /// that they read, and messages below. Very long timelines are cut, and the figure says so.
+///   alive: below the ranks a lane of the activations that are alive on all of them together
 /// throws: Error if nothing takes time
-std::string draw_svg(const Timeline& timeline);
+std::string draw_svg(const Timeline& timeline, bool alive = false);
 
 /// JSON in Chrome's trace format, which ui.perfetto.dev and chrome://tracing open.
 std::string draw_trace(const Timeline& timeline, const std::vector<MemorySample>& memory = {});

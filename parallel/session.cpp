@@ -106,13 +106,13 @@ json Session::carry_out(const json& what) {
 }
 
 json Session::run_steps(int steps, bool recorded) {
-  Plan plan = settings_.plan(steps_, steps);
+  const VerifiedPlan plan = verify(settings_.plan(steps_, steps));
   MemoryMeter& meter = engine_.device()->meter();
   std::vector<MemoryMeter::Event> memory;
   for (int i = 0; i < category_count; ++i)
     memory.push_back({0, static_cast<Category>(i), meter.live(static_cast<Category>(i))});
   if (recorded) meter.start_timeline();
-  RunResult result = engine_.run(verify(std::move(plan)), data_.training());
+  RunResult result = engine_.run(plan, data_.training());
   steps_ += steps;
   json answer = to_json(result, recorded);
   if (!recorded) return answer;

@@ -7,6 +7,7 @@
 #include "nn/checkpoint.h"
 #include "nn/file.h"
 #include "nn/matmul_rate.h"
+#include "parallel/drawing/chart.h"
 #include "parallel/run_report.h"
 #include "parallel/session.h"
 #include "parallel/transports/launch.h"
@@ -126,6 +127,7 @@ void Session::report() {
   Timeline simulated = simulate(verify(recorded_plan_), measured_costs(recorded_plan_, recorded_));
   double rate = static_cast<double>(log_->units()) / std::max(log_->seconds(), 1e-9);
   double flops = rate * settings_.flops_per_unit;
+  const std::vector<Sending> sent = sendings(recorded_plan_, recorded_);
   json summary{{"config", settings_.config},
                {"loss", log_->last_loss()},
                {"validation_loss", validation_.loss},
@@ -134,12 +136,15 @@ void Session::report() {
                {"model_flops_utilization", flops / matmul_rate(engine_.device())},
                {"peak_bytes", peak_bytes_},
                {"bytes_sent", bytes_sent_},
+               {"peak_activations", memory_total(memory_, "activations").peak},
+               {"time_step", time_step(recorded_)},
+               {"largest_burst", largest_burst(sent, time_step(recorded_))},
                {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}};
   if (validation_.accuracy) summary["validation_accuracy"] = *validation_.accuracy;
   log_->summary(summary);
   write_file(settings_.out / "trace.json", draw_trace(recorded_, memory_));
 
-  Report page{settings_.title, {}, {}, {}, memory_, traffic(recorded_)};
+  Report page{settings_.title, {}, {}, {}, memory_, traffic(recorded_), sent};
   auto percent = [](double share) { return text(std::round(1000 * share) / 10, " %"); };
   page.facts = {{"ranks", std::to_string(recorded_.ranks)},
                 {"steps", std::to_string(steps_)},

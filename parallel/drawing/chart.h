@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/draw.h"
@@ -20,7 +21,22 @@ std::string memory_chart(const std::vector<MemorySample>& samples, int rank, dou
 /// The most bytes that live together on any rank.
 double peak_memory(const std::vector<MemorySample>& samples);
 
+/// One category, of all ranks together.
+struct MemoryTotal {
+  std::vector<std::pair<double, double>> levels;  ///< from these seconds on, so many bytes
+  double peak = 0, mean = 0;                      ///< bytes; the mean is one over time
+};
+MemoryTotal memory_total(std::vector<MemorySample> samples, const std::string& category);
+/// Each of the 300 columns shows its highest moment; the peak is marked.
+std::string memory_total_chart(const MemoryTotal& total, const std::string& category,
+                               double seconds);
+
 /// A bar a rank.
 std::string traffic_chart(const std::vector<Traffic>& traffic);
+
+/// A bar a slot of time: what all ranks begin to send in it.
+std::string flow_chart(const std::vector<Sending>& sent, double slot, double seconds);
+/// A slot is a time step, or several, so that there are at most 300 of them.
+double slot_length(double time_step, double seconds);
 
 }  // namespace paragrad::parallel

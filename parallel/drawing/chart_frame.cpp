@@ -53,6 +53,10 @@ void ChartFrame::y_axis(std::string (*text)(double)) {
 void ChartFrame::legend(const std::vector<std::string>& names) {
   std::vector<NamedColor> colors;
   for (const std::string& name : names) colors.push_back({name, series_color(colors.size())});
+  legend(colors);
+}
+
+void ChartFrame::legend(const std::vector<NamedColor>& colors) {
   legend_ = parallel::legend(colors, width - left - right);
 }
 

@@ -25,6 +25,7 @@ class ChartFrame {
   void x_axis(const std::string& label, double per_unit = 1);
   void y_axis(std::string (*text)(double));
   void legend(const std::vector<std::string>& names);  ///< takes the place that it needs
+  void legend(const std::vector<NamedColor>& colors);
   /// A strip from x = low to high, of the chart's height, that says `text`.
   void strip(double low, double high, const std::string& text);
   void add(const std::string& svg) { body_ += svg; }

@@ -56,19 +56,50 @@ std::string panels(const std::vector<Panel>& panels) {
     FigureLayout layout = suitable_layout(panel.timeline);
     layout.seconds = seconds;
     layout.pixels_per_second = width / seconds;
-    layout.zoomable = true;
+    layout.alive = layout.zoomable = true;
     html += format("<figure>\n<figcaption>{}</figcaption>\n{}</figure>\n", escape(panel.title),
                    timeline_figure(panel.timeline, layout));
   }
   return section(panels.size() > 1 ? "Timelines, on one scale" : "Timeline", html);
 }
 
+std::string note(const std::string& text) {
+  return format("<div class=\"bar-of-tools\"><span>{}</span></div>\n", escape(text));
+}
+
+/// In slots of a time step: a burst, or an even flow.
+std::string flow(const Report& report) {
+  if (report.sent.empty() || report.panels.empty()) return "";
+  const Timeline& timeline = report.panels.front().timeline;
+  const double step = time_step(timeline), seconds = timeline.makespan();
+  if (step <= 0) return "";
+  const double slot = slot_length(step, seconds);
+  const auto burst = static_cast<double>(largest_burst(report.sent, step));
+  return section("Bytes sent over time",
+                 note(format("{}, bars of {}; at most {} within {}, the mean forward or backward",
+                             report.panels.front().title, seconds_text(slot), bytes_text(burst),
+                             seconds_text(step))) +
+                     flow_chart(report.sent, slot, seconds));
+}
+
 /// Nothing where only norms and the like were sent.
-std::string bytes_sent(const std::vector<Traffic>& traffic) {
+std::string bytes_sent(const Report& report) {
   constexpr std::int64_t worth_a_chart = 1000;
   std::int64_t sum = 0;
-  for (const Traffic& part : traffic) sum += part.bytes;
-  return sum < worth_a_chart ? "" : section("Bytes sent", traffic_chart(traffic));
+  for (const Traffic& part : report.traffic) sum += part.bytes;
+  if (sum < worth_a_chart) return "";
+  return flow(report) + section("Bytes sent", traffic_chart(report.traffic));
+}
+
+/// Whether it is flat shows on one glance; the mean says it in a number.
+std::string activations(const std::vector<MemorySample>& samples, double seconds) {
+  const std::string category = "activations";
+  const MemoryTotal total = memory_total(samples, category);
+  if (total.peak <= 0) return "";
+  return section("Activations of all ranks together",
+                 note(format("peak {}, {} on average over time", bytes_text(total.peak),
+                             bytes_text(total.mean))) +
+                     memory_total_chart(total, category, seconds));
 }
 
 std::string memory(const std::vector<MemorySample>& samples) {
@@ -79,6 +110,7 @@ std::string memory(const std::vector<MemorySample>& samples) {
     ranks.insert(sample.rank);
     seconds = std::max(seconds, sample.seconds);
   }
+  if (seconds <= 0) seconds = 1;
   std::string html =
                   "<div class=\"bar-of-tools\"><label for=\"rank\">Rank</label>"
                   "<select id=\"rank\">",
@@ -87,11 +119,12 @@ std::string memory(const std::vector<MemorySample>& samples) {
   for (int rank : ranks) {
     html += format("<option>{}</option>", rank);
     charts += format("<div data-rank=\"{}\">{}</div>\n", rank,
-                     memory_chart(samples, rank, peak, seconds > 0 ? seconds : 1));
+                     memory_chart(samples, rank, peak, seconds));
   }
   return section("Memory by category",
                  html + format("</select><span>largest peak of a rank: {}</span></div>\n{}",
-                               bytes_text(peak), charts));
+                               bytes_text(peak), charts)) +
+         activations(samples, seconds);
 }
 
 }  // namespace
@@ -100,7 +133,7 @@ std::string draw_html(const Report& report) {
   std::string charts;
   for (const Curve& curve : report.curves) charts += section(curve.title, curve_chart(curve));
   charts += memory(report.memory);
-  charts += bytes_sent(report.traffic);
+  charts += bytes_sent(report);
   if (!charts.empty()) charts = "<div class=\"charts\">\n" + charts + "</div>\n";
   return format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"

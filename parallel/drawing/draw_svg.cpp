@@ -35,8 +35,10 @@ FigureLayout suitable_layout(const Timeline& timeline, double cell, double wides
   return layout;
 }
 
-std::string draw_svg(const Timeline& timeline) {
-  return timeline_figure(timeline, suitable_layout(timeline));
+std::string draw_svg(const Timeline& timeline, bool alive) {
+  FigureLayout layout = suitable_layout(timeline);
+  layout.alive = alive;
+  return timeline_figure(timeline, layout);
 }
 
 }  // namespace paragrad::parallel

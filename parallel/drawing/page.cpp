@@ -49,6 +49,7 @@ svg { display: block; width: 100%; height: auto; font-variant-numeric: tabular-n
 .cells > .step { fill: var(--ink); stroke: var(--ink); }
 .legend .step { fill: var(--ink); }
 .cells > :hover, .bar:hover { filter: brightness(1.15) saturate(1.2); }
+.mark { stroke: var(--ink); }
 .strips rect:hover { fill: var(--ink); fill-opacity: .1; }
 #tip { position: fixed; z-index: 1; max-width: 420px; padding: 7px 11px; pointer-events: none;
        white-space: pre-line; font-size: 13px; line-height: 1.45; color: #f3f6f9;

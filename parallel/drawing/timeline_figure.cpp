@@ -17,7 +17,7 @@ namespace {
 using fmt::format;
 
 constexpr double compute_height = 26, slot_height = 5, row_gap = 9, axis_height = 24;
-constexpr double repeated_height = 16;
+constexpr double repeated_height = 16, alive_height = 44;
 constexpr int most_slots = 4;  // messages under way together that a lane shows side by side
 
 class TimelineFigure {
@@ -31,6 +31,7 @@ class TimelineFigure {
     width_ = layout.seconds * layout.pixels_per_second;
     legend_ = legend(timeline, left_ + width_ - 12);
     place_rows();
+    if (layout.alive) add_alive();
     cell_ = layout.cell_seconds * layout.pixels_per_second;
   }
 
@@ -109,6 +110,18 @@ class TimelineFigure {
                        number(width_), height);
       bottom_ += compute_height + height + row_gap;
     }
+  }
+
+  void add_alive() {
+    const AliveLane lane = alive_lane(timeline_, layout_, bottom_, alive_height);
+    lanes_ += format(R"(<text class="ink" x="6" y="{}">{} alive</text>)"
+                     R"(<rect class="lane faint" x="{}" y="{}" width="{}" height="{}" )"
+                     R"(fill="#f5f7f9"/>)"
+                     "\n",
+                     number(bottom_ + 11), lane.most, number(left_), number(bottom_),
+                     number(width_), alive_height);
+    cells_ += lane.svg;
+    bottom_ += alive_height + row_gap;
   }
 
   void measure_label(const Instruction& instruction) {

@@ -14,6 +14,7 @@ struct FigureLayout {
   double seconds = 0;       ///< length of the axis; records that begin later are left out
   double cell_seconds = 0;  ///< of a typical forward
   int ranks = 0;            ///< drawn, from rank 0 on
+  bool alive = false;       ///< with a lane of the activations that are alive
   bool zoomable = false;    ///< labels that are too wide are there, hidden; a script moves things
 };
 
@@ -23,6 +24,14 @@ FigureLayout suitable_layout(const Timeline& timeline, double cell = 22, double 
 
 /// throws: Error if nothing in the timeline takes time
 std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout);
+
+/// Activations alive on all ranks, as bars over time; `most` of them reach the lane's top.
+struct AliveLane {
+  std::string svg;
+  int most = 0;
+};
+AliveLane alive_lane(const Timeline& timeline, const FigureLayout& layout, double top,
+                     double height);
 
 /// The colours' meanings, in lines no longer than `width` pixels.
 struct Legend {
