@@ -83,7 +83,8 @@ TEST_CASE("plan verify --json has the facts of every schedule") {
                    "messages",          "peak_inputs",
                    "peak_microbatches", "bubble",
                    "makespan",          "bytes",
-                   "verified",          "busy"};
+                   "verified",          "busy",
+                   "peak_activations",  "time_steps"};
   for (const auto& [name, make] : ordinary_schedules()) {
     nlohmann::json facts = json_of(plan("verify", name));
     CHECK(facts.size() == keys.size());
@@ -123,6 +124,29 @@ TEST_CASE("plan verify and simulate print readable lines") {
   CHECK_THAT(
       output_of({"plan", "verify", "--schedule", "1f1b", "--stages", "20", "--microbatches", "20"}),
       Contains("\npeak microbatches     1 to 20\n"));
+}
+
+TEST_CASE("plan verify and simulate tell what a time step holds") {
+  const std::string file = PARAGRAD_SOURCE_DIR "/tests/parallel/plans/cyclic_v2_data.plan";
+  nlohmann::json facts = json_of({"plan", "verify", file});
+  CHECK(facts["peak_activations"] == 6);
+  const nlohmann::json& steps = facts["time_steps"];
+  CHECK(steps["seconds"] == 1);
+  CHECK(steps["first"] == 0);
+  CHECK(steps["activations"] == nlohmann::json{1, 2, 4, 5, 6, 6});
+  CHECK(steps["gradient_sums"].size() == 6);
+  CHECK(steps["visits_of_a_stage"] == nlohmann::json{{"least", 0}, {"most", 1}});
+  CHECK_THAT(output_of({"plan", "simulate", file}), !Contains("time step"));
+  for (const char* command : {"verify", "simulate"}) {
+    const std::string said = output_of({"plan", command, file, "--time-steps"});
+    CHECK_THAT(said, Contains("\ntime step             1 s\npeak activations      6\n"));
+    CHECK_THAT(said, Contains("\nin the middle         time steps 0 to 5\n"));
+    CHECK_THAT(said, Contains("\nactivations           1 to 6, 4 on average\n"));
+    CHECK_THAT(said, Contains("\nbytes in each         0 in each\n"));
+  }
+  const Words free{"plan", "verify", file, "--forward", "0", "--backward", "0"};
+  CHECK_FALSE(json_of(free).contains("time_steps"));
+  check_refused(free + Words{"--time-steps"}, "no forward or backward takes time", 1);
 }
 
 TEST_CASE("plan simulate takes costs as one value or one for each stage") {

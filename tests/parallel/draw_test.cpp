@@ -281,6 +281,7 @@ TEST_CASE("draw_html: all parts, escaped, without a network", "[draw]") {
   report.memory = {{0, 0, evil, 1000}, {1, 1, "weights", 2000}};
   report.traffic = traffic(report.panels[0].timeline);
   report.traffic.push_back({0, evil, 5});
+  report.sent = {{0, parse_instruction("0a0>1"), 1, 5000}};
   std::string page = draw_html(report);
   CHECK(count(page, "<b>") == 0);
   CHECK(count(page, "</script>") == 1);
@@ -289,7 +290,7 @@ TEST_CASE("draw_html: all parts, escaped, without a network", "[draw]") {
   CHECK(count(page, "http") == count(page, "xmlns=\"http://www.w3.org/2000/svg\""));
   CHECK_THAT(page, !Contains("src=") && !Contains("@import") && !Contains("url("));
   std::vector<std::string> figures = figures_in(page);
-  CHECK(figures.size() == 6);  // two timelines, a curve, memory of two ranks, traffic
+  CHECK(figures.size() == 7);  // two timelines, a curve, memory of two ranks, sent, traffic
   for (const std::string& figure : figures)
     check_markup(figure.substr(0, figure.find("</section")));
 }
@@ -300,6 +301,25 @@ TEST_CASE("draw_html: less than 1 kB sent is no chart", "[draw]") {
   };
   CHECK_THAT(page(991), !Contains("Bytes sent"));
   CHECK_THAT(page(992), Contains("Bytes sent"));
+}
+
+TEST_CASE("draw_html: activations of all ranks, and bytes over time", "[draw]") {
+  Report report;
+  report.panels = {{"measured", two_by_two()}};
+  report.memory = {{0, 0, "activations", 1000}, {0, 1, "activations", 3000},
+                   {0, 2, "activations", 0},    {0, 4, "activations", 0},
+                   {1, 0, "weights", 9000},     {1, 1.5, "activations", 2000}};
+  report.traffic = {{0, "activations", 5000}};
+  report.sent = {{0, parse_instruction("0a0>1"), 1, 3000},
+                 {0, parse_instruction("0a1>1"), 2, 2000}};
+  std::string page = draw_html(report);
+  CHECK_THAT(page, Contains("Activations of all ranks together"));
+  CHECK_THAT(page, Contains("peak 5 kB, 2.25 kB on average over time"));
+  CHECK_THAT(page, Contains("measured, bars of 1.5 s; at most 5 kB within 1.5 s"));
+  report.memory.resize(0);
+  report.sent.resize(0);
+  page = draw_html(report);
+  CHECK_THAT(page, !Contains("together") && !Contains("over time") && Contains("Bytes sent"));
 }
 
 TEST_CASE("draw_html: panels share the scale of time", "[draw]") {
@@ -345,6 +365,51 @@ TEST_CASE("memory_chart: a column shows its highest moment", "[draw]") {
   CHECK_THAT(svg, Contains("rank 0, 1 s: 1.5 kB in all\ngradients: 500 B\nweights: 1 kB"));
   CHECK_THAT(svg, Contains("rank 0, 1.01 s: 1 kB in all"));
   CHECK_THAT(svg, Contains("rank 0, 2.99 s: 2 kB in all"));
+}
+
+TEST_CASE("memory_total: ranks in any order, one category", "[draw]") {
+  std::vector<MemorySample> samples = {{0, 0, "activations", 100}, {0, 2, "activations", 300},
+                                       {0, 3, "activations", 0},   {0, 2, "weights", 7000},
+                                       {1, 1, "activations", 50},  {1, 2, "activations", 10},
+                                       {1, 4, "activations", 0}};
+  MemoryTotal total = memory_total(samples, "activations");
+  CHECK(total.levels ==
+        std::vector<std::pair<double, double>>{{0, 100}, {1, 150}, {2, 310}, {3, 10}, {4, 0}});
+  CHECK(total.peak == 310);
+  CHECK(total.mean == (100 + 150 + 310 + 10) / 4.0);
+  CHECK(memory_total(samples, "gradients").peak == 0);
+  std::string svg = memory_total_chart(total, "activations", 4);
+  check_markup(svg);
+  CHECK_THAT(svg, Contains(">peak 310 B</text>"));
+  CHECK_THAT(svg, Contains("all ranks, 1 s: 150 B of activations"));
+  CHECK_THAT(svg, Contains("all ranks, 3.99 s: 10 B of activations"));
+}
+
+TEST_CASE("flow_chart: a bar a slot, a part a kind", "[draw]") {
+  std::vector<Sending> sent = {{0, parse_instruction("0a0>1"), 0.5, 1000},
+                               {1, parse_instruction("0g0>0"), 0.9, 500},
+                               {1, parse_instruction("0t1>0"), 1.5, 0},
+                               {0, parse_instruction("0a1>1"), 3, 2000}};
+  std::string svg = flow_chart(sent, 1, 3);
+  check_markup(svg);
+  CHECK_THAT(svg, Contains("from 0 µs: 1.5 kB begin to be sent\nactivation gradients: 500 B"));
+  CHECK_THAT(svg, Contains("from 1 s: 0 B begin to be sent<"));
+  CHECK_THAT(svg, Contains("from 2 s: 2 kB begin to be sent\n"));  // at the very end
+  CHECK_THAT(svg, !Contains("turns"));
+  CHECK(slot_length(0.5, 150) == 0.5);
+  CHECK(slot_length(0.5, 150.1) == 1);
+  CHECK(slot_length(2, 1) == 2);
+}
+
+TEST_CASE("draw_svg: a lane of activations alive, if asked for", "[draw]") {
+  Timeline timeline = simulated("gpipe", {.stages = 2, .microbatches = 2});
+  CHECK_THAT(draw_svg(timeline), !Contains("alive"));
+  std::string svg = draw_svg(timeline, true);
+  check_markup(svg);
+  CHECK_THAT(svg, Contains(">4 alive</text>"));
+  CHECK(count(svg, "class=\"alive\"") == 5);  // 1, 3, 4, 3, 1
+  CHECK_THAT(svg, Contains("4 activations alive on all ranks, by stage and microbatch\n"
+                           "from 2 s, for 2 s"));
 }
 
 TEST_CASE("charts: a long legend has several lines, inside the chart", "[draw]") {
