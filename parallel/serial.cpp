@@ -44,7 +44,9 @@ void Serial::prepare(Rank& rank, const std::set<int>& held) {
     const ParameterList& list = parameters(rank, stage);
     Tensor first = zeros({list.numel()}, training_.dtype, device_);
     initialize(list, first, training_.seed);
-    rank.weights[{stage, plan_->first}] = first;
+    const int oldest = std::max(0, plan_->first - plan_->kept(stage) + 1);
+    for (int version = oldest; version <= plan_->first; ++version)
+      rank.weights[{stage, version}] = first;  // as WeightStore::keep_from does
     rank.optimizers[stage] = training_.optimizer(list, first);
   }
 }

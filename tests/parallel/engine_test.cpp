@@ -87,3 +87,18 @@ TEST_CASE("a border between plans changes no bit") {
       CHECK(one.losses == two.losses);
     }
 }
+
+TEST_CASE("a first plan that begins late has one version in place of the older ones") {
+  for (const char* schedule : {"2bw", "pipedream"}) {
+    Case c{schedule, 1, 3, 3, false, false, false, false};
+    INFO(c);
+    Training training = training_of(c);
+    Layout layout = layout_of(c, 3);
+    layout.first = 2;
+    SmallBatches batches(small_gpt());
+    Outcome serial = run_serially(training, plans_of(schedule, layout), batches);
+    Outcome parallel = run_by_engine(training, plans_of(schedule, layout), batches);
+    CHECK(parallel.weights == serial.weights);
+    CHECK(parallel.losses == serial.losses);
+  }
+}
