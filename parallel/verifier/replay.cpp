@@ -40,7 +40,6 @@ void Replay::execute(const Place& at) {
 
 void Replay::forward(const Place& at) {
   const Instruction& x = at.instruction();
-  if (x.stage > 0) need(at, Value::activation, x.stage - 1);
   read_weights(at);
   if (auto turn = here_.find(key(Value::turn, x.stage, x.micro)); turn != here_.end()) {
     wait(at, turn->second);
@@ -58,6 +57,7 @@ void Replay::forward(const Place& at) {
   if (passed >= 0)
     refuse("once", at, "microbatch ", x.micro, " has passed stage ", x.stage, " before, on rank ",
            passed);
+  if (x.stage > 0) take(at, Value::activation, x.stage - 1);
   passed = rank_;
   passes_.emplace(name, Pass{x.version, at.index});
   peak_passes_ = std::max(peak_passes_, static_cast<int>(passes_.size()));
@@ -67,10 +67,10 @@ void Replay::forward(const Place& at) {
 
 void Replay::backward(const Place& at) {
   const Instruction& x = at.instruction();
-  if (x.stage < plan_.stages - 1) need(at, Value::activation_gradient, x.stage);
   read_weights(at);
   Pass& pass = pass_back(at);
   if (x.what != Value::weight_part) {
+    if (x.stage < plan_.stages - 1) take(at, Value::activation_gradient, x.stage);
     passages_.backward(x.stage, x.micro) = rank_;
     pass.input_part_done = true;
     if (x.stage > 0) make(at, Value::activation_gradient, x.stage - 1);
@@ -84,7 +84,7 @@ void Replay::backward(const Place& at) {
     staleness_ = std::max(staleness_, plan_.made_by(x.micro) - 1 - version);
   }
   keep(-1);
-  end_pass(x);
+  passes_.erase(key(Value::none, x.stage, x.micro));
 }
 
 /// What a backward goes back through.
@@ -107,13 +107,6 @@ Replay::Pass& Replay::pass_back(const Place& at) {
     refuse("input", at, "the input part of this backward, ", x.stage, "I", x.micro, "v", x.version,
            ", comes first");
   return found->second;
-}
-
-/// Frees the inputs of a microbatch's passage.
-void Replay::end_pass(const Instruction& x) {
-  here_.erase(key(Value::activation_gradient, x.stage, x.micro));
-  if (x.stage > 0) here_.erase(key(Value::activation, x.stage - 1, x.micro));
-  passes_.erase(key(Value::none, x.stage, x.micro));
 }
 
 void Replay::send(const Place& at) {
@@ -161,7 +154,7 @@ void Replay::drop(const Place& at) {
     refuse("drop", at, "nothing to drop: no activations of microbatch ", x.micro, " are kept here");
   found->second.kept = false;
   keep(-1);
-  if (plan_.steps == 0) end_pass(x);  // an evaluation comes back to none of it
+  if (plan_.steps == 0) passes_.erase(found);  // an evaluation does not come back to it
 }
 
 void Replay::step(const Place& at) {
@@ -180,12 +173,14 @@ void Replay::read_weights(const Place& at) {
   for (int cell : versions_.read(at)) wait(at, cell);
 }
 
-void Replay::need(const Place& at, Value what, int stage) {
+/// An input is gone with the forward or backward that takes it: the stash has what comes later.
+void Replay::take(const Place& at, Value what, int stage) {
   const int micro = at.instruction().micro;
   auto found = here_.find(key(what, stage, micro));
   if (found == here_.end())
     refuse("input", at, describe(what, stage, micro), " is not here and no recv for it is posted");
   wait(at, found->second);
+  here_.erase(found);
 }
 
 void Replay::make(const Place& at, Value what, int stage) {

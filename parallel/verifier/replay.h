@@ -49,7 +49,6 @@ class Replay {
   void execute(const Place& at);
   void forward(const Place& at);
   void backward(const Place& at);
-  void end_pass(const Instruction& x);
   void send(const Place& at);
   void receive(const Place& at);
   void reduce(const Place& at);
@@ -58,7 +57,7 @@ class Replay {
 
   Pass& pass_back(const Place& at);
   void read_weights(const Place& at);
-  void need(const Place& at, Value what, int stage);
+  void take(const Place& at, Value what, int stage);
   void make(const Place& at, Value what, int stage);
   void wait(const Place& at, int cell);
   void keep(int more);

@@ -150,6 +150,9 @@ void check_kind(const Place& at) {
     refuse("shape", at, "sums of sharded stages are reduced by group, not sent");
   if (plan.home.empty() && moves && x.what == Value::weights)
     refuse("shape", at, "weights are sent from a stage's home; set home in the header");
+  if (plan.home.empty() && plan.sharded < 3 && x.op == Op::drop && x.what == Value::weights)
+    refuse("shape", at, "weights of this plan die with their last reader; only what is sent from ",
+           "a home, or gathered with sharded 3, is dropped");
 }
 
 }  // namespace

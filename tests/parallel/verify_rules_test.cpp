@@ -38,9 +38,12 @@ TEST_CASE("rule shape: instructions have the fields they take, and name what exi
   check("0Sv1", "0Rv1@0", "group 0 does not exist; there are 0");
   check("0Sv1", "0Dpv1", "the plan has no shards");
   check("0Sv1", "0wv0>1", "weights are sent from a stage's home");
+  check("0Sv1", "0Dwv0", "weights of this plan die with their last reader");
   check_refused(replaced(data, "groups 0,1", "groups 1"), "shape", 0, "1Rv1@0",
                 "without this rank");
   check_refused(replaced(data, "steps 1", "steps 0"), "shape", 0, "1B0v0", "it only runs forward");
+  check_refused(replaced(plan_text("zero_1_clip"), "0Sv1", "0Dwv0 0Sv1"), "shape", 0, "0Dwv0",
+                "gathered with sharded 3");
 
   Plan plan = parse(pipeline);
   plan.rows[0][0].version = -1;
@@ -138,6 +141,24 @@ TEST_CASE("rules send and match", "[verify]") {
                 "version 0 of stage 0 is here, or on its way, already");
 }
 
+TEST_CASE("rule send: an input is gone once it was used", "[verify]") {
+  check_refused(
+      "stages 2 per_step 1 steps 1 keep 1\n"
+      "0F0v0 0a0>1 0a0<1 0a0>1 0g0<1 0B0v0 0Sv1\n"
+      "0a0<0 1F0v0 0a0>0 0a0<0 1B0v0 0g0>0 1Sv1\n",
+      "send", 1, "0a0>0", "sends what is not here: the output of stage 0 for microbatch 0");
+  check_refused(
+      "stages 2 per_step 1 steps 1 keep 1\n"
+      "0F0v0 0a0>1 0g0<1 0I0v0 0g0>1 0g0<1 0W0v0 0Sv1\n"
+      "0a0<0 1F0v0 1B0v0 0g0>0 0g0<0 0g0>0 1Sv1\n",
+      "send", 0, "0g0>1", "sends what is not here: the gradient of stage 0's output");
+  // What comes later has the stash: neither recomputation nor the weight part needs the input.
+  verify(
+      parse("stages 2 per_step 1 steps 1 keep 1\n"
+            "0F0v0 0a0>1 0g0<1 0I0v0 0W0v0 0Sv1\n"
+            "0a0<0 1F0v0 1Da0 1F0v0 1B0v0 0g0>0 1Sv1\n"));
+}
+
 TEST_CASE("rule turn", "[verify]") {
   check_refused(replaced(plan_text("cyclic_v2_data"), "0t1<0 0F1v0", "0F1v0 0t1<0"), "turn", 1,
                 "0t1<0", "the forward whose turn this is has run");
@@ -217,6 +238,12 @@ TEST_CASE("rule hang: who waits for whom", "[verify]") {
   check_refused(
       groups, "hang", 0, "1Rv1@0",
       "waits for rank 1 to reach 1Rv1@0; rank 1 at 0Rv1@1 waits for rank 0 to reach 0Rv1@1");
+  // A channel can hold activations for long, but not weights: a drop waits until they are sent.
+  const std::string crossing =
+      replaced(plan_text("cyclic_v2_zero"), "1wv0<1 0wv0>1", "0wv0>1 1wv0<1");
+  check_refused(
+      replaced(crossing, "0wv0<0 0t1<0 1wv0>0", "1wv0>0 0wv0<0 0t1<0"), "hang", 1, "1wv0>0",
+      "waits for rank 0 to reach 1wv0<1; rank 0 at 0wv0>1 waits for rank 1 to reach 0wv0<0");
 }
 
 TEST_CASE("rule end", "[verify]") {
