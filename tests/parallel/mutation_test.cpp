@@ -1,73 +1,21 @@
-// The verifier against witnesses that do not know it: numbers that a plan leaves behind.
+// The verifier against witnesses that do not know it: numbers that a plan leaves behind, and the
+// engine, which has to run what was accepted.
 // Good plans train by their rules; one with a random fault is refused, or leaves the same numbers.
 #include <array>
-#include <random>
+#include <optional>
 
 #include "parallel/verify.h"
 #include "tests/catch.h"
+#include "tests/parallel/mutator.h"
 #include "tests/parallel/plan_cases.h"
 #include "tests/parallel/scalar_model.h"
 #include "tests/parallel/scalar_world.h"
+#include "tests/parallel/small_run.h"
 
 using namespace paragrad::tests;
 using namespace paragrad::parallel;
 
 namespace {
-
-enum Fault { swap_neighbours, exchange_sends, microbatch, version, peer, deletion, duplication };
-constexpr std::array fault_names{"swap of neighbours", "exchange of sends", "other microbatch",
-                                 "other version",      "other peer",        "deletion",
-                                 "duplication"};
-
-/// Makes one fault in a plan. The numbers drawn are the same on every machine.
-class Mutator {
- public:
-  explicit Mutator(Plan plan, unsigned seed) : plan_(std::move(plan)), random_(seed) {}
-
-  Plan mutate(Fault fault) {
-    Plan plan = plan_;
-    Row& row = plan.rows[draw(plan.ranks())];
-    const int size = static_cast<int>(row.size()), at = draw(size);
-    const auto cell = row.begin() + at;
-    switch (fault) {
-      case swap_neighbours:
-        std::swap(row[std::min(at, size - 2)], row[std::min(at, size - 2) + 1]);
-        break;
-      case exchange_sends: exchange(row); break;
-      case microbatch:
-        renumber(row, &Instruction::micro, plan.first_micro(), plan.last_micro());
-        break;
-      case version: renumber(row, &Instruction::version, 0, plan.first + plan.steps + 1); break;
-      case peer: renumber(row, &Instruction::peer, 0, plan.ranks()); break;
-      case deletion: row.erase(cell); break;
-      case duplication: row.insert(row.begin() + draw(size + 1), *cell); break;
-    }
-    return plan;
-  }
-
- private:
-  int draw(int end) { return static_cast<int>(random_() % static_cast<unsigned>(end)); }
-
-  void exchange(Row& row) {
-    std::vector<std::size_t> sends;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      if (row[i].op == Op::send) sends.push_back(i);
-    if (sends.size() < 2) return;
-    const int n = static_cast<int>(sends.size());
-    std::swap(row[sends[draw(n)]], row[sends[draw(n)]]);
-  }
-
-  void renumber(Row& row, int Instruction::*field, int begin, int end) {
-    std::vector<std::size_t> cells;
-    for (std::size_t i = 0; i < row.size(); ++i)
-      if (row[i].*field >= 0) cells.push_back(i);
-    if (cells.empty()) return;
-    row[cells[draw(static_cast<int>(cells.size()))]].*field = begin + draw(end - begin);
-  }
-
-  Plan plan_;
-  std::mt19937 random_;
-};
 
 bool is_refused(const Plan& plan) {
   try {
@@ -83,6 +31,69 @@ bool leaves(const Plan& plan, const ScalarOutcome& outcome) {
   const int capacity = verify(plan).facts().capacity;
   return run_scalar(plan, 11, -1) == outcome && run_scalar(plan, 12, -1) == outcome &&
          run_scalar(plan, 13, capacity) == outcome;
+}
+
+/// Runs accepted plans by the engine and by the serial interpreter, on a small model.
+class EngineWitness {
+ public:
+  explicit EngineWitness(const Plan& good)
+      : training_(gpt(small_gpt(!good.tied.empty())), good.stages) {
+    training_.clip = good.clip ? 0.3 : 0;
+    try {
+      check_fit(good, training_, good.ranks());
+      good_ = run_serially(training_, {verify(good)}, batches_);
+    } catch (const Error&) {  // there are plans that only the simulator runs
+    }
+  }
+
+  bool can_run() const { return good_.has_value(); }
+
+  /// Whether both leave the same bits, and those that the good plan leaves.
+  bool agrees(const Plan& plan) {
+    const std::vector<VerifiedPlan> plans{verify(plan)};
+    const Outcome serial = run_serially(training_, plans, batches_);
+    const Outcome engine = run_by_engine(training_, plans, batches_);
+    return same(engine, serial) && same(serial, *good_);
+  }
+
+ private:
+  static bool same(const Outcome& a, const Outcome& b) {
+    return a.weights == b.weights && a.losses == b.losses;
+  }
+
+  Training training_;
+  SmallBatches batches_{small_gpt(), 1};
+  std::optional<Outcome> good_;
+};
+
+struct Tally {
+  int made = 0, accepted = 0, run = 0;
+};
+using Tallies = std::array<Tally, fault_names.size()>;
+
+/// Makes `each` faults of every kind in every good plan. At most `runs` accepted ones of each good
+/// plan and kind run on the engine.
+Tallies check_faults(int each, int runs, unsigned seed) {
+  Tallies tallies;
+  for (const PlanCase& good : good_plans()) {
+    const ScalarOutcome outcome = run_scalar(good.plan, 1, -1);
+    EngineWitness engine(good.plan);
+    Mutator mutator(good.plan, ++seed);
+    for (std::size_t fault = 0; fault < fault_names.size(); ++fault)
+      for (int i = 0, left = engine.can_run() ? runs : 0; i < each; ++i) {
+        const Plan plan = mutator.mutate(static_cast<Fault>(fault));
+        if (plan == good.plan) continue;
+        ++tallies[fault].made;
+        if (is_refused(plan)) continue;
+        ++tallies[fault].accepted;
+        INFO(good.name << ", " << fault_names[fault] << "\n" << print(plan));
+        CHECK(leaves(plan, outcome));
+        if (left-- <= 0) continue;
+        ++tallies[fault].run;
+        CHECK(engine.agrees(plan));
+      }
+  }
+  return tallies;
 }
 
 }  // namespace
@@ -104,30 +115,36 @@ TEST_CASE("good plans train by their rules, in any order of events", "[verify]")
 }
 
 TEST_CASE("a plan with a random fault is refused, or the fault is harmless", "[verify]") {
-  constexpr int each = 100;
-  std::array<int, fault_names.size()> made{}, accepted{};
-  unsigned seed = 0;
-  for (const PlanCase& good : good_plans()) {
-    const ScalarOutcome outcome = run_scalar(good.plan, 1, -1);
-    Mutator mutator(good.plan, ++seed);
-    for (std::size_t fault = 0; fault < fault_names.size(); ++fault)
-      for (int i = 0; i < each; ++i) {
-        const Plan plan = mutator.mutate(static_cast<Fault>(fault));
-        if (plan == good.plan) continue;
-        ++made[fault];
-        if (is_refused(plan)) continue;
-        ++accepted[fault];
-        INFO(good.name << ", " << fault_names[fault] << "\n" << print(plan));
-        CHECK(leaves(plan, outcome));
-      }
-  }
+  const Tallies tallies = check_faults(100, 10, 0);
+  int run = 0;
   for (std::size_t fault = 0; fault < fault_names.size(); ++fault) {
-    INFO(fault_names[fault] << ": " << made[fault] << " made, " << accepted[fault] << " accepted");
-    CHECK(made[fault] > 300);
-    CHECK(made[fault] - accepted[fault] > 300);
+    const Tally& tally = tallies[fault];
+    INFO(fault_names[fault] << ": " << tally.made << " made, " << tally.accepted << " accepted");
+    CHECK(tally.made > 300);
+    CHECK(tally.made - tally.accepted > 300);
+    run += tally.run;
   }
-  CHECK(accepted[swap_neighbours] > 100);  // else the witness was hardly asked
-  CHECK(accepted[duplication] == 0);
+  auto accepted = [&](Fault fault) { return tallies[static_cast<std::size_t>(fault)].accepted; };
+  CHECK(accepted(Fault::swap_neighbours) > 100);  // else the witnesses were hardly asked
+  CHECK(accepted(Fault::detour) > 10);
+  CHECK(accepted(Fault::duplication) == 0);
+  CHECK(run > 100);
+}
+
+TEST_CASE("many more faults; for an hour with time to spare", "[.][campaign]") {
+  const Tallies tallies = check_faults(1500, 200, 1000);
+  for (std::size_t fault = 0; fault < fault_names.size(); ++fault)
+    WARN(fault_names[fault] << ": " << tallies[fault].made << " made, " << tallies[fault].accepted
+                            << " accepted, of these " << tallies[fault].run << " on the engine");
+}
+
+TEST_CASE("a value that was used is gone, whoever runs the plan", "[verify]") {
+  const Plan plan = parse(
+      "stages 2 per_step 1 steps 1 keep 1\n"
+      "0F0v0 0a0>1 0a0<1 0a0>1 0g0<1 0B0v0 0Sv1\n"
+      "0a0<0 1F0v0 0a0>0 0a0<0 1B0v0 0g0>0 1Sv1\n");
+  CHECK(is_refused(plan));
+  CHECK_THROWS_WITH(run_scalar(plan, 1, -1), Contains("0a0>0: a value is missing"));
 }
 
 TEST_CASE("no instruction of a good plan can be left out", "[verify]") {

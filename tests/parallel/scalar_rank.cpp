@@ -78,40 +78,56 @@ bool ScalarRank::read(const Instruction& x, ScalarStage& stage) {
   return w->ready && t->ready;
 }
 
+/// A microbatch comes by once; computed again, it begins with what was kept and makes nothing.
 bool ScalarRank::forward(const Instruction& x) {
+  const Name name{x.stage, x.micro}, before{x.stage - 1, x.micro};
+  const auto pass = passes_.find(name);
+  const bool again = pass != passes_.end();
+  require(!again || !pass->second.kept, x, "it has passed before");
   ScalarStage stage;
-  Promise in = kept(scalar_input(x.micro));
-  if (x.stage > 0) in = get(activations_, Name{x.stage - 1, x.micro}, x);
-  auto turn = turns_.find({x.stage, x.micro});
+  Promise in = again          ? kept(pass->second.input)
+               : x.stage == 0 ? kept(scalar_input(x.micro))
+                              : get(activations_, before, x);
+  auto turn = turns_.find(name);
   if (!read(x, stage) || !in->ready || (turn != turns_.end() && !turn->second->ready)) return false;
   if (turn != turns_.end()) turns_.erase(turn);
-  inputs_[{x.stage, x.micro}] = in->value;
+  if (again) return pass->second.kept = true;
+  activations_.erase(before);
+  passes_[name].input = in->value;
   const double y = stage.output(in->value);
   if (x.stage == plan_.stages - 1)
     outcome_.losses[x.micro] = std::pow(y - scalar_target(x.micro), 2) / 2;
   else
-    activations_[{x.stage, x.micro}] = kept(y);
+    activations_[name] = kept(y);
   return true;
 }
 
 bool ScalarRank::backward(const Instruction& x) {
+  const Name name{x.stage, x.micro};
+  const auto found = passes_.find(name);
+  require(found != passes_.end() && found->second.kept, x, "activations are missing");
+  Pass& pass = found->second;
   ScalarStage stage;
-  auto kept_input = inputs_.find({x.stage, x.micro});
-  require(kept_input != inputs_.end(), x, "activations are missing");
   if (!read(x, stage)) return false;
-  const double in = kept_input->second;
-  Promise dy = x.stage == plan_.stages - 1 ? kept(stage.output(in) - scalar_target(x.micro))
-                                           : get(gradients_, Name{x.stage, x.micro}, x);
+  const bool is_last = x.stage == plan_.stages - 1, is_first_part = x.what != Value::weight_part;
+  require(pass.dy.has_value() != is_first_part, x, "parts of a backward follow each other");
+  Promise dy = !is_first_part ? kept(*pass.dy)
+               : is_last      ? kept(stage.output(pass.input) - scalar_target(x.micro))
+                              : get(gradients_, name, x);
   for (int other : {x.stage, plan_.stages})  // a fold may be under way
     if (auto sum = sums_.find({other, plan_.made_by(x.micro)}); sum != sums_.end())
       if (!sum->second->ready) return false;
   if (!dy->ready) return false;
-  if (x.what != Value::weight_part && x.stage > 0)
-    gradients_[{x.stage - 1, x.micro}] = kept(stage.input_gradient(in, dy->value));
+  if (is_first_part) {
+    gradients_.erase(name);
+    pass.dy = dy->value;
+    if (x.stage > 0)
+      gradients_[{x.stage - 1, x.micro}] = kept(stage.input_gradient(pass.input, dy->value));
+  }
   if (x.what == Value::input_part) return true;
-  add(x.stage, x.micro, stage.weight_gradient(in, dy->value));
-  if (is_tied(x.stage)) add(plan_.stages, x.micro, stage.tied_gradient(in, dy->value));
-  inputs_.erase(kept_input);
+  add(x.stage, x.micro, stage.weight_gradient(pass.input, dy->value));
+  if (is_tied(x.stage)) add(plan_.stages, x.micro, stage.tied_gradient(pass.input, dy->value));
+  passes_.erase(found);
   return true;
 }
 
@@ -140,7 +156,9 @@ bool ScalarRank::step(const Instruction& x) {
 bool ScalarRank::drop(const Instruction& x) {
   if (x.what == Value::gradient_sum) return true;  // a number is its own shard
   if (x.what == Value::activation) {
-    require(inputs_.erase({x.stage, x.micro}) == 1, x, "activations are missing");
+    const auto pass = passes_.find({x.stage, x.micro});
+    require(pass != passes_.end() && pass->second.kept, x, "activations are missing");
+    pass->second.kept = false;
     return true;
   }
   if (!whole_weights(x.stage, x.version, x)->ready) return false;

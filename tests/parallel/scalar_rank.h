@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +49,11 @@ class ScalarRank {
  private:
   using Name = std::pair<int, int>;  // stage, and microbatch or version
   using Values = std::map<Name, Promise>;
+  struct Pass {  // of a microbatch, forward and back through a stage
+    double input = 0;
+    bool kept = true;               // or the forward must run again
+    std::optional<double> dy = {};  // once the input part of the backward is done
+  };
   struct Fold {
     Promise arrived, own, result;
   };
@@ -66,11 +72,11 @@ class ScalarRank {
   const std::map<int, int>& tied_versions_;
   ScalarOutcome& outcome_;
   Values activations_, gradients_, turns_, weights_;
-  Values sums_;                    // this rank's own, by version
-  Values arrived_;                 // sums, by microbatch
-  std::map<int, Promise> norms_;   // by version
-  std::map<Name, bool> shard_;     // of weights: not whole
-  std::map<Name, double> inputs_;  // of the microbatches whose activations are kept
+  Values sums_;                   // this rank's own, by version
+  Values arrived_;                // sums, by microbatch
+  std::map<int, Promise> norms_;  // by version
+  std::map<Name, bool> shard_;    // of weights: not whole
+  std::map<Name, Pass> passes_;
   std::map<int, ScalarOptimizer> optimizers_;
   std::vector<Fold> folds_;
 };
