@@ -71,16 +71,28 @@ void print_lines(const Lines& lines) {
   for (const auto& [name, value] : lines) std::cout << fmt::format("{:<22}{}\n", name, value);
 }
 
+void print_json(const nlohmann::json& json) { std::cout << json.dump(2) << '\n'; }
+
+/// With the facts, or the rule that the plan breaks: showing does not judge.
+void show_json(const Plan& plan) {
+  nlohmann::json shown = to_json(plan);
+  try {
+    const VerifiedPlan verified = verify(plan);
+    shown["facts"] = to_json(verified, simulate(verified, Costs()));
+  } catch (const PlanError& error) {
+    shown["facts"] = to_json(error);
+  }
+  print_json(shown);
+}
+
 /// The plan's text. The timetable stands in comments below it, so that all of it is still a plan.
 void show_plan(const Request& request, const Plan& plan) {
+  PG_CHECK(!request.json || !request.table, "--json has no timetable; leave out --table");
+  if (request.json) return show_json(plan);
   std::cout << print(plan);
   if (!request.table && !::isatty(STDOUT_FILENO)) return;
   std::istringstream table(draw_text(simulate_unverified(plan, Costs()), request.columns));
   for (std::string line; std::getline(table, line);) std::cout << "# " << line << '\n';
-}
-
-void print_json(const VerifiedPlan& verified, const Timeline& timeline) {
-  std::cout << to_json(verified, timeline).dump(2) << '\n';
 }
 
 void print_times(const Request& request, const Plan& plan, const Timeline& timeline) {
@@ -91,7 +103,7 @@ void print_times(const Request& request, const Plan& plan, const Timeline& timel
 void verify_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.costs);
-  if (request.json) return print_json(verified, timeline);
+  if (request.json) return print_json(to_json(verified, timeline));
   std::cout << "verified\n";
   print_lines(lines(verified));
   print_times(request, verified.plan(), timeline);
@@ -100,7 +112,7 @@ void verify_plan(const Request& request, const Plan& plan) {
 void simulate_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.costs);
-  if (request.json) return print_json(verified, timeline);
+  if (request.json) return print_json(to_json(verified, timeline));
   print_times(request, verified.plan(), timeline);
 }
 
@@ -119,6 +131,8 @@ std::string page(const Request& request, const VerifiedPlan& verified, const Tim
 }
 
 void draw_plan(const Request& request, const Plan& plan) {
+  PG_CHECK(!request.json || !request.out.empty(),
+           "--json prints the facts; the drawing needs a file: give --out FILE");
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.costs);
   const std::string ending = std::filesystem::path(request.out).extension();
@@ -131,6 +145,11 @@ void draw_plan(const Request& request, const Plan& plan) {
     return;
   }
   paragrad::nn::write_file(request.out, drawing);
+  if (request.json) {
+    nlohmann::json facts = to_json(verified, timeline);
+    facts["file"] = request.out;
+    return print_json(facts);
+  }
   std::cout << "wrote " << request.out << ": " << request.title() << ", makespan "
             << seconds_text(timeline.makespan()) << '\n';
 }
@@ -157,13 +176,14 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
     return flags;
   };
   const char* columns = "of the timetable; a column is the shortest forward or backward";
+  const char* json = "print the facts as JSON";
 
   Flags show = add("show", "Prints a plan as text, which can be edited and given back.",
                    "--schedule 1f1b --stages 4 --microbatches 8 > my.plan", show_plan);
   show.yes("--table", request.table, "a timetable below it, as on a terminal: each part takes 1");
   show.whole("--columns", request.columns, 1, columns);
+  show.yes("--json", request.json, "print header, rows and facts as JSON");
 
-  const char* json = "print the facts as JSON";
   const char* time_steps = "print what each time step holds in the middle of the plan";
   Flags verify =
       add("verify", "Checks every rule of a plan, and prints the facts that follow from it.",
@@ -186,6 +206,7 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
       ->check(CLI::Validator(check_ending, ""));
   draw.yes("--alive", request.alive, "below a figure, the activations alive on all ranks together");
   draw.whole("--columns", request.columns, 1, columns);
+  draw.yes("--json", request.json, "print the facts, and the file's name, as JSON");
   return commands;
 }
 

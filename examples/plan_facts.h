@@ -151,6 +151,21 @@ inline nlohmann::json to_json(const parallel::VerifiedPlan& verified,
   return result;
 }
 
+/// A plan's header, and its rows as lists of words.
+inline nlohmann::json to_json(const parallel::Plan& plan) {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const parallel::Row& row : plan.rows) {
+    nlohmann::json& words = rows.emplace_back(nlohmann::json::array());
+    for (const parallel::Instruction& x : row) words.push_back(print(x));
+  }
+  const nlohmann::json header{
+      {"stages", plan.stages},   {"per_step", plan.per_step}, {"steps", plan.steps},
+      {"first", plan.first},     {"sharded", plan.sharded},   {"clip", plan.clip},
+      {"stagger", plan.stagger}, {"gap", plan.gap},           {"keep", plan.keep},
+      {"home", plan.home},       {"groups", plan.groups},     {"tied", plan.tied}};
+  return {{"header", header}, {"rows", rows}};
+}
+
 /// Whether a plan can hang is known only once it breaks no other rule.
 inline nlohmann::json to_json(const parallel::PlanError& error) {
   nlohmann::json result{{"verified", false},

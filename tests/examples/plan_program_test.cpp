@@ -1,5 +1,7 @@
 // The program `plan` as a user runs it: every schedule through every command, plans in files and
 // pipes, and bad input. Not here: what schedules, rules, times and pictures are (tests/parallel).
+#include <regex>
+
 #include "nn/file.h"
 #include "parallel/schedule.h"
 #include "tests/catch.h"
@@ -105,6 +107,45 @@ TEST_CASE("plan verify --json has the facts of every schedule") {
   nlohmann::json two_versions = json_of(plan("verify", "2bw"));
   CHECK(two_versions["staleness"] == 1);
   CHECK(two_versions["live_versions"] == nlohmann::json{2, 2, 2, 2});
+}
+
+TEST_CASE("plan show --json has the header, the rows as words, and the facts") {
+  for (const auto& [name, make] : parallel::schedules()) {
+    nlohmann::json shown = json_of(plan("show", name));
+    CHECK(shown.size() == 3);
+    CHECK(shown["facts"] == json_of(plan("verify", name)));
+    std::string text;  // the same plan, written from what was shown
+    for (const auto& [key, value] : shown["header"].items()) {
+      if (key == "stages" || value.empty()) continue;
+      std::string words = value.is_boolean() ? (value ? "1" : "0") : value.dump();
+      words = std::regex_replace(words, std::regex("\\],\\["), "/");
+      text += ' ' + key + ' ' + std::regex_replace(words, std::regex("[\\[\\]]"), "");
+    }
+    text = "stages " + shown["header"]["stages"].dump() + text + '\n';
+    for (const auto& row : shown["rows"]) {
+      for (const std::string word : row) text += word + ' ';
+      text += '\n';
+    }
+    CHECK(print(parallel::parse(text)) == output_of(plan("show", name)));
+  }
+  Folder folder;
+  const std::string bad = folder.write("bad.plan", hanging);
+  nlohmann::json shown = json_of({"plan", "show", bad});
+  CHECK(shown["rows"][1][0] == "0a0<0");
+  CHECK(shown["facts"]["verified"] == false);
+  CHECK(shown["facts"]["rule"] == "hang");
+  check_refused(plan("show", "gpipe") + Words{"--json", "--table"}, "leave out --table");
+}
+
+TEST_CASE("plan draw --json has the facts beside the file that it wrote") {
+  Folder folder;
+  const std::string file = folder / "picture.svg";
+  nlohmann::json facts = json_of(plan("draw", "2bw") + Words{"--out", file});
+  CHECK(facts["file"] == file);
+  CHECK(paragrad::nn::read_file(file).starts_with("<svg"));
+  facts.erase("file");
+  CHECK(facts == json_of(plan("verify", "2bw")));
+  check_refused(plan("draw", "2bw") + Words{"--json"}, "give --out FILE");
 }
 
 TEST_CASE("plan verify and simulate print readable lines") {
@@ -308,10 +349,10 @@ TEST_CASE("the help of plan and of its commands lists what they take, with an ex
   const Words costs{"--forward", "--backward",         "--step",        "--bandwidth",
                     "--latency", "--activation-bytes", "--weight-bytes"};
   const std::map<std::string, Words> flags{
-      {"show", schedule + Words{"FILE", "--table", "--columns"}},
+      {"show", schedule + Words{"FILE", "--table", "--columns", "--json"}},
       {"verify", schedule + costs + Words{"FILE", "--json"}},
       {"simulate", schedule + costs + Words{"FILE", "--json"}},
-      {"draw", schedule + costs + Words{"FILE", "--out", "--columns"}}};
+      {"draw", schedule + costs + Words{"FILE", "--out", "--columns", "--json"}}};
   const std::string all = output_of({"plan", "--help"});
   CHECK_THAT(all, Contains("Usage: plan ") && Contains("\nExample: plan show "));
   for (const auto& [command, names] : flags) {
