@@ -15,8 +15,7 @@
 #include "autograd/cpu/threads.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
-#include "tests/parallel/ordinary_schedules.h"
-#include "tests/parallel/small_run.h"
+#include "tests/parallel/grid.h"
 #include "tests/parallel/transport_suite.h"
 
 using namespace paragrad::tests;
@@ -46,32 +45,27 @@ void lose_rank_1(Transport& transport, const std::string& how) {
 }
 
 /// Runs two plans that follow each other, and compares this rank's weights with the serial ones.
-void compare_with_serial(Transport& transport, const std::string& schedule, const Layout& layout) {
-  Training training(gpt(small_gpt(layout.tied, 0.1)), layout.stages);
-  training.clip = layout.clip ? 0.3 : 0;
-  auto plans = plans_of(schedule, layout, 2);
+void compare_with_serial(Transport& transport, const Case& c) {
+  Training training = training_of(c);
+  auto plans = plans_of(c.schedule, layout_of(c, 2), 2);
   SmallBatches batches(small_gpt());
   Outcome serial = run_serially(training, plans, batches);
   Engine engine(training, transport, cpu_device(), {AllReduce::scatter_reduce, 60});
   for (const VerifiedPlan& plan : plans) engine.run(plan, batches);
   for (auto& [stage, store] : engine.stores())
     PG_CHECK(to_host(store.weights(store.newest())) == serial.weights.at({transport.rank(), stage}),
-             schedule, ", width ", layout.width, ": stage ", stage, " is not as the serial one");
+             c, ": stage ", stage, " is not as the serial one");
 }
 
 void engine(Transport& transport) {
   set_compute_threads(1);
-  int ranks = transport.size(), runs = 0;
-  for (const auto& [schedule, make] : ordinary_schedules())
-    for (int width = 1; width <= ranks; ++width) {
-      if (ranks % width != 0 || (schedule == "data" && width != ranks)) continue;
-      int stages = schedule == "data" ? 2 : ranks / width;
-      for (bool all : {false, true}) {  // options
-        compare_with_serial(transport, schedule,
-                            {stages, width, 3, 2, 0, all, all, all && stages > 1});
-        ++runs;
-      }
-    }
+  int runs = 0;
+  for (const Case& c : grid({1, 2, 4})) {
+    if (make_plan(c.schedule, layout_of(c, 2)).ranks() != transport.size()) continue;
+    compare_with_serial(transport, c);
+    ++runs;
+  }
+  PG_CHECK(runs > 0, "no schedule has ", transport.size(), " ranks; use 1, 2, 4 or 8");
   if (transport.rank() == 0) std::cout << text(runs, " runs as the serial ones\n");
 }
 
