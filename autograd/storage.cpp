@@ -1,4 +1,4 @@
-// Memory is taken and metered in the constructor, given back in the destructor, nowhere else.
+// Memory is metered where it is taken and where it is given back, nowhere else.
 // Chapter 01.
 #include "autograd/storage.h"
 
@@ -8,13 +8,22 @@ namespace paragrad::autograd {
 
 Storage::Storage(DevicePtr device, std::int64_t bytes, Category category)
     : device_(std::move(device)), bytes_(bytes), category_(category) {
-  data_ = static_cast<std::byte*>(device_->backend().allocate(bytes));
-  device_->meter().add(category, bytes);
+  occupy();
 }
 
-Storage::~Storage() {
+Storage::~Storage() { vacate(); }
+
+void Storage::occupy() {
+  if (data_) return;
+  data_ = static_cast<std::byte*>(device_->backend().allocate(bytes_));
+  device_->meter().add(category_, bytes_);
+}
+
+void Storage::vacate() {
+  if (!data_) return;
   device_->meter().remove(category_, bytes_);
   device_->backend().free(data_, bytes_);
+  data_ = nullptr;
 }
 
 }  // namespace paragrad::autograd

@@ -24,11 +24,16 @@ class Storage {
   std::int64_t bytes() const { return bytes_; }
   Category category() const { return category_; }
 
+  /// Gives the memory back, or takes it again with undefined contents, while tensors and graphs
+  /// still point here: nobody may read in between. Does nothing if it is so already.
+  void vacate();
+  void occupy();
+
  private:
   DevicePtr device_;
   std::int64_t bytes_;
   Category category_;
-  std::byte* data_;
+  std::byte* data_ = nullptr;
 };
 
 }  // namespace paragrad::autograd

@@ -13,11 +13,11 @@ std::vector<Segment> segments(const ParameterList& parameters) {
   std::vector<Segment> result;
   for (const Parameter& parameter : parameters) {
     std::int64_t last = parameter.offset + parameter.shape.numel();
-    if (!result.empty() && result.back().decays == parameter.decays() &&
+    if (!result.empty() && result.back().decays == parameter.decays &&
         result.back().kind == parameter.kind)
       result.back().last = last;
     else
-      result.push_back({parameter.offset, last, parameter.decays(), parameter.kind});
+      result.push_back({parameter.offset, last, parameter.decays, parameter.kind});
   }
   return result;
 }

@@ -17,7 +17,8 @@ Parameter& ParameterList::add(const std::string& name, const Shape& shape, Init 
              " in one layer and ", shape, " in another");
     return parameter;
   }
-  parameters_.push_back({name, shape, init, kind, numel_, false, {}});
+  bool decays = kind == ParameterKind::weight && shape.rank() >= 2;
+  parameters_.push_back({name, shape, init, kind, numel_, false, decays, {}});
   numel_ += shape.numel();
   return parameters_.back();
 }
@@ -46,6 +47,21 @@ ParameterList ParameterList::take(const ParameterList& shared) {
     numel_ += parameter.shape.numel();
   }
   return taken;
+}
+
+ParameterList ParameterList::part(std::int64_t first, std::int64_t last) const {
+  ParameterList result;
+  for (const Parameter& parameter : parameters_) {
+    std::int64_t begin = std::max(first, parameter.offset);
+    std::int64_t end = std::min(last, parameter.offset + parameter.shape.numel());
+    if (begin >= end) continue;
+    result.parameters_.push_back(parameter);
+    result.parameters_.back().offset = begin - first;
+    result.parameters_.back().shape = {end - begin};
+    result.parameters_.back().value = {};
+  }
+  result.numel_ = last - first;
+  return result;
 }
 
 void initialize(const ParameterList& parameters, const Tensor& weights, std::uint64_t seed) {

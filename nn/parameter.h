@@ -33,10 +33,8 @@ struct Parameter {
   ParameterKind kind = ParameterKind::weight;
   std::int64_t offset = 0;  ///< of its first element in the flat buffer
   bool shared = false;      ///< other stages read it, too: it lives in a flat buffer of its own
+  bool decays = false;      ///< weight decay is for matrices, not for biases and norms (GPT-2)
   Tensor value;             ///< what forward reads: a window on the flat buffer that is bound now
-
-  /// Weight decay is for matrices, not for biases and norms (as GPT-2 was trained).
-  bool decays() const { return kind == ParameterKind::weight && shape.rank() >= 2; }
 };
 
 /// The parameters of a stage in flat-buffer order. Addresses stay valid while it grows.
@@ -51,6 +49,11 @@ class ParameterList {
   /// Moves those that `shared` names too, to a list that looks like `shared`, offsets and all.
   /// Empty if there are none. The others' offsets close the gaps.
   ParameterList take(const ParameterList& shared);
+
+  /// Elements [first, last) of the flat buffer as a list of its own, whose buffer is so much shorter:
+  /// what an optimizer acts on that has a shard of a stage. Each parameter is there as far as it
+  /// lies within, as a vector.
+  ParameterList part(std::int64_t first, std::int64_t last) const;
 
   /// Number of elements of all parameters together.
   std::int64_t numel() const { return numel_; }

@@ -17,11 +17,12 @@ Engine::Engine(const Training& training, Transport& transport, DevicePtr device,
 
 namespace {
 
-void check_cell(const Instruction& x) {
-  bool runs = x.what != Value::weights && x.what != Value::turn &&
-              !(x.what == Value::gradient_sum && (x.op != Op::reduce || x.peer < 0));
-  PG_CHECK(runs, "the engine does not run ", print(x),
-           " yet: weights, turns and partial sums are not sent; `plan simulate` shows such plans");
+/// An evaluation needs no more than weights: with ZeRO 1 and 2 whole ones are everywhere.
+void check_shard(const Plan& plan, int stage, const Shard& here, const Shard& planned) {
+  if (plan.steps == 0 && here.zero < 3 && planned.zero < 3) return;
+  PG_CHECK(here == planned, "the plan shards stage ", stage, " by ZeRO ", planned.zero, " over ",
+           planned.members, " ranks; this run began with ZeRO ", here.zero, " over ", here.members,
+           ", or with other ranks; save a checkpoint and resume it to change that");
 }
 
 }  // namespace
@@ -33,26 +34,28 @@ void check_fit(const Plan& plan, const Training& training, int ranks) {
   PG_CHECK(plan.steps == 0 || plan.clip == (training.clip > 0), "gradients are ",
            training.clip > 0 ? "clipped" : "not clipped", ", so the plan's header needs clip ",
            training.clip > 0);
-  PG_CHECK(plan.sharded == 0, "the engine does not run sharded plans yet; the header has sharded ",
-           plan.sharded);
   std::string users;
   for (int stage : training.shared.stages) users += autograd::text(users.empty() ? "" : ",", stage);
   PG_CHECK(plan.tied == training.shared.stages, "stages share parameters: the plan's header must ",
            users.empty() ? "have no tied stages" : "say tied " + users);
-  for (const Row& row : plan.rows) std::for_each(row.begin(), row.end(), check_cell);
+}
+
+const ParameterList& Engine::parameters(int stage) const {
+  return stage < training_.stages() ? runners_.at(stage).parameters() : training_.shared.parameters;
 }
 
 void Engine::prepare(const Plan& plan) {
   check_fit(plan, training_, transport_.size());
+  for (int stage : visited_stages(plan, transport_.rank()))
+    if (stage < plan.stages) runners_.try_emplace(stage, training_, stage, device_);
   const auto held = held_stages(plan);
   for (int stage : held.at(transport_.rank())) {
-    if (stage < plan.stages) {
-      auto& runner = runners_.try_emplace(stage, training_, stage, device_).first->second;
-      stores_.try_emplace(stage, training_, runner.parameters(), plan.first, device_);
-    } else {
-      stores_.try_emplace(stage, training_, training_.shared.parameters, plan.first, device_);
-    }
-    WeightStore& store = stores_.at(stage);
+    if (stage < plan.stages) runners_.try_emplace(stage, training_, stage, device_);
+    const Shard shard = shard_of(plan, stage, transport_.rank());
+    WeightStore& store =
+        stores_.try_emplace(stage, training_, parameters(stage), plan.first, device_, shard)
+            .first->second;
+    check_shard(plan, stage, store.shard(), shard);
     PG_CHECK(store.newest() == plan.first, "the plan begins with version ", plan.first,
              " of the weights; stage ", stage, " has version ", store.newest());
     store.keep_from(std::max(0, plan.first - plan.kept(stage) + 1));

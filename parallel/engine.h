@@ -56,10 +56,12 @@ class Engine {
   std::map<int, WeightStore>& stores() { return stores_; }
   const Training& training() const { return training_; }
   Transport& transport() { return transport_; }
+  const Settings& settings() const { return settings_; }
   const DevicePtr& device() const { return device_; }
 
  private:
   friend class RowRun;
+  const ParameterList& parameters(int stage) const;
 
   const Training& training_;
   Transport& transport_;

@@ -29,6 +29,15 @@ std::vector<std::vector<int>> holders(const Plan& plan) {
   return ranks;
 }
 
+std::set<int> visited_stages(const Plan& plan, int rank) {
+  std::set<int> stages;
+  for (const Instruction& x : plan.rows[rank])
+    if (x.op == Op::forward || x.op == Op::backward || x.op == Op::step ||
+        x.what == Value::gradient_sum || x.what == Value::weights)
+      stages.insert(x.stage);
+  return stages;
+}
+
 std::vector<std::pair<int, int>> weights_read(const Plan& plan,
                                               const std::vector<int>& tied_versions,
                                               const Instruction& x) {

@@ -17,6 +17,9 @@ std::vector<std::set<int>> held_stages(const Plan& plan);
 /// The same by stage: ranks, ascending.
 std::vector<std::vector<int>> holders(const Plan& plan);
 
+/// Stages that a rank computes, or whose weights or sums pass through it, besides those it holds.
+std::set<int> visited_stages(const Plan& plan, int rank);
+
 /// Weights that an instruction needs on its rank, as (stage, version): of its own stage, and of the
 /// tied one if its stage uses that.
 std::vector<std::pair<int, int>> weights_read(const Plan& plan,

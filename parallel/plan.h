@@ -98,6 +98,8 @@ struct Plan {
   int last_micro() const { return first_micro() + per_step * (steps == 0 ? 1 : steps); }
   /// The version that a microbatch's gradient helps to make.
   int made_by(int micro) const { return micro / per_step + 1; }
+  /// The microbatch that names a version's finished sum.
+  int last_micro_of(int version) const { return version * per_step - 1; }
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };

@@ -1,5 +1,5 @@
 // The interpreter: one function for each operation. A computation waits for its inputs, a message is
-// handed to the other lane. Not here: how waiting ends badly (row_messages.cpp).
+// handed to the other lane (row_messages.cpp). Not here: where the inputs are (row_values.cpp).
 // Chapter 05.
 #include "parallel/row_run.h"
 
@@ -20,15 +20,21 @@ RowRun::RowRun(Engine& engine, const VerifiedPlan& verified, Batches& batches)
       lifetimes_(plan_, row_),
       tied_versions_(tied_versions(plan_)),
       holders_(holders(plan_)),
-      lane_(engine.transport_) {}
+      lane_(engine.transport_) {
+  for (const Instruction& x : row_)
+    if (x.op == Op::step) steps_.insert({x.stage, x.version});
+}
 
 // [snippet interpreter]
 RunResult RowRun::run() {
+  free_unread();
   for (index_ = 0; index_ < static_cast<int>(row_.size()); ++index_) {
     engine_.transport_.publish(position(engine_.plans_run_, index_));
     execute(row_[index_]);
-    for (auto [stage, version] : lifetimes_.ending_at(index_))
-      if (version < store(stage).newest()) store(stage).release(version);
+    for (auto [stage, version] : lifetimes_.ending_at(index_)) {
+      wait_for_readers(stage, version);
+      store(stage).release(version);
+    }
   }
   engine_.transport_.publish(position(engine_.plans_run_, index_));  // the end of the row
   finish_messages();
@@ -36,19 +42,34 @@ RunResult RowRun::run() {
 }
 
 void RowRun::execute(const Instruction& x) {
+  if (is_compute(x.op))
+    for (auto [stage, version] : weights_read(plan_, tied_versions_, x))
+      wait_for({Value::weights, stage, version});
   switch (x.op) {
     case Op::forward: return forward(x);
     case Op::backward: return backward(x);
     case Op::step: return step(x);
-    case Op::drop: return engine_.runners_.at(x.stage).drop(x.micro);
+    case Op::drop: return drop(x);
     case Op::send: return send(x);
     case Op::recv: return receive(x);
-    case Op::reduce: return x.what == Value::norm ? norm(x) : reduce(x);
-    case Op::gather: break;
+    case Op::reduce: return x.what == Value::norm ? norm(x) : x.peer < 0 ? fold(x) : reduce(x);
+    case Op::gather: return gather(x);
   }
-  throw Error("the engine does not run " + print(x));  // Engine::prepare refuses it before
 }
 // [end snippet]
+
+/// Versions of the plans before that this row has no use for.
+void RowRun::free_unread() {
+  for (auto& [stage, store] : engine_.stores_)
+    for (int version = store.versions().begin()->first; version < plan_.first; ++version)
+      if (!lifetimes_.needed_after(stage, version, -1)) store.release(version);
+}
+
+WeightStore& RowRun::store(int stage) {
+  if (auto kept = engine_.stores_.find(stage); kept != engine_.stores_.end()) return kept->second;
+  return visiting_.try_emplace(stage, engine_.training_, engine_.parameters(stage), engine_.device_)
+      .first->second;
+}
 
 /// Measures what happens while it lives.
 class RowRun::Stopwatch {
@@ -69,6 +90,7 @@ void RowRun::forward(const Instruction& x) {
   StageRunner& runner = engine_.runners_.at(x.stage);
   const DevicePtr& device = engine_.device_;
   bool again = runner.under_way(x.micro), last = x.stage == plan_.stages - 1;
+  wait_for({Value::turn, x.stage, x.micro});
   StageRunner::Inputs inputs;
   if (!again)
     inputs.x = x.stage == 0 ? batches_.inputs(x.micro, device)
@@ -80,7 +102,9 @@ void RowRun::forward(const Instruction& x) {
   inputs.training = plan_.steps > 0;
   inputs.sink = [this, stage = x.stage, version = plan_.made_by(x.micro)](
                     const Parameter& parameter, const Tensor& dx) {
-    store(parameter.shared ? plan_.stages : stage).add(version, parameter, dx);
+    int to = parameter.shared ? plan_.stages : stage;
+    wait_for_own_sum(to, version);
+    store(to).add(version, parameter, dx);
   };
 
   Stopwatch stopwatch(*this, x);
@@ -121,25 +145,21 @@ void RowRun::step(const Instruction& x) {
   wait_for_sum(x.stage, x.version);
   std::vector<double> squares =
       plan_.clip ? whole_squares(x.version)
-                 : squares_of({{&store(x.stage), store(x.stage).sum(x.version)}});
+                 : squares_of({{&store(x.stage), store(x.stage).own_sum(x.version)}});
   Stopwatch stopwatch(*this, x);
   double norm = checked_norm(x, squares);
   double scale = plan_.clip ? clip_scale(norm, engine_.training_.clip) : 1;
   if (plan_.clip)
     result_.norms[x.version] = norm;
-  else if (holders_[x.stage].front() == engine_.transport_.rank())
+  else if (plan_.sharded > 0 || holders_[x.stage].front() == engine_.transport_.rank())
     add(squares, result_.squares[x.version]);
   double rate = engine_.training_.learning_rate.at(x.version - 1);
-  store(x.stage).step({rate, 1.0 / plan_.per_step, scale, x.version},
-                      lifetimes_.needed_after(x.stage, x.version - 1, index_));
+  bool keep_old = lifetimes_.needed_after(x.stage, x.version - 1, index_);
+  if (!keep_old) wait_for_readers(x.stage, x.version - 1);
+  store(x.stage).step({rate, 1.0 / plan_.per_step, scale, x.version}, keep_old);
   result_.stepped[x.version] = seconds(Clock::now());
 }
 // [end snippet]
-
-void RowRun::wait_for_sum(int stage, int version) {
-  if (auto found = reducing_.find({stage, version}); found != reducing_.end())
-    wait(*found->second.ticket, found->second.index);
-}
 
 /// Of a step's whole gradient; a rank that holds all stages needs nobody for it.
 const std::vector<double>& RowRun::whole_squares(int version) {
@@ -173,8 +193,8 @@ RowRun::Gradients RowRun::counted_gradients(int version, const std::vector<int>&
     auto first = std::find_if(group.begin(), group.end(), [&](int rank) {
       return std::count(holders.begin(), holders.end(), rank) > 0;
     });
-    if (first != group.end() && *first == engine_.transport_.rank())
-      gradients.emplace_back(&store, store.sum(version));
+    if (plan_.sharded > 0 || (first != group.end() && *first == engine_.transport_.rank()))
+      gradients.emplace_back(&store, store.own_sum(version));
   }
   return gradients;
 }
@@ -182,8 +202,8 @@ RowRun::Gradients RowRun::counted_gradients(int version, const std::vector<int>&
 std::vector<double> RowRun::squares_of(const Gradients& gradients) const {
   std::vector<double> result(engine_.training_.whole.size(), 0);
   for (const auto& [store, gradient] : gradients) {
-    std::vector<double> sums = sums_of_squares(store->parameters(), gradient);
-    for (std::size_t i = 0; i < sums.size(); ++i) result[store->places()[i]] = sums[i];
+    std::vector<double> sums = sums_of_squares(store->own_parameters(), gradient);
+    for (std::size_t i = 0; i < sums.size(); ++i) result[store->own_places()[i]] = sums[i];
   }
   return result;
 }

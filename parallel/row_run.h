@@ -25,18 +25,18 @@ class RowRun {
   }
 
  private:
-  using Name = std::tuple<Value, int, int>;  // what, stage, microbatch
-  struct Arriving {
-    Tensor value;
-    TicketPtr ticket;
-    int index;  // in the row
-  };
+  using Name = std::tuple<Value, int, int>;     // what, stage, microbatch (of weights: version)
   using Bytes = std::shared_ptr<std::int64_t>;  // that were sent; final once the ticket is done
   /// A message or reduction that was handed to the other lane.
   struct Issued {
     int index = 0;  // in the row
     TicketPtr ticket = {};
     Bytes bytes = {};
+    std::shared_ptr<const Issued> before = {};  // that it waits for in the lane
+  };
+  struct Arriving {
+    Tensor value;
+    Issued by;  // without a ticket: the value is here
   };
 
   struct Norming {
@@ -49,35 +49,57 @@ class RowRun {
   void forward(const Instruction& x);
   void backward(const Instruction& x);
   void step(const Instruction& x);
+  void drop(const Instruction& x);
   void send(const Instruction& x);
   void receive(const Instruction& x);
   void reduce(const Instruction& x);
+  void gather(const Instruction& x);
+  void fold(const Instruction& x);
   void norm(const Instruction& x);
 
   void execute(const Instruction& x);
-  Tensor take(Value what, int stage, int micro);
+  /// Of a stage that is kept here, or that this rank computes with what messages bring.
+  WeightStore& store(int stage);
+  void free_unread();
+
+  // Values on their way (row_values.cpp).
+  static Name name_of(const Instruction& x);
+  Tensor room_for(const Instruction& x);
   Shape shape_of_output(int stage, int micro) const;
-  WeightStore& store(int stage) { return engine_.stores_.at(stage); }
+  Arriving value_to_send(const Instruction& x);
+  Arriving sum_to_send(const Instruction& x);
+  Arriving take_arriving(const Name& name);
+  Arriving take_partial(int stage, int version);
+  Tensor take(Value what, int stage, int micro);
+  void wait_for(const Name& name);
+  void wait_for_own_sum(int stage, int version);
   void wait_for_sum(int stage, int version);
+  void wait_for_readers(int stage, int version);
+
   const std::vector<double>& whole_squares(int version);
   /// The step's gradient norm, from sums of squares; throws unless it is finite.
   double checked_norm(const Instruction& step, const std::vector<double>& squares);
 
   /// Finished gradients whose squares this rank counts in a norm: each stage is counted by the first
-  /// rank of the group that holds it.
+  /// rank of the group that holds it; a sharded one by all that hold it, each its shard.
   using Gradients = std::vector<std::pair<const WeightStore*, Tensor>>;
   Gradients counted_gradients(int version, const std::vector<int>& group);
   std::vector<double> squares_of(const Gradients& gradients) const;
 
   // Messages and waiting.
-  std::shared_ptr<CollectiveRun> sum_over(int group, const Tensor& x, AllReduce how) const;
+  using MakeCollective = Collective (*)(AllReduce how, int member, int members);
+  std::shared_ptr<CollectiveRun> collective(MakeCollective make, int group, const Tensor& x,
+                                            AllReduce how) const;
   void issue(int queue, MessageLane::Task task, Bytes bytes);
-  void issue_sum(int group, std::shared_ptr<CollectiveRun> run, std::function<bool()> begin);
+  void issue_after(const Issued& before, int queue, MessageLane::Task task, Bytes bytes);
+  void issue_collective(int group, std::shared_ptr<CollectiveRun> run,
+                        std::function<bool()> begin = {});
   void bound_sends(int peer);
   void finish_messages();
   void wait(const Ticket& ticket, int index);
+  void wait(const Issued& message);
   [[noreturn]] void give_up(int index, double waited, const std::string& why) const;
-  int awaited_rank(const Instruction& x) const;
+  int awaited_rank(int index) const;
   std::string place_of(int rank) const;
   double seconds(Clock::time_point time) const;
 
@@ -89,16 +111,20 @@ class RowRun {
   Lifetimes lifetimes_;
   std::vector<int> tied_versions_;
   std::vector<std::vector<int>> holders_;  // ranks, per stage
+  std::set<std::pair<int, int>> steps_;    // of the row: (stage, version)
+  std::map<int, WeightStore> visiting_;    // by stage: whose home is another rank
   Clock::time_point begin_ = Clock::now();
   RunResult result_;
 
   int index_ = 0;  // of the present instruction
   std::map<Name, Tensor> here_;
   std::map<Name, Arriving> arriving_;
-  std::map<std::pair<int, int>, Issued> reducing_;  // by (stage, version)
-  std::map<int, Norming> norming_;                  // by version
-  std::map<int, std::vector<double>> squares_;      // by version, of the whole gradient
-  std::map<int, std::deque<Issued>> sending_;       // by peer; the oldest first
+  // By (stage, version): what the other lane does to this rank's own sum; who is sent the weights.
+  std::map<std::pair<int, int>, Issued> reducing_;
+  std::map<std::pair<int, int>, std::vector<Issued>> reading_;
+  std::map<int, Norming> norming_;              // by version
+  std::map<int, std::vector<double>> squares_;  // by version, of the whole gradient
+  std::map<int, std::deque<Issued>> sending_;   // by peer; the oldest first
   std::vector<Issued> issued_;
   MessageLane lane_;  // last: its tasks use what is above
 };

@@ -3,7 +3,6 @@
 #include "parallel/serial.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "parallel/lifetimes.h"
 #include "parallel/schedule.h"
@@ -21,7 +20,7 @@ std::map<int, double> Serial::run(const VerifiedPlan& verified, Batches& batches
   PG_CHECK(plan_->ranks() == static_cast<int>(ranks_.size()), "the plan is for ", plan_->ranks(),
            " ranks, not ", ranks_.size());
   const auto held = held_stages(*plan_);
-  for (int rank = 0; rank < plan_->ranks(); ++rank) prepare(ranks_[rank], held[rank]);
+  for (int rank = 0; rank < plan_->ranks(); ++rank) prepare(rank, held[rank]);
   bool moved = true;
   while (std::exchange(moved, false))
     for (int rank = 0; rank < plan_->ranks(); ++rank)
@@ -36,18 +35,26 @@ std::map<int, double> Serial::run(const VerifiedPlan& verified, Batches& batches
   return losses_;
 }
 
-void Serial::prepare(Rank& rank, const std::set<int>& held) {
+void Serial::prepare(int number, const std::set<int>& held) {
+  Rank& rank = ranks_[number];
   rank.next = 0;
-  for (int stage : held) {
+  std::set<int> stages = visited_stages(*plan_, number);
+  stages.insert(held.begin(), held.end());
+  for (int stage : stages)
     if (stage < plan_->stages) rank.runners.try_emplace(stage, training_, stage, device_);
+  for (int stage : held) {
     if (rank.optimizers.contains(stage)) continue;
     const ParameterList& list = parameters(rank, stage);
     Tensor first = zeros({list.numel()}, training_.dtype, device_);
     initialize(list, first, training_.seed);
+    rank.shards[stage] = shard_of(*plan_, stage, number);
+    auto [begin, end] = own(rank, stage);
+    rank.optimizers[stage] =
+        training_.optimizer(list.part(begin, end), first.window(begin, {end - begin}));
+    const Tensor kept = plan_->sharded == 3 ? only_own(rank, stage, first) : first;
     const int oldest = std::max(0, plan_->first - plan_->kept(stage) + 1);
     for (int version = oldest; version <= plan_->first; ++version)
-      rank.weights[{stage, version}] = first;  // as WeightStore::keep_from does
-    rank.optimizers[stage] = training_.optimizer(list, first);
+      rank.weights[{stage, version}] = kept;  // as WeightStore::keep_from does
   }
 }
 
@@ -73,29 +80,33 @@ Tensor& Serial::sum(Rank& rank, int stage, int version) {
 
 bool Serial::execute(int rank, const Instruction& x) {
   Rank& here = ranks_[rank];
+  if (!ready(here, x)) return false;
   switch (x.op) {
     case Op::forward: return forward(here, x);
     case Op::backward: return backward(here, x);
     case Op::step: step(here, x); return true;
-    case Op::drop: here.runners.at(x.stage).drop(x.micro); return true;
-    case Op::send: {
-      auto value = here.values.extract({x.what, x.stage, x.micro});
-      if (!value) return false;
-      Channel& channel = channels_[{rank, x.peer}];
-      channel.sent.push_back(value.mapped());
-      deliver(channel);
-      return true;
-    }
-    case Op::recv: {
-      Channel& channel = channels_[{x.peer, rank}];
-      channel.posted.push_back({rank, {x.what, x.stage, x.micro}});
-      deliver(channel);
-      return true;
-    }
-    case Op::reduce: return reduce(x);
-    case Op::gather: break;
+    case Op::drop: drop(here, x); return true;
+    case Op::send: return send(rank, x);
+    case Op::recv: receive(rank, x); return true;
+    case Op::reduce:
+      if (x.what == Value::gradient_sum && x.peer < 0) return fold(here, x);
+      return meet(rank, x);
+    case Op::gather: return meet(rank, x);
   }
   throw Error("the serial interpreter does not run " + print(x));
+}
+
+/// Whether what is on its way to an instruction has come: weights that it reads, a turn, a sum.
+bool Serial::ready(const Rank& rank, const Instruction& x) const {
+  std::vector<Name> inputs;
+  for (auto [stage, version] : weights_read(*plan_, tied_versions_, x))
+    inputs.push_back({Value::weights, stage, version});
+  if (x.op == Op::forward) inputs.push_back({Value::turn, x.stage, x.micro});
+  if (x.op == Op::send) inputs.push_back({x.what, x.stage, x.micro});
+  if (x.op == Op::step)
+    inputs.push_back({Value::gradient_sum, x.stage, plan_->last_micro_of(x.version)});
+  return std::none_of(inputs.begin(), inputs.end(),
+                      [&](const Name& name) { return rank.awaited.contains(name); });
 }
 
 bool Serial::forward(Rank& rank, const Instruction& x) {
@@ -144,43 +155,39 @@ bool Serial::backward(Rank& rank, const Instruction& x) {
 }
 
 void Serial::step(Rank& rank, const Instruction& x) {
-  const Tensor& before = rank.weights.at({x.stage, x.version - 1});
-  Tensor after = empty_like(before);
-  after.backend().copy(before, after);
+  if (auto arrived =
+          rank.values.extract({Value::gradient_sum, x.stage, plan_->last_micro_of(x.version)}))
+    rank.sums[{x.stage, x.version}] = arrived.mapped();
+  const auto [begin, end] = own(rank, x.stage);
+  const Tensor gradient = sum(rank, x.stage, x.version).window(begin, {end - begin});
+  Tensor after = only_own(rank, x.stage, rank.weights.at({x.stage, x.version - 1}));
   double clip = plan_->clip ? clip_scale(norms_.at(x.version), training_.clip) : 1;
   rank.optimizers.at(x.stage)->step(
-      {training_.learning_rate.at(x.version - 1), 1.0 / plan_->per_step, clip, x.version}, after,
-      sum(rank, x.stage, x.version));
+      {training_.learning_rate.at(x.version - 1), 1.0 / plan_->per_step, clip, x.version},
+      after.window(begin, {end - begin}), gradient);
   rank.weights[{x.stage, x.version}] = after;
   rank.sums.erase({x.stage, x.version});
 }
 
-/// Receives post: whoever needs the value waits for it.
-void Serial::deliver(Channel& channel) {
-  while (!channel.sent.empty() && !channel.posted.empty()) {
-    auto [rank, name] = channel.posted.front();
-    ranks_[rank].values[name] = channel.sent.front();
-    channel.sent.pop_front();
-    channel.posted.pop_front();
-  }
-}
-
-/// Happens when all members stand here; each then passes in its turn.
-bool Serial::reduce(const Instruction& x) {
+/// Happens when all members stand here; each then passes in its turn. A version may be gathered
+/// several times, so passages count.
+bool Serial::meet(int rank, const Instruction& x) {
   const std::vector<int>& group = plan_->groups.at(x.peer);
-  auto stands_here = [&](int rank) {
-    const Row& row = plan_->rows[rank];
-    std::size_t next = ranks_[rank].next;
-    return next < row.size() && row[next] == x;
+  auto passages = [&](int member) {
+    const Row& row = plan_->rows[member];
+    return std::count(row.begin(), row.begin() + static_cast<int>(ranks_[member].next), x);
   };
-  auto passed = [&](int rank) {
-    const Row& row = plan_->rows[rank];
-    auto end = row.begin() + static_cast<std::ptrdiff_t>(ranks_[rank].next);
-    return std::find(row.begin(), end, x) != end;
+  auto stands_here = [&](int member) {
+    const Row& row = plan_->rows[member];
+    std::size_t next = ranks_[member].next;
+    return next < row.size() && row[next] == x && passages(member) == passages(rank);
   };
+  auto passed = [&](int member) { return passages(member) > passages(rank); };
   if (std::any_of(group.begin(), group.end(), passed)) return true;
   if (!std::all_of(group.begin(), group.end(), stands_here)) return false;
-  if (x.what == Value::norm)
+  if (x.op == Op::gather)
+    gather(x, group);
+  else if (x.what == Value::norm)
     add_squares(x, group);
   else
     add_up(x, group);
@@ -207,22 +214,9 @@ void Serial::add_up(const Instruction& x, const std::vector<int>& group) {
         into.backend().accumulate(part, into);
     }
   }
-  for (Tensor& part : parts) part.backend().copy(total, part);
+  for (int rank : group)
+    sum(ranks_[rank], x.stage, x.version) = only_own(ranks_[rank], x.stage, total);
 }
 // [end snippet]
-
-void Serial::add_squares(const Instruction& x, const std::vector<int>& group) {
-  std::vector<double> squares(training_.whole.size(), 0);
-  for (int rank : group)
-    for (const auto& [stage, optimizer] : ranks_[rank].optimizers) {
-      const ParameterList& list = parameters(ranks_[rank], stage);
-      std::vector<double> sums = sums_of_squares(list, sum(ranks_[rank], stage, x.version));
-      std::vector<std::size_t> at = places(list, training_.whole);
-      for (std::size_t i = 0; i < sums.size(); ++i) squares[at[i]] = sums[i];
-    }
-  double total = 0;
-  for (double square : squares) total += square;
-  norms_[x.version] = std::sqrt(total) / plan_->per_step;
-}
 
 }  // namespace paragrad::parallel

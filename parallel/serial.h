@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "parallel/collective.h"
+#include "parallel/shards.h"
 #include "parallel/stage_runner.h"
 #include "parallel/verify.h"
 
@@ -24,20 +24,22 @@ class Serial {
   /// Returns the losses by microbatch. Plans follow each other as in Engine::run.
   std::map<int, double> run(const VerifiedPlan& plan, Batches& batches);
 
-  /// The newest weights of a stage on a rank, flat.
+  /// The newest weights of a stage on a rank, flat. What a sharded plan has not gathered is NaN.
   const Tensor& weights(int rank, int stage) const;
   /// Of the version's step: the norm of the mean gradient, where the plan clips.
   double norm(int version) const { return norms_.at(version); }
 
  private:
   using Cell = std::pair<int, int>;          // stage, version
-  using Name = std::tuple<Value, int, int>;  // what, stage, microbatch
+  using Name = std::tuple<Value, int, int>;  // what, stage, microbatch (of weights: version)
   struct Rank {
     std::size_t next = 0;  // instruction
     std::map<int, StageRunner> runners;
-    std::map<Cell, Tensor> weights, sums;  // no version is ever freed
+    std::map<Cell, Tensor> weights, sums;  // no version is freed but by a drop
+    std::map<int, Shard> shards;           // by stage
     std::map<int, std::unique_ptr<Optimizer>> optimizers;
-    std::map<Name, Tensor> values;
+    std::map<Name, Tensor> values;  // arrived, or made to be sent
+    std::set<Name> awaited;         // posted, and not here yet
   };
 
   struct Channel {
@@ -45,16 +47,25 @@ class Serial {
     std::deque<std::pair<int, Name>> posted;  // receiver, and what it calls the value
   };
 
-  void prepare(Rank& rank, const std::set<int>& held);
+  void prepare(int number, const std::set<int>& held);
   bool execute(int rank, const Instruction& x);
+  bool ready(const Rank& rank, const Instruction& x) const;
   bool forward(Rank& rank, const Instruction& x);
   bool backward(Rank& rank, const Instruction& x);
   void step(Rank& rank, const Instruction& x);
+  void drop(Rank& rank, const Instruction& x);
+  bool send(int rank, const Instruction& x);
+  Tensor sum_to_send(int rank, const Instruction& x);
+  void receive(int rank, const Instruction& x);
   void deliver(Channel& channel);
-  bool reduce(const Instruction& x);
+  bool fold(Rank& rank, const Instruction& x);
+  bool meet(int rank, const Instruction& x);
   void add_up(const Instruction& x, const std::vector<int>& group);
+  void gather(const Instruction& x, const std::vector<int>& group);
   void add_squares(const Instruction& x, const std::vector<int>& group);
   Tensor& sum(Rank& rank, int stage, int version);
+  Range own(const Rank& rank, int stage) const;
+  Tensor only_own(const Rank& rank, int stage, const Tensor& whole) const;
   const ParameterList& parameters(const Rank& rank, int stage) const;
 
   const Training& training_;

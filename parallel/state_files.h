@@ -1,5 +1,6 @@
 // State files: the weights and optimizer state of an engine to a checkpoint, and back. Every rank
-// writes and reads its own stages; the files do not tell how the run was laid out.
+// writes and reads its own stages; the files do not tell how the run was laid out, nor whether state
+// was sharded.
 // Not here: the format (nn/checkpoint.h). Chapter 07.
 #pragma once
 
@@ -11,6 +12,7 @@
 namespace paragrad::parallel {
 
 /// Writes the stages that this rank holds and no lower one does, with all versions that are alive.
+/// All ranks call it together: those that hold shards of a stage gather it, one stage at a time.
 /// Commit the files of all ranks together afterwards.
 std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Engine& engine,
                                         const Plan& plan, std::int64_t step);

@@ -1,36 +1,55 @@
 // Versions are flat buffers by number. The optimizer's moments belong to the newest: they have no
 // older copies (PipeDream-2BW, section 3.1).
-// Chapter 07.
+// Chapters 07 and 09.
 #include "parallel/weight_store.h"
 
 namespace paragrad::parallel {
 
+WeightStore::WeightStore(const Training& training, const ParameterList& parameters,
+                         const DevicePtr& device, const Shard& shard)
+    : parameters_(parameters),
+      shard_(shard),
+      range_(shard.range(parameters.numel())),
+      own_parameters_(parameters.part(range_.begin, range_.end)),
+      own_places_(nn::places(own_parameters_, training.whole)),
+      dtype_(training.dtype),
+      device_(device) {}
+
 WeightStore::WeightStore(const Training& training, const ParameterList& parameters, int version,
-                         const DevicePtr& device)
-    : parameters_(parameters), places_(nn::places(parameters, training.whole)), device_(device) {
-  Tensor first = flat(Category::weights, training.dtype);
+                         const DevicePtr& device, const Shard& shard)
+    : WeightStore(training, parameters, device, shard) {
+  Tensor first = flat(Category::weights, dtype_, parameters.numel());
   initialize(parameters, first, training.seed);
-  optimizer_ = training.optimizer(parameters, first);
+  if (shard.zero == 3) {
+    Tensor kept = flat(Category::weights, dtype_, range_.size());
+    kept.backend().copy(own(first), kept);
+    first = kept;
+  }
+  optimizer_ = training.optimizer(own_parameters_, own(first));
   versions_.emplace(version, first);
 }
 
-Tensor WeightStore::flat(Category category, DType dtype) const {
+Tensor WeightStore::flat(Category category, DType dtype, std::int64_t count) const {
   CategoryScope scope(*device_, category);
-  return empty({parameters_.numel()}, dtype, device_);
+  return empty({count}, dtype, device_);
+}
+
+Tensor WeightStore::own(const Tensor& x) const {
+  return x.numel() == range_.size() ? x : x.window(range_.begin, {range_.size()});
 }
 
 const Tensor& WeightStore::weights(int version) const {
-  auto found = versions_.find(version);
-  PG_CHECK(found != versions_.end(), "version ", version,
-           " of these weights is not here; there are ", versions_.begin()->first, " to ", newest());
+  auto found = whole().find(version);
+  PG_CHECK(found != whole().end(), "version ", version, " of these weights is not here; there are ",
+           versions_.empty() ? "none" : text(versions_.begin()->first, " to ", newest()));
   return found->second;
 }
 
 void WeightStore::keep_from(int oldest) {
-  while (versions_.begin()->first < oldest) versions_.erase(versions_.begin());
+  while (versions_.begin()->first < oldest) release(versions_.begin()->first);
   while (versions_.begin()->first > oldest) {
     const auto& [version, values] = *versions_.begin();
-    Tensor copy = flat(Category::weights, values.dtype());
+    Tensor copy = flat(Category::weights, dtype_, values.numel());
     values.backend().copy(values, copy);
     versions_.emplace(version - 1, copy);
   }
@@ -41,6 +60,11 @@ void WeightStore::renumber(int version) {
   versions_ = {{version, values}};
 }
 
+void WeightStore::release(int version) {
+  versions_.erase(version);
+  gathered_.erase(version);
+}
+
 void WeightStore::add(int version, const Parameter& parameter, const Tensor& dx) {
   dx.backend().accumulate(dx, sum(version).window(parameter.offset, parameter.shape));
 }
@@ -48,26 +72,66 @@ void WeightStore::add(int version, const Parameter& parameter, const Tensor& dx)
 Tensor WeightStore::sum(int version) {
   Tensor& sum = sums_[version];
   if (!sum.defined()) {
-    sum = flat(Category::gradients, gradient_dtype(versions_.begin()->second.dtype()));
+    sum = new_sum();
     sum.backend().fill(0, sum);
   }
   return sum;
 }
 
+Tensor WeightStore::new_sum() const {
+  return flat(Category::gradients, gradient_dtype(dtype_), parameters_.numel());
+}
+
+Tensor WeightStore::take_sum(int version) {
+  auto taken = sums_.extract(version);
+  PG_CHECK(taken, "no gradient was added to the sum for version ", version, " here");
+  return taken.mapped();
+}
+
+Tensor WeightStore::own_sum(int version) { return own(sum(version)); }
+
+void WeightStore::cut_sum(int version) {
+  Tensor& sum = sums_.at(version);
+  Tensor shard = flat(Category::gradients, sum.dtype(), range_.size());
+  shard.backend().copy(own(sum), shard);
+  sum = shard;
+}
+
 // [snippet step]
 void WeightStore::step(const StepSettings& settings, bool keep_old) {
-  auto newest = *versions_.rbegin();
-  Tensor values = newest.second;
+  const int version = newest() + 1;
+  Tensor values = versions_.at(version - 1);
   if (keep_old) {
-    values = flat(Category::weights, values.dtype());
-    values.backend().copy(newest.second, values);
+    Tensor old = std::exchange(values, flat(Category::weights, dtype_, values.numel()));
+    values.backend().copy(own(old), own(values));
   } else {
-    versions_.erase(newest.first);
+    release(version - 1);
   }
-  optimizer_->step(settings, values, sum(newest.first + 1));
-  versions_.emplace(newest.first + 1, values);
-  sums_.erase(newest.first + 1);
+  optimizer_->step(settings, own(values), own_sum(version));
+  versions_.emplace(version, values);
+  sums_.erase(version);
 }
+// [end snippet]
+
+// [snippet gathered]
+Tensor WeightStore::bring(int version) {
+  Tensor& weights = whole()[version];
+  if (weights.defined())
+    weights.storage()->occupy();
+  else
+    weights = flat(Category::weights, dtype_, parameters_.numel());
+  return weights;
+}
+
+Tensor WeightStore::bring_shard(int version) {
+  const Tensor& shard = versions_.at(version);
+  if (shard_.zero < 3) return shard;  // the buffer is whole, but only the shard of it is new
+  Tensor weights = bring(version);
+  shard.backend().copy(shard, own(weights));
+  return weights;
+}
+
+void WeightStore::drop(int version) { whole().at(version).storage()->vacate(); }
 // [end snippet]
 
 }  // namespace paragrad::parallel

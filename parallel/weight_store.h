@@ -1,29 +1,43 @@
 // WeightStore: the state of one stage on one rank: versions of its weights, gradient sums of the
-// steps that are under way, the optimizer.
-// Not here: when versions are made and die; the plan says. Chapter 07.
+// steps that are under way, the optimizer. Where a plan shards them (ZeRO), a shard of some or all.
+// Not here: when versions are made and die; the plan says. Chapters 07 and 09.
 #pragma once
 
 #include <map>
 
+#include "parallel/shards.h"
 #include "parallel/training.h"
 
 namespace paragrad::parallel {
 
+/// What stays on the rank between uses, of a stage of N elements and a shard of n:
+///                   zero 0   1    2    3
+///   version           N      N    N    n    and N while it is gathered
+///   gradient sum      N      N    n    n    and N from the first backward to the drop
+///   optimizer state   N      n    n    n
 class WeightStore {
  public:
   /// Begins with the model's first values as version `version`.
   WeightStore(const Training& training, const ParameterList& parameters, int version,
-              const DevicePtr& device);
+              const DevicePtr& device, const Shard& shard = {});
+  /// For a rank that computes with the stage, but is not its home: without versions of its own and
+  /// without optimizer.
+  WeightStore(const Training& training, const ParameterList& parameters, const DevicePtr& device,
+              const Shard& shard = {});
 
   const ParameterList& parameters() const { return parameters_; }
-  /// Where each parameter stands in Training::whole.
-  const std::vector<std::size_t>& places() const { return places_; }
+  const Shard& shard() const { return shard_; }
+  /// The parameters of the shard, and where each stands in Training::whole.
+  const ParameterList& own_parameters() const { return own_parameters_; }
+  const std::vector<std::size_t>& own_places() const { return own_places_; }
+  /// Acts on the shard.
   Optimizer& optimizer() { return *optimizer_; }
 
   int newest() const { return versions_.rbegin()->first; }
-  /// By version, oldest first; flat buffers.
+  /// By version, oldest first; flat buffers. With ZeRO 3: shards.
   const std::map<int, Tensor>& versions() const { return versions_; }
-  /// throws: Error if there is none
+  /// The whole of a version.
+  /// throws: Error if it is not here
   const Tensor& weights(int version) const;
 
   /// Makes sure of versions oldest, ..., newest: an older one that is missing begins as a copy of
@@ -36,19 +50,46 @@ class WeightStore {
   void add(int version, const Parameter& parameter, const Tensor& dx);
   /// The sum so far, flat; zero if nothing was added.
   Tensor sum(int version);
+  /// The shard of a sum.
+  Tensor own_sum(int version);
+  /// Frees all of a sum but the shard.
+  void cut_sum(int version);
+  /// Memory for a sum; what it holds is undefined.
+  Tensor new_sum() const;
+  /// The sum so far, which is gone from here.
+  Tensor take_sum(int version);
+  void put_sum(int version, const Tensor& sum) { sums_[version] = sum; }
+
+  /// Memory for the whole of a version that a message brings. If the version was here before, it is
+  /// the same tensor: graphs that lie between forward and backward still point to it.
+  Tensor bring(int version);
+  /// The same for a gather, with the shard in its place.
+  Tensor bring_shard(int version);
+  /// Frees the memory of what was brought. No forward or backward reads it until it is brought again.
+  void drop(int version);
 
   /// Makes version newest + 1 from the newest and its sum, which ends. Without `keep_old` it takes
-  /// the newest one's place in memory.
+  /// the newest one's place in memory. Only the shard of it is new.
   void step(const StepSettings& settings, bool keep_old);
-  void release(int version) { versions_.erase(version); }
+  void release(int version);
 
  private:
-  Tensor flat(Category category, DType dtype) const;
+  Tensor flat(Category category, DType dtype, std::int64_t count) const;
+  /// Whole versions.
+  std::map<int, Tensor>& whole() { return shard_.zero == 3 ? gathered_ : versions_; }
+  const std::map<int, Tensor>& whole() const { return shard_.zero == 3 ? gathered_ : versions_; }
+  /// The shard of a buffer that is whole, or is the shard already.
+  Tensor own(const Tensor& x) const;
 
   const ParameterList& parameters_;
-  std::vector<std::size_t> places_;
+  Shard shard_;
+  Range range_;  // of the shard
+  ParameterList own_parameters_;
+  std::vector<std::size_t> own_places_;
+  DType dtype_;  // of weights
   DevicePtr device_;
   std::map<int, Tensor> versions_, sums_;
+  std::map<int, Tensor> gathered_;  // by version, with ZeRO 3
   std::unique_ptr<Optimizer> optimizer_;
 };
 

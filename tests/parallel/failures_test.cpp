@@ -164,6 +164,32 @@ TEST_CASE("a rank that is late for a sum is named", "[failures]") {
   CHECK_THAT(failed.of(0), Contains("[0Sv1]"));
 }
 
+TEST_CASE("a rank that is late for a partial sum, a turn or weights is named", "[failures]") {
+  struct Late {
+    const char* plan;
+    int micro;
+    const char *begin, *end;
+  };
+  const char* ring =
+      "stages 1 per_step 2 steps 1 keep 1\n"
+      "0F0v0 0B0v0 0p0>1 0p1<1 0Sv1\n"
+      "0F1v0 0p0<0 0B1v0 0R1 0p1>0 0Sv1\n";
+  const std::string data = plan_text("cyclic_v2_data"), zero = plan_text("cyclic_v2_zero");
+  const Late cases[]{
+      {ring, 0, "rank 1: waited", "for 0p0>1 of rank 0; rank 0 was at 0F0v0"},
+      {ring, 1, "rank 0: waited", "for 0p1>0 of rank 1; rank 1 was at 0F1v0"},
+      {data.c_str(), 1, "rank 2: waited", "for 0t2>2 of rank 1; rank 1 was at 0F1v0"},
+      {zero.c_str(), 4, "rank 2: waited", "for 1wv1>2 of rank 1; rank 1 was at 0F4v0"}};
+  for (const Late& late : cases) {
+    Stop stop;
+    FaultyBatches batches(late.micro, [&] { stop.wait(); });
+    VerifiedPlan plan = verify(parse(late.plan));
+    Failed failed = run(training_of(plan.plan().stages), plan, batches, 1, &stop);
+    INFO(failed.report);
+    CHECK(failed.says(late.begin, late.end));
+  }
+}
+
 TEST_CASE("ranks with different plans do not wait for ever", "[failures]") {
   VerifiedPlan two = plan_of("1f1b", {.stages = 2, .microbatches = 2, .steps = 1});
   VerifiedPlan three = plan_of("1f1b", {.stages = 2, .microbatches = 3, .steps = 1});
@@ -223,17 +249,6 @@ TEST_CASE("a plan that does not fit the run is refused", "[failures]") {
   CHECK_THAT(refusal(training_of(2, 0, true), two_stages), Contains("must say tied 0,1"));
   VerifiedPlan tied = plan_of("data", {.stages = 2, .tied = true});
   CHECK_THAT(refusal(training_of(2), tied), Contains("must have no tied stages"));
-}
-
-TEST_CASE("what the engine does not run is refused before anything has run", "[failures]") {
-  for (const char* name : {"zero_3", "cyclic_v2_data", "cyclic_v2_zero"}) {
-    VerifiedPlan plan = verify(parse(plan_text(name)));
-    FaultyBatches batches(0, [] { throw Error("a microbatch ran"); });
-    Failed failed = run(training_of(plan.plan().stages), plan, batches);
-    INFO(failed.report);
-    for (int rank = 0; rank < plan.plan().ranks(); ++rank)
-      CHECK_THAT(failed.of(rank), Contains("the engine does not run"));
-  }
 }
 
 TEST_CASE("plans must follow each other", "[failures]") {

@@ -63,6 +63,8 @@ class Gathering {
     outcome_.last.resize(ranks);
     outcome_.peak_activations.resize(ranks);
     outcome_.peak_weights.resize(ranks);
+    outcome_.peak.resize(ranks);
+    outcome_.live.resize(ranks);
   }
   void tell(int rank, RunResult result) {
     std::lock_guard lock(mutex_);
@@ -75,8 +77,13 @@ class Gathering {
     const MemoryMeter& meter = engine.device()->meter();
     outcome_.peak_activations[rank] = meter.peak(Category::activations);
     outcome_.peak_weights[rank] = meter.peak(Category::weights);
+    for (int i = 0; i < category_count; ++i) {
+      auto category = static_cast<Category>(i);
+      outcome_.peak[rank][category] = meter.peak(category);
+      outcome_.live[rank][category] = meter.live(category);
+    }
     for (auto& [stage, store] : engine.stores())
-      outcome_.weights[{rank, stage}] = to_host(store.weights(store.newest()));
+      outcome_.weights[{rank, stage}] = to_host(store.versions().at(store.newest()));
   }
   Outcome& outcome() { return outcome_; }
 
@@ -126,8 +133,12 @@ Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& 
   for (const VerifiedPlan& plan : plans) outcome.losses.merge(serial.run(plan, batches));
   const auto held = held_stages(first);
   for (int rank = 0; rank < first.ranks(); ++rank)
-    for (int stage : held[rank])
-      outcome.weights[{rank, stage}] = to_host(serial.weights(rank, stage));
+    for (int stage : held[rank]) {
+      Tensor weights = serial.weights(rank, stage);
+      Range kept = first.sharded == 3 ? shard_of(first, stage, rank).range(weights.numel())
+                                      : Range{0, weights.numel()};
+      outcome.weights[{rank, stage}] = to_host(weights.window(kept.begin, {kept.size()}));
+    }
   return outcome;
 }
 

@@ -49,11 +49,13 @@ std::vector<VerifiedPlan> plans_of(const std::string& schedule, Layout layout, i
 
 /// What a run left.
 struct Outcome {
-  std::map<std::pair<int, int>, std::vector<double>> weights;  ///< newest, by (rank, stage)
+  std::map<std::pair<int, int>, std::vector<double>> weights;  ///< newest, by (rank, stage); with
+                                                               ///< ZeRO 3 the rank's shard
   std::map<int, double> losses;                                ///< by microbatch
   std::map<int, double> norms;                                 ///< by version
   std::vector<RunResult> last;                                 ///< of the last plan, by rank
   std::vector<std::int64_t> peak_activations, peak_weights;    ///< bytes, by rank
+  std::vector<std::map<Category, std::int64_t>> peak, live;    ///< the same, and at the end
 };
 
 /// By the engine, a thread a rank; capacity 0: rendezvous.

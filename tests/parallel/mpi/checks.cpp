@@ -4,6 +4,7 @@
 //   checks throw:       rank 1 throws instead
 //   checks late:        rank 1 sends nothing for long
 //   checks engine:      every schedule gives the bits of the serial interpreter
+//   checks plans FILES: so does every plan of these files
 //   checks lost_engine: rank 0 kills itself in the middle of a plan
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
+#include "nn/file.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 #include "tests/parallel/grid.h"
@@ -44,17 +46,16 @@ void lose_rank_1(Transport& transport, const std::string& how) {
   wait_for(transport, *request, how == "late" ? 1 : 60, "a message of rank 1", 1);
 }
 
-/// Runs two plans that follow each other, and compares this rank's weights with the serial ones.
-void compare_with_serial(Transport& transport, const Case& c) {
-  Training training = training_of(c);
-  auto plans = plans_of(c.schedule, layout_of(c, 2), 2);
+/// Runs plans that follow each other, and compares this rank's weights with the serial ones.
+void compare_with_serial(Transport& transport, const std::string& what, const Training& training,
+                         const std::vector<VerifiedPlan>& plans) {
   SmallBatches batches(small_gpt());
   Outcome serial = run_serially(training, plans, batches);
   Engine engine(training, transport, cpu_device(), {AllReduce::scatter_reduce, 60});
   for (const VerifiedPlan& plan : plans) engine.run(plan, batches);
   for (auto& [stage, store] : engine.stores())
     PG_CHECK(to_host(store.weights(store.newest())) == serial.weights.at({transport.rank(), stage}),
-             c, ": stage ", stage, " is not as the serial one");
+             what, ": stage ", stage, " is not as the serial one");
 }
 
 void engine(Transport& transport) {
@@ -62,11 +63,23 @@ void engine(Transport& transport) {
   int runs = 0;
   for (const Case& c : grid({1, 2, 4})) {
     if (make_plan(c.schedule, layout_of(c, 2)).ranks() != transport.size()) continue;
-    compare_with_serial(transport, c);
+    compare_with_serial(transport, text(c), training_of(c),
+                        plans_of(c.schedule, layout_of(c, 2), 2));
     ++runs;
   }
   PG_CHECK(runs > 0, "no schedule has ", transport.size(), " ranks; use 1, 2, 4 or 8");
   if (transport.rank() == 0) std::cout << text(runs, " runs as the serial ones\n");
+}
+
+void plans(Transport& transport, const std::vector<std::string>& files) {
+  set_compute_threads(1);
+  for (const std::string& file : files) {
+    VerifiedPlan plan = verify(parse(read_file(file)));
+    Training training(gpt(small_gpt(!plan.plan().tied.empty(), 0.1)), plan.plan().stages);
+    training.clip = plan.plan().clip ? 0.3 : 0;
+    compare_with_serial(transport, file, training, {plan});
+  }
+  if (transport.rank() == 0) std::cout << text(files.size(), " plans as the serial ones\n");
 }
 
 /// Rank 0 dies while the others wait for its seventh microbatch.
@@ -92,12 +105,13 @@ void lose_engine(Transport& transport) {
 }  // namespace
 
 int main(int count, char** arguments) try {
-  std::string what = count == 2 ? arguments[1] : "";
+  std::string what = count >= 2 ? arguments[1] : "";
   MpiWorld::stop_on_sigterm();
   MpiWorld world;
   world.run([&](Transport& transport) {
     if (what == "suite") return suite(transport);
     if (what == "engine") return engine(transport);
+    if (what == "plans") return plans(transport, {arguments + 2, arguments + count});
     if (what == "lost_engine") return lose_engine(transport);
     lose_rank_1(transport, what);
   });

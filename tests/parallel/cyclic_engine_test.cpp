@@ -1,0 +1,177 @@
+// Cyclic plans by the engine, by the serial interpreter, and by the update rule written out with the
+// whole model in one stage: the same bits. And their memory and their messages.
+#include <algorithm>
+
+#include "parallel/lifetimes.h"
+#include "tests/catch.h"
+#include "tests/parallel/plan_cases.h"
+#include "tests/parallel/small_run.h"
+#include "tests/parallel/whole_model.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+const std::vector<std::string> settings{"data", "pipeline", "model", "zero"};
+
+/// Two steps of three microbatches, v2.
+Plan golden(const std::string& setting) { return parse(plan_text("cyclic_v2_" + setting)); }
+
+/// The golden plan's steps once more, two steps later. They begin with two versions, of which each
+/// microbatch now reads the one that v2 gives it.
+Plan continued(Plan plan) {
+  plan = moved_by(std::move(plan), 2);
+  for (Row& row : plan.rows)
+    for (Instruction& x : row)
+      if ((x.op == Op::forward || x.op == Op::backward) && x.micro < 9)
+        x.version = x.micro % 3 + x.stage >= 2 ? 2 : 1;
+  return plan;
+}
+
+Training training_of(bool adamw) {
+  Training training(gpt(small_gpt(false, 0.1)), 3);
+  training.clip = 0;
+  training.learning_rate = {0.02, 0.002, 2, 8};
+  if (!adamw)
+    training.optimizer = [](const ParameterList& list, const Tensor& weights) {
+      return make_sgd(list, weights, 0.9, 0.01);
+    };
+  return training;
+}
+
+/// Serial and parallel runs of the plans, and so many steps of the rule.
+void compare(const std::vector<VerifiedPlan>& plans, bool adamw, int steps) {
+  Training training = training_of(adamw);
+  SmallBatches batches(small_gpt());
+  Layout layout{.stages = 3, .microbatches = 3, .steps = steps};
+  WholeModel model(training, layout);
+  Tensor expected = cyclic_v2(model, layout);
+  Outcome serial = run_serially(training, plans, batches);
+  REQUIRE(!serial.weights.empty());
+  for (const auto& [name, weights] : serial.weights)
+    CHECK(weights == model.part(expected, name.second));
+  for (int capacity : {0, 2}) {
+    Outcome parallel = run_by_engine(training, plans, batches, capacity);
+    CHECK(parallel.weights == serial.weights);
+    CHECK(parallel.losses == serial.losses);
+  }
+}
+
+/// Bytes of a stage's weights; of its gradient sums as well.
+std::int64_t bytes_of(const Training& training, int stage) {
+  Stage part(training.model, training.cuts[stage], training.cuts[stage + 1]);
+  return 4 * part.parameters().numel();
+}
+
+/// The most bytes of weights alive together, from the row alone.
+std::int64_t predicted_peak(const Training& training, const Plan& plan, int rank) {
+  const Row& row = plan.rows[rank];
+  const std::set<int> held = held_stages(plan)[rank];
+  Lifetimes lifetimes(plan, row);
+  std::set<std::pair<int, int>> alive;
+  for (int stage : held) alive.insert({stage, plan.first});
+  std::int64_t peak = 0;
+  for (int index = 0; index < static_cast<int>(row.size()); ++index) {
+    const Instruction& x = row[index];
+    if (x.op == Op::step && !lifetimes.needed_after(x.stage, x.version - 1, index))
+      alive.erase({x.stage, x.version - 1});
+    if (x.op == Op::step || (x.op == Op::recv && x.what == Value::weights))
+      alive.insert({x.stage, x.version});
+    std::int64_t bytes = 0;
+    for (auto [stage, version] : alive) bytes += bytes_of(training, stage);
+    peak = std::max(peak, bytes);
+    if (x.op == Op::drop) alive.erase({x.stage, x.version});
+    for (const auto& ended : lifetimes.ending_at(index)) alive.erase(ended);
+  }
+  return peak;
+}
+
+}  // namespace
+
+TEST_CASE("cyclic plans give the bits of the serial interpreter and of the rule", "[cyclic]") {
+  for (const std::string& setting : settings)
+    for (bool adamw : {false, true}) {
+      INFO(setting << (adamw ? " adamw" : " sgd"));
+      compare({verify(golden(setting))}, adamw, 2);
+    }
+}
+
+TEST_CASE("cyclic plans follow each other with two versions", "[cyclic]") {
+  for (const char* setting : {"data", "pipeline", "model"})
+    for (bool adamw : {false, true}) {
+      INFO(setting << (adamw ? " adamw" : " sgd"));
+      compare({verify(golden(setting)), verify(continued(golden(setting)))}, adamw, 4);
+    }
+}
+
+TEST_CASE("the cyclic rules differ", "[cyclic]") {
+  Training training = training_of(true);
+  Layout layout{.stages = 3, .microbatches = 3, .steps = 2};
+  WholeModel one(training, layout), two(training, layout);
+  CHECK(to_host(cyclic_v1(one, layout)) != to_host(cyclic_v2(two, layout)));
+}
+
+TEST_CASE("weights of cyclic plans take as much memory as the plan says", "[cyclic][memory]") {
+  Training training = training_of(true);
+  SmallBatches batches(small_gpt());
+  std::int64_t largest = 0;
+  for (int stage : {0, 1, 2}) largest = std::max(largest, bytes_of(training, stage));
+  for (const std::string& setting : settings) {
+    VerifiedPlan plan = verify(golden(setting));
+    const auto held = held_stages(plan.plan());
+    Outcome outcome = run_by_engine(training, {plan}, batches);
+    for (int rank = 0; rank < plan.plan().ranks(); ++rank) {
+      INFO(setting << " rank " << rank);
+      std::int64_t own = 0;
+      for (int stage : held[rank]) own += bytes_of(training, stage);
+      CHECK(outcome.live[rank].at(Category::weights) == 2 * own);  // what the next plan needs
+      CHECK(outcome.live[rank].at(Category::gradients) == 0);
+      CHECK(outcome.peak_weights[rank] == predicted_peak(training, plan.plan(), rank));
+      if (setting == "zero")
+        CHECK(outcome.peak_weights[rank] <= 5 * largest);
+      else
+        CHECK(outcome.peak_weights[rank] == plan.facts().live_versions[rank] * own);
+    }
+  }
+}
+
+TEST_CASE("cyclic plans send what they list", "[cyclic]") {
+  Training training = training_of(true);
+  SmallBatches batches(small_gpt());
+  for (const std::string& setting : settings) {
+    INFO(setting);
+    Plan plan = golden(setting);
+    std::int64_t sums = 0, weights = 0;
+    for (const Row& row : plan.rows)
+      for (const Instruction& x : row) {
+        if (x.op != Op::send) continue;
+        if (x.what == Value::gradient_sum) sums += bytes_of(training, x.stage);
+        if (x.what == Value::weights) weights += bytes_of(training, x.stage);
+      }
+    std::map<std::string, std::int64_t> sent;
+    for (const RunResult& rank : run_by_engine(training, {verify(plan)}, batches).last)
+      for (const auto& [kind, bytes] : rank.bytes_sent) sent[kind] += bytes;
+    CHECK(sent["gradient sum"] == sums);
+    CHECK(sent["weights"] == weights);
+    CHECK(sent["turn"] == 0);
+  }
+}
+
+TEST_CASE("each stage's gradient is counted once, whoever steps it", "[cyclic]") {
+  Training training = training_of(true);
+  SmallBatches batches(small_gpt());
+  std::map<int, std::vector<double>> expected;
+  for (const std::string& setting : {"pipeline", "data", "model", "zero"}) {
+    INFO(setting);
+    std::map<int, std::vector<double>> squares;
+    for (const RunResult& rank : run_by_engine(training, {verify(golden(setting))}, batches).last)
+      for (const auto& [version, sums] : rank.squares) {
+        auto& all = squares[version];
+        all.resize(sums.size());
+        std::transform(sums.begin(), sums.end(), all.begin(), all.begin(), std::plus<>());
+      }
+    if (expected.empty()) expected = squares;
+    REQUIRE(squares.size() == 2);
+    CHECK(squares == expected);
+  }
+}
