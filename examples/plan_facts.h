@@ -86,14 +86,17 @@ inline int peak_activations(const parallel::TimeSteps& steps) {
   return *std::max_element(steps.alive.begin(), steps.alive.end());
 }
 
+inline std::string plain(double value) { return fmt::format("{:.3g}", value); }
+
 /// "6 in each", or "1 to 4, 2 on average".
 template <class T>
-std::string range(const std::vector<T>& values) {
+std::string range(const std::vector<T>& values, std::string (*print)(double) = plain) {
   const auto [least, largest] = std::minmax_element(values.begin(), values.end());
-  if (*least == *largest) return fmt::format("{} in each", *least);
+  const auto low = static_cast<double>(*least), high = static_cast<double>(*largest);
+  if (low == high) return print(low) + " in each";
   const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  return fmt::format("{} to {}, {:.3g} on average", *least, *largest,
-                     sum / static_cast<double>(values.size()));
+  return fmt::format("{} to {}, {} on average", print(low), print(high),
+                     print(sum / static_cast<double>(values.size())));
 }
 
 /// How often each stage is computed in each time step of the middle.
@@ -112,7 +115,7 @@ inline Lines lines(const parallel::TimeSteps& steps) {
           {"activations", range(middle(steps, steps.alive))},
           {"gradient sums", range(middle(steps, steps.sums))},
           {"all values", range(middle(steps, steps.values))},
-          {"bytes in each", range(middle(steps, steps.bytes))},
+          {"bytes sent", range(middle(steps, steps.bytes), parallel::bytes_text)},
           {"visits of a stage", range(visits(steps))}};
 }
 

@@ -3,6 +3,7 @@
 // Not here: what a row does, instruction by instruction (row_run.cpp). Chapter 05.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@ namespace paragrad::parallel {
 
 /// What a rank has to tell of a plan that it ran.
 struct RunResult {
+  std::chrono::steady_clock::time_point begun;  ///< when all ranks had come to the plan
   std::map<int, double> losses;      ///< by microbatch; of those whose last stage is on this rank
   std::map<int, double> accuracies;  ///< the same in evaluations, if Training counts_right
   std::map<int, std::vector<double>> squares;  ///< by version, if the plan has no norms: of the

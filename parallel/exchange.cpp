@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 namespace paragrad::parallel {
 
@@ -69,11 +70,31 @@ std::vector<StepResult> WorldResult::steps(const Plan& plan) const {
   return results;
 }
 
+namespace {
+
+/// The highest and the last of each category in each thousandth of the time.
+std::set<std::size_t> outstanding(const std::vector<MemoryMeter::Event>& events) {
+  std::map<std::pair<Category, int>, std::pair<std::size_t, std::size_t>> parts;  // highest, last
+  const double seconds = std::max(events.back().seconds, 1e-9);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const auto part = static_cast<int>(events[i].seconds / seconds * 1000);
+    auto& [highest, last] = parts.try_emplace({events[i].category, part}, i, i).first->second;
+    if (events[i].live > events[highest].live) highest = i;
+    last = i;
+  }
+  std::set<std::size_t> result;
+  for (const auto& [part, ends] : parts) result.insert({ends.first, ends.second});
+  return result;
+}
+
+}  // namespace
+
 json to_json(const std::vector<MemoryMeter::Event>& events) {
+  const bool few = events.size() <= 1000 * category_count;
+  const std::set<std::size_t> kept = few ? std::set<std::size_t>() : outstanding(events);
   json out = json::array();
-  std::size_t stride = events.size() / (1000 * category_count) + 1;
   for (std::size_t i = 0; i < events.size(); ++i)
-    if (i < category_count || i % stride == 0)  // those at the beginning stay
+    if (few || i < category_count || kept.count(i) > 0)  // those at the beginning stay
       out.push_back({events[i].seconds, name_of(events[i].category), events[i].live});
   return out;
 }

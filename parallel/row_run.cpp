@@ -38,6 +38,7 @@ RunResult RowRun::run() {
   }
   engine_.transport_.publish(position(engine_.plans_run_, index_));  // the end of the row
   finish_messages();
+  result_.begun = begin_;
   return std::move(result_);
 }
 

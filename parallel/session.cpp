@@ -5,6 +5,8 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 
 #include "parallel/schedule.h"
@@ -111,13 +113,17 @@ json Session::run_steps(int steps, bool recorded) {
   std::vector<MemoryMeter::Event> memory;
   for (int i = 0; i < category_count; ++i)
     memory.push_back({0, static_cast<Category>(i), meter.live(static_cast<Category>(i))});
+  const auto start = std::chrono::steady_clock::now();
   if (recorded) meter.start_timeline();
   RunResult result = engine_.run(plan, data_.training());
   steps_ += steps;
   json answer = to_json(result, recorded);
   if (!recorded) return answer;
-  const auto changes = meter.stop_timeline();
-  memory.insert(memory.end(), changes.begin(), changes.end());
+  const double waited = std::chrono::duration<double>(result.begun - start).count();
+  for (MemoryMeter::Event change : meter.stop_timeline()) {
+    change.seconds = std::max(change.seconds - waited, 0.0);  // on the clock of the records
+    memory.push_back(change);
+  }
   answer["memory"] = to_json(memory);
   return answer;
 }

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "nn/checkpoint.h"
 #include "nn/file.h"
@@ -136,7 +137,7 @@ void Session::report() {
                {"model_flops_utilization", flops / matmul_rate(engine_.device())},
                {"peak_bytes", peak_bytes_},
                {"bytes_sent", bytes_sent_},
-               {"peak_activations", memory_total(memory_, "activations").peak},
+               {"peak_activations", std::llround(memory_total(memory_, "activations").peak)},
                {"time_step", time_step(recorded_)},
                {"largest_burst", largest_burst(sent, time_step(recorded_))},
                {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}};

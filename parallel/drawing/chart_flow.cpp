@@ -28,8 +28,9 @@ struct Slot {
   }
 };
 
+/// What is sent at the very end has a slot of its own.
 std::vector<Slot> fill(const std::vector<Sending>& sent, double slot, double seconds) {
-  std::vector<Slot> slots(static_cast<std::size_t>(seconds / slot - 1e-6) + 1);
+  std::vector<Slot> slots(static_cast<std::size_t>(seconds / slot + 1e-6) + 1);
   for (const Sending& sending : sent) {
     auto at = std::min(static_cast<std::size_t>(sending.seconds / slot + 1e-6), slots.size() - 1);
     if (sending.bytes > 0) slots[at].bytes[message_kind(sending.instruction)] += sending.bytes;

@@ -24,7 +24,8 @@ AliveLane alive_lane(const Timeline& timeline, const FigureLayout& layout, doubl
     if (count == 0 || start > layout.seconds) continue;
     const double high = height * count / lane.most;
     lane.svg += format(
-        R"(<rect class="alive" x="{}" y="{}" width="{}" height="{}" fill="#5c7c8a" stroke="none">)"
+        R"(<rect class="alive" x="{}" y="{}" width="{}" height="{}" fill="#5c7c8a" stroke="none" )"
+        R"(shape-rendering="crispEdges">)"
         "<title>{} activations alive on all ranks, by stage and microbatch\nfrom {}, for {}"
         "</title></rect>\n",
         number(start * layout.pixels_per_second), number(top + height - high),

@@ -183,7 +183,7 @@ TEST_CASE("plan verify and simulate tell what a time step holds") {
     CHECK_THAT(said, Contains("\ntime step             1 s\npeak activations      6\n"));
     CHECK_THAT(said, Contains("\nin the middle         time steps 0 to 5\n"));
     CHECK_THAT(said, Contains("\nactivations           1 to 6, 4 on average\n"));
-    CHECK_THAT(said, Contains("\nbytes in each         0 in each\n"));
+    CHECK_THAT(said, Contains("\nbytes sent            0 B in each\n"));
   }
   const Words free{"plan", "verify", file, "--forward", "0", "--backward", "0"};
   CHECK_FALSE(json_of(free).contains("time_steps"));

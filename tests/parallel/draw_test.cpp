@@ -394,7 +394,7 @@ TEST_CASE("flow_chart: a bar a slot, a part a kind", "[draw]") {
   check_markup(svg);
   CHECK_THAT(svg, Contains("from 0 µs: 1.5 kB begin to be sent\nactivation gradients: 500 B"));
   CHECK_THAT(svg, Contains("from 1 s: 0 B begin to be sent<"));
-  CHECK_THAT(svg, Contains("from 2 s: 2 kB begin to be sent\n"));  // at the very end
+  CHECK_THAT(svg, Contains("from 3 s: 2 kB begin to be sent\n"));  // at the very end
   CHECK_THAT(svg, !Contains("turns"));
   CHECK(slot_length(0.5, 150) == 0.5);
   CHECK(slot_length(0.5, 150.1) == 1);
