@@ -173,6 +173,8 @@ void RowRun::norm(const Instruction& x) {
   std::vector<TicketPtr> sums;
   for (const auto& [name, reducing] : reducing_)
     if (name.second == x.version) sums.push_back(reducing.ticket);
+  for (const Gradient& gradient : gradients)
+    if (gradient.by) sums.push_back(gradient.by);
   auto begin = [this, squares, gradients, sums] {
     for (const TicketPtr& sum : sums)
       if (!sum->done) return false;

@@ -146,7 +146,7 @@ void RowRun::step(const Instruction& x) {
   wait_for_sum(x.stage, x.version);
   std::vector<double> squares =
       plan_.clip ? whole_squares(x.version)
-                 : squares_of({{&store(x.stage), store(x.stage).own_sum(x.version)}});
+                 : squares_of({{&store(x.stage), store(x.stage).own_sum(x.version), nullptr}});
   Stopwatch stopwatch(*this, x);
   double norm = checked_norm(x, squares);
   double scale = plan_.clip ? clip_scale(norm, engine_.training_.clip) : 1;
@@ -187,22 +187,34 @@ double RowRun::checked_norm(const Instruction& step, const std::vector<double>& 
   return norm;
 }
 
+/// A stage is counted by the first rank of the group that holds it, or by the holders of its shards.
+/// A sum that goes from holder to holder is counted by the one who has finished it.
+bool RowRun::counts(int stage, int version, const std::vector<int>& group) {
+  const std::vector<int>& holders = holders_.at(stage);
+  if (plan_.sharded > 0) return true;
+  auto reducing = reducing_.find({stage, version});
+  bool in_group = reducing != reducing_.end() && row_[reducing->second.index].peer >= 0;
+  if (holders.size() > 1 && !in_group) return store(stage).has_sum(version);
+  auto first = std::find_first_of(group.begin(), group.end(), holders.begin(), holders.end());
+  return first != group.end() && *first == engine_.transport_.rank();
+}
+
 RowRun::Gradients RowRun::counted_gradients(int version, const std::vector<int>& group) {
   Gradients gradients;
   for (auto& [stage, store] : engine_.stores_) {
-    const std::vector<int>& holders = holders_.at(stage);
-    auto first = std::find_if(group.begin(), group.end(), [&](int rank) {
-      return std::count(holders.begin(), holders.end(), rank) > 0;
-    });
-    if (plan_.sharded > 0 || (first != group.end() && *first == engine_.transport_.rank()))
-      gradients.emplace_back(&store, store.own_sum(version));
+    if (!counts(stage, version, group)) continue;
+    auto found = arriving_.find({Value::gradient_sum, stage, plan_.last_micro_of(version)});
+    if (found == arriving_.end())
+      gradients.push_back({&store, store.own_sum(version), nullptr});
+    else
+      gradients.push_back({&store, found->second.value, found->second.by.ticket});
   }
   return gradients;
 }
 
 std::vector<double> RowRun::squares_of(const Gradients& gradients) const {
   std::vector<double> result(engine_.training_.whole.size(), 0);
-  for (const auto& [store, gradient] : gradients) {
+  for (const auto& [store, gradient, by] : gradients) {
     std::vector<double> sums = sums_of_squares(store->own_parameters(), gradient);
     for (std::size_t i = 0; i < sums.size(); ++i) result[store->own_places()[i]] = sums[i];
   }

@@ -80,9 +80,14 @@ class RowRun {
   /// The step's gradient norm, from sums of squares; throws unless it is finite.
   double checked_norm(const Instruction& step, const std::vector<double>& squares);
 
-  /// Finished gradients whose squares this rank counts in a norm: each stage is counted by the first
-  /// rank of the group that holds it; a sharded one by all that hold it, each its shard.
-  using Gradients = std::vector<std::pair<const WeightStore*, Tensor>>;
+  /// A finished gradient whose squares this rank counts in a norm, and the message that brings it.
+  struct Gradient {
+    const WeightStore* store;
+    Tensor values;
+    TicketPtr by;
+  };
+  using Gradients = std::vector<Gradient>;
+  bool counts(int stage, int version, const std::vector<int>& group);
   Gradients counted_gradients(int version, const std::vector<int>& group);
   std::vector<double> squares_of(const Gradients& gradients) const;
 

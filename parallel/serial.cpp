@@ -105,6 +105,9 @@ bool Serial::ready(const Rank& rank, const Instruction& x) const {
   if (x.op == Op::send) inputs.push_back({x.what, x.stage, x.micro});
   if (x.op == Op::step)
     inputs.push_back({Value::gradient_sum, x.stage, plan_->last_micro_of(x.version)});
+  if (x.what == Value::norm && !plan_->home.empty())
+    for (const auto& [stage, optimizer] : rank.optimizers)
+      inputs.push_back({Value::gradient_sum, stage, plan_->last_micro_of(x.version)});
   return std::none_of(inputs.begin(), inputs.end(),
                       [&](const Name& name) { return rank.awaited.contains(name); });
 }
@@ -180,7 +183,8 @@ bool Serial::meet(int rank, const Instruction& x) {
   auto stands_here = [&](int member) {
     const Row& row = plan_->rows[member];
     std::size_t next = ranks_[member].next;
-    return next < row.size() && row[next] == x && passages(member) == passages(rank);
+    return next < row.size() && row[next] == x && ready(ranks_[member], x) &&
+           passages(member) == passages(rank);
   };
   auto passed = [&](int member) { return passages(member) > passages(rank); };
   if (std::any_of(group.begin(), group.end(), passed)) return true;

@@ -62,6 +62,7 @@ class Serial {
   bool meet(int rank, const Instruction& x);
   void add_up(const Instruction& x, const std::vector<int>& group);
   void gather(const Instruction& x, const std::vector<int>& group);
+  const Tensor* finished_sum(const Rank& rank, int stage, int version) const;
   void add_squares(const Instruction& x, const std::vector<int>& group);
   Tensor& sum(Rank& rank, int stage, int version);
   Range own(const Rank& rank, int stage) const;

@@ -44,15 +44,25 @@ void Serial::gather(const Instruction& x, const std::vector<int>& group) {
   for (int rank : group) ranks_[rank].weights.at(name) = whole;
 }
 
+/// The rank's finished sum. One that went from rank to rank is there where it was finished and, in a
+/// plan with homes, where it has arrived.
+const Tensor* Serial::finished_sum(const Rank& rank, int stage, int version) const {
+  auto arrived = rank.values.find({Value::gradient_sum, stage, plan_->last_micro_of(version)});
+  if (!plan_->home.empty() && arrived != rank.values.end()) return &arrived->second;
+  auto own = rank.sums.find({stage, version});
+  return own == rank.sums.end() ? nullptr : &own->second;
+}
+
 /// Replicas of a stage count the same squares, so that one of them does. Shards add up.
 void Serial::add_squares(const Instruction& x, const std::vector<int>& group) {
   std::vector<double> squares(training_.whole.size(), 0);
   for (int rank : group)
     for (const auto& [stage, optimizer] : ranks_[rank].optimizers) {
+      const Tensor* whole = finished_sum(ranks_[rank], stage, x.version);
+      if (!whole) continue;
       auto [begin, end] = own(ranks_[rank], stage);
       const ParameterList list = parameters(ranks_[rank], stage).part(begin, end);
-      const Tensor gradient = sum(ranks_[rank], stage, x.version).window(begin, {end - begin});
-      const std::vector<double> sums = sums_of_squares(list, gradient);
+      const std::vector<double> sums = sums_of_squares(list, whole->window(begin, {end - begin}));
       const std::vector<std::size_t> at = places(list, training_.whole);
       for (std::size_t i = 0; i < sums.size(); ++i)
         squares[at[i]] = plan_->sharded > 0 ? squares[at[i]] + sums[i] : sums[i];

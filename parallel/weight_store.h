@@ -50,6 +50,7 @@ class WeightStore {
   void add(int version, const Parameter& parameter, const Tensor& dx);
   /// The sum so far, flat; zero if nothing was added.
   Tensor sum(int version);
+  bool has_sum(int version) const { return sums_.contains(version); }
   /// The shard of a sum.
   Tensor own_sum(int version);
   /// Frees all of a sum but the shard.
