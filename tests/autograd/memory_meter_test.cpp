@@ -1,6 +1,7 @@
 // The memory meter: live and peak bytes by category, the timeline, and tensors that report to it.
 #include "autograd/memory_meter.h"
 
+#include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"
 #include "tests/numbers.h"
@@ -79,4 +80,24 @@ TEST_CASE("memory meter: two devices do not share one", "[memory]") {
   Tensor x = zeros({4}, DType::f32, a);
   CHECK(a->meter().live() == 16);
   CHECK(b->meter().live() == 0);
+}
+
+TEST_CASE("memory meter: a vacated storage is not charged until it is occupied again", "[memory]") {
+  DevicePtr device = cpu_device();
+  MemoryMeter& meter = device->meter();
+  {
+    Tensor x = zeros({3, 5}, DType::f32, device);
+    Tensor window = x.window(3, {2});
+    x.storage()->vacate();
+    x.storage()->vacate();
+    CHECK(meter.live() == 0);
+    x.storage()->occupy();
+    x.storage()->occupy();
+    CHECK(meter.live(Category::activations) == 60);
+    device->backend().fill(2, x);
+    CHECK(to_host(window) == std::vector<double>{2, 2});
+    x.storage()->vacate();
+  }
+  CHECK(meter.live() == 0);
+  CHECK(meter.peak() == 60);
 }

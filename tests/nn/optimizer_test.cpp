@@ -93,3 +93,30 @@ TEST_CASE("clipping brings the norm of all weights' gradients down to the limit"
   CHECK(clip_scale(norm, 20) == 1);
   CHECK(clip_scale(norm, 0) == 1);
 }
+
+TEST_CASE("optimizers on parts of a list do together what one does on the whole") {
+  DevicePtr device = cpu_device();
+  const ParameterList list = three_kinds();
+  for (bool sgd : {false, true})
+    for (DType dtype : {DType::f64, DType::bf16})
+      for (std::int64_t cut : {0, 1, 2, 3, 4}) {  // 1: through the matrix
+        Tensor start_values = from_host(start, {4}, device);
+        Tensor whole = empty({4}, dtype, device), parts = empty({4}, dtype, device);
+        device->backend().copy(start_values, whole);
+        device->backend().copy(start_values, parts);
+        Tensor gradients = empty({4}, gradient_dtype(dtype), device);
+        device->backend().copy(from_host(slope, {4}, device), gradients);
+        auto steps = [&](const ParameterList& some, std::int64_t first, const Tensor& weights) {
+          Tensor own = weights.window(first, {some.numel()});
+          auto optimizer = sgd ? make_sgd(some, own, 0.9, 0.1) : make_adamw(some, own);
+          CHECK(optimizer->state()[0].second.numel() == some.numel());
+          for (int t = 1; t <= 3; ++t)
+            optimizer->step({0.1, 1, 1, t}, own, gradients.window(first, {some.numel()}));
+        };
+        steps(list, 0, whole);
+        steps(list.part(0, cut), 0, parts);
+        steps(list.part(cut, 4), cut, parts);
+        CHECK(to_host(parts) == to_host(whole));
+        CHECK(to_host(parts) != start);
+      }
+}
