@@ -28,7 +28,7 @@ struct RunResult {
                                                ///< parameter's sum of squares, in Training::whole
   std::map<int, double> norms;    ///< by version, if it has: of the step's mean gradient
   std::map<int, double> stepped;  ///< by version: seconds after the plan's begin
-  std::map<std::string, std::int64_t> bytes_sent;  ///< by kind: "activation", "gradient", ...
+  std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
   std::vector<Record> records;                     ///< of this rank
 };
 

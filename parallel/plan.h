@@ -110,6 +110,8 @@ inline bool is_compute(Op op) {
 
 /// The text of an instruction: "2F5v1".
 std::string print(const Instruction& instruction);
+/// "activations", "reductions", ...: what a message carries, as legends and tables name it.
+std::string message_kind(const Instruction& instruction);
 /// The header's line, then one line a rank.
 std::string print(const Plan& plan);
 

@@ -131,6 +131,18 @@ std::string print(const Instruction& x) {
   return x.peer < 0 ? text(stage, 'R', x.micro) : text(stage, "Rv", x.version, '@', x.peer);
 }
 
+std::string message_kind(const Instruction& x) {
+  if (x.op == Op::gather) return "gathers";
+  if (x.op == Op::reduce) return x.what == Value::norm ? "norms" : "reductions";
+  switch (x.what) {
+    case Value::activation: return "activations";
+    case Value::activation_gradient: return "activation gradients";
+    case Value::gradient_sum: return "gradient sums";
+    case Value::weights: return "weights";
+    default: return "turns";
+  }
+}
+
 Instruction parse_instruction(const std::string& word) {
   Scanner in(word);
   Instruction x;

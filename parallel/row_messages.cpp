@@ -4,35 +4,22 @@
 #include <algorithm>
 
 #include "parallel/row_run.h"
+#include "parallel/transports/channels.h"
 #include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
 namespace {
 
-// Queues of the message lane, and channels of the transport.
+// Queues of the message lane.
 int to_peer(int rank) { return 2 * rank; }
 int from_peer(int rank) { return 2 * rank + 1; }
 int of_group(int group) { return -1 - 2 * group; }
 int of_stage(int stage) { return -2 - 2 * stage; }
-constexpr int peer_channel = 0;
-int group_channel(int group) { return 1 + group; }
-
-const char* kind_of(Value what) {
-  switch (what) {
-    case Value::activation: return "activation";
-    case Value::activation_gradient: return "activation gradient";
-    case Value::gradient_sum: return "gradient sum";
-    case Value::norm: return "norm";
-    case Value::weights: return "weights";
-    case Value::turn: return "turn";
-    default: return "other";
-  }
-}
 
 /// A turn has no value.
 Message message_with(const Tensor& value, int peer) {
-  if (!value.defined()) return {peer, peer_channel, nullptr, 0};
-  return {peer, peer_channel, value.raw(), value.bytes()};
+  if (!value.defined()) return {peer, plan_channel, nullptr, 0};
+  return {peer, plan_channel, value.raw(), value.bytes()};
 }
 
 /// A message that is started once, when its turn comes. The request dies before `start`, which
@@ -73,7 +60,7 @@ void RowRun::finish_messages() {
   for (const Issued& message : issued_) {
     const Instruction& x = row_[message.index];
     std::int64_t bytes = *message.bytes;
-    if (bytes > 0) result_.bytes_sent[kind_of(x.what)] += bytes;
+    if (bytes > 0) result_.bytes_sent[message_kind(x)] += bytes;
     result_.records.push_back({engine_.transport_.rank(), Lane::message, x,
                                seconds(message.ticket->issued), seconds(message.ticket->finished),
                                bytes});

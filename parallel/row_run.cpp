@@ -120,12 +120,9 @@ void RowRun::forward(const Instruction& x) {
 }
 
 void RowRun::backward(const Instruction& x) {
-  using Part = StageRunner::Part;
-  Part part = x.what == Value::input_part    ? Part::input
-              : x.what == Value::weight_part ? Part::weight
-                                             : Part::whole;
+  const StageRunner::Part part = StageRunner::part_of(x);
   Tensor dy;
-  if (x.stage < plan_.stages - 1 && part != Part::weight)
+  if (x.stage < plan_.stages - 1 && part != StageRunner::Part::weight)
     dy = take(Value::activation_gradient, x.stage, x.micro);
   Stopwatch stopwatch(*this, x);
   Tensor dx = engine_.runners_.at(x.stage).backward(x.micro, dy, part);

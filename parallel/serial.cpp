@@ -142,12 +142,9 @@ bool Serial::forward(Rank& rank, const Instruction& x) {
 }
 
 bool Serial::backward(Rank& rank, const Instruction& x) {
-  using Part = StageRunner::Part;
-  Part part = x.what == Value::input_part    ? Part::input
-              : x.what == Value::weight_part ? Part::weight
-                                             : Part::whole;
+  const StageRunner::Part part = StageRunner::part_of(x);
   Tensor dy;
-  if (x.stage < plan_->stages - 1 && part != Part::weight) {
+  if (x.stage < plan_->stages - 1 && part != StageRunner::Part::weight) {
     auto value = rank.values.extract({Value::activation_gradient, x.stage, x.micro});
     if (!value) return false;
     dy = value.mapped();

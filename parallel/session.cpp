@@ -3,8 +3,6 @@
 // Chapter 05.
 #include "parallel/session.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cmath>

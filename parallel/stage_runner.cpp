@@ -70,6 +70,12 @@ void StageRunner::drop(int micro) {
   if (!kept.inputs.training) kept_.erase(micro);
 }
 
+StageRunner::Part StageRunner::part_of(const Instruction& x) {
+  return x.what == Value::input_part    ? Part::input
+         : x.what == Value::weight_part ? Part::weight
+                                        : Part::whole;
+}
+
 Tensor StageRunner::backward(int micro, const Tensor& dy, Part part) {
   Kept& kept = kept_.at(micro);
   Tensor dx;

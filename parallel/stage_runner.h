@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "parallel/plan.h"
 #include "parallel/training.h"
 
 namespace paragrad::parallel {
@@ -41,6 +42,8 @@ class StageRunner {
   /// Which part of a backward: all; the input's gradient; the weights' gradients. The arithmetic of
   /// both parts is done with the first; the second hands over what was kept.
   enum class Part { whole, input, weight };
+  /// The part that a backward's instruction names.
+  static Part part_of(const Instruction& x);
   /// Returns the gradient of the stage's input, undefined on stage 0.
   /// shapes: dy as forward's output; undefined on the last stage
   Tensor backward(int micro, const Tensor& dy, Part part);

@@ -62,18 +62,6 @@ std::string describe(const Instruction& x) {
   return format("adds {} over group {}", value, x.peer);
 }
 
-std::string message_kind(const Instruction& x) {
-  if (x.op == Op::gather) return "gathers";
-  if (x.op == Op::reduce) return x.what == Value::norm ? "norms" : "reductions";
-  switch (x.what) {
-    case Value::activation: return "activations";
-    case Value::activation_gradient: return "activation gradients";
-    case Value::gradient_sum: return "gradient sums";
-    case Value::weights: return "weights";
-    default: return "turns";
-  }
-}
-
 std::string seconds_text(double seconds) {
   if (seconds >= 9999.5) {
     double minutes = std::round(seconds / 60), hours = std::floor(minutes / 60);

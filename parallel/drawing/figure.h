@@ -14,9 +14,6 @@ namespace paragrad::parallel {
 /// "forward of microbatch 5 on stage 2, with weights of version 1"
 std::string describe(const Instruction& instruction);
 
-/// "activations", "reductions", ...: what a message carries, as legends and tables name it.
-std::string message_kind(const Instruction& instruction);
-
 /// Three digits and a unit: "1.25 ms", "12.5 MB" (10^6 bytes); "8320 s", "2 h 47 min".
 std::string seconds_text(double seconds);
 std::string bytes_text(double bytes);

@@ -92,9 +92,9 @@ TEST_CASE("on four ranks every schedule writes metrics, a summary, a trace and a
     for (std::size_t i = 0; i < 6; ++i) bytes += lines[i]["bytes_sent"].get<std::int64_t>();
     json summary = summary_of(out);
     CHECK(sum_of(summary["bytes_sent"]) == bytes);
-    CHECK(summary["bytes_sent"].contains("gradient sum"));  // of replicas, or of the tied table
-    CHECK(summary["bytes_sent"].contains("activation") == (split.schedule != "data"));
-    CHECK(summary["bytes_sent"].contains("activation gradient") == (split.schedule != "data"));
+    CHECK(summary["bytes_sent"].contains("reductions"));  // of replicas, or of the tied table
+    CHECK(summary["bytes_sent"].contains("activations") == (split.schedule != "data"));
+    CHECK(summary["bytes_sent"].contains("activation gradients") == (split.schedule != "data"));
     CHECK(summary["loss"] == lines[5]["loss"]);
     CHECK(summary["validation_loss"] == lines[6]["validation_loss"]);
     for (const char* kind : {"measured", "simulated"}) {

@@ -205,10 +205,10 @@ TEST_CASE("engine: a pipeline's bytes are those of its outputs, gradients and no
   std::int64_t norms = 0;
   for (int rank = 0; rank < stages; ++rank) {
     auto sent = outcome.last[rank].bytes_sent;
-    CHECK(sent["activation"] == (rank < stages - 1 ? micros * output : 0));
-    CHECK(sent["activation gradient"] == (rank > 0 ? micros * output : 0));
-    CHECK(sent["gradient sum"] == 0);
-    norms += sent["norm"];
+    CHECK(sent["activations"] == (rank < stages - 1 ? micros * output : 0));
+    CHECK(sent["activation gradients"] == (rank > 0 ? micros * output : 0));
+    CHECK(sent["reductions"] == 0);
+    norms += sent["norms"];
   }
   CHECK(norms == 2 * 2 * (stages - 1) * squares);  // steps, there and back
 }
