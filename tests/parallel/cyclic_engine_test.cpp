@@ -151,9 +151,9 @@ TEST_CASE("cyclic plans send what they list", "[cyclic]") {
     std::map<std::string, std::int64_t> sent;
     for (const RunResult& rank : run_by_engine(training, {verify(plan)}, batches).last)
       for (const auto& [kind, bytes] : rank.bytes_sent) sent[kind] += bytes;
-    CHECK(sent["gradient sum"] == sums);
+    CHECK(sent["gradient sums"] == sums);
     CHECK(sent["weights"] == weights);
-    CHECK(sent["turn"] == 0);
+    CHECK(sent["turns"] == 0);
   }
 }
 

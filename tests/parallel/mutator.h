@@ -19,9 +19,9 @@ enum class Fault {
   duplication,
   detour
 };
-constexpr std::array fault_names{"swap of neighbours", "exchange of sends", "other microbatch",
-                                 "other version",      "other peer",        "deletion",
-                                 "duplication",        "detour of a value"};
+inline constexpr std::array fault_names{
+    "swap of neighbours", "exchange of sends", "other microbatch", "other version",
+    "other peer",         "deletion",          "duplication",      "detour of a value"};
 
 /// The numbers drawn are the same on every machine.
 class Mutator {

@@ -309,13 +309,13 @@ TEST_CASE("messages: 2 phi, 2 phi and 3 phi", "[sharding]") {
           std::int64_t sum_bytes = 0, weight_bytes = 0;
           for (const RunResult& result : outcome.last) {
             auto sent = result.bytes_sent;
-            sum_bytes += sent["gradient sum"];
-            weight_bytes += sent["weights"];
+            sum_bytes += sent["reductions"];
+            weight_bytes += sent["gathers"];
             // Shards differ by an element a stage, so a rank's part does by that times N.
             double mean =
                 4.0 * static_cast<double>(steps * phi * (sums + gathers)) * (ranks - 1) / ranks;
             double off = 4.0 * static_cast<double>(steps * stages * ranks * (sums + gathers));
-            CHECK(std::abs(static_cast<double>(sent["gradient sum"] + sent["weights"]) - mean) <=
+            CHECK(std::abs(static_cast<double>(sent["reductions"] + sent["gathers"]) - mean) <=
                   off);
           }
           CHECK(sum_bytes == 4 * steps * sums * (ranks - 1) * phi);
