@@ -31,6 +31,9 @@ class RunLayout {
   std::int64_t rows() const { return run_.batch / pieces(); }
   std::int64_t rows_per_step() const { return rows() * per_step(); }
 
+  /// Of the plan that the report shows.
+  int reported_steps() const;
+
   /// All that flags say of a training but its optimizer.
   parallel::Training training(const Model& model) const;
   /// The flags that decide the run, with the layout that was found.
@@ -42,7 +45,9 @@ class RunLayout {
  private:
   void read_own_plan();
   void choose_clip();
-  int pieces() const { return parts_.layout().microbatches * parts_.layout().width; }
+  std::int64_t pieces() const {
+    return std::int64_t{parts_.layout().microbatches} * parts_.layout().width;
+  }
 
   RunFlags run_;
   bool tied_;
@@ -60,12 +65,12 @@ inline RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
   else
     parts_.fit(ranks_);
   choose_clip();
-  int wanted = plan(0, 1).ranks();
-  if (ranks_ == 0) ranks_ = wanted;
-  PG_CHECK(wanted == ranks_, ranks_, " ranks: --plan ", parts_.plan_file, " needs ", wanted);
   PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
            " microbatches (--microbatches ", parts_.layout().microbatches, " x ",
            parts_.layout().width, " replicas)");
+  int wanted = plan(0, 1).ranks();
+  if (ranks_ == 0) ranks_ = wanted;
+  PG_CHECK(wanted == ranks_, ranks_, " ranks: --plan ", parts_.plan_file, " needs ", wanted);
 }
 
 inline void RunLayout::read_own_plan() {
@@ -76,6 +81,9 @@ inline void RunLayout::read_own_plan() {
   PG_CHECK(own_plan_->first >= delay || own_plan_->steps == run_.steps, "--plan ", parts_.plan_file,
            " reads older weights, but at its beginning as a run's beginning does, so it can't be ",
            "repeated; make it for later steps: plan show ... --first ", delay);
+  PG_CHECK(run_.stop_after % own_plan_->steps == 0, "--plan ", parts_.plan_file, " makes ",
+           own_plan_->steps, " updates at a time, which does not divide the ", run_.stop_after,
+           " of --stop-after");
   parts_.stages = own_plan_->stages;
   parts_.microbatches = own_plan_->per_step;
 }
@@ -91,7 +99,12 @@ inline void RunLayout::choose_clip() {
 
 inline int RunLayout::per_step() const {
   if (own_plan_) return own_plan_->per_step;
-  return parts_.schedule == "pipedream" ? parts_.layout().width : pieces();
+  return parts_.schedule == "pipedream" ? parts_.layout().width : static_cast<int>(pieces());
+}
+
+/// PipeDream has one microbatch a step and never flushes: more is seen than filling and draining.
+inline int RunLayout::reported_steps() const {
+  return parts_.schedule == "pipedream" ? std::max(4, 2 * parts_.layout().stages) : 4;
 }
 
 inline parallel::Plan RunLayout::plan(int first, int some) const {
@@ -149,6 +162,11 @@ inline std::string RunLayout::describe() const {
   std::string line = text(own_plan_ ? "a plan of yours" : parts_.schedule, " on ", ranks);
   if (parts_.schedule == "pipedream" && parts_.layout().microbatches > 1)
     line += text("; every microbatch is an update, of ", rows_per_step(), ' ', run_.examples);
+  if (parts_.schedule == "pipedream" && parts_.layout().stages > 1 && run_.clip > 0)
+    line +=
+        text(". With --clip ", run_.clip, " each update waits for the gradient's norm over all ",
+             "stages, so the stages work almost one after the other; with --clip 0 they work at ",
+             "the same time");
   if (run_.clip != run_.saved.value("--clip", run_.clip))
     line += "; gradients are not clipped, which cyclic-v2 can't do";
   return line;

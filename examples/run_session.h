@@ -70,6 +70,7 @@ inline SessionSettings session_settings(const RunFlags& run, const RunLayout& la
   settings.engine.timeout = run.timeout;
   settings.plan = [layout](int first, int steps) { return layout.plan(first, steps); };
   settings.steps_of_plan = layout.steps_of_plan();
+  settings.reported_steps = layout.reported_steps();
   settings.title = layout.title();
   settings.interrupted = [] { return interrupted != 0; };
   return settings;
@@ -116,8 +117,7 @@ inline bool train_on_processes(const std::string& program, const Prepare& prepar
            "mpirun -n RANKS ", program, " ..., or leave the flag out");
   MpiWorld world;
   int size = world.transport().size();
-  // mpirun's way to say that a rank is lost, or that it was interrupted itself.
-  std::signal(SIGTERM, [](int) { MpiWorld::told_to_stop(); });
+  MpiWorld::stop_on_sigterm();  // by which mpirun says that a rank is lost, or it was interrupted
   bool complete = true;
   world.run([&](Transport& transport) {
     int here = std::max(1, started->local_size);  // ranks of this host share its cores

@@ -54,6 +54,7 @@ struct Report {
   std::vector<MemorySample> memory;
   std::vector<Traffic> traffic;    ///< less than 1 kB in all is left out, too
   std::vector<Sending> sent = {};  ///< of the first panel; is shown if `traffic` is
+  std::string memory_of = {};      ///< what the samples are of: "steps 2 to 5"
 };
 
 /// A row a rank, a column per unit of time, which is the shortest forward or backward:

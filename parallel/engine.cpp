@@ -32,12 +32,15 @@ void check_fit(const Plan& plan, const Training& training, int ranks) {
   PG_CHECK(plan.stages == training.stages(), "the plan has ", plan.stages, " stages, the model is ",
            "cut into ", training.stages());
   PG_CHECK(plan.steps == 0 || plan.clip == (training.clip > 0), "gradients are ",
-           training.clip > 0 ? "clipped" : "not clipped", ", so the plan's header needs clip ",
-           training.clip > 0);
+           training.clip > 0 ? "clipped" : "not clipped", ", the plan is made for the contrary; ",
+           training.clip > 0 ? "make it by plan show ... --clip, or train with --clip 0"
+                             : "make it by plan show ... without --clip, or train with --clip 1");
   std::string users;
   for (int stage : training.shared.stages) users += autograd::text(users.empty() ? "" : ",", stage);
-  PG_CHECK(plan.tied == training.shared.stages, "stages share parameters: the plan's header must ",
-           users.empty() ? "have no tied stages" : "say tied " + users);
+  PG_CHECK(plan.tied == training.shared.stages, "the plan's tied stages are not the model's, ",
+           users.empty()
+               ? "which has none; make it by plan show ... without --tied"
+               : text(users, "; make it by plan show ... --tied, or train with --untied"));
 }
 
 const ParameterList& Engine::parameters(int stage) const {

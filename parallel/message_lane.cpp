@@ -2,6 +2,8 @@
 // Chapter 04.
 #include "parallel/message_lane.h"
 
+#include <algorithm>
+
 #include "autograd/cpu/threads.h"
 
 namespace paragrad::parallel {
@@ -31,8 +33,8 @@ TicketPtr MessageLane::post(int queue, Task task) {
 
 MessageLane::Outcome MessageLane::wait(const Ticket& ticket, double seconds) {
   std::unique_lock lock(mutex_);
-  bool in_time = changed_.wait_for(lock, std::chrono::duration<double>(seconds),
-                                   [&] { return ticket.done || failure_ || error_; });
+  std::chrono::duration<double> limit(std::min(seconds, longest_sleep));
+  bool in_time = changed_.wait_for(lock, limit, [&] { return ticket.done || failure_ || error_; });
   if (ticket.done) return Outcome::done;
   if (error_) std::rethrow_exception(error_);
   return in_time ? Outcome::failed : Outcome::late;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "parallel/row_run.h"
+#include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
@@ -61,12 +62,15 @@ int RowRun::awaited_rank(int index) const {
 
 std::string RowRun::place_of(int rank) const {
   int place = engine_.transport_.position(rank), begin = position(engine_.plans_run_, 0);
-  const Row& row = plan_.rows[rank];
-  int index = place - begin;
   if (place < 0) return "never heard of";
-  if (index < 0 || index > static_cast<int>(row.size())) return "not in this plan yet";
-  return index == static_cast<int>(row.size()) ? "at the end of its row"
-                                               : "at " + print(row[index]);
+  const Row& row = plan_.rows[rank];
+  int index = place - begin, end = static_cast<int>(row.size());
+  std::string where = work_at(place);
+  if (where.empty())
+    where = index < 0 || index > end ? "not in this plan yet"
+            : index == end           ? "at the end of its row"
+                                     : "at " + print(row[index]);
+  return age_of_news(engine_.transport_, rank) + where;
 }
 
 }  // namespace paragrad::parallel

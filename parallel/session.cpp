@@ -9,6 +9,7 @@
 
 #include "parallel/schedule.h"
 #include "parallel/state_files.h"
+#include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
@@ -41,6 +42,7 @@ Session::Session(const Training& training, Transport& transport, DevicePtr devic
       data_(data),
       settings_(settings) {
   check_agreement(transport, settings);
+  AtWork preparing(transport, Work::preparing);
   std::optional<Checkpoint> checkpoint;
   if (!settings.resume.empty()) {
     checkpoint.emplace(settings.resume / "checkpoint");
@@ -58,7 +60,6 @@ bool Session::train() {
   }
   bool complete = lead();
   order({{"do", "end"}});
-  if (complete) report();  // nobody waits for it
   return complete;
 }
 
@@ -94,6 +95,7 @@ json Session::carry_out(const json& what) {
     return to_json(result, false);
   }
   if (verb == "save") {
+    AtWork saving(engine_.transport(), Work::saving);
     json files = json::array();
     Plan like = settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
     for (const CheckpointFile& file :

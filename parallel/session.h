@@ -33,7 +33,8 @@ struct SessionSettings {
   Engine::Settings engine;
   /// The plan of steps [first, first + steps).
   std::function<Plan(int first, int steps)> plan;
-  int steps_of_plan = 0;        ///< a plan's steps; 0: any number
+  int steps_of_plan = 0;   ///< a plan's steps; 0: any number
+  int reported_steps = 4;  ///< of the plan that the report shows, unless a plan's steps are given
   std::string unit = "tokens";  ///< what rates count
   std::int64_t units_per_step = 0;
   double flops_per_unit = 0;
@@ -61,8 +62,13 @@ class Session {
   void train_some(int last);
   ValidationResult validate(bool all);
   void save();
+  void end();
   void report();
+  double units_per_second() const;
+  nlohmann::json figures(const Timeline& simulated) const;
+  Report page(const Timeline& simulated) const;
   int next_steps(int last) const;
+  bool is_recorded() const;
   /// Has all ranks, this one among them, carry out an order; their answers by rank.
   std::vector<nlohmann::json> order(const nlohmann::json& what);
 
@@ -79,10 +85,11 @@ class Session {
   int first_ = 0, steps_ = 0;  // done before this session, and by now
   double seconds_per_step_ = 0;
   std::optional<RunLog> log_;
-  ValidationResult validation_;
+  std::string stopped_;                         // "stopped" or "interrupted", if the run was
+  std::optional<ValidationResult> validation_;  // at its end
   nlohmann::json peak_bytes_;
-  std::map<std::string, std::int64_t> bytes_sent_;
-  Plan recorded_plan_;  // the one that the report shows
+  std::map<std::pair<int, std::string>, std::int64_t> bytes_sent_;  // by rank and kind
+  Plan recorded_plan_;                                              // the one that the report shows
   Timeline recorded_;
   std::vector<MemorySample> memory_;
 };

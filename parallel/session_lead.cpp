@@ -11,7 +11,7 @@
 #include "parallel/drawing/chart.h"
 #include "parallel/run_report.h"
 #include "parallel/session.h"
-#include "parallel/transports/launch.h"
+#include "parallel/transports/at_work.h"
 
 namespace paragrad::parallel {
 
@@ -54,26 +54,32 @@ bool Session::lead() {
     if (due(settings_.save_every, before) && steps_ < last) save();
   }
   if (steps_ > first_) save();
+  end();
+  if (steps_ > first_) report();
+  return stopped_.empty();
+}
 
+void Session::end() {
   if (steps_ < settings_.steps) {
-    log_->say(text(settings_.interrupted() ? "interrupted" : "stopped", " after ", steps_, " of ",
-                   settings_.steps, " steps; go on with --resume ", settings_.out.string()));
-    return false;
+    stopped_ = settings_.interrupted() ? "interrupted" : "stopped";
+    return log_->say(text(stopped_, " after ", steps_, " of ", settings_.steps,
+                          " steps; go on with --resume ", settings_.out.string()));
   }
   validation_ = validate(true);
-  log_->validation(steps_, validation_);
-  log_->say(text("validation loss ", validation_.loss,
-                 validation_.accuracy ? text(", accuracy ", *validation_.accuracy) : ""));
-  peak_bytes_ = order({{"do", "measure memory"}});
-  return true;
+  log_->validation(steps_, *validation_);
+  log_->say(text("validation loss ", validation_->loss,
+                 validation_->accuracy ? text(", accuracy ", *validation_->accuracy) : ""));
 }
+
+/// The first plans are; what the report shows is the last of them.
+bool Session::is_recorded() const { return steps_ <= first_ + settings_.reported_steps; }
 
 /// A plan covers about a second, so that progress is seen and an interruption is heard. Its length
 /// does not change the numbers: versions are explicit.
 int Session::next_steps(int last) const {
   if (settings_.steps_of_plan > 0) return settings_.steps_of_plan;
-  int steps = steps_ == first_ ? 1 : 4;  // to measure; and to record for the report
-  if (steps_ > first_ + 4) steps = std::clamp(static_cast<int>(1 / seconds_per_step_), 1, 1000);
+  int steps = steps_ == first_ ? 1 : settings_.reported_steps;  // to measure; and to record
+  if (!is_recorded()) steps = std::clamp(static_cast<int>(1 / seconds_per_step_), 1, 1000);
   steps = std::min(steps, last - steps_);
   for (int every : {settings_.evaluate_every, settings_.save_every})
     if (every > 0) steps = std::min(steps, every - steps_ % every);
@@ -82,7 +88,7 @@ int Session::next_steps(int last) const {
 
 void Session::train_some(int last) {
   int steps = next_steps(last);
-  bool recorded = steps_ <= first_ + 4;
+  bool recorded = is_recorded();
   Plan plan = settings_.plan(steps_, steps);
   std::vector<json> answers = order({{"do", "train"}, {"steps", steps}, {"recorded", recorded}});
 
@@ -94,7 +100,9 @@ void Session::train_some(int last) {
     seconds_per_step_ = step.seconds;  // of all steps of the plan alike
     log_->step(++number, step);
   }
-  for (const auto& [kind, bytes] : world.bytes_sent()) bytes_sent_[kind] += bytes;
+  for (std::size_t rank = 0; rank < answers.size(); ++rank)
+    for (const auto& [kind, bytes] : answers[rank].at("bytes").items())
+      bytes_sent_[{static_cast<int>(rank), kind}] += bytes.get<std::int64_t>();
   if (!recorded) return;
   recorded_plan_ = std::move(plan);
   recorded_ = world.timeline();
@@ -118,50 +126,73 @@ void Session::save() {
   std::vector<CheckpointFile> files;
   for (const json& answer : order({{"do", "save"}}))
     for (const json& file : answer) files.push_back({file[0], file[1]});
+  AtWork saving(engine_.transport(), Work::saving);
   commit_checkpoint(settings_.out / "checkpoint", steps_, settings_.run, files);
   log_->replace_earlier();
 }
 
+/// Of runs that were stopped, too. The other ranks wait meanwhile.
+void Session::report() {
+  peak_bytes_ = order({{"do", "measure memory"}});
+  AtWork reporting(engine_.transport(), Work::reporting);
+  Timeline simulated = simulate(verify(recorded_plan_), measured_costs(recorded_plan_, recorded_));
+  log_->summary(figures(simulated));
+  write_file(settings_.out / "trace.json", draw_trace(recorded_, memory_));
+  write_file(settings_.out / "report.html", draw_html(page(simulated)));
+  log_->say(text("report: ", (settings_.out / "report.html").string()));
+}
+
 /// Losses are the run's; time, rate and memory are this session's. The device's matrix-product rate
 /// is measured now.
-void Session::report() {
-  Timeline simulated = simulate(verify(recorded_plan_), measured_costs(recorded_plan_, recorded_));
-  double rate = static_cast<double>(log_->units()) / std::max(log_->seconds(), 1e-9);
-  double flops = rate * settings_.flops_per_unit;
-  const std::vector<Sending> sent = sendings(recorded_plan_, recorded_);
-  json summary{{"config", settings_.config},
-               {"loss", log_->last_loss()},
-               {"validation_loss", validation_.loss},
-               {"seconds", log_->seconds()},
-               {settings_.unit + "_per_second", rate},
-               {"model_flops_utilization", flops / matmul_rate(engine_.device())},
-               {"peak_bytes", peak_bytes_},
-               {"bytes_sent", bytes_sent_},
-               {"peak_activations", std::llround(memory_total(memory_, "activations").peak)},
-               {"time_step", time_step(recorded_)},
-               {"largest_burst", largest_burst(sent, time_step(recorded_))},
-               {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}};
-  if (validation_.accuracy) summary["validation_accuracy"] = *validation_.accuracy;
-  log_->summary(summary);
-  write_file(settings_.out / "trace.json", draw_trace(recorded_, memory_));
+json Session::figures(const Timeline& simulated) const {
+  std::map<std::string, std::int64_t> bytes_sent;
+  for (const auto& [name, bytes] : bytes_sent_) bytes_sent[name.second] += bytes;
+  double rate = units_per_second(), flops = rate * settings_.flops_per_unit;
+  json result{
+      {"config", settings_.config},
+      {"steps", steps_},
+      {"complete", stopped_.empty()},
+      {"loss", log_->last_loss()},
+      {"seconds", log_->seconds()},
+      {settings_.unit + "_per_second", rate},
+      {"model_flops_utilization", flops / matmul_rate(engine_.device())},
+      {"peak_bytes", peak_bytes_},
+      {"bytes_sent", bytes_sent},
+      {"peak_activations", std::llround(memory_total(memory_, "activations").peak)},
+      {"time_step", time_step(recorded_)},
+      {"largest_burst", largest_burst(sendings(recorded_plan_, recorded_), time_step(recorded_))},
+      {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}};
+  if (validation_) result["validation_loss"] = validation_->loss;
+  if (validation_ && validation_->accuracy) result["validation_accuracy"] = *validation_->accuracy;
+  return result;
+}
 
-  Report page{settings_.title, {}, {}, {}, memory_, traffic(recorded_), sent};
+double Session::units_per_second() const {
+  return static_cast<double>(log_->units()) / std::max(log_->seconds(), 1e-9);
+}
+
+Report Session::page(const Timeline& simulated) const {
+  Report page{settings_.title, {}, {}, {}, memory_, {}, sendings(recorded_plan_, recorded_)};
+  for (const auto& [name, bytes] : bytes_sent_)
+    page.traffic.push_back({name.first, name.second, bytes});
   auto percent = [](double share) { return text(std::round(1000 * share) / 10, " %"); };
-  page.facts = {{"ranks", std::to_string(recorded_.ranks)},
-                {"steps", std::to_string(steps_)},
-                {"validation loss", text(validation_.loss)},
-                {settings_.unit + " per second", text(std::round(rate))},
-                {"bubble measured", percent(recorded_.bubble())},
-                {"bubble simulated", percent(simulated.bubble())}};
-  std::string steps =
+  std::string steps = std::to_string(steps_);
+  if (!stopped_.empty()) steps = text(stopped_, " after ", steps_, " of ", settings_.steps);
+  page.facts = {{"ranks", std::to_string(recorded_.ranks)}, {"steps", steps}};
+  if (validation_) page.facts.push_back({"validation loss", text(validation_->loss)});
+  if (validation_ && validation_->accuracy)
+    page.facts.emplace_back("validation accuracy", percent(*validation_->accuracy));
+  page.facts.insert(page.facts.end(),
+                    {{settings_.unit + " per second", text(std::round(units_per_second()))},
+                     {"bubble measured", percent(recorded_.bubble())},
+                     {"bubble simulated", percent(simulated.bubble())}});
+  std::string shown =
       text("steps ", recorded_plan_.first + 1, " to ", recorded_plan_.first + recorded_plan_.steps);
-  if (validation_.accuracy)
-    page.facts.emplace_back("validation accuracy", percent(*validation_.accuracy));
-  page.panels = {{"measured, " + steps, recorded_},
-                 {"simulated from the measured costs, " + steps, simulated}};
+  page.memory_of = shown;
+  page.panels = {{"measured, " + shown, recorded_},
+                 {"simulated from the measured costs, " + shown, simulated}};
   page.curves = {loss_curve(log_->path())};
-  write_file(settings_.out / "report.html", draw_html(page));
-  log_->say(text("report: ", (settings_.out / "report.html").string()));
+  return page;
 }
 
 }  // namespace paragrad::parallel

@@ -28,8 +28,12 @@ struct Message {
   std::int64_t bytes = 0;
 };
 
-/// A rank's position is the number of its plan times this, plus the index in its row.
+/// A rank's position is the number of its plan, modulo 64, times this, plus the index in its row; or,
+/// between plans, from 64 times this on, what it works on (transports/at_work.h).
 inline constexpr int instructions_of_plan = 1 << 24;
+
+/// Seconds that a clock can be asked to sleep; more would overflow.
+inline constexpr double longest_sleep = 1e6;
 
 /// What befell a rank.
 struct Failure {
@@ -38,7 +42,7 @@ struct Failure {
 };
 
 /// One rank's seat among all. Used by one thread at a time, except for wake(), publish(),
-/// position() and fail(), which any thread of the rank may call.
+/// position(), silence() and fail(), which any thread of the rank may call.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -57,6 +61,8 @@ class Transport {
   virtual void publish(int position) = 0;
   /// How far another rank was when it was heard of last; -1: never heard of.
   virtual int position(int rank) const = 0;
+  /// Seconds since then; 0 where ranks see each other's positions at once.
+  virtual double silence(int rank) const = 0;
 
   /// Tells the others that this rank gives up; their failure() says so from then on.
   virtual void fail(const std::string& what) = 0;

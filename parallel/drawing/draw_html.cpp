@@ -102,7 +102,7 @@ std::string activations(const std::vector<MemorySample>& samples, double seconds
                      memory_total_chart(total, category, seconds));
 }
 
-std::string memory(const std::vector<MemorySample>& samples) {
+std::string memory(const std::vector<MemorySample>& samples, const std::string& of) {
   if (samples.empty()) return "";
   std::set<int> ranks;
   double seconds = 0;
@@ -121,7 +121,7 @@ std::string memory(const std::vector<MemorySample>& samples) {
     charts += format("<div data-rank=\"{}\">{}</div>\n", rank,
                      memory_chart(samples, rank, peak, seconds));
   }
-  return section("Memory by category",
+  return section("Memory by category" + (of.empty() ? "" : ", " + of),
                  html + format("</select><span>largest peak of a rank: {}</span></div>\n{}",
                                bytes_text(peak), charts)) +
          activations(samples, seconds);
@@ -132,7 +132,7 @@ std::string memory(const std::vector<MemorySample>& samples) {
 std::string draw_html(const Report& report) {
   std::string charts;
   for (const Curve& curve : report.curves) charts += section(curve.title, curve_chart(curve));
-  charts += memory(report.memory);
+  charts += memory(report.memory, report.memory_of);
   charts += bytes_sent(report);
   if (!charts.empty()) charts = "<div class=\"charts\">\n" + charts + "</div>\n";
   return format(

@@ -3,10 +3,13 @@
 #include "parallel/transports/launch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "autograd/error.h"
+#include "parallel/transports/at_work.h"
 #include "parallel/transports/channels.h"
 #include "parallel/transports/threads_transport.h"
 
@@ -44,6 +47,17 @@ void run_body(Transport& transport, const std::function<void(Transport&)>& body,
   } catch (...) {
     reports.fail(transport, "an exception that is not a std::exception");
   }
+}
+
+/// `; rank 2 was saving`; nothing for rank -1.
+std::string whereabouts(const Transport& transport, int peer) {
+  if (peer < 0) return "";
+  int position = transport.position(peer);
+  if (position < 0) return autograd::text("; rank ", peer, " was not heard of");
+  std::string where = work_at(position);
+  if (where.empty())
+    where = autograd::text("at instruction ", position % instructions_of_plan, " of its row");
+  return autograd::text("; rank ", peer, " was ", age_of_news(transport, peer), where);
 }
 
 void send_bytes(Transport& transport, int peer, const std::string& bytes, double timeout) {
@@ -96,24 +110,32 @@ void stop_if_failed(Transport& transport, const std::string& doing) {
                                          " because of ", report(failure->rank, failure->what)));
 }
 
+std::string age_of_news(const Transport& transport, int rank) {
+  constexpr double news = 1;  // seconds; ranks tell each other where they are more often than that
+  double age = transport.silence(rank);
+  return age <= news ? "" : autograd::text("last heard of, ", std::round(age), " s ago, ");
+}
+
 double Deadline::left() const {
   return seconds_ -
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-void wait_for_news(Transport& transport, const Deadline& deadline, const std::string& what,
-                   int peer) {
+void Deadline::heed(const Transport& transport) {
+  std::int64_t places = 0;
+  for (int rank = 0; rank < transport.size(); ++rank)
+    if (rank != transport.rank()) places += transport.position(rank);
+  if (std::exchange(places_, places) != places || others_at_work(transport, seconds_))
+    start_ = std::chrono::steady_clock::now();
+}
+
+void wait_for_news(Transport& transport, Deadline& deadline, const std::string& what, int peer) {
   stop_if_failed(transport, "waiting for " + what);
+  deadline.heed(transport);
   double left = deadline.left();
-  if (left > 0) return transport.wait(left);
-  std::string where;
-  if (peer >= 0 && transport.position(peer) < 0)
-    where = autograd::text("; rank ", peer, " was not heard of");
-  else if (peer >= 0)
-    where = autograd::text("; rank ", peer, " was at instruction ",
-                           transport.position(peer) % instructions_of_plan, " of its row");
+  if (left > 0) return transport.wait(std::min(left, deadline.seconds() / 4));  // to heed in time
   throw autograd::Error(autograd::text("rank ", transport.rank(), ": waited ", deadline.seconds(),
-                                       " s for ", what, where));
+                                       " s for ", what, whereabouts(transport, peer)));
 }
 
 void wait_for(Transport& transport, Request& request, double seconds, const std::string& what,

@@ -23,29 +23,37 @@ std::string report(int rank, const std::string& what);
 /// throws: Error if another rank has failed; `doing` says what this rank was at
 void stop_if_failed(Transport& transport, const std::string& doing);
 
+/// `last heard of, 3 s ago, `, to stand before where a rank was; nothing if that is news.
+std::string age_of_news(const Transport& transport, int rank);
+
 /// Seconds that are left of a time that begins now.
 class Deadline {
  public:
   explicit Deadline(double seconds) : seconds_(seconds) {}
   double seconds() const { return seconds_; }
   double left() const;
+  /// Begins again if the other ranks are elsewhere than at the last call, or one is at work.
+  void heed(const Transport& transport);
 
  private:
   double seconds_;
+  std::int64_t places_ = 0;  // of all the others, in one number
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
 /// Sleeps until something may have happened. `peer`, where given, is the rank that this one needs.
+/// Time in which another rank gets on in its row or is at work (at_work.h) does not count: those who
+/// are ahead wait for those who are slow.
 /// throws: Error `rank 1: waited 60 s for <what>; rank 2 was at ...` after the deadline, or if
 ///         another rank has failed
-void wait_for_news(Transport& transport, const Deadline& deadline, const std::string& what,
+void wait_for_news(Transport& transport, Deadline& deadline, const std::string& what,
                    int peer = -1);
 
 /// Sleeps until the request is done; throws as wait_for_news does.
 void wait_for(Transport& transport, Request& request, double seconds, const std::string& what,
               int peer = -1);
 
-// All ranks call these together. `timeout`: seconds that each wait may take.
+// All ranks call these together. `timeout`: seconds that each wait may take in which nobody gets on.
 
 /// Everybody's bytes, in rank order, on rank 0; nothing elsewhere.
 std::vector<std::string> gather_bytes(Transport& transport, const std::string& bytes,

@@ -18,7 +18,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::duration;
 
 constexpr int board_tag = last_channel + 1;
-constexpr duration<double> period(0.2);         // between two positions
+constexpr duration<double> period(0.2);         // between two regular notes
 constexpr duration<double> short_while(0.001);  // between two looks of a busy rank
 
 }  // namespace
@@ -45,8 +45,14 @@ MpiBoard::MpiBoard(MPI_Comm comm) : comm_(comm) {
   MPI_Comm_size(comm, &size);
   positions_ = std::vector<std::atomic<int>>(size);
   for (std::atomic<int>& position : positions_) position = -1;
+  heard_ = std::vector<std::atomic<Clock::time_point>>(size);
   outbox_.resize(size);
   listen();
+}
+
+double MpiBoard::silence(int rank) const {
+  if (rank == rank_) return 0;
+  return duration<double>(Clock::now() - heard_.at(rank).load()).count();
 }
 
 void MpiBoard::fail(const std::string& what) {
@@ -62,7 +68,10 @@ void MpiBoard::drive() {
   }
   bool regular = looked_ - sent_ >= period;
   if (silent_ || (!regular && (!failed_ || told_failure_))) return;
-  if (regular) sent_ = looked_;
+  if (regular) {
+    sent_ = looked_;
+    ++beat_;
+  }
   Note note = own_note();
   bool told_all = true;
   for (int peer = 0; peer < static_cast<int>(outbox_.size()); ++peer)
@@ -98,6 +107,7 @@ bool MpiBoard::read() {
   check_mpi(MPI_Test(&incoming_request_, &flag, &status), "MPI_Test");
   if (!flag) return false;
   positions_[status.MPI_SOURCE] = incoming_.position;
+  heard_[status.MPI_SOURCE] = looked_;
   if (incoming_.failed) failures_.push_back({status.MPI_SOURCE, incoming_.what});
   listen();
   return true;
@@ -106,6 +116,7 @@ bool MpiBoard::read() {
 MpiBoard::Note MpiBoard::own_note() {
   Note note;
   note.position = positions_[rank_];
+  note.beat = beat_;
   std::lock_guard lock(mutex_);
   note.failed = failed_;
   std::copy(failure_.begin(), failure_.end(), note.what);
@@ -115,7 +126,7 @@ MpiBoard::Note MpiBoard::own_note() {
 /// Whether the peer has been told; not if the note before is still under way to it.
 bool MpiBoard::tell(int peer, const Note& note) {
   Outgoing& out = outbox_[peer];
-  if (out.note.position == note.position && out.note.failed == note.failed) return true;
+  if (out.note.beat == note.beat && out.note.failed == note.failed) return true;
   if (!through(out.request)) return false;
   out.note = note;
   std::size_t bytes = offsetof(Note, what) + std::strlen(note.what) + 1;

@@ -29,12 +29,15 @@ class MpiBoard {
   // By any thread.
   void publish(int position) { positions_[rank_] = position; }
   int position(int rank) const { return positions_.at(rank); }
+  /// Seconds since a note of another rank was read.
+  double silence(int rank) const;
   void fail(const std::string& what);
   bool failed() const { return failed_; }
 
   // By the thread that drives the transport.
 
-  /// Takes what came, and sends what is new: a failure at once, a position every 0.2 s.
+  /// Takes what came, and sends a failure at once, and every 0.2 s where this rank is: the others
+  /// know from that that it is alive.
   void drive();
   /// The same, unless that was a moment ago.
   void drive_now_and_then();
@@ -50,8 +53,9 @@ class MpiBoard {
   /// What one rank tells another. Short, so that MPI sends it without waiting for the receiver.
   struct Note {
     std::int32_t position = -1;
+    std::int32_t beat = 0;  // counts the regular notes
     std::int32_t failed = 0;
-    char what[1016] = {};
+    char what[1012] = {};
   };
   struct Outgoing {
     MPI_Request request = MPI_REQUEST_NULL;
@@ -66,7 +70,8 @@ class MpiBoard {
   MPI_Comm comm_;
   int rank_ = 0;
   std::vector<std::atomic<int>> positions_;
-  std::mutex mutex_;  // guards failure_
+  std::vector<std::atomic<std::chrono::steady_clock::time_point>> heard_;  // when, by rank
+  std::mutex mutex_;                                                       // guards failure_
   std::string failure_;
   std::atomic<bool> failed_ = false;
 
@@ -74,6 +79,7 @@ class MpiBoard {
   Note incoming_;
   std::vector<Outgoing> outbox_;
   std::vector<Failure> failures_;
+  int beat_ = 0;
   bool told_failure_ = false, silent_ = false;
   std::chrono::steady_clock::time_point looked_, sent_;
 };

@@ -93,6 +93,7 @@ class MpiTransport : public Transport {
 
   void publish(int position) override { board.publish(position); }
   int position(int rank) const override { return board.position(rank); }
+  double silence(int rank) const override { return board.silence(rank); }
   void fail(const std::string& what) override {
     board.fail(what);
     wake();

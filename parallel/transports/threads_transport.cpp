@@ -132,7 +132,7 @@ class Bell {
   }
   void sleep(double seconds) {
     std::unique_lock lock(mutex_);
-    std::chrono::duration<double> limit(std::min(seconds, 1e6));  // more would overflow
+    std::chrono::duration<double> limit(std::min(seconds, longest_sleep));
     heard_.wait_for(lock, limit, [&] { return rung_; });
     rung_ = false;
   }
@@ -216,6 +216,7 @@ class ThreadsWorld::State::Seat : public Transport {
 
   void publish(int position) override { world_.positions[rank_] = position; }
   int position(int rank) const override { return world_.positions.at(rank); }
+  double silence(int) const override { return 0; }
 
   void fail(const std::string& what) override {
     {

@@ -1,5 +1,10 @@
 // train_gpt as several processes under mpirun, if this build has MPI.
 // Not here: what ranks do, whatever they are (ranks_test.cpp).
+#include <signal.h>
+
+#include <regex>
+
+#include "nn/file.h"
 #include "tests/examples/runs.h"
 
 #if PARAGRAD_MPI
@@ -10,18 +15,23 @@ namespace {
 
 const Words model{"--layers", "2", "--batch", "12"};
 
-/// mpirun with these arguments, as root too, and with more processes than cores.
-Finished mpirun(const Words& arguments) {
-  return run(Words{"/usr/bin/env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-                   "OMPI_MCA_rmaps_base_oversubscribe=1", "MPIEXEC_TIMEOUT=120",
-                   "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1", "mpirun"} +
-             arguments);
+/// The command of mpirun with these arguments, as root too, and with more processes than cores.
+Words mpirun_words(const Words& arguments) {
+  return Words{"/usr/bin/env",
+               "OMPI_ALLOW_RUN_AS_ROOT=1",
+               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+               "OMPI_MCA_rmaps_base_oversubscribe=1",
+               "MPIEXEC_TIMEOUT=120",
+               "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1",
+               "mpirun"} +
+         arguments;
 }
+Finished mpirun(const Words& arguments) { return run(mpirun_words(arguments)); }
 
-/// `words`, which begin with train_gpt, as so many processes.
-Words processes(int number, Words words) {
+/// `words`, which begin with train_gpt, as so many processes, which another program may start.
+Words processes(int number, Words words, const Words& starter = {}) {
   words[0] = PARAGRAD_PROGRAM_DIR "/" + words[0];
-  return Words{"-n", std::to_string(number)} + words;
+  return Words{"-n", std::to_string(number)} + starter + words;
 }
 
 }  // namespace
@@ -56,6 +66,23 @@ TEST_CASE("processes that don't know of each other, or differ, are refused befor
         {"error: this process is one of 2 that ", "say --transport mpi"});
   check(mpirun(processes(1, mpi) + Words{":"} + processes(1, mpi + Words{"--seed", "5"})),
         {"rank 1 was started with another ", "--seed"});
+}
+
+TEST_CASE("when a process is killed, every other one ends with its report") {
+  Runs runs{model + Words{"--stages", "3", "--steps", "1000000", "--evaluate-every", "0"}};
+  const std::string id = runs.path("process");
+  const Words words = runs.words("run", {"--transport", "mpi"});
+  const Words noting_id{"/bin/sh", "-c", "echo $$ >\"$0\"; exec \"$@\"", id};
+  Running job(mpirun_words(processes(1, words) + Words{":"} + processes(1, words, noting_id) +
+                           Words{":"} + processes(1, words)));
+  wait_for_steps(runs.path("run"), 6);
+  REQUIRE(::kill(std::stoi(paragrad::nn::read_file(id)), SIGKILL) == 0);
+  Finished result = job.finish();
+  INFO(result.errors);
+  CHECK(result.status != 0);
+  for (const std::string rank : {"0", "2"})
+    CHECK(std::regex_search(
+        result.errors, std::regex("(^|\\n)rank " + rank + ": [^\\n]*told to stop \\(SIGTERM\\)")));
 }
 
 #endif

@@ -124,6 +124,17 @@ TEST_CASE("on four ranks every schedule writes metrics, a summary, a trace and a
   }
 }
 
+TEST_CASE("a run of pipedream says what clipping costs it, and reports more than filling up") {
+  Runs runs{model + Split{"pipedream", four_stages}.flags() + Words{"--steps", "12"}};
+  const std::string advice = "with --clip 0 they work at the same time";
+  Finished clipped = run(runs.words("clipped")), other = run(runs.words("other", {"--clip", "0"}));
+  CHECK_THAT(clipped.output, Contains(advice));
+  CHECK(other.status == 0);
+  CHECK_THAT(other.output, !Contains(advice));
+  CHECK_THAT(paragrad::nn::read_file(runs.path("other") + "/report.html"),
+             Contains("measured, steps 2 to 9"));  // 8 microbatches, on 4 stages
+}
+
 TEST_CASE("on four ranks a stopped run goes on to the bits of one that was not stopped") {
   for (const Split& split : splits) {
     CAPTURE(split.flags());

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "nn/file.h"
 #include "nn/gpt.h"
 #include "tests/examples/runs.h"
 
@@ -31,10 +32,15 @@ TEST_CASE("a run over an earlier one replaces all of its files") {
   runs.check_same("fresh", "used");
   CHECK(files_in(runs.path("used")).size() == files_in(runs.path("fresh")).size());
 
-  // A run that stops early has no summary, and does not keep the one of the run before.
+  // So does one that stops early; it has no validation loss, and says where it stopped.
   runs.train("used", {"--stop-after", "2"});
-  CHECK_FALSE(std::filesystem::exists(runs.path("used") + "/summary.json"));
   CHECK(metrics_of(runs.path("used")).size() == 2);
+  json summary = summary_of(runs.path("used"));
+  CHECK(summary["steps"] == 2);
+  CHECK(summary["complete"] == false);
+  CHECK_FALSE(summary.contains("validation_loss"));
+  CHECK_THAT(paragrad::nn::read_file(runs.path("used") + "/report.html"),
+             Contains("stopped after 2 of 6"));
 }
 
 TEST_CASE("a stopped run goes on to the bits of one that was not stopped") {
@@ -45,7 +51,6 @@ TEST_CASE("a stopped run goes on to the bits of one that was not stopped") {
                       "--dtype",   dtype, "--evaluate-every", "2"};
     runs.train("whole", flags);
     runs.train("parts", flags + Words{"--stop-after", "3"});
-    CHECK_FALSE(std::filesystem::exists(runs.path("parts") + "/summary.json"));
     runs.resume("parts", {"--stop-after", "1"});
 
     // The rest once in the same folder, which --resume implies, and once in another.
@@ -89,6 +94,10 @@ TEST_CASE("an interrupted run saves, says how to go on, and goes on to the same 
                                      " of 1000000 steps; go on with "
                                      "--resume " +
                                      out));
+  for (const char* file : {"/trace.json", "/report.html", "/summary.json"})
+    CHECK(std::filesystem::exists(out + file));
+  CHECK_THAT(paragrad::nn::read_file(out + "/report.html"),
+             Contains("interrupted after " + steps + " of 1000000"));
 
   runs.resume("out", {"--stop-after", "3"});
   runs.train("whole", endless + Words{"--stop-after", std::to_string(metrics_of(out).size())});
@@ -135,6 +144,8 @@ TEST_CASE("summary.json has settings, losses, speed and memory") {
   runs.train("run", {"--beta2", "0.95", "--quiet"});
   std::vector<json> lines = metrics_of(runs.path("run"));
   json summary = summary_of(runs.path("run"));
+  CHECK(summary["steps"] == 6);
+  CHECK(summary["complete"] == true);
   CHECK(summary["loss"] == lines[5]["loss"]);
   CHECK(summary["validation_loss"] == lines[6]["validation_loss"]);
   double seconds = 0;

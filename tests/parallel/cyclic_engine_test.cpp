@@ -12,10 +12,10 @@ using namespace paragrad::tests;
 
 namespace {
 
-const std::vector<std::string> settings{"data", "pipeline", "model", "zero"};
+const std::vector<std::string> travelling{"data", "pipeline", "model", "zero"};
 
 /// Two steps of three microbatches, v2.
-Plan golden(const std::string& setting) { return parse(plan_text("cyclic_v2_" + setting)); }
+Plan example(const std::string& setting) { return parse(plan_text("cyclic_v2_" + setting)); }
 
 /// The golden plan's steps once more, two steps later. They begin with two versions, of which each
 /// microbatch now reads the one that v2 gives it.
@@ -89,10 +89,10 @@ std::int64_t predicted_peak(const Training& training, const Plan& plan, int rank
 }  // namespace
 
 TEST_CASE("cyclic plans give the bits of the serial interpreter and of the rule", "[cyclic]") {
-  for (const std::string& setting : settings)
+  for (const std::string& setting : travelling)
     for (bool adamw : {false, true}) {
       INFO(setting << (adamw ? " adamw" : " sgd"));
-      compare({verify(golden(setting))}, adamw, 2);
+      compare({verify(example(setting))}, adamw, 2);
     }
 }
 
@@ -100,7 +100,7 @@ TEST_CASE("cyclic plans follow each other with two versions", "[cyclic]") {
   for (const char* setting : {"data", "pipeline", "model"})
     for (bool adamw : {false, true}) {
       INFO(setting << (adamw ? " adamw" : " sgd"));
-      compare({verify(golden(setting)), verify(continued(golden(setting)))}, adamw, 4);
+      compare({verify(example(setting)), verify(continued(example(setting)))}, adamw, 4);
     }
 }
 
@@ -116,8 +116,8 @@ TEST_CASE("weights of cyclic plans take as much memory as the plan says", "[cycl
   SmallBatches batches(small_gpt());
   std::int64_t largest = 0;
   for (int stage : {0, 1, 2}) largest = std::max(largest, bytes_of(training, stage));
-  for (const std::string& setting : settings) {
-    VerifiedPlan plan = verify(golden(setting));
+  for (const std::string& setting : travelling) {
+    VerifiedPlan plan = verify(example(setting));
     const auto held = held_stages(plan.plan());
     Outcome outcome = run_by_engine(training, {plan}, batches);
     for (int rank = 0; rank < plan.plan().ranks(); ++rank) {
@@ -138,9 +138,9 @@ TEST_CASE("weights of cyclic plans take as much memory as the plan says", "[cycl
 TEST_CASE("cyclic plans send what they list", "[cyclic]") {
   Training training = training_of(true);
   SmallBatches batches(small_gpt());
-  for (const std::string& setting : settings) {
+  for (const std::string& setting : travelling) {
     INFO(setting);
-    Plan plan = golden(setting);
+    Plan plan = example(setting);
     std::int64_t sums = 0, weights = 0;
     for (const Row& row : plan.rows)
       for (const Instruction& x : row) {
@@ -161,10 +161,10 @@ TEST_CASE("each stage's gradient is counted once, whoever steps it", "[cyclic]")
   Training training = training_of(true);
   SmallBatches batches(small_gpt());
   std::map<int, std::vector<double>> expected;
-  for (const std::string& setting : settings) {
+  for (const std::string& setting : travelling) {
     INFO(setting);
     std::map<int, std::vector<double>> squares;
-    for (const RunResult& rank : run_by_engine(training, {verify(golden(setting))}, batches).last)
+    for (const RunResult& rank : run_by_engine(training, {verify(example(setting))}, batches).last)
       for (const auto& [version, sums] : rank.squares) {
         auto& all = squares[version];
         all.resize(sums.size());

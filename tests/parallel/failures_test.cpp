@@ -8,6 +8,7 @@
 #include "autograd/cpu/threads.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
+#include "tests/parallel/far_transport.h"
 #include "tests/parallel/ordinary_schedules.h"
 #include "tests/parallel/plan_cases.h"
 #include "tests/parallel/small_run.h"
@@ -154,6 +155,24 @@ TEST_CASE("a rank that is late is named, with where it was", "[failures]") {
   CHECK_THAT(failed.of(0), Contains("; stopped by rank"));
 }
 
+TEST_CASE("a rank that is late and far away is named, with when it was heard of", "[failures]") {
+  Stop stop;
+  FaultyBatches batches(0, [&] { stop.wait(); });
+  VerifiedPlan plan = plan_of("gpipe", {.stages = 2, .microbatches = 1, .steps = 1});
+  Training training = training_of(2);
+  auto body = [&](Transport& near) {
+    FarTransport far(near);
+    try {
+      Engine(training, far, cpu_device(), {AllReduce::scatter_reduce, 1}).run(plan, batches);
+    } catch (...) {
+      stop.end();
+      throw;
+    }
+  };
+  CHECK_THROWS_WITH(run_ranks(2, body), Contains("for 0a0>1 of rank 0; rank 0 was last heard of, "
+                                                 "100 s ago, at 0F0v0"));
+}
+
 TEST_CASE("a rank that is late for a sum is named", "[failures]") {
   Stop stop;
   FaultyBatches batches(2, [&] { stop.wait(); });
@@ -242,10 +261,10 @@ TEST_CASE("a plan that does not fit the run is refused", "[failures]") {
   CHECK_THAT(refusal(training_of(3), two_stages),
              Contains("the plan has 2 stages, the model is cut into 3"));
   CHECK_THAT(refusal(training_of(2, 1), two_stages),
-             Contains("gradients are clipped, so the plan's header needs clip 1"));
+             Contains("gradients are clipped, the plan is made for the contrary; make it by plan show ... --clip"));
   VerifiedPlan clips = plan_of("data", {.stages = 2, .clip = true});
   CHECK_THAT(refusal(training_of(2), clips),
-             Contains("gradients are not clipped, so the plan's header needs clip 0"));
+             Contains("gradients are not clipped, the plan is made for the contrary; make it by plan show ... without"));
   CHECK_THAT(refusal(training_of(2, 0, true), two_stages), Contains("must say tied 0,1"));
   VerifiedPlan tied = plan_of("data", {.stages = 2, .tied = true});
   CHECK_THAT(refusal(training_of(2), tied), Contains("must have no tied stages"));
