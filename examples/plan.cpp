@@ -95,25 +95,30 @@ void show_plan(const Request& request, const Plan& plan) {
   for (std::string line; std::getline(table, line);) std::cout << "# " << line << '\n';
 }
 
-void print_times(const Request& request, const Plan& plan, const Timeline& timeline) {
-  print_lines(lines(timeline));
-  if (request.time_steps) print_lines(lines(time_steps(plan, timeline)));
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+Lines times(const Request& request, const Plan& plan, const Timeline& timeline) {
+  Lines all = lines(timeline);
+  if (request.time_steps)
+    for (auto& line : lines(time_steps(plan, timeline))) all.push_back(line);
+  return all;
 }
 
 void verify_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.costs);
   if (request.json) return print_json(to_json(verified, timeline));
+  const Lines of_time = times(request, verified.plan(), timeline);
   std::cout << "verified\n";
   print_lines(lines(verified));
-  print_times(request, verified.plan(), timeline);
+  print_lines(of_time);
 }
 
 void simulate_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.costs);
   if (request.json) return print_json(to_json(verified, timeline));
-  print_times(request, verified.plan(), timeline);
+  print_lines(times(request, verified.plan(), timeline));
 }
 
 /// A page with the facts beside the picture.

@@ -50,9 +50,9 @@ class ParameterList {
   /// Empty if there are none. The others' offsets close the gaps.
   ParameterList take(const ParameterList& shared);
 
-  /// Elements [first, last) of the flat buffer as a list of its own, whose buffer is so much shorter:
-  /// what an optimizer acts on that has a shard of a stage. Each parameter is there as far as it
-  /// lies within, as a vector.
+  /// Elements [first, last) of the flat buffer as a list of its own, whose buffer is that much
+  /// shorter: what an optimizer acts on that has a shard of a stage. Each parameter is there as far
+  /// as it lies within, as a vector.
   ParameterList part(std::int64_t first, std::int64_t last) const;
 
   /// Number of elements of all parameters together.

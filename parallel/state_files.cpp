@@ -23,8 +23,8 @@ Tensor own_window(const WeightStore& store, const Tensor& whole) {
   return whole.window(own.begin, {own.size()});
 }
 
-/// Puts buffers together from the shards of all who hold the stage, one after the other; all of them
-/// call it, and those who don't keep the results free them at once.
+/// Puts buffers together from the shards of all who hold the stage, one after the other. All of
+/// them call it; those who don't keep the results free each at once.
 FlatBuffers gathered(const FlatBuffers& shards, const WeightStore& store, Engine& engine,
                      const std::vector<int>& holders, bool keep) {
   const Collective steps =
@@ -51,7 +51,8 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
     const bool writes = ranks.at(stage).front() == engine.transport().rank();
     auto write = [&, &stage = stage, &store = store](std::string stem, FlatBuffers buffers,
                                                      bool sharded) {
-      if (sharded) buffers = gathered(buffers, store, engine, ranks.at(stage), writes);
+      if (sharded)  // chapter 09
+        buffers = gathered(buffers, store, engine, ranks.at(stage), writes);
       if (plan.stage_count() > 1) stem += text("_", stage);
       if (writes)
         files.push_back(write_checkpoint_file(folder, stem, step, store.parameters(), buffers));

@@ -1,6 +1,6 @@
 // State files: the weights and optimizer state of an engine to a checkpoint, and back. Every rank
-// writes and reads its own stages; the files do not tell how the run was laid out, nor whether state
-// was sharded.
+// writes and reads its own stages; the files do not tell how the run was laid out, nor whether its
+// state was sharded.
 // Not here: the format (nn/checkpoint.h). Chapter 07.
 #pragma once
 

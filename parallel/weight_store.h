@@ -66,7 +66,7 @@ class WeightStore {
   Tensor bring(int version);
   /// The same for a gather, with the shard in its place.
   Tensor bring_shard(int version);
-  /// Frees the memory of what was brought. No forward or backward reads it until it is brought again.
+  /// Frees the memory of what was brought. Nobody reads it until it is brought again.
   void drop(int version);
 
   /// Makes version newest + 1 from the newest and its sum, which ends. Without `keep_old` it takes

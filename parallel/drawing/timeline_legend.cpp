@@ -107,7 +107,7 @@ CellColor cell_color(const Instruction& x) {
 
 std::string message_color(const std::string& kind) {
   for (const auto& [name, color] : message_colors)
-    if (name == kind || name == kind + "s") return color;  // runs count by "activation"
+    if (name == kind) return color;
   return "#868e96";
 }
 

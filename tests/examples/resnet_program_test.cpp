@@ -145,8 +145,8 @@ TEST_CASE("train_resnet gives the same numbers in stages, on replicas, and recom
   check_equal("one", "recomputed");
   runs.train("stages recomputed", two_stages + Words{"--recompute"});
   check_equal("one", "stages recomputed");
-  CHECK(summary_of(runs.path("stages"))["bytes_sent"].contains("activation"));
-  CHECK(summary_of(runs.path("replicas"))["bytes_sent"].contains("gradient sum"));
+  CHECK(summary_of(runs.path("stages"))["bytes_sent"].contains("activations"));
+  CHECK(summary_of(runs.path("replicas"))["bytes_sent"].contains("reductions"));
 }
 
 TEST_CASE("a stopped train_resnet goes on to the bits of one that was not stopped") {

@@ -261,13 +261,16 @@ TEST_CASE("a plan that does not fit the run is refused", "[failures]") {
   CHECK_THAT(refusal(training_of(3), two_stages),
              Contains("the plan has 2 stages, the model is cut into 3"));
   CHECK_THAT(refusal(training_of(2, 1), two_stages),
-             Contains("gradients are clipped, the plan is made for the contrary; make it by plan show ... --clip"));
+             Contains("gradients are clipped, the plan is made for the contrary; make it by plan "
+                      "show ... --clip"));
   VerifiedPlan clips = plan_of("data", {.stages = 2, .clip = true});
   CHECK_THAT(refusal(training_of(2), clips),
-             Contains("gradients are not clipped, the plan is made for the contrary; make it by plan show ... without"));
-  CHECK_THAT(refusal(training_of(2, 0, true), two_stages), Contains("must say tied 0,1"));
+             Contains("gradients are not clipped, the plan is made for the contrary; make it by "
+                      "plan show ... without"));
+  CHECK_THAT(refusal(training_of(2, 0, true), two_stages),
+             Contains("0,1; make it by plan show ... --tied"));
   VerifiedPlan tied = plan_of("data", {.stages = 2, .tied = true});
-  CHECK_THAT(refusal(training_of(2), tied), Contains("must have no tied stages"));
+  CHECK_THAT(refusal(training_of(2), tied), Contains("which has none; make it by"));
 }
 
 TEST_CASE("plans must follow each other", "[failures]") {

@@ -93,10 +93,10 @@ TEST_CASE("the report has the bytes of all steps, and says which ones the memory
   run_session(
       folder, [] {}, [](int) {});
   const auto summary = nlohmann::json::parse(read_file(fs::path(folder.path) / "summary.json"));
-  const double all = summary["bytes_sent"]["gradient sum"], of_a_rank = all / 2;
+  const double all = summary["bytes_sent"]["reductions"], of_a_rank = all / 2;
   const std::string page = read_file(fs::path(folder.path) / "report.html");
   for (int rank : {0, 1})
     CHECK_THAT(page,
-               Contains(text("rank ", rank, ": ", bytes_text(of_a_rank), " of gradient sum")));
+               Contains(text("rank ", rank, ": ", bytes_text(of_a_rank), " of reductions")));
   CHECK_THAT(page, Contains("Memory by category, steps 2 to 2"));
 }

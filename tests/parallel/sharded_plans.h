@@ -14,8 +14,8 @@ struct ShardedLayout {
   bool clip = false;
 };
 
-/// ZeRO 1, 2: as plain data parallelism, with gathers after the steps. ZeRO 3: a stage's weights are
-/// gathered while the stage used before computes, and dropped after their use.
+/// ZeRO 1, 2: as plain data parallelism, with gathers after the steps. ZeRO 3: a stage's weights
+/// are gathered while the stage used before computes, and dropped after their use.
 parallel::Plan sharded_plan(const ShardedLayout& layout);
 
 /// Forwards only, as many microbatches as ranks or fewer, on shards of version `first` (ZeRO 3).

@@ -1,5 +1,5 @@
 // Sharded state where it meets the rest: checkpoints, evaluations, stages smaller than the group.
-// Not here: training and its costs (sharding_test.cpp).
+// Not here: training and its costs (sharding_test.cpp, sharding_costs_test.cpp).
 #include <unistd.h>
 
 #include <filesystem>
@@ -12,17 +12,13 @@
 #include "parallel/state_files.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
-#include "tests/parallel/sharded_plans.h"
-#include "tests/parallel/small_run.h"
+#include "tests/parallel/sharded_run.h"
 
 using namespace paragrad::tests;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Widths and numbers of parameters that 2, 3 and 4 do not divide.
-GptConfig odd_gpt() { return {2, 1, 5, 7, 19, 0.1, false}; }
 
 struct Folder {
   fs::path path = fs::temp_directory_path() / text("paragrad_sharded_", ::getpid());

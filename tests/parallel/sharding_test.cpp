@@ -1,66 +1,13 @@
-// ZeRO: sharded plans give the bits of plain data parallelism and of the serial interpreter; memory
-// and messages are the formulas'.
-#include "autograd/ops.h"
+// ZeRO: sharded plans give the bits of plain data parallelism and of the serial interpreter.
+// Not here: what they cost (sharding_costs_test.cpp).
 #include "parallel/lifetimes.h"
 #include "tests/catch.h"
 #include "tests/parallel/plan_cases.h"
-#include "tests/parallel/sharded_plans.h"
-#include "tests/parallel/small_run.h"
+#include "tests/parallel/sharded_run.h"
 
 using namespace paragrad::tests;
 
 namespace {
-
-/// Widths and numbers of parameters that 2, 3 and 4 do not divide.
-GptConfig odd_gpt(bool tied = false) { return {2, 1, 5, 7, 19, 0.1, tied}; }
-
-struct Form {
-  int zero, ranks, stages;
-  int microbatches = 1;
-  bool clip = false, sgd = false;
-  DType dtype = DType::f32;
-  AllReduce reduction = AllReduce::scatter_reduce;
-};
-
-std::ostream& operator<<(std::ostream& out, const Form& f) {
-  return out << "zero " << f.zero << " N" << f.ranks << " D" << f.stages << " M" << f.microbatches
-             << (f.clip ? " clip" : "") << (f.sgd ? " sgd " : " adamw ") << f.dtype
-             << (f.reduction == AllReduce::ring ? " ring" : "");
-}
-
-void use_sgd(Training& training) {
-  training.optimizer = [](const ParameterList& list, const Tensor& weights) {
-    return make_sgd(list, weights, 0.9, 0.01);
-  };
-}
-
-Training training_of(const Form& f) {
-  Training training(gpt(odd_gpt()), f.stages);
-  training.clip = f.clip ? 0.3 : 0;
-  training.learning_rate = {0.02, 0.002, 2, 8};
-  training.dtype = f.dtype;
-  if (f.sgd) use_sgd(training);
-  return training;
-}
-
-Plan plan_of(const Form& f, int steps, int first = 0) {
-  if (f.zero > 0)
-    return sharded_plan({f.zero, f.ranks, f.stages, f.microbatches, steps, first, f.clip});
-  Layout layout{f.stages, f.ranks, f.microbatches, steps, first};
-  layout.clip = f.clip;
-  return make_plan("data", layout);
-}
-
-std::vector<VerifiedPlan> plans_of(const Form& f, int plans = 2, int steps = 2) {
-  std::vector<VerifiedPlan> result;
-  for (int i = 0; i < plans; ++i) result.push_back(verify(plan_of(f, steps, i * steps)));
-  return result;
-}
-
-Outcome run(const Form& f) {
-  SmallBatches batches(odd_gpt());
-  return run_by_engine(training_of(f), plans_of(f), batches, 0, f.reduction);
-}
 
 /// The whole of a stage's newest weights, as rank 0 has them or put together from shards.
 std::vector<double> whole(const Outcome& outcome, const Form& f, int stage) {
@@ -80,40 +27,6 @@ void check_same_weights(const Outcome& sharded, const Form& f, const Outcome& pl
   }
 }
 
-/// Elements of each stage, and of a rank's shard of it.
-std::vector<std::int64_t> counts(const Training& training) {
-  std::vector<std::int64_t> result;
-  for (int stage = 0; stage < training.stages(); ++stage)
-    result.push_back(
-        Stage(training.model, training.cuts[stage], training.cuts[stage + 1]).parameters().numel());
-  return result;
-}
-
-std::int64_t sum(const std::vector<std::int64_t>& counts) {
-  std::int64_t total = 0;
-  for (std::int64_t count : counts) total += count;
-  return total;
-}
-
-std::vector<std::int64_t> shards(std::vector<std::int64_t> counts, int rank, int ranks) {
-  for (std::int64_t& count : counts) count = chunk_range(count, rank, ranks).size();
-  return counts;
-}
-
-/// The most bytes of one kind along a row: `alive` begins with what is there, changes say by how many
-/// elements an instruction changes it, before and after.
-std::int64_t peak_along(
-    const Row& row, std::int64_t alive,
-    const std::function<std::pair<std::int64_t, std::int64_t>(const Instruction&)>& changes) {
-  std::int64_t peak = alive;
-  for (const Instruction& x : row) {
-    auto [more, less] = changes(x);
-    peak = std::max(peak, alive += more);
-    alive -= less;
-  }
-  return peak;
-}
-
 }  // namespace
 
 TEST_CASE("the plans under test are the golden one", "[sharding]") {
@@ -124,7 +37,7 @@ TEST_CASE("the plans under test are the golden one", "[sharding]") {
 TEST_CASE("ZeRO gives the bits of the serial interpreter and of plain data parallelism",
           "[sharding]") {
   int i = 0;
-  for (int ranks : {2, 3, 4})
+  for (int ranks : {1, 2, 3, 4})
     for (int stages : {1, 2, 3})
       for (bool sgd : {false, true})
         for (DType dtype : {DType::f32, DType::bf16}) {
@@ -251,74 +164,4 @@ TEST_CASE("squares of a gradient are counted once, by the ranks of its shards", 
     for (const auto& [version, sums] : squares(zero))
       for (std::size_t i = 0; i < sums.size(); ++i)
         CHECK(sums[i] == Approx(plain.at(version)[i]).epsilon(1e-12));
-}
-
-TEST_CASE("memory: 4 phi, 4 phi and 8 phi, and what ZeRO leaves of them", "[sharding]") {
-  for (int ranks : {2, 3, 4})
-    for (int stages : {1, 3})
-      for (int zero : {0, 1, 2, 3})
-        for (DType dtype : {DType::f32, DType::bf16}) {
-          Form form{zero, ranks, stages};
-          form.dtype = dtype;
-          INFO(form);
-          Outcome outcome = run(form);
-          const std::int64_t bytes = dtype == DType::f32 ? 4 : 2;  // of a weight
-          const std::int64_t state = dtype == DType::f32 ? 8 : 12;
-          const auto stage_counts = counts(training_of(form));
-          const std::int64_t all = sum(stage_counts);
-          for (int rank = 0; rank < ranks; ++rank) {
-            const auto own_counts = shards(stage_counts, rank, ranks);
-            const std::int64_t own = sum(own_counts);
-            auto live = outcome.live[rank], peak = outcome.peak[rank];
-            CHECK(live[Category::weights] == bytes * (zero == 3 ? own : all));
-            CHECK(live[Category::optimizer] == state * (zero == 0 ? all : own));
-            CHECK(peak[Category::optimizer] == live[Category::optimizer]);
-            CHECK(live[Category::gradients] == 0);
-            const Plan plan = plan_of(form, 2);
-            auto of_sum = [&](const Instruction& x) -> std::pair<std::int64_t, std::int64_t> {
-              if (x.op == Op::backward) return {stage_counts[x.stage], 0};
-              if (x.op == Op::drop && x.what == Value::gradient_sum)
-                return {own_counts[x.stage], stage_counts[x.stage]};
-              if (x.op != Op::step) return {0, 0};
-              return {0, zero >= 2 ? own_counts[x.stage] : stage_counts[x.stage]};
-            };
-            CHECK(peak[Category::gradients] == 4 * peak_along(plan.rows[rank], 0, of_sum));
-            auto of_weights = [&](const Instruction& x) -> std::pair<std::int64_t, std::int64_t> {
-              if (zero < 3 || x.what != Value::weights) return {0, 0};
-              const std::int64_t count = stage_counts[x.stage];
-              return x.op == Op::gather ? std::pair(count, 0 * count) : std::pair(0 * count, count);
-            };
-            CHECK(peak[Category::weights] ==
-                  bytes * peak_along(plan.rows[rank], zero == 3 ? own : all, of_weights));
-          }
-        }
-}
-
-TEST_CASE("messages: 2 phi, 2 phi and 3 phi", "[sharding]") {
-  for (int ranks : {2, 3, 4})
-    for (int stages : {1, 3})
-      for (AllReduce reduction : {AllReduce::scatter_reduce, AllReduce::ring})
-        for (int zero : {0, 1, 2, 3}) {
-          Form form{zero, ranks, stages};
-          form.reduction = reduction;
-          INFO(form);
-          Outcome outcome = run(form);
-          const std::int64_t steps = 2;  // of the last plan
-          const std::int64_t phi = sum(counts(training_of(form)));
-          const int sums = zero == 0 ? 2 : 1, gathers = zero == 0 ? 0 : zero == 3 ? 2 : 1;
-          std::int64_t sum_bytes = 0, weight_bytes = 0;
-          for (const RunResult& result : outcome.last) {
-            auto sent = result.bytes_sent;
-            sum_bytes += sent["reductions"];
-            weight_bytes += sent["gathers"];
-            // Shards differ by an element a stage, so a rank's part does by that times N.
-            double mean =
-                4.0 * static_cast<double>(steps * phi * (sums + gathers)) * (ranks - 1) / ranks;
-            double off = 4.0 * static_cast<double>(steps * stages * ranks * (sums + gathers));
-            CHECK(std::abs(static_cast<double>(sent["reductions"] + sent["gathers"]) - mean) <=
-                  off);
-          }
-          CHECK(sum_bytes == 4 * steps * sums * (ranks - 1) * phi);
-          CHECK(weight_bytes == 4 * steps * gathers * (ranks - 1) * phi);
-        }
 }
