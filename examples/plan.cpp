@@ -95,8 +95,6 @@ void show_plan(const Request& request, const Plan& plan) {
   for (std::string line; std::getline(table, line);) std::cout << "# " << line << '\n';
 }
 
-using Lines = std::vector<std::pair<std::string, std::string>>;
-
 Lines times(const Request& request, const Plan& plan, const Timeline& timeline) {
   Lines all = lines(timeline);
   if (request.time_steps)

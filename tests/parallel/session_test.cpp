@@ -96,7 +96,6 @@ TEST_CASE("the report has the bytes of all steps, and says which ones the memory
   const double all = summary["bytes_sent"]["reductions"], of_a_rank = all / 2;
   const std::string page = read_file(fs::path(folder.path) / "report.html");
   for (int rank : {0, 1})
-    CHECK_THAT(page,
-               Contains(text("rank ", rank, ": ", bytes_text(of_a_rank), " of reductions")));
+    CHECK_THAT(page, Contains(text("rank ", rank, ": ", bytes_text(of_a_rank), " of reductions")));
   CHECK_THAT(page, Contains("Memory by category, steps 2 to 2"));
 }
