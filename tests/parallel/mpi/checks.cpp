@@ -4,7 +4,7 @@
 //   checks throw:       rank 1 throws instead
 //   checks late:        rank 1 sends nothing for long
 //   checks engine:      every schedule gives the bits of the serial interpreter
-//   checks plans FILES: so does every plan of these files
+//   checks cyclic:      so do cyclic ones, in every setting that has so many ranks
 //   checks lost_engine: rank 0 kills itself in the middle of a plan
 #include <unistd.h>
 
@@ -14,7 +14,6 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
-#include "nn/file.h"
 #include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
@@ -82,15 +81,21 @@ void engine(Transport& transport) {
   if (transport.rank() == 0) std::cout << text(runs, " runs as the serial ones\n");
 }
 
-void plans(Transport& transport, const std::vector<std::string>& files) {
+/// All settings that have so many ranks.
+void cyclic(Transport& transport) {
   set_compute_threads(1);
-  for (const std::string& file : files) {
-    VerifiedPlan plan = verify(parse(read_file(file)));
-    Training training(gpt(small_gpt(!plan.plan().tied.empty(), 0.1)), plan.plan().stages);
-    training.clip = plan.plan().clip ? 0.3 : 0;
-    compare_with_serial(transport, file, training, {plan});
-  }
-  if (transport.rank() == 0) std::cout << text(files.size(), " plans as the serial ones\n");
+  int runs = 0;
+  for (const char* rule : {"cyclic-v1", "cyclic-v2"})
+    for (const auto& [name, setting] : settings())
+      for (int n = 1; n <= transport.size(); ++n) {
+        const auto plans = plans_of(rule, {.stages = n, .steps = 2, .setting = setting}, 2);
+        if (plans[0].plan().ranks() != transport.size()) continue;
+        Training training(gpt(small_gpt(false, 0.1)), n);
+        training.clip = 0;
+        compare_with_serial(transport, text(rule, ' ', name), training, plans);
+        ++runs;
+      }
+  if (transport.rank() == 0) std::cout << text(runs, " runs as the serial ones\n");
 }
 
 /// Rank 0 dies while the others wait for its seventh microbatch.
@@ -122,7 +127,7 @@ int main(int count, char** arguments) try {
   world.run([&](Transport& transport) {
     if (what == "suite") return suite(transport);
     if (what == "engine") return engine(transport);
-    if (what == "plans") return plans(transport, {arguments + 2, arguments + count});
+    if (what == "cyclic") return cyclic(transport);
     if (what == "lost_engine") return lose_engine(transport);
     lose_rank_1(transport, what);
   });

@@ -1,0 +1,119 @@
+// Cyclic schedules in every setting, as they are made and lowered, by the engine: the bits of the
+// rule written out with the whole model on one rank. And what goes with them: clipping, tied
+// embeddings, recomputation, evaluation.
+// Not here: single messages of plans written by hand (cyclic_engine_test).
+#include "tests/catch.h"
+#include "tests/parallel/small_run.h"
+#include "tests/parallel/whole_model.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+/// With as many layers as stages at least.
+Training training_of(int stages, bool adamw, bool tied = false, double clip = 0) {
+  GptConfig config = small_gpt(tied, 0.1);
+  config.layers = std::max<std::int64_t>(config.layers, stages - 2);
+  Training training(gpt(config), stages);
+  training.clip = clip;
+  training.learning_rate = {0.02, 0.002, 2, 8};
+  if (!adamw)
+    training.optimizer = [](const ParameterList& list, const Tensor& weights) {
+      return make_sgd(list, weights, 0.9, 0.01);
+    };
+  return training;
+}
+
+std::vector<VerifiedPlan> cyclic_plans(const std::string& rule, Setting setting, int n) {
+  return plans_of("cyclic-" + rule, {.stages = n, .steps = 2, .setting = setting}, 2);
+}
+
+/// Four steps of the rule, by stage.
+std::vector<std::vector<double>> expected(const Training& training, const std::string& rule) {
+  const int n = training.stages();
+  Layout layout{.stages = n, .microbatches = n, .steps = 4};
+  WholeModel model(training, layout);
+  Tensor weights = rule == "v1" ? cyclic_v1(model, layout) : cyclic_v2(model, layout);
+  std::vector<std::vector<double>> parts;
+  for (int stage = 0; stage < n; ++stage) parts.push_back(model.part(weights, stage));
+  return parts;
+}
+
+}  // namespace
+
+TEST_CASE("cyclic schedules learn by their rule, bit for bit, in every setting", "[cyclic]") {
+  for (int n : {1, 2, 3, 4, 8})
+    for (const std::string rule : {"v1", "v2"})
+      for (bool adamw : {false, true}) {
+        Training training = training_of(n, adamw);
+        SmallBatches batches(small_gpt());
+        const auto weights = expected(training, rule);
+        for (const auto& [name, setting] : settings()) {
+          INFO(rule << ' ' << name << ", N = " << n << (adamw ? ", adamw" : ", sgd"));
+          Outcome outcome = run_by_engine(training, cyclic_plans(rule, setting, n), batches, n % 3);
+          REQUIRE(outcome.weights.size() >= static_cast<std::size_t>(n));
+          for (const auto& [where, values] : outcome.weights)
+            CHECK(values == weights[where.second]);
+          CHECK(outcome.losses.size() == 4u * n);
+        }
+      }
+}
+
+TEST_CASE("cyclic schedules: engine and serial interpreter, with options", "[cyclic]") {
+  const int n = 3;
+  int runs = 0;
+  for (const std::string rule : {"v1", "v2"})
+    for (const auto& [name, setting] : settings())
+      for (int options = 0; options < 8; ++options) {
+        Layout layout{.stages = n, .steps = 2};
+        layout.setting = setting;
+        layout.recompute = options & 1, layout.clip = options & 2, layout.tied = options & 4;
+        bool travels = setting == Setting::model || setting == Setting::zero;
+        if ((layout.clip && rule == "v2") || (layout.tied && travels)) continue;
+        INFO(rule << ' ' << name << " options " << options);
+        Training training = training_of(n, true, layout.tied, layout.clip ? 0.3 : 0);
+        SmallBatches batches(small_gpt(layout.tied));
+        const auto plans = plans_of("cyclic-" + rule, layout, 2);
+        Outcome serial = run_serially(training, plans, batches);
+        Outcome parallel = run_by_engine(training, plans, batches);
+        CHECK(parallel.weights == serial.weights);
+        CHECK(parallel.losses == serial.losses);
+        ++runs;
+      }
+  CHECK(runs == 48);
+}
+
+TEST_CASE("clipped v1 learns the same in every setting", "[cyclic]") {
+  const int n = 3;
+  Training training = training_of(n, true, false, 0.3);
+  SmallBatches batches(small_gpt());
+  Layout whole{.stages = n, .microbatches = n, .steps = 4};
+  WholeModel model(training, whole);
+  const Tensor weights = cyclic_v1(model, whole);
+  CHECK(model.norms.at(1) > 0.3);  // or there is nothing to clip
+  for (const auto& [name, setting] : settings()) {
+    INFO(name);
+    Layout layout{.stages = n, .steps = 2, .clip = true, .setting = setting};
+    Outcome outcome = run_by_engine(training, plans_of("cyclic-v1", layout, 2), batches);
+    for (const auto& [where, values] : outcome.weights)
+      CHECK(values == model.part(weights, where.second));
+  }
+}
+
+TEST_CASE("cyclic runs evaluate with the newest weights", "[cyclic]") {
+  const int n = 3;
+  Training training = training_of(n, true);
+  SmallBatches batches(small_gpt());
+  std::map<int, double> losses;
+  for (const auto& [name, setting] : settings()) {
+    INFO(name);
+    auto plans = cyclic_plans("v2", setting, n);
+    plans.push_back(verify(make_evaluation(plans.back().plan(), 4, 5)));
+    std::map<int, double> now;
+    for (const RunResult& rank : run_by_engine(training, plans, batches).last)
+      now.insert(rank.losses.begin(), rank.losses.end());
+    CHECK(now.size() == 5);
+    if (losses.empty()) losses = now;
+    CHECK(now == losses);
+  }
+}
