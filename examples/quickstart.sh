@@ -21,7 +21,7 @@ defaults=(
   --ranks 4 --stages 2 --microbatches 3
   --data "$corpus" --vocab chars --out "$out"
   --layers 4 --heads 4 --width 128 --context 64 --batch 12
-  --steps 2000 --learning-rate 1e-3 --min-learning-rate 1e-4 --warmup 100
+  --steps 2000 --learning-rate 1e-3 --min-learning-rate 1e-4
 )
 sample=(--tokens 400 --temperature 0.8 --top-k 40 --seed 1)
 

@@ -34,7 +34,7 @@ struct RunFlags {
   int ranks = 0;        // 0: as many as the parts say
   std::string device = "cpu", dtype = "f32", transport = "threads";
 
-  bool clip_given = false;
+  bool clip_given = false, plan_given = false;
   nlohmann::json saved;  ///< the flags that decide the run, with their values
 
   /// Describe flags, in the order of --help: a program's own stand before, between and behind.
@@ -140,6 +140,7 @@ inline void RunFlags::parse(CLI::App& app, int argc, char** argv,
                             const std::vector<std::string>& fixed) {
   std::vector<std::string> own(argv + 1, argv + argc);
   parse_list(app, own);
+  plan_given = app.count("--plan") > 0;
   if (!resume.empty()) resume_flags(app, own, fixed);
   saved = flag_values(app);
   clip_given = app.count("--clip") > 0;

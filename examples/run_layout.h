@@ -25,6 +25,8 @@ class RunLayout {
   parallel::Plan plan(int first, int some) const;
   /// Updates that a plan of the user's own makes; 0: there is none.
   int steps_of_plan() const { return own_plan_ ? own_plan_->steps : 0; }
+  /// The text of that plan, which a checkpoint keeps; empty: there is none.
+  std::string own_plan() const { return own_plan_ ? parallel::print(*own_plan_) : ""; }
   /// Microbatches whose gradients make one update. PipeDream updates after every one.
   int per_step() const;
   /// Sequences or images in a microbatch, and in all of one update.
@@ -81,6 +83,12 @@ inline void RunLayout::read_own_plan() {
   PG_CHECK(own_plan_->first >= delay || own_plan_->steps == run_.steps, "--plan ", parts_.plan_file,
            " reads older weights, but at its beginning as a run's beginning does, so it can't be ",
            "repeated; make it for later steps: plan show ... --first ", delay);
+  if (!run_.resume.empty() && !run_.plan_given) {
+    const nlohmann::json run = Checkpoint(run_.resume / "checkpoint").run();
+    PG_CHECK(run.value("plan", own_plan()) == own_plan(), "--resume: ", parts_.plan_file, " is not ",
+             "the plan that the run was made by any more; to go on with what it is now, say --plan ",
+             parts_.plan_file);
+  }
   PG_CHECK(run_.stop_after % own_plan_->steps == 0, "--plan ", parts_.plan_file, " makes ",
            own_plan_->steps, " updates at a time, which does not divide the ", run_.stop_after,
            " of --stop-after");
@@ -136,7 +144,8 @@ inline nlohmann::json RunLayout::flags() const {
   nlohmann::json flags = run_.saved;
   flags.erase("--ranks");
   if (own_plan_) {
-    flags["--plan"] = std::filesystem::absolute(parts_.plan_file).string();
+    if (parts_.plan_file != "-")
+      flags["--plan"] = std::filesystem::absolute(parts_.plan_file).string();
     for (const char* name : {"--stages", "--data-parallel", "--microbatches", "--recompute"})
       flags.erase(name);
     return flags;

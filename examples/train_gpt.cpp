@@ -41,6 +41,7 @@ SessionSettings settings_of(const GptRun& run, const GptConfig& model, const Tex
   settings.config = {{"model", to_json(model)}, {"flags", layout.flags()}};
   settings.run = settings.config;
   settings.run["program"] = run.program;
+  if (layout.steps_of_plan() > 0) settings.run["plan"] = layout.own_plan();
   settings.run["data"] = data.training.checksum();
   if (data.vocabulary) settings.run["vocabulary"] = vocabulary_of(data);
   settings.about = text(training.whole.numel(), " parameters, a vocabulary of ", model.vocabulary,

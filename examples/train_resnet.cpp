@@ -27,6 +27,7 @@ SessionSettings settings_of(const ResnetRun& run, const ImageData& data, const R
   settings.config = {{"flags", layout.flags()}};
   settings.run = settings.config;
   settings.run["program"] = run.program;
+  if (layout.steps_of_plan() > 0) settings.run["plan"] = layout.own_plan();
   settings.run["data"] = data.training.checksum();
   settings.about = text(training.whole.numel(), " parameters, ", data.training.size(),
                         " images of ", data.training.classes(), " classes to train on, ",

@@ -78,4 +78,8 @@ std::int64_t bytes_sent(const Instruction& x, const Plan& plan, const Costs& cos
   return number * value_bytes(x, costs) / (x.op == Op::send ? 1 : group_size(x, plan));
 }
 
+std::int64_t value_bytes(const Instruction& x, const Plan& plan, std::int64_t sent) {
+  return sent * (x.op == Op::send ? 1 : group_size(x, plan)) / rounds(x, plan);
+}
+
 }  // namespace paragrad::parallel

@@ -41,5 +41,7 @@ std::int64_t rounds(const Instruction& instruction, const Plan& plan);
 /// What a rank sends in an instruction; a recv sends nothing.
 ///   all-reduce: 2 (N-1)/N bytes;  gather and reduce-scatter: (N-1)/N bytes
 std::int64_t bytes_sent(const Instruction& instruction, const Plan& plan, const Costs& costs);
+/// The inverse: of the value, where a rank has sent so many bytes.
+std::int64_t value_bytes(const Instruction& instruction, const Plan& plan, std::int64_t sent);
 
 }  // namespace paragrad::parallel

@@ -1,6 +1,6 @@
 // Plans that evaluate: forwards only. Ranks hold the stages that they hold in training.
 // Chapters 05 and 09.
-#include <set>
+#include <algorithm>
 
 #include "autograd/error.h"
 #include "parallel/lifetimes.h"
@@ -9,11 +9,11 @@
 namespace paragrad::parallel {
 namespace {
 
-/// Adds forwards of one stage at a time, so that its shards are gathered once, while the stage before
-/// computes. Ranks without microbatches gather, too: others need their shards.
+/// Adds forwards of some microbatches, one stage at a time: its shards are gathered once for all of
+/// them, while the stage before computes. Ranks without microbatches gather, too: others need their
+/// shards.
 template <class AddStage>
 void add_by_stages(Plan& plan, const std::vector<std::vector<int>>& holders, AddStage add_stage) {
-  plan.groups = {holders.front()};
   auto on_all = [&](Op op, int stage) {
     for (int rank : holders.front())
       plan.rows[rank].push_back(on_weights(op, stage, plan.first, op == Op::gather ? 0 : -1));
@@ -50,11 +50,14 @@ Plan make_evaluation(const Plan& like, int first, int microbatches) {
     row.push_back(forward(stage, micro, first));
     row.push_back({.op = Op::drop, .stage = stage, .micro = micro, .what = Value::activation});
   };
-  if (plan.sharded == 3)
+  if (plan.sharded == 3) plan.groups = {holders(like).front()};
+  const int together = 2 * like.ranks();  // a microbatch's output is kept from stage to stage
+  for (int begin = 0; plan.sharded == 3 && begin < microbatches; begin += together)
     add_by_stages(plan, holders(like), [&](int stage) {
-      for (int micro = 0; micro < microbatches; ++micro) add(stage, micro);
+      for (int micro = begin; micro < std::min(begin + together, microbatches); ++micro)
+        add(stage, micro);
     });
-  else
+  if (plan.sharded < 3)
     for (int micro = 0; micro < microbatches; ++micro)
       for (int stage = 0; stage < like.stages; ++stage) add(stage, micro);
   return lower(std::move(plan), plan.home.empty() ? SumPath::group : SumPath::ring);

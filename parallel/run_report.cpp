@@ -36,11 +36,10 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
     if (record.bytes == 0 || seconds <= 0) continue;
     durations.push_back(seconds);
     rates.push_back(static_cast<double>(record.bytes) / seconds);
-    if (x.op == Op::send) costs.activation_bytes.at(x.stage) = record.bytes;
-    if (x.what == Value::gradient_sum && x.op == Op::reduce) {
-      auto members = static_cast<std::int64_t>(plan.groups.at(x.peer).size());
-      costs.weight_bytes.at(x.stage) = record.bytes * members / (2 * (members - 1));
-    }
+    if (x.stage < 0) continue;  // a norm
+    bool of_weights = x.what == Value::gradient_sum || x.what == Value::weights;
+    auto& bytes = of_weights ? costs.weight_bytes : costs.activation_bytes;
+    bytes.at(x.stage) = value_bytes(x, plan, record.bytes);
   }
   auto medians = [](const std::vector<std::vector<double>>& stages) {
     std::vector<double> result;

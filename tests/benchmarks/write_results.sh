@@ -50,7 +50,7 @@ all_reduce() {
 network_lab() {
   echo "Four hosts, each a network namespace on this machine, joined at 1 Gbit/s; the bound 2(N-1)/N * bytes / rate is 805 ms:"
   echo
-  "$root/tests/benchmarks/network_lab.sh" "$bin/benchmarks/all_reduce" --smallest 67108864 | grep '^|'
+  "$root/tests/benchmarks/network_lab.sh" "$bin/benchmarks/all_reduce" --gigabits 1 --smallest 67108864 | grep '^|'
 }
 
 # measure NAME COMMAND...: what the command prints, with the machine, becomes results/NAME.md.
@@ -87,7 +87,8 @@ done
   for file in "$results"/against_pytorch_*.md; do
     [[ -f $file ]] || continue
     echo
-    echo "The same step in PyTorch, in alternating runs (\`tests/benchmarks/against_pytorch.py\`):"
+    version=${file##*_}
+    echo "The same step in PyTorch ${version%.md}, in alternating runs (\`tests/benchmarks/against_pytorch.py\`):"
     echo
     grep '^|' "$file"
   done
