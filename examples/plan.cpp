@@ -25,7 +25,7 @@ using namespace paragrad::examples;
 struct Request {
   ScheduleFlags schedule;
   CostFlags costs;
-  int steps = 1, first = 0, columns = 40;
+  int steps = 0, first = 0, columns = 40;
   bool clip = false, tied = false, table = false, json = false, time_steps = false, alive = false;
   std::string out;
 
@@ -41,7 +41,11 @@ void Request::add_plan_flags(CLI::App& command) {
   flags.words("FILE", schedule.plan_file, "",
               "a plan's text, instead of the schedule flags; - is standard input");
   schedule.add_flags(flags);
-  flags.whole("--steps", steps, 1, "updates; in pipedream each has --microbatches of them");
+  flags
+      .whole("--steps", steps, 1,
+             "updates; in pipedream each has --microbatches of them (default: 1; 8 of a cyclic "
+             "schedule, which then has a middle)")
+      ->default_str("");
   flags.whole("--first", first, 0, "steps done before the plan");
   flags.yes("--clip", clip, "updates wait for the norm of the whole gradient");
   flags.yes("--tied", tied, "the first and the last stage share a tensor");
@@ -55,7 +59,7 @@ Plan Request::plan(const CLI::App& command) const {
   if (!file.empty()) return read_plan(file);
   PG_CHECK(!schedule.schedule.empty(), "which plan? Give --schedule NAME, or a plan's text file");
   Layout layout = schedule.layout();
-  layout.steps = steps;
+  layout.steps = steps > 0 ? steps : schedule.cyclic() ? 8 : 1;
   layout.first = first;
   layout.clip = clip;
   layout.tied = tied;

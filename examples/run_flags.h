@@ -147,8 +147,9 @@ inline void RunFlags::parse(CLI::App& app, int argc, char** argv,
 }
 
 /// Flags that lay a run out; one of them, given to resume a run, replaces all of the saved ones.
-inline constexpr const char* layout_flags[] = {
-    "--schedule", "--stages", "--data-parallel", "--ranks", "--plan", "--setting", "--zero"};
+inline constexpr const char* layout_flags[] = {"--schedule", "--stages", "--data-parallel",
+                                               "--ranks",    "--plan",   "--setting",
+                                               "--zero",     "--gap"};
 
 /// Those of a saved run's flags that give way to what this command line says of the layout.
 inline std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {

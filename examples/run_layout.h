@@ -85,9 +85,10 @@ inline void RunLayout::read_own_plan() {
            "repeated; make it for later steps: plan show ... --first ", delay);
   if (!run_.resume.empty() && !run_.plan_given) {
     const nlohmann::json run = Checkpoint(run_.resume / "checkpoint").run();
-    PG_CHECK(run.value("plan", own_plan()) == own_plan(), "--resume: ", parts_.plan_file, " is not ",
-             "the plan that the run was made by any more; to go on with what it is now, say --plan ",
-             parts_.plan_file);
+    PG_CHECK(
+        run.value("plan", own_plan()) == own_plan(), "--resume: ", parts_.plan_file, " is not ",
+        "the plan that the run was made by any more; to go on with what it is now, say --plan ",
+        parts_.plan_file);
   }
   PG_CHECK(run_.stop_after % own_plan_->steps == 0, "--plan ", parts_.plan_file, " makes ",
            own_plan_->steps, " updates at a time, which does not divide the ", run_.stop_after,
@@ -119,6 +120,7 @@ inline parallel::Plan RunLayout::plan(int first, int some) const {
   if (own_plan_) return parallel::moved_by(*own_plan_, first - own_plan_->first);
   parallel::Layout layout = parts_.layout();
   if (parts_.schedule == "pipedream") layout.microbatches = 1;  // which is an update of its own
+  if (parts_.gap == 0) layout.gap = 3;  // a backward takes about as long as two forwards
   layout.steps = some;
   layout.first = first;
   layout.recompute = parts_.recompute && layout.stages > 1;

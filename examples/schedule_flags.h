@@ -19,6 +19,7 @@ struct ScheduleFlags {
   std::string schedule, setting;                        ///< empty: not given
   int stages = 0, data_parallel = 0, microbatches = 0;  ///< 0: not given
   int zero = 0;
+  int gap = 0;  ///< 0: not given
   bool recompute = false;
   std::string plan_file;  ///< instead of the others; "-" is standard input, empty: not given
 
@@ -62,6 +63,12 @@ inline void ScheduleFlags::add_flags(Flags& flags) {
   flags.choice("--setting", setting, names_of(parallel::settings()),
                "where a cyclic schedule's microbatches run (default: data)");
   flags
+      .whole(
+          "--gap", gap, 1,
+          "stages that a cyclic schedule's microbatch is ahead of the next, in data (default: 2; "
+          "in training 3, as backwards take about twice as long as forwards)")
+      ->default_str("");
+  flags
       .whole("--zero", zero, 0,
              "what replicas share out: 1 optimizer state, 2 gradients, too, 3 weights, too")
       ->check(number_between(0, 3));
@@ -69,18 +76,21 @@ inline void ScheduleFlags::add_flags(Flags& flags) {
 
 inline bool ScheduleFlags::given() const {
   return !schedule.empty() || !setting.empty() || recompute ||
-         std::max({stages, data_parallel, microbatches, zero}) > 0;
+         std::max({stages, data_parallel, microbatches, zero, gap}) > 0;
 }
 
 inline parallel::Layout ScheduleFlags::layout() const {
   PG_CHECK(setting.empty() || cyclic(), "--setting ", setting, ": the schedule ", schedule,
            " has no settings; cyclic-v1 and cyclic-v2 have");
+  PG_CHECK(gap == 0 || cyclic(), "--gap ", gap, ": the schedule ", schedule,
+           " has no turns; cyclic-v1 and cyclic-v2 have");
   if (cyclic()) check_cyclic();
   return {.stages = std::max(1, stages),
           .width = std::max(1, data_parallel),
           .microbatches = cyclic() ? stages : std::max(1, microbatches),
           .recompute = recompute,
           .setting = setting.empty() ? parallel::Setting::data : parallel::settings().at(setting),
+          .gap = gap > 0 ? gap : 2,
           .zero = zero};
 }
 

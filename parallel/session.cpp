@@ -95,9 +95,11 @@ json Session::carry_out(const json& what) {
     return to_json(result, false);
   }
   if (verb == "save") {
-    AtWork saving(engine_.transport(), Work::saving);
     json files = json::array();
-    Plan like = settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
+    const Plan like = [&] {
+      AtWork preparing(engine_.transport(), Work::preparing);
+      return settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
+    }();
     for (const CheckpointFile& file :
          write_state(settings_.out / "checkpoint", engine_, like, steps_))
       files.push_back({file.name, file.bytes});

@@ -148,20 +148,20 @@ json Session::figures(const Timeline& simulated) const {
   std::map<std::string, std::int64_t> bytes_sent;
   for (const auto& [name, bytes] : bytes_sent_) bytes_sent[name.second] += bytes;
   double rate = units_per_second(), flops = rate * settings_.flops_per_unit;
-  json result{
-      {"config", settings_.config},
-      {"steps", steps_},
-      {"complete", stopped_.empty()},
-      {"loss", log_->last_loss()},
-      {"seconds", log_->seconds()},
-      {settings_.unit + "_per_second", rate},
-      {"model_flops_utilization", flops / matmul_rate(engine_.device())},
-      {"peak_bytes", peak_bytes_},
-      {"bytes_sent", bytes_sent},
-      {"peak_activations", std::llround(memory_total(memory_, "activations").peak)},
-      {"time_step", time_step(recorded_)},
-      {"largest_burst", largest_burst(sendings(recorded_plan_, recorded_), time_step(recorded_))},
-      {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}};
+  json result{{"config", settings_.config},
+              {"steps", steps_},
+              {"complete", stopped_.empty()},
+              {"loss", log_->last_loss()},
+              {"seconds", log_->seconds()},
+              {settings_.unit + "_per_second", rate},
+              {"model_flops_utilization", flops / matmul_rate(engine_.device())},
+              {"peak_bytes", peak_bytes_},
+              {"bytes_sent", bytes_sent},
+              {"peak_activations", std::llround(memory_total(memory_, "activations").peak)},
+              {"time_step", time_step(recorded_)},
+              {"largest_burst",
+               largest_burst(inner_sendings(recorded_plan_, recorded_), time_step(recorded_))},
+              {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}};
   if (validation_) result["validation_loss"] = validation_->loss;
   if (validation_ && validation_->accuracy) result["validation_accuracy"] = *validation_->accuracy;
   return result;

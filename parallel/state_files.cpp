@@ -6,6 +6,7 @@
 
 #include "parallel/collective_run.h"
 #include "parallel/lifetimes.h"
+#include "parallel/transports/at_work.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -54,8 +55,9 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
       if (sharded)  // chapter 09
         buffers = gathered(buffers, store, engine, ranks.at(stage), writes);
       if (plan.stage_count() > 1) stem += text("_", stage);
-      if (writes)
-        files.push_back(write_checkpoint_file(folder, stem, step, store.parameters(), buffers));
+      if (!writes) return;
+      AtWork saving(engine.transport(), Work::saving);
+      files.push_back(write_checkpoint_file(folder, stem, step, store.parameters(), buffers));
     };
     FlatBuffers versions;
     for (const auto& [version, weights] : store.versions())

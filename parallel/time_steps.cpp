@@ -146,6 +146,16 @@ std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline) {
   return result;
 }
 
+std::vector<Sending> inner_sendings(const Plan& plan, const Timeline& timeline) {
+  std::vector<Sending> result = sendings(plan, timeline);
+  const std::vector<double> starts = update_starts(plan, timeline);
+  if (starts.size() < 3) return result;
+  std::erase_if(result, [from = starts[1], to = starts.back()](const Sending& sending) {
+    return sending.seconds < from || sending.seconds >= to;
+  });
+  return result;
+}
+
 std::int64_t largest_burst(const std::vector<Sending>& sendings, double seconds) {
   std::int64_t sum = 0, largest = 0;
   auto oldest = sendings.begin();

@@ -39,6 +39,11 @@ struct Sending {
 /// In the order of time.
 std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline);
 
+/// Those between the first forward of the second update and that of the last: without the plan's
+/// beginning and its end, at which waiting values are sent all at once. All of them, if the plan
+/// has fewer than three updates.
+std::vector<Sending> inner_sendings(const Plan& plan, const Timeline& timeline);
+
 /// The most bytes that all ranks together begin to send within `seconds`, whenever these begin.
 std::int64_t largest_burst(const std::vector<Sending>& sendings, double seconds);
 
@@ -52,7 +57,7 @@ struct TimeSteps {
   std::vector<std::int64_t> bytes;
   std::vector<std::vector<int>> computations;  ///< by stage: forwards and backwards begun
   int first = 0, last = 0;  ///< time steps [first, last) are the update in the middle of the plan,
-                            ///< from its first forward to the next one's: steady, if it is long
+                            ///< from its first forward to the next one's: steady in plans of eight
 };
 
 /// throws: Error if no forward or backward of the timeline takes time

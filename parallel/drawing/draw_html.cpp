@@ -74,11 +74,9 @@ std::string flow(const Report& report) {
   const double step = time_step(timeline), seconds = timeline.makespan();
   if (step <= 0) return "";
   const double slot = slot_length(step, seconds);
-  const auto burst = static_cast<double>(largest_burst(report.sent, step));
   return section("Bytes sent over time",
-                 note(format("{}, bars of {}; at most {} within {}, the mean forward or backward",
-                             report.panels.front().title, seconds_text(slot), bytes_text(burst),
-                             seconds_text(step))) +
+                 note(format("{}, bars of {}; the mean forward or backward takes {}",
+                             report.panels.front().title, seconds_text(slot), seconds_text(step))) +
                      flow_chart(report.sent, slot, seconds));
 }
 

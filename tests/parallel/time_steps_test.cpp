@@ -30,49 +30,6 @@ Ints part(const Ints& values, int first, int last) {
   return {values.begin() + first, values.begin() + last};
 }
 
-/// The round dance with data parallelism by the paper's formula, N stages on N ranks; it was never
-/// lowered, so the moments at which sums are sent are those of the rule.
-struct Dance {
-  int n, steps;
-  Plan plan;
-  Timeline timeline;
-
-  Dance(int stages, int updates) : n(stages), steps(updates) {
-    plan.stages = plan.per_step = n;
-    plan.steps = steps;
-    timeline.ranks = n;
-    for (int k = 0; k < steps * n; ++k)
-      for (int stage = 0; stage < n; ++stage) {
-        compute(forward(stage, k, 0), k % n, 2 * k + stage);
-        compute(backward(stage, k, 0), k % n, 2 * k + 2 * n - 1 - stage);
-        if (k % n < n - 1) send_sum(stage, k, k % n, k % n + 1, 2 * k + 2 * n - stage);
-      }
-    for (int step = 1; step < steps; ++step)
-      for (int stage = 0; stage < n; ++stage) send_around(stage, step);
-  }
-
-  void compute(const Instruction& x, int rank, int start) {
-    timeline.records.push_back({rank, Lane::compute, x, 1.0 * start, start + 1.0});
-  }
-  void send_sum(int stage, int micro, int from, int to, int at) {
-    Instruction x{Op::send, stage, micro, -1, to, Value::gradient_sum};
-    timeline.records.push_back({from, Lane::message, x, 1.0 * at, 1.0 * at, 1});
-  }
-  /// The sum that makes version `step`: from rank N-1 over those that step in this training step to
-  /// those that do so in the next; each sends it on as it steps.
-  void send_around(int stage, int step) {
-    Ints order(n - 1);
-    std::iota(order.begin(), order.end(), 0);
-    std::rotate(order.begin(), order.begin() + (n - 1 - stage), order.end());
-    int from = n - 1, at = 2 * n * step + 2 * n - 2 - stage;
-    for (int rank : order) {
-      send_sum(stage, step * n - 1, from, rank, at);
-      from = rank;
-      at = 2 * n * (step + (rank + stage < n - 1 ? 1 : 0)) + 2 * rank + stage;
-    }
-  }
-};
-
 }  // namespace
 
 TEST_CASE("activations alive: GPipe, by hand", "[time_steps]") {
@@ -160,21 +117,51 @@ TEST_CASE("time steps: the round dance, in every setting", "[time_steps]") {
   }
 }
 
-TEST_CASE("time steps: the round dance between its first and its last step", "[time_steps]") {
-  for (int n : {2, 3, 4, 5, 8}) {
-    CAPTURE(n);
-    Dance dance(n, 4);
-    TimeSteps steps = time_steps(dance.plan, dance.timeline);
-    CHECK(steps.first == 4 * n);
-    CHECK(steps.last == 6 * n);
-    CHECK(part(steps.alive, steps.first, steps.last) == Ints(2 * n, n * (n + 1) / 2));
-    for (int t = steps.first; t < steps.last; ++t) CHECK(steps.computations[t] == Ints(n, 1));
-    Ints sums = part(steps.sums, steps.first, steps.last);
-    CHECK(*std::min_element(sums.begin(), sums.end()) >= (n % 2 == 0 ? n - 2 : 1));
-    CHECK(*std::max_element(sums.begin(), sums.end()) <= (n % 2 == 0 ? n : n + 1));
-    CHECK(std::accumulate(sums.begin(), sums.end(), 0) == 2 * n * (n - 1));
-    CHECK(largest_burst(sendings(dance.plan, dance.timeline), 1) <= n + 1);
+TEST_CASE("time steps: a burst is one of the middle, not of the plan's end", "[time_steps]") {
+  Costs costs;
+  costs.weight_bytes = {1000};
+  for (int updates : {2, 3, 6}) {
+    Plan plan = make_plan("cyclic-v2", {.stages = 4, .microbatches = 4, .steps = updates});
+    Timeline timeline = simulated(plan, costs);
+    const double end = timeline.makespan();
+    timeline.records.push_back({0, Lane::message, parse_instruction("0p99>1"), end, end, 90000});
+    CAPTURE(updates);
+    CHECK(largest_burst(sendings(plan, timeline), 1) >= 90000);
+    CHECK((largest_burst(inner_sendings(plan, timeline), 1) <= 4000) == (updates > 2));
   }
+  Plan plan = make_plan("data", {.stages = 4, .width = 4, .steps = 4});
+  Timeline timeline = simulated(plan, costs);
+  CHECK(largest_burst(inner_sendings(plan, timeline), 1) == 2 * 3 * 1000);
+  CHECK(inner_sendings(plan, timeline).size() == sendings(plan, timeline).size() / 2);
+}
+
+/// Sums that are sent in one training step.
+int sums_sent(const std::string& setting, int n) {
+  if (setting == "data") return 2 * n * (n - 1);  // as many as a ring all-reduce has
+  if (setting == "model") return (n - 1) * (n - 1) + n * (n - 1) / 2;
+  return setting == "zero" ? (n - 1) * (n + 1) : 0;
+}
+
+void check_dance(const std::string& schedule, const std::string& setting, int n) {
+  CAPTURE(schedule, setting, n);
+  Layout layout{.stages = n, .microbatches = n, .steps = 8, .setting = settings().at(setting)};
+  TimeSteps steps = counted(make_plan(schedule, layout));
+  REQUIRE(steps.last - steps.first == 2 * n);
+  CHECK(part(steps.alive, steps.first, steps.last) == Ints(2 * n, n * (n + 1) / 2));
+  CHECK(*std::max_element(steps.alive.begin(), steps.alive.end()) == n * (n + 1) / 2);
+  for (int t = steps.first; t < steps.last; ++t) CHECK(steps.computations[t] == Ints(n, 1));
+
+  Ints sums = part(steps.sums, steps.first, steps.last);
+  CHECK(std::accumulate(sums.begin(), sums.end(), 0) == sums_sent(setting, n));
+  CHECK(*std::max_element(sums.begin(), sums.end()) <= (n % 2 == 0 ? n : n + 1));
+  if (setting == "data")
+    CHECK(*std::min_element(sums.begin(), sums.end()) >= (n % 2 == 0 ? n - 2 : 1));
+}
+
+TEST_CASE("time steps: the round dance between its first and its last step", "[time_steps]") {
+  for (const char* schedule : {"cyclic-v1", "cyclic-v2"})
+    for (const char* setting : {"data", "model", "pipeline", "zero"})
+      for (int n : {2, 3, 4, 5, 8}) check_dance(schedule, setting, n);
 }
 
 TEST_CASE("activations alive: what is recomputed lives twice", "[time_steps]") {

@@ -1,0 +1,93 @@
+// train_gpt with cyclic schedules and with ZeRO: what a run writes, and that the form it takes does
+// not change its numbers. Not here: flags (schedule_flags_test).
+#include "tests/examples/runs.h"
+
+using namespace paragrad::tests;
+using nlohmann::json;
+
+namespace {
+
+const Words model{"--batch", "12", "--untied", "--clip", "0"};
+
+struct Form {
+  std::string setting, ranks;
+  std::vector<std::string> sends;
+
+  Words flags(const std::string& rule) const {
+    return {"--schedule", "cyclic-" + rule, "--setting", setting,    "--ranks",
+            ranks,        "--stages",       "3",         "--layers", "2"};
+  }
+};
+
+const std::vector<Form> forms{
+    {"one-device", "1", {}},
+    {"data", "3", {"gradient sums"}},
+    {"pipeline", "3", {"activation gradients", "activations"}},
+    {"model", "6", {"activation gradients", "activations", "gradient sums"}},
+    {"zero", "3", {"gradient sums", "weights"}}};
+
+const Words replicas{"--schedule", "data", "--data-parallel", "3",
+                     "--stages",   "6",    "--layers",        "4"};
+
+std::vector<std::string> kinds_of(const json& bytes) {
+  std::vector<std::string> kinds;
+  for (const auto& [kind, sent] : bytes.items())
+    if (sent > 0) kinds.push_back(kind);
+  return kinds;
+}
+
+/// What the run learnt, without what it sent, and norms, which settings add up in other orders.
+std::vector<json> learnt(const std::string& folder) {
+  std::vector<json> lines = losses_of(folder);
+  for (json& line : lines)
+    for (const char* other : {"bytes_sent", "gradient_norm"}) line.erase(other);
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("cyclic runs send what their setting sends, and learn the same in all of them") {
+  for (const std::string rule : {"v1", "v2"}) {
+    Runs runs{model};
+    for (const Form& form : forms) {
+      CAPTURE(rule, form.setting);
+      runs.train(form.setting, form.flags(rule));
+      const json summary = summary_of(runs.path(form.setting));
+      CHECK(kinds_of(summary["bytes_sent"]) == form.sends);
+      CHECK(summary["peak_activations"] > 0);
+      CHECK(summary["bubble"]["simulated"] >= 0);
+      CHECK(learnt(runs.path(form.setting)) == learnt(runs.path("one-device")));
+    }
+  }
+}
+
+TEST_CASE("a cyclic run that was stopped goes on to the bits of one that was not") {
+  for (const Form& form : forms) {
+    CAPTURE(form.setting);
+    Runs runs{model + form.flags("v2")};
+    runs.train("whole");
+    runs.train("parts", {"--stop-after", "3"});
+    runs.resume("parts");
+    CHECK(learnt(runs.path("whole")) == learnt(runs.path("parts")));
+    CHECK(weights_of(runs.path("whole")) == weights_of(runs.path("parts")));
+  }
+}
+
+TEST_CASE("ZeRO changes the memory of a run, and no number; it resumes with more or less of it") {
+  Runs runs{model};
+  runs.train("0", replicas);
+  std::vector<json> peak{summary_of(runs.path("0"))["peak_bytes"][0]};
+  for (const char* zero : {"1", "2", "3"}) {
+    CAPTURE(zero);
+    runs.train(zero, replicas + Words{"--zero", zero});
+    CHECK(learnt(runs.path("0")) == learnt(runs.path(zero)));
+    CHECK(weights_of(runs.path("0")) == weights_of(runs.path(zero)));
+    peak.push_back(summary_of(runs.path(zero))["peak_bytes"][0]);
+    runs.train("parts", replicas + Words{"--zero", zero, "--stop-after", "3"});
+    runs.resume("parts", replicas + Words{"--zero", zero == std::string("3") ? "1" : "3"});
+    CHECK(learnt(runs.path("0")) == learnt(runs.path("parts")));
+  }
+  CHECK(peak[1]["optimizer"] < peak[0]["optimizer"]);
+  CHECK(peak[2]["gradients"] < peak[1]["gradients"]);
+  CHECK(peak[3]["weights"] < peak[2]["weights"]);
+}
