@@ -46,6 +46,7 @@ bool Lowering::ready(int rank, const Instruction& x) const {
 }
 
 void Lowering::starts(int rank, const Instruction& x) {
+  send_held();
   if (x.op == Op::step) visit_next(x.stage, x.version, rank);
   if (x.op == Op::step && plan_.sharded > 0) count_step(x);
   if (x.op == Op::forward) gather_stepped();
@@ -113,7 +114,7 @@ int group_of(Plan& plan, const std::vector<int>& ranks) {
 
 Plan lower(Plan plan, SumPath path) {
   add_gathers(plan);
-  Order order = path == SumPath::ring ? learn_order(plan) : Order{};
+  Order order = path == SumPath::group ? Order{} : learn_order(plan);
   return Lowering(plan, path, std::move(order)).run();
 }
 

@@ -54,8 +54,9 @@ Plan moved_by(Plan plan, int steps);
 
 /// Adds to rows of computations what connects them: sends, receives, reductions, norms.
 /// A step's gradients are added in a group of ranks, or one rank after the other: microbatch by
-/// microbatch, and the sum goes on to those who step.
-enum class SumPath { group, ring };
+/// microbatch, and the sum goes on to those who step. In the steady ring, which is cyclic-v1's in
+/// setting data, as many sums leave in each time step as in any other.
+enum class SumPath { group, ring, steady_ring };
 /// throws: Error if the computations can't be run in their order
 Plan lower(Plan plan, SumPath path = SumPath::group);
 

@@ -7,7 +7,7 @@ namespace paragrad::parallel {
 
 /// The tied stage's sum goes round only if both its users of a microbatch are on one rank.
 bool Lowering::in_ring(int stage) const {
-  if (path_ == SumPath::group || stage < plan_.stages) return path_ == SumPath::ring;
+  if (path_ == SumPath::group || stage < plan_.stages) return path_ != SumPath::group;
   std::set<int> ranks;
   for (int user : plan_.tied) ranks.insert(backward_rank_.at({user, plan_.first_micro()}));
   return ranks.size() == 1;
@@ -55,8 +55,7 @@ void Lowering::pass_on(int stage, int version) {
                   .what = Value::gradient_sum});  // what has come, and the own
     next = after;
     if (next == end) return finish_sum(stage, version, rank);
-    send(rank, {.stage = stage, .micro = after - 1, .what = Value::gradient_sum},
-         backward_rank_.at({stage, next}));
+    send_sum(stage, after - 1, rank, backward_rank_.at({stage, next}), next - begin - 1);
   }
 }
 // [end snippet]
@@ -80,15 +79,15 @@ void Lowering::finish_sum(int stage, int version, int rank) {
   for (int other = 0; at_homes && other < plan_.stages; ++other) step_at_home(other, version);
 }
 
-/// A finished sum goes on to the next rank that steps with it.
+/// A finished sum goes on to the next rank that steps with it; in the steady ring, without waiting
+/// for the steps of those it visits.
 void Lowering::visit_next(int stage, int version, int from) {
   auto& waiting = order_.steppers[{stage, version}];
   if (!in_ring(stage) || waiting.empty()) return;
-  int to = waiting.front();
+  const int to = waiting.front(), left = static_cast<int>(waiting.size());
   waiting.pop_front();
-  send(from, {.stage = stage, .micro = version * plan_.per_step - 1, .what = Value::gradient_sum},
-       to);
-  has_sum_.insert({{stage, version}, to});
+  send_sum(stage, plan_.last_micro_of(version), from, to, 2 * plan_.per_step - 2 - left);
+  if (path_ == SumPath::steady_ring) visit_next(stage, version, to);
 }
 
 /// Ranks that hand microbatches to each other hold all stages between them: a replica. Each replica
@@ -101,7 +100,7 @@ void Lowering::add_norms(int version) {
     replicas.insert(ranks_of_micro_[micro]);
     all.merge(std::set<int>(ranks_of_micro_[micro]));
   }
-  if (path_ == SumPath::ring || plan_.sharded > 0) replicas = {all};
+  if (path_ != SumPath::group || plan_.sharded > 0) replicas = {all};
   for (const std::set<int>& replica : replicas) {
     int group = group_of(out_, {replica.begin(), replica.end()});
     for (int rank : replica)

@@ -48,6 +48,11 @@ class Lowering : public Walk {
   void visit_next(int stage, int version, int from);
   void add_norms(int version);
 
+  // steady_ring.cpp
+  int departure(int stage, int version, int hop) const;
+  void send_sum(int stage, int micro, int from, int to, int hop);
+  void send_held();
+
   // lower_weights.cpp: plans with homes.
   void begin_at_homes();
   void step_at_home(int stage, int version);
@@ -72,12 +77,13 @@ class Lowering : public Walk {
   std::map<int, std::set<int>> ranks_of_micro_;
 
   std::vector<int> tied_versions_;
-  std::map<Cell, std::size_t> steps_made_;      // by (version, stage): ranks
-  std::map<Cell, int> next_in_ring_;            // microbatch whose gradient the sum lacks
-  std::set<Cell> summed_;                       // finished sums (stage, version)
-  std::set<std::pair<Cell, int>> has_sum_;      // and the ranks that have them, in a ring
-  std::set<std::pair<Cell, int>> has_weights_;  // (stage, version) and rank, with homes
-  std::set<int> normed_;                        // versions whose norm is known
+  std::map<Cell, std::size_t> steps_made_;          // by (version, stage): ranks
+  std::map<Cell, int> next_in_ring_;                // microbatch whose gradient the sum lacks
+  std::set<Cell> summed_;                           // finished sums (stage, version)
+  std::set<std::pair<Cell, int>> has_sum_;          // and the ranks that have them, in a ring
+  std::set<std::pair<Cell, int>> has_weights_;      // (stage, version) and rank, with homes
+  std::set<int> normed_;                            // versions whose norm is known
+  std::multimap<int, std::function<void()>> held_;  // sums that leave later, by time
 };
 
 }  // namespace paragrad::parallel

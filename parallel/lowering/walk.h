@@ -41,6 +41,8 @@ class Walk {
     return !forwarded_.contains({forward.stage, forward.micro});
   }
 
+  int now() const { return now_; }
+
   const Plan& plan_;  // its rows are the computations
 
  private:
