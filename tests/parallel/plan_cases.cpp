@@ -68,6 +68,12 @@ std::vector<PlanCase> good_plans() {
   cases.push_back({"pipedream, tied", make_plan("pipedream", stashing), stashed(4, 2)});
   const Layout wide{.stages = 2, .width = 3, .microbatches = 2, .steps = 2, .clip = true};
   cases.push_back({"data", make_plan("data", wide), synchronous(6)});
+  const Layout clipped{.stages = 4, .steps = 3, .first = 1, .clip = true};
+  cases.push_back({"cyclic-v1, clipped", make_plan("cyclic-v1", clipped), delayed(4)});
+  const Layout travelling{.stages = 3, .steps = 3, .setting = Setting::zero};
+  cases.push_back({"cyclic-v2, zero", make_plan("cyclic-v2", travelling), cyclic_v2});
+  const Layout sharded{.stages = 2, .width = 3, .microbatches = 2, .steps = 2, .zero = 2};
+  cases.push_back({"data, zero 2", make_plan("data", sharded), synchronous(6)});
   return cases;
 }
 
