@@ -6,17 +6,18 @@
 namespace paragrad::parallel {
 
 // [snippet departure]
-/// When the sum of stage j leaves for its hop-th time. N - 1 hops complete it, N - 1 bring it to all
-/// who step with it. With divisions rounded down, hop h leaves at time c - j, where
+/// When the sum of stage j leaves for its hop-th time: N - 1 hops complete it, N - 1 bring it to
+/// all who step with it. Hop h leaves at time 2N + c - j of its training step, where (N/2 and
+/// (N-1)/2 rounded down)
 ///   c = 2h + 1   if N/2 - 1 <= h < N - 2,
-///   c = 2h - 1   if N <= h < N + (N - 1)/2,
+///   c = 2h - 1   if N <= h < N + (N-1)/2,
 ///   c = 2h       else: then the rank that it leaves has just ended a backward of the stage.
-/// Taken modulo 2N, the 2N - 2 hops have every c once, without N - 3 and 2N - 3. So they make N - 1
-/// pairs c, c + N. For all stages, a hop takes the N time steps up to c, and a pair takes each of
-/// the 2N time steps of an update once: every time step has N - 1 sums.
-/// None is late: a partial sum takes the last two time steps before the next rank has its own
-/// gradient, or one of them; rank m has the finished one at 4N - 1 - j + 2m, and steps at
-/// 4N + j + 2m. Until then it stays there, while the activations of the rank are few.
+/// Modulo 2N, the 2N - 2 hops have all values c but N - 3 and 2N - 3, each once: N - 1 pairs of a c
+/// and c + N. For all stages, a hop takes the N time steps up to c, and a pair takes each of the 2N
+/// time steps of an update once. So every time step has N - 1 sums.
+/// None is late: a partial sum has a time step until the next rank ends its own backward; rank m
+/// has the finished one at 4N - 1 - j + 2m at the latest, and steps at 4N + j + 2m. Until then the
+/// sum stays there, at a time when the rank has few activations.
 int Lowering::departure(int stage, int version, int hop) const {
   const int n = plan_.stages;
   const bool late = n / 2 - 1 <= hop && hop < n - 2;
