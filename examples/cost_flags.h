@@ -27,12 +27,13 @@ struct CostFlags {
 inline void CostFlags::add_flags(CLI::App& app) {
   constexpr double tiny = 1e-30, large = 1e30;
   Flags flags(app);
-  flags.group("Costs (a list has one value, or one for each stage)");
+  flags.group("Costs (a list has one value, or one for each stage; --slowness for each rank)");
   add_list(app, "--forward", costs.forward, "seconds of a microbatch's forward");
   add_list(app, "--backward", costs.backward, "seconds of its backward");
   add_list(app, "--step", costs.step, "seconds of an update");
   add_list(app, "--activation-bytes", costs.activation_bytes, "of a stage's output, a microbatch");
   add_list(app, "--weight-bytes", costs.weight_bytes, "of a stage's weights, or their gradient");
+  add_list(app, "--slowness", costs.slowness, "a rank's computations take so many times as long");
   flags.number("--bandwidth", costs.bandwidth, tiny, large, "bytes per second of every link")
       ->default_str("unlimited");
   flags.number("--latency", costs.latency, 0, large, "seconds that a message takes at least");

@@ -8,15 +8,17 @@
 namespace paragrad::parallel {
 namespace {
 
+/// Of a stage, or of a rank.
 template <class T>
-T of_stage(const std::vector<T>& list, int stage) {
-  return list.size() == 1 ? list[0] : list[stage];
+T of(int index, const std::vector<T>& list) {
+  return list.size() == 1 ? list[0] : list[index];
 }
 
 template <class T>
-void check_list(const char* name, const std::vector<T>& list, int stages) {
-  PG_CHECK(list.size() == 1 || list.size() == static_cast<std::size_t>(stages), "costs: ", name,
-           " has ", list.size(), " values for ", stages, " stages: give one, or one for each");
+void check_list(const char* name, const std::vector<T>& list, int count,
+                const char* what = "stages") {
+  PG_CHECK(list.size() == 1 || list.size() == static_cast<std::size_t>(count), "costs: ", name,
+           " has ", list.size(), " values for ", count, ' ', what, ": give one, or one for each");
   for (T value : list)
     PG_CHECK(value >= 0 && value <= std::numeric_limits<T>::max(), "costs: ", name, " is ", value,
              ", expected a number from 0 on");
@@ -26,9 +28,9 @@ void check_list(const char* name, const std::vector<T>& list, int stages) {
 std::int64_t value_bytes(const Instruction& x, const Costs& costs) {
   switch (x.what) {
     case Value::activation:
-    case Value::activation_gradient: return of_stage(costs.activation_bytes, x.stage);
+    case Value::activation_gradient: return of(x.stage, costs.activation_bytes);
     case Value::gradient_sum:
-    case Value::weights: return of_stage(costs.weight_bytes, x.stage);
+    case Value::weights: return of(x.stage, costs.weight_bytes);
     case Value::norm: return sizeof(double);
     default: return 0;  // a turn is empty
   }
@@ -48,6 +50,7 @@ void check(const Costs& costs, const Plan& plan) {
   check_list("step", costs.step, plan.stage_count());
   check_list("activation_bytes", costs.activation_bytes, plan.stages);
   check_list("weight_bytes", costs.weight_bytes, plan.stage_count());
+  check_list("slowness", costs.slowness, plan.ranks(), "ranks");
   check_list("latency", std::vector<double>{costs.latency}, 1);
   PG_CHECK(costs.bandwidth > 0, "costs: bandwidth is ", costs.bandwidth,
            " bytes/s, expected more than 0; leave it out for links that take no time");
@@ -60,12 +63,12 @@ std::int64_t rounds(const Instruction& x, const Plan& plan) {
   return (x.op == Op::gather || scattered ? 1 : 2) * (group_size(x, plan) - 1);
 }
 
-double duration(const Instruction& x, const Plan& plan, const Costs& costs) {
+double duration(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
   if (x.op == Op::drop || is_fold(x)) return 0;
-  if (x.op == Op::forward) return of_stage(costs.forward, x.stage);
+  if (x.op == Op::forward) return of(rank, costs.slowness) * of(x.stage, costs.forward);
   if (x.op == Op::backward)
-    return of_stage(costs.backward, x.stage) / (x.what == Value::none ? 1 : 2);
-  if (x.op == Op::step) return of_stage(costs.step, x.stage);
+    return of(rank, costs.slowness) * of(x.stage, costs.backward) / (x.what == Value::none ? 1 : 2);
+  if (x.op == Op::step) return of(rank, costs.slowness) * of(x.stage, costs.step);
   double seconds = static_cast<double>(value_bytes(x, costs)) / costs.bandwidth;
   if (x.op == Op::send || x.op == Op::recv) return costs.latency + seconds;
   return static_cast<double>(rounds(x, plan)) *

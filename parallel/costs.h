@@ -11,7 +11,8 @@
 
 namespace paragrad::parallel {
 
-/// Seconds, bytes, bytes per second. A list holds a value for each stage, or one for all of them.
+/// Seconds, bytes, bytes per second. A list holds a value for each stage, or one for all of them; the
+/// last one does so for ranks.
 struct Costs {
   std::vector<double> forward = {1};   ///< of a microbatch
   std::vector<double> backward = {1};  ///< the two parts of one, input and weight, take half each
@@ -20,18 +21,20 @@ struct Costs {
   double latency = 0;                                          ///< of every message
   std::vector<std::int64_t> activation_bytes = {0};  ///< a stage's output for one microbatch
   std::vector<std::int64_t> weight_bytes = {0};      ///< the tied stage's are the last
+  std::vector<double> slowness = {1};  ///< by rank: its computations take so many times as long
 };
 
-/// throws: Error if a list does not fit the plan's stages, or a cost is no number or negative
+/// throws: Error if a list does not fit the plan, or a cost is no number or negative
 void check(const Costs& costs, const Plan& plan);
 
-/// How long an instruction takes once it can begin; a fold and a drop take no time.
+/// How long an instruction takes on a rank once it can begin; a fold and a drop take no time.
+///   forward, backward, step:  the stage's, times the rank's slowness
 ///   send, recv:  latency + bytes / bandwidth
 ///   all-reduce:  2 (N-1) (latency + bytes / (N bandwidth)),  of a group of N
 ///   gather:      half of that, and so is the reduction of a sharded plan, a reduce-scatter
 /// units:  seconds
 /// source: Patarasuk and Yuan 2009, section 3;  tutorial 04
-double duration(const Instruction& instruction, const Plan& plan, const Costs& costs);
+double duration(const Instruction& instruction, int rank, const Plan& plan, const Costs& costs);
 
 /// How often a rank sends in an instruction: once in a send; in a collective of a group of N, in each
 /// round 1/N of the value.

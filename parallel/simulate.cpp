@@ -49,9 +49,14 @@ class Simulation {
       for (const Instruction& x : plan_.rows[rank]) visit(rank, cell++, x);
   }
 
+  int rank_of(int cell) const {
+    auto next = std::upper_bound(row_begin_.begin(), row_begin_.end(), cell);
+    return static_cast<int>(next - row_begin_.begin()) - 1;
+  }
+
   std::string show(int cell) const {
-    auto row = std::upper_bound(row_begin_.begin(), row_begin_.end(), cell) - 1;
-    return '\n' + mark(plan_, static_cast<int>(row - row_begin_.begin()), cell - *row);
+    const int rank = rank_of(cell);
+    return '\n' + mark(plan_, rank, cell - row_begin_[rank]);
   }
 
   void join_sends_and_recvs() {
@@ -133,7 +138,7 @@ class Simulation {
     while (!ready.empty()) {
       int event = ready.back();
       ready.pop_back();
-      end_[event] = start_[event] + duration(*cells_[event], plan_, costs);
+      end_[event] = start_[event] + duration(*cells_[event], rank_of(event), plan_, costs);
       for (int e = first_edge_[event]; e >= 0; e = edges_[e].next) {
         int later = edges_[e].later;
         start_[later] = std::max(start_[later], end_[event]);

@@ -206,6 +206,8 @@ TEST_CASE("plan simulate takes costs as one value or one for each stage") {
   CHECK(json_of(words + costs + lists) == facts);
   CHECK(json_of(words + costs + Words{"--latency", "1"})["makespan"] > 4.0);
   CHECK(json_of(words + costs + Words{"--step", "0,0,2"})["makespan"] > 2.0);
+  CHECK(json_of(words + costs + Words{"--slowness", "1,1,10"})["makespan"] > 6 * 0.3);
+  CHECK(json_of(words + costs + Words{"--slowness", "1,1,1"}) == facts);
   CHECK(json_of(words + Words{"--data-parallel", "2", "--weight-bytes", "100,200,300"})["bytes"] ==
         2 * 600);  // an all-reduce of two ranks: each sends the weights once
 }
@@ -346,8 +348,8 @@ TEST_CASE("plan refuses costs and files that can't be") {
 TEST_CASE("the help of plan and of its commands lists what they take, with an example") {
   const Words schedule{"--schedule", "--stages", "--data-parallel", "--microbatches", "--recompute",
                        "--steps",    "--first",  "--clip",          "--tied"};
-  const Words costs{"--forward", "--backward",         "--step",        "--bandwidth",
-                    "--latency", "--activation-bytes", "--weight-bytes"};
+  const Words costs{"--forward", "--backward",         "--step",         "--bandwidth",
+                    "--latency", "--activation-bytes", "--weight-bytes", "--slowness"};
   const std::map<std::string, Words> flags{
       {"show", schedule + Words{"FILE", "--table", "--columns", "--json"}},
       {"verify", schedule + costs + Words{"FILE", "--json"}},

@@ -78,6 +78,25 @@ TEST_CASE("simulate: two stages, by hand", "[simulate]") {
   CHECK(timeline.bytes() == 400);
 }
 
+TEST_CASE("simulate: a slow rank takes longer for what it computes, not for messages",
+          "[simulate]") {
+  Costs costs;
+  costs.backward = {2};
+  costs.step = {0.5};
+  costs.latency = 0.25;
+  costs.slowness = {1, 4};
+  Timeline timeline = simulate_unverified(parse(two_stages), costs);
+  CHECK(span(timeline, 0, "0F1v0") == Span(1, 2));
+  CHECK(span(timeline, 1, "0a0<0") == Span(1, 1.25));
+  CHECK(span(timeline, 1, "1F0v0") == Span(1.25, 5.25));
+  CHECK(span(timeline, 1, "1B0v0") == Span(9.25, 17.25));
+  CHECK(span(timeline, 1, "0g0>0") == Span(17.25, 17.5));
+  CHECK(span(timeline, 0, "0B0v0") == Span(17.5, 19.5));
+  CHECK(find(timeline, 1, "1Sv1").end - find(timeline, 1, "1Sv1").start == 2);
+  costs.slowness = {2};  // all of them
+  CHECK(find(simulate_unverified(parse(two_stages), costs), 0, "0F0v0").end == 2);
+}
+
 TEST_CASE("simulate: records follow the rows", "[simulate]") {
   Plan plan = parse(two_stages);
   Timeline timeline = simulate_unverified(plan, unit_costs());
@@ -386,6 +405,11 @@ TEST_CASE("simulate: costs must fit the plan", "[simulate]") {
                     Contains("latency is"));
   CHECK_THROWS_WITH(with([](Costs& c) { c.step = {std::numeric_limits<double>::infinity()}; }),
                     Contains("step is inf"));
+  CHECK_THROWS_WITH(with([](Costs& c) {
+                      c.slowness = {1, 1, 1.1};
+                    }),
+                    Contains("slowness has 3 values for 2 ranks"));
+  CHECK_THROWS_WITH(with([](Costs& c) { c.slowness = {1, -1}; }), Contains("slowness is -1"));
   CHECK_THROWS_WITH(with([](Costs& c) { c.bandwidth = 0; }), Contains("bandwidth is 0"));
   CHECK(with([](Costs& c) { c.forward = {1, 2}; }).makespan() == 1 + 2 + 2 + 1 + 1 + 1);
 }
