@@ -6,15 +6,22 @@
 #   longer      the losses of some schedules after more updates
 #   bits        the loss of the same run on one rank, on four stages, and on two replicas
 #   bubbles     the bubble by formula, simulated from measured costs, and measured, on two stages
-# The program is build/bin/train_gpt, or what TRAIN_GPT names. It takes some minutes. Afterwards,
-# weave.sh puts the texts into the chapters.
+#   fashion     accuracy on Fashion-MNIST, activations and bursts of data parallelism and cyclic
+#               data parallelism on four ranks, over three seeds (a quarter of an hour)
+#   dance       activations and bytes over time of data parallelism and cyclic data parallelism, on
+#               devices that a clock emulates; draws them, too
+# The programs are build/bin/train_gpt, train_resnet and benchmarks/round_dance, or what TRAIN_GPT,
+# TRAIN_RESNET and ROUND_DANCE name. A busy machine wakes sleepers late: as root, dance goes first.
+# Afterwards, weave.sh puts the texts into the chapters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles]..." >&2; exit 2; }
+[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles|fashion|dance]..." >&2; exit 2; }
 data=$1
 parts=("${@:2}")
-[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles)
+[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles fashion dance)
 train=${TRAIN_GPT:-build/bin/train_gpt}
+train_resnet=${TRAIN_RESNET:-build/bin/train_resnet}
+round_dance=${ROUND_DANCE:-build/bin/benchmarks/round_dance}
 figures=tutorials/figures
 runs=$(mktemp -d)
 trap 'rm -rf "$runs"' EXIT
@@ -106,9 +113,40 @@ bubbles() {
   } >"$runs/measured_bubbles.md"
 }
 
+fashion() {
+  local seeds='1 2 3' size='--data fashion-mnist --width 8 --batch 64 --steps 937 --evaluate-every 0'
+  for schedule in data cyclic-v1 cyclic-v2; do
+    local cut='--ranks 4'
+    [[ $schedule != data ]] || cut='--ranks 4 --stages 4 --data-parallel 4'
+    for seed in $seeds; do
+      "$train_resnet" --schedule $schedule $cut $size --seed "$seed" --quiet --out "$runs/run"
+      echo "$schedule $(value validation_accuracy) $(value peak_activations) $(value largest_burst)"
+    done
+  done >"$runs/fashion.txt"
+  {
+    machine
+    echo '| schedule | accuracy after an epoch, mean (lowest to highest of 3 seeds) |' \
+      'peak total activations, MB | largest burst in a time step, KB |'
+    echo '| --- | --- | --- | --- |'
+    awk '!n[$1]++ { order[++rows] = $1; low[$1] = 1 }
+      { sum[$1] += $2; alive[$1] += $3 / 2^20; burst[$1] += $4 / 2^10
+        if ($2 < low[$1]) low[$1] = $2
+        if ($2 > high[$1]) high[$1] = $2 }
+      END { for (row = 1; row <= rows; ++row) { s = order[row]
+        printf "| %s | %.2f%% (%.2f to %.2f) | %.1f | %.0f |\n", s, 100 * sum[s] / n[s],
+          100 * low[s], 100 * high[s], alive[s] / n[s], burst[s] / n[s] } }' "$runs/fashion.txt"
+  } >"$runs/measured_fashion.md"
+}
+
+dance() {
+  local first=
+  ! chrt -f 10 true 2>/dev/null || first='chrt -f 10'
+  { machine; $first "$round_dance" --out $figures; } >"$runs/measured_dance.md"
+}
+
 for part in "${parts[@]}"; do
   case $part in
-    lost_rank | schedules | longer | bits | bubbles)
+    lost_rank | schedules | longer | bits | bubbles | fashion | dance)
       $part
       cp "$runs/measured_$part.md" $figures/
       ;;

@@ -27,15 +27,18 @@ struct MemoryTotal {
   double peak = 0, mean = 0;                      ///< bytes; the mean is one over time
 };
 MemoryTotal memory_total(std::vector<MemorySample> samples, const std::string& category);
-/// Each of the 300 columns shows its highest moment; the peak is marked.
+/// Each of the 300 columns shows its highest moment; the peak is marked. The axis ends at `highest`
+/// bytes, so that runs can be compared, or over the peak.
 std::string memory_total_chart(const MemoryTotal& total, const std::string& category,
-                               double seconds);
+                               double seconds, double highest = 0);
 
 /// A bar a rank.
 std::string traffic_chart(const std::vector<Traffic>& traffic);
 
-/// A bar a slot of time: what all ranks begin to send in it.
-std::string flow_chart(const std::vector<Sending>& sent, double slot, double seconds);
+/// A bar a slot of time: what all ranks begin to send in it. The axis ends at `highest` bytes, or at
+/// the highest bar.
+std::string flow_chart(const std::vector<Sending>& sent, double slot, double seconds,
+                       double highest = 0);
 /// A slot is a time step, or several, so that there are at most 300 of them.
 double slot_length(double time_step, double seconds);
 

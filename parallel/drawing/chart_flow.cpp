@@ -54,10 +54,12 @@ double slot_length(double time_step, double seconds) {
   return time_step * std::max(1.0, std::ceil(seconds / (most_slots * time_step) - 1e-6));
 }
 
-std::string flow_chart(const std::vector<Sending>& sent, double slot, double seconds) {
+std::string flow_chart(const std::vector<Sending>& sent, double slot, double seconds,
+                       double highest) {
   const std::vector<Slot> slots = fill(sent, slot, seconds);
-  double most = 0;
-  for (const Slot& one : slots) most = std::max(most, one.sum());
+  double most = highest;
+  for (const Slot& one : slots)
+    if (highest <= 0) most = std::max(most, one.sum());
   const TimeUnit unit = time_unit(seconds);
   ChartFrame frame(0, slot * static_cast<double>(slots.size()), 0, most);
   frame.y_axis(bytes_text);

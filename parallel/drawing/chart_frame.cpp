@@ -71,7 +71,8 @@ std::string ChartFrame::svg(const std::string& title) const {
   const double above = top - legend_.height - 8;  // negative where the legend has several lines
   const double from = std::min(above, 0.0);
   return format(R"(<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" )"
-                R"(aria-label="{}" viewBox="0 {} {} {}" font-size="11">)"
+                R"(aria-label="{}" viewBox="0 {} {} {}" font-size="11" )"
+                R"(font-family="system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif">)"
                 "<g transform=\"translate({} {})\">{}</g>\n<g>{}</g>\n<g>{}</g>\n"
                 R"(<g class="strips" fill="#fff" fill-opacity="0">{}</g></svg>)"
                 "\n",

@@ -65,9 +65,10 @@ MemoryTotal memory_total(std::vector<MemorySample> samples, const std::string& c
 }
 
 std::string memory_total_chart(const MemoryTotal& total, const std::string& category,
-                               double seconds) {
+                               double seconds, double highest_bytes) {
   const TimeUnit unit = time_unit(seconds);
-  ChartFrame frame(0, seconds, 0, total.peak > 0 ? total.peak * 1.05 : 1);
+  if (highest_bytes <= 0) highest_bytes = total.peak > 0 ? total.peak * 1.05 : 1;
+  ChartFrame frame(0, seconds, 0, highest_bytes);
   frame.y_axis(bytes_text);
   frame.x_axis(unit.name, unit.per_second);
   const std::vector<double> bytes = highest(total, seconds);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures what the README and the chapters show and writes it to tests/benchmarks/results/, then weaves.
-#   write_results.sh [--text FILE] step operations engine all_reduce network_lab demo PYTHON...    measures the parts that it names
+#   write_results.sh [--text FILE] step operations engine dance all_reduce network_lab demo PYTHON...    measures the parts that it names
 #   write_results.sh                                                 only puts the results together
 # FILE is tinyshakespeare (examples/data/download.sh fetches it); each PYTHON has a PyTorch to compare with.
 # Wants a release build and a machine that does nothing else; all parts take about a quarter of an hour.
@@ -67,6 +67,7 @@ for part; do
     step) measure train_step "$bin/benchmarks/train_step" ;;
     operations) measure operations "$bin/benchmarks/operations" ;;
     engine) measure engine "$bin/benchmarks/engine" ;;
+    dance) measure round_dance "$bin/benchmarks/round_dance" ;;
     all_reduce) measure all_reduce all_reduce ;;
     network_lab) measure network_lab network_lab ;;
     demo) measure demo demo ;;
