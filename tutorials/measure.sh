@@ -126,10 +126,10 @@ fashion() {
   {
     machine
     echo '| schedule | accuracy after an epoch, mean (lowest to highest of 3 seeds) |' \
-      'peak total activations, MB | largest burst in a time step, KB |'
+      'peak total activations, MB | largest burst in a time step, kB |'
     echo '| --- | --- | --- | --- |'
     awk '!n[$1]++ { order[++rows] = $1; low[$1] = 1 }
-      { sum[$1] += $2; alive[$1] += $3 / 2^20; burst[$1] += $4 / 2^10
+      { sum[$1] += $2; alive[$1] += $3 / 1e6; burst[$1] += $4 / 1e3
         if ($2 < low[$1]) low[$1] = $2
         if ($2 > high[$1]) high[$1] = $2 }
       END { for (row = 1; row <= rows; ++row) { s = order[row]
