@@ -37,6 +37,7 @@ void Optimizer::reset_master(const Tensor& weights) {
   if (has_master_) weights.backend().copy(weights, state_.back().second);
 }
 
+// [snippet step]
 void Optimizer::step(const StepSettings& settings, const Tensor& weights, const Tensor& gradients) {
   const Tensor& masters = has_master_ ? state_.back().second : weights;
   for (const Segment& segment : segments_) {
@@ -54,6 +55,7 @@ void Optimizer::step(const StepSettings& settings, const Tensor& weights, const 
     }
   }
 }
+// [end snippet]
 
 namespace {
 

@@ -9,6 +9,7 @@
 namespace paragrad::parallel {
 namespace {
 
+// [snippet add_by_stages]
 /// Adds forwards of some microbatches, one stage at a time: its shards are gathered once for all of
 /// them, while the stage before computes. Ranks without microbatches gather, too: others need their
 /// shards.
@@ -27,6 +28,7 @@ void add_by_stages(Plan& plan, const std::vector<std::vector<int>>& holders, Add
   }
   for (int stage = plan.stages; stage < plan.stage_count(); ++stage) on_all(Op::drop, stage);
 }
+// [end snippet]
 
 }  // namespace
 

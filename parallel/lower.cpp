@@ -73,12 +73,14 @@ void Lowering::deliver(int rank, Value what, int stage, int micro,
     send(rank, {.stage = stage, .micro = micro, .what = what}, found->second);
 }
 
+// [snippet pass_turn]
 /// The next microbatch may begin.
 void Lowering::pass_turn(int rank, int micro) {
   auto next = forward_rank_.find({0, micro});
   if (next != forward_rank_.end() && next->second != rank && has_turn(forward(0, micro, 0)))
     send(rank, {.stage = 0, .micro = micro, .what = Value::turn}, next->second);
 }
+// [end snippet]
 
 /// The send goes to the end of the row. The recv goes one computation before the end of the other
 /// row, so that it is posted early, but no memory is taken much before that.

@@ -8,6 +8,7 @@
 
 namespace paragrad::parallel {
 
+// [snippet shard]
 /// A rank's place among those that share a stage's state. The flat buffer is cut into as many
 /// shards as there are members, as a collective cuts it into chunks, whatever the parameters'
 /// borders: any number of elements can be cut, and sizes differ by one at most.
@@ -20,6 +21,7 @@ struct Shard {
 
   friend bool operator==(const Shard&, const Shard&) = default;
 };
+// [end snippet]
 
 /// throws: Error if the rank does not hold the stage
 Shard shard_of(const Plan& plan, int stage, int rank);

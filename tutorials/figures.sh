@@ -123,6 +123,136 @@ quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip -
   done
 } >"$new/versions.md"
 
+# ---- 08: cyclic data parallelism
+dance='--schedule cyclic-v2 --stages 4' side_by_side='--schedule data --data-parallel 4 --stages 4'
+quote dance draw --schedule cyclic-v2 --stages 3 --steps 3
+quote cyclic show --schedule cyclic-v2 --stages 3 --steps 2
+quote home show --schedule cyclic-v2 --setting zero --stages 3 --steps 1
+draw dance $dance --steps 3 --alive
+draw side_by_side $side_by_side --steps 3 --alive
+draw model $dance --setting model --steps 3 --alive
+{
+  echo '| | microbatch 0 | microbatch 1 | microbatch 2 | microbatch 3 |'
+  echo '| --- | --- | --- | --- | --- |'
+  plan show $dance --setting pipeline --first 5 --steps 1 | tr ' ' '\n' |
+    sed -n 's/^\([0-9]*\)F\([0-9]*\)v\([0-9]*\)$/\1 \2 \3/p' |
+    awk '{ read[$1, $2 % 4] = $3 == 5 ? "new" : "old" }
+      END { for (j = 0; j < 4; ++j) {
+        printf "| stage %d |", j
+        for (i = 0; i < 4; ++i) printf " %s |", read[j, i]
+        print "" } }'
+} >"$new/reads.md"
+steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
+{
+  echo '| N | activations, `data` | activations, `cyclic-v2` | sums, `data` | sums, `cyclic-v2` |'
+  echo '| --- | --- | --- | --- | --- |'
+  for n in 2 3 4 5 8 16; do
+    both=("--schedule data --data-parallel $n --stages $n" "--schedule cyclic-v2 --stages $n")
+    echo "| $n | $(steady activations ${both[0]}) | $(steady activations ${both[1]})" \
+      "| $(steady 'gradient sums' ${both[0]}) | $(steady 'gradient sums' ${both[1]}) |"
+  done
+} >"$new/flat.md"
+{
+  echo '| | activations in a time step | visits of a stage in a time step |'
+  echo '| --- | --- | --- |'
+  without_turns() {
+    plan show $dance --steps 8 | sed -E '1s/stagger 2/stagger 0/; s/ ?0t[0-9]+[<>][0-9]+//g' |
+      plan verify --time-steps - | sed -n "s/^$1  *//p"
+  }
+  echo "| with turns | $(steady activations $dance) | $(steady 'visits of a stage' $dance) |"
+  echo "| without | $(without_turns activations) | $(without_turns 'visits of a stage') |"
+  size="$dance --backward 2"
+  echo "| with turns, backwards of 2 s | $(steady activations $size) | $(steady 'visits of a stage' $size) |"
+} >"$new/turns.md"
+each_step() {  # each_step FLAGS...: messages of a training step without the ends of a plan
+  { fact messages "$@" --steps 8; fact messages "$@" --steps 7; } | tr ',' '\n' |
+    awk '{ if (seen[$2]++) count[$2] -= $1; else { count[$2] = $1; order[++n] = $2 } }
+      END { for (i = 1; i <= n; ++i) {
+        if (order[i] == "" || !count[order[i]]) continue
+        printf "%s%d %s", (some++ ? ", " : ""), count[order[i]], order[i] }
+        if (!some) printf "none" }'
+}
+{
+  echo '| `--setting` | ranks | kept by each rank | alive in all | messages a training step |'
+  echo '| --- | --- | --- | --- | --- |'
+  for setting in one-device data pipeline model zero; do
+    size="$dance --setting $setting"
+    echo "| $setting | $(fact ranks $size) | $(fact 'peak microbatches' $size --steps 8)" \
+      "| $(steady activations $size) | $(each_step $size) |"
+  done
+} >"$new/settings.md"
+{
+  echo '| latency of a message | `data` | `cyclic-v2`, data | pipeline | model | zero |'
+  echo '| --- | --- | --- | --- | --- | --- |'
+  makespan() { plan simulate "$@" --json | sed -n 's/^  "makespan": \([0-9.]*\),*/\1/p'; }
+  longer() {
+    awk -v a="$(makespan "$@" --steps 9)" -v b="$(makespan "$@" --steps 7)" \
+      'BEGIN { print (a - b) / 2 " s" }'
+  }
+  for latency in 0 0.1 0.5; do
+    size="--latency $latency --activation-bytes 1 --weight-bytes 1"
+    row="| $latency s | $(longer $side_by_side $size) |"
+    for setting in data pipeline model zero; do
+      row+=" $(longer $dance --setting $setting $size) |"
+    done
+    echo "$row"
+  done
+} >"$new/latency.md"
+refused() {  # refused NAME, then flags a line: what plan says to them
+  local said flags
+  echo '| plan show ... | what it says |'
+  echo '| --- | --- |'
+  while read -r flags; do
+    if said=$(plan show $flags 2>&1 >/dev/null); then
+      echo "figures.sh: not refused: $flags" >&2; exit 1
+    fi
+    echo "| \`$flags\` | ${said#error: } |"
+  done
+}
+refused >"$new/cyclic_refused.md" <<'END'
+--schedule cyclic-v2 --stages 4 --clip
+--schedule cyclic-v2 --stages 4 --setting model --tied
+--schedule cyclic-v1 --stages 4 --data-parallel 2
+--schedule cyclic-v1 --stages 4 --microbatches 8
+END
+
+# ---- 09: ZeRO
+for zero in 1 3; do
+  quote zero_$zero show --schedule data --data-parallel 2 --stages 3 --zero $zero
+done
+slow_links='--forward 1 --backward 2 --weight-bytes 1000000 --bandwidth 1e6'
+draw zero_3 $side_by_side --zero 3 $slow_links
+{
+  echo '| | messages a step | sent by all ranks, in phi | by each rank | by all in one time step |'
+  echo '| --- | --- | --- | --- | --- |'
+  sent() { plan verify "$@" --json | sed -n 's/^  "bytes": \([0-9]*\).*/\1/p'; }
+  volume() {  # volume NAME FLAGS...: of four stages that have a quarter of phi each
+    local size="${*:2} --weight-bytes 250000"
+    echo "| $1 | $(each_step $size)" \
+      "$(awk -v a="$(sent $size --steps 8)" -v b="$(sent $size --steps 7)" \
+        'BEGIN { printf "| %g | %g |", (a - b) / 1e6, (a - b) / 4e6 }')" \
+      "$(plan verify $size --steps 8 --json | tr -d ' \n' | sed 's/.*"time_steps":{[^}]*"bytes":\[\([0-9,]*\)\].*/\1/' |
+        awk -F, '{ for (i = 1; i <= NF; ++i) { if (i == 1 || $i < low) low = $i; if ($i > high) high = $i }
+          printf "%g to %g |", low / 1e6, high / 1e6 }')"
+  }
+  volume 'plain' $side_by_side
+  for zero in 1 2 3; do volume "\`--zero $zero\`" $side_by_side --zero $zero; done
+  volume '`cyclic-v2 --setting zero`' $dance --setting zero
+} >"$new/volumes.md"
+{
+  echo '| | time of a step |'
+  echo '| --- | --- |'
+  for zero in 0 1 2 3; do
+    echo "| \`--zero $zero\` | $(longer $side_by_side --zero $zero $slow_links) |"
+  done
+} >"$new/zero_times.md"
+refused >"$new/zero_refused.md" <<'END'
+--schedule 2bw --stages 4 --data-parallel 2 --zero 2
+--schedule data --stages 4 --zero 1
+--schedule cyclic-v2 --stages 4 --zero 1
+--schedule pipedream --stages 4 --data-parallel 2 --zero 1 --clip --tied
+END
+
 wrong=0
 for file in "$new"/*; do
   drawn=tutorials/figures/$(basename "$file")

@@ -6,6 +6,7 @@
 #   longer      the losses of some schedules after more updates
 #   bits        the loss of the same run on one rank, on four stages, and on two replicas
 #   bubbles     the bubble by formula, simulated from measured costs, and measured, on two stages
+#   shards      memory of ZeRO and of cyclic data parallelism, and what they send
 #   fashion     accuracy on Fashion-MNIST, activations and bursts of data parallelism and cyclic
 #               data parallelism on four ranks, over three seeds (a quarter of an hour)
 #   dance       activations and bytes over time of data parallelism and cyclic data parallelism, on
@@ -15,10 +16,10 @@
 # Afterwards, weave.sh puts the texts into the chapters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles|fashion|dance]..." >&2; exit 2; }
+[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles|shards|fashion|dance]..." >&2; exit 2; }
 data=$1
 parts=("${@:2}")
-[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles fashion dance)
+[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles shards fashion dance)
 train=${TRAIN_GPT:-build/bin/train_gpt}
 train_resnet=${TRAIN_RESNET:-build/bin/train_resnet}
 round_dance=${ROUND_DANCE:-build/bin/benchmarks/round_dance}
@@ -113,6 +114,37 @@ bubbles() {
   } >"$runs/measured_bubbles.md"
 }
 
+shards() {
+  local steps=4 phi
+  peaks() {
+    sed -n "/\"peak_bytes\"/,/\]/s/^ *\"$1\": \([0-9]*\),*$/\1/p" "$runs/run/summary.json"
+  }
+  most() { peaks "$1" | sort -n | tail -n 1 | awk -v phi="$phi" '{ printf "%.2f", $1 / phi }'; }
+  sent() {
+    sed -n '/"bytes_sent"/,/}/s/^ *"[a-z ]*": \([0-9]*\),*$/\1/p' "$runs/run/summary.json" |
+      awk -v each="$((phi * steps * $1))" '{ sum += $1 } END { printf "%.2f", sum / each }'
+  }
+  head -c 2000 "$data" >"$runs/little.txt"
+  {
+    echo '| N | train_gpt --schedule ... | weights | gradients | optimizer | sent a step |'
+    echo '| --- | --- | --- | --- | --- | --- |'
+    kept() {  # kept N FLAGS...
+      train --validation "$runs/little.txt" --layers $(($1 - 2)) --stages "$1" --batch "$1" \
+        --steps $steps --evaluate-every 0 --clip 0 --untied --schedule "${@:2}"
+      [[ "${*:2}" != *"--zero 0" ]] || phi=$(($(peaks weights | head -n 1) / 4))
+      echo "| $1 | \`${*:2}\` | $(most weights) | $(most gradients) | $(most optimizer) | $(sent "$1") |"
+    }
+    for n in 4 16; do
+      for zero in 0 1 2 3; do
+        kept $n data --data-parallel $n --zero $zero
+      done
+      for setting in data zero; do
+        kept $n cyclic-v2 --setting $setting
+      done
+    done
+  } >"$runs/measured_shards.md"
+}
+
 fashion() {
   local seeds='1 2 3' size='--data fashion-mnist --width 8 --batch 64 --steps 937 --evaluate-every 0'
   for schedule in data cyclic-v1 cyclic-v2; do
@@ -146,7 +178,7 @@ dance() {
 
 for part in "${parts[@]}"; do
   case $part in
-    lost_rank | schedules | longer | bits | bubbles | fashion | dance)
+    lost_rank | schedules | longer | bits | bubbles | shards | fashion | dance)
       $part
       cp "$runs/measured_$part.md" $figures/
       ;;

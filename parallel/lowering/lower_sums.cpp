@@ -79,6 +79,7 @@ void Lowering::finish_sum(int stage, int version, int rank) {
   for (int other = 0; at_homes && other < plan_.stages; ++other) step_at_home(other, version);
 }
 
+// [snippet visit_next]
 /// A finished sum goes on to the next rank that steps with it; in the steady ring, without waiting
 /// for the steps of those it visits.
 void Lowering::visit_next(int stage, int version, int from) {
@@ -89,6 +90,7 @@ void Lowering::visit_next(int stage, int version, int from) {
   send_sum(stage, plan_.last_micro_of(version), from, to, 2 * plan_.per_step - 2 - left);
   if (path_ == SumPath::steady_ring) visit_next(stage, version, to);
 }
+// [end snippet]
 
 /// Ranks that hand microbatches to each other hold all stages between them: a replica. Each replica
 /// adds up the norm for itself, once the last stage's sum is there. Sums of a ring are on one rank

@@ -34,11 +34,13 @@ void Lowering::pass_weights(int stage, int version, int from, int to) {
   has_weights_.insert({{stage, version}, to});
 }
 
+// [snippet step_at_home]
 /// Steps of homes stand where their sum comes in.
 void Lowering::step_at_home(int stage, int version) {
   emit(plan_.home[stage], {.op = Op::step, .stage = stage, .version = version});
   hand_to_first(stage, version);
 }
+// [end snippet]
 
 /// Ranks use a version in turn, its home, too: so that it does not come back to a rank that has not
 /// let go of it.
@@ -55,6 +57,7 @@ bool Lowering::ends_run(const Instruction& x) const {
   return !runs.empty() && same_use(runs.front().last, x);
 }
 
+// [snippet hand_over]
 void Lowering::hand_over(int rank, const Instruction& x) {
   if (!ends_run(x)) return;
   const auto& runs = order_.users.at({x.stage, x.version});
@@ -68,5 +71,6 @@ void Lowering::let_go(int rank, const Instruction& x) {
   emit(rank, on_weights(Op::drop, x.stage, x.version));
   has_weights_.erase({{x.stage, x.version}, rank});
 }
+// [end snippet]
 
 }  // namespace paragrad::parallel

@@ -79,6 +79,7 @@ bool Lowering::stepped_everywhere(const Instruction& x) const {
 
 void Lowering::count_step(const Instruction& x) { ++steps_made_[{x.version, x.stage}]; }
 
+// [snippet gather_stepped]
 /// When weights are to be read, in the order in which forwards need them.
 void Lowering::gather_stepped() {
   if (plan_.sharded == 3) return;
@@ -90,5 +91,6 @@ void Lowering::gather_stepped() {
     ++count;  // done
   }
 }
+// [end snippet]
 
 }  // namespace paragrad::parallel

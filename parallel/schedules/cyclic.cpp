@@ -72,10 +72,12 @@ Plan dance(const Layout& layout, const std::function<int(int stage, int micro)>&
 Plan cyclic(const Layout& layout, Rule rule) {
   check(layout, rule);
   const int n = layout.stages;
+  // [snippet version]
   auto version = [&](int stage, int micro) {
     bool fresh = rule == Rule::v2 && micro % n + stage >= n - 1;
     return fresh ? micro / n : std::max(micro / n - 1, 0);
   };
+  // [end snippet]
   Plan plan = dance(layout, version);
   const bool is_data = layout.setting == Setting::data, is_zero = layout.setting == Setting::zero;
   if (n > 1 && (is_data || is_zero)) {

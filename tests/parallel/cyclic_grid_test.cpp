@@ -41,6 +41,7 @@ std::vector<std::vector<double>> expected(const Training& training, const std::s
 
 }  // namespace
 
+// [snippet every_setting]
 TEST_CASE("cyclic schedules learn by their rule, bit for bit, in every setting", "[cyclic]") {
   for (int n : {1, 2, 3, 4, 8})
     for (const std::string rule : {"v1", "v2"})
@@ -58,6 +59,7 @@ TEST_CASE("cyclic schedules learn by their rule, bit for bit, in every setting",
         }
       }
 }
+// [end snippet]
 
 TEST_CASE("cyclic schedules: engine and serial interpreter, with options", "[cyclic]") {
   const int n = 3;

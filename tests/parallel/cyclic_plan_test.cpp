@@ -121,11 +121,13 @@ TEST_CASE("cyclic: stage messages a training step", "[cyclic]") {
   });
 }
 
+// [snippet v1_is_2bw]
 TEST_CASE("cyclic: v1 as a pipeline is 2BW", "[cyclic]") {
   for (int n : {1, 2, 3, 4, 8})
     CHECK(plan_of("v1", Setting::pipeline, n).rows ==
           make_plan("2bw", {.stages = n, .microbatches = n, .steps = 4}).rows);
 }
+// [end snippet]
 
 TEST_CASE("cyclic: segments follow each other", "[cyclic]") {
   for_each_plan([](const std::string& rule, Setting setting, int n) {
