@@ -49,6 +49,7 @@ ParameterList ParameterList::take(const ParameterList& shared) {
   return taken;
 }
 
+// [snippet part]
 ParameterList ParameterList::part(std::int64_t first, std::int64_t last) const {
   ParameterList result;
   for (const Parameter& parameter : parameters_) {
@@ -63,6 +64,7 @@ ParameterList ParameterList::part(std::int64_t first, std::int64_t last) const {
   result.numel_ = last - first;
   return result;
 }
+// [end snippet]
 
 void initialize(const ParameterList& parameters, const Tensor& weights, std::uint64_t seed) {
   PG_CHECK(weights.defined() && weights.numel() == parameters.numel(), "initialize: there are ",

@@ -66,12 +66,14 @@ Collective all_gather(AllReduce how, int member, int members) {
   return {members, {send_to_all(member, members)}};
 }
 
+// [snippet all_reduce]
 Collective all_reduce(AllReduce how, int member, int members) {
   Collective result = reduce_scatter(how, member, members);
   Collective gather = all_gather(how, member, members);
   result.rounds.insert(result.rounds.end(), gather.rounds.begin(), gather.rounds.end());
   return result;
 }
+// [end snippet]
 
 Collective broadcast(int root, int member, int members) {
   check_member(root, members);

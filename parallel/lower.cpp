@@ -52,6 +52,8 @@ void Lowering::starts(int rank, const Instruction& x) {
   if (x.op == Op::forward) gather_stepped();
   hand_over(rank, x);
   emit(rank, x);
+  ++ranks_[rank].started;
+  hand_to_first(rank);
 }
 
 void Lowering::ends(int rank, const Instruction& x) {

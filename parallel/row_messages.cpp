@@ -120,6 +120,7 @@ void RowRun::issue_collective(int group, std::shared_ptr<CollectiveRun> run,
   issue(of_group(group), task, bytes);
 }
 
+// [snippet reduce]
 void RowRun::reduce(const Instruction& x) {
   auto run = collective(plan_.sharded > 0 ? reduce_scatter : all_reduce, x.peer,
                         store(x.stage).sum(x.version), engine_.settings_.reduction);
@@ -133,6 +134,7 @@ void RowRun::gather(const Instruction& x) {
   issue_collective(x.peer, collective(all_gather, x.peer, whole, engine_.settings_.reduction));
   arriving_[name_of(x)] = {whole, issued_.back()};
 }
+// [end snippet]
 
 /// arrived + own, as soon as the one is here and the other lane has no other work on its stage's sums.
 void RowRun::fold(const Instruction& x) {

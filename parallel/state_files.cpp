@@ -24,6 +24,7 @@ Tensor own_window(const WeightStore& store, const Tensor& whole) {
   return whole.window(own.begin, {own.size()});
 }
 
+// [snippet gathered]
 /// Puts buffers together from the shards of all who hold the stage, one after the other. All of
 /// them call it; those who don't keep the results free each at once.
 FlatBuffers gathered(const FlatBuffers& shards, const WeightStore& store, Engine& engine,
@@ -40,6 +41,7 @@ FlatBuffers gathered(const FlatBuffers& shards, const WeightStore& store, Engine
   }
   return result;
 }
+// [end snippet]
 
 }  // namespace
 

@@ -10,11 +10,13 @@
 
 namespace paragrad::parallel {
 
+// [snippet kept]
 /// What stays on the rank between uses, of a stage of N elements and a shard of n:
 ///                   zero 0   1    2    3
 ///   version           N      N    N    n    and N while it is gathered
 ///   gradient sum      N      N    n    n    and N from the first backward to the drop
 ///   optimizer state   N      n    n    n
+// [end snippet]
 class WeightStore {
  public:
   /// Begins with the model's first values as version `version`.

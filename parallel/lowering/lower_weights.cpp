@@ -1,11 +1,15 @@
 // Weights that travel. A stage's home keeps its newest version and makes its steps; whoever uses a
 // version passes it on as it begins its last use, and lets go of it afterwards. The home has its own.
 // Chapter 08; Fournier and Oyallon 2024, section 3.2 (ZeRO-DP).
+#include <algorithm>
+
 #include "parallel/lowering/lowering.h"
 
 namespace paragrad::parallel {
 
 namespace {
+
+bool is_use(const Instruction& x) { return x.op == Op::forward || x.op == Op::backward; }
 
 bool same_use(const Instruction& a, const Instruction& b) {
   return a.op == b.op && a.stage == b.stage && a.micro == b.micro;
@@ -17,15 +21,26 @@ bool same_use(const Instruction& a, const Instruction& b) {
 void Lowering::begin_at_homes() {
   for (int stage = 0; stage < static_cast<int>(plan_.home.size()); ++stage)
     for (int back = plan_.kept(stage) - 1; back >= 0; --back)
-      if (back <= plan_.first) hand_to_first(stage, plan_.first - back);
+      if (back <= plan_.first) begin_at_home(stage, plan_.first - back);
 }
 
-/// A version begins its way: it is at home, and goes to its first user.
-void Lowering::hand_to_first(int stage, int version) {
-  const int home = plan_.home[stage];
-  has_weights_.insert({{stage, version}, home});
+void Lowering::begin_at_home(int stage, int version) {
+  has_weights_.insert({{stage, version}, plan_.home[stage]});
+  waiting_at_home_.insert({stage, version});
   const auto& runs = order_.users[{stage, version}];
-  if (!runs.empty()) pass_weights(stage, version, home, runs.front().rank);
+  if (!runs.empty()) hand_to_first(runs.front().rank);
+}
+
+/// A version leaves its home as its first user begins the computation before. If it left at once, the
+/// rank that begins a training step would soon have the whole model.
+void Lowering::hand_to_first(int user) {
+  if (waiting_at_home_.empty()) return;
+  const Row& row = plan_.rows[user];
+  const auto next = std::find_if(row.begin() + ranks_[user].started, row.end(), is_use);
+  if (next == row.end() || !waiting_at_home_.contains({next->stage, next->version})) return;
+  if (order_.users.at({next->stage, next->version}).front().rank != user) return;
+  waiting_at_home_.erase({next->stage, next->version});
+  pass_weights(next->stage, next->version, plan_.home[next->stage], user);
 }
 
 void Lowering::pass_weights(int stage, int version, int from, int to) {
@@ -38,21 +53,21 @@ void Lowering::pass_weights(int stage, int version, int from, int to) {
 /// Steps of homes stand where their sum comes in.
 void Lowering::step_at_home(int stage, int version) {
   emit(plan_.home[stage], {.op = Op::step, .stage = stage, .version = version});
-  hand_to_first(stage, version);
+  begin_at_home(stage, version);
 }
 // [end snippet]
 
 /// Ranks use a version in turn, its home, too: so that it does not come back to a rank that has not
 /// let go of it.
 bool Lowering::can_read(int rank, const Instruction& x) const {
-  if (plan_.home.empty() || (x.op != Op::forward && x.op != Op::backward)) return true;
+  if (plan_.home.empty() || !is_use(x)) return true;
   const Cell version{x.stage, x.version};
   return has_weights_.contains({version, rank}) && order_.users.at(version).front().rank == rank;
 }
 
 /// Whether x is the last use of its weights before another rank's.
 bool Lowering::ends_run(const Instruction& x) const {
-  if (plan_.home.empty() || (x.op != Op::forward && x.op != Op::backward)) return false;
+  if (plan_.home.empty() || !is_use(x)) return false;
   const auto& runs = order_.users.at({x.stage, x.version});
   return !runs.empty() && same_use(runs.front().last, x);
 }

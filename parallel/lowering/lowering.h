@@ -25,6 +25,7 @@ class Lowering : public Walk {
   struct Rank {
     Row row;
     std::map<int, std::size_t> after_recv;  // per peer: where a later recv may stand
+    std::ptrdiff_t started = 0;             // so many of the rank's computations
   };
 
   bool ready(int rank, const Instruction& x) const override;
@@ -55,8 +56,9 @@ class Lowering : public Walk {
 
   // lower_weights.cpp: plans with homes.
   void begin_at_homes();
+  void begin_at_home(int stage, int version);
   void step_at_home(int stage, int version);
-  void hand_to_first(int stage, int version);
+  void hand_to_first(int user);
   void pass_weights(int stage, int version, int from, int to);
   bool can_read(int rank, const Instruction& x) const;
   bool ends_run(const Instruction& x) const;
@@ -77,12 +79,13 @@ class Lowering : public Walk {
   std::map<int, std::set<int>> ranks_of_micro_;
 
   std::vector<int> tied_versions_;
-  std::map<Cell, std::size_t> steps_made_;          // by (version, stage): ranks
-  std::map<Cell, int> next_in_ring_;                // microbatch whose gradient the sum lacks
-  std::set<Cell> summed_;                           // finished sums (stage, version)
-  std::set<std::pair<Cell, int>> has_sum_;          // and the ranks that have them, in a ring
-  std::set<std::pair<Cell, int>> has_weights_;      // (stage, version) and rank, with homes
-  std::set<int> normed_;                            // versions whose norm is known
+  std::map<Cell, std::size_t> steps_made_;      // by (version, stage): ranks
+  std::map<Cell, int> next_in_ring_;            // microbatch whose gradient the sum lacks
+  std::set<Cell> summed_;                       // finished sums (stage, version)
+  std::set<std::pair<Cell, int>> has_sum_;      // and the ranks that have them, in a ring
+  std::set<std::pair<Cell, int>> has_weights_;  // (stage, version) and rank, with homes
+  std::set<Cell> waiting_at_home_;              // (stage, version) that no one has been given yet
+  std::set<int> normed_;                        // versions whose norm is known
   std::multimap<int, std::function<void()>> held_;  // sums that leave later, by time
 };
 

@@ -121,6 +121,24 @@ TEST_CASE("cyclic: stage messages a training step", "[cyclic]") {
   });
 }
 
+TEST_CASE("cyclic: weights that travel are on a rank for a use or two", "[cyclic]") {
+  for (const std::string rule : {"v1", "v2"})
+    for (int n : {2, 3, 4, 8, 16})
+      for (int first : {0, 5}) {
+        INFO(rule << ", N = " << n << ", first " << first);
+        Layout wanted = layout(Setting::zero, n);
+        wanted.first = first;
+        for (const Row& row : make_plan("cyclic-" + rule, wanted).rows) {
+          int guests = 0;  // besides what is at home
+          for (const Instruction& x : row) {
+            if (x.what != Value::weights) continue;
+            guests += x.op == Op::recv ? 1 : x.op == Op::drop ? -1 : 0;
+            CHECK(guests <= 4);
+          }
+        }
+      }
+}
+
 // [snippet v1_is_2bw]
 TEST_CASE("cyclic: v1 as a pipeline is 2BW", "[cyclic]") {
   for (int n : {1, 2, 3, 4, 8})
