@@ -153,16 +153,21 @@ steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
   done
 } >"$new/flat.md"
 {
-  echo '| | activations in a time step | visits of a stage in a time step |'
-  echo '| --- | --- | --- |'
-  without_turns() {
-    plan show $dance --steps 8 | sed -E '1s/stagger 2/stagger 0/; s/ ?0t[0-9]+[<>][0-9]+//g' |
-      plan verify --time-steps - | sed -n "s/^$1  *//p"
+  echo '| turns | devices | activations in a time step | visits of a stage in a time step |'
+  echo '| --- | --- | --- | --- |'
+  counted() {  # counted TURNS DEVICES CHANGE FLAGS...: 40 training steps, with a change of the plan
+    local said
+    said=$(plan show $dance --steps 40 | sed -E "$3" | plan verify --time-steps "${@:4}" -)
+    echo "| $1 | $2 | $(sed -n 's/^activations  *//p' <<<"$said")" \
+      "| $(sed -n 's/^visits of a stage  *//p' <<<"$said") |"
   }
-  echo "| with turns | $(steady activations $dance) | $(steady 'visits of a stage' $dance) |"
-  echo "| without | $(without_turns activations) | $(without_turns 'visits of a stage') |"
-  size="$dance --backward 2"
-  echo "| with turns, backwards of 2 s | $(steady activations $size) | $(steady 'visits of a stage' $size) |"
+  none='1s/stagger 2/stagger 0/; s/ ?0t[0-9]+[<>][0-9]+//g'
+  first='1s/stagger 2/stagger 1/; s/ 0t([4-9]|[0-9]{2,})[<>][0-9]+//g'
+  counted 'at every microbatch' 'alike' ''
+  counted 'none' 'alike' "$none"
+  counted 'at every microbatch' 'one 10% slower' '' --slowness 1,1.1,1,1
+  counted 'in the first step' 'one 10% slower' "$first" --slowness 1,1.1,1,1
+  counted 'at every microbatch' 'backward = 2 forwards' '' --backward 2
 } >"$new/turns.md"
 each_step() {  # each_step FLAGS...: messages of a training step without the ends of a plan
   { fact messages "$@" --steps 8; fact messages "$@" --steps 7; } | tr ',' '\n' |

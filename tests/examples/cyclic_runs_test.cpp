@@ -73,7 +73,7 @@ TEST_CASE("a cyclic run that was stopped goes on to the bits of one that was not
   }
 }
 
-TEST_CASE("ZeRO changes the memory of a run, and no number; it resumes with more or less of it") {
+TEST_CASE("ZeRO changes the memory of a run, and no number, and resumes with more or less of it") {
   Runs runs{model};
   runs.train("0", replicas);
   std::vector<json> peak{summary_of(runs.path("0"))["peak_bytes"][0]};
