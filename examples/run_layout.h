@@ -67,9 +67,11 @@ inline RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
   else
     parts_.fit(ranks_);
   choose_clip();
+  const std::string why = parts_.cyclic() ? text("one for each of ", parts_.stages, " stages")
+                                          : text("--microbatches ", parts_.layout().microbatches,
+                                                 " x ", parts_.layout().width, " replicas");
   PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
-           " microbatches (--microbatches ", parts_.layout().microbatches, " x ",
-           parts_.layout().width, " replicas)");
+           " microbatches (", why, ")");
   int wanted = plan(0, 1).ranks();
   if (ranks_ == 0) ranks_ = wanted;
   PG_CHECK(wanted == ranks_, ranks_, " ranks: --plan ", parts_.plan_file, " needs ", wanted);

@@ -63,10 +63,10 @@ inline void ScheduleFlags::add_flags(Flags& flags) {
   flags.choice("--setting", setting, names_of(parallel::settings()),
                "where a cyclic schedule's microbatches run (default: data)");
   flags
-      .whole(
-          "--gap", gap, 1,
-          "stages that a cyclic schedule's microbatch is ahead of the next, in data (default: 2; "
-          "in training 3, as backwards take about twice as long as forwards)")
+      .whole("--gap", gap, 1,
+             "stages that a cyclic schedule's microbatch is ahead of the next, in data and zero "
+             "(default: 2; "
+             "in training 3, as backwards take about twice as long as forwards)")
       ->default_str("");
   flags
       .whole("--zero", zero, 0,
@@ -84,6 +84,8 @@ inline parallel::Layout ScheduleFlags::layout() const {
            " has no settings; cyclic-v1 and cyclic-v2 have");
   PG_CHECK(gap == 0 || cyclic(), "--gap ", gap, ": the schedule ", schedule,
            " has no turns; cyclic-v1 and cyclic-v2 have");
+  PG_CHECK(gap == 0 || setting.empty() || setting == "data" || setting == "zero", "--gap ", gap,
+           ": --setting ", setting, " has no turns; data and zero have");
   if (cyclic()) check_cyclic();
   return {.stages = std::max(1, stages),
           .width = std::max(1, data_parallel),

@@ -54,12 +54,15 @@ std::vector<int> Arrivals::inputs(const Instruction& x) const {
   return sums == finished_sums_.end() ? events : sums->second;
 }
 
-void Arrivals::add_sum(int stage, int micro, int event) {
+/// A norm counts a sum on the rank that finished it, or at its home; not on those it visits.
+void Arrivals::add_sum(const Instruction& x, int micro, int event) {
+  const int stage = x.stage;
   last_[key(Value::gradient_sum, stage, micro)] = event;
-  bool finished = (micro + 1) % plan_.per_step == 0;
-  if (finished)
+  bool finished = (micro + 1) % plan_.per_step == 0,
+       visits = x.op == Op::recv && plan_.home.empty();
+  if (finished && !visits)
     finished_sums_[plan_.made_by(micro)].push_back(event);
-  else
+  else if (!finished)
     last_[open_sum(stage, plan_.made_by(micro))] = event;
 }
 
@@ -68,9 +71,9 @@ void Arrivals::add(const Instruction& x, int event) {
   if (x.what == Value::norm)
     last_[key(Value::norm, 0, x.version)] = event;
   else if (x.op == Op::reduce && x.peer >= 0)
-    add_sum(x.stage, x.version * plan_.per_step - 1, event);
+    add_sum(x, x.version * plan_.per_step - 1, event);
   else if (x.op == Op::reduce || x.what == Value::gradient_sum)
-    add_sum(x.stage, x.micro, event);
+    add_sum(x, x.micro, event);
   else
     last_[key(x.what, x.stage, number_of(x))] = event;
 }

@@ -26,7 +26,7 @@ class Arrivals {
  private:
   Key open_sum(int stage, int version) const;
   Key finished_sum(int stage, int version) const;
-  void add_sum(int stage, int micro, int event);
+  void add_sum(const Instruction& x, int micro, int event);
   std::vector<Key> keys(const Instruction& x) const;
 
   const Plan& plan_;

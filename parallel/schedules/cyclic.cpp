@@ -4,6 +4,8 @@
 //   stages where it is there already
 // Chapter 08; Fournier and Oyallon 2024, section 3.
 #include <algorithm>
+#include <functional>
+#include <map>
 
 #include "autograd/error.h"
 #include "parallel/schedule.h"
@@ -22,6 +24,8 @@ void check(const Layout& layout, Rule rule) {
            "their own. Leave out the data parallelism of ", layout.width);
   PG_CHECK(layout.zero == 0,
            "a cyclic schedule shares its states by --setting zero, not by --zero");
+  PG_CHECK(layout.gap >= 1 && (layout.gap <= 3 || layout.gap <= n), "a gap of ", layout.gap,
+           " needs as many stages; there are ", n);
   PG_CHECK(!layout.clip || rule == Rule::v1, "cyclic-v2 can't clip: the norm of a step is known ",
            "after the last backward of stage 0, when later stages have long read the new weights. ",
            "Use --clip 0, or cyclic-v1");
@@ -82,7 +86,7 @@ Plan cyclic(const Layout& layout, Rule rule) {
   const bool is_data = layout.setting == Setting::data, is_zero = layout.setting == Setting::zero;
   if (n > 1 && (is_data || is_zero)) {
     plan.stagger = is_data ? 2 : 1;
-    plan.gap = std::clamp(layout.gap, 1, n);
+    plan.gap = std::min(layout.gap, n);  // 2 and 3 suit costs, whatever N
   }
   // The last stage's home is rank 0: there v2 reads new weights first.
   for (int stage = 0; is_zero && stage < n; ++stage) plan.home.push_back(n - 1 - stage);

@@ -61,6 +61,14 @@ TEST_CASE("cyclic runs send what their setting sends, and learn the same in all 
   }
 }
 
+TEST_CASE("a cyclic run that clips, with a tied embedding, needs no other flags") {
+  Runs runs{{"--layers", "2", "--batch", "12"}};
+  runs.train("run", {"--schedule", "cyclic-v1", "--ranks", "4"});
+  const json summary = summary_of(runs.path("run"));
+  CHECK(summary["config"]["flags"]["--clip"] == 1);
+  CHECK(summary["bytes_sent"]["norms"] > 0);
+}
+
 TEST_CASE("a cyclic run that was stopped goes on to the bits of one that was not") {
   for (const Form& form : forms) {
     CAPTURE(form.setting);

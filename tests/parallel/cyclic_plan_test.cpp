@@ -4,6 +4,7 @@
 #include <set>
 
 #include "parallel/schedule.h"
+#include "parallel/simulate.h"
 #include "parallel/verify.h"
 #include "tests/catch.h"
 #include "tests/parallel/plan_cases.h"
@@ -169,13 +170,19 @@ TEST_CASE("cyclic: with recomputation, clipping and tied embeddings, or refused 
       } else if (wanted.tied && n > 1 && travels) {
         CHECK_THROWS_WITH(make_plan("cyclic-" + rule, wanted), Contains("untie the embeddings"));
       } else {
-        INFO("options " << options);
-        CHECK(verify(make_plan("cyclic-" + rule, wanted)).facts().capacity <= 1);
-        ++made;
+        for (int gap : {1, 2, 3, n}) {
+          if (gap > 3 && gap > n) continue;
+          INFO("options " << options << ", gap " << gap);
+          wanted.gap = gap;
+          const VerifiedPlan plan = verify(make_plan("cyclic-" + rule, wanted));
+          CHECK(plan.facts().capacity <= 1);
+          CHECK(simulate(plan, Costs()).makespan() > 0);
+          ++made;
+        }
       }
     }
   });
-  CHECK(made > 150);
+  CHECK(made > 600);
 }
 
 TEST_CASE("cyclic: what makes no sense is refused", "[cyclic]") {
@@ -187,6 +194,7 @@ TEST_CASE("cyclic: what makes no sense is refused", "[cyclic]") {
   refused([](Layout& x) { x.microbatches = 3; }, "as many microbatches as stages, 4");
   refused([](Layout& x) { x.width = 2; }, "has no replicas");
   refused([](Layout& x) { x.zero = 1; }, "--setting zero");
+  refused([](Layout& x) { x.gap = 5; }, "a gap of 5 needs as many stages");
 }
 
 TEST_CASE("ZeRO: the plan that was checked by hand", "[zero]") {
