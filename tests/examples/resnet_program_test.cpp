@@ -217,3 +217,21 @@ TEST_CASE("the help of train_resnet lists its flags") {
     CHECK_THAT(help.output, Contains(std::string("\n  ") + flag + " "));
   CHECK_THAT(help.output, Contains("64 is ResNet-18"));
 }
+
+TEST_CASE("train_resnet learns the same in every cyclic setting, its batch statistics, too") {
+  for (const std::string schedule : {"cyclic-v1", "cyclic-v2"}) {
+    ImageRuns runs;
+    const Words three{"--schedule", schedule, "--stages", "3", "--batch", "12"};
+    runs.train("alone", three + Words{"--setting", "one-device"});
+    const std::vector<json> alone = numbers_of(runs.path("alone"));
+    REQUIRE(alone.size() == 7);
+    CHECK(alone.back()["validation_loss"].is_number());  // by running statistics
+    for (const char* setting : {"data", "pipeline", "model", "zero"}) {
+      CAPTURE(schedule, setting);
+      runs.train(setting, three + Words{"--setting", setting});
+      CHECK(numbers_of(runs.path(setting)) == alone);
+    }
+    runs.train("again", three + Words{"--setting", "data", "--recompute"});
+    CHECK(numbers_of(runs.path("again")) == alone);
+  }
+}
