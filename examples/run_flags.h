@@ -81,7 +81,9 @@ inline void RunFlags::add_run_flags(Flags& flags) {
   flags.number("--clip", clip, 0, limits::large, "largest norm of the gradient; 0: any");
   flags.whole("--seed", seed, std::int64_t{0}, "of first weights, data order and dropout");
   flags.words("--out", out, "DIR", "folder to write to (default: out, or the one resumed)");
-  flags.words("--resume", resume, "DIR", "continue the run in this folder, with its flags");
+  flags.words("--resume", resume, "DIR",
+              "continue the run in this folder, with its flags; --schedule, --stages, "
+              "--data-parallel, --ranks and --plan replace all that it said of its layout");
   flags.whole("--save-every", save_every, 0, "updates between checkpoints; 0: only at the end");
   flags.whole("--stop-after", stop_after, 0,
               "save and stop after so many updates of --steps; 0: go on");
@@ -146,16 +148,17 @@ inline void RunFlags::parse(CLI::App& app, int argc, char** argv,
   clip_given = app.count("--clip") > 0;
 }
 
-/// Flags that lay a run out; one of them, given to resume a run, replaces all of the saved ones.
+/// Flags that lay a run out; the first of them, given to resume a run, replace all of the saved ones.
 inline constexpr const char* layout_flags[] = {"--schedule", "--stages", "--data-parallel",
                                                "--ranks",    "--plan",   "--setting",
                                                "--zero",     "--gap"};
+inline constexpr int replacing_flags = 5;
 
 /// Those of a saved run's flags that give way to what this command line says of the layout.
 inline std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {
   auto given = [&](const char* name) { return app.count(name) > 0; };
   std::set<std::string> replaced;
-  if (std::any_of(std::begin(layout_flags), std::end(layout_flags), given))
+  if (std::any_of(layout_flags, layout_flags + replacing_flags, given))
     replaced = {std::begin(layout_flags), std::end(layout_flags)};
   if (given("--plan")) replaced.insert({"--microbatches", "--recompute"});
   if (own.cyclic()) replaced.insert("--microbatches");  // its stages decide

@@ -78,6 +78,14 @@ TEST_CASE("a cyclic run is resumed as it was, or in another layout") {
   runs.check_same("whole", "parts");
   CHECK(summary_of(runs.path("parts"))["config"]["flags"]["--setting"] == "pipeline");
 
+  // A setting alone leaves the schedule and its stages as they were.
+  runs.train("moved", pipeline + some);
+  runs.resume("moved", {"--setting", "one-device"});
+  const nlohmann::json flags = summary_of(runs.path("moved"))["config"]["flags"];
+  CHECK(flags["--schedule"] == "cyclic-v2");
+  CHECK(flags["--stages"] == 4);
+  CHECK(flags["--setting"] == "one-device");
+
   // Its two microbatches give way to the stages' number; that clipping ends is for the user to say.
   runs.train("data", Words{"--microbatches", "2"} + some);
   Finished refused = run(Words{"train_gpt", "--resume", runs.path("data")} + pipeline);
