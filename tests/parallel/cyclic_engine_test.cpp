@@ -4,9 +4,8 @@
 
 #include "parallel/lifetimes.h"
 #include "tests/catch.h"
+#include "tests/parallel/cyclic_cases.h"
 #include "tests/parallel/plan_cases.h"
-#include "tests/parallel/small_run.h"
-#include "tests/parallel/whole_model.h"
 
 using namespace paragrad::tests;
 
@@ -28,28 +27,14 @@ Plan continued(Plan plan) {
   return plan;
 }
 
-Training training_of(bool adamw) {
-  Training training(gpt(small_gpt(false, 0.1)), 3);
-  training.clip = 0;
-  training.learning_rate = {0.02, 0.002, 2, 8};
-  if (!adamw)
-    training.optimizer = [](const ParameterList& list, const Tensor& weights) {
-      return make_sgd(list, weights, 0.9, 0.01);
-    };
-  return training;
-}
-
 /// Serial and parallel runs of the plans, and so many steps of the rule.
 void compare(const std::vector<VerifiedPlan>& plans, bool adamw, int steps) {
-  Training training = training_of(adamw);
+  Training training = cyclic_training(3, adamw);
   SmallBatches batches(small_gpt());
-  Layout layout{.stages = 3, .microbatches = 3, .steps = steps};
-  WholeModel model(training, layout);
-  Tensor expected = cyclic_v2(model, layout);
+  const auto expected = ruled(training, "v2", batches, steps);
   Outcome serial = run_serially(training, plans, batches);
   REQUIRE(!serial.weights.empty());
-  for (const auto& [name, weights] : serial.weights)
-    CHECK(weights == model.part(expected, name.second));
+  for (const auto& [name, weights] : serial.weights) CHECK(weights == expected[name.second]);
   for (int capacity : {0, 2}) {
     Outcome parallel = run_by_engine(training, plans, batches, capacity);
     CHECK(parallel.weights == serial.weights);
@@ -105,14 +90,13 @@ TEST_CASE("cyclic plans follow each other with two versions", "[cyclic]") {
 }
 
 TEST_CASE("the cyclic rules differ", "[cyclic]") {
-  Training training = training_of(true);
-  Layout layout{.stages = 3, .microbatches = 3, .steps = 2};
-  WholeModel one(training, layout), two(training, layout);
-  CHECK(to_host(cyclic_v1(one, layout)) != to_host(cyclic_v2(two, layout)));
+  Training training = cyclic_training(3, true);
+  SmallBatches batches(small_gpt());
+  CHECK(ruled(training, "v1", batches) != ruled(training, "v2", batches));
 }
 
 TEST_CASE("weights of cyclic plans take as much memory as the plan says", "[cyclic][memory]") {
-  Training training = training_of(true);
+  Training training = cyclic_training(3, true);
   SmallBatches batches(small_gpt());
   std::int64_t largest = 0;
   for (int stage : {0, 1, 2}) largest = std::max(largest, bytes_of(training, stage));
@@ -136,7 +120,7 @@ TEST_CASE("weights of cyclic plans take as much memory as the plan says", "[cycl
 }
 
 TEST_CASE("cyclic plans send what they list", "[cyclic]") {
-  Training training = training_of(true);
+  Training training = cyclic_training(3, true);
   SmallBatches batches(small_gpt());
   for (const std::string& setting : travelling) {
     INFO(setting);
@@ -158,7 +142,7 @@ TEST_CASE("cyclic plans send what they list", "[cyclic]") {
 }
 
 TEST_CASE("each stage's gradient is counted once, whoever steps it", "[cyclic]") {
-  Training training = training_of(true);
+  Training training = cyclic_training(3, true);
   SmallBatches batches(small_gpt());
   std::map<int, std::vector<double>> expected;
   for (const std::string& setting : travelling) {
@@ -187,11 +171,11 @@ TEST_CASE("a sum that goes round is counted once in the norm", "[cyclic]") {
   Training training(gpt(small_gpt(false)), 1);
   training.clip = 0.3;
   Layout layout{.stages = 1, .microbatches = 2, .steps = 1, .clip = true};
-  WholeModel model(training, layout);
+  SmallBatches batches(small_gpt());
+  WholeModel model(training, layout, batches);
   const Tensor w = model.first();
   const Tensor expected = model.update(w, model.gradient(w, 0), 1);
   REQUIRE(model.norms.at(1) > training.clip);  // else nothing is clipped
-  SmallBatches batches(small_gpt());
   for (const std::string& text : {ring, home}) {
     INFO(text);
     std::vector<VerifiedPlan> plans{verify(parse(text))};

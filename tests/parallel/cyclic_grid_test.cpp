@@ -3,52 +3,18 @@
 // embeddings, recomputation, evaluation.
 // Not here: single messages of plans written by hand (cyclic_engine_test).
 #include "tests/catch.h"
-#include "tests/parallel/small_run.h"
-#include "tests/parallel/whole_model.h"
+#include "tests/parallel/cyclic_cases.h"
 
 using namespace paragrad::tests;
-
-namespace {
-
-/// With as many layers as stages at least.
-Training training_of(int stages, bool adamw, bool tied = false, double clip = 0) {
-  GptConfig config = small_gpt(tied, 0.1);
-  config.layers = std::max<std::int64_t>(config.layers, stages - 2);
-  Training training(gpt(config), stages);
-  training.clip = clip;
-  training.learning_rate = {0.02, 0.002, 2, 8};
-  if (!adamw)
-    training.optimizer = [](const ParameterList& list, const Tensor& weights) {
-      return make_sgd(list, weights, 0.9, 0.01);
-    };
-  return training;
-}
-
-std::vector<VerifiedPlan> cyclic_plans(const std::string& rule, Setting setting, int n) {
-  return plans_of("cyclic-" + rule, {.stages = n, .steps = 2, .setting = setting}, 2);
-}
-
-/// Four steps of the rule, by stage.
-std::vector<std::vector<double>> expected(const Training& training, const std::string& rule) {
-  const int n = training.stages();
-  Layout layout{.stages = n, .microbatches = n, .steps = 4};
-  WholeModel model(training, layout);
-  Tensor weights = rule == "v1" ? cyclic_v1(model, layout) : cyclic_v2(model, layout);
-  std::vector<std::vector<double>> parts;
-  for (int stage = 0; stage < n; ++stage) parts.push_back(model.part(weights, stage));
-  return parts;
-}
-
-}  // namespace
 
 // [snippet every_setting]
 TEST_CASE("cyclic schedules learn by their rule, bit for bit, in every setting", "[cyclic]") {
   for (int n : {1, 2, 3, 4, 8})
     for (const std::string rule : {"v1", "v2"})
       for (bool adamw : {false, true}) {
-        Training training = training_of(n, adamw);
+        Training training = cyclic_training(n, adamw);
         SmallBatches batches(small_gpt());
-        const auto weights = expected(training, rule);
+        const auto weights = ruled(training, rule, batches);
         for (const auto& [name, setting] : settings()) {
           INFO(rule << ' ' << name << ", N = " << n << (adamw ? ", adamw" : ", sgd"));
           Outcome outcome = run_by_engine(training, cyclic_plans(rule, setting, n), batches, n % 3);
@@ -73,7 +39,7 @@ TEST_CASE("cyclic schedules: engine and serial interpreter, with options", "[cyc
         bool travels = setting == Setting::model || setting == Setting::zero;
         if ((layout.clip && rule == "v2") || (layout.tied && travels)) continue;
         INFO(rule << ' ' << name << " options " << options);
-        Training training = training_of(n, true, layout.tied, layout.clip ? 0.3 : 0);
+        Training training = cyclic_training(n, true, layout.tied, layout.clip ? 0.3 : 0);
         SmallBatches batches(small_gpt(layout.tied));
         const auto plans = plans_of("cyclic-" + rule, layout, 2);
         Outcome serial = run_serially(training, plans, batches);
@@ -85,26 +51,27 @@ TEST_CASE("cyclic schedules: engine and serial interpreter, with options", "[cyc
   CHECK(runs == 48);
 }
 
-TEST_CASE("clipped v1 learns the same in every setting", "[cyclic]") {
-  const int n = 3;
-  Training training = training_of(n, true, false, 0.3);
-  SmallBatches batches(small_gpt());
-  Layout whole{.stages = n, .microbatches = n, .steps = 4};
-  WholeModel model(training, whole);
-  const Tensor weights = cyclic_v1(model, whole);
-  CHECK(model.norms.at(1) > 0.3);  // or there is nothing to clip
-  for (const auto& [name, setting] : settings()) {
-    INFO(name);
-    Layout layout{.stages = n, .steps = 2, .clip = true, .setting = setting};
-    Outcome outcome = run_by_engine(training, plans_of("cyclic-v1", layout, 2), batches);
-    for (const auto& [where, values] : outcome.weights)
-      CHECK(values == model.part(weights, where.second));
-  }
+TEST_CASE("clipped v1 learns by its rule in every setting", "[cyclic]") {
+  for (int n : {2, 3, 4, 8})
+    for (bool adamw : {false, true}) {
+      Training training = cyclic_training(n, adamw, false, 0.3);
+      SmallBatches batches(small_gpt());
+      Layout whole{.stages = n, .microbatches = n, .steps = 4};
+      WholeModel model(training, whole, batches);
+      const Tensor weights = cyclic_v1(model, whole);
+      CHECK(model.norms.at(1) > 0.3);  // or there is nothing to clip
+      for (const auto& [name, setting] : settings()) {
+        INFO(name << ", N = " << n << (adamw ? ", adamw" : ", sgd"));
+        Outcome outcome = run_by_engine(training, cyclic_plans("v1", setting, n, true), batches);
+        for (const auto& [where, values] : outcome.weights)
+          CHECK(values == model.part(weights, where.second));
+      }
+    }
 }
 
 TEST_CASE("cyclic runs evaluate with the newest weights", "[cyclic]") {
   const int n = 3;
-  Training training = training_of(n, true);
+  Training training = cyclic_training(n, true);
   SmallBatches batches(small_gpt());
   std::map<int, double> losses;
   for (const auto& [name, setting] : settings()) {

@@ -58,7 +58,7 @@ void compare(const Case& c, Rule rule) {
     layout.steps *= layout.microbatches;
     layout.microbatches = 1;
   }
-  WholeModel model(training, layout);
+  WholeModel model(training, layout, batches);
   Tensor expected = rule(model, layout);
   REQUIRE(!outcome.weights.empty());
   bool apart = c.tied && c.stages > 1;
@@ -148,10 +148,11 @@ TEST_CASE("tied embeddings are one tensor, whichever stages use it", "[rules]") 
 
 TEST_CASE("the rules differ, so that no schedule can pass for another", "[rules]") {
   Training training = training_of({"2bw", 1, 2, 2});
+  SmallBatches batches(small_gpt());
   Layout layout{.stages = 2, .microbatches = 2, .steps = steps};
   std::vector<std::vector<double>> ends;
   for (auto rule : {two_versions, ordinary, stashed, cyclic_v2}) {
-    WholeModel model(training, layout);
+    WholeModel model(training, layout, batches);
     ends.push_back(to_host(rule(model, layout)));
     for (std::size_t other = 0; other + 1 < ends.size(); ++other) CHECK(ends[other] != ends.back());
   }

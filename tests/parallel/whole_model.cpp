@@ -9,9 +9,10 @@
 
 namespace paragrad::tests {
 
-WholeModel::WholeModel(const Training& training, const Layout& layout)
+WholeModel::WholeModel(const Training& training, const Layout& layout, Batches& batches)
     : training_(training),
       layout_(layout),
+      batches_(batches),
       device_(cpu_device()),
       stage_(training.model, 0, static_cast<int>(training.model.size())) {
   set_compute_threads(1);

@@ -12,7 +12,8 @@ namespace paragrad::tests {
 
 class WholeModel {
  public:
-  WholeModel(const Training& training, const Layout& layout);
+  /// All of these must outlive it.
+  WholeModel(const Training& training, const Layout& layout, Batches& batches);
 
   Tensor first() const;
 
@@ -38,10 +39,10 @@ class WholeModel {
 
   const Training& training_;
   Layout layout_;
+  Batches& batches_;
   DevicePtr device_;
   Stage stage_;
   std::unique_ptr<Optimizer> optimizer_;
-  SmallBatches batches_{small_gpt()};
 };
 
 /// Weights after layout.steps steps of cyclic data parallelism, for N = layout.stages, which is also
