@@ -12,11 +12,9 @@
 
 namespace paragrad::tests {
 
-/// Adam's, or momentum's. With as many layers as stages at least.
-inline Training cyclic_training(int stages, bool adamw, bool tied = false, double clip = 0) {
-  GptConfig config = small_gpt(tied, 0.1);
-  config.layers = std::max<std::int64_t>(config.layers, stages - 2);
-  Training training(gpt(config), stages);
+/// By AdamW, or by SGD with momentum.
+inline Training cyclic_training(const Model& model, int stages, bool adamw, double clip = 0) {
+  Training training(model, stages);
   training.clip = clip;
   training.learning_rate = {0.02, 0.002, 2, 8};
   if (!adamw)
@@ -24,6 +22,13 @@ inline Training cyclic_training(int stages, bool adamw, bool tied = false, doubl
       return make_sgd(list, weights, 0.9, 0.01);
     };
   return training;
+}
+
+/// Of the small GPT, with as many layers as stages at least.
+inline Training cyclic_training(int stages, bool adamw, bool tied = false, double clip = 0) {
+  GptConfig config = small_gpt(tied, 0.1);
+  config.layers = std::max<std::int64_t>(config.layers, stages - 2);
+  return cyclic_training(gpt(config), stages, adamw, clip);
 }
 
 /// Two plans of two steps each.
