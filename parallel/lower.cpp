@@ -92,22 +92,17 @@ void Lowering::send(int from, Instruction value, int to) {
   emit(from, value);
   value.op = Op::recv;
   value.peer = from;
-  Rank& receiver = ranks_[to];
-  Row& row = receiver.row;
-  auto computes = [&](std::size_t i) {
-    return row[i].op == Op::forward || row[i].op == Op::backward;
-  };
-  std::size_t place = row.size();
-  while (place > 0 && !computes(place - 1)) --place;
-  place = place == 0 ? row.size() : place - 1;
-  place = std::max(place, receiver.after_recv[from]);
-  for (std::size_t i = place; i < row.size(); ++i)  // an older copy goes before a new one comes
-    if (row[i].op == Op::drop && row[i].what == value.what && row[i].stage == value.stage)
-      place = i + 1;
-  row.insert(row.begin() + static_cast<std::ptrdiff_t>(place), value);
-  for (auto& [peer, after] : receiver.after_recv)
-    if (after >= place && peer != from) ++after;
-  receiver.after_recv[from] = place + 1;
+  Row& row = ranks_[to].row;
+  auto comes_first =
+      [&](const Instruction& x) {  // what the channel had before; an older copy's end
+        return (x.op == Op::recv && x.peer == from) ||
+               (x.op == Op::drop && x.what == value.what && x.stage == value.stage);
+      };
+  const auto computed = std::find_if(row.rbegin(), row.rend(), is_use);
+  auto place = computed == row.rend() ? row.end() : computed.base() - 1;
+  for (auto x = place; x != row.end(); ++x)
+    if (comes_first(*x)) place = x + 1;
+  row.insert(place, value);
 }
 
 int group_of(Plan& plan, const std::vector<int>& ranks) {

@@ -42,12 +42,11 @@ void Lowering::reduce_in_group(int stage, int version) {
 /// follow each other on one rank are added there before the sum comes by.
 void Lowering::pass_on(int stage, int version) {
   const int begin = (version - 1) * plan_.per_step, end = version * plan_.per_step;
-  int& next = next_in_ring_.try_emplace({stage, version}, begin).first->second;
+  auto& [next, after] = ring_.try_emplace({stage, version}, RingSum{begin, begin}).first->second;
   while (next < end) {
     const int rank = backward_rank_.at({stage, next});
-    int after = next;
-    while (after < end && backward_rank_.at({stage, after}) == rank)
-      if (!added(stage, after++)) return;
+    for (; after < end && backward_rank_.at({stage, after}) == rank; ++after)
+      if (!added(stage, after)) return;
     if (next > begin)
       emit(rank, {.op = Op::reduce,
                   .stage = stage,

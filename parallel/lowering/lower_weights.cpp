@@ -9,8 +9,6 @@ namespace paragrad::parallel {
 
 namespace {
 
-bool is_use(const Instruction& x) { return x.op == Op::forward || x.op == Op::backward; }
-
 bool same_use(const Instruction& a, const Instruction& b) {
   return a.op == b.op && a.stage == b.stage && a.micro == b.micro;
 }

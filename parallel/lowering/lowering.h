@@ -24,8 +24,12 @@ class Lowering : public Walk {
  private:
   struct Rank {
     Row row;
-    std::map<int, std::size_t> after_recv;  // per peer: where a later recv may stand
-    std::ptrdiff_t started = 0;             // so many of the rank's computations
+    std::ptrdiff_t started = 0;  // so many of the rank's computations
+  };
+
+  struct RingSum {
+    int next;   // the microbatch whose gradient it lacks
+    int after;  // gradients before this microbatch are there
   };
 
   bool ready(int rank, const Instruction& x) const override;
@@ -80,7 +84,7 @@ class Lowering : public Walk {
 
   std::vector<int> tied_versions_;
   std::map<Cell, std::size_t> steps_made_;      // by (version, stage): ranks
-  std::map<Cell, int> next_in_ring_;            // microbatch whose gradient the sum lacks
+  std::map<Cell, RingSum> ring_;                // by (stage, version)
   std::set<Cell> summed_;                       // finished sums (stage, version)
   std::set<std::pair<Cell, int>> has_sum_;      // and the ranks that have them, in a ring
   std::set<std::pair<Cell, int>> has_weights_;  // (stage, version) and rank, with homes

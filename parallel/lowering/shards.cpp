@@ -54,8 +54,6 @@ class Gathers {
   }
   // [end snippet]
 
-  static bool is_use(const Instruction& x) { return x.op == Op::forward || x.op == Op::backward; }
-
   Plan& plan_;
   std::vector<int> tied_versions_, groups_;
 };

@@ -9,7 +9,8 @@
 
 namespace paragrad::parallel {
 
-Walk::Walk(const Plan& plan) : plan_(plan), ranks_(plan.rows.size()) {
+Walk::Walk(const Plan& plan)
+    : plan_(plan), ranks_(plan.rows.size()), forwarded_(plan), gradients_(plan), added_(plan) {
   for (const Row& row : plan.rows)
     for (const Instruction& x : row) {
       if (x.op != Op::backward || x.what == Value::input_part) continue;
@@ -56,12 +57,10 @@ bool Walk::has_turn(const Instruction& x) const {
 }
 
 bool Walk::can_start(int rank, const Instruction& x) const {
-  if (x.op == Op::backward && x.stage < plan_.stages - 1 &&
-      !gradients_.contains({x.stage, x.micro}))
+  if (x.op == Op::backward && x.stage < plan_.stages - 1 && !gradients_.has(x.stage, x.micro))
     return false;
-  if (x.op == Op::forward && x.stage > 0 && !forwarded_.contains({x.stage - 1, x.micro}))
-    return false;
-  if (has_turn(x) && !forwarded_.contains({plan_.gap - 1, x.micro - 1})) return false;
+  if (x.op == Op::forward && x.stage > 0 && !forwarded_.has(x.stage - 1, x.micro)) return false;
+  if (has_turn(x) && !forwarded_.has(plan_.gap - 1, x.micro - 1)) return false;
   return ready(rank, x);
 }
 
@@ -69,7 +68,7 @@ void Walk::start(int rank) {
   Rank& at = ranks_[rank];
   const Instruction& x = plan_.rows[rank][at.next];
   starts(rank, x);
-  at.busy = x.op == Op::forward || x.op == Op::backward;
+  at.busy = is_use(x);
   if (at.busy)
     ends_.push({now_ + 1, rank});
   else
@@ -82,12 +81,12 @@ void Walk::finish(int rank) {
   at.busy = false;
   ends(rank, x);
   if (x.op == Op::forward) {
-    forwarded_.insert({x.stage, x.micro});
+    forwarded_.set(x.stage, x.micro);
     return;
   }
-  if (x.what != Value::weight_part) gradients_.insert({x.stage - 1, x.micro});
+  if (x.what != Value::weight_part && x.stage > 0) gradients_.set(x.stage - 1, x.micro);
   if (x.what == Value::input_part) return;
-  added_.insert({x.stage, x.micro});
+  added_.set(x.stage, x.micro);
   add(x.stage, x.micro, rank);
   if (plan_.uses_tied(x.stage)) add(plan_.stages, x.micro, rank);
 }
@@ -97,10 +96,9 @@ void Walk::add(int stage, int micro, int rank) {
 }
 
 bool Walk::added(int stage, int micro) const {
-  if (stage < plan_.stages) return added_.contains({stage, micro});
-  return std::all_of(plan_.tied.begin(), plan_.tied.end(), [&](int user) {
-    return added_.contains({user, micro});
-  });
+  if (stage < plan_.stages) return added_.has(stage, micro);
+  return std::all_of(plan_.tied.begin(), plan_.tied.end(),
+                     [&](int user) { return added_.has(user, micro); });
 }
 
 void Walk::stuck() const {

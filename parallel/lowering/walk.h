@@ -13,6 +13,28 @@
 
 namespace paragrad::parallel {
 
+/// Whether it computes with weights.
+inline bool is_use(const Instruction& x) { return x.op == Op::forward || x.op == Op::backward; }
+
+/// A mark for each microbatch of a plan on each stage.
+class Marks {
+ public:
+  explicit Marks(const Plan& plan)
+      : first_(plan.first_micro()),
+        micros_(plan.last_micro() - first_),
+        marks_(static_cast<std::size_t>(plan.stages) * micros_) {}
+  void set(int stage, int micro) { marks_.at(place(stage, micro)) = true; }
+  bool has(int stage, int micro) const { return marks_.at(place(stage, micro)); }
+
+ private:
+  std::size_t place(int stage, int micro) const {
+    return static_cast<std::size_t>(stage) * micros_ + (micro - first_);
+  }
+
+  int first_, micros_;
+  std::vector<bool> marks_;
+};
+
 class Walk {
  public:
   using Cell = std::pair<int, int>;  // stage, and microbatch or version
@@ -38,7 +60,7 @@ class Walk {
   /// all who use the tensor.
   bool added(int stage, int micro) const;
   bool first_time(const Instruction& forward) const {
-    return !forwarded_.contains({forward.stage, forward.micro});
+    return !forwarded_.has(forward.stage, forward.micro);
   }
 
   int now() const { return now_; }
@@ -59,9 +81,9 @@ class Walk {
   [[noreturn]] void stuck() const;
 
   std::vector<Rank> ranks_;
-  std::set<Cell> forwarded_;
-  std::set<Cell> gradients_;     // of outputs, by the stage whose output it is
-  std::set<Cell> added_;         // of weights
+  Marks forwarded_;
+  Marks gradients_;              // of outputs, on the stage whose output it is
+  Marks added_;                  // of weights
   std::map<Cell, int> missing_;  // contributions to (stage, version)
   std::priority_queue<Cell, std::vector<Cell>, std::greater<>> ends_;  // (time, rank)
   int now_ = 0;
