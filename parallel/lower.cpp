@@ -1,5 +1,5 @@
 // lower: adds to rows of computations the messages that connect them.
-// Not here: sums and norms (lowering/lower_sums.cpp), weights (lowering/lower_weights.cpp).
+// Not here: sums and norms (lowering/lower_sums.cpp), weights (lowering/homes.h).
 // Chapter 06.
 #include <algorithm>
 
@@ -13,7 +13,8 @@ Lowering::Lowering(const Plan& computations, SumPath path, Order order)
       path_(path),
       order_(std::move(order)),
       out_(computations),
-      ranks_(computations.rows.size()),
+      rows_(computations.ranks()),
+      homes_(computations, std::move(order_.users), rows_),
       holders_(holders(computations)),
       tied_versions_(tied_versions(computations)) {
   for (int rank = 0; rank < plan_.ranks(); ++rank)
@@ -29,10 +30,10 @@ Lowering::Lowering(const Plan& computations, SumPath path, Order order)
 }
 
 Plan Lowering::run() {
-  begin_at_homes();
+  homes_.begin();
   walk();
   gather_stepped();
-  for (int rank = 0; rank < plan_.ranks(); ++rank) out_.rows[rank] = std::move(ranks_[rank].row);
+  out_.rows = rows_.take();
   return std::move(out_);
 }
 
@@ -42,7 +43,7 @@ bool Lowering::ready(int rank, const Instruction& x) const {
     return in_ring(x.stage) ? has_sum_.contains({{x.stage, x.version}, rank})
                             : summed_.contains({x.stage, x.version});
   }
-  return can_read(rank, x) && stepped_everywhere(x);
+  return homes_.can_read(rank, x) && stepped_everywhere(x);
 }
 
 void Lowering::starts(int rank, const Instruction& x) {
@@ -50,10 +51,9 @@ void Lowering::starts(int rank, const Instruction& x) {
   if (x.op == Op::step) visit_next(x.stage, x.version, rank);
   if (x.op == Op::step && plan_.sharded > 0) count_step(x);
   if (x.op == Op::forward) gather_stepped();
-  hand_over(rank, x);
-  emit(rank, x);
-  ++ranks_[rank].started;
-  hand_to_first(rank);
+  homes_.hand_over(rank, x);
+  rows_.emit(rank, x);
+  homes_.begun(rank);
 }
 
 void Lowering::ends(int rank, const Instruction& x) {
@@ -64,7 +64,7 @@ void Lowering::ends(int rank, const Instruction& x) {
   }
   if (x.op == Op::backward && x.what != Value::weight_part && x.stage > 0)
     deliver(rank, Value::activation_gradient, x.stage - 1, x.micro, backward_rank_, x.stage - 1);
-  let_go(rank, x);
+  homes_.let_go(rank, x);
 }
 
 /// Whoever computes on with a result gets it: the next stage, or the one before.
@@ -72,7 +72,7 @@ void Lowering::deliver(int rank, Value what, int stage, int micro,
                        const std::map<Cell, int>& consumers, int consumer) {
   auto found = consumers.find({consumer, micro});
   if (found != consumers.end() && found->second != rank)
-    send(rank, {.stage = stage, .micro = micro, .what = what}, found->second);
+    rows_.send(rank, {.stage = stage, .micro = micro, .what = what}, found->second);
 }
 
 // [snippet pass_turn]
@@ -80,30 +80,9 @@ void Lowering::deliver(int rank, Value what, int stage, int micro,
 void Lowering::pass_turn(int rank, int micro) {
   auto next = forward_rank_.find({0, micro});
   if (next != forward_rank_.end() && next->second != rank && has_turn(forward(0, micro, 0)))
-    send(rank, {.stage = 0, .micro = micro, .what = Value::turn}, next->second);
+    rows_.send(rank, {.stage = 0, .micro = micro, .what = Value::turn}, next->second);
 }
 // [end snippet]
-
-/// The send goes to the end of the row. The recv goes one computation before the end of the other
-/// row, so that it is posted early, but no memory is taken much before that.
-void Lowering::send(int from, Instruction value, int to) {
-  value.op = Op::send;
-  value.peer = to;
-  emit(from, value);
-  value.op = Op::recv;
-  value.peer = from;
-  Row& row = ranks_[to].row;
-  auto comes_first =
-      [&](const Instruction& x) {  // what the channel had before; an older copy's end
-        return (x.op == Op::recv && x.peer == from) ||
-               (x.op == Op::drop && x.what == value.what && x.stage == value.stage);
-      };
-  const auto computed = std::find_if(row.rbegin(), row.rend(), is_use);
-  auto place = computed == row.rend() ? row.end() : computed.base() - 1;
-  for (auto x = place; x != row.end(); ++x)
-    if (comes_first(*x)) place = x + 1;
-  row.insert(place, value);
-}
 
 int group_of(Plan& plan, const std::vector<int>& ranks) {
   auto found = std::find(plan.groups.begin(), plan.groups.end(), ranks);

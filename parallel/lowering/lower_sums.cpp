@@ -1,5 +1,5 @@
-// How a step's gradients become one sum, and how those who make the step get it: in a group at once,
-// or from rank to rank.
+// How a step's gradients become one sum, and how those who make the step get it: in a group at
+// once, or from rank to rank.
 // Chapters 05 (groups) and 08 (rings).
 #include "parallel/lowering/lowering.h"
 
@@ -26,13 +26,14 @@ void Lowering::reduce_in_group(int stage, int version) {
   if (holders_[stage].size() == 1) return;
   int group = group_of(out_, holders_[stage]);
   for (int rank : holders_[stage]) {
-    emit(rank, {.op = Op::reduce,
-                .stage = stage,
-                .version = version,
-                .peer = group,
-                .what = Value::gradient_sum});
+    rows_.emit(rank, {.op = Op::reduce,
+                      .stage = stage,
+                      .version = version,
+                      .peer = group,
+                      .what = Value::gradient_sum});
     if (plan_.sharded >= 2)  // only the own shard of the sum is needed
-      emit(rank, {.op = Op::drop, .stage = stage, .version = version, .what = Value::gradient_sum});
+      rows_.emit(rank,
+                 {.op = Op::drop, .stage = stage, .version = version, .what = Value::gradient_sum});
   }
 }
 // [end snippet]
@@ -48,10 +49,10 @@ void Lowering::pass_on(int stage, int version) {
     for (; after < end && backward_rank_.at({stage, after}) == rank; ++after)
       if (!added(stage, after)) return;
     if (next > begin)
-      emit(rank, {.op = Op::reduce,
-                  .stage = stage,
-                  .micro = after - 1,
-                  .what = Value::gradient_sum});  // what has come, and the own
+      rows_.emit(rank, {.op = Op::reduce,
+                        .stage = stage,
+                        .micro = after - 1,
+                        .what = Value::gradient_sum});  // what has come, and the own
     next = after;
     if (next == end) return finish_sum(stage, version, rank);
     send_sum(stage, after - 1, rank, backward_rank_.at({stage, next}), next - begin - 1);
@@ -69,13 +70,13 @@ void Lowering::finish_sum(int stage, int version, int rank) {
     visit_next(stage, version, rank);
   }
   const bool at_homes = !plan_.home.empty();
-  if (at_homes && !plan_.clip) step_at_home(stage, version);
+  if (at_homes && !plan_.clip) homes_.step(stage, version);
   if (!plan_.clip) return;
   for (int other = 0; other < plan_.stage_count(); ++other)
     if (!summed_.contains({other, version})) return;
   add_norms(version);
   normed_.insert(version);
-  for (int other = 0; at_homes && other < plan_.stages; ++other) step_at_home(other, version);
+  for (int other = 0; at_homes && other < plan_.stages; ++other) homes_.step(other, version);
 }
 
 // [snippet visit_next]
@@ -105,7 +106,7 @@ void Lowering::add_norms(int version) {
   for (const std::set<int>& replica : replicas) {
     int group = group_of(out_, {replica.begin(), replica.end()});
     for (int rank : replica)
-      emit(rank, {.op = Op::reduce, .version = version, .peer = group, .what = Value::norm});
+      rows_.emit(rank, {.op = Op::reduce, .version = version, .peer = group, .what = Value::norm});
   }
 }
 

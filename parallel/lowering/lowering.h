@@ -1,10 +1,11 @@
-// Lowering: the second walk, which writes rows with messages. Every message is issued at its instant,
-// by all who take part, so all rows have them in one global order, and no plan that comes from here
-// can hang, even if sends wait for their receives.
-// Chapters 06 (activations, sums in a group) and 08 (sums in a ring, turns, weights that travel).
+// Lowering: the second walk, which writes rows with messages. Every message is issued at its
+// instant, by all who take part, so all rows have them in one global order, and no plan that comes
+// from here can hang, even if sends wait for their receives.
+// Not here: weights that travel (homes), the place of a message in its rows (rows).
+// Chapters 06 (activations, sums in a group) and 08 (sums in a ring, turns).
 #pragma once
 
-#include "parallel/lowering/order.h"
+#include "parallel/lowering/homes.h"
 #include "parallel/schedule.h"
 
 namespace paragrad::parallel {
@@ -22,11 +23,6 @@ class Lowering : public Walk {
   Plan run();
 
  private:
-  struct Rank {
-    Row row;
-    std::ptrdiff_t started = 0;  // so many of the rank's computations
-  };
-
   struct RingSum {
     int next;   // the microbatch whose gradient it lacks
     int after;  // gradients before this microbatch are there
@@ -36,9 +32,6 @@ class Lowering : public Walk {
   void starts(int rank, const Instruction& x) override;
   void ends(int rank, const Instruction& x) override;
   void adds(int stage, int micro, int rank, bool last) override;
-
-  void emit(int rank, const Instruction& x) { ranks_[rank].row.push_back(x); }
-  void send(int from, Instruction value, int to);
 
   // lower.cpp: what one computation makes and another needs.
   void deliver(int rank, Value what, int stage, int micro, const std::map<Cell, int>& consumers,
@@ -58,17 +51,6 @@ class Lowering : public Walk {
   void send_sum(int stage, int micro, int from, int to, int hop);
   void send_held();
 
-  // lower_weights.cpp: plans with homes.
-  void begin_at_homes();
-  void begin_at_home(int stage, int version);
-  void step_at_home(int stage, int version);
-  void hand_to_first(int user);
-  void pass_weights(int stage, int version, int from, int to);
-  bool can_read(int rank, const Instruction& x) const;
-  bool ends_run(const Instruction& x) const;
-  void hand_over(int rank, const Instruction& x);
-  void let_go(int rank, const Instruction& x);
-
   // shards.cpp: ZeRO 1 and 2.
   bool stepped_everywhere(const Instruction& x) const;
   void count_step(const Instruction& x);
@@ -77,19 +59,18 @@ class Lowering : public Walk {
   SumPath path_;
   Order order_;
   Plan out_;  // the header; its rows come at the end
-  std::vector<Rank> ranks_;
+  Rows rows_;
+  Homes homes_;
   std::vector<std::vector<int>> holders_;             // per stage
   std::map<Cell, int> forward_rank_, backward_rank_;  // of (stage, microbatch)
   std::map<int, std::set<int>> ranks_of_micro_;
 
   std::vector<int> tied_versions_;
-  std::map<Cell, std::size_t> steps_made_;      // by (version, stage): ranks
-  std::map<Cell, RingSum> ring_;                // by (stage, version)
-  std::set<Cell> summed_;                       // finished sums (stage, version)
-  std::set<std::pair<Cell, int>> has_sum_;      // and the ranks that have them, in a ring
-  std::set<std::pair<Cell, int>> has_weights_;  // (stage, version) and rank, with homes
-  std::set<Cell> waiting_at_home_;              // (stage, version) that no one has been given yet
-  std::set<int> normed_;                        // versions whose norm is known
+  std::map<Cell, std::size_t> steps_made_;          // by (version, stage): ranks
+  std::map<Cell, RingSum> ring_;                    // by (stage, version)
+  std::set<Cell> summed_;                           // finished sums (stage, version)
+  std::set<std::pair<Cell, int>> has_sum_;          // and the ranks that have them, in a ring
+  std::set<int> normed_;                            // versions whose norm is known
   std::multimap<int, std::function<void()>> held_;  // sums that leave later, by time
 };
 

@@ -1,5 +1,5 @@
-// Order: what a first walk learns for the second: in which order ranks make the steps of a stage, so
-// that a finished sum visits them in this order, and in which order they use weights that travel.
+// Order: what a first walk learns for the second: in which order ranks make the steps of a stage,
+// so that a finished sum visits them in this order, and in which they use weights that travel.
 // Chapter 08.
 #pragma once
 

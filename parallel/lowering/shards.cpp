@@ -85,7 +85,8 @@ void Lowering::gather_stepped() {
     auto [version, stage] = made;
     if (count != holders_[stage].size()) continue;
     int group = group_of(out_, holders_[stage]);
-    for (int rank : holders_[stage]) emit(rank, on_weights(Op::gather, stage, version, group));
+    for (int rank : holders_[stage])
+      rows_.emit(rank, on_weights(Op::gather, stage, version, group));
     ++count;  // done
   }
 }

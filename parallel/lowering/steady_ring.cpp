@@ -30,7 +30,7 @@ int Lowering::departure(int stage, int version, int hop) const {
 void Lowering::send_sum(int stage, int micro, int from, int to, int hop) {
   const int version = plan_.made_by(micro);
   auto send_now = [=, this] {
-    send(from, {.stage = stage, .micro = micro, .what = Value::gradient_sum}, to);
+    rows_.send(from, {.stage = stage, .micro = micro, .what = Value::gradient_sum}, to);
     if (micro == plan_.last_micro_of(version)) has_sum_.insert({{stage, version}, to});
   };
   const bool is_held = path_ == SumPath::steady_ring && version < plan_.first + plan_.steps &&

@@ -1,0 +1,27 @@
+// See rows.h.
+#include "parallel/lowering/rows.h"
+
+#include "parallel/lowering/walk.h"
+
+namespace paragrad::parallel {
+
+void Rows::send(int from, Instruction value, int to) {
+  value.op = Op::send;
+  value.peer = to;
+  emit(from, value);
+  value.op = Op::recv;
+  value.peer = from;
+  Row& row = rows_[to];
+  auto comes_first =
+      [&](const Instruction& x) {  // what the channel had before, an older copy's end
+        return (x.op == Op::recv && x.peer == from) ||
+               (x.op == Op::drop && x.what == value.what && x.stage == value.stage);
+      };
+  const auto computed = std::find_if(row.rbegin(), row.rend(), is_use);
+  auto place = computed == row.rend() ? row.end() : computed.base() - 1;
+  for (auto x = place; x != row.end(); ++x)
+    if (comes_first(*x)) place = x + 1;
+  row.insert(place, value);
+}
+
+}  // namespace paragrad::parallel
