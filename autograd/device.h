@@ -13,9 +13,9 @@ namespace paragrad::autograd {
 
 class Backend;
 
-/// Used by one thread at a time, with two exceptions: its meter, and Storage objects: any thread may
-/// make one for a category that it names, and delete any, as a rank's message lane does. Devices
-/// that share a backend may be used at the same time.
+/// Used by one thread at a time, with two exceptions: its meter, and Storage objects: any thread
+/// may make one for a category that it names, and delete any, as a rank's message lane does.
+/// Devices that share a backend may be used at the same time.
 class Device {
  public:
   explicit Device(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}

@@ -148,7 +148,8 @@ inline void RunFlags::parse(CLI::App& app, int argc, char** argv,
   clip_given = app.count("--clip") > 0;
 }
 
-/// Flags that lay a run out; the first of them, given to resume a run, replace all of the saved ones.
+/// Flags that lay a run out; the first of them, given to resume a run, replace all
+/// of the saved ones.
 inline constexpr const char* layout_flags[] = {"--schedule", "--stages", "--data-parallel",
                                                "--ranks",    "--plan",   "--setting",
                                                "--zero",     "--gap"};

@@ -1,5 +1,5 @@
-// RunLayout: how a run's work is laid out over its ranks, found from its flags: the plans, the parts
-// of a batch. Not here: flags (run_flags.h), and what runs the plans (run_session.h).
+// RunLayout: how a run's work is laid out over its ranks, found from its flags: the plans, the
+// parts of a batch. Not here: flags (run_flags.h), and what runs the plans (run_session.h).
 // Chapter 06.
 #pragma once
 

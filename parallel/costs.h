@@ -11,8 +11,8 @@
 
 namespace paragrad::parallel {
 
-/// Seconds, bytes, bytes per second. A list holds a value for each stage, or one for all of them; the
-/// last one does so for ranks.
+/// Seconds, bytes, bytes per second. A list holds a value for each stage, or one for all of them;
+/// the last one does so for ranks.
 struct Costs {
   std::vector<double> forward = {1};   ///< of a microbatch
   std::vector<double> backward = {1};  ///< the two parts of one, input and weight, take half each
@@ -36,8 +36,8 @@ void check(const Costs& costs, const Plan& plan);
 /// source: Patarasuk and Yuan 2009, section 3;  tutorial 04
 double duration(const Instruction& instruction, int rank, const Plan& plan, const Costs& costs);
 
-/// How often a rank sends in an instruction: once in a send; in a collective of a group of N, in each
-/// round 1/N of the value.
+/// How often a rank sends in an instruction: once in a send; in a collective of a group of N, in
+/// each round 1/N of the value.
 ///   all-reduce: 2 (N-1);  gather and reduce-scatter: N-1;  all else: 0
 std::int64_t rounds(const Instruction& instruction, const Plan& plan);
 

@@ -44,7 +44,8 @@ class Engine {
   /// `training` and `transport` must outlive the engine.
   Engine(const Training& training, Transport& transport, DevicePtr device, Settings settings);
 
-  /// Makes the stages of this rank's row, those that are not here yet with the model's first values.
+  /// Makes the stages of this rank's row, those that are not here yet with the model's
+  /// first values.
   /// throws: Error if the plan does not fit the training or the transport
   void prepare(const Plan& plan);
 

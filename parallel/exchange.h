@@ -26,8 +26,8 @@ class WorldResult {
   const std::map<int, double>& losses() const { return losses_; }
   const std::map<int, double>& accuracies() const { return accuracies_; }
   /// One for each step of the plan: its mean loss, the gradient's norm; and its share of the plan's
-  /// time, because without flushes ranks are in different steps at a time. Rates and tokens are left
-  /// to the caller.
+  /// time, because without flushes ranks are in different steps at a time. Rates and tokens are
+  /// left to the caller.
   std::vector<StepResult> steps(const Plan& plan) const;
   /// By kind.
   const std::map<std::string, std::int64_t>& bytes_sent() const { return bytes_sent_; }

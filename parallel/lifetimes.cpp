@@ -1,5 +1,5 @@
-// Readers are what computes with the weights or passes them on. The engine frees by it, the verifier
-// checks by it.
+// Readers are what computes with the weights or passes them on. The engine frees by it, the
+// verifier checks by it.
 // Chapter 07.
 #include "parallel/lifetimes.h"
 

@@ -11,8 +11,8 @@
 
 namespace paragrad::parallel {
 
-/// Stages whose state, or shard of it, each rank keeps: where home says so, else where a row computes
-/// them, gathers them or makes their steps; the tied one among them.
+/// Stages whose state, or shard of it, each rank keeps: where home says so, else where a row
+/// computes them, gathers them or makes their steps; the tied one among them.
 std::vector<std::set<int>> held_stages(const Plan& plan);
 /// The same by stage: ranks, ascending.
 std::vector<std::vector<int>> holders(const Plan& plan);
@@ -30,8 +30,8 @@ class Lifetimes {
  public:
   Lifetimes(const Plan& plan, const Row& row);
 
-  /// Whether version v is still needed once the instruction at `index` is done: by a later reader in
-  /// the row, or after the plan's end.
+  /// Whether version v is still needed once the instruction at `index` is done: by a later reader
+  /// in the row, or after the plan's end.
   bool needed_after(int stage, int version, int index) const;
   /// (stage, version) pairs that nobody needs any more once the instruction at `index` is done.
   const std::vector<std::pair<int, int>>& ending_at(int index) const;

@@ -30,8 +30,8 @@ using TicketPtr = std::shared_ptr<Ticket>;
 
 class MessageLane {
  public:
-  /// The lane alone uses the transport until it is deleted. What it computes on its thread takes one
-  /// core.
+  /// The lane alone uses the transport until it is deleted. What it computes on its thread takes
+  /// one core.
   explicit MessageLane(Transport& transport);
   /// Ends the thread. Tasks that are not done are abandoned.
   ~MessageLane();

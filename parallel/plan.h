@@ -27,30 +27,30 @@ enum class Value {
 
 /// One cell of a plan. Values are named by (stage, microbatch or version), never by buffer.
 ///
-///  text       needs on its rank                      effect                                  lane
-///  2F5v1      1a5, unless stage 0; its turn, if one  keeps activations, makes 2a5. Again     compute
-///  forward    is received; version 1 of stage 2      after a drop: recomputes, makes nothing
-///  2B5v1      activations kept here, at the same     makes 1g5, adds to the open sum of the  compute
-///  backward   version; 2g5, unless the last stage    step, frees the activations. I5 does the
-///                                                    first of these, W5 the rest
-///  2Sv2       version 1, the newest; the sum of      version 2; the sum ends                 compute
-///  step       each microbatch of the step once; the
-///             norm, where the plan clips
-///  2Da5       the value                              frees activations (the stage's input    compute
-///  drop                                              stays), weights (2Dwv1) or a sum (2Dpv1)
-///  2a5>3      the value                              a, g, t and a sum that is not finished  message
-///  send                                              or not stepped here move, others are
-///                                                    copied. Blocks until a slot or the recv
-///  2a5<1      no such value, here or under way       posts; same name at both ends; first    message
-///  recv                                              in, first out
-///  2Rv1@0     own open sum; all members stand here   all hold the sum, added in rank order;  message
-///  reduce                                            it is finished
-///  2R5        own open sum, one arrived partial      (arrived + own) is 2p5                  message
-///  fold
-///  Rnv1@0     finished sums of all stages, each      the norm of step 1 is known             message
-///  norm       counted once
-///  2Gwv1@0    every member has its shard             full weights                            message
-///  gather
+/// text      needs on its rank                      effect                                  lane
+/// 2F5v1     1a5, unless stage 0; its turn, if one  keeps activations, makes 2a5. Again     compute
+/// forward   is received; version 1 of stage 2      after a drop: recomputes, makes nothing
+/// 2B5v1     activations kept here, at the same     makes 1g5, adds to the open sum of the  compute
+/// backward  version; 2g5, unless the last stage    step, frees the activations. I5 does the
+///                                                  first of these, W5 the rest
+/// 2Sv2      version 1, the newest; the sum of      version 2; the sum ends                 compute
+/// step      each microbatch of the step once; the
+///           norm, where the plan clips
+/// 2Da5      the value                              frees activations (the stage's input    compute
+/// drop                                             stays), weights (2Dwv1) or a sum (2Dpv1)
+/// 2a5>3     the value                              a, g, t and a sum that is not finished  message
+/// send                                             or not stepped here move, others are
+///                                                  copied. Blocks until a slot or the recv
+/// 2a5<1     no such value, here or under way       posts; same name at both ends; first    message
+/// recv                                             in, first out
+/// 2Rv1@0    own open sum; all members stand here   all hold the sum, added in rank order;  message
+/// reduce                                           it is finished
+/// 2R5       own open sum, one arrived partial      (arrived + own) is 2p5                  message
+/// fold
+/// Rnv1@0    finished sums of all stages, each      the norm of step 1 is known             message
+/// norm      counted once
+/// 2Gwv1@0   every member has its shard             full weights                            message
+/// gather
 ///
 /// A message is issued once the computations before it in the row are done; it then waits in a
 /// queue per peer and direction, or per group. A computation waits only for its inputs.

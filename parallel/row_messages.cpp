@@ -80,8 +80,8 @@ void RowRun::send(const Instruction& x) {
   if (x.what == Value::weights) reading_[{x.stage, x.version}].push_back(issued_.back());
 }
 
-/// Values that wait to be sent take memory, so a rank that is ahead waits once the channel's capacity
-/// and two more are under way. The verifier has proved that such waiting ends.
+/// Values that wait to be sent take memory, so a rank that is ahead waits once the channel's
+/// capacity and two more are under way. The verifier has proved that such waiting ends.
 void RowRun::bound_sends(int peer) {
   auto& sending = sending_[peer];
   while (sending.size() >= capacity_ + 2) {
@@ -136,7 +136,8 @@ void RowRun::gather(const Instruction& x) {
 }
 // [end snippet]
 
-/// arrived + own, as soon as the one is here and the other lane has no other work on its stage's sums.
+/// arrived + own, as soon as the one is here and the other lane has no other work on the
+/// stage's sums.
 void RowRun::fold(const Instruction& x) {
   const int version = plan_.made_by(x.micro);
   Arriving partial = take_partial(x.stage, version);

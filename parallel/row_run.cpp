@@ -1,5 +1,5 @@
-// The interpreter: one function for each operation. A computation waits for its inputs, a message is
-// handed to the other lane (row_messages.cpp). Not here: where the inputs are (row_values.cpp).
+// The interpreter: one function for each operation. A computation waits for its inputs, a message
+// is handed to the other lane (row_messages.cpp). Not here: where the inputs are (row_values.cpp).
 // Chapter 05.
 #include "parallel/row_run.h"
 
@@ -184,8 +184,8 @@ double RowRun::checked_norm(const Instruction& step, const std::vector<double>& 
   return norm;
 }
 
-/// A stage is counted by the first rank of the group that holds it, or by the holders of its shards.
-/// A sum that goes from holder to holder is counted by the one who has finished it.
+/// A stage is counted by the first rank of the group that holds it, or by the holders of its
+/// shards. A sum that goes from holder to holder is counted by the one who has finished it.
 bool RowRun::counts(int stage, int version, const std::vector<int>& group) {
   const std::vector<int>& holders = holders_.at(stage);
   if (plan_.sharded > 0) return true;

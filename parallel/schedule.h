@@ -48,8 +48,8 @@ Plan make_plan(const std::string& schedule, const Layout& layout);
 /// ranks hold which stages.
 Plan make_evaluation(const Plan& like, int first, int microbatches);
 
-/// The same plan so many steps later in the run, or earlier. Versions before the first are the first,
-/// as delayed schedules have it.
+/// The same plan so many steps later in the run, or earlier. Versions before the first are the
+/// first, as delayed schedules have it.
 Plan moved_by(Plan plan, int steps);
 
 /// Adds to rows of computations what connects them: sends, receives, reductions, norms.
@@ -98,7 +98,8 @@ void place_steps(Plan& plan, StepPlacement placement);
 /// Eager where a step waits for nobody.
 StepPlacement suitable_placement(const Layout& layout);
 
-/// Drops the activations of each forward that is not followed by its backward, and repeats it there.
+/// Drops the activations of each forward that is not followed by its backward, and
+/// repeats it there.
 void add_recomputation(Plan& plan);
 
 /// The version of the tied stage that each microbatch of the plan uses, by micro - first_micro().

@@ -44,8 +44,8 @@ void Serial::gather(const Instruction& x, const std::vector<int>& group) {
   for (int rank : group) ranks_[rank].weights.at(name) = whole;
 }
 
-/// The rank's finished sum. One that went from rank to rank is there where it was finished and, in a
-/// plan with homes, where it has arrived.
+/// The rank's finished sum. One that went from rank to rank is there where it was finished and, in
+/// a plan with homes, where it has arrived.
 const Tensor* Serial::finished_sum(const Rank& rank, int stage, int version) const {
   auto arrived = rank.values.find({Value::gradient_sum, stage, plan_->last_micro_of(version)});
   if (!plan_->home.empty() && arrived != rank.values.end()) return &arrived->second;

@@ -1,5 +1,5 @@
-// Orders are small JSON objects: {"do": "train", "steps": 40}. Every rank makes the plan from it for
-// itself, and runs its row.
+// Orders are small JSON objects: {"do": "train", "steps": 40}. Every rank makes the plan from it
+// for itself, and runs its row.
 // Chapter 05.
 #include "parallel/session.h"
 

@@ -26,7 +26,8 @@ struct Timeline {
 
   /// End of the last record.
   double makespan() const;
-  /// Share of the ranks' time in which their compute lanes stand still: 1 - busy / (ranks * makespan)
+  /// Share of the ranks' time in which their compute lanes stand still:
+  ///   1 - busy / (ranks * makespan)
   double bubble() const;
   std::int64_t bytes() const;
 };

@@ -28,8 +28,8 @@ struct Message {
   std::int64_t bytes = 0;
 };
 
-/// A rank's position is the number of its plan, modulo 64, times this, plus the index in its row; or,
-/// between plans, from 64 times this on, what it works on (transports/at_work.h).
+/// A rank's position is the number of its plan, modulo 64, times this, plus the index in its row;
+/// or, between plans, from 64 times this on, what it works on (transports/at_work.h).
 inline constexpr int instructions_of_plan = 1 << 24;
 
 /// Seconds that a clock can be asked to sleep; more would overflow.

@@ -92,7 +92,8 @@ void scores(const Head<T>& h, const Compute<T>* q, const Compute<T>* k_transpose
 }
 
 /// Makes a row of scores causal: 0 from the end of the last vector that has a visible key on, and
-/// -inf, which exp turns into 0, from the last visible key to there. Returns where that vector ends.
+/// -inf, which exp turns into 0, from the last visible key to there. Returns that
+/// vector's end.
 template <class C>
 std::int64_t hide_later(C* row, std::int64_t seen, std::int64_t keys) {
   std::int64_t end = padded(seen, cpu::column_multiple<C>);

@@ -35,8 +35,8 @@ std::string memory_total_chart(const MemoryTotal& total, const std::string& cate
 /// A bar a rank.
 std::string traffic_chart(const std::vector<Traffic>& traffic);
 
-/// A bar a slot of time: what all ranks begin to send in it. The axis ends at `highest` bytes, or at
-/// the highest bar.
+/// A bar a slot of time: what all ranks begin to send in it. The axis ends at `highest` bytes, or
+/// at the highest bar.
 std::string flow_chart(const std::vector<Sending>& sent, double slot, double seconds,
                        double highest = 0);
 /// A slot is a time step, or several, so that there are at most 300 of them.

@@ -1,5 +1,6 @@
 // Cyclic Data Parallelism: microbatches begin two time steps after each other, as in a round dance,
-// and go on without a pause between training steps. At every time step each stage is processed once.
+// and go on without a pause between training steps. In every time step each stage is
+// processed once.
 //   theta(t+1) = theta(t) - lr/N sum_i grad f_i(u_i),   u_i = theta(t-1) in v1; in v2 theta(t), on
 //   stages where it is there already
 // Chapter 08; Fournier and Oyallon 2024, section 3.

@@ -1,5 +1,5 @@
-// 1F1B, PipeDream-Flush: a stage begins its backwards as soon as it can, so it keeps the activations
-// of at most (stages - stage) microbatches; the pipeline runs empty before every step.
+// 1F1B, PipeDream-Flush: a stage begins its backwards as soon as it can, so it keeps the
+// activations of at most (stages - stage) microbatches; the pipeline runs empty before every step.
 // Chapter 06; Narayanan et al. 2021 (PipeDream-2BW), section 3.2.
 #include <algorithm>
 

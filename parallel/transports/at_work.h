@@ -1,5 +1,5 @@
-// At work: between plans a rank may be busy on its own for long, with files as a rule. It says so, and
-// the others wait for it as long as they hear of it, whatever their deadline.
+// At work: between plans a rank may be busy on its own for long, with files as a rule. It says so,
+// and the others wait for it as long as they hear of it, whatever their deadline.
 // Not here: waiting (launch.h). Chapter 04.
 #pragma once
 

@@ -42,8 +42,8 @@ class Deadline {
 };
 
 /// Sleeps until something may have happened. `peer`, where given, is the rank that this one needs.
-/// Time in which another rank gets on in its row or is at work (at_work.h) does not count: those who
-/// are ahead wait for those who are slow.
+/// Time in which another rank gets on in its row or is at work (at_work.h) does not count: those
+/// who are ahead wait for those who are slow.
 /// throws: Error `rank 1: waited 60 s for <what>; rank 2 was at ...` after the deadline, or if
 ///         another rank has failed
 void wait_for_news(Transport& transport, Deadline& deadline, const std::string& what,
@@ -53,7 +53,8 @@ void wait_for_news(Transport& transport, Deadline& deadline, const std::string& 
 void wait_for(Transport& transport, Request& request, double seconds, const std::string& what,
               int peer = -1);
 
-// All ranks call these together. `timeout`: seconds that each wait may take in which nobody gets on.
+// All ranks call these together. `timeout`: seconds that each wait may take in which nobody
+// gets on.
 
 /// Everybody's bytes, in rank order, on rank 0; nothing elsewhere.
 std::vector<std::string> gather_bytes(Transport& transport, const std::string& bytes,

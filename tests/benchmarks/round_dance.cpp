@@ -1,6 +1,6 @@
 // Activations and bytes over time, measured on more devices than this machine has: the engine runs
-// data parallelism and cyclic data parallelism on ranks that are threads, whose layers sleep instead
-// of computing. The clock stands for the devices; what is alive and what is sent is real.
+// data parallelism and cyclic data parallelism on ranks that are threads, whose layers sleep
+// instead of computing. The clock stands for the devices; what is alive and what is sent is real.
 // Not here: learning (tutorials/measure.sh, part fashion). Chapter 08.
 #include <fmt/format.h>
 

@@ -16,8 +16,8 @@ using paragrad::autograd::Error;
 
 namespace {
 
-/// Three ranks, of which the last is busy for 1.5 s and then tells rank 0 something, so that rank 1 is
-/// held up by one that is not busy. Each may wait for 0.5 s.
+/// Three ranks, of which the last is busy for 1.5 s and then tells rank 0 something, so that rank 1
+/// is held up by one that is not busy. Each may wait for 0.5 s.
 void be_busy(const std::function<void(Transport&)>& busy) {
   run_ranks(3, [&](Transport& transport) {
     all_gather_bytes(transport, "", 60);  // all are there

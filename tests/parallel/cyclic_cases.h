@@ -1,5 +1,5 @@
-// Runs of cyclic schedules, and the weights that their rule, written out with the whole model on one
-// rank, gets to: what tests compare over threads and over MPI.
+// Runs of cyclic schedules, and the weights that their rule, written out with the whole model on
+// one rank, gets to: what tests compare over threads and over MPI.
 // Not here: the rule itself (whole_model).
 #pragma once
 

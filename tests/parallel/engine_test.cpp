@@ -1,5 +1,5 @@
-// The engine over threads gives the bits of the serial interpreter, for every schedule, width, depth,
-// number of microbatches, with and without recomputation, clipping and tied embeddings.
+// The engine over threads gives the bits of the serial interpreter, for every schedule, width,
+// depth, number of microbatches, with and without recomputation, clipping and tied embeddings.
 #include "parallel/engine.h"
 
 #include "parallel/lifetimes.h"

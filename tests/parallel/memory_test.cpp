@@ -146,7 +146,8 @@ TEST_CASE("activations: what a row stashes, and what it receives early", "[memor
 }
 
 TEST_CASE("activations: M microbatches by GPipe, min(D - stage, M) by 1F1B and 2BW", "[memory]") {
-  // Beside them at most what the running forward does not keep, one message on its way in and two out.
+  // Beside them at most what the running forward does not keep, one message on its way in,
+  // and two out.
   for (int stages : {2, 3})
     for (int microbatches : {3, 6})
       for (const char* schedule : {"gpipe", "1f1b", "2bw"}) {

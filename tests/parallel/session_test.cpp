@@ -1,4 +1,5 @@
-// Session: whose ranks wait for one that works on its own, and what they have when they are through.
+// Session: whose ranks wait for one that works on its own, and what they have at
+// its end.
 // Not here: what a program's runs write (tests/examples/). Chapter 05.
 #include "parallel/session.h"
 

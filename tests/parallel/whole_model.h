@@ -1,5 +1,6 @@
 // A whole model in one stage, no plan and no messages: what update rules are written out with, for
-// plans to be compared with. The cyclic rules themselves are here; others are where they are tested.
+// plans to be compared with. The cyclic rules themselves are here; others are where they
+// are tested.
 #pragma once
 
 #include <functional>
@@ -45,8 +46,8 @@ class WholeModel {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-/// Weights after layout.steps steps of cyclic data parallelism, for N = layout.stages, which is also
-/// the number of a step's microbatches: layout.width * layout.microbatches.
+/// Weights after layout.steps steps of cyclic data parallelism, for N = layout.stages, which is
+/// also the number of a step's microbatches: layout.width * layout.microbatches.
 Tensor cyclic_v1(WholeModel& model, const Layout& layout);
 Tensor cyclic_v2(WholeModel& model, const Layout& layout);
 

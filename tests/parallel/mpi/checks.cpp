@@ -4,7 +4,7 @@
 //   checks throw:       rank 1 throws instead
 //   checks late:        rank 1 sends nothing for long
 //   checks engine:      every schedule gives the bits of the serial interpreter
-//   checks cyclic:      cyclic ones give those of their rule, in every setting that has so many ranks
+//   checks cyclic:      cyclic ones give those of their rule, in settings that have so many ranks
 //   checks lost_engine: rank 0 kills itself in the middle of a plan
 #include <unistd.h>
 
