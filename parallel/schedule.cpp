@@ -74,6 +74,16 @@ SumPath path_of(const std::string& schedule, const Layout& layout) {
   return steady ? SumPath::steady_ring : SumPath::ring;
 }
 
+/// What a schedule with homes writes, whose steps lowering places, too.
+Plan without_messages(Plan plan) {
+  for (Row& row : plan.rows)
+    std::erase_if(row, [](const Instruction& x) {
+      return !is_compute(x.op) || x.op == Op::step ||
+             (x.op == Op::drop && x.what != Value::activation);
+    });
+  return plan;
+}
+
 }  // namespace
 
 Plan make_plan(const std::string& schedule, const Layout& layout) {
@@ -86,12 +96,17 @@ Plan make_plan(const std::string& schedule, const Layout& layout) {
 }
 
 Plan moved_by(Plan plan, int steps) {
+  bool merged = false;  // versions before the first, with the first
   plan.first += steps;
   for (Row& row : plan.rows)
     for (Instruction& x : row) {
       if (x.micro >= 0) x.micro += steps * plan.per_step;
-      if (x.version >= 0) x.version = std::max(x.version + steps, 0);
+      if (x.version < 0) continue;
+      merged |= x.version + steps < 0;
+      x.version = std::max(x.version + steps, 0);
     }
+  // Weights that travel would come twice: merged versions have a way of their own.
+  if (merged && !plan.home.empty()) return lower(without_messages(std::move(plan)), SumPath::ring);
   return plan;
 }
 

@@ -49,7 +49,7 @@ Plan make_plan(const std::string& schedule, const Layout& layout);
 Plan make_evaluation(const Plan& like, int first, int microbatches);
 
 /// The same plan so many steps later in the run, or earlier. Versions before the first are the
-/// first, as delayed schedules have it.
+/// first, as delayed schedules have it; where weights travel, its messages are then found anew.
 Plan moved_by(Plan plan, int steps);
 
 /// Adds to rows of computations what connects them: sends, receives, reductions, norms.

@@ -2,6 +2,7 @@
 // not change its numbers. Not here: flags (schedule_flags_test).
 #include <algorithm>
 
+#include "nn/file.h"
 #include "tests/examples/runs.h"
 
 using namespace paragrad::tests;
@@ -96,6 +97,22 @@ TEST_CASE("a cyclic run that was stopped goes on to the bits of one that was not
     runs.resume("parts");
     CHECK(learnt(runs.path("whole")) == learnt(runs.path("parts")));
     CHECK(weights_of(runs.path("whole")) == weights_of(runs.path("parts")));
+  }
+}
+
+TEST_CASE("a plan of the user's own, of later steps, begins a cyclic run and goes on") {
+  for (const Form& form : forms) {
+    CAPTURE(form.setting);
+    Runs runs{model};
+    runs.train("schedule", form.flags("v2"));
+    const std::string file = runs.path("own.plan");
+    Words show{"plan", "show", "--schedule", "cyclic-v2", "--setting", form.setting};
+    Finished shown = run(show + Words{"--stages", "3", "--steps", "2", "--first", "1"});
+    REQUIRE(shown.status == 0);
+    paragrad::nn::write_file(file, shown.output);
+    runs.train("plan", {"--plan", file, "--layers", "2"});
+    CHECK(learnt(runs.path("schedule")) == learnt(runs.path("plan")));
+    CHECK(weights_of(runs.path("schedule")) == weights_of(runs.path("plan")));
   }
 }
 

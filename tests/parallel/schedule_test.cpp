@@ -120,6 +120,22 @@ TEST_CASE("schedules: a plan moved is the plan of later", "[schedule]") {
   }
 }
 
+TEST_CASE("schedules: a cyclic plan moved to the beginning is the plan of the beginning",
+          "[schedule]") {
+  for (const char* name : {"cyclic-v1", "cyclic-v2"})
+    for (const auto& [typed, setting] : settings())
+      for (bool recompute : {false, true})
+        for (int first : {1, 2}) {
+          CAPTURE(name, typed, recompute, first);
+          Layout layout{.stages = 4, .steps = 3, .recompute = recompute, .setting = setting};
+          Plan beginning = make_plan(name, layout);
+          layout.first = first;
+          Plan moved = moved_by(make_plan(name, layout), -first);
+          CHECK_NOTHROW(verify(moved));
+          if (setting == Setting::zero) CHECK(moved == beginning);
+        }
+}
+
 TEST_CASE("schedules: fewer microbatches than stages", "[schedule]") {
   for (const auto& [name, schedule] : ordinary_schedules())
     for (int microbatches : {1, 2}) {
