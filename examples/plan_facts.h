@@ -48,6 +48,20 @@ std::string per_rank(const std::vector<T>& values, std::string (*print)(T)) {
   return line;
 }
 
+/// "3 of 4; the stages of each microbatch: 01 11".
+inline std::string reads_text(const std::vector<std::string>& fresh) {
+  constexpr std::size_t most = 16;
+  std::ptrdiff_t count = 0;
+  std::string all;
+  for (const std::string& stages : fresh) {
+    count += std::count(stages.begin(), stages.end(), '1');
+    all += ' ' + stages;
+  }
+  std::string line = fmt::format("{} of {}", count, fresh.size() * fresh[0].size());
+  if (fresh.size() > most || fresh[0].size() > most) return line;
+  return line + "; the stages of each microbatch:" + all;
+}
+
 /// What verify found.
 inline Lines lines(const parallel::VerifiedPlan& verified) {
   const parallel::Plan& plan = verified.plan();
@@ -63,6 +77,10 @@ inline Lines lines(const parallel::VerifiedPlan& verified) {
                {"live versions", per_rank(facts.live_versions, digits)},
                {"peak microbatches", per_rank(facts.peak_microbatches, digits)},
                {"messages", messages.empty() ? "none" : messages}};
+  if (facts.versions_in_use != facts.live_versions)
+    result.insert(result.end() - 2, {"versions in use", per_rank(facts.versions_in_use, digits)});
+  if (facts.staleness > 0)
+    result.insert(result.end() - 2, {"reads of new weights", reads_text(facts.fresh_reads)});
   if (facts.peak_inputs != facts.peak_microbatches)
     result.insert(result.end() - 1, {"peak inputs", per_rank(facts.peak_inputs, digits)});
   return result;
@@ -135,11 +153,17 @@ inline nlohmann::json to_json(const parallel::TimeSteps& steps) {
 inline nlohmann::json to_json(const parallel::VerifiedPlan& verified,
                               const parallel::Timeline& timeline) {
   const parallel::Facts& facts = verified.facts();
+  const parallel::Plan& plan = verified.plan();
   nlohmann::json result{{"verified", true},
                         {"hang_free", true},
+                        {"ranks", plan.ranks()},
+                        {"stages", plan.stages},
+                        {"per_step", plan.per_step},
                         {"channel_capacity", facts.capacity},
                         {"staleness", facts.staleness},
                         {"live_versions", facts.live_versions},
+                        {"versions_in_use", facts.versions_in_use},
+                        {"fresh_reads", facts.fresh_reads},
                         {"peak_microbatches", facts.peak_microbatches},
                         {"peak_inputs", facts.peak_inputs},
                         {"messages", facts.messages},
@@ -148,7 +172,7 @@ inline nlohmann::json to_json(const parallel::VerifiedPlan& verified,
                         {"busy", busy_shares(timeline)},
                         {"bytes", timeline.bytes()}};
   if (parallel::time_step(timeline) <= 0) return result;
-  const parallel::TimeSteps steps = parallel::time_steps(verified.plan(), timeline);
+  const parallel::TimeSteps steps = parallel::time_steps(plan, timeline);
   result["peak_activations"] = peak_activations(steps);
   result["time_steps"] = to_json(steps);
   return result;

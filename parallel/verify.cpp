@@ -59,16 +59,27 @@ std::map<std::string, int> count_messages(const Plan& plan, const Pairing& pairi
   return messages;
 }
 
+std::vector<std::string> find_fresh_reads(const Plan& plan) {
+  std::vector<std::string> fresh(plan.per_step, std::string(plan.stages, '1'));
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row)
+      if (x.op == Op::forward && x.version < plan.made_by(x.micro) - 1)
+        fresh[x.micro % plan.per_step][x.stage] = '0';
+  return fresh;
+}
+
 Facts facts_of(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows) {
   Facts facts;
   std::vector<const Waits*> waits;
   for (const Replay& row : rows) {
     facts.staleness = std::max(facts.staleness, row.staleness());
     facts.live_versions.push_back(row.live_versions());
+    facts.versions_in_use.push_back(row.versions_in_use());
     facts.peak_microbatches.push_back(row.peak_microbatches());
     facts.peak_inputs.push_back(row.peak_inputs());
     waits.push_back(&row.waits());
   }
+  facts.fresh_reads = find_fresh_reads(plan);
   facts.messages = count_messages(plan, pairing);
   facts.capacity = smallest_capacity(plan, pairing, waits);
   return facts;

@@ -18,9 +18,13 @@ struct Facts {
                      ///< the plan cannot hang; 0: every send may wait for its recv
   int staleness = 0;  ///< most steps between the version that a gradient was taken at and the one
                       ///< that it is applied to
-  std::vector<int> live_versions;      ///< per rank: most versions of one stage alive together
-  std::vector<int> peak_microbatches;  ///< per rank: most (stage, microbatch) pairs whose
-                                       ///< activations are kept together
+  std::vector<int> live_versions;    ///< per rank: most versions of one stage alive together
+  std::vector<int> versions_in_use;  ///< per rank: the same without those that are here, or still
+                                     ///< here, only for what comes before or after the plan
+  std::vector<std::string> fresh_reads;  ///< per microbatch of a step, a digit per stage: 1 where
+                                         ///< every step reads what the step before it has made
+  std::vector<int> peak_microbatches;    ///< per rank: most (stage, microbatch) pairs whose
+                                         ///< activations are kept together
   std::vector<int> peak_inputs;  ///< per rank: the same, counting those whose activations were
                                  ///< dropped and whose input is still here
   std::map<std::string, int> messages;  ///< sends by value: "a", "g", "p", "w", "t"; and "reduce",

@@ -34,6 +34,7 @@ class Replay {
 
   int staleness() const { return staleness_; }
   int live_versions() const { return versions_.peak(); }
+  int versions_in_use() const { return versions_.peak_in_use(); }
   int peak_microbatches() const { return peak_kept_; }
   int peak_inputs() const { return peak_passes_; }
 

@@ -69,14 +69,26 @@ int Versions::newest(int stage) const {
 
 void Versions::count(int stage) { peak_ = std::max(peak_, static_cast<int>(held_[stage].size())); }
 
-std::vector<int> Versions::read(const Place& at) const {
+void Versions::count_in_use(int stage, int index) {
+  int in_use = 0;
+  for (const Held& held : held_[stage]) {
+    const auto last = last_reader_.find(key(Value::weights, stage, held.version));
+    in_use += held.begun && last != last_reader_.end() && last->second >= index;
+  }
+  peak_in_use_ = std::max(peak_in_use_, in_use);
+}
+
+std::vector<int> Versions::read(const Place& at) {
   std::vector<int> brought_by;
   for (auto [stage, version] : weights_read(plan_, tied_versions_, at.instruction())) {
-    const Held& held = find_or_refuse(at, stage, version);
+    find_or_refuse(at, stage, version);
+    Held& held = *find(stage, version);
     if (!held.whole)
       refuse("gathered", at, "only this rank's shard of version ", version, " of stage ", stage,
              " is there; gather it before");
     brought_by.push_back(held.brought_by);
+    held.begun = true;
+    count_in_use(stage, at.index);
   }
   return brought_by;
 }
@@ -85,7 +97,7 @@ void Versions::receive(const Place& at) {
   const Instruction& x = at.instruction();
   if (find(x.stage, x.version))
     refuse("match", at, describe(x.what, x.stage, x.version), " is here, or on its way, already");
-  held_[x.stage].push_back({x.version, false, true, true, at.index});
+  held_[x.stage].push_back({x.version, false, true, true, at.index, true});
 }
 
 void Versions::gather(const Place& at) {
@@ -105,7 +117,8 @@ void Versions::step(const Place& at) {
   if (newest(x.stage) != x.version - 1)
     refuse("order", at, "makes version ", x.version, " of stage ", x.stage, ", newest is ",
            show(newest(x.stage)), "; steps follow each other");
-  held_[x.stage].push_back({.version = x.version, .own = true, .whole = plan_.sharded == 0});
+  held_[x.stage].push_back(
+      {.version = x.version, .own = true, .whole = plan_.sharded == 0, .begun = true});
 }
 
 int Versions::drop(const Place& at) {

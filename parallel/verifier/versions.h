@@ -20,7 +20,7 @@ class Versions {
 
   /// Checks that the weights that a computation, or a send, reads are here and whole.
   /// returns: the cells of the row that brought them, -1 for those that were here from the start
-  std::vector<int> read(const Place& at) const;
+  std::vector<int> read(const Place& at);
 
   void receive(const Place& at);
   void gather(const Place& at);
@@ -35,6 +35,8 @@ class Versions {
   void check_leaks() const;
 
   int peak() const { return peak_; }  ///< most versions of one stage alive together
+  /// Most whose time in the row, from the making or the first reader to the last, is the same.
+  int peak_in_use() const { return peak_in_use_; }
 
  private:
   struct Held {
@@ -43,6 +45,7 @@ class Versions {
     bool whole;           ///< can be computed with
     bool copy = false;    ///< sent or gathered for a while: to be dropped
     int brought_by = -1;  ///< a cell of the row
+    bool begun = false;   ///< made in the row, or read
   };
 
   Held* find(int stage, int version);
@@ -52,6 +55,7 @@ class Versions {
   void retire(int stage, int version);
   std::vector<int> versions_of(int stage) const;
   void count(int stage);
+  void count_in_use(int stage, int index);
 
   const Plan& plan_;
   int rank_;
@@ -59,7 +63,7 @@ class Versions {
   const std::vector<int>& tied_versions_;
   std::map<int, std::vector<Held>> held_;     // by stage
   std::unordered_map<Key, int> last_reader_;  // of (stage, version): a cell of the row
-  int peak_ = 0;
+  int peak_ = 0, peak_in_use_ = 0;
 };
 
 }  // namespace paragrad::parallel

@@ -77,7 +77,27 @@ TEST_CASE("cyclic: a microbatch reads the new weights where the rule says so", "
   });
 }
 
+TEST_CASE("cyclic: the facts say where new weights are read", "[cyclic]") {
+  for_each_plan([](const std::string& rule, Setting setting, int n) {
+    const std::vector<std::string> fresh = verify(plan_of(rule, setting, n)).facts().fresh_reads;
+    REQUIRE(fresh.size() == std::size_t(n));
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < n; ++j) CHECK((fresh[i][j] == '1') == (rule == "v2" && i + j >= n - 1));
+  });
+}
+
 TEST_CASE("cyclic: within a segment data and model need one version of the weights", "[cyclic]") {
+  for_each_plan([](const std::string& rule, Setting setting, int n) {
+    if (n == 1) return;
+    for (int first : {0, 5}) {
+      Layout wanted = layout(setting, n);
+      wanted.first = first;
+      const Plan plan = make_plan("cyclic-" + rule, wanted);
+      const bool is_one = setting == Setting::data || setting == Setting::model;
+      const std::vector<int> in_use = verify(plan).facts().versions_in_use;
+      CHECK(*std::max_element(in_use.begin(), in_use.end()) == (is_one ? 1 : 2));
+    }
+  });
   for (Setting setting : {Setting::data, Setting::model})
     for (int n : {2, 3, 4, 8}) {
       Plan plan = plan_of("v2", setting, n);

@@ -29,16 +29,16 @@ TEST_CASE("facts of the examples", "[verify]") {
   struct Example {
     const char* name;
     int staleness;
-    Ints live_versions, peak_microbatches;
+    Ints live_versions, versions_in_use, peak_microbatches;
     Messages messages;
   };
   const Example examples[] = {
-      {"2bw", 1, {2, 2, 2}, {3, 2, 1}, {{"a", 18}, {"g", 18}}},
-      {"cyclic_v2_data", 1, {2, 2, 2}, {3, 3, 3}, {{"p", 24}, {"t", 5}}},
-      {"cyclic_v2_pipeline", 1, {2, 2, 2}, {3, 2, 1}, {{"a", 12}, {"g", 12}}},
-      {"cyclic_v2_model", 1, Ints(6, 2), Ints(6, 1), {{"a", 12}, {"g", 12}, {"p", 14}}},
-      {"cyclic_v2_zero", 1, {2, 2, 2}, {3, 3, 3}, {{"p", 16}, {"t", 2}, {"w", 18}}},
-      {"zero_3", 0, {1, 1}, {3, 3}, {{"gather", 12}, {"reduce", 6}}}};
+      {"2bw", 1, {2, 2, 2}, {2, 2, 2}, {3, 2, 1}, {{"a", 18}, {"g", 18}}},
+      {"cyclic_v2_data", 1, {2, 2, 2}, {1, 1, 1}, {3, 3, 3}, {{"p", 24}, {"t", 5}}},
+      {"cyclic_v2_pipeline", 1, {2, 2, 2}, {2, 2, 1}, {3, 2, 1}, {{"a", 12}, {"g", 12}}},
+      {"cyclic_v2_model", 1, Ints(6, 2), Ints(6, 1), Ints(6, 1), {{"a", 12}, {"g", 12}, {"p", 14}}},
+      {"cyclic_v2_zero", 1, {2, 2, 2}, {1, 1, 2}, {3, 3, 3}, {{"p", 16}, {"t", 2}, {"w", 18}}},
+      {"zero_3", 0, {1, 1}, {1, 1}, {3, 3}, {{"gather", 12}, {"reduce", 6}}}};
   for (const Example& example : examples) {
     INFO(example.name);
     const Plan plan = parse(plan_text(example.name));
@@ -47,6 +47,7 @@ TEST_CASE("facts of the examples", "[verify]") {
     CHECK(verified.facts().capacity == 0);
     CHECK(verified.facts().staleness == example.staleness);
     CHECK(verified.facts().live_versions == example.live_versions);
+    CHECK(verified.facts().versions_in_use == example.versions_in_use);
     CHECK(verified.facts().peak_microbatches == example.peak_microbatches);
     CHECK(verified.facts().peak_inputs == example.peak_microbatches);
     CHECK(verified.facts().messages == example.messages);
@@ -92,6 +93,8 @@ TEST_CASE("plans that begin later: versions from before the plan", "[verify]") {
       "0F3v2 0B3v2 0Sv4\n";
   CHECK(facts(later).staleness == 1);
   CHECK(facts(later).live_versions == Ints{2});
+  CHECK(facts(later).versions_in_use == Ints{1});  // 3 is there for the next plan alone
+  CHECK(facts(later).fresh_reads == std::vector<std::string>{"0"});
   check_refused(replaced(replaced(later, "F3v2", "F3v1"), "B3v2", "B3v1"), "version", 0, "0F3v1",
                 "reads version 1 of stage 0; there: [3]");
   check_refused(replaced(later, "keep 2", "keep 1"), "version", 0, "0F3v2", "there: [3]");
