@@ -119,13 +119,15 @@ std::vector<Level> activations_alive(const Timeline& timeline) {
 
 double time_step(const Timeline& timeline) {
   double seconds = 0;
-  int count = 0;
+  int count = 0, stages = 0;
   for (const Record& record : timeline.records) {
     if (!computes(record.instruction)) continue;
     seconds += record.end - record.start;
     count += record.instruction.what != Value::input_part;
+    stages = std::max(stages, record.instruction.stage + 1);
   }
-  return count > 0 ? seconds / count : 0;
+  if (count == 0) return 0;
+  return seconds / count * (timeline.ranks == 1 ? stages : 1);
 }
 
 std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline) {

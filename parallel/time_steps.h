@@ -23,7 +23,8 @@ struct Level {
 std::vector<Level> activations_alive(const Timeline& timeline);
 
 /// Mean length of a forward or backward: what the paper calls a time step. With parts of backwards,
-/// both together count as one.
+/// both together count as one. In a time step each stage is computed once; one rank alone computes
+/// them after each other, so there it is as long as that takes.
 /// units: seconds
 double time_step(const Timeline& timeline);
 

@@ -127,6 +127,7 @@ quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip -
 dance='--schedule cyclic-v2 --stages 4' side_by_side='--schedule data --data-parallel 4 --stages 4'
 quote dance draw --schedule cyclic-v2 --stages 3 --steps 3
 quote cyclic show --schedule cyclic-v2 --stages 3 --steps 2
+quote cyclic_facts verify $dance
 quote home show --schedule cyclic-v2 --setting zero --stages 3 --steps 1
 draw dance $dance --steps 3 --alive
 draw side_by_side $side_by_side --steps 3 --alive

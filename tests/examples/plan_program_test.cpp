@@ -80,13 +80,25 @@ TEST_CASE("plan show adds a timetable in comments on request and on a terminal")
 }
 
 TEST_CASE("plan verify --json has the facts of every schedule") {
-  const Words keys{"hang_free",         "channel_capacity",
-                   "staleness",         "live_versions",
-                   "messages",          "peak_inputs",
-                   "peak_microbatches", "bubble",
-                   "makespan",          "bytes",
-                   "verified",          "busy",
-                   "peak_activations",  "time_steps"};
+  const Words keys{"hang_free",
+                   "channel_capacity",
+                   "staleness",
+                   "live_versions",
+                   "messages",
+                   "peak_inputs",
+                   "peak_microbatches",
+                   "bubble",
+                   "makespan",
+                   "bytes",
+                   "verified",
+                   "busy",
+                   "peak_activations",
+                   "time_steps",
+                   "ranks",
+                   "stages",
+                   "per_step",
+                   "versions_in_use",
+                   "fresh_reads"};
   for (const auto& [name, make] : ordinary_schedules()) {
     nlohmann::json facts = json_of(plan("verify", name));
     CHECK(facts.size() == keys.size());
@@ -107,6 +119,37 @@ TEST_CASE("plan verify --json has the facts of every schedule") {
   nlohmann::json two_versions = json_of(plan("verify", "2bw"));
   CHECK(two_versions["staleness"] == 1);
   CHECK(two_versions["live_versions"] == nlohmann::json{2, 2, 2, 2});
+  CHECK(two_versions["versions_in_use"] == nlohmann::json{2, 2, 2, 2});
+  CHECK(two_versions["fresh_reads"] == nlohmann::json{"0000", "0000", "0000", "0000"});
+}
+
+TEST_CASE("plan verify --json has the facts of the round dance, in every setting") {
+  struct Form {
+    const char* setting;
+    int ranks, versions_in_use, activations;
+  };
+  // One device computes backwards first, so that 32 are alive instead of 8 * 9 / 2.
+  const Form forms[]{{"one-device", 1, 2, 32},
+                     {"data", 8, 1, 36},
+                     {"pipeline", 8, 2, 36},
+                     {"model", 36, 1, 36},
+                     {"zero", 8, 2, 36}};
+  for (const Form& form : forms) {
+    CAPTURE(form.setting);
+    const nlohmann::json facts = json_of(
+        {"plan", "verify", "--schedule", "cyclic-v2", "--stages", "8", "--setting", form.setting});
+    CHECK(facts["ranks"] == form.ranks);
+    CHECK(facts["stages"] == 8);
+    CHECK(facts["per_step"] == 8);
+    CHECK(facts["live_versions"] == std::vector(form.ranks, 2));
+    const std::vector<int> in_use = facts["versions_in_use"];
+    CHECK(*std::max_element(in_use.begin(), in_use.end()) == form.versions_in_use);
+    CHECK(facts["fresh_reads"] == nlohmann::json{"00000001", "00000011", "00000111", "00001111",
+                                                 "00011111", "00111111", "01111111", "11111111"});
+    CHECK(facts["peak_activations"] == form.activations);
+    CHECK(facts["time_steps"]["activations"] == std::vector(16, form.activations));
+    CHECK(facts["time_steps"]["visits_of_a_stage"] == nlohmann::json{{"least", 1}, {"most", 1}});
+  }
 }
 
 TEST_CASE("plan show --json has the header, the rows as words, and the facts") {
@@ -157,6 +200,14 @@ TEST_CASE("plan verify and simulate print readable lines") {
   CHECK_THAT(verified, Contains("\nbubble                42.9%\n"));
   CHECK_THAT(output_of(plan("verify", "1f1b") + Words{"--recompute"}),
              Contains("\npeak microbatches     1 on every rank\npeak inputs           4 3 2 1\n"));
+  CHECK_THAT(verified, !Contains("versions in use") && !Contains("reads of new weights"));
+  Words words{"plan", "verify", "--schedule", "cyclic-v2", "--stages"};
+  CHECK_THAT(output_of(words + Words{"3"}),
+             Contains("\nlive versions         2 on every rank\n"
+                      "versions in use       1 on every rank\n"
+                      "reads of new weights  6 of 9; the stages of each microbatch: 001 011 111\n"
+                      "peak microbatches     3 on every rank\n"));
+  CHECK_THAT(output_of(words + Words{"17"}), Contains("\nreads of new weights  153 of 289\n"));
   const std::string simulated = output_of(plan("simulate", "2bw") + Words{"--forward", "1,1,1,0"});
   CHECK(simulated.starts_with("makespan  "));
   CHECK_THAT(simulated, Contains("\nbusy  ") && Contains("\nbytes                 0 B\n"));

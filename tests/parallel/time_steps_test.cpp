@@ -181,6 +181,12 @@ TEST_CASE("activations alive: what is recomputed lives twice", "[time_steps]") {
                   {0, Lane::compute, parse_instruction("0I0v0"), 1, 1.5},
                   {0, Lane::compute, parse_instruction("0W0v0"), 2.5, 3}}};
   CHECK(time_step(split) == 1);
+  Timeline two_stages = split;
+  for (const char* words : {"1F0v0", "1B0v0"})
+    two_stages.records.push_back({0, Lane::compute, parse_instruction(words), 3, 5});
+  CHECK(time_step(two_stages) == 2 * 1.5);  // one rank computes both; two ranks do so together
+  two_stages.ranks = 2;
+  CHECK(time_step(two_stages) == 1.5);
   CHECK(activations_alive(split).back().seconds == 3);
 }
 
