@@ -16,7 +16,8 @@
 namespace paragrad::parallel {
 namespace {
 
-/// Reports of ranks that failed, the first one first; equal ones once.
+/// Reports of ranks that failed, the first one first; equal ones once. Who quotes another's report,
+/// as those do who stop because of it, only names that rank.
 class Reports {
  public:
   /// Notes the report before anybody can stop because of it: so the cause stands first.
@@ -24,7 +25,8 @@ class Reports {
     {
       std::lock_guard lock(mutex_);
       std::string line = report(transport.rank(), what);
-      if (std::find(lines_.begin(), lines_.end(), line) == lines_.end()) lines_.push_back(line);
+      if (std::find(lines_.begin(), lines_.end(), line) == lines_.end())
+        lines_.push_back(without_quotes(std::move(line)));
     }
     transport.fail(what);
   }
@@ -35,6 +37,13 @@ class Reports {
   }
 
  private:
+  std::string without_quotes(std::string line) const {
+    for (const std::string& other : lines_)
+      if (std::size_t at = line.find(other); at != line.npos)
+        line.replace(at, other.size(), other.substr(0, other.find(':')));
+    return line;
+  }
+
   std::mutex mutex_;
   std::vector<std::string> lines_;
 };

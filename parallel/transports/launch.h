@@ -14,7 +14,7 @@ namespace paragrad::parallel {
 
 /// Runs body(transport) on one thread a rank, and returns when all have ended.
 /// throws: Error `rank 2: ...` with the report of the rank that failed first; what the others
-///         reported, which as a rule is that they stopped because of it, follows line by line
+///         reported, as a rule that they were `stopped by rank 2`, follows line by line
 void run_ranks(int ranks, const std::function<void(Transport&)>& body, int capacity = 0);
 
 /// `rank 2: what`, once, also where `what` begins so already; just `what` for rank -1.

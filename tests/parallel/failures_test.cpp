@@ -135,9 +135,9 @@ TEST_CASE("a rank that throws ends the run, and every rank reports", "[failures]
       CHECK_THAT(failed.report, Catch::StartsWith(text("rank ", culprit, ": the file is empty\n")));
       for (int rank = 0; rank < plan.plan().ranks(); ++rank) {
         if (rank == culprit) continue;
-        CHECK_THAT(failed.of(rank),
-                   Contains("; stopped by rank ") && Contains("the file is empty"));
-        CHECK_THAT(failed.of(rank), Contains(text("\n  rank ", rank, ":")) && Contains("["));
+        CHECK_THAT(
+            failed.of(rank),
+            Contains(text("; stopped by rank ", culprit, "\n  rank ", rank, ":")) && Contains("["));
       }
     }
 }
@@ -152,7 +152,7 @@ TEST_CASE("a rank that is late is named, with where it was", "[failures]") {
   CHECK(failed.says("rank 1: waited", "for 0a2>1 of rank 0; rank 0 was at 0F2v0"));
   CHECK_THAT(failed.of(1), Contains("\n  rank 1:") && Contains(" [1F2v0] "));
   CHECK(failed.says("rank 2: waited", "for 1a2>2 of rank 1; rank 1 was at 1F2v0"));
-  CHECK_THAT(failed.of(0), Contains("; stopped by rank"));
+  CHECK(std::regex_search(failed.of(0), std::regex("; stopped by rank [12]\n  rank 0: ")));
 }
 
 TEST_CASE("a rank that is late and far away is named, with when it was heard of", "[failures]") {

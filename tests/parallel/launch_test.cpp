@@ -44,9 +44,8 @@ TEST_CASE("launch: the cause is reported first, then who stopped because of it",
   CHECK_THAT(error, Catch::StartsWith("rank 2: the file is empty\n"));
   for (int rank : {0, 1}) {
     std::string follower = "\nrank " + std::to_string(rank) +
-                           ": stopped waiting for a message of rank 2 because of rank 2: the file "
-                           "is empty";
-    CHECK_THAT(error, Contains(follower));
+                           ": stopped waiting for a message of rank 2 because of rank 2";
+    CHECK_THAT(error + '\n', Contains(follower + '\n'));  // which has told the rest
   }
 }
 
