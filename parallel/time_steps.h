@@ -28,6 +28,9 @@ std::vector<Level> activations_alive(const Timeline& timeline);
 /// units: seconds
 double time_step(const Timeline& timeline);
 
+/// When each update of the plan begins: with the first forward of its first microbatch.
+std::vector<double> update_starts(const Plan& plan, const Timeline& timeline);
+
 /// What one rank begins to send at a moment: a message, or its part in one round of a collective.
 /// The rounds of a collective are spread over the time that it takes.
 struct Sending {
