@@ -170,6 +170,30 @@ steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
   counted 'in the first step' 'one 10% slower' "$first" --slowness 1,1.1,1,1
   counted 'at every microbatch' 'backward = 2 forwards' '' --backward 2
 } >"$new/turns.md"
+{
+  echo '| `plan ... --stages 8` | sums sent in a time step | activations and sums on rank 0 to 7, at most |'
+  echo '| --- | --- | --- |'
+  kept() {  # kept FLAGS...: counted in the order of each row, in four updates of the middle
+    plan show "$@" --steps 8 | awk 'NR > 1 {
+      alive = most = 0
+      for (i = 1; i <= NF; ++i) {
+        match($i, /[A-Za-z]/); op = substr($i, RSTART, 1); rest = substr($i, RSTART + 1)
+        if (op == "F") update = int(rest / 8)
+        if (op == "F" || op == "B" || (op == "p" && rest ~ /</)) ++alive
+        if (op == "R" || op == "S" || (op == "p" && rest ~ />/ && rest % 8 != 7)) --alive
+        if (update >= 2 && update <= 5 && alive > most) most = alive
+        if (op == "B") --alive
+      }
+      printf "%s%d", (NR > 2 ? " " : ""), most }'
+  }
+  for schedule in cyclic-v2 cyclic-v1; do
+    for gap in 2 3; do
+      size="--schedule $schedule --stages 8 --gap $gap"
+      echo "| \`--schedule $schedule --gap $gap --backward $((gap - 1))\`" \
+        "| $(steady 'gradient sums' $size --backward $((gap - 1))) | $(kept $size) |"
+    done
+  done
+} >"$new/timetable.md"
 each_step() {  # each_step FLAGS...: messages of a training step without the ends of a plan
   { fact messages "$@" --steps 8; fact messages "$@" --steps 7; } | tr ',' '\n' |
     awk '{ if (seen[$2]++) count[$2] -= $1; else { count[$2] = $1; order[++n] = $2 } }
