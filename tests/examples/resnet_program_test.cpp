@@ -235,3 +235,20 @@ TEST_CASE("train_resnet learns the same in every cyclic setting, its batch stati
     CHECK(numbers_of(runs.path("again")) == alone);
   }
 }
+
+TEST_CASE("train_resnet learns the same with ZeRO, its batch statistics, too") {
+  ImageRuns runs;
+  const Words replicas = two_replicas + Words{"--schedule", "data", "--stages", "3"};
+  auto learnt = [&](const char* name, const Words& more) {
+    runs.train(name, replicas + more);
+    std::vector<json> lines = numbers_of(runs.path(name));
+    for (json& line : lines) line.erase("gradient_norm");  // which shards add up in another order
+    return lines;
+  };
+  const std::vector<json> plain = learnt("plain", {}), sharded = learnt("sharded", {"--zero", "2"});
+  REQUIRE(plain.size() == 7);
+  CHECK(plain.back()["validation_loss"].is_number());  // by running statistics
+  CHECK(plain == sharded);
+  CHECK(summary_of(runs.path("sharded"))["bytes_sent"] !=
+        summary_of(runs.path("plain"))["bytes_sent"]);
+}

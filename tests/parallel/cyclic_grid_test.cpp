@@ -51,6 +51,25 @@ TEST_CASE("cyclic schedules: engine and serial interpreter, with options", "[cyc
   CHECK(runs == 48);
 }
 
+TEST_CASE("cyclic schedules in bf16: the same in every setting, and by the serial interpreter",
+          "[cyclic]") {
+  const int n = 3;
+  Training training = cyclic_training(n, true);
+  training.dtype = DType::bf16;
+  SmallBatches batches(small_gpt());
+  for (const std::string rule : {"v1", "v2"}) {
+    std::map<int, std::vector<double>> weights;  // by stage, as the first setting has them
+    for (const auto& [name, setting] : settings()) {
+      INFO(rule << ' ' << name);
+      const auto plans = cyclic_plans(rule, setting, n);
+      Outcome parallel = run_by_engine(training, plans, batches);
+      CHECK(parallel.weights == run_serially(training, plans, batches).weights);
+      for (const auto& [where, values] : parallel.weights)
+        CHECK(values == weights.try_emplace(where.second, values).first->second);
+    }
+  }
+}
+
 TEST_CASE("clipped v1 learns by its rule in every setting", "[cyclic]") {
   for (int n : {2, 3, 4, 8})
     for (bool adamw : {false, true}) {

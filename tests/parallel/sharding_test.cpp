@@ -1,5 +1,6 @@
 // ZeRO: sharded plans give the bits of plain data parallelism and of the serial interpreter.
-// Not here: what they cost (sharding_costs_test.cpp).
+// The plans are simple ones, written out. Not here: those that schedules make (zero_grid_test.cpp),
+// and what they cost (sharding_costs_test.cpp).
 #include "parallel/lifetimes.h"
 #include "tests/catch.h"
 #include "tests/parallel/plan_cases.h"
@@ -114,8 +115,9 @@ TEST_CASE("ZeRO 1 in pipelines: each stage over the ranks that hold it", "[shard
           const bool delayed =
               schedule == std::string("2bw") || schedule == std::string("pipedream");
           if (clip && schedule == std::string("pipedream")) continue;
-          // A gather is put right behind its step, and the ends of a pipeline without flushes step
-          // the tensor that they share at different places.
+          // Here a gather stands right behind its step, and the ends of a pipeline without flushes
+          // step the tensor that they share at different places. In plans that are lowered it
+          // stands behind all of them (zero_grid_test.cpp).
           if (tied && delayed) continue;
           INFO(schedule << " W" << width << (tied ? " tied" : "") << (clip ? " clip" : ""));
           Training training(gpt(odd_gpt(tied)), 2);

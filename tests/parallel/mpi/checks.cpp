@@ -3,7 +3,7 @@
 //   checks kill:        rank 1 kills itself; the others wait for it, and must end with a report
 //   checks throw:       rank 1 throws instead
 //   checks late:        rank 1 sends nothing for long
-//   checks engine:      every schedule gives the bits of the serial interpreter
+//   checks engine:      every schedule gives the bits of the serial interpreter, ZeRO, too
 //   checks cyclic:      cyclic ones give those of their rule, in settings that have so many ranks
 //   checks lost_engine: rank 0 kills itself in the middle of a plan
 #include <unistd.h>
@@ -72,6 +72,23 @@ void compare(Transport& transport, const std::string& what, const Training& trai
              " has other weights than expected");
 }
 
+/// All ranks are replicas. Returns the number of runs.
+int zero_runs(Transport& transport) {
+  if (transport.size() == 1) return 0;
+  for (int zero : {1, 2}) {
+    const Case c{"data", transport.size(), 2, 2, false, /*clip*/ true, /*tied*/ true, false};
+    Layout layout = layout_of(c, 2);
+    layout.zero = zero;
+    const auto plans = plans_of(c.schedule, layout, 2);
+    SmallBatches batches(small_gpt());
+    const Outcome serial = run_serially(training_of(c), plans, batches);
+    compare(transport, text("zero ", zero), training_of(c), plans, [&](int stage) {
+      return serial.weights.at({transport.rank(), stage});
+    });
+  }
+  return 2;
+}
+
 void engine(Transport& transport) {
   set_compute_threads(1);
   int runs = 0;
@@ -87,6 +104,7 @@ void engine(Transport& transport) {
     ++runs;
   }
   PG_CHECK(runs > 0, "no schedule has ", transport.size(), " ranks; use 1, 2, 4 or 8");
+  runs += zero_runs(transport);
   if (transport.rank() == 0) std::cout << text(runs, " runs as the serial ones\n");
 }
 
