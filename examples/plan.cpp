@@ -67,7 +67,7 @@ Plan Request::plan(const CLI::App& command) const {
 }
 
 std::string Request::title() const {
-  if (schedule.plan_file.empty()) return schedule.schedule;
+  if (schedule.plan_file.empty()) return schedule.title();
   return schedule.plan_file == "-" ? "standard input" : schedule.plan_file;
 }
 
@@ -140,9 +140,11 @@ std::string page(const Request& request, const VerifiedPlan& verified, const Tim
 void draw_plan(const Request& request, const Plan& plan) {
   PG_CHECK(!request.json || !request.out.empty(),
            "--json prints the facts; the drawing needs a file: give --out FILE");
+  const std::string ending = std::filesystem::path(request.out).extension();
+  PG_CHECK(!request.alive || ending == ".svg",
+           "--alive draws below a figure; give --out FILE.svg, or leave it out");
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.costs);
-  const std::string ending = std::filesystem::path(request.out).extension();
   const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.alive)
                               : ending == ".html" ? page(request, verified, timeline)
                               : ending == ".json" ? draw_trace(timeline)

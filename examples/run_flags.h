@@ -163,6 +163,7 @@ inline std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleF
     replaced = {std::begin(layout_flags), std::end(layout_flags)};
   if (given("--plan")) replaced.insert({"--microbatches", "--recompute"});
   if (own.cyclic()) replaced.insert("--microbatches");  // its stages decide
+  if (given("--setting")) replaced.insert("--gap");     // not all settings have turns
   return replaced;
 }
 

@@ -51,6 +51,9 @@ class RunLayout {
     return std::int64_t{parts_.layout().microbatches} * parts_.layout().width;
   }
 
+  /// A backward takes about as long as two forwards.
+  int gap() const { return parts_.gap > 0 ? parts_.gap : 3; }
+
   RunFlags run_;
   bool tied_;
   ScheduleFlags parts_;  // as the flags have them, and what was found for those not given
@@ -122,7 +125,7 @@ inline parallel::Plan RunLayout::plan(int first, int some) const {
   if (own_plan_) return parallel::moved_by(*own_plan_, first - own_plan_->first);
   parallel::Layout layout = parts_.layout();
   if (parts_.schedule == "pipedream") layout.microbatches = 1;  // which is an update of its own
-  if (parts_.gap == 0) layout.gap = 3;  // a backward takes about as long as two forwards
+  layout.gap = gap();
   layout.steps = some;
   layout.first = first;
   layout.recompute = parts_.recompute && layout.stages > 1;
@@ -159,8 +162,14 @@ inline nlohmann::json RunLayout::flags() const {
   flags["--schedule"] = parts_.schedule;
   flags["--stages"] = layout.stages;
   flags["--data-parallel"] = layout.width;
-  flags["--microbatches"] = layout.microbatches;
   flags["--clip"] = run_.clip;
+  if (parts_.cyclic()) {
+    flags.erase("--microbatches");  // follow from the stages; another schedule begins without
+    flags["--setting"] = parts_.setting_found();
+    if (parts_.has_turns()) flags["--gap"] = gap();
+  } else {
+    flags["--microbatches"] = layout.microbatches;
+  }
   return flags;
 }
 
@@ -168,8 +177,8 @@ inline std::string RunLayout::describe() const {
   const int width = parts_.layout().width;
   std::string ranks = ranks_ == 1 ? "one rank" : text(ranks_, " ranks (", run_.transport, ")");
   if (parts_.cyclic())
-    ranks += text(", ", parts_.stages, " stages, --setting ",
-                  parts_.setting.empty() ? "data" : parts_.setting);
+    ranks += text(", ", parts_.stages, parts_.stages == 1 ? " stage" : " stages", ", --setting ",
+                  parts_.setting_found());
   else if (ranks_ > 1)
     ranks += text(", ", width, " x ", ranks_ / width);
   std::string line = text(own_plan_ ? "a plan of yours" : parts_.schedule, " on ", ranks);
@@ -186,7 +195,7 @@ inline std::string RunLayout::describe() const {
 }
 
 inline std::string RunLayout::title() const {
-  return text(run_.program, ": ", own_plan_ ? "a plan of yours" : parts_.schedule, ", ", ranks_,
+  return text(run_.program, ": ", own_plan_ ? "a plan of yours" : parts_.title(), ", ", ranks_,
               ranks_ == 1 ? " rank" : " ranks");
 }
 

@@ -27,6 +27,16 @@ struct ScheduleFlags {
   void add_flags(Flags& flags);
   bool given() const;
   bool cyclic() const { return parallel::is_cyclic(schedule); }
+  std::string setting_found() const { return setting.empty() ? "data" : setting; }
+  /// The schedule, and its setting if it has any.
+  std::string title() const {
+    return cyclic() ? text(schedule, " (", setting_found(), ")") : schedule;
+  }
+
+  /// Whether microbatches wait for turns, which --gap is about.
+  bool has_turns() const {
+    return cyclic() && (setting_found() == "data" || setting_found() == "zero");
+  }
 
   /// Of one step, the run's first; what was not given has its default.
   /// throws: Error if the flags contradict each other
@@ -84,14 +94,14 @@ inline parallel::Layout ScheduleFlags::layout() const {
            " has no settings; cyclic-v1 and cyclic-v2 have");
   PG_CHECK(gap == 0 || cyclic(), "--gap ", gap, ": the schedule ", schedule,
            " has no turns; cyclic-v1 and cyclic-v2 have");
-  PG_CHECK(gap == 0 || setting.empty() || setting == "data" || setting == "zero", "--gap ", gap,
-           ": --setting ", setting, " has no turns; data and zero have");
+  PG_CHECK(gap == 0 || has_turns(), "--gap ", gap, ": --setting ", setting,
+           " has no turns; data and zero have");
   if (cyclic()) check_cyclic();
   return {.stages = std::max(1, stages),
           .width = std::max(1, data_parallel),
           .microbatches = cyclic() ? stages : std::max(1, microbatches),
           .recompute = recompute,
-          .setting = setting.empty() ? parallel::Setting::data : parallel::settings().at(setting),
+          .setting = parallel::settings().at(setting_found()),
           .gap = gap > 0 ? gap : 2,
           .zero = zero};
 }
@@ -137,8 +147,8 @@ inline void ScheduleFlags::fit(int ranks) {
   }
   int wanted = needed();
   if (ranks == 0 || ranks == wanted) return;
-  std::string placed = cyclic() ? text("--setting ", setting.empty() ? "data" : setting)
-                                : text("--data-parallel ", layout().width);
+  std::string placed =
+      cyclic() ? text("--setting ", setting_found()) : text("--data-parallel ", layout().width);
   throw autograd::Error(text(ranks, " ranks: the schedule ", schedule, " with --stages ",
                              layout().stages, " and ", placed, " needs ", wanted));
 }

@@ -25,8 +25,9 @@ void check(const Layout& layout, Rule rule) {
            "their own. Leave out the data parallelism of ", layout.width);
   PG_CHECK(layout.zero == 0,
            "a cyclic schedule shares its states by --setting zero, not by --zero");
-  PG_CHECK(layout.gap >= 1 && (layout.gap <= 3 || layout.gap <= n), "a gap of ", layout.gap,
-           " needs as many stages; there are ", n);
+  PG_CHECK(layout.gap >= 1 && layout.gap <= std::max(3, n), "a --gap of ", layout.gap,
+           " does not go with ", n, n == 1 ? " stage" : " stages", "; use one from 1 to ",
+           std::max(3, n), ", or more --stages");
   PG_CHECK(!layout.clip || rule == Rule::v1, "cyclic-v2 can't clip: the norm of a step is known ",
            "after the last backward of stage 0, when later stages have long read the new weights. ",
            "Use --clip 0, or cyclic-v1");

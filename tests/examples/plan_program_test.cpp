@@ -180,6 +180,29 @@ TEST_CASE("plan show --json has the header, the rows as words, and the facts") {
   check_refused(plan("show", "gpipe") + Words{"--json", "--table"}, "leave out --table");
 }
 
+TEST_CASE("plan draw --alive is for figures") {
+  Folder folder;
+  const Words draw = plan("draw", "2bw") + Words{"--alive"};
+  CHECK_THAT(output_of(draw + Words{"--out", folder / "plan.svg"}), Contains("wrote"));
+  check_refused(draw, "give --out FILE.svg");
+  for (const char* name : {"plan.html", "plan.json", "plan.txt"}) {
+    check_refused(draw + Words{"--out", folder / name}, "--alive draws below a figure");
+    CHECK_FALSE(std::filesystem::exists(folder / name));
+  }
+}
+
+TEST_CASE("plan draw says the setting of a cyclic schedule") {
+  Folder folder;
+  for (const std::string setting : {"data", "pipeline"}) {
+    Words words{"plan",     "draw", "--schedule", "cyclic-v2",
+                "--stages", "3",    "--out",      folder / "plan.html"};
+    if (setting != "data") words = words + Words{"--setting", setting};
+    CHECK_THAT(output_of(words), Contains("plan.html: cyclic-v2 (" + setting + "), makespan"));
+    CHECK_THAT(paragrad::nn::read_file(folder / "plan.html"),
+               Contains("<h1>cyclic-v2 (" + setting + ")</h1>"));
+  }
+}
+
 TEST_CASE("plan draw --json has the facts beside the file that it wrote") {
   Folder folder;
   const std::string file = folder / "picture.svg";

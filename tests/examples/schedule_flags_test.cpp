@@ -2,6 +2,7 @@
 // are left out, and what they refuse. Not here: what such plans compute (tests/parallel/).
 #include <algorithm>
 
+#include "nn/file.h"
 #include "tests/examples/runs.h"
 
 using namespace paragrad::tests;
@@ -54,6 +55,8 @@ TEST_CASE("a cyclic run finds its stages from its ranks, and the other way round
   runs.check_same("ranks", "stages");
   CHECK_THAT(about(runs, "one", cyclic + Words{"one-device", "--stages", "3"}),
              Contains("cyclic-v2 on one rank, 3 stages, --setting one-device"));
+  CHECK_THAT(about(runs, "none", cyclic + Words{"one-device", "--stages", "1"}),
+             Contains("cyclic-v2 on one rank, 1 stage, --setting one-device"));
 }
 
 TEST_CASE("cyclic-v2 does not clip, and says so where nobody asked for it") {
@@ -92,6 +95,37 @@ TEST_CASE("a cyclic run is resumed as it was, or in another layout") {
   CHECK_THAT(refused.errors, Contains("--clip 1: the schedule cyclic-v2"));
   runs.resume("data", pipeline + Words{"--clip", "0"});
   CHECK(summary_of(runs.path("data"))["peak_bytes"].size() == 4);
+}
+
+TEST_CASE("a cyclic run says its setting and gap, where they were not given, too") {
+  Runs runs{model};
+  auto flags_of = [&](const char* name, const Words& more) {
+    runs.train(name, more);
+    return summary_of(runs.path(name))["config"]["flags"];
+  };
+  json flags = flags_of("data", {"--schedule", "cyclic-v2", "--ranks", "4"});
+  CHECK(flags["--setting"] == "data");
+  CHECK(flags["--gap"] == 3);
+  flags = flags_of("pipeline", cyclic + Words{"pipeline", "--ranks", "4"});
+  CHECK_FALSE(flags.contains("--gap"));
+  CHECK_FALSE(flags_of("ordinary", {}).contains("--setting"));
+  for (const std::string setting : {"data", "pipeline"})
+    CHECK_THAT(paragrad::nn::read_file(runs.path(setting) + "/report.html"),
+               Contains("<h1>train_gpt: cyclic-v2 (" + setting + "), 4 ranks</h1>"));
+}
+
+TEST_CASE("what follows from a cyclic schedule ends when a run goes on with another") {
+  Runs runs{model};
+  const Words some{"--stop-after", "3"};
+  runs.train("stages", Words{"--schedule", "cyclic-v1", "--ranks", "4"} + some);
+  CHECK_FALSE(summary_of(runs.path("stages"))["config"]["flags"].contains("--microbatches"));
+  runs.resume("stages", {"--schedule", "data", "--ranks", "4", "--stages", "4"});
+  CHECK(summary_of(runs.path("stages"))["config"]["flags"]["--microbatches"] == 1);
+  CHECK(summary_of(runs.path("stages"))["peak_bytes"].size() == 4);
+
+  runs.train("turns", cyclic + Words{"data", "--ranks", "4", "--gap", "2"} + some);
+  runs.resume("turns", {"--setting", "pipeline"});
+  CHECK_FALSE(summary_of(runs.path("turns"))["config"]["flags"].contains("--gap"));
 }
 
 TEST_CASE("layouts that a cyclic schedule can't have are refused before anything is written") {

@@ -214,7 +214,8 @@ TEST_CASE("cyclic: what makes no sense is refused", "[cyclic]") {
   refused([](Layout& x) { x.microbatches = 3; }, "as many microbatches as stages, 4");
   refused([](Layout& x) { x.width = 2; }, "has no replicas");
   refused([](Layout& x) { x.zero = 1; }, "--setting zero");
-  refused([](Layout& x) { x.gap = 5; }, "a gap of 5 needs as many stages");
+  refused([](Layout& x) { x.gap = 5; },
+          "a --gap of 5 does not go with 4 stages; use one from 1 to 4");
 }
 
 TEST_CASE("ZeRO: the plan that was checked by hand", "[zero]") {
