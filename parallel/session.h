@@ -45,6 +45,12 @@ struct SessionSettings {
   std::function<bool()> interrupted = [] { return false; };  ///< asked on rank 0
 };
 
+/// Steps of a plan that covers about a second, so that progress is seen and an interruption is
+/// heard. A plan fills and drains: in a delayed schedule, whose updates overlap, one of slow steps
+/// still has `fewest` of them, or the overlap would be gone. Others wait at each update anyway.
+///   like: a plan of the schedule
+int steps_in_a_second(double seconds_per_step, const Plan& like, int fewest);
+
 class Session {
  public:
   /// Every rank makes one, all with equal settings; `training`, `transport` and `data` must outlive

@@ -74,12 +74,19 @@ void Session::end() {
 /// The first plans are; what the report shows is the last of them.
 bool Session::is_recorded() const { return steps_ <= first_ + settings_.reported_steps; }
 
-/// A plan covers about a second, so that progress is seen and an interruption is heard. Its length
-/// does not change the numbers: versions are explicit.
+int steps_in_a_second(double seconds_per_step, const Plan& like, int fewest) {
+  const bool delayed = *std::max_element(like.keep.begin(), like.keep.end()) > 1;
+  const int most = 1000;
+  return std::clamp(static_cast<int>(std::min<double>(most, 1 / seconds_per_step)),
+                    delayed ? fewest : 1, most);
+}
+
+/// Its length does not change the numbers: versions are explicit.
 int Session::next_steps(int last) const {
   if (settings_.steps_of_plan > 0) return settings_.steps_of_plan;
   int steps = steps_ == first_ ? 1 : settings_.reported_steps;  // to measure; and to record
-  if (!is_recorded()) steps = std::clamp(static_cast<int>(1 / seconds_per_step_), 1, 1000);
+  if (!is_recorded())
+    steps = steps_in_a_second(seconds_per_step_, recorded_plan_, settings_.reported_steps);
   steps = std::min(steps, last - steps_);
   for (int every : {settings_.evaluate_every, settings_.save_every})
     if (every > 0) steps = std::min(steps, every - steps_ % every);
