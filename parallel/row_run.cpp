@@ -180,7 +180,7 @@ double RowRun::checked_norm(const Instruction& step, const std::vector<double>& 
            ": the gradient's norm is ", norm,
            std::isfinite(loss) ? "" : ", and the loss is not finite either",
            "; the weights are as the step before left them. Use a lower --learning-rate, a longer ",
-           "--warmup or a --clip of 1");
+           "--warmup or, except in cyclic-v2, a --clip of 1");
   return norm;
 }
 

@@ -91,7 +91,8 @@ json Session::carry_out(const json& what) {
         engine_.run(verify(make_evaluation(like, steps_, count)), data_.validation(all));
     for (const auto& [micro, loss] : result.losses)
       PG_CHECK(std::isfinite(loss), "step ", steps_, ": the validation loss is ", loss,
-               ". Use a lower --learning-rate, a longer --warmup or a --clip of 1");
+               ". Use a lower --learning-rate, a longer --warmup or, except in cyclic-v2, a --clip "
+               "of 1");
     return to_json(result, false);
   }
   if (verb == "save") {
