@@ -48,7 +48,7 @@ bool Lowering::ready(int rank, const Instruction& x) const {
 
 void Lowering::starts(int rank, const Instruction& x) {
   send_held();
-  if (x.op == Op::step) visit_next(x.stage, x.version, rank);
+  if (x.op == Op::step && in_ring(x.stage)) visit_next(x.stage, x.version, rank);
   if (x.op == Op::step && plan_.sharded > 0) count_step(x);
   if (x.op == Op::forward) gather_stepped();
   homes_.hand_over(rank, x);

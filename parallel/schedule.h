@@ -30,8 +30,8 @@ struct Layout {
   bool tied = false;       ///< the first and the last stage share a tensor (embeddings)
   Setting setting =
       Setting::data;  ///< of cyclic schedules; these have as many microbatches as stages
-  int gap = 2;        ///< cyclic, data: stages that a microbatch is ahead of the next. 3 suits
-                      ///< backwards that take twice as long as forwards
+  int gap = 2;        ///< cyclic, data and zero: stages that a microbatch is ahead of the next. 3
+                      ///< suits backwards that take twice as long as forwards
   int zero = 0;       ///< ZeRO stage, of data parallelism; 1 of pipelines, too
 
   /// The microbatches of one replica in one step.

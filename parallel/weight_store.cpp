@@ -1,5 +1,6 @@
 // Versions are flat buffers by number. The optimizer's moments belong to the newest: they have no
 // older copies (PipeDream-2BW, section 3.1).
+// Not here: when a version dies (lifetimes.h), and how shards come together (row_messages.cpp).
 // Chapters 07 and 09.
 #include "parallel/weight_store.h"
 

@@ -1,4 +1,6 @@
-// See homes.h.
+// Weights on their way: from the home to the first who uses a version, from each to the next.
+// Not here: who uses them in which order (order.cpp).
+// Chapter 08; Fournier and Oyallon 2024, section 3.2 (ZeRO-DP).
 #include "parallel/lowering/homes.h"
 
 #include "parallel/schedule.h"

@@ -1,5 +1,6 @@
 // How a step's gradients become one sum, and how those who make the step get it: in a group at
 // once, or from rank to rank.
+// Not here: when sums leave in the steady ring (steady_ring.cpp).
 // Chapters 05 (groups) and 08 (rings).
 #include "parallel/lowering/lowering.h"
 
@@ -7,7 +8,8 @@ namespace paragrad::parallel {
 
 /// The tied stage's sum goes round only if both its users of a microbatch are on one rank.
 bool Lowering::in_ring(int stage) const {
-  if (path_ == SumPath::group || stage < plan_.stages) return path_ != SumPath::group;
+  if (path_ == SumPath::group) return false;
+  if (stage < plan_.stages) return true;
   std::set<int> ranks;
   for (int user : plan_.tied) ranks.insert(backward_rank_.at({user, plan_.first_micro()}));
   return ranks.size() == 1;
@@ -84,7 +86,7 @@ void Lowering::finish_sum(int stage, int version, int rank) {
 /// for the steps of those it visits.
 void Lowering::visit_next(int stage, int version, int from) {
   auto& waiting = order_.steppers[{stage, version}];
-  if (!in_ring(stage) || waiting.empty()) return;
+  if (waiting.empty()) return;
   const int to = waiting.front(), left = static_cast<int>(waiting.size());
   waiting.pop_front();
   send_sum(stage, plan_.last_micro_of(version), from, to, 2 * plan_.per_step - 2 - left);

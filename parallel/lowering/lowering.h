@@ -67,6 +67,7 @@ class Lowering : public Walk {
 
   std::vector<int> tied_versions_;
   std::map<Cell, std::size_t> steps_made_;          // by (version, stage): ranks
+  std::set<Cell> gathered_;                         // (version, stage)
   std::map<Cell, RingSum> ring_;                    // by (stage, version)
   std::set<Cell> summed_;                           // finished sums (stage, version)
   std::set<std::pair<Cell, int>> has_sum_;          // and the ranks that have them, in a ring

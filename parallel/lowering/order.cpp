@@ -1,4 +1,5 @@
-// In this walk sums and weights are everywhere as soon as they are made.
+// The first walk of lowering, in which sums and weights are everywhere as soon as they are made.
+// Not here: what the order that it learns is for (homes.cpp, lower_sums.cpp).
 // Chapter 08.
 #include "parallel/lowering/order.h"
 

@@ -1,4 +1,6 @@
-// See rows.h.
+// The place of a message in the two rows that it connects.
+// Not here: what is sent, and when (lower.cpp, homes.cpp).
+// Chapter 06.
 #include "parallel/lowering/rows.h"
 
 #include "parallel/lowering/walk.h"

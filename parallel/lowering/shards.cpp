@@ -1,5 +1,6 @@
 // ZeRO: gathers of sharded weights, put into rows of computations. With stages 1 and 2 weights are
 // whole again after each step; with stage 3 they are gathered for a use and dropped after it.
+// Not here: reductions after which a rank keeps its shard (lower_sums.cpp), and shards (shards.h).
 // Chapter 09; Rajbhandari et al. 2020, "ZeRO".
 #include "parallel/lifetimes.h"
 #include "parallel/lowering/lowering.h"
@@ -81,13 +82,12 @@ void Lowering::count_step(const Instruction& x) { ++steps_made_[{x.version, x.st
 /// When weights are to be read, in the order in which forwards need them.
 void Lowering::gather_stepped() {
   if (plan_.sharded == 3) return;
-  for (auto& [made, count] : steps_made_) {
+  for (const auto& [made, ranks] : steps_made_) {
     auto [version, stage] = made;
-    if (count != holders_[stage].size()) continue;
+    if (ranks < holders_[stage].size() || !gathered_.insert(made).second) continue;
     int group = group_of(out_, holders_[stage]);
     for (int rank : holders_[stage])
       rows_.emit(rank, on_weights(Op::gather, stage, version, group));
-    ++count;  // done
   }
 }
 // [end snippet]

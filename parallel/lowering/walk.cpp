@@ -1,5 +1,5 @@
-// Inputs are there as soon as anybody has made them.
-// Not here: messages.
+// The clock of a walk, and what computations wait for in it: inputs are there as soon as anybody
+// has made them. Not here: messages, which take no time.
 // Chapter 06.
 #include "parallel/lowering/walk.h"
 
