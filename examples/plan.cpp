@@ -140,11 +140,11 @@ std::string page(const Request& request, const VerifiedPlan& verified, const Tim
 void draw_plan(const Request& request, const Plan& plan) {
   PG_CHECK(!request.json || !request.out.empty(),
            "--json prints the facts; the drawing needs a file: give --out FILE");
-  const std::string ending = std::filesystem::path(request.out).extension();
-  PG_CHECK(!request.alive || ending == ".svg",
+  PG_CHECK(!request.alive || request.out.ends_with(".svg"),
            "--alive draws below a figure; give --out FILE.svg, or leave it out");
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.costs);
+  const std::string ending = std::filesystem::path(request.out).extension();
   const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.alive)
                               : ending == ".html" ? page(request, verified, timeline)
                               : ending == ".json" ? draw_trace(timeline)
