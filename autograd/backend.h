@@ -32,6 +32,30 @@ struct AdamWStep {
   std::int64_t step = 1;      ///< counted from 1, for the bias correction
 };
 
+/// Max-min quantization: 2^bits levels between the extremes of each bucket (Markov et al. 2022).
+struct Quantizer {
+  int bits = 4;                ///< 1 to 8
+  std::int64_t bucket = 1024;  ///< elements; the last bucket may have fewer
+  bool stochastic = false;     ///< rounding, unbiased; else to the nearest level
+};
+
+/// The k-th largest magnitude of a tensor's elements.
+struct Magnitude {
+  double value = 0;        ///< infinite if an element is not finite
+  std::int64_t equal = 0;  ///< how many of the k largest have it
+};
+
+/// Elements for a sparse message, in the order of their index from `first` on, and round.
+struct Selection {
+  double threshold = 0;    ///< those with |x| > threshold,
+  std::int64_t equal = 0;  ///< and the first so many with |x| == threshold
+  std::int64_t first = 0;
+};
+struct Selected {
+  bool finite = true;
+  std::int64_t left = -1;  ///< the first one for which the message had no slot, if there is one
+};
+
 /// Arguments are what is read, then what is written. Shapes are checked by the operations above
 /// (autograd/ops). Results do not depend on the number of threads, as far as products by a library
 /// allow: oneDNN's do with AVX-512 (autograd/cpu/onednn.cpp), and not without.
@@ -149,6 +173,26 @@ class Backend {
                                    const Tensor& weight, double epsilon, const Tensor& dy,
                                    const Tensor& dx, const Tensor& dweight,
                                    const Tensor& dbias) = 0;
+
+  // Values as bytes (parallel/codecs), of f32 or bf16; `bytes` is u8. What encodes says whether all
+  // of x is finite; if not, the bytes have no meaning.
+  /// For each bucket unit = (max - min) / (2^bits - 1) and min, in x's type; then every element's
+  ///   level = min(floor((x - min) / unit + r), 2^bits - 1), or 0 if unit < 1e-10,
+  /// with r = 1/2, or uniform(key, i) of element i: 8 levels in `bits` bytes, the first one lowest,
+  /// and zeros up to a multiple of 8 bytes.
+  virtual bool quantize(const Tensor& x, Quantizer how, RandomKey key, const Tensor& bytes) = 0;
+  /// y = min + unit * level
+  virtual void dequantize(const Tensor& bytes, Quantizer how, const Tensor& y) = 0;
+  /// k: 1 to the number of elements
+  virtual Magnitude magnitude(const Tensor& x, std::int64_t k) = 0;
+  /// Writes the indices (i32) of as many elements as there are slots, then their values; a slot
+  /// that stays empty has index -1.
+  virtual Selected select(const Tensor& x, Selection which, const Tensor& bytes) = 0;
+  /// Fills the values of the slots with x[index], 0 for an empty one: other values, same elements.
+  virtual void collect(const Tensor& x, const Tensor& bytes) = 0;
+  /// y[index] = value for each slot; zero elsewhere.
+  /// throws: Error if an index is outside y
+  virtual void scatter(const Tensor& bytes, const Tensor& y) = 0;
 
   // Optimizers. `master` is what the step is computed on; `weights`, where it is another tensor,
   // receives the result rounded to its type.

@@ -11,8 +11,9 @@
 
 namespace paragrad::autograd {
 
-/// f32 and bf16 train everywhere, f64 checks gradients on the CPU, i32 holds token ids and labels.
-enum class DType { f32, bf16, f64, i32 };
+/// f32 and bf16 train everywhere, f64 checks gradients on the CPU, i32 holds token ids and labels,
+/// u8 encoded values.
+enum class DType { f32, bf16, f64, i32, u8 };
 
 /// The upper half of a float: 8 bits of exponent, 7 of mantissa.
 struct bf16 {
@@ -38,6 +39,7 @@ struct bf16 {
 /// Bytes of one element.
 constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
+    case DType::u8: return 1;
     case DType::bf16: return 2;
     case DType::f64: return 8;
     default: return 4;
@@ -49,6 +51,7 @@ constexpr const char* name_of(DType dtype) {
     case DType::f32: return "f32";
     case DType::bf16: return "bf16";
     case DType::f64: return "f64";
+    case DType::u8: return "u8";
     default: return "i32";
   }
 }
@@ -72,6 +75,10 @@ struct DTypeOf<double> {
 template <>
 struct DTypeOf<std::int32_t> {
   static constexpr DType value = DType::i32;
+};
+template <>
+struct DTypeOf<std::uint8_t> {
+  static constexpr DType value = DType::u8;
 };
 
 /// The type that kernels compute in: float for f32 and bf16, double for f64.

@@ -27,10 +27,14 @@ Tensor Tensor::detach() const {
 }
 
 Tensor empty(Shape shape, DType dtype, const DevicePtr& device) {
+  return empty(std::move(shape), dtype, device, device->category());
+}
+
+Tensor empty(Shape shape, DType dtype, const DevicePtr& device, Category category) {
   std::int64_t bytes = 0;
   PG_CHECK(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes), "a tensor ", shape,
            " of ", dtype, " has more bytes than 64 bits can count");
-  return {std::make_shared<Storage>(device, bytes, device->category()), 0, std::move(shape), dtype};
+  return {std::make_shared<Storage>(device, bytes, category), 0, std::move(shape), dtype};
 }
 
 Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device()); }

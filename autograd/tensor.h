@@ -60,6 +60,8 @@ class Tensor {
 
 /// Uninitialised values, charged to the device's current category.
 Tensor empty(Shape shape, DType dtype, const DevicePtr& device);
+/// Charged to this category, not to the device's, which belongs to the thread that computes.
+Tensor empty(Shape shape, DType dtype, const DevicePtr& device, Category category);
 Tensor empty_like(const Tensor& x);
 Tensor zeros(Shape shape, DType dtype, const DevicePtr& device);
 Tensor full(Shape shape, double value, DType dtype, const DevicePtr& device);

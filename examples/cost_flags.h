@@ -17,6 +17,8 @@ struct CostFlags {
   parallel::Costs costs;
 
   void add_flags(CLI::App& app);
+  /// With a codec that acts on single buffers, sums of gradients are as long as it makes f32 ones.
+  parallel::Costs of(const parallel::Plan& plan) const;
 
  private:
   /// A flag for numbers between commas: "1,2.5". Given twice, the last one counts.
@@ -37,6 +39,14 @@ inline void CostFlags::add_flags(CLI::App& app) {
   flags.number("--bandwidth", costs.bandwidth, tiny, large, "bytes per second of every link")
       ->default_str("unlimited");
   flags.number("--latency", costs.latency, 0, large, "seconds that a message takes at least");
+}
+
+inline parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
+  parallel::Costs result = costs;
+  if (plan.codec == parallel::CodecSpec() || !is_local(plan.codec)) return result;
+  for (std::int64_t bytes : costs.weight_bytes)
+    result.sum_bytes.push_back(parallel::encoded_bytes(plan.codec, bytes / 4, 4));
+  return result;
 }
 
 template <class T>

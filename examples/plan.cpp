@@ -108,7 +108,7 @@ Lines times(const Request& request, const Plan& plan, const Timeline& timeline) 
 
 void verify_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
-  const Timeline timeline = simulate(verified, request.costs.costs);
+  const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
   if (request.json) return print_json(to_json(verified, timeline));
   const Lines of_time = times(request, verified.plan(), timeline);
   std::cout << "verified\n";
@@ -118,7 +118,7 @@ void verify_plan(const Request& request, const Plan& plan) {
 
 void simulate_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
-  const Timeline timeline = simulate(verified, request.costs.costs);
+  const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
   if (request.json) return print_json(to_json(verified, timeline));
   print_lines(times(request, verified.plan(), timeline));
 }
@@ -143,7 +143,7 @@ void draw_plan(const Request& request, const Plan& plan) {
   PG_CHECK(!request.alive || request.out.ends_with(".svg"),
            "--alive draws below a figure; give --out FILE.svg, or leave it out");
   const VerifiedPlan verified = verify(plan);
-  const Timeline timeline = simulate(verified, request.costs.costs);
+  const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
   const std::string ending = std::filesystem::path(request.out).extension();
   const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.alive)
                               : ending == ".html" ? page(request, verified, timeline)

@@ -32,7 +32,7 @@ struct RunFlags {
   bool quiet = false;
   ScheduleFlags parts;  // how the work is laid out over ranks
   int ranks = 0;        // 0: as many as the parts say
-  std::string device = "cpu", dtype = "f32", transport = "threads";
+  std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "scatter";
 
   bool clip_given = false, plan_given = false;
   nlohmann::json saved;  ///< the flags that decide the run, with their values
@@ -103,6 +103,8 @@ inline void RunFlags::add_machine_flags(Flags& flags) {
   flags.group("Machine");
   flags.choice("--device", device, {"cpu", "cuda", "emulator"}, "this build has cpu");
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
+  flags.choice("--reduction", reduction, {"scatter", "ring", "tree", "hierarchical"},
+               "how a group sums up gradients");
   flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
                "threads of this process, or processes that mpirun starts");
   flags.number("--timeout", timeout, limits::tiny, limits::large,

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "examples/run_flags.h"
+#include "parallel/codecs/plan_codecs.h"
 #include "parallel/training.h"
 #include "parallel/verify.h"
 
@@ -47,6 +48,7 @@ class RunLayout {
  private:
   void read_own_plan();
   void choose_clip();
+  void check_reduction() const;
   std::int64_t pieces() const {
     return std::int64_t{parts_.layout().microbatches} * parts_.layout().width;
   }
@@ -70,6 +72,7 @@ inline RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
   else
     parts_.fit(ranks_);
   choose_clip();
+  check_reduction();
   const std::string why = parts_.cyclic() ? text("one for each of ", parts_.stages, " stages")
                                           : text("--microbatches ", parts_.layout().microbatches,
                                                  " x ", parts_.layout().width, " replicas");
@@ -109,6 +112,18 @@ inline void RunLayout::choose_clip() {
   PG_CHECK(!run_.clip_given, "--clip ", run_.clip, ": the schedule cyclic-v2 reads weights before ",
            "the norm of their whole gradient is known; use --clip 0, or --schedule cyclic-v1");
   run_.clip = 0;
+}
+
+/// A reduction that nothing is summed by would be a flag without effect.
+inline void RunLayout::check_reduction() const {
+  if (run_.reduction == "scatter") return;
+  const parallel::Plan sample = plan(0, 1);
+  PG_CHECK(parallel::sums_in_groups(sample), "--reduction ", run_.reduction,
+           ": in this plan no group of ", "ranks sums up gradients",
+           parts_.cyclic() ? ", they go from rank to rank" : "", "; leave this flag out");
+  PG_CHECK(sample.sharded == 0 || run_.reduction == "ring", "--reduction ", run_.reduction,
+           ": ZeRO gives each rank a part of the sum, which this reduction doesn't make; use ",
+           "scatter or ring, or leave out --zero");
 }
 
 inline int RunLayout::per_step() const {

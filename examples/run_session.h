@@ -68,6 +68,7 @@ inline SessionSettings session_settings(const RunFlags& run, const RunLayout& la
   settings.evaluate_every = run.evaluate_every;
   settings.quiet = run.quiet;
   settings.engine.timeout = run.timeout;
+  settings.engine.reduction = reductions().at(run.reduction);
   settings.plan = [layout](int first, int steps) { return layout.plan(first, steps); };
   settings.steps_of_plan = layout.steps_of_plan();
   settings.reported_steps = layout.reported_steps();

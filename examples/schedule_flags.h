@@ -21,7 +21,8 @@ struct ScheduleFlags {
   int zero = 0;
   int gap = 0;  ///< 0: not given
   bool recompute = false;
-  std::string plan_file;  ///< instead of the others; "-" is standard input, empty: not given
+  std::string codec, channel;  ///< empty: not given
+  std::string plan_file;       ///< instead of the others; "-" is standard input, empty: not given
 
   /// All but the plan's file, which each program asks for in its own way.
   void add_flags(Flags& flags);
@@ -82,10 +83,28 @@ inline void ScheduleFlags::add_flags(Flags& flags) {
       .whole("--zero", zero, 0,
              "what replicas share out: 1 optimizer state, 2 gradients, too, 3 weights, too")
       ->check(number_between(0, 3));
+  auto is_codec = [](const std::string& value) -> std::string {
+    try {
+      parallel::parse_codec(value);
+      return "";
+    } catch (const autograd::Error& error) {
+      return error.what();
+    }
+  };
+  const char* codecs =
+      "how sums of gradients are encoded between ranks: none, bf16, "
+      "quantize:BITS[:BUCKET[:stochastic]], adaptive[:BUCKET[:PERIOD]], topk:FRACTION, "
+      "threshold:FRACTION[:PERIOD], lowrank:RANK, pca:RANK[:PERIOD]";
+  flags.words("--codec", codec, "NAME", codecs)->check(CLI::Validator(is_codec, ""));
+  flags
+      .words("--codec-channel", channel, "NAME",
+             "how activations and their gradients are encoded between stages: none, bf16, "
+             "quantize:BITS, topk:FRACTION, threshold:FRACTION")
+      ->check(CLI::Validator(is_codec, ""));
 }
 
 inline bool ScheduleFlags::given() const {
-  return !schedule.empty() || !setting.empty() || recompute ||
+  return !schedule.empty() || !setting.empty() || !codec.empty() || !channel.empty() || recompute ||
          std::max({stages, data_parallel, microbatches, zero, gap}) > 0;
 }
 
@@ -103,7 +122,9 @@ inline parallel::Layout ScheduleFlags::layout() const {
           .recompute = recompute,
           .setting = parallel::settings().at(setting_found()),
           .gap = gap > 0 ? gap : 2,
-          .zero = zero};
+          .zero = zero,
+          .codec = parallel::parse_codec(codec.empty() ? "none" : codec),
+          .channel = parallel::parse_codec(channel.empty() ? "none" : channel)};
 }
 
 inline double ScheduleFlags::smallest_share(std::int64_t batch, int ranks) const {
@@ -139,6 +160,7 @@ inline void ScheduleFlags::fit(int ranks) {
   auto needed = [this] {
     parallel::Layout plain = layout();
     plain.zero = 0;  // it shares out what ranks hold, and adds none
+    plain.codec = plain.channel = {};
     return parallel::make_plan(schedule, plain).ranks();
   };
   if (!cyclic() && data_parallel == 0) {

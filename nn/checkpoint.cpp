@@ -103,13 +103,25 @@ void Checkpoint::load_version(int back, const ParameterList& parameters,
 void Checkpoint::load_state(const std::string& name, const ParameterList& parameters,
                             const Tensor& state) const {
   check_buffer(parameters, state);
-  for (const Parameter& parameter : parameters) {
-    const SafetensorsEntry& entry = find(tensor_name(name, parameter.name), parameter.shape);
-    PG_CHECK(dtype_of(entry) == state.dtype(), "the checkpoint ", folder_.string(), " has ",
-             entry.name, " in ", dtype_of(entry), ", the run in ", state.dtype(),
-             "; state is not converted, so go on with the dtype that it was saved with");
-    copy_entry(entry, state.window(parameter.offset, parameter.shape));
-  }
+  for (const Parameter& parameter : parameters)
+    copy_state(find(tensor_name(name, parameter.name), parameter.shape),
+               state.window(parameter.offset, parameter.shape));
+}
+
+bool Checkpoint::load_state_if_any(const std::string& name, const Parameter& parameter,
+                                   const Tensor& state) const {
+  const std::string tensor = tensor_name(name, parameter.name);
+  const auto found = tensors_.find(tensor);
+  if (found == tensors_.end() || found->second.shape != parameter.shape) return false;
+  copy_state(found->second, state);
+  return true;
+}
+
+void Checkpoint::copy_state(const SafetensorsEntry& entry, const Tensor& state) const {
+  PG_CHECK(dtype_of(entry) == state.dtype(), "the checkpoint ", folder_.string(), " has ",
+           entry.name, " in ", dtype_of(entry), ", the run in ", state.dtype(),
+           "; state is not converted, so go on with the dtype that it was saved with");
+  copy_entry(entry, state);
 }
 
 }  // namespace paragrad::nn

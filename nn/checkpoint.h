@@ -76,8 +76,13 @@ class Checkpoint {
   /// The same for a buffer of Optimizer::state(), whose type must be the file's.
   void load_state(const std::string& name, const ParameterList& parameters,
                   const Tensor& state) const;
+  /// The same for one parameter, whose state need not be there, or may have another shape; returns
+  /// whether it is there.
+  bool load_state_if_any(const std::string& name, const Parameter& parameter,
+                         const Tensor& state) const;
 
  private:
+  void copy_state(const SafetensorsEntry& entry, const Tensor& state) const;
   const SafetensorsEntry& find(const std::string& tensor, const Shape& shape) const;
   void open_file(const std::string& name, std::int64_t bytes);
 

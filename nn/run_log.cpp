@@ -119,6 +119,10 @@ void RunLog::validation(std::int64_t number, const ValidationResult& result) {
   write(line);
 }
 
+void RunLog::bits(std::int64_t number, const std::map<std::string, int>& bits) {
+  write({{"step", number}, {"bits", bits}});
+}
+
 void RunLog::say(const std::string& line) {
   if (quiet_) return;
   end_progress();

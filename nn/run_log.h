@@ -6,6 +6,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -57,6 +58,8 @@ class RunLog {
   void step(std::int64_t number, const StepResult& result);
   /// throws: Error if the loss is not finite
   void validation(std::int64_t number, const ValidationResult& result);
+  /// How many bits layers have from now on.
+  void bits(std::int64_t number, const std::map<std::string, int>& bits);
   /// A line for the user, outside the progress.
   void say(const std::string& line);
 

@@ -78,6 +78,7 @@ std::string safetensors_dtype(DType dtype) {
     case DType::f32: return "F32";
     case DType::bf16: return "BF16";
     case DType::f64: return "F64";
+    case DType::u8: return "U8";
     default: return "I32";
   }
 }

@@ -2,6 +2,9 @@
 // Chapter 04.
 #include "parallel/collective.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "autograd/error.h"
 
 namespace paragrad::parallel {
@@ -39,6 +42,12 @@ Round scatter_and_reduce(int r, int n) {
 }
 // [end snippet]
 
+std::string name_of(AllReduce how) {
+  for (const auto& [name, each] : reductions())
+    if (each == how) return name;
+  return "";
+}
+
 /// r sends its chunk to every other member.
 Round send_to_all(int r, int n) {
   Round round;
@@ -48,26 +57,104 @@ Round send_to_all(int r, int n) {
   return round;
 }
 
+// [snippet tree]
+/// r adds up its children r + 1, r + 2, r + 4, ..., as far as r is a multiple of twice the
+/// distance, and sends that to its parent; the sum comes back the same way.
+std::vector<Round> up_and_down_the_tree(int r, int n) {
+  std::vector<Round> up, down;
+  int distance = 1;
+  for (; distance < n && r % (2 * distance) == 0; distance *= 2)
+    if (r + distance < n) {
+      up.push_back({{add, r + distance, 0}});
+      down.insert(down.begin(), {{send, r + distance, 0}});
+    }
+  if (r > 0) {
+    up.push_back({{send, r - distance, 0}});
+    down.insert(down.begin(), {{copy, r - distance, 0}});
+  }
+  up.insert(up.end(), down.begin(), down.end());
+  return up;
+}
+// [end snippet]
+
+/// The same action on every chunk.
+Round each_chunk(Exchange::Action action, int peer, int chunks) {
+  Round round;
+  for (int chunk = 0; chunk < chunks; ++chunk) round.push_back({action, peer, chunk});
+  return round;
+}
+
+/// A list of a smaller group, whose members are these.
+Round among(const std::vector<int>& members, Round round) {
+  for (Exchange& exchange : round) exchange.peer = members[exchange.peer];
+  return round;
+}
+
+// [snippet hosts]
+/// A host's members send all they have to its first one; these first ones make the sum among
+/// themselves, a chunk each, and hand it out.
+Collective by_hosts(const std::vector<int>& hosts, int r, int n) {
+  PG_CHECK(hosts.empty() || static_cast<int>(hosts.size()) == n, "the hosts of ", hosts.size(),
+           " members are known; the group has ", n);
+  std::map<int, std::vector<int>> by_host;
+  for (int member = 0; member < n; ++member)
+    by_host[hosts.empty() ? 0 : hosts[member]].push_back(member);
+  if (by_host.size() == 1) return all_reduce({AllReduce::scatter_reduce}, r, n);
+  std::vector<int> first;
+  for (const auto& [host, members] : by_host) first.push_back(members.front());
+  const std::vector<int>& here = by_host.at(hosts[r]);
+  const int chunks = static_cast<int>(first.size());
+  if (r != here.front())
+    return {chunks,
+            {each_chunk(send, here.front(), chunks), each_chunk(copy, here.front(), chunks)}};
+  const int own = static_cast<int>(std::find(first.begin(), first.end(), r) - first.begin());
+  std::vector<Round> rounds;
+  for (std::size_t i = 1; i < here.size(); ++i) rounds.push_back(each_chunk(add, here[i], chunks));
+  rounds.push_back(among(first, scatter_and_reduce(own, chunks)));
+  rounds.push_back(among(first, send_to_all(own, chunks)));
+  for (std::size_t i = 1; i < here.size(); ++i) rounds.push_back(each_chunk(send, here[i], chunks));
+  return {chunks, rounds};
+}
+// [end snippet]
+
+void check_chunks(const Summing& how, int member, int members) {
+  check_member(member, members);
+  PG_CHECK(how.how == AllReduce::scatter_reduce || how.how == AllReduce::ring, "the reduction ",
+           name_of(how.how), " has no part of the sum for each member, which ZeRO needs; use ",
+           "--reduction scatter or ring");
+}
+
 }  // namespace
+
+const std::map<std::string, AllReduce>& reductions() {
+  static const std::map<std::string, AllReduce> all{{"scatter", AllReduce::scatter_reduce},
+                                                    {"ring", AllReduce::ring},
+                                                    {"tree", AllReduce::tree},
+                                                    {"hierarchical", AllReduce::hierarchical}};
+  return all;
+}
 
 Range chunk_range(std::int64_t count, int chunk, int chunks) {
   return {count * chunk / chunks, count * (chunk + 1) / chunks};
 }
 
-Collective reduce_scatter(AllReduce how, int member, int members) {
-  check_member(member, members);
-  if (how == AllReduce::ring) return {members, around_the_ring(member, members, -1, add)};
+Collective reduce_scatter(const Summing& how, int member, int members) {
+  check_chunks(how, member, members);
+  if (how.how == AllReduce::ring) return {members, around_the_ring(member, members, -1, add)};
   return {members, {scatter_and_reduce(member, members)}};
 }
 
-Collective all_gather(AllReduce how, int member, int members) {
-  check_member(member, members);
-  if (how == AllReduce::ring) return {members, around_the_ring(member, members, 0, copy)};
+Collective all_gather(const Summing& how, int member, int members) {
+  check_chunks(how, member, members);
+  if (how.how == AllReduce::ring) return {members, around_the_ring(member, members, 0, copy)};
   return {members, {send_to_all(member, members)}};
 }
 
 // [snippet all_reduce]
-Collective all_reduce(AllReduce how, int member, int members) {
+Collective all_reduce(const Summing& how, int member, int members) {
+  check_member(member, members);
+  if (how.how == AllReduce::tree) return {1, up_and_down_the_tree(member, members)};
+  if (how.how == AllReduce::hierarchical) return by_hosts(how.hosts, member, members);
   Collective result = reduce_scatter(how, member, members);
   Collective gather = all_gather(how, member, members);
   result.rounds.insert(result.rounds.end(), gather.rounds.begin(), gather.rounds.end());
@@ -85,11 +172,22 @@ Collective broadcast(int root, int member, int members) {
   return result;
 }
 
-std::vector<int> summation_order(AllReduce how, int members, int chunk) {
-  std::vector<int> order;
-  for (int i = 0; i < members; ++i)
-    order.push_back(how == AllReduce::ring ? modulo(chunk + 1 + i, members) : i);
-  return order;
+std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::int64_t most) {
+  std::vector<Piece> pieces;
+  for (const Round& round : collective.rounds) {
+    bool more = true;
+    for (std::int64_t i = 0; std::exchange(more, false); ++i) {
+      for (const Exchange& exchange : round) {
+        Range range = chunk_range(count, exchange.chunk, collective.chunks);
+        range.begin += i * most;
+        if (range.begin >= range.end) continue;
+        range.end = std::min(range.end, range.begin + most);
+        pieces.push_back({exchange.action, exchange.peer, range});
+        more = true;
+      }
+    }
+  }
+  return pieces;
 }
 
 }  // namespace paragrad::parallel

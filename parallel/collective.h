@@ -4,14 +4,28 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace paragrad::parallel {
 
-/// Both send 2 (N-1)/N of the data from each of N members. They differ in the order of the sums:
-///   scatter_reduce: 0, 1, ..., N-1 for every chunk, as a serial loop over the members adds
+/// Who adds what, and in which order:
+///   scatter_reduce: member c adds up chunk c, 0, 1, ..., N-1, as a serial loop over members does
 ///   ring:           c+1, c+2, ..., N-1, 0, ..., c for chunk c, the order in which it travels
-enum class AllReduce { scatter_reduce, ring };
+///   tree:           pairs, then pairs of pairs; member 0 has the sum first
+///   hierarchical:   members of a host, then scatter_reduce over the hosts' first members
+/// The first two send 2 (N-1)/N of the data from each of N members. A tree sends it twice over each
+/// of its N-1 edges; hierarchical twice inside a host, and 2 (H-1)/H of it from each of H hosts.
+enum class AllReduce { scatter_reduce, ring, tree, hierarchical };
+/// As users type them.
+const std::map<std::string, AllReduce>& reductions();
+
+/// How a group's sums are made.
+struct Summing {
+  AllReduce how = AllReduce::scatter_reduce;
+  std::vector<int> hosts = {};  ///< by member, any numbers; empty: all on one host
+};
 
 /// What a member does with one chunk. Of two exchanges of the same values, the first in the list
 /// goes first, except that a chunk may be sent to several members at once.
@@ -46,16 +60,25 @@ struct Range {
 Range chunk_range(std::int64_t count, int chunk, int chunks);
 
 /// Every member ends with the sum over all members.
-Collective all_reduce(AllReduce how, int member, int members);
+Collective all_reduce(const Summing& how, int member, int members);
 /// Member i ends with chunk i of the sum; its other chunks are then without meaning.
-Collective reduce_scatter(AllReduce how, int member, int members);
+/// throws: Error if sums are made by a tree or by hosts, which have no chunk for each member
+Collective reduce_scatter(const Summing& how, int member, int members);
 /// Member i begins with chunk i; every member ends with all chunks.
-Collective all_gather(AllReduce how, int member, int members);
+/// throws: Error as reduce_scatter
+Collective all_gather(const Summing& how, int member, int members);
 /// Every member ends with what `root` began with. A chain: root, root + 1, ...
 Collective broadcast(int root, int member, int members);
 
-/// The order in which members' values are added to make chunk `chunk`, from left to right:
-///   ((v[order[0]] + v[order[1]]) + v[order[2]]) + ..., each sum rounded to the tensor's type
-std::vector<int> summation_order(AllReduce how, int members, int chunk);
+/// One exchange of one piece of a chunk.
+struct Piece {
+  Exchange::Action action = Exchange::Action::send;
+  int peer = 0;
+  Range range;  ///< of the buffer
+};
+
+/// A member's list for a buffer of `count` elements, in pieces of at most `most`: within a round,
+/// the first piece of every chunk, then the second of each...
+std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::int64_t most);
 
 }  // namespace paragrad::parallel

@@ -18,29 +18,15 @@ namespace paragrad::parallel {
 using enum Exchange::Action;
 
 CollectiveRun::CollectiveRun(const Collective& collective, Tensor data, std::vector<int> ranks,
-                             int channel, std::int64_t piece_bytes)
-    : data_(data.detach()), ranks_(std::move(ranks)), channel_(channel) {
+                             int channel, std::int64_t piece_bytes, Encoding encoding)
+    : data_(data.detach()), ranks_(std::move(ranks)), channel_(channel), encoding_(encoding) {
   std::int64_t elements = piece_bytes / size_of(data_.dtype());
   PG_CHECK(elements > 0, "pieces of ", piece_bytes, " bytes of ", data_, "; use larger ones");
-  cut(collective, elements);
-  set_order();
-}
-
-/// The list on pieces: within a round, the first piece of every chunk, then the second of each...
-void CollectiveRun::cut(const Collective& collective, std::int64_t elements) {
-  for (const Round& round : collective.rounds) {
-    bool more = true;
-    for (std::int64_t i = 0; std::exchange(more, false); ++i) {
-      for (const Exchange& exchange : round) {
-        Range range = chunk_range(data_.numel(), exchange.chunk, collective.chunks);
-        range.begin += i * elements;
-        if (range.begin >= range.end) continue;
-        range.end = std::min(range.end, range.begin + elements);
-        pieces_.push_back({exchange.action, ranks_.at(exchange.peer), range, {}});
-        more = true;
-      }
-    }
+  for (Piece piece : cut(collective, data_.numel(), elements)) {
+    piece.peer = ranks_.at(piece.peer);
+    parts_.push_back({piece});
   }
+  set_order();
 }
 
 /// What each piece waits for: a send for the last sum or copy of its values, a receive for the
@@ -51,16 +37,18 @@ void CollectiveRun::set_order() {
   };
   std::map<std::int64_t, Uses> uses;  // by the first element
   std::set<int> to, from;
-  for (int i = 0; i < static_cast<int>(pieces_.size()); ++i) {
-    Piece& piece = pieces_[i];
-    Uses& before = uses[piece.range.begin];
-    bool sent = piece.action == send;
-    if (!sent) piece.after = before.sends;
-    if ((sent || piece.action == copy) && !before.changes.empty())
-      piece.after.push_back(before.changes.back());
+  for (int i = 0; i < static_cast<int>(parts_.size()); ++i) {
+    Part& part = parts_[i];
+    Uses& before = uses[part.range.begin];
+    bool sent = part.action == send;
+    if (!sent) part.after = before.sends;
+    if ((sent || part.action == copy) && !before.changes.empty())
+      part.after.push_back(before.changes.back());
+    if (part.action == copy)
+      for (int earlier : before.sends) parts_[earlier].final = false;
     (sent ? before.sends : before.changes).push_back(i);
     (sent ? sends_ : receives_).push_back(i);
-    (sent ? to : from).insert(piece.rank);
+    (sent ? to : from).insert(part.peer);
   }
   most_sends_ = window * to.size();
   most_receives_ = window * from.size();
@@ -78,18 +66,18 @@ bool CollectiveRun::advance(Transport& transport) {
          next_receive_ == receives_.size();
 }
 
-bool CollectiveRun::may_begin(const Piece& piece) const {
-  return std::all_of(piece.after.begin(), piece.after.end(),
-                     [&](int i) { return pieces_[i].over; });
+bool CollectiveRun::may_begin(const Part& part) const {
+  return std::all_of(part.after.begin(), part.after.end(), [&](int i) { return parts_[i].over; });
 }
 
 bool CollectiveRun::post_receives(Transport& transport) {
   bool moved = false;
   for (; next_receive_ < receives_.size() && receiving_.size() < most_receives_; ++next_receive_) {
-    const Piece& piece = pieces_[receives_[next_receive_]];
-    if (!may_begin(piece)) break;
-    Tensor target = piece.action == copy ? values(piece.range) : scratch(piece.range.size());
-    auto request = transport.receive({piece.rank, channel_, target.raw(), target.bytes()});
+    const Part& part = parts_[receives_[next_receive_]];
+    if (!may_begin(part)) break;
+    bool in_place = part.action == copy && !encoding_.codec;
+    Tensor target = in_place ? values(part.range) : room_for(part.range);
+    auto request = transport.receive({part.peer, channel_, target.raw(), target.bytes()});
     receiving_.push_back({receives_[next_receive_], target, std::move(request)});
     moved = true;
   }
@@ -105,29 +93,39 @@ bool CollectiveRun::take_arrived() {
   return moved;
 }
 
-void CollectiveRun::take(const Underway& arrived) {
-  Piece& piece = pieces_[arrived.piece];
+void CollectiveRun::take(const Underway& taken) {
+  Part& part = parts_[taken.part];
+  part.over = true;
+  Tensor arrived = taken.target;
+  if (encoding_.codec && part.action == copy) {
+    encoding_.codec->decode(arrived, part.range, values(part.range));
+    encoded_[part.range.begin] = arrived;
+  } else if (encoding_.codec) {
+    arrived = scratch(part.range.size(), data_.dtype());
+    encoding_.codec->decode(taken.target, part.range, arrived);
+    put_back(taken.target);
+  }
+  if (part.action == copy) return;
   Backend& backend = data_.backend();
-  if (piece.action != copy && carried_.defined()) {
-    backend.accumulate(carried_, arrived.target);
-    free_.push_back(carried_.storage());
+  if (carried_.defined()) {
+    backend.accumulate(carried_, arrived);
+    put_back(carried_);
     carried_ = {};
   }
-  if (piece.action == carry) carried_ = arrived.target;
-  if (piece.action == add) {
-    backend.accumulate(arrived.target, values(piece.range));
-    free_.push_back(arrived.target.storage());
+  if (part.action == carry) carried_ = arrived;
+  if (part.action == add) {
+    backend.accumulate(arrived, values(part.range));
+    put_back(arrived);
   }
-  piece.over = true;
 }
 
 bool CollectiveRun::post_sends(Transport& transport) {
   bool moved = false;
   for (; next_send_ < sends_.size() && sending_.size() < most_sends_; ++next_send_) {
-    const Piece& piece = pieces_[sends_[next_send_]];
-    if (!may_begin(piece)) break;
-    Tensor source = values(piece.range);
-    auto request = transport.send({piece.rank, channel_, source.raw(), source.bytes()});
+    const Part& part = parts_[sends_[next_send_]];
+    if (!may_begin(part)) break;
+    Tensor source = message_of(part);
+    auto request = transport.send({part.peer, channel_, source.raw(), source.bytes()});
     sending_.push_back({sends_[next_send_], source, std::move(request)});
     bytes_sent_ += source.bytes();
     moved = true;
@@ -137,17 +135,38 @@ bool CollectiveRun::post_sends(Transport& transport) {
 
 bool CollectiveRun::end_send(Underway& sent) {
   if (!sent.request->done()) return false;
-  pieces_[sent.piece].over = true;
+  Part& part = parts_[sent.part];
+  part.over = true;
+  if (encoding_.codec && !part.final) put_back(sent.target);
   return true;
 }
+
+// [snippet message_of]
+/// Values that a copy replaces later are encoded for one receiver; final ones once for all.
+Tensor CollectiveRun::message_of(const Part& part) {
+  Tensor x = values(part.range);
+  if (!encoding_.codec) return x;
+  if (auto found = encoded_.find(part.range.begin); found != encoded_.end()) return found->second;
+  Tensor bytes = room_for(part.range);
+  encoding_.codec->encode(x, part.range, encoding_.version, part.final, bytes);
+  if (part.final) encoded_[part.range.begin] = bytes;
+  return bytes;
+}
+// [end snippet]
 
 Tensor CollectiveRun::values(Range range) const {
   return data_.window(range.begin, {range.size()});
 }
 
+/// For a message that brings these values.
+Tensor CollectiveRun::room_for(Range range) {
+  if (!encoding_.codec) return scratch(range.size(), data_.dtype());
+  return scratch(encoding_.codec->encoded_bytes(range), DType::u8);
+}
+
 /// Not by empty(): the device's category belongs to the thread that computes.
-Tensor CollectiveRun::scratch(std::int64_t elements) {
-  std::int64_t bytes = elements * size_of(data_.dtype());
+Tensor CollectiveRun::scratch(std::int64_t elements, DType dtype) {
+  std::int64_t bytes = elements * size_of(dtype);
   auto fits = std::find_if(free_.begin(), free_.end(),
                            [&](const auto& storage) { return storage->bytes() >= bytes; });
   std::shared_ptr<Storage> storage;
@@ -157,12 +176,12 @@ Tensor CollectiveRun::scratch(std::int64_t elements) {
   } else {
     storage = std::make_shared<Storage>(data_.device(), bytes, Category::communication);
   }
-  return {storage, 0, {elements}, data_.dtype()};
+  return {storage, 0, {elements}, dtype};
 }
 
 int CollectiveRun::waits_for() const {
-  if (!receiving_.empty()) return pieces_[receiving_.front().piece].rank;
-  return sending_.empty() ? -1 : pieces_[sending_.front().piece].rank;
+  if (!receiving_.empty()) return parts_[receiving_.front().part].peer;
+  return sending_.empty() ? -1 : parts_[sending_.front().part].peer;
 }
 
 void finish(CollectiveRun& run, Transport& transport, double timeout) {

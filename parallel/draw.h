@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +46,12 @@ struct Panel {
   Timeline timeline;
 };
 
+/// From the update after `step` on, layers have so many bits on the wire.
+struct BitChange {
+  int step = 0;
+  std::map<std::string, int> bits;  ///< by layer
+};
+
 /// What a page shows, from top to bottom; empty parts are left out.
 struct Report {
   std::string title;
@@ -52,9 +59,10 @@ struct Report {
   std::vector<Panel> panels;
   std::vector<Curve> curves;
   std::vector<MemorySample> memory;
-  std::vector<Traffic> traffic;    ///< less than 1 kB in all is left out, too
-  std::vector<Sending> sent = {};  ///< of the first panel; is shown if `traffic` is
-  std::string memory_of = {};      ///< what the samples are of: "steps 2 to 5"
+  std::vector<Traffic> traffic;      ///< less than 1 kB in all is left out, too
+  std::vector<Sending> sent = {};    ///< of the first panel; is shown if `traffic` is
+  std::vector<BitChange> bits = {};  ///< in the order of steps
+  std::string memory_of = {};        ///< what the samples are of: "steps 2 to 5"
 };
 
 /// A row a rank, a column per unit of time, which is the shortest forward or backward:

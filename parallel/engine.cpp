@@ -47,6 +47,53 @@ const ParameterList& Engine::parameters(int stage) const {
   return stage < training_.stages() ? runners_.at(stage).parameters() : training_.shared.parameters;
 }
 
+BufferCodec* Engine::codec(int stage) {
+  auto found = codecs_.find(stage);
+  return found == codecs_.end() ? nullptr : &found->second;
+}
+
+void Engine::set_bits(const Bits& bits) {
+  for (auto& [stage, codec] : codecs_) codec.set_bits(bits);
+}
+
+LowRank* Engine::low_rank(int stage) {
+  auto found = low_ranks_.find(stage);
+  return found == low_ranks_.end() ? nullptr : found->second.get();
+}
+
+/// Random numbers are drawn by the rank that sends, too, or all would round the same way.
+BufferCodec make_codec_of(const Plan& plan, const Training& training, int rank, int stage,
+                          const ParameterList& parameters, const DevicePtr& device) {
+  return {parameters, plan.codec, RandomKey(training.seed, text("codec ", rank, ' ', stage)),
+          device};
+}
+
+ChannelCodec make_channel_of(const Plan& plan, const Training& training, int rank) {
+  return {plan.channel, RandomKey(training.seed, text("channel ", rank))};
+}
+
+/// The codecs of stages whose sums pass here.
+void Engine::prepare_codecs(const Plan& plan) {
+  if (plan.steps == 0) return;  // an evaluation's plan has no codecs
+  const std::pair own(plan.codec, plan.channel);
+  if (!asked_) asked_ = own;
+  PG_CHECK(*asked_ == own, "the plan's codecs are ", print(plan.codec), " and ",
+           print(plan.channel), "; this run began with ", print(asked_->first), " and ",
+           print(asked_->second), "; save a checkpoint and resume it to change that");
+  if (plan.channel.kind != CodecSpec::Kind::none && !channel_)
+    channel_.emplace(make_channel_of(plan, training_, transport_.rank()));
+  if (plan.codec.kind == CodecSpec::Kind::none) return;
+  const int rank = transport_.rank();
+  for (int stage : summed_stages(plan, rank)) {
+    const ParameterList& list = parameters(stage);
+    if (codecs_.contains(stage) || low_ranks_.contains(stage)) continue;
+    if (is_local(plan.codec))
+      codecs_.emplace(stage, make_codec_of(plan, training_, rank, stage, list, device_));
+    else
+      low_ranks_[stage] = make_low_rank(plan.codec, list, training_.seed, device_);
+  }
+}
+
 void Engine::prepare(const Plan& plan) {
   check_fit(plan, training_, transport_.size());
   for (int stage : visited_stages(plan, transport_.rank()))
@@ -63,6 +110,7 @@ void Engine::prepare(const Plan& plan) {
              " of the weights; stage ", stage, " has version ", store.newest());
     store.keep_from(std::max(0, plan.first - plan.kept(stage) + 1));
   }
+  prepare_codecs(plan);
 }
 
 RunResult Engine::run(const VerifiedPlan& verified, Batches& batches) {

@@ -6,9 +6,13 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "parallel/codecs/buffer_codec.h"
+#include "parallel/codecs/channel_codec.h"
+#include "parallel/codecs/low_rank.h"
 #include "parallel/collective.h"
 #include "parallel/stage_runner.h"
 #include "parallel/timeline.h"
@@ -29,17 +33,24 @@ struct RunResult {
   std::map<int, double> norms;    ///< by version, if it has: of the step's mean gradient
   std::map<int, double> stepped;  ///< by version: seconds after the plan's begin
   std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
-  std::vector<Record> records;                     ///< of this rank
+  BitOptions bit_options;       ///< of gradients that were measured here, with an adaptive codec
+  std::vector<Record> records;  ///< of this rank
 };
 
 /// throws: Error if the engine can't run the plan with this training on so many ranks
 void check_fit(const Plan& plan, const Training& training, int ranks);
+
+/// How a rank encodes activations, and the sums of a stage.
+ChannelCodec make_channel_of(const Plan& plan, const Training& training, int rank);
+BufferCodec make_codec_of(const Plan& plan, const Training& training, int rank, int stage,
+                          const ParameterList& parameters, const DevicePtr& device);
 
 class Engine {
  public:
   struct Settings {
     AllReduce reduction = AllReduce::scatter_reduce;  ///< which adds in rank order
     double timeout = 60;                              ///< seconds that any wait may take
+    std::vector<int> hosts = {};  ///< by rank, any numbers; empty: all ranks are on one host
   };
   /// `training` and `transport` must outlive the engine.
   Engine(const Training& training, Transport& transport, DevicePtr device, Settings settings);
@@ -57,14 +68,25 @@ class Engine {
 
   /// By stage; the tied one is number stages().
   std::map<int, WeightStore>& stores() { return stores_; }
+  /// Of a stage that is computed here, or of the tied one.
+  const ParameterList& parameters(int stage) const;
   const Training& training() const { return training_; }
   Transport& transport() { return transport_; }
   const Settings& settings() const { return settings_; }
   const DevicePtr& device() const { return device_; }
+  /// Of a stage's gradient sums; null where they travel as they are.
+  BufferCodec* codec(int stage);
+  LowRank* low_rank(int stage);
+  /// With an adaptive codec: the bits of layers from the next plan on. All ranks call it alike.
+  void set_bits(const Bits& bits);
+  /// Of activations; null where they travel as they are.
+  ChannelCodec* channel() { return channel_ ? &*channel_ : nullptr; }
+  std::map<int, BufferCodec>& codecs() { return codecs_; }
+  std::map<int, std::unique_ptr<LowRank>>& low_ranks() { return low_ranks_; }
 
  private:
   friend class RowRun;
-  const ParameterList& parameters(int stage) const;
+  void prepare_codecs(const Plan& plan);
 
   const Training& training_;
   Transport& transport_;
@@ -72,6 +94,10 @@ class Engine {
   Settings settings_;
   std::map<int, StageRunner> runners_;
   std::map<int, WeightStore> stores_;
+  std::map<int, BufferCodec> codecs_;
+  std::map<int, std::unique_ptr<LowRank>> low_ranks_;
+  std::optional<ChannelCodec> channel_;
+  std::optional<std::pair<CodecSpec, CodecSpec>> asked_;  // codec and channel of the plans so far
   int plans_run_ = 0;
 };
 

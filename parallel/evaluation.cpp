@@ -41,6 +41,7 @@ Plan make_evaluation(const Plan& like, int first, int microbatches) {
   plan.clip = false;
   plan.stagger = 0;
   plan.groups.clear();
+  plan.codec = plan.channel = {};  // what is evaluated is the model
   // Who computes which stage of the microbatches of a step.
   std::map<std::pair<int, int>, int> rank_of;
   for (int rank = 0; rank < like.ranks(); ++rank)

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
@@ -16,7 +17,10 @@ json to_json(const RunResult& result, bool records) {
   json out{{"losses", result.losses},   {"accuracies", result.accuracies},
            {"norms", result.norms},     {"squares", result.squares},
            {"stepped", result.stepped}, {"bytes", result.bytes_sent},
-           {"records", json::array()}};
+           {"records", json::array()},  {"bits", json::object()}};
+  for (const auto& [layer, options] : result.bit_options)
+    for (const BitOption& option : options)
+      out["bits"][layer].push_back({option.bytes, option.error});
   for (const Record& record : result.records)
     if (records)
       out["records"].push_back({record.rank, record.lane == Lane::compute,
@@ -44,6 +48,17 @@ WorldResult::WorldResult(const std::vector<json>& ranks) {
       timeline_.records.push_back({x[0], x[1].get<bool>() ? Lane::compute : Lane::message,
                                    parse_instruction(x[2]), x[3], x[4], x[5]});
   }
+}
+
+/// An error that isn't finite has no text in JSON but null.
+BitOptions bit_options(const json& rank) {
+  BitOptions all;
+  for (const auto& [layer, options] : rank.at("bits").items())
+    for (const json& option : options)
+      all[layer].push_back({option[0], option[1].is_null()
+                                           ? std::numeric_limits<double>::quiet_NaN()
+                                           : option[1].get<double>()});
+  return all;
 }
 
 std::vector<StepResult> WorldResult::steps(const Plan& plan) const {

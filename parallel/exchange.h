@@ -40,6 +40,9 @@ class WorldResult {
   Timeline timeline_;
 };
 
+/// What a rank's result says of bits: the inverse of to_json().
+BitOptions bit_options(const nlohmann::json& rank);
+
 /// A meter's timeline as JSON, and back. Of more than 6,000 events those stay that are the highest
 /// or the last of their category in a thousandth of the time, so that peaks do.
 nlohmann::json to_json(const std::vector<MemoryMeter::Event>& events);

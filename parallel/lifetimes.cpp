@@ -38,6 +38,14 @@ std::set<int> visited_stages(const Plan& plan, int rank) {
   return stages;
 }
 
+std::set<int> summed_stages(const Plan& plan, int rank) {
+  std::set<int> stages;
+  for (const Instruction& x : plan.rows[rank])
+    if (x.what == Value::gradient_sum && !is_compute(x.op) && (x.op != Op::reduce || x.peer >= 0))
+      stages.insert(x.stage);
+  return stages;
+}
+
 std::vector<std::pair<int, int>> weights_read(const Plan& plan,
                                               const std::vector<int>& tied_versions,
                                               const Instruction& x) {

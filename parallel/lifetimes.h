@@ -19,6 +19,8 @@ std::vector<std::vector<int>> holders(const Plan& plan);
 
 /// Stages that a rank computes, or whose weights or sums pass through it, besides those it holds.
 std::set<int> visited_stages(const Plan& plan, int rank);
+/// Stages whose gradient sums come to a rank or leave it.
+std::set<int> summed_stages(const Plan& plan, int rank);
 
 /// Weights that an instruction needs on its rank, as (stage, version): of its own stage, and of the
 /// tied one if its stage uses that.

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/codecs/codec_spec.h"
+
 namespace paragrad::parallel {
 
 /// The closed set of operations. The table below says what each needs and does.
@@ -88,6 +90,8 @@ struct Plan {
   std::vector<int> tied;  ///< stages that use one tensor together. It is stage number `stages`: it
                           ///< has sums, versions and steps, but no forward. Every use reads the
                           ///< version that the first stage's forward of the microbatch names
+  CodecSpec codec;        ///< of gradient sums on their way between ranks
+  CodecSpec channel;      ///< of activations and their gradients
   std::vector<Row> rows;
 
   int ranks() const { return static_cast<int>(rows.size()); }

@@ -70,10 +70,14 @@ void set_header(Plan& plan, const std::string& key, const std::string& value) {
     plan.groups = parse_groups(value);
   else if (key == "tied")
     plan.tied = parse_numbers(value);
+  else if (key == "codec")
+    plan.codec = parse_codec(value);
+  else if (key == "channel")
+    plan.channel = parse_codec(value);
   else
-    throw autograd::Error(text("a plan's header has no \"", key,
-                               "\"; it has stages per_step steps ",
-                               "first sharded clip stagger gap keep home groups tied"));
+    throw autograd::Error(
+        text("a plan's header has no \"", key, "\"; it has stages per_step steps ",
+             "first sharded clip stagger gap keep home groups tied codec channel"));
 }
 
 Plan parse_header(const std::string& line) {
@@ -108,6 +112,8 @@ std::string print(const Plan& plan) {
   for (std::size_t i = 0; i < plan.groups.size(); ++i)
     out += text(i == 0 ? " groups " : "/", join(plan.groups[i]));
   if (!plan.tied.empty()) out += text(" tied ", join(plan.tied));
+  if (plan.codec.kind != CodecSpec::Kind::none) out += text(" codec ", print(plan.codec));
+  if (plan.channel.kind != CodecSpec::Kind::none) out += text(" channel ", print(plan.channel));
   out += '\n';
   for (const Row& row : plan.rows) {
     // A rank without work keeps its line.

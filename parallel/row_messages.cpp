@@ -14,7 +14,6 @@ namespace {
 int to_peer(int rank) { return 2 * rank; }
 int from_peer(int rank) { return 2 * rank + 1; }
 int of_group(int group) { return -1 - 2 * group; }
-int of_stage(int stage) { return -2 - 2 * stage; }
 
 /// A turn has no value.
 Message message_with(const Tensor& value, int peer) {
@@ -69,8 +68,13 @@ void RowRun::finish_messages() {
 
 void RowRun::send(const Instruction& x) {
   Arriving sent = value_to_send(x);
-  Message message = message_with(sent.value, x.peer);
-  auto start = [value = sent.value, message](Transport& transport) {
+  ChannelCodec* channel = channel_of(x);
+  const Tensor value = channel                ? room_for_code(*channel, x, sent.value)
+                       : sent.bytes.defined() ? sent.bytes
+                                              : sent.value;
+  Message message = message_with(value, x.peer);
+  auto start = [=, raw = sent.value](Transport& transport) {
+    if (channel) channel->encode(x, raw, value);
     return transport.send(message);
   };
   bound_sends(x.peer);
@@ -92,23 +96,44 @@ void RowRun::bound_sends(int peer) {
 
 void RowRun::receive(const Instruction& x) {
   Tensor value = room_for(x);
-  auto start = [value, message = message_with(value, x.peer)](Transport& transport) {
+  ChannelCodec* channel = channel_of(x);
+  BufferCodec* codec = x.what == Value::gradient_sum ? engine_.codec(x.stage) : nullptr;
+  Tensor bytes = channel ? room_for_code(*channel, x, value)
+                 : codec ? room_for_code(*codec, value)
+                         : Tensor();
+  const Tensor& target = bytes.defined() ? bytes : value;
+  auto start = [target, message = message_with(target, x.peer)](Transport& transport) {
     return transport.receive(message);
   };
-  issue(from_peer(x.peer), one_message(start), std::make_shared<std::int64_t>(0));
-  arriving_[name_of(x)] = {value, issued_.back()};
+  MessageLane::Task task = one_message(start);
+  if (bytes.defined())
+    task = [=](Transport& transport) {
+      if (!task(transport)) return false;
+      if (channel)
+        channel->decode(x, bytes, value);
+      else
+        codec->decode(bytes, {0, value.numel()}, value);
+      return true;
+    };
+  issue(from_peer(x.peer), task, std::make_shared<std::int64_t>(0));
+  arriving_[name_of(x)] = {value, issued_.back(), codec && is_finished(x) ? bytes : Tensor()};
 }
 
 std::shared_ptr<CollectiveRun> RowRun::collective(MakeCollective make, int group, const Tensor& x,
-                                                  AllReduce how) const {
+                                                  AllReduce how,
+                                                  CollectiveRun::Encoding encoding) const {
   const std::vector<int>& ranks = plan_.groups[group];
   auto member = std::find(ranks.begin(), ranks.end(), engine_.transport_.rank()) - ranks.begin();
-  Collective steps = make(how, static_cast<int>(member), static_cast<int>(ranks.size()));
-  return std::make_shared<CollectiveRun>(steps, x, ranks, group_channel(group));
+  Summing summing{how};
+  if (!engine_.settings_.hosts.empty())
+    for (int rank : ranks) summing.hosts.push_back(engine_.settings_.hosts.at(rank));
+  Collective steps = make(summing, static_cast<int>(member), static_cast<int>(ranks.size()));
+  return std::make_shared<CollectiveRun>(steps, x, ranks, group_channel(group),
+                                         CollectiveRun::default_piece, encoding);
 }
 
 /// Begins once begin() returns true, where it is given, and tells its bytes when it is over.
-void RowRun::issue_collective(int group, std::shared_ptr<CollectiveRun> run,
+void RowRun::issue_collective(int group, std::shared_ptr<GroupRun> run,
                               std::function<bool()> begin) {
   auto bytes = std::make_shared<std::int64_t>(0);
   auto task = [run, begin, bytes, begun = !begin](Transport& transport) mutable {
@@ -122,10 +147,24 @@ void RowRun::issue_collective(int group, std::shared_ptr<CollectiveRun> run,
 
 // [snippet reduce]
 void RowRun::reduce(const Instruction& x) {
-  auto run = collective(plan_.sharded > 0 ? reduce_scatter : all_reduce, x.peer,
-                        store(x.stage).sum(x.version), engine_.settings_.reduction);
-  issue_collective(x.peer, run);
+  const Tensor sum = store(x.stage).sum(x.version);
+  measure_own_sum(x.stage, x.version);
+  if (LowRank* low_rank = engine_.low_rank(x.stage))
+    issue_collective(x.peer, by_factors(x.peer, sum, *low_rank));
+  else
+    issue_collective(x.peer,
+                     collective(plan_.sharded > 0 ? reduce_scatter : all_reduce, x.peer, sum,
+                                engine_.settings_.reduction, {engine_.codec(x.stage), x.version}));
   reducing_[{x.stage, x.version}] = issued_.back();
+}
+
+/// All members have the whole sum then, of which a sharded plan's need a part.
+std::shared_ptr<GroupRun> RowRun::by_factors(int group, const Tensor& sum,
+                                             LowRank& low_rank) const {
+  auto sum_up = [this, group](const Tensor& buffer) {
+    return collective(all_reduce, group, buffer, engine_.settings_.reduction);
+  };
+  return std::make_shared<FactoredRun>(low_rank, sum, sum_up);
 }
 
 /// Computations wait for it where they need it: what stands between is its time to run.
@@ -135,44 +174,5 @@ void RowRun::gather(const Instruction& x) {
   arriving_[name_of(x)] = {whole, issued_.back()};
 }
 // [end snippet]
-
-/// arrived + own, as soon as the one is here and the other lane has no other work on the
-/// stage's sums.
-void RowRun::fold(const Instruction& x) {
-  const int version = plan_.made_by(x.micro);
-  Arriving partial = take_partial(x.stage, version);
-  auto add = [own = store(x.stage).sum(version), arrived = partial.value](Transport&) {
-    own.backend().accumulate(arrived, own);
-    return true;
-  };
-  issue_after(partial.by, of_stage(x.stage), add, std::make_shared<std::int64_t>(0));
-  reducing_[{x.stage, version}] = issued_.back();
-}
-
-/// Each member fills in the squares that it counts and zeros elsewhere, so that summing up is exact
-/// and does not depend on how the model is cut, unless shards cut a parameter: its parts are then
-/// added in rank order. Two orders of n terms that are not negative give sums within a share
-/// 2 (n - 1) u of each other, so norms within n u, u = 2^-53 (Higham 2002, section 4.2).
-void RowRun::norm(const Instruction& x) {
-  if (plan_.groups[x.peer].size() == 1) return;  // whole_squares() needs no messages
-  Gradients gradients = counted_gradients(x.version, plan_.groups[x.peer]);
-  const auto count = static_cast<std::int64_t>(engine_.training_.whole.size());
-  CategoryScope category(*engine_.device_, Category::communication);
-  Tensor squares = empty({count}, DType::f64, engine_.device_);
-  auto run = collective(all_reduce, x.peer, squares, AllReduce::scatter_reduce);
-  std::vector<TicketPtr> sums;
-  for (const auto& [name, reducing] : reducing_)
-    if (name.second == x.version) sums.push_back(reducing.ticket);
-  for (const Gradient& gradient : gradients)
-    if (gradient.by) sums.push_back(gradient.by);
-  auto begin = [this, squares, gradients, sums] {
-    for (const TicketPtr& sum : sums)
-      if (!sum->done) return false;
-    squares.backend().copy_from_host(squares_of(gradients).data(), squares);
-    return true;
-  };
-  issue_collective(x.peer, run, begin);
-  norming_[x.version] = {issued_.back(), squares};
-}
 
 }  // namespace paragrad::parallel

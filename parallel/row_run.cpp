@@ -22,7 +22,10 @@ RowRun::RowRun(Engine& engine, const VerifiedPlan& verified, Batches& batches)
       holders_(holders(plan_)),
       lane_(engine.transport_) {
   for (const Instruction& x : row_)
-    if (x.op == Op::step) steps_.insert({x.stage, x.version});
+    if (x.op == Op::step)
+      steps_.insert({x.stage, x.version});
+    else if (x.op == Op::send && x.what == Value::gradient_sum && is_finished(x))
+      sent_.insert({x.stage, plan_.made_by(x.micro)});
 }
 
 // [snippet interpreter]
@@ -155,6 +158,7 @@ void RowRun::step(const Instruction& x) {
   bool keep_old = lifetimes_.needed_after(x.stage, x.version - 1, index_);
   if (!keep_old) wait_for_readers(x.stage, x.version - 1);
   store(x.stage).step({rate, 1.0 / plan_.per_step, scale, x.version}, keep_old);
+  finished_.erase({x.stage, x.version});
   result_.stepped[x.version] = seconds(Clock::now());
 }
 // [end snippet]
@@ -190,7 +194,10 @@ bool RowRun::counts(int stage, int version, const std::vector<int>& group) {
   const std::vector<int>& holders = holders_.at(stage);
   if (plan_.sharded > 0) return true;
   auto reducing = reducing_.find({stage, version});
-  bool in_group = reducing != reducing_.end() && row_[reducing->second.index].peer >= 0;
+  auto by_group = [this](const Issued& work) {
+    return row_[work.index].op == Op::reduce && row_[work.index].peer >= 0;
+  };
+  bool in_group = reducing != reducing_.end() && by_group(reducing->second);
   if (holders.size() > 1 && !in_group) return store(stage).has_sum(version);
   auto first = std::find_first_of(group.begin(), group.end(), holders.begin(), holders.end());
   return first != group.end() && *first == engine_.transport_.rank();

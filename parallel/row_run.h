@@ -7,6 +7,7 @@
 #include <map>
 #include <tuple>
 
+#include "parallel/codecs/factored_run.h"
 #include "parallel/collective_run.h"
 #include "parallel/engine.h"
 #include "parallel/lifetimes.h"
@@ -36,7 +37,8 @@ class RowRun {
   };
   struct Arriving {
     Tensor value;
-    Issued by;  // without a ticket: the value is here
+    Issued by;       // without a ticket: the value is here
+    Tensor bytes{};  // the value encoded, where others are to have the same copy of it
   };
 
   struct Norming {
@@ -68,6 +70,10 @@ class RowRun {
   Shape shape_of_output(int stage, int micro) const;
   Arriving value_to_send(const Instruction& x);
   Arriving sum_to_send(const Instruction& x);
+  Arriving own_sum_to_send(const std::pair<int, int>& made, bool moves);
+  bool is_finished(const Instruction& x) const {
+    return x.micro == plan_.last_micro_of(plan_.made_by(x.micro));
+  }
   Arriving take_arriving(const Name& name);
   Arriving take_partial(int stage, int version);
   Tensor take(Value what, int stage, int micro);
@@ -92,13 +98,21 @@ class RowRun {
   std::vector<double> squares_of(const Gradients& gradients) const;
 
   // Messages and waiting.
-  using MakeCollective = Collective (*)(AllReduce how, int member, int members);
+  using MakeCollective = Collective (*)(const Summing& how, int member, int members);
   std::shared_ptr<CollectiveRun> collective(MakeCollective make, int group, const Tensor& x,
-                                            AllReduce how) const;
+                                            AllReduce how,
+                                            CollectiveRun::Encoding encoding = {nullptr, 0}) const;
+  std::shared_ptr<GroupRun> by_factors(int group, const Tensor& sum, LowRank& low_rank) const;
+  void measure_own_sum(int stage, int version);
+  Arriving encoded(const Instruction& x, const Arriving& sum);
+  ChannelCodec* channel_of(const Instruction& x) const;
+  Tensor room_for_code(const ChannelCodec& codec, const Instruction& x, const Tensor& value) const;
+  Tensor room_for_code(const BufferCodec& codec, const Tensor& sum) const;
+  Issued on_sums(int stage, const Issued& before, std::function<void()> work);
+  static int of_stage(int stage) { return -2 - 2 * stage; }  // a queue of the message lane
   void issue(int queue, MessageLane::Task task, Bytes bytes);
   void issue_after(const Issued& before, int queue, MessageLane::Task task, Bytes bytes);
-  void issue_collective(int group, std::shared_ptr<CollectiveRun> run,
-                        std::function<bool()> begin = {});
+  void issue_collective(int group, std::shared_ptr<GroupRun> run, std::function<bool()> begin = {});
   void bound_sends(int peer);
   void finish_messages();
   void wait(const Ticket& ticket, int index);
@@ -117,6 +131,7 @@ class RowRun {
   std::vector<int> tied_versions_;
   std::vector<std::vector<int>> holders_;  // ranks, per stage
   std::set<std::pair<int, int>> steps_;    // of the row: (stage, version)
+  std::set<std::pair<int, int>> sent_;     // of the row: finished sums, (stage, version)
   std::map<int, WeightStore> visiting_;    // by stage: whose home is another rank
   Clock::time_point begin_ = Clock::now();
   RunResult result_;
@@ -126,8 +141,10 @@ class RowRun {
   std::map<Name, Arriving> arriving_;
   // By (stage, version): what the other lane does to this rank's own sum; who is sent the weights.
   std::map<std::pair<int, int>, Issued> reducing_;
+  std::map<std::pair<int, int>, Tensor> finished_;  // this rank's finished sums, encoded
   std::map<std::pair<int, int>, std::vector<Issued>> reading_;
-  std::map<int, Norming> norming_;              // by version
+  std::set<int> measured_;          // stages whose own sum was measured for a choice of bits
+  std::map<int, Norming> norming_;  // by version
   std::map<int, std::vector<double>> squares_;  // by version, of the whole gradient
   std::map<int, std::deque<Issued>> sending_;   // by peer; the oldest first
   std::vector<Issued> issued_;

@@ -37,14 +37,32 @@ RowRun::Arriving RowRun::value_to_send(const Instruction& x) {
 /// One that arrived by this name, or this rank's own. It moves, unless the row still steps with it.
 RowRun::Arriving RowRun::sum_to_send(const Instruction& x) {
   const std::pair<int, int> made{x.stage, plan_.made_by(x.micro)};
-  const bool moves = x.micro != plan_.last_micro_of(made.second) || !steps_.contains(made);
+  const bool moves = !is_finished(x) || !steps_.contains(made);
+  Arriving sum;
   if (auto arrived = arriving_.find(name_of(x)); arrived != arriving_.end())
-    return moves ? take_arriving(name_of(x)) : arrived->second;
-  auto changing = reducing_.find(made);
-  Issued by = changing == reducing_.end() ? Issued{} : changing->second;
-  if (!moves) return {store(x.stage).sum(made.second), by};
+    sum = moves ? take_arriving(name_of(x)) : arrived->second;
+  else
+    sum = own_sum_to_send(made, moves);
+  if (!engine_.codec(x.stage) || sum.bytes.defined()) return sum;
+  sum = encoded(x, sum);
+  if (!moves) {
+    finished_[made] = sum.bytes;
+    reducing_[made] = sum.by;
+  }
+  return sum;
+}
+
+RowRun::Arriving RowRun::own_sum_to_send(const std::pair<int, int>& made, bool moves) {
+  if (!reducing_.contains(made)) measure_own_sum(made.first, made.second);
+  Arriving sum;
+  if (auto changing = reducing_.find(made); changing != reducing_.end()) sum.by = changing->second;
+  if (auto finished = finished_.find(made); finished != finished_.end())
+    sum.bytes = finished->second;
+  sum.value = moves ? store(made.first).take_sum(made.second) : store(made.first).sum(made.second);
+  if (!moves) return sum;
   reducing_.erase(made);
-  return {store(x.stage).take_sum(made.second), by};
+  finished_.erase(made);
+  return sum;
 }
 
 RowRun::Arriving RowRun::take_arriving(const Name& name) {

@@ -27,6 +27,7 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
   Costs costs;
   costs.activation_bytes.assign(plan.stages, 0);
   costs.weight_bytes.assign(plan.stage_count(), 0);
+  costs.sum_bytes.assign(plan.stage_count(), 0);
   for (const Record& record : measured.records) {
     const Instruction& x = record.instruction;
     double seconds = record.end - record.start;
@@ -37,9 +38,10 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
     durations.push_back(seconds);
     rates.push_back(static_cast<double>(record.bytes) / seconds);
     if (x.stage < 0) continue;  // a norm
-    bool of_weights = x.what == Value::gradient_sum || x.what == Value::weights;
-    auto& bytes = of_weights ? costs.weight_bytes : costs.activation_bytes;
-    bytes.at(x.stage) = value_bytes(x, plan, record.bytes);
+    auto& bytes = x.what == Value::gradient_sum ? costs.sum_bytes
+                  : x.what == Value::weights    ? costs.weight_bytes
+                                                : costs.activation_bytes;
+    bytes.at(x.stage) = std::max(bytes.at(x.stage), value_bytes(x, plan, record.bytes));
   }
   auto medians = [](const std::vector<std::vector<double>>& stages) {
     std::vector<double> result;
@@ -59,7 +61,7 @@ Curve loss_curve(const std::filesystem::path& metrics) {
   std::ifstream file(metrics);
   for (std::string line; std::getline(file, line);) {
     nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
-    if (!entry.is_object() || !entry.contains("step")) continue;
+    if (!entry.is_object() || !entry.contains("step") || entry.contains("bits")) continue;
     bool validated = entry.contains("validation_loss");
     Series& series = validated ? validation : training;
     series.x.push_back(entry["step"]);
@@ -68,6 +70,17 @@ Curve loss_curve(const std::filesystem::path& metrics) {
   Curve curve{"Loss", "step", "nats", {training}};
   if (!validation.x.empty()) curve.series.push_back(validation);
   return curve;
+}
+
+std::vector<BitChange> bit_history(const std::filesystem::path& metrics) {
+  std::vector<BitChange> history;
+  std::ifstream file(metrics);
+  for (std::string line; std::getline(file, line);) {
+    nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
+    if (entry.is_object() && entry.contains("bits"))
+      history.push_back({entry["step"], entry["bits"].get<std::map<std::string, int>>()});
+  }
+  return history;
 }
 
 }  // namespace paragrad::parallel

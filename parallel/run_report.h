@@ -16,5 +16,7 @@ Costs measured_costs(const Plan& plan, const Timeline& measured);
 
 /// The loss over the steps, from the lines of a metrics.jsonl.
 Curve loss_curve(const std::filesystem::path& metrics);
+/// The choices of bits that a run's metrics.jsonl has.
+std::vector<BitChange> bit_history(const std::filesystem::path& metrics);
 
 }  // namespace paragrad::parallel

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "autograd/error.h"
+#include "parallel/codecs/plan_codecs.h"
 
 namespace paragrad::parallel {
 
@@ -92,7 +93,11 @@ Plan make_plan(const std::string& schedule, const Layout& layout) {
   check_zero(schedule, layout);
   Plan plan = make(layout);
   if (layout.recompute) add_recomputation(plan);
-  return lower(std::move(plan), path_of(schedule, layout));
+  plan = lower(std::move(plan), path_of(schedule, layout));
+  plan.codec = layout.codec;
+  plan.channel = layout.channel;
+  check_codecs(plan);
+  return plan;
 }
 
 Plan moved_by(Plan plan, int steps) {

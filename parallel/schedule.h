@@ -33,6 +33,7 @@ struct Layout {
   int gap = 2;        ///< cyclic, data and zero: stages that a microbatch is ahead of the next. 3
                       ///< suits backwards that take twice as long as forwards
   int zero = 0;       ///< ZeRO stage, of data parallelism; 1 of pipelines, too
+  CodecSpec codec = {}, channel = {};  ///< of sums of gradients; of activations and their gradients
 
   /// The microbatches of one replica in one step.
   std::vector<int> micros(int replica, int step) const;

@@ -9,8 +9,13 @@
 
 namespace paragrad::parallel {
 
-Serial::Serial(const Training& training, int ranks, DevicePtr device, AllReduce reduction)
-    : training_(training), device_(std::move(device)), reduction_(reduction), ranks_(ranks) {}
+Serial::Serial(const Training& training, int ranks, DevicePtr device, AllReduce reduction,
+               std::vector<int> hosts)
+    : training_(training),
+      device_(std::move(device)),
+      reduction_(reduction),
+      hosts_(std::move(hosts)),
+      ranks_(ranks) {}
 
 std::map<int, double> Serial::run(const VerifiedPlan& verified, Batches& batches) {
   plan_ = &verified.plan();
@@ -42,6 +47,17 @@ void Serial::prepare(int number, const std::set<int>& held) {
   stages.insert(held.begin(), held.end());
   for (int stage : stages)
     if (stage < plan_->stages) rank.runners.try_emplace(stage, training_, stage, device_);
+  if (plan_->channel.kind != CodecSpec::Kind::none && !rank.channel)
+    rank.channel.emplace(make_channel_of(*plan_, training_, number));
+  const CodecSpec& codec = plan_->codec;
+  for (int stage : stages) {
+    if (codec.kind == CodecSpec::Kind::none || rank.codecs.contains(stage)) continue;
+    const ParameterList& list = parameters(rank, stage);
+    if (is_local(codec))
+      rank.codecs.emplace(stage, make_codec_of(*plan_, training_, number, stage, list, device_));
+    else if (!rank.low_ranks.contains(stage))
+      rank.low_ranks[stage] = make_low_rank(codec, list, training_.seed, device_);
+  }
   for (int stage : held) {
     if (rank.optimizers.contains(stage)) continue;
     const ParameterList& list = parameters(rank, stage);
@@ -89,7 +105,7 @@ bool Serial::execute(int rank, const Instruction& x) {
     case Op::send: return send(rank, x);
     case Op::recv: receive(rank, x); return true;
     case Op::reduce:
-      if (x.what == Value::gradient_sum && x.peer < 0) return fold(here, x);
+      if (x.what == Value::gradient_sum && x.peer < 0) return fold(rank, x);
       return meet(rank, x);
     case Op::gather: return meet(rank, x);
   }
@@ -167,6 +183,7 @@ void Serial::step(Rank& rank, const Instruction& x) {
       after.window(begin, {end - begin}), gradient);
   rank.weights[{x.stage, x.version}] = after;
   rank.sums.erase({x.stage, x.version});
+  rank.encoded.erase({x.stage, x.version});
 }
 
 /// Happens when all members stand here; each then passes in its turn. A version may be gathered
@@ -194,30 +211,5 @@ bool Serial::meet(int rank, const Instruction& x) {
     add_up(x, group);
   return true;
 }
-
-// [snippet add_up]
-/// Chunk by chunk in the order that the reduction is defined by.
-void Serial::add_up(const Instruction& x, const std::vector<int>& group) {
-  int members = static_cast<int>(group.size());
-  std::vector<Tensor> parts;
-  for (int rank : group) parts.push_back(sum(ranks_[rank], x.stage, x.version));
-  Tensor total = empty_like(parts[0]);
-  for (int chunk = 0; chunk < members; ++chunk) {
-    Range range = chunk_range(total.numel(), chunk, members);
-    if (range.size() == 0) continue;
-    Tensor into = total.window(range.begin, {range.size()});
-    const std::vector<int> order = summation_order(reduction_, members, chunk);
-    for (int member : order) {
-      Tensor part = parts[member].window(range.begin, {range.size()});
-      if (member == order.front())
-        into.backend().copy(part, into);
-      else
-        into.backend().accumulate(part, into);
-    }
-  }
-  for (int rank : group)
-    sum(ranks_[rank], x.stage, x.version) = only_own(ranks_[rank], x.stage, total);
-}
-// [end snippet]
 
 }  // namespace paragrad::parallel

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <vector>
 
+#include "parallel/engine.h"
 #include "parallel/shards.h"
 #include "parallel/stage_runner.h"
 #include "parallel/verify.h"
@@ -19,7 +20,7 @@ class Serial {
  public:
   /// `training` must outlive it.
   Serial(const Training& training, int ranks, DevicePtr device,
-         AllReduce reduction = AllReduce::scatter_reduce);
+         AllReduce reduction = AllReduce::scatter_reduce, std::vector<int> hosts = {});
 
   /// Returns the losses by microbatch. Plans follow each other as in Engine::run.
   std::map<int, double> run(const VerifiedPlan& plan, Batches& batches);
@@ -38,14 +39,20 @@ class Serial {
     std::map<Cell, Tensor> weights, sums;  // no version is freed but by a drop
     std::map<int, Shard> shards;           // by stage
     std::map<int, std::unique_ptr<Optimizer>> optimizers;
-    std::map<Name, Tensor> values;  // arrived, or made to be sent
-    std::set<Name> awaited;         // posted, and not here yet
+    std::map<Name, Tensor> values;      // arrived, or made to be sent
+    std::set<Name> awaited;             // posted, and not here yet
+    std::map<int, BufferCodec> codecs;  // by stage
+    std::map<int, std::unique_ptr<LowRank>> low_ranks;
+    std::optional<ChannelCodec> channel;
+    std::set<Cell> encoded;  // own finished sums that have become what others decode
   };
 
   struct Channel {
     std::deque<Tensor> sent;
     std::deque<std::pair<int, Name>> posted;  // receiver, and what it calls the value
   };
+
+  using MakeCollective = Collective (*)(const Summing& how, int member, int members);
 
   void prepare(int number, const std::set<int>& held);
   bool execute(int rank, const Instruction& x);
@@ -58,7 +65,14 @@ class Serial {
   Tensor sum_to_send(int rank, const Instruction& x);
   void receive(int rank, const Instruction& x);
   void deliver(Channel& channel);
-  bool fold(Rank& rank, const Instruction& x);
+  void sum_up(const std::vector<int>& group, MakeCollective make, const std::vector<Tensor>& sums,
+              int stage, int version);
+  void sum_factors(const std::vector<int>& group, const std::vector<Tensor>& sums, int stage);
+  bool fold(int rank, const Instruction& x);
+  Tensor through_channel(int from, const Instruction& x, const Tensor& value);
+  Tensor encoded(Rank& rank, const Instruction& x, const Tensor& sum);
+  static BufferCodec* codec(Rank& rank, int stage);
+  Summing summing(const std::vector<int>& group) const;
   bool meet(int rank, const Instruction& x);
   void add_up(const Instruction& x, const std::vector<int>& group);
   void gather(const Instruction& x, const std::vector<int>& group);
@@ -72,6 +86,7 @@ class Serial {
   const Training& training_;
   DevicePtr device_;
   AllReduce reduction_;
+  std::vector<int> hosts_;
   std::vector<Rank> ranks_;
   std::map<int, double> norms_, losses_;
   // Of the plan that runs:

@@ -19,27 +19,10 @@ bool Serial::send(int rank, const Instruction& x) {
   } else {
     auto value = here.values.extract({x.what, x.stage, x.micro});
     if (!value) return false;
-    channel.sent.push_back(value.mapped());
+    channel.sent.push_back(through_channel(rank, x, value.mapped()));
   }
   deliver(channel);
   return true;
-}
-
-/// One that arrived, or the rank's own. It moves, unless the row still steps with it.
-Tensor Serial::sum_to_send(int rank, const Instruction& x) {
-  Rank& here = ranks_[rank];
-  const int version = plan_->made_by(x.micro);
-  const Row& row = plan_->rows[rank];
-  auto is_step = [&](const Instruction& y) {
-    return y.op == Op::step && y.stage == x.stage && y.version == version;
-  };
-  const bool moves =
-      x.micro != plan_->last_micro_of(version) || std::none_of(row.begin(), row.end(), is_step);
-  if (auto arrived = here.values.find({x.what, x.stage, x.micro}); arrived != here.values.end())
-    return moves ? here.values.extract(arrived).mapped() : arrived->second;
-  Tensor own = here.sums.at({x.stage, version});
-  if (moves) here.sums.erase({x.stage, version});
-  return own;
 }
 
 void Serial::receive(int rank, const Instruction& x) {
@@ -48,19 +31,6 @@ void Serial::receive(int rank, const Instruction& x) {
   ranks_[rank].awaited.insert(name);
   channel.posted.push_back({rank, name});
   deliver(channel);
-}
-
-/// arrived + own
-bool Serial::fold(Rank& rank, const Instruction& x) {
-  const int version = plan_->made_by(x.micro);
-  const Name first{Value::gradient_sum, x.stage, plan_->last_micro_of(version - 1) + 1};
-  const Name last{Value::gradient_sum, x.stage, plan_->last_micro_of(version)};
-  auto arrived = rank.values.lower_bound(first);
-  if (arrived == rank.values.end() || arrived->first >= last) return false;
-  Tensor& own = rank.sums.at({x.stage, version});
-  own.backend().accumulate(arrived->second, own);
-  rank.values.erase(arrived);
-  return true;
 }
 
 void Serial::deliver(Channel& channel) {

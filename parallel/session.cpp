@@ -7,10 +7,11 @@
 #include <chrono>
 #include <cmath>
 
+#include "parallel/codec_state.h"
 #include "parallel/schedule.h"
-#include "parallel/state_files.h"
 #include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
+#include "parallel/transports/rank_environment.h"
 
 namespace paragrad::parallel {
 
@@ -34,11 +35,21 @@ void check_agreement(Transport& transport, const SessionSettings& settings) {
   }
 }
 
+/// Hosts get numbers in the order of their first ranks.
+Engine::Settings with_hosts(Engine::Settings settings, Transport& transport) {
+  if (settings.reduction != AllReduce::hierarchical) return settings;
+  std::map<std::string, int> numbers;
+  for (const std::string& host : all_gather_bytes(transport, host_name(), settings.timeout))
+    settings.hosts.push_back(
+        numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second);
+  return settings;
+}
+
 }  // namespace
 
 Session::Session(const Training& training, Transport& transport, DevicePtr device, RunData& data,
                  const SessionSettings& settings)
-    : engine_(training, transport, std::move(device), settings.engine),
+    : engine_(training, transport, std::move(device), with_hosts(settings.engine, transport)),
       data_(data),
       settings_(settings) {
   check_agreement(transport, settings);
@@ -49,8 +60,14 @@ Session::Session(const Training& training, Transport& transport, DevicePtr devic
     first_ = steps_ = static_cast<int>(checkpoint->step());
   }
   int some = settings.steps_of_plan > 0 ? settings.steps_of_plan : 1;
-  engine_.prepare(verify(settings.plan(first_, some)).plan());
-  if (checkpoint) read_state(*checkpoint, engine_);
+  const VerifiedPlan plan = verify(settings.plan(first_, some));
+  engine_.prepare(plan.plan());
+  if (plan.plan().codec.kind == CodecSpec::Kind::adaptive) bits_every_ = plan.plan().codec.period;
+  if (!checkpoint) return;
+  read_state(*checkpoint, engine_);
+  if (bits_every_ > 0) bits_ = checkpoint->run().value("bits", Bits());
+  engine_.set_bits(bits_);
+  read_codec_state(*checkpoint, engine_, plan.plan());
 }
 
 bool Session::train() {
@@ -96,16 +113,17 @@ json Session::carry_out(const json& what) {
     return to_json(result, false);
   }
   if (verb == "save") {
-    json files = json::array();
+    json answer{{"files", json::array()}, {"codec", codec_numbers(engine_)}};
     const Plan like = [&] {
       AtWork preparing(engine_.transport(), Work::preparing);
       return settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
     }();
-    for (const CheckpointFile& file :
-         write_state(settings_.out / "checkpoint", engine_, like, steps_))
-      files.push_back({file.name, file.bytes});
-    return files;
+    for (auto write : {write_state, write_codec_state})
+      for (const CheckpointFile& file : write(settings_.out / "checkpoint", engine_, like, steps_))
+        answer["files"].push_back({file.name, file.bytes});
+    return answer;
   }
+  if (verb == "set bits") engine_.set_bits(what.at("bits").get<Bits>());
   if (verb == "measure memory") return memory_summary(engine_.device()->meter());
   return {};
 }

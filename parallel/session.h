@@ -66,6 +66,7 @@ class Session {
   // Rank 0's part.
   bool lead();
   void train_some(int last);
+  void choose_bits(const std::vector<nlohmann::json>& answers);
   ValidationResult validate(bool all);
   void save();
   void end();
@@ -91,7 +92,9 @@ class Session {
   int first_ = 0, steps_ = 0;  // done before this session, and by now
   double seconds_per_step_ = 0;
   std::optional<RunLog> log_;
-  std::string stopped_;                         // "stopped" or "interrupted", if the run was
+  int bits_every_ = 0;   // updates between choices of bits; 0: they are not chosen
+  Bits bits_;            // that were chosen last
+  std::string stopped_;  // "stopped" or "interrupted", if the run was
   std::optional<ValidationResult> validation_;  // at its end
   nlohmann::json peak_bytes_;
   std::map<std::pair<int, std::string>, std::int64_t> bytes_sent_;  // by rank and kind

@@ -8,6 +8,7 @@
 #include "nn/checkpoint.h"
 #include "nn/file.h"
 #include "nn/matmul_rate.h"
+#include "parallel/codec_state.h"
 #include "parallel/drawing/chart.h"
 #include "parallel/run_report.h"
 #include "parallel/session.h"
@@ -88,7 +89,7 @@ int Session::next_steps(int last) const {
   if (!is_recorded())
     steps = steps_in_a_second(seconds_per_step_, recorded_plan_, settings_.reported_steps);
   steps = std::min(steps, last - steps_);
-  for (int every : {settings_.evaluate_every, settings_.save_every})
+  for (int every : {settings_.evaluate_every, settings_.save_every, bits_every_})
     if (every > 0) steps = std::min(steps, every - steps_ % every);
   return steps;
 }
@@ -110,6 +111,7 @@ void Session::train_some(int last) {
   for (std::size_t rank = 0; rank < answers.size(); ++rank)
     for (const auto& [kind, bytes] : answers[rank].at("bytes").items())
       bytes_sent_[{static_cast<int>(rank), kind}] += bytes.get<std::int64_t>();
+  if (due(bits_every_, number - steps)) choose_bits(answers);
   if (!recorded) return;
   recorded_plan_ = std::move(plan);
   recorded_ = world.timeline();
@@ -119,6 +121,17 @@ void Session::train_some(int last) {
          memory_samples(static_cast<int>(rank), answers[rank].at("memory")))
       memory_.push_back(sample);
 }
+
+// [snippet choose_bits]
+/// From what ranks measured in the last update.
+void Session::choose_bits(const std::vector<json>& answers) {
+  AdaptiveBits adaptive;
+  for (const json& answer : answers) adaptive.add(bit_options(answer));
+  bits_ = adaptive.choose();
+  order({{"do", "set bits"}, {"bits", bits_}});
+  log_->bits(steps_, bits_);
+}
+// [end snippet]
 
 /// Means over the validation data.
 ValidationResult Session::validate(bool all) {
@@ -131,10 +144,18 @@ ValidationResult Session::validate(bool all) {
 
 void Session::save() {
   std::vector<CheckpointFile> files;
-  for (const json& answer : order({{"do", "save"}}))
-    for (const json& file : answer) files.push_back({file[0], file[1]});
+  json codecs = json::array();
+  for (const json& answer : order({{"do", "save"}})) {
+    for (const json& file : answer.at("files")) files.push_back({file[0], file[1]});
+    codecs.push_back(answer.at("codec"));
+  }
   AtWork saving(engine_.transport(), Work::saving);
-  commit_checkpoint(settings_.out / "checkpoint", steps_, settings_.run, files);
+  json run = settings_.run;
+  if (!bits_.empty()) run["bits"] = bits_;
+  const Plan plan = settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
+  if (plan.codec != CodecSpec() || plan.channel != CodecSpec())
+    run["codec"] = {{"layout", codec_layout(engine_, plan)}, {"numbers", codecs}};
+  commit_checkpoint(settings_.out / "checkpoint", steps_, run, files);
   log_->replace_earlier();
 }
 
@@ -199,6 +220,7 @@ Report Session::page(const Timeline& simulated) const {
   page.panels = {{"measured, " + shown, recorded_},
                  {"simulated from the measured costs, " + shown, simulated}};
   page.curves = {loss_curve(log_->path())};
+  page.bits = bit_history(log_->path());
   return page;
 }
 

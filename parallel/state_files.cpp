@@ -30,7 +30,7 @@ Tensor own_window(const WeightStore& store, const Tensor& whole) {
 FlatBuffers gathered(const FlatBuffers& shards, const WeightStore& store, Engine& engine,
                      const std::vector<int>& holders, bool keep) {
   const Collective steps =
-      all_gather(engine.settings().reduction, store.shard().member, store.shard().members);
+      all_gather({engine.settings().reduction}, store.shard().member, store.shard().members);
   FlatBuffers result;
   for (const auto& [name, shard] : shards) {
     Tensor whole = whole_buffer(store, shard.dtype(), engine.device());

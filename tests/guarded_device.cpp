@@ -254,6 +254,30 @@ class GuardedBackend : public CpuBackend {
     return CpuBackend::batch_norm_backward(x, mean, variance, weight, epsilon, dy, dx, dweight,
                                            dbias);
   }
+  bool quantize(const Tensor& x, Quantizer how, RandomKey key, const Tensor& bytes) override {
+    Unlocked unlocked(*arena_);
+    return CpuBackend::quantize(x, how, key, bytes);
+  }
+  void dequantize(const Tensor& bytes, Quantizer how, const Tensor& y) override {
+    Unlocked unlocked(*arena_);
+    return CpuBackend::dequantize(bytes, how, y);
+  }
+  Magnitude magnitude(const Tensor& x, std::int64_t k) override {
+    Unlocked unlocked(*arena_);
+    return CpuBackend::magnitude(x, k);
+  }
+  Selected select(const Tensor& x, Selection which, const Tensor& bytes) override {
+    Unlocked unlocked(*arena_);
+    return CpuBackend::select(x, which, bytes);
+  }
+  void collect(const Tensor& x, const Tensor& bytes) override {
+    Unlocked unlocked(*arena_);
+    return CpuBackend::collect(x, bytes);
+  }
+  void scatter(const Tensor& bytes, const Tensor& y) override {
+    Unlocked unlocked(*arena_);
+    return CpuBackend::scatter(bytes, y);
+  }
   void sgd(const SgdStep& step, const Tensor& gradient, const Tensor& momentum,
            const Tensor& master, const Tensor& weights) override {
     Unlocked unlocked(*arena_);

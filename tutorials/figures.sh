@@ -283,6 +283,43 @@ refused >"$new/zero_refused.md" <<'END'
 --schedule pipedream --stages 4 --data-parallel 2 --zero 1 --clip --tied
 END
 
+# ---- 10: fewer bits on the wire
+quote codec show --schedule data --data-parallel 2 --stages 2 --codec quantize:4
+# Four ranks, a second forward and two backward; f32 sums take nine, all at once or in parts.
+encoded() {  # encoded PARTS BITS_A_VALUE
+  awk -v n="$1" -v bits="$2" 'BEGIN {
+    print "--schedule data --data-parallel 4 --bandwidth 1e6 --stages", n, "--forward", 1 / n,
+      "--backward", 2 / n, "--weight-bytes", int(6e6 / n * bits / 32) }'
+}
+draw encoded_32 $(encoded 4 32)
+draw encoded_4 $(encoded 4 4.0625)
+{
+  echo '| `--codec` | bits a value | a step, one sum | times as fast | a step, four sums | times as fast |'
+  echo '| --- | --- | --- | --- | --- | --- |'
+  faster() { awk -v a="$1" -v b="$2" 'BEGIN { printf "| %.2f s | %.2f", b, a / b }'; }
+  while read -r codec bits; do
+    echo "| \`$codec\` | $bits" \
+      "$(faster $(makespan $(encoded 1 32)) $(makespan $(encoded 1 $bits)))" \
+      "$(faster $(makespan $(encoded 4 32)) $(makespan $(encoded 4 $bits))) |"
+  done <<'END'
+none 32
+bf16 16
+quantize:8 8.0625
+quantize:4 4.0625
+quantize:2 2.0625
+topk:0.01 0.64
+END
+} >"$new/codec_times.md"
+refused >"$new/codec_refused.md" <<'END'
+--schedule data --codec quantize:4
+--schedule gpipe --stages 4 --codec quantize:4
+--schedule data --data-parallel 4 --codec-channel topk:0.1
+--schedule cyclic-v2 --stages 4 --codec lowrank:4
+--schedule 1f1b --stages 4 --codec-channel lowrank:4
+--schedule 1f1b --stages 4 --codec-channel adaptive
+--schedule data --data-parallel 4 --codec quantize:9
+END
+
 wrong=0
 for file in "$new"/*; do
   drawn=tutorials/figures/$(basename "$file")

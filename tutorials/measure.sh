@@ -11,18 +11,21 @@
 #               data parallelism on four ranks, over three seeds (a quarter of an hour)
 #   dance       activations and bytes over time of data parallelism and cyclic data parallelism, on
 #               devices that a clock emulates; draws them, too
-# The programs are build/bin/train_gpt, train_resnet and benchmarks/round_dance, or what TRAIN_GPT,
-# TRAIN_RESNET and ROUND_DANCE name. A busy machine wakes sleepers late: as root, dance goes first.
+#   codecs      the loss of codecs on four replicas, and what they send, over three seeds (half an hour)
+#   reduction_error   how far sums of quantized values are from exact ones; draws that, too
+# The programs are build/bin/train_gpt, train_resnet, benchmarks/round_dance and reduction_error, or what
+# TRAIN_GPT, TRAIN_RESNET, ROUND_DANCE and REDUCTION_ERROR name. A busy machine wakes sleepers late: as root, dance goes first.
 # Afterwards, weave.sh puts the texts into the chapters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles|shards|fashion|dance]..." >&2; exit 2; }
+[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles|shards|fashion|dance|codecs|reduction_error]..." >&2; exit 2; }
 data=$1
 parts=("${@:2}")
-[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles shards fashion dance)
+[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles shards fashion dance codecs reduction_error)
 train=${TRAIN_GPT:-build/bin/train_gpt}
 train_resnet=${TRAIN_RESNET:-build/bin/train_resnet}
 round_dance=${ROUND_DANCE:-build/bin/benchmarks/round_dance}
+reduction_error=${REDUCTION_ERROR:-build/bin/benchmarks/reduction_error}
 figures=tutorials/figures
 runs=$(mktemp -d)
 trap 'rm -rf "$runs"' EXIT
@@ -176,9 +179,36 @@ dance() {
   { machine; $first "$round_dance" --out $figures; } >"$runs/measured_dance.md"
 }
 
+codecs() {
+  local steps=2000 seeds='1 2 3' codecs='none quantize:4:1024 adaptive'
+  for codec in $codecs; do
+    for seed in $seeds; do
+      train --vocab chars --layers 4 --heads 4 --width 128 --context 64 --batch 12 --steps $steps \
+        --learning-rate 1e-3 --min-learning-rate 1e-4 --warmup 100 --evaluate-every 0 \
+        --schedule data --ranks 4 --codec "$codec" --seed "$seed"
+      echo "$codec $(value validation_loss) $(value reductions)"
+    done
+  done >"$runs/codecs.txt"
+  {
+    machine
+    echo "| codec | validation loss after $steps updates, mean (lowest to highest of 3 seeds) |" \
+      'kB a step in sums, of all ranks | times fewer |'
+    echo '| --- | --- | --- | --- |'
+    awk -v steps=$steps '!n[$1]++ { order[++rows] = $1; low[$1] = 1e9 }
+      { sum[$1] += $2; bytes[$1] += $3 / steps
+        if ($2 < low[$1]) low[$1] = $2
+        if ($2 > high[$1]) high[$1] = $2 }
+      END { for (row = 1; row <= rows; ++row) { c = order[row]
+        printf "| `%s` | %.3f (%.3f to %.3f) | %.0f | %.2f |\n", c, sum[c] / n[c], low[c],
+          high[c], bytes[c] / n[c] / 1e3, bytes["none"] / n["none"] / (bytes[c] / n[c]) } }' "$runs/codecs.txt"
+  } >"$runs/measured_codecs.md"
+}
+
+reduction_error() { "$reduction_error" --out $figures >"$runs/measured_reduction_error.md"; }
+
 for part in "${parts[@]}"; do
   case $part in
-    lost_rank | schedules | longer | bits | bubbles | shards | fashion | dance)
+    lost_rank | schedules | longer | bits | bubbles | shards | fashion | dance | codecs | reduction_error)
       $part
       cp "$runs/measured_$part.md" $figures/
       ;;

@@ -71,6 +71,12 @@ class CpuBackend : public Backend {
   void batch_norm_backward(const Tensor& x, const Tensor& mean, const Tensor& variance,
                            const Tensor& weight, double epsilon, const Tensor& dy, const Tensor& dx,
                            const Tensor& dweight, const Tensor& dbias) override;
+  bool quantize(const Tensor& x, Quantizer how, RandomKey key, const Tensor& bytes) override;
+  void dequantize(const Tensor& bytes, Quantizer how, const Tensor& y) override;
+  Magnitude magnitude(const Tensor& x, std::int64_t k) override;
+  Selected select(const Tensor& x, Selection which, const Tensor& bytes) override;
+  void collect(const Tensor& x, const Tensor& bytes) override;
+  void scatter(const Tensor& bytes, const Tensor& y) override;
   void sgd(const SgdStep& step, const Tensor& gradient, const Tensor& momentum,
            const Tensor& master, const Tensor& weights) override;
   void adamw(const AdamWStep& step, const Tensor& gradient, const Tensor& first_moment,

@@ -32,6 +32,9 @@ MemoryTotal memory_total(std::vector<MemorySample> samples, const std::string& c
 std::string memory_total_chart(const MemoryTotal& total, const std::string& category,
                                double seconds, double highest = 0);
 
+/// A row a layer, a column a choice; the darker, the more bits.
+std::string bits_chart(const std::vector<BitChange>& changes);
+
 /// A bar a rank.
 std::string traffic_chart(const std::vector<Traffic>& traffic);
 

@@ -86,7 +86,10 @@ std::string bytes_sent(const Report& report) {
   std::int64_t sum = 0;
   for (const Traffic& part : report.traffic) sum += part.bytes;
   if (sum < worth_a_chart) return "";
-  return flow(report) + section("Bytes sent", traffic_chart(report.traffic));
+  std::string charts = flow(report) + section("Bytes sent", traffic_chart(report.traffic));
+  if (!report.bits.empty())
+    charts += section("Bits of each layer's gradient on the wire", bits_chart(report.bits));
+  return charts;
 }
 
 /// Whether it is flat shows on one glance; the mean says it in a number.

@@ -183,11 +183,20 @@ void MpiRequest::check_size(int code, const MPI_Status& status) {
   }
 }
 
+/// Open MPI asks the receiver before it sends more than 64 KiB over TCP, and on a busy link the
+/// question and its answer wait behind other data. The pieces of collectives are larger. What a
+/// user has set stays.
+void send_pieces_unasked() {
+  for (const char* most : {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_max_send_size"})
+    setenv(most, "524288", 0);
+}
+
 MPI_Comm join() {
   int ready = 0, provided = 0, size = 0;
   MPI_Initialized(&ready);
   PG_CHECK(!ready, "MPI was started before; a process is one rank and has one MpiWorld");
   std::optional<RankEnvironment> told = rank_environment();
+  send_pieces_unasked();
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   std::string wrong;

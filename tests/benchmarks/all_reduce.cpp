@@ -47,7 +47,7 @@ void measure(Transport& transport, std::int64_t bytes, double gigabits, std::int
   std::vector<int> ranks(n);
   std::iota(ranks.begin(), ranks.end(), 0);
   auto own = [&](AllReduce how) {
-    CollectiveRun run(all_reduce(how, transport.rank(), n), x, ranks, group_channel(0), piece);
+    CollectiveRun run(all_reduce({how}, transport.rank(), n), x, ranks, group_channel(0), piece);
     finish(run, transport, 300);
   };
   auto theirs = [&] {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures what the README and the chapters show and writes it to tests/benchmarks/results/, then weaves.
-#   write_results.sh [--text FILE] step operations engine dance all_reduce network_lab demo PYTHON...    measures the parts that it names
+#   write_results.sh [--text FILE] step operations engine dance codecs all_reduce network_lab codec_lab demo PYTHON...    measures the parts that it names
 #   write_results.sh                                                 only puts the results together
 # FILE is tinyshakespeare (examples/data/download.sh fetches it); each PYTHON has a PyTorch to compare with.
 # Wants a release build and a machine that does nothing else; all parts take about a quarter of an hour.
@@ -68,8 +68,10 @@ for part; do
     operations) measure operations "$bin/benchmarks/operations" ;;
     engine) measure engine "$bin/benchmarks/engine" ;;
     dance) measure round_dance "$bin/benchmarks/round_dance" ;;
+    codecs) measure codecs "$bin/benchmarks/codecs" ;;
     all_reduce) measure all_reduce all_reduce ;;
     network_lab) measure network_lab network_lab ;;
+    codec_lab) "$root/tests/benchmarks/network_lab.sh" codec ;;  # PYTORCH names the Python to compare with
     demo) measure demo demo ;;
     *)
       version=$("$part" -c 'import torch; print(torch.__version__.split("+")[0])')
@@ -93,7 +95,7 @@ done
     echo
     grep '^|' "$file"
   done
-  for file in "$results"/{engine,all_reduce,network_lab}.md; do
+  for file in "$results"/{engine,all_reduce,network_lab,codec_lab}.md; do
     [[ -f $file ]] || continue
     echo
     case $file in

@@ -65,7 +65,7 @@ using Lines = std::vector<std::string>;
 
 TEST_CASE("chapter 04: an all-reduce is a list") {
   // [snippet list]
-  CHECK(lines(all_reduce(AllReduce::ring, /*member*/ 0, /*members*/ 4)) ==
+  CHECK(lines(all_reduce({AllReduce::ring}, /*member*/ 0, /*members*/ 4)) ==
         Lines{"send 3 to 1, add 2 from 3",   // sums travel to the right and grow on their way
               "send 2 to 1, add 1 from 3",   //
               "send 1 to 1, add 0 from 3",   // chunk 0 is complete
@@ -75,7 +75,7 @@ TEST_CASE("chapter 04: an all-reduce is a list") {
   // [end snippet]
   // [snippet direct_list]
   CHECK(
-      lines(all_reduce(AllReduce::scatter_reduce, /*member*/ 2, /*members*/ 4)) ==
+      lines(all_reduce({AllReduce::scatter_reduce}, /*member*/ 2, /*members*/ 4)) ==
       Lines{"send 3 to 3, send 0 to 0, send 1 to 1, carry 2 from 0, add 2 from 1, add 2 from 3",
             "send 2 to 3, send 2 to 0, send 2 to 1, copy 0 from 0, copy 1 from 1, copy 3 from 3"});
   // [end snippet]
@@ -89,7 +89,7 @@ TEST_CASE("chapter 04: the order of a sum is seen in its bits") {
       int rank = transport.rank();
       double mine = std::vector<double>{1e8, 1, -1e8, 1}[rank];
       Tensor x = full({4}, mine, DType::f32, cpu_device());
-      CollectiveRun run(all_reduce(how, rank, 4), x, {0, 1, 2, 3}, group_channel(0));
+      CollectiveRun run(all_reduce({how}, rank, 4), x, {0, 1, 2, 3}, group_channel(0));
       finish(run, transport, 10);
       results[rank] = to_host(x);
     });

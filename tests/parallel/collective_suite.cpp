@@ -7,6 +7,7 @@
 #include "parallel/collective_run.h"
 #include "parallel/transports/channels.h"
 #include "parallel/transports/launch.h"
+#include "tests/parallel/promised_sum.h"
 #include "tests/parallel/transport_suite.h"
 
 namespace paragrad::tests {
@@ -32,20 +33,12 @@ Tensor values(int member, std::int64_t count, const DevicePtr& device) {
   return result;
 }
 
-/// Element i of the members' sum, in the order that summation_order gives for a chunk.
+/// Element i of the members' sum.
 template <class T>
-T sum(const std::vector<int>& order, std::int64_t i) {
-  T result = value<T>(order[0], i);
-  for (std::size_t k = 1; k < order.size(); ++k)
-    result = static_cast<T>(result + value<T>(order[k], i));
-  return result;
-}
-
-std::vector<std::vector<int>> summation_orders(AllReduce how, int members) {
-  std::vector<std::vector<int>> orders;
-  for (int chunk = 0; chunk < members; ++chunk)
-    orders.push_back(summation_order(how, members, chunk));
-  return orders;
+T sum(const Summing& how, int members, int chunk, std::int64_t i) {
+  return promised_sum(
+      how, members, chunk, [&](int member) { return value<T>(member, i); },
+      [](T a, T b) { return static_cast<T>(a + b); });
 }
 
 /// One member's view of a group: who it is, and what collectives run on.
@@ -84,24 +77,33 @@ void check_bytes(const char* what, std::int64_t sent, std::int64_t expected) {
 }
 
 template <class T>
+void check_all_reduce(const Seat& seat, const Summing& how, std::int64_t count) {
+  const int n = seat.members();
+  const Collective list = all_reduce(how, seat.member, n);
+  Tensor x = values<T>(seat.member, count, seat.device);
+  seat.run(list, x);
+  check_chunks<T>("all_reduce", x, list.chunks, 0, list.chunks - 1,
+                  [&](int chunk, std::int64_t i) { return sum<T>(how, n, chunk, i); });
+}
+
+template <class T>
 void check_sums(const Seat& seat, AllReduce how, std::int64_t count) {
   int n = seat.members(), r = seat.member;
-  auto orders = summation_orders(how, n);
-  auto summed = [&](int chunk, std::int64_t i) { return sum<T>(orders[chunk], i); };
+  auto summed = [&](int chunk, std::int64_t i) { return sum<T>({how}, n, chunk, i); };
   auto own = [&](int chunk, std::int64_t i) { return value<T>(chunk, i); };
 
   Tensor x = values<T>(r, count, seat.device);
-  std::int64_t sent = seat.run(all_reduce(how, r, n), x);
+  std::int64_t sent = seat.run(all_reduce({how}, r, n), x);
   check_chunks<T>("all_reduce", x, n, 0, n - 1, summed);
   if (count % n == 0) check_bytes("all_reduce", sent, 2 * (n - 1) * x.bytes() / n);
 
   x = values<T>(r, count, seat.device);
-  sent = seat.run(reduce_scatter(how, r, n), x);
+  sent = seat.run(reduce_scatter({how}, r, n), x);
   check_chunks<T>("reduce_scatter", x, n, r, r, summed);
   if (count % n == 0) check_bytes("reduce_scatter", sent, (n - 1) * x.bytes() / n);
 
   x = values<T>(r, count, seat.device);  // of which chunk r counts
-  sent = seat.run(all_gather(how, r, n), x);
+  sent = seat.run(all_gather({how}, r, n), x);
   check_chunks<T>("all_gather", x, n, 0, n - 1, own);
   if (count % n == 0) check_bytes("all_gather", sent, (n - 1) * x.bytes() / n);
 }
@@ -125,6 +127,13 @@ void check_group(const Seat& seat, const std::vector<std::int64_t>& counts) {
       check_sums<double>(seat, how, count);
       check_sums<bf16>(seat, how, count);
     }
+    std::vector<int> hosts;  // pairs, and not in a row
+    for (int member = 0; member < seat.members(); ++member) hosts.push_back(member / 2 % 3);
+    for (const Summing& how : {Summing{AllReduce::tree}, Summing{AllReduce::hierarchical},
+                               Summing{AllReduce::hierarchical, hosts}}) {
+      check_all_reduce<float>(seat, how, count);
+      check_all_reduce<bf16>(seat, how, count);
+    }
     check_broadcasts<float>(seat, count);
   }
 }
@@ -136,8 +145,8 @@ void check_several_at_once(Transport& transport, const DevicePtr& device) {
   std::iota(ranks.begin(), ranks.end(), 0);
   Tensor a = values<float>(r, 50000, device), b = values<double>(r, 30000, device);
   Tensor out = values<float>(r, 1000, device), in = empty_like(out);
-  CollectiveRun first(all_reduce(AllReduce::ring, r, n), a, ranks, group_channel(0), 4096);
-  CollectiveRun second(all_reduce(AllReduce::scatter_reduce, r, n), b, ranks, group_channel(1),
+  CollectiveRun first(all_reduce({AllReduce::ring}, r, n), a, ranks, group_channel(0), 4096);
+  CollectiveRun second(all_reduce({AllReduce::scatter_reduce}, r, n), b, ranks, group_channel(1),
                        4096);
   auto sent = transport.send({(r + 1) % n, plan_channel, out.raw(), out.bytes()});
   auto arrived = transport.receive({(r + n - 1) % n, plan_channel, in.raw(), in.bytes()});
@@ -151,12 +160,13 @@ void check_several_at_once(Transport& transport, const DevicePtr& device) {
     wait_for_news(transport, deadline, "two sums and a message");
   }
   PG_CHECK(first.waits_for() == -1, "it is over and waits");
-  auto around = summation_orders(AllReduce::ring, n);
-  auto straight = summation_orders(AllReduce::scatter_reduce, n);
-  auto summed = [&](int chunk, std::int64_t i) { return sum<float>(around[chunk], i); };
+  auto summed = [&](int chunk, std::int64_t i) {
+    return sum<float>({AllReduce::ring}, n, chunk, i);
+  };
   check_chunks<float>("first of two", a, n, 0, n - 1, summed);
-  check_chunks<double>("second of two", b, n, 0, n - 1,
-                       [&](int chunk, std::int64_t i) { return sum<double>(straight[chunk], i); });
+  check_chunks<double>("second of two", b, n, 0, n - 1, [&](int chunk, std::int64_t i) {
+    return sum<double>({AllReduce::scatter_reduce}, n, chunk, i);
+  });
   check_chunks<float>("message", in, 1, 0, 0,
                       [&](int, std::int64_t i) { return value<float>((r + n - 1) % n, i); });
 }

@@ -165,7 +165,8 @@ std::map<int, int> plans_of_slow_steps(const std::string& schedule) {
 
 }  // namespace
 
-TEST_CASE("a run of slow steps has plans of one update; of several, if they overlap", "[session]") {
+TEST_CASE("a run of slow steps has plans of one update, or of several, if they overlap",
+          "[session]") {
   CHECK(plans_of_slow_steps("data").at(5) == 1);
   CHECK(plans_of_slow_steps("2bw").at(5) == 4);
 }

@@ -1,6 +1,7 @@
 // See small_run.h.
 #include "tests/parallel/small_run.h"
 
+#include <functional>
 #include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
@@ -56,6 +57,12 @@ std::vector<VerifiedPlan> plans_of(const std::string& schedule, Layout layout, i
 
 namespace {
 
+std::size_t hash_of(const Tensor& x) {
+  std::string bytes(x.bytes(), '\0');
+  x.backend().copy_to_host(x, bytes.data());
+  return std::hash<std::string>()(bytes);
+}
+
 /// The outcome of many ranks, which tell at the same time.
 class Gathering {
  public:
@@ -66,8 +73,10 @@ class Gathering {
     outcome_.peak.resize(ranks);
     outcome_.live.resize(ranks);
   }
-  void tell(int rank, RunResult result) {
+  void tell(int rank, RunResult result, int plan, Engine& engine) {
     std::lock_guard lock(mutex_);
+    for (auto& [stage, store] : engine.stores())
+      outcome_.hashes[{plan, stage, rank}] = hash_of(store.versions().at(store.newest()));
     outcome_.losses.merge(result.losses);
     outcome_.norms.merge(result.norms);
     outcome_.last[rank] = std::move(result);
@@ -93,23 +102,24 @@ class Gathering {
 };
 
 void run_rank(const Training& training, const std::vector<VerifiedPlan>& plans, Batches& batches,
-              Transport& transport, const DevicePtr& device, AllReduce reduction,
+              Transport& transport, const DevicePtr& device, const Engine::Settings& settings,
               Gathering& gathering) {
-  Engine engine(training, transport, device, {reduction, 20});
-  for (const VerifiedPlan& plan : plans)
-    gathering.tell(transport.rank(), engine.run(plan, batches));
+  Engine engine(training, transport, device, settings);
+  for (int i = 0; i < static_cast<int>(plans.size()); ++i)
+    gathering.tell(transport.rank(), engine.run(plans[i], batches), i, engine);
   gathering.tell(transport.rank(), engine);
 }
 
 }  // namespace
 
 Outcome run_by_engine(const Training& training, const std::vector<VerifiedPlan>& plans,
-                      Batches& batches, int capacity, AllReduce reduction) {
+                      Batches& batches, int capacity, AllReduce reduction,
+                      const std::vector<int>& hosts) {
   int ranks = plans.front().plan().ranks();
   Gathering gathering(ranks);
   auto body = [&](Transport& transport) {
     set_compute_threads(1);
-    run_rank(training, plans, batches, transport, cpu_device(), reduction, gathering);
+    run_rank(training, plans, batches, transport, cpu_device(), {reduction, 20, hosts}, gathering);
   };
   run_ranks(ranks, body, capacity);
   return std::move(gathering.outcome());
@@ -119,16 +129,15 @@ Outcome run_on_one_rank(const Training& training, const std::vector<VerifiedPlan
                         Batches& batches, const DevicePtr& device) {
   ThreadsWorld world(1);
   Gathering gathering(1);
-  run_rank(training, plans, batches, world.transport(0), device, AllReduce::scatter_reduce,
-           gathering);
+  run_rank(training, plans, batches, world.transport(0), device, {.timeout = 20}, gathering);
   return std::move(gathering.outcome());
 }
 
 Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& plans,
-                     Batches& batches, AllReduce reduction) {
+                     Batches& batches, AllReduce reduction, const std::vector<int>& hosts) {
   set_compute_threads(1);
   const Plan& first = plans.front().plan();
-  Serial serial(training, first.ranks(), cpu_device(), reduction);
+  Serial serial(training, first.ranks(), cpu_device(), reduction, hosts);
   Outcome outcome;
   for (const VerifiedPlan& plan : plans) outcome.losses.merge(serial.run(plan, batches));
   const auto held = held_stages(first);

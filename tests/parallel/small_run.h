@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <tuple>
 #include <vector>
 
 #include "nn/gpt.h"
@@ -54,6 +55,8 @@ struct Outcome {
   std::map<int, double> losses;                                ///< by microbatch
   std::map<int, double> norms;                                 ///< by version
   std::vector<RunResult> last;                                 ///< of the last plan, by rank
+  std::map<std::tuple<int, int, int>, std::size_t> hashes;     ///< of the newest weights after each
+                                                               ///< plan, by (plan, stage, rank)
   std::vector<std::int64_t> peak_activations, peak_weights;    ///< bytes, by rank
   std::vector<std::map<Category, std::int64_t>> peak, live;    ///< the same, and at the end
 };
@@ -61,12 +64,14 @@ struct Outcome {
 /// By the engine, a thread a rank; capacity 0: rendezvous.
 Outcome run_by_engine(const Training& training, const std::vector<VerifiedPlan>& plans,
                       Batches& batches, int capacity = 0,
-                      AllReduce reduction = AllReduce::scatter_reduce);
+                      AllReduce reduction = AllReduce::scatter_reduce,
+                      const std::vector<int>& hosts = {});
 /// By the engine on the only rank there is, in the calling thread and on this device.
 Outcome run_on_one_rank(const Training& training, const std::vector<VerifiedPlan>& plans,
                         Batches& batches, const DevicePtr& device);
 /// By the serial interpreter.
 Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& plans,
-                     Batches& batches, AllReduce reduction = AllReduce::scatter_reduce);
+                     Batches& batches, AllReduce reduction = AllReduce::scatter_reduce,
+                     const std::vector<int>& hosts = {});
 
 }  // namespace paragrad::tests

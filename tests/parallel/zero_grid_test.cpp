@@ -1,6 +1,6 @@
 // ZeRO as schedules make it, in combinations of its options, by the engine: the bits of the serial
 // interpreter and, where no norm is added up in another order, of the same layout without ZeRO.
-// Not here: plans written by hand (sharding_test.cpp), and what ZeRO costs (sharding_costs_test.cpp).
+// Not here: plans written by hand (sharding_test.cpp); what ZeRO costs (sharding_costs_test.cpp).
 // Chapter 09.
 #include "tests/catch.h"
 #include "tests/parallel/grid.h"

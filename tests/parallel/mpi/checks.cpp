@@ -5,6 +5,7 @@
 //   checks late:        rank 1 sends nothing for long
 //   checks engine:      every schedule gives the bits of the serial interpreter, ZeRO, too
 //   checks cyclic:      cyclic ones give those of their rule, in settings that have so many ranks
+//   checks codecs:      so do runs whose messages are encoded, by every form of reduction
 //   checks lost_engine: rank 0 kills itself in the middle of a plan
 #include <unistd.h>
 
@@ -18,6 +19,7 @@
 #include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
+#include "tests/parallel/coded_runs.h"
 #include "tests/parallel/cyclic_cases.h"
 #include "tests/parallel/grid.h"
 #include "tests/parallel/transport_suite.h"
@@ -63,9 +65,10 @@ void lose_rank_1(Transport& transport, const std::string& how) {
 /// Runs plans that follow each other, and compares this rank's weights with those expected.
 void compare(Transport& transport, const std::string& what, const Training& training,
              const std::vector<VerifiedPlan>& plans,
-             const std::function<std::vector<double>(int stage)>& expected) {
-  SmallBatches batches(small_gpt());
-  Engine engine(training, transport, cpu_device(), {AllReduce::scatter_reduce, 60});
+             const std::function<std::vector<double>(int stage)>& expected,
+             const GptConfig& config = small_gpt(), AllReduce reduction = {}) {
+  SmallBatches batches(config);
+  Engine engine(training, transport, cpu_device(), {reduction, 60, hosts_of(transport.size())});
   for (const VerifiedPlan& plan : plans) engine.run(plan, batches);
   for (auto& [stage, store] : engine.stores())
     PG_CHECK(to_host(store.weights(store.newest())) == expected(stage), what, ": stage ", stage,
@@ -106,6 +109,27 @@ void engine(Transport& transport) {
   PG_CHECK(runs > 0, "no schedule has ", transport.size(), " ranks; use 1, 2, 4 or 8");
   runs += zero_runs(transport);
   if (transport.rank() == 0) std::cout << text(runs, " runs as the serial ones\n");
+}
+
+void codecs(Transport& transport) {
+  set_compute_threads(1);
+  const std::vector<CodedRun> runs{
+      {"data", "quantize:4", "none", "scatter"},
+      {"data", "topk:0.1", "none", "ring"},
+      {"data", "lowrank:2", "none", "tree"},
+      {"data", "quantize:3:64:stochastic", "none", "hierarchical"},
+      {.schedule = "1f1b", .codec = "bf16", .channel = "topk:0.2", .tied = true},
+      {.schedule = "2bw", .codec = "threshold:0.1:3", .channel = "quantize:4", .clip = true}};
+  for (const CodedRun& run : runs) {
+    const Outcome serial = serially(run, 2, 2);
+    compare(
+        transport, text(run), training_of(run), plans_of(run.schedule, layout_of(run, 2), 2),
+        [&](int stage) {
+          return serial.weights.at({transport.rank(), stage});
+        },
+        coded_gpt(run.tied), reductions().at(run.reduction));
+  }
+  if (transport.rank() == 0) std::cout << text(runs.size(), " encoded runs as the serial ones\n");
 }
 
 /// Rank 0's alone: so many processes on a few cores should not all compute the same.
@@ -174,6 +198,7 @@ int main(int count, char** arguments) try {
     if (what == "suite") return suite(transport);
     if (what == "engine") return engine(transport);
     if (what == "cyclic") return cyclic(transport);
+    if (what == "codecs") return codecs(transport);
     if (what == "lost_engine") return lose_engine(transport);
     lose_rank_1(transport, what);
   });

@@ -1,0 +1,190 @@
+// Max-min quantization of buckets, to the bytes of a message and back, one strip at a time: its
+// values stay in the first cache from the search for extremes to the packing of their levels.
+// Not here: what a compressed sum does with them (parallel/codecs).
+// Chapter 10; Markov et al. 2022, "CGX".
+#include <atomic>
+#include <bit>
+#include <limits>
+#include <numeric>
+
+#include "autograd/cpu/bit_packing.h"
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/encoded.h"
+#include "autograd/cpu/levels.h"
+#include "autograd/cpu/parallel.h"
+
+namespace paragrad::autograd {
+
+namespace {
+
+using cpu::largest;
+using cpu::Levels;
+using cpu::Scale;
+
+/// Finds the extremes. Returns whether all values are finite.
+template <class T>
+bool find_extremes(const T* x, std::int64_t count, float& low, float& high) {
+  constexpr std::uint32_t infinity = 0x7f800000;
+  float least = std::numeric_limits<float>::infinity(), most = -least;
+  std::uint32_t magnitude = 0;
+#pragma omp simd reduction(min : least) reduction(max : most, magnitude)
+  for (std::int64_t i = 0; i < count; ++i) {
+    float v = x[i];
+    least = std::min(least, v);
+    most = std::max(most, v);
+    magnitude = std::max(magnitude, std::bit_cast<std::uint32_t>(v) & 0x7fffffff);
+  }
+  low = least;
+  high = most;
+  return magnitude < infinity;
+}
+
+// [snippet levels]
+/// level[i] = min(floor((x[i] - min) / unit + round(i)), steps)
+template <class T, class Round>
+void to_levels(const T* x, std::int64_t count, Scale s, int steps, Round round,
+               std::uint8_t* level) {
+  float top = static_cast<float>(steps);
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) {
+    float t = (s.shrink * x[i] - s.min) * s.inverse + round(i);
+    level[i] = static_cast<std::uint8_t>(static_cast<int>(t < top ? t : top));
+  }
+}
+
+/// y[i] = min + unit * level[i]
+template <class T>
+void from_levels(const std::uint8_t* level, std::int64_t count, Scale s, T* y) {
+#pragma omp simd
+  for (std::int64_t i = 0; i < count; ++i) {
+    float v = (s.min + s.unit * static_cast<float>(level[i])) * s.grow;
+    y[i] = v < largest<T> ? v : largest<T>;
+  }
+}
+// [end snippet]
+
+/// The levels of some values, one in a byte and packed.
+struct Block {
+  static constexpr std::int64_t size = 1024;
+  alignas(64) std::uint64_t words[size / 8];
+  alignas(64) std::byte packed[size + 8];
+
+  std::uint8_t* levels() { return reinterpret_cast<std::uint8_t*>(words); }
+};
+
+/// Where a message of n values has its parts, and how it is cut. A strip has whole buckets, whose
+/// levels fill whole bytes; they are made and packed a block at a time.
+template <class T>
+struct Message {
+  std::int64_t count, bucket, bits;
+  std::byte* bytes;
+
+  std::int64_t buckets() const { return (count + bucket - 1) / bucket; }
+  std::int64_t strip() const {
+    std::int64_t least = std::lcm(bucket, std::int64_t{8});
+    return (Block::size + least - 1) / least * least;
+  }
+  std::byte* packed() const { return bytes + 2 * buckets() * sizeof(T); }
+  std::int64_t packed_bytes(std::int64_t values) const { return (values * bits + 7) / 8; }
+  int steps() const { return (1 << bits) - 1; }
+  Scale scale(std::int64_t i) const { return Scale(cpu::read<Levels<T>>(bytes, i)); }
+
+  /// Calls body(first, last) for strips, in several threads.
+  template <class Body>
+  void for_strips(Body&& body) const {
+    std::int64_t size = strip();
+    cpu::parallel_for((count + size - 1) / size, cpu::element_grain / size + 1,
+                      [&](std::int64_t first, std::int64_t last) {
+                        for (std::int64_t s = first; s < last; ++s)
+                          body(s * size, std::min(count, (s + 1) * size));
+                      });
+  }
+  /// Calls body(i, first, last) for the part of each bucket i in [first, last).
+  template <class Body>
+  void for_buckets(std::int64_t first, std::int64_t last, Body&& body) const {
+    for (std::int64_t i = first / bucket; first < last; ++i) {
+      std::int64_t end = std::min(last, (i + 1) * bucket);
+      body(i, first, end);
+      first = end;
+    }
+  }
+};
+
+/// random[i] = uniform(key, first + i) for a block.                     first: a multiple of 4
+void draw(RandomKey key, std::int64_t first, float* random) {
+#pragma omp simd
+  for (std::int64_t l = 0; l < Block::size / 4; ++l) {
+    auto word = philox(key, first / 4 + l);
+    for (int i = 0; i < 4; ++i) random[4 * l + i] = to_uniform(word[i]);
+  }
+}
+
+/// Writes one strip of a message. Returns whether its values are finite.
+template <class T, bool stochastic>
+bool encode_strip(const T* x, const Message<T>& m, std::int64_t first, std::int64_t last,
+                  RandomKey key) {
+  bool finite = true;
+  m.for_buckets(first, last, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
+    float low, high;
+    bool good = find_extremes(x + from, to - from, low, high);
+    cpu::write(m.bytes, i, good ? cpu::levels_between<T>(low, high, m.steps()) : Levels<T>{});
+    finite &= good;
+  });
+  Block block;
+  for (std::int64_t at = first; at < last; at += block.size) {
+    alignas(64) float random[stochastic ? block.size : 1];
+    std::int64_t end = std::min(last, at + block.size), groups = (end - at + 7) / 8;
+    if constexpr (stochastic) draw(key, at, random);
+    m.for_buckets(at, end, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
+      const float* r = random + (from - at);
+      auto round = [r](std::int64_t j) { return stochastic ? r[j] : 0.5f; };
+      to_levels(x + from, to - from, m.scale(i), m.steps(), round, block.levels() + from - at);
+    });
+    std::fill(block.levels() + (end - at), block.levels() + 8 * groups, 0);
+    cpu::pack(m.bits, block.words, groups, block.packed);
+    std::memcpy(m.packed() + at / 8 * m.bits, block.packed, m.packed_bytes(end - at));
+  }
+  return finite;
+}
+
+/// Reads one strip of a message.
+template <class T>
+void decode_strip(const Message<T>& m, std::int64_t first, std::int64_t last, T* y) {
+  Block block;
+  for (std::int64_t at = first; at < last; at += block.size) {
+    std::int64_t end = std::min(last, at + block.size), groups = (end - at + 7) / 8;
+    std::memcpy(block.packed, m.packed() + at / 8 * m.bits, m.packed_bytes(end - at));
+    cpu::unpack(m.bits, block.packed, groups, block.words);
+    m.for_buckets(at, end, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
+      from_levels(block.levels() + from - at, to - from, m.scale(i), y + from);
+    });
+  }
+}
+
+}  // namespace
+
+bool CpuBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const Tensor& bytes) {
+  std::atomic<bool> finite = true;
+  cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
+    Message<T> m{x.numel(), how.bucket, how.bits, bytes.raw()};
+    const T* in = x.data<T>();
+    m.for_strips([&](std::int64_t first, std::int64_t last) {
+      bool good = how.stochastic ? encode_strip<T, true>(in, m, first, last, key)
+                                 : encode_strip<T, false>(in, m, first, last, key);
+      if (!good) finite = false;
+    });
+    // What follows the last level in its word.
+    std::fill(m.packed() + m.packed_bytes(m.count), m.bytes + bytes.numel(), std::byte{0});
+  });
+  return finite;
+}
+
+void CpuBackend::dequantize(const Tensor& bytes, Quantizer how, const Tensor& y) {
+  cpu::dispatch_encoded(y.dtype(), [&]<class T>() {
+    Message<T> m{y.numel(), how.bucket, how.bits, bytes.raw()};
+    T* out = y.data<T>();
+    m.for_strips([&](std::int64_t first, std::int64_t last) { decode_strip(m, first, last, out); });
+  });
+}
+
+}  // namespace paragrad::autograd

@@ -1,0 +1,184 @@
+// The largest elements of a tensor: finding how large they are, writing them to a message with
+// their indices, and putting them back among zeros.
+// Not here: which message holds how many, and when a threshold is set (parallel/codecs).
+// Chapter 10.
+#include <array>
+#include <bit>
+#include <limits>
+#include <mutex>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/encoded.h"
+#include "autograd/cpu/parallel.h"
+
+namespace paragrad::autograd {
+
+namespace {
+
+/// |x| as a whole number of 31 bits: floats of one sign are ordered as their bits are.
+using Key = std::uint32_t;
+constexpr Key infinity = 0x7f800000;
+
+Key key_of(float x) { return std::bit_cast<Key>(x) & 0x7fffffff; }
+float magnitude_of(Key key) { return std::bit_cast<float>(key); }
+
+using Histogram = std::array<std::int64_t, 2048>;
+
+/// Counts keys by the `width` bits above the lowest `shift`; of those that have the bits of `found`
+/// above these.
+template <class T>
+Histogram count_keys(const T* x, std::int64_t count, Key found, int shift, int width) {
+  Histogram total{};
+  std::mutex mutex;
+  cpu::parallel_for(count, 4 * cpu::element_grain, [&](std::int64_t first, std::int64_t last) {
+    Histogram mine{};
+    Key above = ~Key{0} << (shift + width), digit = (Key{1} << width) - 1;
+    for (std::int64_t i = first; i < last; ++i) {
+      Key key = key_of(x[i]);
+      if (((key ^ found) & above) == 0) ++mine[key >> shift & digit];
+    }
+    std::lock_guard lock(mutex);
+    for (std::size_t i = 0; i < mine.size(); ++i) total[i] += mine[i];
+  });
+  return total;
+}
+
+/// Radix select: finds the k-th largest key digit by digit.
+template <class T>
+Magnitude find_magnitude(const T* x, std::int64_t count, std::int64_t k) {
+  struct Digit {
+    int shift, width;
+  };
+  Key found = 0;
+  for (auto [shift, width] : {Digit{20, 11}, Digit{10, 10}, Digit{0, 10}}) {
+    Histogram histogram = count_keys(x, count, found, shift, width);
+    if (shift == 20)
+      for (Key digit = infinity >> shift; digit < histogram.size(); ++digit)
+        if (histogram[digit]) return {std::numeric_limits<double>::infinity(), 0};
+    Key digit = (Key{1} << width) - 1;
+    for (; k > histogram[digit]; --digit) k -= histogram[digit];
+    found |= digit << shift;
+  }
+  return {magnitude_of(found), k};
+}
+
+/// Elements whose keys are `least` or more, in order.
+struct Found {
+  std::vector<std::int32_t> index;
+  bool finite = true;
+};
+
+template <class T>
+Found find_from(const T* x, std::int64_t first, std::int64_t last, Key least) {
+  Found found;
+  std::int32_t index[4096];
+  for (std::int64_t begin = first; begin < last; begin += std::size(index)) {
+    std::int64_t end = std::min<std::int64_t>(last, begin + std::size(index)), chosen = 0;
+    Key largest = 0;
+    for (std::int64_t i = begin; i < end; ++i) {
+      Key key = key_of(x[i]);
+      largest = std::max(largest, key);
+      index[chosen] = static_cast<std::int32_t>(i);
+      chosen += key >= least;  // without a branch, as nobody can predict it
+    }
+    found.index.insert(found.index.end(), index, index + chosen);
+    found.finite &= largest < infinity;
+  }
+  return found;
+}
+
+/// The same of [first, last), in pieces that several threads search.
+template <class T>
+std::vector<Found> find_in_pieces(const T* x, std::int64_t first, std::int64_t last, Key least) {
+  constexpr std::int64_t piece = 4 * cpu::element_grain;
+  std::vector<Found> found((last - first + piece - 1) / piece);
+  cpu::parallel_for(
+      static_cast<std::int64_t>(found.size()), 1, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t i = begin; i < end; ++i)
+          found[i] =
+              find_from(x, first + i * piece, std::min(last, first + (i + 1) * piece), least);
+      });
+  return found;
+}
+
+/// Writes a message element by element: all indices, then all values.
+template <class T>
+struct Slots {
+  std::byte* bytes;
+  std::int64_t count, filled = 0;
+
+  void write(std::int32_t index, T value) {
+    cpu::write(bytes, filled, index);
+    cpu::write(bytes + count * sizeof index, filled, value);
+    ++filled;
+  }
+};
+
+template <class T>
+Selected select_values(const T* x, std::int64_t count, Selection which, const Tensor& bytes) {
+  Key least = key_of(static_cast<float>(which.threshold));
+  Slots<T> slots{bytes.raw(), bytes.numel() / static_cast<std::int64_t>(4 + sizeof(T))};
+  Selected result;
+  auto take = [&](std::int64_t first, std::int64_t last) {
+    for (const Found& found : find_in_pieces(x, first, last, least)) {
+      result.finite &= found.finite;
+      for (std::int32_t i : found.index) {
+        if (key_of(x[i]) == least && which.equal-- <= 0) continue;
+        if (slots.filled < slots.count)
+          slots.write(i, x[i]);
+        else if (result.left < 0)
+          result.left = i;
+      }
+    }
+  };
+  take(which.first, count);
+  take(0, which.first);
+  while (slots.filled < slots.count) slots.write(-1, T(0.0f));
+  return result;
+}
+
+}  // namespace
+
+Magnitude CpuBackend::magnitude(const Tensor& x, std::int64_t k) {
+  Magnitude result;
+  cpu::dispatch_encoded(x.dtype(),
+                        [&]<class T>() { result = find_magnitude(x.data<T>(), x.numel(), k); });
+  return result;
+}
+
+Selected CpuBackend::select(const Tensor& x, Selection which, const Tensor& bytes) {
+  Selected result;
+  cpu::dispatch_encoded(
+      x.dtype(), [&]<class T>() { result = select_values(x.data<T>(), x.numel(), which, bytes); });
+  return result;
+}
+
+void CpuBackend::collect(const Tensor& x, const Tensor& bytes) {
+  cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
+    std::int64_t slots = bytes.numel() / static_cast<std::int64_t>(4 + sizeof(T));
+    std::byte* values = bytes.raw() + slots * sizeof(std::int32_t);
+    for (std::int64_t slot = 0; slot < slots; ++slot) {
+      auto index = cpu::read<std::int32_t>(bytes.raw(), slot);
+      PG_CHECK(index < x.numel(), "a sparse message has a slot for element ", index, " of ",
+               x.numel(), "; both ends must have the same codec and layers");
+      cpu::write(values, slot, index < 0 ? T(0.0f) : x.data<T>()[index]);
+    }
+  });
+}
+
+void CpuBackend::scatter(const Tensor& bytes, const Tensor& y) {
+  fill(0, y);
+  cpu::dispatch_encoded(y.dtype(), [&]<class T>() {
+    std::int64_t slots = bytes.numel() / static_cast<std::int64_t>(4 + sizeof(T));
+    const std::byte* values = bytes.raw() + slots * sizeof(std::int32_t);
+    T* out = y.data<T>();
+    for (std::int64_t slot = 0; slot < slots; ++slot) {
+      auto index = cpu::read<std::int32_t>(bytes.raw(), slot);
+      PG_CHECK(index < y.numel(), "a sparse message has a value for element ", index, " of ",
+               y.numel(), "; both ends must have the same codec and layers");
+      if (index >= 0) out[index] = cpu::read<T>(values, slot);
+    }
+  });
+}
+
+}  // namespace paragrad::autograd

@@ -1,0 +1,29 @@
+// Codec state: what codecs remember, to a checkpoint and back: what was left out so far,
+// thresholds, factors.
+// Not here: weights and optimizer state (state_files.h). Chapter 10.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "parallel/state_files.h"
+
+namespace paragrad::parallel {
+
+/// Writes this rank's residuals, and the factors of stages that no lower rank holds.
+std::vector<CheckpointFile> write_codec_state(const std::filesystem::path& folder, Engine& engine,
+                                              const Plan& plan, std::int64_t step);
+/// What goes to the checkpoint's JSON: thresholds by place, uses.
+nlohmann::json codec_numbers(Engine& engine);
+
+// [snippet resumed]
+/// Fills the codecs that prepare() has made for the plan. A rank takes the residual that it wrote;
+/// one of a rank that has not the stage any more goes to the first one that has it: what was left
+/// out is in the sum sooner or later. Thresholds are those of the checkpoint if it has the same
+/// cut, ranks and codecs; else they are chosen anew. A checkpoint without a codec has nothing.
+void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& plan);
+// [end snippet]
+
+/// How a checkpoint says which codecs, cut and ranks its numbers belong to.
+nlohmann::json codec_layout(const Engine& engine, const Plan& plan);
+
+}  // namespace paragrad::parallel

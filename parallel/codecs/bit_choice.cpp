@@ -1,0 +1,127 @@
+// A knapsack: the errors are the weights, counted in steps, and dynamic programming over the layers
+// knows the fewest bytes for every number of steps that is spent.
+// Chapter 10; Alimohammadi et al. 2022 (L-GreCo).
+#include "parallel/codecs/bit_choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "autograd/error.h"
+
+namespace paragrad::parallel {
+
+namespace {
+
+using Layer = std::vector<BitOption>;
+using Choice = std::vector<std::size_t>;
+
+/// More bytes than there are; one layer more does not overflow.
+constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max() / 2;
+
+bool is_measured(const Layer& layer) {
+  return std::all_of(layer.begin(), layer.end(),
+                     [](const BitOption& option) { return std::isfinite(option.error); });
+}
+
+void check(const std::vector<Layer>& layers, const BitBudget& budget) {
+  PG_CHECK(budget.steps > 0 && budget.alpha >= 0, "bits: expected steps and alpha above 0, got ",
+           budget.steps, " and ", budget.alpha);
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    PG_CHECK(budget.uniform < layers[l].size() && layers[l].size() < 256, "bits: layer ", l,
+             " has ", layers[l].size(), " options; expected fewer than 256, with number ",
+             budget.uniform);
+    for (const BitOption& option : layers[l])
+      PG_CHECK(!(option.error < 0), "bits: the squared error of layer ", l, " is ", option.error);
+  }
+}
+
+struct Total {
+  std::int64_t bytes = 0;
+  double error = 0;
+};
+
+Total total(const std::vector<Layer>& layers, const Choice& choice) {
+  Total sum;
+  for (std::size_t l = 0; l < layers.size(); ++l) {
+    sum.bytes += layers[l][choice[l]].bytes;
+    sum.error += layers[l][choice[l]].error;
+  }
+  return sum;
+}
+
+/// An error in steps, rounded up: never less than what it stands for. More than `steps` if it is
+/// not allowed.
+int in_steps(double error, double allowed, int steps) {
+  if (error > allowed) return steps + 1;
+  return error == 0 ? 0 : static_cast<int>(std::ceil(error / allowed * steps));
+}
+
+// [snippet knapsack]
+/// The smallest choice within `steps`; empty if there is none.
+Choice knapsack(const std::vector<Layer>& layers, double allowed, int steps) {
+  // bytes[t]: the fewest of the layers so far, of t steps; chosen[l][t]: what layer l has in it.
+  std::vector<std::int64_t> bytes(steps + 1, never);
+  std::vector<std::vector<std::uint8_t>> chosen;
+  bytes[0] = 0;
+  for (const Layer& layer : layers) {
+    std::vector<std::int64_t> next(steps + 1, never);
+    std::vector<std::uint8_t>& choice = chosen.emplace_back(steps + 1, 0);
+    for (std::size_t option = 0; option < layer.size(); ++option) {
+      int cost = in_steps(layer[option].error, allowed, steps);
+      for (int t = cost; t <= steps; ++t) {
+        std::int64_t sum = bytes[t - cost] + layer[option].bytes;
+        if (sum < next[t]) next[t] = sum, choice[t] = static_cast<std::uint8_t>(option);
+      }
+    }
+    bytes = std::move(next);
+  }
+  // Walk back from the fewest bytes, of equal ones those that spend the fewest steps.
+  auto best = std::min_element(bytes.begin(), bytes.end());
+  if (*best == never) return {};
+  Choice result(layers.size());
+  int left = static_cast<int>(best - bytes.begin());
+  for (std::size_t l = layers.size(); l-- > 0;) {
+    result[l] = chosen[l][left];
+    left -= in_steps(layers[l][result[l]].error, allowed, steps);
+  }
+  return result;
+}
+// [end snippet]
+
+Choice most_exact(const std::vector<Layer>& layers) {
+  Choice result;
+  for (const Layer& layer : layers)
+    result.push_back(std::min_element(layer.begin(), layer.end(),
+                                      [](const BitOption& a, const BitOption& b) {
+                                        return std::pair(a.error, a.bytes) <
+                                               std::pair(b.error, b.bytes);
+                                      }) -
+                     layer.begin());
+  return result;
+}
+
+}  // namespace
+
+Choice choose_bits(const std::vector<Layer>& all, const BitBudget& budget) {
+  check(all, budget);
+  std::vector<Layer> layers;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(layers), is_measured);
+
+  Choice uniform(layers.size(), budget.uniform);
+  double allowed = budget.alpha * total(layers, uniform).error;
+  bool uniform_is_allowed = total(layers, uniform).error <= allowed;
+  Choice best = knapsack(layers, allowed, budget.steps);
+  if (best.size() != layers.size()) best = uniform_is_allowed ? uniform : most_exact(layers);
+  if (uniform_is_allowed && total(layers, uniform).bytes < total(layers, best).bytes)
+    best = uniform;
+
+  Choice result;
+  auto next = best.begin();
+  for (const Layer& layer : all) result.push_back(is_measured(layer) ? *next++ : budget.uniform);
+  return result;
+}
+
+}  // namespace paragrad::parallel

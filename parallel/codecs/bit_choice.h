@@ -1,0 +1,38 @@
+// Bit choice: how many bits each layer of a model should have, so that all layers together are as
+// small as possible and not much less exact than with equal bits.
+// Not here: measuring the errors, and quantizing. Chapter 10; Alimohammadi et al. 2022 (L-GreCo).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace paragrad::parallel {
+
+/// What one number of bits would mean for a layer.
+struct BitOption {
+  std::int64_t bytes = 0;  ///< encoded size
+  double error = 0;        ///< squared, as measured; NaN or infinite if it isn't known
+};
+
+struct BitBudget {
+  std::size_t uniform = 3;  ///< place of the option that would be every layer's: 4 bits of 1 to 8
+  double alpha = 1;         ///< the errors may add up to alpha times those of `uniform`
+  int steps = 10000;        ///< of the error that is allowed; a layer's error is rounded up to them
+};
+
+/// The place of one option for each layer, such that
+///   sum of bytes is least, of all with  sum of ceil(error / step) <= steps
+///   step = allowed / steps
+///   allowed = alpha * sum of the uniform option's errors
+/// and of equally small answers the most exact, in steps. Rounding up keeps the sum of the true
+/// errors within what is allowed; where it hides all answers that are as small as the uniform one,
+/// the uniform one is given, if it is allowed (alpha >= 1), else every layer's most exact one.
+/// A layer with an error that isn't known takes the uniform option and no part in the sums. One
+/// whose errors are all 0 takes its smallest.
+/// throws: Error if a layer has no such option, or an error is negative
+/// source: Alimohammadi et al. 2022, algorithm 1
+std::vector<std::size_t> choose_bits(const std::vector<std::vector<BitOption>>& layers,
+                                     const BitBudget& budget = {});
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,155 @@
+// A message holds the encoded parts of a range in the order of the layers, then the other parts.
+// Chapter 10.
+#include "parallel/codecs/buffer_codec.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "autograd/backend.h"
+
+namespace paragrad::parallel {
+namespace {
+
+/// Codecs write words of 8 bytes.
+std::int64_t aligned(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
+
+Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
+
+/// Bytes of a message as values of another type.
+Tensor as_values(const Tensor& bytes, std::int64_t at, std::int64_t count, DType dtype) {
+  const std::int64_t begin = bytes.raw() - bytes.storage()->data() + at;
+  return {bytes.storage(), begin / size_of(dtype), {count}, dtype};
+}
+
+}  // namespace
+
+BufferCodec::BufferCodec(const nn::ParameterList& parameters, const CodecSpec& spec,
+                         RandomKey source, const DevicePtr& device)
+    : spec_(spec), source_(source) {
+  bool leaves_out = false;
+  for (const nn::Parameter& parameter : parameters) {
+    const Range range{parameter.offset, parameter.offset + parameter.shape.numel()};
+    layers_.push_back({&parameter, range, encodes(parameter) ? make_codec(spec) : nullptr});
+    leaves_out |= layers_.back().codec && layers_.back().codec->leaves_out();
+  }
+  if (!leaves_out) return;
+  residual_ = empty({parameters.numel()}, DType::f32, device, Category::communication);
+  device->backend().fill(0, residual_);
+}
+
+template <class Visit>
+void BufferCodec::for_each_part(Range range, Visit visit) const {
+  for (bool encoded : {true, false})
+    for (const Layer& layer : layers_)
+      if (Range part = common(layer.range, range);
+          (layer.codec != nullptr) == encoded && part.size() > 0)
+        visit(layer, part);
+}
+
+std::int64_t BufferCodec::encoded_bytes(Range range) const {
+  std::int64_t bytes = 0;
+  for_each_part(range, [&](const Layer& layer, Range part) {
+    bytes += layer.codec ? aligned(layer.codec->encoded_bytes(part.size(), DType::f32))
+                         : part.size() * size_of(DType::f32);
+  });
+  return bytes;
+}
+
+// [snippet encode]
+void BufferCodec::encode(const Tensor& values, Range range, int version, bool take_back,
+                         const Tensor& bytes) {
+  Backend& backend = values.backend();
+  std::int64_t at = 0;
+  for_each_part(range, [&](const Layer& layer, Range part) {
+    Tensor x = values.window(part.begin - range.begin, {part.size()});
+    if (!layer.codec) {
+      Tensor raw = as_values(bytes, at, part.size(), DType::f32);
+      at += raw.bytes();
+      return backend.copy(x, raw);
+    }
+    Tensor left_out;
+    if (residual_.defined()) {
+      left_out = residual_.window(part.begin, {part.size()});
+      backend.accumulate(left_out, x);
+    }
+    const std::int64_t size = layer.codec->encoded_bytes(part.size(), DType::f32);
+    Tensor code = bytes.window(at, {size});
+    at += aligned(size);
+    const RandomKey key(source_.low, text(source_.high, ' ', version, ' ', part.begin));
+    PG_CHECK(layer.codec->encode(x, key, part.begin, code), "step ", version, ": the gradient of ",
+             layer.parameter->name, " is not finite, so that it can't be encoded; use a lower ",
+             "--learning-rate or a longer --warmup");
+    if (left_out.defined()) {  // x - decoded
+      layer.codec->decode(code, left_out);
+      backend.binary(Binary::subtract, x, left_out, left_out);
+    }
+    if (take_back) layer.codec->decode(code, x);
+  });
+}
+// [end snippet]
+
+void BufferCodec::decode(const Tensor& bytes, Range range, const Tensor& values) const {
+  std::int64_t at = 0;
+  for_each_part(range, [&](const Layer& layer, Range part) {
+    Tensor y = values.window(part.begin - range.begin, {part.size()});
+    if (!layer.codec) {
+      Tensor raw = as_values(bytes, at, part.size(), DType::f32);
+      at += raw.bytes();
+      return values.backend().copy(raw, y);
+    }
+    const std::int64_t size = layer.codec->encoded_bytes(part.size(), DType::f32);
+    layer.codec->decode(bytes.window(at, {size}), y);
+    at += aligned(size);
+  });
+}
+
+// [snippet measure]
+BitOptions BufferCodec::bit_options(const Tensor& values) const {
+  BitOptions all;
+  CodecSpec spec = spec_;
+  for (const Layer& layer : layers_) {
+    if (!layer.codec) continue;
+    const Tensor x = values.window(layer.range.begin, {layer.range.size()});
+    const Tensor y = empty(x.shape(), x.dtype(), x.device(), Category::communication);
+    for (spec.bits = 1; spec.bits <= 8; ++spec.bits) {
+      const auto codec = make_codec(spec);
+      const std::int64_t size = codec->encoded_bytes(x.numel(), x.dtype());
+      const Tensor bytes = empty({size}, DType::u8, x.device(), Category::communication);
+      double error = std::numeric_limits<double>::quiet_NaN();
+      if (codec->encode(x, source_, layer.range.begin, bytes)) {
+        codec->decode(bytes, y);
+        y.backend().binary(Binary::subtract, x, y, y);
+        error = y.backend().sum_of_squares(y);
+      }
+      all[layer.parameter->name].push_back({size, error});
+    }
+  }
+  return all;
+}
+// [end snippet]
+
+void BufferCodec::set_bits(const Bits& bits) {
+  for (Layer& layer : layers_) {
+    const auto found = bits.find(layer.parameter->name);
+    if (!layer.codec || found == bits.end()) continue;
+    CodecSpec spec = spec_;
+    spec.bits = found->second;
+    layer.codec = make_codec(spec);
+  }
+}
+
+std::map<std::int64_t, std::vector<double>> BufferCodec::state() const {
+  std::map<std::int64_t, std::vector<double>> all;
+  for (const Layer& layer : layers_)
+    if (layer.codec) all.merge(layer.codec->state());
+  return all;
+}
+
+void BufferCodec::restore(const std::map<std::int64_t, std::vector<double>>& state) {
+  for (const Layer& layer : layers_)
+    if (layer.codec)
+      layer.codec->restore(
+          {state.lower_bound(layer.range.begin), state.lower_bound(layer.range.end)});
+}
+
+}  // namespace paragrad::parallel

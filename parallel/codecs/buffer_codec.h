@@ -1,0 +1,69 @@
+// BufferCodec: a stage's flat gradient on the wire. Large matrices go through a codec, layer by
+// layer; biases, norms and other small ones travel as they are, behind them.
+// Not here: the codecs (codec.h), and when a sum is encoded (collective_run.h, row_sums.cpp).
+// Chapter 10; Markov et al. 2022 (CGX).
+#pragma once
+
+#include <vector>
+
+#include "nn/parameter.h"
+#include "parallel/codecs/adaptive_bits.h"
+#include "parallel/codecs/codec.h"
+#include "parallel/collective.h"
+
+namespace paragrad::parallel {
+
+/// One rank's, for one stage. Used by one thread at a time.
+class BufferCodec {
+ public:
+  /// `parameters` must outlive it. `source` names the sender in the keys of random numbers.
+  BufferCodec(const nn::ParameterList& parameters, const CodecSpec& spec, RandomKey source,
+              const DevicePtr& device);
+
+  // [snippet filter]
+  /// More than one dimension and at least 1024 elements.
+  /// source: Markov et al. 2022
+  static bool encodes(const nn::Parameter& parameter) {
+    return parameter.shape.rank() > 1 && parameter.shape.numel() >= 1024;
+  }
+  // [end snippet]
+
+  /// Of elements [begin, end) of the flat buffer: each encoded part, up to a multiple of 8 bytes,
+  /// and then the rest.
+  std::int64_t encoded_bytes(Range range) const;
+  /// Writes `values`, that range of a sum towards `version`, to `bytes`. With error feedback, what
+  /// the range's last encoding left out is added before. With `take_back`, `values` becomes what
+  /// decode() makes of the bytes, so that the sender has what the receivers have.
+  /// throws: Error that names the layer, if a value is not finite
+  void encode(const Tensor& values, Range range, int version, bool take_back, const Tensor& bytes);
+  void decode(const Tensor& bytes, Range range, const Tensor& values) const;
+
+  /// What 1, 2, ..., 8 bits would mean for each layer that is encoded, with these values of all.
+  /// Changes nothing.
+  BitOptions bit_options(const Tensor& values) const;
+  /// Layers that are named have these bits from now on. They begin with CodecSpec::bits.
+  void set_bits(const Bits& bits);
+
+  /// What encodings left out so far: flat, as the gradient. Undefined where nothing is left out.
+  const Tensor& residual() const { return residual_; }
+  /// What codecs remember, by the place in the flat buffer.
+  std::map<std::int64_t, std::vector<double>> state() const;
+  void restore(const std::map<std::int64_t, std::vector<double>>& state);
+
+ private:
+  struct Layer {
+    const nn::Parameter* parameter;
+    Range range;                   // in the flat buffer
+    std::unique_ptr<Codec> codec;  // null: travels as it is
+  };
+  /// Calls visit(layer, what it has of the range), first with those that are encoded.
+  template <class Visit>
+  void for_each_part(Range range, Visit visit) const;
+
+  CodecSpec spec_;
+  RandomKey source_;
+  std::vector<Layer> layers_;
+  Tensor residual_;
+};
+
+}  // namespace paragrad::parallel

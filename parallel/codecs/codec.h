@@ -1,0 +1,46 @@
+// Codec: how a run of values is written in fewer bytes, and read back.
+// Not here: which values of a stage are written so (buffer_codec.h), and sums over a group's
+// factors (low_rank.h). Chapter 10; Markov et al. 2022 (CGX).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "autograd/random.h"
+#include "autograd/tensor.h"
+#include "parallel/codecs/codec_spec.h"
+
+namespace paragrad::parallel {
+
+using namespace autograd;
+
+// [snippet codec]
+/// The values of one layer, or of a part of it, as f32 or bf16. Used by one thread at a time.
+class Codec {
+ public:
+  virtual ~Codec() = default;
+
+  /// Writes x (n) to `bytes`, u8 (encoded_bytes(n)). Codecs that draw random numbers draw them by
+  /// `key`; those that remember something of a run of values know it by `place`, its first element.
+  /// Returns whether all of x is finite; if not, `bytes` has no meaning.
+  virtual bool encode(const Tensor& x, RandomKey key, std::int64_t place, const Tensor& bytes) = 0;
+  /// Reads y (n).
+  virtual void decode(const Tensor& bytes, const Tensor& y) const = 0;
+  /// Bytes for n values.
+  virtual std::int64_t encoded_bytes(std::int64_t count, DType dtype) const = 0;
+  /// No value of decode(encode(x)) is farther from x's than this.
+  virtual double error_bound(const Tensor& x) const = 0;
+  /// Whether what an encoding leaves out is to be added to the next values, lest it never arrives.
+  virtual bool leaves_out() const { return false; }
+  // [end snippet]
+
+  /// The numbers that it remembers of each place, for a checkpoint; none if it remembers nothing.
+  virtual std::map<std::int64_t, std::vector<double>> state() const { return {}; }
+  virtual void restore(const std::map<std::int64_t, std::vector<double>>&) {}
+};
+
+/// throws: Error if the codec is not local
+std::unique_ptr<Codec> make_codec(const CodecSpec& spec);
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,161 @@
+// Low rank: sums of a stage's gradients over a group, where each matrix is sent as two thin factors
+// (PowerSGD) or as coefficients on a basis that all ranks know (streaming PCA).
+// Not here: the all-reduces; the caller makes them between the phases. Chapter 10; Vogels et al.
+// 2019 (PowerSGD), Mitliagkas et al. 2013 (streaming PCA).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "autograd/random.h"
+#include "nn/parameter.h"
+#include "parallel/codecs/codec_spec.h"
+
+namespace paragrad::parallel {
+
+using namespace nn;
+
+// [snippet parts]
+/// Where a parameter's gradient stands. A matrix M (rows, columns) is factored if it has at least
+/// 1024 elements and (rows + columns) rank < rows columns; more dimensions than two count as
+/// (first, rest). All else travels as it is: rows and columns are 0.
+struct FactoredPart {
+  std::string name;
+  std::int64_t offset = 0, count = 0;  ///< in the flat gradient
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t first = 0;   ///< in the first buffer: P^T (rank, rows), or the values as they are
+  std::int64_t second = 0;  ///< in the second: Q^T (rank, columns)
+
+  bool is_factored() const { return rows > 0; }
+};
+// [end snippet]
+
+/// All of a stage, in flat-buffer order, and the elements of each buffer.
+struct Factoring {
+  std::vector<FactoredPart> parts;
+  std::int64_t rank = 0, count = 0, first = 0, second = 0;
+};
+Factoring factoring(const ParameterList& parameters, std::int64_t rank);
+
+/// Elements that a rank gives to the two sums of use number `use`, from 0. No second sum where
+/// `second` is 0.
+struct FactorCounts {
+  std::int64_t first = 0, second = 0;
+};
+FactorCounts factor_counts(const CodecSpec& spec, const Factoring& factoring, std::int64_t use);
+
+/// What is kept from one use to the next, all f32.
+struct FactorState {
+  Tensor residual;        ///< this rank's own, as the flat gradient: what its factors left out
+  Tensor factors;         ///< all Q, as in the second buffer: the same on all ranks
+  std::int64_t uses = 0;  ///< so far
+};
+
+// [snippet phases]
+/// One stage on one rank. A use is first_factors(), the first sum, second_factors(), the second sum
+/// if there is one, finish(). Sums are made in place, and give all ranks of a group the same bits;
+/// then all have the same factors and gradients, if their processors compute alike.
+/// What a rank's factors leave out of its gradient is added to its next one (error feedback).
+/// Phases may run on any thread, one at a time.
+/// throws: Error that names the parameter whose gradient is not finite
+class LowRank {
+ public:
+  /// Q begins with normal numbers from sequences of `seed` and the parameters' names.
+  LowRank(const ParameterList& parameters, std::int64_t rank, std::uint64_t seed,
+          const DevicePtr& device);
+  virtual ~LowRank() = default;
+
+  /// Reads the rank's own gradient (N, f32) and gives the first buffer.
+  virtual Tensor first_factors(const Tensor& gradient) = 0;
+  /// Gives the second buffer; undefined if nothing more is to be summed.
+  virtual Tensor second_factors() = 0;
+  /// Writes what stands for the sum of all ranks' gradients. The buffers end.
+  virtual void finish(const Tensor& gradient) = 0;
+  // [end snippet]
+
+  const Factoring& parts() const { return factoring_; }
+  /// Between uses. The tensors are those that are worked on, not copies.
+  const FactorState& state() const { return state_; }
+  /// Copies the values.
+  void restore(const FactorState& state);
+
+ protected:
+  void check_gradient(const Tensor& gradient) const;
+  /// throws: Error that names the part, unless all of x is finite
+  void check_finite(const FactoredPart& part, const Tensor& x, const char* what) const;
+
+  Tensor buffer(std::int64_t count) const;
+  Tensor residual(const FactoredPart& part) const;
+  // Factors as they are stored. Products with thin matrices are fastest where these lie in rows.
+  Tensor p(const FactoredPart& part) const;  ///< P^T, in the first buffer
+  Tensor q(const FactoredPart& part) const;  ///< Q^T, in the state
+  void orthonormalize_factor(const FactoredPart& part, const Tensor& x) const;
+
+  /// Makes the first buffer.
+  void begin(const Tensor& gradient);
+  /// Fills the part's place in it: adds the gradient to the residual, which now is M, and P = M Q.
+  void project(const FactoredPart& part, const Tensor& gradient) const;
+  /// residual -= P Q^T
+  void subtract(const FactoredPart& part, const Tensor& p, const Tensor& q) const;
+  /// gradient = P Q^T
+  void expand(const FactoredPart& part, const Tensor& gradient) const;
+  void end();
+
+  Factoring factoring_;
+  FactorState state_;
+  Tensor first_, second_;  // while a use is under way
+
+ private:
+  Tensor sent(const FactoredPart& part) const;
+  RandomKey key(const FactoredPart& part) const;
+
+  std::uint64_t seed_;
+  DevicePtr device_;
+};
+
+/// Elements from `at` on as a batch of one matrix, which is what gemm takes.
+Tensor matrix(const Tensor& buffer, std::int64_t at, std::int64_t rows, std::int64_t columns);
+
+// [snippet power_sgd]
+/// A use, of matrices M on each rank and sums over all ranks:
+///   P = orth(sum of M Q),  Q = sum of M^T P,  gradient = P Q^T = P P^T (sum of M)
+/// One step of a power iteration, which Q carries on from use to use.
+/// source: Vogels et al. 2019, algorithms 1 and 2
+class PowerSgd : public LowRank {
+ public:
+  using LowRank::LowRank;
+  Tensor first_factors(const Tensor& gradient) override;
+  Tensor second_factors() override;
+  void finish(const Tensor& gradient) override;
+};
+// [end snippet]
+
+// [snippet pca]
+/// All ranks have the same orthonormal Q:
+///   gradient = (sum of M Q) Q^T
+/// In the first use and in every `period`-th after it, gradients are summed as they are, and each
+/// rank lets Q follow the sum G by power steps Q = orth(G^T orth(G Q)). Q is never sent.
+/// source: Mitliagkas et al. 2013, algorithm 1, which takes one such step for each batch
+class StreamingPca : public LowRank {
+ public:
+  StreamingPca(const ParameterList& parameters, std::int64_t rank, std::int64_t period,
+               std::uint64_t seed, const DevicePtr& device);
+  Tensor first_factors(const Tensor& gradient) override;
+  Tensor second_factors() override { return {}; }
+  void finish(const Tensor& gradient) override;
+
+ private:
+  bool sums_whole() const { return state_.uses % period_ == 0; }
+  Tensor whole(const Tensor& gradient);
+  void follow(const FactoredPart& part, const Tensor& gradient) const;
+
+  std::int64_t period_;
+};
+// [end snippet]
+
+/// throws: Error unless the codec is lowrank or pca
+std::unique_ptr<LowRank> make_low_rank(const CodecSpec& spec, const ParameterList& parameters,
+                                       std::uint64_t seed, const DevicePtr& device);
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,46 @@
+// PowerSGD's phases. Between them the residual holds M itself: the gradient and what was left out
+// before.
+// Chapter 10; Vogels et al. 2019.
+#include "autograd/backend.h"
+#include "parallel/codecs/low_rank.h"
+
+namespace paragrad::parallel {
+
+// [snippet power_sgd]
+Tensor PowerSgd::first_factors(const Tensor& gradient) {
+  begin(gradient);
+  for (const FactoredPart& part : factoring_.parts) {
+    // P spans the same without this, but products of tiny or huge numbers might leave f32's range.
+    if (part.is_factored()) orthonormalize_factor(part, q(part));
+    project(part, gradient);
+  }
+  return first_;
+}
+
+Tensor PowerSgd::second_factors() {
+  if (factoring_.second == 0) return {};
+  second_ = buffer(factoring_.second);
+  for (const FactoredPart& part : factoring_.parts) {
+    if (!part.is_factored()) continue;
+    Tensor p = LowRank::p(part);
+    check_finite(part, p, "gradients' sum");
+    orthonormalize_factor(part, p);
+    Tensor q = matrix(second_, part.second, factoring_.rank, part.columns);
+    p.backend().gemm({}, p, residual(part), {}, q);
+    subtract(part, p, q);
+  }
+  return second_;
+}
+
+void PowerSgd::finish(const Tensor& gradient) {
+  check_gradient(gradient);
+  if (second_.defined()) gradient.backend().copy(second_, state_.factors);
+  for (const FactoredPart& part : factoring_.parts) {
+    if (part.is_factored()) check_finite(part, q(part), "gradients' sum");
+    expand(part, gradient);
+  }
+  end();
+}
+// [end snippet]
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,67 @@
+// Streaming PCA's phases. A whole sum carries all that was left out before: nothing is, after it.
+// Chapter 10; Mitliagkas et al. 2013.
+#include "autograd/backend.h"
+#include "parallel/codecs/low_rank.h"
+
+namespace paragrad::parallel {
+
+/// From random columns, two steps find a basis that is nearly as good as the best one.
+/// source: Halko, Martinsson and Tropp 2011, section 1.6
+constexpr int power_steps = 2;
+
+StreamingPca::StreamingPca(const ParameterList& parameters, std::int64_t rank, std::int64_t period,
+                           std::uint64_t seed, const DevicePtr& device)
+    : LowRank(parameters, rank, seed, device), period_(period) {
+  PG_CHECK(period > 0, "pca: expected a period of 1 or more, got ", period);
+}
+
+// [snippet pca]
+Tensor StreamingPca::first_factors(const Tensor& gradient) {
+  if (sums_whole()) return whole(gradient);
+  begin(gradient);
+  for (const FactoredPart& part : factoring_.parts) {
+    project(part, gradient);
+    if (part.is_factored()) subtract(part, p(part), q(part));
+  }
+  return first_;
+}
+
+Tensor StreamingPca::whole(const Tensor& gradient) {
+  check_gradient(gradient);
+  Backend& backend = gradient.backend();
+  first_ = buffer(factoring_.count);
+  backend.copy(state_.residual, first_);
+  backend.accumulate(gradient, first_);
+  backend.fill(0, state_.residual);
+  for (const FactoredPart& part : factoring_.parts)
+    check_finite(part, first_.window(part.offset, {part.count}), "gradient");
+  return first_;
+}
+
+void StreamingPca::finish(const Tensor& gradient) {
+  check_gradient(gradient);
+  if (sums_whole()) gradient.backend().copy(first_, gradient);
+  for (const FactoredPart& part : factoring_.parts) {
+    if (!sums_whole())
+      expand(part, gradient);
+    else
+      follow(part, gradient);
+  }
+  end();
+}
+
+void StreamingPca::follow(const FactoredPart& part, const Tensor& gradient) const {
+  check_finite(part, gradient.window(part.offset, {part.count}), "gradients' sum");
+  if (!part.is_factored()) return;
+  Tensor g = matrix(gradient, part.offset, part.rows, part.columns), q = LowRank::q(part);
+  Tensor p = matrix(buffer(part.rows * factoring_.rank), 0, factoring_.rank, part.rows);
+  for (int step = 0; step < power_steps; ++step) {
+    g.backend().gemm({.transpose_b = true}, q, g, {}, p);
+    orthonormalize_factor(part, p);
+    g.backend().gemm({}, p, g, {}, q);
+    orthonormalize_factor(part, q);
+  }
+}
+// [end snippet]
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,85 @@
+// Flags of codecs and reductions, in training programs and in plan: what a run then sends, and what
+// they refuse. Not here: every combination (codec_table_test), numbers (tests/parallel/).
+#include <algorithm>
+
+#include "tests/examples/runs.h"
+
+using namespace paragrad::tests;
+using nlohmann::json;
+
+namespace {
+
+const Words model{"--layers", "2", "--width", "32", "--batch", "12"};
+const Words replicas{"--schedule", "data", "--data-parallel", "3"};
+const Words pipeline{"--schedule", "1f1b", "--stages", "2"};
+
+/// In one line, and before anything is written.
+void check_refused(const Words& more, const std::string& part) {
+  Runs runs{model};
+  CAPTURE(more);
+  Finished result = run(runs.words("new", more));
+  CHECK(result.status == 1);
+  CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
+  CHECK_THAT(result.errors, Contains(part));
+  CHECK_FALSE(std::filesystem::exists(runs.path("new")));
+}
+
+double sent(const Runs& runs, const std::string& name, const char* kind) {
+  return summary_of(runs.path(name))["bytes_sent"][kind];
+}
+
+}  // namespace
+
+TEST_CASE("plan shows the codecs that its flags ask for, and reads them back") {
+  const Words show = Words{"plan", "show"} + pipeline + Words{"--data-parallel", "2"};
+  Finished shown = run(show + Words{"--codec", "quantize:4", "--codec-channel", "topk:0.1"});
+  INFO(shown.errors);
+  REQUIRE(shown.status == 0);
+  CHECK_THAT(shown.output, Contains(" codec quantize:4 channel topk:0.1\n"));
+  Folder folder;
+  const std::string file = folder.write("own.plan", shown.output);
+  CHECK(run({"plan", "show", file}).output == shown.output);
+  CHECK(run({"plan", "verify", file}).status == 0);
+  CHECK_THAT(run(show).output, !Contains("codec"));
+  CHECK_THAT(run(show + Words{"--codec", "quantize:9"}).errors, Contains("use 1 to 8 bits"));
+  CHECK_THAT(run(Words{"plan", "show", file, "--codec", "bf16"}).errors, Contains("--codec"));
+}
+
+TEST_CASE("a run whose sums are encoded sends less, and says how") {
+  Runs runs{model + replicas};
+  runs.train("plain");
+  runs.train("bf16", {"--codec", "bf16"});
+  runs.train("4", {"--codec", "quantize:4"});
+  runs.train("sparse", {"--codec", "topk:0.01"});
+  CHECK(sent(runs, "bf16", "reductions") < 0.6 * sent(runs, "plain", "reductions"));
+  CHECK(sent(runs, "4", "reductions") < 0.2 * sent(runs, "plain", "reductions"));
+  CHECK(sent(runs, "sparse", "reductions") < 0.1 * sent(runs, "plain", "reductions"));
+  CHECK(summary_of(runs.path("4"))["config"]["flags"]["--codec"] == "quantize:4");
+}
+
+TEST_CASE("a run whose activations are encoded sends less of them") {
+  Runs runs{model + pipeline};
+  runs.train("plain");
+  runs.train("4", {"--codec-channel", "quantize:4"});
+  for (const char* kind : {"activations", "activation gradients"})
+    CHECK(sent(runs, "4", kind) < 0.2 * sent(runs, "plain", kind));
+}
+
+TEST_CASE("codecs and reductions without anything to act on are refused") {
+  check_refused({"--codec", "quantize:4"}, "the codec quantize:4 is for sums of gradients");
+  check_refused(pipeline + Words{"--untied", "--codec", "topk:0.1"},
+                "encode activations with --codec-channel");
+  check_refused(replicas + Words{"--codec-channel", "bf16"}, "the channel's codec bf16 is for");
+  check_refused(pipeline + Words{"--codec-channel", "lowrank:2"}, "for activations use quantize");
+  check_refused({"--schedule", "cyclic-v1", "--ranks", "3", "--codec", "lowrank:2"},
+                "needs a group that sums its factors");
+  check_refused({"--schedule", "cyclic-v1", "--ranks", "3", "--untied", "--reduction", "ring"},
+                "--reduction ring: in this plan no group of ranks sums up gradients");
+  check_refused(pipeline + Words{"--untied", "--reduction", "tree"},
+                "--reduction tree: in this plan no group");
+  for (const char* reduction : {"tree", "hierarchical"})
+    check_refused(replicas + Words{"--zero", "1", "--reduction", reduction},
+                  "ZeRO gives each rank a part of the sum");
+  check_refused(replicas + Words{"--codec", "gzip"}, "there is no such codec; use none, bf16");
+  check_refused(replicas + Words{"--reduction", "star"}, "star not in");
+}

@@ -1,0 +1,111 @@
+// train_gpt with codecs: what is saved of them, so that a run that stops and goes on is the run
+// that did not stop. Not here: which combinations there are (codec_table_test).
+#include <set>
+
+#include "nn/file.h"
+#include "tests/examples/runs.h"
+
+using namespace paragrad::tests;
+using nlohmann::json;
+
+namespace {
+
+/// Wide enough that matrices are encoded.
+const Words wide{"--layers", "2", "--width", "32", "--batch", "8", "--ranks", "4"};
+
+void check_resumed(const Runs& runs, const std::string& steps, const std::string& half) {
+  runs.train("whole", {"--steps", steps});
+  runs.train("parts", {"--steps", steps, "--stop-after", half});
+  runs.resume("parts");
+  // Bytes are those of a plan, evenly divided among its updates, and stops change plans.
+  auto learnt = [&](const std::string& name) {
+    std::vector<json> lines = losses_of(runs.path(name));
+    for (json& line : lines) line.erase("bytes_sent");
+    return lines;
+  };
+  CHECK(learnt("whole") == learnt("parts"));
+  const bool same_weights = weights_of(runs.path("whole")) == weights_of(runs.path("parts"));
+  CHECK(same_weights);
+}
+
+json last_step(const std::string& folder) {
+  json last;
+  for (const json& line : metrics_of(folder))
+    if (line.contains("loss")) last = line;
+  return last;
+}
+
+}  // namespace
+
+TEST_CASE("codecs go on with what they left out, their thresholds, factors and uses") {
+  for (const std::string codec : {"topk:0.05", "threshold:0.05:5", "lowrank:2", "pca:2:4"}) {
+    INFO(codec);
+    check_resumed(Runs{wide + Words{"--schedule", "data", "--codec", codec}}, "9", "4");
+  }
+  check_resumed(Runs{wide + Words{"--schedule", "cyclic-v1", "--codec", "topk:0.05"}}, "9", "4");
+  check_resumed(Runs{wide + Words{"--schedule", "1f1b", "--stages", "2", "--microbatches", "2",
+                                  "--codec-channel", "threshold:0.2:5"}},
+                "9", "4");
+}
+
+TEST_CASE("what a codec left out counts as much in other layouts, and not for other codecs") {
+  const Runs runs{wide + Words{"--clip", "0", "--schedule", "data"}};
+  auto last_norm = [&](const std::string& name) {
+    return last_step(runs.path(name))["gradient_norm"].get<double>();
+  };
+  for (const std::string codec : {"topk:0.02", "lowrank:2"}) {
+    INFO(codec);
+    const std::string from = "run " + codec;
+    runs.train(from, {"--codec", codec, "--steps", "9", "--stop-after", "8"});
+    runs.resume(from, {"--out", runs.path("same")});
+    // The same sums, so the same norm, as far as other encodings leave out something else.
+    for (const Words& other : {Words{"--schedule", "data", "--ranks", "2"},
+                               Words{"--schedule", "data", "--ranks", "4", "--microbatches", "2"},
+                               Words{"--schedule", "1f1b", "--ranks", "4", "--stages", "2"}}) {
+      CAPTURE(other);
+      runs.resume(from, Words{"--out", runs.path("other")} + other);
+      CHECK(last_norm("other") > 0.65 * last_norm("same"));
+      CHECK(last_norm("other") < 1.5 * last_norm("same"));
+    }
+  }
+  runs.train("factors", {"--codec", "lowrank:2", "--steps", "24", "--stop-after", "8"});
+  runs.resume("factors", {"--codec", "pca:2:6"});  // whose basis is not the factors
+  CHECK(last_norm("factors") < 10);
+}
+
+TEST_CASE("adaptive bits are of adaptive runs") {
+  const Runs runs{wide + Words{"--schedule", "data"}};
+  for (const Words& layout :
+       {Words{"--zero", "2"}, Words{"--schedule", "cyclic-v1"},
+        Words{"--schedule", "cyclic-v2", "--setting", "zero", "--clip", "0", "--untied"},
+        Words{"--schedule", "2bw", "--stages", "2", "--microbatches", "2"}}) {
+    CAPTURE(layout);
+    const Runs adaptive{wide + Words{"--codec", "adaptive:64:3", "--schedule", "data"} + layout};
+    check_resumed(adaptive, "8", "4");
+    int choices = 0;
+    for (const json& line : metrics_of(adaptive.path("whole"))) choices += line.contains("bits");
+    CHECK(choices == 2);
+  }
+  runs.train("adaptive", {"--codec", "adaptive:64:3", "--steps", "8", "--stop-after", "4"});
+  runs.resume("adaptive", {"--codec", "quantize:8:64"});
+  runs.train("uniform", {"--codec", "quantize:8:64", "--steps", "8"});
+  CHECK(last_step(runs.path("adaptive"))["bytes_sent"] ==
+        last_step(runs.path("uniform"))["bytes_sent"]);
+}
+
+TEST_CASE("adaptive bits are chosen, written down and gone on with") {
+  const Runs runs{wide + Words{"--schedule", "data", "--codec", "adaptive:64"}};
+  check_resumed(runs, "104", "102");
+  std::vector<json> chosen;
+  for (const json& line : metrics_of(runs.path("whole")))
+    if (line.contains("bits")) chosen.push_back(line);
+  REQUIRE(chosen.size() == 1);
+  CHECK(chosen[0]["step"] == 100);
+  std::set<int> bits;
+  for (const auto& [layer, number] : chosen[0]["bits"].items()) bits.insert(number.get<int>());
+  CHECK(bits.size() > 1);  // not uniform
+  CHECK(*bits.begin() >= 1);
+  CHECK(*bits.rbegin() <= 8);
+  CHECK(paragrad::nn::read_file(runs.path("whole") + "/report.html").find("Bits of each layer") !=
+        std::string::npos);
+}

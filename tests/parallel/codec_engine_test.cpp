@@ -1,0 +1,111 @@
+// Plans whose sums of gradients are encoded, by the engine: the bits of the serial interpreter, and
+// replicas that stay the same.
+// Not here: encoded activations (channel_engine_test), which combinations are refused
+// (tests/examples/codec_table_test).
+#include <cmath>
+
+#include "tests/catch.h"
+#include "tests/parallel/coded_runs.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+const std::vector<std::string> local{"quantize:4", "quantize:3:64:stochastic", "topk:0.1",
+                                     "threshold:0.1:3", "bf16"};
+const std::vector<std::string> of_groups{"lowrank:2", "pca:2:2"};
+
+std::vector<CodedRun> with_codecs(const CodedRun& run, std::vector<std::string> codecs) {
+  std::vector<CodedRun> runs;
+  for (const std::string& codec : codecs) {
+    runs.push_back(run);
+    runs.back().codec = codec;
+  }
+  return runs;
+}
+
+std::vector<std::string> all_codecs() {
+  std::vector<std::string> all = local;
+  all.insert(all.end(), of_groups.begin(), of_groups.end());
+  return all;
+}
+
+/// A group makes the sums.
+std::vector<CodedRun> group_runs() {
+  std::vector<CodedRun> runs;
+  for (const char* schedule : {"data", "gpipe", "1f1b", "2bw", "pipedream"})
+    for (const auto& [reduction, how] : reductions())
+      runs.push_back({.schedule = schedule, .reduction = reduction});
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].clip = i % 3 == 0, runs[i].tied = i % 2;
+  for (int zero : {1, 2, 3})
+    for (const char* reduction : {"scatter", "ring"})
+      runs.push_back({.schedule = "data", .reduction = reduction, .zero = zero, .clip = zero == 2});
+  for (const char* schedule : {"gpipe", "1f1b", "2bw", "pipedream"})
+    runs.push_back({.schedule = schedule, .zero = 1});
+  return runs;
+}
+
+/// Sums go from rank to rank.
+std::vector<CodedRun> passing_runs() {
+  std::vector<CodedRun> runs;
+  for (Setting setting : {Setting::data, Setting::model, Setting::zero}) {
+    for (bool clip : {false, true})
+      runs.push_back({.schedule = "cyclic-v1", .setting = setting, .clip = clip});
+    runs.push_back({.schedule = "cyclic-v2", .setting = setting});
+  }
+  for (const char* schedule : {"cyclic-v1", "cyclic-v2"})
+    runs.push_back({.schedule = schedule, .tied = true});
+  return runs;
+}
+
+/// Two plans of two steps, over channels with room and without, in turn.
+void check_same(const std::vector<CodedRun>& runs, const std::vector<std::string>& codecs) {
+  int number = 0;
+  for (const CodedRun& plain : runs) {
+    const Outcome without = serially(plain, 2, 2);
+    for (const CodedRun& run : with_codecs(plain, codecs)) {
+      INFO(run);
+      const Outcome serial = serially(run, 2, 2);
+      const Outcome parallel = by_engine(run, 2, 2, number++ % 2 * 2);
+      const bool same_weights = parallel.weights == serial.weights;
+      CHECK(same_weights);
+      CHECK(parallel.losses == serial.losses);
+      CHECK(parallel.losses != without.losses);
+      for (const auto& [micro, loss] : parallel.losses) CHECK(std::isfinite(loss));
+    }
+  }
+}
+
+/// After each of three plans of a step, all ranks that have a stage have the same weights of it.
+void check_replicas(const std::vector<CodedRun>& runs, const std::vector<std::string>& codecs) {
+  for (const CodedRun& plain : runs)
+    for (const CodedRun& run : with_codecs(plain, codecs)) {
+      if (run.zero == 3 || run.setting == Setting::zero) continue;  // one rank has them
+      INFO(run);
+      std::map<std::pair<int, int>, std::size_t> first;  // by (plan, stage)
+      int compared = 0;
+      for (const auto& [where, hash] : by_engine(run, 3, 1).hashes) {
+        const auto& [plan, stage, rank] = where;
+        auto [known, is_first] = first.insert({{plan, stage}, hash});
+        CHECK(hash == known->second);
+        compared += !is_first;
+      }
+      CHECK(compared > 0);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("encoded sums of groups: engine and serial interpreter have the same bits", "[codec]") {
+  check_same(group_runs(), all_codecs());
+}
+
+TEST_CASE("encoded sums that are passed on: engine and serial interpreter have the same bits",
+          "[codec]") {
+  check_same(passing_runs(), local);
+}
+
+TEST_CASE("encoded sums: replicas have the same weights after every step", "[codec]") {
+  check_replicas(group_runs(), all_codecs());
+  check_replicas(passing_runs(), local);
+}
