@@ -6,6 +6,7 @@
 
 #include "tests/catch.h"
 #include "tests/parallel/coded_runs.h"
+#include "tests/sanitized.h"
 
 using namespace paragrad::tests;
 
@@ -15,12 +16,16 @@ const std::vector<std::string> local{"quantize:4", "quantize:3:64:stochastic", "
                                      "threshold:0.1:3", "bf16"};
 const std::vector<std::string> of_groups{"lowrank:2", "pca:2:2"};
 
-std::vector<CodedRun> with_codecs(const CodedRun& run, std::vector<std::string> codecs) {
+/// Each run with each codec; under a sanitizer with two of them, in turn.
+std::vector<CodedRun> with_codecs(const std::vector<CodedRun>& plain,
+                                  const std::vector<std::string>& codecs) {
   std::vector<CodedRun> runs;
-  for (const std::string& codec : codecs) {
-    runs.push_back(run);
-    runs.back().codec = codec;
-  }
+  std::size_t next = 0;
+  for (const CodedRun& run : plain)
+    for (std::size_t i = 0; i < (sanitized ? 2 : codecs.size()); ++i) {
+      runs.push_back(run);
+      runs.back().codec = codecs[next++ % codecs.size()];
+    }
   return runs;
 }
 
@@ -61,37 +66,35 @@ std::vector<CodedRun> passing_runs() {
 /// Two plans of two steps, over channels with room and without, in turn.
 void check_same(const std::vector<CodedRun>& runs, const std::vector<std::string>& codecs) {
   int number = 0;
-  for (const CodedRun& plain : runs) {
-    const Outcome without = serially(plain, 2, 2);
-    for (const CodedRun& run : with_codecs(plain, codecs)) {
-      INFO(run);
-      const Outcome serial = serially(run, 2, 2);
-      const Outcome parallel = by_engine(run, 2, 2, number++ % 2 * 2);
-      const bool same_weights = parallel.weights == serial.weights;
-      CHECK(same_weights);
-      CHECK(parallel.losses == serial.losses);
-      CHECK(parallel.losses != without.losses);
-      for (const auto& [micro, loss] : parallel.losses) CHECK(std::isfinite(loss));
-    }
+  for (const CodedRun& run : with_codecs(runs, codecs)) {
+    INFO(run);
+    CodedRun plain = run;
+    plain.codec = "none";
+    const Outcome serial = serially(run, 2, 2);
+    const Outcome parallel = by_engine(run, 2, 2, number++ % 2 * 2);
+    const bool same_weights = parallel.weights == serial.weights;
+    CHECK(same_weights);
+    CHECK(parallel.losses == serial.losses);
+    CHECK(parallel.losses != serially(plain, 2, 2).losses);
+    for (const auto& [micro, loss] : parallel.losses) CHECK(std::isfinite(loss));
   }
 }
 
 /// After each of three plans of a step, all ranks that have a stage have the same weights of it.
 void check_replicas(const std::vector<CodedRun>& runs, const std::vector<std::string>& codecs) {
-  for (const CodedRun& plain : runs)
-    for (const CodedRun& run : with_codecs(plain, codecs)) {
-      if (run.zero == 3 || run.setting == Setting::zero) continue;  // one rank has them
-      INFO(run);
-      std::map<std::pair<int, int>, std::size_t> first;  // by (plan, stage)
-      int compared = 0;
-      for (const auto& [where, hash] : by_engine(run, 3, 1).hashes) {
-        const auto& [plan, stage, rank] = where;
-        auto [known, is_first] = first.insert({{plan, stage}, hash});
-        CHECK(hash == known->second);
-        compared += !is_first;
-      }
-      CHECK(compared > 0);
+  for (const CodedRun& run : with_codecs(runs, codecs)) {
+    if (run.zero == 3 || run.setting == Setting::zero) continue;  // one rank has them
+    INFO(run);
+    std::map<std::pair<int, int>, std::size_t> first;  // by (plan, stage)
+    int compared = 0;
+    for (const auto& [where, hash] : by_engine(run, 3, 1).hashes) {
+      const auto& [plan, stage, rank] = where;
+      auto [known, is_first] = first.insert({{plan, stage}, hash});
+      CHECK(hash == known->second);
+      compared += !is_first;
     }
+    CHECK(compared > 0);
+  }
 }
 
 }  // namespace
