@@ -15,10 +15,10 @@ std::int64_t aligned(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
 
 Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
 
-/// Bytes of a message as values of another type.
-Tensor as_values(const Tensor& bytes, std::int64_t at, std::int64_t count, DType dtype) {
-  const std::int64_t begin = bytes.raw() - bytes.storage()->data() + at;
-  return {bytes.storage(), begin / size_of(dtype), {count}, dtype};
+/// A place in a message as f32 values.
+Tensor as_f32(const Tensor& bytes, Range place) {
+  const std::int64_t begin = bytes.raw() - bytes.storage()->data() + place.begin;
+  return {bytes.storage(), begin / 4, {place.size() / 4}, DType::f32};
 }
 
 }  // namespace
@@ -39,18 +39,22 @@ BufferCodec::BufferCodec(const nn::ParameterList& parameters, const CodecSpec& s
 
 template <class Visit>
 void BufferCodec::for_each_part(Range range, Visit visit) const {
+  std::int64_t at = 0;
   for (bool encoded : {true, false})
-    for (const Layer& layer : layers_)
-      if (Range part = common(layer.range, range);
-          (layer.codec != nullptr) == encoded && part.size() > 0)
-        visit(layer, part);
+    for (const Layer& layer : layers_) {
+      const Range part = common(layer.range, range);
+      if ((layer.codec != nullptr) != encoded || part.size() <= 0) continue;
+      const std::int64_t size = encoded ? layer.codec->encoded_bytes(part.size(), DType::f32)
+                                        : part.size() * size_of(DType::f32);
+      visit(layer, part, Range{at, at + size});
+      at += encoded ? aligned(size) : size;
+    }
 }
 
 std::int64_t BufferCodec::encoded_bytes(Range range) const {
   std::int64_t bytes = 0;
-  for_each_part(range, [&](const Layer& layer, Range part) {
-    bytes += layer.codec ? aligned(layer.codec->encoded_bytes(part.size(), DType::f32))
-                         : part.size() * size_of(DType::f32);
+  for_each_part(range, [&](const Layer& layer, Range, Range place) {
+    bytes = layer.codec ? aligned(place.end) : place.end;
   });
   return bytes;
 }
@@ -59,22 +63,15 @@ std::int64_t BufferCodec::encoded_bytes(Range range) const {
 void BufferCodec::encode(const Tensor& values, Range range, int version, bool take_back,
                          const Tensor& bytes) {
   Backend& backend = values.backend();
-  std::int64_t at = 0;
-  for_each_part(range, [&](const Layer& layer, Range part) {
+  for_each_part(range, [&](const Layer& layer, Range part, Range place) {
     Tensor x = values.window(part.begin - range.begin, {part.size()});
-    if (!layer.codec) {
-      Tensor raw = as_values(bytes, at, part.size(), DType::f32);
-      at += raw.bytes();
-      return backend.copy(x, raw);
-    }
+    if (!layer.codec) return backend.copy(x, as_f32(bytes, place));
     Tensor left_out;
     if (residual_.defined()) {
       left_out = residual_.window(part.begin, {part.size()});
       backend.accumulate(left_out, x);
     }
-    const std::int64_t size = layer.codec->encoded_bytes(part.size(), DType::f32);
-    Tensor code = bytes.window(at, {size});
-    at += aligned(size);
+    Tensor code = bytes.window(place.begin, {place.size()});
     const RandomKey key(source_.low, text(source_.high, ' ', version, ' ', part.begin));
     PG_CHECK(layer.codec->encode(x, key, part.begin, code), "step ", version, ": the gradient of ",
              layer.parameter->name, " is not finite, so that it can't be encoded; use a lower ",
@@ -89,17 +86,10 @@ void BufferCodec::encode(const Tensor& values, Range range, int version, bool ta
 // [end snippet]
 
 void BufferCodec::decode(const Tensor& bytes, Range range, const Tensor& values) const {
-  std::int64_t at = 0;
-  for_each_part(range, [&](const Layer& layer, Range part) {
+  for_each_part(range, [&](const Layer& layer, Range part, Range place) {
     Tensor y = values.window(part.begin - range.begin, {part.size()});
-    if (!layer.codec) {
-      Tensor raw = as_values(bytes, at, part.size(), DType::f32);
-      at += raw.bytes();
-      return values.backend().copy(raw, y);
-    }
-    const std::int64_t size = layer.codec->encoded_bytes(part.size(), DType::f32);
-    layer.codec->decode(bytes.window(at, {size}), y);
-    at += aligned(size);
+    if (!layer.codec) return values.backend().copy(as_f32(bytes, place), y);
+    layer.codec->decode(bytes.window(place.begin, {place.size()}), y);
   });
 }
 

@@ -13,17 +13,6 @@ const Words model{"--layers", "2", "--width", "32", "--batch", "12"};
 const Words replicas{"--schedule", "data", "--data-parallel", "3"};
 const Words pipeline{"--schedule", "1f1b", "--stages", "2"};
 
-/// In one line, and before anything is written.
-void check_refused(const Words& more, const std::string& part) {
-  Runs runs{model};
-  CAPTURE(more);
-  Finished result = run(runs.words("new", more));
-  CHECK(result.status == 1);
-  CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
-  CHECK_THAT(result.errors, Contains(part));
-  CHECK_FALSE(std::filesystem::exists(runs.path("new")));
-}
-
 double sent(const Runs& runs, const std::string& name, const char* kind) {
   return summary_of(runs.path(name))["bytes_sent"][kind];
 }
@@ -66,20 +55,25 @@ TEST_CASE("a run whose activations are encoded sends less of them") {
 }
 
 TEST_CASE("codecs and reductions without anything to act on are refused") {
-  check_refused({"--codec", "quantize:4"}, "the codec quantize:4 is for sums of gradients");
-  check_refused(pipeline + Words{"--untied", "--codec", "topk:0.1"},
-                "encode activations with --codec-channel");
-  check_refused(replicas + Words{"--codec-channel", "bf16"}, "the channel's codec bf16 is for");
-  check_refused(pipeline + Words{"--codec-channel", "lowrank:2"}, "for activations use quantize");
-  check_refused({"--schedule", "cyclic-v1", "--ranks", "3", "--codec", "lowrank:2"},
-                "needs a group that sums its factors");
-  check_refused({"--schedule", "cyclic-v1", "--ranks", "3", "--untied", "--reduction", "ring"},
-                "--reduction ring: in this plan no group of ranks sums up gradients");
-  check_refused(pipeline + Words{"--untied", "--reduction", "tree"},
-                "--reduction tree: in this plan no group");
+  Runs{model}.check_refused({"--codec", "quantize:4"},
+                            "the codec quantize:4 is for sums of gradients");
+  Runs{model}.check_refused(pipeline + Words{"--untied", "--codec", "topk:0.1"},
+                            "encode activations with --codec-channel");
+  Runs{model}.check_refused(replicas + Words{"--codec-channel", "bf16"},
+                            "the channel's codec bf16 is for");
+  Runs{model}.check_refused(pipeline + Words{"--codec-channel", "lowrank:2"},
+                            "for activations use quantize");
+  Runs{model}.check_refused({"--schedule", "cyclic-v1", "--ranks", "3", "--codec", "lowrank:2"},
+                            "needs a group that sums its factors");
+  Runs{model}.check_refused(
+      {"--schedule", "cyclic-v1", "--ranks", "3", "--untied", "--reduction", "ring"},
+      "--reduction ring: in this plan no group of ranks sums up gradients");
+  Runs{model}.check_refused(pipeline + Words{"--untied", "--reduction", "tree"},
+                            "--reduction tree: in this plan no group");
   for (const char* reduction : {"tree", "hierarchical"})
-    check_refused(replicas + Words{"--zero", "1", "--reduction", reduction},
-                  "ZeRO gives each rank a part of the sum");
-  check_refused(replicas + Words{"--codec", "gzip"}, "there is no such codec; use none, bf16");
-  check_refused(replicas + Words{"--reduction", "star"}, "star not in");
+    Runs{model}.check_refused(replicas + Words{"--zero", "1", "--reduction", reduction},
+                              "ZeRO gives each rank a part of the sum");
+  Runs{model}.check_refused(replicas + Words{"--codec", "gzip"},
+                            "there is no such codec; use none, bf16");
+  Runs{model}.check_refused(replicas + Words{"--reduction", "star"}, "star not in");
 }

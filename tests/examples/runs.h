@@ -2,6 +2,9 @@
 // each other. Not here: what is the same in which of them.
 #pragma once
 
+#include <algorithm>
+#include <filesystem>
+
 #include "tests/catch.h"
 #include "tests/examples/programs.h"
 
@@ -36,6 +39,15 @@ struct Runs {
     Finished result = run(command);
     INFO(result.errors);
     REQUIRE(result.status == 0);
+  }
+  /// In one line that has `part`, and before anything is written.
+  void check_refused(const Words& more, const std::string& part) const {
+    CAPTURE(more);
+    Finished result = run(words("refused", more));
+    CHECK(result.status == 1);
+    CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
+    CHECK_THAT(result.errors, Contains(part));
+    CHECK_FALSE(std::filesystem::exists(path("refused")));
   }
   void check_same(const std::string& one, const std::string& two) const {
     CHECK(losses_of(path(one)) == losses_of(path(two)));

@@ -22,15 +22,6 @@ std::string about(const Runs& runs, const std::string& name, const Words& more) 
   return result.output.substr(0, result.output.find('\n'));
 }
 
-void check_refused(const Runs& runs, const Words& more, const std::string& part) {
-  CAPTURE(more);
-  Finished result = run(runs.words("new", more));
-  CHECK(result.status == 1);
-  CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
-  CHECK_THAT(result.errors, Contains(part));
-  CHECK_FALSE(std::filesystem::exists(runs.path("new")));
-}
-
 }  // namespace
 
 TEST_CASE("plan takes a setting, and gives a cyclic schedule as many microbatches as stages") {
@@ -65,7 +56,7 @@ TEST_CASE("cyclic-v2 does not clip, and says so where nobody asked for it") {
   CHECK_THAT(about(runs, "none", {"--clip", "0"}), !Contains("clipped"));
   runs.check_same("default", "none");
   CHECK(summary_of(runs.path("default"))["config"]["flags"]["--clip"] == 0);
-  check_refused(runs, {"--clip", "1"}, "use --clip 0, or --schedule cyclic-v1");
+  runs.check_refused({"--clip", "1"}, "use --clip 0, or --schedule cyclic-v1");
   // This one has its norm in time, and the default of 1.
   CHECK_THAT(about(runs, "v1", {"--schedule", "cyclic-v1"}), !Contains("clipped"));
   CHECK(summary_of(runs.path("v1"))["config"]["flags"]["--clip"] == 1);
@@ -130,27 +121,28 @@ TEST_CASE("what follows from a cyclic schedule ends when a run goes on with anot
 
 TEST_CASE("layouts that a cyclic schedule can't have are refused before anything is written") {
   Runs runs{model};
-  check_refused(runs, {"--schedule", "cyclic-v2"}, "--schedule cyclic-v2 needs --stages N");
-  check_refused(runs, cyclic + Words{"one-device", "--ranks", "1"}, "all of them run on one rank");
-  check_refused(runs, cyclic + Words{"model", "--ranks", "5"}, "3 make 2, 6 make 3");
-  check_refused(runs, cyclic + Words{"model", "--stages", "3", "--ranks", "3"},
-                "3 ranks: the schedule cyclic-v2 with --stages 3 and --setting model needs 6");
-  check_refused(runs, cyclic + Words{"pipeline", "--ranks", "4", "--microbatches", "2"},
-                "--microbatches 2: the schedule cyclic-v2 has as many microbatches as stages, 4");
-  check_refused(runs, cyclic + Words{"pipeline", "--ranks", "4", "--data-parallel", "2"},
-                "a cyclic schedule has no replicas");
-  check_refused(runs, cyclic + Words{"zero", "--untied", "--stages", "4", "--zero", "1"},
-                "by --setting zero, not by --zero");
-  check_refused(runs, cyclic + Words{"ring"}, "--setting: ring not in {data,");
-  check_refused(runs, cyclic + Words{"pipeline", "--stages", "5"}, "--batch 12 does not divide");
+  runs.check_refused({"--schedule", "cyclic-v2"}, "--schedule cyclic-v2 needs --stages N");
+  runs.check_refused(cyclic + Words{"one-device", "--ranks", "1"}, "all of them run on one rank");
+  runs.check_refused(cyclic + Words{"model", "--ranks", "5"}, "3 make 2, 6 make 3");
+  runs.check_refused(cyclic + Words{"model", "--stages", "3", "--ranks", "3"},
+                     "3 ranks: the schedule cyclic-v2 with --stages 3 and --setting model needs 6");
+  runs.check_refused(
+      cyclic + Words{"pipeline", "--ranks", "4", "--microbatches", "2"},
+      "--microbatches 2: the schedule cyclic-v2 has as many microbatches as stages, 4");
+  runs.check_refused(cyclic + Words{"pipeline", "--ranks", "4", "--data-parallel", "2"},
+                     "a cyclic schedule has no replicas");
+  runs.check_refused(cyclic + Words{"zero", "--untied", "--stages", "4", "--zero", "1"},
+                     "by --setting zero, not by --zero");
+  runs.check_refused(cyclic + Words{"ring"}, "--setting: ring not in {data,");
+  runs.check_refused(cyclic + Words{"pipeline", "--stages", "5"}, "--batch 12 does not divide");
 }
 
 TEST_CASE("flags that a schedule has no use for are refused before anything is written") {
   Runs runs{model};
-  check_refused(runs, {"--setting", "model"}, "--setting model: the schedule data has no settings");
-  check_refused(runs, {"--setting", "model", "--stages", "2"}, "the schedule 1f1b has no settings");
-  check_refused(runs, {"--zero", "4"}, "--zero: expected a whole number from 0 to 3");
-  check_refused(runs, {"--zero", "1"}, "with one there is nothing to share");
-  check_refused(runs, {"--zero", "2", "--stages", "2", "--data-parallel", "2"},
-                "does not go with 1f1b");
+  runs.check_refused({"--setting", "model"}, "--setting model: the schedule data has no settings");
+  runs.check_refused({"--setting", "model", "--stages", "2"}, "the schedule 1f1b has no settings");
+  runs.check_refused({"--zero", "4"}, "--zero: expected a whole number from 0 to 3");
+  runs.check_refused({"--zero", "1"}, "with one there is nothing to share");
+  runs.check_refused({"--zero", "2", "--stages", "2", "--data-parallel", "2"},
+                     "does not go with 1f1b");
 }
