@@ -13,6 +13,7 @@
 #include "autograd/cpu/threads.h"
 #include "examples/run_flags.h"
 #include "examples/run_layout.h"
+#include "parallel/codecs/codec_fit.h"
 #include "parallel/session.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
@@ -82,7 +83,12 @@ inline ReadyRun checked(ReadyRun run) {
   int some = std::max(1, run.settings.steps_of_plan), left = run.settings.steps - run.first;
   PG_CHECK(left % some == 0, "--plan makes ", some, " updates at a time, which does ",
            "not divide the ", left, " that are to be done");
-  check_fit(run.settings.plan(run.first, some), run.training, run.ranks);
+  const Plan plan = run.settings.plan(run.first, some);
+  check_fit(plan, run.training, run.ranks);
+  const std::filesystem::path& resumed = run.settings.resume;
+  const bool has_bits =
+      !resumed.empty() && Checkpoint(resumed / "checkpoint").run().contains("bits");
+  check_period(plan.codec, run.first, run.settings.steps, has_bits);
   return run;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "parallel/codecs/codec_fit.h"
 #include "parallel/row_run.h"
 #include "parallel/transports/launch.h"
 
@@ -41,6 +42,7 @@ void check_fit(const Plan& plan, const Training& training, int ranks) {
            users.empty()
                ? "which has none; make it by plan show ... without --tied"
                : text(users, "; make it by plan show ... --tied, or train with --untied"));
+  check_codecs(plan, training);
 }
 
 const ParameterList& Engine::parameters(int stage) const {

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "autograd/backend.h"
+#include "parallel/codecs/filter.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -29,7 +30,7 @@ BufferCodec::BufferCodec(const nn::ParameterList& parameters, const CodecSpec& s
   bool leaves_out = false;
   for (const nn::Parameter& parameter : parameters) {
     const Range range{parameter.offset, parameter.offset + parameter.shape.numel()};
-    layers_.push_back({&parameter, range, encodes(parameter) ? make_codec(spec) : nullptr});
+    layers_.push_back({&parameter, range, is_encoded(parameter) ? make_codec(spec) : nullptr});
     leaves_out |= layers_.back().codec && layers_.back().codec->leaves_out();
   }
   if (!leaves_out) return;

@@ -20,14 +20,6 @@ class BufferCodec {
   BufferCodec(const nn::ParameterList& parameters, const CodecSpec& spec, RandomKey source,
               const DevicePtr& device);
 
-  // [snippet filter]
-  /// More than one dimension and at least 1024 elements.
-  /// source: Markov et al. 2022
-  static bool encodes(const nn::Parameter& parameter) {
-    return parameter.shape.rank() > 1 && parameter.shape.numel() >= 1024;
-  }
-  // [end snippet]
-
   /// Of elements [begin, end) of the flat buffer: each encoded part, up to a multiple of 8 bytes,
   /// and then the rest.
   std::int64_t encoded_bytes(Range range) const;

@@ -60,6 +60,9 @@ void read_bucket(Words& words, CodecSpec& spec) {
 }
 
 void read_period(Words& words, CodecSpec& spec) {
+  if (spec.kind == Kind::pca)
+    return words.number(spec.period, "the period", "use 2 or more, as one sum in it is whole",
+                        [](int n) { return n >= 2; });
   words.number(spec.period, "the period", "use 1 or more", positive);
 }
 

@@ -6,9 +6,16 @@
 #include <cmath>
 
 #include "autograd/backend.h"
+#include "parallel/codecs/filter.h"
 #include "parallel/codecs/orthonormal.h"
 
 namespace paragrad::parallel {
+
+std::int64_t highest_rank(const Parameter& parameter) {
+  if (!is_encoded(parameter)) return 0;
+  const std::int64_t count = parameter.shape.numel(), rows = parameter.shape[0];
+  return (count - 1) / (rows + count / rows);
+}
 
 Factoring factoring(const ParameterList& parameters, std::int64_t rank) {
   PG_CHECK(rank > 0, "low rank: expected a rank of 1 or more, got ", rank);
@@ -16,21 +23,15 @@ Factoring factoring(const ParameterList& parameters, std::int64_t rank) {
   for (const Parameter& parameter : parameters) {
     FactoredPart part{parameter.name, parameter.offset, parameter.shape.numel(), 0, 0,
                       result.first,   result.second};
-    if (parameter.kind == ParameterKind::weight && parameter.shape.rank() > 1 &&
-        part.count >= 1024) {
-      std::int64_t rows = parameter.shape[0], columns = part.count / rows;
-      if ((rows + columns) * rank < part.count) part.rows = rows, part.columns = columns;
+    if (rank <= highest_rank(parameter)) {
+      part.rows = parameter.shape[0];
+      part.columns = part.count / part.rows;
     }
     result.first += part.is_factored() ? part.rows * rank : part.count;
     result.second += part.columns * rank;
     result.parts.push_back(part);
   }
   return result;
-}
-
-FactorCounts factor_counts(const CodecSpec& spec, const Factoring& factoring, std::int64_t use) {
-  if (spec.kind == CodecSpec::Kind::lowrank) return {factoring.first, factoring.second};
-  return {use % spec.period == 0 ? factoring.count : factoring.first, 0};
 }
 
 Tensor matrix(const Tensor& buffer, std::int64_t at, std::int64_t rows, std::int64_t columns) {

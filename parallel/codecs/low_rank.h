@@ -17,8 +17,8 @@ namespace paragrad::parallel {
 using namespace nn;
 
 // [snippet parts]
-/// Where a parameter's gradient stands. A matrix M (rows, columns) is factored if it has at least
-/// 1024 elements and (rows + columns) rank < rows columns; more dimensions than two count as
+/// Where a parameter's gradient stands. A matrix M (rows, columns) that the filter lets pass is
+/// factored if (rows + columns) rank < rows columns; more dimensions than two count as
 /// (first, rest). All else travels as it is: rows and columns are 0.
 struct FactoredPart {
   std::string name;
@@ -37,13 +37,8 @@ struct Factoring {
   std::int64_t rank = 0, count = 0, first = 0, second = 0;
 };
 Factoring factoring(const ParameterList& parameters, std::int64_t rank);
-
-/// Elements that a rank gives to the two sums of use number `use`, from 0. No second sum where
-/// `second` is 0.
-struct FactorCounts {
-  std::int64_t first = 0, second = 0;
-};
-FactorCounts factor_counts(const CodecSpec& spec, const Factoring& factoring, std::int64_t use);
+/// At which a parameter is factored; 0: at none.
+std::int64_t highest_rank(const Parameter& parameter);
 
 /// What is kept from one use to the next, all f32.
 struct FactorState {

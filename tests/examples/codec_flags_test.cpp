@@ -54,6 +54,35 @@ TEST_CASE("a run whose activations are encoded sends less of them") {
     CHECK(sent(runs, "4", kind) < 0.2 * sent(runs, "plain", kind));
 }
 
+TEST_CASE("codecs that would find nothing in a model are refused") {
+  // All matrices of a block of width 8 have less than 1024 elements.
+  const Runs small{replicas + Words{"--width", "8", "--batch", "12"}};
+  for (const std::string codec : {"bf16", "quantize:4", "topk:0.1", "lowrank:2"})
+    small.check_refused({"--codec", codec}, "--codec " + codec + ": of the sums that leave");
+  // The only sum that leaves its rank is that of the table, of 11 x 32.
+  Runs{model}.check_refused(pipeline + Words{"--codec", "quantize:4"}, "and this model has none");
+  // The largest matrices are 32 x 128: (32 + 128) 25 < 32 * 128.
+  for (const std::string codec : {"lowrank", "pca"}) {
+    Runs{model}.train(codec, replicas + Words{"--codec", codec + ":25"});
+    Runs{model}.check_refused(replicas + Words{"--codec", codec + ":26"},
+                              "are larger than any matrix of this model; use a rank of 25 or less");
+  }
+}
+
+TEST_CASE("adaptive bits that no update would use are refused") {
+  const Runs runs{model + replicas};
+  runs.check_refused({"--codec", "adaptive"},
+                     "bits are chosen after each 100 updates, and this run ends after 6");
+  runs.check_refused({"--codec", "adaptive:64:6"}, "use quantize:4, more --steps, or a shorter");
+  runs.train("chosen", {"--codec", "adaptive:64:5", "--stop-after", "2"});
+  runs.resume("chosen", {"--codec", "adaptive:64:3", "--stop-after", "2"});
+  const Words on{"train_gpt", "--resume", runs.path("chosen"), "--out", runs.path("other")};
+  CHECK(run(on + Words{"--codec", "adaptive:64:10"}).status == 0);  // goes on with bits that it has
+  runs.train("plain", {"--stop-after", "4"});
+  const Words late{"train_gpt", "--resume", runs.path("plain"), "--codec", "adaptive:64:3"};
+  CHECK_THAT(run(late).errors, Contains("and this run ends after 6 with those that it began with"));
+}
+
 TEST_CASE("codecs and reductions without anything to act on are refused") {
   Runs{model}.check_refused({"--codec", "quantize:4"},
                             "the codec quantize:4 is for sums of gradients");
@@ -73,6 +102,8 @@ TEST_CASE("codecs and reductions without anything to act on are refused") {
   for (const char* reduction : {"tree", "hierarchical"})
     Runs{model}.check_refused(replicas + Words{"--zero", "1", "--reduction", reduction},
                               "ZeRO gives each rank a part of the sum");
+  Runs{model}.check_refused(pipeline + Words{"--dtype", "bf16", "--codec-channel", "bf16"},
+                            "--codec-channel bf16: activations of this run are bf16 already");
   Runs{model}.check_refused(replicas + Words{"--codec", "gzip"},
                             "there is no such codec; use none, bf16");
   Runs{model}.check_refused(replicas + Words{"--reduction", "star"}, "star not in");

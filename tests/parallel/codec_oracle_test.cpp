@@ -4,6 +4,7 @@
 // Chapter 10; Markov et al. 2022.
 #include <cmath>
 
+#include "parallel/codecs/filter.h"
 #include "tests/catch.h"
 #include "tests/parallel/coded_sums.h"
 #include "tests/parallel/promised_sum.h"
@@ -26,7 +27,7 @@ ParameterList layers() {
 template <class Visit>
 void for_each_layer(const ParameterList& list, bool encoded, Visit visit) {
   for (const Parameter& p : list)
-    if (BufferCodec::encodes(p) == encoded) visit(p, p.offset, p.offset + p.shape.numel());
+    if (is_encoded(p) == encoded) visit(p, p.offset, p.offset + p.shape.numel());
 }
 
 /// (member + 1) * arange in each layer that is encoded; elsewhere numbers whose sum's last bits

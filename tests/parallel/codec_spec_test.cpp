@@ -63,6 +63,7 @@ TEST_CASE("codec spec: what makes no sense is refused, with what does", "[codec]
       {"threshold:0.1:0", "0 can't be the period; use 1 or more"},
       {"lowrank:0", "0 can't be the rank"},
       {"pca:4:-2", "-2 can't be the period"},
+      {"pca:4:1", "1 can't be the period; use 2 or more"},
       {"gzip", "there is no such codec; use none, bf16, quantize:BITS[:BUCKET[:stochastic]]"},
       {"", "there is no such codec"},
       {"Quantize:4", "there is no such codec"},

@@ -36,6 +36,11 @@ inline FactorState copy_of(const FactorState& state) {
   return {copy_of(state.residual), copy_of(state.factors), state.uses};
 }
 
+/// Elements that a rank gives to the two sums of a use. No second sum where `second` is 0.
+struct FactorCounts {
+  std::int64_t first = 0, second = 0;
+};
+
 struct FactorWorld {
   std::vector<std::unique_ptr<LowRank>> ranks;
   FactorCounts sent;  ///< by each rank, in the last use

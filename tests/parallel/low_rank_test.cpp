@@ -56,7 +56,7 @@ TEST_CASE("low rank: buffers have the elements of the formula", "[low_rank]") {
   ParameterList list = mixed();
   for (int rank : {1, 4, 23}) {
     FactorWorld world(2, low_rank_spec(rank), list);
-    FactorCounts counts = factor_counts(low_rank_spec(rank), factoring(list, rank), 0);
+    Factoring counts = factoring(list, rank);
     for (int use = 0; use < 2; ++use) {
       world.use({random_gradient(list.numel(), 1), random_gradient(list.numel(), 2)});
       CHECK(world.sent.first == counts.first);
