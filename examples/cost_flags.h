@@ -17,7 +17,8 @@ struct CostFlags {
   parallel::Costs costs;
 
   void add_flags(CLI::App& app);
-  /// With a codec that acts on single buffers, sums of gradients are as long as it makes f32 ones.
+  /// Messages that the plan encodes are as long as its codecs make values of f32.
+  /// throws: Error if that depends on shapes, as it does with lowrank and pca
   parallel::Costs of(const parallel::Plan& plan) const;
 
  private:
@@ -42,10 +43,24 @@ inline void CostFlags::add_flags(CLI::App& app) {
 }
 
 inline parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
+  auto encoded = [](const parallel::CodecSpec& spec, std::vector<std::int64_t> list) {
+    for (std::int64_t& bytes : list)
+      if (bytes > 0 && spec != parallel::CodecSpec())
+        bytes = parallel::encoded_bytes(spec, bytes / 4, 4);
+    return list;
+  };
+  const std::vector<std::int64_t>& weights = costs.weight_bytes;
+  PG_CHECK(is_local(plan.codec) || weights == std::vector<std::int64_t>(weights.size()),
+           "--weight-bytes: what the codec ", print(plan.codec), " makes of them depends on the ",
+           "shapes of matrices, which a plan doesn't know; leave one of both out, or give the ",
+           "bytes of the factors as --weight-bytes of a plan without codec");
   parallel::Costs result = costs;
-  if (plan.codec == parallel::CodecSpec() || !is_local(plan.codec)) return result;
-  for (std::int64_t bytes : costs.weight_bytes)
-    result.sum_bytes.push_back(parallel::encoded_bytes(plan.codec, bytes / 4, 4));
+  result.sum_bytes = encoded(plan.codec, weights);
+  result.activation_bytes = encoded(plan.channel, costs.activation_bytes);
+  // A sparse gradient has the activation's indices.
+  for (std::size_t i = 0; i < costs.activation_bytes.size(); ++i)
+    result.activation_gradient_bytes.push_back(
+        result.activation_bytes[i] - index_bytes(plan.channel, costs.activation_bytes[i] / 4));
   return result;
 }
 

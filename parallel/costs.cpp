@@ -24,13 +24,18 @@ void check_list(const char* name, const std::vector<T>& list, int count,
              ", expected a number from 0 on");
 }
 
+const std::vector<std::int64_t>& given(const std::vector<std::int64_t>& list,
+                                       const std::vector<std::int64_t>& otherwise) {
+  return list.empty() ? otherwise : list;
+}
+
 /// The size of what an instruction moves or reduces.
 std::int64_t value_bytes(const Instruction& x, const Costs& costs) {
   switch (x.what) {
-    case Value::activation:
-    case Value::activation_gradient: return of(x.stage, costs.activation_bytes);
-    case Value::gradient_sum:
-      return of(x.stage, costs.sum_bytes.empty() ? costs.weight_bytes : costs.sum_bytes);
+    case Value::activation: return of(x.stage, costs.activation_bytes);
+    case Value::activation_gradient:
+      return of(x.stage, given(costs.activation_gradient_bytes, costs.activation_bytes));
+    case Value::gradient_sum: return of(x.stage, given(costs.sum_bytes, costs.weight_bytes));
     case Value::weights: return of(x.stage, costs.weight_bytes);
     case Value::norm: return sizeof(double);
     default: return 0;  // a turn is empty
@@ -50,8 +55,10 @@ void check(const Costs& costs, const Plan& plan) {
   check_list("backward", costs.backward, plan.stages);
   check_list("step", costs.step, plan.stage_count());
   check_list("activation_bytes", costs.activation_bytes, plan.stages);
+  check_list("activation_gradient_bytes",
+             given(costs.activation_gradient_bytes, costs.activation_bytes), plan.stages);
   check_list("weight_bytes", costs.weight_bytes, plan.stage_count());
-  if (!costs.sum_bytes.empty()) check_list("sum_bytes", costs.sum_bytes, plan.stage_count());
+  check_list("sum_bytes", given(costs.sum_bytes, costs.weight_bytes), plan.stage_count());
   check_list("slowness", costs.slowness, plan.ranks(), "ranks");
   check_list("latency", std::vector<double>{costs.latency}, 1);
   PG_CHECK(costs.bandwidth > 0, "costs: bandwidth is ", costs.bandwidth,

@@ -20,8 +20,10 @@ struct Costs {
   double bandwidth = std::numeric_limits<double>::infinity();  ///< of every link, each way
   double latency = 0;                                          ///< of every message
   std::vector<std::int64_t> activation_bytes = {0};  ///< a stage's output for one microbatch
-  std::vector<std::int64_t> weight_bytes = {0};      ///< the tied stage's are the last
-  std::vector<std::int64_t> sum_bytes = {};  ///< of a sum of gradients; empty: as weight_bytes
+  std::vector<std::int64_t> activation_gradient_bytes =
+      {};  ///< of the gradient of that output; empty: as activation_bytes
+  std::vector<std::int64_t> weight_bytes = {0};  ///< the tied stage's are the last
+  std::vector<std::int64_t> sum_bytes = {};      ///< of a sum of gradients; empty: as weight_bytes
   std::vector<double> slowness = {1};  ///< by rank: its computations take so many times as long
 };
 

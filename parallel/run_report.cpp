@@ -26,6 +26,7 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
   std::vector<double> durations, rates;
   Costs costs;
   costs.activation_bytes.assign(plan.stages, 0);
+  costs.activation_gradient_bytes.assign(plan.stages, 0);
   costs.weight_bytes.assign(plan.stage_count(), 0);
   costs.sum_bytes.assign(plan.stage_count(), 0);
   for (const Record& record : measured.records) {
@@ -38,9 +39,10 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
     durations.push_back(seconds);
     rates.push_back(static_cast<double>(record.bytes) / seconds);
     if (x.stage < 0) continue;  // a norm
-    auto& bytes = x.what == Value::gradient_sum ? costs.sum_bytes
-                  : x.what == Value::weights    ? costs.weight_bytes
-                                                : costs.activation_bytes;
+    auto& bytes = x.what == Value::gradient_sum          ? costs.sum_bytes
+                  : x.what == Value::weights             ? costs.weight_bytes
+                  : x.what == Value::activation_gradient ? costs.activation_gradient_bytes
+                                                         : costs.activation_bytes;
     bytes.at(x.stage) = std::max(bytes.at(x.stage), value_bytes(x, plan, record.bytes));
   }
   auto medians = [](const std::vector<std::vector<double>>& stages) {

@@ -10,10 +10,6 @@
 namespace paragrad::parallel {
 namespace {
 
-std::int64_t index_bytes(const CodecSpec& spec, std::int64_t count) {
-  return slots(spec, count) * size_of(DType::i32);
-}
-
 Tensor flat(const Tensor& x) { return x.window(0, {x.numel()}); }
 
 void check(const Instruction& x, bool finite) {
@@ -25,10 +21,7 @@ void check(const Instruction& x, bool finite) {
 }  // namespace
 
 ChannelCodec::ChannelCodec(const CodecSpec& spec, RandomKey source)
-    : spec_(spec),
-      sparse_(spec.kind == CodecSpec::Kind::topk || spec.kind == CodecSpec::Kind::threshold),
-      source_(source),
-      codec_(make_codec(spec)) {}
+    : spec_(spec), sparse_(is_sparse(spec)), source_(source), codec_(make_codec(spec)) {}
 
 std::int64_t ChannelCodec::encoded_bytes(const Instruction& x, std::int64_t count,
                                          DType dtype) const {

@@ -149,6 +149,10 @@ bool is_local(const CodecSpec& spec) {
   return spec.kind != Kind::lowrank && spec.kind != Kind::pca;
 }
 
+bool is_sparse(const CodecSpec& spec) {
+  return spec.kind == Kind::topk || spec.kind == Kind::threshold;
+}
+
 std::int64_t encoded_bytes(const CodecSpec& spec, std::int64_t count, std::int64_t element) {
   switch (spec.kind) {
     case Kind::none: return count * element;
@@ -159,7 +163,7 @@ std::int64_t encoded_bytes(const CodecSpec& spec, std::int64_t count, std::int64
       return 2 * buckets * element + up_to_multiple(count * spec.bits, 64) / 8;
     }
     case Kind::topk:
-    case Kind::threshold: return (4 + element) * slots(spec, count);
+    case Kind::threshold: return index_bytes(spec, count) + element * slots(spec, count);
     default:
       throw autograd::Error(text("codec ", print(spec),
                                  ": it sends sums of factors, no values of one buffer; use "
@@ -171,6 +175,10 @@ std::int64_t slots(const CodecSpec& spec, std::int64_t count) {
   // 0.07 * 100 is a little more than 7 in a double.
   double exact = spec.fraction * static_cast<double>(count) * (1 - 1e-12);
   return std::min(count, static_cast<std::int64_t>(std::ceil(exact)));
+}
+
+std::int64_t index_bytes(const CodecSpec& spec, std::int64_t count) {
+  return is_sparse(spec) ? 4 * slots(spec, count) : 0;
 }
 
 }  // namespace paragrad::parallel

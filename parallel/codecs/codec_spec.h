@@ -45,7 +45,11 @@ bool is_local(const CodecSpec& spec);
 ///   topk:       (4 + element) k, k = ceil(FRACTION count); threshold: the same, its slots
 /// throws: Error if the codec is not local
 std::int64_t encoded_bytes(const CodecSpec& spec, std::int64_t count, std::int64_t element);
-/// Values that topk and threshold have room for in a message of `count`.
+/// Whether a message has the indices of the values that it brings (topk, threshold).
+bool is_sparse(const CodecSpec& spec);
+/// Values that topk and threshold have room for in a message of `count`, and what their indices
+/// take; other codecs have none.
 std::int64_t slots(const CodecSpec& spec, std::int64_t count);
+std::int64_t index_bytes(const CodecSpec& spec, std::int64_t count);
 
 }  // namespace paragrad::parallel

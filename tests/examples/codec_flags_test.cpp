@@ -83,6 +83,36 @@ TEST_CASE("adaptive bits that no update would use are refused") {
   CHECK_THAT(run(late).errors, Contains("and this run ends after 6 with those that it began with"));
 }
 
+TEST_CASE("plan simulate counts the bytes of encoded messages") {
+  auto simulated = [](const Words& more) {
+    return run(Words{"plan", "simulate", "--json", "--microbatches", "4"} + pipeline + more);
+  };
+  auto bytes = [&](const Words& more) {
+    const Finished done = simulated(more);
+    INFO(done.errors);
+    REQUIRE(done.status == 0);
+    return json::parse(done.output)["bytes"];
+  };
+  // 10,000 values of f32; ten buckets; a thousand values, whose indices go one way only.
+  const Words activations{"--activation-bytes", "40000", "--codec-channel"};
+  CHECK(bytes(activations + Words{"none"}) == 4 * 2 * 40000);
+  CHECK(bytes(activations + Words{"bf16"}) == 4 * 2 * 20000);
+  CHECK(bytes(activations + Words{"quantize:4"}) == 4 * 2 * (10 * 8 + 5000));
+  CHECK(bytes(activations + Words{"topk:0.1"}) == 4 * (8000 + 4000));
+  // A training sends as many: 3 sequences of 8 tokens, each a row of 32 values.
+  Runs runs{model + pipeline + Words{"--microbatches", "4", "--codec-channel", "topk:0.1"}};
+  runs.train("run", {"--untied", "--steps", "5"});
+  CHECK(sent(runs, "run", "activations") + sent(runs, "run", "activation gradients") ==
+        5 * bytes({"--activation-bytes", std::to_string(3 * 8 * 32 * 4), "--codec-channel",
+                   "topk:0.1"})
+                .get<double>());
+
+  const Words sums{"--data-parallel", "2", "--codec", "lowrank:4", "--weight-bytes"};
+  CHECK(bytes(sums + Words{"0"}) == 0);
+  CHECK_THAT(simulated(sums + Words{"4096"}).errors,
+             Contains("what the codec lowrank:4 makes of them depends on the shapes"));
+}
+
 TEST_CASE("codecs and reductions without anything to act on are refused") {
   Runs{model}.check_refused({"--codec", "quantize:4"},
                             "the codec quantize:4 is for sums of gradients");
