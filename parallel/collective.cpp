@@ -140,8 +140,9 @@ Range chunk_range(std::int64_t count, int chunk, int chunks) {
 
 Collective reduce_scatter(const Summing& how, int member, int members) {
   check_chunks(how, member, members);
-  if (how.how == AllReduce::ring) return {members, around_the_ring(member, members, -1, add)};
-  return {members, {scatter_and_reduce(member, members)}};
+  if (how.how == AllReduce::ring)
+    return {members, around_the_ring(member, members, -1, add), false};
+  return {members, {scatter_and_reduce(member, members)}, false};
 }
 
 Collective all_gather(const Summing& how, int member, int members) {
@@ -158,6 +159,7 @@ Collective all_reduce(const Summing& how, int member, int members) {
   Collective result = reduce_scatter(how, member, members);
   Collective gather = all_gather(how, member, members);
   result.rounds.insert(result.rounds.end(), gather.rounds.begin(), gather.rounds.end());
+  result.same = true;
   return result;
 }
 // [end snippet]

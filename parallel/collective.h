@@ -50,6 +50,7 @@ using Round = std::vector<Exchange>;
 struct Collective {
   int chunks = 1;
   std::vector<Round> rounds;
+  bool same = true;  ///< all members end with the same values
 };
 
 /// Elements of a chunk: the first is i * count / chunks, rounded down.

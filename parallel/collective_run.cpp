@@ -24,7 +24,7 @@ CollectiveRun::CollectiveRun(const Collective& collective, Tensor data, std::vec
   PG_CHECK(elements > 0, "pieces of ", piece_bytes, " bytes of ", data_, "; use larger ones");
   for (Piece piece : cut(collective, data_.numel(), elements)) {
     piece.peer = ranks_.at(piece.peer);
-    parts_.push_back({piece});
+    parts_.push_back({piece, {}, false, collective.same});
   }
   set_order();
 }

@@ -35,7 +35,8 @@ class GroupRun {
 ///   scratch:                   window pieces a member heard from, charged to communication
 /// With a codec, pieces travel encoded, and sums are made of what was decoded. Each member encodes
 /// a piece once; what is to be a copy of it elsewhere goes on without being encoded again, and its
-/// sender takes the decoded values, too: all members end with the same bits.
+/// sender takes the decoded values, too: where all members are to end with the same values, they
+/// have the same bits.
 class CollectiveRun : public GroupRun {
  public:
   /// How a sum towards `version` is encoded.
@@ -61,7 +62,7 @@ class CollectiveRun : public GroupRun {
   struct Part : Piece {
     std::vector<int> after = {};
     bool over = false;
-    bool final = true;  ///< the values are not replaced by a copy later on
+    bool final = true;  ///< all are to have these values: no copy replaces them later on
   };
   struct Underway {
     int part = 0;

@@ -150,7 +150,7 @@ void RowRun::reduce(const Instruction& x) {
   const Tensor sum = store(x.stage).sum(x.version);
   measure_own_sum(x.stage, x.version);
   if (LowRank* low_rank = engine_.low_rank(x.stage))
-    issue_collective(x.peer, by_factors(x.peer, sum, *low_rank));
+    issue_collective(x.peer, by_factors(x, sum, *low_rank));
   else
     issue_collective(x.peer,
                      collective(plan_.sharded > 0 ? reduce_scatter : all_reduce, x.peer, sum,
@@ -159,12 +159,12 @@ void RowRun::reduce(const Instruction& x) {
 }
 
 /// All members have the whole sum then, of which a sharded plan's need a part.
-std::shared_ptr<GroupRun> RowRun::by_factors(int group, const Tensor& sum,
+std::shared_ptr<GroupRun> RowRun::by_factors(const Instruction& x, const Tensor& sum,
                                              LowRank& low_rank) const {
-  auto sum_up = [this, group](const Tensor& buffer) {
+  auto sum_up = [this, group = x.peer](const Tensor& buffer) {
     return collective(all_reduce, group, buffer, engine_.settings_.reduction);
   };
-  return std::make_shared<FactoredRun>(low_rank, sum, sum_up);
+  return std::make_shared<FactoredRun>(low_rank, sum, x.version, sum_up);
 }
 
 /// Computations wait for it where they need it: what stands between is its time to run.

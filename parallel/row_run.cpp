@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "parallel/not_finite.h"
 #include "parallel/schedule.h"
 
 namespace paragrad::parallel {
@@ -181,11 +182,18 @@ double RowRun::checked_norm(const Instruction& step, const std::vector<double>& 
   for (auto at = result_.losses.lower_bound((step.version - 1) * plan_.per_step); at != last; ++at)
     loss += at->second;
   PG_CHECK(std::isfinite(norm) && std::isfinite(loss), "step ", step.version,
-           ": the gradient's norm is ", norm,
+           ": the gradient's norm is ", norm, broken_parameter(squares),
            std::isfinite(loss) ? "" : ", and the loss is not finite either",
-           "; the weights are as the step before left them. Use a lower --learning-rate, a longer ",
-           "--warmup or, except in cyclic-v2, a --clip of 1");
+           "; the weights are as the step before left them. To avoid this, ", when_not_finite);
   return norm;
+}
+
+/// The first whose gradient is not finite.
+std::string RowRun::broken_parameter(const std::vector<double>& squares) const {
+  auto square = squares.begin();
+  for (const Parameter& parameter : engine_.training_.whole)
+    if (!std::isfinite(*square++)) return text(", as that of ", parameter.name, " is not finite");
+  return "";
 }
 
 /// A stage is counted by the first rank of the group that holds it, or by the holders of its

@@ -85,6 +85,7 @@ class RowRun {
   const std::vector<double>& whole_squares(int version);
   /// The step's gradient norm, from sums of squares; throws unless it is finite.
   double checked_norm(const Instruction& step, const std::vector<double>& squares);
+  std::string broken_parameter(const std::vector<double>& squares) const;
 
   /// A finished gradient whose squares this rank counts in a norm, and the message that brings it.
   struct Gradient {
@@ -102,7 +103,8 @@ class RowRun {
   std::shared_ptr<CollectiveRun> collective(MakeCollective make, int group, const Tensor& x,
                                             AllReduce how,
                                             CollectiveRun::Encoding encoding = {nullptr, 0}) const;
-  std::shared_ptr<GroupRun> by_factors(int group, const Tensor& sum, LowRank& low_rank) const;
+  std::shared_ptr<GroupRun> by_factors(const Instruction& x, const Tensor& sum,
+                                       LowRank& low_rank) const;
   void measure_own_sum(int stage, int version);
   Arriving encoded(const Instruction& x, const Arriving& sum);
   ChannelCodec* channel_of(const Instruction& x) const;

@@ -67,7 +67,8 @@ class Serial {
   void deliver(Channel& channel);
   void sum_up(const std::vector<int>& group, MakeCollective make, const std::vector<Tensor>& sums,
               int stage, int version);
-  void sum_factors(const std::vector<int>& group, const std::vector<Tensor>& sums, int stage);
+  void sum_factors(const Instruction& x, const std::vector<int>& group,
+                   const std::vector<Tensor>& sums);
   bool fold(int rank, const Instruction& x);
   Tensor through_channel(int from, const Instruction& x, const Tensor& value);
   Tensor encoded(Rank& rank, const Instruction& x, const Tensor& sum);

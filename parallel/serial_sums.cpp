@@ -12,8 +12,8 @@ namespace {
 /// One member's side of a collective. With a codec, what arrives is what the receiver decodes.
 class Member {
  public:
-  Member(Tensor values, BufferCodec* codec, int version, const std::vector<Piece>& list)
-      : values_(std::move(values)), codec_(codec), version_(version) {
+  Member(Tensor values, BufferCodec* codec, int version, bool same, const std::vector<Piece>& list)
+      : values_(std::move(values)), codec_(codec), version_(version), same_(same) {
     for (const Piece& piece : list)
       if (piece.action == Exchange::Action::copy) replaced_.insert(piece.range.begin);
   }
@@ -23,7 +23,7 @@ class Member {
     Tensor arrives = empty_like(x);
     x.backend().copy(x, arrives);
     if (!codec_ || shared_.contains(piece.range.begin)) return arrives;
-    const bool final = !replaced_.contains(piece.range.begin);
+    const bool final = same_ && !replaced_.contains(piece.range.begin);
     Tensor bytes = empty({codec_->encoded_bytes(piece.range)}, DType::u8, x.device());
     codec_->encode(x, piece.range, version_, final, bytes);
     codec_->decode(bytes, piece.range, arrives);
@@ -50,6 +50,7 @@ class Member {
   Tensor values_, carried_;
   BufferCodec* codec_;
   int version_;
+  bool same_;                        // all members end with the same values
   std::set<std::int64_t> replaced_;  // pieces that a copy replaces, by their first element
   std::set<std::int64_t> shared_;    // pieces of which this member has what all are to have
 };
@@ -73,7 +74,7 @@ void Serial::add_up(const Instruction& x, const std::vector<int>& group) {
   std::vector<Tensor> sums;
   for (int rank : group) sums.push_back(sum(ranks_[rank], x.stage, x.version));
   if (plan_->codec.kind != CodecSpec::Kind::none && !is_local(plan_->codec))
-    sum_factors(group, sums, x.stage);
+    sum_factors(x, group, sums);
   else
     sum_up(group, plan_->sharded > 0 ? reduce_scatter : all_reduce, sums, x.stage, x.version);
   for (std::size_t member = 0; member < group.size(); ++member)
@@ -90,10 +91,11 @@ void Serial::sum_up(const std::vector<int>& group, MakeCollective make,
   std::vector<Member> seats;
   for (int member = 0; member < members; ++member) {
     const Tensor& values = sums[member];
-    lists.push_back(cut(make(summing(group), member, members), values.numel(),
-                        CollectiveRun::default_piece / size_of(values.dtype())));
+    const Collective list = make(summing(group), member, members);
+    lists.push_back(
+        cut(list, values.numel(), CollectiveRun::default_piece / size_of(values.dtype())));
     BufferCodec* own = version < 0 ? nullptr : codec(ranks_[group[member]], stage);
-    seats.emplace_back(values, own, version, lists[member]);
+    seats.emplace_back(values, own, version, list.same, lists[member]);
   }
   carry_out(
       lists, [&](int member, const Piece& piece) { return seats[member].send(piece); },
@@ -103,16 +105,17 @@ void Serial::sum_up(const std::vector<int>& group, MakeCollective make,
 }
 // [end snippet]
 
-void Serial::sum_factors(const std::vector<int>& group, const std::vector<Tensor>& sums,
-                         int stage) {
+void Serial::sum_factors(const Instruction& x, const std::vector<int>& group,
+                         const std::vector<Tensor>& sums) {
+  std::vector<LowRank*> members;
+  for (int rank : group) members.push_back(ranks_[rank].low_ranks.at(x.stage).get());
   std::vector<Tensor> first, second;
-  for (std::size_t member = 0; member < group.size(); ++member)
-    first.push_back(ranks_[group[member]].low_ranks.at(stage)->first_factors(sums[member]));
-  sum_up(group, all_reduce, first, stage, -1);
-  for (int rank : group) second.push_back(ranks_[rank].low_ranks.at(stage)->second_factors());
-  if (second.front().defined()) sum_up(group, all_reduce, second, stage, -1);
-  for (std::size_t member = 0; member < group.size(); ++member)
-    ranks_[group[member]].low_ranks.at(stage)->finish(sums[member]);
+  for (std::size_t i = 0; i < members.size(); ++i)
+    first.push_back(members[i]->first_factors(sums[i], x.version));
+  sum_up(group, all_reduce, first, x.stage, -1);
+  for (LowRank* member : members) second.push_back(member->second_factors());
+  if (second.front().defined()) sum_up(group, all_reduce, second, x.stage, -1);
+  for (std::size_t i = 0; i < members.size(); ++i) members[i]->finish(sums[i]);
 }
 
 /// One that arrived, or the rank's own. It moves, unless the row still steps with it.

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "parallel/codec_state.h"
+#include "parallel/not_finite.h"
 #include "parallel/schedule.h"
 #include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
@@ -107,9 +108,8 @@ json Session::carry_out(const json& what) {
     RunResult result =
         engine_.run(verify(make_evaluation(like, steps_, count)), data_.validation(all));
     for (const auto& [micro, loss] : result.losses)
-      PG_CHECK(std::isfinite(loss), "step ", steps_, ": the validation loss is ", loss,
-               ". Use a lower --learning-rate, a longer --warmup or, except in cyclic-v2, a --clip "
-               "of 1");
+      PG_CHECK(std::isfinite(loss), "step ", steps_, ": the validation loss is ", loss, "; ",
+               when_not_finite);
     return to_json(result, false);
   }
   if (verb == "save") {

@@ -7,6 +7,7 @@
 
 #include "autograd/backend.h"
 #include "parallel/codecs/filter.h"
+#include "parallel/not_finite.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -74,9 +75,8 @@ void BufferCodec::encode(const Tensor& values, Range range, int version, bool ta
     }
     Tensor code = bytes.window(place.begin, {place.size()});
     const RandomKey key(source_.low, text(source_.high, ' ', version, ' ', part.begin));
-    PG_CHECK(layer.codec->encode(x, key, part.begin, code), "step ", version, ": the gradient of ",
-             layer.parameter->name, " is not finite, so that it can't be encoded; use a lower ",
-             "--learning-rate or a longer --warmup");
+    check_encodable(layer.codec->encode(x, key, part.begin, code),
+                    text("step ", version, ": the gradient of ", layer.parameter->name, " is"));
     if (left_out.defined()) {  // x - decoded
       layer.codec->decode(code, left_out);
       backend.binary(Binary::subtract, x, left_out, left_out);

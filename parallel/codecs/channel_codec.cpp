@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "autograd/backend.h"
+#include "parallel/not_finite.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -13,9 +14,8 @@ namespace {
 Tensor flat(const Tensor& x) { return x.window(0, {x.numel()}); }
 
 void check(const Instruction& x, bool finite) {
-  PG_CHECK(finite, "microbatch ", x.micro, ": ", message_kind(x), " of stage ", x.stage,
-           " are not finite, so that they can't be encoded; use a lower --learning-rate or a ",
-           "longer --warmup");
+  check_encodable(
+      finite, text("microbatch ", x.micro, ": ", message_kind(x), " of stage ", x.stage, " are"));
 }
 
 }  // namespace

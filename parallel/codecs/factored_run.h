@@ -15,13 +15,16 @@ class FactoredRun : public GroupRun {
   /// How a buffer is summed, in place.
   using Sum = std::function<std::shared_ptr<CollectiveRun>(const Tensor& buffer)>;
 
-  /// `low_rank` must outlive it; `gradient` (N) becomes what stands for the sum.
-  FactoredRun(LowRank& low_rank, Tensor gradient, Sum sum)
-      : low_rank_(low_rank), gradient_(std::move(gradient)), sum_(std::move(sum)) {}
+  /// `low_rank` must outlive it; `gradient` (N) becomes what stands for the sum towards `version`.
+  FactoredRun(LowRank& low_rank, Tensor gradient, int version, Sum sum)
+      : low_rank_(low_rank),
+        gradient_(std::move(gradient)),
+        version_(version),
+        sum_(std::move(sum)) {}
 
   // [snippet advance]
   bool advance(Transport& transport) override {
-    if (!first_) first_ = sum_(low_rank_.first_factors(gradient_));
+    if (!first_) first_ = sum_(low_rank_.first_factors(gradient_, version_));
     if (!first_->advance(transport)) return false;
     if (!second_) {
       Tensor factors = low_rank_.second_factors();
@@ -38,6 +41,7 @@ class FactoredRun : public GroupRun {
  private:
   LowRank& low_rank_;
   Tensor gradient_;
+  int version_;
   Sum sum_;
   std::shared_ptr<CollectiveRun> first_, second_;
 };

@@ -8,6 +8,7 @@
 #include "autograd/backend.h"
 #include "parallel/codecs/filter.h"
 #include "parallel/codecs/orthonormal.h"
+#include "parallel/not_finite.h"
 
 namespace paragrad::parallel {
 
@@ -83,8 +84,8 @@ void LowRank::check_gradient(const Tensor& gradient) const {
 }
 
 void LowRank::check_finite(const FactoredPart& part, const Tensor& x, const char* what) const {
-  PG_CHECK(std::isfinite(x.backend().sum_of_squares(x)), "the ", what, " of ", part.name,
-           " has NaN or infinite values; use a lower learning rate, a longer warm-up or clipping");
+  check_encodable(std::isfinite(x.backend().sum_of_squares(x)),
+                  text("step ", version_, ": the ", what, " of ", part.name, " is"));
 }
 
 RandomKey LowRank::key(const FactoredPart& part) const {
@@ -95,9 +96,10 @@ void LowRank::orthonormalize_factor(const FactoredPart& part, const Tensor& x) c
   orthonormalize(x.window(0, {x.size(1), x.size(2)}), key(part));
 }
 
-void LowRank::begin(const Tensor& gradient) {
+void LowRank::begin(const Tensor& gradient, int version, std::int64_t count) {
   check_gradient(gradient);
-  first_ = buffer(factoring_.first);
+  version_ = version;
+  first_ = buffer(count);
 }
 
 void LowRank::end() {
@@ -123,7 +125,7 @@ void LowRank::project(const FactoredPart& part, const Tensor& gradient) const {
 }
 
 void LowRank::expand(const FactoredPart& part, const Tensor& gradient) const {
-  check_finite(part, sent(part), "gradients' sum");
+  check_finite(part, sent(part), "sum of gradients");
   Backend& backend = gradient.backend();
   if (part.is_factored())
     backend.gemm({.transpose_a = true}, p(part), q(part), {},

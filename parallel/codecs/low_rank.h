@@ -61,8 +61,8 @@ class LowRank {
           const DevicePtr& device);
   virtual ~LowRank() = default;
 
-  /// Reads the rank's own gradient (N, f32) and gives the first buffer.
-  virtual Tensor first_factors(const Tensor& gradient) = 0;
+  /// Reads the rank's own gradient (N, f32) towards `version`, and gives the first buffer.
+  virtual Tensor first_factors(const Tensor& gradient, int version) = 0;
   /// Gives the second buffer; undefined if nothing more is to be summed.
   virtual Tensor second_factors() = 0;
   /// Writes what stands for the sum of all ranks' gradients. The buffers end.
@@ -87,8 +87,8 @@ class LowRank {
   Tensor q(const FactoredPart& part) const;  ///< Q^T, in the state
   void orthonormalize_factor(const FactoredPart& part, const Tensor& x) const;
 
-  /// Makes the first buffer.
-  void begin(const Tensor& gradient);
+  /// Makes the first buffer, of so many elements.
+  void begin(const Tensor& gradient, int version, std::int64_t count);
   /// Fills the part's place in it: adds the gradient to the residual, which now is M, and P = M Q.
   void project(const FactoredPart& part, const Tensor& gradient) const;
   /// residual -= P Q^T
@@ -100,6 +100,7 @@ class LowRank {
   Factoring factoring_;
   FactorState state_;
   Tensor first_, second_;  // while a use is under way
+  int version_ = 0;        // that it is for
 
  private:
   Tensor sent(const FactoredPart& part) const;
@@ -120,7 +121,7 @@ Tensor matrix(const Tensor& buffer, std::int64_t at, std::int64_t rows, std::int
 class PowerSgd : public LowRank {
  public:
   using LowRank::LowRank;
-  Tensor first_factors(const Tensor& gradient) override;
+  Tensor first_factors(const Tensor& gradient, int version) override;
   Tensor second_factors() override;
   void finish(const Tensor& gradient) override;
 };
@@ -136,13 +137,13 @@ class StreamingPca : public LowRank {
  public:
   StreamingPca(const ParameterList& parameters, std::int64_t rank, std::int64_t period,
                std::uint64_t seed, const DevicePtr& device);
-  Tensor first_factors(const Tensor& gradient) override;
+  Tensor first_factors(const Tensor& gradient, int version) override;
   Tensor second_factors() override { return {}; }
   void finish(const Tensor& gradient) override;
 
  private:
   bool sums_whole() const { return state_.uses % period_ == 0; }
-  Tensor whole(const Tensor& gradient);
+  Tensor whole(const Tensor& gradient, int version);
   void follow(const FactoredPart& part, const Tensor& gradient) const;
 
   std::int64_t period_;

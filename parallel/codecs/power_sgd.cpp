@@ -7,8 +7,8 @@
 namespace paragrad::parallel {
 
 // [snippet power_sgd]
-Tensor PowerSgd::first_factors(const Tensor& gradient) {
-  begin(gradient);
+Tensor PowerSgd::first_factors(const Tensor& gradient, int version) {
+  begin(gradient, version, factoring_.first);
   for (const FactoredPart& part : factoring_.parts) {
     // P spans the same without this, but products of tiny or huge numbers might leave f32's range.
     if (part.is_factored()) orthonormalize_factor(part, q(part));
@@ -23,7 +23,7 @@ Tensor PowerSgd::second_factors() {
   for (const FactoredPart& part : factoring_.parts) {
     if (!part.is_factored()) continue;
     Tensor p = LowRank::p(part);
-    check_finite(part, p, "gradients' sum");
+    check_finite(part, p, "sum of gradients");
     orthonormalize_factor(part, p);
     Tensor q = matrix(second_, part.second, factoring_.rank, part.columns);
     p.backend().gemm({}, p, residual(part), {}, q);
@@ -36,7 +36,7 @@ void PowerSgd::finish(const Tensor& gradient) {
   check_gradient(gradient);
   if (second_.defined()) gradient.backend().copy(second_, state_.factors);
   for (const FactoredPart& part : factoring_.parts) {
-    if (part.is_factored()) check_finite(part, q(part), "gradients' sum");
+    if (part.is_factored()) check_finite(part, q(part), "sum of gradients");
     expand(part, gradient);
   }
   end();

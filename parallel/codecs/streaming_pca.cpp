@@ -16,9 +16,9 @@ StreamingPca::StreamingPca(const ParameterList& parameters, std::int64_t rank, s
 }
 
 // [snippet pca]
-Tensor StreamingPca::first_factors(const Tensor& gradient) {
-  if (sums_whole()) return whole(gradient);
-  begin(gradient);
+Tensor StreamingPca::first_factors(const Tensor& gradient, int version) {
+  if (sums_whole()) return whole(gradient, version);
+  begin(gradient, version, factoring_.first);
   for (const FactoredPart& part : factoring_.parts) {
     project(part, gradient);
     if (part.is_factored()) subtract(part, p(part), q(part));
@@ -26,10 +26,9 @@ Tensor StreamingPca::first_factors(const Tensor& gradient) {
   return first_;
 }
 
-Tensor StreamingPca::whole(const Tensor& gradient) {
-  check_gradient(gradient);
+Tensor StreamingPca::whole(const Tensor& gradient, int version) {
+  begin(gradient, version, factoring_.count);
   Backend& backend = gradient.backend();
-  first_ = buffer(factoring_.count);
   backend.copy(state_.residual, first_);
   backend.accumulate(gradient, first_);
   backend.fill(0, state_.residual);
@@ -51,7 +50,7 @@ void StreamingPca::finish(const Tensor& gradient) {
 }
 
 void StreamingPca::follow(const FactoredPart& part, const Tensor& gradient) const {
-  check_finite(part, gradient.window(part.offset, {part.count}), "gradients' sum");
+  check_finite(part, gradient.window(part.offset, {part.count}), "sum of gradients");
   if (!part.is_factored()) return;
   Tensor g = matrix(gradient, part.offset, part.rows, part.columns), q = LowRank::q(part);
   Tensor p = matrix(buffer(part.rows * factoring_.rank), 0, factoring_.rank, part.rows);

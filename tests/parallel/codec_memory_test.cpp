@@ -1,5 +1,9 @@
 // What codecs keep on a rank, and what they send, in bytes: both are predicted from the model.
 // Not here: times (tests/benchmarks).
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/threads.h"
+#include "parallel/collective_run.h"
+#include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/coded_runs.h"
 
@@ -44,6 +48,31 @@ TEST_CASE("codecs keep what they left out, once, and quantizers keep nothing", "
   CHECK(kept["quantize:4"] == 0);
   CHECK(kept["topk:0.1"] == 4 * elements);
   CHECK(kept["threshold:0.1"] == 4 * elements);
+}
+
+TEST_CASE("codes of sums that only one member needs end when they are sent", "[codec][memory]") {
+  ParameterList list;
+  list.add("matrix", {1000, 200}, Init::constant(0));
+  const std::int64_t piece = 1000;  // of 200,000 elements
+  for (AllReduce how : {AllReduce::scatter_reduce, AllReduce::ring})
+    run_ranks(2, [&, how](Transport& transport) {
+      set_compute_threads(1);
+      const DevicePtr device = cpu_device();
+      Tensor x = full({list.numel()}, 0.3, DType::f32, device);
+      BufferCodec codec(list, parse_codec("bf16"), {}, device);
+      CollectiveRun run(reduce_scatter({how}, transport.rank(), 2), x, {0, 1}, 1, 4 * piece,
+                        {&codec, 1});
+      finish(run, transport, 60);
+      // Those under way both ways, and one that is decoded.
+      PG_CHECK(device->meter().peak(Category::communication) <=
+                   (2 * CollectiveRun::window + 1) * 4 * piece,
+               "codes take ", device->meter().peak(Category::communication), " bytes");
+      // What the other member needs stays as it was.
+      const Range other = chunk_range(list.numel(), 1 - transport.rank(), 2);
+      const double kept = to_host(x)[other.begin];
+      PG_CHECK(kept == 0.3f, "0.3 became ", kept);
+    });
+  SUCCEED("both reductions on both members");
 }
 
 TEST_CASE("a rank sends the bytes of the formula, chunk by chunk and layer by layer", "[codec]") {

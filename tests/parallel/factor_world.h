@@ -44,6 +44,7 @@ struct FactorCounts {
 struct FactorWorld {
   std::vector<std::unique_ptr<LowRank>> ranks;
   FactorCounts sent;  ///< by each rank, in the last use
+  int step = 0;
 
   FactorWorld(int count, const CodecSpec& spec, const ParameterList& parameters,
               const DevicePtr& device = cpu_device()) {
@@ -53,8 +54,9 @@ struct FactorWorld {
   /// What each rank gets for its gradient.
   std::vector<Tensor> use(const std::vector<Tensor>& gradients) {
     std::vector<Tensor> first, second, result;
+    ++step;
     for (std::size_t r = 0; r < ranks.size(); ++r)
-      first.push_back(ranks[r]->first_factors(gradients[r]));
+      first.push_back(ranks[r]->first_factors(gradients[r], step));
     sent.first = all_reduce(first);
     for (auto& rank : ranks) second.push_back(rank->second_factors());
     sent.second = second[0].defined() ? all_reduce(second) : 0;
