@@ -30,8 +30,9 @@ struct RunFlags {
   double timeout = 60;
   std::int64_t seed = 1337;
   bool quiet = false;
-  ScheduleFlags parts;  // how the work is laid out over ranks
-  int ranks = 0;        // 0: as many as the parts say
+  ScheduleFlags parts;     // how the work is laid out over ranks
+  int ranks = 0;           // 0: as many as the parts say
+  int ranks_per_host = 0;  // 0: by the names of hosts
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "scatter";
 
   bool clip_given = false, plan_given = false;
@@ -105,6 +106,11 @@ inline void RunFlags::add_machine_flags(Flags& flags) {
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
   flags.choice("--reduction", reduction, {"scatter", "ring", "tree", "hierarchical"},
                "how a group sums up gradients");
+  flags
+      .whole("--ranks-per-host", ranks_per_host, 1,
+             "ranks that hierarchical takes for one host's (default: those whose hosts have one "
+             "name)")
+      ->default_str("");
   flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
                "threads of this process, or processes that mpirun starts");
   flags.number("--timeout", timeout, limits::tiny, limits::large,

@@ -10,6 +10,7 @@
 
 #include "examples/run_flags.h"
 #include "parallel/codecs/plan_codecs.h"
+#include "parallel/hosts.h"
 #include "parallel/training.h"
 #include "parallel/verify.h"
 
@@ -24,6 +25,8 @@ class RunLayout {
   int ranks() const { return ranks_; }
   /// The plan of steps [first, first + some).
   parallel::Plan plan(int first, int some) const;
+  /// By rank, for hierarchical sums; empty: others, or by the names of hosts.
+  std::vector<int> hosts() const;
   /// Updates that a plan of the user's own makes; 0: there is none.
   int steps_of_plan() const { return own_plan_ ? own_plan_->steps : 0; }
   /// The text of that plan, which a checkpoint keeps; empty: there is none.
@@ -116,6 +119,9 @@ inline void RunLayout::choose_clip() {
 
 /// A reduction that nothing is summed by would be a flag without effect.
 inline void RunLayout::check_reduction() const {
+  PG_CHECK(run_.ranks_per_host == 0 || run_.reduction == "hierarchical", "--ranks-per-host ",
+           run_.ranks_per_host, ": --reduction ", run_.reduction, " doesn't go by hosts; leave it ",
+           "out, or use --reduction hierarchical");
   if (run_.reduction == "scatter") return;
   const parallel::Plan sample = plan(0, 1);
   PG_CHECK(parallel::sums_in_groups(sample), "--reduction ", run_.reduction,
@@ -124,6 +130,13 @@ inline void RunLayout::check_reduction() const {
   PG_CHECK(sample.sharded == 0 || run_.reduction == "ring", "--reduction ", run_.reduction,
            ": ZeRO gives each rank a part of the sum, which this reduction doesn't make; use ",
            "scatter or ring, or leave out --zero");
+}
+
+/// Threads are all on one host, unless a user says otherwise.
+inline std::vector<int> RunLayout::hosts() const {
+  if (run_.reduction != "hierarchical") return {};
+  if (run_.ranks_per_host == 0 && run_.transport == "mpi") return {};
+  return parallel::hosts_in_order(ranks_, run_.ranks_per_host > 0 ? run_.ranks_per_host : ranks_);
 }
 
 inline int RunLayout::per_step() const {

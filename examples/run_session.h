@@ -70,6 +70,7 @@ inline SessionSettings session_settings(const RunFlags& run, const RunLayout& la
   settings.quiet = run.quiet;
   settings.engine.timeout = run.timeout;
   settings.engine.reduction = reductions().at(run.reduction);
+  settings.engine.hosts = layout.hosts();
   settings.plan = [layout](int first, int steps) { return layout.plan(first, steps); };
   settings.steps_of_plan = layout.steps_of_plan();
   settings.reported_steps = layout.reported_steps();
@@ -85,6 +86,8 @@ inline ReadyRun checked(ReadyRun run) {
            "not divide the ", left, " that are to be done");
   const Plan plan = run.settings.plan(run.first, some);
   check_fit(plan, run.training, run.ranks);
+  const std::vector<int>& hosts = run.settings.engine.hosts;
+  if (!hosts.empty()) check_hosts(plan, hosts);
   const std::filesystem::path& resumed = run.settings.resume;
   const bool has_bits =
       !resumed.empty() && Checkpoint(resumed / "checkpoint").run().contains("bits");

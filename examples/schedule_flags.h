@@ -99,7 +99,7 @@ inline void ScheduleFlags::add_flags(Flags& flags) {
   flags
       .words("--codec-channel", channel, "NAME",
              "how activations and their gradients are encoded between stages: none, bf16, "
-             "quantize:BITS, topk:FRACTION, threshold:FRACTION")
+             "quantize:BITS[:BUCKET[:stochastic]], topk:FRACTION, threshold:FRACTION[:PERIOD]")
       ->check(CLI::Validator(is_codec, ""));
 }
 

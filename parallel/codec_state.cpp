@@ -107,11 +107,20 @@ json codec_numbers(Engine& engine) {
 }
 
 json codec_layout(const Engine& engine, const Plan& plan) {
-  return {{"codec", print(plan.codec)},
-          {"channel", print(plan.channel)},
-          {"cuts", engine.training().cuts},
-          {"ranks", plan.ranks()},
-          {"per_step", plan.per_step}};
+  const Engine::Settings& settings = engine.settings();
+  return {{"codec", print(plan.codec)},     {"channel", print(plan.channel)},
+          {"cuts", engine.training().cuts}, {"ranks", plan.ranks()},
+          {"per_step", plan.per_step},      {"reduction", name_of(settings.reduction)},
+          {"hosts", settings.hosts}};
+}
+
+std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan) {
+  const json saved = checkpoint.run().value("codec", json::object());
+  if (saved.empty() || leaves_out(plan.codec)) return "";
+  const CodecSpec before = parse_codec(saved.at("layout").at("codec"));
+  if (!leaves_out(before)) return "";
+  return text("what ", print(before), " has left out of gradients so far is lost, as --codec ",
+              print(plan.codec), " adds nothing later; resume with ", print(before), " to keep it");
 }
 
 void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& plan) {

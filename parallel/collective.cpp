@@ -42,12 +42,6 @@ Round scatter_and_reduce(int r, int n) {
 }
 // [end snippet]
 
-std::string name_of(AllReduce how) {
-  for (const auto& [name, each] : reductions())
-    if (each == how) return name;
-  return "";
-}
-
 /// r sends its chunk to every other member.
 Round send_to_all(int r, int n) {
   Round round;
@@ -132,6 +126,12 @@ const std::map<std::string, AllReduce>& reductions() {
                                                     {"tree", AllReduce::tree},
                                                     {"hierarchical", AllReduce::hierarchical}};
   return all;
+}
+
+std::string name_of(AllReduce how) {
+  for (const auto& [name, each] : reductions())
+    if (each == how) return name;
+  return "";
 }
 
 Range chunk_range(std::int64_t count, int chunk, int chunks) {

@@ -20,6 +20,7 @@ namespace paragrad::parallel {
 enum class AllReduce { scatter_reduce, ring, tree, hierarchical };
 /// As users type them.
 const std::map<std::string, AllReduce>& reductions();
+std::string name_of(AllReduce how);
 
 /// How a group's sums are made.
 struct Summing {

@@ -8,11 +8,11 @@
 #include <cmath>
 
 #include "parallel/codec_state.h"
+#include "parallel/hosts.h"
 #include "parallel/not_finite.h"
 #include "parallel/schedule.h"
 #include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
-#include "parallel/transports/rank_environment.h"
 
 namespace paragrad::parallel {
 
@@ -36,13 +36,9 @@ void check_agreement(Transport& transport, const SessionSettings& settings) {
   }
 }
 
-/// Hosts get numbers in the order of their first ranks.
 Engine::Settings with_hosts(Engine::Settings settings, Transport& transport) {
-  if (settings.reduction != AllReduce::hierarchical) return settings;
-  std::map<std::string, int> numbers;
-  for (const std::string& host : all_gather_bytes(transport, host_name(), settings.timeout))
-    settings.hosts.push_back(
-        numbers.try_emplace(host, static_cast<int>(numbers.size())).first->second);
+  if (settings.reduction == AllReduce::hierarchical && settings.hosts.empty())
+    settings.hosts = hosts_of_ranks(transport, settings.timeout);
   return settings;
 }
 
@@ -62,6 +58,8 @@ Session::Session(const Training& training, Transport& transport, DevicePtr devic
   }
   int some = settings.steps_of_plan > 0 ? settings.steps_of_plan : 1;
   const VerifiedPlan plan = verify(settings.plan(first_, some));
+  if (settings.engine.reduction == AllReduce::hierarchical)
+    check_hosts(plan.plan(), engine_.settings().hosts);
   engine_.prepare(plan.plan());
   if (plan.plan().codec.kind == CodecSpec::Kind::adaptive) bits_every_ = plan.plan().codec.period;
   if (!checkpoint) return;
@@ -69,6 +67,7 @@ Session::Session(const Training& training, Transport& transport, DevicePtr devic
   if (bits_every_ > 0) bits_ = checkpoint->run().value("bits", Bits());
   engine_.set_bits(bits_);
   read_codec_state(*checkpoint, engine_, plan.plan());
+  lost_ = lost_residual(*checkpoint, plan.plan());
 }
 
 bool Session::train() {

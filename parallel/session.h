@@ -30,7 +30,7 @@ struct SessionSettings {
   std::filesystem::path out, resume;
   int steps = 1000, stop_after = 0, save_every = 0, evaluate_every = 0;
   bool quiet = false;
-  Engine::Settings engine;
+  Engine::Settings engine;  ///< hierarchical sums without hosts go by the hosts' names
   /// The plan of steps [first, first + steps).
   std::function<Plan(int first, int steps)> plan;
   int steps_of_plan = 0;   ///< a plan's steps; 0: any number
@@ -94,6 +94,7 @@ class Session {
   std::optional<RunLog> log_;
   int bits_every_ = 0;   // updates between choices of bits; 0: they are not chosen
   Bits bits_;            // that were chosen last
+  std::string lost_;     // of a checkpoint, for the user
   std::string stopped_;  // "stopped" or "interrupted", if the run was
   std::optional<ValidationResult> validation_;  // at its end
   nlohmann::json peak_bytes_;

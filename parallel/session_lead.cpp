@@ -44,6 +44,7 @@ bool Session::lead() {
   log_.emplace(settings_.out, RunSpan{first_, settings_.steps, settings_.resume}, settings_.quiet,
                settings_.unit);
   log_->say(settings_.about);
+  if (!lost_.empty()) log_->say(lost_);
 
   int last = settings_.steps;
   if (settings_.stop_after > 0) last = std::min(last, first_ + settings_.stop_after);

@@ -28,13 +28,13 @@ Tensor as_f32(const Tensor& bytes, Range place) {
 BufferCodec::BufferCodec(const nn::ParameterList& parameters, const CodecSpec& spec,
                          RandomKey source, const DevicePtr& device)
     : spec_(spec), source_(source) {
-  bool leaves_out = false;
+  bool any = false;
   for (const nn::Parameter& parameter : parameters) {
     const Range range{parameter.offset, parameter.offset + parameter.shape.numel()};
     layers_.push_back({&parameter, range, is_encoded(parameter) ? make_codec(spec) : nullptr});
-    leaves_out |= layers_.back().codec && layers_.back().codec->leaves_out();
+    any |= layers_.back().codec != nullptr;
   }
-  if (!leaves_out) return;
+  if (!any || !leaves_out(spec)) return;
   residual_ = empty({parameters.numel()}, DType::f32, device, Category::communication);
   device->backend().fill(0, residual_);
 }

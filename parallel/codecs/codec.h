@@ -31,8 +31,6 @@ class Codec {
   virtual std::int64_t encoded_bytes(std::int64_t count, DType dtype) const = 0;
   /// No value of decode(encode(x)) is farther from x's than this.
   virtual double error_bound(const Tensor& x) const = 0;
-  /// Whether what an encoding leaves out is to be added to the next values, lest it never arrives.
-  virtual bool leaves_out() const { return false; }
   // [end snippet]
 
   /// The numbers that it remembers of each place, for a checkpoint; none if it remembers nothing.

@@ -44,7 +44,7 @@ class Words {
                         : text(word, " can't be ", what, "; ", use));
   }
   [[noreturn]] void fail(const std::string& why) const {
-    throw autograd::Error(text("codec ", text_, ": ", why));
+    throw autograd::Error(text(text_, ": ", why));
   }
 
  private:
@@ -152,6 +152,8 @@ bool is_local(const CodecSpec& spec) {
 bool is_sparse(const CodecSpec& spec) {
   return spec.kind == Kind::topk || spec.kind == Kind::threshold;
 }
+
+bool leaves_out(const CodecSpec& spec) { return is_sparse(spec) || !is_local(spec); }
 
 std::int64_t encoded_bytes(const CodecSpec& spec, std::int64_t count, std::int64_t element) {
   switch (spec.kind) {

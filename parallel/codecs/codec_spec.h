@@ -45,6 +45,9 @@ bool is_local(const CodecSpec& spec);
 ///   topk:       (4 + element) k, k = ceil(FRACTION count); threshold: the same, its slots
 /// throws: Error if the codec is not local
 std::int64_t encoded_bytes(const CodecSpec& spec, std::int64_t count, std::int64_t element);
+/// Whether what an encoding leaves out is added to the next values, lest it never arrives (topk,
+/// threshold, lowrank, pca).
+bool leaves_out(const CodecSpec& spec);
 /// Whether a message has the indices of the values that it brings (topk, threshold).
 bool is_sparse(const CodecSpec& spec);
 /// Values that topk and threshold have room for in a message of `count`, and what their indices

@@ -28,7 +28,6 @@ class Threshold : public LocalCodec {
   double error_bound(const Tensor& x) const override {
     return x.numel() ? x.backend().magnitude(x, 1).value : 0;
   }
-  bool leaves_out() const override { return true; }
 
   std::map<std::int64_t, std::vector<double>> state() const override;
   void restore(const std::map<std::int64_t, std::vector<double>>& state) override;

@@ -3,8 +3,6 @@
 // Chapter 04.
 #include "parallel/transports/rank_environment.h"
 
-#include <unistd.h>
-
 #include <charconv>
 #include <cstdlib>
 #include <cstring>
@@ -69,14 +67,6 @@ std::optional<RankEnvironment> rank_environment(const Variable& variable) {
     if (found.size > 1) return found;
   }
   return std::nullopt;
-}
-
-std::string host_name() {
-  if (const char* name = std::getenv("PARAGRAD_HOST")) return name;
-  char name[256] = "";
-  PG_CHECK(gethostname(name, sizeof name - 1) == 0, "this host doesn't tell its name; give it one ",
-           "by the environment variable PARAGRAD_HOST");
-  return name;
 }
 
 }  // namespace paragrad::parallel

@@ -25,8 +25,4 @@ using Variable = std::function<const char*(const char* name)>;
 std::optional<RankEnvironment> rank_environment();
 std::optional<RankEnvironment> rank_environment(const Variable& variable);
 
-/// Of this machine, or what the environment variable PARAGRAD_HOST says: ranks of one host can be
-/// taken for several then.
-std::string host_name();
-
 }  // namespace paragrad::parallel

@@ -30,7 +30,8 @@ TEST_CASE("plan shows the codecs that its flags ask for, and reads them back") {
   CHECK(run({"plan", "show", file}).output == shown.output);
   CHECK(run({"plan", "verify", file}).status == 0);
   CHECK_THAT(run(show).output, !Contains("codec"));
-  CHECK_THAT(run(show + Words{"--codec", "quantize:9"}).errors, Contains("use 1 to 8 bits"));
+  CHECK_THAT(run(show + Words{"--codec", "quantize:9"}).errors,
+             Contains("--codec: quantize:9: 9 can't be the number of bits; use 1 to 8 bits"));
   CHECK_THAT(run(Words{"plan", "show", file, "--codec", "bf16"}).errors, Contains("--codec"));
 }
 
@@ -81,6 +82,22 @@ TEST_CASE("adaptive bits that no update would use are refused") {
   runs.train("plain", {"--stop-after", "4"});
   const Words late{"train_gpt", "--resume", runs.path("plain"), "--codec", "adaptive:64:3"};
   CHECK_THAT(run(late).errors, Contains("and this run ends after 6 with those that it began with"));
+}
+
+TEST_CASE("sums by hosts are those of the hosts that a flag says, or are refused") {
+  const Runs runs{model + Words{"--schedule", "data", "--ranks", "4", "--batch", "12"}};
+  const Words hierarchical{"--reduction", "hierarchical"};
+  runs.check_refused(hierarchical, "--reduction hierarchical: no group");  // threads of one host
+  for (const char* all_or_one : {"1", "4", "9"})
+    runs.check_refused(hierarchical + Words{"--ranks-per-host", all_or_one}, "what scatter does");
+  runs.check_refused({"--ranks-per-host", "2"}, "--reduction scatter doesn't go by hosts");
+  runs.check_refused(hierarchical + Words{"--ranks-per-host", "0"}, "--ranks-per-host");
+  runs.train("scatter");
+  runs.train("hosts", hierarchical + Words{"--ranks-per-host", "2"});
+  runs.train("parts", hierarchical + Words{"--ranks-per-host", "2", "--stop-after", "3"});
+  runs.resume("parts");
+  runs.check_same("hosts", "parts");
+  CHECK(weights_of(runs.path("hosts")) != weights_of(runs.path("scatter")));  // another order
 }
 
 TEST_CASE("plan simulate counts the bytes of encoded messages") {

@@ -1,5 +1,6 @@
 // train_gpt with codecs: what is saved of them, so that a run that stops and goes on is the run
 // that did not stop. Not here: which combinations there are (codec_table_test).
+#include <cmath>
 #include <set>
 
 #include "nn/file.h"
@@ -37,6 +38,21 @@ json last_step(const std::string& folder) {
 
 }  // namespace
 
+TEST_CASE("a run's encoded layers take 7.88 times fewer bytes at four bits") {
+  // The model that chapter 10 counts: matrices, and biases and norms.
+  constexpr double matrices = 430080, others = 3584;
+  const Runs runs{{"--layers", "2", "--width", "128", "--context", "32", "--vocab", "bytes",
+                   "--steps", "1", "--warmup", "0", "--schedule", "data", "--ranks", "2"}};
+  auto sent = [&](const std::string& codec) {
+    runs.train(codec, {"--codec", codec});
+    return summary_of(runs.path(codec))["bytes_sent"]["reductions"].get<double>();
+  };
+  // Each of two ranks sends half of its gradient, and half of the sum.
+  CHECK(sent("none") == 2 * 4 * (matrices + others));
+  const double bytes = sent("quantize:4:1024") - 2 * 4 * others;
+  CHECK(std::abs(2 * 4 * matrices / bytes - 7.88) < 0.01);
+}
+
 TEST_CASE("codecs go on with what they left out, their thresholds, factors and uses") {
   for (const std::string codec : {"topk:0.05", "threshold:0.05:5", "lowrank:2", "pca:2:4"}) {
     INFO(codec);
@@ -71,6 +87,20 @@ TEST_CASE("what a codec left out counts as much in other layouts, and not for ot
   runs.train("factors", {"--codec", "lowrank:2", "--steps", "24", "--stop-after", "8"});
   runs.resume("factors", {"--codec", "pca:2:6"});  // whose basis is not the factors
   CHECK(last_norm("factors") < 10);
+}
+
+TEST_CASE("a resumed run says what its codec loses of the one before") {
+  const Runs runs{wide + Words{"--schedule", "data", "--steps", "6"}};
+  auto said = [&](const std::string& before, const std::string& after) {
+    runs.train(before, {"--codec", before, "--stop-after", "2"});
+    return run(Words{"train_gpt", "--resume", runs.path(before), "--codec", after}).output;
+  };
+  CHECK_THAT(said("topk:0.1", "quantize:4"),
+             Contains("\nwhat topk:0.1 has left out of gradients so far is lost, as --codec "
+                      "quantize:4 adds nothing later; resume with topk:0.1 to keep it\n"));
+  CHECK_THAT(said("lowrank:2", "none"), Contains("\nwhat lowrank:2 has left out"));
+  CHECK_THAT(said("threshold:0.1", "topk:0.1"), !Contains("left out"));
+  CHECK_THAT(said("quantize:4", "bf16"), !Contains("left out"));
 }
 
 TEST_CASE("adaptive bits are of adaptive runs") {

@@ -52,6 +52,28 @@ TEST_CASE("ranks that are processes give the bits of ranks that are threads") {
   runs.check_same("threads", "parts");
 }
 
+TEST_CASE("processes encode and go by hosts as threads do") {
+  const Words wide{"--layers", "2", "--width", "32", "--batch", "12", "--ranks", "4"};
+  const Words flags[] = {
+      {"--codec", "adaptive:64:2"},
+      {"--codec", "quantize:4", "--reduction", "hierarchical", "--ranks-per-host", "2"}};
+  for (const Words& more : flags) {
+    CAPTURE(more);
+    Runs runs{wide + Words{"--schedule", "data"} + more};
+    runs.train("threads");
+    Finished result = mpirun(processes(4, runs.words("processes", {"--transport", "mpi"})));
+    INFO(result.errors);
+    REQUIRE(result.status == 0);
+    runs.check_same("threads", "processes");
+  }
+  // All of this machine have one name.
+  Runs runs{wide + Words{"--schedule", "data", "--reduction", "hierarchical"}};
+  Finished refused = mpirun(processes(4, runs.words("new", {"--transport", "mpi"})));
+  CHECK(refused.status != 0);
+  CHECK_THAT(refused.errors, Contains("--reduction hierarchical: no group"));
+  CHECK_FALSE(std::filesystem::exists(runs.path("new")));
+}
+
 TEST_CASE("processes that don't know of each other, or differ, are refused before they write") {
   Runs runs{model + Words{"--stages", "2"}};
   const Words mpi = runs.words("new", {"--transport", "mpi"});

@@ -4,6 +4,9 @@
 // (tests/examples/codec_table_test).
 #include <cmath>
 
+#include "autograd/cpu/cpu_backend.h"
+#include "parallel/codec_state.h"
+#include "parallel/transports/threads_transport.h"
 #include "tests/catch.h"
 #include "tests/parallel/coded_runs.h"
 #include "tests/sanitized.h"
@@ -111,4 +114,18 @@ TEST_CASE("encoded sums that are passed on: engine and serial interpreter have t
 TEST_CASE("encoded sums: replicas have the same weights after every step", "[codec]") {
   check_replicas(group_runs(), all_codecs());
   check_replicas(passing_runs(), local);
+}
+
+TEST_CASE("a checkpoint's thresholds belong to a reduction and its hosts, too", "[codec]") {
+  const Training training = training_of({.schedule = "data"});
+  const Plan plan = make_plan("data", {.width = 2});
+  ThreadsWorld world(1);
+  auto layout = [&](const Engine::Settings& settings) {
+    return codec_layout(Engine(training, world.transport(0), cpu_device(), settings), plan);
+  };
+  CHECK(layout({}) == layout({.timeout = 5}));
+  CHECK(layout({}) != layout({.reduction = AllReduce::ring}));
+  const AllReduce by_hosts = AllReduce::hierarchical;
+  CHECK(layout({.reduction = by_hosts, .hosts = {0, 0, 1, 1}}) !=
+        layout({.reduction = by_hosts, .hosts = {0, 1, 0, 1}}));
 }

@@ -42,11 +42,11 @@ TEST_CASE("codec spec: what makes no sense is refused, with what does", "[codec]
   struct {
     const char *text, *message;
   } cases[] = {
-      {"quantize:9", "codec quantize:9: 9 can't be the number of bits; use 1 to 8 bits"},
+      {"quantize:9", "quantize:9: 9 can't be the number of bits; use 1 to 8 bits"},
       {"quantize:0", "use 1 to 8 bits"},
       {"quantize:-1", "use 1 to 8 bits"},
       {"quantize:4.5", "use 1 to 8 bits"},
-      {"quantize", "codec quantize: the number of bits is missing; use 1 to 8 bits"},
+      {"quantize", "quantize: the number of bits is missing; use 1 to 8 bits"},
       {"quantize:", "the number of bits is missing"},
       {"quantize:4:0", "0 can't be the bucket; use 1 element or more"},
       {"quantize:4:", "the bucket is missing"},

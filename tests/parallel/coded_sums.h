@@ -74,9 +74,7 @@ inline std::vector<Summing> summings(int members) {
 }
 
 inline std::string name_of(const Summing& how) {
-  for (const auto& [name, each] : reductions())
-    if (each == how.how) return name + (how.hosts.empty() ? "" : " by hosts");
-  return "";
+  return name_of(how.how) + (how.hosts.empty() ? "" : " by hosts");
 }
 
 }  // namespace paragrad::tests
