@@ -17,6 +17,7 @@ struct CodedRun {
   Setting setting = Setting::data;  ///< of cyclic schedules
   int zero = 0;
   bool clip = false, tied = false;
+  int stages = 3;  ///< of cyclic schedules
 };
 
 inline std::ostream& operator<<(std::ostream& out, const CodedRun& run) {
@@ -31,11 +32,11 @@ inline std::ostream& operator<<(std::ostream& out, const CodedRun& run) {
 /// 2 blocks of width 32: all matrices but the positions' have 1024 elements or more.
 inline GptConfig coded_gpt(bool tied) { return {2, 2, 32, 8, 40, 0, tied}; }
 
-/// On four ranks; a cyclic one on three, or six.
+/// On four ranks; a cyclic one on as many as it has stages, or more.
 inline Layout layout_of(const CodedRun& run, int steps) {
   Layout layout{.stages = 2, .width = 2, .microbatches = 2, .steps = steps};
   if (run.schedule == "data") layout.width = 4;
-  if (is_cyclic(run.schedule)) layout.stages = 3, layout.width = layout.microbatches = 1;
+  if (is_cyclic(run.schedule)) layout.stages = run.stages, layout.width = layout.microbatches = 1;
   layout.clip = run.clip;
   layout.tied = run.tied;
   layout.setting = run.setting;

@@ -118,6 +118,10 @@ void codecs(Transport& transport) {
       {"data", "topk:0.1", "none", "ring"},
       {"data", "lowrank:2", "none", "tree"},
       {"data", "quantize:3:64:stochastic", "none", "hierarchical"},
+      {"data", "adaptive:64:2", "none", "scatter"},
+      {.schedule = "data", .codec = "quantize:4", .reduction = "ring", .zero = 2},
+      {.schedule = "cyclic-v1", .codec = "topk:0.1", .stages = 4},
+      {.schedule = "cyclic-v2", .codec = "quantize:4", .setting = Setting::zero, .stages = 4},
       {.schedule = "1f1b", .codec = "bf16", .channel = "topk:0.2", .tied = true},
       {.schedule = "2bw", .codec = "threshold:0.1:3", .channel = "quantize:4", .clip = true}};
   for (const CodedRun& run : runs) {
