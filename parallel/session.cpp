@@ -36,20 +36,22 @@ void check_agreement(Transport& transport, const SessionSettings& settings) {
   }
 }
 
-Engine::Settings with_hosts(Engine::Settings settings, Transport& transport) {
-  if (settings.reduction == AllReduce::hierarchical && settings.hosts.empty())
-    settings.hosts = hosts_of_ranks(transport, settings.timeout);
-  return settings;
+/// With the hosts that hierarchical sums go by. Ranks have to agree that they do.
+Engine::Settings engine_settings(const SessionSettings& settings, Transport& transport) {
+  check_agreement(transport, settings);
+  Engine::Settings result = settings.engine;
+  if (result.reduction == AllReduce::hierarchical && result.hosts.empty())
+    result.hosts = hosts_of_ranks(transport, result.timeout);
+  return result;
 }
 
 }  // namespace
 
 Session::Session(const Training& training, Transport& transport, DevicePtr device, RunData& data,
                  const SessionSettings& settings)
-    : engine_(training, transport, std::move(device), with_hosts(settings.engine, transport)),
+    : engine_(training, transport, std::move(device), engine_settings(settings, transport)),
       data_(data),
       settings_(settings) {
-  check_agreement(transport, settings);
   AtWork preparing(transport, Work::preparing);
   std::optional<Checkpoint> checkpoint;
   if (!settings.resume.empty()) {

@@ -88,6 +88,9 @@ TEST_CASE("processes that don't know of each other, or differ, are refused befor
         {"error: this process is one of 2 that ", "say --transport mpi"});
   check(mpirun(processes(1, mpi) + Words{":"} + processes(1, mpi + Words{"--seed", "5"})),
         {"rank 1 was started with another ", "--seed"});
+  check(mpirun(processes(1, mpi) + Words{":"} +
+               processes(1, mpi + Words{"--reduction", "hierarchical"})),
+        {"rank 1 was started with another ", "--reduction"});
 }
 
 TEST_CASE("when a process is killed, every other one ends with its report") {
