@@ -25,6 +25,9 @@ class Serial {
   /// Returns the losses by microbatch. Plans follow each other as in Engine::run.
   std::map<int, double> run(const VerifiedPlan& plan, Batches& batches);
 
+  /// As Engine::set_bits, on all ranks.
+  void set_bits(const Bits& bits);
+
   /// The newest weights of a stage on a rank, flat. What a sharded plan has not gathered is NaN.
   const Tensor& weights(int rank, int stage) const;
   /// Of the version's step: the norm of the mean gradient, where the plan clips.

@@ -57,6 +57,11 @@ class Member {
 
 }  // namespace
 
+void Serial::set_bits(const Bits& bits) {
+  for (Rank& rank : ranks_)
+    for (auto& [stage, codec] : rank.codecs) codec.set_bits(bits);
+}
+
 BufferCodec* Serial::codec(Rank& rank, int stage) {
   auto found = rank.codecs.find(stage);
   return found == rank.codecs.end() ? nullptr : &found->second;

@@ -191,6 +191,7 @@ json Session::figures(const Timeline& simulated) const {
               {"largest_burst",
                largest_burst(inner_sendings(recorded_plan_, recorded_), time_step(recorded_))},
               {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}};
+  if (!bits_.empty()) result["bits"] = bits_;
   if (validation_) result["validation_loss"] = validation_->loss;
   if (validation_ && validation_->accuracy) result["validation_accuracy"] = *validation_->accuracy;
   return result;

@@ -180,7 +180,7 @@ dance() {
 }
 
 codecs() {
-  local steps=2000 seeds='1 2 3' codecs='none quantize:4:1024 adaptive'
+  local steps=2000 seeds='1 2 3' codecs='none quantize:4:1024 quantize:3:1024 adaptive'
   for codec in $codecs; do
     for seed in $seeds; do
       train --vocab chars --layers 4 --heads 4 --width 128 --context 64 --batch 12 --steps $steps \

@@ -136,6 +136,7 @@ TEST_CASE("adaptive bits are chosen, written down and gone on with") {
   CHECK(bits.size() > 1);  // not uniform
   CHECK(*bits.begin() >= 1);
   CHECK(*bits.rbegin() <= 8);
+  CHECK(summary_of(runs.path("whole"))["bits"] == chosen[0]["bits"]);
   CHECK(paragrad::nn::read_file(runs.path("whole") + "/report.html").find("Bits of each layer") !=
         std::string::npos);
 }

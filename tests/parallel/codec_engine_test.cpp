@@ -111,6 +111,32 @@ TEST_CASE("encoded sums that are passed on: engine and serial interpreter have t
   check_same(passing_runs(), local);
 }
 
+TEST_CASE("sums with bits of each layer: engine and serial interpreter have the same bits",
+          "[codec]") {
+  const Bits bits{{"wte.weight", 7},
+                  {"h.0.attn.c_attn.weight", 1},
+                  {"h.0.mlp.c_fc.weight", 5},
+                  {"h.1.attn.c_proj.weight", 2},
+                  {"h.1.mlp.c_proj.weight", 8}};
+  std::vector<CodedRun> runs{{.schedule = "data", .zero = 2, .clip = true},
+                             {.schedule = "data", .reduction = "hierarchical"},
+                             {.schedule = "2bw", .reduction = "ring", .tied = true},
+                             {.schedule = "cyclic-v1", .clip = true},
+                             {.schedule = "cyclic-v2", .setting = Setting::zero}};
+  for (CodedRun& run : runs) {
+    INFO(run);
+    run.codec = "adaptive:64";
+    const Outcome uniform = by_engine(run, 2, 2);
+    run.bits = bits;
+    const Outcome serial = serially(run, 2, 2), parallel = by_engine(run, 2, 2);
+    const bool same_weights = parallel.weights == serial.weights;
+    CHECK(same_weights);
+    CHECK(parallel.losses == serial.losses);
+    const bool weights_of_4_bits = parallel.weights == uniform.weights;
+    CHECK_FALSE(weights_of_4_bits);
+  }
+}
+
 TEST_CASE("encoded sums: replicas have the same weights after every step", "[codec]") {
   check_replicas(group_runs(), all_codecs());
   check_replicas(passing_runs(), local);

@@ -18,6 +18,7 @@ struct CodedRun {
   int zero = 0;
   bool clip = false, tied = false;
   int stages = 3;  ///< of cyclic schedules
+  Bits bits = {};  ///< of layers after the first plan
 };
 
 inline std::ostream& operator<<(std::ostream& out, const CodedRun& run) {
@@ -65,14 +66,15 @@ inline Outcome by_engine(const CodedRun& run, int plans, int steps, int capacity
   SmallBatches batches(coded_gpt(run.tied));
   const auto verified = plans_of(run.schedule, layout_of(run, steps), plans);
   return run_by_engine(training_of(run), verified, batches, capacity,
-                       reductions().at(run.reduction), hosts_of(verified[0].plan().ranks()));
+                       reductions().at(run.reduction), hosts_of(verified[0].plan().ranks()),
+                       run.bits);
 }
 
 inline Outcome serially(const CodedRun& run, int plans, int steps) {
   SmallBatches batches(coded_gpt(run.tied));
   const auto verified = plans_of(run.schedule, layout_of(run, steps), plans);
   return run_serially(training_of(run), verified, batches, reductions().at(run.reduction),
-                      hosts_of(verified[0].plan().ranks()));
+                      hosts_of(verified[0].plan().ranks()), run.bits);
 }
 
 }  // namespace paragrad::tests

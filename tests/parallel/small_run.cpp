@@ -103,10 +103,12 @@ class Gathering {
 
 void run_rank(const Training& training, const std::vector<VerifiedPlan>& plans, Batches& batches,
               Transport& transport, const DevicePtr& device, const Engine::Settings& settings,
-              Gathering& gathering) {
+              Gathering& gathering, const Bits& bits = {}) {
   Engine engine(training, transport, device, settings);
-  for (int i = 0; i < static_cast<int>(plans.size()); ++i)
+  for (int i = 0; i < static_cast<int>(plans.size()); ++i) {
     gathering.tell(transport.rank(), engine.run(plans[i], batches), i, engine);
+    engine.set_bits(bits);
+  }
   gathering.tell(transport.rank(), engine);
 }
 
@@ -114,12 +116,13 @@ void run_rank(const Training& training, const std::vector<VerifiedPlan>& plans, 
 
 Outcome run_by_engine(const Training& training, const std::vector<VerifiedPlan>& plans,
                       Batches& batches, int capacity, AllReduce reduction,
-                      const std::vector<int>& hosts) {
+                      const std::vector<int>& hosts, const Bits& bits) {
   int ranks = plans.front().plan().ranks();
   Gathering gathering(ranks);
   auto body = [&](Transport& transport) {
     set_compute_threads(1);
-    run_rank(training, plans, batches, transport, cpu_device(), {reduction, 20, hosts}, gathering);
+    run_rank(training, plans, batches, transport, cpu_device(), {reduction, 20, hosts}, gathering,
+             bits);
   };
   run_ranks(ranks, body, capacity);
   return std::move(gathering.outcome());
@@ -134,12 +137,16 @@ Outcome run_on_one_rank(const Training& training, const std::vector<VerifiedPlan
 }
 
 Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& plans,
-                     Batches& batches, AllReduce reduction, const std::vector<int>& hosts) {
+                     Batches& batches, AllReduce reduction, const std::vector<int>& hosts,
+                     const Bits& bits) {
   set_compute_threads(1);
   const Plan& first = plans.front().plan();
   Serial serial(training, first.ranks(), cpu_device(), reduction, hosts);
   Outcome outcome;
-  for (const VerifiedPlan& plan : plans) outcome.losses.merge(serial.run(plan, batches));
+  for (const VerifiedPlan& plan : plans) {
+    outcome.losses.merge(serial.run(plan, batches));
+    serial.set_bits(bits);
+  }
   const auto held = held_stages(first);
   for (int rank = 0; rank < first.ranks(); ++rank)
     for (int stage : held[rank]) {

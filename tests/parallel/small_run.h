@@ -61,17 +61,17 @@ struct Outcome {
   std::vector<std::map<Category, std::int64_t>> peak, live;    ///< the same, and at the end
 };
 
-/// By the engine, a thread a rank; capacity 0: rendezvous.
+/// By the engine, a thread a rank; capacity 0: rendezvous. `bits` are set after the first plan.
 Outcome run_by_engine(const Training& training, const std::vector<VerifiedPlan>& plans,
                       Batches& batches, int capacity = 0,
                       AllReduce reduction = AllReduce::scatter_reduce,
-                      const std::vector<int>& hosts = {});
+                      const std::vector<int>& hosts = {}, const Bits& bits = {});
 /// By the engine on the only rank there is, in the calling thread and on this device.
 Outcome run_on_one_rank(const Training& training, const std::vector<VerifiedPlan>& plans,
                         Batches& batches, const DevicePtr& device);
 /// By the serial interpreter.
 Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& plans,
                      Batches& batches, AllReduce reduction = AllReduce::scatter_reduce,
-                     const std::vector<int>& hosts = {});
+                     const std::vector<int>& hosts = {}, const Bits& bits = {});
 
 }  // namespace paragrad::tests
