@@ -33,6 +33,7 @@ struct RunResult {
   std::map<int, double> norms;    ///< by version, if it has: of the step's mean gradient
   std::map<int, double> stepped;  ///< by version: seconds after the plan's begin
   std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
+  std::vector<int> order;       ///< in which a message-driven row's cells were run; empty: as it is
   BitOptions bit_options;       ///< of gradients that were measured here, with an adaptive codec
   std::vector<Record> records;  ///< of this rank
 };

@@ -9,15 +9,22 @@
 #include <numeric>
 #include <set>
 
+#include "parallel/driven_order.h"
+
 namespace paragrad::parallel {
 
 using nlohmann::json;
 
 json to_json(const RunResult& result, bool records) {
-  json out{{"losses", result.losses},   {"accuracies", result.accuracies},
-           {"norms", result.norms},     {"squares", result.squares},
-           {"stepped", result.stepped}, {"bytes", result.bytes_sent},
-           {"records", json::array()},  {"bits", json::object()}};
+  json out{{"losses", result.losses},
+           {"accuracies", result.accuracies},
+           {"norms", result.norms},
+           {"squares", result.squares},
+           {"stepped", result.stepped},
+           {"bytes", result.bytes_sent},
+           {"records", json::array()},
+           {"bits", json::object()},
+           {"order", records ? result.order : std::vector<int>()}};
   for (const auto& [layer, options] : result.bit_options)
     for (const BitOption& option : options)
       out["bits"][layer].push_back({option.bytes, option.error});
@@ -48,6 +55,13 @@ WorldResult::WorldResult(const std::vector<json>& ranks) {
       timeline_.records.push_back({x[0], x[1].get<bool>() ? Lane::compute : Lane::message,
                                    parse_instruction(x[2]), x[3], x[4], x[5]});
   }
+}
+
+Plan ran(const Plan& plan, const std::vector<json>& ranks) {
+  if (plan.in_flight == 0) return plan;
+  std::vector<std::vector<int>> orders;
+  for (const json& rank : ranks) orders.push_back(rank.at("order"));
+  return recorded(plan, orders);
 }
 
 /// An error that isn't finite has no text in JSON but null.

@@ -40,6 +40,10 @@ class WorldResult {
   Timeline timeline_;
 };
 
+/// The plan as it was run: of a message-driven one, with rows in the order that came about.
+/// Results must have been made with `records`.
+Plan ran(const Plan& plan, const std::vector<nlohmann::json>& ranks);
+
 /// What a rank's result says of bits: the inverse of to_json().
 BitOptions bit_options(const nlohmann::json& rank);
 

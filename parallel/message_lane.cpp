@@ -31,13 +31,23 @@ TicketPtr MessageLane::post(int queue, Task task) {
   return ticket;
 }
 
-MessageLane::Outcome MessageLane::wait(const Ticket& ticket, double seconds) {
+MessageLane::Outcome MessageLane::wait_for_any(const std::vector<const Ticket*>& tickets,
+                                               double seconds) {
   std::unique_lock lock(mutex_);
   std::chrono::duration<double> limit(std::min(seconds, longest_sleep));
-  bool in_time = changed_.wait_for(lock, limit, [&] { return ticket.done || failure_ || error_; });
-  if (ticket.done) return Outcome::done;
+  auto one_is_done = [&tickets] {
+    return std::any_of(tickets.begin(), tickets.end(), [](const Ticket* x) { return x->done; });
+  };
+  bool in_time =
+      changed_.wait_for(lock, limit, [&] { return one_is_done() || failure_ || error_; });
+  if (one_is_done()) return Outcome::done;
   if (error_) std::rethrow_exception(error_);
   return in_time ? Outcome::failed : Outcome::late;
+}
+
+bool MessageLane::is_done(const Ticket& ticket) const {
+  std::lock_guard lock(mutex_);
+  return ticket.done;
 }
 
 std::optional<Failure> MessageLane::failure() const {

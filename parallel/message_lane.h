@@ -13,6 +13,7 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "parallel/transport.h"
 
@@ -45,7 +46,10 @@ class MessageLane {
   enum class Outcome { done, late, failed };
   /// Sleeps until the message is through, `seconds` are over, or another rank has failed.
   /// throws: what a task threw
-  Outcome wait(const Ticket& ticket, double seconds);
+  Outcome wait(const Ticket& ticket, double seconds) { return wait_for_any({&ticket}, seconds); }
+  /// The same, until one of them is through.
+  Outcome wait_for_any(const std::vector<const Ticket*>& tickets, double seconds);
+  bool is_done(const Ticket& ticket) const;
   std::optional<Failure> failure() const;
 
  private:

@@ -82,7 +82,10 @@ struct Plan {
   int first = 0;      ///< steps done before
   int sharded = 0;    ///< ZeRO stage: 1 optimizer state, 2 gradients, 3 weights
   bool clip = false;  ///< steps need the norm
-  int stagger = 0, gap = 2;     ///< of turns (cyclic data parallelism)
+  int stagger = 0, gap = 2;  ///< of turns (cyclic data parallelism)
+  int in_flight = 0;  ///< 0: rows are run in their order. Else the plan is message-driven: between
+                      ///< two steps a rank runs the forward or backward whose input has come, the
+                      ///< first stage at most so many forwards ahead of its backwards
   std::vector<int> keep = {1};  ///< per stage: newest versions that live on after the plan; there
                                 ///< are as many before it, as far as so many have been made
   std::vector<int> home;        ///< per stage: the rank that keeps its state (cyclic ZeRO)

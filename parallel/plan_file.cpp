@@ -62,6 +62,8 @@ void set_header(Plan& plan, const std::string& key, const std::string& value) {
     plan.stagger = parse_number(value);
   else if (key == "gap")
     plan.gap = parse_number(value);
+  else if (key == "in_flight")
+    plan.in_flight = parse_number(value);
   else if (key == "keep")
     plan.keep = parse_numbers(value);
   else if (key == "home")
@@ -77,7 +79,7 @@ void set_header(Plan& plan, const std::string& key, const std::string& value) {
   else
     throw autograd::Error(
         text("a plan's header has no \"", key, "\"; it has stages per_step steps ",
-             "first sharded clip stagger gap keep home groups tied codec channel"));
+             "first sharded clip stagger gap in_flight keep home groups tied codec channel"));
 }
 
 Plan parse_header(const std::string& line) {
@@ -108,6 +110,7 @@ std::string print(const Plan& plan) {
       text("stages ", plan.stages, " per_step ", plan.per_step, " steps ", plan.steps, " first ",
            plan.first, " sharded ", plan.sharded, " clip ", plan.clip, " stagger ", plan.stagger,
            " gap ", plan.gap, " keep ", uniform ? join({plan.keep.front()}) : join(plan.keep));
+  if (plan.in_flight > 0) out += text(" in_flight ", plan.in_flight);
   if (!plan.home.empty()) out += text(" home ", join(plan.home));
   for (std::size_t i = 0; i < plan.groups.size(); ++i)
     out += text(i == 0 ? " groups " : "/", join(plan.groups[i]));

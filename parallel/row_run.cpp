@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "parallel/driven_order.h"
 #include "parallel/not_finite.h"
 #include "parallel/schedule.h"
 
@@ -32,18 +33,25 @@ RowRun::RowRun(Engine& engine, const VerifiedPlan& verified, Batches& batches)
 // [snippet interpreter]
 RunResult RowRun::run() {
   free_unread();
-  for (index_ = 0; index_ < static_cast<int>(row_.size()); ++index_) {
-    engine_.transport_.publish(position(engine_.plans_run_, index_));
-    execute(row_[index_]);
-    for (auto [stage, version] : lifetimes_.ending_at(index_)) {
-      wait_for_readers(stage, version);
-      store(stage).release(version);
-    }
-  }
-  engine_.transport_.publish(position(engine_.plans_run_, index_));  // the end of the row
+  const int end = static_cast<int>(row_.size());
+  if (plan_.in_flight > 0)
+    run_driven();
+  else
+    for (int cell = 0; cell < end; ++cell) run_cell(cell);
+  engine_.transport_.publish(position(engine_.plans_run_, end));
   finish_messages();
   result_.begun = begin_;
   return std::move(result_);
+}
+
+void RowRun::run_cell(int cell) {
+  index_ = cell;
+  engine_.transport_.publish(position(engine_.plans_run_, index_));
+  execute(row_[index_]);
+  for (auto [stage, version] : lifetimes_.ending_at(index_)) {
+    wait_for_readers(stage, version);
+    store(stage).release(version);
+  }
 }
 
 void RowRun::execute(const Instruction& x) {
@@ -60,6 +68,41 @@ void RowRun::execute(const Instruction& x) {
     case Op::reduce: return x.what == Value::norm ? norm(x) : x.peer < 0 ? fold(x) : reduce(x);
     case Op::gather: return gather(x);
   }
+}
+// [end snippet]
+
+// [snippet driven]
+/// In the order in which messages come.
+void RowRun::run_driven() {
+  DrivenOrder order(plan_, row_);
+  for (std::vector<int> cells = order.next(); !cells.empty(); cells = order.next()) {
+    const int cell = cells.size() == 1 ? cells.front() : first_ready(cells);
+    run_cell(cell);
+    order.ran(cell);
+    result_.order.push_back(cell);
+  }
+}
+
+/// The first of these computations whose input is here, as soon as there is one.
+int RowRun::first_ready(const std::vector<int>& cells) {
+  for (;;) {
+    std::vector<const Ticket*> awaited;
+    for (int cell : cells) {
+      const Arriving* input = input_of(row_[cell]);
+      if (!input || lane_.is_done(*input->by.ticket)) return cell;
+      awaited.push_back(input->by.ticket.get());
+    }
+    wait_for_any(awaited, input_of(row_[cells.front()])->by.index);
+  }
+}
+
+/// What brings a forward or backward its input; null if no message does.
+const RowRun::Arriving* RowRun::input_of(const Instruction& x) const {
+  const bool from_before = x.op == Op::forward && !engine_.runners_.at(x.stage).under_way(x.micro);
+  const Name input = from_before ? Name(Value::activation, x.stage - 1, x.micro)
+                                 : Name(Value::activation_gradient, x.stage, x.micro);
+  auto found = arriving_.find(input);
+  return found == arriving_.end() || !found->second.by.ticket ? nullptr : &found->second;
 }
 // [end snippet]
 

@@ -59,6 +59,10 @@ class RowRun {
   void fold(const Instruction& x);
   void norm(const Instruction& x);
 
+  void run_cell(int cell);
+  void run_driven();
+  int first_ready(const std::vector<int>& cells);
+  const Arriving* input_of(const Instruction& x) const;
   void execute(const Instruction& x);
   /// Of a stage that is kept here, or that this rank computes with what messages bring.
   WeightStore& store(int stage);
@@ -119,6 +123,7 @@ class RowRun {
   void finish_messages();
   void wait(const Ticket& ticket, int index);
   void wait(const Issued& message);
+  void wait_for_any(const std::vector<const Ticket*>& tickets, int index);
   [[noreturn]] void give_up(int index, double waited, const std::string& why) const;
   int awaited_rank(int index) const;
   std::string place_of(int rank) const;

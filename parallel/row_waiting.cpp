@@ -15,9 +15,12 @@ void RowRun::wait(const Issued& message) {
   if (message.ticket) wait(*message.ticket, message.index);
 }
 
-void RowRun::wait(const Ticket& ticket, int index) {
+void RowRun::wait(const Ticket& ticket, int index) { wait_for_any({&ticket}, index); }
+
+/// `index` is what to name if none comes.
+void RowRun::wait_for_any(const std::vector<const Ticket*>& tickets, int index) {
   auto start = Clock::now();
-  auto outcome = lane_.wait(ticket, engine_.settings_.timeout);
+  auto outcome = lane_.wait_for_any(tickets, engine_.settings_.timeout);
   if (outcome == MessageLane::Outcome::done) return;
   double waited = std::chrono::duration<double>(Clock::now() - start).count();
   auto failure = lane_.failure();

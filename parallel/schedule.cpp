@@ -11,10 +11,14 @@
 namespace paragrad::parallel {
 
 const std::map<std::string, Schedule>& schedules() {
-  static const std::map<std::string, Schedule> all{
-      {"data", data_parallel},  {"gpipe", gpipe},       {"1f1b", one_forward_one_backward},
-      {"pipedream", pipedream}, {"2bw", pipedream_2bw}, {"cyclic-v1", cyclic_v1},
-      {"cyclic-v2", cyclic_v2}};
+  static const std::map<std::string, Schedule> all{{"data", data_parallel},
+                                                   {"gpipe", gpipe},
+                                                   {"1f1b", one_forward_one_backward},
+                                                   {"pipedream", pipedream},
+                                                   {"2bw", pipedream_2bw},
+                                                   {"cyclic-v1", cyclic_v1},
+                                                   {"cyclic-v2", cyclic_v2},
+                                                   {"message-driven", message_driven}};
   return all;
 }
 

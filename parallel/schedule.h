@@ -65,6 +65,7 @@ Plan lower(Plan plan, SumPath path = SumPath::group);
 Plan data_parallel(const Layout& layout);
 Plan gpipe(const Layout& layout);
 Plan one_forward_one_backward(const Layout& layout);
+Plan message_driven(const Layout& layout);
 Plan pipedream(const Layout& layout);
 Plan pipedream_2bw(const Layout& layout);
 Plan cyclic_v1(const Layout& layout);

@@ -114,7 +114,7 @@ void Session::train_some(int last) {
       bytes_sent_[{static_cast<int>(rank), kind}] += bytes.get<std::int64_t>();
   if (due(bits_every_, number - steps)) choose_bits(answers);
   if (!recorded) return;
-  recorded_plan_ = std::move(plan);
+  recorded_plan_ = ran(plan, answers);
   recorded_ = world.timeline();
   memory_.clear();
   for (std::size_t rank = 0; rank < answers.size(); ++rank)
@@ -167,6 +167,8 @@ void Session::report() {
   Timeline simulated = simulate(verify(recorded_plan_), measured_costs(recorded_plan_, recorded_));
   log_->summary(figures(simulated));
   write_file(settings_.out / "trace.json", draw_trace(recorded_, memory_));
+  if (settings_.plan(first_, 1).in_flight > 0)
+    write_file(settings_.out / "recorded.plan", print(recorded_plan_));
   write_file(settings_.out / "report.html", draw_html(page(simulated)));
   log_->say(text("report: ", (settings_.out / "report.html").string()));
 }

@@ -16,6 +16,8 @@
 //   together        members of a group that do not meet                              pairing
 //   end             microbatches, receives or steps that are missing                 several
 //   leak            what is left over                                                several
+//   driven          a message-driven row whose forwards and backwards are not two     driven
+//                   lines of work of one stage
 //   hang            ranks that wait for each other                                   hang
 //
 // Not here: time (simulate) and numbers (engine). Chapter 06.
@@ -25,6 +27,7 @@
 
 #include "parallel/lifetimes.h"
 #include "parallel/schedule.h"
+#include "parallel/verifier/driven.h"
 #include "parallel/verifier/hang.h"
 #include "parallel/verifier/meetings.h"
 #include "parallel/verifier/pairing.h"
@@ -90,6 +93,7 @@ Facts facts_of(const Plan& plan, const Pairing& pairing, const std::vector<Repla
 // [snippet verify]
 VerifiedPlan verify(Plan plan) {
   check_shape(plan);
+  check_driven(plan);
   const std::vector<std::set<int>> held = held_stages(plan);
   const std::vector<int> tied = tied_versions(plan);
   Passages passages(plan);
