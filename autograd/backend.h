@@ -14,6 +14,22 @@ enum class Unary { negate, exp, log, sqrt, tanh, relu, gelu };
 enum class Binary { add, subtract, multiply, divide };
 enum class Reduction { sum, max };
 
+/// Where the elements of a sparse matrix (M,K) stand, row by row: row r has elements
+/// [offsets[r], offsets[r+1]), in columns that ascend (compressed sparse rows).
+struct SparsePattern {
+  Tensor offsets;          ///< i32 (M+1)
+  Tensor columns;          ///< i32, one for each element
+  std::int64_t width = 0;  ///< K
+  Tensor source = {};      ///< i32, of a transposed pattern: where an element's value stands among
+                           ///< the values; if undefined, they stand in the order of the elements
+
+  std::int64_t rows() const { return offsets.numel() - 1; }
+  std::int64_t elements() const { return columns.numel(); }
+};
+
+/// How N vectors of K values stand in a dense matrix: as its columns (K,N) or as its rows (N,K).
+enum class Vectors { columns, rows };
+
 /// How a window of H x W slides over an image.
 struct Window {
   int height = 1, width = 1, stride = 1, padding = 0;
@@ -120,6 +136,17 @@ class Backend {
   };
   virtual void gemm(Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
                     const Tensor& c) = 0;
+
+  // Sparse matrices.
+  /// C = A B + bias, where A (M,K) is sparse. `b` holds the N columns of B, and `c` those of C, as
+  /// `how` says.                                                                         bias (M)
+  virtual void spmm(const SparsePattern& pattern, const Tensor& values, Vectors how,
+                    const Tensor& b, const Tensor& bias, const Tensor& c) = 0;
+  /// The elements of D B^T that a pattern (M,K) without source has: values[i] = sum_n D[r,n] B[k,n],
+  /// where element i stands in row r and column k. `d` and `b` hold the columns of D and B as `how`
+  /// says; the values are of gradient_dtype.
+  virtual void sddmm(const SparsePattern& pattern, Vectors how, const Tensor& d, const Tensor& b,
+                     const Tensor& values) = 0;
 
   // Rows.                                                                            x, y (R,C)
   virtual void softmax(const Tensor& x, const Tensor& y) = 0;

@@ -161,6 +161,16 @@ class GuardedBackend : public CpuBackend {
     Unlocked unlocked(*arena_);
     return CpuBackend::gemm(how, a, b, bias, c);
   }
+  void spmm(const SparsePattern& pattern, const Tensor& values, Vectors how, const Tensor& b,
+            const Tensor& bias, const Tensor& c) override {
+    Unlocked unlocked(*arena_);
+    return CpuBackend::spmm(pattern, values, how, b, bias, c);
+  }
+  void sddmm(const SparsePattern& pattern, Vectors how, const Tensor& d, const Tensor& b,
+             const Tensor& values) override {
+    Unlocked unlocked(*arena_);
+    return CpuBackend::sddmm(pattern, how, d, b, values);
+  }
   void softmax(const Tensor& x, const Tensor& y) override {
     Unlocked unlocked(*arena_);
     return CpuBackend::softmax(x, y);

@@ -39,6 +39,10 @@ class CpuBackend : public Backend {
   double sum_of_squares(const Tensor& x) override;
   void gemm(Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
             const Tensor& c) override;
+  void spmm(const SparsePattern& pattern, const Tensor& values, Vectors how, const Tensor& b,
+            const Tensor& bias, const Tensor& c) override;
+  void sddmm(const SparsePattern& pattern, Vectors how, const Tensor& d, const Tensor& b,
+             const Tensor& values) override;
   void softmax(const Tensor& x, const Tensor& y) override;
   void softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) override;
   void layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon,

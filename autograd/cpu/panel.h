@@ -1,0 +1,176 @@
+// A dense matrix in panels: some of its vectors side by side, so that the rows that a sparse matrix
+// picks lie in whole registers, and all of them in the second cache.
+// Not here: the sparse matrix (autograd/cpu/sparse_matmul.cpp). Chapter 03.
+#pragma once
+
+#include "autograd/backend.h"
+#include "autograd/cpu/parallel.h"
+#include "autograd/cpu/tile_gemm.h"
+
+namespace paragrad::autograd::cpu {
+
+template <class T>
+using Register = typename VectorOf<Compute<T>>::type;
+template <class T>
+inline constexpr int lanes = VectorOf<Compute<T>>::lanes;
+/// Values in a panel's row of so many registers.
+template <class T, int Registers>
+inline constexpr std::int64_t panel_width = Registers* lanes<T>;
+
+/// Reads two registers of a panel's row. In bf16 each word has a value of the first and one of the
+/// second, which a shift and a mask widen to floats.
+template <class T>
+void load_pair(const T* row, int pair, Register<T>& first, Register<T>& second) {
+  row += 2 * lanes<T> * pair;
+  if constexpr (std::is_same_v<T, bf16>) {
+    typedef std::uint32_t Words __attribute__((vector_size(vector_bytes)));
+    Words words;
+    std::memcpy(&words, row, sizeof words);
+    first = std::bit_cast<Register<T>>(words << 16);
+    second = std::bit_cast<Register<T>>(words & 0xffff0000u);
+  } else {
+    std::memcpy(&first, row, sizeof first);
+    std::memcpy(&second, row + lanes<T>, sizeof second);
+  }
+}
+
+/// Its inverse, for values that T can hold.
+template <class T>
+void store_pair(T* row, int pair, Register<T> first, Register<T> second) {
+  row += 2 * lanes<T> * pair;
+  if constexpr (std::is_same_v<T, bf16>) {
+    typedef std::uint32_t Words __attribute__((vector_size(vector_bytes)));
+    Words words = std::bit_cast<Words>(first) >> 16 | (std::bit_cast<Words>(second) & 0xffff0000u);
+    std::memcpy(static_cast<void*>(row), &words, sizeof words);
+  } else {
+    std::memcpy(row, &first, sizeof first);
+    std::memcpy(row + lanes<T>, &second, sizeof second);
+  }
+}
+
+/// Exchanges the upper right and the lower left quarter of every block of 2 Step rows and lanes.
+template <int Step, class V, std::size_t... Lane>
+void exchange(V& upper, V& lower, std::index_sequence<Lane...>) {
+  constexpr int n = sizeof...(Lane);
+  V a = upper, b = lower;
+  upper = __builtin_shufflevector(a, b, (Lane & Step ? n + Lane - Step : Lane)...);
+  lower = __builtin_shufflevector(a, b, (Lane & Step ? n + Lane : Lane + Step)...);
+}
+
+/// Transposes a square of as many registers as they have lanes.
+template <int Step, class V>
+void transpose(V* rows) {
+  constexpr int n = sizeof(V) / sizeof(rows[0][0]);
+  for (int i = 0; i < n; ++i)
+    if (!(i & Step)) exchange<Step>(rows[i], rows[i + Step], std::make_index_sequence<n>());
+  if constexpr (Step > 1) transpose<Step / 2>(rows);
+}
+
+/// Element (k,n) of a dense matrix stands at data[k * row + n * column]; one of them is 1.
+template <class T>
+struct Dense {
+  T* data;
+  std::int64_t row, column;
+
+  Dense(const Tensor& x, Vectors how)
+      : data(x.data<T>()),
+        row(how == Vectors::columns ? x.size(1) : 1),
+        column(how == Vectors::columns ? 1 : x.size(1)) {}
+  T* at(std::int64_t k, std::int64_t n) const { return data + k * row + n * column; }
+};
+
+/// As many rows of a panel as a register has lanes. Register i of row r is data[i * lanes + r].
+template <class T, int Registers>
+struct Block {
+  using C = Compute<T>;
+  Register<T> data[panel_width<T, Registers>];
+
+  /// From rows [k, k + rows) of vectors [n, n + width); the others are zero.
+  void read(const Dense<T>& x, std::int64_t k, std::int64_t rows, std::int64_t n,
+            std::int64_t width) {
+    if (x.column == 1) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        C line[panel_width<T, Registers>] = {};
+        std::copy_n(x.at(k + r, n), width, line);
+        for (int i = 0; i < Registers; ++i)
+          std::memcpy(&data[i * lanes<T> + r], line + i * lanes<T>, sizeof data[0]);
+      }
+      return;
+    }
+    for (std::int64_t j = 0; j < panel_width<T, Registers>; ++j) {
+      C line[lanes<T>] = {};
+      if (j < width) widen(x.at(k, n + j), rows, line);
+      std::memcpy(&data[j], line, sizeof line);
+    }
+    turn();
+  }
+
+  /// To the same places, rounded to their type. The block is lost.
+  void write(const Dense<T>& x, std::int64_t k, std::int64_t rows, std::int64_t n,
+             std::int64_t width) {
+    if (x.column == 1) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        C line[panel_width<T, Registers>];
+        for (int i = 0; i < Registers; ++i)
+          std::memcpy(line + i * lanes<T>, &data[i * lanes<T> + r], sizeof data[0]);
+        std::copy_n(line, width, x.at(k + r, n));
+      }
+      return;
+    }
+    turn();
+    for (std::int64_t j = 0; j < width; ++j) {
+      C line[lanes<T>];
+      std::memcpy(line, &data[j], sizeof line);
+      round(line, rows, x.at(k, n + j));
+    }
+  }
+
+ private:
+  /// Between data[j] holding a part of vector j, and the order above.
+  void turn() {
+    for (int i = 0; i < Registers; ++i) transpose<lanes<T> / 2>(data + i * lanes<T>);
+  }
+  // At most a register's lanes. Where there are as many, the compiler knows the loop's length.
+  static void widen(const T* from, std::int64_t count, C* to) {
+    if (count == lanes<T>)
+      std::copy_n(from, lanes<T>, to);
+    else
+      std::copy_n(from, count, to);
+  }
+  static void round(const C* from, std::int64_t count, T* to) {
+    if (count < lanes<T>) {
+      std::copy_n(from, count, to);
+      return;
+    }
+#pragma omp simd
+    for (int l = 0; l < lanes<T>; ++l) to[l] = from[l];
+  }
+};
+
+/// All panels of a matrix, one after the other.                          (panels, rows, panel_width)
+template <class T, int Registers>
+Tensor pack(const Tensor& x, Vectors how) {
+  constexpr std::int64_t width = panel_width<T, Registers>, height = lanes<T>;
+  Dense<T> dense(x, how);
+  std::int64_t rows = x.size(how == Vectors::columns ? 0 : 1), n = x.numel() / rows;
+  std::int64_t panels = (n + width - 1) / width, blocks = (rows + height - 1) / height;
+  CategoryScope category(*x.device(), Category::workspace);
+  Tensor packed = empty({panels, rows, width}, x.dtype(), x.device());
+  T* data = packed.data<T>();
+  auto pack_blocks = [=](std::int64_t first, std::int64_t last) {
+    Block<T, Registers> block;
+    for (std::int64_t b = first; b < last; ++b) {
+      std::int64_t j = b / blocks * width, k = b % blocks * height;
+      std::int64_t some = std::min(height, rows - k);
+      block.read(dense, k, some, j, std::min(width, n - j));
+      for (std::int64_t r = 0; r < some; ++r)
+        for (int pair = 0; pair < Registers / 2; ++pair)
+          store_pair(data + j * rows + (k + r) * width, pair, block.data[2 * pair * height + r],
+                     block.data[(2 * pair + 1) * height + r]);
+    }
+  };
+  parallel_for(panels * blocks, element_grain / (height * width) + 1, pack_blocks);
+  return packed;
+}
+
+}  // namespace paragrad::autograd::cpu
