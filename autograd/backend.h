@@ -142,7 +142,7 @@ class Backend {
   /// `how` says.                                                                         bias (M)
   virtual void spmm(const SparsePattern& pattern, const Tensor& values, Vectors how,
                     const Tensor& b, const Tensor& bias, const Tensor& c) = 0;
-  /// The elements of D B^T that a pattern (M,K) without source has: values[i] = sum_n D[r,n] B[k,n],
+  /// The elements of D B^T that a pattern (M,K) without source has: values[i] = sum_n D[r,n] B[k,n]
   /// where element i stands in row r and column k. `d` and `b` hold the columns of D and B as `how`
   /// says; the values are of gradient_dtype.
   virtual void sddmm(const SparsePattern& pattern, Vectors how, const Tensor& d, const Tensor& b,

@@ -147,7 +147,7 @@ struct Block {
   }
 };
 
-/// All panels of a matrix, one after the other.                          (panels, rows, panel_width)
+/// All panels of a matrix, one after the other.                       (panels, rows, panel_width)
 template <class T, int Registers>
 Tensor pack(const Tensor& x, Vectors how) {
   constexpr std::int64_t width = panel_width<T, Registers>, height = lanes<T>;

@@ -1,7 +1,7 @@
 // Products with sparse matrices. Each element of a sparse row picks a row of a panel: a register is
 // loaded for every multiply-add, mostly from the second cache, and that is the limit.
-// Not here: rows in the order of their lengths, in which a GPU takes them; the CPU was 3 to 17%
-// slower so. Gale et al. 2020, "Sparse GPU kernels for deep learning".
+// Not here: rows in the order of their lengths, as a GPU takes them; the CPU was slower that way.
+// Gale et al. 2020, "Sparse GPU kernels for deep learning".
 #include <ranges>
 
 #include "autograd/cpu/cpu_backend.h"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measures what the README and the chapters show and writes it to tests/benchmarks/results/, then weaves.
-#   write_results.sh [--text FILE] step operations engine dance codecs all_reduce network_lab codec_lab demo PYTHON...    measures the parts that it names
+#   write_results.sh [--text FILE] step operations engine dance codecs sparse all_reduce network_lab codec_lab demo PYTHON...    measures the parts that it names
 #   write_results.sh                                                 only puts the results together
 # FILE is tinyshakespeare (examples/data/download.sh fetches it); each PYTHON has a PyTorch to compare with.
 # Wants a release build and a machine that does nothing else; all parts take about a quarter of an hour.
@@ -69,6 +69,7 @@ for part; do
     engine) measure engine "$bin/benchmarks/engine" ;;
     dance) measure round_dance "$bin/benchmarks/round_dance" ;;
     codecs) measure codecs "$bin/benchmarks/codecs" ;;
+    sparse) measure sparse_matmul "$bin/benchmarks/sparse_matmul" ;;
     all_reduce) measure all_reduce all_reduce ;;
     network_lab) measure network_lab network_lab ;;
     codec_lab) "$root/tests/benchmarks/network_lab.sh" codec ;;  # PYTORCH names the Python to compare with
