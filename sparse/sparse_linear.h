@@ -1,5 +1,6 @@
 // sparse_linear: a layer whose weight is pruned, computed on the elements that are left alone.
-// Not here: dense products with explicit zeros, which are faster until most weights are gone.
+// Not here: dense products with explicit zeros, which are faster while half of the weights are left
+// (tests/benchmarks/results/sparse_matmul.md).
 // Gale et al. 2020, "Sparse GPU kernels for deep learning".
 #pragma once
 

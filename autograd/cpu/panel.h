@@ -1,6 +1,6 @@
 // A dense matrix in panels: some of its vectors side by side, so that the rows that a sparse matrix
 // picks lie in whole registers, and all of them in the second cache.
-// Not here: the sparse matrix (autograd/cpu/sparse_matmul.cpp). Chapter 03.
+// Not here: the sparse matrix (autograd/cpu/sparse_matmul.cpp). Gale et al. 2020.
 #pragma once
 
 #include "autograd/backend.h"

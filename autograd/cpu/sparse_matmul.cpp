@@ -1,5 +1,5 @@
-// Products with sparse matrices. Each element of a sparse row picks a row of a panel: a register is
-// loaded for every multiply-add, mostly from the second cache, and that is the limit.
+// Products with sparse matrices. Each element of a sparse row picks a row of a panel: every
+// multiply-add loads a register, mostly from the second cache, where a dense product reuses it.
 // Not here: rows in the order of their lengths, as a GPU takes them; the CPU was slower that way.
 // Gale et al. 2020, "Sparse GPU kernels for deep learning".
 #include <ranges>
