@@ -188,8 +188,9 @@ inline nlohmann::json to_json(const parallel::Plan& plan) {
   const nlohmann::json header{
       {"stages", plan.stages},   {"per_step", plan.per_step}, {"steps", plan.steps},
       {"first", plan.first},     {"sharded", plan.sharded},   {"clip", plan.clip},
-      {"stagger", plan.stagger}, {"gap", plan.gap},           {"keep", plan.keep},
-      {"home", plan.home},       {"groups", plan.groups},     {"tied", plan.tied}};
+      {"stagger", plan.stagger}, {"gap", plan.gap},           {"in_flight", plan.in_flight},
+      {"keep", plan.keep},       {"home", plan.home},         {"groups", plan.groups},
+      {"tied", plan.tied}};
   return {{"header", header}, {"rows", rows}};
 }
 

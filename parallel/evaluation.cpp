@@ -39,7 +39,7 @@ Plan make_evaluation(const Plan& like, int first, int microbatches) {
   plan.first = first;
   plan.per_step = microbatches;
   plan.clip = false;
-  plan.stagger = 0;
+  plan.stagger = plan.in_flight = 0;
   plan.groups.clear();
   plan.codec = plan.channel = {};  // what is evaluated is the model
   // Who computes which stage of the microbatches of a step.

@@ -48,6 +48,8 @@ void check_header(const Plan& plan) {
   for (int rank : plan.home)
     require(rank >= 0 && rank < plan.ranks(), "home ", rank, " does not exist");
   require(plan.home.empty() || plan.sharded == 0, "a plan has shards or homes, not both");
+  require(plan.in_flight == 0 || plan.steps > 0,
+          "in_flight bounds forwards by backwards, which a plan of 0 steps has none of");
   require(plan.in_flight == 0 || plan.home.empty(),
           "in a message-driven plan (in_flight) weights do not travel, so that it has no homes");
 }

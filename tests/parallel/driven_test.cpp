@@ -93,6 +93,8 @@ TEST_CASE("rule driven: rows of two lines of work", "[verify]") {
   check_refused(replaced(text, "0F0v0 0F1v0", "0F1v0 0F0v0"), "driven", 0, "0B0v0",
                 "the order of its forwards");
   check_refused(replaced(text, "0B1v0", "0I1v0 0W1v0"), "driven", 0, "0I1v0", "whole backwards");
+  check_refused("stages 1 per_step 1 steps 0 in_flight 1 keep 1\n0F0v0\n", "shape", -1, "",
+                "in_flight bounds forwards by backwards");
   const std::string two =
       "stages 2 per_step 1 steps 1 in_flight 1 keep 1\n"
       "0F0v0 1F0v0 1B0v0 0B0v0 1Sv1 0Sv1\n";
