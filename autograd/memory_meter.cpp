@@ -9,8 +9,8 @@
 namespace paragrad::autograd {
 
 const char* name_of(Category category) {
-  static constexpr const char* names[] = {"weights",     "gradients",     "optimizer",
-                                          "activations", "communication", "workspace"};
+  static constexpr const char* names[] = {"weights",       "gradients", "optimizer", "activations",
+                                          "communication", "workspace", "index"};
   return names[static_cast<int>(category)];
 }
 

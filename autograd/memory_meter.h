@@ -11,9 +11,9 @@
 
 namespace paragrad::autograd {
 
-/// What an allocation is for.
-enum class Category { weights, gradients, optimizer, activations, communication, workspace };
-inline constexpr int category_count = 6;
+/// What an allocation is for; `index`: which elements of pruned weights are kept.
+enum class Category { weights, gradients, optimizer, activations, communication, workspace, index };
+inline constexpr int category_count = 7;
 const char* name_of(Category category);
 
 class MemoryMeter {
