@@ -71,7 +71,7 @@ void RowRun::free_unread() {
 
 WeightStore& RowRun::store(int stage) {
   if (auto kept = engine_.stores_.find(stage); kept != engine_.stores_.end()) return kept->second;
-  return visiting_.try_emplace(stage, engine_.training_, engine_.parameters(stage), engine_.device_)
+  return visiting_.try_emplace(stage, engine_.training_, engine_.form(stage), engine_.device_)
       .first->second;
 }
 
@@ -100,9 +100,9 @@ void RowRun::forward(const Instruction& x) {
     inputs.x = x.stage == 0 ? batches_.inputs(x.micro, device)
                             : take(Value::activation, x.stage - 1, x.micro);
   if (last) inputs.targets = batches_.targets(x.micro, device);
-  inputs.weights = store(x.stage).weights(x.version);
+  inputs.weights = store(x.stage).dense(x.version);
   if (runner.shared_parameters().size() > 0)
-    inputs.shared = store(plan_.stages).weights(tied_versions_.at(x.micro - plan_.first_micro()));
+    inputs.shared = store(plan_.stages).dense(tied_versions_.at(x.micro - plan_.first_micro()));
   inputs.training = plan_.steps > 0;
   inputs.sink = [this, stage = x.stage, version = plan_.made_by(x.micro)](
                     const Parameter& parameter, const Tensor& dx) {
@@ -128,6 +128,7 @@ void RowRun::backward(const Instruction& x) {
   if (x.stage < plan_.stages - 1 && part != StageRunner::Part::weight)
     dy = take(Value::activation_gradient, x.stage, x.micro);
   Stopwatch stopwatch(*this, x);
+  for (auto [stage, version] : weights_read(plan_, tied_versions_, x)) store(stage).dense(version);
   Tensor dx = engine_.runners_.at(x.stage).backward(x.micro, dy, part);
   if (dx.defined()) here_[{Value::activation_gradient, x.stage - 1, x.micro}] = dx;
 }
