@@ -25,8 +25,12 @@ class MemoryMeter {
     std::int64_t live;  ///< bytes of that category after the change
   };
 
+  /// throws: Error, and counts nothing, if more would be held than the cap
   void add(Category category, std::int64_t bytes);
   void remove(Category category, std::int64_t bytes);
+
+  /// The most that may be held, of all categories together; 0: any.
+  void set_cap(std::int64_t bytes);
 
   /// Bytes held now; bytes held at the worst moment since reset_peaks().
   std::int64_t live(Category category) const;
@@ -45,7 +49,7 @@ class MemoryMeter {
 
   mutable std::mutex mutex_;  // the message lane of a rank allocates too
   std::array<std::int64_t, category_count> live_{}, peak_{};
-  std::int64_t total_ = 0, total_peak_ = 0;
+  std::int64_t total_ = 0, total_peak_ = 0, cap_ = 0;
   bool recording_ = false;
   std::chrono::steady_clock::time_point start_;
   std::vector<Event> events_;

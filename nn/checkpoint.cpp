@@ -138,6 +138,11 @@ void Checkpoint::load_state(const std::string& name, const ParameterList& parame
                state.window(parameter.offset, parameter.shape));
 }
 
+bool Checkpoint::has_state(const std::string& name) const {
+  const auto found = tensors_.lower_bound(name + "/");
+  return found != tensors_.end() && found->first.starts_with(name + "/");
+}
+
 bool Checkpoint::load_state_if_any(const std::string& name, const Parameter& parameter,
                                    const Tensor& state) const {
   const std::string tensor = tensor_name(name, parameter.name);

@@ -68,12 +68,12 @@ class Engine {
 
   /// By stage; the tied one is number stages().
   std::map<int, WeightStore>& stores() { return stores_; }
-  /// Of a stage that is computed here, or of the tied one: the form of its state, and its parameters
-  /// as they are stored.
+  /// Of a stage that is computed here, or of the tied one: the form of its state, and its
+  /// parameters as they are stored.
   const StateFormPtr& form(int stage);
   const ParameterList& parameters(int stage) { return form(stage)->stored(); }
   /// Stores all state in another form from now on. Codecs begin anew: what they left out so far is
-  /// lost. All ranks call it together, between plans.
+  /// lost. All ranks call it together, before the first plan is prepared, or between plans.
   ///   like: a plan of the run
   void change_form(const Plan& like, MakeStateForm make);
   const Training& training() const { return training_; }

@@ -158,7 +158,8 @@ void RowRun::step(const Instruction& x) {
   double rate = engine_.training_.learning_rate.at(x.version - 1);
   bool keep_old = lifetimes_.needed_after(x.stage, x.version - 1, index_);
   if (!keep_old) wait_for_readers(x.stage, x.version - 1);
-  store(x.stage).step({rate, 1.0 / plan_.per_step, scale, x.version}, keep_old);
+  const int number = x.version - store(x.stage).begun();
+  store(x.stage).step({rate, 1.0 / plan_.per_step, scale, number}, keep_old);
   finished_.erase({x.stage, x.version});
   result_.stepped[x.version] = seconds(Clock::now());
 }

@@ -4,6 +4,8 @@
 // Chapters 07, 09 and 11.
 #include "parallel/state_files.h"
 
+#include <nlohmann/json.hpp>
+
 #include "parallel/collective_run.h"
 #include "parallel/lifetimes.h"
 #include "parallel/transports/at_work.h"
@@ -11,7 +13,8 @@
 namespace paragrad::parallel {
 namespace {
 
-constexpr int channel = 1;  // a group's; plans that use it are over
+constexpr const char* early_name = "early";  // what a store remembers
+constexpr int channel = 1;                   // a group's; plans that use it are over
 
 /// A buffer for all of the stage.
 Tensor whole_buffer(const ParameterList& parameters, DType dtype, const DevicePtr& device) {
@@ -61,6 +64,9 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
       versions.emplace_back(version_name(store.newest() - version), weights);
     write("model", store.parameters(), versions, store.shard().zero == 3);
     write("optimizer", store.parameters(), store.optimizer().state(), store.shard().zero > 0);
+    if (store.remembered().defined())
+      write("early", store.parameters(), {{early_name, store.remembered()}},
+            store.shard().zero == 3);
     const StateForm& form = store.form();
     if (form.prunes()) write("index", form.pruned(), {{index_name, form.index()}}, false);
   }
@@ -88,6 +94,13 @@ void read_state(const Checkpoint& checkpoint, Engine& engine) {
       fill(weights, store.shard().zero == 3, [&, back = store.newest() - version](const Tensor& x) {
         checkpoint.load_version(back, store.form().parameters(), x);
       });
+    store.count_steps_from(checkpoint.run().value("rewound", 0));
+    if (checkpoint.has_state(early_name)) {
+      store.remember();
+      fill(store.remembered(), store.shard().zero == 3, [&, &store = store](const Tensor& x) {
+        checkpoint.load_state(early_name, store.form().parameters(), x);
+      });
+    }
     for (const auto& [name, buffer] : store.optimizer().state())
       fill(buffer, store.shard().zero > 0, [&, &name = name](const Tensor& x) {
         checkpoint.load_state(name, store.form().parameters(), x);

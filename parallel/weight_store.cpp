@@ -150,11 +150,30 @@ Tensor WeightStore::bring_shard(int version) {
 
 void WeightStore::drop(int version) {
   whole().at(version).storage()->vacate();
+  drop_expanded(version);
+}
+// [end snippet]
+
+void WeightStore::drop_expanded(int version) {
   if (expanded_ != version) return;
   dense_.storage()->vacate();
   expanded_ = -1;
 }
-// [end snippet]
+
+void WeightStore::remember() {
+  const Tensor& newest = versions_.rbegin()->second;
+  remembered_ = flat(Category::weights, dtype_, newest.numel());
+  newest.backend().copy(newest, remembered_);
+}
+
+void WeightStore::rewind(const Training& training) {
+  PG_CHECK(remembered_.defined() && sums_.empty(), "weights can be rewound between plans, and to ",
+           "values that were remembered");
+  for (auto& [version, values] : versions_) values.backend().copy(remembered_, values);
+  expanded_ = -1;
+  optimizer_ = training.optimizer(own_parameters_, own(versions_.rbegin()->second));
+  begun_ = newest();
+}
 
 void WeightStore::change_form(const Training& training, StateFormPtr form, const Whole& whole) {
   PG_CHECK(sums_.empty(), "the form of weights can change between plans only");
@@ -173,6 +192,8 @@ void WeightStore::change_form(const Training& training, StateFormPtr form, const
   };
   for (auto& [version, values] : versions_)
     values = changed(values, shard_.zero == 3, Category::weights);
+  if (remembered_.defined())
+    remembered_ = changed(remembered_, shard_.zero == 3, Category::weights);
   gathered_.clear();
   dense_ = {};
   expanded_ = -1;

@@ -16,9 +16,9 @@ namespace paragrad::parallel {
 ///   version           N      N    N    n    and N while it is gathered
 ///   gradient sum      N      N    n    n    and N from the first backward to the drop
 ///   optimizer state   N      n    n    n
-/// These are elements as the stage's form stores them. Where forward can't read them so (SAMO), the
-/// rank also has one buffer with all elements of the version that is computed with just now.
 // [end snippet]
+/// Elements are those that the stage's form stores. Where forward can't read them so (SAMO), the
+/// rank also has one buffer with all elements of the version that it computes with just now.
 class WeightStore {
  public:
   /// Begins with the model's first values as version `version`.
@@ -82,6 +82,17 @@ class WeightStore {
   void step(const StepSettings& settings, bool keep_old);
   void release(int version);
 
+  /// Keeps a copy of the newest version, as it is stored, to come back to.
+  void remember();
+  /// Undefined if nothing was remembered.
+  const Tensor& remembered() const { return remembered_; }
+  /// All versions take the remembered values; the optimizer begins anew, and counts its steps from
+  /// the newest version on.
+  void rewind(const Training& training);
+  /// The version that it counts from; and the same for a run that is resumed.
+  int begun() const { return begun_; }
+  void count_steps_from(int version) { begun_ = version; }
+
   /// Puts a buffer of so many elements together from the shards of all who have one.
   using Whole = std::function<Tensor(const Tensor& shard, std::int64_t count)>;
   /// Stores everything in another form, between plans. Elements that it does not keep are lost.
@@ -95,6 +106,7 @@ class WeightStore {
   /// The shard of a buffer that is whole, or is the shard already.
   Tensor own(const Tensor& x) const;
   void find_shard(const Training& training);
+  void drop_expanded(int version);
 
   StateFormPtr form_;
   Shard shard_;
@@ -107,6 +119,8 @@ class WeightStore {
   std::map<int, Tensor> gathered_;  // by version, with ZeRO 3
   Tensor dense_;                    // where the form is not
   int expanded_ = -1;               // the version that is in it
+  Tensor remembered_;
+  int begun_ = 0;  // the version that the optimizer's first step began with
   std::unique_ptr<Optimizer> optimizer_;
 };
 
