@@ -3,7 +3,9 @@
 // Chapter 02.
 #include "nn/checkpoint.h"
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -90,6 +92,9 @@ std::optional<std::vector<std::int32_t>> Checkpoint::index(const std::string& pa
            entry->name, " in ", dtype_of(*entry), ", which can't count elements; it is damaged");
   std::vector<std::int32_t> index(entry->shape.numel());
   std::memcpy(index.data(), entry->bytes.data(), entry->bytes.size());
+  PG_CHECK(std::adjacent_find(index.begin(), index.end(), std::greater_equal<>()) == index.end() &&
+               (index.empty() || index.front() >= 0),
+           "the checkpoint ", folder_.string(), " is damaged: ", entry->name, " does not ascend");
   return index;
 }
 

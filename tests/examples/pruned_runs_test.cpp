@@ -96,6 +96,45 @@ TEST_CASE("pruning goes with every schedule, with ZeRO and with codecs") {
   }
 }
 
+TEST_CASE("a pruned residual network learns the same in both forms, statistics and all") {
+  const Folder folder;
+  const std::string sizes("\0\0\0\x08\0\0\0\x08", 8), count("\0\0\0\x10", 4);
+  std::string images, labels;
+  for (int i = 0; i < 16 * 64; ++i) images += static_cast<char>(i * i / 7 % 251);
+  for (int i = 0; i < 16; ++i) labels += static_cast<char>(i % 2);
+  for (const char* part : {"train", "t10k"}) {
+    folder.write(std::string("images/") + part + "-images-idx3-ubyte",
+                 std::string("\0\0\x08\x03", 4) + count + sizes + images);
+    folder.write(std::string("images/") + part + "-labels-idx1-ubyte",
+                 std::string("\0\0\x08\x01", 4) + count + labels);
+  }
+  const Words words{"train_resnet",
+                    "--data",
+                    folder / "images",
+                    "--width",
+                    "2",
+                    "--batch",
+                    "8",
+                    "--steps",
+                    "8",
+                    "--prune",
+                    "0.7",
+                    "--prune-after",
+                    "2",
+                    "--stages",
+                    "2",
+                    "--optimizer",
+                    "adamw"};
+  for (const Words& form : {Words{"--samo"}, Words{}}) {
+    const Finished result =
+        run(words + form + Words{"--out", folder / (form.empty() ? "masked" : "samo")});
+    INFO(result.errors);
+    REQUIRE(result.status == 0);
+  }
+  CHECK(losses(folder / "samo") == losses(folder / "masked"));
+  CHECK(summary_of(folder / "samo")["pruned"]["fraction"] == Approx(0.7).epsilon(1e-3));
+}
+
 TEST_CASE("a pruned run's text is written by sample_gpt") {
   const Runs runs{wide + pruned_by("magnitude")};
   for (const Words& form : {Words{}, Words{"--samo"}}) {

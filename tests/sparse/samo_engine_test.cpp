@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/catch.h"
+#include "tests/guarded_device.h"
 #include "tests/parallel/whole_model.h"
 #include "tests/sanitized.h"
 #include "tests/sparse/pruned_runs.h"
@@ -110,6 +111,18 @@ TEST_CASE("the norm of a compressed gradient is the dense one's", "[samo]") {
     const double n = static_cast<double>(pruned.training.whole.numel());
     CHECK(std::abs(samo - masked) <= n * 0x1p-53 * masked);
   }
+}
+
+TEST_CASE("SAMO uses a device's memory through its kernels alone", "[samo]") {
+  PrunedRun run;
+  run.schedule = "data";
+  Pruned pruned(run, 1, 2);
+  Layout layout{.stages = 2, .microbatches = 2, .steps = 2};
+  pruned.plans = {verify(make_plan("data", layout))};
+  const Outcome guarded =
+      run_on_one_rank(pruned.training, pruned.plans, pruned.batches, guarded_device());
+  CHECK(guarded.weights ==
+        run_on_one_rank(pruned.training, pruned.plans, pruned.batches, cpu_device()).weights);
 }
 
 namespace {
