@@ -26,6 +26,9 @@ class Pruner {
 
   /// Gives the engine, which has no state yet, the form that the checkpoint's state has.
   virtual void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) = 0;
+  /// Writes what it needs to go on, beside the state of stages: files of the checkpoint.
+  virtual std::vector<CheckpointFile> write(const std::filesystem::path& folder, Engine& engine,
+                                            const Plan& plan, std::int64_t step) = 0;
   /// What is pruned by now; null if nothing is.
   virtual nlohmann::json summary() const = 0;
 };

@@ -125,6 +125,10 @@ json Session::carry_out(const json& what) {
     for (auto write : {write_state, write_codec_state})
       for (const CheckpointFile& file : write(settings_.out / "checkpoint", engine_, plan, steps_))
         answer["files"].push_back({file.name, file.bytes});
+    if (pruner_)
+      for (const CheckpointFile& file :
+           pruner_->write(settings_.out / "checkpoint", engine_, plan, steps_))
+        answer["files"].push_back({file.name, file.bytes});
     return answer;
   }
   if (verb == "set bits") engine_.set_bits(what.at("bits").get<Bits>());

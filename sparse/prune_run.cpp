@@ -10,6 +10,7 @@
 #include "parallel/state_files.h"
 #include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
+#include "sparse/draws.h"
 #include "sparse/mask_exchange.h"
 #include "sparse/samo.h"
 
@@ -158,9 +159,18 @@ void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& 
       masks[p.name] = std::move(*index);
       elements_ += p.shape.numel();
     }
+  if (settings_.method == "early-bird")
+    bird_.restore(
+        read_draws(checkpoint, engine.training().whole, settings_.fraction, engine.device()));
   if (masks.empty()) return;
   found_ = true;
   set_form(engine, like, std::move(masks));
+}
+
+std::vector<CheckpointFile> PruneRun::write(const std::filesystem::path& folder, Engine& engine,
+                                            const Plan& plan, std::int64_t step) {
+  if (found_) return {};
+  return write_draws(folder, engine, plan, step, bird_.draws());
 }
 
 json PruneRun::summary() const {

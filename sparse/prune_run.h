@@ -18,8 +18,7 @@ namespace paragrad::sparse {
 ///   lottery                     the weights after `after` are remembered; then, every `every`, a
 ///                               round prunes 20% of what is left and goes back to them, until the
 ///                               fraction is reached
-///   early-bird                  every `every` from `after` on, until a ticket is found; a run that
-///                               is resumed before that draws five masks anew
+///   early-bird                  every `every` from `after` on, until a ticket is found
 /// All but `global` and `random` prune the smallest elements of each parameter; `global` those of
 /// all parameters together.
 // [end snippet]
@@ -44,6 +43,8 @@ class PruneRun : public Pruner {
   int next_look(int steps) const override;
   nlohmann::json look(Engine& engine, const Plan& like, int steps) override;
   void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) override;
+  std::vector<CheckpointFile> write(const std::filesystem::path& folder, Engine& engine,
+                                    const Plan& plan, std::int64_t step) override;
   nlohmann::json summary() const override;
 
  private:

@@ -74,6 +74,11 @@ class EarlyBird {
   /// there are fewer than five.
   double distance(const Masks& newest, std::int64_t elements, const SumCounts& sum);
 
+  /// The masks of the window, the oldest first; those of other parameters than this rank's do no
+  /// harm.
+  const std::deque<Masks>& draws() const { return last_; }
+  void restore(std::deque<Masks> draws) { last_ = std::move(draws); }
+
  private:
   std::deque<Masks> last_;
 };

@@ -75,6 +75,24 @@ TEST_CASE("a pruned run that stops and goes on, laid out and stored otherwise, l
   }
 }
 
+TEST_CASE("a search for a ticket that stops goes on with the masks that it has drawn") {
+  const Runs runs{wide + pruned_by("early-bird")};
+  auto looks = [&](const std::string& name) {
+    std::vector<json> found;
+    for (const json& line : metrics_of(runs.path(name)))
+      if (line.contains("pruning")) found.push_back(line);
+    return found;
+  };
+  runs.train("whole");
+  REQUIRE(looks("whole").size() == 6);  // after updates 4, 6, ..., 14
+  for (const char* stop : {"9", "12"}) {
+    runs.train("parts", {"--stop-after", stop});
+    runs.resume("parts", {"--out", runs.path("same"), "--stages", "2"});
+    CHECK(looks("same") == looks("whole"));
+    CHECK(losses(runs.path("same")) == losses(runs.path("whole")));
+  }
+}
+
 TEST_CASE("pruning goes with every schedule, with ZeRO and with codecs") {
   const std::vector<Words> layouts{
       {"--schedule", "gpipe", "--stages", "2", "--data-parallel", "2", "--codec", "quantize:4"},
