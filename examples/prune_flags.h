@@ -48,8 +48,10 @@ inline void PruneFlags::add_flags(Flags& flags) {
   flags.whole("--prune-after", after, 0, "updates before it begins (default: a tenth of --steps)")
       ->default_str("");
   flags
-      .whole("--prune-every", every, 1,
-             "updates from one mask to the next (default: as --steps allows, see chapter 11)")
+      .whole(
+          "--prune-every", every, 1,
+          "updates from one mask to the next (default: a fiftieth of those left; in a lottery they "
+          "are shared out among its rounds)")
       ->default_str("");
   flags.yes("--prune-all", all, "prune embeddings, biases and norms, too");
   flags.yes("--samo", samo, "store weights, gradients and optimizer state without what is pruned");

@@ -59,7 +59,7 @@ const StateFormPtr& Engine::form(int stage) {
 void Engine::change_form(const Plan& like, MakeStateForm make) {
   make_form_ = std::move(make);
   forms_.clear();
-  if (runners_.empty()) return;  // nothing has been prepared yet
+  if (runners_.empty() && stores_.empty()) return;  // nothing has been prepared yet
   const auto ranks = holders(like);
   for (auto& [stage, store] : stores_)
     store.change_form(training_, form(stage),
