@@ -101,6 +101,12 @@ class Backend {
                          const Tensor& y, Rows to) = 0;
   /// y's dimension i is x's dimension order[i].
   virtual void permute(const Tensor& x, const std::vector<int>& order, const Tensor& y) = 0;
+  /// y[i] = x[index[i]], or y[i] += x[index[i]]; x and y may differ in type. Indices (i32) ascend.
+  /// throws: Error if one is outside x
+  virtual void gather(const Tensor& x, const Tensor& index, bool add, const Tensor& y) = 0;
+  /// y[index[i]] = x[i], and zero elsewhere: what gather reads back. Of one type.
+  /// throws: Error if an index is outside y
+  virtual void expand(const Tensor& x, const Tensor& index, const Tensor& y) = 0;
 
   // Element by element. binary broadcasts a and b to y's shape.
   virtual void unary(Unary op, const Tensor& x, const Tensor& y) = 0;

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "autograd/error.h"
+
 namespace paragrad::autograd {
 
 const char* name_of(Category category) {
-  static constexpr const char* names[] = {"weights",     "gradients",     "optimizer",
-                                          "activations", "communication", "workspace"};
+  static constexpr const char* names[] = {"weights",       "gradients", "optimizer", "activations",
+                                          "communication", "workspace", "index"};
   return names[static_cast<int>(category)];
 }
 
@@ -19,6 +21,11 @@ void MemoryMeter::remove(Category category, std::int64_t bytes) { change(categor
 
 void MemoryMeter::change(Category category, std::int64_t bytes) {
   std::lock_guard lock(mutex_);
+  PG_CHECK(cap_ == 0 || bytes <= 0 || total_ + bytes <= cap_, "out of memory: ", bytes,
+           " bytes more for ", name_of(category), ", beside the ", total_,
+           " that this rank holds, ", "are above the cap of ", cap_,
+           "; raise --memory-cap, or use a smaller model or batch, ",
+           "more stages, --recompute, --zero or --samo");
   std::int64_t& live = live_[static_cast<int>(category)];
   std::int64_t& peak = peak_[static_cast<int>(category)];
   live += bytes;
@@ -29,6 +36,11 @@ void MemoryMeter::change(Category category, std::int64_t bytes) {
     std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
     events_.push_back({since.count(), category, live});
   }
+}
+
+void MemoryMeter::set_cap(std::int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  cap_ = bytes;
 }
 
 std::int64_t MemoryMeter::live(Category category) const {

@@ -11,9 +11,9 @@
 
 namespace paragrad::autograd {
 
-/// What an allocation is for.
-enum class Category { weights, gradients, optimizer, activations, communication, workspace };
-inline constexpr int category_count = 6;
+/// What an allocation is for; `index`: which elements of pruned weights are kept.
+enum class Category { weights, gradients, optimizer, activations, communication, workspace, index };
+inline constexpr int category_count = 7;
 const char* name_of(Category category);
 
 class MemoryMeter {
@@ -25,8 +25,12 @@ class MemoryMeter {
     std::int64_t live;  ///< bytes of that category after the change
   };
 
+  /// throws: Error, and counts nothing, if more would be held than the cap
   void add(Category category, std::int64_t bytes);
   void remove(Category category, std::int64_t bytes);
+
+  /// The most that may be held, of all categories together; 0: any.
+  void set_cap(std::int64_t bytes);
 
   /// Bytes held now; bytes held at the worst moment since reset_peaks().
   std::int64_t live(Category category) const;
@@ -45,7 +49,7 @@ class MemoryMeter {
 
   mutable std::mutex mutex_;  // the message lane of a rank allocates too
   std::array<std::int64_t, category_count> live_{}, peak_{};
-  std::int64_t total_ = 0, total_peak_ = 0;
+  std::int64_t total_ = 0, total_peak_ = 0, cap_ = 0;
   bool recording_ = false;
   std::chrono::steady_clock::time_point start_;
   std::vector<Event> events_;

@@ -15,8 +15,13 @@ Storage::~Storage() { vacate(); }
 
 void Storage::occupy() {
   if (data_) return;
-  data_ = static_cast<std::byte*>(device_->backend().allocate(bytes_));
-  device_->meter().add(category_, bytes_);
+  device_->meter().add(category_, bytes_);  // which may refuse
+  try {
+    data_ = static_cast<std::byte*>(device_->backend().allocate(bytes_));
+  } catch (...) {
+    device_->meter().remove(category_, bytes_);
+    throw;
+  }
 }
 
 void Storage::vacate() {

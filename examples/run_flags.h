@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "examples/program.h"
+#include "examples/prune_flags.h"
 #include "examples/schedule_flags.h"
 #include "nn/checkpoint.h"
 
@@ -30,9 +31,11 @@ struct RunFlags {
   double timeout = 60;
   std::int64_t seed = 1337;
   bool quiet = false;
-  ScheduleFlags parts;     // how the work is laid out over ranks
-  int ranks = 0;           // 0: as many as the parts say
-  int ranks_per_host = 0;  // 0: by the names of hosts
+  ScheduleFlags parts;  // how the work is laid out over ranks
+  PruneFlags prune;
+  std::int64_t memory_cap = 0;  // bytes of a rank; 0: any
+  int ranks = 0;                // 0: as many as the parts say
+  int ranks_per_host = 0;       // 0: by the names of hosts
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "scatter";
 
   bool clip_given = false, plan_given = false;
@@ -98,6 +101,7 @@ inline void RunFlags::add_layout_flags(Flags& flags) {
   flags.whole("--ranks", ranks, 1, "workers (default: as the parts need)")->default_str("");
   flags.words("--plan", parts.plan_file, "FILE",
               "run this plan, over and over, instead of a schedule");
+  prune.add_flags(flags);
 }
 
 inline void RunFlags::add_machine_flags(Flags& flags) {
@@ -113,6 +117,8 @@ inline void RunFlags::add_machine_flags(Flags& flags) {
       ->default_str("");
   flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
                "threads of this process, or processes that mpirun starts");
+  flags.whole("--memory-cap", memory_cap, std::int64_t{0},
+              "bytes that a rank may hold, of all categories together; 0: any");
   flags.number("--timeout", timeout, limits::tiny, limits::large,
                "seconds that a rank waits for another");
 }
@@ -125,8 +131,8 @@ inline void parse_list(CLI::App& app, std::vector<std::string> arguments) {
 
 /// The value of every flag that decides a run, given or not.
 inline nlohmann::json flag_values(const CLI::App& app) {
-  static const std::set<std::string> of_one_session{"--help",       "--out",   "--resume",
-                                                    "--stop-after", "--quiet", "--timeout"};
+  static const std::set<std::string> of_one_session{
+      "--help", "--out", "--resume", "--stop-after", "--quiet", "--timeout", "--memory-cap"};
   nlohmann::json flags;
   for (const CLI::Option* option : app.get_options()) {
     std::string name = option->get_name(), type = option->get_type_name();
@@ -153,6 +159,11 @@ inline void RunFlags::parse(CLI::App& app, int argc, char** argv,
   plan_given = app.count("--plan") > 0;
   if (!resume.empty()) resume_flags(app, own, fixed);
   saved = flag_values(app);
+  if (prune.given()) {  // as they were found for this length of the run
+    const sparse::PruneSettings found = prune.settings(steps, 0);
+    saved["--prune-after"] = found.after;
+    saved["--prune-every"] = found.every;
+  }
   clip_given = app.count("--clip") > 0;
 }
 
@@ -193,9 +204,12 @@ inline void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>
   all.insert(all.end(), own.begin(), own.end());
   parse_list(app, all);
   const nlohmann::json now = flag_values(app);
-  for (const std::string& name : fixed)
-    PG_CHECK(now[name] == before.value(name, nlohmann::json()), "--resume: the run began with ",
-             name, ' ', before.value(name, nlohmann::json()), ", not ", now[name],
+  std::vector<std::string> same = fixed;
+  same.insert(same.end(), PruneFlags::fixed().begin(), PruneFlags::fixed().end());
+  for (const std::string& name : same)
+    PG_CHECK(now.value(name, nlohmann::json()) == before.value(name, nlohmann::json()),
+             "--resume: the run began with ", name, ' ', before.value(name, nlohmann::json()),
+             ", not ", now.value(name, nlohmann::json()),
              "; leave this flag out, or start a new run");
   if (!moved) out = folder;
 }
@@ -207,6 +221,7 @@ inline void RunFlags::check() const {
   PG_CHECK(transport != "nccl", "--transport nccl: this build has no GPUs; use threads or mpi");
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
            " is above --learning-rate ", learning_rate);
+  prune.check(parts.codec_found(), parts.plan_file, steps);
   PG_CHECK(warmup <= steps, "--warmup ", warmup, " is longer than the run of ", steps, " --steps");
 }
 

@@ -31,6 +31,7 @@ struct ReadyRun {
   int ranks = 1;
   int first = 0;  ///< steps done before
   std::function<std::unique_ptr<RunData>()> data;
+  std::int64_t memory_cap = 0;  ///< bytes of a rank; 0: any
 };
 
 /// How a program makes one; `started` ranks are there already (0: none).
@@ -74,6 +75,10 @@ inline SessionSettings session_settings(const RunFlags& run, const RunLayout& la
   settings.plan = [layout](int first, int steps) { return layout.plan(first, steps); };
   settings.steps_of_plan = layout.steps_of_plan();
   settings.reported_steps = layout.reported_steps();
+  if (run.prune.given())
+    settings.pruner = [found = run.prune.settings(run.steps, run.seed)] {
+      return std::make_unique<sparse::PruneRun>(found);
+    };
   settings.title = layout.title();
   settings.interrupted = [] { return interrupted != 0; };
   return settings;
@@ -98,7 +103,9 @@ inline ReadyRun checked(ReadyRun run) {
 /// One rank's part of the run. Returns whether the run has come to its end.
 inline bool train(const ReadyRun& run, Transport& transport) {
   std::unique_ptr<RunData> data = run.data();
-  return Session(run.training, transport, cpu_device(), *data, run.settings).train();
+  const DevicePtr device = cpu_device();
+  device->meter().set_cap(run.memory_cap);
+  return Session(run.training, transport, device, *data, run.settings).train();
 }
 
 inline bool train_on_threads(const Prepare& prepare) {

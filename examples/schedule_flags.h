@@ -34,6 +34,10 @@ struct ScheduleFlags {
     return cyclic() ? text(schedule, " (", setting_found(), ")") : schedule;
   }
 
+  parallel::CodecSpec codec_found() const {
+    return parallel::parse_codec(codec.empty() ? "none" : codec);
+  }
+
   /// Whether microbatches wait for turns, which --gap is about.
   bool has_turns() const {
     return cyclic() && (setting_found() == "data" || setting_found() == "zero");
@@ -123,7 +127,7 @@ inline parallel::Layout ScheduleFlags::layout() const {
           .setting = parallel::settings().at(setting_found()),
           .gap = gap > 0 ? gap : 2,
           .zero = zero,
-          .codec = parallel::parse_codec(codec.empty() ? "none" : codec),
+          .codec = codec_found(),
           .channel = parallel::parse_codec(channel.empty() ? "none" : channel)};
 }
 

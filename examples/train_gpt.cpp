@@ -63,7 +63,7 @@ ReadyRun prepare(const GptRun& run, int started) {
     GptBatches batches(data->training, seed, model.context, layout.per_step(), layout.rows());
     return std::make_unique<GptData>(*data, batches, model.context, run.batch);
   };
-  return {training, settings, layout.ranks(), first, view};
+  return {training, settings, layout.ranks(), first, view, run.memory_cap};
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ ReadyRun prepare(const ResnetRun& run, int started) {
     ResnetBatches batches(data->training, dtype, seed, layout.per_step(), layout.rows());
     return std::make_unique<ResnetData>(batches, data->validation, dtype, run.batch);
   };
-  return {training, settings, layout.ranks(), first, view};
+  return {training, settings, layout.ranks(), first, view, run.memory_cap};
 }
 
 }  // namespace

@@ -3,6 +3,9 @@
 // Chapter 02.
 #include "nn/checkpoint.h"
 
+#include <algorithm>
+#include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -64,19 +67,51 @@ void Checkpoint::open_file(const std::string& name, std::int64_t bytes) {
              " is damaged: ", entry.name, " is in two of its files");
 }
 
-const SafetensorsEntry& Checkpoint::find(const std::string& tensor, const Shape& shape) const {
+const SafetensorsEntry& Checkpoint::find(const std::string& tensor,
+                                         const Parameter& parameter) const {
   auto found = tensors_.find(tensor);
   PG_CHECK(found != tensors_.end(), "the checkpoint ", folder_.string(), " has no tensor ", tensor,
-           ", which the model has as ", shape, "; it is of another model or optimizer");
-  PG_CHECK(found->second.shape == shape, "the checkpoint ", folder_.string(), " has ", tensor,
-           " as ", found->second.shape, ", the model as ", shape, "; it is of another model");
+           ", which the model has as ", parameter.shape, "; it is of another model or optimizer");
+  const SafetensorsEntry* index = index_of(parameter.name);
+  const bool compressed = index && found->second.shape == index->shape;
+  PG_CHECK(compressed || found->second.shape == parameter.shape, "the checkpoint ",
+           folder_.string(), " has ", tensor, " as ", found->second.shape, ", the model as ",
+           parameter.shape, "; it is of another model");
   return found->second;
+}
+
+const SafetensorsEntry* Checkpoint::index_of(const std::string& parameter) const {
+  const auto found = tensors_.find(tensor_name(index_name, parameter));
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+std::optional<std::vector<std::int32_t>> Checkpoint::index(const std::string& parameter) const {
+  const SafetensorsEntry* entry = index_of(parameter);
+  if (!entry) return {};
+  PG_CHECK(dtype_of(*entry) == DType::i32, "the checkpoint ", folder_.string(), " has ",
+           entry->name, " in ", dtype_of(*entry), ", which can't count elements; it is damaged");
+  std::vector<std::int32_t> index(entry->shape.numel());
+  std::memcpy(index.data(), entry->bytes.data(), entry->bytes.size());
+  PG_CHECK(std::adjacent_find(index.begin(), index.end(), std::greater_equal<>()) == index.end() &&
+               (index.empty() || index.front() >= 0),
+           "the checkpoint ", folder_.string(), " is damaged: ", entry->name, " does not ascend");
+  return index;
+}
+
+/// Of a pruned parameter perhaps only the kept elements, which are put among zeros.
+void Checkpoint::copy(const SafetensorsEntry& entry, const Parameter& parameter,
+                      const Tensor& y) const {
+  if (entry.shape == parameter.shape) return copy_entry(entry, y);
+  CategoryScope category(*y.device(), Category::workspace);
+  const Tensor kept = empty(entry.shape, y.dtype(), y.device());
+  copy_entry(entry, kept);
+  y.backend().expand(kept, from_host(*index(parameter.name), entry.shape, y.device()), y);
 }
 
 void Checkpoint::check_model(const ParameterList& model) const {
   std::set<std::string> names;
   for (const Parameter& parameter : model) {
-    find(parameter.name, parameter.shape);
+    find(parameter.name, parameter);
     names.insert(parameter.name);
   }
   for (const auto& [name, entry] : tensors_)
@@ -96,7 +131,7 @@ void Checkpoint::load_version(int back, const ParameterList& parameters,
     std::string name = tensor_name(version_name(back), parameter.name);
     for (int b = back; b > 0 && !tensors_.contains(name);)
       name = tensor_name(version_name(--b), parameter.name);
-    copy_entry(find(name, parameter.shape), weights.window(parameter.offset, parameter.shape));
+    copy(find(name, parameter), parameter, weights.window(parameter.offset, parameter.shape));
   }
 }
 
@@ -104,8 +139,13 @@ void Checkpoint::load_state(const std::string& name, const ParameterList& parame
                             const Tensor& state) const {
   check_buffer(parameters, state);
   for (const Parameter& parameter : parameters)
-    copy_state(find(tensor_name(name, parameter.name), parameter.shape),
+    copy_state(find(tensor_name(name, parameter.name), parameter), parameter,
                state.window(parameter.offset, parameter.shape));
+}
+
+bool Checkpoint::has_state(const std::string& name) const {
+  const auto found = tensors_.lower_bound(name + "/");
+  return found != tensors_.end() && found->first.starts_with(name + "/");
 }
 
 bool Checkpoint::load_state_if_any(const std::string& name, const Parameter& parameter,
@@ -113,15 +153,16 @@ bool Checkpoint::load_state_if_any(const std::string& name, const Parameter& par
   const std::string tensor = tensor_name(name, parameter.name);
   const auto found = tensors_.find(tensor);
   if (found == tensors_.end() || found->second.shape != parameter.shape) return false;
-  copy_state(found->second, state);
+  copy_state(found->second, parameter, state);
   return true;
 }
 
-void Checkpoint::copy_state(const SafetensorsEntry& entry, const Tensor& state) const {
+void Checkpoint::copy_state(const SafetensorsEntry& entry, const Parameter& parameter,
+                            const Tensor& state) const {
   PG_CHECK(dtype_of(entry) == state.dtype(), "the checkpoint ", folder_.string(), " has ",
            entry.name, " in ", dtype_of(entry), ", the run in ", state.dtype(),
            "; state is not converted, so go on with the dtype that it was saved with");
-  copy_entry(entry, state);
+  copy(entry, parameter, state);
 }
 
 }  // namespace paragrad::nn

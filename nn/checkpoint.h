@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -25,6 +26,11 @@ struct CheckpointFile {
 
 /// Flat buffers by name, as Optimizer::state() has them. The weights' name is "".
 using FlatBuffers = std::vector<std::pair<std::string, Tensor>>;
+
+/// The name of the buffer, of i32, that says which elements of pruned parameters a run keeps, in
+/// ascending order: "index/h.0.attn.c_attn.weight". Their other tensors may hold these elements
+/// alone.
+inline constexpr const char* index_name = "index";
 
 /// The name of the weights `back` versions before the newest: "version-1"; of the newest, "".
 /// throws: Error if back is negative
@@ -65,9 +71,13 @@ class Checkpoint {
   /// throws: Error unless the weights are those of `model`, no more, no fewer, of the same shapes
   void check_model(const ParameterList& model) const;
 
+  /// The kept elements of a pruned parameter.
+  std::optional<std::vector<std::int32_t>> index(const std::string& parameter) const;
+
   /// Fills a flat buffer with the weights of `parameters`, a model or any of its stages. Where file
   /// and buffer differ in type, each value is rounded to the buffer's. (A bf16 run's exact weights
-  /// are its state "master".)
+  /// are its state "master".) Where the file has but the kept elements of a pruned parameter, the
+  /// others are zero.
   /// throws: Error if a tensor is missing or has another shape; the buffer may be half filled then
   void load_weights(const ParameterList& parameters, const Tensor& weights) const;
   /// The same for the weights as they were `back` versions before the newest. Where a parameter has
@@ -76,14 +86,19 @@ class Checkpoint {
   /// The same for a buffer of Optimizer::state(), whose type must be the file's.
   void load_state(const std::string& name, const ParameterList& parameters,
                   const Tensor& state) const;
+  /// Whether there is such a buffer.
+  bool has_state(const std::string& name) const;
   /// The same for one parameter, whose state need not be there, or may have another shape; returns
   /// whether it is there.
   bool load_state_if_any(const std::string& name, const Parameter& parameter,
                          const Tensor& state) const;
 
  private:
-  void copy_state(const SafetensorsEntry& entry, const Tensor& state) const;
-  const SafetensorsEntry& find(const std::string& tensor, const Shape& shape) const;
+  void copy_state(const SafetensorsEntry& entry, const Parameter& parameter,
+                  const Tensor& state) const;
+  void copy(const SafetensorsEntry& entry, const Parameter& parameter, const Tensor& y) const;
+  const SafetensorsEntry* index_of(const std::string& parameter) const;
+  const SafetensorsEntry& find(const std::string& tensor, const Parameter& parameter) const;
   void open_file(const std::string& name, std::int64_t bytes);
 
   std::filesystem::path folder_;

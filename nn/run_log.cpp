@@ -123,6 +123,10 @@ void RunLog::bits(std::int64_t number, const std::map<std::string, int>& bits) {
   write({{"step", number}, {"bits", bits}});
 }
 
+void RunLog::pruning(std::int64_t number, const nlohmann::json& found) {
+  write({{"step", number}, {"pruning", found}});
+}
+
 void RunLog::say(const std::string& line) {
   if (quiet_) return;
   end_progress();

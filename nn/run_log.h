@@ -60,6 +60,8 @@ class RunLog {
   void validation(std::int64_t number, const ValidationResult& result);
   /// How many bits layers have from now on.
   void bits(std::int64_t number, const std::map<std::string, int>& bits);
+  /// What a look at the weights found, when a run is pruned on its way.
+  void pruning(std::int64_t number, const nlohmann::json& found);
   /// A line for the user, outside the progress.
   void say(const std::string& line);
 

@@ -7,12 +7,17 @@
 
 #include "parallel/codecs/codec_fit.h"
 #include "parallel/row_run.h"
+#include "parallel/state_files.h"
 #include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
 
 Engine::Engine(const Training& training, Transport& transport, DevicePtr device, Settings settings)
-    : training_(training), transport_(transport), device_(std::move(device)), settings_(settings) {
+    : training_(training),
+      transport_(transport),
+      device_(std::move(device)),
+      settings_(settings),
+      make_form_(training.form) {
   PG_CHECK(settings.timeout > 0, "a wait of ", settings.timeout, " s can't succeed");
 }
 
@@ -45,8 +50,27 @@ void check_fit(const Plan& plan, const Training& training, int ranks) {
   check_codecs(plan, training);
 }
 
-const ParameterList& Engine::parameters(int stage) const {
-  return stage < training_.stages() ? runners_.at(stage).parameters() : training_.shared.parameters;
+const StateFormPtr& Engine::form(int stage) {
+  StateFormPtr& form = forms_[stage];
+  if (form) return form;
+  const ParameterList& list =
+      stage < training_.stages() ? runners_.at(stage).parameters() : training_.shared.parameters;
+  return form = make_form_ ? make_form_(list, device_) : std::make_shared<StateForm>(list);
+}
+
+void Engine::change_form(const Plan& like, MakeStateForm make) {
+  make_form_ = std::move(make);
+  forms_.clear();
+  if (runners_.empty() && stores_.empty()) return;  // nothing has been prepared yet
+  const auto ranks = holders(like);
+  for (auto& [stage, store] : stores_)
+    store.change_form(training_, form(stage),
+                      [&, &stage = stage, &store = store](const Tensor& x, std::int64_t count) {
+                        return gathered(x, count, store.shard(), *this, ranks.at(stage));
+                      });
+  codecs_.clear();
+  low_ranks_.clear();
+  prepare_codecs(like);
 }
 
 BufferCodec* Engine::codec(int stage) {
@@ -89,6 +113,9 @@ void Engine::prepare_codecs(const Plan& plan) {
   for (int stage : summed_stages(plan, rank)) {
     const ParameterList& list = parameters(stage);
     if (codecs_.contains(stage) || low_ranks_.contains(stage)) continue;
+    PG_CHECK(is_local(plan.codec) || form(stage)->is_dense(), "--codec ", print(plan.codec),
+             " makes factors of matrices, of which SAMO stores lists of kept elements; use another",
+             " codec, or leave out --samo");
     if (is_local(plan.codec))
       codecs_.emplace(stage, make_codec_of(plan, training_, rank, stage, list, device_));
     else
@@ -105,7 +132,7 @@ void Engine::prepare(const Plan& plan) {
     if (stage < plan.stages) runners_.try_emplace(stage, training_, stage, device_);
     const Shard shard = shard_of(plan, stage, transport_.rank());
     WeightStore& store =
-        stores_.try_emplace(stage, training_, parameters(stage), plan.first, device_, shard)
+        stores_.try_emplace(stage, training_, form(stage), plan.first, device_, shard)
             .first->second;
     check_shard(plan, stage, store.shard(), shard);
     PG_CHECK(store.newest() == plan.first, "the plan begins with version ", plan.first,

@@ -69,8 +69,14 @@ class Engine {
 
   /// By stage; the tied one is number stages().
   std::map<int, WeightStore>& stores() { return stores_; }
-  /// Of a stage that is computed here, or of the tied one.
-  const ParameterList& parameters(int stage) const;
+  /// Of a stage that is computed here, or of the tied one: the form of its state, and its
+  /// parameters as they are stored.
+  const StateFormPtr& form(int stage);
+  const ParameterList& parameters(int stage) { return form(stage)->stored(); }
+  /// Stores all state in another form from now on. Codecs begin anew: what they left out so far is
+  /// lost. All ranks call it together, before the first plan is prepared, or between plans.
+  ///   like: a plan of the run
+  void change_form(const Plan& like, MakeStateForm make);
   const Training& training() const { return training_; }
   Transport& transport() { return transport_; }
   const Settings& settings() const { return settings_; }
@@ -93,7 +99,9 @@ class Engine {
   Transport& transport_;
   DevicePtr device_;
   Settings settings_;
+  MakeStateForm make_form_;
   std::map<int, StageRunner> runners_;
+  std::map<int, StateFormPtr> forms_;  // by stage
   std::map<int, WeightStore> stores_;
   std::map<int, BufferCodec> codecs_;
   std::map<int, std::unique_ptr<LowRank>> low_ranks_;

@@ -115,7 +115,7 @@ void RowRun::free_unread() {
 
 WeightStore& RowRun::store(int stage) {
   if (auto kept = engine_.stores_.find(stage); kept != engine_.stores_.end()) return kept->second;
-  return visiting_.try_emplace(stage, engine_.training_, engine_.parameters(stage), engine_.device_)
+  return visiting_.try_emplace(stage, engine_.training_, engine_.form(stage), engine_.device_)
       .first->second;
 }
 
@@ -144,9 +144,9 @@ void RowRun::forward(const Instruction& x) {
     inputs.x = x.stage == 0 ? batches_.inputs(x.micro, device)
                             : take(Value::activation, x.stage - 1, x.micro);
   if (last) inputs.targets = batches_.targets(x.micro, device);
-  inputs.weights = store(x.stage).weights(x.version);
+  inputs.weights = store(x.stage).dense(x.version);
   if (runner.shared_parameters().size() > 0)
-    inputs.shared = store(plan_.stages).weights(tied_versions_.at(x.micro - plan_.first_micro()));
+    inputs.shared = store(plan_.stages).dense(tied_versions_.at(x.micro - plan_.first_micro()));
   inputs.training = plan_.steps > 0;
   inputs.sink = [this, stage = x.stage, version = plan_.made_by(x.micro)](
                     const Parameter& parameter, const Tensor& dx) {
@@ -172,6 +172,7 @@ void RowRun::backward(const Instruction& x) {
   if (x.stage < plan_.stages - 1 && part != StageRunner::Part::weight)
     dy = take(Value::activation_gradient, x.stage, x.micro);
   Stopwatch stopwatch(*this, x);
+  for (auto [stage, version] : weights_read(plan_, tied_versions_, x)) store(stage).dense(version);
   Tensor dx = engine_.runners_.at(x.stage).backward(x.micro, dy, part);
   if (dx.defined()) here_[{Value::activation_gradient, x.stage - 1, x.micro}] = dx;
 }
@@ -201,7 +202,8 @@ void RowRun::step(const Instruction& x) {
   double rate = engine_.training_.learning_rate.at(x.version - 1);
   bool keep_old = lifetimes_.needed_after(x.stage, x.version - 1, index_);
   if (!keep_old) wait_for_readers(x.stage, x.version - 1);
-  store(x.stage).step({rate, 1.0 / plan_.per_step, scale, x.version}, keep_old);
+  const int number = x.version - store(x.stage).begun();
+  store(x.stage).step({rate, 1.0 / plan_.per_step, scale, number}, keep_old);
   finished_.erase({x.stage, x.version});
   result_.stepped[x.version] = seconds(Clock::now());
 }

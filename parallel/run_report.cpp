@@ -63,8 +63,9 @@ Curve loss_curve(const std::filesystem::path& metrics) {
   std::ifstream file(metrics);
   for (std::string line; std::getline(file, line);) {
     nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
-    if (!entry.is_object() || !entry.contains("step") || entry.contains("bits")) continue;
+    if (!entry.is_object() || !entry.contains("step")) continue;
     bool validated = entry.contains("validation_loss");
+    if (!validated && !entry.contains("loss")) continue;  // a line of something else
     Series& series = validated ? validation : training;
     series.x.push_back(entry["step"]);
     series.y.push_back(entry[validated ? "validation_loss" : "loss"]);

@@ -45,8 +45,7 @@ void Serial::prepare(int number, const std::set<int>& held) {
   rank.next = 0;
   std::set<int> stages = visited_stages(*plan_, number);
   stages.insert(held.begin(), held.end());
-  for (int stage : stages)
-    if (stage < plan_->stages) rank.runners.try_emplace(stage, training_, stage, device_);
+  for (int stage : stages) add_form(rank, stage);
   if (plan_->channel.kind != CodecSpec::Kind::none && !rank.channel)
     rank.channel.emplace(make_channel_of(*plan_, training_, number));
   const CodecSpec& codec = plan_->codec;
@@ -61,8 +60,11 @@ void Serial::prepare(int number, const std::set<int>& held) {
   for (int stage : held) {
     if (rank.optimizers.contains(stage)) continue;
     const ParameterList& list = parameters(rank, stage);
+    const StateForm& form = *rank.forms.at(stage);
+    Tensor all = zeros({form.parameters().numel()}, training_.dtype, device_);
+    initialize(form.parameters(), all, training_.seed);
     Tensor first = zeros({list.numel()}, training_.dtype, device_);
-    initialize(list, first, training_.seed);
+    form.compress(all, first);
     rank.shards[stage] = shard_of(*plan_, stage, number);
     auto [begin, end] = own(rank, stage);
     rank.optimizers[stage] =
@@ -74,9 +76,24 @@ void Serial::prepare(int number, const std::set<int>& held) {
   }
 }
 
-const ParameterList& Serial::parameters(const Rank& rank, int stage) const {
-  return stage < training_.stages() ? rank.runners.at(stage).parameters()
-                                    : training_.shared.parameters;
+void Serial::add_form(Rank& rank, int stage) {
+  const bool tied = stage == plan_->stages;
+  if (!tied) rank.runners.try_emplace(stage, training_, stage, device_);
+  if (rank.forms.contains(stage)) return;
+  const ParameterList& list =
+      tied ? training_.shared.parameters : rank.runners.at(stage).parameters();
+  rank.forms[stage] =
+      training_.form ? training_.form(list, device_) : std::make_shared<StateForm>(list);
+}
+
+/// All elements of a version, in memory of their own.
+Tensor Serial::dense(const Rank& rank, Cell cell) const {
+  const StateForm& form = *rank.forms.at(cell.first);
+  const Tensor& stored = rank.weights.at(cell);
+  if (form.is_dense()) return stored;
+  Tensor all = empty({form.parameters().numel()}, training_.dtype, device_);
+  form.expand(stored, all);
+  return all;
 }
 
 const Tensor& Serial::weights(int rank, int stage) const {
@@ -139,15 +156,13 @@ bool Serial::forward(Rank& rank, const Instruction& x) {
     inputs.x = value.mapped();
   }
   if (last) inputs.targets = batches_->targets(x.micro, device_);
-  inputs.weights = rank.weights.at({x.stage, x.version});
+  inputs.weights = dense(rank, {x.stage, x.version});
   if (runner.shared_parameters().size() > 0)
-    inputs.shared =
-        rank.weights.at({plan_->stages, tied_versions_.at(x.micro - plan_->first_micro())});
+    inputs.shared = dense(rank, {plan_->stages, tied_versions_.at(x.micro - plan_->first_micro())});
   inputs.training = plan_->steps > 0;
   inputs.sink = [this, &rank, x](const Parameter& parameter, const Tensor& dx) {
     int stage = parameter.shared ? plan_->stages : x.stage;
-    Tensor& total = sum(rank, stage, plan_->made_by(x.micro));
-    dx.backend().accumulate(dx, total.window(parameter.offset, parameter.shape));
+    rank.forms.at(stage)->add(parameter, dx, sum(rank, stage, plan_->made_by(x.micro)));
   };
   Tensor y = runner.forward(x.micro, inputs);
   if (last)

@@ -39,6 +39,7 @@ class Serial {
   struct Rank {
     std::size_t next = 0;  // instruction
     std::map<int, StageRunner> runners;
+    std::map<int, StateFormPtr> forms;     // by stage
     std::map<Cell, Tensor> weights, sums;  // no version is freed but by a drop
     std::map<int, Shard> shards;           // by stage
     std::map<int, std::unique_ptr<Optimizer>> optimizers;
@@ -58,6 +59,7 @@ class Serial {
   using MakeCollective = Collective (*)(const Summing& how, int member, int members);
 
   void prepare(int number, const std::set<int>& held);
+  void add_form(Rank& rank, int stage);
   bool execute(int rank, const Instruction& x);
   bool ready(const Rank& rank, const Instruction& x) const;
   bool forward(Rank& rank, const Instruction& x);
@@ -85,7 +87,11 @@ class Serial {
   Tensor& sum(Rank& rank, int stage, int version);
   Range own(const Rank& rank, int stage) const;
   Tensor only_own(const Rank& rank, int stage, const Tensor& whole) const;
-  const ParameterList& parameters(const Rank& rank, int stage) const;
+  Tensor dense(const Rank& rank, Cell cell) const;
+  /// As they are stored.
+  const ParameterList& parameters(const Rank& rank, int stage) const {
+    return rank.forms.at(stage)->stored();
+  }
 
   const Training& training_;
   DevicePtr device_;

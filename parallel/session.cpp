@@ -50,6 +50,7 @@ Engine::Settings engine_settings(const SessionSettings& settings, Transport& tra
 Session::Session(const Training& training, Transport& transport, DevicePtr device, RunData& data,
                  const SessionSettings& settings)
     : engine_(training, transport, std::move(device), engine_settings(settings, transport)),
+      pruner_(settings.pruner ? settings.pruner() : nullptr),
       data_(data),
       settings_(settings) {
   AtWork preparing(transport, Work::preparing);
@@ -62,6 +63,7 @@ Session::Session(const Training& training, Transport& transport, DevicePtr devic
   const VerifiedPlan plan = verify(settings.plan(first_, some));
   if (settings.engine.reduction == AllReduce::hierarchical)
     check_hosts(plan.plan(), engine_.settings().hosts);
+  if (pruner_ && checkpoint) pruner_->resume(*checkpoint, engine_, plan.plan());
   engine_.prepare(plan.plan());
   if (plan.plan().codec.kind == CodecSpec::Kind::adaptive) bits_every_ = plan.plan().codec.period;
   if (!checkpoint) return;
@@ -113,20 +115,44 @@ json Session::carry_out(const json& what) {
                when_not_finite);
     return to_json(result, false);
   }
+  auto like = [&] {
+    AtWork preparing(engine_.transport(), Work::preparing);
+    return settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
+  };
+  if (verb == "prune") return prune(like(), what.at("bits").get<Bits>());
   if (verb == "save") {
     json answer{{"files", json::array()}, {"codec", codec_numbers(engine_)}};
-    const Plan like = [&] {
-      AtWork preparing(engine_.transport(), Work::preparing);
-      return settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
-    }();
+    const Plan plan = like();
     for (auto write : {write_state, write_codec_state})
-      for (const CheckpointFile& file : write(settings_.out / "checkpoint", engine_, like, steps_))
+      for (const CheckpointFile& file : write(settings_.out / "checkpoint", engine_, plan, steps_))
+        answer["files"].push_back({file.name, file.bytes});
+    if (pruner_)
+      for (const CheckpointFile& file :
+           pruner_->write(settings_.out / "checkpoint", engine_, plan, steps_))
         answer["files"].push_back({file.name, file.bytes});
     return answer;
   }
   if (verb == "set bits") engine_.set_bits(what.at("bits").get<Bits>());
-  if (verb == "measure memory") return memory_summary(engine_.device()->meter());
+  if (verb == "measure memory") return measure_memory();
   return {};
+}
+
+json Session::prune(const Plan& like, const Bits& bits) {
+  const json found = pruner_->look(engine_, like, steps_);
+  if (!found.contains("pruned")) return found;
+  engine_.set_bits(bits);  // of codecs that began anew
+  peaks_before_ = measure_memory()["run"];
+  engine_.device()->meter().reset_peaks();
+  return found;
+}
+
+/// Peaks of the run; and since it was pruned, if it was.
+json Session::measure_memory() const {
+  const json now = memory_summary(engine_.device()->meter());
+  if (peaks_before_.is_null()) return {{"run", now}};
+  json run = peaks_before_;
+  for (auto& [category, peak] : run.items()) peak = std::max(peak, now.at(category));
+  return {{"run", run}, {"pruned", now}};
 }
 
 json Session::run_steps(int steps, bool recorded) {

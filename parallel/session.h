@@ -12,6 +12,7 @@
 #include "nn/run_log.h"
 #include "parallel/engine.h"
 #include "parallel/exchange.h"
+#include "parallel/pruner.h"
 
 namespace paragrad::parallel {
 
@@ -35,7 +36,8 @@ struct SessionSettings {
   std::function<Plan(int first, int steps)> plan;
   int steps_of_plan = 0;   ///< a plan's steps; 0: any number
   int reported_steps = 4;  ///< of the plan that the report shows, unless a plan's steps are given
-  std::string unit = "tokens";  ///< what rates count
+  std::function<std::unique_ptr<Pruner>()> pruner;  ///< null: nothing is pruned
+  std::string unit = "tokens";                      ///< what rates count
   std::int64_t units_per_step = 0;
   double flops_per_unit = 0;
   nlohmann::json run;     ///< what checkpoints say of the run
@@ -67,6 +69,7 @@ class Session {
   bool lead();
   void train_some(int last);
   void choose_bits(const std::vector<nlohmann::json>& answers);
+  void order_pruning();
   ValidationResult validate(bool all);
   void save();
   void end();
@@ -83,10 +86,13 @@ class Session {
   void follow();
   nlohmann::json carry_out(const nlohmann::json& what);
   nlohmann::json run_steps(int steps, bool recorded);
+  nlohmann::json prune(const Plan& like, const Bits& bits);
+  nlohmann::json measure_memory() const;
 
   bool due(int every, int before) const { return every > 0 && steps_ / every > before / every; }
 
   Engine engine_;
+  std::unique_ptr<Pruner> pruner_;
   RunData& data_;
   const SessionSettings& settings_;
   int first_ = 0, steps_ = 0;  // done before this session, and by now
@@ -96,8 +102,9 @@ class Session {
   Bits bits_;            // that were chosen last
   std::string lost_;     // of a checkpoint, for the user
   std::string stopped_;  // "stopped" or "interrupted", if the run was
-  std::optional<ValidationResult> validation_;  // at its end
-  nlohmann::json peak_bytes_;
+  std::optional<ValidationResult> validation_;     // at its end
+  nlohmann::json peak_bytes_, peak_bytes_pruned_;  // the latter since the last pruning
+  nlohmann::json peaks_before_;  // of this rank, before it was pruned the last time
   std::map<std::pair<int, std::string>, std::int64_t> bytes_sent_;  // by rank and kind
   Plan recorded_plan_;                                              // the one that the report shows
   Timeline recorded_;

@@ -48,6 +48,7 @@ bool Session::lead() {
 
   int last = settings_.steps;
   if (settings_.stop_after > 0) last = std::min(last, first_ + settings_.stop_after);
+  if (pruner_ && steps_ == 0 && pruner_->next_look(0) == 0) order_pruning();
   while (steps_ < last && !settings_.interrupted()) {
     int before = steps_;
     train_some(last);
@@ -92,6 +93,7 @@ int Session::next_steps(int last) const {
   steps = std::min(steps, last - steps_);
   for (int every : {settings_.evaluate_every, settings_.save_every, bits_every_})
     if (every > 0) steps = std::min(steps, every - steps_ % every);
+  if (pruner_) steps = std::min(steps, pruner_->next_look(steps_ + 1) - steps_);
   return steps;
 }
 
@@ -113,6 +115,7 @@ void Session::train_some(int last) {
     for (const auto& [kind, bytes] : answers[rank].at("bytes").items())
       bytes_sent_[{static_cast<int>(rank), kind}] += bytes.get<std::int64_t>();
   if (due(bits_every_, number - steps)) choose_bits(answers);
+  if (pruner_ && pruner_->next_look(number - steps + 1) <= number) order_pruning();
   if (!recorded) return;
   recorded_plan_ = ran(plan, answers);
   recorded_ = world.timeline();
@@ -134,6 +137,15 @@ void Session::choose_bits(const std::vector<json>& answers) {
 }
 // [end snippet]
 
+/// All ranks find the same.
+void Session::order_pruning() {
+  const json found = order({{"do", "prune"}, {"bits", bits_}}).front();
+  log_->pruning(steps_, found);
+  if (found.contains("pruned"))
+    log_->say(text("step ", steps_, ": pruned to ", found.at("kept"), " of ", found.at("elements"),
+                   " elements"));
+}
+
 /// Means over the validation data.
 ValidationResult Session::validate(bool all) {
   WorldResult world(order({{"do", "validate"}, {"all", all}}));
@@ -153,6 +165,8 @@ void Session::save() {
   AtWork saving(engine_.transport(), Work::saving);
   json run = settings_.run;
   if (!bits_.empty()) run["bits"] = bits_;
+  for (const auto& [stage, store] : engine_.stores())
+    if (store.begun() > 0) run["rewound"] = store.begun();  // all at once
   const Plan plan = settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
   if (plan.codec != CodecSpec() || plan.channel != CodecSpec())
     run["codec"] = {{"layout", codec_layout(engine_, plan)}, {"numbers", codecs}};
@@ -162,7 +176,10 @@ void Session::save() {
 
 /// Of runs that were stopped, too. The other ranks wait meanwhile.
 void Session::report() {
-  peak_bytes_ = order({{"do", "measure memory"}});
+  for (const json& peaks : order({{"do", "measure memory"}})) {
+    peak_bytes_.push_back(peaks.at("run"));
+    if (peaks.contains("pruned")) peak_bytes_pruned_.push_back(peaks.at("pruned"));
+  }
   AtWork reporting(engine_.transport(), Work::reporting);
   Timeline simulated = simulate(verify(recorded_plan_), measured_costs(recorded_plan_, recorded_));
   log_->summary(figures(simulated));
@@ -194,6 +211,8 @@ json Session::figures(const Timeline& simulated) const {
                largest_burst(inner_sendings(recorded_plan_, recorded_), time_step(recorded_))},
               {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}};
   if (!bits_.empty()) result["bits"] = bits_;
+  if (pruner_) result["pruned"] = pruner_->summary();
+  if (!peak_bytes_pruned_.is_null()) result["peak_bytes_pruned"] = peak_bytes_pruned_;
   if (validation_) result["validation_loss"] = validation_->loss;
   if (validation_ && validation_->accuracy) result["validation_accuracy"] = *validation_->accuracy;
   return result;

@@ -1,8 +1,10 @@
 // Delayed schedules need more than the newest weights to go on with the same numbers: a checkpoint
 // holds all versions that are alive between plans. Files hold whole buffers, so shards are put
 // together before; whoever reads takes its shard of them.
-// Chapters 07 and 09.
+// Chapters 07, 09 and 11.
 #include "parallel/state_files.h"
+
+#include <nlohmann/json.hpp>
 
 #include "parallel/collective_run.h"
 #include "parallel/lifetimes.h"
@@ -11,39 +13,32 @@
 namespace paragrad::parallel {
 namespace {
 
-constexpr int channel = 1;  // a group's; plans that use it are over
+constexpr const char* early_name = "early";  // what a store remembers
+constexpr int channel = 1;                   // a group's; plans that use it are over
 
 /// A buffer for all of the stage.
-Tensor whole_buffer(const WeightStore& store, DType dtype, const DevicePtr& device) {
-  CategoryScope category(*device, Category::communication);
-  return empty({store.parameters().numel()}, dtype, device);
+Tensor whole_buffer(const ParameterList& parameters, DType dtype, const DevicePtr& device) {
+  return empty({parameters.numel()}, dtype, device, Category::communication);
 }
 
-Tensor own_window(const WeightStore& store, const Tensor& whole) {
-  Range own = store.shard().range(whole.numel());
+Tensor own_window(const Shard& place, const Tensor& whole) {
+  Range own = place.range(whole.numel());
   return whole.window(own.begin, {own.size()});
 }
 
+}  // namespace
+
 // [snippet gathered]
-/// Puts buffers together from the shards of all who hold the stage, one after the other. All of
-/// them call it; those who don't keep the results free each at once.
-FlatBuffers gathered(const FlatBuffers& shards, const WeightStore& store, Engine& engine,
-                     const std::vector<int>& holders, bool keep) {
-  const Collective steps =
-      all_gather({engine.settings().reduction}, store.shard().member, store.shard().members);
-  FlatBuffers result;
-  for (const auto& [name, shard] : shards) {
-    Tensor whole = whole_buffer(store, shard.dtype(), engine.device());
-    whole.backend().copy(shard, own_window(store, whole));
-    CollectiveRun run(steps, whole, holders, channel);
-    finish(run, engine.transport(), engine.settings().timeout);
-    if (keep) result.emplace_back(name, whole);
-  }
-  return result;
+Tensor gathered(const Tensor& shard, std::int64_t count, const Shard& place, Engine& engine,
+                const std::vector<int>& holders) {
+  Tensor whole = empty({count}, shard.dtype(), engine.device(), Category::communication);
+  whole.backend().copy(shard, own_window(place, whole));
+  const Collective steps = all_gather({engine.settings().reduction}, place.member, place.members);
+  CollectiveRun run(steps, whole, holders, channel);
+  finish(run, engine.transport(), engine.settings().timeout);
+  return whole;
 }
 // [end snippet]
-
-}  // namespace
 
 // [snippet write_state]
 std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Engine& engine,
@@ -52,20 +47,28 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
   const auto ranks = holders(plan);
   for (auto& [stage, store] : engine.stores()) {
     const bool writes = ranks.at(stage).front() == engine.transport().rank();
-    auto write = [&, &stage = stage, &store = store](std::string stem, FlatBuffers buffers,
-                                                     bool sharded) {
-      if (sharded)  // chapter 09
-        buffers = gathered(buffers, store, engine, ranks.at(stage), writes);
+    auto write = [&, &stage = stage, &store = store](std::string stem, const ParameterList& list,
+                                                     FlatBuffers buffers, bool sharded) {
+      for (auto& [name, buffer] : buffers) {
+        if (!sharded) break;
+        const Tensor whole = gathered(buffer, list.numel(), store.shard(), engine, ranks.at(stage));
+        buffer = writes ? whole : Tensor();  // of those who don't write, each is freed at once
+      }
       if (plan.stage_count() > 1) stem += text("_", stage);
       if (!writes) return;
       AtWork saving(engine.transport(), Work::saving);
-      files.push_back(write_checkpoint_file(folder, stem, step, store.parameters(), buffers));
+      files.push_back(write_checkpoint_file(folder, stem, step, list, buffers));
     };
     FlatBuffers versions;
     for (const auto& [version, weights] : store.versions())
       versions.emplace_back(version_name(store.newest() - version), weights);
-    write("model", versions, store.shard().zero == 3);
-    write("optimizer", store.optimizer().state(), store.shard().zero > 0);
+    write("model", store.parameters(), versions, store.shard().zero == 3);
+    write("optimizer", store.parameters(), store.optimizer().state(), store.shard().zero > 0);
+    if (store.remembered().defined())
+      write("early", store.parameters(), {{early_name, store.remembered()}},
+            store.shard().zero == 3);
+    const StateForm& form = store.form();
+    if (form.prunes()) write("index", form.pruned(), {{index_name, form.index()}}, false);
   }
   return files;
 }
@@ -74,19 +77,33 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
 void read_state(const Checkpoint& checkpoint, Engine& engine) {
   checkpoint.check_model(engine.training().whole);
   for (auto& [stage, store] : engine.stores()) {
+    // Files are read as if all elements were there; the form takes those that it stores.
     auto fill = [&, &store = store](const Tensor& buffer, bool sharded, auto load) {
-      if (!sharded) return load(buffer);
-      Tensor whole = whole_buffer(store, buffer.dtype(), engine.device());
-      load(whole);
-      buffer.backend().copy(own_window(store, whole), buffer);
+      const StateForm& form = store.form();
+      if (!sharded && !form.prunes()) return load(buffer);
+      Tensor values = whole_buffer(form.parameters(), buffer.dtype(), engine.device());
+      load(values);
+      if (form.prunes()) {
+        Tensor stored = whole_buffer(form.stored(), buffer.dtype(), engine.device());
+        form.compress(values, stored);
+        values = stored;
+      }
+      buffer.backend().copy(sharded ? own_window(store.shard(), values) : values, buffer);
     };
     for (const auto& [version, weights] : store.versions())
       fill(weights, store.shard().zero == 3, [&, back = store.newest() - version](const Tensor& x) {
-        checkpoint.load_version(back, store.parameters(), x);
+        checkpoint.load_version(back, store.form().parameters(), x);
       });
+    store.count_steps_from(checkpoint.run().value("rewound", 0));
+    if (checkpoint.has_state(early_name)) {
+      store.remember();
+      fill(store.remembered(), store.shard().zero == 3, [&, &store = store](const Tensor& x) {
+        checkpoint.load_state(early_name, store.form().parameters(), x);
+      });
+    }
     for (const auto& [name, buffer] : store.optimizer().state())
       fill(buffer, store.shard().zero > 0, [&, &name = name](const Tensor& x) {
-        checkpoint.load_state(name, store.parameters(), x);
+        checkpoint.load_state(name, store.form().parameters(), x);
       });
   }
 }

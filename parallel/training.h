@@ -9,6 +9,7 @@
 
 #include "nn/cut.h"
 #include "nn/optimizer.h"
+#include "parallel/state_form.h"
 
 namespace paragrad::parallel {
 
@@ -41,6 +42,7 @@ struct Training {
   DType dtype = DType::f32;  ///< of weights and activations
   std::uint64_t seed = 1337;
   MakeOptimizer optimizer;  ///< default: AdamW
+  MakeStateForm form;       ///< of a stage's state; default: dense
   LearningRate learning_rate;
   double clip = 1;                ///< largest norm of the gradient; 0: any
   bool recompute_layers = false;  ///< keep only what enters each layer

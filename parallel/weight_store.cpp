@@ -1,26 +1,33 @@
 // Versions are flat buffers by number. The optimizer's moments belong to the newest: they have no
 // older copies (PipeDream-2BW, section 3.1).
 // Not here: when a version dies (lifetimes.h), and how shards come together (row_messages.cpp).
-// Chapters 07 and 09.
+// Chapters 07, 09 and 11.
 #include "parallel/weight_store.h"
 
 namespace paragrad::parallel {
 
-WeightStore::WeightStore(const Training& training, const ParameterList& parameters,
-                         const DevicePtr& device, const Shard& shard)
-    : parameters_(parameters),
-      shard_(shard),
-      range_(shard.range(parameters.numel())),
-      own_parameters_(parameters.part(range_.begin, range_.end)),
-      own_places_(nn::places(own_parameters_, training.whole)),
-      dtype_(training.dtype),
-      device_(device) {}
+WeightStore::WeightStore(const Training& training, StateFormPtr form, const DevicePtr& device,
+                         const Shard& shard)
+    : form_(std::move(form)), shard_(shard), dtype_(training.dtype), device_(device) {
+  find_shard(training);
+}
 
-WeightStore::WeightStore(const Training& training, const ParameterList& parameters, int version,
+void WeightStore::find_shard(const Training& training) {
+  range_ = shard_.range(parameters().numel());
+  own_parameters_ = parameters().part(range_.begin, range_.end);
+  own_places_ = nn::places(own_parameters_, training.whole);
+}
+
+WeightStore::WeightStore(const Training& training, StateFormPtr form, int version,
                          const DevicePtr& device, const Shard& shard)
-    : WeightStore(training, parameters, device, shard) {
-  Tensor first = flat(Category::weights, dtype_, parameters.numel());
-  initialize(parameters, first, training.seed);
+    : WeightStore(training, std::move(form), device, shard) {
+  Tensor first = flat(Category::weights, dtype_, form_->parameters().numel());
+  initialize(form_->parameters(), first, training.seed);
+  if (form_->prunes()) {
+    Tensor stored = flat(Category::weights, dtype_, parameters().numel());
+    form_->compress(first, stored);
+    first = stored;
+  }
   if (shard.zero == 3) {
     Tensor kept = flat(Category::weights, dtype_, range_.size());
     kept.backend().copy(own(first), kept);
@@ -56,18 +63,27 @@ void WeightStore::keep_from(int oldest) {
   }
 }
 
-void WeightStore::renumber(int version) {
-  Tensor values = versions_.rbegin()->second;
-  versions_ = {{version, values}};
+// [snippet dense]
+const Tensor& WeightStore::dense(int version) {
+  if (form_->is_dense()) return weights(version);
+  if (std::exchange(expanded_, version) == version) return dense_;
+  if (dense_.defined())
+    dense_.storage()->occupy();
+  else
+    dense_ = flat(Category::weights, dtype_, form_->parameters().numel());
+  form_->expand(weights(version), dense_);
+  return dense_;
 }
+// [end snippet]
 
 void WeightStore::release(int version) {
   versions_.erase(version);
   gathered_.erase(version);
+  if (expanded_ == version) expanded_ = -1;
 }
 
 void WeightStore::add(int version, const Parameter& parameter, const Tensor& dx) {
-  dx.backend().accumulate(dx, sum(version).window(parameter.offset, parameter.shape));
+  form_->add(parameter, dx, sum(version));
 }
 
 Tensor WeightStore::sum(int version) {
@@ -80,7 +96,7 @@ Tensor WeightStore::sum(int version) {
 }
 
 Tensor WeightStore::new_sum() const {
-  return flat(Category::gradients, gradient_dtype(dtype_), parameters_.numel());
+  return flat(Category::gradients, gradient_dtype(dtype_), parameters().numel());
 }
 
 Tensor WeightStore::take_sum(int version) {
@@ -120,7 +136,7 @@ Tensor WeightStore::bring(int version) {
   if (weights.defined())
     weights.storage()->occupy();
   else
-    weights = flat(Category::weights, dtype_, parameters_.numel());
+    weights = flat(Category::weights, dtype_, parameters().numel());
   return weights;
 }
 
@@ -132,7 +148,62 @@ Tensor WeightStore::bring_shard(int version) {
   return weights;
 }
 
-void WeightStore::drop(int version) { whole().at(version).storage()->vacate(); }
+void WeightStore::drop(int version) {
+  whole().at(version).storage()->vacate();
+  drop_expanded(version);
+}
 // [end snippet]
+
+void WeightStore::drop_expanded(int version) {
+  if (expanded_ != version) return;
+  dense_.storage()->vacate();
+  expanded_ = -1;
+}
+
+void WeightStore::remember() {
+  const Tensor& newest = versions_.rbegin()->second;
+  remembered_ = flat(Category::weights, dtype_, newest.numel());
+  newest.backend().copy(newest, remembered_);
+}
+
+void WeightStore::rewind(const Training& training) {
+  PG_CHECK(remembered_.defined() && sums_.empty(), "weights can be rewound between plans, and to ",
+           "values that were remembered");
+  for (auto& [version, values] : versions_) values.backend().copy(remembered_, values);
+  expanded_ = -1;
+  optimizer_ = training.optimizer(own_parameters_, own(versions_.rbegin()->second));
+  begun_ = newest();
+}
+
+void WeightStore::change_form(const Training& training, StateFormPtr form, const Whole& whole) {
+  PG_CHECK(sums_.empty(), "the form of weights can change between plans only");
+  const StateFormPtr before = std::exchange(form_, std::move(form));
+  find_shard(training);
+  auto changed = [&](const Tensor& buffer, bool sharded, Category category) {
+    Tensor all =
+        empty({before->parameters().numel()}, buffer.dtype(), device_, Category::workspace);
+    before->expand(sharded ? whole(buffer, before->stored().numel()) : buffer, all);
+    Tensor stored = flat(category, buffer.dtype(), parameters().numel());
+    form_->compress(all, stored);
+    if (!sharded) return stored;
+    Tensor shard = flat(category, buffer.dtype(), range_.size());
+    shard.backend().copy(own(stored), shard);
+    return shard;
+  };
+  for (auto& [version, values] : versions_)
+    values = changed(values, shard_.zero == 3, Category::weights);
+  if (remembered_.defined())
+    remembered_ = changed(remembered_, shard_.zero == 3, Category::weights);
+  gathered_.clear();
+  dense_ = {};
+  expanded_ = -1;
+  const auto optimizer = std::exchange(
+      optimizer_, training.optimizer(own_parameters_, own(versions_.rbegin()->second)));
+  for (std::size_t i = 0; i < optimizer->state().size(); ++i) {
+    const Tensor state =
+        changed(optimizer->state()[i].second, shard_.zero > 0, Category::optimizer);
+    state.backend().copy(state, optimizer_->state()[i].second);
+  }
+}
 
 }  // namespace paragrad::parallel

@@ -1,6 +1,6 @@
 // WeightStore: the state of one stage on one rank: versions of its weights, gradient sums of the
 // steps that are under way, the optimizer. Where a plan shards them (ZeRO), a shard of some or all.
-// Not here: when versions are made and die; the plan says. Chapters 07 and 09.
+// Not here: when versions are made and die; the plan says. Chapters 07, 09 and 11.
 #pragma once
 
 #include <map>
@@ -17,17 +17,21 @@ namespace paragrad::parallel {
 ///   gradient sum      N      N    n    n    and N from the first backward to the drop
 ///   optimizer state   N      n    n    n
 // [end snippet]
+/// Elements are those that the stage's form stores. Where forward can't read them so (SAMO), the
+/// rank also has one buffer with all elements of the version that it computes with just now.
 class WeightStore {
  public:
   /// Begins with the model's first values as version `version`.
-  WeightStore(const Training& training, const ParameterList& parameters, int version,
-              const DevicePtr& device, const Shard& shard = {});
+  WeightStore(const Training& training, StateFormPtr form, int version, const DevicePtr& device,
+              const Shard& shard = {});
   /// For a rank that computes with the stage, but is not its home: without versions of its own and
   /// without optimizer.
-  WeightStore(const Training& training, const ParameterList& parameters, const DevicePtr& device,
+  WeightStore(const Training& training, StateFormPtr form, const DevicePtr& device,
               const Shard& shard = {});
 
-  const ParameterList& parameters() const { return parameters_; }
+  const StateForm& form() const { return *form_; }
+  /// As they are stored.
+  const ParameterList& parameters() const { return form_->stored(); }
   const Shard& shard() const { return shard_; }
   /// The parameters of the shard, and where each stands in Training::whole.
   const ParameterList& own_parameters() const { return own_parameters_; }
@@ -38,15 +42,17 @@ class WeightStore {
   int newest() const { return versions_.rbegin()->first; }
   /// By version, oldest first; flat buffers. With ZeRO 3: shards.
   const std::map<int, Tensor>& versions() const { return versions_; }
-  /// The whole of a version.
+  /// The whole of a version, as it is stored.
   /// throws: Error if it is not here
   const Tensor& weights(int version) const;
+  /// The same as forward and backward read it. Where it must be expanded, all versions share one
+  /// tensor, so that a backward calls this before it runs, too: other versions may have been here
+  /// since its forward.
+  const Tensor& dense(int version);
 
   /// Makes sure of versions oldest, ..., newest: an older one that is missing begins as a copy of
   /// the oldest there is. Those older than that are freed.
   void keep_from(int oldest);
-  /// Calls the newest version `version`, when its values were loaded from a checkpoint.
-  void renumber(int version);
 
   /// Adds to the gradient sum of the step that makes `version`.
   void add(int version, const Parameter& parameter, const Tensor& dx);
@@ -76,6 +82,22 @@ class WeightStore {
   void step(const StepSettings& settings, bool keep_old);
   void release(int version);
 
+  /// Keeps a copy of the newest version, as it is stored, to come back to.
+  void remember();
+  /// Undefined if nothing was remembered.
+  const Tensor& remembered() const { return remembered_; }
+  /// All versions take the remembered values; the optimizer begins anew, and counts its steps from
+  /// the newest version on.
+  void rewind(const Training& training);
+  /// The version that it counts from; and the same for a run that is resumed.
+  int begun() const { return begun_; }
+  void count_steps_from(int version) { begun_ = version; }
+
+  /// Puts a buffer of so many elements together from the shards of all who have one.
+  using Whole = std::function<Tensor(const Tensor& shard, std::int64_t count)>;
+  /// Stores everything in another form, between plans. Elements that it does not keep are lost.
+  void change_form(const Training& training, StateFormPtr form, const Whole& whole);
+
  private:
   Tensor flat(Category category, DType dtype, std::int64_t count) const;
   /// Whole versions.
@@ -83,8 +105,10 @@ class WeightStore {
   const std::map<int, Tensor>& whole() const { return shard_.zero == 3 ? gathered_ : versions_; }
   /// The shard of a buffer that is whole, or is the shard already.
   Tensor own(const Tensor& x) const;
+  void find_shard(const Training& training);
+  void drop_expanded(int version);
 
-  const ParameterList& parameters_;
+  StateFormPtr form_;
   Shard shard_;
   Range range_;  // of the shard
   ParameterList own_parameters_;
@@ -93,6 +117,10 @@ class WeightStore {
   DevicePtr device_;
   std::map<int, Tensor> versions_, sums_;
   std::map<int, Tensor> gathered_;  // by version, with ZeRO 3
+  Tensor dense_;                    // where the form is not
+  int expanded_ = -1;               // the version that is in it
+  Tensor remembered_;
+  int begun_ = 0;  // the version that the optimizer's first step began with
   std::unique_ptr<Optimizer> optimizer_;
 };
 

@@ -110,6 +110,14 @@ class GuardedBackend : public CpuBackend {
     Unlocked unlocked(*arena_);
     return CpuBackend::permute(x, order, y);
   }
+  void gather(const Tensor& x, const Tensor& index, bool add, const Tensor& y) override {
+    Unlocked unlocked(*arena_);
+    return CpuBackend::gather(x, index, add, y);
+  }
+  void expand(const Tensor& x, const Tensor& index, const Tensor& y) override {
+    Unlocked unlocked(*arena_);
+    return CpuBackend::expand(x, index, y);
+  }
   void unary(Unary op, const Tensor& x, const Tensor& y) override {
     Unlocked unlocked(*arena_);
     return CpuBackend::unary(op, x, y);

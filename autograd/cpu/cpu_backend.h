@@ -24,6 +24,8 @@ class CpuBackend : public Backend {
   void copy_rows(const Tensor& x, Rows from, std::int64_t rows, std::int64_t width, const Tensor& y,
                  Rows to) override;
   void permute(const Tensor& x, const std::vector<int>& order, const Tensor& y) override;
+  void gather(const Tensor& x, const Tensor& index, bool add, const Tensor& y) override;
+  void expand(const Tensor& x, const Tensor& index, const Tensor& y) override;
   void unary(Unary op, const Tensor& x, const Tensor& y) override;
   void unary_backward(Unary op, const Tensor& x, const Tensor& y, const Tensor& dy,
                       const Tensor& dx) override;

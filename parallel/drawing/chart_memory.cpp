@@ -45,11 +45,16 @@ std::vector<Moment> highest_moments(const std::vector<MemorySample>& samples, in
   return result;
 }
 
-/// In the order of their first samples: what is there from the start lies at the bottom.
+/// In the order of their first samples: what is there from the start lies at the bottom. Those that
+/// nothing was ever charged to are left out.
 std::vector<std::string> categories_of(const std::vector<MemorySample>& samples) {
+  std::map<std::string, std::int64_t> peaks;
+  for (const MemorySample& sample : samples)
+    peaks[sample.category] = std::max(peaks[sample.category], sample.bytes);
   std::vector<std::string> names;
   for (const MemorySample& sample : samples)
-    if (std::find(names.begin(), names.end(), sample.category) == names.end())
+    if (peaks[sample.category] > 0 &&
+        std::find(names.begin(), names.end(), sample.category) == names.end())
       names.push_back(sample.category);
   return names;
 }

@@ -8,6 +8,22 @@
 
 using namespace paragrad::tests;
 
+TEST_CASE("a meter with a cap refuses what would exceed it, and counts nothing of that",
+          "[meter]") {
+  DevicePtr device = cpu_device();
+  MemoryMeter& meter = device->meter();
+  meter.set_cap(100);
+  Storage first(device, 60, Category::weights);
+  CHECK_THROWS_WITH(Storage(device, 41, Category::activations),
+                    Contains("41 bytes more for activations, beside the 60 that this rank holds") &&
+                        Contains("above the cap of 100; raise --memory-cap"));
+  CHECK(meter.live() == 60);
+  CHECK(meter.peak() == 60);
+  CHECK_NOTHROW(Storage(device, 40, Category::optimizer));
+  meter.set_cap(0);
+  CHECK_NOTHROW(Storage(device, 1000, Category::optimizer));
+}
+
 TEST_CASE("memory meter: live, peak, and the total's own peak", "[memory]") {
   MemoryMeter meter;
   meter.add(Category::weights, 100);

@@ -1,0 +1,96 @@
+// PruneFlags: how a run is pruned on its way, as a command line gives it.
+// Not here: methods and when they act (sparse/prune_run.h).
+// Chapter 11.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "examples/program.h"
+#include "parallel/codecs/codec_spec.h"
+#include "sparse/prune_run.h"
+
+namespace paragrad::examples {
+
+struct PruneFlags {
+  double fraction = 0;
+  std::string method = "magnitude";
+  bool samo = false, all = false;
+  int after = -1, every = 0;  ///< not given
+
+  /// Those that must stay as they were when a run is resumed; --samo may change.
+  static const std::vector<std::string>& fixed();
+
+  void add_flags(Flags& flags);
+  bool given() const { return fraction > 0; }
+  /// throws: Error if flags contradict each other, the codec, or the length of the run
+  void check(const parallel::CodecSpec& codec, const std::string& plan_file, int steps) const;
+  /// What was not given has its default, which follows from the run's length.
+  sparse::PruneSettings settings(int steps, std::uint64_t seed) const;
+};
+
+inline const std::vector<std::string>& PruneFlags::fixed() {
+  static const std::vector<std::string> names{"--prune", "--prune-method", "--prune-all",
+                                              "--prune-after", "--prune-every"};
+  return names;
+}
+
+inline void PruneFlags::add_flags(Flags& flags) {
+  flags.group("Pruning");
+  flags.number("--prune", fraction, 0, 0.9999,
+               "fraction of each matrix's elements to prune while training; 0: none");
+  flags.choice("--prune-method", method, sparse::prune_methods(),
+               "magnitude, global (over all matrices) and random prune once; gradual in many "
+               "steps; lottery in rounds that go back to early weights; early-bird when masks "
+               "have settled");
+  flags.whole("--prune-after", after, 0, "updates before it begins (default: a tenth of --steps)")
+      ->default_str("");
+  flags
+      .whole(
+          "--prune-every", every, 1,
+          "updates from one mask to the next (default: a fiftieth of those left; in a lottery they "
+          "are shared out among its rounds)")
+      ->default_str("");
+  flags.yes("--prune-all", all, "prune embeddings, biases and norms, too");
+  flags.yes("--samo", samo, "store weights, gradients and optimizer state without what is pruned");
+}
+
+inline void PruneFlags::check(const parallel::CodecSpec& codec, const std::string& plan_file,
+                              int steps) const {
+  if (!given()) {
+    PG_CHECK(!samo && !all && after < 0 && every == 0 && method == "magnitude",
+             "nothing is pruned without --prune FRACTION; add it, or leave out ",
+             samo ? "--samo" : "the other flags of pruning");
+    return;
+  }
+  PG_CHECK(plan_file.empty(), "--prune: a plan of yours has no place for pruning between its ",
+           "updates; use --schedule, or leave out --prune");
+  const bool coded = codec.kind != parallel::CodecSpec::Kind::none;
+  PG_CHECK(samo || !coded, "--codec ", print(codec), ": pruned gradients that are stored with ",
+           "their zeros would not stay zero on the way; add --samo, or leave out --codec");
+  PG_CHECK(is_local(codec), "--codec ", print(codec), " makes factors of matrices, of which ",
+           "--samo stores lists of kept elements; use another codec, or leave out --samo");
+  const sparse::PruneSettings found = settings(steps, 0);
+  PG_CHECK(found.after < steps, "--prune-after ", found.after, ": the run has ", steps, " --steps");
+  const int looks = method == "lottery"      ? sparse::lottery_rounds(fraction)
+                    : method == "early-bird" ? sparse::EarlyBird::window
+                                             : 0;
+  PG_CHECK(found.after + looks * found.every < steps, "--prune-method ", method, ": ", looks,
+           " times --prune-every ", found.every, " after update ", found.after, " are more than ",
+           "the run's ", steps, " --steps; give it more, or a smaller --prune-every");
+}
+
+inline sparse::PruneSettings PruneFlags::settings(int steps, std::uint64_t seed) const {
+  sparse::PruneSettings result{fraction, method, samo, all};
+  result.seed = seed;
+  result.after = after < 0 ? steps / 10 : after;
+  const int left = std::max(1, steps - result.after);
+  const int looks = method == "lottery" ? sparse::lottery_rounds(fraction) + 1 : 50;
+  result.every = every > 0 ? every : std::max(1, left / looks);
+  result.until = result.after + std::max(1, left / 2);
+  return result;
+}
+
+}  // namespace paragrad::examples

@@ -1,0 +1,69 @@
+// Draw 0 is the oldest: "draw-0/h.0.attn.c_attn.weight" is the index of what it keeps.
+// Chapter 11.
+#include "sparse/draws.h"
+
+#include "parallel/lifetimes.h"
+#include "parallel/transports/at_work.h"
+
+namespace paragrad::sparse {
+
+namespace {
+
+std::string draw_name(std::size_t draw) { return text("draw-", draw); }
+
+/// The parameters of `list` that a draw has, as its indices lie one behind the other.
+ParameterList drawn_list(const ParameterList& list, const Masks& draw) {
+  ParameterList drawn;
+  for (const Parameter& p : list)
+    if (const auto mask = draw.find(p.name); mask != draw.end())
+      drawn.add(p.name, {static_cast<std::int64_t>(mask->second.size())}, Init::constant(0));
+  return drawn;
+}
+
+Tensor on_device(const ParameterList& drawn, const Masks& draw, const DevicePtr& device) {
+  Index all;
+  for (const Parameter& p : drawn)
+    all.insert(all.end(), draw.at(p.name).begin(), draw.at(p.name).end());
+  CategoryScope category(*device, Category::workspace);
+  return from_host(all, {drawn.numel()}, device);
+}
+
+}  // namespace
+
+std::vector<CheckpointFile> write_draws(const std::filesystem::path& folder, Engine& engine,
+                                        const Plan& plan, std::int64_t step,
+                                        const std::deque<Masks>& draws) {
+  std::vector<CheckpointFile> files;
+  if (draws.empty()) return files;
+  const auto ranks = holders(plan);
+  AtWork saving(engine.transport(), Work::saving);
+  for (auto& [stage, store] : engine.stores()) {
+    const ParameterList drawn = drawn_list(store.form().parameters(), draws.front());
+    if (ranks.at(stage).front() != engine.transport().rank() || drawn.size() == 0) continue;
+    FlatBuffers buffers;
+    for (std::size_t i = 0; i < draws.size(); ++i)
+      buffers.emplace_back(draw_name(i), on_device(drawn, draws[i], engine.device()));
+    files.push_back(write_checkpoint_file(folder, text("draws_", stage), step, drawn, buffers));
+  }
+  return files;
+}
+
+std::deque<Masks> read_draws(const Checkpoint& checkpoint, const ParameterList& whole,
+                             double pruned, const DevicePtr& device) {
+  std::deque<Masks> draws;
+  for (std::size_t i = 0; checkpoint.has_state(draw_name(i)); ++i) {
+    Masks draw;
+    for (const Parameter& p : whole) {
+      Parameter kept = p;
+      kept.shape = {kept_count(p.shape.numel(), pruned)};
+      const Tensor index = empty(kept.shape, DType::i32, device, Category::workspace);
+      if (!checkpoint.load_state_if_any(draw_name(i), kept, index)) continue;
+      const std::vector<double> numbers = to_host(index);
+      draw[p.name].assign(numbers.begin(), numbers.end());
+    }
+    draws.push_back(draw);
+  }
+  return draws;
+}
+
+}  // namespace paragrad::sparse

@@ -1,0 +1,188 @@
+// Every stage is looked at by the first rank that holds it. Its mask goes to all ranks, so that
+// they have the same, whatever they compute.
+// Chapter 11.
+#include "sparse/prune_run.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "parallel/lifetimes.h"
+#include "parallel/state_files.h"
+#include "parallel/transports/at_work.h"
+#include "parallel/transports/launch.h"
+#include "sparse/draws.h"
+#include "sparse/mask_exchange.h"
+#include "sparse/samo.h"
+
+namespace paragrad::sparse {
+
+using nlohmann::json;
+
+namespace {
+
+/// Kept elements of each pruned parameter of a stage.
+Masks masks_of(const StateForm& form) {
+  Masks masks;
+  for (const Parameter& parameter : form.pruned()) {
+    const auto index = to_host(form.index().window(parameter.offset, parameter.shape));
+    masks[parameter.name].assign(index.begin(), index.end());
+  }
+  return masks;
+}
+
+/// The parameters of a stage that can be pruned, from its newest weights.
+void add_candidates(const WeightStore& store, const Tensor& stored, const ParameterList& whole,
+                    const PruneSettings& settings, std::vector<Candidate>& candidates) {
+  const ParameterList& list = store.form().parameters();
+  const Tensor all = empty({list.numel()}, stored.dtype(), stored.device(), Category::workspace);
+  store.form().expand(stored, all);
+  const Masks before = masks_of(store.form());
+  const std::vector<std::size_t> places = nn::places(list, whole);
+  auto place = places.begin();
+  for (const Parameter& p : list) {
+    const std::size_t here = *place++;
+    if (!is_prunable(p, settings.all)) continue;
+    const auto mask = before.find(p.name);
+    candidates.push_back({p.name, here, {}});
+    candidates.back().keys = settings.method == "random"
+                                 ? random_keys(p.name, p.shape.numel(), settings.seed)
+                                 : magnitude_keys(p.name, to_host(all.window(p.offset, p.shape)),
+                                                  mask == before.end() ? nullptr : &mask->second);
+  }
+}
+
+/// Of the stages that this rank looks at. Shards are put together by all who have one.
+std::vector<Candidate> own_candidates(Engine& engine, const Plan& like,
+                                      const PruneSettings& settings) {
+  std::vector<Candidate> candidates;
+  const auto ranks = holders(like);
+  for (auto& [stage, store] : engine.stores()) {
+    Tensor stored = store.versions().at(store.newest());
+    if (store.shard().zero == 3)
+      stored = gathered(stored, store.parameters().numel(), store.shard(), engine, ranks.at(stage));
+    if (ranks.at(stage).front() != engine.transport().rank()) continue;
+    AtWork looking(engine.transport(), Work::preparing);
+    add_candidates(store, stored, engine.training().whole, settings, candidates);
+  }
+  return candidates;
+}
+
+std::int64_t elements_of(const std::vector<Candidate>& candidates) {
+  std::int64_t count = 0;
+  for (const Candidate& c : candidates) count += static_cast<std::int64_t>(c.keys.size());
+  return count;
+}
+
+}  // namespace
+
+const std::vector<std::string>& prune_methods() {
+  static const std::vector<std::string> names{"magnitude", "global",  "random",
+                                              "gradual",   "lottery", "early-bird"};
+  return names;
+}
+
+int lottery_rounds(double fraction) {
+  constexpr double left_by_a_round = 0.8;
+  return std::max(
+      1, static_cast<int>(std::ceil(std::log(1 - fraction) / std::log(left_by_a_round) - 1e-9)));
+}
+
+int PruneRun::next_look(int steps) const {
+  const std::string& method = settings_.method;
+  const int after = settings_.after, every = settings_.every;
+  int last = after;
+  if (method == "gradual") last = settings_.until;
+  if (method == "lottery") last = after + lottery_rounds(settings_.fraction) * every;
+  if (method == "early-bird") last = found_ ? -1 : never;
+  if (steps > last) return never;
+  const int first = method == "gradual" ? 1 : 0;  // at once it would prune nothing
+  const int looks = std::max(first, (std::max(steps - after, 0) + every - 1) / every);
+  return std::min(after + looks * every, last);
+}
+
+double PruneRun::fraction_at(int steps) const {
+  const double fraction = settings_.fraction;
+  const int after = settings_.after;
+  if (settings_.method == "gradual")
+    return gradual_fraction(fraction, steps, after, settings_.until);
+  if (settings_.method == "lottery")
+    return lottery_fraction(fraction, (steps - after) / settings_.every, lottery_rounds(fraction));
+  return fraction;
+}
+
+// [snippet look]
+json PruneRun::look(Engine& engine, const Plan& like, int steps) {
+  const bool lottery = settings_.method == "lottery";
+  if (lottery && steps <= settings_.after) {
+    for (auto& [stage, store] : engine.stores()) store.remember();
+    return {{"remembered", steps}};
+  }
+  const double fraction = fraction_at(steps);
+  const SumCounts sum = sum_over(engine.transport(), engine.settings().timeout);
+  const std::vector<Candidate> candidates = own_candidates(engine, like, settings_);
+  Masks masks = settings_.method == "global"
+                    ? prune_all(candidates, engine.training().whole.size(), fraction, sum)
+                    : prune_each(candidates, fraction);
+  elements_ = sum({elements_of(candidates)}).front();
+  if (settings_.method == "early-bird") {
+    const double distance = bird_.distance(masks, elements_of(candidates), sum);
+    json found{{"distance", std::isfinite(distance) ? json(distance) : json()}};
+    found_ = distance <= EarlyBird::threshold;
+    if (found_) found.update(prune(engine, like, std::move(masks)));
+    return found;
+  }
+  json found = prune(engine, like, std::move(masks));
+  if (!lottery) return found;
+  for (auto& [stage, store] : engine.stores()) store.rewind(engine.training());
+  return found;
+}
+// [end snippet]
+
+json PruneRun::prune(Engine& engine, const Plan& like, Masks own) {
+  set_form(engine, like, all_masks(engine.transport(), std::move(own), engine.settings().timeout));
+  const json now = summary();
+  return {{"pruned", now.at("fraction")}, {"kept", now.at("kept")}, {"elements", elements_}};
+}
+
+void PruneRun::set_form(Engine& engine, const Plan& like, Masks all) {
+  kept_.clear();
+  for (const auto& [name, index] : all) kept_[name] = static_cast<std::int64_t>(index.size());
+  auto masks = std::make_shared<const Masks>(std::move(all));
+  engine.change_form(like, settings_.samo ? samo_form(masks) : masked_form(masks));
+}
+
+void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) {
+  Masks masks;
+  elements_ = 0;
+  for (const Parameter& p : engine.training().whole)
+    if (auto index = checkpoint.index(p.name)) {
+      masks[p.name] = std::move(*index);
+      elements_ += p.shape.numel();
+    }
+  if (settings_.method == "early-bird")
+    bird_.restore(
+        read_draws(checkpoint, engine.training().whole, settings_.fraction, engine.device()));
+  if (masks.empty()) return;
+  found_ = true;
+  set_form(engine, like, std::move(masks));
+}
+
+std::vector<CheckpointFile> PruneRun::write(const std::filesystem::path& folder, Engine& engine,
+                                            const Plan& plan, std::int64_t step) {
+  if (found_) return {};
+  return write_draws(folder, engine, plan, step, bird_.draws());
+}
+
+json PruneRun::summary() const {
+  if (kept_.empty()) return nullptr;
+  std::int64_t kept = 0;
+  for (const auto& [name, count] : kept_) kept += count;
+  return {{"method", settings_.method},
+          {"samo", settings_.samo},
+          {"fraction", 1 - static_cast<double>(kept) / static_cast<double>(elements_)},
+          {"kept", kept},
+          {"elements", elements_},
+          {"layers", kept_}};
+}
+
+}  // namespace paragrad::sparse

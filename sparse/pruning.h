@@ -1,0 +1,87 @@
+// Pruning methods: from the values of parameters to masks.
+// Not here: when a run prunes, and what it does then (prune_run.h).
+// Chapter 11; Han et al. 2015 (magnitude), Zhu and Gupta 2017 (gradual), Frankle and Carbin 2019
+// (lottery tickets), You et al. 2020 (Early-Bird tickets).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sparse/mask.h"
+
+namespace paragrad::sparse {
+
+// [snippet candidates]
+/// One parameter, as a method sees it: elements with greater keys are kept first, of equal ones
+/// those that stand before.
+struct Candidate {
+  std::string name;
+  std::size_t place = 0;  ///< in the whole model's order, which decides between equal keys
+  std::vector<std::uint32_t> keys;
+};
+// [end snippet]
+
+/// Keys that are ordered as |x| is. An element that was pruned before, which `kept` then tells, has
+/// the least one, so that it stays pruned.
+/// throws: Error that names the parameter, if a value is not finite
+std::vector<std::uint32_t> magnitude_keys(const std::string& name, std::span<const double> values,
+                                          const Index* kept = nullptr);
+/// Keys that depend on seed, name and position alone.
+std::vector<std::uint32_t> random_keys(const std::string& name, std::int64_t count,
+                                       std::uint64_t seed);
+
+/// Indices of the `count` greatest keys.
+Index greatest(const std::vector<std::uint32_t>& keys, std::int64_t count);
+
+/// Adds lists of counts up over all ranks, element by element. On one rank it changes nothing.
+using SumCounts = std::function<std::vector<std::int64_t>(const std::vector<std::int64_t>& own)>;
+
+/// The same fraction of every parameter.
+Masks prune_each(const std::vector<Candidate>& candidates, double pruned);
+/// A fraction of all together, wherever it lies. Every rank calls it with candidates of its own;
+/// the masks do not depend on how they are spread. `places`: parameters of the whole model.
+Masks prune_all(const std::vector<Candidate>& candidates, std::size_t places, double pruned,
+                const SumCounts& sum);
+
+// [snippet ramp]
+/// The fraction that is pruned at `step` on the way to `pruned`, which begins at step `first` and
+/// ends at `last`:
+///   pruned (1 - (1 - (step - first) / (last - first))^3)
+/// source: Zhu and Gupta 2017, eq. 1, from 0
+double gradual_fraction(double pruned, int step, int first, int last);
+
+/// The fraction after round `round` of `rounds`, each of which keeps the same share of what is left.
+/// source: Frankle and Carbin 2019, section 2
+double lottery_fraction(double pruned, int round, int rounds);
+// [end snippet]
+
+// [snippet early_bird]
+/// Draws masks again and again while a model trains. The newest is the ticket once the share of
+/// elements in which it differs from each of the five masks before is at most 0.1. Masks of a
+/// fraction p differ in 2 (1 - p) of the elements at most, so above p = 0.95 any five do.
+/// source: You et al. 2020, algorithm 1, which looks at channels; here at single elements
+class EarlyBird {
+ public:
+  static constexpr int window = 5;
+  static constexpr double threshold = 0.1;
+
+  /// Adds the newest mask of this rank's parameters, which have `elements` in all. All ranks call
+  /// it together. Returns the largest of the distances to the masks in the window, infinity while
+  /// there are fewer than five.
+  double distance(const Masks& newest, std::int64_t elements, const SumCounts& sum);
+
+  /// The masks of the window, the oldest first; those of other parameters than this rank's do no
+  /// harm.
+  const std::deque<Masks>& draws() const { return last_; }
+  void restore(std::deque<Masks> draws) { last_ = std::move(draws); }
+
+ private:
+  std::deque<Masks> last_;
+};
+// [end snippet]
+
+}  // namespace paragrad::sparse

@@ -1,0 +1,68 @@
+// Forms of the state of pruned stages. SAMO stores the kept elements alone; the masked form stores
+// all, with zeros where pruned ones were: the same training with less code and more memory, which
+// SAMO is compared with.
+// Not here: masks (mask.h, pruning.h); when weights are expanded (parallel/weight_store.cpp).
+// Chapter 11; Singh and Bhatele 2023 (SAMO), section III.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "parallel/state_form.h"
+#include "sparse/mask.h"
+
+namespace paragrad::sparse {
+
+// [snippet pruned]
+/// What both forms know: the index of each pruned parameter, one tensor for weights, gradients and
+/// optimizer state alike, charged to Category::index.
+class PrunedForm : public StateForm {
+ public:
+  /// throws: Error if a mask does not fit its parameter
+  PrunedForm(const ParameterList& parameters, const ParameterList& stored, const Masks& masks,
+             const DevicePtr& device);
+
+ protected:
+  /// Of a pruned parameter; undefined for another.
+  Tensor index_of(const Parameter& parameter) const;
+
+ private:
+  std::map<std::string, Tensor> index_by_name_;
+};
+// [end snippet]
+
+// [snippet samo]
+/// A pruned matrix is stored as (1, kept elements): two dimensions, as codecs tell matrices.
+class SamoForm : public PrunedForm {
+ public:
+  SamoForm(const ParameterList& parameters, const Masks& masks, const DevicePtr& device);
+
+  bool is_dense() const override { return false; }
+  void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const override;
+  void compress(const Tensor& all, const Tensor& stored) const override;
+  void expand(const Tensor& stored, const Tensor& all) const override;
+
+ private:
+  ParameterList kept_;
+  std::map<std::string, const Parameter*> kept_by_name_;
+};
+// [end snippet]
+
+class MaskedForm : public PrunedForm {
+ public:
+  MaskedForm(const ParameterList& parameters, const Masks& masks, const DevicePtr& device)
+      : PrunedForm(parameters, parameters, masks, device) {}
+
+  void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const override;
+  void compress(const Tensor& all, const Tensor& stored) const override;
+
+ private:
+  Tensor masked(const Parameter& parameter, const Tensor& x) const;
+};
+
+/// Stages that nothing is pruned of stay dense.
+MakeStateForm samo_form(std::shared_ptr<const Masks> masks);
+MakeStateForm masked_form(std::shared_ptr<const Masks> masks);
+
+}  // namespace paragrad::sparse
