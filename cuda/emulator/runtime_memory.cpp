@@ -44,6 +44,7 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
                  cudaStream_t handle, bool synchronous) {
   std::shared_ptr<Stream> stream = find_stream(handle);
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
+  if (bytes == 0) return finish(cudaSuccess);
   Memory source(from, bytes), target(to, bytes);
   if (!source.fits || !target.fits || !matches(kind, source.is_device, target.is_device))
     return finish(cudaErrorInvalidValue);
@@ -141,6 +142,7 @@ cudaError_t cudaMemset(void* start, int value, std::size_t bytes) {
 cudaError_t cudaMemsetAsync(void* start, int value, std::size_t bytes, cudaStream_t handle) {
   std::shared_ptr<Stream> stream = find_stream(handle);
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
+  if (bytes == 0) return finish(cudaSuccess);
   Memory target(start, bytes);
   if (target.is_pageable || !target.fits) return finish(cudaErrorInvalidValue);
   enqueue(stream, {"memset", [=] { std::memset(start, value, bytes); }, {}});
