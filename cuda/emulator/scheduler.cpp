@@ -120,9 +120,13 @@ std::string Scheduler::describe() const {
     if (head.function) result += " " + name_of_function(head.function);
     for (const Position& before : head.after)
       if (!done(before)) result += text(", waits for device ", before.stream->device);
-    for (const auto& meeting : head.meetings)
-      result += text(", ", meeting->name, " has ", meeting->members.size(), " of ",
-                     meeting->expected, " ranks", meeting->withdrawn ? ", and one has left" : "");
+    for (const auto& meeting : head.meetings) {
+      auto first = [&](const Position& member) { return heads_its_stream(member); };
+      result += text(", ", meeting->name, " (called by ", meeting->members.size(), " of ",
+                     meeting->expected, ", first in the queues of ",
+                     std::count_if(meeting->members.begin(), meeting->members.end(), first),
+                     meeting->withdrawn ? ", and one has left)" : ")");
+    }
   }
   return result;
 }
