@@ -81,6 +81,7 @@ bool Block::run(uint3 index) {
   gridDim = launch_.grid;
   current_block = this;
   ended_ = 0;
+  copies_.clear();
   make_all_runnable();
   go_to(pick());
   current_block = nullptr;

@@ -39,6 +39,17 @@ struct Place {
   }
 };
 
+/// Copies that a thread has begun and not yet waited for, in its groups.
+struct PendingCopies {
+  struct Copy {
+    void* to;
+    const void* from;
+    int group;
+  };
+  std::vector<Copy> copies;
+  int groups = 0;  ///< committed
+};
+
 /// A CUDA thread gets a stack of its own only if it waits: a carrier, which is a fiber, calls the
 /// kernel for one thread after the other; when one of them waits, it keeps the carrier, and another
 /// carrier takes the next thread.
@@ -68,7 +79,7 @@ class Block {
   [[noreturn]] void abandon();
   /// "kernel f, block (0,0,0) of (1,1,1), thread (5,0,0) of (32,1,1)"
   std::string describe() const;
-  int thread() const { return thread_; }
+  PendingCopies& pending_copies();
   bool overflowed_at(const void* address) const;
 
  private:
@@ -112,7 +123,8 @@ class Block {
 
   Place barrier_place_;
   int at_barrier_ = 0;
-  std::vector<Meeting> meetings_;  // by warp
+  std::vector<Meeting> meetings_;      // by warp
+  std::vector<PendingCopies> copies_;  // by thread; empty if none has begun any
 };
 
 /// Runs all blocks of a grid, one after the other. False if one met a fault; the rest then do not

@@ -62,6 +62,11 @@ void Block::warp_operation(Place place, void* record, void (*carry_out)(void* co
   wait();
 }
 
+PendingCopies& Block::pending_copies() {
+  copies_.resize(threads_);
+  return copies_[thread_];
+}
+
 // ---- describing ------------------------------------------------------------------------------
 
 std::string Block::describe() const {

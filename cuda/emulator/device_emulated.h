@@ -29,6 +29,11 @@ T butterfly(const char* name, std::source_location where, T value, Combine) {
 void check_alignment(const char* name, std::source_location where, const void* address,
                      std::size_t bytes);
 
+/// All but the thread's last `kept` groups of copies are carried out.
+void wait_for_copies(int kept);
+void load_matrices(const char* name, std::source_location where, unsigned (&fragment)[4],
+                   const void* row, bool transposed);
+
 }  // namespace emulator
 
 template <class T>
@@ -58,5 +63,25 @@ void store(T* address, V value, std::source_location where = std::source_locatio
   emulator::check_alignment("store", where, address, sizeof(V));
   std::memcpy(address, &value, sizeof(V));
 }
+
+/// Copies take place when they are waited for, so that a forgotten wait shows what was there before.
+void cp_async_16(void* shared, const void* global,
+                 std::source_location where = std::source_location::current());
+void cp_async_commit();
+template <int N>
+void cp_async_wait() {
+  emulator::wait_for_copies(N);
+}
+
+inline void ldmatrix_x4(unsigned (&fragment)[4], const void* row,
+                        std::source_location where = std::source_location::current()) {
+  emulator::load_matrices("ldmatrix_x4", where, fragment, row, false);
+}
+inline void ldmatrix_x4_transposed(unsigned (&fragment)[4], const void* row,
+                                   std::source_location where = std::source_location::current()) {
+  emulator::load_matrices("ldmatrix_x4_transposed", where, fragment, row, true);
+}
+void mma_16816(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+               std::source_location where = std::source_location::current());
 
 }  // namespace paragrad::cuda
