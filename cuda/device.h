@@ -2,6 +2,14 @@
 // host compiler for the emulator.
 // Not here: kernels. They use this and CUDA's own names; nothing else branches on CUDA_EMULATOR.
 // CUDA C++ Programming Guide.
+//
+// A .cu file that both compile
+// - launches by launch(), with parameters that are values, and has no <<<>>>;
+// - takes dynamic shared memory from dynamic_shared(), and writes alignas before __shared__;
+// - lets all threads of a block reach every barrier, and all 32 of a warp every warp operation;
+// - computes in float, converts from and to __nv_bfloat16, and calls expf, not __expf;
+// - has no writable __device__ variables, which all emulated devices would share;
+// - waits for nothing in memory that another block writes.
 #pragma once
 
 #include <cstddef>

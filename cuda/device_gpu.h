@@ -54,9 +54,9 @@ __device__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
 
-/// Loads four 8 x 8 matrices of 16-bit numbers from shared memory: lane 8 i + r gives the address of
-/// row r of matrix i. In fragment[i], lane 4 r + c receives columns 2 c (low half) and 2 c + 1 of
-/// row r.
+/// Loads four 8 x 8 matrices of 16-bit numbers from shared memory: lane 8 i + r gives the address
+/// of row r of matrix i. In fragment[i], lane 4 r + c receives columns 2 c (low half) and 2 c + 1
+/// of row r.
 __device__ inline void ldmatrix_x4(unsigned (&fragment)[4], const void* row) {
   unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -73,7 +73,7 @@ __device__ inline void ldmatrix_x4_transposed(unsigned (&fragment)[4], const voi
                : "memory");
 }
 
-/// c += a b, by a warp.                               a (16,16) and b (16,8) in bf16, c (16,8) in f32
+/// c += a b, by a warp.                            a (16,16) and b (16,8) in bf16, c (16,8) in f32
 /// With g = lane / 4 and t = 2 (lane % 4), a pair of 16-bit numbers being at t and t + 1:
 ///   a[0] row g, columns t;   a[1] row g + 8, columns t;   a[2], a[3] the same, columns t + 8
 ///   b[0] rows t, column g;   b[1] rows t + 8, column g

@@ -108,7 +108,7 @@ int Block::next_warp() const {
   return std::countr_zero(later ? later : mask);
 }
 
-/// Takes a thread that can go on, from the warp of the last one while it has any; -1: there is none.
+/// Takes a thread that can go on, of the last one's warp while it has any; -1 if there is none.
 int Block::pick() {
   if (!warps_runnable_) return -1;
   if (order_ == Order::random)

@@ -1,5 +1,5 @@
 // NCCL's communicators on the emulated machine, and the calls that meet in them.
-// Not here: when they run; a call's turn comes when it heads the streams of all its ranks (stream.h).
+// Not here: when they run: as soon as they head the streams of all their ranks (stream.h).
 // NCCL user guide, communicators and group calls.
 #pragma once
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <tuple>
-#include <type_traits>
+#include <utility>
 
 #include "cuda/emulator/device_functions.h"
 #include "cuda/emulator/emulator.h"
@@ -131,8 +131,6 @@ cudaError_t set_attribute(const void* function, cudaFuncAttribute attribute, int
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
-  static_assert((std::is_trivially_copyable_v<Parameters> && ...),
-                "a kernel's parameters are values that can be copied as bytes");
   std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
   return paragrad::cuda::emulator::launch(
       *config, reinterpret_cast<const void*>(kernel),

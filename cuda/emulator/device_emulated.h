@@ -64,7 +64,7 @@ void store(T* address, V value, std::source_location where = std::source_locatio
   std::memcpy(address, &value, sizeof(V));
 }
 
-/// Copies take place when they are waited for, so that a forgotten wait shows what was there before.
+/// Copies take place when they are waited for: a forgotten wait shows what was there before.
 void cp_async_16(void* shared, const void* global,
                  std::source_location where = std::source_location::current());
 void cp_async_commit();

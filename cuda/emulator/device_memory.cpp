@@ -103,7 +103,13 @@ std::size_t bytes_in_use(int device) {
   return memory().devices[device].in_use;
 }
 
-/// Called after an invalid access, by a thread that may hold the lock.
+// These two are called after an invalid access, by a thread that may hold the lock.
+
+bool is_device_address(const void* address) {
+  std::unique_lock lock(memory().mutex, std::try_to_lock);
+  return lock && memory().in_an_arena(address);
+}
+
 std::string describe_address(const void* address) {
   std::unique_lock lock(memory().mutex, std::try_to_lock);
   if (!lock || !memory().in_an_arena(address))

@@ -22,13 +22,15 @@ struct Allocation {
 
 /// Null if the device would then hold more than its settings allow.
 void* allocate(int device, std::size_t bytes);
-/// Frees what allocate returned. False, and a report, if it is not there (any more), or if something
-/// was written just before or behind it.
+/// Frees what allocate returned. False, and a report, if it is not there (any more), or if
+/// something was written just before or behind it.
 bool release(void* start);
 /// The live allocation that the address lies in.
 std::optional<Allocation> find_allocation(const void* address);
 std::size_t bytes_in_use(int device);
 
+/// Whether the address is, was or may become memory of a device, or pinned.
+bool is_device_address(const void* address);
 /// "0x7f..., 12 bytes past the end of allocation 3 (device 0, 400 bytes)"
 std::string describe_address(const void* address);
 

@@ -81,7 +81,7 @@ std::unique_lock<std::mutex> turn() {
 bool run_grid(const Launch& launch) {
   static thread_local SharedMemory shared_memory;
   std::unique_lock<std::mutex> lock = turn();
-  explain_stack_overflow();
+  prepare_thread();
   dynamic_shared_memory = shared_memory.provide(launch.shared_bytes);
   const dim3& grid = launch.grid;
   std::uint64_t count = std::uint64_t{grid.x} * grid.y * grid.z;

@@ -21,6 +21,11 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
+#if defined(__SANITIZE_THREAD__)
+/// ThreadSanitizer would report that on_fault allocates.
+extern "C" const char* __tsan_default_options() { return "report_signal_unsafe=0"; }
+#endif
+
 namespace paragrad::cuda::emulator {
 
 using autograd::text;
@@ -41,6 +46,7 @@ std::string with_thread(const std::string& what) {
 void on_fault(int, siginfo_t* info, void*) {
   sigaction(SIGSEGV, &previous, nullptr);
   Block* block = Block::current();
+  if (!block && !is_device_address(info->si_addr)) return;  // not our matter
   std::string what = block && block->overflowed_at(info->si_addr)
                          ? text("its variables need more than the ", Fiber::stack_bytes / 1024,
                                 " KiB of its stack")
@@ -71,20 +77,21 @@ void explain_faults() {
     if (Block::current()) std::fputs(with_thread("see the report above").c_str(), stderr);
   });
 #endif
-  struct sigaction action {
-  }, now;
+  struct sigaction action = {}, now = {};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  std::lock_guard lock(mutex);
   sigaction(SIGSEGV, nullptr, &now);
   if (now.sa_sigaction == on_fault) return;
   sigaction(SIGSEGV, &action, &previous);
 }
 
-void explain_stack_overflow() {
+void prepare_thread() {
   struct SignalStack {
     std::array<std::byte, 64 * 1024> memory;
     stack_t before;
     SignalStack() {
+      explain_faults();
       stack_t mine{memory.data(), 0, memory.size()};
       sigaltstack(&mine, &before);
     }

@@ -7,8 +7,8 @@
 
 namespace paragrad::cuda::emulator {
 
-/// Says what is wrong and, in a kernel, which thread did it. Aborts, unless the settings have faults
-/// remembered; then a kernel's thread must Block::abandon.
+/// Says what is wrong and, in a kernel, which thread did it. Aborts, unless the settings have
+/// faults remembered; then a kernel's thread must Block::abandon.
 void report(const std::string& what);
 
 /// The messages remembered since the last call.
@@ -19,7 +19,8 @@ std::string name_of_function(const void* function);
 
 /// From now on an invalid access ends with a report that names the allocation it missed.
 void explain_faults();
-/// Gives this processor thread a stack on which it can still report that a kernel's has overflowed.
-void explain_stack_overflow();
+/// The same, and gives this processor thread a stack on which it can still report that a kernel's
+/// has overflowed.
+void prepare_thread();
 
 }  // namespace paragrad::cuda::emulator

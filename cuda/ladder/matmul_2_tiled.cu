@@ -11,7 +11,7 @@ namespace {
 
 constexpr int tile = 16;
 
-/// No thread returns early: those outside of c load zeros, and wait at the barriers like the others.
+/// No thread returns early: those outside of c load zeros, and wait at all barriers.
 __global__ void __launch_bounds__(tile* tile) matmul_tiled_kernel(Product p) {
   __shared__ float tile_a[tile][tile], tile_b[tile][tile];
   int x = threadIdx.x, y = threadIdx.y;
