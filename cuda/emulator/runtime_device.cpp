@@ -95,7 +95,9 @@ const char* cudaGetErrorName(cudaError_t error) { return text_of(error).name; }
 const char* cudaGetErrorString(cudaError_t error) { return text_of(error).text; }
 cudaError_t cudaPeekAtLastError() { return last_error; }
 cudaError_t cudaGetLastError() {
-  return std::exchange(last_error, failures[current_device()].load());
+  cudaError_t failure = failures[current_device()];
+  cudaError_t last = std::exchange(last_error, cudaSuccess);
+  return failure != cudaSuccess ? failure : last;
 }
 
 // ---- devices ---------------------------------------------------------------------------------
