@@ -118,12 +118,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   return ncclSuccess;
 }
 
+/// Once the others see the abort, none of their operations with this rank can run any more.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  withdraw(comm->device, comm->clique.get());
   {
     std::lock_guard lock(comm->clique->mutex);
     comm->clique->aborted = true;
   }
-  withdraw(comm->device, comm->clique.get());
   delete comm;
   return ncclSuccess;
 }
