@@ -1,0 +1,89 @@
+// The parts of device.h that are CUDA's alone: inline PTX, and shared memory of a size that the
+// launch gives.
+// Not here: their twins for the emulator (cuda/emulator/device_emulated.h).
+// PTX ISA, instruction set.
+#pragma once
+
+#include <cuda_runtime.h>
+
+namespace paragrad::cuda {
+
+/// The block's dynamic shared memory, 16-byte aligned.
+template <class T>
+__device__ T* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char paragrad_dynamic_shared[];
+  return reinterpret_cast<T*>(paragrad_dynamic_shared);
+}
+
+/// The sum over the lanes of a warp, in every lane: 5 steps of a butterfly.
+template <class T>
+__device__ T warp_sum(T value) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0u, value, offset);
+  return value;
+}
+
+template <class T>
+__device__ T warp_max(T value) {
+#pragma unroll
+  for (int offset = 16; offset > 0; offset /= 2)
+    value = max(value, __shfl_xor_sync(~0u, value, offset));
+  return value;
+}
+
+/// sizeof(V) bytes at once; the address must be a multiple of that.
+template <class V, class T>
+__device__ V load(const T* address) {
+  return *reinterpret_cast<const V*>(address);
+}
+template <class V, class T>
+__device__ void store(T* address, V value) {
+  *reinterpret_cast<V*>(address) = value;
+}
+
+/// Begins to copy 16 bytes from global to shared memory; both addresses are multiples of 16.
+__device__ inline void cp_async_16(void* shared, const void* global) {
+  unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
+}
+/// Makes a group of the copies that this thread has begun since the last one.
+__device__ inline void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+/// Waits until all but this thread's last N groups have arrived; others see them after a barrier.
+template <int N>
+__device__ void cp_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
+}
+
+/// Loads four 8 x 8 matrices of 16-bit numbers from shared memory: lane 8 i + r gives the address
+/// of row r of matrix i. In fragment[i], lane 4 r + c receives columns 2 c (low half) and 2 c + 1
+/// of row r.
+__device__ inline void ldmatrix_x4(unsigned (&fragment)[4], const void* row) {
+  unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+               : "r"(address)
+               : "memory");
+}
+/// The same of the transposed matrices.
+__device__ inline void ldmatrix_x4_transposed(unsigned (&fragment)[4], const void* row) {
+  unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(fragment[0]), "=r"(fragment[1]), "=r"(fragment[2]), "=r"(fragment[3])
+               : "r"(address)
+               : "memory");
+}
+
+/// c += a b, by a warp.                            a (16,16) and b (16,8) in bf16, c (16,8) in f32
+/// With g = lane / 4 and t = 2 (lane % 4), a pair of 16-bit numbers being at t and t + 1:
+///   a[0] row g, columns t;   a[1] row g + 8, columns t;   a[2], a[3] the same, columns t + 8
+///   b[0] rows t, column g;   b[1] rows t + 8, column g
+///   c[0], c[1] row g, columns t and t + 1;   c[2], c[3] the same of row g + 8
+__device__ inline void mma_16816(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm volatile(
+      "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+}  // namespace paragrad::cuda

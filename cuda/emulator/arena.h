@@ -1,0 +1,24 @@
+// Arena: addresses of one device, or of pinned host memory, each used once. What is accessed past
+// the end of an allocation, or after it has been freed, is not there.
+// Not here: how much a device may hold, and what an address belongs to (device_memory.h).
+// Electric Fence (Perens 1987) is the model; under AddressSanitizer its own allocator takes over.
+#pragma once
+
+#include <cstddef>
+
+namespace paragrad::cuda::emulator {
+
+class Arena {
+ public:
+  /// Fresh memory, aligned to 256 bytes as cudaMalloc's is, which reads as NaN.
+  std::byte* allocate(std::size_t bytes);
+  /// False if something was written just before or just behind the allocation.
+  bool free(std::byte* start, std::size_t bytes);
+  bool contains(const void* address) const;
+
+ private:
+  std::byte* start_ = nullptr;  // reserved at the first allocation
+  std::byte* next_ = nullptr;
+};
+
+}  // namespace paragrad::cuda::emulator

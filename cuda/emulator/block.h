@@ -1,0 +1,134 @@
+// Block: the threads of one CUDA block, run in turn by one processor thread.
+// Not here: the grid (grid.cpp), and the operations that a warp carries out (warp.h).
+// CUDA C++ Programming Guide, thread hierarchy and synchronization functions.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <source_location>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cuda/emulator/emulator.h"
+#include "cuda/emulator/fiber.h"
+#include "cuda/emulator/vector_types.h"
+
+namespace paragrad::cuda::emulator {
+
+/// A kernel with its arguments, and the grid that it is for.
+struct Launch {
+  std::function<void()> kernel;
+  const void* function = nullptr;  ///< names it in reports
+  dim3 grid, block;
+  std::size_t shared_bytes = 0;
+};
+
+/// What waits at a barrier or in a warp's operation: which one, and where in the source.
+struct Place {
+  const char* name = nullptr;
+  std::source_location where;
+  bool operator==(const Place& other) const {
+    return where.line() == other.where.line() && same(name, other.name) &&
+           same(where.file_name(), other.where.file_name());
+  }
+  static bool same(const char* a, const char* b) {
+    return a == b || std::string_view(a) == b;  // seldom the second
+  }
+};
+
+/// Copies that a thread has begun and not yet waited for, in its groups.
+struct PendingCopies {
+  struct Copy {
+    void* to;
+    const void* from;
+    int group;
+  };
+  std::vector<Copy> copies;
+  int groups = 0;  ///< committed
+};
+
+/// A CUDA thread gets a stack of its own only if it waits: a carrier, which is a fiber, calls the
+/// kernel for one thread after the other; when one of them waits, it keeps the carrier, and another
+/// carrier takes the next thread.
+class Block {
+ public:
+  static constexpr int max_threads = 1024;
+  static constexpr int warp_size = 32;
+
+  explicit Block(const Launch& launch);
+  ~Block();
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+
+  /// The block that this processor thread runs; null outside kernels.
+  static Block* current();
+
+  /// Runs all threads of the block at `index` of the grid. False if one of them met a fault.
+  bool run(uint3 index);
+
+  // For the thread that runs.
+  /// Waits until all threads of the block are here.
+  void barrier(Place place);
+  /// Leaves `record` and waits for all lanes of the warp; the last of them calls `carry_out` on the
+  /// 32 records.
+  void warp_operation(Place place, void* record, void (*carry_out)(void* const* records));
+  /// Ends the block after a fault: none of its threads goes on, and what they own is lost.
+  [[noreturn]] void abandon();
+  /// "kernel f, block (0,0,0) of (1,1,1), thread (5,0,0) of (32,1,1)"
+  std::string describe() const;
+  PendingCopies& pending_copies();
+  bool overflowed_at(const void* address) const;
+
+ private:
+  struct Meeting {  // of a warp's lanes
+    Place place;
+    std::uint32_t arrived = 0;
+    std::array<void*, warp_size> records{};
+  };
+
+  void make_all_runnable();
+  void make_runnable(int warp, std::uint32_t lanes);
+  int pick();
+  int next_warp() const;
+  void set_thread(int thread);
+  void go_to(int thread);
+  void wait();
+  void carry();
+  Context* take_carrier();
+  std::string who_waits() const;
+
+  const Launch& launch_;
+  int threads_;
+  int warps_;
+  Order order_;
+  std::uint64_t random_;
+
+  // Bit l of runnable_[w]: thread 32 w + l can go on; bit w of warps_runnable_: some of them can.
+  std::array<std::uint32_t, max_threads / warp_size> runnable_{};
+  std::uint32_t warps_runnable_ = 0;
+  int warp_ = 0;    // whose lanes are picked first
+  int thread_ = 0;  // runs now
+  int ended_ = 0;
+  bool failed_ = false;
+
+  Context home_;
+  Context* running_ = &home_;
+  std::vector<Context*> suspended_;  // by thread; null: not begun, or ended
+  std::vector<Context*> idle_;       // carriers that wait for a thread
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::size_t started_ = 0;  // so many of them are carriers; the others are spare
+
+  Place barrier_place_;
+  int at_barrier_ = 0;
+  std::vector<Meeting> meetings_;      // by warp
+  std::vector<PendingCopies> copies_;  // by thread; empty if none has begun any
+};
+
+/// Runs all blocks of a grid, one after the other. False if one met a fault; the rest then do not
+/// run.
+bool run_grid(const Launch& launch);
+
+}  // namespace paragrad::cuda::emulator

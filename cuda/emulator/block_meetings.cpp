@@ -1,0 +1,92 @@
+// Where threads of a block wait for each other: barriers, and the operations of a warp.
+// Not here: who runs meanwhile (block.cpp), and what operations compute (kernel_language.h).
+// CUDA C++ Programming Guide, synchronization and warp shuffle functions.
+#include <bit>
+
+#include "autograd/error.h"
+#include "cuda/emulator/block.h"
+#include "cuda/emulator/report.h"
+
+namespace paragrad::cuda::emulator {
+
+using autograd::text;
+
+namespace {
+
+std::string show(const Place& place) {
+  return text(place.name, " (", place.where.file_name(), ":", place.where.line(), ")");
+}
+
+template <class Vector>
+std::string show(const Vector& v) {
+  return text('(', v.x, ',', v.y, ',', v.z, ')');
+}
+
+}  // namespace
+
+void Block::barrier(Place place) {
+  if (at_barrier_ == 0) barrier_place_ = place;
+  if (!(barrier_place_ == place)) {
+    report(text("is at ", show(place), " while others are at ", show(barrier_place_),
+                "; all threads of a block must meet at the same barrier"));
+    abandon();
+  }
+  if (++at_barrier_ == threads_) {
+    at_barrier_ = 0;
+    make_all_runnable();
+  }
+  wait();
+}
+
+void Block::warp_operation(Place place, void* record, void (*carry_out)(void* const* records)) {
+  int warp = thread_ / warp_size, lane = thread_ % warp_size;
+  if (threads_ < (warp + 1) * warp_size) {
+    report(text("calls ", show(place), " in a warp of ", threads_ - warp * warp_size,
+                " threads; use blocks of whole warps, multiples of 32"));
+    abandon();
+  }
+  Meeting& meeting = meetings_[warp];
+  if (meeting.arrived == 0) meeting.place = place;
+  if (!(meeting.place == place)) {
+    report(text("is at ", show(place), " while other lanes of its warp are at ",
+                show(meeting.place), "; all lanes must carry out the same operation"));
+    abandon();
+  }
+  meeting.records[lane] = record;
+  meeting.arrived |= 1u << lane;
+  if (meeting.arrived == ~0u) {
+    carry_out(meeting.records.data());
+    meeting.arrived = 0;
+    make_runnable(warp, ~0u);
+  }
+  wait();
+}
+
+PendingCopies& Block::pending_copies() {
+  copies_.resize(threads_);
+  return copies_[thread_];
+}
+
+// ---- describing ------------------------------------------------------------------------------
+
+std::string Block::describe() const {
+  return text("kernel ", name_of_function(launch_.function), ", block ", show(blockIdx), " of ",
+              show(launch_.grid), ", thread ", show(threadIdx), " of ", show(launch_.block));
+}
+
+std::string Block::who_waits() const {
+  std::string result;
+  if (at_barrier_ > 0) result = text(at_barrier_, " at ", show(barrier_place_), ", ");
+  for (int w = 0; w < warps_; ++w)
+    if (int lanes = std::popcount(meetings_[w].arrived))
+      result += text(lanes, " of warp ", w, " at ", show(meetings_[w].place), ", ");
+  return text(result, ended_, " ended, of ", threads_);
+}
+
+bool Block::overflowed_at(const void* address) const {
+  for (const auto& fiber : fibers_)
+    if (fiber->overflowed_at(address)) return true;
+  return false;
+}
+
+}  // namespace paragrad::cuda::emulator

@@ -1,0 +1,71 @@
+// NCCL's communicators on the emulated machine, and the calls that meet in them.
+// Not here: when they run: as soon as they head the streams of all their ranks (stream.h).
+// NCCL user guide, communicators and group calls.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cuda/emulator/nccl.h"
+#include "cuda/emulator/stream.h"
+
+namespace paragrad::cuda::emulator {
+
+enum class Kind { all_reduce, reduce, reduce_scatter, broadcast, all_gather, send, receive };
+
+/// One rank's part of a collective or message.
+struct Call {
+  Kind kind = Kind::all_reduce;
+  const void* source = nullptr;
+  void* target = nullptr;
+  std::size_t count = 0;
+  ncclDataType_t type = ncclFloat32;
+  ncclRedOp_t operation = ncclSum;
+  int peer = 0;  ///< the root, or the other rank of a message
+  ncclComm_t comm = nullptr;
+  cudaStream_t stream = nullptr;
+};
+
+/// Calls that will run together; those of ranks that have not come yet have no communicator.
+struct Gathering {
+  std::shared_ptr<std::vector<Call>> calls;  ///< by rank; of a message, the sender's first
+  std::shared_ptr<Rendezvous> meeting;
+  std::size_t joined = 0;
+};
+
+/// What the ranks of a communicator share.
+struct Clique {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<int> devices;  ///< by rank; -1: has not joined
+  int joined = 0;
+  bool aborted = false;  ///< by one of them
+  /// By the ranks (from, to) of a message, or (-1,-1) for collectives, and by how many were before.
+  std::map<std::tuple<int, int, std::uint64_t>, Gathering> gatherings;
+};
+
+int bytes_of(ncclDataType_t type);  ///< 0: not emulated
+const char* name_of(Kind kind);
+
+/// Carries the calls of all ranks out. Buffers may be each rank's own ("in place").
+void run_together(const std::vector<Call>& calls);
+
+/// Waits for the other ranks of a communicator.
+ncclResult_t wait_for_ranks(ncclComm_t comm);
+/// Whether this thread has begun a group; then the communicator is waited for at its end.
+bool join_in_group(ncclComm_t comm);
+
+}  // namespace paragrad::cuda::emulator
+
+struct ncclComm {
+  std::shared_ptr<paragrad::cuda::emulator::Clique> clique;
+  int rank = 0;
+  int device = 0;
+  std::map<std::tuple<int, int>, std::uint64_t> calls{};  ///< so many, by the key of a gathering
+  paragrad::cuda::emulator::Position last{};  ///< one after the other, whatever their streams
+};

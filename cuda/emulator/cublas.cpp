@@ -1,0 +1,130 @@
+// The calls of cuBLAS: what they refuse, and what they queue.
+// Not here: the products themselves (product.cpp).
+// cuBLAS library reference.
+#include "cuda/emulator/cublas_v2.h"
+
+#include <algorithm>
+#include <string>
+
+#include "autograd/error.h"
+#include "cuda/emulator/device_memory.h"
+#include "cuda/emulator/product.h"
+#include "cuda/emulator/report.h"
+#include "cuda/emulator/runtime.h"
+
+struct cublasContext {
+  int device;
+  cudaStream_t stream = nullptr;
+};
+
+using namespace paragrad::cuda::emulator;
+using paragrad::autograd::text;
+
+namespace {
+
+/// What is wrong with an operand's address: "" if nothing.
+std::string fault_of(const Matrices& x, int batch, int device) {
+  std::size_t bytes = (x.stride * (batch - 1) + x.span()) * x.element_bytes();
+  std::optional<Allocation> found = find_allocation(x.data);
+  if (found && found->device == device &&
+      static_cast<std::byte*>(x.data) + bytes <= found->start + found->bytes)
+    return "";
+  return text("gemm: ", x.name, " needs ", bytes, " bytes of device ", device, ", and is at ",
+              describe_address(x.data));
+}
+
+cublasStatus_t run(cublasHandle_t handle, const Product& p) {
+  if (!handle || handle->device != current_device()) return CUBLAS_STATUS_NOT_INITIALIZED;
+  std::shared_ptr<Stream> stream = find_stream(handle->stream);
+  if (!stream || stream->device != handle->device) return CUBLAS_STATUS_INVALID_VALUE;
+  if (p.m < 0 || p.n < 0 || p.k < 0 || p.batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
+  for (const Matrices* x : {&p.a, &p.b, &p.c}) {
+    if (x->ld < std::max(1, x->rows)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (x->type != CUDA_R_32F && x->type != CUDA_R_16BF) return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  if (p.a.type != p.b.type || (p.a.type == CUDA_R_32F && p.c.type != CUDA_R_32F))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return CUBLAS_STATUS_SUCCESS;
+  for (const Matrices* x : {&p.a, &p.b, &p.c}) {
+    std::string fault = p.k == 0 && x != &p.c ? "" : fault_of(*x, p.batch, handle->device);
+    if (fault.empty()) continue;
+    report(fault);
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
+  if (finish(cudaSuccess) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
+  enqueue(stream, {"gemm", [p] { carry_out(p); }, {}});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+const char* cublasGetStatusString(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS: return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED: return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_INVALID_VALUE: return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case CUBLAS_STATUS_NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
+  }
+  return "unknown";
+}
+
+cublasStatus_t cublasCreate(cublasHandle_t* handle) {
+  *handle = new cublasContext{current_device()};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasDestroy(cublasHandle_t handle) {
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+  handle->stream = stream;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasGemmStridedBatchedEx(cublasHandle_t handle, cublasOperation_t transa,
+                                          cublasOperation_t transb, int m, int n, int k,
+                                          const void* alpha, const void* A, cudaDataType_t Atype,
+                                          int lda, long long strideA, const void* B,
+                                          cudaDataType_t Btype, int ldb, long long strideB,
+                                          const void* beta, void* C, cudaDataType_t Ctype, int ldc,
+                                          long long strideC, int batchCount, cublasComputeType_t,
+                                          cublasGemmAlgo_t) {
+  bool ta = transa == CUBLAS_OP_T, tb = transb == CUBLAS_OP_T;
+  Matrices a{"A", const_cast<void*>(A), Atype, lda, strideA, ta, ta ? k : m, ta ? m : k};
+  Matrices b{"B", const_cast<void*>(B), Btype, ldb, strideB, tb, tb ? n : k, tb ? k : n};
+  Matrices c{"C", C, Ctype, ldc, strideC, false, m, n};
+  return run(handle, {a, b, c, m, n, k, batchCount, *static_cast<const float*>(alpha),
+                      *static_cast<const float*>(beta)});
+}
+
+cublasStatus_t cublasGemmEx(cublasHandle_t handle, cublasOperation_t transa,
+                            cublasOperation_t transb, int m, int n, int k, const void* alpha,
+                            const void* A, cudaDataType_t Atype, int lda, const void* B,
+                            cudaDataType_t Btype, int ldb, const void* beta, void* C,
+                            cudaDataType_t Ctype, int ldc, cublasComputeType_t computeType,
+                            cublasGemmAlgo_t algo) {
+  return cublasGemmStridedBatchedEx(handle, transa, transb, m, n, k, alpha, A, Atype, lda, 0, B,
+                                    Btype, ldb, 0, beta, C, Ctype, ldc, 0, 1, computeType, algo);
+}
+
+cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t transa,
+                                         cublasOperation_t transb, int m, int n, int k,
+                                         const float* alpha, const float* A, int lda,
+                                         long long strideA, const float* B, int ldb,
+                                         long long strideB, const float* beta, float* C, int ldc,
+                                         long long strideC, int batchCount) {
+  return cublasGemmStridedBatchedEx(handle, transa, transb, m, n, k, alpha, A, CUDA_R_32F, lda,
+                                    strideA, B, CUDA_R_32F, ldb, strideB, beta, C, CUDA_R_32F, ldc,
+                                    strideC, batchCount, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+}
+
+cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t transa,
+                           cublasOperation_t transb, int m, int n, int k, const float* alpha,
+                           const float* A, int lda, const float* B, int ldb, const float* beta,
+                           float* C, int ldc) {
+  return cublasSgemmStridedBatched(handle, transa, transb, m, n, k, alpha, A, lda, 0, B, ldb, 0,
+                                   beta, C, ldc, 0, 1);
+}

@@ -1,0 +1,21 @@
+// bf16 under CUDA's name: kernels convert to float, compute, and convert back.
+// Not here: arithmetic in bf16, whose roundings would differ from a GPU's.
+// CUDA Math API, bfloat16 precision conversion.
+#pragma once
+
+#include "autograd/dtype.h"
+
+struct __nv_bfloat16 {
+  unsigned short bits = 0;
+};
+struct alignas(4) __nv_bfloat162 {
+  __nv_bfloat16 x, y;
+};
+
+inline float __bfloat162float(__nv_bfloat16 x) {
+  paragrad::autograd::bf16 value;
+  value.bits = x.bits;
+  return value;
+}
+/// To nearest, ties to even.
+inline __nv_bfloat16 __float2bfloat16(float x) { return {paragrad::autograd::bf16::round(x)}; }

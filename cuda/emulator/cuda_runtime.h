@@ -1,0 +1,145 @@
+// The part of the CUDA runtime's interface that paragrad uses, on the emulated machine.
+// Not here: what the toolkit's header of this name has beyond it. Names, values and meanings are
+// CUDA's; a call that CUDA refuses is refused with the same code.
+// CUDA Runtime API reference; CUDA C++ Programming Guide.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <tuple>
+#include <utility>
+
+#include "cuda/emulator/device_functions.h"
+#include "cuda/emulator/emulator.h"
+#include "cuda/emulator/kernel_language.h"
+
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9,
+  cudaErrorInvalidDevice = 101,
+  cudaErrorInvalidResourceHandle = 400,
+  cudaErrorNotReady = 600,
+  cudaErrorLaunchTimeout = 702,
+  cudaErrorLaunchFailure = 719,
+};
+const char* cudaGetErrorName(cudaError_t error);
+const char* cudaGetErrorString(cudaError_t error);
+/// The last error of this thread's calls; the first forgets it, unless a kernel has failed.
+cudaError_t cudaGetLastError();
+cudaError_t cudaPeekAtLastError();
+
+// ---- devices ---------------------------------------------------------------------------------
+struct cudaDeviceProp {
+  char name[256];
+  std::size_t totalGlobalMem, sharedMemPerBlock, sharedMemPerBlockOptin;
+  int warpSize, maxThreadsPerBlock, maxThreadsDim[3], maxGridSize[3];
+  int multiProcessorCount, major, minor;
+};
+enum cudaDeviceAttr {
+  cudaDevAttrMaxThreadsPerBlock = 1,
+  cudaDevAttrWarpSize = 10,
+  cudaDevAttrMultiProcessorCount = 16,
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+};
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaDeviceSynchronize();
+
+// ---- memory ----------------------------------------------------------------------------------
+using cudaStream_t = struct CUstream_st*;
+using cudaEvent_t = struct CUevent_st*;
+
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost = 0,
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3,
+  cudaMemcpyDefault = 4,
+};
+cudaError_t cudaMalloc(void** start, std::size_t bytes);
+cudaError_t cudaFree(void* start);
+cudaError_t cudaMallocAsync(void** start, std::size_t bytes, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void* start, cudaStream_t stream);
+cudaError_t cudaMallocHost(void** start, std::size_t bytes);
+cudaError_t cudaFreeHost(void* start);
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind);
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream = nullptr);
+cudaError_t cudaMemset(void* start, int value, std::size_t bytes);
+cudaError_t cudaMemsetAsync(void* start, int value, std::size_t bytes,
+                            cudaStream_t stream = nullptr);
+
+template <class T>
+cudaError_t cudaMalloc(T** start, std::size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void**>(start), bytes);
+}
+template <class T>
+cudaError_t cudaMallocAsync(T** start, std::size_t bytes, cudaStream_t stream) {
+  return cudaMallocAsync(reinterpret_cast<void**>(start), bytes, stream);
+}
+template <class T>
+cudaError_t cudaMallocHost(T** start, std::size_t bytes) {
+  return cudaMallocHost(reinterpret_cast<void**>(start), bytes);
+}
+
+// ---- streams and events ----------------------------------------------------------------------
+constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
+constexpr unsigned cudaEventDefault = 0, cudaEventDisableTiming = 2;
+
+cudaError_t cudaStreamCreate(cudaStream_t* stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamQuery(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, void (*function)(void*), void* argument);
+
+cudaError_t cudaEventCreate(cudaEvent_t* event);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = nullptr);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t stop);
+
+// ---- launching -------------------------------------------------------------------------------
+struct cudaLaunchAttribute {};  // none is emulated
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes;
+  cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+namespace paragrad::cuda::emulator {
+cudaError_t launch(const cudaLaunchConfig_t& config, const void* function,
+                   std::function<void()> kernel);
+cudaError_t set_attribute(const void* function, cudaFuncAttribute attribute, int value);
+}  // namespace paragrad::cuda::emulator
+
+/// Queues kernel(arguments...), which are copied now.
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
+  std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
+  return paragrad::cuda::emulator::launch(
+      *config, reinterpret_cast<const void*>(kernel),
+      [kernel, values = std::move(values)] { std::apply(kernel, values); });
+}
+
+template <class... Parameters>
+cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute attribute,
+                                 int value) {
+  return paragrad::cuda::emulator::set_attribute(reinterpret_cast<const void*>(kernel), attribute,
+                                                 value);
+}

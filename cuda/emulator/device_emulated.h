@@ -1,0 +1,87 @@
+// The parts of device.h for the emulator: the same results as device_gpu.h's, bit for bit.
+// Not here: what both compilers share (cuda/device.h).
+// PTX ISA, instruction set.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstring>
+#include <source_location>
+
+namespace paragrad::cuda {
+
+namespace emulator {
+
+/// Combines the values of all lanes in the order of a butterfly of 5 shuffles. Lane 0's result is
+/// every lane's, because the operation is commutative.
+template <class T, class Combine>
+T butterfly(const char* name, std::source_location where, T value, Combine) {
+  warp_operation(name, where, ~0u, &value, [](void* const* records) {
+    auto lane = [&](int i) -> T& { return *static_cast<T*>(records[i]); };
+    for (int offset = warpSize / 2; offset > 0; offset /= 2)
+      for (int i = 0; i < offset; ++i) lane(i) = Combine()(lane(i), lane(i + offset));
+    for (int i = 1; i < warpSize; ++i) lane(i) = lane(0);
+  });
+  return value;
+}
+
+/// Reports an address that is no multiple of a vector's size.
+void check_alignment(const char* name, std::source_location where, const void* address,
+                     std::size_t bytes);
+
+/// All but the thread's last `kept` groups of copies are carried out.
+void wait_for_copies(int kept);
+void load_matrices(const char* name, std::source_location where, unsigned (&fragment)[4],
+                   const void* row, bool transposed);
+
+}  // namespace emulator
+
+template <class T>
+T* dynamic_shared() {
+  return reinterpret_cast<T*>(emulator::dynamic_shared_memory);
+}
+
+template <class T>
+T warp_sum(T value, std::source_location where = std::source_location::current()) {
+  return emulator::butterfly("warp_sum", where, value, [](T a, T b) { return a + b; });
+}
+
+template <class T>
+T warp_max(T value, std::source_location where = std::source_location::current()) {
+  return emulator::butterfly("warp_max", where, value, [](T a, T b) { return max(a, b); });
+}
+
+template <class V, class T>
+V load(const T* address, std::source_location where = std::source_location::current()) {
+  emulator::check_alignment("load", where, address, sizeof(V));
+  V value;
+  std::memcpy(&value, address, sizeof(V));
+  return value;
+}
+template <class V, class T>
+void store(T* address, V value, std::source_location where = std::source_location::current()) {
+  emulator::check_alignment("store", where, address, sizeof(V));
+  std::memcpy(address, &value, sizeof(V));
+}
+
+/// Copies take place when they are waited for: a forgotten wait shows what was there before.
+void cp_async_16(void* shared, const void* global,
+                 std::source_location where = std::source_location::current());
+void cp_async_commit();
+template <int N>
+void cp_async_wait() {
+  emulator::wait_for_copies(N);
+}
+
+inline void ldmatrix_x4(unsigned (&fragment)[4], const void* row,
+                        std::source_location where = std::source_location::current()) {
+  emulator::load_matrices("ldmatrix_x4", where, fragment, row, false);
+}
+inline void ldmatrix_x4_transposed(unsigned (&fragment)[4], const void* row,
+                                   std::source_location where = std::source_location::current()) {
+  emulator::load_matrices("ldmatrix_x4_transposed", where, fragment, row, true);
+}
+void mma_16816(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+               std::source_location where = std::source_location::current());
+
+}  // namespace paragrad::cuda

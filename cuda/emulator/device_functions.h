@@ -1,0 +1,82 @@
+// Functions that kernels call besides C++'s own: atomics, bits, a few of mathematics.
+// Not here: fast approximations (__expf and others), whose results a host compiler doesn't have.
+// CUDA C++ Programming Guide, atomic functions; CUDA Math API.
+#pragma once
+
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+// Overloads, not templates: an atomic of a type that CUDA lacks, such as size_t, is ambiguous.
+#define PARAGRAD_ATOMIC(name, type, operation) \
+  inline type name(type* address, type value) { return std::atomic_ref<type>(*address).operation; }
+PARAGRAD_ATOMIC(atomicAdd, int, fetch_add(value))
+PARAGRAD_ATOMIC(atomicAdd, unsigned, fetch_add(value))
+PARAGRAD_ATOMIC(atomicAdd, unsigned long long, fetch_add(value))
+PARAGRAD_ATOMIC(atomicAdd, float, fetch_add(value))
+PARAGRAD_ATOMIC(atomicAdd, double, fetch_add(value))
+PARAGRAD_ATOMIC(atomicOr, int, fetch_or(value))
+PARAGRAD_ATOMIC(atomicOr, unsigned, fetch_or(value))
+PARAGRAD_ATOMIC(atomicExch, int, exchange(value))
+PARAGRAD_ATOMIC(atomicExch, unsigned, exchange(value))
+PARAGRAD_ATOMIC(atomicExch, float, exchange(value))
+#undef PARAGRAD_ATOMIC
+
+#define PARAGRAD_ATOMIC_IF(name, type, better)                              \
+  inline type name(type* address, type value) {                             \
+    std::atomic_ref<type> target(*address);                                 \
+    type old = target;                                                      \
+    while (value better old && !target.compare_exchange_weak(old, value)) { \
+    }                                                                       \
+    return old;                                                             \
+  }
+PARAGRAD_ATOMIC_IF(atomicMax, int, >)
+PARAGRAD_ATOMIC_IF(atomicMax, unsigned, >)
+PARAGRAD_ATOMIC_IF(atomicMax, unsigned long long, >)
+PARAGRAD_ATOMIC_IF(atomicMin, int, <)
+PARAGRAD_ATOMIC_IF(atomicMin, unsigned, <)
+PARAGRAD_ATOMIC_IF(atomicMin, unsigned long long, <)
+#undef PARAGRAD_ATOMIC_IF
+
+#define PARAGRAD_ATOMIC_CAS(type)                                               \
+  inline type atomicCAS(type* address, type expected, type desired) {           \
+    std::atomic_ref<type>(*address).compare_exchange_strong(expected, desired); \
+    return expected;                                                            \
+  }
+PARAGRAD_ATOMIC_CAS(int)
+PARAGRAD_ATOMIC_CAS(unsigned)
+PARAGRAD_ATOMIC_CAS(unsigned long long)
+#undef PARAGRAD_ATOMIC_CAS
+
+#define PARAGRAD_MIN_MAX(type)                              \
+  inline type min(type a, type b) { return b < a ? b : a; } \
+  inline type max(type a, type b) { return a < b ? b : a; }
+PARAGRAD_MIN_MAX(int)
+PARAGRAD_MIN_MAX(unsigned)
+PARAGRAD_MIN_MAX(long)
+PARAGRAD_MIN_MAX(unsigned long)
+PARAGRAD_MIN_MAX(long long)
+PARAGRAD_MIN_MAX(unsigned long long)
+#undef PARAGRAD_MIN_MAX
+// Of a number and a NaN, the number.
+inline float min(float a, float b) { return fminf(a, b); }
+inline float max(float a, float b) { return fmaxf(a, b); }
+inline double min(double a, double b) { return fmin(a, b); }
+inline double max(double a, double b) { return fmax(a, b); }
+
+inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
+inline unsigned __float_as_uint(float x) { return std::bit_cast<unsigned>(x); }
+inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
+inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
+inline int __popc(unsigned x) { return std::popcount(x); }
+inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
+/// 1 + the number of the lowest bit that is set; 0 without one.
+inline int __ffs(int x) { return __builtin_ffs(x); }
+inline unsigned __umulhi(unsigned a, unsigned b) { return std::uint64_t{a} * b >> 32; }
+
+template <class T>
+T __ldg(const T* address) {
+  return *address;
+}

@@ -1,0 +1,38 @@
+// The emulated machine: what a program may choose about it, and how it learns of faults.
+// Not here: CUDA's own functions, which stand under their own names in cuda_runtime.h and the other
+// headers of this folder. The emulator proves that a kernel is right; it says nothing of its speed.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace paragrad::cuda::emulator {
+
+/// In which order the blocks of a grid, and the threads of a block between two barriers, run.
+/// A correct kernel computes the same in each.
+enum class Order { forward, reverse, random };
+
+/// When queued operations run. eager: as soon as they can. lazy: when something waits for them, so
+/// that a forgotten synchronisation always shows. random: some of them at each call, by the seed.
+enum class Schedule { eager, lazy, random };
+
+struct Settings {
+  int devices = 8;                                    ///< each with its own memory and streams
+  std::int64_t device_bytes = std::int64_t{8} << 30;  ///< cudaMalloc refuses more than this
+  Order order = Order::forward;
+  Schedule schedule = Schedule::lazy;
+  std::uint64_t seed = 1;      ///< of the random order and the random schedule
+  double patience = 30;        ///< seconds without any progress until a wait is called a deadlock
+  bool abort_on_fault = true;  ///< false: remember faults, for tests; see reset
+};
+
+/// Gives the machine these settings, at a moment when no other thread uses it.
+/// throws: Error if operations are queued, or a setting has no meaning
+void configure(const Settings& settings);
+const Settings& settings();
+
+/// Drops all queued operations and all errors, and returns the messages of the remembered faults.
+/// A fault abandons the stacks of its block's threads: what their variables own is lost.
+std::string reset();
+
+}  // namespace paragrad::cuda::emulator

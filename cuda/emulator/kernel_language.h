@@ -1,0 +1,113 @@
+// What CUDA adds to C++ inside a kernel: its words, its barriers, its warp operations.
+// Not here: atomics and mathematics (device_functions.h). Warp operations take whole warps and the
+// full mask; sub-groups (`width`) are left out.
+// CUDA C++ Programming Guide, C++ language extensions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+
+#include "cuda/emulator/vector_types.h"
+
+#define __global__
+#define __device__
+#define __host__
+#define __constant__
+#define __grid_constant__
+#define __launch_bounds__(...)
+#define __forceinline__ inline __attribute__((always_inline))
+#define __align__(bytes) __attribute__((aligned(bytes)))
+// One block runs at a time on a processor thread, and its threads share what is that thread's.
+#if defined(__SANITIZE_ADDRESS__)
+#define __shared__ static  // so that it has red zones; one block then runs at a time at all
+#else
+#define __shared__ static thread_local
+#endif
+
+namespace paragrad::cuda::emulator {
+
+constexpr std::size_t max_shared_bytes = 227 * 1024;  // of a block; an H100's
+inline constinit thread_local std::byte* dynamic_shared_memory = nullptr;
+
+/// Waits for all threads of the block.
+void block_barrier(const char* name, std::source_location where);
+/// Leaves `record` and waits for all lanes of the warp, whose last calls `carry_out` on the 32
+/// records.
+void warp_operation(const char* name, std::source_location where, unsigned mask, void* record,
+                    void (*carry_out)(void* const* records));
+
+/// Each lane gives a value and receives that of lane `source`.
+template <class T>
+T shuffle(const char* name, std::source_location where, unsigned mask, T value, int source) {
+  struct Record {
+    T value;
+    int source;
+    T result;
+  } record{value, source, {}};
+  warp_operation(name, where, mask, &record, [](void* const* records) {
+    auto lane = [&](int i) -> Record& { return *static_cast<Record*>(records[i]); };
+    for (int i = 0; i < warpSize; ++i) lane(i).result = lane(lane(i).source % warpSize).value;
+  });
+  return record.result;
+}
+
+/// Bit i: lane i's predicate.
+unsigned ballot(const char* name, std::source_location where, unsigned mask, bool predicate);
+
+inline int lane_of_thread() {
+  return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % warpSize;
+}
+
+}  // namespace paragrad::cuda::emulator
+
+// The last argument, which calls leave out, is the place that reports name.
+inline void __syncthreads(std::source_location where = std::source_location::current()) {
+  paragrad::cuda::emulator::block_barrier("__syncthreads", where);
+}
+
+inline void __syncwarp(unsigned mask = ~0u,
+                       std::source_location where = std::source_location::current()) {
+  paragrad::cuda::emulator::warp_operation("__syncwarp", where, mask, nullptr, [](void* const*) {});
+}
+
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source,
+              std::source_location where = std::source_location::current()) {
+  return paragrad::cuda::emulator::shuffle("__shfl_sync", where, mask, value, source);
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int lane_mask,
+                  std::source_location where = std::source_location::current()) {
+  using namespace paragrad::cuda::emulator;
+  return shuffle("__shfl_xor_sync", where, mask, value, lane_of_thread() ^ lane_mask);
+}
+/// Lanes without a source keep their own value.
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned delta,
+                 std::source_location where = std::source_location::current()) {
+  using namespace paragrad::cuda::emulator;
+  int lane = lane_of_thread(), source = lane - static_cast<int>(delta);
+  return shuffle("__shfl_up_sync", where, mask, value, source < 0 ? lane : source);
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned delta,
+                   std::source_location where = std::source_location::current()) {
+  using namespace paragrad::cuda::emulator;
+  int lane = lane_of_thread(), source = lane + static_cast<int>(delta);
+  return shuffle("__shfl_down_sync", where, mask, value, source >= warpSize ? lane : source);
+}
+
+/// Bit i: lane i's predicate.
+inline unsigned __ballot_sync(unsigned mask, int predicate,
+                              std::source_location where = std::source_location::current()) {
+  return paragrad::cuda::emulator::ballot("__ballot_sync", where, mask, predicate);
+}
+inline int __any_sync(unsigned mask, int predicate,
+                      std::source_location where = std::source_location::current()) {
+  return paragrad::cuda::emulator::ballot("__any_sync", where, mask, predicate) != 0;
+}
+inline int __all_sync(unsigned mask, int predicate,
+                      std::source_location where = std::source_location::current()) {
+  return paragrad::cuda::emulator::ballot("__all_sync", where, mask, predicate) == ~0u;
+}

@@ -1,0 +1,76 @@
+// The part of NCCL that paragrad uses, for ranks that are host threads of this process, or for one
+// thread that drives them all by groups.
+// Not here: ranks in several processes.
+// NCCL user guide, API.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstddef>
+
+enum ncclResult_t {
+  ncclSuccess = 0,
+  ncclUnhandledCudaError = 1,
+  ncclSystemError = 2,
+  ncclInternalError = 3,
+  ncclInvalidArgument = 4,
+  ncclInvalidUsage = 5,
+  ncclRemoteError = 6,
+};
+enum ncclDataType_t {
+  ncclInt8 = 0,
+  ncclUint8 = 1,
+  ncclInt32 = 2,
+  ncclInt64 = 4,
+  ncclFloat32 = 7,
+  ncclFloat64 = 8,
+  ncclBfloat16 = 9,
+};
+constexpr ncclDataType_t ncclChar = ncclInt8, ncclInt = ncclInt32, ncclFloat = ncclFloat32,
+                         ncclDouble = ncclFloat64;
+enum ncclRedOp_t { ncclSum = 0, ncclProd = 1, ncclMax = 2, ncclMin = 3, ncclAvg = 4 };
+
+struct ncclUniqueId {
+  char internal[128];
+};
+using ncclComm_t = struct ncclComm*;
+
+const char* ncclGetErrorString(ncclResult_t result);
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
+/// Waits for the other ranks; in a group, at its end.
+ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank);
+/// All ranks at once; rank i on device devlist[i], or i without a list.
+ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist);
+ncclResult_t ncclCommDestroy(ncclComm_t comm);
+/// Drops what this rank has queued. The others' operations with it then never complete, and their
+/// asynchronous error is ncclRemoteError, until they abort as well.
+ncclResult_t ncclCommAbort(ncclComm_t comm);
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
+ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
+ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
+ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device);
+
+/// What is called between these two goes to the streams together.
+ncclResult_t ncclGroupStart();
+ncclResult_t ncclGroupEnd();
+
+// Reductions sum in the order of ranks, bf16 in f32, and round once: all ranks get the same bits.
+ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, std::size_t count,
+                           ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream);
+ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, std::size_t count,
+                        ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                        cudaStream_t stream);
+/// Rank r receives the r-th `recvcount` of what is reduced.
+ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, std::size_t recvcount,
+                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream);
+ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, std::size_t count,
+                           ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, std::size_t sendcount,
+                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
+/// Complete when the other rank has received; so rings of sends need a group.
+ncclResult_t ncclSend(const void* sendbuff, std::size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream);
+ncclResult_t ncclRecv(void* recvbuff, std::size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream);

@@ -1,0 +1,208 @@
+// Calls of NCCL: gathered in groups, checked against the other ranks', queued in their streams.
+// Not here: what they compute (nccl_run.cpp).
+// NCCL user guide, group calls and collective communication functions.
+#include <algorithm>
+#include <utility>
+
+#include "autograd/error.h"
+#include "cuda/emulator/communicator.h"
+#include "cuda/emulator/device_memory.h"
+#include "cuda/emulator/report.h"
+#include "cuda/emulator/runtime.h"
+
+using namespace paragrad::cuda::emulator;
+using paragrad::autograd::text;
+
+namespace {
+
+struct Group {
+  int depth = 0;
+  std::vector<ncclComm_t> joining;
+  std::vector<Call> calls;
+  ncclResult_t result = ncclSuccess;  ///< the first that is no success
+};
+thread_local Group group;
+
+bool is_message(Kind kind) { return kind == Kind::send || kind == Kind::receive; }
+bool has_root(Kind kind) { return kind == Kind::reduce || kind == Kind::broadcast; }
+bool reduces(Kind kind) {
+  return kind == Kind::all_reduce || kind == Kind::reduce || kind == Kind::reduce_scatter;
+}
+
+std::string describe(const Call& call) {
+  std::string result = text("rank ", call.comm->rank, " ", name_of(call.kind), " of ", call.count,
+                            " elements of type ", call.type);
+  if (reduces(call.kind)) result += text(", operation ", call.operation);
+  if (has_root(call.kind)) result += text(", root ", call.peer);
+  return result;
+}
+
+/// Whether two ranks' calls can be parts of one.
+bool agree(const Call& a, const Call& b) {
+  bool same_kind = is_message(a.kind) ? a.kind != b.kind : a.kind == b.kind;
+  return same_kind && a.count == b.count && a.type == b.type &&
+         (!reduces(a.kind) || a.operation == b.operation) &&
+         (!has_root(a.kind) || a.peer == b.peer);
+}
+
+/// Adds the call to those it runs with. Null, and a report, if it does not fit them.
+std::shared_ptr<Rendezvous> gather(const Call& call) {
+  Clique& clique = *call.comm->clique;
+  bool message = is_message(call.kind), sends = call.kind == Kind::send;
+  int rank = call.comm->rank, peer = call.peer;
+  auto [from, to] = !message ? std::tuple(-1, -1)
+                    : sends  ? std::tuple(rank, peer)
+                             : std::tuple(peer, rank);
+  // A rank that sends to itself has two calls for a message, so they are counted apart.
+  std::uint64_t before = call.comm->calls[{sends, message ? peer : -1}]++;
+
+  std::lock_guard lock(clique.mutex);
+  auto entry = clique.gatherings.try_emplace({from, to, before}).first;
+  Gathering& all = entry->second;
+  if (!all.meeting) {
+    all.calls = std::make_shared<std::vector<Call>>(message ? 2 : clique.devices.size());
+    std::string name = message ? text("message from rank ", from, " to ", to) : name_of(call.kind);
+    all.meeting = std::make_shared<Rendezvous>(Rendezvous{
+        name, &clique, all.calls->size(), [calls = all.calls] { run_together(*calls); }});
+  }
+  for (const Call& other : *all.calls)
+    if (other.comm && !agree(other, call)) {
+      report(text("NCCL calls that do not match: ", describe(other), ", but ", describe(call)));
+      return nullptr;
+    }
+  (*all.calls)[message ? !sends : rank] = call;
+  std::shared_ptr<Rendezvous> meeting = all.meeting;
+  if (++all.joined == all.calls->size()) clique.gatherings.erase(entry);
+  return meeting;
+}
+
+/// Whether a buffer is memory of the device.
+bool is_memory(const void* start, std::size_t bytes, int device) {
+  std::optional<Allocation> found = find_allocation(start);
+  return bytes == 0 ||
+         (found && found->device == device &&
+          static_cast<const std::byte*>(start) + bytes <= found->start + found->bytes);
+}
+
+std::shared_ptr<Stream> stream_of(const Call& call) {
+  return call.stream ? find_stream(call.stream) : default_stream(call.comm->device);
+}
+
+ncclResult_t check(const Call& call) {
+  if (!call.comm) return ncclInvalidArgument;
+  std::size_t ranks = call.comm->clique->devices.size();
+  std::size_t bytes = call.count * bytes_of(call.type);
+  bool to_all = call.kind == Kind::reduce_scatter, from_all = call.kind == Kind::all_gather;
+  bool is_root = call.peer == call.comm->rank;
+  bool reads = call.kind == Kind::broadcast ? is_root : call.kind != Kind::receive;
+  bool writes = call.kind == Kind::reduce ? is_root : call.kind != Kind::send;
+  int device = call.comm->device;
+  std::shared_ptr<Stream> stream = stream_of(call);
+  if (bytes_of(call.type) == 0 || call.peer < 0 || call.peer >= int(ranks) || !stream ||
+      stream->device != device ||
+      (reads && !is_memory(call.source, to_all ? bytes * ranks : bytes, device)) ||
+      (writes && !is_memory(call.target, from_all ? bytes * ranks : bytes, device)))
+    return ncclInvalidArgument;
+  ncclResult_t error;
+  ncclCommGetAsyncError(call.comm, &error);
+  return error;
+}
+
+/// Queues all calls of a group: those of one stream as one operation, whose parts may run in any
+/// order.
+ncclResult_t queue_all(const std::vector<Call>& calls) {
+  std::vector<std::pair<std::shared_ptr<Stream>, Operation>> operations;
+  for (const Call& call : calls) {
+    std::shared_ptr<Stream> stream = stream_of(call);
+    auto same = [&](const auto& entry) { return entry.first == stream; };
+    auto found = std::find_if(operations.begin(), operations.end(), same);
+    if (found == operations.end())
+      found = operations.insert(found, {stream, Operation{"NCCL call", {}, {}}});
+    std::shared_ptr<Rendezvous> meeting = gather(call);
+    if (!meeting) return ncclInvalidUsage;
+    found->second.meetings.push_back(meeting);
+    if (call.comm->last.stream) found->second.after.push_back(call.comm->last);
+  }
+  for (auto& [stream, operation] : operations) {
+    Position position = enqueue(stream, std::move(operation));
+    for (const Call& call : calls)
+      if (stream_of(call) == stream) call.comm->last = position;
+  }
+  return ncclSuccess;
+}
+
+/// A call by itself is a group of one.
+ncclResult_t add(const Call& call) {
+  ncclGroupStart();
+  ncclResult_t result = check(call);
+  if (result == ncclSuccess)
+    group.calls.push_back(call);
+  else if (group.result == ncclSuccess)
+    group.result = result;
+  ncclResult_t end = ncclGroupEnd();
+  return result == ncclSuccess ? end : result;
+}
+
+}  // namespace
+
+namespace paragrad::cuda::emulator {
+
+bool join_in_group(ncclComm_t comm) {
+  if (group.depth > 0) group.joining.push_back(comm);
+  return group.depth > 0;
+}
+
+}  // namespace paragrad::cuda::emulator
+
+ncclResult_t ncclGroupStart() {
+  ++group.depth;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupEnd() {
+  if (group.depth == 0) return ncclInvalidUsage;
+  if (--group.depth > 0) return ncclSuccess;
+  Group all = std::exchange(group, {});
+  for (ncclComm_t comm : all.joining)
+    if (all.result == ncclSuccess) all.result = wait_for_ranks(comm);
+  return all.result == ncclSuccess ? queue_all(all.calls) : all.result;
+}
+
+ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, std::size_t count,
+                           ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return add({Kind::all_reduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream});
+}
+
+ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, std::size_t count,
+                        ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
+  return add({Kind::reduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream});
+}
+
+ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, std::size_t recvcount,
+                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream) {
+  return add({Kind::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm, stream});
+}
+
+ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, std::size_t count,
+                           ncclDataType_t datatype, int root, ncclComm_t comm,
+                           cudaStream_t stream) {
+  return add({Kind::broadcast, sendbuff, recvbuff, count, datatype, {}, root, comm, stream});
+}
+
+ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, std::size_t sendcount,
+                           ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
+  return add({Kind::all_gather, sendbuff, recvbuff, sendcount, datatype, {}, 0, comm, stream});
+}
+
+ncclResult_t ncclSend(const void* sendbuff, std::size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return add({Kind::send, sendbuff, nullptr, count, datatype, {}, peer, comm, stream});
+}
+
+ncclResult_t ncclRecv(void* recvbuff, std::size_t count, ncclDataType_t datatype, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return add({Kind::receive, nullptr, recvbuff, count, datatype, {}, peer, comm, stream});
+}

@@ -1,0 +1,36 @@
+// A queued matrix product of cuBLAS.
+// Not here: the checks of its operands (cublas.cpp).
+// cuBLAS library reference, gemm.
+#pragma once
+
+#include "cuda/emulator/cublas_v2.h"
+
+namespace paragrad::cuda::emulator {
+
+/// A batch of matrices, `stride` elements apart.
+struct Matrices {
+  const char* name;
+  void* data;
+  cudaDataType_t type;
+  int ld;
+  long long stride;
+  bool transposed;
+  int rows, columns;  ///< as they stand in memory
+
+  std::size_t element_bytes() const { return type == CUDA_R_32F ? 4 : 2; }
+  /// Elements from the first to the last of one matrix.
+  std::size_t span() const {
+    return rows > 0 && columns > 0 ? std::size_t(ld) * (columns - 1) + rows : 0;
+  }
+  void* at(int i) const { return static_cast<std::byte*>(data) + i * stride * element_bytes(); }
+};
+
+struct Product {
+  Matrices a, b, c;
+  int m, n, k, batch;
+  float alpha, beta;
+};
+
+void carry_out(const Product& product);
+
+}  // namespace paragrad::cuda::emulator

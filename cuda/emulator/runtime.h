@@ -1,0 +1,27 @@
+// What the calls of the CUDA runtime share.
+// Not here: the calls (runtime_*.cpp).
+// CUDA Runtime API, error handling.
+#pragma once
+
+#include <memory>
+
+#include "cuda/emulator/cuda_runtime.h"
+#include "cuda/emulator/stream.h"
+
+namespace paragrad::cuda::emulator {
+
+/// The device that this thread's calls are about.
+int current_device();
+
+/// `error`, kept for cudaGetLastError; or what a kernel of this device has left behind.
+cudaError_t finish(cudaError_t error);
+
+/// Each later call for the device returns this error: its kernels have failed.
+void fail_device(int device, cudaError_t error);
+
+/// The stream of a handle; 0 is the current device's default stream. Null if there is none.
+std::shared_ptr<Stream> find_stream(cudaStream_t handle);
+/// Waits for the positions; for the result of a call.
+cudaError_t wait_result(const std::vector<Position>& positions);
+
+}  // namespace paragrad::cuda::emulator

@@ -1,0 +1,154 @@
+// Devices, their properties, and errors.
+// Not here: memory, streams and launches.
+// CUDA Runtime API, device management and error handling.
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <utility>
+
+#include "autograd/error.h"
+#include "cuda/emulator/device_memory.h"
+#include "cuda/emulator/report.h"
+#include "cuda/emulator/runtime.h"
+
+namespace paragrad::cuda::emulator {
+
+namespace {
+
+constexpr int most_devices = 64;
+
+Settings current_settings;
+std::array<std::atomic<cudaError_t>, most_devices> failures;  // by device
+thread_local int device_of_thread = 0;
+thread_local cudaError_t last_error = cudaSuccess;
+
+bool exists(int device) { return device >= 0 && device < settings().devices; }
+
+}  // namespace
+
+const Settings& settings() { return current_settings; }
+
+void configure(const Settings& wanted) {
+  PG_CHECK(wanted.devices >= 1 && wanted.devices <= most_devices, "emulator: expected 1 to ",
+           most_devices, " devices, got ", wanted.devices);
+  PG_CHECK(wanted.device_bytes >= 0 && wanted.patience > 0,
+           "emulator: a device's bytes can't be negative, and patience must be positive");
+  PG_CHECK(all_idle(), "emulator: operations are queued; call cudaDeviceSynchronize before");
+  current_settings = wanted;
+  seed_schedule(wanted.seed);
+  explain_faults();
+}
+
+std::string reset() {
+  drop_all();
+  for (auto& failure : failures) failure = cudaSuccess;
+  last_error = cudaSuccess;
+  return take_reports();
+}
+
+int current_device() { return device_of_thread; }
+
+cudaError_t finish(cudaError_t error) {
+  cudaError_t failure = failures[current_device()];
+  if (failure != cudaSuccess) error = failure;
+  if (error != cudaSuccess && error != cudaErrorNotReady) last_error = error;
+  return error;
+}
+
+void fail_device(int device, cudaError_t error) { failures[device] = error; }
+
+}  // namespace paragrad::cuda::emulator
+
+using namespace paragrad::cuda::emulator;
+
+// ---- errors ----------------------------------------------------------------------------------
+
+namespace {
+
+struct ErrorText {
+  cudaError_t error;
+  const char *name, *text;
+};
+constexpr ErrorText error_texts[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
+     "invalid configuration argument"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+};
+
+const ErrorText& text_of(cudaError_t error) {
+  static constexpr ErrorText unknown{error_texts[0].error, "unknown", "unrecognized error code"};
+  for (const ErrorText& entry : error_texts)
+    if (entry.error == error) return entry;
+  return unknown;
+}
+
+}  // namespace
+
+const char* cudaGetErrorName(cudaError_t error) { return text_of(error).name; }
+const char* cudaGetErrorString(cudaError_t error) { return text_of(error).text; }
+cudaError_t cudaPeekAtLastError() { return last_error; }
+cudaError_t cudaGetLastError() {
+  cudaError_t failure = failures[current_device()];
+  cudaError_t last = std::exchange(last_error, cudaSuccess);
+  return failure != cudaSuccess ? failure : last;
+}
+
+// ---- devices ---------------------------------------------------------------------------------
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = settings().devices;
+  return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int device) {
+  if (!exists(device)) return finish(cudaErrorInvalidDevice);
+  device_of_thread = device;
+  return finish(cudaSuccess);
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
+  if (!exists(device)) return finish(cudaErrorInvalidDevice);
+  *properties = {.name = "paragrad's CUDA emulator",
+                 .totalGlobalMem = std::size_t(settings().device_bytes),
+                 .sharedMemPerBlock = 48 * 1024,
+                 .sharedMemPerBlockOptin = max_shared_bytes,
+                 .warpSize = 32,
+                 .maxThreadsPerBlock = 1024,
+                 .maxThreadsDim = {1024, 1024, 64},
+                 .maxGridSize = {0x7FFFFFFF, 65535, 65535},
+                 .multiProcessorCount = 4,
+                 .major = 9,
+                 .minor = 0};
+  return finish(cudaSuccess);
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  cudaDeviceProp properties;
+  if (cudaError_t error = cudaGetDeviceProperties(&properties, device)) return error;
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock: *value = properties.maxThreadsPerBlock; break;
+    case cudaDevAttrWarpSize: *value = properties.warpSize; break;
+    case cudaDevAttrMultiProcessorCount: *value = properties.multiProcessorCount; break;
+    case cudaDevAttrComputeCapabilityMajor: *value = properties.major; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = properties.minor; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = int(properties.sharedMemPerBlockOptin);
+      break;
+    default: return finish(cudaErrorInvalidValue);
+  }
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() { return wait_result(ends_of(current_device())); }

@@ -1,0 +1,150 @@
+// Memory of the devices, pinned host memory, and copies.
+// Not here: addresses and limits (device_memory.cpp).
+// CUDA Runtime API, memory management and API synchronization behavior.
+#include <cstring>
+#include <vector>
+
+#include "autograd/error.h"
+#include "cuda/emulator/device_memory.h"
+#include "cuda/emulator/report.h"
+#include "cuda/emulator/runtime.h"
+
+using namespace paragrad::cuda::emulator;
+
+namespace {
+
+/// What lies at an address: a device's memory, pinned or ordinary host memory.
+struct Memory {
+  bool is_device = false, is_pageable = true;
+  bool fits = true;  ///< so many bytes from the address on
+
+  Memory(const void* address, std::size_t bytes) {
+    std::optional<Allocation> found = find_allocation(address);
+    if (!found) return;
+    is_device = found->device != pinned_host;
+    is_pageable = false;
+    fits = static_cast<const std::byte*>(address) + bytes <= found->start + found->bytes;
+  }
+};
+
+bool matches(cudaMemcpyKind kind, bool from_device, bool to_device) {
+  switch (kind) {
+    case cudaMemcpyHostToHost: return !from_device && !to_device;
+    case cudaMemcpyHostToDevice: return !from_device && to_device;
+    case cudaMemcpyDeviceToHost: return from_device && !to_device;
+    case cudaMemcpyDeviceToDevice: return from_device && to_device;
+    case cudaMemcpyDefault: return true;
+  }
+  return false;
+}
+
+/// Queues a copy. Pageable memory cannot be read or written later: its contents are staged now, and
+/// the call waits for what is to be written.
+cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                 cudaStream_t handle, bool synchronous) {
+  std::shared_ptr<Stream> stream = find_stream(handle);
+  if (!stream) return finish(cudaErrorInvalidResourceHandle);
+  if (bytes == 0) return finish(cudaSuccess);
+  Memory source(from, bytes), target(to, bytes);
+  if (!source.fits || !target.fits || !matches(kind, source.is_device, target.is_device))
+    return finish(cudaErrorInvalidValue);
+  Operation operation{"copy", [=] { std::memcpy(to, from, bytes); }, {}};
+  if (source.is_pageable) {
+    auto start = static_cast<const std::byte*>(from);
+    operation.run = [to, staged = std::vector<std::byte>(start, start + bytes)] {
+      std::memcpy(to, staged.data(), staged.size());
+    };
+  }
+  Position end = enqueue(stream, std::move(operation));
+  bool between_devices = source.is_device && target.is_device;
+  if (target.is_pageable || (synchronous && !between_devices)) return wait_result({end});
+  return finish(cudaSuccess);
+}
+
+cudaError_t allocate_for(int device, void** start, std::size_t bytes) {
+  *start = bytes == 0 ? nullptr : allocate(device, bytes);
+  return finish(*start || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+/// The live allocation of this kind that starts here.
+std::optional<Allocation> owned(void* start, bool pinned) {
+  std::optional<Allocation> found = find_allocation(start);
+  if (found && found->start == start && (found->device == pinned_host) == pinned) return found;
+  return {};
+}
+
+cudaError_t free_after_work(void* start, bool pinned) {
+  if (!start) return finish(cudaSuccess);
+  std::optional<Allocation> found = owned(start, pinned);
+  if (!found) return finish(cudaErrorInvalidValue);
+  int device = pinned ? current_device() : found->device;
+  if (cudaError_t error = wait_result(ends_of(device))) return error;
+  if (!release(start)) fail_device(device, cudaErrorLaunchFailure);
+  return finish(cudaSuccess);
+}
+
+}  // namespace
+
+cudaError_t cudaMalloc(void** start, std::size_t bytes) {
+  return allocate_for(current_device(), start, bytes);
+}
+
+cudaError_t cudaMallocHost(void** start, std::size_t bytes) {
+  return allocate_for(pinned_host, start, bytes);
+}
+
+/// CUDA waits for the whole device before it frees.
+cudaError_t cudaFree(void* start) { return free_after_work(start, false); }
+cudaError_t cudaFreeHost(void* start) { return free_after_work(start, true); }
+
+/// If the device is full, what the stream has yet to free may make room.
+cudaError_t cudaMallocAsync(void** start, std::size_t bytes, cudaStream_t handle) {
+  std::shared_ptr<Stream> stream = find_stream(handle);
+  if (!stream) return finish(cudaErrorInvalidResourceHandle);
+  if ((*start = allocate(stream->device, bytes))) return finish(cudaSuccess);
+  if (cudaError_t error = wait_result({end_of(stream)})) return error;
+  return allocate_for(stream->device, start, bytes);
+}
+
+cudaError_t cudaFreeAsync(void* start, cudaStream_t handle) {
+  std::shared_ptr<Stream> stream = find_stream(handle);
+  if (!stream) return finish(cudaErrorInvalidResourceHandle);
+  if (!start) return finish(cudaSuccess);
+  if (!owned(start, false)) return finish(cudaErrorInvalidValue);
+  enqueue(stream, {"free",
+                   [start, device = stream->device] {
+                     if (!release(start)) fail_device(device, cudaErrorLaunchFailure);
+                   },
+                   {}});
+  return finish(cudaSuccess);
+}
+
+cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
+  *total = settings().device_bytes;
+  *free = *total - bytes_in_use(current_device());
+  return finish(cudaSuccess);
+}
+
+cudaError_t cudaMemcpy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind) {
+  return copy(to, from, bytes, kind, nullptr, true);
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return copy(to, from, bytes, kind, stream, false);
+}
+
+/// Asynchronous as well: the host does not wait for a memset of device memory.
+cudaError_t cudaMemset(void* start, int value, std::size_t bytes) {
+  return cudaMemsetAsync(start, value, bytes, nullptr);
+}
+
+cudaError_t cudaMemsetAsync(void* start, int value, std::size_t bytes, cudaStream_t handle) {
+  std::shared_ptr<Stream> stream = find_stream(handle);
+  if (!stream) return finish(cudaErrorInvalidResourceHandle);
+  if (bytes == 0) return finish(cudaSuccess);
+  Memory target(start, bytes);
+  if (target.is_pageable || !target.fits) return finish(cudaErrorInvalidValue);
+  enqueue(stream, {"memset", [=] { std::memset(start, value, bytes); }, {}});
+  return finish(cudaSuccess);
+}

@@ -1,0 +1,57 @@
+// The inside of stream.h: all streams, and the search for an operation that can be carried out.
+// Not here: what operations do.
+// CUDA C++ Programming Guide, asynchronous concurrent execution.
+#pragma once
+
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <random>
+
+#include "cuda/emulator/emulator.h"
+#include "cuda/emulator/stream.h"
+
+namespace paragrad::cuda::emulator {
+
+/// What can be done now: the operation at the head of a stream, or a rendezvous.
+struct Step {
+  Stream* stream = nullptr;
+  std::shared_ptr<Rendezvous> meeting{};
+  explicit operator bool() const { return stream || meeting; }
+};
+
+struct Scheduler {
+  using Lock = std::unique_lock<std::mutex>;
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::shared_ptr<Stream>> streams;
+  std::map<int, std::shared_ptr<Stream>> defaults;
+  std::uint64_t searches = 0;
+  std::uint64_t progress = 0;  // counts operations that came or went
+  std::mt19937_64 random;
+
+  /// Something that can be done now and without which `stream` gets no further.
+  Step find_step(Stream& stream);
+  /// One for a stream drawn at random.
+  Step random_step();
+  /// Carries a step out, without the lock.
+  void perform(const Step& step, Lock& lock);
+  /// Waits until another thread has changed something. False after the patience of the settings,
+  /// unless a thread is at work.
+  bool wait_for_change(Lock& lock);
+  /// Every stream that has something queued, with what its head waits for.
+  std::string describe() const;
+
+ private:
+  Step search(Stream& stream);
+  Step search_meeting(const std::shared_ptr<Rendezvous>& meeting);
+  bool heads_its_stream(const Position& member) const;
+  void complete_head(Stream& stream);
+};
+
+Scheduler& scheduler();
+
+inline bool done(const Position& position) { return position.stream->completed >= position.number; }
+
+}  // namespace paragrad::cuda::emulator

@@ -1,0 +1,88 @@
+// Streams: queues of operations, which host threads carry out while they wait for some of them.
+// Nothing runs in the background.
+// Not here: the calls of CUDA that fill the queues (runtime_*.cpp).
+// CUDA C++ Programming Guide, asynchronous concurrent execution.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace paragrad::cuda::emulator {
+
+struct Stream;
+struct Rendezvous;
+
+/// The operation of this number in a stream, counted from 1; number 0 is complete from the start.
+struct Position {
+  std::shared_ptr<Stream> stream;
+  std::uint64_t number = 0;
+};
+
+/// What has to be done when its turn comes: `run`, or, for messages between devices, rendezvous
+/// with operations of other streams.
+struct Operation {
+  const char* name = "";
+  std::function<void()> run;
+  std::vector<Position> after;  ///< besides the operations before it in its stream
+  std::vector<std::shared_ptr<Rendezvous>> meetings{};
+  const void* function = nullptr;  ///< a kernel's, for reports
+};
+
+/// Runs once, when all its operations have come to the head of their streams.
+struct Rendezvous {
+  std::string name;
+  const void* group = nullptr;  ///< whose ranks meet
+  std::size_t expected = 0;     ///< operations
+  std::function<void()> run;
+  std::vector<Position> members{};  ///< by enqueue
+  bool withdrawn = false;           ///< then it never runs
+};
+
+struct Stream {
+  int device = 0;
+  bool waits_for_default = true;  ///< false: made with cudaStreamNonBlocking
+  bool is_default = false;
+  bool destroyed = false;
+
+  // Guarded by the scheduler's lock.
+  std::deque<Operation> queue{};
+  std::uint64_t issued = 0, completed = 0;
+  bool busy = false;          // a host thread carries out its head
+  std::uint64_t visited = 0;  // by the search of this number
+};
+
+// All of these may be called by any thread.
+
+std::shared_ptr<Stream> make_stream(int device, bool waits_for_default);
+/// It is left to finish what is queued.
+void destroy_stream(const std::shared_ptr<Stream>& stream);
+std::shared_ptr<Stream> default_stream(int device);
+/// The last operation of each stream of the device.
+std::vector<Position> ends_of(int device);
+
+/// Appends an operation, behind what CUDA orders before it: the default stream waits for the other
+/// streams of its device, and they for it.
+Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation);
+/// The last operation of the stream.
+Position end_of(const std::shared_ptr<Stream>& stream);
+
+bool is_complete(const Position& position);
+/// Carries out operations until these are complete. False after a deadlock, which it reports.
+bool wait_for(const std::vector<Position>& positions);
+/// Carries out one operation, if it can, that brings the position nearer.
+void advance(const Position& position);
+
+/// Takes the device's operations out of all rendezvous of this group: they then do nothing, and
+/// the group's other operations wait in vain.
+void withdraw(int device, const void* group);
+
+// For configure and reset.
+void seed_schedule(std::uint64_t seed);
+bool all_idle();
+void drop_all();
+
+}  // namespace paragrad::cuda::emulator

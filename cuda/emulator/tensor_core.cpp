@@ -1,0 +1,101 @@
+// Asynchronous copies, and the matrix instructions of a warp: where each lane's numbers stand.
+// Not here: a GPU's rounding inside of a product; compare with a tolerance.
+// PTX ISA, cp.async, ldmatrix and mma.m16n8k16.
+#include <algorithm>
+#include <array>
+
+#include "cuda/emulator/block.h"
+#include "cuda/emulator/cuda_bf16.h"
+#include "cuda/emulator/device_emulated.h"
+
+namespace paragrad::cuda {
+
+namespace emulator {
+
+namespace {
+
+/// The bf16 in the low or high half of a register.
+float half_of(unsigned pair, int which) {
+  return __bfloat162float({static_cast<unsigned short>(pair >> (16 * which))});
+}
+
+struct MatrixLoad {
+  const void* row;
+  std::array<unsigned, 4> fragment;
+};
+
+/// Lane 4 r + c receives elements (r, 2 c) and (r, 2 c + 1), or their mirror images.
+template <bool transposed>
+void load_all(void* const* records) {
+  auto lane = [&](int i) -> MatrixLoad& { return *static_cast<MatrixLoad*>(records[i]); };
+  for (int i = 0; i < warpSize; ++i)
+    for (int matrix = 0; matrix < 4; ++matrix) {
+      auto element = [&](int r, int c) -> unsigned {
+        if (transposed) std::swap(r, c);
+        return static_cast<const unsigned short*>(lane(8 * matrix + r).row)[c];
+      };
+      int r = i / 4, c = 2 * (i % 4);
+      lane(i).fragment[matrix] = element(r, c) | element(r, c + 1) << 16;
+    }
+}
+
+struct Fragments {
+  std::array<float, 4> c;
+  std::array<unsigned, 4> a;
+  std::array<unsigned, 2> b;
+};
+
+void multiply_all(void* const* records) {
+  auto lane = [&](int i) -> Fragments& { return *static_cast<Fragments*>(records[i]); };
+  float a[16][16], b[16][8];
+  for (int i = 0; i < warpSize; ++i)
+    for (int half = 0; half < 2; ++half) {
+      int g = i / 4, t = 2 * (i % 4) + half;
+      for (int j = 0; j < 4; ++j) a[g + 8 * (j % 2)][t + 8 * (j / 2)] = half_of(lane(i).a[j], half);
+      for (int j = 0; j < 2; ++j) b[t + 8 * j][g] = half_of(lane(i).b[j], half);
+    }
+  for (int i = 0; i < warpSize; ++i)
+    for (int j = 0; j < 4; ++j) {
+      int row = i / 4 + 8 * (j / 2), column = 2 * (i % 4) + j % 2;
+      float& sum = lane(i).c[j];
+      for (int k = 0; k < 16; ++k) sum += a[row][k] * b[k][column];
+    }
+}
+
+}  // namespace
+
+void wait_for_copies(int kept) {
+  PendingCopies& pending = Block::current()->pending_copies();
+  auto arrives = [&](const auto& copy) { return copy.group < pending.groups - kept; };
+  for (const auto& copy : pending.copies)
+    if (arrives(copy)) std::memcpy(copy.to, copy.from, 16);
+  std::erase_if(pending.copies, arrives);
+}
+
+void load_matrices(const char* name, std::source_location where, unsigned (&fragment)[4],
+                   const void* row, bool transposed) {
+  check_alignment(name, where, row, 16);
+  MatrixLoad load{row, {}};
+  warp_operation(name, where, ~0u, &load, transposed ? load_all<true> : load_all<false>);
+  std::copy(load.fragment.begin(), load.fragment.end(), fragment);
+}
+
+}  // namespace emulator
+
+void cp_async_16(void* shared, const void* global, std::source_location where) {
+  emulator::check_alignment("cp_async_16", where, shared, 16);
+  emulator::check_alignment("cp_async_16", where, global, 16);
+  emulator::PendingCopies& pending = emulator::Block::current()->pending_copies();
+  pending.copies.push_back({shared, global, pending.groups});
+}
+
+void cp_async_commit() { ++emulator::Block::current()->pending_copies().groups; }
+
+void mma_16816(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2],
+               std::source_location where) {
+  emulator::Fragments mine{std::to_array(c), std::to_array(a), std::to_array(b)};
+  emulator::warp_operation("mma_16816", where, ~0u, &mine, emulator::multiply_all);
+  std::copy(mine.c.begin(), mine.c.end(), c);
+}
+
+}  // namespace paragrad::cuda

@@ -1,0 +1,28 @@
+// Matrix product, rung 1: one thread for each element of the result.
+// Not here: reuse. Each element of a is read n times from memory, each of b m times.
+// CUDA C++ Programming Guide, shared memory (its first kernel).
+#include "cuda/device.h"
+#include "cuda/ladder/ladder.h"
+
+namespace paragrad::cuda::ladder {
+
+namespace {
+
+constexpr int tile = 16;
+
+__global__ void __launch_bounds__(tile* tile) matmul_plain_kernel(Product p) {
+  int row = blockIdx.y * tile + threadIdx.y, column = blockIdx.x * tile + threadIdx.x;
+  if (row >= p.m || column >= p.n) return;
+  float sum = 0;
+  for (int i = 0; i < p.k; ++i) sum += p.a[row * p.k + i] * p.b[i * p.n + column];
+  p.c[row * p.n + column] = sum;
+}
+
+}  // namespace
+
+void matmul_plain(const Product& p, cudaStream_t stream) {
+  dim3 grid(blocks_for(p.n, tile), blocks_for(p.m, tile));
+  launch(matmul_plain_kernel, grid, dim3(tile, tile), 0, stream, p);
+}
+
+}  // namespace paragrad::cuda::ladder
