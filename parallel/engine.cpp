@@ -61,6 +61,7 @@ const StateFormPtr& Engine::form(int stage) {
 void Engine::change_form(const Plan& like, MakeStateForm make) {
   make_form_ = std::move(make);
   forms_.clear();
+  forgets_masks_ = true;
   if (runners_.empty() && stores_.empty()) return;  // nothing has been prepared yet
   const auto ranks = holders(like);
   for (auto& [stage, store] : stores_)
@@ -71,6 +72,22 @@ void Engine::change_form(const Plan& like, MakeStateForm make) {
   codecs_.clear();
   low_ranks_.clear();
   prepare_codecs(like);
+  make_forms();
+}
+
+/// Of all stages of this rank. Then what makes them, and the masks that it may hold, can go.
+void Engine::make_forms() {
+  for (const auto& [stage, store] : stores_) form(stage);
+  for (const auto& [stage, runner] : runners_) {
+    form(stage);
+    if (runner.shared_parameters().size() > 0) form(training_.stages());
+  }
+  if (!std::exchange(forgets_masks_, false)) return;
+  make_form_ = [](const ParameterList&, const DevicePtr&) -> StateFormPtr {
+    throw Error(
+        "this rank computes a stage that it did not have when the run was pruned; save a "
+        "checkpoint and resume it");
+  };
 }
 
 BufferCodec* Engine::codec(int stage) {
@@ -140,6 +157,7 @@ void Engine::prepare(const Plan& plan) {
     store.keep_from(std::max(0, plan.first - plan.kept(stage) + 1));
   }
   prepare_codecs(plan);
+  make_forms();
 }
 
 RunResult Engine::run(const VerifiedPlan& verified, Batches& batches) {

@@ -94,12 +94,14 @@ class Engine {
  private:
   friend class RowRun;
   void prepare_codecs(const Plan& plan);
+  void make_forms();
 
   const Training& training_;
   Transport& transport_;
   DevicePtr device_;
   Settings settings_;
   MakeStateForm make_form_;
+  bool forgets_masks_ = false;  // once all forms are made
   std::map<int, StageRunner> runners_;
   std::map<int, StateFormPtr> forms_;  // by stage
   std::map<int, WeightStore> stores_;

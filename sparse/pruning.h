@@ -54,7 +54,7 @@ Masks prune_all(const std::vector<Candidate>& candidates, std::size_t places, do
 /// source: Zhu and Gupta 2017, eq. 1, from 0
 double gradual_fraction(double pruned, int step, int first, int last);
 
-/// The fraction after round `round` of `rounds`, each of which keeps the same share of what is left.
+/// The fraction after round `round` of `rounds`, each of which keeps the same share of the rest.
 /// source: Frankle and Carbin 2019, section 2
 double lottery_fraction(double pruned, int round, int rounds);
 // [end snippet]

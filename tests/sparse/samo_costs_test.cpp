@@ -129,6 +129,22 @@ TEST_CASE("2BW with SAMO has two stored versions and one that is expanded", "[sa
   }
 }
 
+TEST_CASE("the index of a tied table is where the table is", "[samo]") {
+  Training training(gpt(small_gpt(true)), 3);
+  training.clip = 0;
+  const auto masks = first_masks(training, 0.8, /*all*/ true);
+  training.form = samo_form(masks);
+  SmallBatches batches(small_gpt(true));
+  Layout layout{.stages = 3, .microbatches = 2, .steps = 2};
+  layout.tied = true;
+  Outcome outcome = run_by_engine(training, plans_of("1f1b", layout), batches);
+  for (int rank : {0, 1, 2}) {
+    std::int64_t count = counts_of(training, rank, *masks).indexed;
+    if (rank != 1) count += counts_of(training, /*tied*/ 3, *masks).indexed;
+    CHECK(outcome.live[rank][Category::index] == 4 * count);
+  }
+}
+
 namespace {
 
 /// Bytes of reductions in one step, by all ranks.
