@@ -164,11 +164,14 @@ Tensor CollectiveRun::room_for(Range range) {
   return scratch(encoding_.codec->encoded_bytes(range), DType::u8);
 }
 
-/// Not by empty(): the device's category belongs to the thread that computes.
+/// The smallest that fits, so that codes leave the larger ones to values. Not by empty(): the
+/// device's category belongs to the thread that computes.
 Tensor CollectiveRun::scratch(std::int64_t elements, DType dtype) {
   std::int64_t bytes = elements * size_of(dtype);
-  auto fits = std::find_if(free_.begin(), free_.end(),
-                           [&](const auto& storage) { return storage->bytes() >= bytes; });
+  auto fits = free_.end();
+  for (auto at = free_.begin(); at != free_.end(); ++at)
+    if ((*at)->bytes() >= bytes && (fits == free_.end() || (*at)->bytes() < (*fits)->bytes()))
+      fits = at;
   std::shared_ptr<Storage> storage;
   if (fits != free_.end()) {
     storage = *fits;

@@ -69,7 +69,7 @@ TEST_CASE("kept counts are the nearest whole numbers") {
   CHECK_THROWS_WITH(kept_count(3, -0.1), Contains("got -0.1"));
 }
 
-TEST_CASE("matrices and kernels are pruned; the rest if it is asked for; statistics never") {
+TEST_CASE("matrices and kernels are pruned, the rest if it is asked for, statistics never") {
   ParameterList list;
   auto prunable = [&](const char* name, const Shape& shape, bool all,
                       ParameterKind kind = ParameterKind::weight) {
