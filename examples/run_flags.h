@@ -215,6 +215,9 @@ inline void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>
 }
 
 inline void RunFlags::check() const {
+  PG_CHECK(parts.plan_file.empty() || (parts.codec.empty() && parts.channel.empty()),
+           "--plan: the first line of a plan says how its messages are encoded; make it by plan ",
+           "show ... --codec NAME, and leave out --codec and --codec-channel here");
   PG_CHECK(parts.plan_file.empty() || !parts.given(),
            "give --plan or the other flags of a schedule, not both");
   PG_CHECK(device == "cpu", "--device ", device, ": this build has no such device; use cpu");

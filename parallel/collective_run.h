@@ -30,9 +30,11 @@ class GroupRun {
 /// Chunks are cut into pieces, so that a piece can be sent on while the next one arrives. A few are
 /// under way at a time: at most `window` for each member that this one hears from, and that it
 /// sends to.
-///   bytes sent by each member: 2 (N-1)/N of the tensor's for all_reduce, half of that for the rest
-///                              (broadcast: all of it, except for the last of the chain)
-///   scratch:                   window pieces a member heard from, charged to communication
+///   bytes sent by each member: of an all-reduce by scatter or ring 2 (N-1)/N of the tensor's, half
+///                              of that for the rest (broadcast: all of it, except for the last of
+///                              the chain)
+///   scratch:                   window pieces a member heard from, charged to communication; with
+///                              a codec also the codes that are sent, and final ones to the end
 /// With a codec, pieces travel encoded, and sums are made of what was decoded. Each member encodes
 /// a piece once; what is to be a copy of it elsewhere goes on without being encoded again, and its
 /// sender takes the decoded values, too: where all members are to end with the same values, they

@@ -8,7 +8,8 @@
 
 namespace paragrad::parallel {
 
-/// throws: Error if a codec of the plan's header would change no value of this training
+/// throws: Error if a codec of the plan's header would change no value of this training, or make
+///         messages larger
 void check_codecs(const Plan& plan, const Training& training);
 
 /// Whether bits are chosen in a run from update `first` to `last` in time to be used. `chosen`:

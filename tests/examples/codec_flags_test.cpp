@@ -19,6 +19,18 @@ double sent(const Runs& runs, const std::string& name, const char* kind) {
 
 }  // namespace
 
+TEST_CASE("codecs that make messages larger are refused, and codecs beside a plan") {
+  const Runs runs{{"--width", "32", "--schedule", "data", "--ranks", "2"}};
+  for (const char* codec : {"quantize:4:1", "quantize:8:2", "topk:1", "adaptive:1:2"})
+    runs.check_refused({"--codec", codec},
+                       std::string("--codec ") + codec + " makes messages larger");
+  const std::string file =
+      runs.folder.write("a.plan", "stages 1 per_step 1 steps 1\n0F0v0 0B0v0 0Sv1\n");
+  const Runs planned;
+  planned.check_refused({"--plan", file, "--codec", "quantize:4"},
+                        "the first line of a plan says how its messages are encoded");
+}
+
 TEST_CASE("plan shows the codecs that its flags ask for, and reads them back") {
   const Words show = Words{"plan", "show"} + pipeline + Words{"--data-parallel", "2"};
   Finished shown = run(show + Words{"--codec", "quantize:4", "--codec-channel", "topk:0.1"});
