@@ -119,7 +119,11 @@ void LowRank::project(const FactoredPart& part, const Tensor& gradient) const {
     backend.accumulate(mine, residual(part));
     backend.gemm({.transpose_b = true}, q(part), residual(part), {}, p(part));
   } else {
+    // Another codec, or another rank, may have left out a part of it.
+    const Tensor left_out = state_.residual.window(part.offset, {part.count});
     backend.copy(mine, sent(part));
+    backend.accumulate(left_out, sent(part));
+    backend.fill(0, left_out);
   }
   check_finite(part, sent(part), "gradient");
 }

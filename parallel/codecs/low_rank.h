@@ -90,6 +90,7 @@ class LowRank {
   /// Makes the first buffer, of so many elements.
   void begin(const Tensor& gradient, int version, std::int64_t count);
   /// Fills the part's place in it: adds the gradient to the residual, which now is M, and P = M Q.
+  /// Where it is not factored, all of M goes, and nothing is left out.
   void project(const FactoredPart& part, const Tensor& gradient) const;
   /// residual -= P Q^T
   void subtract(const FactoredPart& part, const Tensor& p, const Tensor& q) const;

@@ -136,6 +136,32 @@ TEST_CASE("low rank: does what a plain version does", "[low_rank]") {
   }
 }
 
+TEST_CASE("low rank: what another codec left out of an unfactored matrix arrives with the next sum",
+          "[low_rank]") {
+  const ParameterList list = mixed();
+  const std::int64_t raw = 48 * 40 + 40;  // the first two; factors of rank 22 are larger
+  for (const CodecSpec& spec : {low_rank_spec(22), pca_spec(22, 2)}) {
+    INFO(print(spec));
+    FactorWorld world(2, spec, list);
+    std::vector<Tensor> gradients, all;
+    for (int r = 0; r < 2; ++r) gradients.push_back(random_gradient(list.numel(), r));
+    if (spec.kind == CodecSpec::Kind::pca) world.use(gradients);  // which sums all as it is
+    for (int r = 0; r < 2; ++r) {
+      FactorState state = copy_of(world.ranks[r]->state());
+      state.residual = random_gradient(list.numel(), 10 + r);
+      world.ranks[r]->restore(state);
+      all.push_back(copy_of(gradients[r]));
+      all[r].backend().accumulate(state.residual, all[r]);
+    }
+    const Numbers got = to_host(world.use(gradients)[1]), wanted = to_host(all[0]);
+    const Numbers other = to_host(all[1]);
+    for (std::int64_t i = 0; i < raw; ++i)
+      REQUIRE(got[i] == static_cast<float>(wanted[i] + other[i]));
+    for (auto& rank : world.ranks)
+      CHECK(norm(to_host(rank->state().residual.window(0, {raw}))) == 0);
+  }
+}
+
 TEST_CASE("low rank: what is left out arrives later", "[low_rank]") {
   const int count = 2;
   ParameterList list = mixed();
