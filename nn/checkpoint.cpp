@@ -148,6 +148,10 @@ bool Checkpoint::has_state(const std::string& name) const {
   return found != tensors_.end() && found->first.starts_with(name + "/");
 }
 
+bool Checkpoint::has_state(const std::string& name, const Parameter& parameter) const {
+  return tensors_.contains(tensor_name(name, parameter.name));
+}
+
 bool Checkpoint::load_state_if_any(const std::string& name, const Parameter& parameter,
                                    const Tensor& state) const {
   const std::string tensor = tensor_name(name, parameter.name);

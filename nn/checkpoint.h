@@ -86,8 +86,9 @@ class Checkpoint {
   /// The same for a buffer of Optimizer::state(), whose type must be the file's.
   void load_state(const std::string& name, const ParameterList& parameters,
                   const Tensor& state) const;
-  /// Whether there is such a buffer.
+  /// Whether there is such a buffer; whether it has this parameter.
   bool has_state(const std::string& name) const;
+  bool has_state(const std::string& name, const Parameter& parameter) const;
   /// The same for one parameter, whose state need not be there, or may have another shape; returns
   /// whether it is there.
   bool load_state_if_any(const std::string& name, const Parameter& parameter,

@@ -6,6 +6,8 @@
 #include <algorithm>
 
 #include "autograd/backend.h"
+#include "parallel/codecs/codec_fit.h"
+#include "parallel/codecs/filter.h"
 #include "parallel/lifetimes.h"
 #include "parallel/transports/at_work.h"
 
@@ -49,32 +51,85 @@ std::map<int, Tensor> residuals(Engine& engine) {
   return all;
 }
 
-/// Ranks that may encode a stage's sums.
-std::vector<int> summing_ranks(const Plan& plan, int stage) {
-  std::vector<int> ranks;
+/// A finished sum that came is passed on as it is.
+bool is_encoded_here(const Instruction& sent, const Plan& plan, const Row& row) {
+  if (sent.micro != plan.last_micro_of(plan.made_by(sent.micro))) return true;
+  return std::none_of(row.begin(), row.end(), [&](const Instruction& x) {
+    return x.op == Op::recv && x.what == sent.what && x.stage == sent.stage &&
+           x.micro == sent.micro;
+  });
+}
+
+/// By chunk of a stage's flat sum: the ranks that encode it, so that what they left out is sent.
+/// In a reduce-scatter nobody encodes the chunk that is to be its own; the last rank of a sum that
+/// is passed on may encode nothing.
+std::vector<std::set<int>> senders(const Plan& plan, int stage) {
+  std::vector<std::set<int>> chunks(1);
   for (int rank = 0; rank < plan.ranks(); ++rank)
-    if (summed_stages(plan, rank).contains(stage)) ranks.push_back(rank);
-  return ranks;
+    for (const Instruction& x : plan.rows[rank]) {
+      if (x.stage != stage || x.what != Value::gradient_sum) continue;
+      if (x.op == Op::send && is_encoded_here(x, plan, plan.rows[rank])) chunks[0].insert(rank);
+      if (x.op != Op::reduce || x.peer < 0) continue;
+      const std::vector<int>& group = plan.groups[x.peer];
+      const bool scatters = plan.sharded > 0 && is_local(plan.codec);
+      chunks.resize(scatters ? group.size() : 1);
+      for (std::size_t i = 0; i < chunks.size(); ++i)
+        if (!scatters || group[i] != rank) chunks[i].insert(rank);
+    }
+  return chunks;
+}
+
+/// Adds `scale` times what is saved of `range` of the stage.
+void add_saved(const Checkpoint& checkpoint, const std::string& name, double scale,
+               const ParameterList& parameters, Range range, const Tensor& residual) {
+  Backend& backend = residual.backend();
+  for (const Parameter& parameter : parameters) {
+    const std::int64_t begin = parameter.offset, end = begin + parameter.shape.numel();
+    const Range part{std::max(range.begin, begin), std::min(range.end, end)};
+    if (part.size() <= 0) continue;
+    const Tensor read =
+        empty(parameter.shape, residual.dtype(), residual.device(), Category::communication);
+    if (!checkpoint.load_state_if_any(name, parameter, read)) continue;
+    if (scale != 1) backend.affine(read, scale, 0, read);
+    backend.accumulate(read.window(part.begin - begin, {part.size()}),
+                       residual.window(part.begin, {part.size()}));
+  }
 }
 
 /// Of `saved_ranks`. Sums are divided by the microbatches of a step when it is made, so what was
 /// left out of sums over more of them counts less.
 void read_residual(const Checkpoint& checkpoint, int saved_ranks, double scale, Engine& engine,
                    const Plan& plan, int stage, const Tensor& residual) {
-  const std::vector<int> ranks = summing_ranks(plan, stage);
+  const auto chunks = senders(plan, stage);
+  const int count = static_cast<int>(chunks.size());
   residual.backend().fill(0, residual);
-  for (int saved = 0; saved < saved_ranks; ++saved) {
-    const bool here = std::count(ranks.begin(), ranks.end(), saved) > 0;
-    if ((here ? saved : ranks.front()) != engine.transport().rank()) continue;
-    for (const Parameter& parameter : engine.parameters(stage)) {
-      const Tensor part = residual.window(parameter.offset, parameter.shape);
-      const Tensor read =
-          empty(parameter.shape, part.dtype(), part.device(), Category::communication);
-      if (!checkpoint.load_state_if_any(residual_name(saved), parameter, read)) continue;
-      if (scale != 1) part.backend().affine(read, scale, 0, read);
-      part.backend().accumulate(read, part);
+  for (int saved = 0; saved < saved_ranks; ++saved)
+    for (int i = 0; i < count; ++i) {
+      PG_CHECK(!chunks[i].empty(), "stage ", stage, " has a codec, but no rank encodes its sums");
+      const int taker = chunks[i].contains(saved) ? saved : *chunks[i].begin();
+      if (taker == engine.transport().rank())
+        add_saved(checkpoint, residual_name(saved), scale, engine.parameters(stage),
+                  chunk_range(residual.numel(), i, count), residual);
     }
+}
+
+/// Names of what the codec leaves out something of: in the checkpoint, but in no sum of the plan.
+std::string lost_layers(const Checkpoint& checkpoint, const CodecSpec& before, int saved_ranks,
+                        const Plan& plan, const Training& training) {
+  std::set<std::string> summed;
+  for (const Parameter& parameter : summed_parameters(plan, training))
+    summed.insert(parameter.name);
+  std::string lost;
+  for (const Parameter& parameter : training.whole) {
+    const bool left_out =
+        is_local(before) ? is_encoded(parameter) : before.rank <= highest_rank(parameter);
+    bool saved = false;
+    for (int rank = 0; rank < saved_ranks; ++rank)
+      saved |= checkpoint.has_state(residual_name(rank), parameter);
+    if (left_out && saved && !summed.contains(parameter.name))
+      lost += text(lost.empty() ? "" : ", ", parameter.name);
   }
+  return lost;
 }
 
 }  // namespace
@@ -90,7 +145,7 @@ std::vector<CheckpointFile> write_codec_state(const std::filesystem::path& folde
                                           {{residual_name(rank), residual}}));
   for (auto& [stage, low_rank] : engine.low_ranks()) {
     const ParameterList list = factor_list(low_rank->parts());
-    if (list.numel() == 0 || summing_ranks(plan, stage).front() != rank) continue;
+    if (list.numel() == 0 || *senders(plan, stage)[0].begin() != rank) continue;
     files.push_back(write_checkpoint_file(folder, text("factors_", stage), step, list,
                                           {{"factors", low_rank->state().factors}}));
   }
@@ -114,13 +169,22 @@ json codec_layout(const Engine& engine, const Plan& plan) {
           {"hosts", settings.hosts}};
 }
 
-std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan) {
+std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan,
+                          const Training& training) {
   const json saved = checkpoint.run().value("codec", json::object());
-  if (saved.empty() || leaves_out(plan.codec)) return "";
-  const CodecSpec before = parse_codec(saved.at("layout").at("codec"));
+  if (saved.empty()) return "";
+  const json& layout = saved.at("layout");
+  const CodecSpec before = parse_codec(layout.at("codec"));
   if (!leaves_out(before)) return "";
-  return text("what ", print(before), " has left out of gradients so far is lost, as --codec ",
-              print(plan.codec), " adds nothing later; resume with ", print(before), " to keep it");
+  if (!leaves_out(plan.codec))
+    return text("what ", print(before), " has left out of gradients so far is lost, as --codec ",
+                print(plan.codec), " adds nothing later; resume with ", print(before),
+                " to keep it");
+  const std::string lost = lost_layers(checkpoint, before, layout.at("ranks"), plan, training);
+  if (lost.empty()) return "";
+  return text("what ", print(before), " has left out so far of the gradients of ", lost,
+              " is lost, as their sums do not leave a rank any more; resume with a layout in ",
+              "which they do to keep it");
 }
 
 void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& plan) {

@@ -16,17 +16,18 @@ std::vector<CheckpointFile> write_codec_state(const std::filesystem::path& folde
 nlohmann::json codec_numbers(Engine& engine);
 
 // [snippet resumed]
-/// Fills the codecs that prepare() has made for the plan. A rank takes the residual that it wrote;
-/// one of a rank that has not the stage any more goes to the first one that has it: what was left
-/// out is in the sum sooner or later. Thresholds are those of the checkpoint if it has the same
-/// cut, ranks, codecs and reduction; else they are chosen anew. A checkpoint without a codec has
-/// nothing.
+/// Fills the codecs that prepare() has made for the plan. A rank takes the residual that it wrote,
+/// as far as it encodes these elements still, and the first one that does takes the rest: what was
+/// left out is in the sum sooner or later. Thresholds are those of the checkpoint if it has the
+/// same cut, ranks, codecs and reduction; else they are chosen anew. A checkpoint without a codec
+/// has nothing.
 void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& plan);
 // [end snippet]
 
 /// What the user should know of it: that the plan's codec has no use for what the checkpoint's has
-/// left out. Empty: it has, or there is nothing.
-std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan);
+/// left out, or which layers' sums are not encoded any more. Empty: nothing is lost.
+std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan,
+                          const Training& training);
 
 /// How a checkpoint says which codecs, cut and ranks its numbers belong to.
 nlohmann::json codec_layout(const Engine& engine, const Plan& plan);

@@ -71,7 +71,7 @@ Session::Session(const Training& training, Transport& transport, DevicePtr devic
   if (bits_every_ > 0) bits_ = checkpoint->run().value("bits", Bits());
   engine_.set_bits(bits_);
   read_codec_state(*checkpoint, engine_, plan.plan());
-  lost_ = lost_residual(*checkpoint, plan.plan());
+  lost_ = lost_residual(*checkpoint, plan.plan(), engine_.training());
 }
 
 bool Session::train() {

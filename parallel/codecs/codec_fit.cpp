@@ -18,25 +18,13 @@ using Kind = CodecSpec::Kind;
 struct Found {
   bool encoded = false;
   std::int64_t rank = 0;  ///< the highest that makes factors smaller than a matrix; 0: none does
-
-  void add(const ParameterList& parameters) {
-    for (const Parameter& parameter : parameters) {
-      encoded |= is_encoded(parameter);
-      rank = std::max(rank, highest_rank(parameter));
-    }
-  }
 };
 
 Found found_in(const Plan& plan, const Training& training) {
-  std::set<int> summed;
-  for (int rank = 0; rank < plan.ranks(); ++rank) summed.merge(summed_stages(plan, rank));
   Found found;
-  for (int stage : summed) {
-    if (stage == training.stages()) found.add(training.shared.parameters);
-    if (stage < training.stages())
-      found.add(Stage(training.model, training.cuts[stage], training.cuts[stage + 1],
-                      training.shared.parameters)
-                    .parameters());
+  for (const Parameter& parameter : summed_parameters(plan, training)) {
+    found.encoded |= is_encoded(parameter);
+    found.rank = std::max(found.rank, highest_rank(parameter));
   }
   return found;
 }
@@ -53,6 +41,21 @@ void check_smaller(const char* flag, const CodecSpec& spec, DType dtype) {
 }
 
 }  // namespace
+
+std::vector<Parameter> summed_parameters(const Plan& plan, const Training& training) {
+  std::set<int> summed;
+  for (int rank = 0; rank < plan.ranks(); ++rank) summed.merge(summed_stages(plan, rank));
+  std::vector<Parameter> all;
+  for (int stage : summed) {
+    ParameterList list = training.shared.parameters;
+    if (stage < training.stages())
+      list = Stage(training.model, training.cuts[stage], training.cuts[stage + 1],
+                   training.shared.parameters)
+                 .parameters();
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  return all;
+}
 
 void check_codecs(const Plan& plan, const Training& training) {
   if (plan.steps == 0) return;

@@ -12,6 +12,9 @@ namespace paragrad::parallel {
 ///         messages larger
 void check_codecs(const Plan& plan, const Training& training);
 
+/// Of stages whose sums leave a rank.
+std::vector<Parameter> summed_parameters(const Plan& plan, const Training& training);
+
 /// Whether bits are chosen in a run from update `first` to `last` in time to be used. `chosen`:
 /// some were before.
 /// throws: Error if not, and the codec is adaptive

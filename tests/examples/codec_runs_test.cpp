@@ -90,7 +90,7 @@ TEST_CASE("what a codec left out counts as much in other layouts, and not for ot
 }
 
 TEST_CASE("a resumed run says what its codec loses of the one before") {
-  const Runs runs{wide + Words{"--schedule", "data", "--steps", "6"}};
+  const Runs runs{wide + Words{"--vocab", "bytes", "--schedule", "data", "--steps", "6"}};
   auto said = [&](const std::string& before, const std::string& after) {
     runs.train(before, {"--codec", before, "--stop-after", "2"});
     return run(Words{"train_gpt", "--resume", runs.path(before), "--codec", after}).output;
@@ -101,6 +101,20 @@ TEST_CASE("a resumed run says what its codec loses of the one before") {
   CHECK_THAT(said("lowrank:2", "none"), Contains("\nwhat lowrank:2 has left out"));
   CHECK_THAT(said("threshold:0.1", "topk:0.1"), !Contains("left out"));
   CHECK_THAT(said("quantize:4", "bf16"), !Contains("left out"));
+
+  // Of a pipeline without replicas, only the tied table's sum leaves its ranks.
+  const Words pipeline{"--schedule", "1f1b", "--stages", "4", "--microbatches", "4"};
+  auto resumed = [&](const Words& more) {
+    return run(Words{"train_gpt", "--resume", runs.path("topk:0.1")} + more).output;
+  };
+  runs.train("topk:0.1", {"--codec", "topk:0.1", "--stop-after", "2"});
+  CHECK_THAT(resumed(Words{"--out", runs.path("zero"), "--zero", "2"}), !Contains("left out"));
+  const std::string lost = resumed(Words{"--out", runs.path("pipeline")} + pipeline);
+  CHECK_THAT(lost, Contains("\nwhat topk:0.1 has left out so far of the gradients of "
+                            "h.0.attn.c_attn.weight, h.0.attn.c_proj.weight, h.0.mlp.c_fc.weight, "
+                            "h.0.mlp.c_proj.weight, h.1.attn.c_attn.weight, "
+                            "h.1.attn.c_proj.weight, h.1.mlp.c_fc.weight, h.1.mlp.c_proj.weight is "
+                            "lost, as their sums do not leave a rank any more; resume"));
 }
 
 TEST_CASE("adaptive bits are of adaptive runs") {
