@@ -13,6 +13,8 @@ namespace paragrad::parallel {
 struct BitOption {
   std::int64_t bytes = 0;  ///< encoded size
   double error = 0;        ///< squared, as measured; NaN or infinite if it isn't known
+
+  friend bool operator==(const BitOption&, const BitOption&) = default;
 };
 
 struct BitBudget {
