@@ -1,17 +1,23 @@
-// Not finite: what is said of values that have become infinite or NaN, in the same words everywhere.
+// Not finite: values that are infinite or NaN, and what is said of them, in the same words.
 // Not here: who looks for them (row_run.h, codecs/).
 // Chapters 02 and 10.
 #pragma once
 
+#include <cmath>
 #include <string>
 
-#include "autograd/error.h"
+#include "autograd/backend.h"
 
 namespace paragrad::parallel {
 
 /// What a user can do about it.
 inline constexpr const char* when_not_finite =
     "use a lower --learning-rate, a longer --warmup or, except in cyclic-v2, a --clip of 1";
+
+/// Squares are summed in f64, where those of finite f32 values are finite.
+inline bool all_finite(const autograd::Tensor& x) {
+  return std::isfinite(x.backend().sum_of_squares(x));
+}
 
 /// `what`: "step 2: the gradient of wte.weight is"
 /// throws: Error unless it is finite

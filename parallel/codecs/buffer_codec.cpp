@@ -12,9 +12,6 @@
 namespace paragrad::parallel {
 namespace {
 
-/// Codecs write words of 8 bytes.
-std::int64_t aligned(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
-
 Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
 
 /// A place in a message as f32 values.

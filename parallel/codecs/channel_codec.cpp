@@ -3,8 +3,6 @@
 // Chapter 10.
 #include "parallel/codecs/channel_codec.h"
 
-#include <cmath>
-
 #include "autograd/backend.h"
 #include "parallel/not_finite.h"
 
@@ -31,7 +29,7 @@ std::int64_t ChannelCodec::encoded_bytes(const Instruction& x, std::int64_t coun
 void ChannelCodec::encode(const Instruction& x, const Tensor& value, const Tensor& bytes) {
   if (has_mask(x)) {
     const Tensor mask = take_mask(x);
-    check(x, std::isfinite(value.backend().sum_of_squares(value)));
+    check(x, all_finite(value));
     value.backend().collect(value, mask);
     const std::int64_t indices = index_bytes(spec_, value.numel());
     return value.backend().copy(mask.window(indices, {mask.numel() - indices}), bytes);

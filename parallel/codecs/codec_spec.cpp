@@ -105,8 +105,6 @@ const std::vector<std::pair<const char*, Kind>> names{
     {"lowrank", Kind::lowrank},   {"pca", Kind::pca},
 };
 
-std::int64_t up_to_multiple(std::int64_t n, std::int64_t of) { return (n + of - 1) / of * of; }
-
 }  // namespace
 
 CodecSpec parse_codec(const std::string& text) {
@@ -162,7 +160,7 @@ std::int64_t encoded_bytes(const CodecSpec& spec, std::int64_t count, std::int64
     case Kind::quantize:
     case Kind::adaptive: {
       std::int64_t buckets = (count + spec.bucket - 1) / spec.bucket;
-      return 2 * buckets * element + up_to_multiple(count * spec.bits, 64) / 8;
+      return 2 * buckets * element + aligned((count * spec.bits + 7) / 8);
     }
     case Kind::topk:
     case Kind::threshold: return index_bytes(spec, count) + element * slots(spec, count);

@@ -45,6 +45,8 @@ bool is_local(const CodecSpec& spec);
 ///   topk:       (4 + element) k, k = ceil(FRACTION count); threshold: the same, its slots
 /// throws: Error if the codec is not local
 std::int64_t encoded_bytes(const CodecSpec& spec, std::int64_t count, std::int64_t element);
+/// Up to a multiple of 8: codecs write words of 8 bytes.
+inline std::int64_t aligned(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
 /// Whether what an encoding leaves out is added to the next values, lest it never arrives (topk,
 /// threshold, lowrank, pca).
 bool leaves_out(const CodecSpec& spec);

@@ -3,8 +3,6 @@
 // Chapter 10.
 #include "parallel/codecs/low_rank.h"
 
-#include <cmath>
-
 #include "autograd/backend.h"
 #include "parallel/codecs/filter.h"
 #include "parallel/codecs/orthonormal.h"
@@ -84,8 +82,7 @@ void LowRank::check_gradient(const Tensor& gradient) const {
 }
 
 void LowRank::check_finite(const FactoredPart& part, const Tensor& x, const char* what) const {
-  check_encodable(std::isfinite(x.backend().sum_of_squares(x)),
-                  text("step ", version_, ": the ", what, " of ", part.name, " is"));
+  check_encodable(all_finite(x), text("step ", version_, ": the ", what, " of ", part.name, " is"));
 }
 
 RandomKey LowRank::key(const FactoredPart& part) const {

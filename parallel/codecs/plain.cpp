@@ -1,9 +1,8 @@
 // none and bf16: every value travels, as it is or rounded to bf16.
 // Not here: training in bf16, where all values are so rounded.
 // Chapter 10.
-#include <cmath>
-
 #include "parallel/codecs/local_codecs.h"
+#include "parallel/not_finite.h"
 
 namespace paragrad::parallel {
 
@@ -18,7 +17,7 @@ class Plain : public LocalCodec {
     check_size(x, bytes);
     Tensor wire = as_values(bytes, x);
     x.backend().copy(x, wire);
-    return std::isfinite(x.backend().sum_of_squares(wire));
+    return all_finite(wire);
   }
   void decode(const Tensor& bytes, const Tensor& y) const override {
     check_size(y, bytes);
