@@ -26,8 +26,7 @@ void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& 
 
 /// What the user should know of it: that the plan's codec has no use for what the checkpoint's has
 /// left out, or which layers' sums are not encoded any more. Empty: nothing is lost.
-std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan,
-                          const Training& training);
+std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan, const Training& training);
 
 /// How a checkpoint says which codecs, cut and ranks its numbers belong to.
 nlohmann::json codec_layout(const Engine& engine, const Plan& plan);
