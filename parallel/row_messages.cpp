@@ -85,8 +85,8 @@ void RowRun::send(const Instruction& x) {
 }
 
 /// Values that wait to be sent take memory, so a rank that is ahead waits once the channel's
-/// capacity and two more are under way. The verifier has proved that such waiting ends, in the order
-/// of the row; in a message-driven one, what is in flight is bounded by the plan.
+/// capacity and two more are under way. The verifier has proved that such waiting ends, in the
+/// order of the row; in a message-driven plan, what is in flight is bounded anyway.
 void RowRun::bound_sends(int peer) {
   if (plan_.in_flight > 0) return;
   auto& sending = sending_[peer];
