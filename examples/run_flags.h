@@ -16,6 +16,7 @@
 #include "examples/prune_flags.h"
 #include "examples/schedule_flags.h"
 #include "nn/checkpoint.h"
+#include "parallel/codecs/codec_fit.h"
 
 namespace paragrad::examples {
 
@@ -220,6 +221,9 @@ inline void RunFlags::check() const {
            "show ... --codec NAME, and leave out --codec and --codec-channel here");
   PG_CHECK(parts.plan_file.empty() || !parts.given(),
            "give --plan or the other flags of a schedule, not both");
+  const auto activations = dtype == "bf16" ? autograd::DType::bf16 : autograd::DType::f32;
+  parallel::check_smaller("--codec", parts.codec_found(), autograd::DType::f32);
+  parallel::check_smaller("--codec-channel", parts.channel_found(), activations);
   PG_CHECK(device == "cpu", "--device ", device, ": this build has no such device; use cpu");
   PG_CHECK(transport != "nccl", "--transport nccl: this build has no GPUs; use threads or mpi");
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,

@@ -38,6 +38,10 @@ struct ScheduleFlags {
     return parallel::parse_codec(codec.empty() ? "none" : codec);
   }
 
+  parallel::CodecSpec channel_found() const {
+    return parallel::parse_codec(channel.empty() ? "none" : channel);
+  }
+
   /// Whether microbatches wait for turns, which --gap is about.
   bool has_turns() const {
     return cyclic() && (setting_found() == "data" || setting_found() == "zero");
@@ -128,7 +132,7 @@ inline parallel::Layout ScheduleFlags::layout() const {
           .gap = gap > 0 ? gap : 2,
           .zero = zero,
           .codec = codec_found(),
-          .channel = parallel::parse_codec(channel.empty() ? "none" : channel)};
+          .channel = channel_found()};
 }
 
 inline double ScheduleFlags::smallest_share(std::int64_t batch, int ranks) const {

@@ -29,17 +29,6 @@ Found found_in(const Plan& plan, const Training& training) {
   return found;
 }
 
-/// Held against a long list of values.
-void check_smaller(const char* flag, const CodecSpec& spec, DType dtype) {
-  if (spec.kind == Kind::none || !is_local(spec)) return;
-  constexpr std::int64_t count = 1 << 20;
-  const std::int64_t bytes = encoded_bytes(spec, count, size_of(dtype));
-  const std::int64_t plain = count * size_of(dtype);
-  PG_CHECK(bytes < plain, flag, ' ', print(spec), " makes messages larger: ", count, " values are ",
-           plain, " bytes as they are, and ", bytes,
-           " encoded; use fewer bits, larger buckets or a ", "smaller fraction");
-}
-
 }  // namespace
 
 std::vector<Parameter> summed_parameters(const Plan& plan, const Training& training) {
@@ -62,8 +51,6 @@ void check_codecs(const Plan& plan, const Training& training) {
   PG_CHECK(plan.channel.kind != Kind::bf16 || training.dtype != DType::bf16,
            "--codec-channel bf16: activations of this run are bf16 already; leave it out, or use ",
            "quantize, topk or threshold");
-  check_smaller("--codec-channel", plan.channel, training.dtype);
-  check_smaller("--codec", plan.codec, DType::f32);
   if (plan.codec.kind == Kind::none) return;
   const Found found = found_in(plan, training);
   const std::string codec = print(plan.codec);
@@ -75,6 +62,16 @@ void check_codecs(const Plan& plan, const Training& training) {
   PG_CHECK(is_local(plan.codec) || plan.codec.rank <= found.rank, "--codec ", codec, ": factors ",
            "of rank ", plan.codec.rank, " are larger than any matrix of this model; use a rank of ",
            found.rank, " or less");
+}
+
+void check_smaller(const std::string& flag, const CodecSpec& spec, DType dtype) {
+  if (spec.kind == Kind::none || spec.kind == Kind::bf16 || !is_local(spec)) return;
+  constexpr std::int64_t count = 1 << 20;
+  const std::int64_t bytes = encoded_bytes(spec, count, size_of(dtype));
+  const std::int64_t plain = count * size_of(dtype);
+  PG_CHECK(bytes < plain, flag, ' ', print(spec), " makes messages larger: ", count, " values are ",
+           plain, " bytes as they are, and ", bytes,
+           " encoded; use fewer bits, larger buckets or a smaller fraction");
 }
 
 void check_period(const CodecSpec& spec, int first, int last, bool chosen) {

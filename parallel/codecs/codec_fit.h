@@ -8,12 +8,14 @@
 
 namespace paragrad::parallel {
 
-/// throws: Error if a codec of the plan's header would change no value of this training, or make
-///         messages larger
+/// throws: Error if a codec of the plan's header would change no value of this training
 void check_codecs(const Plan& plan, const Training& training);
 
 /// Of stages whose sums leave a rank.
 std::vector<Parameter> summed_parameters(const Plan& plan, const Training& training);
+
+/// throws: Error if messages of many values of this type do not become smaller; `flag` asks for it
+void check_smaller(const std::string& flag, const CodecSpec& spec, DType dtype);
 
 /// Whether bits are chosen in a run from update `first` to `last` in time to be used. `chosen`:
 /// some were before.
