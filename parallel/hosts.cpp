@@ -1,4 +1,5 @@
-// Chapter 10.
+// Hosts get numbers in the order of their first ranks, so that sums by hosts have one order.
+// Not here: the sums (collective.cpp). Chapter 10.
 #include "parallel/hosts.h"
 
 #include <unistd.h>

@@ -3,8 +3,6 @@
 // Not here: whole runs that stop and go on (tests/examples/codec_runs_test).
 #include "parallel/codec_state.h"
 
-#include <unistd.h>
-
 #include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
@@ -14,6 +12,7 @@
 #include "tests/numbers.h"
 #include "tests/parallel/coded_runs.h"
 #include "tests/sanitized.h"
+#include "tests/temporary_folder.h"
 
 using namespace paragrad::tests;
 using nlohmann::json;
@@ -21,12 +20,6 @@ using nlohmann::json;
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / text("paragrad_codec_state_", ::getpid());
-  Folder() { fs::remove_all(path); }
-  ~Folder() { fs::remove_all(path); }
-};
 
 /// All that is left out, by parameter.
 struct Left {
@@ -123,7 +116,7 @@ std::vector<CodedRun> layouts() {
 
 TEST_CASE("a residual is all there and is all sent in every layout that goes on with it",
           "[codec]") {
-  Folder folder;
+  TemporaryFolder folder;
   const Left before = saved({.schedule = "data", .codec = "topk:0.01"}, folder.path);
   for (CodedRun run : layouts()) {
     run.codec = "topk:1";  // leaves nothing out of what it encodes

@@ -1,7 +1,5 @@
 // Sharded state where it meets the rest: checkpoints, evaluations, stages smaller than the group.
 // Not here: training and its costs (sharding_test.cpp, sharding_costs_test.cpp).
-#include <unistd.h>
-
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -13,18 +11,13 @@
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/sharded_run.h"
+#include "tests/temporary_folder.h"
 
 using namespace paragrad::tests;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / text("paragrad_sharded_", ::getpid());
-  Folder() { fs::remove_all(path); }
-  ~Folder() { fs::remove_all(path); }
-};
 
 /// Six microbatches a step, however they are spread.
 Plan plan_of(int zero, int ranks, int stages, int first) {
@@ -91,7 +84,7 @@ Training training_with_tiny_stages() {
 
 TEST_CASE("checkpoints say nothing about shards: any layout goes on with any other's",
           "[sharding]") {
-  Folder folder;
+  TemporaryFolder folder;
   for (DType dtype : {DType::f32, DType::bf16}) {
     Training training(gpt(odd_gpt()), 2);
     training.clip = 0;

@@ -1,7 +1,5 @@
 // Pruned state where it meets the rest: a run that is pruned on its way, checkpoints that another
 // form and layout goes on with, and that are read dense.
-#include <unistd.h>
-
 #include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -11,18 +9,13 @@
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/sparse/pruned_runs.h"
+#include "tests/temporary_folder.h"
 
 using namespace paragrad::tests;
 
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Folder {
-  fs::path path = fs::temp_directory_path() / text("paragrad_pruned_", ::getpid());
-  Folder() { fs::remove_all(path); }
-  ~Folder() { fs::remove_all(path); }
-};
 
 /// Newest weights, all elements, by stage and rank; of ZeRO 3 by stage and -1.
 StageWeights weights_of(const Pruned& pruned, const Outcome& outcome, int zero, bool samo) {
@@ -150,7 +143,7 @@ TEST_CASE("codecs begin anew when a run is pruned on its way", "[samo]") {
 }
 
 TEST_CASE("a pruned checkpoint: any form and layout goes on with any other's", "[samo]") {
-  Folder folder;
+  TemporaryFolder folder;
   const std::vector<Way> ways{{1, 0, true}, {2, 0, false}, {2, 1, true},
                               {2, 2, true}, {1, 3, true},  {2, 3, false}};
   for (DType dtype : {DType::f32, DType::bf16}) {
@@ -168,7 +161,7 @@ TEST_CASE("a pruned checkpoint: any form and layout goes on with any other's", "
 }
 
 TEST_CASE("a pruned checkpoint holds the kept elements, and their index once", "[samo]") {
-  Folder folder;
+  TemporaryFolder folder;
   const Way way{1, 0, true};
   train(way, DType::f32, 0, {}, folder.path);
   const Training training = training_of(way, DType::f32);
