@@ -17,10 +17,10 @@ namespace paragrad::examples {
 struct PruneFlags {
   double fraction = 0;
   std::string method = "magnitude";
-  bool samo = false, all = false;
+  bool samo = false, sparse = false, all = false;
   int after = -1, every = 0;  ///< not given
 
-  /// Those that must stay as they were when a run is resumed; --samo may change.
+  /// Those that must stay as they were when a run is resumed; --samo and --sparse-compute may change.
   static const std::vector<std::string>& fixed();
 
   void add_flags(Flags& flags);
@@ -55,16 +55,20 @@ inline void PruneFlags::add_flags(Flags& flags) {
       ->default_str("");
   flags.yes("--prune-all", all, "prune embeddings, biases and norms, too");
   flags.yes("--samo", samo, "store weights, gradients and optimizer state without what is pruned");
+  flags.yes("--sparse-compute", sparse,
+            "with --samo: compute linear layers without what is pruned, too, by sparse products");
 }
 
 inline void PruneFlags::check(const parallel::CodecSpec& codec, const std::string& plan_file,
                               int steps) const {
   if (!given()) {
-    PG_CHECK(!samo && !all && after < 0 && every == 0 && method == "magnitude",
+    PG_CHECK(!samo && !sparse && !all && after < 0 && every == 0 && method == "magnitude",
              "nothing is pruned without --prune FRACTION; add it, or leave out ",
              samo ? "--samo" : "the other flags of pruning");
     return;
   }
+  PG_CHECK(samo || !sparse, "--sparse-compute computes with the elements that --samo stores; add ",
+           "--samo, or leave it out");
   PG_CHECK(plan_file.empty(), "--prune: a plan of yours has no place for pruning between its ",
            "updates; use --schedule, or leave out --prune");
   const bool coded = codec.kind != parallel::CodecSpec::Kind::none;
@@ -83,7 +87,7 @@ inline void PruneFlags::check(const parallel::CodecSpec& codec, const std::strin
 }
 
 inline sparse::PruneSettings PruneFlags::settings(int steps, std::uint64_t seed) const {
-  sparse::PruneSettings result{fraction, method, samo, all};
+  sparse::PruneSettings result{fraction, method, samo, sparse, all};
   result.seed = seed;
   result.after = after < 0 ? steps / 10 : after;
   const int left = std::max(1, steps - result.after);

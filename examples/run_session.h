@@ -93,6 +93,7 @@ inline ReadyRun checked(ReadyRun run) {
   check_fit(plan, run.training, run.ranks);
   const std::vector<int>& hosts = run.settings.engine.hosts;
   if (!hosts.empty()) check_hosts(plan, hosts);
+  if (run.settings.pruner) run.settings.pruner()->check(run.training.whole);
   const std::filesystem::path& resumed = run.settings.resume;
   const bool has_bits =
       !resumed.empty() && Checkpoint(resumed / "checkpoint").run().contains("bits");

@@ -126,10 +126,12 @@ class Head : public Layer {
   Head(ParameterList& list, const GptConfig& config)
       : norm_(list, "ln_f", config.width),
         table_(list.add(config.tied ? "wte.weight" : "lm_head.weight",
-                        {config.vocabulary, config.width}, Init::normal(deviation(config)))) {}
+                        {config.vocabulary, config.width}, Init::normal(deviation(config)))) {
+    table_.multiplies = !config.tied;
+  }
 
   Tensor forward(const Tensor& x, const Pass&) const override {
-    return linear(norm_.forward(x), table_.value);
+    return linear(norm_.forward(x), table_);
   }
 
  private:

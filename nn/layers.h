@@ -8,18 +8,24 @@
 
 namespace paragrad::nn {
 
+/// x weight^T + bias; bias may be undefined.
+inline Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias = {}) {
+  if (weight.product) return weight.product->linear(x, weight.value, bias);
+  return autograd::linear(x, weight.value, bias);
+}
+
 /// y = x weight^T + bias.                                           weight (Out,In), bias (Out)
 class Linear {
  public:
   Linear(ParameterList& list, const std::string& name, std::int64_t in, std::int64_t out, Init init)
       : weight_(list.add(name + ".weight", {out, in}, init)),
-        bias_(list.add(name + ".bias", {out}, Init::constant(0))) {}
-
-  Tensor forward(const Tensor& x) const { return linear(x, weight_.value, bias_.value); }
-  /// gelu(forward(x)) with the bias and the GELU in one pass.
-  Tensor forward_gelu(const Tensor& x) const {
-    return bias_gelu(linear(x, weight_.value), bias_.value);
+        bias_(list.add(name + ".bias", {out}, Init::constant(0))) {
+    weight_.multiplies = true;
   }
+
+  Tensor forward(const Tensor& x) const { return linear(x, weight_, bias_.value); }
+  /// gelu(forward(x)) with the bias and the GELU in one pass.
+  Tensor forward_gelu(const Tensor& x) const { return bias_gelu(linear(x, weight_), bias_.value); }
 
  private:
   Parameter &weight_, &bias_;

@@ -23,15 +23,19 @@ void Stage::initialize(const Tensor& weights, std::uint64_t seed) const {
 }
 
 void Stage::bind(const Tensor& weights, const Tensor& shared) {
-  auto read = [](ParameterList& list, const char* kind, const Tensor& flat) {
+  auto read = [](ParameterList& list, const ParameterList& stored, const char* kind,
+                 const Tensor& flat) {
     if (list.size() == 0) return;
-    PG_CHECK(flat.defined() && flat.numel() == list.numel(), "bind: the stage has ", list.numel(),
-             kind, " parameters, the buffer of their values is ", flat);
-    for (Parameter& parameter : list)
-      parameter.value = flat.window(parameter.offset, parameter.shape);
+    PG_CHECK(flat.defined() && flat.numel() == stored.numel(), "bind: the stage has ",
+             stored.numel(), kind, " parameters, the buffer of their values is ", flat);
+    auto place = stored.begin();
+    for (Parameter& parameter : list) {
+      parameter.value = flat.window(place->offset, place->shape);
+      parameter.product = (place++)->product;
+    }
   };
-  read(parameters_, "", weights);
-  read(shared_, " shared", shared);
+  read(parameters_, stored_ ? *stored_ : parameters_, "", weights);
+  read(shared_, shared_, " shared", shared);
 }
 
 void Stage::bind(const Tensor& weights, ParameterSink sink) { bind(weights, {}, std::move(sink)); }

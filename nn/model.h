@@ -57,6 +57,11 @@ class Stage {
   /// Writes the first values of parameters().
   void initialize(const Tensor& weights, std::uint64_t seed) const;
 
+  /// How the buffers that are bound from now on hold the stage's parameters: the same ones in the
+  /// same order, some of them with less elements and a product of their own. The list must outlive
+  /// that.
+  void read_as(const ParameterList& stored) { stored_ = &stored; }
+
   /// Makes forward read from `weights`, a flat buffer, without gradients. A stage with shared
   /// parameters needs their buffer, too.
   void bind(const Tensor& weights, const Tensor& shared = {});
@@ -73,6 +78,7 @@ class Stage {
 
  private:
   ParameterList parameters_, shared_;
+  const ParameterList* stored_ = nullptr;  // null: parameters_
   std::vector<std::unique_ptr<Layer>> layers_;
 };
 

@@ -18,7 +18,7 @@ Parameter& ParameterList::add(const std::string& name, const Shape& shape, Init 
     return parameter;
   }
   bool decays = kind == ParameterKind::weight && shape.rank() >= 2;
-  parameters_.push_back({name, shape, init, kind, numel_, false, decays, {}});
+  parameters_.push_back({name, shape, init, kind, numel_, false, decays});
   numel_ += shape.numel();
   return parameters_.back();
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <list>
+#include <memory>
 #include <string>
 
 #include "autograd/tensor.h"
@@ -26,6 +27,15 @@ struct Init {
 /// "gradient" is an observation (batch norm).
 enum class ParameterKind { weight, statistic };
 
+/// How to compute with a weight matrix of which only some elements are there.
+class Product {
+ public:
+  virtual ~Product() = default;
+  /// x W^T + bias, where W has these values; bias may be undefined.
+  /// shapes: x (...,In), values as the parameter's, bias (Out) -> (...,Out)
+  virtual Tensor linear(const Tensor& x, const Tensor& values, const Tensor& bias) const = 0;
+};
+
 struct Parameter {
   std::string name;
   Shape shape;
@@ -34,7 +44,10 @@ struct Parameter {
   std::int64_t offset = 0;  ///< of its first element in the flat buffer
   bool shared = false;      ///< other stages read it, too: it lives in a flat buffer of its own
   bool decays = false;      ///< weight decay is for matrices, not for biases and norms (GPT-2)
-  Tensor value;             ///< what forward reads: a window on the flat buffer that is bound now
+  bool multiplies = false;  ///< all that reads it is linear (nn/layers.h)
+  Tensor value = {};        ///< what forward reads: a window on the flat buffer that is bound now
+  /// Where the value has only some elements of the matrix.
+  std::shared_ptr<const Product> product = nullptr;
 };
 
 /// The parameters of a stage in flat-buffer order. Addresses stay valid while it grows.

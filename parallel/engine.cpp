@@ -78,8 +78,8 @@ void Engine::change_form(const Plan& like, MakeStateForm make) {
 /// Of all stages of this rank. Then what makes them, and the masks that it may hold, can go.
 void Engine::make_forms() {
   for (const auto& [stage, store] : stores_) form(stage);
-  for (const auto& [stage, runner] : runners_) {
-    form(stage);
+  for (auto& [stage, runner] : runners_) {
+    runner.read_as(form(stage)->read());
     if (runner.shared_parameters().size() > 0) form(training_.stages());
   }
   if (!std::exchange(forgets_masks_, false)) return;
@@ -130,7 +130,8 @@ void Engine::prepare_codecs(const Plan& plan) {
   for (int stage : summed_stages(plan, rank)) {
     const ParameterList& list = parameters(stage);
     if (codecs_.contains(stage) || low_ranks_.contains(stage)) continue;
-    PG_CHECK(is_local(plan.codec) || form(stage)->is_dense(), "--codec ", print(plan.codec),
+    PG_CHECK(is_local(plan.codec) || list.numel() == form(stage)->parameters().numel(), "--codec ",
+             print(plan.codec),
              " makes factors of matrices, of which SAMO stores lists of kept elements; use another",
              " codec, or leave out --samo");
     if (is_local(plan.codec))

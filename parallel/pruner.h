@@ -17,6 +17,9 @@ class Pruner {
   static constexpr int never = std::numeric_limits<int>::max();
   virtual ~Pruner() = default;
 
+  /// throws: Error if such a model can't be pruned as it is asked to
+  virtual void check(const ParameterList& whole) const = 0;
+
   /// The first number of updates, `steps` or more, after which it wants to look at the weights.
   virtual int next_look(int steps) const = 0;
   /// Looks, after so many updates, and prunes if it is time. All ranks call it together, between

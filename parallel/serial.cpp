@@ -84,13 +84,14 @@ void Serial::add_form(Rank& rank, int stage) {
       tied ? training_.shared.parameters : rank.runners.at(stage).parameters();
   rank.forms[stage] =
       training_.form ? training_.form(list, device_) : std::make_shared<StateForm>(list);
+  if (!tied) rank.runners.at(stage).read_as(rank.forms[stage]->read());
 }
 
 /// All elements of a version, in memory of their own.
 Tensor Serial::dense(const Rank& rank, Cell cell) const {
   const StateForm& form = *rank.forms.at(cell.first);
   const Tensor& stored = rank.weights.at(cell);
-  if (form.is_dense()) return stored;
+  if (!form.expands()) return stored;
   Tensor all = empty({form.parameters().numel()}, training_.dtype, device_);
   form.expand(stored, all);
   return all;

@@ -18,6 +18,8 @@ class StageRunner {
 
   const ParameterList& parameters() const { return stage_.parameters(); }
   const ParameterList& shared_parameters() const { return stage_.shared_parameters(); }
+  /// How the weights that it is given from now on are stored (Stage::read_as).
+  void read_as(const ParameterList& stored) { stage_.read_as(stored); }
 
   /// Whether the microbatch's forward is done and its backward is not.
   bool under_way(int micro) const { return kept_.contains(micro); }

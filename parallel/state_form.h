@@ -27,8 +27,9 @@ class StateForm {
   const ParameterList& parameters() const { return parameters_; }
   const ParameterList& stored() const { return stored_; }
 
-  /// Whether forward reads stored buffers; else they are expanded before.
-  virtual bool is_dense() const { return true; }
+  /// Whether stored buffers are expanded before forward reads them; else it reads them as they are.
+  virtual bool expands() const { return false; }
+  const ParameterList& read() const { return expands() ? parameters_ : stored_; }
 
   /// Adds the gradient of one of parameters() to a stored sum (n).
   virtual void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const;

@@ -21,7 +21,8 @@ void WeightStore::find_shard(const Training& training) {
 WeightStore::WeightStore(const Training& training, StateFormPtr form, int version,
                          const DevicePtr& device, const Shard& shard)
     : WeightStore(training, std::move(form), device, shard) {
-  Tensor first = flat(Category::weights, dtype_, form_->parameters().numel());
+  const Category category = form_->prunes() ? Category::workspace : Category::weights;
+  Tensor first = flat(category, dtype_, form_->parameters().numel());
   initialize(form_->parameters(), first, training.seed);
   if (form_->prunes()) {
     Tensor stored = flat(Category::weights, dtype_, parameters().numel());
@@ -65,7 +66,7 @@ void WeightStore::keep_from(int oldest) {
 
 // [snippet dense]
 const Tensor& WeightStore::dense(int version) {
-  if (form_->is_dense()) return weights(version);
+  if (!form_->expands()) return weights(version);
   if (std::exchange(expanded_, version) == version) return dense_;
   if (dense_.defined())
     dense_.storage()->occupy();

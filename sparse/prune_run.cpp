@@ -87,6 +87,10 @@ int lottery_rounds(double fraction) {
       1, static_cast<int>(std::ceil(std::log(1 - fraction) / std::log(left_by_a_round) - 1e-9)));
 }
 
+void PruneRun::check(const ParameterList& whole) const {
+  if (settings_.sparse) check_sparse(whole, settings_.all);
+}
+
 int PruneRun::next_look(int steps) const {
   const std::string& method = settings_.method;
   const int after = settings_.after, every = settings_.every;
@@ -148,7 +152,9 @@ void PruneRun::set_form(Engine& engine, const Plan& like, Masks all) {
   kept_.clear();
   for (const auto& [name, index] : all) kept_[name] = static_cast<std::int64_t>(index.size());
   auto masks = std::make_shared<const Masks>(std::move(all));
-  engine.change_form(like, settings_.samo ? samo_form(masks) : masked_form(masks));
+  engine.change_form(like, settings_.sparse ? sparse_form(masks)
+                           : settings_.samo ? samo_form(masks)
+                                            : masked_form(masks));
 }
 
 void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) {
@@ -179,6 +185,7 @@ json PruneRun::summary() const {
   for (const auto& [name, count] : kept_) kept += count;
   return {{"method", settings_.method},
           {"samo", settings_.samo},
+          {"sparse_compute", settings_.sparse},
           {"fraction", 1 - static_cast<double>(kept) / static_cast<double>(elements_)},
           {"kept", kept},
           {"elements", elements_},

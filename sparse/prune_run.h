@@ -25,8 +25,9 @@ namespace paragrad::sparse {
 struct PruneSettings {
   double fraction = 0.9;
   std::string method = "magnitude";
-  bool samo = false;  ///< store the kept elements alone; else zeros, too
-  bool all = false;   ///< embeddings, biases and norms, too
+  bool samo = false;    ///< store the kept elements alone; else zeros, too
+  bool sparse = false;  ///< compute with them alone, too
+  bool all = false;     ///< embeddings, biases and norms, too
   int after = 0, every = 1, until = 1;
   std::uint64_t seed = 1337;  ///< of random masks
 };
@@ -40,6 +41,7 @@ class PruneRun : public Pruner {
  public:
   explicit PruneRun(const PruneSettings& settings) : settings_(settings) {}
 
+  void check(const ParameterList& whole) const override;
   int next_look(int steps) const override;
   nlohmann::json look(Engine& engine, const Plan& like, int steps) override;
   void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) override;

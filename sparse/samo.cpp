@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sparse/sparse_linear.h"
+
 namespace paragrad::sparse {
 
 namespace {
@@ -34,6 +36,18 @@ Tensor window(const Tensor& flat, const Parameter& parameter) {
   return flat.window(parameter.offset, {parameter.shape.numel()});
 }
 
+/// sparse_linear with the kept elements of one matrix.
+class SparseProduct : public Product {
+ public:
+  SparseProduct(const Tensor& index, const Shape& shape) : weight_(index, shape[0], shape[1]) {}
+  Tensor linear(const Tensor& x, const Tensor& values, const Tensor& bias) const override {
+    return sparse_linear(x, weight_, values, bias);
+  }
+
+ private:
+  SparseWeight weight_;
+};
+
 template <class Form>
 MakeStateForm form_of(std::shared_ptr<const Masks> masks) {
   return [masks](const ParameterList& parameters, const DevicePtr& device) -> StateFormPtr {
@@ -44,7 +58,18 @@ MakeStateForm form_of(std::shared_ptr<const Masks> masks) {
   };
 }
 
+void check_multiplies(const Parameter& parameter) {
+  PG_CHECK(parameter.multiplies, "sparse compute: ", parameter.name, " ", parameter.shape,
+           " is pruned, but is not only multiplied with; there are sparse products for the ",
+           "matrices of linear layers alone: leave out --sparse-compute or --prune-all");
+}
+
 }  // namespace
+
+void check_sparse(const ParameterList& parameters, bool all) {
+  for (const Parameter& parameter : parameters)
+    if (is_prunable(parameter, all)) check_multiplies(parameter);
+}
 
 PrunedForm::PrunedForm(const ParameterList& parameters, const ParameterList& stored,
                        const Masks& masks, const DevicePtr& device)
@@ -72,10 +97,14 @@ SamoForm::SamoForm(const ParameterList& parameters, const Masks& masks, const De
   for (const Parameter& parameter : kept_) kept_by_name_[parameter.name] = &parameter;
 }
 
+Tensor SamoForm::kept(const Tensor& stored, const Parameter& parameter) const {
+  return window(stored, *kept_by_name_.at(parameter.name));
+}
+
 // [snippet gathered]
 /// As soon as backward has made it; then the dense gradient is freed.
 void SamoForm::add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const {
-  const Tensor total = window(sum, *kept_by_name_.at(parameter.name));
+  const Tensor total = kept(sum, parameter);
   const Tensor index = index_of(parameter);
   if (index.defined())
     dx.backend().gather(dx, index, /*add*/ true, total);
@@ -87,7 +116,7 @@ void SamoForm::add(const Parameter& parameter, const Tensor& dx, const Tensor& s
 void SamoForm::compress(const Tensor& all, const Tensor& stored) const {
   for (const Parameter& parameter : parameters_) {
     const Tensor from = window(all, parameter);
-    const Tensor to = window(stored, *kept_by_name_.at(parameter.name));
+    const Tensor to = kept(stored, parameter);
     const Tensor index = index_of(parameter);
     if (index.defined())
       from.backend().gather(from, index, /*add*/ false, to);
@@ -98,7 +127,7 @@ void SamoForm::compress(const Tensor& all, const Tensor& stored) const {
 
 void SamoForm::expand(const Tensor& stored, const Tensor& all) const {
   for (const Parameter& parameter : parameters_) {
-    const Tensor from = window(stored, *kept_by_name_.at(parameter.name));
+    const Tensor from = kept(stored, parameter);
     const Tensor to = window(all, parameter);
     const Tensor index = index_of(parameter);
     if (index.defined())
@@ -106,6 +135,23 @@ void SamoForm::expand(const Tensor& stored, const Tensor& all) const {
     else
       from.backend().copy(from, to);
   }
+}
+
+SparseForm::SparseForm(const ParameterList& parameters, const Masks& masks, const DevicePtr& device)
+    : SamoForm(parameters, masks, device) {
+  CategoryScope category(*device, Category::index);
+  auto stored = kept_.begin();
+  for (const Parameter& parameter : parameters) {
+    Parameter& kept = *stored++;
+    if (index_of(parameter).defined()) {
+      check_multiplies(parameter);
+      kept.product = std::make_shared<SparseProduct>(index_of(parameter), parameter.shape);
+    }
+  }
+}
+
+void SparseForm::add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const {
+  dx.backend().accumulate(dx, kept(sum, parameter));
 }
 
 /// x with zeros where elements are pruned; x itself if the parameter is not.
@@ -130,6 +176,10 @@ void MaskedForm::compress(const Tensor& all, const Tensor& stored) const {
 
 MakeStateForm samo_form(std::shared_ptr<const Masks> masks) {
   return form_of<SamoForm>(std::move(masks));
+}
+
+MakeStateForm sparse_form(std::shared_ptr<const Masks> masks) {
+  return form_of<SparseForm>(std::move(masks));
 }
 
 MakeStateForm masked_form(std::shared_ptr<const Masks> masks) {

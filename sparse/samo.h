@@ -1,6 +1,6 @@
-// Forms of the state of pruned stages. SAMO stores the kept elements alone; the masked form stores
-// all, with zeros where pruned ones were: the same training with less code and more memory, which
-// SAMO is compared with.
+// Forms of the state of pruned stages. SAMO stores the kept elements alone; the sparse form computes
+// with them alone, too. The masked form stores all, with zeros where pruned ones were: the same
+// training with less code and more memory, which SAMO is compared with.
 // Not here: masks (mask.h, pruning.h); when weights are expanded (parallel/weight_store.cpp).
 // Chapter 11; Singh and Bhatele 2023 (SAMO), section III.
 #pragma once
@@ -38,14 +38,31 @@ class SamoForm : public PrunedForm {
  public:
   SamoForm(const ParameterList& parameters, const Masks& masks, const DevicePtr& device);
 
-  bool is_dense() const override { return false; }
+  bool expands() const override { return true; }
   void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const override;
   void compress(const Tensor& all, const Tensor& stored) const override;
   void expand(const Tensor& stored, const Tensor& all) const override;
 
- private:
+ protected:
+  /// The parameter's part of a flat buffer as it is stored.
+  Tensor kept(const Tensor& stored, const Parameter& parameter) const;
+
   ParameterList kept_;
+
+ private:
   std::map<std::string, const Parameter*> kept_by_name_;
+};
+// [end snippet]
+
+// [snippet sparse_compute]
+/// The same, and forward and backward compute with the kept elements: nothing is expanded, and a
+/// gradient has no other elements.
+class SparseForm : public SamoForm {
+ public:
+  SparseForm(const ParameterList& parameters, const Masks& masks, const DevicePtr& device);
+
+  bool expands() const override { return false; }
+  void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const override;
 };
 // [end snippet]
 
@@ -61,8 +78,13 @@ class MaskedForm : public PrunedForm {
   Tensor masked(const Parameter& parameter, const Tensor& x) const;
 };
 
+/// throws: Error that names a parameter which pruning takes elements of, but which is not a linear
+///         layer's matrix: there is no sparse product for it
+void check_sparse(const ParameterList& parameters, bool all);
+
 /// Stages that nothing is pruned of stay dense.
 MakeStateForm samo_form(std::shared_ptr<const Masks> masks);
+MakeStateForm sparse_form(std::shared_ptr<const Masks> masks);
 MakeStateForm masked_form(std::shared_ptr<const Masks> masks);
 
 }  // namespace paragrad::sparse

@@ -15,7 +15,7 @@ Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& 
   std::int64_t in = weight.pattern.width, out = weight.pattern.rows(), rows = x.numel() / in;
   PG_CHECK(x.shape().rank() >= 1 && x.size(-1) == in, "sparse_linear: x is ", x.shape(),
            ", the weight (", out, ",", in, "); expected x (...,", in, ")");
-  PG_CHECK(values.shape() == Shape{weight.pattern.elements()} && values.dtype() == x.dtype(),
+  PG_CHECK(values.numel() == weight.pattern.elements() && values.dtype() == x.dtype(),
            "sparse_linear: the values are ", values, "; expected ", x.dtype(), " (",
            weight.pattern.elements(), ")");
   PG_CHECK(!bias.defined() || (bias.shape() == Shape{out} && bias.dtype() == x.dtype()),

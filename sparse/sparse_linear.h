@@ -19,7 +19,7 @@ struct SparseWeight {
 
 /// x W^T + bias; bias may be undefined. The values' gradient has their shape, and is of
 /// gradient_dtype.
-/// shapes: x (...,In), values (elements), bias (Out) -> (...,Out)
+/// shapes: x (...,In), values (elements) or (1,elements), bias (Out) -> (...,Out)
 /// throws: Error if sizes or types differ
 Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& values,
                      const Tensor& bias = {});

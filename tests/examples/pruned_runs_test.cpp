@@ -153,6 +153,24 @@ TEST_CASE("a pruned residual network learns the same in both forms, statistics a
   CHECK(summary_of(folder / "samo")["pruned"]["fraction"] == Approx(0.7).epsilon(1e-3));
 }
 
+TEST_CASE("sparse products learn what dense ones do, within rounding, and go on in any layout") {
+  const Runs runs{wide + pruned_by("gradual") + Words{"--samo"}};
+  runs.train("dense");
+  runs.train("sparse", {"--sparse-compute"});
+  // f32 rounds each of some hundred terms of a sum by 2^-24; AdamW makes steps of that.
+  const double loss = summary_of(runs.path("dense"))["validation_loss"];
+  const json sparse = summary_of(runs.path("sparse"));
+  CHECK(sparse["validation_loss"].get<double>() == Approx(loss).epsilon(1e-4));
+  CHECK(sparse["pruned"]["sparse_compute"] == true);
+  const json peaks = sparse["peak_bytes_pruned"][0];
+  CHECK(peaks["optimizer"] == 2 * peaks["weights"].get<int>());  // f32, and two moments of it
+  runs.train("parts", {"--sparse-compute", "--stop-after", "19"});
+  runs.resume("parts", {"--out", runs.path("same")});
+  CHECK(losses(runs.path("sparse")) == losses(runs.path("same")));
+  runs.resume("parts", {"--out", runs.path("piped"), "--stages", "2"});
+  CHECK(summary_of(runs.path("piped"))["validation_loss"] == sparse["validation_loss"]);
+}
+
 TEST_CASE("a pruned run's text is written by sample_gpt") {
   const Runs runs{wide + pruned_by("magnitude")};
   for (const Words& form : {Words{}, Words{"--samo"}}) {
@@ -168,7 +186,11 @@ TEST_CASE("what pruning does not go with is refused by name") {
   const Runs runs{wide};
   const Words half{"--prune", "0.5"};
   runs.check_refused({"--samo"}, "leave out --samo");
+  runs.check_refused(half + Words{"--sparse-compute"}, "add --samo");
+  runs.check_refused(half + Words{"--samo", "--sparse-compute", "--prune-all"},
+                     "sparse compute: wte.weight");
   runs.check_refused({"--prune-after", "4"}, "nothing is pruned without --prune");
+  runs.check_refused({"--sparse-compute"}, "leave out the other flags of pruning");
   runs.check_refused({"--prune", "1"}, "expected a number from 0 to 0.9999");
   runs.check_refused(half + Words{"--prune-after", "30"}, "the run has 30 --steps");
   runs.check_refused(half + Words{"--prune-method", "lottery", "--prune-every", "9"},
