@@ -172,7 +172,7 @@ inline void RunFlags::parse(CLI::App& app, int argc, char** argv,
 /// of the saved ones.
 inline constexpr const char* layout_flags[] = {"--schedule", "--stages", "--data-parallel",
                                                "--ranks",    "--plan",   "--setting",
-                                               "--zero",     "--gap"};
+                                               "--zero",     "--gap",    "--in-flight"};
 inline constexpr int replacing_flags = 5;
 
 /// Those of a saved run's flags that give way to what this command line says of the layout.

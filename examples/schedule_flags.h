@@ -19,7 +19,7 @@ struct ScheduleFlags {
   std::string schedule, setting;                        ///< empty: not given
   int stages = 0, data_parallel = 0, microbatches = 0;  ///< 0: not given
   int zero = 0;
-  int gap = 0;  ///< 0: not given
+  int gap = 0, in_flight = 0;  ///< 0: not given
   bool recompute = false;
   std::string codec, channel;  ///< empty: not given
   std::string plan_file;       ///< instead of the others; "-" is standard input, empty: not given
@@ -88,6 +88,11 @@ inline void ScheduleFlags::add_flags(Flags& flags) {
              "in training 3, as backwards take about twice as long as forwards)")
       ->default_str("");
   flags
+      .whole("--in-flight", in_flight, 1,
+             "microbatches that a rank of a message-driven run may have between their forward and "
+             "their backward (default: as many as stages)")
+      ->default_str("");
+  flags
       .whole("--zero", zero, 0,
              "what replicas share out: 1 optimizer state, 2 gradients, too, 3 weights, too")
       ->check(number_between(0, 3));
@@ -113,7 +118,7 @@ inline void ScheduleFlags::add_flags(Flags& flags) {
 
 inline bool ScheduleFlags::given() const {
   return !schedule.empty() || !setting.empty() || !codec.empty() || !channel.empty() || recompute ||
-         std::max({stages, data_parallel, microbatches, zero, gap}) > 0;
+         std::max({stages, data_parallel, microbatches, zero, gap, in_flight}) > 0;
 }
 
 inline parallel::Layout ScheduleFlags::layout() const {
@@ -123,6 +128,8 @@ inline parallel::Layout ScheduleFlags::layout() const {
            " has no turns; cyclic-v1 and cyclic-v2 have");
   PG_CHECK(gap == 0 || has_turns(), "--gap ", gap, ": --setting ", setting,
            " has no turns; data and zero have");
+  PG_CHECK(in_flight == 0 || schedule == "message-driven", "--in-flight ", in_flight,
+           ": the schedule ", schedule, " has a fixed order; message-driven has none");
   if (cyclic()) check_cyclic();
   return {.stages = std::max(1, stages),
           .width = std::max(1, data_parallel),
@@ -130,6 +137,7 @@ inline parallel::Layout ScheduleFlags::layout() const {
           .recompute = recompute,
           .setting = parallel::settings().at(setting_found()),
           .gap = gap > 0 ? gap : 2,
+          .in_flight = in_flight,
           .zero = zero,
           .codec = codec_found(),
           .channel = channel_found()};

@@ -32,6 +32,8 @@ struct Layout {
       Setting::data;  ///< of cyclic schedules; these have as many microbatches as stages
   int gap = 2;        ///< cyclic, data and zero: stages that a microbatch is ahead of the next. 3
                       ///< suits backwards that take twice as long as forwards
+  int in_flight = 0;  ///< message-driven: microbatches that a rank may have between their forward
+                      ///< and their backward; 0: as many as stages
   int zero = 0;       ///< ZeRO stage, of data parallelism; 1 of pipelines, too
   CodecSpec codec = {}, channel = {};  ///< of sums of gradients; of activations and their gradients
 

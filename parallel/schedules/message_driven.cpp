@@ -9,7 +9,7 @@ namespace paragrad::parallel {
 // [snippet message_driven]
 Plan message_driven(const Layout& layout) {
   Plan plan = one_forward_one_backward(layout);
-  plan.in_flight = layout.stages;
+  plan.in_flight = layout.in_flight > 0 ? layout.in_flight : layout.stages;
   return plan;
 }
 // [end snippet]

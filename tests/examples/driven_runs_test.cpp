@@ -23,3 +23,23 @@ TEST_CASE("message-driven runs have the losses of 1F1B, and leave a plan that ru
   runs.succeed(again + Words{"--plan", file});
   runs.check_same("driven", "again");
 }
+
+TEST_CASE("the number of microbatches in flight is bounded as asked, and changes no loss") {
+  const Runs runs{{"--stages", "2", "--microbatches", "4", "--batch", "8", "--steps", "4"}};
+  runs.train("1f1b", {"--schedule", "1f1b"});
+  const Words driven{"--schedule", "message-driven"};
+  for (int most : {1, 2, 4}) {
+    CAPTURE(most);
+    runs.train("driven", driven + Words{"--in-flight", std::to_string(most)});
+    runs.check_same("driven", "1f1b");
+    const std::string text = paragrad::nn::read_file(runs.path("driven") + "/recorded.plan");
+    const auto plan = paragrad::parallel::verify(paragrad::parallel::parse(text));
+    const std::vector<int> peaks = plan.facts().peak_microbatches;
+    CHECK(*std::max_element(peaks.begin(), peaks.end()) <= most);
+  }
+  // It ends with the schedule that it is for.
+  runs.train("part", driven + Words{"--in-flight", "1", "--stop-after", "2"});
+  runs.resume("part", {"--schedule", "gpipe", "--stages", "2"});
+  runs.check_same("part", "1f1b");
+  runs.check_refused({"--in-flight", "2"}, "--in-flight 2: the schedule 1f1b has a fixed order");
+}
