@@ -12,11 +12,12 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 
-/// All of them; under a sanitizer every third.
+/// All of them; under a sanitizer every fifth, which meets each value of a grid whose sizes are 2, 3
+/// and 4.
 template <class T>
 std::vector<T> fewer(const std::vector<T>& all) {
   std::vector<T> some;
-  for (std::size_t i = 0; i < all.size(); i += sanitized ? 3 : 1) some.push_back(all[i]);
+  for (std::size_t i = 0; i < all.size(); i += sanitized ? 5 : 1) some.push_back(all[i]);
   return some;
 }
 

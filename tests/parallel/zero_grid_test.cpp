@@ -4,6 +4,7 @@
 // Chapter 09.
 #include "tests/catch.h"
 #include "tests/parallel/grid.h"
+#include "tests/sanitized.h"
 
 using namespace paragrad::tests;
 
@@ -62,6 +63,7 @@ void check(const ZeroCase& c) {
 
 TEST_CASE("plans of schedules with ZeRO learn as those without, whatever goes with them",
           "[zero]") {
+  std::vector<ZeroCase> cases;
   for (const auto& [schedule, zero] : forms)
     for (int microbatches : {1, 2})
       for (bool tied : {false, true})
@@ -71,8 +73,9 @@ TEST_CASE("plans of schedules with ZeRO learn as those without, whatever goes wi
             if (schedule == "pipedream" && tied && clip)
               CHECK_THROWS_WITH(run({c, zero}, zero), Contains("pipedream with ZeRO, clipping"));
             else
-              check({c, zero});
+              cases.push_back({c, zero});
           }
+  for (const ZeroCase& c : fewer(cases)) check(c);
 }
 
 TEST_CASE("ZeRO on three ranks of a stage, by SGD, and in bf16", "[zero]") {

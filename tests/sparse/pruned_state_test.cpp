@@ -8,6 +8,7 @@
 #include "parallel/state_files.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
+#include "tests/sanitized.h"
 #include "tests/sparse/pruned_runs.h"
 #include "tests/temporary_folder.h"
 
@@ -104,7 +105,7 @@ std::vector<std::vector<double>> train(const Way& way, DType dtype, int first, c
 }  // namespace
 
 TEST_CASE("a run that is pruned on its way goes on with the same bits in both forms", "[samo]") {
-  for (PrunedRun run : pruned_runs()) {
+  for (PrunedRun run : fewer(pruned_runs())) {
     run.recompute = false;
     INFO(run);
     const StageWeights samo = pruned_on_the_way(run, true);

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "tests/catch.h"
+#include "tests/sanitized.h"
 #include "tests/sparse/pruned_runs.h"
 
 using namespace paragrad::tests;
@@ -57,7 +58,7 @@ TEST_CASE("memory with SAMO, by category", "[samo]") {
   for (const char* schedule : {"data", "gpipe", "1f1b", "2bw"})
     for (bool all : {false, true})
       for (DType dtype : {DType::f32, DType::bf16})
-        for (double fraction : fractions) {
+        for (double fraction : fewer(fractions)) {
           const PrunedRun run = run_of(schedule, fraction, all, dtype);
           INFO(run);
           Pruned pruned(run, 2, 2);

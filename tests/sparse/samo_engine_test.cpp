@@ -29,7 +29,7 @@ void check_masked(const PrunedRun& run, int steps) {
 // [snippet same_bits]
 TEST_CASE("50 steps of AdamW with SAMO are those with masked tensors, bit for bit", "[samo]") {
   for (DType dtype : {DType::f32, DType::bf16})
-    for (PrunedRun run : pruned_runs()) {
+    for (PrunedRun run : fewer(pruned_runs())) {
       run.dtype = dtype;
       check_masked(run, sanitized ? 4 : 50);
     }
@@ -58,7 +58,7 @@ TEST_CASE("nothing pruned is dense training", "[samo]") {
 }
 
 TEST_CASE("SAMO by the engine has the bits of the serial interpreter", "[samo]") {
-  for (PrunedRun run : pruned_runs())
+  for (PrunedRun run : fewer(pruned_runs()))
     for (bool clip : {false, true}) {
       run.clip = clip && run.schedule != "cyclic-v2" && !(run.tied && run.schedule == "pipedream");
       if (clip != run.clip) continue;
