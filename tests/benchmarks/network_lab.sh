@@ -3,6 +3,7 @@
 # host is a network namespace, whose link to a common bridge is limited both ways. Needs root.
 #   network_lab.sh [--hosts 4] [--gigabits 1] [PROGRAM ARGUMENTS...]
 #   network_lab.sh codec    what codecs gain, into results/codec_lab.md (codec_lab.sh says how)
+#   network_lab.sh pruned   what SAMO gains, into results/pruned_lab.md (pruned_lab.sh says how)
 # Without a program: the all-reduce benchmark against its bandwidth bound, as a Markdown table.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -11,7 +12,7 @@ while [[ ${1:-} == --* ]]; do
   case $1 in
     --hosts) hosts=$2; shift 2 ;;
     --gigabits) gigabits=$2; shift 2 ;;
-    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,7s/^# //p' "$0"; exit 0 ;;
     *) echo "network_lab.sh: unknown option '$1'" >&2; exit 2 ;;
   esac
 done
@@ -72,8 +73,8 @@ on_hosts() {  # on_hosts PROGRAM ARGUMENTS...
     --map-by node --bind-to none -n "$hosts" "$@"
 }
 
-if [[ $1 == codec ]]; then
-  source "$root/tests/benchmarks/codec_lab.sh"
+if [[ $1 == codec || $1 == pruned ]]; then
+  source "$root/tests/benchmarks/$1_lab.sh"
 else
   limit_links "$gigabits"
   on_hosts "$@"
