@@ -1,0 +1,90 @@
+// Blocks have one of 8 sizes per power of two, so that similar sizes share them.
+// Not here: the reasons (caching_allocator.h).
+// CUDA Runtime API, memory management.
+#include "cuda/caching_allocator.h"
+
+#include <algorithm>
+
+#include "cuda/check.h"
+
+namespace paragrad::cuda {
+
+CachingAllocator::CachingAllocator(int device, cudaStream_t stream, bool keeps_blocks)
+    : device_(device), stream_(stream), keeps_blocks_(keeps_blocks) {}
+
+CachingAllocator::~CachingAllocator() { give_back(); }
+
+std::int64_t CachingAllocator::block_bytes(std::int64_t bytes) const {
+  if (!keeps_blocks_) return std::max<std::int64_t>(bytes, 1);
+  std::int64_t step = 256;
+  while (step * 16 < bytes) step *= 2;
+  return std::max<std::int64_t>((bytes + step - 1) / step * step, step);
+}
+
+void* CachingAllocator::take_kept(std::int64_t size) {
+  auto found = kept_.find(size);
+  if (found == kept_.end() || found->second.empty()) return nullptr;
+  void* block = found->second.back();
+  found->second.pop_back();
+  bytes_kept_ -= size;
+  return block;
+}
+
+cudaError_t CachingAllocator::ask(void** block, std::int64_t size) {
+  if (keeps_blocks_) return cudaMalloc(block, size);
+  return cudaMallocAsync(block, size, stream_);
+}
+
+void* CachingAllocator::allocate(std::int64_t bytes) {
+  const std::int64_t size = block_bytes(bytes);
+  std::lock_guard lock(mutex_);
+  void* block = take_kept(size);
+  if (!block) {
+    PG_CUDA(cudaSetDevice(device_));
+    cudaError_t error = ask(&block, size);
+    if (error == cudaErrorMemoryAllocation) {
+      cudaGetLastError();  // CUDA would return it once more
+      give_back();
+      error = ask(&block, size);
+    }
+    if (error == cudaErrorMemoryAllocation) cudaGetLastError();
+    PG_CHECK(error != cudaErrorMemoryAllocation, "out of memory: CUDA device ", device_, " has no ",
+             bytes, " bytes left beside the ", in_use_,
+             " in use; use a smaller model, batch or context, or more devices");
+    check(error, "cudaMalloc");
+  }
+  in_use_ += size;
+  return block;
+}
+
+void CachingAllocator::free(void* data, std::int64_t bytes) noexcept {
+  const std::int64_t size = block_bytes(bytes);
+  std::lock_guard lock(mutex_);
+  in_use_ -= size;
+  if (keeps_blocks_) {
+    kept_[size].push_back(data);
+    bytes_kept_ += size;
+  } else {
+    cudaFreeAsync(data, stream_);
+  }
+}
+
+/// cudaFree waits until the device has done what is queued.
+void CachingAllocator::give_back() {
+  for (auto& [size, blocks] : kept_)
+    for (void* block : blocks) cudaFree(block);
+  kept_.clear();
+  bytes_kept_ = 0;
+}
+
+std::int64_t CachingAllocator::bytes_in_use() const {
+  std::lock_guard lock(mutex_);
+  return in_use_;
+}
+
+std::int64_t CachingAllocator::bytes_kept() const {
+  std::lock_guard lock(mutex_);
+  return bytes_kept_;
+}
+
+}  // namespace paragrad::cuda

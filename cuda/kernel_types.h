@@ -1,0 +1,64 @@
+// What kernels of f32 and bf16 tensors share: element types, conversion, several elements at once.
+// Not here: kernels, and what differs between GPU and emulator (cuda/device.h).
+// Chapter 03; CUDA C++ Programming Guide, device memory accesses.
+#pragma once
+
+#include <cuda_bf16.h>
+
+#include <cstdint>
+
+#include "autograd/tensor.h"
+#include "cuda/device.h"
+
+/// Tensor::data knows bf16 under CUDA's name as well.
+template <>
+struct paragrad::autograd::DTypeOf<__nv_bfloat16> {
+  static constexpr DType value = DType::bf16;
+};
+
+namespace paragrad::cuda {
+
+/// throws: Error that says what to do, if the tensor is of f64
+inline void refuse_f64(const autograd::Tensor& x) {
+  PG_CHECK(x.dtype() != autograd::DType::f64, "cuda: expected f32 or bf16, got ", x,
+           "; f64 is for the CPU: use that, or f32");
+}
+
+/// Calls `kernel.template operator()<T>()` with float or __nv_bfloat16, as the tensor is.
+/// throws: Error if it is neither
+template <class Kernel>
+void dispatch(const autograd::Tensor& x, Kernel&& kernel) {
+  refuse_f64(x);
+  if (x.dtype() == autograd::DType::f32) return kernel.template operator()<float>();
+  if (x.dtype() == autograd::DType::bf16) return kernel.template operator()<__nv_bfloat16>();
+  PG_CHECK(false, "cuda: this operation needs a floating-point tensor, not ", x);
+}
+
+__device__ inline float to_float(float x) { return x; }
+__device__ inline float to_float(__nv_bfloat16 x) { return __bfloat162float(x); }
+
+template <class T>
+__device__ T from_float(float x) {
+  if constexpr (sizeof(T) == sizeof(float))
+    return x;
+  else
+    return __float2bfloat16(x);
+}
+
+/// N neighbouring elements, loaded and stored at once: at most 16 bytes.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T at[N];
+};
+
+/// How many elements of T are 16 bytes.
+template <class T>
+constexpr int pack_size = 16 / sizeof(T);
+
+/// Whether packs of N elements from this address on can be loaded.
+template <int N, class T>
+bool aligned(const T* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % (N * sizeof(T)) == 0;
+}
+
+}  // namespace paragrad::cuda

@@ -1,0 +1,105 @@
+// The CUDA backend's memory, on the emulator: copies, the cache of blocks, and what is refused.
+// Not here: kernels (the other backend tests).
+#include <cmath>
+#include <memory>
+#include <numeric>
+
+#include "cuda/cuda_backend.h"
+#include "tests/catch.h"
+#include "tests/cuda/machine.h"
+#include "tests/numbers.h"
+
+using namespace paragrad::tests;
+using paragrad::cuda::cuda_device;
+using paragrad::cuda::CudaBackend;
+
+namespace {
+
+std::vector<float> counted(std::int64_t count) {
+  std::vector<float> values(count);
+  std::iota(values.begin(), values.end(), 1.0f);
+  return values;
+}
+
+const CudaBackend& backend_of(const DevicePtr& device) {
+  return dynamic_cast<const CudaBackend&>(device->backend());
+}
+
+}  // namespace
+
+TEST_CASE("backend memory: values come back from the device") {
+  for (Schedule schedule : {Schedule::eager, Schedule::lazy, Schedule::random}) {
+    Machine machine({.schedule = schedule});
+    DevicePtr device = cuda_device(1);
+    // One, and past the ends of staging slots of 2^18 floats, in more than all slots together.
+    for (std::int64_t count : {0, 1, 1 << 18, (1 << 18) + 1, 5'000'000}) {
+      std::vector<float> values = counted(count);
+      const Numbers expected(values.begin(), values.end());
+      Tensor x = from_host(values, {count}, device);
+      std::fill(values.begin(), values.end(), 0.0f);  // the device has its own by now
+      const bool same = to_host(x) == expected;       // of too many numbers to print
+      CHECK(same);
+    }
+  }
+}
+
+TEST_CASE("backend memory: fresh memory is NaN in the emulator") {
+  Machine machine;
+  for (double value : to_host(empty({5}, DType::f32, cuda_device(0, {.keeps_blocks = false}))))
+    CHECK(std::isnan(value));
+}
+
+TEST_CASE("backend memory: freed blocks are used again, by size") {
+  Machine machine;
+  DevicePtr device = cuda_device();
+  const auto& allocator = backend_of(device).allocator();
+  const std::int64_t before = allocator.bytes_in_use();
+  auto storage = std::make_unique<Storage>(device, 4000, Category::weights);
+  const std::byte* first = storage->data();
+  CHECK(allocator.bytes_in_use() == before + 4096);
+  storage.reset();
+  CHECK(allocator.bytes_in_use() == before);
+  CHECK(allocator.bytes_kept() == 4096);
+  Storage again(device, 4090, Category::weights), other(device, 3000, Category::weights);
+  CHECK(again.data() == first);
+  CHECK(other.data() != first);
+  CHECK(allocator.bytes_kept() == 0);
+}
+
+TEST_CASE("backend memory: kept blocks are given back before memory is called full") {
+  Machine machine({.devices = 2, .device_bytes = 1 << 20});
+  for (bool keeps_blocks : {true, false}) {
+    DevicePtr device = cuda_device(1, {.keeps_blocks = keeps_blocks});
+    { Tensor x = empty({700'000}, DType::u8, device); }
+    Tensor y = empty({900'000}, DType::u8, device);
+    CHECK_THROWS_WITH(
+        empty({100'000}, DType::f32, device),
+        Contains("out of memory: CUDA device 1 has no 400000 bytes left beside the 9"));
+    CHECK(device->meter().live() == 900'000);
+    Tensor z = empty({1000}, DType::u8, device);  // the device still works
+    CHECK(backend_of(device).allocator().bytes_kept() == 0);
+  }
+}
+
+TEST_CASE("backend memory: use after free is found without the cache") {
+  CHECK_THAT(last_words([] {
+               DevicePtr device = cuda_device(0, {.keeps_blocks = false});
+               Tensor x = from_host(std::vector<float>{1, 2}, {2}, device);
+               const std::byte* address = x.raw();
+               x.storage()->vacate();
+               float value = 0;
+               dynamic_cast<CudaBackend&>(device->backend()).read(address, &value, sizeof(value));
+             }),
+             Contains("which has been freed"));
+}
+
+TEST_CASE("backend memory: what is not there is refused") {
+  Machine machine({.devices = 2});
+  for (int ordinal : {-1, 2})
+    CHECK_THROWS_WITH(cuda_device(ordinal), "cuda: there is no device " + std::to_string(ordinal) +
+                                                "; this machine has 2, numbered from 0");
+  DevicePtr device = cuda_device();
+  CHECK_THROWS_WITH(
+      from_host(std::vector<double>{1}, {1}, device),
+      "cuda: expected f32 or bf16, got f64 (1); f64 is for the CPU: use that, or f32");
+}
