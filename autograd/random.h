@@ -10,6 +10,13 @@
 #include <numbers>
 #include <string_view>
 
+// Kernels draw from the same sequences: nvcc compiles these functions for both sides.
+#if defined(__CUDACC__)
+#define PG_HOST_DEVICE __host__ __device__
+#else
+#define PG_HOST_DEVICE
+#endif
+
 namespace paragrad::autograd {
 
 /// Names one endless sequence of random numbers.
@@ -32,7 +39,7 @@ struct RandomKey {
 
 /// Four 32-bit random words for block `counter` of the sequence `key`.
 /// source: Salmon et al. 2011, section 3.3, ten rounds
-inline std::array<std::uint32_t, 4> philox(RandomKey key, std::uint64_t counter) {
+PG_HOST_DEVICE inline std::array<std::uint32_t, 4> philox(RandomKey key, std::uint64_t counter) {
   std::uint32_t x0 = static_cast<std::uint32_t>(counter);
   std::uint32_t x1 = static_cast<std::uint32_t>(counter >> 32);
   std::uint32_t x2 = 0, x3 = 0;
@@ -51,15 +58,17 @@ inline std::array<std::uint32_t, 4> philox(RandomKey key, std::uint64_t counter)
 }
 
 /// Word `index` of the sequence, of 32 random bits.
-inline std::uint32_t random_bits(RandomKey key, std::uint64_t index) {
+PG_HOST_DEVICE inline std::uint32_t random_bits(RandomKey key, std::uint64_t index) {
   return philox(key, index / 4)[index % 4];
 }
 
 /// The random word as a number in [0, 1), a multiple of 2^-24.
-inline float to_uniform(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
+PG_HOST_DEVICE inline float to_uniform(std::uint32_t bits) {
+  return static_cast<float>(bits >> 8) * 0x1p-24f;
+}
 
 /// Number `index` of the sequence, uniform in [0, 1).
-inline float uniform(RandomKey key, std::uint64_t index) {
+PG_HOST_DEVICE inline float uniform(RandomKey key, std::uint64_t index) {
   return to_uniform(random_bits(key, index));
 }
 
@@ -73,7 +82,7 @@ inline std::uint64_t uniform_integer(RandomKey key, std::uint64_t index, std::ui
 }
 
 /// Number `index` of the sequence, normal with mean 0 and variance 1 (Box and Muller 1958).
-inline float normal(RandomKey key, std::uint64_t index) {
+PG_HOST_DEVICE inline float normal(RandomKey key, std::uint64_t index) {
   auto word = philox(key, index / 2);
   double radius = std::sqrt(-2.0 * std::log((word[0] + 1.0) * 0x1p-32));
   double angle = 2.0 * std::numbers::pi * (word[1] * 0x1p-32);

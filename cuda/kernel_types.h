@@ -61,4 +61,12 @@ bool aligned(const T* address) {
   return reinterpret_cast<std::uintptr_t>(address) % (N * sizeof(T)) == 0;
 }
 
+/// Whether rows of `width` elements, which begin at these addresses, can be taken in whole packs of
+/// 16 bytes.
+template <class T, class... Addresses>
+bool packs_fit(std::int64_t width, const T* first, Addresses... addresses) {
+  constexpr int n = pack_size<T>;
+  return width % n == 0 && aligned<n>(first) && (aligned<n>(addresses) && ...);
+}
+
 }  // namespace paragrad::cuda

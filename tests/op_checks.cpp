@@ -83,10 +83,12 @@ void check_op_gradients(const OpCase& op, const DevicePtr& device) {
   }
 }
 
-void check_op_precision(const OpCase& op, DType dtype, const DevicePtr& device) {
+void check_op_precision(const OpCase& op, DType dtype, const DevicePtr& device,
+                        const DevicePtr& device_of_f64) {
   Outcome got = run(op, op.f, device, {dtype, dtype});
-  OpResults exact = run(op, op.f, device, {DType::f64, dtype}).values;
-  OpResults terms = run(op, op.terms ? op.terms : op.f, device, {DType::f64, dtype, true}).values;
+  OpResults exact = run(op, op.f, device_of_f64, {DType::f64, dtype}).values;
+  const OpFunction& f = op.terms ? op.terms : op.f;
+  OpResults terms = run(op, f, device_of_f64, {DType::f64, dtype, true}).values;
   for (std::size_t t = 0; t < exact.size(); ++t) {
     const Rounding& rounding = t ? op.gradient : op.result;
     double share = rounding.roundings * 0x1p-24, last = 0;

@@ -23,8 +23,13 @@ void check_op_gradients(const OpCase& op, const DevicePtr& device);
 /// Compares `dtype` with f64 on the same inputs, within the bounds of the case: u = 2^-24 for its
 /// roundings in f32. A result in bf16 is rounded once more, by at most 2^-8 of itself; and so is
 /// each tensor that it was computed from, by as much of the sum of terms. Copies must be equal.
+/// A device without f64 is compared with another.
 /// throws: Error that names case, tensor and element
-void check_op_precision(const OpCase& op, DType dtype, const DevicePtr& device);
+void check_op_precision(const OpCase& op, DType dtype, const DevicePtr& device,
+                        const DevicePtr& device_of_f64);
+inline void check_op_precision(const OpCase& op, DType dtype, const DevicePtr& device) {
+  check_op_precision(op, dtype, device, device);
+}
 
 /// All of it, in f64, f32 and bf16.
 void check_op(const OpCase& op, const DevicePtr& device);

@@ -6,7 +6,7 @@
 #include "autograd/dtype.h"
 
 struct __nv_bfloat16 {
-  unsigned short bits = 0;
+  unsigned short bits;
 };
 struct alignas(4) __nv_bfloat162 {
   __nv_bfloat16 x, y;

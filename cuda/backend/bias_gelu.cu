@@ -1,0 +1,97 @@
+// GELU of x + bias, and its gradients.
+// Not here: GELU alone (unary.cu).
+// Chapter 03.
+#include "cuda/backend/gelu.h"
+#include "cuda/cuda_backend.h"
+#include "cuda/kernel_types.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int threads = 128;
+constexpr int block_rows = 16;  // the fewer, the more blocks; the more, the fewer sums of parts
+
+/// The N columns of a thread, and the rows of its block.
+template <int N>
+struct Part {
+  std::int64_t column, first_row, end_row;
+
+  __device__ explicit Part(std::int64_t rows)
+      : column((std::int64_t{blockIdx.y} * threads + threadIdx.x) * N),
+        first_row(std::int64_t{blockIdx.x} * block_rows),
+        end_row(min(first_row + block_rows, rows)) {}
+};
+
+template <int N, class T>
+__global__ void __launch_bounds__(threads)
+    bias_gelu_kernel(std::int64_t rows, std::int64_t width, const T* x, const T* bias, T* y) {
+  const Part<N> part(rows);
+  if (part.column >= width) return;
+  const auto b = load<Pack<T, N>>(bias + part.column);
+  for (std::int64_t r = part.first_row; r < part.end_row; ++r) {
+    auto value = load<Pack<T, N>>(x + r * width + part.column);
+    PG_UNROLL
+    for (int j = 0; j < N; ++j)
+      value.at[j] = from_float<T>(gelu(to_float(value.at[j]) + to_float(b.at[j])));
+    store(y + r * width + part.column, value);
+  }
+}
+
+/// sums[block]: dx summed over the block's rows.
+template <int N, class T>
+__global__ void __launch_bounds__(threads)
+    bias_gelu_backward_kernel(std::int64_t rows, std::int64_t width, const T* x, const T* bias,
+                              const T* dy, T* dx, float* sums) {
+  const Part<N> part(rows);
+  if (part.column >= width) return;
+  const auto b = load<Pack<T, N>>(bias + part.column);
+  float sum[N] = {};
+  for (std::int64_t r = part.first_row; r < part.end_row; ++r) {
+    const auto value = load<Pack<T, N>>(x + r * width + part.column);
+    auto d = load<Pack<T, N>>(dy + r * width + part.column);
+    PG_UNROLL
+    for (int j = 0; j < N; ++j) {
+      const float slope = gelu_slope(to_float(value.at[j]) + to_float(b.at[j]));
+      const float product = to_float(d.at[j]) * slope;
+      d.at[j] = from_float<T>(product);
+      sum[j] += product;
+    }
+    store(dx + r * width + part.column, d);
+  }
+  for (int j = 0; j < N; ++j) sums[blockIdx.x * width + part.column + j] = sum[j];
+}
+
+dim3 grid_for(std::int64_t rows, std::int64_t width, int together) {
+  return dim3(blocks_for(rows, block_rows), blocks_for(width, together * threads));
+}
+
+}  // namespace
+
+void CudaBackend::bias_gelu(const Tensor& x, const Tensor& bias, const Tensor& y) {
+  const std::int64_t width = bias.numel(), rows = x.numel() / width;
+  dispatch(x, [&]<class T>() {
+    const bool packed = packs_fit(width, x.data<T>(), bias.data<T>(), y.data<T>());
+    const int n = packed ? pack_size<T> : 1;
+    run(packed ? bias_gelu_kernel<pack_size<T>, T> : bias_gelu_kernel<1, T>,
+        grid_for(rows, width, n), dim3(threads), rows, width, x.data<T>(), bias.data<T>(),
+        y.data<T>());
+  });
+}
+
+void CudaBackend::bias_gelu_backward(const Tensor& x, const Tensor& bias, const Tensor& dy,
+                                     const Tensor& dx, const Tensor& dbias) {
+  const std::int64_t width = bias.numel(), rows = x.numel() / width;
+  const Tensor sums = empty({blocks_for(rows, block_rows), width}, DType::f32, x.device(),
+                            autograd::Category::workspace);
+  dispatch(x, [&]<class T>() {
+    const bool packed = packs_fit(width, x.data<T>(), bias.data<T>(), dy.data<T>(), dx.data<T>());
+    const int n = packed ? pack_size<T> : 1;
+    run(packed ? bias_gelu_backward_kernel<pack_size<T>, T> : bias_gelu_backward_kernel<1, T>,
+        grid_for(rows, width, n), dim3(threads), rows, width, x.data<T>(), bias.data<T>(),
+        dy.data<T>(), dx.data<T>(), sums.data<float>());
+  });
+  reduce(Reduction::sum, sums, dbias.window(0, {1, width}));
+}
+
+}  // namespace paragrad::cuda

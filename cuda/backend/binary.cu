@@ -1,0 +1,64 @@
+// Functions of two tensors, which are stretched where their sizes are 1.
+// Not here: how places are found (cuda/backend/broadcast.h).
+// Chapter 01, broadcasting.
+#include "cuda/backend/broadcast.h"
+#include "cuda/backend/map.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+struct Add {
+  __device__ float operator()(float a, float b) const { return a + b; }
+};
+struct Subtract {
+  __device__ float operator()(float a, float b) const { return a - b; }
+};
+struct Multiply {
+  __device__ float operator()(float a, float b) const { return a * b; }
+};
+struct Divide {
+  __device__ float operator()(float a, float b) const { return a / b; }
+};
+
+template <class F, class T>
+__global__ void __launch_bounds__(map_threads)
+    broadcast_kernel(std::int64_t count, Walk walk, F f, const T* a, const T* b, T* y) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * map_threads + threadIdx.x;
+  if (i >= count) return;
+  std::int64_t in_a, in_b;
+  walk.places(i, in_a, in_b);
+  y[i] = from_float<T>(f(to_float(a[in_a]), to_float(b[in_b])));
+}
+
+template <class T, class F>
+void combine(const CudaBackend& backend, const Tensor& a, const Tensor& b, const Tensor& y, F f) {
+  const T *in_a = a.data<T>(), *in_b = b.data<T>();
+  if (a.shape() == b.shape()) return map<T>(backend, y, f, in_a, in_b);
+  backend.run(broadcast_kernel<F, T>, dim3(blocks_for(y.numel(), map_threads)), dim3(map_threads),
+              y.numel(), make_walk(a.shape(), b.shape(), y.shape()), f, in_a, in_b, y.data<T>());
+}
+
+}  // namespace
+
+void CudaBackend::binary(Binary op, const Tensor& a, const Tensor& b, const Tensor& y) {
+  dispatch(y, [&]<class T>() {
+    switch (op) {
+      case Binary::add: return combine<T>(*this, a, b, y, Add{});
+      case Binary::subtract: return combine<T>(*this, a, b, y, Subtract{});
+      case Binary::multiply: return combine<T>(*this, a, b, y, Multiply{});
+      case Binary::divide: return combine<T>(*this, a, b, y, Divide{});
+    }
+  });
+}
+
+// y may be wider than x.
+void CudaBackend::accumulate(const Tensor& x, const Tensor& y) {
+  dispatch(x, [&]<class From>() {
+    dispatch(y, [&]<class To>() {
+      map<To>(*this, y, Add{}, x.data<From>(), static_cast<const To*>(y.data<To>()));
+    });
+  });
+}
+
+}  // namespace paragrad::cuda

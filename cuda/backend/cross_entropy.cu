@@ -1,0 +1,66 @@
+// Softmax cross-entropy, by a block for each row: the forward pass keeps one number of it, from
+// which the backward pass computes the probabilities again.
+// Not here: the mean over rows (autograd/ops/rows.cpp). Chapter 02; Bishop 2006, eq. 4.109.
+#include "cuda/backend/rows.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+template <int N, class T>
+__global__ void cross_entropy_kernel(std::int64_t width, const T* logits, const int* targets,
+                                     float* loss, float* normalizer, IndexFault* fault) {
+  const T* row = logits + blockIdx.x * width;
+  const ExpSum exps = exp_sum<N>(row, width);
+  if (threadIdx.x > 0) return;
+  const float log_sum = exps.top + logf(exps.sum);
+  const int target = targets[blockIdx.x];
+  normalizer[blockIdx.x] = log_sum;
+  if (inside(target, width, IndexUse::cross_entropy, fault))
+    loss[blockIdx.x] = log_sum - to_float(row[target]);
+}
+
+template <int N, class T>
+__global__ void cross_entropy_backward_kernel(std::int64_t width, const T* logits,
+                                              const int* targets, const float* normalizer,
+                                              const float* dloss, float scale, T* dlogits) {
+  const std::int64_t start = blockIdx.x * width;
+  const float d = *dloss * scale, log_sum = normalizer[blockIdx.x];
+  const int target = targets[blockIdx.x];
+  for_packs<N>(logits + start, width, [&](std::int64_t c, Pack<T, N> x) {
+    for (int j = 0; j < N; ++j) {
+      const float probability = expf(to_float(x.at[j]) - log_sum);
+      x.at[j] = from_float<T>(d * (probability - (c + j == target ? 1 : 0)));
+    }
+    store(dlogits + start + c, x);
+  });
+}
+
+}  // namespace
+
+void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& loss,
+                                const Tensor& normalizer) {
+  const std::int64_t width = logits.size(1);
+  dispatch(logits, [&]<class T>() {
+    const bool packed = packs_fit(width, logits.data<T>());
+    run(packed ? cross_entropy_kernel<pack_size<T>, T> : cross_entropy_kernel<1, T>,
+        dim3(logits.size(0)), row_threads(width), width, logits.data<T>(),
+        targets.data<std::int32_t>(), loss.data<float>(), normalizer.data<float>(), fault_);
+  });
+}
+
+void CudaBackend::cross_entropy_backward(const Tensor& logits, const Tensor& targets,
+                                         const Tensor& normalizer, const Tensor& dloss,
+                                         double scale, const Tensor& dlogits) {
+  const std::int64_t width = logits.size(1);
+  dispatch(logits, [&]<class T>() {
+    const bool packed = packs_fit(width, logits.data<T>(), dlogits.data<T>());
+    run(packed ? cross_entropy_backward_kernel<pack_size<T>, T>
+               : cross_entropy_backward_kernel<1, T>,
+        dim3(logits.size(0)), row_threads(width), width, logits.data<T>(),
+        targets.data<std::int32_t>(), normalizer.data<float>(), dloss.data<float>(),
+        static_cast<float>(scale), dlogits.data<T>());
+  });
+}
+
+}  // namespace paragrad::cuda

@@ -1,0 +1,80 @@
+// Rows of a table by id, and the gradient of the table.
+// Not here: elements by index (layout.cu).
+// Chapter 02.
+#include "cuda/backend/words.h"
+#include "cuda/cuda_backend.h"
+#include "cuda/kernel_types.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int threads = 256, warps = threads / 32;
+
+/// Rows of `width` words.
+template <class Word>
+__global__ void __launch_bounds__(threads)
+    embedding_kernel(std::int64_t count, std::int64_t width, const Word* table, const int* ids,
+                     std::int64_t limit, Word* y, IndexFault* fault) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count) return;
+  const int id = ids[i / width];
+  if (inside(id, limit, IndexUse::embedding, fault)) y[i] = table[id * width + i % width];
+}
+
+/// A warp for 32 N columns of a row r of dy: if r is the first row of its id, the warp adds up the
+/// rows of that id, in their order; it looks for them by 32 ids at once. So no two warps write the
+/// same sum, and no order of warps changes it.
+template <int N, class T>
+__global__ void __launch_bounds__(threads)
+    embedding_backward_kernel(std::int64_t rows, std::int64_t width, const int* ids, const T* dy,
+                              float* dtable, std::int64_t limit) {
+  const std::int64_t mine = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
+  if (mine >= rows) return;  // all of the warp
+  const int id = ids[mine], lane = threadIdx.x % 32;
+  const std::int64_t column = (std::int64_t{blockIdx.y} * 32 + lane) * N;
+  if (id < 0 || id >= limit) return;  // the forward pass has noted it
+  float sum[N] = {};
+  for (std::int64_t start = 0; start < rows; start += 32) {
+    const std::int64_t r = start + lane;
+    unsigned equal = __ballot_sync(~0u, r < rows && ids[r] == id);
+    for (; equal; equal &= equal - 1) {
+      const std::int64_t found = start + __ffs(static_cast<int>(equal)) - 1;
+      if (found < mine) return;  // all of the warp: an earlier row's adds this one
+      if (column >= width) continue;
+      const auto d = load<Pack<T, N>>(dy + found * width + column);
+      for (int j = 0; j < N; ++j) sum[j] += to_float(d.at[j]);
+    }
+  }
+  if (column >= width) return;
+  for (int j = 0; j < N; ++j) dtable[id * width + column + j] = sum[j];
+}
+
+}  // namespace
+
+void CudaBackend::embedding(const Tensor& table, const Tensor& ids, const Tensor& y) {
+  refuse_f64(table);
+  const std::int64_t bytes = table.size(1) * size_of(table.dtype());
+  dispatch_words(
+      [&]<class Word>() {
+        const std::int64_t width = bytes / sizeof(Word), count = ids.numel() * width;
+        run(embedding_kernel<Word>, dim3(blocks_for(count, threads)), dim3(threads), count, width,
+            reinterpret_cast<const Word*>(table.raw()), ids.data<std::int32_t>(), table.size(0),
+            reinterpret_cast<Word*>(y.raw()), fault_);
+      },
+      address_of(table.raw()), address_of(y.raw()), bytes);
+}
+
+void CudaBackend::embedding_backward(const Tensor& ids, const Tensor& dy, const Tensor& dtable) {
+  fill(0, dtable);
+  const std::int64_t rows = ids.numel(), width = dtable.size(1);
+  dispatch(dy, [&]<class T>() {
+    const bool packed = packs_fit(width, dy.data<T>());
+    const int n = packed ? pack_size<T> : 1;
+    run(packed ? embedding_backward_kernel<pack_size<T>, T> : embedding_backward_kernel<1, T>,
+        dim3(blocks_for(rows, warps), blocks_for(width, 32 * n)), dim3(threads), rows, width,
+        ids.data<std::int32_t>(), dy.data<T>(), dtable.data<float>(), dtable.size(0));
+  });
+}
+
+}  // namespace paragrad::cuda

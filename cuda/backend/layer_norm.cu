@@ -1,0 +1,131 @@
+// Layer norm, by a block for each row; backward, by a block for some rows, whose shares of the
+// weight's and bias's gradients it adds up in shared memory.
+// Not here: batch norm. Chapters 02 and 03; Ba, Kiros and Hinton 2016, eq. 3.
+#include "cuda/backend/rows.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int block_rows = 16;  // of a backward block: as many shares as rows / 16 are left to add
+
+template <int N, class T>
+__global__ void layer_norm_kernel(std::int64_t width, const T* x, const T* weight, const T* bias,
+                                  float epsilon, T* y, float* mean, float* inverse) {
+  const T* row = x + blockIdx.x * width;
+  float sum = 0, squares = 0;
+  for_packs<N>(row, width, [&](std::int64_t, const Pack<T, N>& p) {
+    for (int j = 0; j < N; ++j) sum += to_float(p.at[j]);
+  });
+  const float average = block_sum(sum) / width;
+  for_packs<N>(row, width, [&](std::int64_t, const Pack<T, N>& p) {
+    for (int j = 0; j < N; ++j)
+      squares += (to_float(p.at[j]) - average) * (to_float(p.at[j]) - average);
+  });
+  const float scale = 1 / sqrtf(block_sum(squares) / width + epsilon);
+  for_packs<N>(row, width, [&](std::int64_t c, Pack<T, N> p) {
+    const auto w = load<Pack<T, N>>(weight + c), b = load<Pack<T, N>>(bias + c);
+    for (int j = 0; j < N; ++j)
+      p.at[j] = from_float<T>((to_float(p.at[j]) - average) * scale * to_float(w.at[j]) +
+                              to_float(b.at[j]));
+    store(y + blockIdx.x * width + c, p);
+  });
+  if (threadIdx.x == 0) {
+    mean[blockIdx.x] = average;
+    inverse[blockIdx.x] = scale;
+  }
+}
+
+/// A row's normalised elements n, and dn = dy weight, at N columns.
+template <int N>
+struct Normalised {
+  float n[N], dn[N], dy[N];
+
+  template <class T>
+  __device__ Normalised(const Pack<T, N>& x, const T* weight, const T* gradient, float mean,
+                        float inverse) {
+    const auto w = load<Pack<T, N>>(weight), d = load<Pack<T, N>>(gradient);
+    for (int j = 0; j < N; ++j) {
+      n[j] = (to_float(x.at[j]) - mean) * inverse;
+      dy[j] = to_float(d.at[j]);
+      dn[j] = dy[j] * to_float(w.at[j]);
+    }
+  }
+};
+
+/// shares[block]: sums over the block's rows of dy n, then of dy.        shares (blocks, 2 width)
+/// In shared memory element j of pack p stands at j (packs) + p, so that neighbours differ in bank.
+template <int N, class T>
+__global__ void layer_norm_backward_kernel(std::int64_t rows, std::int64_t width, const T* x,
+                                           const T* weight, const float* mean, const float* inverse,
+                                           const T* dy, T* dx, float* shares) {
+  float *dweight = dynamic_shared<float>(), *dbias = dweight + width;
+  const std::int64_t packs = width / N, first = std::int64_t{blockIdx.x} * block_rows;
+  for (std::int64_t r = first; r < min(first + block_rows, rows); ++r) {
+    const T *row = x + r * width, *gradient = dy + r * width;
+    const float average = mean[r], scale = inverse[r];
+    float sum = 0, dot = 0;
+    for_packs<N>(row, width, [&](std::int64_t c, const Pack<T, N>& p) {
+      const Normalised<N> at(p, weight + c, gradient + c, average, scale);
+      for (int j = 0; j < N; ++j) {
+        const std::int64_t place = j * packs + c / N;  // this thread's alone
+        sum += at.dn[j];
+        dot += at.dn[j] * at.n[j];
+        dweight[place] = (r == first ? 0 : dweight[place]) + at.dy[j] * at.n[j];
+        dbias[place] = (r == first ? 0 : dbias[place]) + at.dy[j];
+      }
+    });
+    sum = block_sum(sum) / width;
+    dot = block_sum(dot) / width;
+    for_packs<N>(row, width, [&](std::int64_t c, Pack<T, N> p) {
+      const Normalised<N> at(p, weight + c, gradient + c, average, scale);
+      for (int j = 0; j < N; ++j) p.at[j] = from_float<T>((at.dn[j] - sum - at.n[j] * dot) * scale);
+      store(dx + r * width + c, p);
+    });
+  }
+  float* share = shares + blockIdx.x * 2 * width;
+  for_packs<N>(weight, width, [&](std::int64_t c, const Pack<T, N>&) {
+    for (int j = 0; j < N; ++j) {
+      share[c + j] = dweight[j * packs + c / N];
+      share[width + c + j] = dbias[j * packs + c / N];
+    }
+  });
+}
+
+}  // namespace
+
+void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                             double epsilon, const Tensor& y, const Tensor& mean,
+                             const Tensor& inverse) {
+  const std::int64_t width = x.size(1);
+  dispatch(x, [&]<class T>() {
+    const bool packed =
+        packs_fit(width, x.data<T>(), weight.data<T>(), bias.data<T>(), y.data<T>());
+    run(packed ? layer_norm_kernel<pack_size<T>, T> : layer_norm_kernel<1, T>, dim3(x.size(0)),
+        row_threads(width), width, x.data<T>(), weight.data<T>(), bias.data<T>(),
+        static_cast<float>(epsilon), y.data<T>(), mean.data<float>(), inverse.data<float>());
+  });
+}
+
+void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& mean,
+                                      const Tensor& inverse, const Tensor& dy, const Tensor& dx,
+                                      const Tensor& dweight, const Tensor& dbias) {
+  const std::int64_t rows = x.size(0), width = x.size(1);
+  const unsigned blocks = blocks_for(rows, block_rows);
+  const Tensor shares =
+      empty({blocks, 2 * width}, DType::f32, x.device(), autograd::Category::workspace);
+  const Tensor both = empty({1, 2 * width}, DType::f32, x.device(), autograd::Category::workspace);
+  dispatch(x, [&]<class T>() {
+    const bool packed = packs_fit(width, x.data<T>(), weight.data<T>(), dy.data<T>(), dx.data<T>());
+    run_shared(
+        packed ? layer_norm_backward_kernel<pack_size<T>, T> : layer_norm_backward_kernel<1, T>,
+        dim3(blocks), row_threads(width), 2 * width * sizeof(float), rows, width, x.data<T>(),
+        weight.data<T>(), mean.data<float>(), inverse.data<float>(), dy.data<T>(), dx.data<T>(),
+        shares.data<float>());
+  });
+  reduce(Reduction::sum, shares, both);
+  copy(both.window(0, dweight.shape()), dweight);
+  copy(both.window(width, dbias.shape()), dbias);
+}
+
+}  // namespace paragrad::cuda

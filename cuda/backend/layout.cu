@@ -1,0 +1,115 @@
+// Elements moved to other places: rows, permutations, by index.
+// Not here: rows of a table by id (embedding.cu).
+// Chapters 03 and 11; Singh and Bhatele 2023 (SAMO) for gather and expand.
+#include "cuda/backend/broadcast.h"
+#include "cuda/backend/words.h"
+#include "cuda/kernel_types.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int threads = 256;
+
+/// `count` words in all, `width` of them a row; pitches in words.
+template <class Word>
+__global__ void __launch_bounds__(threads)
+    copy_rows_kernel(std::int64_t count, std::int64_t width, const Word* x, std::int64_t x_pitch,
+                     Word* y, std::int64_t y_pitch) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count) return;
+  const std::int64_t row = i / width, at = i % width;
+  y[row * y_pitch + at] = x[row * x_pitch + at];
+}
+
+template <class Word>
+__global__ void __launch_bounds__(threads)
+    permute_kernel(std::int64_t count, Walk walk, const Word* x, Word* y) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count) return;
+  std::int64_t in_x, in_y;
+  walk.places(i, in_x, in_y);
+  y[i] = x[in_x];
+}
+
+template <class From, class To>
+__global__ void __launch_bounds__(threads)
+    gather_kernel(std::int64_t count, const From* x, std::int64_t size, const int* index, bool add,
+                  To* y, IndexFault* fault) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count || !inside(index[i], size, IndexUse::gather, fault)) return;
+  const float value = to_float(x[index[i]]);
+  y[i] = from_float<To>(add ? to_float(y[i]) + value : value);
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    expand_kernel(std::int64_t count, const T* x, const int* index, T* y, std::int64_t size,
+                  IndexFault* fault) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i < count && inside(index[i], size, IndexUse::expand, fault)) y[index[i]] = x[i];
+}
+
+void check_count(const char* kernel, const Tensor& index, std::int64_t listed) {
+  PG_CHECK(index.numel() == listed, kernel, ": there are ", index.numel(), " indices for ", listed,
+           " elements");
+}
+
+}  // namespace
+
+void CudaBackend::copy_rows(const Tensor& x, Rows from, std::int64_t rows, std::int64_t width,
+                            const Tensor& y, Rows to) {
+  refuse_f64(x);
+  const std::int64_t size = size_of(x.dtype());
+  const std::byte* in = x.raw() + from.offset * size;
+  std::byte* out = y.raw() + to.offset * size;
+  dispatch_words(
+      [&]<class Word>() {
+        const std::int64_t words = width * size / sizeof(Word), count = rows * words;
+        run(copy_rows_kernel<Word>, dim3(blocks_for(count, threads)), dim3(threads), count, words,
+            reinterpret_cast<const Word*>(in), from.pitch * size / sizeof(Word),
+            reinterpret_cast<Word*>(out), to.pitch * size / sizeof(Word));
+      },
+      address_of(in), address_of(out), width * size, from.pitch * size, to.pitch * size);
+}
+
+void CudaBackend::permute(const Tensor& x, const std::vector<int>& order, const Tensor& y) {
+  refuse_f64(x);
+  const int rank = y.shape().rank();
+  PG_CHECK(rank <= most_dimensions, "cuda: expected at most ", most_dimensions,
+           " dimensions to permute, got ", x.shape());
+  Walk walk;
+  walk.rank = rank;
+  for (int i = 0; i < rank; ++i) {
+    walk.sizes[i] = y.size(i);
+    walk.a[i] = x.shape().product(x.shape().axis(order[i]) + 1, rank);
+    walk.b[i] = 0;
+  }
+  dispatch_words(
+      [&]<class Word>() {
+        run(permute_kernel<Word>, dim3(blocks_for(x.numel(), threads)), dim3(threads), x.numel(),
+            walk, reinterpret_cast<const Word*>(x.raw()), reinterpret_cast<Word*>(y.raw()));
+      },
+      size_of(x.dtype()));
+}
+
+void CudaBackend::gather(const Tensor& x, const Tensor& index, bool add, const Tensor& y) {
+  check_count("gather", index, y.numel());
+  dispatch(x, [&]<class From>() {
+    dispatch(y, [&]<class To>() {
+      run(gather_kernel<From, To>, dim3(blocks_for(y.numel(), threads)), dim3(threads), y.numel(),
+          x.data<From>(), x.numel(), index.data<std::int32_t>(), add, y.data<To>(), fault_);
+    });
+  });
+}
+
+void CudaBackend::expand(const Tensor& x, const Tensor& index, const Tensor& y) {
+  check_count("expand", index, x.numel());
+  fill(0, y);
+  dispatch(y, [&]<class T>() {
+    run(expand_kernel<T>, dim3(blocks_for(x.numel(), threads)), dim3(threads), x.numel(),
+        x.data<T>(), index.data<std::int32_t>(), y.data<T>(), y.numel(), fault_);
+  });
+}
+
+}  // namespace paragrad::cuda

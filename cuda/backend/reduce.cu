@@ -1,0 +1,149 @@
+// Sums and maxima over a tensor's dimensions. Each thread or warp reduces a part of fixed length,
+// and further launches reduce what the parts have left, so that sums do not depend on the GPU.
+// Not here: what kernels sum on their way. Chapter 03.
+#include <cmath>
+
+#include "cuda/backend/broadcast.h"
+#include "cuda/kernel_types.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int threads = 256;
+
+/// y[o,k,i] = op over r of x[o,r,i], with r in [k part, (k + 1) part).
+struct Runs {
+  std::int64_t outer, reduced, inner, part;
+
+  __host__ __device__ std::int64_t parts() const {
+    return reduced <= part ? 1 : (reduced + part - 1) / part;
+  }
+};
+
+struct Sum {
+  static __device__ float start() { return 0; }
+  static __device__ float combine(float a, float b) { return a + b; }
+  static __device__ float across_warp(float x) { return warp_sum(x); }
+};
+
+/// Keeps NaN, which warp_max does not.
+struct Max {
+  static __device__ float start() { return -INFINITY; }
+  static __device__ float combine(float a, float b) { return a != a || a > b ? a : b; }
+  static __device__ float across_warp(float x) {
+    const float top = warp_max(x);
+    return __any_sync(~0u, x != x) ? NAN : top;
+  }
+};
+
+/// A warp for each result, where what is reduced stands side by side: inner is 1.
+template <class Op, class T, class U>
+__global__ void __launch_bounds__(threads) reduce_rows_kernel(Runs runs, const T* x, U* y) {
+  const std::int64_t result = std::int64_t{blockIdx.x} * (threads / 32) + threadIdx.x / 32;
+  if (result >= runs.outer * runs.parts()) return;  // all of the warp
+  const std::int64_t first = result % runs.parts() * runs.part;
+  const std::int64_t end = min(first + runs.part, runs.reduced);
+  const T* row = x + result / runs.parts() * runs.reduced;
+  float value = Op::start();
+  for (std::int64_t r = first + threadIdx.x % 32; r < end; r += 32)
+    value = Op::combine(value, to_float(row[r]));
+  value = Op::across_warp(value);
+  if (threadIdx.x % 32 == 0) y[result] = from_float<U>(value);
+}
+
+/// A thread for each result: neighbours read neighbours.
+template <class Op, class T, class U>
+__global__ void __launch_bounds__(threads) reduce_columns_kernel(Runs runs, const T* x, U* y) {
+  const std::int64_t result = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (result >= runs.outer * runs.parts() * runs.inner) return;
+  const std::int64_t i = result % runs.inner, k = result / runs.inner % runs.parts();
+  const std::int64_t o = result / runs.inner / runs.parts();
+  const std::int64_t end = min((k + 1) * runs.part, runs.reduced);
+  float value = Op::start();
+  for (std::int64_t r = k * runs.part; r < end; ++r)
+    value = Op::combine(value, to_float(x[(o * runs.reduced + r) * runs.inner + i]));
+  y[result] = from_float<U>(value);
+}
+
+template <class Op>
+void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Tensor& y) {
+  dispatch(x, [&]<class T>() {
+    dispatch(y, [&]<class U>() {
+      const bool rows = runs.inner == 1;
+      const std::int64_t results = runs.outer * runs.parts() * runs.inner;
+      backend.run(rows ? reduce_rows_kernel<Op, T, U> : reduce_columns_kernel<Op, T, U>,
+                  dim3(blocks_for(results, rows ? threads / 32 : threads)), dim3(threads), runs,
+                  x.data<T>(), y.data<U>());
+    });
+  });
+}
+
+}  // namespace
+
+void CudaBackend::reduce(Reduction op, const Tensor& x, const Tensor& y) {
+  // The last run of neighbouring dimensions that are reduced; earlier runs take another pass.
+  int last = x.shape().rank();
+  auto stays = [&](int i) { return x.size(i) == y.size(i); };
+  while (last > 0 && stays(last - 1)) --last;
+  int first = last;
+  while (first > 0 && (!stays(first - 1) || x.size(first - 1) == 1)) --first;
+  Runs runs{x.shape().product(0, first), x.shape().product(first, last),
+            x.shape().product(last, x.shape().rank()), 0};
+  runs.part = runs.inner == 1 ? 1024 : 64;
+
+  autograd::Shape shape = x.shape();
+  for (int i = first; i < last; ++i) shape = shape.with(i, 1);
+  if (runs.parts() > 1) shape = shape.with(first, runs.parts());
+  const bool done = shape == y.shape();
+  const Tensor target =
+      done ? y
+           : empty(shape, statistic_dtype(x.dtype()), x.device(), autograd::Category::workspace);
+  if (op == Reduction::sum)
+    run_reduce<Sum>(*this, runs, x, target);
+  else
+    run_reduce<Max>(*this, runs, x, target);
+  if (!done) reduce(op, target, y);
+}
+
+namespace {
+
+/// mark = 1 where x is its maximum, else 0.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    mark_maxima_kernel(std::int64_t count, Walk walk, const T* x, const T* y, T* mark) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count) return;
+  std::int64_t in_x, in_y;
+  walk.places(i, in_x, in_y);
+  mark[i] = from_float<T>(to_float(x[i]) == to_float(y[in_y]) ? 1 : 0);
+}
+
+/// Shares dy among the marked elements, in place.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    share_kernel(std::int64_t count, Walk walk, const float* marks, const T* dy, T* dx) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count) return;
+  std::int64_t in_x, in_y;
+  walk.places(i, in_x, in_y);
+  dx[i] = from_float<T>(to_float(dx[i]) / marks[in_y] * to_float(dy[in_y]));
+}
+
+}  // namespace
+
+void CudaBackend::max_backward(const Tensor& x, const Tensor& y, const Tensor& dy,
+                               const Tensor& dx) {
+  const Tensor marks = empty(y.shape(), DType::f32, x.device(), autograd::Category::workspace);
+  const Walk walk = make_walk(x.shape(), y.shape(), x.shape());
+  const dim3 grid(blocks_for(x.numel(), threads));
+  dispatch(x, [&]<class T>() {
+    run(mark_maxima_kernel<T>, grid, dim3(threads), x.numel(), walk, x.data<T>(), y.data<T>(),
+        dx.data<T>());
+    reduce(Reduction::sum, dx, marks);
+    run(share_kernel<T>, grid, dim3(threads), x.numel(), walk, marks.data<float>(), dy.data<T>(),
+        dx.data<T>());
+  });
+}
+
+}  // namespace paragrad::cuda

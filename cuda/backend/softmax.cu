@@ -1,0 +1,59 @@
+// Softmax, by a block for each row.
+// Not here: attention's softmax, which never stands in memory whole.
+// Chapter 03.
+#include "cuda/backend/rows.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+template <int N, class T>
+__global__ void softmax_kernel(std::int64_t width, const T* x, T* y) {
+  const T* row = x + blockIdx.x * width;
+  const ExpSum exps = exp_sum<N>(row, width);
+  const float scale = 1 / exps.sum;
+  for_packs<N>(row, width, [&](std::int64_t c, Pack<T, N> p) {
+    for (int j = 0; j < N; ++j) p.at[j] = from_float<T>(expf(to_float(p.at[j]) - exps.top) * scale);
+    store(y + blockIdx.x * width + c, p);
+  });
+}
+
+// dx = y (dy - sum_c y dy)
+template <int N, class T>
+__global__ void softmax_backward_kernel(std::int64_t width, const T* y, const T* dy, T* dx) {
+  const std::int64_t start = blockIdx.x * width;
+  float dot = 0;
+  for_packs<N>(y + start, width, [&](std::int64_t c, const Pack<T, N>& p) {
+    const auto d = load<Pack<T, N>>(dy + start + c);
+    for (int j = 0; j < N; ++j) dot += to_float(p.at[j]) * to_float(d.at[j]);
+  });
+  dot = block_sum(dot);
+  for_packs<N>(y + start, width, [&](std::int64_t c, const Pack<T, N>& p) {
+    auto d = load<Pack<T, N>>(dy + start + c);
+    for (int j = 0; j < N; ++j)
+      d.at[j] = from_float<T>(to_float(p.at[j]) * (to_float(d.at[j]) - dot));
+    store(dx + start + c, d);
+  });
+}
+
+}  // namespace
+
+void CudaBackend::softmax(const Tensor& x, const Tensor& y) {
+  const std::int64_t width = x.size(1);
+  dispatch(x, [&]<class T>() {
+    const bool packed = packs_fit(width, x.data<T>(), y.data<T>());
+    run(packed ? softmax_kernel<pack_size<T>, T> : softmax_kernel<1, T>, dim3(x.size(0)),
+        row_threads(width), width, x.data<T>(), y.data<T>());
+  });
+}
+
+void CudaBackend::softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) {
+  const std::int64_t width = y.size(1);
+  dispatch(y, [&]<class T>() {
+    const bool packed = packs_fit(width, y.data<T>(), dy.data<T>(), dx.data<T>());
+    run(packed ? softmax_backward_kernel<pack_size<T>, T> : softmax_backward_kernel<1, T>,
+        dim3(y.size(0)), row_threads(width), width, y.data<T>(), dy.data<T>(), dx.data<T>());
+  });
+}
+
+}  // namespace paragrad::cuda
