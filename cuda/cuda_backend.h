@@ -10,8 +10,7 @@
 
 #include "autograd/backend.h"
 #include "cuda/caching_allocator.h"
-#include "cuda/device.h"
-#include "cuda/index_fault.h"
+#include "cuda/check.h"
 #include "cuda/staging.h"
 
 namespace paragrad::cuda {
@@ -31,6 +30,8 @@ using autograd::Tensor;
 using autograd::Unary;
 using autograd::Vectors;
 using autograd::Window;
+
+struct IndexFault;  // cuda/index_fault.h
 
 struct CudaSettings {
   bool keeps_blocks = true;  ///< see CachingAllocator
@@ -57,27 +58,14 @@ class CudaBackend : public autograd::Backend {
   IndexFault* index_fault() const { return fault_; }
   /// Makes the device current for the calling thread.
   void use() const { PG_CUDA(cudaSetDevice(ordinal_)); }
-  /// Queues a kernel. An empty grid does nothing.
+  /// Queues a kernel; an empty grid does nothing. Defined in kernel_types.h, for .cu files.
   template <class... Parameters, class... Arguments>
-  void run(void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments&&... arguments) const {
-    run_shared(kernel, grid, block, 0, std::forward<Arguments>(arguments)...);
-  }
+  void run(void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments&&... arguments) const;
   /// The same with so much dynamic shared memory.
   /// throws: Error if the device has less for a block
   template <class... Parameters, class... Arguments>
   void run_shared(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
-                  Arguments&&... arguments) const {
-    if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-    use();
-    if (shared_bytes > 48 * 1024) {  // more must be asked for
-      const cudaError_t error = cudaFuncSetAttribute(
-          kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
-      PG_CHECK(error == cudaSuccess, "cuda: a kernel needs ", shared_bytes,
-               " bytes of shared memory a block, more than device ", ordinal_,
-               " has; use narrower rows");
-    }
-    launch(kernel, grid, block, shared_bytes, stream_, std::forward<Arguments>(arguments)...);
-  }
+                  Arguments&&... arguments) const;
   /// Waits for all that is queued.
   /// throws: Error if a kernel has met an index outside of a tensor
   void synchronize();

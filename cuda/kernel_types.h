@@ -1,4 +1,4 @@
-// What kernels of f32 and bf16 tensors share: element types, conversion, several elements at once.
+// What kernels of f32 and bf16 tensors share: types, conversion, several elements at once, launches.
 // Not here: kernels, and what differs between GPU and emulator (cuda/device.h).
 // Chapter 03; CUDA C++ Programming Guide, device memory accesses.
 #pragma once
@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "autograd/tensor.h"
+#include "cuda/cuda_backend.h"
 #include "cuda/device.h"
 
 /// Tensor::data knows bf16 under CUDA's name as well.
@@ -51,6 +51,15 @@ struct alignas(sizeof(T) * N) Pack {
   T at[N];
 };
 
+/// The pack of f(0), f(1), ..., converted to T.
+template <class T, int N, class F>
+__device__ Pack<T, N> pack(F f) {
+  Pack<T, N> result;
+  PG_UNROLL
+  for (int i = 0; i < N; ++i) result.at[i] = from_float<T>(f(i));
+  return result;
+}
+
 /// How many elements of T are 16 bytes.
 template <class T>
 constexpr int pack_size = 16 / sizeof(T);
@@ -67,6 +76,27 @@ template <class T, class... Addresses>
 bool packs_fit(std::int64_t width, const T* first, Addresses... addresses) {
   constexpr int n = pack_size<T>;
   return width % n == 0 && aligned<n>(first) && (aligned<n>(addresses) && ...);
+}
+
+template <class... Parameters, class... Arguments>
+void CudaBackend::run(void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                      Arguments&&... arguments) const {
+  run_shared(kernel, grid, block, 0, std::forward<Arguments>(arguments)...);
+}
+
+template <class... Parameters, class... Arguments>
+void CudaBackend::run_shared(void (*kernel)(Parameters...), dim3 grid, dim3 block,
+                             std::size_t shared_bytes, Arguments&&... arguments) const {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  use();
+  if (shared_bytes > 48 * 1024) {  // more must be asked for
+    const cudaError_t error = cudaFuncSetAttribute(
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+    PG_CHECK(error == cudaSuccess, "cuda: a kernel needs ", shared_bytes,
+             " bytes of shared memory a block, more than device ", ordinal_,
+             " has; use narrower rows");
+  }
+  launch(kernel, grid, block, shared_bytes, stream_, std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace paragrad::cuda

@@ -2,7 +2,6 @@
 // Not here: GELU alone (unary.cu).
 // Chapter 03.
 #include "cuda/backend/gelu.h"
-#include "cuda/cuda_backend.h"
 #include "cuda/kernel_types.h"
 
 namespace paragrad::cuda {
@@ -30,11 +29,9 @@ __global__ void __launch_bounds__(threads)
   if (part.column >= width) return;
   const auto b = load<Pack<T, N>>(bias + part.column);
   for (std::int64_t r = part.first_row; r < part.end_row; ++r) {
-    auto value = load<Pack<T, N>>(x + r * width + part.column);
-    PG_UNROLL
-    for (int j = 0; j < N; ++j)
-      value.at[j] = from_float<T>(gelu(to_float(value.at[j]) + to_float(b.at[j])));
-    store(y + r * width + part.column, value);
+    const auto value = load<Pack<T, N>>(x + r * width + part.column);
+    store(y + r * width + part.column,
+          pack<T, N>([&](int j) { return gelu(to_float(value.at[j]) + to_float(b.at[j])); }));
   }
 }
 
@@ -49,15 +46,13 @@ __global__ void __launch_bounds__(threads)
   float sum[N] = {};
   for (std::int64_t r = part.first_row; r < part.end_row; ++r) {
     const auto value = load<Pack<T, N>>(x + r * width + part.column);
-    auto d = load<Pack<T, N>>(dy + r * width + part.column);
-    PG_UNROLL
-    for (int j = 0; j < N; ++j) {
-      const float slope = gelu_slope(to_float(value.at[j]) + to_float(b.at[j]));
-      const float product = to_float(d.at[j]) * slope;
-      d.at[j] = from_float<T>(product);
-      sum[j] += product;
-    }
-    store(dx + r * width + part.column, d);
+    const auto d = load<Pack<T, N>>(dy + r * width + part.column);
+    store(dx + r * width + part.column, pack<T, N>([&](int j) {
+            const float slope = gelu_slope(to_float(value.at[j]) + to_float(b.at[j]));
+            const float product = to_float(d.at[j]) * slope;
+            sum[j] += product;
+            return product;
+          }));
   }
   for (int j = 0; j < N; ++j) sums[blockIdx.x * width + part.column + j] = sum[j];
 }

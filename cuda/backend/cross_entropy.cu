@@ -2,14 +2,16 @@
 // which the backward pass computes the probabilities again.
 // Not here: the mean over rows (autograd/ops/rows.cpp). Chapter 02; Bishop 2006, eq. 4.109.
 #include "cuda/backend/rows.h"
+#include "cuda/index_fault.h"
 
 namespace paragrad::cuda {
 
 namespace {
 
 template <int N, class T>
-__global__ void cross_entropy_kernel(std::int64_t width, const T* logits, const int* targets,
-                                     float* loss, float* normalizer, IndexFault* fault) {
+__global__ void __launch_bounds__(most_row_threads)
+    cross_entropy_kernel(std::int64_t width, const T* logits, const int* targets, float* loss,
+                         float* normalizer, IndexFault* fault) {
   const T* row = logits + blockIdx.x * width;
   const ExpSum exps = exp_sum<N>(row, width);
   if (threadIdx.x > 0) return;
@@ -21,18 +23,17 @@ __global__ void cross_entropy_kernel(std::int64_t width, const T* logits, const 
 }
 
 template <int N, class T>
-__global__ void cross_entropy_backward_kernel(std::int64_t width, const T* logits,
-                                              const int* targets, const float* normalizer,
-                                              const float* dloss, float scale, T* dlogits) {
+__global__ void __launch_bounds__(most_row_threads)
+    cross_entropy_backward_kernel(std::int64_t width, const T* logits, const int* targets,
+                                  const float* normalizer, const float* dloss, float scale,
+                                  T* dlogits) {
   const std::int64_t start = blockIdx.x * width;
   const float d = *dloss * scale, log_sum = normalizer[blockIdx.x];
   const int target = targets[blockIdx.x];
-  for_packs<N>(logits + start, width, [&](std::int64_t c, Pack<T, N> x) {
-    for (int j = 0; j < N; ++j) {
-      const float probability = expf(to_float(x.at[j]) - log_sum);
-      x.at[j] = from_float<T>(d * (probability - (c + j == target ? 1 : 0)));
-    }
-    store(dlogits + start + c, x);
+  for_packs<N>(logits + start, width, [&](std::int64_t c, const Pack<T, N>& x) {
+    store(dlogits + start + c, pack<T, N>([&](int j) {
+            return d * (expf(to_float(x.at[j]) - log_sum) - (c + j == target ? 1 : 0));
+          }));
   });
 }
 

@@ -2,7 +2,7 @@
 // Not here: elements by index (layout.cu).
 // Chapter 02.
 #include "cuda/backend/words.h"
-#include "cuda/cuda_backend.h"
+#include "cuda/index_fault.h"
 #include "cuda/kernel_types.h"
 
 namespace paragrad::cuda {

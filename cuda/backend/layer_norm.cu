@@ -10,8 +10,9 @@ namespace {
 constexpr int block_rows = 16;  // of a backward block: as many shares as rows / 16 are left to add
 
 template <int N, class T>
-__global__ void layer_norm_kernel(std::int64_t width, const T* x, const T* weight, const T* bias,
-                                  float epsilon, T* y, float* mean, float* inverse) {
+__global__ void __launch_bounds__(most_row_threads)
+    layer_norm_kernel(std::int64_t width, const T* x, const T* weight, const T* bias, float epsilon,
+                      T* y, float* mean, float* inverse) {
   const T* row = x + blockIdx.x * width;
   float sum = 0, squares = 0;
   for_packs<N>(row, width, [&](std::int64_t, const Pack<T, N>& p) {
@@ -23,12 +24,12 @@ __global__ void layer_norm_kernel(std::int64_t width, const T* x, const T* weigh
       squares += (to_float(p.at[j]) - average) * (to_float(p.at[j]) - average);
   });
   const float scale = 1 / sqrtf(block_sum(squares) / width + epsilon);
-  for_packs<N>(row, width, [&](std::int64_t c, Pack<T, N> p) {
+  for_packs<N>(row, width, [&](std::int64_t c, const Pack<T, N>& p) {
     const auto w = load<Pack<T, N>>(weight + c), b = load<Pack<T, N>>(bias + c);
-    for (int j = 0; j < N; ++j)
-      p.at[j] = from_float<T>((to_float(p.at[j]) - average) * scale * to_float(w.at[j]) +
-                              to_float(b.at[j]));
-    store(y + blockIdx.x * width + c, p);
+    store(y + blockIdx.x * width + c, pack<T, N>([&](int j) {
+            const float normalised = (to_float(p.at[j]) - average) * scale;
+            return normalised * to_float(w.at[j]) + to_float(b.at[j]);
+          }));
   });
   if (threadIdx.x == 0) {
     mean[blockIdx.x] = average;
@@ -56,9 +57,10 @@ struct Normalised {
 /// shares[block]: sums over the block's rows of dy n, then of dy.        shares (blocks, 2 width)
 /// In shared memory element j of pack p stands at j (packs) + p, so that neighbours differ in bank.
 template <int N, class T>
-__global__ void layer_norm_backward_kernel(std::int64_t rows, std::int64_t width, const T* x,
-                                           const T* weight, const float* mean, const float* inverse,
-                                           const T* dy, T* dx, float* shares) {
+__global__ void __launch_bounds__(most_row_threads)
+    layer_norm_backward_kernel(std::int64_t rows, std::int64_t width, const T* x, const T* weight,
+                               const float* mean, const float* inverse, const T* dy, T* dx,
+                               float* shares) {
   float *dweight = dynamic_shared<float>(), *dbias = dweight + width;
   const std::int64_t packs = width / N, first = std::int64_t{blockIdx.x} * block_rows;
   for (std::int64_t r = first; r < min(first + block_rows, rows); ++r) {
@@ -77,10 +79,10 @@ __global__ void layer_norm_backward_kernel(std::int64_t rows, std::int64_t width
     });
     sum = block_sum(sum) / width;
     dot = block_sum(dot) / width;
-    for_packs<N>(row, width, [&](std::int64_t c, Pack<T, N> p) {
+    for_packs<N>(row, width, [&](std::int64_t c, const Pack<T, N>& p) {
       const Normalised<N> at(p, weight + c, gradient + c, average, scale);
-      for (int j = 0; j < N; ++j) p.at[j] = from_float<T>((at.dn[j] - sum - at.n[j] * dot) * scale);
-      store(dx + r * width + c, p);
+      store(dx + r * width + c,
+            pack<T, N>([&](int j) { return (at.dn[j] - sum - at.n[j] * dot) * scale; }));
     });
   }
   float* share = shares + blockIdx.x * 2 * width;

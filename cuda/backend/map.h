@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "cuda/cuda_backend.h"
 #include "cuda/kernel_types.h"
 
 namespace paragrad::cuda {
@@ -14,10 +13,7 @@ constexpr int map_threads = 256;
 
 template <class T, int N, class F, class... X>
 __device__ Pack<T, N> apply(F f, const Pack<X, N>&... x) {
-  Pack<T, N> y;
-  PG_UNROLL
-  for (int i = 0; i < N; ++i) y.at[i] = from_float<T>(f(to_float(x.at[i])...));
-  return y;
+  return pack<T, N>([&]([[maybe_unused]] int i) { return f(to_float(x.at[i])...); });
 }
 
 /// Each thread computes N neighbours; the last one, what is left.

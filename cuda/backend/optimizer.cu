@@ -3,7 +3,6 @@
 // Chapter 02.
 #include <cmath>
 
-#include "cuda/cuda_backend.h"
 #include "cuda/kernel_types.h"
 
 namespace paragrad::cuda {
@@ -63,10 +62,7 @@ __device__ void update(const Step& step, std::int64_t i, W* weights) {
   const Pack<float, N> w = step.template step<N>(i);
   store(step.master + i, w);
   if (!weights) return;
-  Pack<W, N> rounded;
-  PG_UNROLL
-  for (int j = 0; j < N; ++j) rounded.at[j] = from_float<W>(w.at[j]);
-  store(weights + i, rounded);
+  store(weights + i, pack<W, N>([&](int j) { return w.at[j]; }));
 }
 
 template <int N, class Step, class W>

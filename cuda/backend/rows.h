@@ -6,14 +6,15 @@
 #include <algorithm>
 
 #include "cuda/block_reduce.h"
-#include "cuda/cuda_backend.h"
 #include "cuda/kernel_types.h"
 
 namespace paragrad::cuda {
 
-/// How many threads a row of this width gets: 8 elements each, up to 1024 threads.
+constexpr unsigned most_row_threads = 1024;
+
+/// How many threads a row of this width gets: whole warps, of 8 elements for each thread.
 inline dim3 row_threads(std::int64_t width) {
-  return dim3(static_cast<unsigned>(std::clamp<std::int64_t>((width + 255) / 256, 1, 32)) * 32);
+  return dim3(std::clamp(blocks_for(width, 256) * 32, 32u, most_row_threads));
 }
 
 /// Calls body(c, pack) for the packs of N elements of a row that are this thread's, with their

@@ -8,19 +8,21 @@ namespace paragrad::cuda {
 namespace {
 
 template <int N, class T>
-__global__ void softmax_kernel(std::int64_t width, const T* x, T* y) {
+__global__ void __launch_bounds__(most_row_threads)
+    softmax_kernel(std::int64_t width, const T* x, T* y) {
   const T* row = x + blockIdx.x * width;
   const ExpSum exps = exp_sum<N>(row, width);
   const float scale = 1 / exps.sum;
-  for_packs<N>(row, width, [&](std::int64_t c, Pack<T, N> p) {
-    for (int j = 0; j < N; ++j) p.at[j] = from_float<T>(expf(to_float(p.at[j]) - exps.top) * scale);
-    store(y + blockIdx.x * width + c, p);
+  for_packs<N>(row, width, [&](std::int64_t c, const Pack<T, N>& p) {
+    store(y + blockIdx.x * width + c,
+          pack<T, N>([&](int j) { return expf(to_float(p.at[j]) - exps.top) * scale; }));
   });
 }
 
 // dx = y (dy - sum_c y dy)
 template <int N, class T>
-__global__ void softmax_backward_kernel(std::int64_t width, const T* y, const T* dy, T* dx) {
+__global__ void __launch_bounds__(most_row_threads)
+    softmax_backward_kernel(std::int64_t width, const T* y, const T* dy, T* dx) {
   const std::int64_t start = blockIdx.x * width;
   float dot = 0;
   for_packs<N>(y + start, width, [&](std::int64_t c, const Pack<T, N>& p) {
@@ -29,10 +31,9 @@ __global__ void softmax_backward_kernel(std::int64_t width, const T* y, const T*
   });
   dot = block_sum(dot);
   for_packs<N>(y + start, width, [&](std::int64_t c, const Pack<T, N>& p) {
-    auto d = load<Pack<T, N>>(dy + start + c);
-    for (int j = 0; j < N; ++j)
-      d.at[j] = from_float<T>(to_float(p.at[j]) * (to_float(d.at[j]) - dot));
-    store(dx + start + c, d);
+    const auto d = load<Pack<T, N>>(dy + start + c);
+    store(dx + start + c,
+          pack<T, N>([&](int j) { return to_float(p.at[j]) * (to_float(d.at[j]) - dot); }));
   });
 }
 

@@ -2,7 +2,6 @@
 // Not here: sums that keep dimensions (reduce.cu).
 // Chapter 03.
 #include "cuda/block_reduce.h"
-#include "cuda/cuda_backend.h"
 #include "cuda/kernel_types.h"
 
 namespace paragrad::cuda {

@@ -3,6 +3,7 @@
 // CUDA C++ Programming Guide, streams.
 #include "cuda/cuda_backend.h"
 
+#include "cuda/index_fault.h"
 #include "cuda/kernel_types.h"
 
 namespace paragrad::cuda {

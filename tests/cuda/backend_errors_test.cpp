@@ -1,0 +1,113 @@
+// What the CUDA backend refuses, and when it says so, on the emulator.
+// Not here: memory that is full (backend_memory_test.cpp).
+#include "autograd/backend.h"
+#include "autograd/ops.h"
+#include "cuda/cuda_backend.h"
+#include "tests/catch.h"
+#include "tests/cuda/machine.h"
+#include "tests/numbers.h"
+
+using namespace paragrad::tests;
+using paragrad::cuda::cuda_device;
+using paragrad::cuda::CudaBackend;
+
+namespace {
+
+void synchronize(const DevicePtr& device) {
+  dynamic_cast<CudaBackend&>(device->backend()).synchronize();
+}
+
+}  // namespace
+
+TEST_CASE("backend errors: an index outside is thrown by the next call that waits") {
+  Machine machine;
+  const DevicePtr device = cuda_device(3);
+  const Tensor x = zeros({2, 3}, DType::f32, device), y = zeros({2}, DType::f32, device);
+  Tensor loss = cross_entropy(x, integers({0, 3}, {2}, device));  // does not wait
+  CHECK_THROWS_WITH(item(loss),
+                    "cross_entropy: target 3 is outside [0,3), found by a kernel on CUDA device 3");
+  CHECK(item(cross_entropy(x, integers({0, 2}, {2}, device))) == Approx(std::log(3)));
+
+  embedding(x, integers({1, -1, 0}, {3}, device));
+  CHECK_THROWS_WITH(device->backend().sum_of_squares(x),
+                    Contains("embedding: id -1 is outside [0,2)"));
+  x.backend().gather(x, integers({0, 6}, {2}, device), false, y);
+  CHECK_THROWS_WITH(synchronize(device), Contains("gather: index 6 is outside [0,6)"));
+  x.backend().expand(y, integers({-2, 0}, {2}, device), x);
+  CHECK_THROWS_WITH(synchronize(device), Contains("expand: index -2 is outside [0,6)"));
+  CHECK_NOTHROW(synchronize(device));
+}
+
+TEST_CASE("backend errors: what the host sees is thrown at once") {
+  Machine machine;
+  const DevicePtr device = cuda_device();
+  const Tensor x = zeros({4}, DType::f32, device), one = integers({1}, {1}, device);
+  const Tensor y = zeros({2}, DType::f32, device);
+  CHECK_THROWS_WITH(x.backend().gather(x, one, false, y), Contains("1 indices for 2 elements"));
+  CHECK_THROWS_WITH(x.backend().expand(y, one, x), Contains("1 indices for 2 elements"));
+  CHECK_THROWS_WITH(x.backend().unary(Unary::exp, one, one),
+                    "cuda: this operation needs a floating-point tensor, not i32 (1)");
+  const Tensor deep = zeros(Shape(std::vector<std::int64_t>(9, 2)), DType::f32, device);
+  const Tensor thin = zeros({2, 1, 2, 1, 2, 1, 2, 1, 2}, DType::f32, device);
+  CHECK_THROWS_WITH(add(deep, thin), Contains("at most 8 dimensions to broadcast over"));
+  CHECK_THROWS_WITH(permute(deep, {0, 1, 2, 3, 4, 5, 6, 8, 7}),
+                    Contains("at most 8 dimensions to permute"));
+}
+
+TEST_CASE("backend errors: f64 is refused by every kernel") {
+  Machine machine;
+  const DevicePtr device = cuda_device();
+  Backend& backend = device->backend();
+  const Tensor x = empty({2, 2}, DType::f64, device), w = empty({2}, DType::f64, device);
+  const Tensor ids = integers({0, 1}, {2}, device);
+  const RandomKey key(1, "key");
+  const std::function<void()> calls[] = {
+      [&] { from_host(Numbers{1}, {1}, device); },
+      [&] { zeros({1}, DType::f64, device); },
+      [&] { backend.copy(x, x); },
+      [&] { backend.copy(floats({1}, {1}, device), empty({1}, DType::f64, device)); },
+      [&] { backend.fill_normal(key, 0, 1, x); },
+      [&] { backend.fill_uniform(key, 0, 1, x); },
+      [&] {
+        backend.copy_rows(x, {0, 2}, 1, 2, x, {0, 2});
+      },
+      [&] {
+        backend.permute(x, {1, 0}, x);
+      },
+      [&] { backend.gather(w, ids, false, w); },
+      [&] { backend.expand(w, ids, w); },
+      [&] { backend.unary(Unary::exp, x, x); },
+      [&] { backend.unary_backward(Unary::exp, x, x, x, x); },
+      [&] { backend.binary(Binary::add, x, x, x); },
+      [&] { backend.affine(x, 1, 1, x); },
+      [&] { backend.accumulate(x, x); },
+      [&] { backend.dropout(x, 0.5, key, x); },
+      [&] { backend.bias_gelu(x, w, x); },
+      [&] { backend.bias_gelu_backward(x, w, x, x, w); },
+      [&] {
+        backend.reduce(Reduction::sum, x, empty({1, 2}, DType::f64, device));
+      },
+      [&] { backend.max_backward(x, x, x, x); },
+      [&] { backend.sum_of_squares(x); },
+      [&] { backend.softmax(x, x); },
+      [&] { backend.softmax_backward(x, x, x); },
+      [&] { backend.layer_norm(x, w, w, 1e-5, x, w, w); },
+      [&] { backend.layer_norm_backward(x, w, w, w, x, x, w, w); },
+      [&] { backend.cross_entropy(x, ids, w, w); },
+      [&] { backend.cross_entropy_backward(x, ids, w, w, 1, x); },
+      [&] { backend.embedding(x, ids, x); },
+      [&] { backend.embedding_backward(ids, x, x); },
+      [&] { backend.sgd({}, w, w, w, w); },
+      [&] { backend.adamw({}, w, w, w, w, w); },
+  };
+  for (const auto& call : calls) CHECK_THROWS_WITH(call(), Contains("f64 is for the CPU"));
+}
+
+TEST_CASE("backend errors: rows too wide for the shared memory of a block") {
+  Machine machine;
+  const DevicePtr device = cuda_device();
+  const Tensor x = variable(zeros({1, 30'000}, DType::f32, device));
+  const Tensor w = zeros({30'000}, DType::f32, device);
+  CHECK_THROWS_WITH(backward(layer_norm(x, w, w), zeros({1, 30'000}, DType::f32, device)),
+                    Contains("240000 bytes of shared memory a block, more than device 0 has"));
+}
