@@ -36,9 +36,18 @@ template <class V, class T>
 __device__ V load(const T* address) {
   return *reinterpret_cast<const V*>(address);
 }
+/// By PTX where V has several elements: nvcc 13 splits some stores of structures into those.
 template <class V, class T>
 __device__ void store(T* address, V value) {
-  *reinterpret_cast<V*>(address) = value;
+  [[maybe_unused]] const auto* word = reinterpret_cast<const unsigned*>(&value);
+  if constexpr (sizeof(V) == 16)
+    asm volatile("st.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(word[0]), "r"(word[1]),
+                 "r"(word[2]), "r"(word[3])
+                 : "memory");
+  else if constexpr (sizeof(V) == 8)
+    asm volatile("st.v2.u32 [%0], {%1, %2};" ::"l"(address), "r"(word[0]), "r"(word[1]) : "memory");
+  else
+    *reinterpret_cast<V*>(address) = value;
 }
 
 /// Begins to copy 16 bytes from global to shared memory; both addresses are multiples of 16.
