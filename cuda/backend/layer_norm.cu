@@ -54,7 +54,7 @@ struct Normalised {
   }
 };
 
-/// shares[block]: sums over the block's rows of dy n, then of dy.        shares (blocks, 2 width)
+/// shares[0,block] and shares[1,block]: sums over the block's rows of dy n, and of dy.
 /// In shared memory element j of pack p stands at j (packs) + p, so that neighbours differ in bank.
 template <int N, class T>
 __global__ void __launch_bounds__(most_row_threads)
@@ -85,11 +85,11 @@ __global__ void __launch_bounds__(most_row_threads)
             pack<T, N>([&](int j) { return (at.dn[j] - sum - at.n[j] * dot) * scale; }));
     });
   }
-  float* share = shares + blockIdx.x * 2 * width;
+  float *weight_share = shares + blockIdx.x * width, *bias_share = weight_share + gridDim.x * width;
   for_packs<N>(weight, width, [&](std::int64_t c, const Pack<T, N>&) {
     for (int j = 0; j < N; ++j) {
-      share[c + j] = dweight[j * packs + c / N];
-      share[width + c + j] = dbias[j * packs + c / N];
+      weight_share[c + j] = dweight[j * packs + c / N];
+      bias_share[c + j] = dbias[j * packs + c / N];
     }
   });
 }
@@ -115,8 +115,7 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, con
   const std::int64_t rows = x.size(0), width = x.size(1);
   const unsigned blocks = blocks_for(rows, block_rows);
   const Tensor shares =
-      empty({blocks, 2 * width}, DType::f32, x.device(), autograd::Category::workspace);
-  const Tensor both = empty({1, 2 * width}, DType::f32, x.device(), autograd::Category::workspace);
+      empty({2, blocks, width}, DType::f32, x.device(), autograd::Category::workspace);
   dispatch(x, [&]<class T>() {
     const bool packed = packs_fit(width, x.data<T>(), weight.data<T>(), dy.data<T>(), dx.data<T>());
     run_shared(
@@ -125,9 +124,9 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, con
         weight.data<T>(), mean.data<float>(), inverse.data<float>(), dy.data<T>(), dx.data<T>(),
         shares.data<float>());
   });
-  reduce(Reduction::sum, shares, both);
-  copy(both.window(0, dweight.shape()), dweight);
-  copy(both.window(width, dbias.shape()), dbias);
+  const autograd::Shape share{blocks, width}, row{1, width};
+  reduce(Reduction::sum, shares.window(0, share), dweight.window(0, row));
+  reduce(Reduction::sum, shares.window(blocks * width, share), dbias.window(0, row));
 }
 
 }  // namespace paragrad::cuda

@@ -85,6 +85,15 @@ TEST_CASE("backend kernels: fills and random numbers are the CPU's") {
     }
 }
 
+TEST_CASE("backend kernels: integers and bytes can be zeros") {
+  Machine machine;
+  const DevicePtr device = cuda_device(0, {.keeps_blocks = false});
+  CHECK(to_host(zeros({3}, DType::i32, device)) == Numbers(3, 0));
+  std::vector<std::uint8_t> bytes(5, 1);
+  device->backend().copy_to_host(zeros({5}, DType::u8, device), bytes.data());
+  CHECK(bytes == std::vector<std::uint8_t>(5, 0));
+}
+
 TEST_CASE("backend kernels: copies between types, and sums in the wider one") {
   Machine machine;
   for (DType from : floating)

@@ -7,6 +7,7 @@
 #include "cuda/cuda_backend.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
+#include "tests/in_threads.h"
 #include "tests/numbers.h"
 
 using namespace paragrad::tests;
@@ -79,6 +80,24 @@ TEST_CASE("backend memory: kept blocks are given back before memory is called fu
     Tensor z = empty({1000}, DType::u8, device);  // the device still works
     CHECK(backend_of(device).allocator().bytes_kept() == 0);
   }
+}
+
+TEST_CASE("backend memory: several threads allocate, copy and free") {
+  Machine machine;
+  const DevicePtr device = cuda_device();
+  const std::int64_t before = backend_of(device).allocator().bytes_in_use();
+  std::vector<int> wrong(4);
+  in_threads(4, [&](int thread) {
+    for (int i = 0; i < 20; ++i) {
+      const std::vector<float> values(100 * (i % 3 + 1), static_cast<float>(thread));
+      const Shape shape{static_cast<std::int64_t>(values.size())};
+      const Tensor x = empty(shape, DType::f32, device, Category::communication);
+      x.backend().copy_from_host(values.data(), x);
+      wrong[thread] += to_host(x) != Numbers(values.begin(), values.end());
+    }
+  });
+  CHECK(wrong == std::vector<int>(4, 0));
+  CHECK(backend_of(device).allocator().bytes_in_use() == before);
 }
 
 TEST_CASE("backend memory: use after free is found without the cache") {
