@@ -1,9 +1,9 @@
 # What SAMO gains where the network is slow, and how it shifts the grid: network_lab.sh sources this
 # file. First, replicas on all hosts, dense and pruned by 90%. Then a cap on every rank's memory: both
 # go on from a checkpoint on the grid with the smallest number of stages that fits under it.
-# Wants a machine that does nothing else, 5 minutes. PRUNED replaces the fraction.
+# Wants a machine that does nothing else, 5 minutes. PRUNED replaces the fraction, PLAN the program.
 source "$root/tests/benchmarks/training_lab.sh"
-pruned=${PRUNED:-0.9}
+pruned=${PRUNED:-0.9} plan=${PLAN:-$root/build/bin/plan}
 samo="--prune $pruned --prune-after 1 --samo"
 
 choose_rate
@@ -49,11 +49,28 @@ for name in dense pruned; do
   [[ -n ${stages[$name]:-} ]] || { echo "network_lab.sh: $name fits on no grid under $cap" >&2; exit 1; }
 done
 for round in $(seq "$rounds"); do
+  $train --schedule data --dtype bf16 --batch $((batch / hosts)) --out "$runs/alone"
+  seconds "$runs/alone/metrics.jsonl" >>"$runs/alone.seconds"
   for name in dense pruned; do
     go_on $name "${stages[$name]}" mpi on_hosts
     note_run "grid_$name"
   done
 done
+
+# Tokens a second on four hosts with a core each: what a host needs for its part of the batch while
+# the others do nothing is shared out to microbatches and stages, a third of it to forwards.
+simulated() {  # simulated NAME STAGES GIGABITS
+  local each activation weights
+  activation=$((2 * context * 256 * 2))  # bf16
+  weights=$(awk -v bytes="$(cat "$runs/grid_$1.bytes")" -v w=$((hosts / $2)) \
+    'BEGIN { printf "%.0f", (w > 1 ? bytes * w / (2 * (w - 1)) : 0) }')
+  each=$(awk -v s="$(median "$runs/alone.seconds")" -v share=$((batch / hosts / 2 * $2)) 'BEGIN { print s / share }')
+  $plan simulate --schedule $([[ $2 == 1 ]] && echo data || echo 1f1b) $(grid "$2") --activation-bytes $activation \
+    --weight-bytes "$weights" --forward "$(awk -v s="$each" 'BEGIN { print s / 3 }')" \
+    --backward "$(awk -v s="$each" 'BEGIN { print 2 * s / 3 }')" --bandwidth "$(awk -v g="$3" 'BEGIN { print g * 1e9 / 8 }')" \
+    --json | sed -n 's/^ *"makespan": \([0-9.e-]*\),*$/\1/p' |
+    awk -v tokens=$((batch * context)) '{ printf "%.0f", tokens / $1 }'
+}
 
 {
   describe_lab
@@ -65,17 +82,25 @@ done
   row "SAMO, $pruned pruned, \`--codec quantize:4\`" both
   echo
   echo "The same GPT in bf16 over the same links, with at most ${cap#* } bytes of memory for a rank, half of what" \
-    "dense training on one stage takes; the smallest number of stages that fits. Microbatches of two sequences:"
+    "dense training on one stage takes; the smallest number of stages that fits, in microbatches of two sequences." \
+    "The hosts share this machine's cores, so that others use them while one waits in a bubble. Simulated are hosts" \
+    "with a core each, without overlap of sums and computation, at the links' rate and at 10 Gbit/s:"
   echo
-  echo '| state | stages x replicas | largest peak of a rank, MB | kB sent by a rank a step | tokens/s | speed-up |'
-  echo '| --- | --- | --- | --- | --- | --- |'
+  echo '| state | stages x replicas | bubble by formula | largest peak of a rank, MB | kB sent by a rank a step |' \
+    'tokens/s | of dense | simulated | of dense | simulated, 10 Gbit/s | of dense |'
+  echo '| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |'
   for name in dense pruned; do
-    awk -v name="$name" -v stages="${stages[$name]}" -v hosts="$hosts" -v peak="${peaks[$name]}" \
+    awk -v name="$name" -v stages="${stages[$name]}" -v hosts="$hosts" -v peak="${peaks[$name]}" -v batch=$batch \
       -v bytes="$(cat "$runs/grid_$name.bytes")" -v seconds="$(median "$runs/grid_$name.seconds")" \
-      -v dense="$(median "$runs/grid_dense.seconds")" -v tokens=$((batch * context)) -v pruned="$pruned" 'BEGIN {
-        printf "| %s | %d x %d | %.1f | %.0f | %.0f | %.2f |\n",
-          name == "dense" ? "dense" : "SAMO, " pruned " pruned", stages, hosts / stages, peak / 1e6,
-          bytes / 1e3, tokens / seconds, dense / seconds }'
+      -v dense="$(median "$runs/grid_dense.seconds")" -v tokens=$((batch * context)) -v pruned="$pruned" \
+      -v slow="$(simulated $name "${stages[$name]}" "$(awk -v r="$rate" 'BEGIN { print r / 1000 }')")" \
+      -v slow_dense="$(simulated dense "${stages[dense]}" "$(awk -v r="$rate" 'BEGIN { print r / 1000 }')")" \
+      -v fast="$(simulated $name "${stages[$name]}" 10)" -v fast_dense="$(simulated dense "${stages[dense]}" 10)" 'BEGIN {
+        micros = batch * stages / hosts / 2
+        printf "| %s | %d x %d | %.0f%% | %.1f | %.0f | %.0f | %.2f | %.0f | %.2f | %.0f | %.2f |\n",
+          name == "dense" ? "dense" : "SAMO, " pruned " pruned", stages, hosts / stages,
+          100 * (stages - 1) / (micros + stages - 1), peak / 1e6, bytes / 1e3, tokens / seconds, dense / seconds,
+          slow, slow / slow_dense, fast, fast / fast_dense }'
   done
 } | tee "$runs/table.md"
 mv "$runs/table.md" "$root/tests/benchmarks/results/pruned_lab.md"

@@ -63,8 +63,9 @@ describe_lab() {
   echo "Measured on $(nproc --all) cores of $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1);" \
     "load before: $load."
   echo
-  echo "$hosts hosts, each a network namespace, joined at $rate Mbit/s, at which the bytes of f32 sums are to" \
-    "take three quarters of a step; a GPT (\`$size\`), $batch sequences a step. A step's computation takes" \
+  local why=
+  [[ -n ${RATE:-} ]] || why=', at which the bytes of f32 sums are to take three quarters of a step'
+  echo "$hosts hosts, each a network namespace, joined at $rate Mbit/s$why; a GPT (\`$size\`), $batch sequences a step. A step's computation takes" \
     "$(awk '{ printf "%.0f", 1e3 * $1 }' <<<"$(median "$runs/compute.seconds")") ms; ideal is that and the bytes" \
     "at the links' rate. Medians of $rounds rounds:"
   echo
