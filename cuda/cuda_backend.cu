@@ -40,6 +40,7 @@ CudaBackend::CudaBackend(int ordinal, CudaSettings settings) : ordinal_(ordinal)
   use();
   PG_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   allocator_ = std::make_unique<CachingAllocator>(ordinal, stream_, settings.keeps_blocks);
+  cublas_ = std::make_unique<CublasHandle>(stream_);
   fault_ = static_cast<IndexFault*>(allocator_->allocate(sizeof(IndexFault)));
   PG_CUDA(cudaMallocHost(&fault_copy_, sizeof(IndexFault)));
   PG_CUDA(cudaMemsetAsync(fault_, 0, sizeof(IndexFault), stream_));
@@ -50,6 +51,7 @@ CudaBackend::~CudaBackend() {
   cudaSetDevice(ordinal_);
   allocator_->free(fault_, sizeof(IndexFault));
   cudaStreamSynchronize(stream_);
+  cublas_.reset();
   allocator_.reset();
   cudaFreeHost(fault_copy_);
   cudaStreamDestroy(stream_);

@@ -11,6 +11,7 @@
 #include "autograd/backend.h"
 #include "cuda/caching_allocator.h"
 #include "cuda/check.h"
+#include "cuda/cublas_handle.h"
 #include "cuda/staging.h"
 
 namespace paragrad::cuda {
@@ -155,6 +156,7 @@ class CudaBackend : public autograd::Backend {
   int ordinal_;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<CachingAllocator> allocator_;
+  std::unique_ptr<CublasHandle> cublas_;
   IndexFault *fault_ = nullptr, *fault_copy_ = nullptr;  // on the device; pinned
   std::mutex host_mutex_;                                // of staging_ and fault_copy_
   Staging staging_;

@@ -13,9 +13,6 @@ namespace {
 
 }  // namespace
 
-void CudaBackend::gemm(Gemm, const Tensor&, const Tensor&, const Tensor&, const Tensor&) {
-  missing("gemm");
-}
 void CudaBackend::spmm(const SparsePattern&, const Tensor&, Vectors, const Tensor&, const Tensor&,
                        const Tensor&) {
   missing("spmm");

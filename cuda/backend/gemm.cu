@@ -1,0 +1,75 @@
+// Matrix products, by cuBLAS, which has matrices by columns: what it takes for c^T = op(b)^T op(a)^T
+// is c = op(a) op(b) by rows.
+// Not here: products with sparse matrices (sparse_matmul.cu), attention's.
+// Chapter 03; cuBLAS library reference, gemm.
+#include <algorithm>
+#include <limits>
+
+#include "cuda/cuda_backend.h"
+#include "cuda/kernel_types.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int threads = 256;
+
+/// c[r,i] = bias[i], or c[r,i] += bias[i].
+template <class T, class U>
+__global__ void __launch_bounds__(threads)
+    add_bias_kernel(std::int64_t count, std::int64_t width, const T* bias, bool add, U* c) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count) return;
+  const float value = to_float(bias[i % width]);
+  c[i] = from_float<U>(add ? to_float(c[i]) + value : value);
+}
+
+/// A batch of matrices as cuBLAS takes it.                                       x (B,rows,columns)
+struct Operand {
+  const void* data;
+  cudaDataType_t type;
+  cublasOperation_t operation;
+  int pitch;
+  long long stride;
+
+  Operand(const Tensor& x, bool transposed)
+      : data(x.raw()),
+        type(x.dtype() == DType::f32 ? CUDA_R_32F : CUDA_R_16BF),
+        operation(transposed ? CUBLAS_OP_T : CUBLAS_OP_N),
+        pitch(static_cast<int>(std::max<std::int64_t>(x.size(2), 1))),
+        stride(x.size(1) * x.size(2)) {}
+};
+
+}  // namespace
+
+// The bias is there before the product is added to it, which is then rounded once. Only bf16 results
+// with both `add` and a bias are rounded twice.
+void CudaBackend::gemm(Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
+                       const Tensor& c) {
+  refuse_f64(a);
+  refuse_f64(c);
+  PG_CHECK(c.dtype() == a.dtype() || c.dtype() == DType::f32, "gemm: from ", a, " to ", c);
+  constexpr std::int64_t most = std::numeric_limits<int>::max();
+  const std::int64_t batch = c.size(0), m = c.size(1), n = c.size(2);
+  const std::int64_t k = a.size(how.transpose_a ? 1 : 2);
+  PG_CHECK(std::max({batch, m, n, k}) <= most, "gemm: sizes above 2^31, from ", a, " and ", b);
+  if (c.numel() == 0) return;
+  if (bias.defined())
+    dispatch(a, [&]<class T>() {
+      dispatch(c, [&]<class U>() {
+        run(add_bias_kernel<T, U>, dim3(blocks_for(c.numel(), threads)), dim3(threads), c.numel(),
+            n, bias.data<T>(), how.add, c.data<U>());
+      });
+    });
+  use();
+  const Operand left(b, how.transpose_b), right(a, how.transpose_a), result(c, false);
+  const float one = 1, kept = how.add || bias.defined() ? 1 : 0;
+  check(cublasGemmStridedBatchedEx(
+            *cublas_, left.operation, right.operation, static_cast<int>(n), static_cast<int>(m),
+            static_cast<int>(k), &one, left.data, left.type, left.pitch, left.stride, right.data,
+            right.type, right.pitch, right.stride, &kept, c.raw(), result.type, result.pitch,
+            result.stride, static_cast<int>(batch), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+        "cublasGemmStridedBatchedEx");
+}
+
+}  // namespace paragrad::cuda

@@ -1,0 +1,88 @@
+// The CUDA backend's matrix products, in all their forms, against plain sums.
+// Not here: products as operations (backend_ops_test.cpp).
+#include <cmath>
+
+#include "cuda/cuda_backend.h"
+#include "tests/catch.h"
+#include "tests/cuda/machine.h"
+#include "tests/numbers.h"
+#include "tests/op_checks.h"
+
+using namespace paragrad::tests;
+using paragrad::cuda::cuda_device;
+
+namespace {
+
+struct Sizes {
+  std::int64_t batch, m, n, k;
+};
+
+/// The tensors of c = op(a) op(b), or c += op(a) op(b), with a bias or without.
+struct Product {
+  Sizes s;
+  Backend::Gemm how;
+  Tensor a, b, bias, c;
+
+  Product(Sizes s, Backend::Gemm how, bool with_bias, DType from, DType to, const DevicePtr& device)
+      : s(s), how(how) {
+    auto draw = [&](const char* name, Shape shape, DType dtype) {
+      return uniform_tensor({shape}, name, device, dtype);
+    };
+    a = draw("a", how.transpose_a ? Shape{s.batch, s.k, s.m} : Shape{s.batch, s.m, s.k}, from);
+    b = draw("b", how.transpose_b ? Shape{s.batch, s.n, s.k} : Shape{s.batch, s.k, s.n}, from);
+    if (with_bias) bias = draw("bias", {s.n}, from);
+    // Without add, c holds NaN, which must not count.
+    c = how.add ? draw("c", {s.batch, s.m, s.n}, to) : empty({s.batch, s.m, s.n}, to, device);
+  }
+};
+
+/// A sum of k products, the bias and what was there is off by that many roundings of the sum of
+/// magnitudes; a result in bf16 is rounded once more, and twice if both were added.
+void check_product(const Product& p) {
+  const Sizes s = p.s;
+  const Numbers a = to_host(p.a), b = to_host(p.b), before = to_host(p.c);
+  const Numbers bias = p.bias.defined() ? to_host(p.bias) : Numbers(s.n);
+  p.c.backend().gemm(p.how, p.a, p.b, p.bias, p.c);
+  const Numbers got = to_host(p.c);
+  double worst = 0;
+  for (std::int64_t i = 0; i < p.c.numel(); ++i) {
+    std::int64_t batch = i / (s.m * s.n), row = i / s.n % s.m, column = i % s.n;
+    double start = (p.how.add ? before[i] : 0) + bias[column];
+    double sum = start, terms = std::abs(start);
+    for (std::int64_t l = 0; l < s.k; ++l) {
+      double x = a[batch * s.m * s.k + (p.how.transpose_a ? l * s.m + row : row * s.k + l)];
+      double y = b[batch * s.k * s.n + (p.how.transpose_b ? column * s.k + l : l * s.n + column)];
+      sum += x * y;
+      terms += std::abs(x * y);
+    }
+    double bound = (s.k + 2) * 0x1p-24 * terms;
+    if (p.c.dtype() == DType::bf16) bound += 0x1p-8 * (std::abs(sum) + std::abs(start));
+    worst = std::max(worst, std::isnan(got[i]) ? HUGE_VAL : std::abs(got[i] - sum) / bound);
+  }
+  CHECK(worst <= 1);
+}
+
+}  // namespace
+
+TEST_CASE("backend gemm: adds and transposes as its formula says") {
+  Machine machine;
+  const DevicePtr device = cuda_device(0, {.keeps_blocks = false});
+  const std::pair<DType, DType> types[] = {
+      {DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::f32}};
+  for (Sizes s : {Sizes{1, 1, 1, 1}, {1, 7, 33, 129}, {3, 5, 2, 17}, {2, 1, 129, 3}, {2, 3, 4, 0}})
+    for (int form = 0; form < 16; ++form)
+      for (auto [from, to] : types) {
+        const Backend::Gemm how{(form & 1) != 0, (form & 2) != 0, (form & 4) != 0};
+        INFO(s.batch << ' ' << s.m << ' ' << s.n << ' ' << s.k << ", form " << form << ", " << from
+                     << " to " << to);
+        check_product({s, how, (form & 8) != 0, from, to, device});
+      }
+}
+
+TEST_CASE("backend gemm: what cuBLAS does not have is refused") {
+  Machine machine;
+  const DevicePtr device = cuda_device();
+  const Tensor a = empty({1, 2, 2}, DType::f32, device), c = empty({1, 2, 2}, DType::bf16, device);
+  CHECK_THROWS_WITH(device->backend().gemm({}, a, a, {}, c),
+                    "gemm: from f32 (1,2,2) to bf16 (1,2,2)");
+}
