@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "cuda/cuda_backend.h"
 #include "cuda/kernel_types.h"
 
 namespace paragrad::cuda {

@@ -21,13 +21,6 @@ void CudaBackend::sddmm(const SparsePattern&, Vectors, const Tensor&, const Tens
                         const Tensor&) {
   missing("sddmm");
 }
-void CudaBackend::attention(const Tensor&, int, const Tensor&, const Tensor&) {
-  missing("attention");
-}
-void CudaBackend::attention_backward(const Tensor&, int, const Tensor&, const Tensor&,
-                                     const Tensor&, const Tensor&) {
-  missing("attention_backward");
-}
 void CudaBackend::conv2d(const Tensor&, const Tensor&, Window, const Tensor&) { missing("conv2d"); }
 void CudaBackend::conv2d_backward_input(const Tensor&, const Tensor&, Window, const Tensor&) {
   missing("conv2d_backward_input");

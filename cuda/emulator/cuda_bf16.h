@@ -19,3 +19,6 @@ inline float __bfloat162float(__nv_bfloat16 x) {
 }
 /// To nearest, ties to even.
 inline __nv_bfloat16 __float2bfloat16(float x) { return {paragrad::autograd::bf16::round(x)}; }
+inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
+  return {__float2bfloat16(x), __float2bfloat16(y)};
+}
