@@ -1,5 +1,5 @@
-// Matrix products, by cuBLAS, which has matrices by columns: what it takes for c^T = op(b)^T op(a)^T
-// is c = op(a) op(b) by rows.
+// Matrix products, by cuBLAS, which has matrices by columns: what it takes for the product
+// c^T = op(b)^T op(a)^T is c = op(a) op(b) by rows.
 // Not here: products with sparse matrices (sparse_matmul.cu), attention's.
 // Chapter 03; cuBLAS library reference, gemm.
 #include <algorithm>
@@ -41,8 +41,8 @@ struct Operand {
 
 }  // namespace
 
-// The bias is there before the product is added to it, which is then rounded once. Only bf16 results
-// with both `add` and a bias are rounded twice.
+// The bias is there before the product is added to it, which is then rounded once. Only results in
+// bf16 with both `add` and a bias are rounded twice.
 void CudaBackend::gemm(Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
                        const Tensor& c) {
   refuse_f64(a);

@@ -21,37 +21,6 @@ void CudaBackend::sddmm(const SparsePattern&, Vectors, const Tensor&, const Tens
                         const Tensor&) {
   missing("sddmm");
 }
-void CudaBackend::conv2d(const Tensor&, const Tensor&, Window, const Tensor&) { missing("conv2d"); }
-void CudaBackend::conv2d_backward_input(const Tensor&, const Tensor&, Window, const Tensor&) {
-  missing("conv2d_backward_input");
-}
-void CudaBackend::conv2d_backward_weight(const Tensor&, const Tensor&, Window, const Tensor&) {
-  missing("conv2d_backward_weight");
-}
-void CudaBackend::max_pool2d(const Tensor&, Window, const Tensor&, const Tensor&) {
-  missing("max_pool2d");
-}
-void CudaBackend::max_pool2d_backward(const Tensor&, const Tensor&, const Tensor&) {
-  missing("max_pool2d_backward");
-}
-void CudaBackend::average_pool2d(const Tensor&, Window, const Tensor&) {
-  missing("average_pool2d");
-}
-void CudaBackend::average_pool2d_backward(const Tensor&, Window, const Tensor&) {
-  missing("average_pool2d_backward");
-}
-void CudaBackend::batch_norm_statistics(const Tensor&, const Tensor&, const Tensor&) {
-  missing("batch_norm_statistics");
-}
-void CudaBackend::batch_norm_apply(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                   const Tensor&, double, const Tensor&) {
-  missing("batch_norm_apply");
-}
-void CudaBackend::batch_norm_backward(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                                      double, const Tensor&, const Tensor&, const Tensor&,
-                                      const Tensor&) {
-  missing("batch_norm_backward");
-}
 bool CudaBackend::quantize(const Tensor&, Quantizer, RandomKey, const Tensor&) {
   missing("quantize");
 }

@@ -98,7 +98,8 @@ Cases wide_cases() {
 }  // namespace
 
 TEST_CASE("backend ops: values and gradients are those of f64 within bounds") {
-  const std::string file = GENERATE("arithmetic", "attention", "layout", "matmul", "reduce", "rows");
+  const std::string file =
+      GENERATE("arithmetic", "attention", "image", "layout", "matmul", "reduce", "rows");
   check_ops(op_cases(file), {});
 }
 

@@ -1,0 +1,115 @@
+// Batch norm, by a block for each channel where something is summed.
+// Not here: running statistics (autograd/ops/image.h).
+// Chapter 02; Ioffe and Szegedy 2015.
+#include "cuda/block_reduce.h"
+#include "cuda/kernel_types.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int threads = 512;
+
+/// The layout of x (N,C,H,W): plane (n,c) is a run of H * W values.
+struct Planes {
+  std::int64_t channels, size, count;  // count: values in a channel
+
+  explicit Planes(const Tensor& x)
+      : channels(x.size(1)), size(x.size(2) * x.size(3)), count(x.size(0) * size) {}
+
+  /// Calls body(position) for this thread's values of the block's channel.
+  template <class Body>
+  __device__ void for_own(Body body) const {
+    for (std::int64_t i = threadIdx.x; i < count; i += threads)
+      body((i / size * channels + blockIdx.x) * size + i % size);
+  }
+  /// The sum of value(position) over the block's channel. The threads' sums are added up in f64.
+  template <class Value>
+  __device__ double sum(Value value) const {
+    float own = 0;
+    for_own([&](std::int64_t at) { own += value(at); });
+    return block_sum(static_cast<double>(own));
+  }
+};
+
+/// Twice over x: the sum of squares less the square of the sum would cancel.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    statistics_kernel(Planes p, const T* x, float* mean, float* variance) {
+  const auto count = static_cast<double>(p.count);
+  const double sum = p.sum([=](std::int64_t i) { return to_float(x[i]); });
+  const auto m = static_cast<float>(sum / count);
+  const double squares =
+      p.sum([=](std::int64_t i) { return (to_float(x[i]) - m) * (to_float(x[i]) - m); });
+  if (threadIdx.x != 0) return;
+  mean[blockIdx.x] = m;
+  variance[blockIdx.x] = static_cast<float>(squares / count);
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    apply_kernel(std::int64_t count, Planes p, const T* x, const float* mean, const float* variance,
+                 const T* weight, const T* bias, float epsilon, T* y) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count) return;
+  const std::int64_t c = i / p.size % p.channels;
+  const float scale = to_float(weight[c]) / sqrtf(variance[c] + epsilon);
+  y[i] = from_float<T>((to_float(x[i]) - mean[c]) * scale + to_float(bias[c]));
+}
+
+/// With n the normalised x and means over a channel:
+///   dx = weight inverse (dy - mean(dy) - n mean(dy n)),  dweight = sum dy n,  dbias = sum dy
+template <class T>
+__global__ void __launch_bounds__(threads)
+    backward_kernel(Planes p, const T* x, const float* mean, const float* variance, const T* weight,
+                    float epsilon, const T* dy, T* dx, float* dweight, float* dbias) {
+  const int c = blockIdx.x;
+  const float m = mean[c], inverse = 1 / sqrtf(variance[c] + epsilon);
+  const double along =
+      p.sum([=](std::int64_t i) { return to_float(dy[i]) * (to_float(x[i]) - m); });
+  const double sum = p.sum([=](std::int64_t i) { return to_float(dy[i]); });
+  const auto count = static_cast<double>(p.count);
+  const float scale = to_float(weight[c]) * inverse, mean_d = static_cast<float>(sum / count);
+  const auto slope = static_cast<float>(along * inverse * inverse / count);
+  p.for_own([=](std::int64_t i) {
+    dx[i] = from_float<T>(scale * (to_float(dy[i]) - mean_d - (to_float(x[i]) - m) * slope));
+  });
+  if (threadIdx.x != 0) return;
+  dweight[c] = static_cast<float>(along * inverse);
+  dbias[c] = static_cast<float>(sum);
+}
+
+dim3 channels_of(const Tensor& x) { return dim3(static_cast<unsigned>(x.size(1))); }
+
+}  // namespace
+
+void CudaBackend::batch_norm_statistics(const Tensor& x, const Tensor& mean,
+                                        const Tensor& variance) {
+  dispatch(x, [&]<class T>() {
+    run(statistics_kernel<T>, channels_of(x), dim3(threads), Planes(x), x.data<T>(),
+        mean.data<float>(), variance.data<float>());
+  });
+}
+
+void CudaBackend::batch_norm_apply(const Tensor& x, const Tensor& mean, const Tensor& variance,
+                                   const Tensor& weight, const Tensor& bias, double epsilon,
+                                   const Tensor& y) {
+  dispatch(x, [&]<class T>() {
+    run(apply_kernel<T>, dim3(blocks_for(x.numel(), threads)), dim3(threads), x.numel(), Planes(x),
+        x.data<T>(), mean.data<float>(), variance.data<float>(), weight.data<T>(), bias.data<T>(),
+        static_cast<float>(epsilon), y.data<T>());
+  });
+}
+
+void CudaBackend::batch_norm_backward(const Tensor& x, const Tensor& mean, const Tensor& variance,
+                                      const Tensor& weight, double epsilon, const Tensor& dy,
+                                      const Tensor& dx, const Tensor& dweight,
+                                      const Tensor& dbias) {
+  dispatch(x, [&]<class T>() {
+    run(backward_kernel<T>, channels_of(x), dim3(threads), Planes(x), x.data<T>(),
+        mean.data<float>(), variance.data<float>(), weight.data<T>(), static_cast<float>(epsilon),
+        dy.data<T>(), dx.data<T>(), dweight.data<float>(), dbias.data<float>());
+  });
+}
+
+}  // namespace paragrad::cuda

@@ -1,0 +1,201 @@
+// Convolution and its gradients as matrix products whose operands are read from the images where
+// they stand: no matrix of patches is written. Blocks multiply tiles of 64 x 64 in f32.
+// Not here: tensor cores, and products of matrices in memory (gemm.cu).
+// Chapter 03; Chetlur et al. 2014, "cuDNN", section 3.
+#include <limits>
+
+#include "cuda/kernel_types.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int tile = 64, depth_tile = 16, side = 16, threads = side * side;
+constexpr int part_depth = 4096;  // of a sum that several blocks share
+
+/// One convolution: x (N,C,H,W), weight (K,C,kh,kw), y (N,K,Ho,Wo).
+struct Sizes {
+  int images, channels, height, width, kernels, out_height, out_width;
+  Window window;
+
+  Sizes(const Tensor& x, const Tensor& y, Window window) : window(window) {
+    PG_CHECK(std::max(x.numel(), y.numel()) <= std::numeric_limits<int>::max(),
+             "cuda: a convolution from ", x, " to ", y, " has too many elements; use fewer images");
+    auto size = [](const Tensor& image, int i) { return static_cast<int>(image.size(i)); };
+    images = size(x, 0), channels = size(x, 1), height = size(x, 2), width = size(x, 3);
+    kernels = size(y, 1), out_height = size(y, 2), out_width = size(y, 3);
+  }
+  int taps() const { return window.height * window.width; }
+};
+
+/// Numbers (a,b,c), the last one fastest: pixel (n,h,w) of all images, or tap (c,i,j) of a kernel.
+struct Triple {
+  int a, b, c;
+
+  __device__ static Triple of(int i, int b_size, int c_size) {
+    return {i / c_size / b_size, i / c_size % b_size, i % c_size};
+  }
+};
+
+/// Element (channel, h, w) of image n, or 0 outside.
+template <class T>
+__device__ float pixel(const T* x, const Sizes& s, int n, int channel, int h, int w) {
+  if (h < 0 || h >= s.height || w < 0 || w >= s.width) return 0;
+  return to_float(x[((n * s.channels + channel) * s.height + h) * s.width + w]);
+}
+
+// Each problem is c = a b: left(r,k) is a's element, and right(k,column) b's, whose column number
+// has been taken apart, once for all k.                  a (rows,depth), b (depth,columns)
+
+/// y[k, nhw] = sum over taps t of weight[k,t] x[t, nhw]
+template <class T>
+struct Forward {
+  Sizes s;
+  const T *x, *weight;
+  T* y;
+  int rows, columns, depth, part;
+
+  __device__ Triple column(int i) const { return Triple::of(i, s.out_height, s.out_width); }
+  __device__ float left(int r, int k) const { return to_float(weight[r * depth + k]); }
+  __device__ float right(int k, Triple at) const {
+    const Triple tap = Triple::of(k, s.window.height, s.window.width);
+    return pixel(x, s, at.a, tap.a, at.b * s.window.stride + tap.b - s.window.padding,
+                 at.c * s.window.stride + tap.c - s.window.padding);
+  }
+  __device__ void write(int r, int i, float sum) const {
+    const int area = s.out_height * s.out_width;
+    y[(i / area * s.kernels + r) * area + i % area] = from_float<T>(sum);
+  }
+};
+
+/// dx[c, nhw] = sum over kernels and places of a window where it reads the pixel
+template <class T>
+struct BackwardInput {
+  Sizes s;
+  const T *dy, *weight;
+  T* dx;
+  int rows, columns, depth, part;
+
+  __device__ Triple column(int i) const { return Triple::of(i, s.height, s.width); }
+  __device__ float left(int r, int k) const {
+    const int taps = s.window.height * s.window.width;
+    return to_float(weight[(k / taps * s.channels + r) * taps + k % taps]);
+  }
+  __device__ float right(int k, Triple at) const {
+    const Triple tap = Triple::of(k, s.window.height, s.window.width);
+    const int down = at.b + s.window.padding - tap.b, across = at.c + s.window.padding - tap.c;
+    const int h = down / s.window.stride, w = across / s.window.stride;
+    if (down < 0 || across < 0 || down % s.window.stride != 0 || across % s.window.stride != 0 ||
+        h >= s.out_height || w >= s.out_width)
+      return 0;
+    return to_float(dy[((at.a * s.kernels + tap.a) * s.out_height + h) * s.out_width + w]);
+  }
+  __device__ void write(int r, int i, float sum) const {
+    const int area = s.height * s.width;
+    dx[(i / area * s.channels + r) * area + i % area] = from_float<T>(sum);
+  }
+};
+
+/// dweight[k,t] = sum over nhw of dy[k, nhw] x[t, nhw], in parts.
+template <class T>
+struct BackwardWeight {
+  Sizes s;
+  const T *x, *dy;
+  float* parts;
+  int rows, columns, depth, part;
+
+  __device__ Triple column(int i) const { return Triple::of(i, s.window.height, s.window.width); }
+  __device__ float left(int r, int k) const {
+    const int area = s.out_height * s.out_width;
+    return to_float(dy[(k / area * s.kernels + r) * area + k % area]);
+  }
+  __device__ float right(int k, Triple tap) const {
+    const Triple at = Triple::of(k, s.out_height, s.out_width);
+    return pixel(x, s, at.a, tap.a, at.b * s.window.stride + tap.b - s.window.padding,
+                 at.c * s.window.stride + tap.c - s.window.padding);
+  }
+  __device__ void write(int r, int i, float sum) const {
+    parts[(std::int64_t{blockIdx.z} * rows + r) * columns + i] = sum;
+  }
+};
+
+/// A thread has 4 x 4 elements of the block's tile, 16 rows and columns apart.
+template <class Problem>
+__global__ void __launch_bounds__(threads) product_kernel(Problem p) {
+  __shared__ float a[depth_tile][tile + 1], b[depth_tile][tile + 1];
+  const int thread = threadIdx.x, x = thread % side, y = thread / side;
+  const int row = blockIdx.y * tile, column = blockIdx.x * tile, own = column + thread % tile;
+  const int begin = blockIdx.z * p.part, end = min(begin + p.part, p.depth);
+  const Triple at = p.column(own);
+  float sums[tile / side][tile / side] = {};
+  for (int start = begin; start < end; start += depth_tile) {
+    for (int i = thread; i < depth_tile * tile; i += threads) {
+      const int k = i % depth_tile, r = i / depth_tile;
+      a[k][r] = start + k < end && row + r < p.rows ? p.left(row + r, start + k) : 0;
+    }
+    for (int k = thread / tile; k < depth_tile; k += threads / tile)
+      b[k][thread % tile] = start + k < end && own < p.columns ? p.right(start + k, at) : 0;
+    __syncthreads();  // the tiles are complete
+    for (int k = 0; k < depth_tile; ++k) {
+      PG_UNROLL
+      for (int i = 0; i < tile / side; ++i) {
+        PG_UNROLL
+        for (int j = 0; j < tile / side; ++j) sums[i][j] += a[k][y + i * side] * b[k][x + j * side];
+      }
+    }
+    __syncthreads();  // nobody needs them any more
+  }
+  for (int i = 0; i < tile / side; ++i)
+    for (int j = 0; j < tile / side; ++j) {
+      const int r = row + y + i * side, c = column + x + j * side;
+      if (r < p.rows && c < p.columns) p.write(r, c, sums[i][j]);
+    }
+}
+
+template <class Problem>
+void run_product(const CudaBackend& backend, const Problem& p, int parts = 1) {
+  const dim3 grid(blocks_for(p.columns, tile), blocks_for(p.rows, tile), parts);
+  backend.run(product_kernel<Problem>, grid, dim3(threads), p);
+}
+
+}  // namespace
+
+void CudaBackend::conv2d(const Tensor& x, const Tensor& weight, Window window, const Tensor& y) {
+  const Sizes s(x, y, window);
+  const int depth = s.channels * s.taps();
+  dispatch(x, [&]<class T>() {
+    run_product(*this, Forward<T>{s, x.data<T>(), weight.data<T>(), y.data<T>(), s.kernels,
+                                  s.images * s.out_height * s.out_width, depth, depth});
+  });
+}
+
+void CudaBackend::conv2d_backward_input(const Tensor& dy, const Tensor& weight, Window window,
+                                        const Tensor& dx) {
+  const Sizes s(dx, dy, window);
+  const int depth = s.kernels * s.taps();
+  dispatch(dy, [&]<class T>() {
+    run_product(*this, BackwardInput<T>{s, dy.data<T>(), weight.data<T>(), dx.data<T>(), s.channels,
+                                        s.images * s.height * s.width, depth, depth});
+  });
+}
+
+// The sum over all pixels is long, and its results are few: its parts are blocks of their own.
+void CudaBackend::conv2d_backward_weight(const Tensor& x, const Tensor& dy, Window window,
+                                         const Tensor& dweight) {
+  const Sizes s(x, dy, window);
+  const int depth = s.images * s.out_height * s.out_width;
+  if (depth == 0) return fill(0, dweight);
+  const auto parts = static_cast<int>(blocks_for(depth, part_depth));
+  const Tensor sums = parts == 1 ? dweight
+                                 : empty({parts, dweight.numel()}, DType::f32, x.device(),
+                                         autograd::Category::workspace);
+  dispatch(x, [&]<class T>() {
+    run_product(*this,
+                BackwardWeight<T>{s, x.data<T>(), dy.data<T>(), sums.data<float>(), s.kernels,
+                                  s.channels * s.taps(), depth, part_depth},
+                parts);
+  });
+  if (parts > 1) reduce(Reduction::sum, sums, dweight.window(0, {1, dweight.numel()}));
+}
+
+}  // namespace paragrad::cuda

@@ -1,0 +1,161 @@
+// Pooling, by a thread for each result; gradients, with a thread that owns each pixel and adds what
+// comes to it in the order of the windows.
+// Not here: the average over a whole image, which is a reduction. Chapter 02.
+#include <cmath>
+
+#include "cuda/kernel_types.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int threads = 256;
+
+/// Numbers in [first, last).
+struct Range {
+  int first, last;
+};
+
+/// Planes of height x width, and what a window that slides over them makes of each.
+struct Planes {
+  int height, width, out_height, out_width;
+  Window window;
+
+  Planes(const Tensor& x, const Tensor& y, Window window)
+      : height(static_cast<int>(x.size(2))),
+        width(static_cast<int>(x.size(3))),
+        out_height(static_cast<int>(y.size(2))),
+        out_width(static_cast<int>(y.size(3))),
+        window(window) {}
+
+  /// What window `at` reads, along a side of the image.
+  __device__ Range read(int at, int window_size, int size) const {
+    const int first = at * window.stride - window.padding;
+    return {max(first, 0), min(first + window_size, size)};
+  }
+  /// The windows that may read position `at`, along a side of the image.
+  __device__ Range readers(int at, int window_size, int out_size) const {
+    const int last = at + window.padding, first = last - window_size + 1;
+    return {first <= 0 ? 0 : (first + window.stride - 1) / window.stride,
+            min(last / window.stride + 1, out_size)};
+  }
+  /// Calls body(position in the plane) for all that window o of a plane reads.
+  template <class Body>
+  __device__ void for_read(int o, Body body) const {
+    const Range down = read(o / out_width, window.height, height);
+    const Range across = read(o % out_width, window.width, width);
+    for (int i = down.first; i < down.last; ++i)
+      for (int j = across.first; j < across.last; ++j) body(i * width + j);
+  }
+  /// Calls body(o) for all windows of a plane that read the position.
+  template <class Body>
+  __device__ void for_readers(int position, Body body) const {
+    const Range down = readers(position / width, window.height, out_height);
+    const Range across = readers(position % width, window.width, out_width);
+    for (int i = down.first; i < down.last; ++i)
+      for (int j = across.first; j < across.last; ++j) body(i * out_width + j);
+  }
+};
+
+/// Of equals the first, of NaNs the last.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    max_pool_kernel(std::int64_t count, Planes p, const T* x, T* y, int* index) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count) return;
+  const int area = p.out_height * p.out_width;
+  const T* plane = x + i / area * p.height * p.width;
+  float top = -INFINITY;
+  int best = -1;
+  p.for_read(static_cast<int>(i % area), [&](int position) {
+    const float value = to_float(plane[position]);
+    if (best >= 0 && !(value > top) && value == value) return;
+    top = value;
+    best = position;
+  });
+  y[i] = plane[best];
+  index[i] = best;
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    average_pool_kernel(std::int64_t count, Planes p, const T* x, T* y) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count) return;
+  const int area = p.out_height * p.out_width;
+  const T* plane = x + i / area * p.height * p.width;
+  float sum = 0;
+  p.for_read(static_cast<int>(i % area), [&](int at) { sum += to_float(plane[at]); });
+  y[i] = from_float<T>(sum / static_cast<float>(p.window.height * p.window.width));
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    average_pool_backward_kernel(std::int64_t count, Planes p, const T* dy, T* dx) {
+  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (i >= count) return;
+  const int size = p.height * p.width;
+  const T* plane = dy + i / size * p.out_height * p.out_width;
+  const auto share = static_cast<float>(p.window.height * p.window.width);
+  float sum = 0;
+  p.for_readers(static_cast<int>(i % size), [&](int o) { sum += to_float(plane[o]) / share; });
+  dx[i] = from_float<T>(sum);
+}
+
+/// A block for each plane. Its threads read all indices, and add where the remainder of the index
+/// is their own number.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    max_pool_backward_kernel(int size, int outputs, const T* dy, const int* index, float* sums) {
+  __shared__ int at[threads];
+  const int thread = threadIdx.x;
+  float* plane = sums + std::int64_t{blockIdx.x} * size;
+  const std::int64_t first = std::int64_t{blockIdx.x} * outputs;
+  for (int i = thread; i < size; i += threads) plane[i] = 0;
+  for (int start = 0; start < outputs; start += threads) {
+    const int some = min(threads, outputs - start);
+    if (thread < some) at[thread] = index[first + start + thread];
+    __syncthreads();  // indices are here
+    for (int o = 0; o < some; ++o)
+      if (at[o] % threads == thread) plane[at[o]] += to_float(dy[first + start + o]);
+    __syncthreads();  // nobody needs them any more
+  }
+}
+
+}  // namespace
+
+void CudaBackend::max_pool2d(const Tensor& x, Window window, const Tensor& y, const Tensor& index) {
+  dispatch(x, [&]<class T>() {
+    run(max_pool_kernel<T>, dim3(blocks_for(y.numel(), threads)), dim3(threads), y.numel(),
+        Planes(x, y, window), x.data<T>(), y.data<T>(), index.data<std::int32_t>());
+  });
+}
+
+void CudaBackend::average_pool2d(const Tensor& x, Window window, const Tensor& y) {
+  dispatch(x, [&]<class T>() {
+    run(average_pool_kernel<T>, dim3(blocks_for(y.numel(), threads)), dim3(threads), y.numel(),
+        Planes(x, y, window), x.data<T>(), y.data<T>());
+  });
+}
+
+void CudaBackend::average_pool2d_backward(const Tensor& dy, Window window, const Tensor& dx) {
+  dispatch(dx, [&]<class T>() {
+    run(average_pool_backward_kernel<T>, dim3(blocks_for(dx.numel(), threads)), dim3(threads),
+        dx.numel(), Planes(dx, dy, window), dy.data<T>(), dx.data<T>());
+  });
+}
+
+void CudaBackend::max_pool2d_backward(const Tensor& dy, const Tensor& index, const Tensor& dx) {
+  const dim3 planes(static_cast<unsigned>(dx.size(0) * dx.size(1)));
+  const Tensor sums = dx.dtype() == DType::f32 ? dx
+                                               : empty(dx.shape(), DType::f32, dx.device(),
+                                                       autograd::Category::workspace);
+  dispatch(dx, [&]<class T>() {
+    run(max_pool_backward_kernel<T>, planes, dim3(threads),
+        static_cast<int>(dx.size(2) * dx.size(3)), static_cast<int>(dy.size(2) * dy.size(3)),
+        dy.data<T>(), index.data<std::int32_t>(), sums.data<float>());
+  });
+  if (dx.dtype() != DType::f32) copy(sums, dx);
+}
+
+}  // namespace paragrad::cuda
