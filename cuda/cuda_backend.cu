@@ -26,6 +26,7 @@ const char* name_of(IndexUse use) {
   switch (use) {
     case IndexUse::gather: return "gather: index";
     case IndexUse::expand: return "expand: index";
+    case IndexUse::collect: return "collect: index";
     case IndexUse::scatter: return "scatter: index";
     case IndexUse::cross_entropy: return "cross_entropy: target";
     case IndexUse::embedding: return "embedding: id";

@@ -10,7 +10,7 @@
 namespace paragrad::cuda {
 
 /// Which kernel met the index.
-enum class IndexUse : int { none, gather, expand, scatter, cross_entropy, embedding };
+enum class IndexUse : int { none, gather, expand, collect, scatter, cross_entropy, embedding };
 
 /// The first one since the host last asked; `use` is none without one. In device memory.
 struct IndexFault {

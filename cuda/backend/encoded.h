@@ -1,0 +1,32 @@
+// What codecs' kernels share: messages as bytes, in which an item may begin anywhere; magnitudes.
+// Not here: what the items mean (quantize.cu, sparse_values.cu).
+// Chapter 10.
+#pragma once
+
+#include <cstring>
+
+#include "cuda/kernel_types.h"
+
+namespace paragrad::cuda {
+
+using Byte = std::uint8_t;
+
+/// Item i of an array of T.
+template <class T>
+__device__ T read_item(const Byte* array, std::int64_t i) {
+  T item;
+  memcpy(&item, array + i * sizeof item, sizeof item);
+  return item;
+}
+template <class T>
+__device__ void write_item(Byte* array, std::int64_t i, T item) {
+  memcpy(array + i * sizeof item, &item, sizeof item);
+}
+
+/// |x| as a whole number of 31 bits: floats of one sign are ordered as their bits are.
+using Key = unsigned;
+constexpr Key infinity_key = 0x7f800000;
+
+__device__ inline Key key_of(float x) { return __float_as_uint(x) & 0x7fffffff; }
+
+}  // namespace paragrad::cuda

@@ -1,0 +1,171 @@
+// Max-min quantization of buckets: one kernel finds the levels of each bucket, by a block, another
+// packs the elements' levels, 8 of them by a thread. Bytes are those of the CPU, bit for bit, so no
+// multiplication is fused with an addition.
+// Not here: what a compressed sum does with them. Chapter 10; Markov et al. 2022, "CGX".
+#include <cmath>
+
+#include "cuda/backend/encoded.h"
+#include "cuda/backend/rows.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int threads = 256;
+
+/// The largest finite value.
+template <class T>
+constexpr float largest = sizeof(T) == sizeof(float) ? 0x1.fffffep127f : 0x1.fep127f;
+
+/// The levels of a bucket, min + unit * level, as they stand in the message.
+template <class T>
+struct Levels {
+  T unit, min;
+};
+
+/// The least T that is not below x.                                      0 <= x <= largest<T>
+template <class T>
+__device__ T round_up(double x) {
+  using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;
+  T y = from_float<T>(static_cast<float>(x));
+  if (to_float(y) >= x) return y;
+  Bits bits;
+  memcpy(&bits, &y, sizeof y);
+  ++bits;
+  memcpy(&y, &bits, sizeof y);
+  return y;
+}
+
+/// Levels from `low` to `high`; see autograd/cpu/levels.h.
+template <class T>
+__device__ Levels<T> levels_between(float low, float high, int steps) {
+  const double unit = (static_cast<double>(high) - low) / steps;
+  if (unit <= largest<T>) return {round_up<T>(unit), from_float<T>(low)};
+  return {from_float<T>(largest<T>), from_float<T>(low / 2 + high / 2 - largest<T> / 2)};
+}
+
+/// The same in f32; on a quarter of the values, where differences would overflow.
+struct Scale {
+  float shrink, grow, min, unit, inverse;
+
+  template <class T>
+  __device__ explicit Scale(Levels<T> levels) {
+    const bool huge = to_float(levels.unit) > 0x1p117f;
+    shrink = huge ? 0.25f : 1;
+    grow = huge ? 4 : 1;
+    min = shrink * to_float(levels.min);
+    unit = shrink * to_float(levels.unit);
+    inverse = to_float(levels.unit) < 1e-10f ? 0 : 1 / unit;
+  }
+};
+
+/// Where a message of n values has its parts: the buckets' levels, then packed ones.
+struct Layout {
+  std::int64_t count, bucket;
+  int bits;
+
+  __host__ __device__ std::int64_t buckets() const { return (count + bucket - 1) / bucket; }
+  __host__ __device__ std::int64_t groups() const { return (count + 7) / 8; }
+  __host__ __device__ std::int64_t packed_bytes() const { return (count * bits + 7) / 8; }
+  template <class T>
+  __host__ __device__ std::int64_t packed() const {
+    return buckets() * static_cast<std::int64_t>(sizeof(Levels<T>));
+  }
+  /// Calls body(j, i, scale) for each element i of group g, its j-th.
+  template <class T, class Body>
+  __device__ void for_group(const Byte* bytes, std::int64_t g, Body body) const {
+    const std::int64_t first = 8 * g;
+    std::int64_t at = first / bucket;
+    Scale scale(read_item<Levels<T>>(bytes, at));
+    for (int j = 0; j < 8 && first + j < count; ++j) {
+      if (first + j == (at + 1) * bucket) scale = Scale(read_item<Levels<T>>(bytes, ++at));
+      body(j, first + j, scale);
+    }
+  }
+};
+
+template <class T>
+__global__ void levels_kernel(Layout m, const T* x, Byte* bytes, int* not_finite) {
+  const std::int64_t first = blockIdx.x * m.bucket, end = min(first + m.bucket, m.count);
+  float low = INFINITY, high = -INFINITY, strange = 0;
+  for (std::int64_t i = first + threadIdx.x; i < end; i += blockDim.x) {
+    const float value = to_float(x[i]);
+    low = min(low, value);
+    high = max(high, value);
+    if (!(fabsf(value) <= largest<T>)) strange = 1;
+  }
+  low = -block_max(-low);
+  high = block_max(high);
+  if (block_max(strange) > 0) {
+    if (threadIdx.x == 0) atomicOr(not_finite, 1);
+  } else if (threadIdx.x == 0) {
+    write_item(bytes, blockIdx.x, levels_between<T>(low, high, (1 << m.bits) - 1));
+  }
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    pack_kernel(Layout m, const T* x, bool stochastic, RandomKey key, Byte* bytes) {
+  const std::int64_t g = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (g >= m.groups()) return;
+  float random[8];
+  for (int half = 0; half < 2 && stochastic; ++half) {
+    const auto word = autograd::philox(key, 2 * g + half);
+    for (int i = 0; i < 4; ++i) random[4 * half + i] = autograd::to_uniform(word[i]);
+  }
+  const auto top = static_cast<float>((1 << m.bits) - 1);
+  std::uint64_t word = 0;
+  m.for_group<T>(bytes, g, [&](int j, std::int64_t i, Scale s) {
+    const float distance = __fmul_rn(s.shrink, to_float(x[i])) - s.min;
+    const float t = __fmul_rn(distance, s.inverse) + (stochastic ? random[j] : 0.5f);
+    word |= static_cast<std::uint64_t>(t < top ? t : top) << (m.bits * j);
+  });
+  for (std::int64_t b = m.bits * g; b < min(m.bits * (g + 1), m.packed_bytes()); ++b, word >>= 8)
+    bytes[m.packed<T>() + b] = static_cast<Byte>(word);
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads) unpack_kernel(Layout m, const Byte* bytes, T* y) {
+  const std::int64_t g = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (g >= m.groups()) return;
+  std::uint64_t word = 0;
+  for (int b = 0; b < m.bits && m.bits * g + b < m.packed_bytes(); ++b)
+    word |= std::uint64_t{bytes[m.packed<T>() + m.bits * g + b]} << (8 * b);
+  m.for_group<T>(bytes, g, [&](int j, std::int64_t i, Scale s) {
+    const auto level = static_cast<float>(word >> (m.bits * j) & ((1 << m.bits) - 1));
+    const float value = (s.min + __fmul_rn(s.unit, level)) * s.grow;
+    y[i] = from_float<T>(value < largest<T> ? value : largest<T>);
+  });
+}
+
+}  // namespace
+
+bool CudaBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const Tensor& bytes) {
+  const Layout m{x.numel(), how.bucket, how.bits};
+  const Tensor not_finite = empty({1}, DType::i32, x.device(), autograd::Category::workspace);
+  use();
+  PG_CUDA(cudaMemsetAsync(not_finite.raw(), 0, not_finite.bytes(), stream_));
+  dispatch(x, [&]<class T>() {
+    Byte* to = bytes.data<std::uint8_t>();
+    run(levels_kernel<T>, dim3(static_cast<unsigned>(m.buckets())), row_threads(how.bucket), m,
+        x.data<T>(), to, not_finite.data<std::int32_t>());
+    run(pack_kernel<T>, dim3(blocks_for(m.groups(), threads)), dim3(threads), m, x.data<T>(),
+        how.stochastic, key, to);
+    // What follows the last level in its word.
+    const std::int64_t end = m.packed<T>() + m.packed_bytes();
+    PG_CUDA(cudaMemsetAsync(to + end, 0, bytes.numel() - end, stream_));
+  });
+  int found = 0;
+  read(not_finite.raw(), &found, sizeof found);
+  return found == 0;
+}
+
+void CudaBackend::dequantize(const Tensor& bytes, Quantizer how, const Tensor& y) {
+  const Layout m{y.numel(), how.bucket, how.bits};
+  dispatch(y, [&]<class T>() {
+    run(unpack_kernel<T>, dim3(blocks_for(m.groups(), threads)), dim3(threads), m,
+        bytes.data<std::uint8_t>(), y.data<T>());
+  });
+}
+
+}  // namespace paragrad::cuda

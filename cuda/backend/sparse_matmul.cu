@@ -1,0 +1,116 @@
+// Products with sparse matrices: a warp has a row of the sparse one, and its lanes neighbouring
+// columns of the dense one, or neighbouring elements of the row.
+// Not here: rows in the order of their lengths. Gale et al. 2020, "Sparse GPU kernels for deep
+// learning".
+#include "cuda/kernel_types.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int warps = 8;
+
+/// A SparsePattern on the device; `source` may be null.
+struct Pattern {
+  std::int64_t rows;
+  const int *offsets, *columns, *source;
+
+  explicit Pattern(const SparsePattern& p)
+      : rows(p.rows()),
+        offsets(p.offsets.data<std::int32_t>()),
+        columns(p.columns.data<std::int32_t>()),
+        source(p.source.defined() ? p.source.data<std::int32_t>() : nullptr) {}
+};
+
+/// c (M,n) = a b + bias, a pack of N neighbours for each lane, element after element.
+template <int N, class T>
+__global__ void __launch_bounds__(32 * warps)
+    spmm_kernel(Pattern a, const T* values, std::int64_t n, const T* b, const T* bias, T* c) {
+  const std::int64_t warp = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
+  const std::int64_t parts = (n + 32 * N - 1) / (32 * N), row = warp / parts;
+  const std::int64_t column = (warp % parts * 32 + threadIdx.x % 32) * N;
+  if (row >= a.rows || column >= n) return;
+  float sums[N];
+  for (float& sum : sums) sum = bias ? to_float(bias[row]) : 0;
+  for (int i = a.offsets[row]; i < a.offsets[row + 1]; ++i) {
+    const float value = to_float(values[a.source ? a.source[i] : i]);
+    const auto x = load<Pack<T, N>>(b + a.columns[i] * n + column);
+    PG_UNROLL
+    for (int j = 0; j < N; ++j) sums[j] += value * to_float(x.at[j]);
+  }
+  store(c + row * n + column, pack<T, N>([&](int j) { return sums[j]; }));
+}
+
+/// values[i] = sum_j d[r,j] b[k,j], by a warp for each element.               d (M,n), b (K,n)
+template <class T>
+__global__ void __launch_bounds__(32 * warps)
+    sddmm_columns_kernel(Pattern p, std::int64_t n, const T* d, const T* b, float* values) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
+  if (row >= p.rows) return;  // all of the warp
+  const T* own = d + row * n;
+  for (int i = p.offsets[row]; i < p.offsets[row + 1]; ++i) {
+    const T* other = b + p.columns[i] * n;
+    float sum = 0;
+    for (std::int64_t j = threadIdx.x % 32; j < n; j += 32)
+      sum += to_float(own[j]) * to_float(other[j]);
+    sum = warp_sum(sum);
+    if (threadIdx.x % 32 == 0) values[i] = sum;
+  }
+}
+
+/// values[i] = sum_j d[j,r] b[j,k], by a lane for each element.               d (n,M), b (n,K)
+template <class T>
+__global__ void __launch_bounds__(32 * warps)
+    sddmm_rows_kernel(Pattern p, std::int64_t n, std::int64_t width, const T* d, const T* b,
+                      float* values) {
+  const std::int64_t row = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
+  if (row >= p.rows) return;
+  for (int i = p.offsets[row] + threadIdx.x % 32; i < p.offsets[row + 1]; i += 32) {
+    float sum = 0;
+    for (std::int64_t j = 0; j < n; ++j)
+      sum += to_float(d[j * p.rows + row]) * to_float(b[j * width + p.columns[i]]);
+    values[i] = sum;
+  }
+}
+
+}  // namespace
+
+// Vectors that stand as rows are turned into columns, and the results back: lanes that read and
+// write neighbours are worth more than a copy.
+void CudaBackend::spmm(const SparsePattern& pattern, const Tensor& values, Vectors how,
+                       const Tensor& b, const Tensor& bias, const Tensor& c) {
+  refuse_f64(b);
+  if (c.numel() == 0) return;
+  if (how == Vectors::rows) {
+    autograd::CategoryScope workspace(*c.device(), autograd::Category::workspace);
+    const Tensor turned = empty({b.size(1), b.size(0)}, b.dtype(), b.device());
+    const Tensor product = empty({c.size(1), c.size(0)}, c.dtype(), c.device());
+    permute(b, {1, 0}, turned);
+    spmm(pattern, values, Vectors::columns, turned, bias, product);
+    return permute(product, {1, 0}, c);
+  }
+  dispatch(b, [&]<class T>() {
+    const std::int64_t n = c.size(1);
+    const bool packed = packs_fit(n, b.data<T>(), c.data<T>());
+    const int together = packed ? pack_size<T> : 1;
+    const std::int64_t all = pattern.rows() * blocks_for(n, 32 * together);
+    run(packed ? spmm_kernel<pack_size<T>, T> : spmm_kernel<1, T>, dim3(blocks_for(all, warps)),
+        dim3(32 * warps), Pattern(pattern), values.data<T>(), n, b.data<T>(),
+        bias.defined() ? bias.data<T>() : nullptr, c.data<T>());
+  });
+}
+
+void CudaBackend::sddmm(const SparsePattern& pattern, Vectors how, const Tensor& d, const Tensor& b,
+                        const Tensor& values) {
+  const dim3 grid(blocks_for(pattern.rows(), warps)), block(32 * warps);
+  dispatch(d, [&]<class T>() {
+    if (how == Vectors::columns)
+      run(sddmm_columns_kernel<T>, grid, block, Pattern(pattern), d.size(1), d.data<T>(),
+          b.data<T>(), values.data<float>());
+    else
+      run(sddmm_rows_kernel<T>, grid, block, Pattern(pattern), d.size(0), pattern.width,
+          d.data<T>(), b.data<T>(), values.data<float>());
+  });
+}
+
+}  // namespace paragrad::cuda

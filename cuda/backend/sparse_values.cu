@@ -1,0 +1,171 @@
+// The largest elements of a tensor: writing them to a message with their indices, and putting them
+// back among zeros. Order is that of the CPU: each thread counts its own, and what comes before.
+// Not here: how large they are (magnitude.cu); which message holds how many (parallel/codecs).
+// Chapter 10.
+#include <algorithm>
+#include <bit>
+
+#include "cuda/backend/encoded.h"
+#include "cuda/block_scan.h"
+#include "cuda/index_fault.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int threads = 256;
+constexpr int own = 16, piece = own * threads;  // elements of a thread, and of a block
+
+/// The elements from `first` on, and round, of which those above `least` are chosen, and the first
+/// `equal` of its size.
+template <class T>
+struct Choice {
+  const T* x;
+  std::int64_t count, first;
+  Key least;
+  unsigned equal;
+
+  __device__ std::int64_t index(std::int64_t i) const {
+    return first + i < count ? first + i : first + i - count;
+  }
+};
+
+/// How many are above `least` (upper half) and of its size (lower half).
+using Counts = unsigned long long;
+constexpr Counts one_above = Counts{1} << 32, one_equal = 1;
+
+/// Calls body(index, key) for this thread's elements, one after the other.
+template <class T, class Body>
+__device__ void for_own(const Choice<T>& c, Body body) {
+  const std::int64_t start = std::int64_t{blockIdx.x} * piece + threadIdx.x * own;
+  for (std::int64_t i = start; i < min(start + own, c.count); ++i)
+    body(c.index(i), key_of(to_float(c.x[c.index(i)])));
+}
+
+template <class T>
+__device__ Counts count_own(const Choice<T>& c) {
+  Counts counts = 0;
+  for_own(c, [&](std::int64_t, Key key) {
+    if (key >= c.least) counts += key > c.least ? one_above : one_equal;
+  });
+  return counts;
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    count_chosen_kernel(Choice<T> c, Counts* counts, int* not_finite) {
+  for_own(c, [&](std::int64_t, Key key) {
+    if (key >= infinity_key) atomicOr(not_finite, 1);
+  });
+  Counts total;
+  block_sum_before(count_own(c), total);
+  if (threadIdx.x == 0) counts[blockIdx.x] = total;
+}
+
+/// Each count becomes the sum of those before it. By one block.
+__global__ void __launch_bounds__(threads) sums_before_kernel(int size, Counts* counts) {
+  Counts so_far = 0, total;
+  for (int start = 0; start < size; start += threads) {
+    const int i = start + threadIdx.x;
+    const Counts before = so_far + block_sum_before(i < size ? counts[i] : Counts{0}, total);
+    if (i < size) counts[i] = before;
+    so_far += total;
+  }
+}
+
+/// Element number n of those chosen goes to slot n; `left` is the one that comes after the last.
+template <class T>
+__global__ void __launch_bounds__(threads)
+    write_chosen_kernel(Choice<T> c, const Counts* counts, std::int64_t slots, Byte* bytes,
+                        int* left) {
+  Counts total, before = counts[blockIdx.x] + block_sum_before(count_own(c), total);
+  for_own(c, [&](std::int64_t i, Key key) {
+    if (key < c.least) return;
+    const auto above = static_cast<unsigned>(before >> 32), equal = static_cast<unsigned>(before);
+    before += key > c.least ? one_above : one_equal;
+    if (key == c.least && equal >= c.equal) return;
+    const std::int64_t slot = std::int64_t{above} + min(equal, c.equal);
+    if (slot < slots) {
+      write_item(bytes, slot, static_cast<int>(i));
+      write_item(bytes + slots * sizeof(int), slot, c.x[i]);
+    } else if (slot == slots) {
+      *left = static_cast<int>(i);
+    }
+  });
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    collect_kernel(std::int64_t slots, const T* x, std::int64_t size, Byte* bytes,
+                   IndexFault* fault) {
+  const std::int64_t slot = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (slot >= slots) return;
+  const int i = read_item<int>(bytes, slot);
+  if (i >= 0 && !inside(i, size, IndexUse::collect, fault)) return;
+  write_item(bytes + slots * sizeof(int), slot, i < 0 ? from_float<T>(0) : x[i]);
+}
+
+template <class T>
+__global__ void __launch_bounds__(threads)
+    scatter_kernel(std::int64_t slots, const Byte* bytes, T* y, std::int64_t size,
+                   IndexFault* fault) {
+  const std::int64_t slot = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  if (slot >= slots) return;
+  const int i = read_item<int>(bytes, slot);
+  if (i >= 0 && inside(i, size, IndexUse::scatter, fault))
+    y[i] = read_item<T>(bytes + slots * sizeof(int), slot);
+}
+
+/// How many elements a message for values of x's type holds.
+std::int64_t slots_of(const Tensor& bytes, const Tensor& x) {
+  return bytes.numel() / (static_cast<std::int64_t>(sizeof(int)) + size_of(x.dtype()));
+}
+
+}  // namespace
+
+Selected CudaBackend::select(const Tensor& x, Selection which, const Tensor& bytes) {
+  const std::int64_t slots = slots_of(bytes, x), size = x.numel();
+  const unsigned pieces = blocks_for(size, piece);
+  autograd::CategoryScope workspace(*x.device(), autograd::Category::workspace);
+  const Tensor counts = empty({pieces, sizeof(Counts)}, DType::u8, x.device());
+  const Tensor results = empty({2}, DType::i32, x.device());
+  int *left = results.data<std::int32_t>(), *not_finite = left + 1;
+  auto* before = reinterpret_cast<Counts*>(counts.raw());
+  Byte* to = bytes.data<std::uint8_t>();
+  use();
+  // Slots that stay empty: index -1, value 0. Bytes of ones are -1, too.
+  PG_CUDA(cudaMemsetAsync(to, 0xff, slots * sizeof(int), stream_));
+  PG_CUDA(cudaMemsetAsync(to + slots * sizeof(int), 0, slots * size_of(x.dtype()), stream_));
+  PG_CUDA(cudaMemsetAsync(left, 0xff, sizeof(int), stream_));
+  PG_CUDA(cudaMemsetAsync(not_finite, 0, sizeof(int), stream_));
+  const auto least = std::bit_cast<Key>(static_cast<float>(which.threshold)) & 0x7fffffff;
+  const auto equal = static_cast<unsigned>(std::clamp<std::int64_t>(which.equal, 0, size));
+  dispatch(x, [&]<class T>() {
+    const Choice<T> choice{x.data<T>(), size, which.first, least, equal};
+    run(count_chosen_kernel<T>, dim3(pieces), dim3(threads), choice, before, not_finite);
+    run(sums_before_kernel, dim3(1), dim3(threads), static_cast<int>(pieces), before);
+    run(write_chosen_kernel<T>, dim3(pieces), dim3(threads), choice, before, slots, to, left);
+  });
+  int found[2];
+  read(results.raw(), found, sizeof found);
+  return {found[1] == 0, found[0]};
+}
+
+void CudaBackend::collect(const Tensor& x, const Tensor& bytes) {
+  const std::int64_t slots = slots_of(bytes, x);
+  dispatch(x, [&]<class T>() {
+    run(collect_kernel<T>, dim3(blocks_for(slots, threads)), dim3(threads), slots, x.data<T>(),
+        x.numel(), bytes.data<std::uint8_t>(), fault_);
+  });
+}
+
+void CudaBackend::scatter(const Tensor& bytes, const Tensor& y) {
+  const std::int64_t slots = slots_of(bytes, y);
+  fill(0, y);
+  dispatch(y, [&]<class T>() {
+    run(scatter_kernel<T>, dim3(blocks_for(slots, threads)), dim3(threads), slots,
+        bytes.data<std::uint8_t>(), y.data<T>(), y.numel(), fault_);
+  });
+}
+
+}  // namespace paragrad::cuda
