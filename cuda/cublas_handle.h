@@ -20,6 +20,9 @@ class CublasHandle {
   explicit CublasHandle(cudaStream_t stream) {
     check(cublasCreate(&handle_), "cublasCreate");
     check(cublasSetStream(handle_, stream), "cublasSetStream");
+    // Parts of a sum may else be rounded to bf16 before they are added up.
+    check(cublasSetMathMode(handle_, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
+          "cublasSetMathMode");
   }
   ~CublasHandle() { cublasDestroy(handle_); }
   CublasHandle(const CublasHandle&) = delete;

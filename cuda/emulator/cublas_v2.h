@@ -15,6 +15,10 @@ enum cublasStatus_t {
 enum cublasOperation_t { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 };
 enum cublasComputeType_t { CUBLAS_COMPUTE_32F = 68, CUBLAS_COMPUTE_32F_PEDANTIC = 69 };
 enum cublasGemmAlgo_t { CUBLAS_GEMM_DEFAULT = -1 };
+enum cublasMath_t {
+  CUBLAS_DEFAULT_MATH = 0,
+  CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION = 16,
+};
 enum cudaDataType_t { CUDA_R_32F = 0, CUDA_R_16BF = 14 };
 
 using cublasHandle_t = struct cublasContext*;
@@ -24,6 +28,8 @@ const char* cublasGetStatusString(cublasStatus_t status);
 cublasStatus_t cublasCreate(cublasHandle_t* handle);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
+/// Sums are in f32 anyway.
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
 
 /// C = alpha op(A) op(B) + beta C; with beta 0, C need hold no numbers.
 /// shapes: op(A) (m,k), op(B) (k,n), C (m,n), by columns that are lda, ldb, ldc elements apart
