@@ -111,3 +111,51 @@ TEST_CASE("backend errors: rows too wide for the shared memory of a block") {
   CHECK_THROWS_WITH(backward(layer_norm(x, w, w), zeros({1, 30'000}, DType::f32, device)),
                     Contains("240000 bytes of shared memory a block, more than device 0 has"));
 }
+
+TEST_CASE("backend errors: f64 is refused by kernels on matrices, images and encoded values") {
+  Machine machine;
+  const DevicePtr device = cuda_device();
+  Backend& backend = device->backend();
+  const Tensor x = empty({1, 1, 3}, DType::f64, device), w = empty({1}, DType::f64, device);
+  const Tensor y = empty({1, 1, 1, 1}, DType::f64, device), m = empty({1, 1}, DType::f64, device);
+  const Tensor index = integers({0}, {1, 1, 1, 1}, device), bytes = empty({16}, DType::u8, device);
+  const SparsePattern pattern{integers({0, 1}, {2}, device), integers({0}, {1}, device), 1};
+  const std::function<void()> calls[] = {
+      [&] {
+        backend.gemm({}, x.window(0, {1, 1, 1}), x, {}, x);
+      },
+      [&] { backend.spmm(pattern, w, Vectors::columns, m, {}, m); },
+      [&] { backend.sddmm(pattern, Vectors::columns, m, m, w); },
+      [&] {
+        backend.attention(x, 1, x.window(0, {1, 1, 1}), x.window(0, {1, 1, 1}));
+      },
+      [&] {
+        const Tensor one = x.window(0, {1, 1, 1});
+        backend.attention_backward(x, 1, one, one, one, x);
+      },
+      [&] { backend.conv2d(y, y, {}, y); },
+      [&] { backend.conv2d_backward_input(y, y, {}, y); },
+      [&] { backend.conv2d_backward_weight(y, y, {}, y); },
+      [&] { backend.max_pool2d(y, {}, y, index); },
+      [&] { backend.max_pool2d_backward(y, index, y); },
+      [&] { backend.average_pool2d(y, {}, y); },
+      [&] { backend.average_pool2d_backward(y, {}, y); },
+      [&] { backend.batch_norm_statistics(y, w, w); },
+      [&] { backend.batch_norm_apply(y, w, w, w, w, 1e-5, y); },
+      [&] { backend.batch_norm_backward(y, w, w, w, 1e-5, y, y, w, w); },
+      [&] { backend.quantize(w, {}, {}, bytes); },
+      [&] { backend.dequantize(bytes, {}, w); },
+      [&] { backend.magnitude(w, 1); },
+      [&] { backend.select(w, {}, bytes); },
+      [&] { backend.collect(w, bytes); },
+      [&] { backend.scatter(bytes, w); },
+  };
+  for (const auto& call : calls) CHECK_THROWS_WITH(call(), Contains("f64 is for the CPU"));
+}
+
+TEST_CASE("backend errors: heads too wide for the shared memory of a block") {
+  Machine machine;
+  const DevicePtr device = cuda_device();
+  CHECK_THROWS_WITH(attention(zeros({1, 1, 3000}, DType::f32, device), 1),
+                    Contains("256256 bytes of shared memory a block, more than device 0 has"));
+}
