@@ -170,6 +170,19 @@ TEST_CASE("backend codecs: messages of the largest values are the CPU's") {
       }
 }
 
+TEST_CASE("backend codecs: a message from more elements than one block counts the pieces of") {
+  const std::int64_t n = 1'100'000, k = n / 8;  // 269 pieces, for 256 threads
+  const Tensor x = numbers(n, DType::bf16, 1, 0.25f);
+  const Magnitude least = x.backend().magnitude(x, k);
+  const Selection which{least.value, least.equal, n / 3};
+  const Chosen expected(x, which, k);
+  for (Order order : all_orders) {
+    Machine machine({.order = order});
+    const bool same = Chosen(moved(x, cuda_device()), which, k) == expected;
+    CHECK(same);
+  }
+}
+
 TEST_CASE("backend codecs: an index outside is an error") {
   Machine machine;
   const DevicePtr device = cuda_device();
