@@ -2,6 +2,7 @@
 // they stand: no matrix of patches is written. Blocks multiply tiles of 64 x 64 in f32.
 // Not here: tensor cores, and products of matrices in memory (gemm.cu).
 // Chapter 03; Chetlur et al. 2014, "cuDNN", section 3.
+#include <algorithm>
 #include <limits>
 
 #include "cuda/kernel_types.h"
@@ -25,7 +26,7 @@ struct Sizes {
     images = size(x, 0), channels = size(x, 1), height = size(x, 2), width = size(x, 3);
     kernels = size(y, 1), out_height = size(y, 2), out_width = size(y, 3);
   }
-  int taps() const { return window.height * window.width; }
+  __host__ __device__ int taps() const { return window.height * window.width; }
 };
 
 /// Numbers (a,b,c), the last one fastest: pixel (n,h,w) of all images, or tap (c,i,j) of a kernel.
@@ -78,8 +79,7 @@ struct BackwardInput {
 
   __device__ Triple column(int i) const { return Triple::of(i, s.height, s.width); }
   __device__ float left(int r, int k) const {
-    const int taps = s.window.height * s.window.width;
-    return to_float(weight[(k / taps * s.channels + r) * taps + k % taps]);
+    return to_float(weight[(k / s.taps() * s.channels + r) * s.taps() + k % s.taps()]);
   }
   __device__ float right(int k, Triple at) const {
     const Triple tap = Triple::of(k, s.window.height, s.window.width);

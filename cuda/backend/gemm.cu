@@ -13,14 +13,29 @@ namespace {
 
 constexpr int threads = 256;
 
-/// c[r,i] = bias[i], or c[r,i] += bias[i].
-template <class T, class U>
+/// c[r,i] = bias[i], or c[r,i] += bias[i]; rows of `width` packs of N elements.
+template <int N, class T, class U>
 __global__ void __launch_bounds__(threads)
-    add_bias_kernel(std::int64_t count, std::int64_t width, const T* bias, bool add, U* c) {
+    add_bias_kernel(std::int64_t packs, std::int64_t width, const T* bias, bool add, U* c) {
   const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (i >= count) return;
-  const float value = to_float(bias[i % width]);
-  c[i] = from_float<U>(add ? to_float(c[i]) + value : value);
+  if (i >= packs) return;
+  const auto b = load<Pack<T, N>>(bias + i % width * N);
+  const auto before = add ? load<Pack<U, N>>(c + i * N) : Pack<U, N>{};
+  store(c + i * N, pack<U, N>([&](int j) {
+          return add ? to_float(before.at[j]) + to_float(b.at[j]) : to_float(b.at[j]);
+        }));
+}
+
+template <class T, class U>
+void add_bias(const CudaBackend& backend, const Tensor& bias, bool add, const Tensor& c) {
+  constexpr int n = pack_size<U>;
+  const std::int64_t width = bias.numel();
+  const bool packed = width % n == 0 && aligned<n>(bias.data<T>()) && aligned<n>(c.data<U>());
+  const int together = packed ? n : 1;
+  const std::int64_t packs = c.numel() / together;
+  backend.run(packed ? add_bias_kernel<n, T, U> : add_bias_kernel<1, T, U>,
+              dim3(blocks_for(packs, threads)), dim3(threads), packs, width / together,
+              bias.data<T>(), add, c.data<U>());
 }
 
 /// A batch of matrices as cuBLAS takes it.                                       x (B,rows,columns)
@@ -55,10 +70,7 @@ void CudaBackend::gemm(Gemm how, const Tensor& a, const Tensor& b, const Tensor&
   if (c.numel() == 0) return;
   if (bias.defined())
     dispatch(a, [&]<class T>() {
-      dispatch(c, [&]<class U>() {
-        run(add_bias_kernel<T, U>, dim3(blocks_for(c.numel(), threads)), dim3(threads), c.numel(),
-            n, bias.data<T>(), how.add, c.data<U>());
-      });
+      dispatch(c, [&]<class U>() { add_bias<T, U>(*this, bias, how.add, c); });
     });
   use();
   const Operand left(b, how.transpose_b), right(a, how.transpose_a), result(c, false);
