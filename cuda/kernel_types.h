@@ -1,4 +1,5 @@
-// What kernels of f32 and bf16 tensors share: types, conversion, several elements at once, launches.
+// What kernels of f32 and bf16 tensors share: types, conversion, several elements at once, and
+// launches.
 // Not here: kernels, and what differs between GPU and emulator (cuda/device.h).
 // Chapter 03; CUDA C++ Programming Guide, device memory accesses.
 #pragma once

@@ -1,6 +1,6 @@
-// Forms of the state of pruned stages. SAMO stores the kept elements alone; the sparse form computes
-// with them alone, too. The masked form stores all, with zeros where pruned ones were: the same
-// training with less code and more memory, which SAMO is compared with.
+// Forms of the state of pruned stages. SAMO stores the kept elements alone; the sparse form
+// computes with them alone, too. The masked form stores all, with zeros where pruned ones were: the
+// same training with less code and more memory, which SAMO is compared with.
 // Not here: masks (mask.h, pruning.h); when weights are expanded (parallel/weight_store.cpp).
 // Chapter 11; Singh and Bhatele 2023 (SAMO), section III.
 #pragma once

@@ -12,8 +12,8 @@ constexpr bool sanitized = true;
 constexpr bool sanitized = false;
 #endif
 
-/// All of them; under a sanitizer every fifth, which meets each value of a grid whose sizes are 2, 3
-/// and 4.
+/// All of them; under a sanitizer every fifth, which meets each value of a grid whose sizes are 2,
+/// 3 and 4.
 template <class T>
 std::vector<T> fewer(const std::vector<T>& all) {
   std::vector<T> some;
