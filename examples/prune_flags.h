@@ -18,7 +18,7 @@ struct PruneFlags {
   double fraction = 0;
   std::string method = "magnitude";
   bool samo = false, sparse = false, all = false;
-  int after = -1, every = 0;  ///< not given
+  int after = -1, every = 0, until = 0;  ///< not given
 
   /// Those that must stay as they were when a run is resumed; --samo and --sparse-compute may
   /// change.
@@ -26,15 +26,19 @@ struct PruneFlags {
 
   void add_flags(Flags& flags);
   bool given() const { return fraction > 0; }
+  /// Whether there is only one mask.
+  bool once() const { return method == "magnitude" || method == "global" || method == "random"; }
   /// throws: Error if flags contradict each other, the codec, or the length of the run
   void check(const parallel::CodecSpec& codec, const std::string& plan_file, int steps) const;
+  /// throws: Error unless pruning begins after `done` updates, those of a run that goes on
+  void check_begins(int done, int steps) const;
   /// What was not given has its default, which follows from the run's length.
   sparse::PruneSettings settings(int steps, std::uint64_t seed) const;
 };
 
 inline const std::vector<std::string>& PruneFlags::fixed() {
-  static const std::vector<std::string> names{"--prune", "--prune-method", "--prune-all",
-                                              "--prune-after", "--prune-every"};
+  static const std::vector<std::string> names{"--prune",       "--prune-method", "--prune-all",
+                                              "--prune-after", "--prune-every",  "--prune-until"};
   return names;
 }
 
@@ -49,10 +53,14 @@ inline void PruneFlags::add_flags(Flags& flags) {
   flags.whole("--prune-after", after, 0, "updates before it begins (default: a tenth of --steps)")
       ->default_str("");
   flags
+      .whole("--prune-every", every, 1,
+             "gradual, lottery, early-bird: updates from one mask to the next (default: a fiftieth "
+             "of those left; in a lottery they are shared out among its rounds)")
+      ->default_str("");
+  flags
       .whole(
-          "--prune-every", every, 1,
-          "updates from one mask to the next (default: a fiftieth of those left; in a lottery they "
-          "are shared out among its rounds)")
+          "--prune-until", until, 1,
+          "gradual: the update after which the fraction is reached (default: half of those left)")
       ->default_str("");
   flags.yes("--prune-all", all, "prune embeddings, biases and norms, too");
   flags.yes("--samo", samo, "store weights, gradients and optimizer state without what is pruned");
@@ -63,9 +71,10 @@ inline void PruneFlags::add_flags(Flags& flags) {
 inline void PruneFlags::check(const parallel::CodecSpec& codec, const std::string& plan_file,
                               int steps) const {
   if (!given()) {
-    PG_CHECK(!samo && !sparse && !all && after < 0 && every == 0 && method == "magnitude",
-             "nothing is pruned without --prune FRACTION; add it, or leave out ",
-             samo ? "--samo" : "the other flags of pruning");
+    PG_CHECK(
+        !samo && !sparse && !all && after < 0 && every == 0 && until == 0 && method == "magnitude",
+        "nothing is pruned without --prune FRACTION; add it, or leave out ",
+        samo ? "--samo" : "the other flags of pruning");
     return;
   }
   PG_CHECK(samo || !sparse, "--sparse-compute computes with the elements that --samo stores; add ",
@@ -77,7 +86,14 @@ inline void PruneFlags::check(const parallel::CodecSpec& codec, const std::strin
            "their zeros would not stay zero on the way; add --samo, or leave out --codec");
   PG_CHECK(is_local(codec), "--codec ", print(codec), " makes factors of matrices, of which ",
            "--samo stores lists of kept elements; use another codec, or leave out --samo");
+  PG_CHECK(!once() || every == 0, "--prune-every ", every, ": --prune-method ", method,
+           " prunes once; leave it out, or use gradual, lottery or early-bird");
+  PG_CHECK(method == "gradual" || until == 0, "--prune-until ", until, ": --prune-method ", method,
+           " has no ramp, which gradual has; leave it out");
   const sparse::PruneSettings found = settings(steps, 0);
+  PG_CHECK(method != "gradual" || (found.after < found.until && found.until <= steps),
+           "--prune-until ", found.until, " must be above --prune-after ", found.after, " and at ",
+           "most the run's ", steps, " --steps");
   PG_CHECK(found.after < steps, "--prune-after ", found.after, ": the run has ", steps, " --steps");
   const int looks = method == "lottery"      ? sparse::lottery_rounds(fraction)
                     : method == "early-bird" ? sparse::EarlyBird::window
@@ -87,6 +103,13 @@ inline void PruneFlags::check(const parallel::CodecSpec& codec, const std::strin
            "the run's ", steps, " --steps; give it more, or a smaller --prune-every");
 }
 
+inline void PruneFlags::check_begins(int done, int steps) const {
+  const int begins = settings(steps, 0).after;
+  PG_CHECK(begins > done, "--prune-after ", begins, ": the run has done ", done,
+           " updates, and can ", "be pruned after more of them; say --prune-after ", done + 1,
+           " or more");
+}
+
 inline sparse::PruneSettings PruneFlags::settings(int steps, std::uint64_t seed) const {
   sparse::PruneSettings result{fraction, method, samo, sparse, all};
   result.seed = seed;
@@ -94,7 +117,7 @@ inline sparse::PruneSettings PruneFlags::settings(int steps, std::uint64_t seed)
   const int left = std::max(1, steps - result.after);
   const int looks = method == "lottery" ? sparse::lottery_rounds(fraction) + 1 : 50;
   result.every = every > 0 ? every : std::max(1, left / looks);
-  result.until = result.after + std::max(1, left / 2);
+  result.until = until > 0 ? until : result.after + std::max(1, left / 2);
   return result;
 }
 

@@ -163,7 +163,8 @@ inline void RunFlags::parse(CLI::App& app, int argc, char** argv,
   if (prune.given()) {  // as they were found for this length of the run
     const sparse::PruneSettings found = prune.settings(steps, 0);
     saved["--prune-after"] = found.after;
-    saved["--prune-every"] = found.every;
+    if (!prune.once()) saved["--prune-every"] = found.every;
+    if (prune.method == "gradual") saved["--prune-until"] = found.until;
   }
   clip_given = app.count("--clip") > 0;
 }
@@ -206,7 +207,10 @@ inline void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>
   parse_list(app, all);
   const nlohmann::json now = flag_values(app);
   std::vector<std::string> same = fixed;
-  same.insert(same.end(), PruneFlags::fixed().begin(), PruneFlags::fixed().end());
+  if (before.value("--prune", 0.0) > 0)
+    same.insert(same.end(), PruneFlags::fixed().begin(), PruneFlags::fixed().end());
+  else if (prune.given())
+    prune.check_begins(static_cast<int>(Checkpoint(folder / "checkpoint").step()), steps);
   for (const std::string& name : same)
     PG_CHECK(now.value(name, nlohmann::json()) == before.value(name, nlohmann::json()),
              "--resume: the run began with ", name, ' ', before.value(name, nlohmann::json()),

@@ -72,6 +72,7 @@ Session::Session(const Training& training, Transport& transport, DevicePtr devic
   engine_.set_bits(bits_);
   read_codec_state(*checkpoint, engine_, plan.plan());
   lost_ = lost_residual(*checkpoint, plan.plan(), engine_.training());
+  if (pruner_ && !pruner_->summary().is_null()) begin_pruned();
 }
 
 bool Session::train() {
@@ -141,9 +142,14 @@ json Session::prune(const Plan& like, const Bits& bits) {
   const json found = pruner_->look(engine_, like, steps_);
   if (!found.contains("pruned")) return found;
   engine_.set_bits(bits);  // of codecs that began anew
+  begin_pruned();
+  return found;
+}
+
+/// Peaks are measured anew, beside those so far.
+void Session::begin_pruned() {
   peaks_before_ = measure_memory()["run"];
   engine_.device()->meter().reset_peaks();
-  return found;
 }
 
 /// Peaks of the run; and since it was pruned, if it was.

@@ -87,6 +87,7 @@ class Session {
   nlohmann::json carry_out(const nlohmann::json& what);
   nlohmann::json run_steps(int steps, bool recorded);
   nlohmann::json prune(const Plan& like, const Bits& bits);
+  void begin_pruned();
   nlohmann::json measure_memory() const;
 
   bool due(int every, int before) const { return every > 0 && steps_ / every > before / every; }
@@ -104,7 +105,7 @@ class Session {
   std::string stopped_;  // "stopped" or "interrupted", if the run was
   std::optional<ValidationResult> validation_;     // at its end
   nlohmann::json peak_bytes_, peak_bytes_pruned_;  // the latter since the last pruning
-  nlohmann::json peaks_before_;  // of this rank, before it was pruned the last time
+  nlohmann::json peaks_before_;  // of this rank, before it was pruned the last time, or went on so
   std::map<std::pair<int, std::string>, std::int64_t> bytes_sent_;  // by rank and kind
   Plan recorded_plan_;                                              // the one that the report shows
   Timeline recorded_;

@@ -184,8 +184,9 @@ void Session::report() {
   Timeline simulated = simulate(verify(recorded_plan_), measured_costs(recorded_plan_, recorded_));
   log_->summary(figures(simulated));
   write_file(settings_.out / "trace.json", draw_trace(recorded_, memory_));
-  if (settings_.plan(first_, 1).in_flight > 0)
-    write_file(settings_.out / "recorded.plan", print(recorded_plan_));
+  const std::filesystem::path recorded = settings_.out / "recorded.plan";
+  std::filesystem::remove(recorded);  // of an earlier run
+  if (settings_.plan(first_, 1).in_flight > 0) write_file(recorded, print(recorded_plan_));
   write_file(settings_.out / "report.html", draw_html(page(simulated)));
   log_->say(text("report: ", (settings_.out / "report.html").string()));
 }
@@ -233,6 +234,9 @@ Report Session::page(const Timeline& simulated) const {
   if (validation_) page.facts.push_back({"validation loss", text(validation_->loss)});
   if (validation_ && validation_->accuracy)
     page.facts.emplace_back("validation accuracy", percent(*validation_->accuracy));
+  const json pruned = pruner_ ? pruner_->summary() : json();
+  if (!pruned.is_null())
+    page.facts.emplace_back("pruned", percent(pruned.at("fraction").get<double>()));
   page.facts.insert(page.facts.end(),
                     {{settings_.unit + " per second", text(std::round(units_per_second()))},
                      {"bubble measured", percent(recorded_.bubble())},

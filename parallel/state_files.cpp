@@ -77,34 +77,41 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
 void read_state(const Checkpoint& checkpoint, Engine& engine) {
   checkpoint.check_model(engine.training().whole);
   for (auto& [stage, store] : engine.stores()) {
-    // Files are read as if all elements were there; the form takes those that it stores.
+    // Files are read as if all elements were there, parameter by parameter where the form does not
+    // store all, so that there is never a dense buffer.
     auto fill = [&, &store = store](const Tensor& buffer, bool sharded, auto load) {
       const StateForm& form = store.form();
-      if (!sharded && !form.prunes()) return load(buffer);
-      Tensor values = whole_buffer(form.parameters(), buffer.dtype(), engine.device());
-      load(values);
-      if (form.prunes()) {
-        Tensor stored = whole_buffer(form.stored(), buffer.dtype(), engine.device());
-        form.compress(values, stored);
-        values = stored;
+      const Tensor stored =
+          sharded ? whole_buffer(form.stored(), buffer.dtype(), engine.device()) : buffer;
+      if (!form.prunes()) load(form.parameters(), stored);
+      for (const Parameter& p : form.parameters()) {
+        if (!form.prunes()) break;
+        ParameterList one;
+        one.add(p.name, p.shape, p.init, p.kind);
+        const Tensor values = whole_buffer(one, buffer.dtype(), engine.device());
+        load(one, values);
+        form.compress(p, values, stored);
       }
-      buffer.backend().copy(sharded ? own_window(store.shard(), values) : values, buffer);
+      if (sharded) buffer.backend().copy(own_window(store.shard(), stored), buffer);
     };
     for (const auto& [version, weights] : store.versions())
-      fill(weights, store.shard().zero == 3, [&, back = store.newest() - version](const Tensor& x) {
-        checkpoint.load_version(back, store.form().parameters(), x);
-      });
+      fill(weights, store.shard().zero == 3,
+           [&, back = store.newest() - version](const ParameterList& list, const Tensor& x) {
+             checkpoint.load_version(back, list, x);
+           });
     store.count_steps_from(checkpoint.run().value("rewound", 0));
     if (checkpoint.has_state(early_name)) {
       store.remember();
-      fill(store.remembered(), store.shard().zero == 3, [&, &store = store](const Tensor& x) {
-        checkpoint.load_state(early_name, store.form().parameters(), x);
-      });
+      fill(store.remembered(), store.shard().zero == 3,
+           [&](const ParameterList& list, const Tensor& x) {
+             checkpoint.load_state(early_name, list, x);
+           });
     }
     for (const auto& [name, buffer] : store.optimizer().state())
-      fill(buffer, store.shard().zero > 0, [&, &name = name](const Tensor& x) {
-        checkpoint.load_state(name, store.form().parameters(), x);
-      });
+      fill(buffer, store.shard().zero > 0,
+           [&, &name = name](const ParameterList& list, const Tensor& x) {
+             checkpoint.load_state(name, list, x);
+           });
   }
 }
 

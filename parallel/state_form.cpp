@@ -11,7 +11,13 @@ void StateForm::add(const Parameter& parameter, const Tensor& dx, const Tensor& 
 }
 
 void StateForm::compress(const Tensor& all, const Tensor& stored) const {
-  all.backend().copy(all, stored);
+  for (const Parameter& parameter : parameters_)
+    compress(parameter, all.window(parameter.offset, parameter.shape), stored);
+}
+
+void StateForm::compress(const Parameter& parameter, const Tensor& all,
+                         const Tensor& stored) const {
+  all.backend().copy(all, stored.window(parameter.offset, parameter.shape));
 }
 
 void StateForm::expand(const Tensor& stored, const Tensor& all) const {

@@ -35,7 +35,9 @@ class StateForm {
   virtual void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const;
   /// From all elements (N) to those that are stored (n), and back, with zeros for those that are
   /// not. Buffers are of one type.
-  virtual void compress(const Tensor& all, const Tensor& stored) const;
+  void compress(const Tensor& all, const Tensor& stored) const;
+  /// The same for one of parameters(), of which all elements are given.
+  virtual void compress(const Parameter& parameter, const Tensor& all, const Tensor& stored) const;
   virtual void expand(const Tensor& stored, const Tensor& all) const;
 
   /// The pruned ones, as far as they are kept, and a flat buffer (i32) like them: which elements of

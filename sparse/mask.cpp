@@ -17,7 +17,8 @@ bool is_prunable(const Parameter& parameter, bool all) {
 std::int64_t kept_count(std::int64_t count, double pruned) {
   PG_CHECK(pruned >= 0 && pruned < 1, "pruning: expected a fraction from 0 to below 1, got ",
            pruned);
-  return std::llround((1 - pruned) * static_cast<double>(count));
+  return std::max<std::int64_t>(std::min<std::int64_t>(count, 1),
+                                std::llround((1 - pruned) * static_cast<double>(count)));
 }
 
 std::int64_t differences(const Index& a, const Index& b) {

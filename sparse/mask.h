@@ -24,7 +24,8 @@ using Masks = std::map<std::string, Index>;
 /// norms are small, and are kept unless `all` asks for them. Statistics are no weights.
 bool is_prunable(const Parameter& parameter, bool all = false);
 
-/// Elements that stay of `count` when the fraction `pruned` of them goes: the nearest whole number.
+/// Elements that stay of `count` when the fraction `pruned` of them goes: the nearest whole number,
+/// and one at least.
 /// throws: Error unless 0 <= pruned < 1
 std::int64_t kept_count(std::int64_t count, double pruned);
 // [end snippet]

@@ -149,8 +149,11 @@ json PruneRun::prune(Engine& engine, const Plan& like, Masks own) {
 }
 
 void PruneRun::set_form(Engine& engine, const Plan& like, Masks all) {
-  kept_.clear();
+  const auto before = std::exchange(kept_, {});
   for (const auto& [name, index] : all) kept_[name] = static_cast<std::int64_t>(index.size());
+  for (const auto& [name, count] : before)
+    PG_CHECK(kept_.at(name) <= count, "pruning: ", name, " has ", count, " elements left, and was ",
+             "to have ", kept_.at(name), "; what is pruned does not come back");
   auto masks = std::make_shared<const Masks>(std::move(all));
   engine.change_form(like, settings_.sparse ? sparse_form(masks)
                            : settings_.samo ? samo_form(masks)

@@ -113,16 +113,13 @@ void SamoForm::add(const Parameter& parameter, const Tensor& dx, const Tensor& s
 }
 // [end snippet]
 
-void SamoForm::compress(const Tensor& all, const Tensor& stored) const {
-  for (const Parameter& parameter : parameters_) {
-    const Tensor from = window(all, parameter);
-    const Tensor to = kept(stored, parameter);
-    const Tensor index = index_of(parameter);
-    if (index.defined())
-      from.backend().gather(from, index, /*add*/ false, to);
-    else
-      from.backend().copy(from, to);
-  }
+void SamoForm::compress(const Parameter& parameter, const Tensor& all, const Tensor& stored) const {
+  const Tensor to = kept(stored, parameter);
+  const Tensor index = index_of(parameter);
+  if (index.defined())
+    all.backend().gather(all, index, /*add*/ false, to);
+  else
+    all.backend().copy(all, to);
 }
 
 void SamoForm::expand(const Tensor& stored, const Tensor& all) const {
@@ -169,9 +166,9 @@ void MaskedForm::add(const Parameter& parameter, const Tensor& dx, const Tensor&
   StateForm::add(parameter, masked(parameter, dx), sum);
 }
 
-void MaskedForm::compress(const Tensor& all, const Tensor& stored) const {
-  for (const Parameter& parameter : parameters_)
-    all.backend().copy(masked(parameter, window(all, parameter)), window(stored, parameter));
+void MaskedForm::compress(const Parameter& parameter, const Tensor& all,
+                          const Tensor& stored) const {
+  StateForm::compress(parameter, masked(parameter, all), stored);
 }
 
 MakeStateForm samo_form(std::shared_ptr<const Masks> masks) {

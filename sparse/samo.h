@@ -39,8 +39,9 @@ class SamoForm : public PrunedForm {
   SamoForm(const ParameterList& parameters, const Masks& masks, const DevicePtr& device);
 
   bool expands() const override { return true; }
+  using StateForm::compress;
   void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const override;
-  void compress(const Tensor& all, const Tensor& stored) const override;
+  void compress(const Parameter& parameter, const Tensor& all, const Tensor& stored) const override;
   void expand(const Tensor& stored, const Tensor& all) const override;
 
  protected:
@@ -71,8 +72,9 @@ class MaskedForm : public PrunedForm {
   MaskedForm(const ParameterList& parameters, const Masks& masks, const DevicePtr& device)
       : PrunedForm(parameters, parameters, masks, device) {}
 
+  using StateForm::compress;
   void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const override;
-  void compress(const Tensor& all, const Tensor& stored) const override;
+  void compress(const Parameter& parameter, const Tensor& all, const Tensor& stored) const override;
 
  private:
   Tensor masked(const Parameter& parameter, const Tensor& x) const;

@@ -12,8 +12,9 @@ namespace {
 const Words wide{"--layers", "2", "--width", "32", "--batch", "8", "--clip", "0", "--steps", "30"};
 
 Words pruned_by(const std::string& method) {
-  Words words{"--prune", "0.8", "--prune-method", method, "--prune-after", "4"};
-  return words + Words{"--prune-every", "2"};
+  const bool once = method == "magnitude" || method == "global" || method == "random";
+  return Words{"--prune", "0.8", "--prune-method", method, "--prune-after", "4"} +
+         (once ? Words{} : Words{"--prune-every", "2"});
 }
 
 std::vector<std::string> methods() {
@@ -73,6 +74,31 @@ TEST_CASE("a pruned run that stops and goes on, laid out and stored otherwise, l
       CHECK(summary_of(runs.path("pipeline"))["pruned"] ==
             summary_of(runs.path("whole"))["pruned"]);
   }
+}
+
+TEST_CASE("a ramp ends where it was to end, whatever becomes of the run's length") {
+  const Runs runs{wide + pruned_by("gradual") + Words{"--samo"}};
+  runs.train("whole", {"--steps", "40", "--stop-after", "22", "--prune-until", "17"});
+  for (const char* stop : {"12", "20"}) {
+    runs.train("parts", {"--stop-after", stop});  // the ramp of 30 steps ends after update 17
+    runs.resume("parts", {"--steps", "40", "--stop-after", "22", "--out", runs.path("longer")});
+    CHECK(summary_of(runs.path("longer"))["pruned"] == summary_of(runs.path("whole"))["pruned"]);
+    CHECK(summary_of(runs.path("longer")).contains("peak_bytes_pruned"));
+  }
+  const Finished other = run({"train_gpt", "--resume", runs.path("parts"), "--prune-until", "25"});
+  CHECK_THAT(other.errors, Contains("the run began with --prune-until 17, not 25"));
+}
+
+TEST_CASE("a dense run can be pruned when it goes on") {
+  const Runs runs{wide};
+  runs.train("dense", {"--stop-after", "9"});
+  const Words later{"--prune", "0.8", "--samo", "--prune-after"};
+  runs.resume("dense", later + Words{"12", "--out", runs.path("pruned")});
+  runs.train("whole", later + Words{"12"});
+  CHECK(losses(runs.path("pruned")) == losses(runs.path("whole")));
+  const Finished early =
+      run(Words{"train_gpt", "--resume", runs.path("dense")} + later + Words{"9"});
+  CHECK_THAT(early.errors, Contains("the run has done 9 updates") && Contains("--prune-after 10"));
 }
 
 TEST_CASE("a search for a ticket that stops goes on with the masks that it has drawn") {
@@ -196,6 +222,10 @@ TEST_CASE("what pruning does not go with is refused by name") {
   runs.check_refused(half + Words{"--prune-method", "lottery", "--prune-every", "9"},
                      "smaller --prune-every");
   const Words two{"--data-parallel", "2"};
+  runs.check_refused(half + Words{"--prune-every", "2"}, "--prune-method magnitude prunes once");
+  runs.check_refused(half + Words{"--prune-until", "9"}, "--prune-method magnitude has no ramp");
+  runs.check_refused(half + Words{"--prune-method", "gradual", "--prune-until", "2"},
+                     "--prune-until 2 must be above --prune-after 3");
   runs.check_refused(half + two + Words{"--codec", "quantize:4"}, "add --samo");
   runs.check_refused(half + two + Words{"--samo", "--codec", "lowrank:2"}, "leave out --samo");
   runs.check_refused(half + Words{"--plan", "own.plan"}, "use --schedule, or leave out --prune");

@@ -64,7 +64,8 @@ TEST_CASE("kept counts are the nearest whole numbers") {
   CHECK(kept_count(1000, 0.9) == 100);
   CHECK(kept_count(1001, 0.5) == 501);
   CHECK(kept_count(7, 0) == 7);
-  CHECK(kept_count(3, 0.95) == 0);
+  CHECK(kept_count(3, 0.95) == 1);
+  CHECK(kept_count(0, 0.5) == 0);
   CHECK_THROWS_WITH(kept_count(3, 1), Contains("from 0 to below 1, got 1"));
   CHECK_THROWS_WITH(kept_count(3, -0.1), Contains("got -0.1"));
 }
