@@ -17,11 +17,13 @@ __global__ void __launch_bounds__(warps * 32) layer_norm_warp_kernel(LayerNorm n
   if (row >= norm.rows) return;
   const float* x = norm.x + row * norm.width;
   float* y = norm.y + row * norm.width;
+  // [snippet sums]
   float sum = 0, squares = 0;
   for (int i = lane; i < norm.width; i += 32) sum += x[i];
   float mean = warp_sum(sum) / norm.width;
   for (int i = lane; i < norm.width; i += 32) squares += (x[i] - mean) * (x[i] - mean);
   float inverse = rsqrtf(warp_sum(squares) / norm.width + norm.epsilon);
+  // [end snippet]
   for (int i = lane; i < norm.width; i += 32)
     y[i] = (x[i] - mean) * inverse * norm.weight[i] + norm.bias[i];
 }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int tile = 16;
 
+// [snippet kernel]
 /// No thread returns early: those outside of c load zeros, and wait at all barriers.
 __global__ void __launch_bounds__(tile* tile) matmul_tiled_kernel(Product p) {
   __shared__ float tile_a[tile][tile], tile_b[tile][tile];
@@ -28,6 +29,7 @@ __global__ void __launch_bounds__(tile* tile) matmul_tiled_kernel(Product p) {
   }
   if (row < p.m && column < p.n) p.c[row * p.n + column] = sum;
 }
+// [end snippet]
 
 }  // namespace
 

@@ -1,0 +1,42 @@
+// 16 bytes at a time: vectors of floats, and tiles that are copied while the threads compute.
+// Not here: kernels (matmul_4_async.cu, matmul_5_tensor_cores.cu, layer_norm_3_registers.cu).
+// CUDA C++ Programming Guide, device memory accesses and asynchronous data copies.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/device.h"
+
+namespace paragrad::cuda::ladder {
+
+/// N neighbours, loaded and stored at once by load and store of device.h.
+template <int N>
+struct alignas(N * sizeof(float)) Floats {
+  float at[N];
+};
+
+/// Begins to copy 16 bytes of a row-major matrix (height,width); outside of it are zeros. Whole
+/// vectors are copied asynchronously; those that are cut or not aligned, element by element.
+template <class T>
+__device__ void copy_vector(T* shared, const T* matrix, int height, int width, int row,
+                            int column) {
+  constexpr int n = 16 / sizeof(T);
+  const T* from = matrix + row * width + column;
+  const bool aligned = reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
+  if (row < height && column + n <= width && aligned) return cp_async_16(shared, from);
+  for (int i = 0; i < n; ++i) shared[i] = row < height && column + i < width ? from[i] : T{};
+}
+
+/// All threads of a block together begin to copy `columns` columns of as many rows as `shared` has,
+/// from (top,left) of the matrix on. They are there after cp_async_wait and a barrier.
+template <int columns, class T, int rows, int pitch>
+__device__ void copy_tile(T (&shared)[rows][pitch], const T* matrix, int height, int width, int top,
+                          int left) {
+  constexpr int n = 16 / sizeof(T);
+  for (int i = threadIdx.x * n; i < rows * columns; i += blockDim.x * n) {
+    const int row = i / columns, column = i % columns;
+    copy_vector(&shared[row][column], matrix, height, width, top + row, left + column);
+  }
+}
+
+}  // namespace paragrad::cuda::ladder
