@@ -82,12 +82,14 @@ __device__ inline void ldmatrix_x4_transposed(unsigned (&fragment)[4], const voi
                : "memory");
 }
 
+// [snippet mma]
 /// c += a b, by a warp.                            a (16,16) and b (16,8) in bf16, c (16,8) in f32
 /// With g = lane / 4 and t = 2 (lane % 4), a pair of 16-bit numbers being at t and t + 1:
 ///   a[0] row g, columns t;   a[1] row g + 8, columns t;   a[2], a[3] the same, columns t + 8
 ///   b[0] rows t, column g;   b[1] rows t + 8, column g
 ///   c[0], c[1] row g, columns t and t + 1;   c[2], c[3] the same of row g + 8
 __device__ inline void mma_16816(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  // [end snippet]
   asm volatile(
       "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
       "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"

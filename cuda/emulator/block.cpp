@@ -164,6 +164,7 @@ void Block::wait() {
   go_to(next);
 }
 
+// [snippet carrier]
 /// A carrier's life: begins one thread after the other.
 void Block::carry() {
   for (;;) {
@@ -185,6 +186,7 @@ void Block::carry() {
       switch_context(*std::exchange(running_, &home_), home_);  // the block has ended
   }
 }
+// [end snippet]
 
 void Block::abandon() {
   failed_ = true;

@@ -52,6 +52,7 @@ void Block::warp_operation(Place place, void* record, void (*carry_out)(void* co
                 show(meeting.place), "; all lanes must carry out the same operation"));
     abandon();
   }
+  // [snippet last lane]
   meeting.records[lane] = record;
   meeting.arrived |= 1u << lane;
   if (meeting.arrived == ~0u) {
@@ -60,6 +61,7 @@ void Block::warp_operation(Place place, void* record, void (*carry_out)(void* co
     make_runnable(warp, ~0u);
   }
   wait();
+  // [end snippet]
 }
 
 PendingCopies& Block::pending_copies() {

@@ -10,6 +10,7 @@
 
 #include "cuda/emulator/vector_types.h"
 
+// [snippet words]
 #define __global__
 #define __device__
 #define __host__
@@ -24,6 +25,7 @@
 #else
 #define __shared__ static thread_local
 #endif
+// [end snippet]
 
 namespace paragrad::cuda::emulator {
 
