@@ -25,11 +25,12 @@ struct Writer {
   DevicePtr device = cpu_device();
   std::unique_ptr<Stage> stage;
   std::unique_ptr<Vocabulary> vocabulary;
+  Tensor weights;
 
-  Tensor build() {
+  const Tensor& build() {
     stage = std::make_unique<Stage>(gpt(config), 0, config.layers + 2);
     CategoryScope category(*device, Category::weights);
-    return empty({stage->parameters().numel()}, DType::f32, device);
+    return weights = empty({stage->parameters().numel()}, DType::f32, device);
   }
 };
 
@@ -49,7 +50,7 @@ Writer load(const std::filesystem::path& folder) {
         std::filesystem::exists(folder / "vocab.json"), folder.string(),
         ": no vocab.json, which the model's text is spelled with; copy it and merges.txt there");
     writer.vocabulary = make_vocabulary((folder / "vocab.json").string(), "");
-    Tensor weights = build();
+    const Tensor& weights = build();
     load_gpt_weights(folder, writer.stage->parameters(), weights);
     writer.stage->bind(weights);
     return writer;
@@ -61,7 +62,7 @@ Writer load(const std::filesystem::path& folder) {
            ": trained on token ids without a vocabulary, so there is no text to write");
   writer.config = gpt_config(checkpoint.run().at("model"));
   writer.vocabulary = load_vocabulary(checkpoint.run().at("vocabulary"));
-  Tensor weights = build();
+  const Tensor& weights = build();
   checkpoint.check_model(writer.stage->parameters());
   checkpoint.load_weights(writer.stage->parameters(), weights);
   writer.stage->bind(weights);
@@ -111,6 +112,7 @@ int main(int argc, char** argv) {
   std::optional<std::string> prompt;
   std::int64_t count = 200, seed = 1;
   SampleSettings settings;
+  std::filesystem::path folder;
   paragrad::examples::Flags flags(app);
   flags.words("--from", from, "DIR", "folder of a train_gpt run, or of GPT-2 from Hugging Face")
       ->capture_default_str();
@@ -120,8 +122,17 @@ int main(int argc, char** argv) {
                "below 1 is safer, 0 always the likeliest");
   flags.whole("--top-k", settings.top_k, 0, "choose among so many of the likeliest; 0: all");
   flags.whole("--seed", seed, std::int64_t{0}, "of the choices");
+  flags.words("--export", folder, "FOLDER",
+              "write the weights there as Hugging Face's files of GPT-2, those that are pruned as "
+              "zeros, and no text");
   return paragrad::examples::run_program(app, [&] {
     app.parse(argc, argv);
+    if (!folder.empty()) {
+      PG_CHECK(!prompt, "--export writes no text; leave out --prompt");
+      const Writer writer = load(from);
+      write_gpt_folder(folder, writer.config, writer.stage->parameters(), writer.weights);
+      return 0;
+    }
     write(from, prompt, count, settings, static_cast<std::uint64_t>(seed));
     return 0;
   });

@@ -25,8 +25,9 @@ struct Candidate {
 };
 // [end snippet]
 
-/// Keys that are ordered as |x| is. An element that was pruned before, which `kept` then tells, has
-/// the least one, so that it stays pruned.
+/// Keys that are ordered as |x| is, x being the weights that forward reads: in bf16 many are equal.
+/// An element that was pruned before, which `kept` then tells, has the least one, so that it stays
+/// pruned.
 /// throws: Error that names the parameter, if a value is not finite
 std::vector<std::uint32_t> magnitude_keys(const std::string& name, std::span<const double> values,
                                           const Index* kept = nullptr);

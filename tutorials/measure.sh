@@ -14,7 +14,8 @@
 #   codecs      the loss of codecs on four replicas, and what they send, over three seeds (half an hour)
 #   pruned      quality, state and bytes of pruned networks, a GPT and a ResNet on Fashion-MNIST, over
 #               three seeds (half an hour)
-#   pruned_speed   what a step costs then, with dense products and with sparse ones
+#   pruned_speed   what a step costs then, with dense products and with sparse ones (a quarter of an
+#               hour; measure_pruned.sh has both parts)
 #   reduction_error   how far sums of quantized values are from exact ones; draws that, too
 # The programs are build/bin/train_gpt, train_resnet, benchmarks/round_dance and reduction_error, or what
 # TRAIN_GPT, TRAIN_RESNET, ROUND_DANCE and REDUCTION_ERROR name. A busy machine wakes sleepers late: as root, dance goes first.
@@ -207,117 +208,7 @@ codecs() {
   } >"$runs/measured_codecs.md"
 }
 
-pruned() {
-  local seeds='1 2 3'
-  local gpt='--vocab chars --layers 4 --heads 4 --width 128 --context 64 --batch 12 --steps 2000
-    --learning-rate 1e-3 --min-learning-rate 1e-4 --warmup 100 --microbatches 2 --dtype bf16'
-  local resnet='--data fashion-mnist --width 8 --batch 64 --steps 937'
-  local layout='--data-parallel 2 --stages 2 --evaluate-every 0'
-  section() { sed -n "/\"$1\"/,/^  []}]/p" "$runs/run/summary.json"; }
-  # Of all ranks; after the pruning, where there was one.
-  state() {
-    { [[ $1 == 0 ]] && section peak_bytes || section peak_bytes_pruned; } |
-      awk -F '[:,]' '/weights|gradients|optimizer|index/ { sum += $2 } END { print sum }'
-  }
-  # What an update sends in sums in the end: all but what every update sends.
-  sums() {
-    local all
-    all=$(sed -n 's/.*"bytes_sent":\([0-9]*\),.*/\1/p' "$runs/run/metrics.jsonl" | tail -n 1)
-    section bytes_sent | awk -F '[:,]' -v all="$all" -v steps="$(value steps)" \
-      '/activation|norms/ { others += $2 } END { print all - others / steps }'
-  }
-  rows() {  # rows QUALITY COMMAND FLAGS...: a line for each run
-    local quality=$1 way seed
-    for way in 0 '0.5 early-bird' '0.8 early-bird' '0.9 early-bird' '0.5 gradual' '0.8 gradual' '0.9 gradual'; do
-      for seed in $seeds; do
-        local flags=()
-        [[ $way == 0 ]] || flags=(--prune "${way% *}" --prune-method "${way#* }" --samo)
-        "${@:2}" $layout --seed "$seed" "${flags[@]}"
-        echo "$way $(value "$quality") $(state "$way") $(sums)" | sed 's/^0 /0 - /'
-      done
-    done
-  }
-  table() {  # table TITLE FORMAT TIMES
-    echo "| pruned | method | $1, mean (lowest to highest of 3 seeds) | state of all ranks, MB |" \
-      'of the dense one | sums, kB an update | of the dense ones |'
-    echo '| --- | --- | --- | --- | --- | --- | --- |'
-    awk -v times="$3" -v format="| %d%% | %s | $2 ($2 to $2) | %.2f | %.0f%% | %.0f | %.0f%% |\n" '
-      { way = $1 " " $2 }
-      !n[way]++ { order[++rows] = way; low[way] = 1e9 }
-      { sum[way] += $3; state[way] += $4; sent[way] += $5
-        if ($3 < low[way]) low[way] = $3
-        if ($3 > high[way]) high[way] = $3 }
-      END { for (row = 1; row <= rows; ++row) { w = order[row]; d = order[1]; split(w, part, " ")
-        printf format, 100 * part[1], part[2], times * sum[w] / n[w], times * low[w], times * high[w],
-          state[w] / n[w] / 1e6, 100 * state[w] / state[d], sent[w] / n[w] / 1e3,
-          100 * sent[w] / sent[d] } }'
-  }
-  rows validation_loss train $gpt >"$runs/pruned_gpt.txt"
-  rows validation_accuracy "$train_resnet" $resnet --quiet --out "$runs/run" >"$runs/pruned_resnet.txt"
-  {
-    machine
-    echo "A GPT (4 layers, width 128) after 2000 updates in bf16 with AdamW, 2 x 2 ranks:"
-    echo
-    table 'validation loss' %.3f 1 <"$runs/pruned_gpt.txt"
-    echo
-    echo "A ResNet (18 layers, 8 channels first) after an epoch of Fashion-MNIST with SGD, 2 x 2 ranks:"
-    echo
-    table accuracy %.1f%% 100 <"$runs/pruned_resnet.txt"
-  } >"$runs/measured_pruned.md"
-}
-
-pruned_speed() {
-  local rounds=3 steps=80 sizes='128 256' way
-  local ways=('dense' '0.5 zeros' '0.5 samo' '0.5 sparse' '0.8 zeros' '0.8 samo' '0.8 sparse' '0.9 zeros'
-    '0.9 samo' '0.9 sparse')
-  head -c 20000 "$data" >"$runs/little.txt"
-  # Milliseconds of an update, without those before the pruning and shortly after it.
-  milliseconds() {
-    sed -n 's/.*"seconds":\([0-9.e-]*\),"step":\([0-9]*\),.*/\2 \1/p' "$runs/run/metrics.jsonl" |
-      awk '$1 > 20 { sum += $2; ++n } END { print 1e3 * sum / n }'
-  }
-  for dtype in f32 bf16; do
-    for width in $sizes; do
-      for round in $(seq $rounds); do
-        for way in "${ways[@]}"; do
-          local flags=()
-          [[ $way == dense ]] || flags=(--prune "${way% *}" --prune-after 5)
-          [[ $way != *samo && $way != *sparse ]] || flags+=(--samo)
-          [[ $way != *sparse ]] || flags+=(--sparse-compute)
-          train --validation "$runs/little.txt" --layers 4 --heads 4 --width "$width" --context 64 \
-            --batch 16 --steps $steps --data-parallel 2 --stages 2 --microbatches 2 --dtype $dtype \
-            --evaluate-every 0 "${flags[@]}"
-          echo "$dtype $width $round ${way/ /:} $(milliseconds)"
-        done
-      done
-    done
-  done >"$runs/pruned_speed.txt"
-  {
-    machine
-    echo "Tokens a second of a dense run, and how many times those others have; 2 x 2 ranks, 4 layers," \
-      "16 x 64 tokens an update; medians of $rounds rounds of alternating runs:"
-    echo
-    echo '| type | width | dense, tokens/s | pruned | zeros in dense tensors | `--samo` | `--samo --sparse-compute` |'
-    echo '| --- | --- | --- | --- | --- | --- | --- |'
-    awk -v rounds=$rounds '
-      { ms[$1, $2, $4, $3] = $5; if (!seen[$1, $2]++) order[++sizes] = $1 " " $2 }
-      # Of a dense run, way is empty: tokens a second.
-      function median(d, w, way,   r, i, j, x, t) {
-        for (r = 1; r <= rounds; ++r)
-          x[r] = (way ? ms[d, w, "dense", r] / ms[d, w, way, r] : 16 * 64 * 1e3 / ms[d, w, "dense", r])
-        for (i = 2; i <= rounds; ++i)
-          for (j = i; j > 1 && x[j] < x[j - 1]; --j) { t = x[j]; x[j] = x[j - 1]; x[j - 1] = t }
-        return x[int((rounds + 1) / 2)]
-      }
-      END {
-        split("0.5 0.8 0.9", p, " ")
-        for (s = 1; s <= sizes; ++s) { split(order[s], key, " ")
-          for (i = 1; i <= 3; ++i)
-            printf "| %s | %d | %.0f | %d%% | %.2f | %.2f | %.2f |\n", key[1], key[2],
-              median(key[1], key[2]), 100 * p[i], median(key[1], key[2], p[i] ":zeros"),
-              median(key[1], key[2], p[i] ":samo"), median(key[1], key[2], p[i] ":sparse") } }' "$runs/pruned_speed.txt"
-  } >"$runs/measured_pruned_speed.md"
-}
+source tutorials/measure_pruned.sh
 
 reduction_error() { "$reduction_error" --out $figures >"$runs/measured_reduction_error.md"; }
 

@@ -31,8 +31,10 @@ go_on() {  # go_on NAME STAGES TRANSPORT [HOW]: threads, or mpi by on_hosts
   ${4-} $train_gpt --resume "$runs/$1" $(grid "$2") --transport "$3" --stop-after $((2 + steps)) --quiet \
     --out "$runs/run" $cap
 }
-peak() {  # the largest of a rank
-  sed -n '/"peak_bytes":/,/\]/s/^ *"total": \([0-9]*\),*$/\1/p' "$runs/run/summary.json" | sort -n | tail -n 1
+peak() {  # the largest of a rank; of a pruned run without what loading the checkpoint took
+  local which=peak_bytes
+  ! grep -q peak_bytes_pruned "$runs/run/summary.json" || which=peak_bytes_pruned
+  sed -n "/\"$which\":/,/\]/"'s/^ *"total": \([0-9]*\),*$/\1/p' "$runs/run/summary.json" | sort -n | tail -n 1
 }
 
 # The cap: half of what dense training needs on one stage.
@@ -77,12 +79,13 @@ simulated() {  # simulated NAME STAGES GIGABITS
   head_of_rows 'replicas on all hosts'
   row dense none
   row "SAMO, $pruned pruned" samo
-  row "SAMO, $pruned pruned, \`--sparse-compute\`" sparse
+  row "SAMO, $pruned pruned, \`--sparse-compute\`" sparse 'no ideal'
   row 'dense, `--codec quantize:4`' quantized
   row "SAMO, $pruned pruned, \`--codec quantize:4\`" both
   echo
   echo "The same GPT in bf16 over the same links, with at most ${cap#* } bytes of memory for a rank, half of what" \
-    "dense training on one stage takes; the smallest number of stages that fits, in microbatches of two sequences." \
+    "dense training on one stage takes. Both go on from checkpoints, the pruned one after its pruning, on the grid" \
+    "with the smallest number of stages that fits, in microbatches of two sequences." \
     "The hosts share this machine's cores, so that others use them while one waits in a bubble. Simulated are hosts" \
     "with a core each, without overlap of sums and computation, at the links' rate and at 10 Gbit/s:"
   echo

@@ -49,14 +49,18 @@ choose_rate() {
   limit_links "$(awk -v rate="$rate" 'BEGIN { print rate / 1000 }')"
 }
 
-row() {  # row NAME FILES: a run's bytes and speed beside those of the run "none", and the ideal
-  awk -v name="$1" -v seconds="$(median "$runs/$2.seconds")" -v bytes="$(cat "$runs/$2.bytes")" \
+# row NAME FILES [no ideal]: a run's bytes and speed beside those of the run "none", and the ideal,
+# which is of dense computation.
+row() {
+  awk -v other="${3-}" -v name="$1" -v seconds="$(median "$runs/$2.seconds")" -v bytes="$(cat "$runs/$2.bytes")" \
     -v compute="$(median "$runs/compute.seconds")" -v none_bytes="$(cat "$runs/none.bytes")" \
     -v none="$(median "$runs/none.seconds")" -v rate="$rate" -v tokens=$((batch * context)) 'BEGIN {
       ideal = compute + 8e-6 * bytes / rate; ideal_none = compute + 8e-6 * none_bytes / rate
-      printf "| %s | %.0f | %.2f | %.0f | %.2f | %.0f | %.2f | %.0f%% | %.0f%% |\n", name,
-        bytes / 1e3, none_bytes / bytes, tokens / seconds, none / seconds, 1e3 * seconds,
-        ideal_none / ideal, 100 * (none / seconds) / (ideal_none / ideal), 100 * ideal / seconds }'
+      printf "| %s | %.0f | %.2f | %.0f | %.2f | %.0f |", name, bytes / 1e3, none_bytes / bytes,
+        tokens / seconds, none / seconds, 1e3 * seconds
+      if (other) { print " | | |"; exit }
+      printf " %.2f | %.0f%% | %.0f%% |\n", ideal_none / ideal,
+        100 * (none / seconds) / (ideal_none / ideal), 100 * ideal / seconds }'
 }
 
 describe_lab() {

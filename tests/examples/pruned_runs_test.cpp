@@ -1,6 +1,8 @@
 // train_gpt with --prune: both forms learn the same, stops change nothing, and what the files of a
 // run say of it. Not here: methods (tests/sparse/pruning_test), plans and their numbers
 // (tests/sparse/samo_engine_test).
+#include "autograd/cpu/cpu_backend.h"
+#include "nn/gpt_files.h"
 #include "tests/examples/runs.h"
 #include "tests/sanitized.h"
 
@@ -206,6 +208,27 @@ TEST_CASE("a pruned run's text is written by sample_gpt") {
     CHECK(sample.status == 0);
     CHECK(sample.output.size() >= 9);
   }
+}
+
+TEST_CASE("a pruned run's weights are exported with their zeros") {
+  const Runs runs{wide + pruned_by("magnitude")};
+  runs.train("run", {"--samo"});
+  const std::string folder = runs.path("exported");
+  runs.succeed({"sample_gpt", "--from", runs.path("run"), "--export", folder});
+  const auto config = paragrad::nn::read_gpt_config(folder);
+  const paragrad::nn::Stage stage(gpt(config), 0, config.layers + 2);
+  const auto weights =
+      paragrad::autograd::empty({stage.parameters().numel()}, paragrad::autograd::DType::f32,
+                                paragrad::autograd::cpu_device());
+  load_gpt_weights(folder, stage.parameters(), weights);
+  const json kept = summary_of(runs.path("run"))["pruned"]["layers"];
+  for (const auto& p : stage.parameters()) {
+    if (!kept.contains(p.name)) continue;
+    const auto values = to_host(weights.window(p.offset, p.shape));
+    CHECK(p.shape.numel() - std::count(values.begin(), values.end(), 0) == kept[p.name]);
+  }
+  const Finished both = run({"sample_gpt", "--from", folder, "--export", folder, "--prompt", "a"});
+  CHECK_THAT(both.errors, Contains("leave out --prompt"));
 }
 
 TEST_CASE("what pruning does not go with is refused by name") {
