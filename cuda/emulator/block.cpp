@@ -3,7 +3,9 @@
 // CUDA C++ Programming Guide, thread hierarchy.
 #include "cuda/emulator/block.h"
 
+#include <algorithm>
 #include <bit>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -63,9 +65,12 @@ Block::Block(const Launch& launch)
       random_(settings().seed * 0x9E3779B97F4A7C15u + 1),
       suspended_(threads_),
       meetings_(warps_) {
+  // No more than it can need, or launches at the same time would make theirs anew, time and again.
   std::lock_guard lock(spare().mutex);
-  fibers_ = std::move(spare().fibers);
-  spare().fibers.clear();
+  std::vector<std::unique_ptr<Fiber>>& all = spare().fibers;
+  const auto first = all.end() - std::min<std::ptrdiff_t>(threads_, std::ssize(all));
+  fibers_.assign(std::make_move_iterator(first), std::make_move_iterator(all.end()));
+  all.erase(first, all.end());
 }
 
 /// Stacks of a block that failed are not used again: they hold frames that never end.

@@ -1,9 +1,14 @@
 // Threads of a block: their numbers, barriers, warp operations and shared memory, in every order.
+#include <algorithm>
+#include <barrier>
+#include <fstream>
+#include <iterator>
 #include <numeric>
 
 #include "cuda/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
+#include "tests/in_threads.h"
 
 using namespace paragrad;
 using namespace paragrad::tests;
@@ -45,6 +50,13 @@ __global__ void sum_by_halves(const float* numbers, float* sum) {
     if (int(threadIdx.x) < half) shared[threadIdx.x] += shared[threadIdx.x + half];
   }
   if (threadIdx.x == 0) *sum = shared[0];
+}
+
+/// Two such kernels run at the same time, each with a stack for every thread.
+__global__ void meet_another(std::barrier<>* both) {
+  __syncthreads();
+  if (threadIdx.x == 0) both->arrive_and_wait();
+  __syncthreads();
 }
 
 struct WarpResults {
@@ -157,4 +169,16 @@ TEST_CASE("atomics count every thread") {
   REQUIRE(counter.values()[0] == 7 * 33);
   REQUIRE(largest.values()[0] == 7 * 33 - 1);
   REQUIRE(sum.values()[0] == 0.5f * 7 * 33);
+}
+
+TEST_CASE("launches at the same time borrow no more stacks than they have threads") {
+  Machine machine({.schedule = Schedule::eager});
+  std::barrier both(2);
+  for (int i = 0; i < 20; ++i)
+    in_threads(2, [&](int device) {
+      cudaSetDevice(device);
+      launch(meet_another, dim3(1), dim3(256), 0, nullptr, &both);
+    });
+  std::ifstream maps("/proc/self/maps");  // a line for each stack, and for the page before it
+  CHECK(std::count(std::istreambuf_iterator<char>(maps), {}, '\n') < 5000);
 }
