@@ -80,6 +80,8 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
+  /// Whether it computes with f64, too; the CPU does, for others.
+  virtual bool has_f64() const { return true; }
 
   // Memory. Contents of fresh memory are undefined. Any thread may allocate, and free what another
   // has allocated.

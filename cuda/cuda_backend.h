@@ -75,6 +75,7 @@ class CudaBackend : public autograd::Backend {
   void read(const void* source, void* target, std::int64_t bytes);
 
   const char* name() const override;
+  bool has_f64() const override { return false; }
   void* allocate(std::int64_t bytes) override;
   void free(void* data, std::int64_t bytes) override;
   void copy_from_host(const void* source, const Tensor& y) override;

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "autograd/backend.h"
+#include "autograd/cpu/cpu_backend.h"
 #include "parallel/codecs/codec_fit.h"
 #include "parallel/row_run.h"
 #include "parallel/state_files.h"
@@ -16,6 +18,7 @@ Engine::Engine(const Training& training, Transport& transport, DevicePtr device,
     : training_(training),
       transport_(transport),
       device_(std::move(device)),
+      host_(device_->backend().has_f64() ? device_ : cpu_device()),
       settings_(settings),
       make_form_(training.form) {
   PG_CHECK(settings.timeout > 0, "a wait of ", settings.timeout, " s can't succeed");

@@ -98,7 +98,7 @@ class Engine {
 
   const Training& training_;
   Transport& transport_;
-  DevicePtr device_;
+  DevicePtr device_, host_;  // host_: where numbers in f64 are summed; the device, if it can
   Settings settings_;
   MakeStateForm make_form_;
   bool forgets_masks_ = false;  // once all forms are made

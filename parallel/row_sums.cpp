@@ -84,8 +84,8 @@ void RowRun::norm(const Instruction& x) {
   if (plan_.groups[x.peer].size() == 1) return;  // whole_squares() needs no messages
   Gradients gradients = counted_gradients(x.version, plan_.groups[x.peer]);
   const auto count = static_cast<std::int64_t>(engine_.training_.whole.size());
-  CategoryScope category(*engine_.device_, Category::communication);
-  Tensor squares = empty({count}, DType::f64, engine_.device_);
+  CategoryScope category(*engine_.host_, Category::communication);
+  Tensor squares = empty({count}, DType::f64, engine_.host_);
   auto run = collective(all_reduce, x.peer, squares, AllReduce::scatter_reduce);
   std::vector<TicketPtr> sums;
   for (const auto& [name, reducing] : reducing_)

@@ -119,6 +119,19 @@ cudaError_t cudaFreeAsync(void* start, cudaStream_t handle) {
   return finish(cudaSuccess);
 }
 
+/// Ordinary host memory is no error: it is of no device.
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {
+  std::optional<Allocation> found = find_allocation(address);
+  void* start = const_cast<void*>(address);
+  if (!found)
+    *attributes = {cudaMemoryTypeUnregistered, -1, nullptr, start};
+  else if (found->device == pinned_host)
+    *attributes = {cudaMemoryTypeHost, current_device(), start, start};
+  else
+    *attributes = {cudaMemoryTypeDevice, found->device, start, nullptr};
+  return finish(cudaSuccess);
+}
+
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *total = settings().device_bytes;
   *free = *total - bytes_in_use(current_device());

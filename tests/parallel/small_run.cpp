@@ -116,13 +116,14 @@ void run_rank(const Training& training, const std::vector<VerifiedPlan>& plans, 
 
 Outcome run_by_engine(const Training& training, const std::vector<VerifiedPlan>& plans,
                       Batches& batches, int capacity, AllReduce reduction,
-                      const std::vector<int>& hosts, const Bits& bits) {
+                      const std::vector<int>& hosts, const Bits& bits, const TakeSeat& take_seat) {
   int ranks = plans.front().plan().ranks();
   Gathering gathering(ranks);
   auto body = [&](Transport& transport) {
     set_compute_threads(1);
-    run_rank(training, plans, batches, transport, cpu_device(), {reduction, 20, hosts}, gathering,
-             bits);
+    const Seat seat = take_seat ? take_seat(transport) : Seat{cpu_device(), nullptr};
+    run_rank(training, plans, batches, seat.transport ? *seat.transport : transport, seat.device,
+             {reduction, 20, hosts}, gathering, bits);
   };
   run_ranks(ranks, body, capacity);
   return std::move(gathering.outcome());
@@ -138,10 +139,10 @@ Outcome run_on_one_rank(const Training& training, const std::vector<VerifiedPlan
 
 Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& plans,
                      Batches& batches, AllReduce reduction, const std::vector<int>& hosts,
-                     const Bits& bits) {
+                     const Bits& bits, const DevicePtr& device) {
   set_compute_threads(1);
   const Plan& first = plans.front().plan();
-  Serial serial(training, first.ranks(), cpu_device(), reduction, hosts);
+  Serial serial(training, first.ranks(), device ? device : cpu_device(), reduction, hosts);
   Outcome outcome;
   for (const VerifiedPlan& plan : plans) {
     outcome.losses.merge(serial.run(plan, batches));

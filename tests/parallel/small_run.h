@@ -2,7 +2,9 @@
 // interpreter: what tests of whole plans share.
 #pragma once
 
+#include <functional>
 #include <map>
+#include <memory>
 #include <tuple>
 #include <vector>
 
@@ -61,17 +63,27 @@ struct Outcome {
   std::vector<std::map<Category, std::int64_t>> peak, live;    ///< the same, and at the end
 };
 
+/// A rank's device, and the transport that moves its memory; null: the one that ranks have anyway.
+struct Seat {
+  DevicePtr device;
+  std::unique_ptr<Transport> transport;
+};
+using TakeSeat = std::function<Seat(Transport&)>;
+
 /// By the engine, a thread a rank; capacity 0: rendezvous. `bits` are set after the first plan.
+/// Without `take_seat`, ranks compute on the CPU.
 Outcome run_by_engine(const Training& training, const std::vector<VerifiedPlan>& plans,
                       Batches& batches, int capacity = 0,
                       AllReduce reduction = AllReduce::scatter_reduce,
-                      const std::vector<int>& hosts = {}, const Bits& bits = {});
+                      const std::vector<int>& hosts = {}, const Bits& bits = {},
+                      const TakeSeat& take_seat = {});
 /// By the engine on the only rank there is, in the calling thread and on this device.
 Outcome run_on_one_rank(const Training& training, const std::vector<VerifiedPlan>& plans,
                         Batches& batches, const DevicePtr& device);
-/// By the serial interpreter.
+/// By the serial interpreter, on the CPU or a device.
 Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& plans,
                      Batches& batches, AllReduce reduction = AllReduce::scatter_reduce,
-                     const std::vector<int>& hosts = {}, const Bits& bits = {});
+                     const std::vector<int>& hosts = {}, const Bits& bits = {},
+                     const DevicePtr& device = {});
 
 }  // namespace paragrad::tests

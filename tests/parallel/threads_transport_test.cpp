@@ -23,7 +23,7 @@ TEST_CASE("threads transport: the suite of transports", "[transport]") {
   for (int capacity : {0, 1, 3})
     for (int ranks : {1, 2, 3, 5}) {
       INFO(ranks << " ranks, capacity " << capacity);
-      CHECK_NOTHROW(run_ranks(ranks, transport_checks, capacity));
+      CHECK_NOTHROW(run_ranks(ranks, transport_checks_on_host, capacity));
     }
 }
 
@@ -31,7 +31,7 @@ TEST_CASE("threads transport: the suite of collectives", "[transport][collective
   for (int capacity : {0, 2})
     for (int ranks : {1, 2, 3, 4, 5}) {
       INFO(ranks << " ranks, capacity " << capacity);
-      CHECK_NOTHROW(run_ranks(ranks, collective_checks, capacity));
+      CHECK_NOTHROW(run_ranks(ranks, collective_checks_on_host, capacity));
     }
 }
 

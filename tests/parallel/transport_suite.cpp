@@ -6,7 +6,8 @@
 #include <thread>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/backend.h"
+#include "autograd/ops.h"
 #include "parallel/transports/channels.h"
 #include "parallel/transports/launch.h"
 
@@ -14,11 +15,35 @@ namespace paragrad::tests {
 namespace {
 
 using namespace parallel;
+using autograd::DevicePtr;
+using autograd::DType;
 using autograd::Error;
+using autograd::Tensor;
 using autograd::text;
 
 constexpr double timeout = 60;
 using Bytes = std::vector<unsigned char>;
+
+/// Bytes in a device's memory.
+class Buffer {
+ public:
+  Buffer(const Bytes& bytes, const DevicePtr& device)
+      : tensor_(autograd::empty({static_cast<std::int64_t>(bytes.size())}, DType::u8, device)) {
+    tensor_.backend().copy_from_host(bytes.data(), tensor_);
+  }
+  Buffer(std::size_t size, const DevicePtr& device) : Buffer(Bytes(size), device) {}
+
+  void* data() const { return tensor_.raw(); }
+  std::int64_t size() const { return tensor_.bytes(); }
+  bool operator==(const Bytes& expected) const {
+    Bytes bytes(size());
+    tensor_.backend().copy_to_host(tensor_, bytes.data());
+    return bytes == expected;
+  }
+
+ private:
+  Tensor tensor_;
+};
 
 /// Differs by sender, receiver and number.
 Bytes contents(int from, int to, int number, std::size_t size) {
@@ -30,11 +55,12 @@ Bytes contents(int from, int to, int number, std::size_t size) {
 
 void barrier(Transport& transport) { all_gather_bytes(transport, "", timeout); }
 
-std::unique_ptr<Request> send(Transport& transport, int peer, int channel, Bytes& bytes) {
-  return transport.send({peer, channel, bytes.data(), static_cast<std::int64_t>(bytes.size())});
+std::unique_ptr<Request> send(Transport& transport, int peer, int channel, const Buffer& buffer) {
+  return transport.send({peer, channel, buffer.data(), buffer.size()});
 }
-std::unique_ptr<Request> receive(Transport& transport, int peer, int channel, Bytes& bytes) {
-  return transport.receive({peer, channel, bytes.data(), static_cast<std::int64_t>(bytes.size())});
+std::unique_ptr<Request> receive(Transport& transport, int peer, int channel,
+                                 const Buffer& buffer) {
+  return transport.receive({peer, channel, buffer.data(), buffer.size()});
 }
 
 /// What `body` throws.
@@ -55,14 +81,14 @@ void expect_error(const std::string& error, const std::vector<std::string>& part
 }
 
 /// Everybody, itself included, to everybody, several at once: every size arrives whole, in order.
-void everybody_to_everybody(Transport& transport) {
+void everybody_to_everybody(Transport& transport, const DevicePtr& device) {
   const std::vector<std::size_t> sizes{0, 1, 1000, 100003, 3, 500000};
-  std::vector<Bytes> sent, arrived;
+  std::vector<Buffer> sent, arrived;
   std::vector<std::unique_ptr<Request>> requests;
   for (int peer = 0; peer < transport.size(); ++peer)
     for (std::size_t i = 0; i < sizes.size(); ++i) {
-      sent.push_back(contents(transport.rank(), peer, static_cast<int>(i), sizes[i]));
-      arrived.emplace_back(sizes[i]);
+      sent.emplace_back(contents(transport.rank(), peer, static_cast<int>(i), sizes[i]), device);
+      arrived.emplace_back(sizes[i], device);
     }
   for (std::size_t i = 0; i < sent.size(); ++i) {
     int peer = static_cast<int>(i / sizes.size());
@@ -78,14 +104,14 @@ void everybody_to_everybody(Transport& transport) {
 }
 
 /// A message overtakes none of its own channel, and is not held up by another channel.
-void channels_are_apart(Transport& transport) {
+void channels_are_apart(Transport& transport, const DevicePtr& device) {
   int right = (transport.rank() + 1) % transport.size();
   int left = (transport.rank() + transport.size() - 1) % transport.size();
-  std::vector<Bytes> sent, arrived;
+  std::vector<Buffer> sent, arrived;
   std::vector<std::unique_ptr<Request>> sends;
   for (int number = 0; number < 40; ++number) {
-    sent.push_back(contents(transport.rank(), right, number, 100));
-    arrived.emplace_back(100);
+    sent.emplace_back(contents(transport.rank(), right, number, 100), device);
+    arrived.emplace_back(100, device);
   }
   for (int number = 0; number < 40; ++number)
     sends.push_back(send(transport, right, group_channel(number % 2), sent[number]));
@@ -121,10 +147,11 @@ void waits_end(Transport& transport) {
 }
 
 /// Nobody sends: the receive is given up in time, and takes nothing that is sent later.
-void deadlines_hold(Transport& transport) {
+void deadlines_hold(Transport& transport, const DevicePtr& device) {
   int left = (transport.rank() + transport.size() - 1) % transport.size();
   int right = (transport.rank() + 1) % transport.size();
-  Bytes given_up(8), arrived(8), sent = contents(transport.rank(), right, 5, 8);
+  const Buffer given_up(8, device), arrived(8, device);
+  const Buffer sent(contents(transport.rank(), right, 5, 8), device);
   std::string error = error_of([&] {
     auto request = receive(transport, left, 7, given_up);
     wait_for(transport, *request, 0.02, "turn 3", left);
@@ -141,11 +168,11 @@ void deadlines_hold(Transport& transport) {
 }
 
 /// Sent 8 bytes, expected more or fewer: an error on the receiver's side that names both.
-void sizes_must_agree(Transport& transport) {
+void sizes_must_agree(Transport& transport, const DevicePtr& device) {
   int left = (transport.rank() + transport.size() - 1) % transport.size();
   int right = (transport.rank() + 1) % transport.size();
   for (std::size_t expected : {12, 4}) {
-    Bytes sent(8), arrived(expected);
+    const Buffer sent(8, device), arrived(expected, device);
     auto out = send(transport, right, 9, sent);
     auto in = receive(transport, left, 9, arrived);
     std::string error = error_of([&] { wait_for(transport, *in, timeout, "a message"); });
@@ -187,13 +214,13 @@ void texts_are_gathered(Transport& transport) {
 
 }  // namespace
 
-void transport_checks(Transport& transport) {
-  everybody_to_everybody(transport);
-  channels_are_apart(transport);
+void transport_checks(Transport& transport, const DevicePtr& device) {
+  everybody_to_everybody(transport, device);
+  channels_are_apart(transport, device);
   positions_arrive(transport);
   waits_end(transport);
-  deadlines_hold(transport);
-  sizes_must_agree(transport);
+  deadlines_hold(transport, device);
+  sizes_must_agree(transport, device);
   bad_messages_are_refused(transport);
   texts_are_gathered(transport);
   PG_CHECK(!transport.failure(), "somebody failed: ", transport.failure()->what);

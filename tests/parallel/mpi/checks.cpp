@@ -40,8 +40,8 @@ void wait_for_a_save(Transport& transport) {
 }
 
 void suite(Transport& transport) {
-  transport_checks(transport);
-  collective_checks(transport);
+  transport_checks_on_host(transport);
+  collective_checks_on_host(transport);
   wait_for_a_save(transport);
   if (transport.rank() == 0)
     std::cout << text("all checks passed on ", transport.size(), " ranks\n");

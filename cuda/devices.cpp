@@ -1,0 +1,22 @@
+// Devices and transports as their interfaces, without CUDA's types.
+// Chapter 04.
+#include "cuda/devices.h"
+
+#include "cuda/nccl_transport.h"
+
+namespace paragrad::cuda {
+
+autograd::DevicePtr make_device(int rank) {
+  int count = 0;
+  PG_CUDA(cudaGetDeviceCount(&count));
+  return cuda_device(rank % count);
+}
+
+std::unique_ptr<Transport> make_transport(Transport& inner, const autograd::DevicePtr& device,
+                                          bool by_nccl, double timeout) {
+  auto& backend = dynamic_cast<CudaBackend&>(device->backend());
+  if (by_nccl) return std::make_unique<NcclTransport>(inner, backend, timeout);
+  return std::make_unique<StagedTransport>(inner, backend);
+}
+
+}  // namespace paragrad::cuda

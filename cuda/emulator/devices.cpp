@@ -1,0 +1,22 @@
+// As many emulated devices as a run has ranks.
+// Not here: the devices of ranks (cuda/devices.cpp).
+#include "cuda/devices.h"
+
+#include <algorithm>
+
+#include "autograd/error.h"
+#include "cuda/emulator/emulator.h"
+
+namespace paragrad::cuda {
+
+/// Each operation runs as soon as it can: nobody has to ask for it again and again.
+void prepare_devices(const RankDevices& wanted) {
+  constexpr int most = 64;
+  PG_CHECK(!wanted.own || wanted.ranks <= most, "--device emulator: ", wanted.ranks,
+           " ranks need a device each, and there are at most ", most,
+           "; use fewer ranks, or --transport threads");
+  emulator::configure(
+      {.devices = std::min(wanted.ranks, most), .schedule = emulator::Schedule::eager});
+}
+
+}  // namespace paragrad::cuda

@@ -1,0 +1,78 @@
+// The engine on emulated devices gives the bits of the serial interpreter on one of them, staged
+// and by NCCL.
+// Not here: what is the CPU's (tests/examples/device_runs_test.cpp). Chapters 04 and 05.
+#include "cuda/cuda_backend.h"
+#include "cuda/devices.h"
+#include "parallel/codecs/codec_spec.h"
+#include "tests/catch.h"
+#include "tests/cuda/machine.h"
+#include "tests/parallel/grid.h"
+#include "tests/sanitized.h"
+
+using namespace paragrad;
+using namespace paragrad::tests;
+using paragrad::cuda::cuda_device;
+using paragrad::cuda::make_transport;
+
+namespace {
+
+TakeSeat seats(bool by_nccl) {
+  return [by_nccl](Transport& inner) {
+    const DevicePtr device = cuda_device(inner.rank());
+    return Seat{device, make_transport(inner, device, by_nccl, 20)};
+  };
+}
+
+/// Both transports of devices, against the serial interpreter.
+void check_same_bits(const Training& training, const std::vector<VerifiedPlan>& plans,
+                     AllReduce reduction = AllReduce::scatter_reduce) {
+  SmallBatches batches(small_gpt());
+  Machine machine({.schedule = cuda::emulator::Schedule::eager});
+  const Outcome serial = run_serially(training, plans, batches, reduction, {}, {}, cuda_device());
+  for (bool by_nccl : {false, true}) {
+    CAPTURE(by_nccl);
+    const Outcome parallel =
+        run_by_engine(training, plans, batches, 0, reduction, {}, {}, seats(by_nccl));
+    CHECK(parallel.weights == serial.weights);
+    CHECK(parallel.losses == serial.losses);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("device engine: schedules give the bits of the serial interpreter") {
+  // Width, stages, microbatches; recomputation, clipping, tied ends, SGD.
+  const std::vector<Case> cases{{"1f1b", 2, 2, 2, false, true, true, false},
+                                {"data", 3, 1, 2, false, true, false, false},
+                                {"pipedream", 2, 2, 2, false, false, true, true},
+                                {"2bw", 1, 4, 4, true, true, false, false},
+                                {"gpipe", 2, 2, 3, true, true, true, false},
+                                {"2bw", 2, 2, 2, false, true, true, false}};
+  for (const Case& c : fewer(cases)) {
+    INFO(c);
+    check_same_bits(training_of(c), plans_of(c.schedule, layout_of(c, 1), 2));
+  }
+}
+
+TEST_CASE(
+    "device engine: ZeRO, codecs and cyclic schedules give the bits of the serial interpreter") {
+  auto check = [](const char* schedule, const Layout& layout, bool clip, DType dtype = DType::f32) {
+    CAPTURE(schedule, layout.zero, print(layout.codec), print(layout.channel), layout.gap);
+    Training training = training_of({schedule, 1, layout.stages, 1, false, clip, false, false});
+    training.dtype = dtype;
+    check_same_bits(training, plans_of(schedule, layout));
+  };
+  Layout data{.width = 3, .microbatches = 2, .steps = 2, .clip = true};
+  for (int zero : fewer<int>({2, 1, 3})) {
+    data.zero = zero;
+    check("data", data, true, zero == 1 ? DType::bf16 : DType::f32);
+  }
+  Layout pipeline{.stages = 2, .width = 2, .microbatches = 2, .steps = 2};
+  for (const char* codec : {"quantize:4", "lowrank:2", "topk:0.25"}) {
+    pipeline.codec = parse_codec(codec);
+    pipeline.channel = parse_codec(codec == std::string("quantize:4") ? "quantize:8" : "none");
+    if (!sanitized || codec == std::string("quantize:4")) check("2bw", pipeline, false);
+  }
+  for (Setting setting : fewer<Setting>({Setting::model, Setting::zero, Setting::pipeline}))
+    check("cyclic-v2", {.stages = 2, .steps = 2, .setting = setting}, false);
+}
