@@ -14,6 +14,7 @@
 
 #include "examples/program.h"
 #include "examples/prune_flags.h"
+#include "examples/rank_device.h"
 #include "examples/schedule_flags.h"
 #include "nn/checkpoint.h"
 #include "parallel/codecs/codec_fit.h"
@@ -107,7 +108,7 @@ inline void RunFlags::add_layout_flags(Flags& flags) {
 
 inline void RunFlags::add_machine_flags(Flags& flags) {
   flags.group("Machine");
-  flags.choice("--device", device, {"cpu", "cuda", "emulator"}, "this build has cpu");
+  add_device_flag(flags, device);
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
   flags.choice("--reduction", reduction, {"scatter", "ring", "tree", "hierarchical"},
                "how a group sums up gradients");
@@ -117,7 +118,8 @@ inline void RunFlags::add_machine_flags(Flags& flags) {
              "name)")
       ->default_str("");
   flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
-               "threads of this process, or processes that mpirun starts");
+               "threads of this process, or processes that mpirun starts; nccl: either, with "
+               "messages from GPU to GPU");
   flags.whole("--memory-cap", memory_cap, std::int64_t{0},
               "bytes that a rank may hold, of all categories together; 0: any");
   flags.number("--timeout", timeout, limits::tiny, limits::large,
@@ -228,8 +230,9 @@ inline void RunFlags::check() const {
   const auto activations = dtype == "bf16" ? autograd::DType::bf16 : autograd::DType::f32;
   parallel::check_smaller("--codec", parts.codec_found(), autograd::DType::f32);
   parallel::check_smaller("--codec-channel", parts.channel_found(), activations);
-  PG_CHECK(device == "cpu", "--device ", device, ": this build has no such device; use cpu");
-  PG_CHECK(transport != "nccl", "--transport nccl: this build has no GPUs; use threads or mpi");
+  check_device(device);
+  PG_CHECK(transport != "nccl" || device != "cpu", "--transport nccl: NCCL moves the memory of ",
+           "GPUs; use --device cuda or emulator with it, or --transport threads or mpi");
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
            " is above --learning-rate ", learning_rate);
   prune.check(parts.codec_found(), parts.plan_file, steps);

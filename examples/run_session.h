@@ -9,7 +9,6 @@
 #include <memory>
 #include <thread>
 
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
 #include "examples/run_flags.h"
 #include "examples/run_layout.h"
@@ -102,22 +101,28 @@ inline ReadyRun checked(ReadyRun run) {
 }
 
 /// One rank's part of the run. Returns whether the run has come to its end.
-inline bool train(const ReadyRun& run, Transport& transport) {
+/// `place`: the rank's number among those of this host.
+inline bool train(const RunFlags& flags, const ReadyRun& run, Transport& inner, int place) {
   std::unique_ptr<RunData> data = run.data();
-  const DevicePtr device = cpu_device();
+  const DevicePtr device = make_device(flags.device, place);
   device->meter().set_cap(run.memory_cap);
+  std::unique_ptr<Transport> outer;  // where the device has a memory of its own
+  if (const DeviceKind* kind = kind_of(flags.device))
+    outer = kind->transport(inner, device, flags.transport == "nccl", flags.timeout);
+  Transport& transport = outer ? *outer : inner;
   return Session(run.training, transport, device, *data, run.settings).train();
 }
 
-inline bool train_on_threads(const Prepare& prepare) {
+inline bool train_on_threads(const RunFlags& flags, const Prepare& prepare) {
   auto started = rank_environment();
   PG_CHECK(!started, "this process is one of ", started->size, " that ", started->launcher,
            " started; say --transport mpi, or start it alone");
   const ReadyRun run = checked(prepare(0));
+  prepare_devices(flags.device, {.ranks = run.ranks, .own = flags.transport == "nccl"});
   bool complete = true;
   auto body = [&](Transport& transport) {
     set_compute_threads(std::max(1, compute_threads() / run.ranks));  // they share the cores
-    bool end = train(run, transport);
+    bool end = train(flags, run, transport, transport.rank());
     if (transport.rank() == 0) complete = end;
   };
   if (run.ranks > 1) {
@@ -129,10 +134,13 @@ inline bool train_on_threads(const Prepare& prepare) {
   return complete;
 }
 
-inline bool train_on_processes(const std::string& program, const Prepare& prepare) {
+inline bool train_on_processes(const RunFlags& flags, const Prepare& prepare) {
   auto started = rank_environment();
   PG_CHECK(started, "--transport mpi: this process was started alone; start several by ",
-           "mpirun -n RANKS ", program, " ..., or leave the flag out");
+           "mpirun -n RANKS ", flags.program, " ..., or leave the flag out");
+  PG_CHECK(flags.transport == "mpi" || flags.device != "emulator", "--transport nccl: the ",
+           "emulator's NCCL joins threads of one process, and this process is one of ",
+           started->size, "; use --transport mpi, or start it alone with --ranks");
   MpiWorld world;
   int size = world.transport().size();
   MpiWorld::stop_on_sigterm();  // by which mpirun says that a rank is lost, or it was interrupted
@@ -141,7 +149,10 @@ inline bool train_on_processes(const std::string& program, const Prepare& prepar
     int here = std::max(1, started->local_size);  // ranks of this host share its cores
     int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
-    complete = train(checked(prepare(size)), transport);
+    const ReadyRun run = checked(prepare(size));
+    const bool told = started->local_rank >= 0;
+    prepare_devices(flags.device, {.ranks = told ? here : size, .own = flags.transport == "nccl"});
+    complete = train(flags, run, transport, told ? started->local_rank : transport.rank());
   });
   return complete;
 }
@@ -150,8 +161,9 @@ inline bool train_on_processes(const std::string& program, const Prepare& prepar
 inline int train_run(const RunFlags& run, const Prepare& prepare) {
   std::signal(SIGINT, interrupt);
   std::signal(SIGTERM, interrupt);
-  bool complete =
-      run.transport == "mpi" ? train_on_processes(run.program, prepare) : train_on_threads(prepare);
+  const bool processes = run.transport == "mpi" || (run.transport == "nccl" && rank_environment());
+  const bool complete =
+      processes ? train_on_processes(run, prepare) : train_on_threads(run, prepare);
   return complete || !interrupted ? 0 : 128 + interrupted;
 }
 

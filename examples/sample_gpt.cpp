@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
 #include "examples/program.h"
+#include "examples/rank_device.h"
 #include "nn/byte_pair.h"
 #include "nn/checkpoint.h"
 #include "nn/gpt.h"
@@ -22,7 +22,7 @@ using namespace paragrad::nn;
 /// A model with its weights, and the vocabulary that its tokens stand in.
 struct Writer {
   GptConfig config;
-  DevicePtr device = cpu_device();
+  DevicePtr device;
   std::unique_ptr<Stage> stage;
   std::unique_ptr<Vocabulary> vocabulary;
   Tensor weights;
@@ -36,8 +36,9 @@ struct Writer {
 
 /// From the folder of a training run (with checkpoint/) or of Hugging Face (with config.json).
 /// throws: Error if there is no such model, or its vocabulary is another one's
-Writer load(const std::filesystem::path& folder) {
+Writer load(const std::filesystem::path& folder, const std::string& device) {
   Writer writer;
+  writer.device = paragrad::examples::make_device(device, 0);
   auto build = [&] {
     PG_CHECK(writer.vocabulary->size() == writer.config.vocabulary, folder.string(),
              ": the model knows ", writer.config.vocabulary, " tokens, its vocabulary has ",
@@ -88,9 +89,8 @@ std::vector<std::int32_t> first_tokens(const Vocabulary& vocabulary) {
   }
 }
 
-void write(const std::filesystem::path& folder, const std::optional<std::string>& prompt,
-           std::int64_t count, const SampleSettings& settings, std::uint64_t seed) {
-  Writer writer = load(folder);
+void write(Writer writer, const std::optional<std::string>& prompt, std::int64_t count,
+           const SampleSettings& settings, std::uint64_t seed) {
   std::vector<std::int32_t> tokens =
       prompt ? writer.vocabulary->encode(*prompt) : first_tokens(*writer.vocabulary);
   PG_CHECK(!tokens.empty(), "--prompt is empty; give the model something to go on from");
@@ -109,6 +109,7 @@ void write(const std::filesystem::path& folder, const std::optional<std::string>
 int main(int argc, char** argv) {
   CLI::App app("Writes text with a trained GPT.", "sample_gpt");
   std::filesystem::path from = "out";
+  std::string device = "cpu";
   std::optional<std::string> prompt;
   std::int64_t count = 200, seed = 1;
   SampleSettings settings;
@@ -125,15 +126,18 @@ int main(int argc, char** argv) {
   flags.words("--export", folder, "FOLDER",
               "write the weights there as Hugging Face's files of GPT-2, those that are pruned as "
               "zeros, and no text");
+  paragrad::examples::add_device_flag(flags, device);
   return paragrad::examples::run_program(app, [&] {
     app.parse(argc, argv);
-    if (!folder.empty()) {
+    paragrad::examples::check_device(device);
+    paragrad::examples::prepare_devices(device, {});
+    Writer writer = load(from, device);
+    if (folder.empty()) {
+      write(std::move(writer), prompt, count, settings, static_cast<std::uint64_t>(seed));
+    } else {
       PG_CHECK(!prompt, "--export writes no text; leave out --prompt");
-      const Writer writer = load(from);
       write_gpt_folder(folder, writer.config, writer.stage->parameters(), writer.weights);
-      return 0;
     }
-    write(from, prompt, count, settings, static_cast<std::uint64_t>(seed));
     return 0;
   });
 }

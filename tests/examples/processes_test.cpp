@@ -52,6 +52,21 @@ TEST_CASE("ranks that are processes give the bits of ranks that are threads") {
   runs.check_same("threads", "parts");
 }
 
+#if PARAGRAD_EMULATOR
+TEST_CASE("processes with emulated devices give the bits of threads with them") {
+  Runs runs{model + Words{"--stages", "2", "--device", "emulator"}};
+  runs.train("threads");
+  Finished result = mpirun(processes(2, runs.words("processes", {"--transport", "mpi"})));
+  INFO(result.errors);
+  REQUIRE(result.status == 0);
+  runs.check_same("threads", "processes");
+  result = mpirun(processes(2, runs.words("nccl", {"--transport", "nccl"})));
+  CHECK(result.status != 0);
+  CHECK_THAT(result.errors, Contains("the emulator's NCCL joins threads of one process"));
+  CHECK_FALSE(std::filesystem::exists(runs.path("nccl")));
+}
+#endif
+
 TEST_CASE("processes encode and go by hosts as threads do") {
   const Words wide{"--layers", "2", "--width", "32", "--batch", "12", "--ranks", "4"};
   const Words flags[] = {

@@ -98,7 +98,7 @@ TEST_CASE("train_gpt refuses flags that make no sense, before it writes") {
        {{"--dropout", "1"}, "--dropout: expected"},
        {{"--seed", "-1"}, "--seed: expected"},
        {{"--dtype", "f16"}, "--dtype: f16 not in {f32,bf16}"},
-       {{"--device", "cuda"}, "--device cuda: this build has no such device"},
+       {{"--transport", "nccl"}, "use --device cuda or emulator with it"},
        {{"--transport", "mpi"}, "leave the flag out"},
        {{"--heads", "3"}, "the width must be a multiple of the heads; 16 / 3 leaves 1"},
        {{"--microbatches", "3"}, "--batch 4 does not divide into 3 microbatches"},

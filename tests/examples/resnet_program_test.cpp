@@ -252,3 +252,19 @@ TEST_CASE("train_resnet learns the same with ZeRO, its batch statistics, too") {
   CHECK(summary_of(runs.path("sharded"))["bytes_sent"] !=
         summary_of(runs.path("plain"))["bytes_sent"]);
 }
+
+#if PARAGRAD_EMULATOR
+TEST_CASE("train_resnet on emulated devices gives the CPU's losses, over NCCL and staged") {
+  ImageRuns runs;
+  // The larger the batch, the less batch norm, which divides by its deviations, makes of roundings.
+  const Words ranks{"--schedule", "data", "--ranks", "2", "--steps", "2", "--batch", "32"};
+  runs.train("cpu", ranks);
+  runs.train("staged", ranks + Words{"--device", "emulator"});
+  runs.train("nccl", ranks + Words{"--device", "emulator", "--transport", "nccl"});
+  runs.check_same("staged", "nccl");
+  // Two steps of some 2,000 roundings each, whose sum grows as their number's root.
+  for (std::size_t i = 0; i < 2; ++i)
+    CHECK(losses_of(runs.path("nccl"))[i]["loss"].get<double>() ==
+          Approx(losses_of(runs.path("cpu"))[i]["loss"].get<double>()).epsilon(64.0 / (1 << 24)));
+}
+#endif
