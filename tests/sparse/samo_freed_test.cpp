@@ -1,0 +1,66 @@
+// What SAMO frees: gradients of single layers as soon as they are compressed, so that the model's
+// dense gradient never exists, and dense weights that ZeRO 3 gathered, once they are used.
+// Not here: what it holds (samo_costs_test.cpp). Singh and Bhatele 2023, section III.
+#include "autograd/cpu/threads.h"
+#include "parallel/transports/launch.h"
+#include "tests/catch.h"
+#include "tests/sparse/pruned_runs.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+/// Most bytes of workspace in two steps of a GPT on one rank, once its weights are there: their
+/// first values are dense, too.
+std::int64_t peak_workspace(const GptConfig& config, bool recompute) {
+  Training training(gpt(config), 1);
+  training.clip = 0;
+  training.recompute_layers = recompute;
+  training.form = samo_form(first_masks(training, 0.9, /*all*/ true));
+  const VerifiedPlan plan = verify(make_plan("data", {.microbatches = 2, .steps = 2}));
+  SmallBatches batches(config);
+  std::int64_t peak = 0;
+  run_ranks(1, [&](Transport& transport) {
+    set_compute_threads(1);
+    Engine engine(training, transport, cpu_device(), {.timeout = 20});
+    engine.prepare(plan.plan());
+    engine.device()->meter().reset_peaks();
+    engine.run(plan, batches);
+    peak = engine.device()->meter().peak(Category::workspace);
+  });
+  return peak;
+}
+
+}  // namespace
+
+TEST_CASE("the dense gradient of the model never exists under SAMO", "[samo]") {
+  // Most is alive where the first matrix of an MLP (W x 4 W) gets its gradient: that, 4 W of each
+  // token to make it from, and W twice: for the layer before, and past it.
+  GptConfig config = coded_gpt(false);
+  const std::int64_t width = config.width, tokens = 2 * config.context;
+  for (bool recompute : {false, true})
+    for (int layers : {2, 6}) {
+      config.layers = layers;
+      CHECK(peak_workspace(config, recompute) == 4 * (4 * width * width + tokens * 6 * width));
+    }
+}
+
+TEST_CASE("between uses ZeRO 3 with SAMO holds its shards of what is kept alone", "[samo]") {
+  for (bool all : {false, true}) {
+    PrunedRun run;
+    run.schedule = "data";
+    run.zero = 3;
+    run.all = all;
+    Pruned pruned(run, 2, 2);
+    Outcome outcome = pruned.by_engine();
+    std::int64_t sum = 0;
+    for (int rank = 0; rank < 4; ++rank) {
+      std::int64_t own = 0;
+      for (int stage = 0; stage < pruned.training.stages(); ++stage)
+        own += 4 * static_cast<std::int64_t>(outcome.weights.at({rank, stage}).size());
+      CHECK(outcome.live[rank][Category::weights] == own);
+      sum += own;
+    }
+    CHECK(sum == 4 * stored_count(pruned.training.whole, *pruned.masks));
+  }
+}
