@@ -131,13 +131,12 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     paragrad::examples::check_device(device);
     paragrad::examples::prepare_devices(device, {});
+    PG_CHECK(folder.empty() || !prompt, "--export writes no text; leave out --prompt");
     Writer writer = load(from, device);
-    if (folder.empty()) {
+    if (folder.empty())
       write(std::move(writer), prompt, count, settings, static_cast<std::uint64_t>(seed));
-    } else {
-      PG_CHECK(!prompt, "--export writes no text; leave out --prompt");
+    else
       write_gpt_folder(folder, writer.config, writer.stage->parameters(), writer.weights);
-    }
     return 0;
   });
 }
