@@ -68,6 +68,11 @@ class DeviceTransport : public Transport {
   std::map<std::tuple<int, int, bool>, std::shared_ptr<bool>> begun_;
 };
 
+/// An NcclTransport (nccl_transport.h).
+/// throws: as that does, and where this build has no NCCL
+std::unique_ptr<Transport> make_nccl_transport(Transport& inner, CudaBackend& backend,
+                                               double timeout);
+
 /// A message of device memory under way.
 class DeviceRequest : public Request {
  public:

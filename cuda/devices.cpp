@@ -2,7 +2,7 @@
 // Chapter 04.
 #include "cuda/devices.h"
 
-#include "cuda/nccl_transport.h"
+#include "cuda/staged_transport.h"
 
 namespace paragrad::cuda {
 
@@ -15,7 +15,7 @@ autograd::DevicePtr make_device(int rank) {
 std::unique_ptr<Transport> make_transport(Transport& inner, const autograd::DevicePtr& device,
                                           bool by_nccl, double timeout) {
   auto& backend = dynamic_cast<CudaBackend&>(device->backend());
-  if (by_nccl) return std::make_unique<NcclTransport>(inner, backend, timeout);
+  if (by_nccl) return make_nccl_transport(inner, backend, timeout);
   return std::make_unique<StagedTransport>(inner, backend);
 }
 

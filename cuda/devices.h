@@ -8,16 +8,10 @@
 
 namespace paragrad::cuda {
 
-/// Where ranks compute.
-struct RankDevices {
-  int ranks = 1;
-  bool own = false;  ///< each rank needs a device that no other has
-};
-
-/// Before the first device is made: the emulator makes as many devices as there are ranks, up to
-/// 64; of GPUs, there must be one, or one for each rank that needs its own.
-/// throws: Error that says what there is
-void prepare_devices(const RankDevices& wanted);
+/// Once, before the first device is made, for so many ranks; `own`: each needs a device that no
+/// other has. The emulator makes as many devices as there are ranks, up to 64.
+/// throws: Error that says what there is, if that is not enough
+void prepare_devices(int ranks, bool own);
 
 /// Rank r's device: number r modulo the number of devices, which ranks share if they are more.
 /// throws: Error if it is none that paragrad's kernels run on
@@ -31,3 +25,14 @@ std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
                                                     double timeout);
 
 }  // namespace paragrad::cuda
+
+/// The same of emulated devices: their library is compiled with this name for `cuda`.
+namespace paragrad::cuda_emulated {
+
+void prepare_devices(int ranks, bool own);
+autograd::DevicePtr make_device(int rank);
+std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
+                                                    const autograd::DevicePtr& device, bool by_nccl,
+                                                    double timeout);
+
+}  // namespace paragrad::cuda_emulated

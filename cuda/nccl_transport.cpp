@@ -175,6 +175,11 @@ NcclTransport::~NcclTransport() {
       ncclCommDestroy(line.comm);
 }
 
+std::unique_ptr<Transport> make_nccl_transport(Transport& inner, CudaBackend& backend,
+                                               double timeout) {
+  return std::make_unique<NcclTransport>(inner, backend, timeout);
+}
+
 std::unique_ptr<Request> NcclTransport::send_from_device(const Message& message) {
   if (message.peer == rank()) return StagedTransport::send_from_device(message);
   return std::make_unique<NcclSend>(*this, message);

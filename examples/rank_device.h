@@ -22,9 +22,13 @@ struct DeviceKind {
 /// Null for the CPU, and for what this build has not.
 inline const DeviceKind* kind_of([[maybe_unused]] const std::string& device) {
 #if PARAGRAD_EMULATOR
-  static constexpr DeviceKind emulated{cuda::prepare_devices, cuda::make_device,
-                                       cuda::make_transport};
+  static constexpr DeviceKind emulated{cuda_emulated::prepare_devices, cuda_emulated::make_device,
+                                       cuda_emulated::make_transport};
   if (device == "emulator") return &emulated;
+#endif
+#if PARAGRAD_CUDA
+  static constexpr DeviceKind gpus{cuda::prepare_devices, cuda::make_device, cuda::make_transport};
+  if (device == "cuda") return &gpus;
 #endif
   return nullptr;
 }
@@ -44,9 +48,9 @@ inline void check_device(const std::string& device) {
            "build with CUDA's compiler, nvcc, or use emulator or cpu");
 }
 
-/// Once, before devices are made.
-inline void prepare_devices(const std::string& device, const cuda::RankDevices& wanted) {
-  if (const DeviceKind* kind = kind_of(device)) kind->prepare(wanted);
+/// Once, before devices are made; see cuda/devices.h.
+inline void prepare_devices(const std::string& device, int ranks, bool own) {
+  if (const DeviceKind* kind = kind_of(device)) kind->prepare(ranks, own);
 }
 
 /// A rank's device. `place`: its number among the ranks of this host.

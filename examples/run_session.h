@@ -118,7 +118,7 @@ inline bool train_on_threads(const RunFlags& flags, const Prepare& prepare) {
   PG_CHECK(!started, "this process is one of ", started->size, " that ", started->launcher,
            " started; say --transport mpi, or start it alone");
   const ReadyRun run = checked(prepare(0));
-  prepare_devices(flags.device, {.ranks = run.ranks, .own = flags.transport == "nccl"});
+  prepare_devices(flags.device, run.ranks, flags.transport == "nccl");
   bool complete = true;
   auto body = [&](Transport& transport) {
     set_compute_threads(std::max(1, compute_threads() / run.ranks));  // they share the cores
@@ -151,7 +151,7 @@ inline bool train_on_processes(const RunFlags& flags, const Prepare& prepare) {
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
     const ReadyRun run = checked(prepare(size));
     const bool told = started->local_rank >= 0;
-    prepare_devices(flags.device, {.ranks = told ? here : size, .own = flags.transport == "nccl"});
+    prepare_devices(flags.device, told ? here : size, flags.transport == "nccl");
     complete = train(flags, run, transport, told ? started->local_rank : transport.rank());
   });
   return complete;

@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
   return paragrad::examples::run_program(app, [&] {
     app.parse(argc, argv);
     paragrad::examples::check_device(device);
-    paragrad::examples::prepare_devices(device, {});
+    paragrad::examples::prepare_devices(device, 1, false);
     PG_CHECK(folder.empty() || !prompt, "--export writes no text; leave out --prompt");
     Writer writer = load(from, device);
     if (folder.empty())

@@ -10,13 +10,12 @@
 namespace paragrad::cuda {
 
 /// Each operation runs as soon as it can: nobody has to ask for it again and again.
-void prepare_devices(const RankDevices& wanted) {
+void prepare_devices(int ranks, bool own) {
   constexpr int most = 64;
-  PG_CHECK(!wanted.own || wanted.ranks <= most, "--device emulator: ", wanted.ranks,
+  PG_CHECK(!own || ranks <= most, "--device emulator: ", ranks,
            " ranks need a device each, and there are at most ", most,
            "; use fewer ranks, or --transport threads");
-  emulator::configure(
-      {.devices = std::min(wanted.ranks, most), .schedule = emulator::Schedule::eager});
+  emulator::configure({.devices = std::min(ranks, most), .schedule = emulator::Schedule::eager});
 }
 
 }  // namespace paragrad::cuda

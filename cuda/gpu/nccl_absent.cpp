@@ -1,0 +1,13 @@
+// What stands for nccl_transport.cpp where NCCL was not found.
+// Chapter 04.
+#include "cuda/device_transport.h"
+
+namespace paragrad::cuda {
+
+std::unique_ptr<Transport> make_nccl_transport(Transport&, CudaBackend&, double) {
+  throw autograd::Error(
+      "--transport nccl: this build has no NCCL; install it and build with -DPARAGRAD_NCCL=ON, or "
+      "use --transport threads or mpi");
+}
+
+}  // namespace paragrad::cuda
