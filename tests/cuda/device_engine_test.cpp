@@ -76,3 +76,37 @@ TEST_CASE(
   for (Setting setting : fewer<Setting>({Setting::model, Setting::zero, Setting::pipeline}))
     check("cyclic-v2", {.stages = 2, .steps = 2, .setting = setting}, false);
 }
+
+namespace {
+
+/// Has no inputs for one microbatch.
+class BrokenBatches : public SmallBatches {
+ public:
+  BrokenBatches() : SmallBatches(small_gpt()) {}
+  Tensor inputs(int micro, const DevicePtr& device) override {
+    PG_CHECK(micro != 3, "the file is empty");
+    return SmallBatches::inputs(micro, device);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("device engine: a rank that throws ends the run, and every rank reports") {
+  const Case c{"1f1b", 2, 2, 2, false, true, false, false};
+  const Training training = training_of(c);
+  const auto plans = plans_of(c.schedule, layout_of(c, 2));
+  for (bool by_nccl : {false, true}) {
+    CAPTURE(by_nccl);
+    Machine machine({.schedule = cuda::emulator::Schedule::lazy});
+    BrokenBatches batches;
+    std::string report;
+    try {
+      run_by_engine(training, plans, batches, 0, AllReduce::scatter_reduce, {}, {}, seats(by_nccl));
+    } catch (const Error& error) {
+      report = error.what();
+    }
+    CHECK_THAT(report, Catch::StartsWith("rank 2: the file is empty\n"));
+    for (int rank : {0, 1, 3})
+      CHECK_THAT(report, Contains(text("\nrank ", rank, ": ")) && Contains("stopped by rank 2"));
+  }
+}

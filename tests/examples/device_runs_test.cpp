@@ -5,7 +5,7 @@
 
 #include "tests/examples/runs.h"
 
-#if PARAGRAD_EMULATOR
+#if EMULATOR_BUILT
 
 using namespace paragrad::tests;
 

@@ -52,7 +52,7 @@ TEST_CASE("ranks that are processes give the bits of ranks that are threads") {
   runs.check_same("threads", "parts");
 }
 
-#if PARAGRAD_EMULATOR
+#if EMULATOR_BUILT
 TEST_CASE("processes with emulated devices give the bits of threads with them") {
   Runs runs{model + Words{"--stages", "2", "--device", "emulator"}};
   runs.train("threads");

@@ -253,7 +253,7 @@ TEST_CASE("train_resnet learns the same with ZeRO, its batch statistics, too") {
         summary_of(runs.path("plain"))["bytes_sent"]);
 }
 
-#if PARAGRAD_EMULATOR
+#if EMULATOR_BUILT
 TEST_CASE("train_resnet on emulated devices gives the CPU's losses, over NCCL and staged") {
   ImageRuns runs;
   // The larger the batch, the less batch norm, which divides by its deviations, makes of roundings.
