@@ -22,7 +22,8 @@ Message message_with(const Tensor& value, int peer) {
 }
 
 /// A message that is started once, when its turn comes. The request dies before `start`, which
-/// holds the memory that another rank may be copying to.
+/// holds the memory that another rank may be copying to; and on the lane's thread, which alone uses
+/// the transport: who posts the task keeps no copy of it.
 template <class Start>
 MessageLane::Task one_message(Start start) {
   auto message = std::make_shared<std::pair<Start, std::unique_ptr<Request>>>(start, nullptr);
@@ -49,7 +50,7 @@ void RowRun::issue_after(const Issued& before, int queue, MessageLane::Task task
   auto later = [task = std::move(task), ticket = before.ticket](Transport& transport) {
     return ticket->done && task(transport);
   };
-  issue(queue, later, bytes);
+  issue(queue, std::move(later), bytes);
   issued_.back().before = std::make_shared<const Issued>(before);
 }
 
@@ -117,7 +118,7 @@ void RowRun::receive(const Instruction& x) {
         codec->decode(bytes, {0, value.numel()}, value);
       return true;
     };
-  issue(from_peer(x.peer), task, std::make_shared<std::int64_t>(0));
+  issue(from_peer(x.peer), std::move(task), std::make_shared<std::int64_t>(0));
   arriving_[name_of(x)] = {value, issued_.back(), codec && is_finished(x) ? bytes : Tensor()};
 }
 
@@ -144,7 +145,7 @@ void RowRun::issue_collective(int group, std::shared_ptr<GroupRun> run,
     *bytes = run->bytes_sent();
     return true;
   };
-  issue(of_group(group), task, bytes);
+  issue(of_group(group), std::move(task), bytes);
 }
 
 // [snippet reduce]
