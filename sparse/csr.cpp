@@ -106,13 +106,4 @@ SparsePattern transposed(const SparsePattern& pattern) {
           on_device(source, device)};
 }
 
-std::vector<std::int32_t> rows_by_length(const SparsePattern& pattern) {
-  Integers offsets = host_integers(pattern.offsets), order(pattern.rows());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
-    return offsets[a + 1] - offsets[a] > offsets[b + 1] - offsets[b];
-  });
-  return order;
-}
-
 }  // namespace paragrad::sparse

@@ -3,8 +3,6 @@
 // Gale et al. 2020, "Sparse GPU kernels for deep learning".
 #pragma once
 
-#include <vector>
-
 #include "autograd/backend.h"
 
 namespace paragrad::sparse {
@@ -32,9 +30,5 @@ Tensor to_dense(const Csr& matrix);
 
 /// The pattern of the transposed matrix, to be used with the values of this one.
 SparsePattern transposed(const SparsePattern& pattern);
-
-/// The rows by how many elements they have, most first, equal ones in order: a GPU whose groups of
-/// threads take rows in this order is not kept waiting by a long one at the end.
-std::vector<std::int32_t> rows_by_length(const SparsePattern& pattern);
 
 }  // namespace paragrad::sparse

@@ -70,11 +70,6 @@ TEST_CASE("csr: a transposed pattern is the transposed matrix's", "[csr]") {
   }
 }
 
-TEST_CASE("csr: rows by length", "[csr]") {
-  SparsePattern a = pattern_of(integers({2, 4, 5, 7, 12, 13, 14}, {7}, cpu_device()), 5, 3);
-  CHECK(rows_by_length(a) == std::vector<std::int32_t>{4, 1, 0, 2, 3});
-}
-
 TEST_CASE("csr: bytes go to the category of the moment", "[csr]") {
   DevicePtr device = cpu_device();
   Tensor dense = some_zero(9, 11, 0.5, device, DType::bf16);
