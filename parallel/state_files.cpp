@@ -4,6 +4,7 @@
 // Chapters 07, 09 and 11.
 #include "parallel/state_files.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "parallel/collective_run.h"
@@ -83,15 +84,17 @@ void read_state(const Checkpoint& checkpoint, Engine& engine) {
       const StateForm& form = store.form();
       const Tensor stored =
           sharded ? whole_buffer(form.stored(), buffer.dtype(), engine.device()) : buffer;
-      if (!form.prunes()) load(form.parameters(), stored);
-      for (const Parameter& p : form.parameters()) {
-        if (!form.prunes()) break;
+      auto load_one = [&](const Parameter& p) {
         ParameterList one;
         one.add(p.name, p.shape, p.init, p.kind);
         const Tensor values = whole_buffer(one, buffer.dtype(), engine.device());
         load(one, values);
         form.compress(p, values, stored);
-      }
+      };
+      if (form.prunes())
+        std::for_each(form.parameters().begin(), form.parameters().end(), load_one);
+      else
+        load(form.parameters(), stored);
       if (sharded) buffer.backend().copy(own_window(store.shard(), stored), buffer);
     };
     for (const auto& [version, weights] : store.versions())

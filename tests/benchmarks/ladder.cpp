@@ -17,38 +17,14 @@
 #include <vector>
 
 #include "cuda/check.h"
+#include "tests/cuda/device_array.h"
 
 namespace {
 
 using namespace paragrad::cuda;
 using namespace paragrad::cuda::ladder;
+using paragrad::tests::DeviceArray;
 using bf16 = __nv_bfloat16;
-
-template <class T>
-class DeviceArray {
- public:
-  explicit DeviceArray(std::size_t size) : size_(size) {
-    PG_CUDA(cudaMalloc(&data_, size * sizeof(T)));
-  }
-  explicit DeviceArray(const std::vector<T>& values) : DeviceArray(values.size()) {
-    PG_CUDA(cudaMemcpy(data_, values.data(), bytes(), cudaMemcpyHostToDevice));
-  }
-  ~DeviceArray() { cudaFree(data_); }
-  DeviceArray(const DeviceArray&) = delete;
-  DeviceArray& operator=(const DeviceArray&) = delete;
-
-  operator T*() const { return data_; }
-  std::size_t bytes() const { return size_ * sizeof(T); }
-  std::vector<T> values() const {
-    std::vector<T> result(size_);
-    PG_CUDA(cudaMemcpy(result.data(), data_, bytes(), cudaMemcpyDeviceToHost));
-    return result;
-  }
-
- private:
-  T* data_ = nullptr;
-  std::size_t size_;
-};
 
 /// Median of a few runs, in seconds, by the device's clock.
 double time_of(const std::function<void()>& run) {
