@@ -67,7 +67,7 @@ pruned_speed() {
   head -c 20000 "$data" >"$runs/little.txt"
   # Milliseconds of an update, without those before the pruning and shortly after it.
   milliseconds() {
-    sed -n 's/.*"seconds":\([0-9.e-]*\),"step":\([0-9]*\),.*/\2 \1/p' "$runs/run/metrics.jsonl" |
+    sed -n 's/.*"seconds":\([0-9.e-]*\),"step":\([0-9]*\)[,}].*/\2 \1/p' "$runs/run/metrics.jsonl" |
       awk '$1 > 15 { sum += $2; ++n } END { print 1e3 * sum / n }'
   }
   take_turns() {  # take_turns NAME COMMAND...
