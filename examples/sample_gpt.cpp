@@ -131,7 +131,8 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
     paragrad::examples::check_device(device);
     paragrad::examples::prepare_devices(device, 1, false);
-    PG_CHECK(folder.empty() || !prompt, "--export writes no text; leave out --prompt");
+    for (const char* name : {"--prompt", "--tokens", "--temperature", "--top-k", "--seed"})
+      PG_CHECK(folder.empty() || app.count(name) == 0, "--export writes no text; leave out ", name);
     Writer writer = load(from, device);
     if (folder.empty())
       write(std::move(writer), prompt, count, settings, static_cast<std::uint64_t>(seed));

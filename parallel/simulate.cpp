@@ -9,6 +9,8 @@
 #include <unordered_map>
 
 #include "parallel/arrivals.h"
+#include "parallel/driven_order.h"
+#include "parallel/driven_simulation.h"
 #include "parallel/schedule.h"
 #include "parallel/verifier/shape.h"
 
@@ -27,11 +29,17 @@ class Simulation {
     std::iota(event_.begin(), event_.end(), 0);
     pending_.assign(cells_.size(), 0);
     first_edge_.assign(cells_.size(), -1);
+    before_.assign(cells_.size(), -1);
+    join_sends_and_recvs();
+    join_groups();
+  }
+
+  /// What a message-driven plan runs as.
+  Plan driven(const Costs& costs) const {
+    return recorded(plan_, driven_orders(plan_, costs, {event_, before_}));
   }
 
   Timeline run(const Costs& costs) {
-    join_sends_and_recvs();
-    join_groups();
     const std::vector<int> versions = tied_versions(plan_);
     for (int rank = 0; rank < plan_.ranks(); ++rank) add_row(rank, versions);
     walk(costs);
@@ -104,7 +112,10 @@ class Simulation {
 
   /// First in, first out.
   void queue(const Cells& cells) {
-    for (std::size_t k = 1; k < cells.size(); ++k) let_wait(cells[k], cells[k - 1]);
+    for (std::size_t k = 1; k < cells.size(); ++k) {
+      let_wait(cells[k], cells[k - 1]);
+      before_[cells[k]] = cells[k - 1];
+    }
   }
 
   /// `event` begins when `earlier` has ended, or later.
@@ -168,6 +179,7 @@ class Simulation {
   std::vector<const Instruction*> cells_;
   std::vector<int> row_begin_;  // by rank
   std::vector<int> event_;      // by cell
+  std::vector<int> before_;     // by event; see Events
   std::vector<int> pending_;    // by event: for how many others it still waits
   std::vector<int> first_edge_;
   std::vector<Edge> edges_;
@@ -183,7 +195,9 @@ Timeline simulate(const VerifiedPlan& plan, const Costs& costs) {
 Timeline simulate_unverified(const Plan& plan, const Costs& costs) {
   check_shape(plan);
   check(costs, plan);
-  return Simulation(plan).run(costs);
+  if (plan.in_flight == 0) return Simulation(plan).run(costs);
+  const Plan ran = Simulation(plan).driven(costs);
+  return Simulation(ran).run(costs);
 }
 
 }  // namespace paragrad::parallel

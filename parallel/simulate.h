@@ -9,7 +9,8 @@
 
 namespace paragrad::parallel {
 
-/// A record for each instruction, rank by rank, in the order of the rows. Every rank has two lanes:
+/// A record for each instruction, rank by rank, in the order of the rows; of a message-driven plan,
+/// in the order that driven_simulation.h finds. Every rank has two lanes:
 /// - computations run in the row's order, each as soon as its inputs have arrived;
 /// - a message is issued when the computations before it in the row are done. It begins when both
 ///   ends, or all members of its group, have issued it and the messages before it between the two

@@ -49,6 +49,15 @@ for schedule in gpipe 1f1b; do
   quote "$schedule" draw --schedule $schedule --stages 4 --microbatches 8
   draw "$schedule" --schedule $schedule --stages 4 --microbatches 8 --backward 2
 done
+{
+  echo '```'
+  for schedule in 1f1b message-driven 'message-driven --in-flight 5'; do
+    flags="--schedule $schedule --stages 3 --microbatches 6 --latency 1"
+    echo "\$ build/bin/plan draw $flags"
+    plan draw $flags
+  done
+  echo '```'
+} >"$new/driven.md"
 quote recompute show --schedule 1f1b --stages 2 --microbatches 2 --recompute
 quote lowered show --schedule 1f1b --stages 2 --microbatches 3
 quote facts verify --schedule 1f1b --stages 4 --microbatches 8

@@ -57,6 +57,11 @@ TEST_CASE("every method prunes as much as was asked, and SAMO learns what masked
       CHECK(2 * summary["peak_bytes_pruned"][0][category].get<int>() <
             masked["peak_bytes_pruned"][0][category].get<int>());
     CHECK(summary["bytes_sent"]["reductions"] < masked["bytes_sent"]["reductions"]);
+    // The run's peaks: the optimizer's before it was pruned, the indices' since.
+    const json peaks = summary["peak_bytes"][0], later = summary["peak_bytes_pruned"][0];
+    CHECK(peaks["optimizer"] >= masked["peak_bytes_pruned"][0]["optimizer"]);
+    CHECK(peaks["index"] >= later["index"]);
+    CHECK(later["index"] > 0);
   }
 }
 
@@ -227,8 +232,10 @@ TEST_CASE("a pruned run's weights are exported with their zeros") {
     const auto values = to_host(weights.window(p.offset, p.shape));
     CHECK(p.shape.numel() - std::count(values.begin(), values.end(), 0) == kept[p.name]);
   }
-  const Finished both = run({"sample_gpt", "--from", folder, "--export", folder, "--prompt", "a"});
-  CHECK_THAT(both.errors, Contains("leave out --prompt"));
+  for (const char* flag : {"--prompt", "--tokens", "--temperature", "--top-k", "--seed"}) {
+    const Finished both = run({"sample_gpt", "--from", folder, "--export", folder, flag, "1"});
+    CHECK_THAT(both.errors, Contains("leave out " + std::string(flag)));
+  }
 }
 
 TEST_CASE("what pruning does not go with is refused by name") {

@@ -52,6 +52,14 @@ void check_masked(const State& state, const State& expected) {
   }
 }
 
+/// What stages compute with, before a change and after it.
+void check_dense(Engine& engine, const State& state) {
+  for (auto& [stage, store] : engine.stores())
+    PG_CHECK(
+        to_host(store.dense(store.newest())) == state.at({stage, text("version ", store.newest())}),
+        "stage ", stage, " computes with other weights than it holds");
+}
+
 /// Trains dense, then with more and more pruned.
 void check_changes(const PrunedRun& run, bool samo) {
   Pruned pruned(run, 2, 3);
@@ -64,8 +72,11 @@ void check_changes(const PrunedRun& run, bool samo) {
       engine.run(pruned.plans[i], pruned.batches);
       const auto masks = first_masks(pruned.training, i == 0 ? 0.5 : 0.8, run.all);
       const State state = state_of(engine, *before, samo);
+      check_dense(engine, state);
       engine.change_form(pruned.plans[i].plan(), samo ? samo_form(masks) : masked_form(masks));
-      check_masked(state_of(engine, *masks, samo), masked(state, pruned.training, *masks));
+      const State changed = state_of(engine, *masks, samo);
+      check_masked(changed, masked(state, pruned.training, *masks));
+      check_dense(engine, changed);
       before = masks;
     }
   });
