@@ -134,7 +134,7 @@ const std::vector<Sizes> all_sizes{{1, 2, 1, 16},   {2, 15, 2, 32},   {1, 64, 1,
 
 TEST_CASE("backend attention: each value and gradient within its bound") {
   Machine machine;
-  const DevicePtr device = cuda_device(0, {.keeps_blocks = false});
+  const DevicePtr device = strict_device();
   for (Sizes s : all_sizes)
     for (DType dtype : {DType::f32, DType::bf16}) {
       const Tensor x = uniform_tensor({s.shape(3)}, "x", device, dtype);
@@ -153,7 +153,7 @@ TEST_CASE("backend attention: the same bits in every order of threads") {
     std::vector<Numbers> results;
     for (Order order : all_orders) {
       Machine machine({.order = order, .schedule = Schedule::lazy});
-      const Outcome got = attend({1, 100, 2, 32}, dtype, cuda_device(0, {.keeps_blocks = false}));
+      const Outcome got = attend({1, 100, 2, 32}, dtype, strict_device());
       results.push_back(to_host(got.y));
       const Numbers gradients = to_host(got.dqkv);
       results.back().insert(results.back().end(), gradients.begin(), gradients.end());

@@ -91,7 +91,7 @@ const DType types[] = {DType::f32, DType::bf16};
 
 TEST_CASE("backend codecs: quantized bytes and values are the CPU's") {
   Machine machine;
-  const DevicePtr device = cuda_device(0, {.keeps_blocks = false});
+  const DevicePtr device = strict_device();
   for (DType dtype : types)
     for (int bits = 1; bits <= 8; ++bits)
       for (std::int64_t bucket : fewer<std::int64_t>({1, 7, 64, 1000, 4096}))
@@ -117,7 +117,7 @@ TEST_CASE("backend codecs: numbers at the ends of the scale are quantized as on 
 
 TEST_CASE("backend codecs: a value that is not finite is reported") {
   Machine machine;
-  const DevicePtr device = cuda_device(0, {.keeps_blocks = false});
+  const DevicePtr device = strict_device();
   for (DType dtype : types)
     for (float bad :
          {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()})
@@ -135,7 +135,7 @@ TEST_CASE("backend codecs: a value that is not finite is reported") {
 
 TEST_CASE("backend codecs: the k-th magnitude is the CPU's") {
   Machine machine;
-  const DevicePtr device = cuda_device(0, {.keeps_blocks = false});
+  const DevicePtr device = strict_device();
   for (DType dtype : types)
     for (std::int64_t n : {1, 17, 4097, 9001})
       for (double deviation : {1e-40, 1.0, 1e30}) {
@@ -154,7 +154,7 @@ TEST_CASE("backend codecs: messages of the largest values are the CPU's") {
                                      Settings{.order = Order::reverse, .schedule = Schedule::lazy},
                                      Settings{.order = Order::random, .seed = 5});
   Machine machine(settings);
-  const DevicePtr device = cuda_device(0, {.keeps_blocks = false});
+  const DevicePtr device = strict_device();
   for (DType dtype : types)
     for (std::int64_t n : {1, 17, 4096, 9001})
       for (std::int64_t k : {std::int64_t{1}, n / 10 + 1, n}) {

@@ -66,7 +66,7 @@ void check_product(const Product& p) {
 
 TEST_CASE("backend gemm: adds and transposes as its formula says") {
   Machine machine;
-  const DevicePtr device = cuda_device(0, {.keeps_blocks = false});
+  const DevicePtr device = strict_device();
   const std::pair<DType, DType> types[] = {
       {DType::f32, DType::f32}, {DType::bf16, DType::bf16}, {DType::bf16, DType::f32}};
   for (Sizes s : {Sizes{1, 1, 1, 1}, {1, 7, 33, 129}, {3, 5, 16, 17}, {2, 1, 129, 3}, {2, 3, 4, 0}})

@@ -103,7 +103,7 @@ Cases all_cases() {
 
 TEST_CASE("backend images: values and gradients are those of f64 within bounds") {
   Machine machine;
-  const DevicePtr device = cuda_device(0, {.keeps_blocks = false}), cpu = cpu_device();
+  const DevicePtr device = strict_device(), cpu = cpu_device();
   for (const OpCase& op : all_cases())
     for (DType dtype : {DType::f32, DType::bf16})
       CHECK_NOTHROW(check_op_precision(op, dtype, device, cpu));
@@ -114,7 +114,7 @@ TEST_CASE("backend images: the same bits in every order of threads") {
     std::vector<OpResults> results;
     for (Order order : all_orders) {
       Machine machine({.order = order, .schedule = Schedule::random});
-      results.push_back(run_op(op, DType::bf16, cuda_device(0, {.keeps_blocks = false})));
+      results.push_back(run_op(op, DType::bf16, strict_device()));
     }
     INFO(op.name);
     const bool same = results[1] == results[0] && results[2] == results[0];
@@ -134,7 +134,7 @@ TEST_CASE("backend images: a maximum's place is the first of equals, and never p
 
 TEST_CASE("backend images: without images, a weight's gradient is zero") {
   Machine machine;
-  const DevicePtr device = cuda_device(0, {.keeps_blocks = false});
+  const DevicePtr device = strict_device();
   const Tensor x = empty({0, 2, 3, 3}, DType::f32, device),
                dw = empty({4, 2, 3, 3}, DType::f32, device);
   device->backend().conv2d_backward_weight(x, empty({0, 4, 1, 1}, DType::f32, device), {3, 3}, dw);

@@ -24,7 +24,7 @@ struct Both {
   Numbers cpu, cuda;
 
   explicit Both(const std::function<Tensor(const DevicePtr&)>& f)
-      : cpu(to_host(f(cpu_device()))), cuda(to_host(f(cuda_device(0, {.keeps_blocks = false})))) {}
+      : cpu(to_host(f(cpu_device()))), cuda(to_host(f(strict_device()))) {}
 
   bool equal() const {
     if (cpu.size() != cuda.size()) return false;
@@ -87,7 +87,7 @@ TEST_CASE("backend kernels: fills and random numbers are the CPU's") {
 
 TEST_CASE("backend kernels: integers and bytes can be zeros") {
   Machine machine;
-  const DevicePtr device = cuda_device(0, {.keeps_blocks = false});
+  const DevicePtr device = strict_device();
   CHECK(to_host(zeros({3}, DType::i32, device)) == Numbers(3, 0));
   std::vector<std::uint8_t> bytes(5, 1);
   device->backend().copy_to_host(zeros({5}, DType::u8, device), bytes.data());
@@ -244,7 +244,7 @@ double optimizer_error(std::int64_t size, bool odd, DType weights_type, Step ste
     return all;
   };
   const Numbers expected = run(cpu_device(), DType::f64);
-  const Numbers got = run(cuda_device(0, {.keeps_blocks = false}), DType::f32);
+  const Numbers got = run(strict_device(), DType::f32);
   double largest = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double error = std::abs(got[i] - expected[i]);

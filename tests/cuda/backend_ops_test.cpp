@@ -1,5 +1,5 @@
-// Operations on the CUDA backend, on the emulator, against f64 on the CPU: every case of op_cases
-// whose kernels are there, and sizes past the ends of blocks, within the cases' bounds.
+// Operations on the CUDA backend against f64 on the CPU: every case of op_cases, and sizes past the
+// ends of blocks, within the cases' bounds.
 // Not here: kernels called directly (backend_kernels_test.cpp).
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
@@ -11,15 +11,11 @@
 #include "tests/sanitized.h"
 
 using namespace paragrad::tests;
-using paragrad::cuda::cuda_device;
 
 namespace {
 
 using Inputs = std::vector<Tensor>;
 using Cases = std::vector<OpCase>;
-
-/// Fresh memory is NaN, and freed memory can't be read.
-DevicePtr strict_device() { return cuda_device(0, {.keeps_blocks = false}); }
 
 void check_ops(const Cases& cases, const Settings& settings) {
   Machine machine(settings);

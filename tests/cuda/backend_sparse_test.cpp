@@ -12,7 +12,6 @@
 
 using namespace paragrad::tests;
 using namespace paragrad::sparse;
-using paragrad::cuda::cuda_device;
 
 namespace {
 
@@ -64,7 +63,7 @@ std::vector<Numbers> products(Sizes s, double share, Vectors how, DType dtype,
 
 void check_products(const Settings& settings) {
   Machine machine(settings);
-  const DevicePtr device = cuda_device(0, {.keeps_blocks = false}), cpu = cpu_device();
+  const DevicePtr device = strict_device(), cpu = cpu_device();
   for (Sizes s : {Sizes{1, 1, 1}, {3, 7, 5}, {17, 33, 63}, {9, 16, 264}, {65, 15, 31}, {4, 5, 0}})
     for (double share : {0.0, 0.3, 1.0})
       for (DType dtype : {DType::f32, DType::bf16})

@@ -1,5 +1,5 @@
-// The engine on emulated devices gives the bits of the serial interpreter on one of them, staged
-// and by NCCL.
+// The engine on devices gives the bits of the serial interpreter on one of them, staged and by
+// NCCL.
 // Not here: what is the CPU's (tests/examples/device_runs_test.cpp). Chapters 04 and 05.
 #include "cuda/cuda_backend.h"
 #include "cuda/devices.h"
@@ -18,7 +18,7 @@ namespace {
 
 TakeSeat seats(bool by_nccl) {
   return [by_nccl](Transport& inner) {
-    const DevicePtr device = cuda_device(inner.rank());
+    const DevicePtr device = device_of(inner.rank());
     return Seat{device, make_transport(inner, device, by_nccl, 20)};
   };
 }
@@ -27,9 +27,9 @@ TakeSeat seats(bool by_nccl) {
 void check_same_bits(const Training& training, const std::vector<VerifiedPlan>& plans,
                      AllReduce reduction = AllReduce::scatter_reduce) {
   SmallBatches batches(small_gpt());
-  Machine machine({.schedule = cuda::emulator::Schedule::eager});
+  Machine machine({.schedule = tests::Schedule::eager});
   const Outcome serial = run_serially(training, plans, batches, reduction, {}, {}, cuda_device());
-  for (bool by_nccl : {false, true}) {
+  for (bool by_nccl : nccl_choices(plans[0].plan().ranks())) {
     CAPTURE(by_nccl);
     const Outcome parallel =
         run_by_engine(training, plans, batches, 0, reduction, {}, {}, seats(by_nccl));
@@ -95,9 +95,9 @@ TEST_CASE("device engine: a rank that throws ends the run, and every rank report
   const Case c{"1f1b", 2, 2, 2, false, true, false, false};
   const Training training = training_of(c);
   const auto plans = plans_of(c.schedule, layout_of(c, 2));
-  for (bool by_nccl : {false, true}) {
+  for (bool by_nccl : nccl_choices(plans[0].plan().ranks())) {
     CAPTURE(by_nccl);
-    Machine machine({.schedule = cuda::emulator::Schedule::lazy});
+    Machine machine({.schedule = tests::Schedule::lazy});
     BrokenBatches batches;
     std::string report;
     try {

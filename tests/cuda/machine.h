@@ -1,41 +1,40 @@
-// What tests of the emulator share: settings for one test, death watched.
+// The machine of a test: the emulated one, with settings, or the GPUs of this one, which have none.
+// Tests that both run name devices by ranks, which share GPUs.
 // Not here: kernels, and memory for them (device_array.h).
 #pragma once
 
 #include <cuda_runtime.h>
 
-#include <functional>
-#include <string>
+#include <vector>
 
-#include "cuda/emulator/emulator.h"
+#include "cuda/cuda_backend.h"
 #include "tests/cuda/device_array.h"
+#if defined(CUDA_EMULATOR)
+#include "tests/cuda/emulated_machine.h"
+#else
+#include "tests/cuda/gpu_machine.h"
+#endif
 
 namespace paragrad::tests {
 
-using cuda::emulator::Order;
-using cuda::emulator::Schedule;
-using cuda::emulator::Settings;
+/// How many the machine has.
+inline int devices() {
+  int count = 0;
+  PG_CUDA(cudaGetDeviceCount(&count));
+  return count;
+}
 
-/// While it lives, the emulated machine has these settings; afterwards, nothing is left of it.
-class Machine {
- public:
-  explicit Machine(Settings settings = {}) { cuda::emulator::configure(settings); }
-  ~Machine() {
-    cuda::emulator::reset();
-    cudaSetDevice(0);
-    cuda::emulator::configure({});
-  }
-  Machine(const Machine&) = delete;
-  Machine& operator=(const Machine&) = delete;
-};
+/// A device as programs use it; and one on which fresh memory is NaN, and freed memory is gone.
+inline autograd::DevicePtr device_of(int rank) { return cuda::cuda_device(rank % devices()); }
+inline autograd::DevicePtr strict_device(int rank = 0) {
+  return make_strict_device(rank % devices());
+}
 
-/// Faults are remembered and waits are short, for tests of what goes wrong.
-inline Settings faulty() { return {.patience = 0.2, .abort_on_fault = false}; }
-
-/// What `body` prints to stderr, in a process of its own, until it dies of a fault.
-/// throws: Error if it does not
-std::string last_words(const std::function<void()>& body);
-
-constexpr Order all_orders[] = {Order::forward, Order::reverse, Order::random};
+/// NCCL takes a device for each rank.
+inline bool nccl_works(int ranks) { return nccl_is_built && ranks <= devices(); }
+/// Whether to send by NCCL: no, and, where so many ranks can, yes.
+inline std::vector<bool> nccl_choices(int ranks) {
+  return nccl_works(ranks) ? std::vector<bool>{false, true} : std::vector<bool>{false};
+}
 
 }  // namespace paragrad::tests

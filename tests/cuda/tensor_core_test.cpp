@@ -2,6 +2,7 @@
 #include <cuda_bf16.h>
 
 #include <cmath>
+#include <cstring>
 
 #include "cuda/device.h"
 #include "tests/catch.h"
@@ -28,7 +29,10 @@ __global__ void load_matrices(unsigned* out, bool transposed) {
 }
 
 __device__ unsigned pair_of(__nv_bfloat16 low, __nv_bfloat16 high) {
-  return low.bits | unsigned{high.bits} << 16;
+  const __nv_bfloat16 pair[2] = {low, high};
+  unsigned bits;
+  memcpy(&bits, pair, sizeof bits);
+  return bits;
 }
 
 /// c += a b, with fragments gathered from row-major matrices as PTX lays them out.

@@ -1,5 +1,5 @@
-// A GPT's training steps on the CUDA backend, on the emulator, against f64 on the CPU, with bounds
-// that the CPU's own steps in f32 and bf16 keep as well.
+// A GPT's training steps on the CUDA backend against f64 on the CPU, with bounds that the CPU's own
+// steps in f32 and bf16 keep as well.
 // Not here: each kernel (the other backend tests).
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
@@ -89,7 +89,7 @@ TEST_CASE("training: steps on the CUDA backend are those of f64 within bounds") 
   Machine machine;
   for (DType dtype : {DType::f32, DType::bf16}) {
     const Training exact(DType::f64, dtype, cpu_device());
-    for (const DevicePtr& device : {cuda_device(0, {.keeps_blocks = false}), cpu_device()}) {
+    for (const DevicePtr& device : {strict_device(), cpu_device()}) {
       INFO(dtype << " on " << device->backend().name());
       const Training got(dtype, dtype, device);
       CHECK(difference(got.losses, exact.losses) <= bound(dtype));

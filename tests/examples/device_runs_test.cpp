@@ -1,19 +1,33 @@
-// Training on emulated devices, by threads, processes and NCCL: the CPU's losses within a bound,
-// the same bits whatever carries messages, and checkpoints that move between devices.
+// Training on devices, emulated ones or GPUs, by threads, processes and NCCL: the CPU's losses within
+// a bound, the same bits whatever carries messages, and checkpoints that move between devices.
 // Not here: kernels and transports (tests/cuda). Chapter 04.
 #include <cmath>
 
+#include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 
-#if EMULATOR_BUILT
+#if GPU_TESTS
+#include "tests/cuda/machine.h"
+#endif
+
+#if GPU_TESTS || EMULATOR_BUILT
 
 using namespace paragrad::tests;
 
 namespace {
 
-const Words emulator{"--device", "emulator"}, nccl{"--transport", "nccl"};
+#if GPU_TESTS
+const Words device{"--device", "cuda"};
+#else
+const Words device{"--device", "emulator"};
+constexpr bool nccl_works(int) { return true; }
+#endif
+const Words nccl{"--transport", "nccl"}, staged{"--transport", "threads"};
 const Words layout{"--layers", "2", "--batch",         "12", "--ranks",    "4",
                    "--stages", "2", "--data-parallel", "2",  "--schedule", "2bw"};
+
+/// On devices, with messages by NCCL if there are enough of them.
+Words on_devices() { return device + (nccl_works(4) ? nccl : staged); }
 
 /// A loss goes through about 300 roundings one after the other, its gradient through twice as many,
 /// and six updates pass on what they have gathered. Of n roundings, which go either way, the sum
@@ -37,17 +51,18 @@ void check_near(const Runs& runs, const std::string& one, const std::string& two
 
 }  // namespace
 
-TEST_CASE("emulated devices train as the CPU does, over NCCL and staged") {
+TEST_CASE("devices train as the CPU does, over NCCL and staged") {
   const Runs runs{layout};
   runs.train("cpu");
-  runs.train("nccl", emulator + nccl);
-  runs.train("staged", emulator);
+  runs.train("staged", device);
+  check_near(runs, "cpu", "staged", f32_rounding);
+  CHECK(summary_of(runs.path("staged"))["peak_bytes"].size() == 4);
+  if (!nccl_works(4)) return;
+  runs.train("nccl", device + nccl);
   runs.check_same("nccl", "staged");
-  check_near(runs, "cpu", "nccl", f32_rounding);
-  CHECK(summary_of(runs.path("nccl"))["peak_bytes"].size() == 4);
 }
 
-TEST_CASE("emulated devices shard, encode and compress") {
+TEST_CASE("devices shard, encode and compress") {
   const Runs runs{layout};
   // A value that rounds to another of the quantizer's levels changes one update of one weight.
   const double another_level = 2 * 1e-3;
@@ -59,27 +74,72 @@ TEST_CASE("emulated devices shard, encode and compress") {
   for (const auto& [flags, bound] : cases) {
     CAPTURE(flags);
     runs.train("cpu", flags);
-    runs.train("nccl", flags + emulator + nccl);
-    check_near(runs, "cpu", "nccl", bound);
+    runs.train("device", flags + on_devices());
+    check_near(runs, "cpu", "device", bound);
     std::filesystem::remove_all(runs.path("cpu"));
-    std::filesystem::remove_all(runs.path("nccl"));
+    std::filesystem::remove_all(runs.path("device"));
   }
 }
 
-TEST_CASE("checkpoints move between the CPU and emulated devices") {
+TEST_CASE("devices run every schedule as the CPU does") {
+  const Words four{"--ranks", "4", "--layers", "2", "--batch", "12"};
+  const Words two_by_two = four + Words{"--stages", "2", "--data-parallel", "2"};
+  for (const Words& words : {four + Words{"--schedule", "data", "--zero", "3"},
+                             two_by_two + Words{"--schedule", "gpipe", "--microbatches", "3"},
+                             two_by_two + Words{"--schedule", "1f1b", "--microbatches", "3"},
+                             two_by_two + Words{"--schedule", "pipedream"},
+                             two_by_two + Words{"--schedule", "2bw", "--recompute"},
+                             four + Words{"--schedule", "cyclic-v1", "--setting", "pipeline"},
+                             four + Words{"--schedule", "cyclic-v2", "--setting", "data"}}) {
+    CAPTURE(words);
+    const Runs runs{words};
+    runs.train("cpu");
+    runs.train("device", on_devices());
+    check_near(runs, "cpu", "device", f32_rounding);
+  }
+}
+
+TEST_CASE("checkpoints move between the CPU and devices") {
   const Runs runs{layout};
   const Words half{"--stop-after", "3"}, cpu{"--device", "cpu", "--transport", "threads"};
   runs.train("cpu");
   runs.train("there", half);
-  runs.resume("there", emulator + nccl);
-  runs.train("back", half + emulator + nccl);
+  runs.resume("there", on_devices());
+  runs.train("back", half + on_devices());
   runs.resume("back", cpu);
   for (const char* moved : {"there", "back"}) check_near(runs, "cpu", moved, f32_rounding);
 
   const Words sample{"sample_gpt", "--from", runs.path("there"), "--temperature", "0"};
-  CHECK(run(sample + emulator).output == run(sample).output);
+  CHECK(run(sample + device).output == run(sample).output);
 }
 
+#if PARAGRAD_MPI
+TEST_CASE("processes with devices give the bits of threads with them") {
+  Runs runs{Words{"--layers", "2", "--batch", "12", "--stages", "2"} + device};
+  runs.train("threads");
+  auto train = [&](const char* name, const char* transport) {
+    return mpirun(processes(2, runs.words(name, {"--transport", transport})));
+  };
+  Finished result = train("processes", "mpi");
+  INFO(result.errors);
+  REQUIRE(result.status == 0);
+  runs.check_same("threads", "processes");
+#if GPU_TESTS
+  if (!nccl_works(2)) return;
+  result = train("nccl", "nccl");
+  INFO(result.errors);
+  REQUIRE(result.status == 0);
+  runs.check_same("threads", "nccl");
+#else
+  result = train("nccl", "nccl");
+  CHECK(result.status != 0);
+  CHECK_THAT(result.errors, Contains("the emulator's NCCL joins threads of one process"));
+  CHECK_FALSE(std::filesystem::exists(runs.path("nccl")));
+#endif
+}
+#endif
+
+#if EMULATOR_BUILT
 TEST_CASE("NCCL needs devices, and the emulator's one process") {
   const Runs runs{layout};
   runs.check_refused(nccl, "--transport nccl: NCCL moves the memory of GPUs; use --device cuda");
@@ -87,5 +147,6 @@ TEST_CASE("NCCL needs devices, and the emulator's one process") {
                       "1", "--data-parallel", "65", "--batch", "65", "--schedule", "data"},
                      "65 ranks need a device each, and there are at most 64");
 }
+#endif
 
 #endif

@@ -307,7 +307,7 @@ TEST_CASE("plan draw writes every schedule in every form, and says so") {
 
 TEST_CASE("a plan's file can be verified, simulated and drawn, and goes through a pipe") {
   Folder folder;
-  const std::string program = PARAGRAD_PROGRAM_DIR "/plan";
+  const std::string program = paragrad::tests::program("plan");
   for (const auto& [name, make] : ordinary_schedules()) {
     const std::string text = output_of(plan("show", name));
     const std::string file = folder.write(name + ".plan", text);

@@ -1,10 +1,11 @@
 // train_gpt as several processes under mpirun, if this build has MPI.
-// Not here: what ranks do, whatever they are (ranks_test.cpp).
+// Not here: what ranks do, whatever they are (ranks_test.cpp), nor devices (device_runs_test.cpp).
 #include <signal.h>
 
 #include <regex>
 
 #include "nn/file.h"
+#include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 
 #if PARAGRAD_MPI
@@ -14,25 +15,6 @@ using namespace paragrad::tests;
 namespace {
 
 const Words model{"--layers", "2", "--batch", "12"};
-
-/// The command of mpirun with these arguments, as root too, and with more processes than cores.
-Words mpirun_words(const Words& arguments) {
-  return Words{"/usr/bin/env",
-               "OMPI_ALLOW_RUN_AS_ROOT=1",
-               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-               "OMPI_MCA_rmaps_base_oversubscribe=1",
-               "MPIEXEC_TIMEOUT=120",
-               "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1",
-               "mpirun"} +
-         arguments;
-}
-Finished mpirun(const Words& arguments) { return run(mpirun_words(arguments)); }
-
-/// `words`, which begin with train_gpt, as so many processes, which another program may start.
-Words processes(int number, Words words, const Words& starter = {}) {
-  words[0] = PARAGRAD_PROGRAM_DIR "/" + words[0];
-  return Words{"-n", std::to_string(number)} + starter + words;
-}
 
 }  // namespace
 
@@ -51,21 +33,6 @@ TEST_CASE("ranks that are processes give the bits of ranks that are threads") {
   REQUIRE(mpirun(processes(4, resume + mpi)).status == 0);
   runs.check_same("threads", "parts");
 }
-
-#if EMULATOR_BUILT
-TEST_CASE("processes with emulated devices give the bits of threads with them") {
-  Runs runs{model + Words{"--stages", "2", "--device", "emulator"}};
-  runs.train("threads");
-  Finished result = mpirun(processes(2, runs.words("processes", {"--transport", "mpi"})));
-  INFO(result.errors);
-  REQUIRE(result.status == 0);
-  runs.check_same("threads", "processes");
-  result = mpirun(processes(2, runs.words("nccl", {"--transport", "nccl"})));
-  CHECK(result.status != 0);
-  CHECK_THAT(result.errors, Contains("the emulator's NCCL joins threads of one process"));
-  CHECK_FALSE(std::filesystem::exists(runs.path("nccl")));
-}
-#endif
 
 TEST_CASE("processes encode and go by hosts as threads do") {
   const Words wide{"--layers", "2", "--width", "32", "--batch", "12", "--ranks", "4"};

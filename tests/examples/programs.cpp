@@ -81,11 +81,15 @@ std::string read_all(int file) {
 
 }  // namespace
 
+std::string program(const std::string& name) {
+  return (fs::read_symlink("/proc/self/exe").parent_path() / name).string();
+}
+
 Running::Running(const Words& arguments, bool on_terminal)
     : output_(std::tmpfile()), errors_(std::tmpfile()) {
   PG_CHECK(output_ && errors_, "can't make a temporary file");
   Words words = arguments;
-  words[0] = (fs::path(PARAGRAD_PROGRAM_DIR) / words[0]).string();
+  words[0] = program(words[0]);
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);

@@ -34,6 +34,9 @@ class Folder {
   std::filesystem::path path_;
 };
 
+/// The path of a program that was built with this one, in whatever folder both are now.
+std::string program(const std::string& name);
+
 struct Finished {
   int status;  ///< as a shell has it: 128 + number if a signal ended it
   std::string output, errors;

@@ -1,0 +1,37 @@
+// The CUDA backend's memory when it is full, and after it is freed: what takes the emulator to see.
+// Not here: the rest of its memory (backend_memory_test.cpp).
+#include "cuda/cuda_backend.h"
+#include "tests/catch.h"
+#include "tests/cuda/machine.h"
+#include "tests/numbers.h"
+
+using namespace paragrad::tests;
+using paragrad::cuda::cuda_device;
+using paragrad::cuda::CudaBackend;
+
+TEST_CASE("backend memory: kept blocks are given back before memory is called full") {
+  Machine machine({.devices = 2, .device_bytes = 1 << 20});
+  for (bool keeps_blocks : {true, false}) {
+    DevicePtr device = cuda_device(1, {.keeps_blocks = keeps_blocks});
+    { Tensor x = empty({700'000}, DType::u8, device); }
+    Tensor y = empty({900'000}, DType::u8, device);
+    CHECK_THROWS_WITH(
+        empty({100'000}, DType::f32, device),
+        Contains("out of memory: CUDA device 1 has no 400000 bytes left beside the 9"));
+    CHECK(device->meter().live() == 900'000);
+    Tensor z = empty({1000}, DType::u8, device);  // the device still works
+    CHECK(dynamic_cast<CudaBackend&>(device->backend()).allocator().bytes_kept() == 0);
+  }
+}
+
+TEST_CASE("backend memory: use after free is found without the cache") {
+  CHECK_THAT(last_words([] {
+               DevicePtr device = strict_device();
+               Tensor x = from_host(std::vector<float>{1, 2}, {2}, device);
+               const std::byte* address = x.raw();
+               x.storage()->vacate();
+               float value = 0;
+               dynamic_cast<CudaBackend&>(device->backend()).read(address, &value, sizeof(value));
+             }),
+             Contains("which has been freed") || Contains("heap-use-after-free"));
+}

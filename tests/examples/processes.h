@@ -1,0 +1,28 @@
+// The commands of programs as processes under mpirun.
+// Not here: what they are run for.
+#pragma once
+
+#include "tests/examples/programs.h"
+
+namespace paragrad::tests {
+
+/// The command of mpirun with these arguments, as root too, and with more processes than cores.
+inline Words mpirun_words(const Words& arguments) {
+  return Words{"/usr/bin/env",
+               "OMPI_ALLOW_RUN_AS_ROOT=1",
+               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+               "OMPI_MCA_rmaps_base_oversubscribe=1",
+               "MPIEXEC_TIMEOUT=120",
+               "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1",
+               "mpirun"} +
+         arguments;
+}
+inline Finished mpirun(const Words& arguments) { return run(mpirun_words(arguments)); }
+
+/// `words`, which begin with train_gpt, as so many processes, which another program may start.
+inline Words processes(int number, Words words, const Words& starter = {}) {
+  words[0] = program(words[0]);
+  return Words{"-n", std::to_string(number)} + starter + words;
+}
+
+}  // namespace paragrad::tests
