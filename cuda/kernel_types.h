@@ -90,9 +90,11 @@ void CudaBackend::run_shared(void (*kernel)(Parameters...), dim3 grid, dim3 bloc
                              std::size_t shared_bytes, Arguments&&... arguments) const {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   use();
-  if (shared_bytes > 48 * 1024) {  // more must be asked for
+  // More than 48 KiB must be asked for, and the kernel's static shared memory counts as well.
+  if (shared_bytes > 32 * 1024) {
     const cudaError_t error = cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+    if (error != cudaSuccess) cudaGetLastError();  // CUDA would return it once more
     PG_CHECK(error == cudaSuccess, "cuda: a kernel needs ", shared_bytes,
              " bytes of shared memory a block, more than device ", ordinal_,
              " has; use narrower rows");

@@ -126,9 +126,9 @@ Outcome attend(Sizes s, DType dtype, const DevicePtr& device) {
 }
 
 /// Around the edges of tiles of 16, 32 and 64 rows; every size of a head that tensor cores take.
-const std::vector<Sizes> all_sizes{{1, 2, 1, 16},   {2, 15, 2, 32},   {1, 64, 1, 48},
-                                   {1, 65, 2, 64},  {1, 33, 1, 80},   {2, 31, 1, 96},
-                                   {1, 66, 1, 112}, {1, 130, 1, 128}, {1, 200, 1, 16}};
+const std::vector<Sizes> all_sizes{
+    {1, 2, 1, 16},  {2, 15, 2, 32},  {1, 64, 1, 48},   {1, 65, 2, 64},  {1, 33, 1, 80},
+    {2, 31, 1, 96}, {1, 66, 1, 112}, {1, 130, 1, 128}, {1, 200, 1, 16}, {1, 17, 1, 127}};
 
 }  // namespace
 
