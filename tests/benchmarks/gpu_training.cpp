@@ -1,7 +1,7 @@
-// Speed of a GPT's training step on one device: tokens/s, the share of the device's measured rate of
-// matrix products that the model's operations reach, and the memory that it takes.
-// Not here: the same on the CPU (train_step.cpp), PyTorch (gpu_pytorch.py). Chapter 12; Chowdhery et
-// al. 2022 (PaLM), appendix B.
+// Speed of a GPT's training step on one device: tokens/s, the share of the device's measured rate
+// of matrix products that the model's operations reach, and the memory that it takes.
+// Not here: the same on the CPU (train_step.cpp), PyTorch (gpu_pytorch.py).
+// Chapter 12; Chowdhery et al. 2022 (PaLM), appendix B.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -20,7 +20,7 @@ using namespace paragrad::autograd;
 struct KernelSizes {
   std::int64_t elements, width, vocabulary, product, tokens, time;
 };
-/// Sizes of a GPT's training: rows of 1024, GPT-2's vocabulary in whole tiles, 16 times 1024 tokens.
+/// As in training a GPT: rows of 1024, GPT-2's vocabulary in whole tiles, 16 times 1024 tokens.
 constexpr KernelSizes gpu_sizes{std::int64_t{1} << 26, 1024, 50304, 8192, 16384, 1024};
 /// For a moment on the emulator.
 constexpr KernelSizes small_sizes{1 << 12, 64, 512, 64, 256, 64};

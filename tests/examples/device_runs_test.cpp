@@ -1,5 +1,5 @@
-// Training on devices, emulated ones or GPUs, by threads, processes and NCCL: the CPU's losses within
-// a bound, the same bits whatever carries messages, and checkpoints that move between devices.
+// Training on devices, emulated ones or GPUs, by threads, processes and NCCL: the CPU's losses
+// within a bound, the same bits whatever carries messages, checkpoints that move between devices.
 // Not here: kernels and transports (tests/cuda). Chapter 04.
 #include <cmath>
 

@@ -1,0 +1,246 @@
+#!/usr/bin/env bash
+# Does all that a machine with a GPU is needed for: builds, tests kernels, training and transports there,
+# measures, and writes what came out to a folder, as text and JSON.
+#   gpu.sh [OPTION...] [PART...]
+# Parts: build kernels training transports benchmarks sanitizer; all without one. Each takes minutes.
+#   --out DIR     where results go (default: tests/benchmarks/results/gpu_NAME, by the GPU's name)
+#   --build DIR   where to build (default: build)
+#   --no-build    the programs are there already: in the build folder, or in --bin DIR
+#   --install     first install what is missing, as README.md says
+#   --emulator    try this script without a GPU: small sizes, on the emulator, of an ordinary build
+#   --pack DIR    build what a machine without our packages can run, without MPI and NCCL, and put it
+#                 there; copy DIR, and run DIR/tests/gpu.sh --no-build --bin DIR/bin on that machine
+set -uo pipefail
+export LC_ALL=C  # a decimal point in times
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+build=$root/build bin="" out="" pack="" device=cuda builds=yes installs=no
+parts=()
+fail() { echo "gpu.sh: $*" >&2; exit 2; }
+while [[ $# -gt 0 ]]; do
+  case $1 in
+    --out | --build | --bin | --pack)
+      [[ $# -gt 1 ]] || fail "$1 needs a folder"
+      printf -v "${1#--}" %s "$2"
+      shift ;;
+    --no-build) builds=no ;;
+    --install) installs=yes ;;
+    --emulator) device=emulator ;;
+    -h | --help) sed -n '2,14s/^# //p' "$0"; exit 0 ;;
+    build | kernels | training | transports | benchmarks | sanitizer) parts+=("$1") ;;
+    *) fail "unknown argument '$1'; see gpu.sh --help" ;;
+  esac
+  shift
+done
+[[ ${#parts[@]} -gt 0 ]] || parts=(build kernels training transports benchmarks sanitizer)
+bin=${bin:-$build/bin}
+
+# ---- what there is ---------------------------------------------------------------------------
+gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1; }
+name_of_gpu() {
+  if [[ $device == emulator ]]; then echo emulator; else gpu name; fi
+}
+find_gpu() {
+  [[ $device == emulator ]] && return
+  nvidia-smi -L 2>/dev/null | grep -q GPU || ls /dev/nvidia[0-9]* >/dev/null 2>&1 ||
+    fail "there is no GPU here: nvidia-smi lists none, and there is no /dev/nvidia0;" \
+      "run this where one is, or try it with --emulator"
+}
+nvcc=$(command -v nvcc || ls "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null)
+
+# Programs that were carried here have their libraries beside them; cuBLAS is the toolkit's, or PyTorch's.
+find_libraries() {
+  local folder python_folders
+  [[ -d $bin/lib ]] && export LD_LIBRARY_PATH=$bin/lib:${LD_LIBRARY_PATH-}
+  lacks() { ldd "$bin/$1" 2>&1 | grep 'not found'; }
+  python_folders=$(python3 -c 'import nvidia; print(*nvidia.__path__)' 2>/dev/null)
+  for folder in "${CUDA_HOME:-/usr/local/cuda}/lib64" ${python_folders:+$python_folders/*/lib}; do
+    lacks "$tests" | grep -q libcublas || break
+    ls "$folder"/libcublas.so.* >/dev/null 2>&1 &&
+      export LD_LIBRARY_PATH=${LD_LIBRARY_PATH-}:$folder
+  done
+  ! lacks "$tests" ||
+    fail "libraries are missing (above); put CUDA's lib64 into LD_LIBRARY_PATH, or build here"
+}
+
+json_string() { sed 's/[\\"]/\\&/g; s/.*/"&"/' <<<"$1"; }
+machine() {
+  local commit
+  commit=$(git -C "$root" describe --always --dirty 2>/dev/null || cat "$root/commit" 2>/dev/null)
+  local -a facts=("gpu" "$(name_of_gpu)" "memory" "$(gpu memory.total)" "driver" "$(gpu driver_version)"
+    "compiler" "$("${nvcc:-true}" --version | sed -n 's/.*release /nvcc /p')"
+    "processor" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
+    "cores" "$(nproc)" "commit" "$commit" "date" "$(date -u +%F)")
+  local i separator='{'
+  for ((i = 0; i < ${#facts[@]}; i += 2)); do
+    [[ -n ${facts[i + 1]} ]] || continue
+    printf '%s: %s\n' "${facts[i]}" "${facts[i + 1]}"
+    printf '%s\n  %s: %s' "$separator" "$(json_string "${facts[i]}")" \
+      "$(json_string "${facts[i + 1]}")" >&3
+    separator=','
+  done
+  printf '\n}\n' >&3
+} 3>"$out/machine.json" >"$out/machine.txt"
+
+# ---- building --------------------------------------------------------------------------------
+programs=(tests_gpu ladder_gpu gpu_kernels gpu_training train_gpt sample_gpt)
+configure_and_build() {  # configure_and_build FOLDER SETTING...
+  [[ -n $nvcc ]] || { echo "nvcc is neither on the PATH nor in CUDA_HOME; or use --no-build"; return 1; }
+  local folder=$1 ninja=()
+  command -v ninja >/dev/null && [[ ! -e $folder/CMakeCache.txt ]] && ninja=(-G Ninja)
+  cmake -S "$root" -B "$folder" "${ninja[@]}" -DCMAKE_BUILD_TYPE=Release -DPARAGRAD_CUDA=ON \
+    -DPARAGRAD_TESTS=ON "${@:2}" &&
+    cmake --build "$folder" -j "$(nproc)" --target "${programs[@]}"
+}
+part_build() {
+  [[ $installs == no ]] || "$root/examples/install_packages.sh" --tests || return 1
+  local capability
+  capability=$(gpu compute_cap)
+  configure_and_build "$build" ${capability:+-DPARAGRAD_CUDA_ARCHITECTURES=${capability//./}-real}
+}
+pack() {
+  local folder=$build-packed program library
+  configure_and_build "$folder" -DPARAGRAD_NATIVE=OFF -DPARAGRAD_MPI=OFF -DPARAGRAD_NCCL=OFF \
+    -DPARAGRAD_ONEDNN=OFF || exit 1
+  mkdir -p "$pack"/bin/{lib,benchmarks} "$pack"/tests/{benchmarks,references}
+  for program in tests_gpu train_gpt sample_gpt benchmarks/{ladder_gpu,gpu_kernels,gpu_training}; do
+    strip -o "$pack/bin/$program" "$folder/bin/$program" || exit 1
+  done
+  ldd "$pack"/bin/* 2>/dev/null | awk '$3 ~ /lib(fmt|pcre2-8|z|gomp)\.so/ {print $3}' | sort -u |
+    while read -r library; do cp "$library" "$pack/bin/lib/"; done
+  cp "$root/tests/gpu.sh" "$pack/tests/"
+  cp "$root/tests/benchmarks/gpu_pytorch.py" "$pack/tests/benchmarks/"
+  cp "$root/tests/references/gpt_model.py" "$pack/tests/references/"
+  git -C "$root" describe --always --dirty >"$pack/commit" 2>/dev/null
+  echo "$pack has $(du -sh "$pack" | cut -f 1). On the other machine: tests/gpu.sh --no-build --bin bin"
+}
+
+# ---- tests -----------------------------------------------------------------------------------
+# Each test in a process of its own: a kernel that fails or hangs takes no other test with it.
+tests=tests_gpu
+[[ $device == cuda ]] || tests=tests_cuda
+
+names_in() {  # names_in PROGRAM: as Catch2 2 lists them, which exits with their number, or as 3 does
+  local names
+  names=$("$bin/$1" --list-test-names-only 2>/dev/null)
+  [[ -n $names ]] || names=$("$bin/$1" --list-tests --verbosity quiet)
+  sed 's/^ *//' <<<"$names"
+}
+run_test() {  # run_test PROGRAM NAME
+  local begin=$EPOCHREALTIME log=$out/test.log status=0 passed=true seconds escaped
+  escaped=$(sed 's/[][,\\]/\\&/g' <<<"$2")
+  timeout -k 10 300 "$bin/$1" "$escaped" >"$log" 2>&1 || status=$?
+  seconds=$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $begin}")
+  if [[ $status -eq 0 ]] && grep -q 'No test\(s \| cases \)\(ran\|matched\)' "$log"; then status=1; fi
+  if [[ $status -ne 0 ]]; then
+    passed=false
+    echo "FAILED  $seconds s  $2 (status $status)"
+    head -n 60 "$log"
+  else
+    echo "passed  $seconds s  $2$(grep -A 1 'warning:' "$log" | tail -n 1)"
+  fi
+  printf '{"name": %s, "passed": %s, "seconds": %s}\n' "$(json_string "$2")" $passed "$seconds" \
+    >>"$out/tests.jsonl"
+  rm -f "$log"
+  return $status
+}
+part_of() {  # part_of NAME: the part that runs the test
+  case $1 in
+    training:* | devices\ * | checkpoints\ move*) echo training ;;
+    device\ * | processes\ with\ devices*) echo transports ;;
+    *) echo kernels ;;
+  esac
+}
+run_tests() {  # run_tests PART: its tests; with --emulator, the first two of them
+  local program name failed=0 count=0 sources=("$tests")
+  [[ $device == cuda ]] || sources+=(tests_examples)
+  while read -r program name; do
+    [[ $(part_of "$name") == "$1" ]] || continue
+    [[ $device == cuda || $count -lt 2 ]] || break
+    count=$((count + 1))
+    run_test "$program" "$name" || failed=$((failed + 1))
+  done < <(for program in "${sources[@]}"; do names_in "$program" | sed "s/^/$program /"; done)
+  echo "$((count - failed)) of $count tests passed"
+  [[ $failed -eq 0 && $count -gt 0 ]]
+}
+part_kernels() { run_tests kernels; }
+part_training() { run_tests training; }
+part_transports() { run_tests transports; }
+
+# ---- speed -----------------------------------------------------------------------------------
+measure() {  # measure NAME COMMAND...: its text also becomes $out/NAME.md
+  echo "== $1"
+  { sed -n 's/^gpu: /On /p' "$out/machine.txt"; echo; timeout -k 10 400 "${@:2}"; } 2>&1 | tee "$out/$1.md"
+}
+part_benchmarks() {
+  local status=0 of=$bin/benchmarks ladder=ladder_gpu training=() torch=()
+  if [[ $device == emulator ]]; then
+    ladder=ladder training=(--size tiny --steps 1 --rounds 1 --matmul 64) torch=(--device cpu)
+  fi
+  measure ladder "$of/$ladder" --json "$out/ladder.json" || status=1
+  measure kernel_rates "$of/gpu_kernels" --device $device --json "$out/kernel_rates.json" || status=1
+  measure training_rates "$of/gpu_training" --device $device --json "$out/training_rates.json" \
+    "${training[@]}" || status=1
+  measure pytorch_rates python3 "$root/tests/benchmarks/gpu_pytorch.py" "${torch[@]}" \
+    --beside "$out/training_rates.json" --json "$out/pytorch_rates.json" || status=1
+  return $status
+}
+
+# ---- NVIDIA's own checks ---------------------------------------------------------------------
+left_out=77
+part_sanitizer() {
+  local tool=compute-sanitizer status=0
+  [[ $device == cuda ]] || { echo "not on the emulator, which has checks of its own"; return $left_out; }
+  command -v $tool >/dev/null || tool=${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer
+  [[ -x $(command -v "$tool") ]] || { echo "compute-sanitizer is not here"; return $left_out; }
+  check() {  # check TOOL TESTS
+    echo "== $1: $2"
+    timeout -k 10 140 "$tool" --tool "$1" --error-exitcode 9 "$bin/$tests" "$2" || status=1
+  }
+  check memcheck "the ladder's*,mma*,ldmatrix*,backend gemm*,backend sparse: products*"
+  check memcheck "backend attention: values at*,backend attention: large*,backend images: values*"
+  check memcheck "backend kernels: rows*,backend kernels: gather*,backend codecs: a value*"
+  check racecheck "mma*,ldmatrix*,asynchronous*,backend attention: values at*,backend attention: large*"
+  return $status
+}
+
+# ---- the parts -------------------------------------------------------------------------------
+if [[ -n $pack ]]; then
+  pack
+  exit
+fi
+find_gpu
+slug=$(name_of_gpu | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' _)
+if [[ -z $out ]]; then
+  out=$root/tests/benchmarks/results/gpu_$slug
+  [[ $device == cuda ]] || out=$build/gpu_emulator
+fi
+mkdir -p "$out" || exit 2
+: >"$out/tests.jsonl"
+machine
+cat "$out/machine.txt"
+
+failed=0 summary="| part | result | seconds |\n| --- | --- | --- |\n" results=""
+for part in "${parts[@]}"; do
+  [[ $part != build || ($builds == yes && $device == cuda) ]] || continue
+  if [[ $part != build && -z ${ready-} ]]; then
+    [[ -x $bin/$tests ]] || fail "$bin/$tests is not there; build first (part build), or give --bin"
+    find_libraries
+    ready=yes
+  fi
+  printf '\n== %s\n' "$part"
+  begin=$SECONDS status=0
+  "part_$part" 2>&1 | tee "$out/$part.txt" || status=$?
+  case $status in
+    0) result=passed ;;
+    "$left_out") result="left out" ;;
+    *) result=FAILED failed=1 ;;
+  esac
+  summary+="| $part | $result | $((SECONDS - begin)) |\n"
+  results+="${results:+, }{\"part\": \"$part\", \"result\": \"$result\", \"seconds\": $((SECONDS - begin))}"
+done
+echo
+{ cat "$out/machine.txt"; echo; printf '%b' "$summary"; } | tee "$out/summary.md"
+printf '{"machine": %s, "parts": [%s]}\n' "$(cat "$out/machine.json")" "$results" >"$out/summary.json"
+echo "Results are in $out"
+exit $failed
