@@ -32,6 +32,8 @@ while [[ $# -gt 0 ]]; do
   esac
   shift
 done
+tests=tests_gpu
+[[ $device == cuda ]] || tests=tests_cuda
 [[ ${#parts[@]} -gt 0 ]] || parts=(build kernels training transports benchmarks sanitizer)
 bin=${bin:-$build/bin}
 
@@ -48,19 +50,20 @@ find_gpu() {
 }
 nvcc=$(command -v nvcc || ls "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" 2>/dev/null)
 
-# Programs that were carried here have their libraries beside them; cuBLAS is the toolkit's, or PyTorch's.
+# Programs that were carried here have their libraries beside them; cuBLAS is the toolkit's, or
+# PyTorch's, whichever is of the version that they were built with.
+lacks() { ldd "$bin/$tests" 2>&1 | grep 'not found'; }
 find_libraries() {
-  local folder python_folders
-  [[ -d $bin/lib ]] && export LD_LIBRARY_PATH=$bin/lib:${LD_LIBRARY_PATH-}
-  lacks() { ldd "$bin/$1" 2>&1 | grep 'not found'; }
-  python_folders=$(python3 -c 'import nvidia; print(*nvidia.__path__)' 2>/dev/null)
-  for folder in "${CUDA_HOME:-/usr/local/cuda}/lib64" ${python_folders:+$python_folders/*/lib}; do
-    lacks "$tests" | grep -q libcublas || break
-    ls "$folder"/libcublas.so.* >/dev/null 2>&1 &&
-      export LD_LIBRARY_PATH=${LD_LIBRARY_PATH-}:$folder
+  local folder before=$bin/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} of_python
+  export LD_LIBRARY_PATH=$before
+  lacks >/dev/null || return 0
+  of_python=$(python3 -c 'import nvidia; print(*nvidia.__path__)' 2>/dev/null)
+  for folder in "${CUDA_HOME:-/usr/local/cuda}/lib64" ${of_python:+$of_python/*/lib}; do
+    export LD_LIBRARY_PATH=$before:$folder
+    lacks >/dev/null || return 0
   done
-  ! lacks "$tests" ||
-    fail "libraries are missing (above); put CUDA's lib64 into LD_LIBRARY_PATH, or build here"
+  lacks
+  fail "these libraries are not here; name their folders in LD_LIBRARY_PATH, or build on this machine"
 }
 
 json_string() { sed 's/[\\"]/\\&/g; s/.*/"&"/' <<<"$1"; }
@@ -117,9 +120,6 @@ pack() {
 
 # ---- tests -----------------------------------------------------------------------------------
 # Each test in a process of its own: a kernel that fails or hangs takes no other test with it.
-tests=tests_gpu
-[[ $device == cuda ]] || tests=tests_cuda
-
 names_in() {  # names_in PROGRAM: as Catch2 2 lists them, which exits with their number, or as 3 does
   local names
   names=$("$bin/$1" --list-test-names-only 2>/dev/null)
@@ -129,7 +129,7 @@ names_in() {  # names_in PROGRAM: as Catch2 2 lists them, which exits with their
 run_test() {  # run_test PROGRAM NAME
   local begin=$EPOCHREALTIME log=$out/test.log status=0 passed=true seconds escaped
   escaped=$(sed 's/[][,\\]/\\&/g' <<<"$2")
-  timeout -k 10 300 "$bin/$1" "$escaped" >"$log" 2>&1 || status=$?
+  timeout -k 10 120 "$bin/$1" "$escaped" >"$log" 2>&1 || status=$?
   seconds=$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $begin}")
   if [[ $status -eq 0 ]] && grep -q 'No test\(s \| cases \)\(ran\|matched\)' "$log"; then status=1; fi
   if [[ $status -ne 0 ]]; then
@@ -220,17 +220,19 @@ mkdir -p "$out" || exit 2
 machine
 cat "$out/machine.txt"
 
+perform() {  # perform PART
+  if [[ $1 != build ]]; then
+    [[ -x $bin/$tests ]] || fail "$bin/$tests is not there; build first (part build), or give --bin"
+    find_libraries
+  fi
+  "part_$1"
+}
 failed=0 summary="| part | result | seconds |\n| --- | --- | --- |\n" results=""
 for part in "${parts[@]}"; do
   [[ $part != build || ($builds == yes && $device == cuda) ]] || continue
-  if [[ $part != build && -z ${ready-} ]]; then
-    [[ -x $bin/$tests ]] || fail "$bin/$tests is not there; build first (part build), or give --bin"
-    find_libraries
-    ready=yes
-  fi
   printf '\n== %s\n' "$part"
   begin=$SECONDS status=0
-  "part_$part" 2>&1 | tee "$out/$part.txt" || status=$?
+  perform "$part" 2>&1 | tee "$out/$part.txt" || status=$?
   case $status in
     0) result=passed ;;
     "$left_out") result="left out" ;;

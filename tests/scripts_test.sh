@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Proves that weave.sh and includes.sh notice what they are there to notice, in a folder of its own.
+# Proves that weave.sh, includes.sh and gpu.sh notice what they are there to notice, in a folder of
+# its own.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(mktemp -d)
@@ -65,4 +66,23 @@ printf '#include "nn/n.h"\n' >autograd/a.cpp
 expect 1 'autograd/a.cpp:1: autograd may include autograd, but not nn/n.h' tests/includes.sh
 printf '#include "a.h"\n' >autograd/a.cpp
 expect 1 '"a.h" is no file' tests/includes.sh
+
+# ---- gpu.sh, with a program for the tests of which one fails
+cp "$root/tests/gpu.sh" tests/
+mkdir bin
+cat >bin/tests_cuda <<'end'
+#!/bin/sh
+[ "$1" != --list-test-names-only ] || { printf 'backend, one\ntraining: two\n'; exit 2; }
+[ "$1" = 'backend\, one' ]
+end
+cp bin/tests_cuda bin/tests_examples
+chmod +x bin/*
+gpu() { tests/gpu.sh --emulator --no-build --bin bin --out out "$@"; }
+expect 0 '2 of 2 tests passed' gpu kernels
+expect 1 'FAILED .* training: two (status 1)' gpu training kernels
+expect 0 '' grep -q '| kernels | passed' out/summary.md  # parts after the failed one run
+expect 0 '' grep -q '"training", "result": "FAILED"' out/summary.json
+expect 1 '0 of 0 tests passed' gpu transports
+expect 1 'elsewhere/tests_cuda is not there' tests/gpu.sh --emulator --bin elsewhere --out out kernels
+expect 2 'unknown argument' tests/gpu.sh --emulater
 exit $wrong
