@@ -109,7 +109,7 @@ pack() {
   for program in tests_gpu train_gpt sample_gpt benchmarks/{ladder_gpu,gpu_kernels,gpu_training}; do
     strip -o "$pack/bin/$program" "$folder/bin/$program" || exit 1
   done
-  ldd "$pack"/bin/* 2>/dev/null | awk '$3 ~ /lib(fmt|pcre2-8|z|gomp)\.so/ {print $3}' | sort -u |
+  ldd "$pack"/bin/* "$pack"/bin/benchmarks/* 2>/dev/null | awk '$3 ~ /lib(fmt|pcre2-8|z|gomp)\.so/ {print $3}' | sort -u |
     while read -r library; do cp "$library" "$pack/bin/lib/"; done
   cp "$root/tests/gpu.sh" "$pack/tests/"
   cp "$root/tests/benchmarks/gpu_pytorch.py" "$pack/tests/benchmarks/"
