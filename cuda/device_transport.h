@@ -69,7 +69,7 @@ class DeviceTransport : public Transport {
 };
 
 /// An NcclTransport (nccl_transport.h).
-/// throws: as that does, and where this build has no NCCL
+/// throws: Error where this build has no NCCL
 std::unique_ptr<Transport> make_nccl_transport(Transport& inner, CudaBackend& backend,
                                                double timeout);
 

@@ -18,8 +18,8 @@ void prepare_devices(int ranks, bool own);
 autograd::DevicePtr make_device(int rank);
 
 /// A transport for memory of the device, and the host: by NCCL, or staged by way of `inner`,
-/// which must outlive it. By NCCL, all ranks make it together.
-/// throws: Error if NCCL fails, or a rank takes longer than `timeout` seconds
+/// which must outlive it. `timeout`: seconds that a rank waits for a message.
+/// throws: Error if this build has no NCCL
 std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
                                                     const autograd::DevicePtr& device, bool by_nccl,
                                                     double timeout);

@@ -59,6 +59,8 @@ void run_together(const std::vector<Call>& calls);
 ncclResult_t wait_for_ranks(ncclComm_t comm);
 /// Whether this thread has begun a group; then the communicator is waited for at its end.
 bool join_in_group(ncclComm_t comm);
+/// Queues what was called last, if the communicator doesn't block.
+void queue_waiting(ncclComm_t comm);
 
 }  // namespace paragrad::cuda::emulator
 
@@ -68,4 +70,7 @@ struct ncclComm {
   int device = 0;
   std::map<std::tuple<int, int>, std::uint64_t> calls{};  ///< so many, by the key of a gathering
   paragrad::cuda::emulator::Position last{};  ///< one after the other, whatever their streams
+  bool blocking = true;
+  std::vector<paragrad::cuda::emulator::Call> waiting{};  ///< the last ones, if it doesn't block
+  ncclResult_t error = ncclSuccess;
 };

@@ -16,6 +16,7 @@ enum ncclResult_t {
   ncclInvalidArgument = 4,
   ncclInvalidUsage = 5,
   ncclRemoteError = 6,
+  ncclInProgress = 7,
 };
 enum ncclDataType_t {
   ncclInt8 = 0,
@@ -35,12 +36,24 @@ struct ncclUniqueId {
 };
 using ncclComm_t = struct ncclComm*;
 
+struct ncclConfig_t {
+  int blocking = 1;
+};
+inline constexpr ncclConfig_t NCCL_CONFIG_INITIALIZER{};
+
 const char* ncclGetErrorString(ncclResult_t result);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 /// Waits for the other ranks; in a group, at its end.
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank);
+/// With blocking = 0, no call waits, and each returns ncclInProgress. ncclCommGetAsyncError says so,
+/// too, until all ranks have come; and it carries out the last call, which has no effect before. It
+/// must be asked before the next call, and before anything that relies on the last one.
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config);
 /// All ranks at once; rank i on device devlist[i], or i without a list.
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist);
+/// Before ncclCommDestroy, where calls don't wait.
+ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
 /// Drops what this rank has queued. The others' operations with it then never complete, and their
 /// asynchronous error is ncclRemoteError, until they abort as well.

@@ -103,9 +103,14 @@ ncclResult_t check(const Call& call) {
       (reads && !is_memory(call.source, to_all ? bytes * ranks : bytes, device)) ||
       (writes && !is_memory(call.target, from_all ? bytes * ranks : bytes, device)))
     return ncclInvalidArgument;
+  if (!call.comm->waiting.empty()) {
+    report(text("rank ", call.comm->rank, " calls ", name_of(call.kind), " while ",
+                name_of(call.comm->waiting[0].kind), " is in progress; ask ncclCommGetAsyncError"));
+    return ncclInvalidUsage;
+  }
   ncclResult_t error;
   ncclCommGetAsyncError(call.comm, &error);
-  return error;
+  return error == ncclInProgress ? ncclInvalidUsage : error;
 }
 
 /// Queues all calls of a group: those of one stream as one operation, whose parts may run in any
@@ -131,6 +136,14 @@ ncclResult_t queue_all(const std::vector<Call>& calls) {
   return ncclSuccess;
 }
 
+ncclResult_t queue_or_keep(const std::vector<Call>& calls) {
+  if (calls.empty() || calls[0].comm->blocking) return queue_all(calls);
+  for (const Call& call : calls)
+    if (call.comm != calls[0].comm) return ncclInvalidUsage;  // not emulated
+  calls[0].comm->waiting = calls;
+  return ncclInProgress;
+}
+
 /// A call by itself is a group of one.
 ncclResult_t add(const Call& call) {
   ncclGroupStart();
@@ -152,6 +165,11 @@ bool join_in_group(ncclComm_t comm) {
   return group.depth > 0;
 }
 
+void queue_waiting(ncclComm_t comm) {
+  const std::vector<Call> calls = std::exchange(comm->waiting, {});
+  if (comm->error == ncclSuccess) comm->error = queue_all(calls);
+}
+
 }  // namespace paragrad::cuda::emulator
 
 ncclResult_t ncclGroupStart() {
@@ -165,7 +183,7 @@ ncclResult_t ncclGroupEnd() {
   Group all = std::exchange(group, {});
   for (ncclComm_t comm : all.joining)
     if (all.result == ncclSuccess) all.result = wait_for_ranks(comm);
-  return all.result == ncclSuccess ? queue_all(all.calls) : all.result;
+  return all.result == ncclSuccess ? queue_or_keep(all.calls) : all.result;
 }
 
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, std::size_t count,

@@ -75,6 +75,7 @@ const char* ncclGetErrorString(ncclResult_t result) {
     case ncclInvalidArgument: return "invalid argument";
     case ncclInvalidUsage: return "invalid usage";
     case ncclRemoteError: return "remote process exited or there was a network error";
+    case ncclInProgress: return "NCCL operation in progress";
   }
   return "unknown result code";
 }
@@ -88,6 +89,12 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank) {
+  ncclConfig_t config;
+  return ncclCommInitRankConfig(comm, nranks, id, rank, &config);
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
   *comm = nullptr;
   if (rank < 0 || rank >= nranks) return ncclInvalidArgument;
   int number;
@@ -95,6 +102,8 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int
   std::shared_ptr<Clique> clique = join(number, nranks, rank, current_device());
   if (!clique) return ncclInvalidUsage;
   *comm = new ncclComm{clique, rank, current_device()};
+  (*comm)->blocking = config->blocking;
+  if (!config->blocking) return ncclInProgress;
   return join_in_group(*comm) ? ncclSuccess : wait_for_ranks(*comm);
 }
 
@@ -111,6 +120,11 @@ ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist) {
   ncclResult_t end = ncclGroupEnd();
   cudaSetDevice(before);
   return result == ncclSuccess ? end : result;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  queue_waiting(comm);
+  return comm->blocking ? ncclSuccess : ncclInProgress;
 }
 
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
@@ -130,8 +144,14 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  std::lock_guard lock(comm->clique->mutex);
-  *error = comm->clique->aborted ? ncclRemoteError : ncclSuccess;
+  Clique& clique = *comm->clique;
+  std::unique_lock lock(clique.mutex);
+  const bool complete = clique.joined == int(clique.devices.size());
+  *error = clique.aborted ? ncclRemoteError : ncclInProgress;
+  if (clique.aborted || !complete) return ncclSuccess;
+  lock.unlock();
+  queue_waiting(comm);
+  *error = comm->error;
   return ncclSuccess;
 }
 
