@@ -56,10 +56,11 @@ class DeviceTransport : public Transport {
  protected:
   virtual std::unique_ptr<Request> send_from_device(const Message& message) = 0;
   virtual std::unique_ptr<Request> receive_on_device(const Message& message) = 0;
+  /// Then its device is made current.
+  bool is_on_device(const Message& message) const;
 
  private:
   friend class DeviceRequest;
-  bool is_on_device(const Message& message) const;
 
   Transport& inner_;
   CudaBackend& backend_;

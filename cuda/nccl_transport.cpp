@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "cuda/nccl_request.h"
+#include "cuda/nccl_sum.h"
 
 namespace paragrad::cuda {
 
@@ -99,8 +100,8 @@ NcclTransport::NcclTransport(Transport& inner, CudaBackend& backend, double time
 NcclTransport::~NcclTransport() {
   if (std::uncaught_exceptions() > 0 || failure()) return;  // then each is aborted
   const parallel::Deadline deadline(timeout_);
-  for (auto& [ranks, line] : lines_) line.finalize();
-  for (auto& [ranks, line] : lines_) line.destroy(deadline);
+  for (auto& [ranks, comm] : comms_) comm.finalize();
+  for (auto& [ranks, comm] : comms_) comm.destroy(deadline);
 }
 
 std::unique_ptr<Transport> make_nccl_transport(Transport& inner, CudaBackend& backend,
@@ -108,18 +109,25 @@ std::unique_ptr<Transport> make_nccl_transport(Transport& inner, CudaBackend& ba
   return std::make_unique<NcclTransport>(inner, backend, timeout);
 }
 
-NcclComm& NcclTransport::line(int from, int to) {
-  return lines_.try_emplace({from, to}, std::vector{from, to}, timeout_ / 2).first->second;
+NcclComm& NcclTransport::comm(int channel, const std::vector<int>& ranks) {
+  return comms_.try_emplace({channel, ranks}, ranks, timeout_ / 2).first->second;
 }
 
 std::unique_ptr<Request> NcclTransport::send_from_device(const Message& message) {
   if (message.peer == rank()) return StagedTransport::send_from_device(message);
-  return std::make_unique<NcclSend>(*this, message, line(rank(), message.peer));
+  return std::make_unique<NcclSend>(*this, message, comm(messages, {rank(), message.peer}));
 }
 
 std::unique_ptr<Request> NcclTransport::receive_on_device(const Message& message) {
   if (message.peer == rank()) return StagedTransport::receive_on_device(message);
-  return std::make_unique<NcclReceive>(*this, message, line(message.peer, rank()));
+  return std::make_unique<NcclReceive>(*this, message, comm(messages, {message.peer, rank()}));
+}
+
+std::unique_ptr<Request> NcclTransport::all_reduce(const std::vector<int>& ranks, int channel,
+                                                   const autograd::Tensor& x) {
+  PG_CHECK(is_on_device({rank(), channel, x.raw(), x.bytes()}), "rank ", rank(),
+           ": NCCL sums up memory of its device, not ", x, " of the host");
+  return std::make_unique<NcclSum>(*this, ranks, channel, x, comm(channel, ranks));
 }
 
 }  // namespace paragrad::cuda

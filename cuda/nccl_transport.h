@@ -1,4 +1,5 @@
-// NcclTransport: messages of device memory straight from GPU to GPU, by ncclSend and ncclRecv.
+// NcclTransport: messages of device memory straight from GPU to GPU, by ncclSend and ncclRecv, and
+// sums by NCCL's own all-reduce (nccl_sum.h).
 // Not here: messages of host memory, positions and failures, which the transport below carries:
 // threads, or MPI, over which ranks also agree on what they are about to call.
 // Chapter 13; NCCL user guide, point-to-point communication.
@@ -30,15 +31,19 @@ class NcclTransport : public StagedTransport {
 
   const char* name() const override { return "nccl"; }
 
+  std::unique_ptr<Request> all_reduce(const std::vector<int>& ranks, int channel,
+                                      const autograd::Tensor& x) override;
+
  protected:
   std::unique_ptr<Request> send_from_device(const Message& message) override;
   std::unique_ptr<Request> receive_on_device(const Message& message) override;
 
  private:
-  NcclComm& line(int from, int to);
+  static constexpr int messages = -1;  // in place of a group's channel
+  NcclComm& comm(int channel, const std::vector<int>& ranks);
 
   const double timeout_;
-  std::map<std::pair<int, int>, NcclComm> lines_;  // by sender and receiver
+  std::map<std::pair<int, std::vector<int>>, NcclComm> comms_;  // of messages: sender, receiver
 };
 
 }  // namespace paragrad::cuda

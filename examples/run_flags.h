@@ -110,8 +110,8 @@ inline void RunFlags::add_machine_flags(Flags& flags) {
   flags.group("Machine");
   add_device_flag(flags, device);
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
-  flags.choice("--reduction", reduction, {"scatter", "ring", "tree", "hierarchical"},
-               "how a group sums up gradients");
+  flags.choice("--reduction", reduction, {"scatter", "ring", "tree", "hierarchical", "nccl"},
+               "how a group sums up gradients; nccl: by NCCL's own all-reduce");
   flags
       .whole("--ranks-per-host", ranks_per_host, 1,
              "ranks that hierarchical takes for one host's (default: those whose hosts have one "
@@ -233,6 +233,8 @@ inline void RunFlags::check() const {
   check_device(device);
   PG_CHECK(transport != "nccl" || device != "cpu", "--transport nccl: NCCL moves the memory of ",
            "GPUs; use --device cuda or emulator with it, or --transport threads or mpi");
+  PG_CHECK(reduction != "nccl" || transport == "nccl", "--reduction nccl: NCCL sums up what it ",
+           "carries; use it with --transport nccl, or use --reduction scatter");
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
            " is above --learning-rate ", learning_rate);
   prune.check(parts.codec_found(), parts.plan_file, steps);

@@ -69,7 +69,8 @@ inline SessionSettings session_settings(const RunFlags& run, const RunLayout& la
   settings.evaluate_every = run.evaluate_every;
   settings.quiet = run.quiet;
   settings.engine.timeout = run.timeout;
-  settings.engine.reduction = reductions().at(run.reduction);
+  settings.engine.reduction =
+      run.reduction == "nccl" ? AllReduce::by_transport : reductions().at(run.reduction);
   settings.engine.hosts = layout.hosts();
   settings.plan = [layout](int first, int steps) { return layout.plan(first, steps); };
   settings.steps_of_plan = layout.steps_of_plan();

@@ -15,10 +15,11 @@ namespace paragrad::parallel {
 ///   ring:           c+1, c+2, ..., N-1, 0, ..., c for chunk c, the order in which it travels
 ///   tree:           pairs, then pairs of pairs; member 0 has the sum first
 ///   hierarchical:   members of a host, then scatter_reduce over the hosts' first members
+///   by_transport:   in an order of the transport's own, by no list (Transport::all_reduce)
 /// The first two send 2 (N-1)/N of the data from each of N members. A tree sends it twice over each
 /// of its N-1 edges; hierarchical twice inside a host, and 2 (H-1)/H of it from each of H hosts.
-enum class AllReduce { scatter_reduce, ring, tree, hierarchical };
-/// As users type them.
+enum class AllReduce { scatter_reduce, ring, tree, hierarchical, by_transport };
+/// Those that have lists, as users type them.
 const std::map<std::string, AllReduce>& reductions();
 std::string name_of(AllReduce how);
 

@@ -187,6 +187,15 @@ int CollectiveRun::waits_for() const {
   return sending_.empty() ? -1 : parts_[sending_.front().part].peer;
 }
 
+bool TransportSum::advance(Transport& transport) {
+  if (!request_) request_ = transport.all_reduce(ranks_, channel_, data_);
+  PG_CHECK(request_, "--reduction nccl: the transport ", transport.name(), " has no sums of its ",
+           "own; use --transport nccl, or --reduction scatter");
+  if (!request_->done()) return false;
+  request_.reset();  // by the thread that uses the transport
+  return true;
+}
+
 void finish(CollectiveRun& run, Transport& transport, double timeout) {
   Deadline deadline(timeout);
   while (!run.advance(transport))

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "autograd/tensor.h"
@@ -98,6 +99,27 @@ class CollectiveRun : public GroupRun {
   Tensor carried_;
   std::deque<Underway> sending_, receiving_;  // the oldest first
   std::int64_t bytes_sent_ = 0;
+};
+
+/// The same by the transport's own all-reduce.
+///   bytes sent by each member: counted as for a ring, whatever the transport does
+class TransportSum : public GroupRun {
+ public:
+  /// `data` as for CollectiveRun.
+  TransportSum(Tensor data, std::vector<int> ranks, int channel)
+      : data_(data.detach()), ranks_(std::move(ranks)), channel_(channel) {}
+
+  bool advance(Transport& transport) override;
+  std::int64_t bytes_sent() const override {
+    const auto members = static_cast<std::int64_t>(ranks_.size());
+    return 2 * (members - 1) * data_.bytes() / members;
+  }
+
+ private:
+  Tensor data_;
+  std::vector<int> ranks_;
+  int channel_;
+  std::unique_ptr<Request> request_;
 };
 
 /// Carries it on until it is over.

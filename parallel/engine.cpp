@@ -146,6 +146,10 @@ void Engine::prepare_codecs(const Plan& plan) {
 
 void Engine::prepare(const Plan& plan) {
   check_fit(plan, training_, transport_.size());
+  PG_CHECK(settings_.reduction != AllReduce::by_transport ||
+               (plan.sharded == 0 && plan.codec.kind == CodecSpec::Kind::none),
+           "--reduction nccl: NCCL sums up whole gradients, as they are; use --reduction scatter ",
+           "with a codec or ZeRO");
   for (int stage : visited_stages(plan, transport_.rank()))
     if (stage < plan.stages) runners_.try_emplace(stage, training_, stage, device_);
   const auto held = held_stages(plan);

@@ -154,6 +154,9 @@ void RowRun::reduce(const Instruction& x) {
   measure_own_sum(x.stage, x.version);
   if (LowRank* low_rank = engine_.low_rank(x.stage))
     issue_collective(x.peer, by_factors(x, sum, *low_rank));
+  else if (engine_.settings_.reduction == AllReduce::by_transport)
+    issue_collective(
+        x.peer, std::make_shared<TransportSum>(sum, plan_.groups[x.peer], group_channel(x.peer)));
   else
     issue_collective(x.peer,
                      collective(plan_.sharded > 0 ? reduce_scatter : all_reduce, x.peer, sum,

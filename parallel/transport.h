@@ -8,6 +8,11 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
+
+namespace paragrad::autograd {
+class Tensor;
+}
 
 namespace paragrad::parallel {
 
@@ -52,6 +57,15 @@ class Transport {
 
   virtual std::unique_ptr<Request> send(const Message& message) = 0;
   virtual std::unique_ptr<Request> receive(const Message& message) = 0;
+
+  /// Sums x up over a group, in place, by means of the transport's own, which all of its ranks call
+  /// with as many values of one type, once at a time on a channel. Null: it has none. Members end
+  /// with the same values, but the order of the sum is the transport's, too.
+  virtual std::unique_ptr<Request> all_reduce([[maybe_unused]] const std::vector<int>& ranks,
+                                              [[maybe_unused]] int channel,
+                                              [[maybe_unused]] const autograd::Tensor& x) {
+    return nullptr;
+  }
 
   /// Sleeps until a request may have made progress, wake() is called, or so many seconds are over.
   virtual void wait(double seconds) = 0;

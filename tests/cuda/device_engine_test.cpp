@@ -91,17 +91,63 @@ class BrokenBatches : public SmallBatches {
 
 }  // namespace
 
+TEST_CASE(
+    "device engine: with sums by NCCL replicas have the same bits, and know what it can't do") {
+  if (!nccl_works(4)) {
+    WARN("not tried: NCCL needs four devices");
+    return;
+  }
+  auto run = [](const char* schedule, const Layout& layout, DType dtype = DType::f32) {
+    Training training =
+        training_of({schedule, 1, layout.stages, 1, false, false, layout.tied, false});
+    training.dtype = dtype;
+    SmallBatches batches(small_gpt(layout.tied));
+    Machine machine({.schedule = tests::Schedule::eager});
+    return run_by_engine(training, plans_of(schedule, layout, 2), batches, 0,
+                         AllReduce::by_transport, {}, {}, seats(/*by_nccl*/ true));
+  };
+  Layout layout{.stages = 2, .width = 2, .microbatches = 2, .steps = 2, .tied = true};
+  const std::vector<std::pair<const char*, DType>> cases{
+      {"2bw", DType::f32}, {"1f1b", DType::bf16}, {"data", DType::f32}};
+  for (const auto& [schedule, dtype] : fewer(cases)) {
+    CAPTURE(schedule);
+    const Outcome outcome = run(schedule, layout, dtype);
+    std::map<std::pair<int, int>, std::set<std::size_t>> different;  // by plan and stage
+    for (const auto& [place, hash] : outcome.hashes)
+      different[{std::get<0>(place), std::get<1>(place)}].insert(hash);
+    CHECK(different.size() == 2 * 3);  // with the tied stage
+    for (const auto& [place, hashes] : different) CHECK(hashes.size() == 1);
+  }
+  layout.codec = parse_codec("quantize:4");
+  CHECK_THROWS_WITH(run("2bw", layout), Contains("--reduction nccl: NCCL sums up whole gradients"));
+  layout = {.width = 2, .steps = 1, .zero = 1};
+  CHECK_THROWS_WITH(run("data", layout), Contains("use --reduction scatter with a codec or ZeRO"));
+}
+
+TEST_CASE("device engine: a transport without sums of its own says so") {
+  const Case c{"data", 2, 1, 1, false, false, false, false};
+  SmallBatches batches(small_gpt());
+  CHECK_THROWS_WITH(run_by_engine(training_of(c), plans_of(c.schedule, layout_of(c, 1)), batches, 0,
+                                  AllReduce::by_transport),
+                    Contains("the transport threads has no sums of its own"));
+}
+
 TEST_CASE("device engine: a rank that throws ends the run, and every rank reports") {
   const Case c{"1f1b", 2, 2, 2, false, true, false, false};
   const Training training = training_of(c);
   const auto plans = plans_of(c.schedule, layout_of(c, 2));
+  std::vector<std::pair<bool, AllReduce>> ways;
   for (bool by_nccl : nccl_choices(plans[0].plan().ranks())) {
-    CAPTURE(by_nccl);
+    ways.emplace_back(by_nccl, AllReduce::scatter_reduce);
+    if (by_nccl) ways.emplace_back(true, AllReduce::by_transport);
+  }
+  for (const auto& [by_nccl, reduction] : ways) {
+    CAPTURE(by_nccl, int(reduction));
     Machine machine({.schedule = tests::Schedule::lazy});
     BrokenBatches batches;
     std::string report;
     try {
-      run_by_engine(training, plans, batches, 0, AllReduce::scatter_reduce, {}, {}, seats(by_nccl));
+      run_by_engine(training, plans, batches, 0, reduction, {}, {}, seats(by_nccl));
     } catch (const Error& error) {
       report = error.what();
     }

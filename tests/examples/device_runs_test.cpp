@@ -103,6 +103,42 @@ TEST_CASE("devices run every schedule as the CPU does") {
   }
 }
 
+TEST_CASE("devices sum up by NCCL's own all-reduce") {
+  if (!nccl_works(4)) return;
+  const Runs runs{layout + device + nccl};
+  const Words by_nccl{"--reduction", "nccl"};
+  const std::vector<std::pair<Words, double>> cases{
+      {{}, f32_rounding},
+      {{"--schedule", "1f1b", "--untied"}, f32_rounding},
+      {{"--schedule", "data", "--data-parallel", "4"}, f32_rounding},
+      {{"--prune", "0.5", "--samo"}, f32_rounding},
+      {{"--dtype", "bf16", "--codec-channel", "quantize:8"}, bf16_rounding}};
+  for (const auto& [flags, bound] : cases) {
+    CAPTURE(flags);
+    runs.train("scatter", flags);
+    runs.train("nccl", flags + by_nccl);
+    check_near(runs, "scatter", "nccl", bound);
+    CHECK(summary_of(runs.path("nccl"))["bytes_sent"] ==
+          summary_of(runs.path("scatter"))["bytes_sent"]);
+    for (const char* run : {"scatter", "nccl"}) std::filesystem::remove_all(runs.path(run));
+  }
+}
+
+TEST_CASE("devices: sums by NCCL need its transport, whole gradients and a group") {
+  if (!nccl_works(4)) return;
+  const Runs runs{layout};
+  const Words by_nccl{"--reduction", "nccl"}, all = by_nccl + device + nccl;
+  const char* use = "use it with --transport nccl, or use --reduction scatter";
+  runs.check_refused(by_nccl, use);
+  runs.check_refused(by_nccl + device, use);
+  runs.check_refused(all + Words{"--codec", "quantize:4"}, "codec quantize:4 encodes them");
+  runs.check_refused(all + Words{"--zero", "1"}, "use scatter or ring, or leave out --zero");
+  runs.check_refused(all + Words{"--stages", "4", "--data-parallel", "1", "--untied"},
+                     "in this plan no group of ranks sums up gradients; leave this flag out");
+  const Runs cyclic{{"--batch", "12", "--ranks", "4", "--schedule", "cyclic-v2"}};
+  cyclic.check_refused(all, "they go from rank to rank");
+}
+
 TEST_CASE("checkpoints move between the CPU and devices") {
   const Runs runs{layout};
   const Words half{"--stop-after", "3"}, cpu{"--device", "cpu", "--transport", "threads"};

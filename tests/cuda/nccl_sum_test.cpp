@@ -1,0 +1,228 @@
+// Sums by NCCL's own all-reduce, on the emulator: all members get the same bits, near the exact
+// sum, and whoever is late, lost or at odds with the others is reported.
+// Not here: sums of messages (collective_suite.cpp). Chapter 13.
+#include <cmath>
+#include <numeric>
+#include <optional>
+#include <thread>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/ops.h"
+#include "cuda/cuda_backend.h"
+#include "cuda/devices.h"
+#include "parallel/transports/channels.h"
+#include "parallel/transports/launch.h"
+#include "tests/catch.h"
+#include "tests/cuda/machine.h"
+#include "tests/parallel/grid.h"
+#include "tests/sanitized.h"
+
+using namespace paragrad;
+using namespace paragrad::tests;
+using paragrad::cuda::cuda_device;
+
+namespace {
+
+constexpr double timeout = 20;
+using When = cuda::emulator::Schedule;
+constexpr When all_schedules[] = {When::eager, When::lazy, When::random};
+
+Seat seat_of(Transport& inner) {
+  const DevicePtr device = cuda_device(inner.rank(), {.keeps_blocks = false});
+  return {device, cuda::make_transport(inner, device, /*by_nccl*/ true, timeout)};
+}
+
+/// body(transport, device) on a thread a rank.
+template <class Body>
+void on_devices(int ranks, Body body) {
+  run_ranks(ranks, [&](Transport& inner) {
+    const Seat seat = seat_of(inner);
+    body(*seat.transport, seat.device);
+  });
+}
+
+/// Element i of a rank's part: of many sizes and both signs, and a bf16 number.
+float value(int rank, int i) {
+  const int mixed = (i + 1) * 7919 + (rank + 1) * 104729;
+  return std::ldexp(static_cast<float>(mixed % 255 - 127), mixed % 11);
+}
+
+Tensor values(int rank, int count, DType dtype, const DevicePtr& device) {
+  std::vector<float> all(count);
+  for (int i = 0; i < count; ++i) all[i] = value(rank, i);
+  return from_host(all, {count}, device, dtype);
+}
+
+/// Whatever the order: n - 1 additions, each rounded by a share u of what is summed so far, which
+/// is at most the sum of all sizes (Higham 2002, section 4.2).
+void check_sum(const std::vector<double>& got, const std::vector<int>& ranks, DType dtype) {
+  const double u = std::ldexp(1, dtype == DType::f32 ? -24 : -8);
+  const double steps = static_cast<double>(ranks.size() - 1) * u, gamma = steps / (1 - steps);
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    double exact = 0, sizes = 0;
+    for (int rank : ranks) {
+      exact += value(rank, static_cast<int>(i));
+      sizes += std::abs(value(rank, static_cast<int>(i)));
+    }
+    PG_CHECK(std::abs(got[i] - exact) <= gamma * sizes, "element ", i, " is ", got[i],
+             ", expected ", exact, " within ", gamma * sizes);
+  }
+}
+
+void finish(Transport& transport, Request& request, double seconds = timeout) {
+  wait_for(transport, request, seconds, "a sum");
+}
+
+/// Sums of two groups that share ranks, and one of the second type behind the first, on all of
+/// them; odd ranks begin with the other group.
+void sums_of_two_groups(Transport& transport, const DevicePtr& device,
+                        std::vector<std::vector<double>>& results) {
+  const int rank = transport.rank(), ranks = transport.size();
+  std::vector<int> all(ranks), few{ranks - 1, 1, 0};
+  std::iota(all.begin(), all.end(), 0);
+  const bool in_few = std::find(few.begin(), few.end(), rank) != few.end();
+  const Tensor x = values(rank, 1000, DType::f32, device), y = values(rank, 77, DType::f32, device);
+  const Tensor z = values(rank, 500, DType::bf16, device);
+  auto begin = [&](const std::vector<int>& group, int channel, const Tensor& sum) {
+    return transport.all_reduce(group, group_channel(channel), sum);
+  };
+  std::unique_ptr<Request> first, second;
+  if (in_few && rank % 2) second = begin(few, 1, y);
+  first = begin(all, 0, x);
+  if (in_few && !second) second = begin(few, 1, y);
+  finish(transport, *first);
+  first = begin(all, 0, z);
+  finish(transport, *first);
+  if (second) finish(transport, *second);
+  check_sum(to_host(x), all, DType::f32);
+  check_sum(to_host(z), all, DType::bf16);
+  if (in_few) check_sum(to_host(y), few, DType::f32);
+  results[rank] = to_host(x);
+  for (double sum : to_host(z)) results[rank].push_back(sum);
+}
+
+}  // namespace
+
+TEST_CASE("NCCL's sums: the same bits on all ranks, near the exact sum, of several groups") {
+  for (When schedule : all_schedules)
+    for (int ranks : fewer<int>({4, 3})) {
+      CAPTURE(int(schedule), ranks);
+      Machine machine({.schedule = schedule});
+      std::vector<std::vector<double>> results(ranks);
+      CHECK_NOTHROW(on_devices(ranks, [&](Transport& transport, const DevicePtr& device) {
+        sums_of_two_groups(transport, device, results);
+      }));
+      CHECK(results == std::vector(ranks, results[0]));
+    }
+}
+
+TEST_CASE("NCCL's sums follow the kernels that were queued before them") {
+  for (When schedule : all_schedules) {
+    Machine machine({.schedule = schedule});
+    std::vector<double> sums(2);
+    on_devices(2, [&](Transport& transport, const DevicePtr& device) {
+      const Tensor x = full({1}, 1, DType::f32, device);
+      x.backend().fill(transport.rank() + 5, x);
+      finish(transport, *transport.all_reduce({0, 1}, 1, x));
+      sums[transport.rank()] = item(x);
+      x.backend().fill(0, x);
+    });
+    CHECK(sums == std::vector<double>{11, 11});
+  }
+}
+
+namespace {
+
+std::string report_of(int ranks, const std::function<void(Transport&, const DevicePtr&)>& body) {
+  try {
+    on_devices(ranks, body);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace
+
+TEST_CASE("NCCL's sums: ranks that disagree on what they sum up are told so") {
+  Machine machine;
+  auto report = [](int count, DType dtype) {
+    return report_of(3, [=](Transport& transport, const DevicePtr& device) {
+      const bool odd = transport.rank() == 1;
+      const Tensor x = full({odd ? count : 4}, 1, odd ? dtype : DType::f32, device);
+      finish(transport, *transport.all_reduce({0, 1, 2}, group_channel(0), x));
+    });
+  };
+  CHECK_THAT(
+      report(3, DType::f32),
+      Catch::StartsWith("rank 0: rank 1 sums up 3 values of f32 on channel 1, but rank 0 "
+                        "sums up 4 values of f32 on channel 1; both must run the same plan") &&
+          Contains("rank 2: stopped waiting for a sum because of rank 0"));
+  CHECK_THAT(report(4, DType::bf16), Contains("rank 1 sums up 4 values of bf16"));
+  CHECK(report(4, DType::f32) == "no error");
+}
+
+TEST_CASE("NCCL's sums: a rank that is late is waited for until the deadline") {
+  Machine machine;
+  for (int late : {0, 1}) {
+    std::string report = report_of(2, [=](Transport& transport, const DevicePtr& device) {
+      const Tensor x = full({4}, 1, DType::f32, device);
+      transport.publish(7);
+      if (transport.rank() == late)
+        for (Deadline deadline(timeout); !transport.failure(); std::this_thread::yield())
+          PG_CHECK(deadline.left() > 0, "nobody minds");
+      finish(transport, *transport.all_reduce({0, 1}, group_channel(0), x), 0.1);
+    });
+    CHECK_THAT(report, Catch::StartsWith(text("rank ", 1 - late, ": waited 0.1 s for a sum")));
+  }
+}
+
+TEST_CASE("NCCL's sums: one that a rank gives up in the middle ends in a report") {
+  Machine machine({.schedule = When::lazy});
+  auto body = [&](Transport& transport, const DevicePtr& device) {
+    const int rank = transport.rank();
+    auto wait_until = [&](auto condition) {
+      for (Deadline deadline(timeout); !condition(); std::this_thread::yield())
+        PG_CHECK(deadline.left() > 0, "rank ", rank, " waits in vain");
+    };
+    auto meet = [&](int position) {
+      transport.publish(position);
+      wait_until([&] { return transport.position(1 - rank) >= position; });
+    };
+    std::optional<Tensor> x = full({4}, 1, DType::f32, device);
+    auto sum = transport.all_reduce({0, 1}, group_channel(0), *x);
+    meet(1);
+    if (rank == 0) PG_CHECK(!sum->done(), "the first member has only let both begin");
+    meet(2);
+    if (rank == 1) {
+      PG_CHECK(!sum->done(), "the first member has not called NCCL");
+      sum.reset();
+      x.reset();
+      dynamic_cast<cuda::CudaBackend&>(device->backend()).synchronize();  // the memory is gone
+    }
+    meet(3);
+    if (rank == 0)
+      for (int i = 0; i < 20; ++i) PG_CHECK(!sum->done(), "the other rank has given up");
+    meet(4);
+    PG_CHECK(rank == 0, "the file is empty");
+    wait_until([&] { return transport.failure().has_value(); });
+    finish(transport, *sum);
+  };
+  CHECK(report_of(2, body) ==
+        "rank 1: the file is empty\nrank 0: stopped waiting for a sum because of rank 1");
+}
+
+TEST_CASE("NCCL's sums: what it cannot sum up is refused") {
+  Machine machine;
+  on_devices(1, [&](Transport& transport, const DevicePtr& device) {
+    auto sum = [&](const std::vector<int>& ranks, const Tensor& x) {
+      return transport.all_reduce(ranks, group_channel(0), x);
+    };
+    CHECK_THROWS_WITH(sum({0}, full({2}, 1, DType::f32, cpu_device())),
+                      Contains("rank 0: NCCL sums up memory of its device, not "));
+    CHECK_THROWS_WITH(sum({0}, empty({2}, DType::u8, device)),
+                      Contains("NCCL sums up f32 and bf16, not "));
+    CHECK_THROWS_WITH(sum({1}, full({2}, 1, DType::f32, device)),
+                      Contains("rank 0 is no member of the group"));
+  });
+}
