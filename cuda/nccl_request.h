@@ -28,6 +28,7 @@ class NcclRequest : public DeviceRequest {
   /// Calls NCCL, by comm_.begun().
   virtual void call() = 0;
 
+  // [snippet turn]
   /// Once it has a number: calls behind the kernels that were queued before the request, and tells
   /// when that is through. The event must stand behind what NCCL queues, so the turn passes on
   /// with it.
@@ -46,6 +47,7 @@ class NcclRequest : public DeviceRequest {
     }
     return over_ = through_.reached();
   }
+  // [end snippet]
 
   NcclComm& comm_;
   std::int64_t number_ = -1;  ///< of the call; none so far

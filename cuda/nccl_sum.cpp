@@ -44,6 +44,7 @@ NcclSum::NcclSum(NcclTransport& transport, const std::vector<int>& ranks, int ch
   }
 }
 
+// [snippet sum]
 bool NcclSum::advance() {
   if (!all_done()) return false;
   if (number_ < 0) {
@@ -53,6 +54,7 @@ bool NcclSum::advance() {
   }
   return is_through() && all_done();
 }
+// [end snippet]
 
 /// By the first member.
 void NcclSum::let_all_begin() {

@@ -77,6 +77,7 @@ class NcclReceive : public NcclRequest {
   }
 
  private:
+  // [snippet answer]
   void answer() {
     if (offered_ == message_.bytes) number_ = comm_.numbered++;
     answer_ = {message_.bytes, number_};
@@ -84,6 +85,7 @@ class NcclReceive : public NcclRequest {
     answering_ = inner_.send({message_.peer, answers + message_.channel, &answer_, sizeof answer_});
     check_sizes(message_, message_.peer, offered_, rank_, message_.bytes);
   }
+  // [end snippet]
 
   const int rank_;
   Transport& inner_;

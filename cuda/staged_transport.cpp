@@ -58,6 +58,7 @@ class StagedRequest : public DeviceRequest {
   bool through_ = false;
 };
 
+// [snippet staged send]
 class StagedSend : public StagedRequest {
  public:
   StagedSend(StagedTransport& transport, const Message& message)
@@ -74,6 +75,7 @@ class StagedSend : public StagedRequest {
     return request_ && is_through();
   }
 };
+// [end snippet]
 
 class StagedReceive : public StagedRequest {
  public:

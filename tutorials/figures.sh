@@ -329,6 +329,9 @@ refused >"$new/codec_refused.md" <<'END'
 --schedule data --data-parallel 4 --codec quantize:9
 END
 
+# ---- 13: devices
+quote devices show --schedule 2bw --stages 2 --data-parallel 2 --microbatches 1 --steps 2
+
 wrong=0
 for file in "$new"/*; do
   drawn=tutorials/figures/$(basename "$file")

@@ -1,14 +1,12 @@
 // The faults that chapter 12 plants, and what the emulator says of each: the chapter shows these
 // kernels, and the words from tutorials/figures/, which are compared with what is said here.
 // Not here: all that is noticed (the other files of this folder whose names speak of faults).
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <regex>
 
 #include "cuda/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
+#include "tests/figures.h"
 
 using namespace paragrad;
 using namespace paragrad::tests;
@@ -68,24 +66,8 @@ std::string plain(std::string said) {
   return std::regex_replace(said, std::regex("[^ (]*/(tests/cuda/)"), "$1");
 }
 
-/// Fails unless tutorials/figures/NAME.md is this text. It is then written to the build folder.
-void check_figure(const std::string& name, const std::string& said) {
-  namespace fs = std::filesystem;
-  const fs::path file = fs::path(PARAGRAD_SOURCE_DIR) / "tutorials/figures" / (name + ".md");
-  std::ifstream in(file);
-  const std::string shown(std::istreambuf_iterator<char>(in), {});
-  if (shown != said) {
-    const fs::path now = fs::path(PARAGRAD_PROGRAM_DIR) / "figures" / file.filename();
-    fs::create_directories(now.parent_path());
-    std::ofstream(now) << said;
-    FAIL_CHECK(file.string() << " is out of date. Copy " << now.string()
-                             << " there, then run weave.sh");
-  }
-  SUCCEED();
-}
-
 void check_report(const std::string& name, const std::string& said) {
-  check_figure(name, "```\n" + plain(said) + "```\n");
+  check_printed(name, plain(said));
 }
 
 /// What is said of a launch that makes the machine remember a fault.

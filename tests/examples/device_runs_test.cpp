@@ -141,11 +141,13 @@ TEST_CASE("devices: sums by NCCL need its transport, whole gradients and a group
 
 TEST_CASE("checkpoints move between the CPU and devices") {
   const Runs runs{layout};
-  const Words half{"--stop-after", "3"}, cpu{"--device", "cpu", "--transport", "threads"};
+  const Words half{"--stop-after", "3"},
+      cpu{"--device", "cpu", "--transport", "threads", "--reduction", "scatter"},
+      summed{"--reduction", "nccl"};
   runs.train("cpu");
   runs.train("there", half);
   runs.resume("there", on_devices());
-  runs.train("back", half + on_devices());
+  runs.train("back", half + on_devices() + (nccl_works(4) ? summed : Words{}));
   runs.resume("back", cpu);
   for (const char* moved : {"there", "back"}) check_near(runs, "cpu", moved, f32_rounding);
 

@@ -1,0 +1,27 @@
+// See figures.h.
+#include "tests/figures.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "tests/catch.h"
+
+namespace paragrad::tests {
+
+void check_figure(const std::string& name, const std::string& said) {
+  namespace fs = std::filesystem;
+  const fs::path file = fs::path(PARAGRAD_SOURCE_DIR) / "tutorials/figures" / (name + ".md");
+  std::ifstream in(file);
+  const std::string shown(std::istreambuf_iterator<char>(in), {});
+  if (shown != said) {
+    const fs::path now = fs::path(PARAGRAD_PROGRAM_DIR) / "figures" / file.filename();
+    fs::create_directories(now.parent_path());
+    std::ofstream(now) << said;
+    FAIL_CHECK(file.string() << " is out of date. Copy " << now.string()
+                             << " there, then run weave.sh");
+  }
+  SUCCEED();
+}
+
+}  // namespace paragrad::tests

@@ -1,0 +1,17 @@
+// Texts that chapters show, held against what programs and tests of this build say.
+// Not here: drawings, and what the program `plan` says (tutorials/figures.sh).
+#pragma once
+
+#include <string>
+
+namespace paragrad::tests {
+
+/// Fails unless tutorials/figures/NAME.md is this text. It is then written to the build folder.
+void check_figure(const std::string& name, const std::string& said);
+
+/// The same of something that was printed.
+inline void check_printed(const std::string& name, const std::string& said) {
+  check_figure(name, "```\n" + said + "```\n");
+}
+
+}  // namespace paragrad::tests
