@@ -15,7 +15,8 @@ namespace paragrad::cuda {
 /// A message begins with an offer from sender to receiver, over the transport below; the receiver's
 /// answer, once it wants the message, lets both ends call NCCL. So nothing waits on a GPU for a
 /// rank that is late or lost, both ends know if they disagree on the size, and a message that is
-/// given up before it has begun leaves no trace. What a rank sends to itself is staged.
+/// given up before it has begun leaves no trace. What a rank sends to itself is staged. Each piece
+/// of a collective is such a message; all_reduce has one handshake for the whole sum.
 ///
 /// NCCL carries the operations of a communicator out one after the other, and a send lasts until it
 /// is received. If ranks shared a communicator, two of them could each wait for what the other one

@@ -188,6 +188,7 @@ int CollectiveRun::waits_for() const {
 }
 
 bool TransportSum::advance(Transport& transport) {
+  if (data_.numel() == 0) return true;
   if (!request_) request_ = transport.all_reduce(ranks_, channel_, data_);
   PG_CHECK(request_, "--reduction nccl: the transport ", transport.name(), " has no sums of its ",
            "own; use --transport nccl, or --reduction scatter");

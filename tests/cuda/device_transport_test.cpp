@@ -152,6 +152,13 @@ TEST_CASE("device transports: a staged request that is gone leaves its memory al
   CHECK(arrived == std::vector<float>(4, 2));
 }
 
+TEST_CASE("device transports: no rank waits for another before there is a message") {
+  Machine machine;
+  ThreadsWorld world(2);
+  const DevicePtr device = cuda_device(0);
+  CHECK_NOTHROW(NcclTransport(world.transport(0), backend_of(device), /*timeout*/ 0.05));
+}
+
 TEST_CASE("device transports: ranks that NCCL does not join are named in time") {
   Machine machine;
   paragrad::cuda::NcclComm comm({3, 5}, 0.05);
