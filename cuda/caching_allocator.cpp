@@ -48,9 +48,9 @@ void* CachingAllocator::allocate(std::int64_t bytes) {
       error = ask(&block, size);
     }
     if (error == cudaErrorMemoryAllocation) cudaGetLastError();
-    PG_CHECK(error != cudaErrorMemoryAllocation, "out of memory: CUDA device ", device_, " has no ",
-             bytes, " bytes left beside the ", in_use_,
-             " in use; use a smaller model, batch or context, or more devices");
+    PG_CHECK(error != cudaErrorMemoryAllocation, keeps_blocks_ ? "cudaMalloc" : "cudaMallocAsync",
+             ": out of memory: CUDA device ", device_, " has no ", bytes, " bytes left beside the ",
+             in_use_, " in use; use a smaller model, batch or context, or more devices");
     check(error, "cudaMalloc");
   }
   in_use_ += size;

@@ -19,6 +19,7 @@ enum class Schedule { eager, lazy, random };
 struct Settings {
   int devices = 8;                                    ///< each with its own memory and streams
   std::int64_t device_bytes = std::int64_t{8} << 30;  ///< cudaMalloc refuses more than this
+  int compute_capability = 90;                        ///< 10 major + minor, as devices name theirs
   Order order = Order::forward;
   Schedule schedule = Schedule::lazy;
   std::uint64_t seed = 1;      ///< of the random order and the random schedule
@@ -31,7 +32,8 @@ struct Settings {
 void configure(const Settings& settings);
 const Settings& settings();
 
-/// Drops all queued operations and all errors, and returns the messages of the remembered faults.
+/// Drops all queued operations, forgets streams, events and errors, and returns the messages of the
+/// remembered faults. Only memory stays until it is freed.
 /// A fault abandons the stacks of its block's threads: what their variables own is lost.
 std::string reset();
 

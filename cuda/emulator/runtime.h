@@ -21,6 +21,10 @@ void fail_device(int device, cudaError_t error);
 
 /// The stream of a handle; 0 is the current device's default stream. Null if there is none.
 std::shared_ptr<Stream> find_stream(cudaStream_t handle);
+/// Streams and events that programs have made are unknown from now on.
+void forget_handles();
+/// No kernel may have more shared memory than it has without asking.
+void forget_shared_limits();
 /// Waits for the positions; for the result of a call.
 cudaError_t wait_result(const std::vector<Position>& positions);
 

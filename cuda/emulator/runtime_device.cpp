@@ -41,6 +41,8 @@ void configure(const Settings& wanted) {
 
 std::string reset() {
   drop_all();
+  forget_handles();
+  forget_shared_limits();
   for (auto& failure : failures) failure = cudaSuccess;
   last_error = cudaSuccess;
   return take_reports();
@@ -129,8 +131,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
                  .maxThreadsDim = {1024, 1024, 64},
                  .maxGridSize = {0x7FFFFFFF, 65535, 65535},
                  .multiProcessorCount = 4,
-                 .major = 9,
-                 .minor = 0};
+                 .major = settings().compute_capability / 10,
+                 .minor = settings().compute_capability % 10};
   return finish(cudaSuccess);
 }
 

@@ -48,6 +48,11 @@ cudaError_t set_attribute(const void* function, cudaFuncAttribute attribute, int
   return finish(cudaSuccess);
 }
 
+void forget_shared_limits() {
+  std::lock_guard lock(limits().mutex);
+  limits().bytes.clear();
+}
+
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* function,
                    std::function<void()> kernel) {
   std::shared_ptr<Stream> stream = find_stream(config.stream);

@@ -61,6 +61,10 @@ class Handles {
     auto node = objects_.extract(handle);
     return node ? node.mapped() : nullptr;
   }
+  void clear() {
+    std::lock_guard lock(mutex_);
+    objects_.clear();
+  }
 
  private:
   std::mutex mutex_;
@@ -86,6 +90,11 @@ cudaError_t query(const Position& position) {
 
 std::shared_ptr<Stream> find_stream(cudaStream_t handle) {
   return handle ? streams().find(handle) : default_stream(current_device());
+}
+
+void forget_handles() {
+  streams().clear();
+  events().clear();
 }
 
 cudaError_t wait_result(const std::vector<Position>& positions) {

@@ -150,9 +150,10 @@ void drop_all() {
   Scheduler::Lock lock(all.mutex);
   for (const auto& stream : all.streams) {
     stream->queue.clear();
-    stream->completed = stream->issued;
+    stream->completed = stream->issued;  // for who still has a position
   }
-  std::erase_if(all.streams, [](const auto& stream) { return stream->destroyed; });
+  all.streams.clear();
+  all.defaults.clear();
 }
 
 }  // namespace paragrad::cuda::emulator

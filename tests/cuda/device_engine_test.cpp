@@ -132,6 +132,25 @@ TEST_CASE("device engine: a transport without sums of its own says so") {
                     Contains("the transport threads has no sums of its own"));
 }
 
+#if defined(CUDA_EMULATOR)
+TEST_CASE("device engine: a rank whose device is full says what it asked for") {
+  const Case c{"1f1b", 1, 2, 2, false, true, false, false};
+  const Training training = training_of(c);
+  SmallBatches batches(small_gpt());
+  Machine machine({.device_bytes = 150'000, .schedule = tests::Schedule::eager});
+  std::string report;
+  try {
+    run_by_engine(training, plans_of(c.schedule, layout_of(c, 2)), batches, 0,
+                  AllReduce::scatter_reduce, {}, {}, seats(false));
+  } catch (const Error& error) {
+    report = error.what();
+  }
+  CHECK_THAT(report, Catch::Matches("rank [01]: cudaMalloc: out of memory: CUDA device [01] has no "
+                                    "[0-9]+ bytes left beside the [0-9]+ in use; use a smaller "
+                                    "model, batch or context, or more devices(\n(.|\n)*)?"));
+}
+#endif
+
 TEST_CASE("device engine: a rank that throws ends the run, and every rank reports") {
   const Case c{"1f1b", 2, 2, 2, false, true, false, false};
   const Training training = training_of(c);

@@ -1,4 +1,4 @@
-// The CUDA backend's memory when it is full, and after it is freed: what takes the emulator to see.
+// Devices that are full, or too old, and memory that is freed: what takes the emulator to see.
 // Not here: the rest of its memory (backend_memory_test.cpp).
 #include "cuda/cuda_backend.h"
 #include "tests/catch.h"
@@ -17,7 +17,9 @@ TEST_CASE("backend memory: kept blocks are given back before memory is called fu
     Tensor y = empty({900'000}, DType::u8, device);
     CHECK_THROWS_WITH(
         empty({100'000}, DType::f32, device),
-        Contains("out of memory: CUDA device 1 has no 400000 bytes left beside the 9"));
+        Catch::StartsWith(text(keeps_blocks ? "cudaMalloc" : "cudaMallocAsync",
+                               ": out of memory: CUDA device 1 has no 400000 bytes left beside "
+                               "the 9")));
     CHECK(device->meter().live() == 900'000);
     Tensor z = empty({1000}, DType::u8, device);  // the device still works
     CHECK(dynamic_cast<CudaBackend&>(device->backend()).allocator().bytes_kept() == 0);
@@ -34,4 +36,15 @@ TEST_CASE("backend memory: use after free is found without the cache") {
                dynamic_cast<CudaBackend&>(device->backend()).read(address, &value, sizeof(value));
              }),
              Contains("which has been freed") || Contains("heap-use-after-free"));
+}
+
+TEST_CASE("backend memory: devices that are too old are refused") {
+  {
+    Machine machine({.compute_capability = 75});
+    CHECK_THROWS_WITH(cuda_device(1),
+                      "cuda: device 1, paragrad's CUDA emulator, has compute capability 7.5; "
+                      "expected 8.0 or later");
+  }
+  Machine machine({.compute_capability = 80});
+  CHECK_NOTHROW(cuda_device(1));
 }

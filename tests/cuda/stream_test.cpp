@@ -1,5 +1,7 @@
 // Streams, events and copies: what CUDA orders holds in every schedule, and what a program forgets
 // to order shows under the lazy one.
+#include <set>
+
 #include "cuda/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
@@ -182,6 +184,46 @@ TEST_CASE("host functions run in their stream's order") {
     PG_CUDA(cudaStreamSynchronize(stream));
     REQUIRE(*seen == 1);
   }
+}
+
+namespace {
+
+/// What is read too early with each of 16 seeds, 0 or 1: it depends on which streams there are.
+std::vector<float> read_too_early() {
+  std::vector<float> results;
+  for (std::uint64_t seed = 1; seed <= 16; ++seed) {
+    Machine machine({.schedule = Schedule::random, .seed = seed});
+    DeviceArray<float> x(std::vector<float>{0});
+    TestStream producer(cudaStreamNonBlocking), consumer(cudaStreamNonBlocking);
+    Pinned result(-1);
+    launch(set, 1, 1, 0, producer, x, 1.0f);
+    PG_CUDA(cudaMemcpyAsync(result, x, sizeof(float), to_host, consumer));
+    PG_CUDA(cudaStreamSynchronize(consumer));
+    results.push_back(*result);
+  }
+  return results;
+}
+
+}  // namespace
+
+TEST_CASE("a machine that was reset is as at its start") {
+  const std::vector<float> before = read_too_early();
+  CHECK(std::set<float>(before.begin(), before.end()).size() == 2);
+  cudaStream_t stream;
+  cudaEvent_t event;
+  {
+    Machine machine;
+    for (int i = 0; i < 5; ++i) PG_CUDA(cudaStreamCreate(&stream));  // never destroyed
+    PG_CUDA(cudaEventCreate(&event));
+    PG_CUDA(cudaMemset(DeviceArray<float>(1), 0, sizeof(float)));  // by the default stream
+    PG_CUDA(cudaFuncSetAttribute(set, cudaFuncAttributeMaxDynamicSharedMemorySize, 64 * 1024));
+  }
+  CHECK(read_too_early() == before);
+  CHECK(cudaStreamQuery(stream) == cudaErrorInvalidResourceHandle);
+  CHECK(cudaEventQuery(event) == cudaErrorInvalidResourceHandle);
+  Machine machine;
+  DeviceArray<float> x(1);
+  CHECK_THROWS(launch(set, 1, 1, 64 * 1024, nullptr, x, 1.0f));
 }
 
 TEST_CASE("a stream that is destroyed finishes its work") {
