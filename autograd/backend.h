@@ -134,6 +134,12 @@ class Backend {
                             const Tensor& dx) = 0;
   /// Sum of the squares of all elements, added up in f64.
   virtual double sum_of_squares(const Tensor& x) = 0;
+  /// The same of each tensor; a device is waited for once.
+  virtual std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) {
+    std::vector<double> sums;
+    for (const Tensor& x : tensors) sums.push_back(sum_of_squares(x));
+    return sums;
+  }
 
   // Matrices.
   /// c = op(a) op(b), or c += op(a) op(b); `bias` (N), where defined, is added to every row.

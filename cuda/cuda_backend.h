@@ -39,7 +39,7 @@ struct CudaSettings {
 };
 
 /// Kernels are queued on one stream, and the host waits only where it needs a value: in
-/// copy_to_host, in sum_of_squares, and where a kernel's result is a number. Indices that are
+/// copy_to_host, in sums_of_squares, and where a kernel's result is a number. Indices that are
 /// outside of a tensor are found on the device, which leaves their elements undefined; the next of
 /// these calls, or synchronize, throws the Error. f32 and bf16; f64 is the CPU's.
 /// Results do not depend on the order of blocks and threads, nor on the GPU's size.
@@ -101,7 +101,8 @@ class CudaBackend : public autograd::Backend {
                           const Tensor& dbias) override;
   void reduce(Reduction op, const Tensor& x, const Tensor& y) override;
   void max_backward(const Tensor& x, const Tensor& y, const Tensor& dy, const Tensor& dx) override;
-  double sum_of_squares(const Tensor& x) override;
+  double sum_of_squares(const Tensor& x) override { return sums_of_squares({x})[0]; }
+  std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) override;
   void gemm(Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
             const Tensor& c) override;
   void spmm(const SparsePattern& pattern, const Tensor& values, Vectors how, const Tensor& b,

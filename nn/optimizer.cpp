@@ -129,11 +129,14 @@ double LearningRate::at(std::int64_t step) const {
 
 // [snippet norm]
 std::vector<double> sums_of_squares(const ParameterList& parameters, const Tensor& gradients) {
-  std::vector<double> sums;
+  std::vector<Tensor> parts;
+  for (const Parameter& parameter : parameters)
+    parts.push_back(gradients.window(parameter.offset, parameter.shape));
+  std::vector<double> sums = gradients.backend().sums_of_squares(parts);
+  auto next = sums.begin();
   for (const Parameter& parameter : parameters) {
-    Tensor dx = gradients.window(parameter.offset, parameter.shape);
-    bool counts = parameter.kind == ParameterKind::weight;
-    sums.push_back(counts ? gradients.backend().sum_of_squares(dx) : 0);
+    double& sum = *next++;
+    if (parameter.kind != ParameterKind::weight) sum = 0;
   }
   return sums;
 }

@@ -87,6 +87,8 @@ class RowRun {
   void wait_for_readers(int stage, int version);
 
   const std::vector<double>& whole_squares(int version);
+  void keep_loss(int micro, const Tensor& loss);
+  void read_losses();
   /// The step's gradient norm, from sums of squares; throws unless it is finite.
   double checked_norm(const Instruction& step, const std::vector<double>& squares);
   std::string broken_parameter(const std::vector<double>& squares) const;
@@ -143,7 +145,9 @@ class RowRun {
   Clock::time_point begin_ = Clock::now();
   RunResult result_;
 
-  int index_ = 0;  // of the present instruction
+  int index_ = 0;                   // of the present instruction
+  Tensor losses_;                   // of the plan's microbatches
+  std::vector<int> unread_losses_;  // which of them are not in the result yet
   std::map<Name, Tensor> here_;
   std::map<Name, Arriving> arriving_;
   // By (stage, version): what the other lane does to this rank's own sum; who is sent the weights.

@@ -33,18 +33,26 @@ __global__ void __launch_bounds__(threads) sum_kernel(int count, const double* x
 
 }  // namespace
 
-double CudaBackend::sum_of_squares(const Tensor& x) {
-  const unsigned parts = blocks_for(x.numel(), part);
+/// Parts of all tensors lie one after the other, and then their sums.
+std::vector<double> CudaBackend::sums_of_squares(const std::vector<Tensor>& tensors) {
+  std::vector<double> result(tensors.size());
+  if (tensors.empty()) return result;
+  std::int64_t parts = 0;
+  for (const Tensor& x : tensors) parts += blocks_for(x.numel(), part);
+  const std::int64_t count = static_cast<std::int64_t>(tensors.size());
   const Tensor sums =
-      empty({std::int64_t{parts} + 1}, DType::f64, x.device(), autograd::Category::workspace);
-  dispatch(x, [&]<class T>() {
-    run(sum_of_squares_kernel<T>, dim3(parts), dim3(threads), x.numel(), x.data<T>(),
-        sums.data<double>());
-  });
-  double* total = sums.data<double>() + parts;
-  run(sum_kernel, dim3(1), dim3(threads), static_cast<int>(parts), sums.data<double>(), total);
-  double result = 0;
-  read(total, &result, sizeof(result));
+      empty({parts + count}, DType::f64, tensors[0].device(), autograd::Category::workspace);
+  double *next = sums.data<double>(), *totals = next + parts, *total = totals;
+  for (const Tensor& x : tensors) {
+    const unsigned blocks = blocks_for(x.numel(), part);
+    dispatch(x, [&]<class T>() {
+      run(sum_of_squares_kernel<T>, dim3(blocks), dim3(threads), x.numel(), x.data<T>(), next);
+    });
+    run(sum_kernel, dim3(1), dim3(threads), static_cast<int>(blocks), next, total);
+    next += blocks;
+    ++total;
+  }
+  read(totals, result.data(), count * sizeof(double));
   return result;
 }
 

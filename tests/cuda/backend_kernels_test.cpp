@@ -189,6 +189,15 @@ TEST_CASE("backend kernels: the sum of squares is exact to f64") {
       const double expected = squares(cpu_device());
       CHECK(std::abs(squares(cuda_device()) - expected) <= 2 * size * expected * 0x1p-53);
     }
+  const DevicePtr device = cuda_device();
+  std::vector<Tensor> tensors;
+  Numbers one_by_one;
+  for (std::int64_t size : {3, 0, 20'000, 8192, 1}) {
+    tensors.push_back(off_by_one("x", size, size < 10 ? DType::f32 : DType::bf16, device));
+    one_by_one.push_back(device->backend().sum_of_squares(tensors.back()));
+  }
+  CHECK(device->backend().sums_of_squares(tensors) == one_by_one);
+  CHECK(device->backend().sums_of_squares({}).empty());
 }
 
 TEST_CASE("backend kernels: NaN and infinities are seen") {

@@ -231,6 +231,38 @@ TEST_CASE("one rank: memory is what the shapes say, to the byte") {
   CHECK(meter.peak(Category::activations) == bytes + scalars);
 }
 
+namespace {
+
+/// Counts what the host asks of it.
+class AskedBackend : public CpuBackend {
+ public:
+  int copies = 0, squares = 0;
+
+  void copy_to_host(const Tensor& x, void* target) override {
+    ++copies;
+    CpuBackend::copy_to_host(x, target);
+  }
+  std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) override {
+    ++squares;
+    return CpuBackend::sums_of_squares(tensors);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("one rank: a step asks the device for its losses and its norm, once each") {
+  const GptConfig config = small_gpt();
+  const Training training = training_of(config);
+  const auto plan = plans_of("data", {.microbatches = 4, .steps = 3, .clip = true}).front();
+  SmallBatches batches(config);
+  const auto backend = std::make_shared<AskedBackend>();
+  ThreadsWorld world(1);
+  Engine engine(training, world.transport(0), std::make_shared<Device>(backend), {.timeout = 20});
+  CHECK(engine.run(plan, batches).losses.size() == 12);
+  CHECK(backend->copies == 3);
+  CHECK(backend->squares == 3);
+}
+
 TEST_CASE("one rank: what is not finite stops training before a weight changes") {
   constexpr double infinite = std::numeric_limits<double>::infinity();
   // What the value and its gradient are multiplied by.
