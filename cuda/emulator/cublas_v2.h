@@ -28,6 +28,8 @@ const char* cublasGetStatusString(cublasStatus_t status);
 cublasStatus_t cublasCreate(cublasHandle_t* handle);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
+/// Memory that stays the caller's. It is checked, and not used.
+cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, std::size_t bytes);
 /// Sums are in f32 anyway.
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
 

@@ -99,7 +99,7 @@ ncclResult_t check(const Call& call) {
   int device = call.comm->device;
   std::shared_ptr<Stream> stream = stream_of(call);
   if (bytes_of(call.type) == 0 || call.peer < 0 || call.peer >= int(ranks) || !stream ||
-      stream->device != device ||
+      stream->device != device || spoils_recording(stream) ||
       (reads && !is_memory(call.source, to_all ? bytes * ranks : bytes, device)) ||
       (writes && !is_memory(call.target, from_all ? bytes * ranks : bytes, device)))
     return ncclInvalidArgument;

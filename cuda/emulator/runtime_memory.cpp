@@ -48,6 +48,8 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
   Memory source(from, bytes), target(to, bytes);
   if (!source.fits || !target.fits || !matches(kind, source.is_device, target.is_device))
     return finish(cudaErrorInvalidValue);
+  if ((source.is_pageable || target.is_pageable) && spoils_recording(stream))
+    return finish(cudaErrorStreamCaptureUnsupported);
   Operation operation{"copy", [=] { std::memcpy(to, from, bytes); }, {}};
   if (source.is_pageable) {
     auto start = static_cast<const std::byte*>(from);
@@ -101,6 +103,7 @@ cudaError_t cudaFreeHost(void* start) { return free_after_work(start, true); }
 cudaError_t cudaMallocAsync(void** start, std::size_t bytes, cudaStream_t handle) {
   std::shared_ptr<Stream> stream = find_stream(handle);
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
+  if (spoils_recording(stream)) return finish(cudaErrorStreamCaptureUnsupported);
   if ((*start = allocate(stream->device, bytes))) return finish(cudaSuccess);
   if (cudaError_t error = wait_result({end_of(stream)})) return error;
   return allocate_for(stream->device, start, bytes);
@@ -111,6 +114,7 @@ cudaError_t cudaFreeAsync(void* start, cudaStream_t handle) {
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
   if (!start) return finish(cudaSuccess);
   if (!owned(start, false)) return finish(cudaErrorInvalidValue);
+  if (spoils_recording(stream)) return finish(cudaErrorStreamCaptureUnsupported);
   enqueue(stream, {"free",
                    [start, device = stream->device] {
                      if (!release(start)) fail_device(device, cudaErrorLaunchFailure);

@@ -127,12 +127,15 @@ cudaError_t cudaStreamDestroy(cudaStream_t handle) {
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
   std::shared_ptr<Stream> stream = find_stream(handle);
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
+  if (spoils_recording(stream)) return finish(cudaErrorStreamCaptureUnsupported);
   return wait_result({end_of(stream)});
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t handle) {
   std::shared_ptr<Stream> stream = find_stream(handle);
-  return stream ? query(end_of(stream)) : finish(cudaErrorInvalidResourceHandle);
+  if (!stream) return finish(cudaErrorInvalidResourceHandle);
+  if (spoils_recording(stream)) return finish(cudaErrorStreamCaptureUnsupported);
+  return query(end_of(stream));
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, unsigned flags) {
@@ -140,6 +143,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t event_handle, u
   std::shared_ptr<Event> event = events().find(event_handle);
   if (!stream || !event) return finish(cudaErrorInvalidResourceHandle);
   if (flags != 0) return finish(cudaErrorInvalidValue);
+  if (spoils_recording(stream)) return finish(cudaErrorStreamCaptureUnsupported);
   if (auto mark = event->last()) enqueue(stream, {"wait for event", {}, {mark->position}});
   return finish(cudaSuccess);
 }
@@ -172,6 +176,7 @@ cudaError_t cudaEventRecord(cudaEvent_t handle, cudaStream_t stream_handle) {
   std::shared_ptr<Event> event = events().find(handle);
   if (!stream || !event || event->device != stream->device)
     return finish(cudaErrorInvalidResourceHandle);
+  if (spoils_recording(stream)) return finish(cudaErrorStreamCaptureUnsupported);
   auto time = std::make_shared<std::chrono::steady_clock::time_point>();
   Position position =
       enqueue(stream, {"event", [time] { *time = std::chrono::steady_clock::now(); }, {}});

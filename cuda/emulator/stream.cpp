@@ -4,6 +4,7 @@
 #include "cuda/emulator/stream.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "autograd/error.h"
 #include "cuda/emulator/report.h"
@@ -69,6 +70,10 @@ std::vector<Position> ends_of(int device) {
 Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation) {
   Scheduler& all = scheduler();
   Scheduler::Lock lock(all.mutex);
+  if (stream->recording) {
+    stream->recording->operations.push_back(std::move(operation));
+    return {stream, 0};
+  }
   order_by_default_stream(all, *stream, operation.after);
   Position position{stream, ++stream->issued};
   for (const auto& meeting : operation.meetings) meeting->members.push_back(position);
@@ -82,6 +87,23 @@ Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation) {
 Position end_of(const std::shared_ptr<Stream>& stream) {
   Scheduler::Lock lock(scheduler().mutex);
   return {stream, stream->issued};
+}
+
+bool begin_recording(const std::shared_ptr<Stream>& stream) {
+  Scheduler::Lock lock(scheduler().mutex);
+  if (stream->recording) return false;
+  stream->recording.emplace();
+  return true;
+}
+
+std::optional<Recording> end_recording(const std::shared_ptr<Stream>& stream) {
+  Scheduler::Lock lock(scheduler().mutex);
+  return std::exchange(stream->recording, std::nullopt);
+}
+
+bool spoils_recording(const std::shared_ptr<Stream>& stream) {
+  Scheduler::Lock lock(scheduler().mutex);
+  return stream->recording && (stream->recording->spoiled = true);
 }
 
 bool is_complete(const Position& position) {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,6 +43,12 @@ struct Rendezvous {
   bool withdrawn = false;           ///< then it never runs
 };
 
+/// What a stream keeps for a graph instead of queueing it.
+struct Recording {
+  std::vector<Operation> operations{};
+  bool spoiled = false;
+};
+
 struct Stream {
   int device = 0;
   bool waits_for_default = true;  ///< false: made with cudaStreamNonBlocking
@@ -50,6 +57,7 @@ struct Stream {
 
   // Guarded by the scheduler's lock.
   std::deque<Operation> queue{};
+  std::optional<Recording> recording{};
   std::uint64_t issued = 0, completed = 0;
   bool busy = false;          // a host thread carries out its head
   std::uint64_t visited = 0;  // by the search of this number
@@ -65,10 +73,17 @@ std::shared_ptr<Stream> default_stream(int device);
 std::vector<Position> ends_of(int device);
 
 /// Appends an operation, behind what CUDA orders before it: the default stream waits for the other
-/// streams of its device, and they for it.
+/// streams of its device, and they for it. A stream that records keeps it.
 Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation);
 /// The last operation of the stream.
 Position end_of(const std::shared_ptr<Stream>& stream);
+
+/// False if it does so already.
+bool begin_recording(const std::shared_ptr<Stream>& stream);
+/// Nothing if it did not record.
+std::optional<Recording> end_recording(const std::shared_ptr<Stream>& stream);
+/// Whether the stream records; if so, a call that cannot be recorded has spoiled that.
+bool spoils_recording(const std::shared_ptr<Stream>& stream);
 
 bool is_complete(const Position& position);
 /// Carries out operations until these are complete. False after a deadlock, which it reports.
