@@ -3,6 +3,7 @@
 // Chapters 01 and 03.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "autograd/random.h"
@@ -82,6 +83,10 @@ class Backend {
   virtual const char* name() const = 0;
   /// Whether it computes with f64, too; the CPU does, for others.
   virtual bool has_f64() const { return true; }
+
+  /// Runs `work`. The device may hold its kernels back, to begin them together when it ends, or
+  /// when it needs a value on the host.
+  virtual void together(const std::function<void()>& work) { work(); }
 
   // Memory. Contents of fresh memory are undefined. Any thread may allocate, and free what another
   // has allocated.

@@ -21,9 +21,9 @@ std::int64_t CachingAllocator::block_bytes(std::int64_t bytes) const {
   return std::max<std::int64_t>((bytes + step - 1) / step * step, step);
 }
 
-void* CachingAllocator::take_kept(std::int64_t size) {
-  auto found = kept_.find(size);
-  if (found == kept_.end() || found->second.empty()) return nullptr;
+void* CachingAllocator::take(Blocks& blocks, std::int64_t size) {
+  auto found = blocks.find(size);
+  if (found == blocks.end() || found->second.empty()) return nullptr;
   void* block = found->second.back();
   found->second.pop_back();
   bytes_kept_ -= size;
@@ -38,7 +38,9 @@ cudaError_t CachingAllocator::ask(void** block, std::int64_t size) {
 void* CachingAllocator::allocate(std::int64_t bytes) {
   const std::int64_t size = block_bytes(bytes);
   std::lock_guard lock(mutex_);
-  void* block = take_kept(size);
+  void* block = nullptr;
+  if (keeps_blocks_ && holds_back_ == std::this_thread::get_id()) block = take(freed_late_, size);
+  if (!block) block = take(kept_, size);
   if (!block) {
     PG_CUDA(cudaSetDevice(device_));
     cudaError_t error = ask(&block, size);
@@ -61,20 +63,43 @@ void CachingAllocator::free(void* data, std::int64_t bytes) noexcept {
   const std::int64_t size = block_bytes(bytes);
   std::lock_guard lock(mutex_);
   in_use_ -= size;
+  bytes_kept_ += size;
+  if (holds_back_ == std::thread::id())
+    put_back(data, size);
+  else
+    freed_late_[size].push_back(data);
+}
+
+void CachingAllocator::put_back(void* block, std::int64_t size) {
   if (keeps_blocks_) {
-    kept_[size].push_back(data);
-    bytes_kept_ += size;
+    kept_[size].push_back(block);
   } else {
-    cudaFreeAsync(data, stream_);
+    cudaFreeAsync(block, stream_);
+    bytes_kept_ -= size;
   }
+}
+
+void CachingAllocator::hold_back() {
+  std::lock_guard lock(mutex_);
+  holds_back_ = std::this_thread::get_id();
+}
+
+void CachingAllocator::catch_up() noexcept {
+  std::lock_guard lock(mutex_);
+  holds_back_ = {};
+  for (const auto& [size, blocks] : freed_late_)
+    for (void* block : blocks) put_back(block, size);
+  freed_late_.clear();
 }
 
 /// cudaFree waits until the device has done what is queued.
 void CachingAllocator::give_back() {
   for (auto& [size, blocks] : kept_)
-    for (void* block : blocks) cudaFree(block);
+    for (void* block : blocks) {
+      cudaFree(block);
+      bytes_kept_ -= size;
+    }
   kept_.clear();
-  bytes_kept_ = 0;
 }
 
 std::int64_t CachingAllocator::bytes_in_use() const {

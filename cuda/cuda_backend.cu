@@ -42,6 +42,7 @@ CudaBackend::CudaBackend(int ordinal, CudaSettings settings) : ordinal_(ordinal)
   PG_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
   allocator_ = std::make_unique<CachingAllocator>(ordinal, stream_, settings.keeps_blocks);
   cublas_ = std::make_unique<CublasHandle>(stream_);
+  if (settings.graphs) graphs_ = std::make_unique<Graphs>(stream_, *allocator_);
   fault_ = static_cast<IndexFault*>(allocator_->allocate(sizeof(IndexFault)));
   PG_CUDA(cudaMallocHost(&fault_copy_, sizeof(IndexFault)));
   PG_CUDA(cudaMemsetAsync(fault_, 0, sizeof(IndexFault), stream_));
@@ -52,6 +53,7 @@ CudaBackend::~CudaBackend() {
   cudaSetDevice(ordinal_);
   allocator_->free(fault_, sizeof(IndexFault));
   cudaStreamSynchronize(stream_);
+  graphs_.reset();
   cublas_.reset();
   allocator_.reset();
   cudaFreeHost(fault_copy_);
@@ -64,14 +66,32 @@ autograd::DevicePtr cuda_device(int ordinal, CudaSettings settings) {
 
 const char* CudaBackend::name() const { return "cuda"; }
 
-void* CudaBackend::allocate(std::int64_t bytes) { return allocator_->allocate(bytes); }
+cudaStream_t CudaBackend::stream() const {
+  if (gathering()) graphs_->begin();
+  return stream_;
+}
+
+void CudaBackend::together(const std::function<void()>& work) {
+  use();
+  graphs_ ? graphs_->gather(work) : work();
+}
+
+/// Once what is gathered has begun, more memory can be given back.
+void* CudaBackend::allocate(std::int64_t bytes) try {
+  return allocator_->allocate(bytes);
+} catch (const autograd::Error&) {
+  if (!gathering()) throw;
+  graphs_->begin();
+  return allocator_->allocate(bytes);
+}
+
 void CudaBackend::free(void* data, std::int64_t bytes) { allocator_->free(data, bytes); }
 
 void CudaBackend::copy_from_host(const void* source, const Tensor& y) {
   refuse_f64(y);
   use();
   std::lock_guard lock(host_mutex_);
-  staging_.to_device(y.raw(), source, y.bytes(), stream_);
+  staging_.to_device(y.raw(), source, y.bytes(), stream());
 }
 
 void CudaBackend::copy_to_host(const Tensor& x, void* target) { read(x.raw(), target, x.bytes()); }
@@ -83,7 +103,7 @@ void CudaBackend::read(const void* source, void* target, std::int64_t bytes) {
   use();
   std::lock_guard lock(host_mutex_);
   PG_CUDA(
-      cudaMemcpyAsync(fault_copy_, fault_, sizeof(IndexFault), cudaMemcpyDeviceToHost, stream_));
+      cudaMemcpyAsync(fault_copy_, fault_, sizeof(IndexFault), cudaMemcpyDeviceToHost, stream()));
   staging_.to_host(target, source, bytes, stream_);
   if (bytes == 0) PG_CUDA(cudaStreamSynchronize(stream_));
   throw_index_fault();

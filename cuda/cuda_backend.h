@@ -12,6 +12,7 @@
 #include "cuda/caching_allocator.h"
 #include "cuda/check.h"
 #include "cuda/cublas_handle.h"
+#include "cuda/graphs.h"
 #include "cuda/staging.h"
 
 namespace paragrad::cuda {
@@ -36,6 +37,7 @@ struct IndexFault;  // cuda/index_fault.h
 
 struct CudaSettings {
   bool keeps_blocks = true;  ///< see CachingAllocator
+  bool graphs = false;       ///< together() begins work as CUDA graphs
 };
 
 /// Kernels are queued on one stream, and the host waits only where it needs a value: in
@@ -52,8 +54,11 @@ class CudaBackend : public autograd::Backend {
   CudaBackend& operator=(const CudaBackend&) = delete;
 
   int ordinal() const { return ordinal_; }
-  /// For those who queue work of their own, with the device made current by use().
-  cudaStream_t stream() const { return stream_; }
+  /// For those who queue work of their own, with the device made current by use(). What this thread
+  /// has gathered for a graph is begun before.
+  cudaStream_t stream() const;
+  /// Null without graphs.
+  const Graphs* graphs() const { return graphs_.get(); }
   const CachingAllocator& allocator() const { return *allocator_; }
   /// Where kernels note indices that are outside.
   IndexFault* index_fault() const { return fault_; }
@@ -74,6 +79,9 @@ class CudaBackend : public autograd::Backend {
   /// throws: as synchronize
   void read(const void* source, void* target, std::int64_t bytes);
 
+  /// What `work` queues begins together, as a CUDA graph, if the settings have graphs; or as
+  /// several, between which the host waits for a value.
+  void together(const std::function<void()>& work) override;
   const char* name() const override;
   bool has_f64() const override { return false; }
   void* allocate(std::int64_t bytes) override;
@@ -154,11 +162,16 @@ class CudaBackend : public autograd::Backend {
 
  private:
   void throw_index_fault();
+  bool gathering() const { return graphs_ && graphs_->gathering(); }
+  /// Where this thread's kernels are queued now: on the stream, or for a graph.
+  cudaStream_t queue() const { return gathering() ? graphs_->recorder() : stream_; }
+  cublasHandle_t cublas() const { return gathering() ? graphs_->cublas() : *cublas_; }
 
   int ordinal_;
   cudaStream_t stream_ = nullptr;
   std::unique_ptr<CachingAllocator> allocator_;
   std::unique_ptr<CublasHandle> cublas_;
+  std::unique_ptr<Graphs> graphs_;
   IndexFault *fault_ = nullptr, *fault_copy_ = nullptr;  // on the device; pinned
   std::mutex host_mutex_;                                // of staging_ and fault_copy_
   Staging staging_;

@@ -6,10 +6,10 @@
 
 namespace paragrad::cuda {
 
-autograd::DevicePtr make_device(int rank) {
+autograd::DevicePtr make_device(int rank, bool graphs) {
   int count = 0;
   PG_CUDA(cudaGetDeviceCount(&count));
-  return cuda_device(rank % count);
+  return cuda_device(rank % count, {.graphs = graphs});
 }
 
 std::unique_ptr<Transport> make_transport(Transport& inner, const autograd::DevicePtr& device,

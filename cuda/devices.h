@@ -14,8 +14,9 @@ namespace paragrad::cuda {
 void prepare_devices(int ranks, bool own);
 
 /// Rank r's device: number r modulo the number of devices, which ranks share if they are more.
+/// `graphs`: CudaSettings::graphs.
 /// throws: Error if it is none that paragrad's kernels run on
-autograd::DevicePtr make_device(int rank);
+autograd::DevicePtr make_device(int rank, bool graphs);
 
 /// A transport for memory of the device, and the host: by NCCL, or staged by way of `inner`,
 /// which must outlive it. `timeout`: seconds that a rank waits for a message.
@@ -30,7 +31,7 @@ std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
 namespace paragrad::cuda_emulated {
 
 void prepare_devices(int ranks, bool own);
-autograd::DevicePtr make_device(int rank);
+autograd::DevicePtr make_device(int rank, bool graphs);
 std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
                                                     const autograd::DevicePtr& device, bool by_nccl,
                                                     double timeout);

@@ -99,7 +99,7 @@ void CudaBackend::run_shared(void (*kernel)(Parameters...), dim3 grid, dim3 bloc
              " bytes of shared memory a block, more than device ", ordinal_,
              " has; use narrower rows");
   }
-  launch(kernel, grid, block, shared_bytes, stream_, std::forward<Arguments>(arguments)...);
+  launch(kernel, grid, block, shared_bytes, queue(), std::forward<Arguments>(arguments)...);
 }
 
 }  // namespace paragrad::cuda

@@ -53,10 +53,10 @@ inline void prepare_devices(const std::string& device, int ranks, bool own) {
   if (const DeviceKind* kind = kind_of(device)) kind->prepare(ranks, own);
 }
 
-/// A rank's device. `place`: its number among the ranks of this host.
-inline autograd::DevicePtr make_device(const std::string& device, int place) {
+/// A rank's device. `place`: its number among the ranks of this host; `graphs`: see cuda/devices.h.
+inline autograd::DevicePtr make_device(const std::string& device, int place, bool graphs = false) {
   const DeviceKind* kind = kind_of(device);
-  return kind ? kind->make(place) : autograd::cpu_device();
+  return kind ? kind->make(place, graphs) : autograd::cpu_device();
 }
 
 }  // namespace paragrad::examples

@@ -32,7 +32,7 @@ struct RunFlags {
   double learning_rate = 1e-3, lowest_rate = -1, clip = 1;
   double timeout = 60;
   std::int64_t seed = 1337;
-  bool quiet = false;
+  bool quiet = false, cuda_graph = false;
   ScheduleFlags parts;  // how the work is laid out over ranks
   PruneFlags prune;
   std::int64_t memory_cap = 0;  // bytes of a rank; 0: any
@@ -109,6 +109,8 @@ inline void RunFlags::add_layout_flags(Flags& flags) {
 inline void RunFlags::add_machine_flags(Flags& flags) {
   flags.group("Machine");
   add_device_flag(flags, device);
+  flags.yes("--cuda-graph", cuda_graph,
+            "begin each forward, backward and update as one CUDA graph; its gain is not measured");
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
   flags.choice("--reduction", reduction, {"scatter", "ring", "tree", "hierarchical", "nccl"},
                "how a group sums up gradients; nccl: by NCCL's own all-reduce");
@@ -134,8 +136,9 @@ inline void parse_list(CLI::App& app, std::vector<std::string> arguments) {
 
 /// The value of every flag that decides a run, given or not.
 inline nlohmann::json flag_values(const CLI::App& app) {
-  static const std::set<std::string> of_one_session{
-      "--help", "--out", "--resume", "--stop-after", "--quiet", "--timeout", "--memory-cap"};
+  static const std::set<std::string> of_one_session{"--help",       "--out",       "--resume",
+                                                    "--stop-after", "--quiet",     "--timeout",
+                                                    "--memory-cap", "--cuda-graph"};
   nlohmann::json flags;
   for (const CLI::Option* option : app.get_options()) {
     std::string name = option->get_name(), type = option->get_type_name();
@@ -235,6 +238,8 @@ inline void RunFlags::check() const {
            "GPUs; use --device cuda or emulator with it, or --transport threads or mpi");
   PG_CHECK(reduction != "nccl" || transport == "nccl", "--reduction nccl: NCCL sums up what it ",
            "carries; use it with --transport nccl, or use --reduction scatter");
+  PG_CHECK(!cuda_graph || device != "cpu", "--cuda-graph: CUDA graphs are of GPUs; use --device ",
+           "cuda or emulator with it, or leave it out");
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
            " is above --learning-rate ", learning_rate);
   prune.check(parts.codec_found(), parts.plan_file, steps);

@@ -105,7 +105,7 @@ inline ReadyRun checked(ReadyRun run) {
 /// `place`: the rank's number among those of this host.
 inline bool train(const RunFlags& flags, const ReadyRun& run, Transport& inner, int place) {
   std::unique_ptr<RunData> data = run.data();
-  const DevicePtr device = make_device(flags.device, place);
+  const DevicePtr device = make_device(flags.device, place, flags.cuda_graph);
   device->meter().set_cap(run.memory_cap);
   std::unique_ptr<Transport> outer;  // where the device has a memory of its own
   if (const DeviceKind* kind = kind_of(flags.device))

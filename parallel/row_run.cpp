@@ -157,7 +157,8 @@ void RowRun::forward(const Instruction& x) {
   };
 
   Stopwatch stopwatch(*this, x);
-  Tensor y = runner.forward(x.micro, inputs);
+  Tensor y;
+  device->backend().together([&] { y = runner.forward(x.micro, inputs); });
   if (again) return;
   if (!last) {
     here_[{Value::activation, x.stage, x.micro}] = y;
@@ -173,8 +174,12 @@ void RowRun::backward(const Instruction& x) {
   if (x.stage < plan_.stages - 1 && part != StageRunner::Part::weight)
     dy = take(Value::activation_gradient, x.stage, x.micro);
   Stopwatch stopwatch(*this, x);
-  for (auto [stage, version] : weights_read(plan_, tied_versions_, x)) store(stage).dense(version);
-  Tensor dx = engine_.runners_.at(x.stage).backward(x.micro, dy, part);
+  Tensor dx;
+  engine_.device_->backend().together([&] {
+    for (auto [stage, version] : weights_read(plan_, tied_versions_, x))
+      store(stage).dense(version);
+    dx = engine_.runners_.at(x.stage).backward(x.micro, dy, part);
+  });
   if (dx.defined()) here_[{Value::activation_gradient, x.stage - 1, x.micro}] = dx;
 }
 
@@ -204,7 +209,9 @@ void RowRun::step(const Instruction& x) {
   bool keep_old = lifetimes_.needed_after(x.stage, x.version - 1, index_);
   if (!keep_old) wait_for_readers(x.stage, x.version - 1);
   const int number = x.version - store(x.stage).begun();
-  store(x.stage).step({rate, 1.0 / plan_.per_step, scale, number}, keep_old);
+  engine_.device_->backend().together([&] {
+    store(x.stage).step({rate, 1.0 / plan_.per_step, scale, number}, keep_old);
+  });
   finished_.erase({x.stage, x.version});
   result_.stepped[x.version] = seconds(Clock::now());
 }

@@ -50,7 +50,7 @@ void run_draw(const CudaBackend& backend, const Tensor& y, Draw draw) {
 void CudaBackend::fill(double value, const Tensor& y) {
   refuse_f64(y);
   use();
-  if (value == 0) return PG_CUDA(cudaMemsetAsync(y.raw(), 0, y.bytes(), stream_));
+  if (value == 0) return PG_CUDA(cudaMemsetAsync(y.raw(), 0, y.bytes(), queue()));
   dispatch(y, [&]<class T>() { map<T>(*this, y, Constant{static_cast<float>(value)}); });
 }
 
@@ -66,7 +66,7 @@ void CudaBackend::copy(const Tensor& x, const Tensor& y) {
   refuse_f64(x);
   use();
   if (x.dtype() == y.dtype())
-    return PG_CUDA(cudaMemcpyAsync(y.raw(), x.raw(), x.bytes(), cudaMemcpyDeviceToDevice, stream_));
+    return PG_CUDA(cudaMemcpyAsync(y.raw(), x.raw(), x.bytes(), cudaMemcpyDeviceToDevice, queue()));
   dispatch(x, [&]<class From>() {
     dispatch(y, [&]<class To>() { map<To>(*this, y, Same{}, x.data<From>()); });
   });

@@ -76,7 +76,7 @@ void CudaBackend::gemm(Gemm how, const Tensor& a, const Tensor& b, const Tensor&
   const Operand left(b, how.transpose_b), right(a, how.transpose_a), result(c, false);
   const float one = 1, kept = how.add || bias.defined() ? 1 : 0;
   check(cublasGemmStridedBatchedEx(
-            *cublas_, left.operation, right.operation, static_cast<int>(n), static_cast<int>(m),
+            cublas(), left.operation, right.operation, static_cast<int>(n), static_cast<int>(m),
             static_cast<int>(k), &one, left.data, left.type, left.pitch, left.stride, right.data,
             right.type, right.pitch, right.stride, &kept, c.raw(), result.type, result.pitch,
             result.stride, static_cast<int>(batch), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),

@@ -144,7 +144,7 @@ bool CudaBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const 
   const Layout m{x.numel(), how.bucket, how.bits};
   const Tensor not_finite = empty({1}, DType::i32, x.device(), autograd::Category::workspace);
   use();
-  PG_CUDA(cudaMemsetAsync(not_finite.raw(), 0, not_finite.bytes(), stream_));
+  PG_CUDA(cudaMemsetAsync(not_finite.raw(), 0, not_finite.bytes(), queue()));
   dispatch(x, [&]<class T>() {
     Byte* to = bytes.data<std::uint8_t>();
     run(levels_kernel<T>, dim3(static_cast<unsigned>(m.buckets())), row_threads(how.bucket), m,
@@ -153,7 +153,7 @@ bool CudaBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const 
         how.stochastic, key, to);
     // What follows the last level in its word.
     const std::int64_t end = m.packed<T>() + m.packed_bytes();
-    PG_CUDA(cudaMemsetAsync(to + end, 0, bytes.numel() - end, stream_));
+    PG_CUDA(cudaMemsetAsync(to + end, 0, bytes.numel() - end, queue()));
   });
   int found = 0;
   read(not_finite.raw(), &found, sizeof found);

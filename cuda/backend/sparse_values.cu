@@ -134,10 +134,10 @@ Selected CudaBackend::select(const Tensor& x, Selection which, const Tensor& byt
   Byte* to = bytes.data<std::uint8_t>();
   use();
   // Slots that stay empty: index -1, value 0. Bytes of ones are -1, too.
-  PG_CUDA(cudaMemsetAsync(to, 0xff, slots * sizeof(int), stream_));
-  PG_CUDA(cudaMemsetAsync(to + slots * sizeof(int), 0, slots * size_of(x.dtype()), stream_));
-  PG_CUDA(cudaMemsetAsync(left, 0xff, sizeof(int), stream_));
-  PG_CUDA(cudaMemsetAsync(not_finite, 0, sizeof(int), stream_));
+  PG_CUDA(cudaMemsetAsync(to, 0xff, slots * sizeof(int), queue()));
+  PG_CUDA(cudaMemsetAsync(to + slots * sizeof(int), 0, slots * size_of(x.dtype()), queue()));
+  PG_CUDA(cudaMemsetAsync(left, 0xff, sizeof(int), queue()));
+  PG_CUDA(cudaMemsetAsync(not_finite, 0, sizeof(int), queue()));
   const auto least = std::bit_cast<Key>(static_cast<float>(which.threshold)) & 0x7fffffff;
   const auto equal = static_cast<unsigned>(std::clamp<std::int64_t>(which.equal, 0, size));
   dispatch(x, [&]<class T>() {

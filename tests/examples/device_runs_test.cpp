@@ -124,6 +124,19 @@ TEST_CASE("devices sum up by NCCL's own all-reduce") {
   }
 }
 
+TEST_CASE("devices: steps that begin as CUDA graphs leave the same run") {
+  const Runs runs{layout};
+  const Words graphs{"--cuda-graph"};
+  runs.check_refused(graphs,
+                     "--cuda-graph: CUDA graphs are of GPUs; use --device cuda or emulator");
+  runs.train("without", on_devices());
+  runs.train("with", on_devices() + graphs);
+  runs.check_same("without", "with");
+  runs.train("half", Words{"--stop-after", "3"} + device + graphs);
+  runs.resume("half", Words{"--device", "cpu"});  // is no part of what a run must keep
+  check_near(runs, "with", "half", f32_rounding);
+}
+
 TEST_CASE("devices: sums by NCCL need its transport, whole gradients and a group") {
   if (!nccl_works(4)) return;
   const Runs runs{layout};

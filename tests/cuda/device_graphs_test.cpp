@@ -1,0 +1,213 @@
+// Steps that begin as CUDA graphs have the bits of steps that do not, and memory that a graph uses
+// is nobody else's until it has begun.
+// Not here: the emulator's graphs (graph_test.cpp).
+#include <mutex>
+#include <thread>
+
+#include "autograd/ops.h"
+#include "cuda/cuda_backend.h"
+#include "cuda/devices.h"
+#include "parallel/codecs/codec_spec.h"
+#include "tests/catch.h"
+#include "tests/cuda/machine.h"
+#include "tests/numbers.h"
+#include "tests/parallel/grid.h"
+#include "tests/sanitized.h"
+
+using namespace paragrad::tests;
+using namespace paragrad::parallel;
+using paragrad::cuda::cuda_device;
+using paragrad::cuda::CudaBackend;
+using paragrad::cuda::Graphs;
+
+namespace {
+
+using QueueSchedule = paragrad::cuda::emulator::Schedule;  // plans have another
+
+constexpr QueueSchedule all_schedules[] = {QueueSchedule::eager, QueueSchedule::lazy,
+                                           QueueSchedule::random};
+constexpr std::int64_t size = 1000;
+
+const Graphs& graphs_of(const DevicePtr& device) {
+  return *dynamic_cast<CudaBackend&>(device->backend()).graphs();
+}
+
+/// A run with graphs, and what they were.
+struct GraphRun {
+  Outcome outcome;
+  std::map<int, std::pair<int, int>> made_and_begun;  // by rank
+
+  GraphRun(const Training& training, const std::vector<VerifiedPlan>& plans, bool by_nccl,
+           bool keeps_blocks) {
+    SmallBatches batches(small_gpt());
+    std::mutex mutex;
+    std::map<int, DevicePtr> devices;
+    auto seat = [&](Transport& inner) {
+      const int rank = inner.rank();
+      DevicePtr device = cuda_device(rank, {.keeps_blocks = keeps_blocks, .graphs = true});
+      {
+        std::lock_guard lock(mutex);
+        devices[rank] = device;
+      }
+      return Seat{device, paragrad::cuda::make_transport(inner, device, by_nccl, 20)};
+    };
+    outcome = run_by_engine(training, plans, batches, 0, AllReduce::scatter_reduce, {}, {}, seat);
+    for (const auto& [rank, device] : devices)
+      made_and_begun[rank] = {graphs_of(device).made(), graphs_of(device).begun()};
+  }
+};
+
+Outcome run_without(const Training& training, const std::vector<VerifiedPlan>& plans,
+                    const DevicePtr& device) {
+  SmallBatches batches(small_gpt());
+  return run_serially(training, plans, batches, AllReduce::scatter_reduce, {}, {}, device);
+}
+
+void check_same_bits(const Training& training, const std::vector<VerifiedPlan>& plans) {
+  Outcome without;
+  {
+    Machine machine({.schedule = QueueSchedule::eager});
+    without = run_without(training, plans, cuda_device());
+  }
+  int i = 0;
+  for (QueueSchedule schedule :
+       fewer<QueueSchedule>({QueueSchedule::lazy, QueueSchedule::eager, QueueSchedule::random}))
+    for (bool by_nccl : {false, true}) {
+      CAPTURE(int(schedule), by_nccl);
+      Machine machine({.schedule = schedule});
+      const GraphRun with(training, plans, by_nccl, ++i % 3 == 0);
+      CHECK(with.outcome.weights == without.weights);
+      CHECK(with.outcome.losses == without.losses);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("device graphs: schedules give the bits of the serial interpreter") {
+  // Width, stages, microbatches; recomputation, clipping, tied ends, SGD.
+  const std::vector<Case> cases{{"2bw", 2, 2, 2, false, true, true, false},
+                                {"data", 1, 1, 2, false, true, false, false},
+                                {"1f1b", 1, 2, 2, true, false, true, true},
+                                {"gpipe", 2, 2, 2, false, true, false, false}};
+  for (const Case& c : fewer(cases)) {
+    INFO(c);
+    Training training = training_of(c);
+    if (c.schedule == "2bw" || c.width == 1) training.dtype = DType::bf16;
+    check_same_bits(training, plans_of(c.schedule, layout_of(c, 1), 2));
+  }
+}
+
+TEST_CASE("device graphs: ZeRO, codecs and folds of sums give the bits of the serial interpreter") {
+  const Training training = training_of({"", 1, 2, 1, false, false, false, false});
+  Layout zero{.stages = 2, .width = 2, .microbatches = 2, .steps = 2, .zero = 3};
+  Layout codec{.stages = 2, .width = 2, .microbatches = 2, .steps = 2};
+  codec.codec = parse_codec("lowrank:2");  // products on the message lane
+  codec.channel = parse_codec("quantize:8");
+  if (!sanitized) check_same_bits(training, plans_of("data", zero));
+  check_same_bits(training, plans_of("2bw", codec));
+  if (!sanitized) check_same_bits(training, plans_of("cyclic-v2", {.stages = 2, .steps = 2}));
+}
+
+TEST_CASE("device graphs: no more are made once all parts of a step have been met") {
+  for (const Case& c : {Case{"data", 1, 1, 2, false, true, false, false},
+                        Case{"1f1b", 2, 2, 2, false, true, true, false}}) {
+    INFO(c);
+    Machine machine({.schedule = QueueSchedule::eager});
+    const Training training = training_of(c);
+    const GraphRun short_run(training, plans_of(c.schedule, layout_of(c, 1), 1), false, true);
+    const GraphRun long_run(training, plans_of(c.schedule, layout_of(c, 1), 4), false, true);
+    for (const auto& [rank, graphs] : short_run.made_and_begun) {
+      CAPTURE(rank);
+      const auto [made, begun] = long_run.made_and_begun.at(rank);
+      CHECK(made == graphs.first);
+      CHECK(begun == 4 * graphs.second);
+      // Forwards, backwards and the updates of own and shared weights: nothing else is waited for.
+      CHECK(graphs.second == c.microbatches * 2 + (c.tied ? 2 : 1));
+      CHECK(made <= 5);
+    }
+  }
+}
+
+TEST_CASE("device graphs: a value that the host needs begins what is gathered") {
+  for (QueueSchedule schedule : all_schedules) {
+    Machine machine({.schedule = schedule});
+    const DevicePtr device = cuda_device(1, {.graphs = true});
+    Tensor x = zeros({size}, DType::f32, device);
+    double between = 0;
+    Tensor y;
+    device->backend().together([&] {
+      const Tensor two =
+          add(full({size}, 1, DType::f32, device), full({size}, 1, DType::f32, device));
+      device->backend().together([&] { x.backend().accumulate(two, x); });  // in the same one
+      between = to_host(x)[size - 1];
+      x.backend().copy_from_host(Numbers(size / 2, 0).data(), x);  // as bits: zeros, in f32, too
+      y = add(x, two);
+    });
+    CHECK(between == 2);
+    CHECK(to_host(y) == Numbers(size, 2));
+    CHECK(graphs_of(device).begun() == 2);
+  }
+}
+
+TEST_CASE("device graphs: what is freed before a graph begins is nobody's until then") {
+  for (QueueSchedule schedule : all_schedules)
+    for (bool keeps_blocks : {true, false}) {
+      CAPTURE(int(schedule), keeps_blocks);
+      Machine machine({.schedule = schedule});
+      const DevicePtr device = cuda_device(0, {.keeps_blocks = keeps_blocks, .graphs = true});
+      { Tensor kept = zeros({size}, DType::f32, device); }  // one block to begin with
+      Tensor of_lane, sum;
+      device->backend().together([&] {
+        {
+          const Tensor one = full({size}, 1, DType::f32, device);
+          sum = add(one, one);
+        }
+        std::thread lane([&] {  // its work begins now, before the graph
+          of_lane = empty({size}, DType::f32, device, Category::communication);
+          device->backend().fill(7, of_lane);
+          const Tensor temporary = empty({size}, DType::f32, device, Category::communication);
+          device->backend().fill(8, temporary);
+        });
+        lane.join();
+        const Tensor again = full({size}, 3, DType::f32, device);  // may have the block of `one`
+        device->backend().accumulate(again, sum);
+      });
+      CHECK(to_host(of_lane) == Numbers(size, 7));
+      CHECK(to_host(sum) == Numbers(size, 5));
+    }
+}
+
+TEST_CASE("device graphs: memory is called full only once all that was freed is given back") {
+  constexpr std::int64_t mebi = 1 << 20;
+  Machine machine({.device_bytes = 36 * mebi});  // cuBLAS has 32 of them
+  for (bool keeps_blocks : {true, false}) {
+    const DevicePtr device = cuda_device(0, {.keeps_blocks = keeps_blocks, .graphs = true});
+    Tensor y = zeros({1}, DType::f32, device), z;
+    device->backend().together([&] {
+      {
+        const Tensor large = full({3 * mebi / 4}, 1, DType::f32, device);
+        y.backend().copy_rows(large, {0, 1}, 1, 1, y, {0, 1});
+      }
+      z = full({5 * mebi / 8}, 2, DType::f32, device);
+      CHECK_THROWS_WITH(full({3 * mebi}, 2, DType::f32, device), Contains("out of memory"));
+    });
+    CHECK(item(y) == 1);
+    CHECK(to_host(z) == Numbers(z.numel(), 2));
+  }
+}
+
+TEST_CASE("device graphs: work that throws is dropped, and the device goes on") {
+  Machine machine({.schedule = QueueSchedule::lazy});
+  const DevicePtr device = cuda_device(0, {.graphs = true});
+  const Tensor x = full({size}, 1, DType::f32, device), ids = integers({5}, {1}, device);
+  auto broken = [&] {
+    device->backend().fill(2, x);
+    embedding(x.window(0, {4, 2}), ids);  // not begun either, so that nobody hears of it
+    PG_CHECK(false, "the file is empty");
+  };
+  CHECK_THROWS_WITH(device->backend().together(broken), "the file is empty");
+  CHECK(to_host(x) == Numbers(size, 1));
+  device->backend().together([&] { embedding(x.window(0, {4, 2}), ids); });
+  CHECK_THROWS_WITH(to_host(x), Contains("embedding: id 5 is outside [0,4)"));
+  CHECK(graphs_of(device).begun() == 1);
+}
