@@ -22,7 +22,7 @@ using paragrad::cuda::Graphs;
 
 namespace {
 
-using QueueSchedule = paragrad::cuda::emulator::Schedule;  // plans have another
+using QueueSchedule = paragrad::tests::Schedule;  // plans have another
 
 constexpr QueueSchedule all_schedules[] = {QueueSchedule::eager, QueueSchedule::lazy,
                                            QueueSchedule::random};
