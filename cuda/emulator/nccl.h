@@ -45,7 +45,7 @@ const char* ncclGetErrorString(ncclResult_t result);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 /// Waits for the other ranks; in a group, at its end.
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank);
-/// With blocking = 0, no call waits, and each returns ncclInProgress. ncclCommGetAsyncError says so,
+/// With blocking = 0, no call waits, and each returns ncclInProgress. ncclCommGetAsyncError says so
 /// too, until all ranks have come; and it carries out the last call, which has no effect before. It
 /// must be asked before the next call, and before anything that relies on the last one.
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,

@@ -152,35 +152,6 @@ TEST_CASE("device transports: a staged request that is gone leaves its memory al
   CHECK(arrived == std::vector<float>(4, 2));
 }
 
-TEST_CASE("device transports: no rank waits for another before there is a message") {
-  Machine machine;
-  ThreadsWorld world(2);
-  const DevicePtr device = cuda_device(0);
-  CHECK_NOTHROW(NcclTransport(world.transport(0), backend_of(device), /*timeout*/ 0.05));
-}
-
-TEST_CASE("device transports: ranks that NCCL does not join are named in time") {
-  Machine machine;
-  paragrad::cuda::NcclComm comm({3, 5}, 0.05);
-  CHECK_FALSE(comm.idle());
-  comm.join(comm.make_id(), 0);
-  CHECK_THROWS_WITH(
-      [&] {
-        while (!comm.idle()) std::this_thread::yield();
-      }(),
-      Catch::StartsWith("ncclCommInitRankConfig of ranks 3, 5: still in progress after 0.05 s; ") &&
-          Contains("NCCL_DEBUG=INFO") && Contains("NCCL_SOCKET_IFNAME"));
-}
-
-TEST_CASE("device transports: NCCL's errors name the call and the ranks") {
-  Machine machine(faulty());
-  paragrad::cuda::NcclComm one({0, 1}, timeout), two({0, 1}, timeout);
-  const ncclUniqueId id = one.make_id();
-  one.join(id, 0);
-  CHECK_THROWS_WITH(two.join(id, 1), Catch::StartsWith("ncclCommInitRankConfig of ranks 0, 1: "
-                                                       "invalid usage; "));  // on one device
-}
-
 TEST_CASE("device transports: memory of another rank's device is refused") {
   Machine machine;
   if (devices() < 2) {

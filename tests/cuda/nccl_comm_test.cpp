@@ -1,0 +1,46 @@
+// Communicators of NCCL whose calls never wait, on the emulator: who does not come, or is refused,
+// is named. Not here: messages and sums (device_transport_test.cpp, nccl_sum_test.cpp). Chapter 13.
+#include <thread>
+
+#include "cuda/nccl_transport.h"
+#include "parallel/transports/threads_transport.h"
+#include "tests/catch.h"
+#include "tests/cuda/machine.h"
+
+using namespace paragrad::tests;
+using namespace paragrad::autograd;
+using paragrad::cuda::cuda_device;
+using paragrad::cuda::CudaBackend;
+using paragrad::cuda::NcclComm;
+using paragrad::cuda::NcclTransport;
+using paragrad::parallel::ThreadsWorld;
+
+TEST_CASE("NCCL communicators: no rank waits for another before there is a message") {
+  Machine machine;
+  ThreadsWorld world(2);
+  const DevicePtr device = cuda_device(0);
+  CHECK_NOTHROW(
+      NcclTransport(world.transport(0), dynamic_cast<CudaBackend&>(device->backend()), 0.05));
+}
+
+TEST_CASE("NCCL communicators: ranks that NCCL does not join are named in time") {
+  Machine machine;
+  NcclComm comm({3, 5}, 0.05);
+  CHECK_FALSE(comm.idle());
+  comm.join(comm.make_id(), 0);
+  CHECK_THROWS_WITH(
+      [&] {
+        while (!comm.idle()) std::this_thread::yield();
+      }(),
+      Catch::StartsWith("ncclCommInitRankConfig of ranks 3, 5: still in progress after 0.05 s; ") &&
+          Contains("NCCL_DEBUG=INFO") && Contains("NCCL_SOCKET_IFNAME"));
+}
+
+TEST_CASE("NCCL communicators: NCCL's errors name the call and the ranks") {
+  Machine machine(faulty());
+  NcclComm one({0, 1}, 20), two({0, 1}, 20);
+  const ncclUniqueId id = one.make_id();
+  one.join(id, 0);
+  CHECK_THROWS_WITH(two.join(id, 1), Catch::StartsWith("ncclCommInitRankConfig of ranks 0, 1: "
+                                                       "invalid usage; "));  // on one device
+}
