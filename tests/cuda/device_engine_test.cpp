@@ -1,9 +1,13 @@
 // The engine on devices gives the bits of the serial interpreter on one of them, staged and by
 // NCCL.
 // Not here: what is the CPU's (tests/examples/device_runs_test.cpp). Chapters 04 and 05.
+#include <atomic>
+#include <thread>
+
 #include "cuda/cuda_backend.h"
 #include "cuda/devices.h"
 #include "parallel/codecs/codec_spec.h"
+#include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/parallel/grid.h"
@@ -174,4 +178,41 @@ TEST_CASE("device engine: a rank that throws ends the run, and every rank report
     for (int rank : {0, 1, 3})
       CHECK_THAT(report, Contains(text("\nrank ", rank, ": ")) && Contains("stopped by rank 2"));
   }
+}
+
+namespace {
+
+/// Has no inputs for microbatch 1 until somebody has given up waiting for its rank.
+class LateBatches : public SmallBatches {
+ public:
+  LateBatches() : SmallBatches(small_gpt()) {}
+  Tensor inputs(int micro, const DevicePtr& device) override {
+    for (Deadline deadline(20); micro == 1 && !given_up && deadline.left() > 0;)
+      std::this_thread::yield();
+    return SmallBatches::inputs(micro, device);
+  }
+  std::atomic<bool> given_up = false;
+};
+
+}  // namespace
+
+TEST_CASE("device engine: a sum by NCCL says which rank is late, and where it was") {
+  const Case c{"data", 2, 1, 1, false, false, false, false};
+  const Training training = training_of(c);
+  const auto plans = plans_of(c.schedule, layout_of(c, 1));
+  Machine machine({.schedule = cuda::emulator::Schedule::eager});
+  LateBatches batches;
+  auto body = [&](Transport& inner) {
+    const Seat seat = seats(/*by_nccl*/ true)(inner);
+    Engine engine(training, *seat.transport, seat.device, {AllReduce::by_transport, 0.5});
+    try {
+      engine.run(plans[0], batches);
+    } catch (...) {
+      batches.given_up = true;
+      throw;
+    }
+  };
+  CHECK_THROWS_WITH(run_ranks(2, body),
+                    Catch::StartsWith("rank 0: waited ") &&
+                        Contains(" s for 0Rv1@0 of rank 1; rank 1 was at 0F1v0"));
 }
