@@ -101,7 +101,7 @@ class CollectiveRun : public GroupRun {
   std::int64_t bytes_sent_ = 0;
 };
 
-/// The same by the transport's own all-reduce.
+/// A group's sum by the transport's own all-reduce.
 ///   bytes sent by each member: counted as for a ring, whatever the transport does
 class TransportSum : public GroupRun {
  public:

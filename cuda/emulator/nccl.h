@@ -45,9 +45,9 @@ const char* ncclGetErrorString(ncclResult_t result);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 /// Waits for the other ranks; in a group, at its end.
 ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank);
-/// With blocking = 0, no call waits, and each returns ncclInProgress. ncclCommGetAsyncError says so
-/// too, until all ranks have come; and it carries out the last call, which has no effect before. It
-/// must be asked before the next call, and before anything that relies on the last one.
+/// With blocking = 0, no call waits, and each returns ncclInProgress. ncclCommGetAsyncError returns
+/// it, too, until all ranks have come; and it carries out the last call, which has no effect
+/// before. It must be asked before the next call, and before anything that relies on the last one.
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config);
 /// All ranks at once; rank i on device devlist[i], or i without a list.
