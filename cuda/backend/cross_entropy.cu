@@ -2,6 +2,7 @@
 // which the backward pass computes the probabilities again.
 // Not here: the mean over rows (autograd/ops/rows.cpp). Chapter 02; Bishop 2006, eq. 4.109.
 #include "cuda/backend/rows.h"
+#include "cuda/backend/words.h"
 #include "cuda/index_fault.h"
 
 namespace paragrad::cuda {
@@ -30,8 +31,8 @@ __global__ void __launch_bounds__(most_row_threads)
   const std::int64_t start = blockIdx.x * width;
   const float d = *dloss * scale, log_sum = normalizer[blockIdx.x];
   const int target = targets[blockIdx.x];
-  for_packs<N>(logits + start, width, [&](std::int64_t c, const Pack<T, N>& x) {
-    store(dlogits + start + c, pack<T, N>([&](int j) {
+  for_any_packs<N>(logits + start, width, [&]<int M>(std::int64_t c, const Pack<T, M>& x) {
+    store(dlogits + start + c, pack<T, M>([&](int j) {
             return d * (expf(to_float(x.at[j]) - log_sum) - (c + j == target ? 1 : 0));
           }));
   });
@@ -43,10 +44,9 @@ void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, con
                                 const Tensor& normalizer) {
   const std::int64_t width = logits.size(1);
   dispatch(logits, [&]<class T>() {
-    const bool packed = packs_fit(width, logits.data<T>());
-    run(packed ? cross_entropy_kernel<pack_size<T>, T> : cross_entropy_kernel<1, T>,
-        dim3(logits.size(0)), row_threads(width), width, logits.data<T>(),
-        targets.data<std::int32_t>(), loss.data<float>(), normalizer.data<float>(), fault_);
+    run(cross_entropy_kernel<pack_size<T>, T>, dim3(logits.size(0)), row_threads(width), width,
+        logits.data<T>(), targets.data<std::int32_t>(), loss.data<float>(),
+        normalizer.data<float>(), fault_);
   });
 }
 
@@ -55,7 +55,7 @@ void CudaBackend::cross_entropy_backward(const Tensor& logits, const Tensor& tar
                                          double scale, const Tensor& dlogits) {
   const std::int64_t width = logits.size(1);
   dispatch(logits, [&]<class T>() {
-    const bool packed = packs_fit(width, logits.data<T>(), dlogits.data<T>());
+    const bool packed = (address_of(logits.raw()) - address_of(dlogits.raw())) % 16 == 0;
     run(packed ? cross_entropy_backward_kernel<pack_size<T>, T>
                : cross_entropy_backward_kernel<1, T>,
         dim3(logits.size(0)), row_threads(width), width, logits.data<T>(),

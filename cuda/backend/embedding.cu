@@ -47,7 +47,13 @@ __global__ void __launch_bounds__(threads)
     }
   }
   if (column >= width) return;
-  for (int j = 0; j < N; ++j) dtable[id * width + column + j] = sum[j];
+  float* total = dtable + id * width + column;
+  if constexpr (N > 1) {
+    for (int j = 0; j < N; j += 4)
+      store(total + j, pack<float, 4>([&](int i) { return sum[j + i]; }));
+  } else {
+    *total = sum[0];
+  }
 }
 
 }  // namespace
@@ -69,7 +75,7 @@ void CudaBackend::embedding_backward(const Tensor& ids, const Tensor& dy, const 
   fill(0, dtable);
   const std::int64_t rows = ids.numel(), width = dtable.size(1);
   dispatch(dy, [&]<class T>() {
-    const bool packed = packs_fit(width, dy.data<T>());
+    const bool packed = packs_fit(width, dy.data<T>()) && aligned<4>(dtable.data<float>());
     const int n = packed ? pack_size<T> : 1;
     run(packed ? embedding_backward_kernel<pack_size<T>, T> : embedding_backward_kernel<1, T>,
         dim3(blocks_for(rows, warps), blocks_for(width, 32 * n)), dim3(threads), rows, width,

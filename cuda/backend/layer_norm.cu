@@ -9,22 +9,25 @@ namespace {
 
 constexpr int block_rows = 16;  // of a backward block: as many shares as rows / 16 are left to add
 
-template <int N, class T>
+template <int N, bool Fits, class T>
 __global__ void __launch_bounds__(most_row_threads)
     layer_norm_kernel(std::int64_t width, const T* x, const T* weight, const T* bias, float epsilon,
                       T* y, float* mean, float* inverse) {
-  const T* row = x + blockIdx.x * width;
+  const Row<N, Fits, T> row(x + blockIdx.x * width, width);
   float sum = 0, squares = 0;
-  for_packs<N>(row, width, [&](std::int64_t, const Pack<T, N>& p) {
+  row.for_each(width, [&](std::int64_t c, int k) {
+    const auto p = row.at(c, k);
     for (int j = 0; j < N; ++j) sum += to_float(p.at[j]);
   });
   const float average = block_sum(sum) / width;
-  for_packs<N>(row, width, [&](std::int64_t, const Pack<T, N>& p) {
+  row.for_each(width, [&](std::int64_t c, int k) {
+    const auto p = row.at(c, k);
     for (int j = 0; j < N; ++j)
       squares += (to_float(p.at[j]) - average) * (to_float(p.at[j]) - average);
   });
   const float scale = 1 / sqrtf(block_sum(squares) / width + epsilon);
-  for_packs<N>(row, width, [&](std::int64_t c, const Pack<T, N>& p) {
+  row.for_each(width, [&](std::int64_t c, int k) {
+    const auto p = row.at(c, k);
     const auto w = load<Pack<T, N>>(weight + c), b = load<Pack<T, N>>(bias + c);
     store(y + blockIdx.x * width + c, pack<T, N>([&](int j) {
             const float normalised = (to_float(p.at[j]) - average) * scale;
@@ -43,9 +46,9 @@ struct Normalised {
   float n[N], dn[N], dy[N];
 
   template <class T>
-  __device__ Normalised(const Pack<T, N>& x, const T* weight, const T* gradient, float mean,
+  __device__ Normalised(const Pack<T, N>& x, const T* weight, const Pack<T, N>& d, float mean,
                         float inverse) {
-    const auto w = load<Pack<T, N>>(weight), d = load<Pack<T, N>>(gradient);
+    const auto w = load<Pack<T, N>>(weight);
     for (int j = 0; j < N; ++j) {
       n[j] = (to_float(x.at[j]) - mean) * inverse;
       dy[j] = to_float(d.at[j]);
@@ -56,7 +59,7 @@ struct Normalised {
 
 /// shares[0,block] and shares[1,block]: sums over the block's rows of dy n, and of dy.
 /// In shared memory element j of pack p stands at j (packs) + p, so that neighbours differ in bank.
-template <int N, class T>
+template <int N, bool Fits, class T>
 __global__ void __launch_bounds__(most_row_threads)
     layer_norm_backward_kernel(std::int64_t rows, std::int64_t width, const T* x, const T* weight,
                                const float* mean, const float* inverse, const T* dy, T* dx,
@@ -64,11 +67,11 @@ __global__ void __launch_bounds__(most_row_threads)
   float *dweight = dynamic_shared<float>(), *dbias = dweight + width;
   const std::int64_t packs = width / N, first = std::int64_t{blockIdx.x} * block_rows;
   for (std::int64_t r = first; r < min(first + block_rows, rows); ++r) {
-    const T *row = x + r * width, *gradient = dy + r * width;
+    const Row<N, Fits, T> row(x + r * width, width), gradient(dy + r * width, width);
     const float average = mean[r], scale = inverse[r];
     float sum = 0, dot = 0;
-    for_packs<N>(row, width, [&](std::int64_t c, const Pack<T, N>& p) {
-      const Normalised<N> at(p, weight + c, gradient + c, average, scale);
+    row.for_each(width, [&](std::int64_t c, int k) {
+      const Normalised<N> at(row.at(c, k), weight + c, gradient.at(c, k), average, scale);
       for (int j = 0; j < N; ++j) {
         const std::int64_t place = j * packs + c / N;  // this thread's alone
         sum += at.dn[j];
@@ -79,8 +82,8 @@ __global__ void __launch_bounds__(most_row_threads)
     });
     sum = block_sum(sum) / width;
     dot = block_sum(dot) / width;
-    for_packs<N>(row, width, [&](std::int64_t c, const Pack<T, N>& p) {
-      const Normalised<N> at(p, weight + c, gradient + c, average, scale);
+    row.for_each(width, [&](std::int64_t c, int k) {
+      const Normalised<N> at(row.at(c, k), weight + c, gradient.at(c, k), average, scale);
       store(dx + r * width + c,
             pack<T, N>([&](int j) { return (at.dn[j] - sum - at.n[j] * dot) * scale; }));
     });
@@ -94,6 +97,16 @@ __global__ void __launch_bounds__(most_row_threads)
   });
 }
 
+/// Calls kernel.template operator()<N, Fits>(), with Row's.
+template <class T, class Kernel>
+void with_row(std::int64_t width, bool packed, Kernel&& kernel) {
+  constexpr int n = pack_size<T>;
+  if (row_fits(width))
+    packed ? kernel.template operator()<n, true>() : kernel.template operator()<1, true>();
+  else
+    packed ? kernel.template operator()<n, false>() : kernel.template operator()<1, false>();
+}
+
 }  // namespace
 
 void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
@@ -103,9 +116,11 @@ void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor
   dispatch(x, [&]<class T>() {
     const bool packed =
         packs_fit(width, x.data<T>(), weight.data<T>(), bias.data<T>(), y.data<T>());
-    run(packed ? layer_norm_kernel<pack_size<T>, T> : layer_norm_kernel<1, T>, dim3(x.size(0)),
-        row_threads(width), width, x.data<T>(), weight.data<T>(), bias.data<T>(),
-        static_cast<float>(epsilon), y.data<T>(), mean.data<float>(), inverse.data<float>());
+    with_row<T>(width, packed, [&]<int N, bool Fits>() {
+      run(layer_norm_kernel<N, Fits, T>, dim3(x.size(0)), row_threads(width), width, x.data<T>(),
+          weight.data<T>(), bias.data<T>(), static_cast<float>(epsilon), y.data<T>(),
+          mean.data<float>(), inverse.data<float>());
+    });
   });
 }
 
@@ -118,11 +133,12 @@ void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, con
       empty({2, blocks, width}, DType::f32, x.device(), autograd::Category::workspace);
   dispatch(x, [&]<class T>() {
     const bool packed = packs_fit(width, x.data<T>(), weight.data<T>(), dy.data<T>(), dx.data<T>());
-    run_shared(
-        packed ? layer_norm_backward_kernel<pack_size<T>, T> : layer_norm_backward_kernel<1, T>,
-        dim3(blocks), row_threads(width), 2 * width * sizeof(float), rows, width, x.data<T>(),
-        weight.data<T>(), mean.data<float>(), inverse.data<float>(), dy.data<T>(), dx.data<T>(),
-        shares.data<float>());
+    with_row<T>(width, packed, [&]<int N, bool Fits>() {
+      run_shared(layer_norm_backward_kernel<N, Fits, T>, dim3(blocks), row_threads(width),
+                 2 * width * sizeof(float), rows, width, x.data<T>(), weight.data<T>(),
+                 mean.data<float>(), inverse.data<float>(), dy.data<T>(), dx.data<T>(),
+                 shares.data<float>());
+    });
   });
   const autograd::Shape share{blocks, width}, row{1, width};
   reduce(Reduction::sum, shares.window(0, share), dweight.window(0, row));

@@ -86,12 +86,18 @@ void CudaBackend::permute(const Tensor& x, const std::vector<int>& order, const 
     walk.a[i] = x.shape().product(x.shape().axis(order[i]) + 1, rank);
     walk.b[i] = 0;
   }
+  // Where the last dimension stays the last one, what it crosses moves in whole words.
+  const std::int64_t size = size_of(x.dtype());
+  const bool runs = rank > 0 && walk.a[rank - 1] == 1;
   dispatch_words(
       [&]<class Word>() {
-        run(permute_kernel<Word>, dim3(blocks_for(x.numel(), threads)), dim3(threads), x.numel(),
-            walk, reinterpret_cast<const Word*>(x.raw()), reinterpret_cast<Word*>(y.raw()));
+        const std::int64_t elements = sizeof(Word) / size, count = x.numel() / elements;
+        if (runs) walk.sizes[rank - 1] /= elements;
+        for (int i = 0; i + 1 < rank; ++i) walk.a[i] /= elements;
+        run(permute_kernel<Word>, dim3(blocks_for(count, threads)), dim3(threads), count, walk,
+            reinterpret_cast<const Word*>(x.raw()), reinterpret_cast<Word*>(y.raw()));
       },
-      size_of(x.dtype()));
+      runs ? address_of(x.raw()) | address_of(y.raw()) | walk.sizes[rank - 1] * size : size);
 }
 
 void CudaBackend::gather(const Tensor& x, const Tensor& index, bool add, const Tensor& y) {

@@ -37,8 +37,10 @@ struct Max {
   }
 };
 
+constexpr int short_row = 16;  // a warp would be idle for the most part
+
 /// A warp for each result, where what is reduced stands side by side: inner is 1.
-template <class Op, class T, class U>
+template <int N, class Op, class T, class U>
 __global__ void __launch_bounds__(threads) reduce_rows_kernel(Runs runs, const T* x, U* y) {
   const std::int64_t result = std::int64_t{blockIdx.x} * (threads / 32) + threadIdx.x / 32;
   if (result >= runs.outer * runs.parts()) return;  // all of the warp
@@ -46,8 +48,10 @@ __global__ void __launch_bounds__(threads) reduce_rows_kernel(Runs runs, const T
   const std::int64_t end = min(first + runs.part, runs.reduced);
   const T* row = x + result / runs.parts() * runs.reduced;
   float value = Op::start();
-  for (std::int64_t r = first + threadIdx.x % 32; r < end; r += 32)
-    value = Op::combine(value, to_float(row[r]));
+  for (std::int64_t r = first + threadIdx.x % 32 * N; r < end; r += 32 * N) {
+    const auto p = load<Pack<T, N>>(row + r);
+    for (int j = 0; j < N; ++j) value = Op::combine(value, to_float(p.at[j]));
+  }
   value = Op::across_warp(value);
   if (threadIdx.x % 32 == 0) y[result] = from_float<U>(value);
 }
@@ -70,9 +74,12 @@ template <class Op>
 void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Tensor& y) {
   dispatch(x, [&]<class T>() {
     dispatch(y, [&]<class U>() {
-      const bool rows = runs.inner == 1;
+      const bool rows = runs.inner == 1 && runs.reduced > short_row;
       const std::int64_t results = runs.outer * runs.parts() * runs.inner;
-      backend.run(rows ? reduce_rows_kernel<Op, T, U> : reduce_columns_kernel<Op, T, U>,
+      auto* by_warps = packs_fit(runs.reduced, x.data<T>())
+                           ? reduce_rows_kernel<pack_size<T>, Op, T, U>
+                           : reduce_rows_kernel<1, Op, T, U>;
+      backend.run(rows ? by_warps : reduce_columns_kernel<Op, T, U>,
                   dim3(blocks_for(results, rows ? threads / 32 : threads)), dim3(threads), runs,
                   x.data<T>(), y.data<U>());
     });

@@ -8,16 +8,26 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int threads = 256, part = 32 * threads;
+constexpr int threads = 256, neighbours = 4, part = 8 * neighbours * threads;
 
-template <class T>
+/// A thread has 4 neighbours at a time, whether they are loaded at once or not: the order of
+/// additions does not depend on where x begins.
+template <int N, class T>
 __global__ void __launch_bounds__(threads)
     sum_of_squares_kernel(std::int64_t count, const T* x, double* sums) {
   const std::int64_t start = std::int64_t{blockIdx.x} * part;
   double sum = 0;
-  for (int i = threadIdx.x; i < part && start + i < count; i += threads) {
-    const double value = to_float(x[start + i]);
-    sum += value * value;
+  for (int i = threadIdx.x * neighbours; i < part && start + i < count; i += threads * neighbours) {
+    const int here = min(std::int64_t{neighbours}, count - start - i);
+    Pack<T, neighbours> four{};
+    if (N == neighbours && here == neighbours)
+      four = load<Pack<T, neighbours>>(x + start + i);
+    else
+      for (int j = 0; j < here; ++j) four.at[j] = x[start + i + j];
+    for (int j = 0; j < here; ++j) {
+      const double value = to_float(four.at[j]);
+      sum += value * value;
+    }
   }
   sum = block_sum(sum);
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
@@ -46,7 +56,9 @@ std::vector<double> CudaBackend::sums_of_squares(const std::vector<Tensor>& tens
   for (const Tensor& x : tensors) {
     const unsigned blocks = blocks_for(x.numel(), part);
     dispatch(x, [&]<class T>() {
-      run(sum_of_squares_kernel<T>, dim3(blocks), dim3(threads), x.numel(), x.data<T>(), next);
+      const bool packed = aligned<neighbours>(x.data<T>());
+      run(packed ? sum_of_squares_kernel<neighbours, T> : sum_of_squares_kernel<1, T>, dim3(blocks),
+          dim3(threads), x.numel(), x.data<T>(), next);
     });
     run(sum_kernel, dim3(1), dim3(threads), static_cast<int>(blocks), next, total);
     next += blocks;

@@ -147,7 +147,54 @@ TEST_CASE("backend kernels: rows and permutations") {
       return y;
     });
     CHECK(permuted.equal());
+    // The last dimension moves in words of 16 bytes down to single elements.
+    for (auto [last, offset] : {std::pair{8, 0}, {8, 4}, {8, 1}, {6, 0}, {3, 0}}) {
+      Both moved([&, last = last, offset = offset](const DevicePtr& device) {
+        const Shape shape{3, 5, 2, last};
+        Tensor x = make("x", {shape.numel() + offset}, device).window(offset, shape);
+        Tensor y = empty({2, 3, 5, last}, dtype, device);
+        y.backend().permute(x, {2, 0, 1, 3}, y);
+        return y;
+      });
+      CHECK(moved.equal());
+    }
   }
+}
+
+TEST_CASE("backend kernels: rows of logits may begin anywhere") {
+  Machine machine;
+  const DevicePtr device = cuda_device();
+  constexpr std::int64_t rows = 3;
+  for (DType dtype : floating)
+    for (std::int64_t width : {1, 5, 37, 300})
+      for (std::int64_t offset = 0; offset <= 8; ++offset) {
+        CAPTURE(dtype, width, offset);
+        const Shape shape{rows, width};
+        const Tensor ids = integers({0, 0, static_cast<std::int32_t>(width - 1)}, {rows}, device);
+        auto some = [&](std::int64_t first) {
+          const Tensor all = numbers("x", shape, dtype, device);
+          const Tensor x = empty({shape.numel() + first}, dtype, device).window(first, shape);
+          x.backend().copy(all, x);
+          return x;
+        };
+        auto loss_of = [&](const Tensor& x, const Tensor& normalizer) {
+          const Tensor loss = empty({rows}, DType::f32, device);
+          x.backend().cross_entropy(x, ids, loss, normalizer);
+          return to_host(loss);
+        };
+        const Tensor normalizer = empty({rows}, DType::f32, device), other = empty_like(normalizer);
+        const Numbers losses = loss_of(some(0), normalizer), moved = loss_of(some(offset), other);
+        for (int r = 0; r < rows; ++r) CHECK(moved[r] == Approx(losses[r]).margin(1e-6));
+        auto gradient = [&](const Tensor& x, std::int64_t first) {
+          const Tensor dx = empty({shape.numel() + first}, dtype, device).window(first, shape);
+          const Tensor one = full({}, 1, DType::f32, device);
+          dx.backend().cross_entropy_backward(x, ids, normalizer, one, 0.5, dx);
+          return to_host(dx);
+        };
+        const Numbers expected = gradient(some(0), 0);
+        CHECK(gradient(some(offset), offset) == expected);
+        CHECK(gradient(some(offset), 0) == expected);
+      }
 }
 
 TEST_CASE("backend kernels: gather and expand") {
@@ -190,6 +237,11 @@ TEST_CASE("backend kernels: the sum of squares is exact to f64") {
       CHECK(std::abs(squares(cuda_device()) - expected) <= 2 * size * expected * 0x1p-53);
     }
   const DevicePtr device = cuda_device();
+  for (DType dtype : floating) {  // wherever they begin
+    const Tensor x = off_by_one("x", 20'000, dtype, device), same = empty_like(x);
+    x.backend().copy(x, same);
+    CHECK(x.backend().sum_of_squares(x) == x.backend().sum_of_squares(same));
+  }
   std::vector<Tensor> tensors;
   Numbers one_by_one;
   for (std::int64_t size : {3, 0, 20'000, 8192, 1}) {

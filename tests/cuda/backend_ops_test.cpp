@@ -75,7 +75,8 @@ Cases wide_cases() {
                      {width + 16.0, 3},
                      {width + 16.0, 1}});
   }
-  for (const Shape& shape : {Shape{17, 264}, Shape{33, 9}, Shape{2, 6144}, Shape{2, 6200}})
+  for (const Shape& shape :
+       {Shape{17, 264}, Shape{33, 9}, Shape{2, 6144}, Shape{2, 8200}, Shape{2, 8195}})
     cases.push_back({text("layer_norm ", shape),
                      {{shape}, {{shape[1]}}, {{shape[1]}}},
                      [](const Inputs& x) { return layer_norm(x[0], x[1], x[2]); },
