@@ -96,11 +96,12 @@ __global__ void levels_kernel(Layout m, const T* x, Byte* bytes, int* not_finite
   }
   low = -block_max(-low);
   high = block_max(high);
-  if (block_max(strange) > 0) {
-    if (threadIdx.x == 0) atomicOr(not_finite, 1);
-  } else if (threadIdx.x == 0) {
-    write_item(bytes, blockIdx.x, levels_between<T>(low, high, (1 << m.bits) - 1));
-  }
+  const bool finite = block_max(strange) == 0;
+  if (threadIdx.x > 0) return;
+  if (!finite) atomicOr(not_finite, 1);
+  // The message is packed in any case, by levels that must be numbers.
+  write_item(bytes, blockIdx.x,
+             finite ? levels_between<T>(low, high, (1 << m.bits) - 1) : Levels<T>{});
 }
 
 template <class T>
