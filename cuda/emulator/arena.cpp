@@ -11,13 +11,13 @@
 #include <cstring>
 
 #include "autograd/error.h"
+#include "cuda/emulator/checker.h"
 #include "cuda/emulator/sanitizer.h"
 
 namespace paragrad::cuda::emulator {
 
 namespace {
 
-constexpr std::size_t reserved_bytes = std::size_t{64} << 30;
 constexpr std::size_t alignment = 256;
 constexpr auto untouched = std::byte{0xFF};
 
@@ -41,23 +41,26 @@ bool all_untouched(const std::byte* begin, const std::byte* end) {
   return std::all_of(begin, end, [](std::byte b) { return b == untouched; });
 }
 
+std::byte* reserve_addresses() {
+  void* result =
+      mmap(nullptr, arena_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  PG_CHECK(result != MAP_FAILED, "emulator: no room for the addresses of a device");
+  return static_cast<std::byte*>(result);
+}
+
 }  // namespace
 
 std::byte* Arena::allocate(std::size_t bytes) {
+  Unwatched own_work;
   void* result = nullptr;
   if (has_address_sanitizer) {
     PG_CHECK(posix_memalign(&result, alignment, bytes) == 0, "emulator: no memory for ", bytes,
              " bytes");
     return static_cast<std::byte*>(std::memset(result, int(untouched), bytes));
   }
-  if (!start_) {
-    result = mmap(nullptr, reserved_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                  -1, 0);
-    PG_CHECK(result != MAP_FAILED, "emulator: no room for the addresses of a device");
-    start_ = next_ = static_cast<std::byte*>(result);
-  }
+  if (!start_) start_ = next_ = checker ? checker->addresses() : reserve_addresses();
   Pages pages(bytes);
-  PG_CHECK(next_ + pages.bytes + page_bytes() <= start_ + reserved_bytes,
+  PG_CHECK(next_ + pages.bytes + page_bytes() <= start_ + arena_bytes,
            "emulator: the 64 GiB of addresses of a device are used up; they are not used again "
            "after a free, so keep memory instead of freeing it at each step");
   std::byte* first = next_;
@@ -83,7 +86,7 @@ bool Arena::free(std::byte* start, std::size_t bytes) {
 }
 
 bool Arena::contains(const void* address) const {
-  return start_ && address >= start_ && address < start_ + reserved_bytes;
+  return start_ && address >= start_ && address < start_ + arena_bytes;
 }
 
 }  // namespace paragrad::cuda::emulator

@@ -8,6 +8,8 @@
 
 namespace paragrad::cuda::emulator {
 
+constexpr std::size_t arena_bytes = std::size_t{64} << 30;  ///< of addresses
+
 class Arena {
  public:
   /// Fresh memory, aligned to 256 bytes as cudaMalloc's is, which reads as NaN.

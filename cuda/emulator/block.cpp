@@ -64,7 +64,8 @@ Block::Block(const Launch& launch)
       order_(settings().order),
       random_(settings().seed * 0x9E3779B97F4A7C15u + 1),
       suspended_(threads_),
-      meetings_(warps_) {
+      meetings_(warps_),
+      syncs_(warps_) {
   // No more than it can need, or launches at the same time would make theirs anew, time and again.
   std::lock_guard lock(spare().mutex);
   std::vector<std::unique_ptr<Fiber>>& all = spare().fibers;
@@ -87,6 +88,7 @@ bool Block::run(uint3 index) {
   current_block = this;
   ended_ = 0;
   copies_.clear();
+  std::fill(syncs_.begin(), syncs_.end(), 0);
   make_all_runnable();
   go_to(pick());
   current_block = nullptr;

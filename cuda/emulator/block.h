@@ -50,6 +50,12 @@ struct PendingCopies {
   int groups = 0;  ///< committed
 };
 
+/// When a thread does something: after so many barriers, and after so many __syncwarp since then.
+struct Moment {
+  int thread;
+  std::uint32_t barriers, warp_syncs;
+};
+
 /// A CUDA thread gets a stack of its own only if it waits: a carrier, which is a fiber, calls the
 /// kernel for one thread after the other; when one of them waits, it keeps the carrier, and another
 /// carrier takes the next thread.
@@ -79,6 +85,12 @@ class Block {
   [[noreturn]] void abandon();
   /// "kernel f, block (0,0,0) of (1,1,1), thread (5,0,0) of (32,1,1)"
   std::string describe() const;
+  /// The thread, and how often the block's threads, and those of its warp, have met before.
+  Moment moment() const { return {thread_, barriers_, syncs_[thread_ / warp_size]}; }
+  /// Whether the address is the running thread's own: of its stack, or of the launch's arguments.
+  bool owns(const void* address) const;
+  /// All lanes of the warp are here, and see what each of them has written.
+  void count_sync() { ++syncs_[thread_ / warp_size]; }
   PendingCopies& pending_copies();
   bool overflowed_at(const void* address) const;
 
@@ -123,7 +135,9 @@ class Block {
 
   Place barrier_place_;
   int at_barrier_ = 0;
+  std::uint32_t barriers_ = 0;         // that all have passed
   std::vector<Meeting> meetings_;      // by warp
+  std::vector<std::uint32_t> syncs_;   // by warp: __syncwarp since the last barrier
   std::vector<PendingCopies> copies_;  // by thread; empty if none has begun any
 };
 

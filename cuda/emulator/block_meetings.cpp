@@ -1,10 +1,12 @@
 // Where threads of a block wait for each other: barriers, and the operations of a warp.
 // Not here: who runs meanwhile (block.cpp), and what operations compute (kernel_language.h).
 // CUDA C++ Programming Guide, synchronization and warp shuffle functions.
+#include <algorithm>
 #include <bit>
 
 #include "autograd/error.h"
 #include "cuda/emulator/block.h"
+#include "cuda/emulator/checker.h"
 #include "cuda/emulator/report.h"
 
 namespace paragrad::cuda::emulator {
@@ -33,6 +35,8 @@ void Block::barrier(Place place) {
   }
   if (++at_barrier_ == threads_) {
     at_barrier_ = 0;
+    ++barriers_;
+    std::fill(syncs_.begin(), syncs_.end(), 0);
     make_all_runnable();
   }
   wait();
@@ -56,6 +60,7 @@ void Block::warp_operation(Place place, void* record, void (*carry_out)(void* co
   meeting.records[lane] = record;
   meeting.arrived |= 1u << lane;
   if (meeting.arrived == ~0u) {
+    Unwatched own_work;  // by the checked build
     carry_out(meeting.records.data());
     meeting.arrived = 0;
     make_runnable(warp, ~0u);
@@ -83,6 +88,14 @@ std::string Block::who_waits() const {
     if (int lanes = std::popcount(meetings_[w].arrived))
       result += text(lanes, " of warp ", w, " at ", show(meetings_[w].place), ", ");
   return text(result, ended_, " ended, of ", threads_);
+}
+
+bool Block::owns(const void* address) const {
+  auto at = static_cast<const std::byte*>(address);
+  auto inside = [&](const void* start, std::size_t bytes) {
+    return at >= start && at < static_cast<const std::byte*>(start) + bytes;
+  };
+  return inside(running_->bottom, running_->size) || inside(&launch_, sizeof launch_);
 }
 
 bool Block::overflowed_at(const void* address) const {

@@ -48,6 +48,8 @@ void warp_operation(const char* name, std::source_location where, unsigned mask,
   block.warp_operation({name, where}, record, carry_out);
 }
 
+void synchronize_warp(void* const*) { block_for("__syncwarp").count_sync(); }
+
 unsigned ballot(const char* name, std::source_location where, unsigned mask, bool predicate) {
   unsigned result = predicate;
   warp_operation(name, where, mask, &result, [](void* const* records) {

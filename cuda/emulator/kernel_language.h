@@ -39,6 +39,9 @@ void block_barrier(const char* name, std::source_location where);
 void warp_operation(const char* name, std::source_location where, unsigned mask, void* record,
                     void (*carry_out)(void* const* records));
 
+/// What the last lane does at __syncwarp. A shuffle, by contrast, orders nothing in memory.
+void synchronize_warp(void* const* records);
+
 /// Each lane gives a value and receives that of lane `source`.
 template <class T>
 T shuffle(const char* name, std::source_location where, unsigned mask, T value, int source) {
@@ -70,7 +73,8 @@ inline void __syncthreads(std::source_location where = std::source_location::cur
 
 inline void __syncwarp(unsigned mask = ~0u,
                        std::source_location where = std::source_location::current()) {
-  paragrad::cuda::emulator::warp_operation("__syncwarp", where, mask, nullptr, [](void* const*) {});
+  using namespace paragrad::cuda::emulator;
+  warp_operation("__syncwarp", where, mask, nullptr, synchronize_warp);
 }
 
 template <class T>

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cuda/emulator/checker.h"
 #include "cuda/emulator/communicator.h"
 #include "cuda/emulator/cuda_bf16.h"
 
@@ -30,6 +31,8 @@ Bytes reduce_as(const std::vector<Call>& calls, std::size_t first, Widen widen, 
   std::size_t count = calls[0].count;
   ncclRedOp_t operation = calls[0].operation;
   Bytes result(count * sizeof(T));
+  for (const Call& call : calls)
+    note(static_cast<const T*>(call.source) + first, result.size(), reading);
   for (std::size_t i = 0; i < count; ++i) {
     auto value = [&](const Call& call) -> Wide {
       return widen(static_cast<const T*>(call.source)[first + i]);
@@ -58,7 +61,9 @@ Bytes reduce(const std::vector<Call>& calls, std::size_t first) {
 }
 
 void copy(void* to, const void* from, std::size_t bytes) {
-  if (to != from && bytes > 0) std::memcpy(to, from, bytes);
+  if (to == from || bytes == 0) return;
+  std::memcpy(to, from, bytes);
+  note_copy(to, from, bytes);
 }
 
 }  // namespace

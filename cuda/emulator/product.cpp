@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "cuda/emulator/checker.h"
 #include "cuda/emulator/cuda_bf16.h"
 
 #if PARAGRAD_ONEDNN
@@ -51,9 +52,19 @@ float* widen(const Matrices& x, int i, std::vector<float>& copy) {
   return copy.data();
 }
 
+void note_columns(const Matrices& x, int batch, Use use) {
+  for (int i = 0; checker && i < batch; ++i)
+    for (int j = 0; j < x.columns; ++j)
+      note(static_cast<std::byte*>(x.at(i)) + j * std::size_t(x.ld) * x.element_bytes(),
+           x.rows * x.element_bytes(), use);
+}
+
 }  // namespace
 
 void carry_out(const Product& p) {
+  if (p.k > 0) note_columns(p.a, p.batch, reading);
+  if (p.k > 0) note_columns(p.b, p.batch, reading);
+  note_columns(p.c, p.batch, {.reads = p.beta != 0, .writes = true});
   std::vector<float> a, b, c;
   for (int i = 0; i < p.batch; ++i) {
     float* result = widen(p.c, i, c);

@@ -15,6 +15,7 @@
 
 #include "autograd/error.h"
 #include "cuda/emulator/block.h"
+#include "cuda/emulator/checker.h"
 #include "cuda/emulator/device_memory.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -57,6 +58,7 @@ void on_fault(int, siginfo_t* info, void*) {
 }  // namespace
 
 void report(const std::string& what) {
+  Unwatched own_work;
   if (settings().abort_on_fault) {
     std::fputs(with_thread(what).c_str(), stderr);
     std::abort();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "cuda/emulator/checker.h"
 #include "cuda/emulator/device_memory.h"
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
@@ -50,11 +51,15 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
     return finish(cudaErrorInvalidValue);
   if ((source.is_pageable || target.is_pageable) && spoils_recording(stream))
     return finish(cudaErrorStreamCaptureUnsupported);
-  Operation operation{"copy", [=] { std::memcpy(to, from, bytes); }, {}};
+  auto move = [=](const void* contents) {
+    std::memcpy(to, contents, bytes);
+    note_copy(to, contents, bytes);
+  };
+  Operation operation{"copy", [=] { move(from); }, {}};
   if (source.is_pageable) {
     auto start = static_cast<const std::byte*>(from);
-    operation.run = [to, staged = std::vector<std::byte>(start, start + bytes)] {
-      std::memcpy(to, staged.data(), staged.size());
+    operation.run = [move, staged = std::vector<std::byte>(start, start + bytes)] {
+      move(staged.data());
     };
   }
   Position end = enqueue(stream, std::move(operation));
@@ -162,6 +167,10 @@ cudaError_t cudaMemsetAsync(void* start, int value, std::size_t bytes, cudaStrea
   if (bytes == 0) return finish(cudaSuccess);
   Memory target(start, bytes);
   if (target.is_pageable || !target.fits) return finish(cudaErrorInvalidValue);
-  enqueue(stream, {"memset", [=] { std::memset(start, value, bytes); }, {}});
+  auto fill = [=] {
+    std::memset(start, value, bytes);
+    note(start, bytes, writing);
+  };
+  enqueue(stream, {"memset", fill, {}});
   return finish(cudaSuccess);
 }

@@ -83,7 +83,7 @@ Handles<cudaEvent_t, Event>& events() {
 /// Programs may ask again and again: each time, something is done.
 cudaError_t query(const Position& position) {
   advance(position);
-  return finish(is_complete(position) ? cudaSuccess : cudaErrorNotReady);
+  return is_complete(position) ? wait_result({position}) : finish(cudaErrorNotReady);
 }
 
 }  // namespace

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <set>
 #include <utility>
 
 #include "autograd/error.h"
+#include "cuda/emulator/checker.h"
 #include "cuda/emulator/report.h"
 
 namespace paragrad::cuda::emulator {
@@ -77,11 +77,19 @@ void Scheduler::perform(const Step& step, Lock& lock) {
   if (step.meeting)
     for (const Position& member : step.meeting->members) used.insert(member.stream.get());
   for (Stream* stream : used) stream->busy = true;
-  const auto& run = step.meeting ? step.meeting->run : step.stream->queue.front().run;
+  note_step(used);
+  const Stream& first = **used.begin();
+  const Operation& head = first.queue.front();
+  const auto& run = step.meeting ? step.meeting->run : head.run;
+  const char* name = step.meeting ? step.meeting->name.c_str() : head.name;
+  const Running running{name, first.device, first.index, first.completed + 1, head.history.get()};
 
   lock.unlock();
   [&]() noexcept {
-    if (run) run();
+    if (!run) return;
+    if (checker) checker->begin(running);
+    run();
+    if (checker) checker->end();
   }();
   lock.lock();
 
@@ -95,9 +103,10 @@ void Scheduler::perform(const Step& step, Lock& lock) {
 }
 
 void Scheduler::complete_head(Stream& stream) {
+  stream.reached = stream.queue.front().history;
   stream.queue.pop_front();
   ++stream.completed;
-  if (stream.destroyed && stream.queue.empty())
+  if (stream.destroyed && stream.queue.empty() && !checker)  // which must know what it did
     std::erase_if(streams, [&](const auto& other) { return other.get() == &stream; });
 }
 
@@ -117,7 +126,7 @@ std::string Scheduler::describe() const {
     const Operation& head = stream->queue.front();
     result += text("\n  device ", stream->device, stream->is_default ? ", default stream" : "",
                    ": ", stream->queue.size(), " queued, first ", head.name);
-    if (head.function) result += " " + name_of_function(head.function);
+    if (head.function) result += text(' ', name_of_function(head.function));
     for (const Position& before : head.after)
       if (!done(before)) result += text(", waits for device ", before.stream->device);
     for (const auto& meeting : head.meetings) {

@@ -7,7 +7,9 @@
 #include <map>
 #include <mutex>
 #include <random>
+#include <set>
 
+#include "cuda/emulator/clock.h"
 #include "cuda/emulator/emulator.h"
 #include "cuda/emulator/stream.h"
 
@@ -30,6 +32,8 @@ struct Scheduler {
   std::uint64_t searches = 0;
   std::uint64_t progress = 0;  // counts operations that came or went
   std::mt19937_64 random;
+  int streams_made = 0;
+  Clock host;  // what the host knows to have happened
 
   /// Something that can be done now and without which `stream` gets no further.
   Step find_step(Stream& stream);
@@ -51,6 +55,13 @@ struct Scheduler {
 };
 
 Scheduler& scheduler();
+
+// For the checked build, with the lock: the order of what is queued, carried out and waited for.
+void note_queued(Scheduler& all, Stream& stream, Operation& operation);
+void note_step(const std::set<Stream*>& streams);
+void note_waited(Scheduler& all, const std::vector<Position>& positions);
+/// Without the lock.
+Clock history_of_host();
 
 inline bool done(const Position& position) { return position.stream->completed >= position.number; }
 

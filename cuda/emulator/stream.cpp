@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "autograd/error.h"
+#include "cuda/emulator/checker.h"
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/scheduler.h"
 
@@ -14,12 +15,16 @@ namespace paragrad::cuda::emulator {
 
 namespace {
 
+Position end(const std::shared_ptr<Stream>& stream) {
+  return {stream, stream->issued, stream->last};
+}
+
 /// Where the default stream of a device and its other streams wait for each other.
 void order_by_default_stream(Scheduler& all, const Stream& stream, std::vector<Position>& after) {
   for (const auto& other : all.streams) {
     bool ordered = other->device == stream.device && other->waits_for_default &&
                    stream.waits_for_default && other->is_default != stream.is_default;
-    if (ordered && other->issued > other->completed) after.push_back({other, other->issued});
+    if (ordered && (checker || other->issued > other->completed)) after.push_back(end(other));
   }
 }
 
@@ -33,6 +38,7 @@ void run_ahead(Scheduler& all, Stream& stream, Scheduler::Lock& lock) {
 }
 
 std::shared_ptr<Stream> add_stream(Scheduler& all, Stream stream) {
+  stream.index = ++all.streams_made;
   all.streams.push_back(std::make_shared<Stream>(std::move(stream)));
   return all.streams.back();
 }
@@ -48,7 +54,7 @@ void destroy_stream(const std::shared_ptr<Stream>& stream) {
   Scheduler& all = scheduler();
   Scheduler::Lock lock(all.mutex);
   stream->destroyed = true;
-  if (stream->queue.empty()) std::erase(all.streams, stream);
+  if (stream->queue.empty() && !checker) std::erase(all.streams, stream);
 }
 
 std::shared_ptr<Stream> default_stream(int device) {
@@ -63,7 +69,7 @@ std::vector<Position> ends_of(int device) {
   Scheduler::Lock lock(scheduler().mutex);
   std::vector<Position> result;
   for (const auto& stream : scheduler().streams)
-    if (stream->device == device) result.push_back({stream, stream->issued});
+    if (stream->device == device) result.push_back(end(stream));
   return result;
 }
 
@@ -75,7 +81,9 @@ Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation) {
     return {stream, 0};
   }
   order_by_default_stream(all, *stream, operation.after);
-  Position position{stream, ++stream->issued};
+  ++stream->issued;
+  note_queued(all, *stream, operation);
+  const Position position = end(stream);
   for (const auto& meeting : operation.meetings) meeting->members.push_back(position);
   stream->queue.push_back(std::move(operation));
   ++all.progress;
@@ -86,7 +94,7 @@ Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation) {
 
 Position end_of(const std::shared_ptr<Stream>& stream) {
   Scheduler::Lock lock(scheduler().mutex);
-  return {stream, stream->issued};
+  return end(stream);
 }
 
 bool begin_recording(const std::shared_ptr<Stream>& stream) {
@@ -122,7 +130,10 @@ bool wait_for(const std::vector<Position>& positions) {
       waiting = true;
       if (!step) step = all.find_step(*position.stream);
     }
-    if (!waiting) return true;
+    if (!waiting) {
+      note_waited(all, positions);
+      return true;
+    }
     if (step)
       all.perform(step, lock);
     else if (!all.wait_for_change(lock))
@@ -173,6 +184,7 @@ void drop_all() {
   for (const auto& stream : all.streams) {
     stream->queue.clear();
     stream->completed = stream->issued;  // for who still has a position
+    if (stream->reached) note_waited(all, {{stream, stream->completed, stream->reached}});
   }
   all.streams.clear();
   all.defaults.clear();

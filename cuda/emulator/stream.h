@@ -14,6 +14,7 @@
 
 namespace paragrad::cuda::emulator {
 
+class Clock;
 struct Stream;
 struct Rendezvous;
 
@@ -21,6 +22,7 @@ struct Rendezvous;
 struct Position {
   std::shared_ptr<Stream> stream;
   std::uint64_t number = 0;
+  std::shared_ptr<Clock> history{};  ///< the operation's
 };
 
 /// What has to be done when its turn comes: `run`, or, for messages between devices, rendezvous
@@ -30,7 +32,8 @@ struct Operation {
   std::function<void()> run;
   std::vector<Position> after;  ///< besides the operations before it in its stream
   std::vector<std::shared_ptr<Rendezvous>> meetings{};
-  const void* function = nullptr;  ///< a kernel's, for reports
+  const void* function = nullptr;    ///< a kernel's, for reports
+  std::shared_ptr<Clock> history{};  ///< what happened before it; complete once it runs
 };
 
 /// Runs once, when all its operations have come to the head of their streams.
@@ -51,6 +54,7 @@ struct Recording {
 
 struct Stream {
   int device = 0;
+  int index = 0;                  // among all that were ever made, from 1
   bool waits_for_default = true;  ///< false: made with cudaStreamNonBlocking
   bool is_default = false;
   bool destroyed = false;
@@ -59,8 +63,9 @@ struct Stream {
   std::deque<Operation> queue{};
   std::optional<Recording> recording{};
   std::uint64_t issued = 0, completed = 0;
-  bool busy = false;          // a host thread carries out its head
-  std::uint64_t visited = 0;  // by the search of this number
+  bool busy = false;                         // a host thread carries out its head
+  std::uint64_t visited = 0;                 // by the search of this number
+  std::shared_ptr<Clock> last{}, reached{};  // histories: of what was queued and completed last
 };
 
 // All of these may be called by any thread.

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "cuda/emulator/block.h"
+#include "cuda/emulator/checker.h"
 #include "cuda/emulator/cuda_bf16.h"
 #include "cuda/emulator/device_emulated.h"
 
@@ -67,14 +68,18 @@ void multiply_all(void* const* records) {
 void wait_for_copies(int kept) {
   PendingCopies& pending = Block::current()->pending_copies();
   auto arrives = [&](const auto& copy) { return copy.group < pending.groups - kept; };
-  for (const auto& copy : pending.copies)
-    if (arrives(copy)) std::memcpy(copy.to, copy.from, 16);
+  for (const auto& copy : pending.copies) {
+    if (!arrives(copy)) continue;
+    note(copy.to, 16, arriving, __builtin_return_address(0));
+    std::memcpy(copy.to, copy.from, 16);
+  }
   std::erase_if(pending.copies, arrives);
 }
 
 void load_matrices(const char* name, std::source_location where, unsigned (&fragment)[4],
                    const void* row, bool transposed) {
   check_alignment(name, where, row, 16);
+  note(row, 16, reading, __builtin_return_address(0));
   MatrixLoad load{row, {}};
   warp_operation(name, where, ~0u, &load, transposed ? load_all<true> : load_all<false>);
   std::copy(load.fragment.begin(), load.fragment.end(), fragment);
@@ -85,6 +90,9 @@ void load_matrices(const char* name, std::source_location where, unsigned (&frag
 void cp_async_16(void* shared, const void* global, std::source_location where) {
   emulator::check_alignment("cp_async_16", where, shared, 16);
   emulator::check_alignment("cp_async_16", where, global, 16);
+  emulator::note(global, 16, emulator::reading, __builtin_return_address(0));
+  emulator::note(shared, 16, emulator::pending, __builtin_return_address(0));
+  emulator::Unwatched own_work;
   emulator::PendingCopies& pending = emulator::Block::current()->pending_copies();
   pending.copies.push_back({shared, global, pending.groups});
 }

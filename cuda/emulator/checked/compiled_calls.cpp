@@ -1,0 +1,127 @@
+// What a compiler calls under -fsanitize=thread, for each access to memory: here, not from
+// ThreadSanitizer's library, whose fibers cost too much for a thread of each CUDA thread. Linux's
+// kernel does the same for its own checker, KCSAN.
+// Not here: what accesses mean (watch.cpp).
+// GCC, gcc/sanitizer.def, lists the calls.
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/emulator/checked/watch.h"
+
+namespace {
+
+using namespace paragrad::cuda::emulator;
+
+constexpr Use atomic_read{.reads = true, .atomic = true};
+constexpr Use atomic_write{.writes = true, .atomic = true};
+constexpr Use atomic_update{.reads = true, .writes = true, .atomic = true};
+
+/// A function of C's that moves memory: a kernel's is an access, the host's may move what nobody
+/// has written.
+void moved(void* to, const void* from, std::size_t bytes, const void* code) {
+  if (bytes == 0) return;
+  Watch& watch = Watch::instance();
+  if (from) watch.use(from, bytes, Block::current() ? reading : moving, code, false);
+  watch.use(to, bytes, writing, code, false);
+}
+
+}  // namespace
+
+#define HERE __builtin_return_address(0)
+
+extern "C" {
+
+/// At the program's start, in each file that was compiled so.
+void __tsan_init() { checker = &Watch::instance(); }
+
+#define PARAGRAD_ACCESS(name, bytes)                                                              \
+  void __tsan_read##name(void* address) { Watch::instance().use(address, bytes, reading, HERE); } \
+  void __tsan_write##name(void* address) { Watch::instance().use(address, bytes, writing, HERE); }
+PARAGRAD_ACCESS(1, 1)
+PARAGRAD_ACCESS(2, 2)
+PARAGRAD_ACCESS(4, 4)
+PARAGRAD_ACCESS(8, 8)
+PARAGRAD_ACCESS(16, 16)
+#undef PARAGRAD_ACCESS
+
+void __tsan_read_range(void* start, std::size_t bytes) {
+  Watch::instance().use(start, bytes, reading, HERE);
+}
+void __tsan_write_range(void* start, std::size_t bytes) {
+  Watch::instance().use(start, bytes, writing, HERE);
+}
+void __tsan_vptr_update(void**, void*) {}
+void __tsan_vptr_read(void**) {}
+
+// Atomic operations are carried out by the call itself.
+#define PARAGRAD_FETCH(bits, name)                                                              \
+  std::uint##bits##_t __tsan_atomic##bits##_fetch_##name(volatile std::uint##bits##_t* address, \
+                                                         std::uint##bits##_t value, int) {      \
+    Watch::instance().use(const_cast<std::uint##bits##_t*>(address), bits / 8, atomic_update,   \
+                          HERE);                                                                \
+    return __atomic_fetch_##name(address, value, __ATOMIC_SEQ_CST);                             \
+  }
+#define PARAGRAD_EXCHANGE_IF(bits, name)                                                      \
+  int __tsan_atomic##bits##_compare_exchange_##name(volatile std::uint##bits##_t* address,    \
+                                                    std::uint##bits##_t* expected,            \
+                                                    std::uint##bits##_t desired, int, int) {  \
+    Watch::instance().use(const_cast<std::uint##bits##_t*>(address), bits / 8, atomic_update, \
+                          HERE);                                                              \
+    return __atomic_compare_exchange_n(address, expected, desired, false, __ATOMIC_SEQ_CST,   \
+                                       __ATOMIC_SEQ_CST);                                     \
+  }
+#define PARAGRAD_ATOMICS(bits)                                                                    \
+  std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t* address,     \
+                                                 int) {                                           \
+    Watch::instance().use(const_cast<const std::uint##bits##_t*>(address), bits / 8, atomic_read, \
+                          HERE);                                                                  \
+    return __atomic_load_n(address, __ATOMIC_SEQ_CST);                                            \
+  }                                                                                               \
+  void __tsan_atomic##bits##_store(volatile std::uint##bits##_t* address,                         \
+                                   std::uint##bits##_t value, int) {                              \
+    Watch::instance().use(const_cast<std::uint##bits##_t*>(address), bits / 8, atomic_write,      \
+                          HERE);                                                                  \
+    __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                           \
+  }                                                                                               \
+  std::uint##bits##_t __tsan_atomic##bits##_exchange(volatile std::uint##bits##_t* address,       \
+                                                     std::uint##bits##_t value, int) {            \
+    Watch::instance().use(const_cast<std::uint##bits##_t*>(address), bits / 8, atomic_update,     \
+                          HERE);                                                                  \
+    return __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                                 \
+  }                                                                                               \
+  PARAGRAD_FETCH(bits, add)                                                                       \
+  PARAGRAD_FETCH(bits, sub)                                                                       \
+  PARAGRAD_FETCH(bits, and)                                                                       \
+  PARAGRAD_FETCH(bits, or)                                                                        \
+  PARAGRAD_FETCH(bits, xor)                                                                       \
+  PARAGRAD_EXCHANGE_IF(bits, strong)                                                              \
+  PARAGRAD_EXCHANGE_IF(bits, weak)
+PARAGRAD_ATOMICS(8)
+PARAGRAD_ATOMICS(16)
+PARAGRAD_ATOMICS(32)
+PARAGRAD_ATOMICS(64)
+#undef PARAGRAD_ATOMICS
+#undef PARAGRAD_FETCH
+#undef PARAGRAD_EXCHANGE_IF
+
+void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+void __tsan_atomic_signal_fence(int) {}
+
+// The linker has all calls of C's functions come here (--wrap).
+void* __real_memcpy(void* to, const void* from, std::size_t bytes);
+void* __real_memmove(void* to, const void* from, std::size_t bytes);
+void* __real_memset(void* start, int value, std::size_t bytes);
+void* __wrap_memcpy(void* to, const void* from, std::size_t bytes) {
+  moved(to, from, bytes, HERE);
+  return __real_memcpy(to, from, bytes);
+}
+void* __wrap_memmove(void* to, const void* from, std::size_t bytes) {
+  moved(to, from, bytes, HERE);
+  return __real_memmove(to, from, bytes);
+}
+void* __wrap_memset(void* start, int value, std::size_t bytes) {
+  moved(start, nullptr, bytes, HERE);
+  return __real_memset(start, value, bytes);
+}
+}  // extern "C"

@@ -1,0 +1,72 @@
+// The shadow: what the checked build remembers of each word of device and shared memory.
+// Not here: what it means (watch.h).
+// Eraser (Savage et al. 1997) and FastTrack (Flanagan and Freund 2009) have such words.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cuda/emulator/arena.h"
+
+namespace paragrad::cuda::emulator {
+
+/// Who used a word, and when: after so many barriers of its block, and __syncwarp since then.
+struct Access {
+  std::uint32_t who = 0;   ///< the number of a block, another operation, or a time of the host's
+  std::uint32_t code = 0;  ///< where, from the program's start
+  std::uint32_t barriers = 0;
+  std::uint32_t thread : 10 = 0, warp_syncs : 15 = 0, bytes : 4 = 0, wrote : 1 = 0, atomic : 1 = 0,
+                         pending : 1 = 0;
+};
+
+/// Of four bytes: the last write, and two reads that nothing has been ordered after.
+struct Cell {
+  Access write{};
+  std::array<Access, 2> reads{};
+  std::uint32_t owner = 0;    ///< of shared memory: the block that this is about
+  std::uint32_t written = 0;  ///< a bit for each byte
+};
+
+constexpr std::uintptr_t word_bytes = 4;
+
+/// Cells for the addresses of all arenas, which the system provides where they are used.
+class GlobalShadow {
+ public:
+  GlobalShadow();
+  /// The next arena's.
+  std::byte* addresses();
+  bool contains(std::uintptr_t address) const { return address - start_ < bytes; }
+  Cell* at(std::uintptr_t address) const { return cells_ + (address - start_) / word_bytes; }
+  /// Nothing is known of whole pages any more.
+  void forget(std::uintptr_t start, std::size_t count);
+
+ private:
+  static constexpr std::size_t bytes = 65 * arena_bytes;  // of 64 devices, and pinned memory
+  const std::uintptr_t start_;
+  Cell* const cells_;
+  std::size_t used_ = 0;
+};
+
+/// Cells for the shared memory of the block that a processor thread runs: static, which is among
+/// its thread_local variables, and dynamic.
+class SharedShadow {
+ public:
+  SharedShadow();
+  void begin_grid(const void* dynamic, std::size_t bytes);
+  /// CUDA's variables, which nobody writes.
+  void begin_block(std::uint32_t who);
+  /// Null: it is no shared memory.
+  Cell* at(std::uintptr_t address);
+  /// "byte 8 of dynamic shared memory"
+  std::string describe(std::uintptr_t address) const;
+
+ private:
+  std::uintptr_t static_start_ = 0, dynamic_start_ = 0;
+  std::size_t static_bytes_ = 0, dynamic_bytes_ = 0;
+  std::vector<Cell> static_cells_, dynamic_cells_;
+};
+
+}  // namespace paragrad::cuda::emulator

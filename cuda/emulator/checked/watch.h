@@ -1,0 +1,64 @@
+// Watch: the checker. Each access to memory is compared with those before it, of which the shadow
+// knows; what nothing orders is a race, whichever order it happened to take this time.
+// Not here: the calls by which programs tell of accesses (compiled_calls.cpp).
+// Chapter 12. FastTrack (Flanagan and Freund 2009).
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "cuda/emulator/checked/actors.h"
+#include "cuda/emulator/checked/shadow.h"
+#include "cuda/emulator/checker.h"
+#include "cuda/emulator/device_memory.h"
+
+namespace paragrad::cuda::emulator {
+
+class Watch : public Checker {
+ public:
+  static Watch& instance();
+
+  std::byte* addresses() override { return global_.addresses(); }
+  void release(const void* start, std::size_t bytes) override;
+  void begin(const Running& operation) override;
+  void end() override;
+  void begin_grid(const Launch& launch) override;
+  void begin_block(std::uint64_t number) override;
+  void note(const void* start, std::size_t bytes, Use use, const void* code) override;
+  void note_copy(void* to, const void* from, std::size_t bytes) override;
+
+  /// An access by code that was compiled to tell of it: a kernel's thread's, or the host's. `all`:
+  /// also of memory that is not the device's, which kernels must not touch.
+  void use(const void* address, std::size_t bytes, Use use, const void* code, bool all = true);
+
+ private:
+  struct Fault {
+    const char* what = nullptr;
+    Access other{};
+  };
+
+  std::unique_lock<std::mutex> begin_host();
+  void use_in_kernel(Block& block, std::uintptr_t address, std::size_t bytes, Use use,
+                     const void* code, bool all);
+  void use_by_host(std::uintptr_t address, std::size_t bytes, Use use, const void* code);
+  /// False if something is wrong, which it reports.
+  bool watch(std::uintptr_t address, std::size_t bytes, Use use, const void* code);
+  Cell* find_cell(std::uintptr_t address, std::uint32_t who);
+  std::optional<Fault> check(Cell& cell, Use use, const Access& now);
+  bool is_allocated(std::uintptr_t address, std::size_t bytes);
+  std::string explain(const Fault& fault, std::uintptr_t address, Use use, const Access& now);
+  std::string describe(std::uintptr_t address) const;
+  void fail(const std::string& what);
+
+  std::mutex turn_;  // of the one that acts
+  GlobalShadow global_;
+  Actors actors_;
+  Allocation last_allocation_;
+  bool failed_ = false;  // the one that acts; it then says no more
+};
+
+/// "(file.cu:12)", of a place in the program; "" where that isn't known.
+std::string line_of(std::uint32_t code);
+
+}  // namespace paragrad::cuda::emulator

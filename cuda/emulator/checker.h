@@ -1,0 +1,77 @@
+// Checker: what the checked build adds to the emulator. It hears of every access to device memory
+// and to shared memory, and of what makes one happen before another.
+// Not here: the checker itself (checked/); other builds have none, and skip all of this.
+// Chapter 12.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/emulator/clock.h"
+
+namespace paragrad::cuda::emulator {
+
+struct Launch;
+
+/// How memory is used.
+struct Use {
+  bool reads = false, writes = false;
+  bool atomic = false;
+  bool moves = false;    ///< reads what need not have been written
+  bool pending = false;  ///< writes until the thread has waited for its asynchronous copies
+  bool arrives = false;  ///< a write that was pending
+};
+constexpr Use reading{.reads = true}, writing{.writes = true}, moving{.reads = true, .moves = true};
+constexpr Use pending{.writes = true, .pending = true}, arriving{.writes = true, .arrives = true};
+
+/// An operation that runs: the `number`-th of a stream.
+struct Running {
+  const char* name = "";
+  int device = 0, stream = 0;
+  std::uint64_t number = 0;
+  const Clock* history = nullptr;
+};
+
+class Checker {
+ public:
+  virtual ~Checker() = default;
+
+  /// Addresses for an arena. Only what is done to these, and to shared memory, is watched.
+  virtual std::byte* addresses() = 0;
+  /// These bytes will be freed, and the pages that hold them vanish.
+  virtual void release(const void* start, std::size_t bytes) = 0;
+
+  /// From now to `end`, nobody but the operation uses memory.
+  virtual void begin(const Running& operation) = 0;
+  virtual void end() = 0;
+  virtual void begin_grid(const Launch& launch) = 0;
+  virtual void begin_block(std::uint64_t number) = 0;
+
+  /// The operation, the host or the kernel's thread that runs uses memory.
+  /// `code`: where in the program, if that is known.
+  virtual void note(const void* start, std::size_t bytes, Use use, const void* code) = 0;
+  virtual void note_copy(void* to, const void* from, std::size_t bytes) = 0;
+};
+
+/// Null except in checked builds.
+inline constinit Checker* checker = nullptr;
+
+inline void note(const void* start, std::size_t bytes, Use use, const void* code = nullptr) {
+  if (checker) checker->note(start, bytes, use, code);
+}
+inline void note_copy(void* to, const void* from, std::size_t bytes) {
+  if (checker) checker->note_copy(to, from, bytes);
+}
+
+/// While one lives, its processor thread does the emulator's own work, which is not watched.
+class Unwatched {
+ public:
+  Unwatched() { ++depth; }
+  ~Unwatched() { --depth; }
+  Unwatched(const Unwatched&) = delete;
+  Unwatched& operator=(const Unwatched&) = delete;
+
+  static inline constinit thread_local int depth = 0;
+};
+
+}  // namespace paragrad::cuda::emulator
