@@ -1,10 +1,10 @@
 // The faults that chapter 12 plants, and what the emulator says of each: the chapter shows these
 // kernels, and the words from tutorials/figures/, which are compared with what is said here.
 // Not here: all that is noticed (the other files of this folder whose names speak of faults).
-#include <regex>
-
 #include "cuda/device.h"
 #include "tests/catch.h"
+#include "tests/cuda/chapter_faults.h"
+#include "tests/cuda/figure.h"
 #include "tests/cuda/machine.h"
 #include "tests/figures.h"
 
@@ -46,30 +46,6 @@ __global__ void largest_of_four(const float* x, float* y) {
 }
 // [end snippet]
 
-// [snippet barrier]
-/// Each number less its left neighbour.
-__global__ void differences(const float* x, float* y, bool forgotten) {
-  __shared__ float shared[128];
-  int i = threadIdx.x;
-  shared[i] = x[i];
-  if (!forgotten) __syncthreads();
-  y[i] = shared[i] - (i > 0 ? shared[i - 1] : 0);
-}
-// [end snippet]
-
-__global__ void double_it(float* x) { *x *= 2; }
-
-/// What is the same in each run and on each machine: no addresses, no folders above the sources.
-std::string plain(std::string said) {
-  said = std::regex_replace(said, std::regex("0x[0-9a-f]+"), "0x...");
-  said = std::regex_replace(said, std::regex("allocation [0-9]+"), "allocation ...");
-  return std::regex_replace(said, std::regex("[^ (]*/(tests/cuda/)"), "$1");
-}
-
-void check_report(const std::string& name, const std::string& said) {
-  check_printed(name, plain(said));
-}
-
 /// What is said of a launch that makes the machine remember a fault.
 template <class... Parameters, class... Arguments>
 std::string report_of(void (*kernel)(Parameters...), int threads, Arguments&&... arguments) {
@@ -94,33 +70,9 @@ int wrong_differences(Order order, bool forgotten) {
   return wrong;
 }
 
-/// 1, doubled on one stream and read on another.
 float doubled(const Settings& settings, bool forgotten) {
   Machine machine(settings);
-  DeviceArray<float> x(std::vector<float>{1});
-  cudaStream_t producer, consumer;
-  cudaEvent_t is_doubled;
-  float* result;
-  PG_CUDA(cudaStreamCreateWithFlags(&producer, cudaStreamNonBlocking));
-  PG_CUDA(cudaStreamCreateWithFlags(&consumer, cudaStreamNonBlocking));
-  PG_CUDA(cudaEventCreate(&is_doubled));
-  PG_CUDA(cudaMallocHost(&result, sizeof(float)));
-  // [snippet missing event]
-  launch(double_it, 1, 1, 0, producer, x);
-  if (!forgotten) {
-    PG_CUDA(cudaEventRecord(is_doubled, producer));
-    PG_CUDA(cudaStreamWaitEvent(consumer, is_doubled));
-  }
-  PG_CUDA(cudaMemcpyAsync(result, x, sizeof(float), cudaMemcpyDeviceToHost, consumer));
-  PG_CUDA(cudaStreamSynchronize(consumer));
-  // [end snippet]
-  const float read = *result;
-  PG_CUDA(cudaDeviceSynchronize());
-  PG_CUDA(cudaFreeHost(result));
-  PG_CUDA(cudaEventDestroy(is_doubled));
-  PG_CUDA(cudaStreamDestroy(producer));
-  PG_CUDA(cudaStreamDestroy(consumer));
-  return read;
+  return tests::doubled(forgotten);
 }
 
 }  // namespace

@@ -68,12 +68,14 @@ Access Actors::stamp(Use use, const void* code) const {
 }
 
 bool Actors::before(const Access& earlier, const Access& now) const {
+  // [snippet same block]
   if (earlier.who == now.who) {
     bool same_warp = earlier.thread / 32 == now.thread / 32;
     return earlier.thread == now.thread || earlier.barriers < now.barriers ||
            (same_warp &&
             (earlier.warp_syncs < now.warp_syncs || now.warp_syncs == most_warp_syncs));
   }
+  // [end snippet]
   if (earlier.who == 0) return true;
   if (is_of_current(earlier)) return false;  // another block
   if (earlier.who < answer_.first || earlier.who >= answer_.end) {
@@ -92,7 +94,7 @@ const Actor& Actors::find(std::uint32_t who) const {
 std::string Actors::describe(const Access& access) const {
   const Actor& actor = find(access.who);
   if (actor.stream == 0) return actor.name;
-  const std::string stream = text(", on stream ", actor.stream, " of device ", actor.device);
+  const std::string stream = text(" on stream ", actor.stream, " of device ", actor.device);
   if (!actor.kernel) return actor.name + stream;
   const std::string thread = text("thread ", show(access.thread, actor.block));
   if (access.who == who_) return thread;

@@ -44,7 +44,7 @@ class Actors {
   bool before(const Access& earlier, const Access& now) const;
 
   bool is_of_current(const Access& access) const { return access.who >= current().first; }
-  /// "kernel f(float*), block (0,0,0), thread (5,0,0), on stream 2 of device 0", but for what the
+  /// "kernel f(float*), block (0,0,0), thread (5,0,0) on stream 2 of device 0", but for what the
   /// current launch has in common with it.
   std::string describe(const Access& access) const;
 

@@ -13,6 +13,7 @@
 
 namespace paragrad::cuda::emulator {
 
+// [snippet cell]
 /// Who used a word, and when: after so many barriers of its block, and __syncwarp since then.
 struct Access {
   std::uint32_t who = 0;   ///< the number of a block, another operation, or a time of the host's
@@ -29,6 +30,7 @@ struct Cell {
   std::uint32_t owner = 0;    ///< of shared memory: the block that this is about
   std::uint32_t written = 0;  ///< a bit for each byte
 };
+// [end snippet]
 
 constexpr std::uintptr_t word_bytes = 4;
 
