@@ -128,7 +128,7 @@ TEST_CASE("a barrier outside a kernel ends the program") {
 
 TEST_CASE("CUDA's own refusals have its codes") {
   Machine machine;
-  DeviceArray<float> x(4);
+  DeviceArray<float> x(std::vector<float>(4));
   auto refused = [&](dim3 grid, dim3 block, std::size_t shared, cudaStream_t stream) {
     cudaLaunchConfig_t config{grid, block, shared, stream, nullptr, 0};
     cudaError_t error = cudaLaunchKernelEx(&config, add_one, x);

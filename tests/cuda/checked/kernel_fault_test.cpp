@@ -137,6 +137,21 @@ __global__ void overflow(const int* in, int* out, bool forget) {
   out[threadIdx.x] = front[threadIdx.x];
 }
 
+__global__ void leave_dynamic_unwritten(const int* in, int* out, bool forget) {
+  int* shared = dynamic_shared<int>();
+  if (!forget || threadIdx.x != 7) shared[threadIdx.x] = in[threadIdx.x];
+  out[threadIdx.x] = shared[threadIdx.x];
+}
+
+__global__ void pass_the_end_of_shared(const int* in, int* out, bool forget) {
+  dynamic_shared<int>()[threadIdx.x + (forget ? 1 : 0)] = in[threadIdx.x];
+  out[threadIdx.x] = 0;
+}
+
+__global__ void go_before_the_start(const int* in, int* out, bool forget) {
+  out[int(threadIdx.x) - (forget ? 1 : 0)] = in[threadIdx.x];
+}
+
 __global__ void pass_the_end(const int* in, int* out, bool forget) {
   out[threadIdx.x + (forget ? 129 : 0)] = in[threadIdx.x];
 }
@@ -220,6 +235,8 @@ TEST_CASE("checked: blocks that use the same memory race unless all are atomic")
 TEST_CASE("checked: what nobody has written is not read") {
   check_fault(leave_unwritten,
               "reads static shared memory (out[threadIdx.x] = shared[threadIdx.x];), which nobody");
+  check_fault(leave_dynamic_unwritten,
+              "reads byte 28 of dynamic shared memory (out[threadIdx.x] =");
 }
 
 TEST_CASE("checked: the end of an array in static shared memory shows in its neighbour") {
@@ -229,4 +246,6 @@ TEST_CASE("checked: the end of an array in static shared memory shows in its nei
 
 TEST_CASE("checked: an access outside of an allocation is found to the byte") {
   check_fault(pass_the_end, "0 bytes past the end of allocation");
+  check_fault(go_before_the_start, "invalid access to ");
+  check_fault(pass_the_end_of_shared, "which is not memory of a device (dynamic_shared<int>()[");
 }

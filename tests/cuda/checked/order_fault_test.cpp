@@ -1,6 +1,8 @@
 // Faults between operations, and between them and the host, which the checked build reports
 // whatever the schedule was: each test plants one, and its twin without the fault is silent.
 // Not here: faults within a launch (kernel_fault_test.cpp). Chapter 12.
+#include <cublas_v2.h>
+
 #include <cstring>
 
 #include "cuda/device.h"
@@ -151,6 +153,47 @@ TEST_CASE("checked: memory is freed behind those who use it") {
     launch(set, 1, 1, 0, left, x, 1.0f);
     PG_CUDA(cudaFreeAsync(x, forget ? right : left));
     PG_CUDA(cudaDeviceSynchronize());
+  });
+}
+
+TEST_CASE("checked: freed memory is nobody's") {
+  check_fault("which has been freed", [](bool forget) {
+    float* x = nullptr;
+    PG_CUDA(cudaMalloc(&x, sizeof(float)));
+    if (forget) PG_CUDA(cudaFree(x));
+    launch(set, 1, 1, 0, nullptr, x, 1.0f);
+    if (!forget) PG_CUDA(cudaFree(x));
+  });
+}
+
+TEST_CASE("checked: a host function belongs to its stream") {
+  check_race([](bool forget) {
+    DeviceArray<float> x(std::vector<float>{1});
+    Stream stream, other;
+    Pinned result;
+    PG_CUDA(cudaMemcpyAsync(result.value, x, sizeof(float), to_host, stream));
+    auto set_to_one = [](void* number) { *static_cast<float*>(number) = 1; };
+    PG_CUDA(cudaLaunchHostFunc(forget ? other : stream, set_to_one, result.value));
+    PG_CUDA(cudaDeviceSynchronize());
+  });
+}
+
+TEST_CASE("checked: products of matrices use memory as kernels do") {
+  check_race([](bool forget) {
+    DeviceArray<float> x(std::vector<float>{2}), product(1);
+    Stream left, right;
+    Event doubled;
+    cublasHandle_t handle;
+    cublasCreate(&handle);
+    cublasSetStream(handle, right);
+    launch(double_it, 1, 1, 0, left, x);
+    doubled.record(left);
+    if (!forget) doubled.hold(right);
+    const float one = 1, zero = 0;
+    cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, x, 1, x, 1, &zero, product, 1);
+    cublasDestroy(handle);
+    PG_CUDA(cudaDeviceSynchronize());
+    if (!forget) CHECK(product.values()[0] == 16);
   });
 }
 
