@@ -57,8 +57,7 @@ json run(const DeviceClock& clock, const KernelSizes& sizes, const std::string& 
   const Limits limits(clock, sizes);
   fmt::print(
       "{}Copying: {:.0f} GB/s, read and written. Matrix products of {}: {:.1f} TFLOP/s in f32, "
-      "{:.1f} "
-      "in bf16.\n\n"
+      "{:.1f} in bf16.\n\n"
       "| kernel | type | ms | rate | of copying, or of matrix products |\n"
       "| --- | --- | --- | --- | --- |\n",
       clock.remark(), limits.copy / 1e9, sizes.product, limits.f32 / 1e12, limits.bf16 / 1e12);

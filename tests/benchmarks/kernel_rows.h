@@ -3,7 +3,6 @@
 // Chapter 12.
 #pragma once
 
-#include <cmath>
 #include <functional>
 #include <string>
 #include <utility>
