@@ -35,7 +35,7 @@ done
 tests=tests_gpu
 [[ $device == cuda ]] || tests=tests_cuda
 [[ ${#parts[@]} -gt 0 ]] || parts=(build kernels training transports benchmarks sanitizer)
-bin=${bin:-$build/bin}
+bin=$(realpath -m "${bin:-$build/bin}")
 
 # ---- what there is ---------------------------------------------------------------------------
 gpu() { nvidia-smi --query-gpu="$1" --format=csv,noheader 2>/dev/null | head -n 1; }
