@@ -51,9 +51,9 @@ CudaBackend::CudaBackend(int ordinal, CudaSettings settings) : ordinal_(ordinal)
 // Nothing can be done about errors here; those of kernels have been thrown by other calls.
 CudaBackend::~CudaBackend() {
   cudaSetDevice(ordinal_);
+  graphs_.reset();
   allocator_->free(fault_, sizeof(IndexFault));
   cudaStreamSynchronize(stream_);
-  graphs_.reset();
   cublas_.reset();
   allocator_.reset();
   cudaFreeHost(fault_copy_);

@@ -79,6 +79,7 @@ void Graphs::begin() {
   ++begun_;
 }
 
+// [snippet executable]
 /// The one with as many nodes that can be brought up to date with the graph. Launches that are
 /// queued stay as they are.
 cudaGraphExec_t Graphs::executable(cudaGraph_t graph) {
@@ -88,9 +89,7 @@ cudaGraphExec_t Graphs::executable(cudaGraph_t graph) {
     cudaGraphExecUpdateResultInfo info;
     const cudaError_t error = cudaGraphExecUpdate(same_size, graph, &info);
     if (error == cudaSuccess) return same_size;
-    PG_CHECK(error == cudaErrorGraphExecUpdateFailure,
-             "cudaGraphExecUpdate: ", cudaGetErrorString(error), " (", cudaGetErrorName(error),
-             ")");
+    if (error != cudaErrorGraphExecUpdateFailure) check(error, "cudaGraphExecUpdate");
     cudaGetLastError();  // CUDA would return it once more
   }
   cudaGraphExec_t made = nullptr;
@@ -98,6 +97,7 @@ cudaGraphExec_t Graphs::executable(cudaGraph_t graph) {
   ++made_;
   return executables_[nodes].emplace_back(made);
 }
+// [end snippet]
 
 void Graphs::give_up() noexcept {
   cudaGraph_t graph = nullptr;

@@ -58,7 +58,7 @@ class Graphs {
   std::atomic<std::thread::id> gatherer_{};
   bool recording_ = false;
   std::map<std::size_t, std::vector<cudaGraphExec_t>> executables_;  // by number of nodes
-  std::atomic<int> made_ = 0, begun_ = 0;
+  int made_ = 0, begun_ = 0;
 };
 
 }  // namespace paragrad::cuda

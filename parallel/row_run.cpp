@@ -228,22 +228,6 @@ const std::vector<double>& RowRun::whole_squares(int version) {
   return squares_[version] = squares_of(counted_gradients(version, {engine_.transport_.rank()}));
 }
 
-/// It is read later: a device would have to be waited for in each forward.
-void RowRun::keep_loss(int micro, const Tensor& loss) {
-  const int first = plan_.first_micro();
-  if (!losses_.defined())
-    losses_ = empty({plan_.last_micro() - first}, loss.dtype(), loss.device(), Category::workspace);
-  loss.backend().copy(loss, losses_.window(micro - first, loss.shape()));
-  unread_losses_.push_back(micro);
-}
-
-void RowRun::read_losses() {
-  if (unread_losses_.empty()) return;
-  const std::vector<double> losses = to_host(losses_);
-  for (int micro : unread_losses_) result_.losses[micro] = losses[micro - plan_.first_micro()];
-  unread_losses_.clear();
-}
-
 double RowRun::checked_norm(const Instruction& step, const std::vector<double>& squares) {
   read_losses();
   double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / plan_.per_step;

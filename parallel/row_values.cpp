@@ -113,6 +113,22 @@ void RowRun::wait_for_readers(int stage, int version) {
   for (const Issued& reader : readers.mapped()) wait(reader);
 }
 
+/// It is read later: a device would have to be waited for in each forward.
+void RowRun::keep_loss(int micro, const Tensor& loss) {
+  const int first = plan_.first_micro();
+  if (!losses_.defined())
+    losses_ = empty({plan_.last_micro() - first}, loss.dtype(), loss.device(), Category::workspace);
+  loss.backend().copy(loss, losses_.window(micro - first, loss.shape()));
+  unread_losses_.push_back(micro);
+}
+
+void RowRun::read_losses() {
+  if (unread_losses_.empty()) return;
+  const std::vector<double> losses = to_host(losses_);
+  for (int micro : unread_losses_) result_.losses[micro] = losses[micro - plan_.first_micro()];
+  unread_losses_.clear();
+}
+
 void RowRun::drop(const Instruction& x) {
   if (x.what == Value::activation) return engine_.runners_.at(x.stage).drop(x.micro);
   if (x.what == Value::gradient_sum) {
