@@ -261,7 +261,9 @@ TEST_CASE("train_resnet on emulated devices gives the CPU's losses, over NCCL an
   runs.train("cpu", ranks);
   runs.train("staged", ranks + Words{"--device", "emulator"});
   runs.train("nccl", ranks + Words{"--device", "emulator", "--transport", "nccl"});
+  runs.train("graphs", ranks + Words{"--device", "emulator", "--cuda-graph"});
   runs.check_same("staged", "nccl");
+  runs.check_same("staged", "graphs");
   // Two steps of some 2,000 roundings each, whose sum grows as their number's root.
   for (std::size_t i = 0; i < 2; ++i)
     CHECK(losses_of(runs.path("nccl"))[i]["loss"].get<double>() ==
