@@ -47,7 +47,8 @@ Cases wide_cases() {
                      [](const Inputs& x) { return bias_gelu(x[0], x[1]); },
                      {16, 1},
                      {shape[0] + 16.0, 1}});
-  for (const Shape& shape : {Shape{2500}, Shape{3, 1025}, Shape{130, 7}, Shape{65, 3, 70}})
+  for (const Shape& shape :
+       {Shape{2500}, Shape{3, 1025}, Shape{130, 7}, Shape{40, 16}, Shape{9, 17}, Shape{65, 3, 70}})
     for (int axis : {0, -1}) {
       double count = static_cast<double>(shape[axis]);
       cases.push_back({text("sum of ", axis, " of ", shape),
