@@ -1,5 +1,5 @@
 // Where the cells of an address are.
-// Not here: what they mean (watch.cpp).
+// Not here: what they mean (check.cpp).
 // System V ABI, thread-local storage: a program's variables of one thread are one segment.
 #include "cuda/emulator/checked/shadow.h"
 

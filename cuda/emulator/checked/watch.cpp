@@ -1,5 +1,5 @@
-// Accesses, word by word.
-// Not here: the words of reports (race_report.cpp).
+// Who acts, and whose memory it is that they use.
+// Not here: what the shadow says of it (check.cpp), and the words of reports (race_report.cpp).
 // Chapter 12. FastTrack (Flanagan and Freund 2009).
 #include "cuda/emulator/checked/watch.h"
 
@@ -23,7 +23,6 @@ using autograd::text;
 namespace {
 
 thread_local bool acts = false;  // this processor thread runs an operation
-thread_local SharedShadow shared;
 
 /// Constants stand in the part of the program that nobody can write.
 bool is_constant(std::uintptr_t address) {
@@ -31,18 +30,12 @@ bool is_constant(std::uintptr_t address) {
          address < reinterpret_cast<std::uintptr_t>(&__data_start);
 }
 
-bool same_moment(const Access& a, const Access& b) {
-  return a.who == b.who && a.thread == b.thread && a.barriers == b.barriers &&
-         a.warp_syncs == b.warp_syncs && a.atomic == b.atomic && a.pending == b.pending;
-}
-
-/// With the bytes that the same thread has used just before.
-void remember(Access& last, Access now) {
-  if (same_moment(last, now)) now.bytes |= last.bytes;
-  last = now;
-}
-
 }  // namespace
+
+SharedShadow& Watch::shared() {
+  static thread_local SharedShadow shadow;
+  return shadow;
+}
 
 // ---- who acts --------------------------------------------------------------------------------
 
@@ -74,10 +67,10 @@ void Watch::end() {
 
 void Watch::begin_grid(const Launch& launch) {
   actors_.begin_grid(launch);
-  shared.begin_grid(dynamic_shared_memory, launch.shared_bytes);
+  shared().begin_grid(dynamic_shared_memory, launch.shared_bytes);
 }
 
-void Watch::begin_block(std::uint64_t number) { shared.begin_block(actors_.begin_block(number)); }
+void Watch::begin_block(std::uint64_t number) { shared().begin_block(actors_.begin_block(number)); }
 
 // ---- accesses --------------------------------------------------------------------------------
 
@@ -94,7 +87,7 @@ void Watch::use(const void* address, std::size_t bytes, Use use, const void* cod
 void Watch::use_in_kernel(Block& block, std::uintptr_t address, std::size_t bytes, Use use,
                           const void* code, bool all) {
   const auto pointer = reinterpret_cast<const void*>(address);
-  if (global_.contains(address) || shared.at(address)) {
+  if (global_.contains(address) || shared().at(address)) {
     if (watch(address, bytes, use, code)) return;
   } else if (!all || block.owns(pointer) || (!use.writes && is_constant(address))) {
     return;
@@ -118,7 +111,7 @@ void Watch::use_by_host(std::uintptr_t address, std::size_t bytes, Use use, cons
 
 void Watch::note(const void* start, std::size_t bytes, Use use, const void* code) {
   const auto at = reinterpret_cast<std::uintptr_t>(start);
-  if (bytes == 0 || !(global_.contains(at) || shared.at(at))) return;
+  if (bytes == 0 || !(global_.contains(at) || shared().at(at))) return;
   if (!watch(at, bytes, use, code) && Block::current()) Block::current()->abandon();
 }
 
@@ -163,74 +156,7 @@ void Watch::fail(const std::string& what) {
 
 std::string Watch::describe(std::uintptr_t address) const {
   return global_.contains(address) ? describe_address(reinterpret_cast<const void*>(address))
-                                   : shared.describe(address);
-}
-
-// ---- the shadow ------------------------------------------------------------------------------
-
-/// Of shared memory, what another block has left there is forgotten.
-Cell* Watch::find_cell(std::uintptr_t address, std::uint32_t who) {
-  if (global_.contains(address)) return global_.at(address);
-  Cell* cell = shared.at(address);
-  if (cell && cell->owner != who) *cell = {.owner = who};
-  return cell;
-}
-
-bool Watch::is_allocated(std::uintptr_t address, std::size_t bytes) {
-  const auto start = reinterpret_cast<const std::byte*>(address);
-  Allocation& last = last_allocation_;
-  if (start < last.start || start + bytes > last.start + last.bytes)
-    last = find_allocation(start).value_or(Allocation{});
-  return start >= last.start && start + bytes <= last.start + last.bytes;
-}
-
-bool Watch::watch(std::uintptr_t address, std::size_t bytes, Use use, const void* code) {
-  if (failed_) return true;
-  Access now = actors_.stamp(use, code);
-  for (std::uintptr_t at = address, end = address + bytes; at < end;) {
-    const std::uintptr_t next = std::min(end, (at / word_bytes + 1) * word_bytes);
-    now.bytes = ((1u << (next - at)) - 1) << at % word_bytes;
-    Cell* cell = find_cell(at, now.who);
-    const bool fresh = !cell || (now.bytes & ~cell->written);  // then it may be outside
-    std::optional<Fault> fault;
-    if (!cell || (fresh && global_.contains(at) && !is_allocated(at, next - at)))
-      fault = Fault{"invalid"};
-    else
-      fault = check(*cell, use, now);
-    if (fault) {
-      fail(explain(*fault, at, use, now));
-      return false;
-    }
-    at = next;
-  }
-  return true;
-}
-
-std::optional<Watch::Fault> Watch::check(Cell& cell, Use use, const Access& now) {
-  auto conflicts = [&](const Access& other) {
-    return (other.bytes & now.bytes) && !(other.atomic && now.atomic) &&
-           !actors_.before(other, now);
-  };
-  if (cell.write.pending && !use.arrives && (cell.write.bytes & now.bytes))
-    return Fault{"pending", cell.write};
-  if (conflicts(cell.write)) return Fault{"race", cell.write};
-  if (use.writes)
-    for (const Access& read : cell.reads)
-      if (conflicts(read)) return Fault{"race", read};
-  if (use.reads && !use.moves && (now.bytes & ~cell.written)) return Fault{"unwritten"};
-
-  // What came before a later read says nothing more: who conflicts with it conflicts with both.
-  if (use.reads && !use.writes) {
-    auto& [first, second] = cell.reads;
-    remember(actors_.before(first, now) ? first : second, now);
-  }
-  if (use.writes) {
-    remember(cell.write, now);
-    cell.written |= now.bytes;
-    for (Access& read : cell.reads)
-      if ((read.bytes & ~now.bytes) == 0) read = {};
-  }
-  return {};
+                                   : shared().describe(address);
 }
 
 }  // namespace paragrad::cuda::emulator

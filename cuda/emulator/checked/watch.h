@@ -38,6 +38,8 @@ class Watch : public Checker {
     Access other{};
   };
 
+  /// The processor thread's.
+  static SharedShadow& shared();
   std::unique_lock<std::mutex> begin_host();
   void use_in_kernel(Block& block, std::uintptr_t address, std::size_t bytes, Use use,
                      const void* code, bool all);

@@ -1,0 +1,91 @@
+// Accesses, word by word: each is compared with those that the shadow knows, and remembered there.
+// Not here: whose accesses are watched (watch.cpp).
+// FastTrack (Flanagan and Freund 2009).
+#include <algorithm>
+
+#include "cuda/emulator/block.h"
+#include "cuda/emulator/checked/watch.h"
+
+namespace paragrad::cuda::emulator {
+
+namespace {
+
+bool same_moment(const Access& a, const Access& b) {
+  return a.who == b.who && a.thread == b.thread && a.barriers == b.barriers &&
+         a.warp_syncs == b.warp_syncs && a.atomic == b.atomic && a.pending == b.pending;
+}
+
+/// With the bytes that the same thread has used just before.
+void remember(Access& last, Access now) {
+  if (same_moment(last, now)) now.bytes |= last.bytes;
+  last = now;
+}
+
+}  // namespace
+
+/// Of shared memory, what another block has left there is forgotten.
+Cell* Watch::find_cell(std::uintptr_t address, std::uint32_t who) {
+  if (global_.contains(address)) return global_.at(address);
+  Cell* cell = shared().at(address);
+  if (cell && cell->owner != who) *cell = {.owner = who};
+  return cell;
+}
+
+bool Watch::is_allocated(std::uintptr_t address, std::size_t bytes) {
+  const auto start = reinterpret_cast<const std::byte*>(address);
+  Allocation& last = last_allocation_;
+  if (start < last.start || start + bytes > last.start + last.bytes)
+    last = find_allocation(start).value_or(Allocation{});
+  return start >= last.start && start + bytes <= last.start + last.bytes;
+}
+
+bool Watch::watch(std::uintptr_t address, std::size_t bytes, Use use, const void* code) {
+  if (failed_) return true;
+  Access now = actors_.stamp(use, code);
+  for (std::uintptr_t at = address, end = address + bytes; at < end;) {
+    const std::uintptr_t next = std::min(end, (at / word_bytes + 1) * word_bytes);
+    now.bytes = ((1u << (next - at)) - 1) << at % word_bytes;
+    Cell* cell = find_cell(at, now.who);
+    const bool fresh = !cell || (now.bytes & ~cell->written);  // then it may be outside
+    std::optional<Fault> fault;
+    if (!cell || (fresh && global_.contains(at) && !is_allocated(at, next - at)))
+      fault = Fault{"invalid"};
+    else
+      fault = check(*cell, use, now);
+    if (fault) {
+      fail(explain(*fault, at, use, now));
+      return false;
+    }
+    at = next;
+  }
+  return true;
+}
+
+std::optional<Watch::Fault> Watch::check(Cell& cell, Use use, const Access& now) {
+  auto conflicts = [&](const Access& other) {
+    return (other.bytes & now.bytes) && !(other.atomic && now.atomic) &&
+           !actors_.before(other, now);
+  };
+  if (cell.write.pending && !use.arrives && (cell.write.bytes & now.bytes))
+    return Fault{"pending", cell.write};
+  if (conflicts(cell.write)) return Fault{"race", cell.write};
+  if (use.writes)
+    for (const Access& read : cell.reads)
+      if (conflicts(read)) return Fault{"race", read};
+  if (use.reads && !use.moves && (now.bytes & ~cell.written)) return Fault{"unwritten"};
+
+  // What came before a later read says nothing more: who conflicts with it conflicts with both.
+  if (use.reads && !use.writes) {
+    auto& [first, second] = cell.reads;
+    remember(actors_.before(first, now) ? first : second, now);
+  }
+  if (use.writes) {
+    remember(cell.write, now);
+    cell.written |= now.bytes;
+    for (Access& read : cell.reads)
+      if ((read.bytes & ~now.bytes) == 0) read = {};
+  }
+  return {};
+}
+
+}  // namespace paragrad::cuda::emulator
