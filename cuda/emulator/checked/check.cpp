@@ -53,7 +53,7 @@ bool Watch::watch(std::uintptr_t address, std::size_t bytes, Use use, const void
     else
       fault = check(*cell, use, now);
     if (fault) {
-      fail(explain(*fault, at, use, now));
+      fail(*fault, at, use, now);
       return false;
     }
     at = next;

@@ -13,6 +13,11 @@ namespace {
 
 using namespace paragrad::cuda::emulator;
 
+using Word8 = std::uint8_t;
+using Word16 = std::uint16_t;
+using Word32 = std::uint32_t;
+using Word64 = std::uint64_t;
+
 constexpr Use atomic_read{.reads = true, .atomic = true};
 constexpr Use atomic_write{.writes = true, .atomic = true};
 constexpr Use atomic_update{.reads = true, .writes = true, .atomic = true};
@@ -55,52 +60,46 @@ void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
 // Atomic operations are carried out by the call itself.
+#define PARAGRAD_NOTE(bits, how) \
+  Watch::instance().use(const_cast<const Word##bits*>(address), bits / 8, how, HERE)
 #define PARAGRAD_FETCH(bits, name)                                                              \
-  std::uint##bits##_t __tsan_atomic##bits##_fetch_##name(volatile std::uint##bits##_t* address, \
-                                                         std::uint##bits##_t value, int) {      \
-    Watch::instance().use(const_cast<std::uint##bits##_t*>(address), bits / 8, atomic_update,   \
-                          HERE);                                                                \
+  Word##bits __tsan_atomic##bits##_fetch_##name(volatile Word##bits* address, Word##bits value, \
+                                                int) {                                          \
+    PARAGRAD_NOTE(bits, atomic_update);                                                         \
     return __atomic_fetch_##name(address, value, __ATOMIC_SEQ_CST);                             \
   }
-#define PARAGRAD_EXCHANGE_IF(bits, name)                                                      \
-  int __tsan_atomic##bits##_compare_exchange_##name(volatile std::uint##bits##_t* address,    \
-                                                    std::uint##bits##_t* expected,            \
-                                                    std::uint##bits##_t desired, int, int) {  \
-    Watch::instance().use(const_cast<std::uint##bits##_t*>(address), bits / 8, atomic_update, \
-                          HERE);                                                              \
-    return __atomic_compare_exchange_n(address, expected, desired, false, __ATOMIC_SEQ_CST,   \
-                                       __ATOMIC_SEQ_CST);                                     \
+#define PARAGRAD_EXCHANGE_IF(bits, name)                                                    \
+  int __tsan_atomic##bits##_compare_exchange_##name(                                        \
+      volatile Word##bits* address, Word##bits* expected, Word##bits desired, int, int) {   \
+    PARAGRAD_NOTE(bits, atomic_update);                                                     \
+    return __atomic_compare_exchange_n(address, expected, desired, false, __ATOMIC_SEQ_CST, \
+                                       __ATOMIC_SEQ_CST);                                   \
   }
-#define PARAGRAD_ATOMICS(bits)                                                                    \
-  std::uint##bits##_t __tsan_atomic##bits##_load(const volatile std::uint##bits##_t* address,     \
-                                                 int) {                                           \
-    Watch::instance().use(const_cast<const std::uint##bits##_t*>(address), bits / 8, atomic_read, \
-                          HERE);                                                                  \
-    return __atomic_load_n(address, __ATOMIC_SEQ_CST);                                            \
-  }                                                                                               \
-  void __tsan_atomic##bits##_store(volatile std::uint##bits##_t* address,                         \
-                                   std::uint##bits##_t value, int) {                              \
-    Watch::instance().use(const_cast<std::uint##bits##_t*>(address), bits / 8, atomic_write,      \
-                          HERE);                                                                  \
-    __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                           \
-  }                                                                                               \
-  std::uint##bits##_t __tsan_atomic##bits##_exchange(volatile std::uint##bits##_t* address,       \
-                                                     std::uint##bits##_t value, int) {            \
-    Watch::instance().use(const_cast<std::uint##bits##_t*>(address), bits / 8, atomic_update,     \
-                          HERE);                                                                  \
-    return __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                                 \
-  }                                                                                               \
-  PARAGRAD_FETCH(bits, add)                                                                       \
-  PARAGRAD_FETCH(bits, sub)                                                                       \
-  PARAGRAD_FETCH(bits, and)                                                                       \
-  PARAGRAD_FETCH(bits, or)                                                                        \
-  PARAGRAD_FETCH(bits, xor)                                                                       \
-  PARAGRAD_EXCHANGE_IF(bits, strong)                                                              \
+#define PARAGRAD_ATOMICS(bits)                                                                     \
+  Word##bits __tsan_atomic##bits##_load(const volatile Word##bits* address, int) {                 \
+    PARAGRAD_NOTE(bits, atomic_read);                                                              \
+    return __atomic_load_n(address, __ATOMIC_SEQ_CST);                                             \
+  }                                                                                                \
+  void __tsan_atomic##bits##_store(volatile Word##bits* address, Word##bits value, int) {          \
+    PARAGRAD_NOTE(bits, atomic_write);                                                             \
+    __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                            \
+  }                                                                                                \
+  Word##bits __tsan_atomic##bits##_exchange(volatile Word##bits* address, Word##bits value, int) { \
+    PARAGRAD_NOTE(bits, atomic_update);                                                            \
+    return __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                                  \
+  }                                                                                                \
+  PARAGRAD_FETCH(bits, add)                                                                        \
+  PARAGRAD_FETCH(bits, sub)                                                                        \
+  PARAGRAD_FETCH(bits, and)                                                                        \
+  PARAGRAD_FETCH(bits, or)                                                                         \
+  PARAGRAD_FETCH(bits, xor)                                                                        \
+  PARAGRAD_EXCHANGE_IF(bits, strong)                                                               \
   PARAGRAD_EXCHANGE_IF(bits, weak)
 PARAGRAD_ATOMICS(8)
 PARAGRAD_ATOMICS(16)
 PARAGRAD_ATOMICS(32)
 PARAGRAD_ATOMICS(64)
+#undef PARAGRAD_NOTE
 #undef PARAGRAD_ATOMICS
 #undef PARAGRAD_FETCH
 #undef PARAGRAD_EXCHANGE_IF

@@ -56,11 +56,12 @@ std::string line_of(std::uint32_t code) {
 }
 
 std::string Watch::explain(const Fault& fault, std::uintptr_t address, Use use, const Access& now) {
-  const auto pointer = reinterpret_cast<const void*>(address);
   const std::string_view what = fault.what;
-  if (what == "invalid") return text("invalid access to ", describe_address(pointer));
+  if (what == "invalid") return text("invalid access to ", describe(address));
   const std::string here = text(verb_of(use), describe(address), line_of(now.code));
   if (what == "unwritten") return text(here, ", which nobody has written");
+
+  if (fault.other.who == 0) return text(here, "; ", what);
 
   const Access& other = fault.other;
   const bool same_block = other.who == now.who && Block::current();

@@ -86,15 +86,13 @@ void Watch::use(const void* address, std::size_t bytes, Use use, const void* cod
 
 void Watch::use_in_kernel(Block& block, std::uintptr_t address, std::size_t bytes, Use use,
                           const void* code, bool all) {
-  const auto pointer = reinterpret_cast<const void*>(address);
   if (global_.contains(address) || shared().at(address)) {
     if (watch(address, bytes, use, code)) return;
-  } else if (!all || block.owns(pointer) || (!use.writes && is_constant(address))) {
-    return;
   } else {
-    fail(text(use.writes ? "writes " : "reads ", describe_address(pointer),
-              line_of(actors_.stamp(use, code).code),
-              "; kernels have device memory, shared memory and their own variables"));
+    const bool own = block.owns(reinterpret_cast<const void*>(address));
+    if (!all || own || (!use.writes && is_constant(address))) return;
+    fail(Fault{"kernels have device memory, shared memory and their own variables"}, address, use,
+         actors_.stamp(use, code));
   }
   block.abandon();
 }
@@ -102,9 +100,7 @@ void Watch::use_in_kernel(Block& block, std::uintptr_t address, std::size_t byte
 void Watch::use_by_host(std::uintptr_t address, std::size_t bytes, Use use, const void* code) {
   const std::unique_lock lock = begin_host();
   if (is_allocated(address, bytes) && last_allocation_.device != pinned_host)
-    fail(text(use.writes ? "writes " : "reads ",
-              describe_address(reinterpret_cast<const void*>(address)),
-              line_of(actors_.stamp(use, code).code), "; use cudaMemcpy"));
+    fail(Fault{"the host must use cudaMemcpy"}, address, use, actors_.stamp(use, code));
   else
     watch(address, bytes, use, code);
 }
@@ -135,7 +131,7 @@ void Watch::release(const void* start, std::size_t bytes) {
     const Cell& cell = *global_.at(at);
     for (const Access& other : {cell.write, cell.reads[0], cell.reads[1]}) {
       if (actors_.before(other, now)) continue;
-      fail(explain({"race", other}, at, writing, now));
+      fail({"race", other}, at, writing, now);
       at = first + bytes;
       break;
     }
@@ -147,16 +143,17 @@ void Watch::release(const void* start, std::size_t bytes) {
 }
 
 /// Who acts is named, where report does not.
-void Watch::fail(const std::string& what) {
+void Watch::fail(const Fault& fault, std::uintptr_t address, Use use, const Access& now) {
+  Unwatched own_work;
   failed_ = true;
-  const Access now = actors_.stamp(reading, nullptr);
+  const std::string what = explain(fault, address, use, now);
   report(Block::current() ? what : text(actors_.describe(now), ": ", what));
   if (acts) fail_device(actors_.current().device, cudaErrorLaunchFailure);
 }
 
 std::string Watch::describe(std::uintptr_t address) const {
-  return global_.contains(address) ? describe_address(reinterpret_cast<const void*>(address))
-                                   : shared().describe(address);
+  return shared().at(address) ? shared().describe(address)
+                              : describe_address(reinterpret_cast<const void*>(address));
 }
 
 }  // namespace paragrad::cuda::emulator

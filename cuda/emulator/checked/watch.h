@@ -34,7 +34,7 @@ class Watch : public Checker {
 
  private:
   struct Fault {
-    const char* what = nullptr;
+    const char* what = nullptr;  ///< its kind, or what to do instead
     Access other{};
   };
 
@@ -51,7 +51,7 @@ class Watch : public Checker {
   bool is_allocated(std::uintptr_t address, std::size_t bytes);
   std::string explain(const Fault& fault, std::uintptr_t address, Use use, const Access& now);
   std::string describe(std::uintptr_t address) const;
-  void fail(const std::string& what);
+  void fail(const Fault& fault, std::uintptr_t address, Use use, const Access& now);
 
   std::mutex turn_;  // of the one that acts
   GlobalShadow global_;
