@@ -1,9 +1,8 @@
 // What the CUDA backend refuses, and when it says so.
-// Not here: memory that is full (memory_limits_test.cpp).
+// Not here: memory that is full (limits_test.cpp).
 #include "autograd/backend.h"
 #include "autograd/ops.h"
 #include "cuda/cuda_backend.h"
-#include "cuda/kernel_types.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"
@@ -54,29 +53,6 @@ TEST_CASE("backend errors: what the host sees is thrown at once") {
   CHECK_THROWS_WITH(add(deep, thin), Contains("at most 8 dimensions to broadcast over"));
   CHECK_THROWS_WITH(permute(deep, {0, 1, 2, 3, 4, 5, 6, 8, 7}),
                     Contains("at most 8 dimensions to permute"));
-}
-
-namespace {
-
-/// Not all threads reach the barrier.
-__global__ void wait_by_half(float* x) {
-  if (threadIdx.x < 16) __syncthreads();
-  x[threadIdx.x] = 1;
-}
-
-}  // namespace
-
-TEST_CASE("backend errors: a kernel that fails is the error of a later call, and of all others") {
-  Machine machine(faulty());
-  const DevicePtr device = cuda_device(2), other = cuda_device(3);
-  const Tensor x = zeros({32}, DType::f32, device);
-  dynamic_cast<CudaBackend&>(device->backend()).run(wait_by_half, 1, 32, x.data<float>());
-  CHECK_THROWS_WITH(to_host(x),
-                    "cudaEventSynchronize(before->done): unspecified launch failure "
-                    "(cudaErrorLaunchFailure)");
-  CHECK_THROWS_WITH(zeros({1}, DType::f32, device), Contains("unspecified launch failure"));
-  CHECK(item(zeros({1}, DType::f32, other)) == 0);
-  CHECK_THAT(paragrad::cuda::emulator::reset(), Contains("wait_by_half"));
 }
 
 TEST_CASE("backend errors: f64 is refused by every kernel") {

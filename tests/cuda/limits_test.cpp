@@ -1,6 +1,7 @@
-// Devices that are full, or too old, and memory that is freed: what takes the emulator to see.
-// Not here: the rest of its memory (backend_memory_test.cpp).
+// Devices that are full, too old, or have failed, and memory that is freed: what takes the emulator
+// to see. Not here: what GPUs are asked as well (backend_memory_test.cpp, backend_errors_test.cpp).
 #include "cuda/cuda_backend.h"
+#include "cuda/kernel_types.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"
@@ -47,4 +48,27 @@ TEST_CASE("backend memory: devices that are too old are refused") {
   }
   Machine machine({.compute_capability = 80});
   CHECK_NOTHROW(cuda_device(1));
+}
+
+namespace {
+
+/// Not all threads reach the barrier.
+__global__ void wait_by_half(float* x) {
+  if (threadIdx.x < 16) __syncthreads();
+  x[threadIdx.x] = 1;
+}
+
+}  // namespace
+
+TEST_CASE("backend errors: a kernel that fails is the error of a later call, and of all others") {
+  Machine machine(faulty());
+  const DevicePtr device = cuda_device(2), other = cuda_device(3);
+  const Tensor x = zeros({32}, DType::f32, device);
+  dynamic_cast<CudaBackend&>(device->backend()).run(wait_by_half, 1, 32, x.data<float>());
+  CHECK_THROWS_WITH(to_host(x),
+                    "cudaEventSynchronize(before->done): unspecified launch failure "
+                    "(cudaErrorLaunchFailure)");
+  CHECK_THROWS_WITH(zeros({1}, DType::f32, device), Contains("unspecified launch failure"));
+  CHECK(item(zeros({1}, DType::f32, other)) == 0);
+  CHECK_THAT(paragrad::cuda::emulator::reset(), Contains("wait_by_half"));
 }
