@@ -177,25 +177,6 @@ TEST_CASE("device graphs: what is freed before a graph begins is nobody's until 
     }
 }
 
-TEST_CASE("device graphs: memory is called full only once all that was freed is given back") {
-  constexpr std::int64_t mebi = 1 << 20;
-  Machine machine({.device_bytes = 36 * mebi});  // cuBLAS has 32 of them
-  for (bool keeps_blocks : {true, false}) {
-    const DevicePtr device = cuda_device(0, {.keeps_blocks = keeps_blocks, .graphs = true});
-    Tensor y = zeros({1}, DType::f32, device), z;
-    device->backend().together([&] {
-      {
-        const Tensor large = full({3 * mebi / 4}, 1, DType::f32, device);
-        y.backend().copy_rows(large, {0, 1}, 1, 1, y, {0, 1});
-      }
-      z = full({5 * mebi / 8}, 2, DType::f32, device);
-      CHECK_THROWS_WITH(full({3 * mebi}, 2, DType::f32, device), Contains("out of memory"));
-    });
-    CHECK(item(y) == 1);
-    CHECK(to_host(z) == Numbers(z.numel(), 2));
-  }
-}
-
 TEST_CASE("device graphs: work that throws is dropped, and the device goes on") {
   Machine machine({.schedule = QueueSchedule::lazy});
   const DevicePtr device = cuda_device(0, {.graphs = true});

@@ -1,5 +1,6 @@
 // Devices that are full, too old, or have failed, and memory that is freed: what takes the emulator
 // to see. Not here: what GPUs are asked as well (backend_memory_test.cpp, backend_errors_test.cpp).
+#include "autograd/backend.h"
 #include "cuda/cuda_backend.h"
 #include "cuda/kernel_types.h"
 #include "tests/catch.h"
@@ -24,6 +25,25 @@ TEST_CASE("backend memory: kept blocks are given back before memory is called fu
     CHECK(device->meter().live() == 900'000);
     Tensor z = empty({1000}, DType::u8, device);  // the device still works
     CHECK(dynamic_cast<CudaBackend&>(device->backend()).allocator().bytes_kept() == 0);
+  }
+}
+
+TEST_CASE("device graphs: memory is called full only once all that was freed is given back") {
+  constexpr std::int64_t mebi = 1 << 20;
+  Machine machine({.device_bytes = 36 * mebi});  // cuBLAS has 32 of them
+  for (bool keeps_blocks : {true, false}) {
+    const DevicePtr device = cuda_device(0, {.keeps_blocks = keeps_blocks, .graphs = true});
+    Tensor y = zeros({1}, DType::f32, device), z;
+    device->backend().together([&] {
+      {
+        const Tensor large = full({3 * mebi / 4}, 1, DType::f32, device);
+        y.backend().copy_rows(large, {0, 1}, 1, 1, y, {0, 1});
+      }
+      z = full({5 * mebi / 8}, 2, DType::f32, device);
+      CHECK_THROWS_WITH(full({3 * mebi}, 2, DType::f32, device), Contains("out of memory"));
+    });
+    CHECK(item(y) == 1);
+    CHECK(to_host(z) == Numbers(z.numel(), 2));
   }
 }
 
