@@ -146,8 +146,8 @@ class RowRun {
   RunResult result_;
 
   int index_ = 0;                   // of the present instruction
-  Tensor losses_;                   // of the plan's microbatches
-  std::vector<int> unread_losses_;  // which of them are not in the result yet
+  Tensor losses_;                   // of unread_losses_, at most a step's
+  std::vector<int> unread_losses_;  // microbatches that are not in the result yet
   std::map<Name, Tensor> here_;
   std::map<Name, Arriving> arriving_;
   // By (stage, version): what the other lane does to this rank's own sum; who is sent the weights.

@@ -115,17 +115,19 @@ void RowRun::wait_for_readers(int stage, int version) {
 
 /// It is read later: a device would have to be waited for in each forward.
 void RowRun::keep_loss(int micro, const Tensor& loss) {
-  const int first = plan_.first_micro();
+  if (static_cast<int>(unread_losses_.size()) == plan_.per_step) read_losses();
+  const auto unread = static_cast<int>(unread_losses_.size());
   if (!losses_.defined())
-    losses_ = empty({plan_.last_micro() - first}, loss.dtype(), loss.device(), Category::workspace);
-  loss.backend().copy(loss, losses_.window(micro - first, loss.shape()));
+    losses_ = empty({plan_.per_step}, loss.dtype(), loss.device(), Category::workspace);
+  loss.backend().copy(loss, losses_.window(unread, loss.shape()));
   unread_losses_.push_back(micro);
 }
 
 void RowRun::read_losses() {
   if (unread_losses_.empty()) return;
   const std::vector<double> losses = to_host(losses_);
-  for (int micro : unread_losses_) result_.losses[micro] = losses[micro - plan_.first_micro()];
+  for (std::size_t i = 0; i < unread_losses_.size(); ++i)
+    result_.losses[unread_losses_[i]] = losses[i];
   unread_losses_.clear();
 }
 
