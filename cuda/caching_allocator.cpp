@@ -4,6 +4,7 @@
 #include "cuda/caching_allocator.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cuda/check.h"
 
@@ -12,7 +13,7 @@ namespace paragrad::cuda {
 CachingAllocator::CachingAllocator(int device, cudaStream_t stream, bool keeps_blocks)
     : device_(device), stream_(stream), keeps_blocks_(keeps_blocks) {}
 
-CachingAllocator::~CachingAllocator() { give_back(); }
+CachingAllocator::~CachingAllocator() { give_back(take_all()); }
 
 std::int64_t CachingAllocator::block_bytes(std::int64_t bytes) const {
   if (!keeps_blocks_) return std::max<std::int64_t>(bytes, 1);
@@ -37,7 +38,7 @@ cudaError_t CachingAllocator::ask(void** block, std::int64_t size) {
 
 void* CachingAllocator::allocate(std::int64_t bytes) {
   const std::int64_t size = block_bytes(bytes);
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   void* block = nullptr;
   if (keeps_blocks_ && holds_back_ == std::this_thread::get_id()) block = take(freed_late_, size);
   if (!block) block = take(kept_, size);
@@ -46,7 +47,10 @@ void* CachingAllocator::allocate(std::int64_t bytes) {
     cudaError_t error = ask(&block, size);
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // CUDA would return it once more
-      give_back();
+      const Blocks blocks = take_all();
+      lock.unlock();
+      give_back(blocks);
+      lock.lock();
       error = ask(&block, size);
     }
     if (error == cudaErrorMemoryAllocation) cudaGetLastError();
@@ -92,14 +96,16 @@ void CachingAllocator::catch_up() noexcept {
   freed_late_.clear();
 }
 
-/// cudaFree waits until the device has done what is queued.
-void CachingAllocator::give_back() {
-  for (auto& [size, blocks] : kept_)
-    for (void* block : blocks) {
-      cudaFree(block);
-      bytes_kept_ -= size;
-    }
-  kept_.clear();
+CachingAllocator::Blocks CachingAllocator::take_all() {
+  for (const auto& [size, blocks] : kept_)
+    bytes_kept_ -= size * static_cast<std::int64_t>(blocks.size());
+  return std::exchange(kept_, {});
+}
+
+/// cudaFree waits until the device has done what is queued; others may then allocate meanwhile.
+void CachingAllocator::give_back(const Blocks& all) {
+  for (const auto& [size, blocks] : all)
+    for (void* block : blocks) cudaFree(block);
 }
 
 std::int64_t CachingAllocator::bytes_in_use() const {

@@ -49,7 +49,8 @@ class CachingAllocator {
   void* take(Blocks& blocks, std::int64_t size);
   void put_back(void* block, std::int64_t size);
   cudaError_t ask(void** block, std::int64_t size);
-  void give_back();
+  Blocks take_all();
+  static void give_back(const Blocks& all);
 
   const int device_;
   const cudaStream_t stream_;

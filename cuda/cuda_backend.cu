@@ -51,6 +51,7 @@ CudaBackend::CudaBackend(int ordinal, CudaSettings settings) : ordinal_(ordinal)
 // Nothing can be done about errors here; those of kernels have been thrown by other calls.
 CudaBackend::~CudaBackend() {
   cudaSetDevice(ordinal_);
+  cudaStreamSynchronize(stream_);
   graphs_.reset();
   allocator_->free(fault_, sizeof(IndexFault));
   cudaStreamSynchronize(stream_);

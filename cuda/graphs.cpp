@@ -7,9 +7,15 @@ namespace paragrad::cuda {
 
 namespace {
 
-/// As the cuBLAS library reference advises for its largest GPUs. Without a workspace of ours cuBLAS
-/// would allocate one in each graph, which could then not be brought up to date.
-constexpr std::int64_t workspace_bytes = 32 << 20;
+/// As much as cuBLAS takes by itself on the current device, so that it chooses the same kernels (its
+/// library reference, cublasSetWorkspace). Without a workspace of ours it would allocate one in each
+/// graph, which could then not be brought up to date.
+std::int64_t workspace_of_device() {
+  int device = 0, major = 0;
+  PG_CUDA(cudaGetDevice(&device));
+  PG_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  return std::int64_t{major >= 9 ? 32 : 4} << 20;
+}
 
 /// A recorded graph, until its scope ends.
 class Recorded {
@@ -30,15 +36,16 @@ class Recorded {
 Graphs::Graphs(cudaStream_t target, CachingAllocator& allocator)
     : target_(target),
       allocator_(allocator),
-      workspace_(allocator.allocate(workspace_bytes)),
+      workspace_bytes_(workspace_of_device()),
+      workspace_(allocator.allocate(workspace_bytes_)),
       cublas_(recorder_) {
-  check(cublasSetWorkspace(cublas_, workspace_, workspace_bytes), "cublasSetWorkspace");
+  check(cublasSetWorkspace(cublas_, workspace_, workspace_bytes_), "cublasSetWorkspace");
 }
 
 Graphs::~Graphs() {
   for (const auto& [nodes, graphs] : executables_)
     for (cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
-  allocator_.free(workspace_, workspace_bytes);
+  allocator_.free(workspace_, workspace_bytes_);
 }
 
 void Graphs::gather(const std::function<void()>& work) {

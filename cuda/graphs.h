@@ -52,7 +52,8 @@ class Graphs {
 
   const cudaStream_t target_;
   CachingAllocator& allocator_;
-  void* workspace_;
+  const std::int64_t workspace_bytes_;  // beside what the memory meter counts
+  void* const workspace_;
   Stream recorder_;
   CublasHandle cublas_;
   std::atomic<std::thread::id> gatherer_{};

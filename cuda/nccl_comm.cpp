@@ -1,4 +1,4 @@
-// Nothing here waits, except for the end of destroy().
+// Nothing here waits but abort() and the end of destroy().
 // Chapter 13.
 #include "cuda/nccl_comm.h"
 
@@ -45,19 +45,19 @@ void NcclComm::begun(const char* call, ncclResult_t result) {
 }
 
 bool NcclComm::idle() {
-  if (!comm_) return false;
+  if (!comm_ || lost_) return false;
   ncclResult_t state = ncclSuccess;
   note(ncclCommGetAsyncError(comm_, &state));
   note(state);
   if (state == ncclInProgress)
     PG_CHECK(deadline_->left() > 0, describe(), ": still in progress after ", timeout_, " s",
              advice);
-  return comm_ && state == ncclSuccess;
+  return !lost_ && state == ncclSuccess;
 }
 
 void NcclComm::note(ncclResult_t result) {
-  if (result == ncclRemoteError) return abort();
-  PG_CHECK(result == ncclSuccess || result == ncclInProgress, describe(), ": ",
+  lost_ = lost_ || result == ncclRemoteError;
+  PG_CHECK(lost_ || result == ncclSuccess || result == ncclInProgress, describe(), ": ",
            ncclGetErrorString(result), advice);
 }
 

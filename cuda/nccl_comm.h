@@ -38,12 +38,13 @@ class NcclComm {
   /// A call was begun, with this result.
   void begun(const char* call, ncclResult_t result);
   /// Whether the last call has been carried out, so that its work is queued on the stream, and
-  /// there may be another. Never again once one of the ranks has aborted: its report, which says
-  /// why, is on its way.
+  /// there may be another. Never again once NCCL says that another rank has aborted: its report,
+  /// which says why, is on its way.
   /// throws: Error if NCCL fails, or takes longer than the timeout
   bool idle();
 
-  /// Ends all that is queued, here and at the other ranks.
+  /// Ends what this rank has queued. It may wait for kernels of other communicators, which may be
+  /// stuck as well: NcclTransport::abort_all has all of them end at once.
   void abort();
   /// At a good end, in two steps, so that ranks may end several in any order.
   void finalize() noexcept;
@@ -56,7 +57,6 @@ class NcclComm {
   std::int64_t next = 0;      ///< whose turn it is
 
  private:
-  /// If another rank has aborted, so does this one.
   void note(ncclResult_t result);
   std::string describe() const;
 
@@ -64,7 +64,7 @@ class NcclComm {
   const double timeout_;
   Stream stream_;
   ncclComm_t comm_ = nullptr;  // also after an abort
-  bool joined_ = false;
+  bool joined_ = false, lost_ = false;
   const char* call_ = "";  // the last one
   std::optional<parallel::Deadline> deadline_;
 };

@@ -15,13 +15,13 @@ inline constexpr int answers = parallel::control_channel / 2;
 class NcclRequest : public DeviceRequest {
  public:
   NcclRequest(NcclTransport& transport, const Message& message, NcclComm& comm, bool receives)
-      : DeviceRequest(transport, message, receives), comm_(comm) {
+      : DeviceRequest(transport, message, receives), comm_(comm), nccl_(transport) {
     PG_CHECK(message.channel < answers, "nccl: channel ", message.channel,
              "; messages of devices have channels below ", answers);
   }
   /// NCCL must not use the memory any more once the request is gone, and others not wait for it.
   ~NcclRequest() override {
-    if (number_ >= 0 && !over_) comm_.abort();
+    if (number_ >= 0 && !over_) nccl_.abort_all();
   }
 
  protected:
@@ -53,6 +53,7 @@ class NcclRequest : public DeviceRequest {
   std::int64_t number_ = -1;  ///< of the call; none so far
 
  private:
+  NcclTransport& nccl_;
   Event through_;
   bool called_ = false, queued_ = false, over_ = false;
 };

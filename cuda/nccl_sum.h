@@ -9,10 +9,11 @@
 namespace paragrad::cuda {
 
 /// A sum begins when each member has told the first one, over the transport below, how much it
-/// adds; then that one lets all of them call NCCL. So no rank's GPU waits for one that is late or
-/// lost, and all members know of each other that they sum up the same. Sums of several groups can
-/// be on a device at a time, in any order: each has its stream, and NCCL's kernels take a small
-/// part of a GPU.
+/// adds; then that one lets all of them call NCCL. So no rank's GPU begins to wait for one that is
+/// late or lost, and all members know of each other that they sum up the same. Sums of several
+/// groups can be on a device at a time, and not in one order on all: that relies on a stream for
+/// each, on room for NCCL's kernels beside each other, which take a small part of a GPU, and on
+/// nothing that waits for the whole device. Where that fails, the deadline of each wait reports it.
 class NcclSum : public NcclRequest {
  public:
   /// `ranks` are comm's; x is summed up in place.

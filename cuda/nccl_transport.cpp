@@ -97,13 +97,29 @@ class NcclReceive : public NcclRequest {
 }  // namespace
 
 NcclTransport::NcclTransport(Transport& inner, CudaBackend& backend, double timeout)
-    : StagedTransport(inner, backend), timeout_(timeout) {}
+    : StagedTransport(inner, backend), timeout_(timeout) {
+  int version = 0;
+  ncclGetVersion(&version);
+  PG_CHECK(version >= 22700, "--transport nccl: this is NCCL ", version / 10000, '.',
+           version / 100 % 100,
+           ", and calls that don't wait need 2.27 or later; use a newer one, or "
+           "--transport threads or mpi");
+}
 
 NcclTransport::~NcclTransport() {
-  if (std::uncaught_exceptions() > 0 || failure()) return;  // then each is aborted
+  if (std::uncaught_exceptions() > 0 || failure()) {
+    abort_all();
+    return;
+  }
   const parallel::Deadline deadline(timeout_);
   for (auto& [ranks, comm] : comms_) comm.finalize();
   for (auto& [ranks, comm] : comms_) comm.destroy(deadline);
+}
+
+void NcclTransport::abort_all() noexcept {
+  ncclGroupStart();
+  for (auto& [ranks, comm] : comms_) comm.abort();
+  ncclGroupEnd();
 }
 
 std::unique_ptr<Transport> make_nccl_transport(Transport& inner, CudaBackend& backend,

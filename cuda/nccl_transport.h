@@ -32,6 +32,9 @@ class NcclTransport : public StagedTransport {
 
   const char* name() const override { return "nccl"; }
 
+  /// Ends all that is queued, once and for all: the run has failed.
+  void abort_all() noexcept;
+
   std::unique_ptr<Request> all_reduce(const std::vector<int>& ranks, int channel,
                                       const autograd::Tensor& x) override;
 

@@ -9,9 +9,12 @@
 #   --install     first install what is missing, as README.md says
 #   --emulator    try this script without a GPU: small sizes, on the emulator, of an ordinary build
 #   --pack DIR    build what a machine without our packages can run, without MPI and NCCL, and put it
-#                 there; copy DIR, and run DIR/tests/gpu.sh --no-build --bin DIR/bin on that machine
+#                 there; copy DIR, and run DIR/tests/gpu.sh --no-build --bin DIR/bin on that machine,
+#                 which needs glibc and libstdc++ as new as here, and cuBLAS of this CUDA release
 set -uo pipefail
 export LC_ALL=C  # a decimal point in times
+export CUDA_DEVICE_MAX_CONNECTIONS=32  # streams that wait don't stand in others' way
+own_library_path=${LD_LIBRARY_PATH-}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 build=$root/build bin="" out="" pack="" device=cuda builds=yes installs=no
@@ -26,7 +29,7 @@ while [[ $# -gt 0 ]]; do
     --no-build) builds=no ;;
     --install) installs=yes ;;
     --emulator) device=emulator ;;
-    -h | --help) sed -n '2,14s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,15s/^# //p' "$0"; exit 0 ;;
     build | kernels | training | transports | benchmarks | sanitizer) parts+=("$1") ;;
     *) fail "unknown argument '$1'; see gpu.sh --help" ;;
   esac
@@ -34,7 +37,8 @@ while [[ $# -gt 0 ]]; do
 done
 tests=tests_gpu
 [[ $device == cuda ]] || tests=tests_cuda
-[[ ${#parts[@]} -gt 0 ]] || parts=(build kernels training transports benchmarks sanitizer)
+all_parts=(build kernels training transports benchmarks sanitizer)
+[[ ${#parts[@]} -gt 0 ]] || parts=("${all_parts[@]}")
 bin=$(realpath -m "${bin:-$build/bin}")
 
 # ---- what there is ---------------------------------------------------------------------------
@@ -44,7 +48,7 @@ name_of_gpu() {
 }
 find_gpu() {
   [[ $device == emulator ]] && return
-  nvidia-smi -L 2>/dev/null | grep -q GPU || ls /dev/nvidia[0-9]* >/dev/null 2>&1 ||
+  nvidia-smi -L 2>/dev/null | grep GPU >/dev/null || ls /dev/nvidia[0-9]* >/dev/null 2>&1 ||
     fail "there is no GPU here: nvidia-smi lists none, and there is no /dev/nvidia0;" \
       "run this where one is, or try it with --emulator"
 }
@@ -126,27 +130,28 @@ names_in() {  # names_in PROGRAM: as Catch2 2 lists them, which exits with their
   [[ -n $names ]] || names=$("$bin/$1" --list-tests --verbosity quiet)
   sed 's/^ *//' <<<"$names"
 }
-run_test() {  # run_test PROGRAM NAME
-  local begin=$EPOCHREALTIME log=$out/test.log status=0 passed=true seconds escaped
-  escaped=$(sed 's/[][,\\]/\\&/g' <<<"$2")
-  timeout -k 10 120 "$bin/$1" "$escaped" >"$log" 2>&1 || status=$?
+run_test() {  # run_test PART PROGRAM NAME
+  local begin=$EPOCHREALTIME log=$out/test.log status=0 passed=true seconds escaped limit=300
+  [[ $1 != kernels ]] || limit=120
+  escaped=$(sed 's/[][,\\]/\\&/g' <<<"$3")
+  timeout -k 10 $limit "$bin/$2" "$escaped" >"$log" 2>&1 </dev/null || status=$?
   seconds=$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $begin}")
   if [[ $status -eq 0 ]] && grep -q 'No test\(s \| cases \)\(ran\|matched\)' "$log"; then status=1; fi
   if [[ $status -ne 0 ]]; then
     passed=false
-    echo "FAILED  $seconds s  $2 (status $status)"
+    echo "FAILED  $seconds s  $3 (status $status)"
     head -n 60 "$log"
   else
-    echo "passed  $seconds s  $2$(grep -A 1 'warning:' "$log" | tail -n 1)"
+    echo "passed  $seconds s  $3$(grep -A 1 'warning:' "$log" | tail -n 1)"
   fi
-  printf '{"name": %s, "passed": %s, "seconds": %s}\n' "$(json_string "$2")" $passed "$seconds" \
-    >>"$out/tests.jsonl"
+  printf '{"name": %s, "passed": %s, "seconds": %s}\n' "$(json_string "$3")" $passed "$seconds" \
+    >>"$out/$1.jsonl"
   rm -f "$log"
   return $status
 }
 part_of() {  # part_of NAME: the part that runs the test
   case $1 in
-    training:* | devices\ * | checkpoints\ move*) echo training ;;
+    training:* | devices[\ :]* | checkpoints\ move*) echo training ;;
     device\ * | processes\ with\ devices*) echo transports ;;
     *) echo kernels ;;
   esac
@@ -154,11 +159,12 @@ part_of() {  # part_of NAME: the part that runs the test
 run_tests() {  # run_tests PART: its tests; with --emulator, the first two of them
   local program name failed=0 count=0 sources=("$tests")
   [[ $device == cuda ]] || sources+=(tests_examples)
+  : >"$out/$1.jsonl"
   while read -r program name; do
     [[ $(part_of "$name") == "$1" ]] || continue
     [[ $device == cuda || $count -lt 2 ]] || break
     count=$((count + 1))
-    run_test "$program" "$name" || failed=$((failed + 1))
+    run_test "$1" "$program" "$name" || failed=$((failed + 1))
   done < <(for program in "${sources[@]}"; do names_in "$program" | sed "s/^/$program /"; done)
   echo "$((count - failed)) of $count tests passed"
   [[ $failed -eq 0 && $count -gt 0 ]]
@@ -170,9 +176,10 @@ part_transports() { run_tests transports; }
 # ---- speed -----------------------------------------------------------------------------------
 measure() {  # measure NAME COMMAND...: its text also becomes $out/NAME.md
   echo "== $1"
-  { sed -n 's/^gpu: /On /p' "$out/machine.txt"; echo; timeout -k 10 400 "${@:2}"; } 2>&1 | tee "$out/$1.md"
+  { sed -n 's/^gpu: /On /p' "$out/machine.txt"; echo; timeout -k 10 140 "${@:2}"; } 2>&1 | tee "$out/$1.md"
 }
 part_benchmarks() {
+  rm -f "$out"/*_rates.json "$out/ladder.json"  # of an earlier call
   local status=0 of=$bin/benchmarks ladder=ladder_gpu training=() torch=()
   if [[ $device == emulator ]]; then
     ladder=ladder training=(--size tiny --steps 1 --rounds 1 --matmul 64) torch=(--device cpu)
@@ -181,7 +188,7 @@ part_benchmarks() {
   measure kernel_rates "$of/gpu_kernels" --device $device --json "$out/kernel_rates.json" || status=1
   measure training_rates "$of/gpu_training" --device $device --json "$out/training_rates.json" \
     "${training[@]}" || status=1
-  measure pytorch_rates python3 "$root/tests/benchmarks/gpu_pytorch.py" "${torch[@]}" \
+  measure pytorch_rates env LD_LIBRARY_PATH="$own_library_path" python3 "$root/tests/benchmarks/gpu_pytorch.py" "${torch[@]}" \
     --beside "$out/training_rates.json" --json "$out/pytorch_rates.json" || status=1
   return $status
 }
@@ -195,7 +202,7 @@ part_sanitizer() {
   [[ -x $(command -v "$tool") ]] || { echo "compute-sanitizer is not here"; return $left_out; }
   check() {  # check TOOL TESTS
     echo "== $1: $2"
-    timeout -k 10 140 "$tool" --tool "$1" --error-exitcode 9 "$bin/$tests" "$2" || status=1
+    timeout -k 10 140 "$tool" --tool "$1" --error-exitcode 9 "$bin/$tests" -w NoTests "$2" || status=1
   }
   check memcheck "the ladder's*,mma*,ldmatrix*,backend gemm*,backend sparse: products*"
   check memcheck "backend attention: values at*,backend attention: large*,backend images: values*"
@@ -216,7 +223,6 @@ if [[ -z $out ]]; then
   [[ $device == cuda ]] || out=$build/gpu_emulator
 fi
 mkdir -p "$out" || exit 2
-: >"$out/tests.jsonl"
 machine
 cat "$out/machine.txt"
 
@@ -227,19 +233,33 @@ perform() {  # perform PART
   fi
   "part_$1"
 }
-failed=0 summary="| part | result | seconds |\n| --- | --- | --- |\n" results=""
+failed=0 built=yes
 for part in "${parts[@]}"; do
   [[ $part != build || ($builds == yes && $device == cuda) ]] || continue
   printf '\n== %s\n' "$part"
   begin=$SECONDS status=0
-  perform "$part" 2>&1 | tee "$out/$part.txt" || status=$?
+  if [[ $built == yes ]]; then
+    perform "$part" 2>&1 | tee "$out/$part.txt" || status=$?
+  else
+    echo "the programs could not be built" | tee "$out/$part.txt"
+    status=$left_out
+  fi
+  [[ $part != build || $status -eq 0 ]] || built=no
   case $status in
     0) result=passed ;;
     "$left_out") result="left out" ;;
     *) result=FAILED failed=1 ;;
   esac
-  summary+="| $part | $result | $((SECONDS - begin)) |\n"
-  results+="${results:+, }{\"part\": \"$part\", \"result\": \"$result\", \"seconds\": $((SECONDS - begin))}"
+  echo "$result" $((SECONDS - begin)) >"$out/$part.result"
+done
+
+# Of all parts that have been run so far, also by calls before this one.
+summary="| part | result | seconds |\n| --- | --- | --- |\n" results=""
+for part in "${all_parts[@]}"; do
+  [[ -f $out/$part.result ]] || continue
+  read -r result seconds < <(sed 's/left out/left_out/' "$out/$part.result")
+  summary+="| $part | ${result/_/ } | $seconds |\n"
+  results+="${results:+, }{\"part\": \"$part\", \"result\": \"${result/_/ }\", \"seconds\": $seconds}"
 done
 echo
 { cat "$out/machine.txt"; echo; printf '%b' "$summary"; } | tee "$out/summary.md"

@@ -41,6 +41,7 @@ struct ncclConfig_t {
 };
 inline constexpr ncclConfig_t NCCL_CONFIG_INITIALIZER{};
 
+ncclResult_t ncclGetVersion(int* version);
 const char* ncclGetErrorString(ncclResult_t result);
 ncclResult_t ncclGetUniqueId(ncclUniqueId* id);
 /// Waits for the other ranks; in a group, at its end.

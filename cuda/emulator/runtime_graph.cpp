@@ -79,11 +79,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t handle) {
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
   if (!executable) return finish(cudaErrorInvalidValue);
   if (cudaError_t error = finish(cudaSuccess)) return error;  // the device has failed before
-  enqueue(stream, {"graph",
-                   [nodes = executable->nodes] {
-                     for (const Operation& node : *nodes) node.run();
-                   },
-                   {}});
+  enqueue_together(stream, *executable->nodes);
   return finish(cudaSuccess);
 }
 

@@ -73,9 +73,9 @@ std::vector<Position> ends_of(int device) {
   return result;
 }
 
-Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation) {
-  Scheduler& all = scheduler();
-  Scheduler::Lock lock(all.mutex);
+namespace {
+
+Position append(Scheduler& all, const std::shared_ptr<Stream>& stream, Operation operation) {
   if (stream->recording) {
     stream->recording->operations.push_back(std::move(operation));
     return {stream, 0};
@@ -88,8 +88,25 @@ Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation) {
   stream->queue.push_back(std::move(operation));
   ++all.progress;
   all.changed.notify_all();
-  run_ahead(all, *stream, lock);
   return position;
+}
+
+}  // namespace
+
+Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation) {
+  Scheduler& all = scheduler();
+  Scheduler::Lock lock(all.mutex);
+  const Position position = append(all, stream, std::move(operation));
+  if (!stream->recording) run_ahead(all, *stream, lock);
+  return position;
+}
+
+void enqueue_together(const std::shared_ptr<Stream>& stream,
+                      const std::vector<Operation>& operations) {
+  Scheduler& all = scheduler();
+  Scheduler::Lock lock(all.mutex);
+  for (const Operation& operation : operations) append(all, stream, operation);
+  if (!stream->recording) run_ahead(all, *stream, lock);
 }
 
 Position end_of(const std::shared_ptr<Stream>& stream) {

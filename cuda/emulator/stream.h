@@ -80,6 +80,9 @@ std::vector<Position> ends_of(int device);
 /// Appends an operation, behind what CUDA orders before it: the default stream waits for the other
 /// streams of its device, and they for it. A stream that records keeps it.
 Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation);
+/// The same of several, with no others between them.
+void enqueue_together(const std::shared_ptr<Stream>& stream,
+                      const std::vector<Operation>& operations);
 /// The last operation of the stream.
 Position end_of(const std::shared_ptr<Stream>& stream);
 

@@ -33,7 +33,8 @@ class DeviceClock {
   void wait() const { to_host(mark_); }
 
   /// Seconds of one run: on a GPU the median of samples of many, which are queued together, so that
-  /// the host's share of the time is hidden; elsewhere nobody wants to know, and one run will do.
+  /// the host's share of the time is hidden, unless a run waits by itself, as sums of squares and
+  /// quantizing do; elsewhere nobody wants to know, and one run will do.
   double time_of(const std::function<void()>& run) const {
     if (!is_gpu_) return sample(run, 1);
     sample(run, 2);  // cuBLAS chooses, and clocks rise

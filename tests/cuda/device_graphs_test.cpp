@@ -44,7 +44,8 @@ struct GraphRun {
     std::map<int, DevicePtr> devices;
     auto seat = [&](Transport& inner) {
       const int rank = inner.rank();
-      DevicePtr device = cuda_device(rank, {.keeps_blocks = keeps_blocks, .graphs = true});
+      DevicePtr device = cuda_device(rank % paragrad::tests::devices(),
+                                     {.keeps_blocks = keeps_blocks, .graphs = true});
       {
         std::lock_guard lock(mutex);
         devices[rank] = device;
@@ -72,7 +73,7 @@ void check_same_bits(const Training& training, const std::vector<VerifiedPlan>& 
   int i = 0;
   for (QueueSchedule schedule :
        fewer<QueueSchedule>({QueueSchedule::lazy, QueueSchedule::eager, QueueSchedule::random}))
-    for (bool by_nccl : {false, true}) {
+    for (bool by_nccl : nccl_choices(plans[0].plan().ranks())) {
       CAPTURE(int(schedule), by_nccl);
       Machine machine({.schedule = schedule});
       const GraphRun with(training, plans, by_nccl, ++i % 3 == 0);
@@ -131,7 +132,7 @@ TEST_CASE("device graphs: no more are made once all parts of a step have been me
 TEST_CASE("device graphs: a value that the host needs begins what is gathered") {
   for (QueueSchedule schedule : all_schedules) {
     Machine machine({.schedule = schedule});
-    const DevicePtr device = cuda_device(1, {.graphs = true});
+    const DevicePtr device = cuda_device(1 % devices(), {.graphs = true});
     Tensor x = zeros({size}, DType::f32, device);
     double between = 0;
     Tensor y;

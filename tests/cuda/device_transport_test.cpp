@@ -21,7 +21,7 @@ using paragrad::cuda::StagedTransport;
 
 namespace {
 
-constexpr double timeout = 20;
+constexpr double timeout = 60;
 constexpr Schedule all_schedules[] = {Schedule::eager, Schedule::lazy, Schedule::random};
 
 CudaBackend& backend_of(const DevicePtr& device) {

@@ -90,7 +90,7 @@ TEST_CASE("graphs: one of the same nodes brings an executable one up to date") {
   PG_CUDA(cudaGraphExecDestroy(executable));
 }
 
-TEST_CASE("graphs: calls that cannot be recorded are refused, and spoil what has been") {
+TEST_CASE("graphs: calls that the emulator does not record are refused, and spoil what has been") {
   Machine machine;
   DeviceArray<float> x(std::vector<float>{1});
   Stream stream;

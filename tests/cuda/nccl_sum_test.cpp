@@ -23,7 +23,7 @@ using paragrad::cuda::cuda_device;
 
 namespace {
 
-constexpr double timeout = 20;
+constexpr double timeout = 60;
 using When = cuda::emulator::Schedule;
 constexpr When all_schedules[] = {When::eager, When::lazy, When::random};
 
