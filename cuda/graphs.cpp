@@ -7,9 +7,9 @@ namespace paragrad::cuda {
 
 namespace {
 
-/// As much as cuBLAS takes by itself on the current device, so that it chooses the same kernels (its
-/// library reference, cublasSetWorkspace). Without a workspace of ours it would allocate one in each
-/// graph, which could then not be brought up to date.
+/// As much as cuBLAS takes by itself on the current device, so that it chooses the same kernels
+/// (its library reference, cublasSetWorkspace). Without a workspace of ours it would allocate one
+/// in each graph, which could then not be brought up to date.
 std::int64_t workspace_of_device() {
   int device = 0, major = 0;
   PG_CUDA(cudaGetDevice(&device));
