@@ -2,7 +2,8 @@
 # Does all that a machine with a GPU is needed for: builds, tests kernels, training and transports there,
 # measures, and writes what came out to a folder, as text and JSON.
 #   gpu.sh [OPTION...] [PART...]
-# Parts: build kernels training transports benchmarks sanitizer; all without one. Each takes minutes.
+# Parts: build kernels training transports benchmarks pytorch sanitizer; all without one. Each takes
+# minutes.
 #   --out DIR     where results go (default: tests/benchmarks/results/gpu_NAME, by the GPU's name)
 #   --build DIR   where to build (default: build)
 #   --no-build    the programs are there already: in the build folder, or in --bin DIR
@@ -19,6 +20,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 build=$root/build bin="" out="" pack="" device=cuda builds=yes installs=no
 parts=()
+ordinary_build="cmake --preset release && cmake --build --preset release"
 fail() { echo "gpu.sh: $*" >&2; exit 2; }
 while [[ $# -gt 0 ]]; do
   case $1 in
@@ -29,16 +31,22 @@ while [[ $# -gt 0 ]]; do
     --no-build) builds=no ;;
     --install) installs=yes ;;
     --emulator) device=emulator ;;
-    -h | --help) sed -n '2,15s/^# //p' "$0"; exit 0 ;;
-    build | kernels | training | transports | benchmarks | sanitizer) parts+=("$1") ;;
+    -h | --help) sed -n '2,16s/^# //p' "$0"; exit 0 ;;
+    build | kernels | training | transports | benchmarks | pytorch | sanitizer) parts+=("$1") ;;
     *) fail "unknown argument '$1'; see gpu.sh --help" ;;
   esac
   shift
 done
 tests=tests_gpu
 [[ $device == cuda ]] || tests=tests_cuda
-all_parts=(build kernels training transports benchmarks sanitizer)
-[[ ${#parts[@]} -gt 0 ]] || parts=("${all_parts[@]}")
+all_parts=(build kernels training transports benchmarks pytorch sanitizer)
+if [[ ${#parts[@]} -eq 0 ]]; then
+  parts=("${all_parts[@]}")
+  [[ $builds == yes && $device == cuda ]] || parts=("${all_parts[@]:1}")
+elif [[ " ${parts[*]} " == *' build '* ]]; then
+  [[ $builds == yes ]] || fail "--no-build, and the part build: choose one"
+  [[ $device == cuda ]] || fail "--emulator tries programs of an ordinary build: $ordinary_build"
+fi
 bin=$(realpath -m "${bin:-$build/bin}")
 
 # ---- what there is ---------------------------------------------------------------------------
@@ -77,7 +85,7 @@ machine() {
   local -a facts=("gpu" "$(name_of_gpu)" "memory" "$(gpu memory.total)" "driver" "$(gpu driver_version)"
     "compiler" "$("${nvcc:-true}" --version | sed -n 's/.*release /nvcc /p')"
     "processor" "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)"
-    "cores" "$(nproc)" "commit" "$commit" "date" "$(date -u +%F)")
+    "cores" "$(nproc --all)" "commit" "$commit" "date" "$(date -u +%F)")
   local i separator='{'
   for ((i = 0; i < ${#facts[@]}; i += 2)); do
     [[ -n ${facts[i + 1]} ]] || continue
@@ -97,12 +105,14 @@ configure_and_build() {  # configure_and_build FOLDER SETTING...
   command -v ninja >/dev/null && [[ ! -e $folder/CMakeCache.txt ]] && ninja=(-G Ninja)
   cmake -S "$root" -B "$folder" "${ninja[@]}" -DCMAKE_BUILD_TYPE=Release -DPARAGRAD_CUDA=ON \
     -DPARAGRAD_TESTS=ON "${@:2}" &&
-    cmake --build "$folder" -j "$(nproc)" --target "${programs[@]}"
+    cmake --build "$folder" -j "$(nproc --all)" --target "${programs[@]}"
 }
 part_build() {
   [[ $installs == no ]] || "$root/examples/install_packages.sh" --tests || return 1
   local capability
   capability=$(gpu compute_cap)
+  [[ -z $capability || ${capability%.*} -ge 8 ]] ||
+    { echo "this GPU has compute capability $capability; paragrad needs 8.0 or later"; return 1; }
   configure_and_build "$build" ${capability:+-DPARAGRAD_CUDA_ARCHITECTURES=${capability//./}-real}
 }
 pack() {
@@ -159,6 +169,9 @@ part_of() {  # part_of NAME: the part that runs the test
 run_tests() {  # run_tests PART: its tests; with --emulator, the first two of them
   local program name failed=0 count=0 sources=("$tests")
   [[ $device == cuda ]] || sources+=(tests_examples)
+  for program in "${sources[@]}"; do
+    [[ -x $bin/$program ]] || { echo "$bin/$program is not there"; return 1; }
+  done
   : >"$out/$1.jsonl"
   while read -r program name; do
     [[ $(part_of "$name") == "$1" ]] || continue
@@ -180,17 +193,23 @@ measure() {  # measure NAME COMMAND...: its text also becomes $out/NAME.md
 }
 part_benchmarks() {
   rm -f "$out"/*_rates.json "$out/ladder.json"  # of an earlier call
-  local status=0 of=$bin/benchmarks ladder=ladder_gpu training=() torch=()
+  local status=0 of=$bin/benchmarks ladder=ladder_gpu training=()
   if [[ $device == emulator ]]; then
-    ladder=ladder training=(--size tiny --steps 1 --rounds 1 --matmul 64) torch=(--device cpu)
+    ladder=ladder training=(--size tiny --steps 1 --rounds 1 --matmul 64)
   fi
   measure ladder "$of/$ladder" --json "$out/ladder.json" || status=1
   measure kernel_rates "$of/gpu_kernels" --device $device --json "$out/kernel_rates.json" || status=1
   measure training_rates "$of/gpu_training" --device $device --json "$out/training_rates.json" \
     "${training[@]}" || status=1
-  measure pytorch_rates env LD_LIBRARY_PATH="$own_library_path" python3 "$root/tests/benchmarks/gpu_pytorch.py" "${torch[@]}" \
-    --beside "$out/training_rates.json" --json "$out/pytorch_rates.json" || status=1
   return $status
+}
+part_pytorch() {
+  local torch=()
+  [[ $device == cuda ]] || torch=(--device cpu)
+  [[ -f $out/training_rates.json ]] || { echo "the part benchmarks has to be run before"; return 1; }
+  measure pytorch_rates env LD_LIBRARY_PATH="$own_library_path" \
+    python3 "$root/tests/benchmarks/gpu_pytorch.py" "${torch[@]}" \
+    --beside "$out/training_rates.json" --json "$out/pytorch_rates.json"
 }
 
 # ---- NVIDIA's own checks ---------------------------------------------------------------------
@@ -228,14 +247,14 @@ cat "$out/machine.txt"
 
 perform() {  # perform PART
   if [[ $1 != build ]]; then
-    [[ -x $bin/$tests ]] || fail "$bin/$tests is not there; build first (part build), or give --bin"
+    [[ -x $bin/$tests ]] || fail "$bin/$tests is not there; build first" \
+      "($([[ $device == cuda ]] && echo "part build" || echo "$ordinary_build")), or give --bin"
     find_libraries
   fi
   "part_$1"
 }
 failed=0 built=yes
 for part in "${parts[@]}"; do
-  [[ $part != build || ($builds == yes && $device == cuda) ]] || continue
   printf '\n== %s\n' "$part"
   begin=$SECONDS status=0
   if [[ $built == yes ]]; then

@@ -84,5 +84,7 @@ expect 0 '' grep -q '| kernels | passed' out/summary.md  # parts after the faile
 expect 0 '' grep -q '"training", "result": "FAILED"' out/summary.json
 expect 1 '0 of 0 tests passed' gpu transports
 expect 1 'elsewhere/tests_cuda is not there' tests/gpu.sh --emulator --bin elsewhere --out out kernels
+expect 2 'choose one' gpu build
+expect 2 'programs of an ordinary build' tests/gpu.sh --emulator build
 expect 2 'unknown argument' tests/gpu.sh --emulater
 exit $wrong

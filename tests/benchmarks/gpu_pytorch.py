@@ -18,6 +18,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "references"))
 
+LEFT_OUT = 77  # exit status: there is nothing to compare with
 GPT2 = {"layers": 12, "heads": 12, "width": 768, "context": 1024, "vocabulary": 50304}
 
 
@@ -137,10 +138,10 @@ def main():
         import torch
     except ImportError:
         print(f"PyTorch is not in {sys.executable}: nothing to compare with")
-        return
+        sys.exit(LEFT_OUT)
     if options.device == "cuda" and not torch.cuda.is_available():
         print(f"PyTorch {torch.__version__} sees no GPU: nothing to compare with")
-        return
+        sys.exit(LEFT_OUT)
     shape, batch, ours = GPT2, options.batch, None
     if options.beside:
         ours = json.loads(pathlib.Path(options.beside).read_text())
