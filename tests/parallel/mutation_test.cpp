@@ -11,6 +11,7 @@
 #include "tests/parallel/scalar_model.h"
 #include "tests/parallel/scalar_world.h"
 #include "tests/parallel/small_run.h"
+#include "tests/sanitized.h"
 
 using namespace paragrad::tests;
 using namespace paragrad::parallel;
@@ -115,7 +116,7 @@ TEST_CASE("good plans train by their rules, in any order of events", "[verify]")
 }
 
 TEST_CASE("a plan with a random fault is refused, or the fault is harmless", "[verify]") {
-  const Tallies tallies = check_faults(100, 10, 0);
+  const Tallies tallies = check_faults(100, sanitized ? 2 : 10, 0);
   int run = 0;
   for (std::size_t fault = 0; fault < fault_names.size(); ++fault) {
     const Tally& tally = tallies[fault];
@@ -128,7 +129,7 @@ TEST_CASE("a plan with a random fault is refused, or the fault is harmless", "[v
   CHECK(accepted(Fault::swap_neighbours) > 100);  // else the witnesses were hardly asked
   CHECK(accepted(Fault::detour) > 10);
   CHECK(accepted(Fault::duplication) == 0);
-  CHECK(run > 100);
+  CHECK(run > (sanitized ? 20 : 100));
 }
 
 TEST_CASE("many more random faults; takes minutes", "[.campaign]") {
