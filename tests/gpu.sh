@@ -206,6 +206,7 @@ part_benchmarks() {
 part_pytorch() {
   local torch=()
   [[ $device == cuda ]] || torch=(--device cpu)
+  command -v python3 >/dev/null || { echo "python3 is not here: nothing to compare with"; return $left_out; }
   [[ -f $out/training_rates.json ]] || { echo "the part benchmarks has to be run before"; return 1; }
   measure pytorch_rates env LD_LIBRARY_PATH="$own_library_path" \
     python3 "$root/tests/benchmarks/gpu_pytorch.py" "${torch[@]}" \
