@@ -9,15 +9,6 @@
 
 using namespace paragrad::tests;
 using paragrad::cuda::cuda_device;
-using paragrad::cuda::CudaBackend;
-
-namespace {
-
-void synchronize(const DevicePtr& device) {
-  dynamic_cast<CudaBackend&>(device->backend()).synchronize();
-}
-
-}  // namespace
 
 TEST_CASE("backend errors: an index outside is thrown by the next call that waits") {
   Machine machine;
@@ -33,10 +24,11 @@ TEST_CASE("backend errors: an index outside is thrown by the next call that wait
   CHECK_THROWS_WITH(device->backend().sum_of_squares(x),
                     Contains("embedding: id -1 is outside [0,2)"));
   x.backend().gather(x, integers({0, 6}, {2}, device), false, y);
-  CHECK_THROWS_WITH(synchronize(device), Contains("gather: index 6 is outside [0,6)"));
+  CHECK_THROWS_WITH(backend_of(device).synchronize(), Contains("gather: index 6 is outside [0,6)"));
   x.backend().expand(y, integers({-2, 0}, {2}, device), x);
-  CHECK_THROWS_WITH(synchronize(device), Contains("expand: index -2 is outside [0,6)"));
-  CHECK_NOTHROW(synchronize(device));
+  CHECK_THROWS_WITH(backend_of(device).synchronize(),
+                    Contains("expand: index -2 is outside [0,6)"));
+  CHECK_NOTHROW(backend_of(device).synchronize());
 }
 
 TEST_CASE("backend errors: what the host sees is thrown at once") {

@@ -12,7 +12,6 @@
 
 using namespace paragrad::tests;
 using paragrad::cuda::cuda_device;
-using paragrad::cuda::CudaBackend;
 
 namespace {
 
@@ -20,10 +19,6 @@ std::vector<float> counted(std::int64_t count) {
   std::vector<float> values(count);
   std::iota(values.begin(), values.end(), 1.0f);
   return values;
-}
-
-const CudaBackend& backend_of(const DevicePtr& device) {
-  return dynamic_cast<const CudaBackend&>(device->backend());
 }
 
 }  // namespace

@@ -18,16 +18,11 @@ using namespace paragrad;
 using namespace paragrad::nn;
 using namespace paragrad::tests;
 using paragrad::cuda::cuda_device;
-using paragrad::cuda::CudaBackend;
 using paragrad::cuda::launch;
 
 namespace {
 
 __global__ void double_it(float* x) { *x *= 2; }
-
-CudaBackend& backend_of(const DevicePtr& device) {
-  return dynamic_cast<CudaBackend&>(device->backend());
-}
 
 /// A small GPT in training on one device.
 struct Trainee {

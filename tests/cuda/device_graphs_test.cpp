@@ -17,7 +17,6 @@
 using namespace paragrad::tests;
 using namespace paragrad::parallel;
 using paragrad::cuda::cuda_device;
-using paragrad::cuda::CudaBackend;
 using paragrad::cuda::Graphs;
 
 namespace {
@@ -28,9 +27,7 @@ constexpr QueueSchedule all_schedules[] = {QueueSchedule::eager, QueueSchedule::
                                            QueueSchedule::random};
 constexpr std::int64_t size = 1000;
 
-const Graphs& graphs_of(const DevicePtr& device) {
-  return *dynamic_cast<CudaBackend&>(device->backend()).graphs();
-}
+const Graphs& graphs_of(const DevicePtr& device) { return *backend_of(device).graphs(); }
 
 /// A run with graphs, and what they were.
 struct GraphRun {

@@ -10,23 +10,19 @@
 #include "parallel/transports/threads_transport.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
+#include "tests/cuda/meeting.h"
 #include "tests/numbers.h"
 #include "tests/parallel/transport_suite.h"
 #include "tests/sanitized.h"
 
 using namespace paragrad::tests;
 using namespace paragrad::parallel;
-using paragrad::cuda::CudaBackend;
 using paragrad::cuda::StagedTransport;
 
 namespace {
 
 constexpr double timeout = 60;
 constexpr Schedule all_schedules[] = {Schedule::eager, Schedule::lazy, Schedule::random};
-
-CudaBackend& backend_of(const DevicePtr& device) {
-  return dynamic_cast<CudaBackend&>(device->backend());
-}
 
 std::unique_ptr<Transport> make(Transport& inner, const DevicePtr& device, bool by_nccl) {
   if (by_nccl) return make_nccl_transport(inner, backend_of(device), timeout);
@@ -171,30 +167,22 @@ namespace {
 /// The receiver, and it alone, has called NCCL; then the culprit gives up.
 std::string report_of_a_broken_message(int culprit) {
   auto body = [&](Transport& transport, const DevicePtr& device) {
-    const int rank = transport.rank(), other = 1 - rank;
-    auto wait_until = [&](auto condition) {
-      for (Deadline deadline(timeout); !condition(); std::this_thread::yield())
-        PG_CHECK(deadline.left() > 0, "rank ", rank, " waits in vain");
-    };
-    auto meet = [&](int position) {
-      transport.publish(position);
-      wait_until([&] { return transport.position(other) >= position; });
-    };
+    const int rank = transport.rank();
     std::optional<Tensor> x = full({4}, 1, DType::f32, device);
     auto request = rank == 0 ? transport.send(message(1, *x)) : transport.receive(message(0, *x));
-    meet(1);  // the offer is there
+    meet(transport, 1);  // the offer is there
     if (rank == 1) PG_CHECK(!request->done(), "nobody has sent it");
     if (rank == 1 && culprit == 1) {
       request.reset();
       x.reset();
       backend_of(device).synchronize();  // the memory is gone
     }
-    meet(2);
+    meet(transport, 2);
     if (rank == 0 && culprit == 1)
       for (int i = 0; i < 20; ++i) PG_CHECK(!request->done(), "nobody has received it");
-    meet(3);
+    meet(transport, 3);
     PG_CHECK(rank != culprit, "the file is empty");
-    wait_until([&] { return transport.failure().has_value(); });
+    wait_for_failure(transport);
     finish(transport, *request);
   };
   try {

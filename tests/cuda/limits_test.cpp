@@ -9,7 +9,6 @@
 
 using namespace paragrad::tests;
 using paragrad::cuda::cuda_device;
-using paragrad::cuda::CudaBackend;
 
 TEST_CASE("backend memory: kept blocks are given back before memory is called full") {
   Machine machine({.devices = 2, .device_bytes = 1 << 20});
@@ -24,7 +23,7 @@ TEST_CASE("backend memory: kept blocks are given back before memory is called fu
                                "the 9")));
     CHECK(device->meter().live() == 900'000);
     Tensor z = empty({1000}, DType::u8, device);  // the device still works
-    CHECK(dynamic_cast<CudaBackend&>(device->backend()).allocator().bytes_kept() == 0);
+    CHECK(backend_of(device).allocator().bytes_kept() == 0);
   }
 }
 
@@ -54,7 +53,7 @@ TEST_CASE("backend memory: use after free is found without the cache") {
                const std::byte* address = x.raw();
                x.storage()->vacate();
                float value = 0;
-               dynamic_cast<CudaBackend&>(device->backend()).read(address, &value, sizeof(value));
+               backend_of(device).read(address, &value, sizeof(value));
              }),
              Contains("which has been freed") || Contains("heap-use-after-free"));
 }
@@ -84,7 +83,7 @@ TEST_CASE("backend errors: a kernel that fails is the error of a later call, and
   Machine machine(faulty());
   const DevicePtr device = cuda_device(2), other = cuda_device(3);
   const Tensor x = zeros({32}, DType::f32, device);
-  dynamic_cast<CudaBackend&>(device->backend()).run(wait_by_half, 1, 32, x.data<float>());
+  backend_of(device).run(wait_by_half, 1, 32, x.data<float>());
   CHECK_THROWS_WITH(to_host(x),
                     "cudaEventSynchronize(before->done): unspecified launch failure "
                     "(cudaErrorLaunchFailure)");

@@ -24,6 +24,9 @@ inline int devices() {
   return count;
 }
 
+inline cuda::CudaBackend& backend_of(const autograd::DevicePtr& device) {
+  return dynamic_cast<cuda::CudaBackend&>(device->backend());
+}
 /// A device as programs use it; and one on which fresh memory is NaN, and freed memory is gone.
 inline autograd::DevicePtr device_of(int rank) { return cuda::cuda_device(rank % devices()); }
 inline autograd::DevicePtr strict_device(int rank = 0) {

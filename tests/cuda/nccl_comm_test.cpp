@@ -10,7 +10,6 @@
 using namespace paragrad::tests;
 using namespace paragrad::autograd;
 using paragrad::cuda::cuda_device;
-using paragrad::cuda::CudaBackend;
 using paragrad::cuda::NcclComm;
 using paragrad::cuda::NcclTransport;
 using paragrad::parallel::ThreadsWorld;
@@ -19,8 +18,7 @@ TEST_CASE("NCCL communicators: no rank waits for another before there is a messa
   Machine machine;
   ThreadsWorld world(2);
   const DevicePtr device = cuda_device(0);
-  CHECK_NOTHROW(
-      NcclTransport(world.transport(0), dynamic_cast<CudaBackend&>(device->backend()), 0.05));
+  CHECK_NOTHROW(NcclTransport(world.transport(0), backend_of(device), 0.05));
 }
 
 TEST_CASE("NCCL communicators: ranks that NCCL does not join are named in time") {

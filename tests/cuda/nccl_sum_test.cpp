@@ -14,6 +14,7 @@
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
+#include "tests/cuda/meeting.h"
 #include "tests/parallel/grid.h"
 #include "tests/sanitized.h"
 
@@ -181,31 +182,23 @@ TEST_CASE("NCCL's sums: one that a rank gives up in the middle ends in a report"
   Machine machine({.schedule = When::lazy});
   auto body = [&](Transport& transport, const DevicePtr& device) {
     const int rank = transport.rank();
-    auto wait_until = [&](auto condition) {
-      for (Deadline deadline(timeout); !condition(); std::this_thread::yield())
-        PG_CHECK(deadline.left() > 0, "rank ", rank, " waits in vain");
-    };
-    auto meet = [&](int position) {
-      transport.publish(position);
-      wait_until([&] { return transport.position(1 - rank) >= position; });
-    };
     std::optional<Tensor> x = full({4}, 1, DType::f32, device);
     auto sum = transport.all_reduce({0, 1}, group_channel(0), *x);
-    meet(1);
+    meet(transport, 1);
     if (rank == 0) PG_CHECK(!sum->done(), "the first member has only let both begin");
-    meet(2);
+    meet(transport, 2);
     if (rank == 1) {
       PG_CHECK(!sum->done(), "the first member has not called NCCL");
       sum.reset();
       x.reset();
-      dynamic_cast<cuda::CudaBackend&>(device->backend()).synchronize();  // the memory is gone
+      backend_of(device).synchronize();  // the memory is gone
     }
-    meet(3);
+    meet(transport, 3);
     if (rank == 0)
       for (int i = 0; i < 20; ++i) PG_CHECK(!sum->done(), "the other rank has given up");
-    meet(4);
+    meet(transport, 4);
     PG_CHECK(rank == 0, "the file is empty");
-    wait_until([&] { return transport.failure().has_value(); });
+    wait_for_failure(transport);
     finish(transport, *sum);
   };
   CHECK(report_of(2, body) ==

@@ -1,0 +1,31 @@
+// Two ranks that meet, for tests in which one gives up at a moment that both know.
+// Not here: what they do there.
+#pragma once
+
+#include <thread>
+
+#include "parallel/transport.h"
+#include "parallel/transports/launch.h"
+
+namespace paragrad::tests {
+
+/// Until a condition holds.
+/// throws: Error after 60 seconds
+template <class Condition>
+void wait_until(Condition condition) {
+  for (parallel::Deadline deadline(60); !condition(); std::this_thread::yield())
+    PG_CHECK(deadline.left() > 0, "a rank waits in vain");
+}
+
+/// Until both ranks are at this position.
+inline void meet(parallel::Transport& transport, int position) {
+  transport.publish(position);
+  wait_until([&] { return transport.position(1 - transport.rank()) >= position; });
+}
+
+/// Until the other rank has failed.
+inline void wait_for_failure(parallel::Transport& transport) {
+  wait_until([&] { return transport.failure().has_value(); });
+}
+
+}  // namespace paragrad::tests
