@@ -2,7 +2,7 @@
 // Chapter 04.
 #include "cuda/devices.h"
 
-#include "cuda/staged_transport.h"
+#include "cuda/transport/staged_transport.h"
 
 namespace paragrad::cuda {
 

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "autograd/device.h"
-#include "parallel/transport.h"
+#include "parallel/transports/transport.h"
 
 namespace paragrad::cuda {
 

@@ -1,5 +1,5 @@
 // CostFlags: what computations and messages cost, as a command line gives it.
-// Not here: what follows from it (parallel/costs.h).
+// Not here: what follows from it (parallel/simulation/costs.h).
 // Chapter 06.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "examples/program.h"
-#include "parallel/costs.h"
+#include "parallel/simulation/costs.h"
 
 namespace paragrad::examples {
 

@@ -1,10 +1,10 @@
 // GptData: text as the microbatches of a run's plans.
-// Not here: texts and windows (nn/text_data.h).
+// Not here: texts and windows (nn/data/text_data.h).
 // Chapter 05.
 #pragma once
 
-#include "nn/text_data.h"
-#include "parallel/session.h"
+#include "nn/data/text_data.h"
+#include "parallel/session/session.h"
 
 namespace paragrad::examples {
 

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "examples/run_flags.h"
-#include "nn/gpt.h"
-#include "nn/text_data.h"
-#include "parallel/training.h"
+#include "nn/data/text_data.h"
+#include "nn/models/gpt.h"
+#include "parallel/engine/training.h"
 
 namespace paragrad::examples {
 

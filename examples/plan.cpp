@@ -12,9 +12,9 @@
 #include "examples/plan_facts.h"
 #include "examples/program.h"
 #include "examples/schedule_flags.h"
-#include "parallel/draw.h"
-#include "parallel/simulate.h"
-#include "parallel/verify.h"
+#include "parallel/drawing/draw.h"
+#include "parallel/simulation/simulate.h"
+#include "parallel/verifier/verify.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 // What is known of a plan, for people (names with values) and for programs (JSON).
-// Not here: how it is found out (parallel/verify.h, parallel/simulate.h).
+// Not here: how it is found out (parallel/verifier/verify.h, parallel/simulation/simulate.h).
 // Chapter 06.
 #pragma once
 
@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "parallel/drawing/figure.h"
-#include "parallel/time_steps.h"
-#include "parallel/timeline.h"
-#include "parallel/verify.h"
+#include "parallel/simulation/time_steps.h"
+#include "parallel/simulation/timeline.h"
+#include "parallel/verifier/verify.h"
 
 namespace paragrad::examples {
 

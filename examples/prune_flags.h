@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "examples/program.h"
-#include "parallel/codecs/codec_spec.h"
+#include "parallel/plan/codec_spec.h"
 #include "sparse/prune_run.h"
 
 namespace paragrad::examples {

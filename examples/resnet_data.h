@@ -1,5 +1,5 @@
 // ResnetData: images as the microbatches of a run's plans.
-// Not here: files, shuffles and normalisation (nn/image_data.h).
+// Not here: files, shuffles and normalisation (nn/data/image_data.h).
 // Chapter 05.
 #pragma once
 
@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "nn/image_data.h"
-#include "parallel/session.h"
+#include "nn/data/image_data.h"
+#include "parallel/session/session.h"
 
 namespace paragrad::examples {
 

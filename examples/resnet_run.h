@@ -7,9 +7,9 @@
 #include <string>
 
 #include "examples/run_flags.h"
-#include "nn/image_data.h"
-#include "nn/resnet.h"
-#include "parallel/training.h"
+#include "nn/data/image_data.h"
+#include "nn/models/resnet.h"
+#include "parallel/engine/training.h"
 
 namespace paragrad::examples {
 

@@ -16,8 +16,8 @@
 #include "examples/prune_flags.h"
 #include "examples/rank_device.h"
 #include "examples/schedule_flags.h"
-#include "nn/checkpoint.h"
-#include "parallel/codecs/codec_fit.h"
+#include "nn/checkpoint/checkpoint.h"
+#include "parallel/engine/codec_fit.h"
 
 namespace paragrad::examples {
 

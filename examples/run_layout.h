@@ -9,10 +9,10 @@
 #include <string>
 
 #include "examples/run_flags.h"
-#include "parallel/codecs/plan_codecs.h"
-#include "parallel/hosts.h"
-#include "parallel/training.h"
-#include "parallel/verify.h"
+#include "parallel/collectives/hosts.h"
+#include "parallel/engine/training.h"
+#include "parallel/plan/plan_codecs.h"
+#include "parallel/verifier/verify.h"
 
 namespace paragrad::examples {
 

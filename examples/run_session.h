@@ -1,5 +1,5 @@
 // What training programs do around a session: ranks as threads or processes, signals, a resumed
-// run's checkpoint. Not here: what a session does (parallel/session.h); a program's model and data.
+// run's checkpoint. Not here: what a session does (session.h); a program's model and data.
 // Chapter 05.
 #pragma once
 
@@ -12,8 +12,8 @@
 #include "autograd/cpu/threads.h"
 #include "examples/run_flags.h"
 #include "examples/run_layout.h"
-#include "parallel/codecs/codec_fit.h"
-#include "parallel/session.h"
+#include "parallel/engine/codec_fit.h"
+#include "parallel/session/session.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 #include "parallel/transports/rank_environment.h"

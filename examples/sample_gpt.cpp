@@ -8,12 +8,12 @@
 #include "autograd/ops.h"
 #include "examples/program.h"
 #include "examples/rank_device.h"
-#include "nn/byte_pair.h"
-#include "nn/checkpoint.h"
-#include "nn/gpt.h"
-#include "nn/gpt_files.h"
-#include "nn/sample.h"
-#include "nn/vocabulary.h"
+#include "nn/checkpoint/checkpoint.h"
+#include "nn/checkpoint/gpt_files.h"
+#include "nn/models/gpt.h"
+#include "nn/models/sample.h"
+#include "nn/text/byte_pair.h"
+#include "nn/text/vocabulary.h"
 
 namespace {
 

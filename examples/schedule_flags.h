@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "examples/program.h"
-#include "nn/file.h"
-#include "parallel/schedule.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/schedules/schedule.h"
 
 namespace paragrad::examples {
 

@@ -1,7 +1,7 @@
 // train_gpt: trains a GPT on text, over one or many ranks. See --help; sample_gpt writes text with
 // the result. Not here: flags (examples/gpt_run.h), data (examples/gpt_data.h), ranks and signals
 // (examples/run_session.h), and what a run does between its first step and its last
-// (parallel/session.h). Chapters 02 and 05.
+// (parallel/session/session.h). Chapters 02 and 05.
 #include "examples/gpt_data.h"
 #include "examples/gpt_run.h"
 #include "examples/run_session.h"

@@ -1,7 +1,7 @@
 // train_resnet: trains ResNet-18, or a narrow one, to tell what images show, over one or many
 // ranks. See --help. Not here: flags (examples/resnet_run.h), data (examples/resnet_data.h), ranks
 // and signals (examples/run_session.h), and what a run does between its first step and its last
-// (parallel/session.h). Chapters 02 and 05.
+// (parallel/session/session.h). Chapters 02 and 05.
 #include "examples/resnet_data.h"
 #include "examples/resnet_run.h"
 #include "examples/run_session.h"

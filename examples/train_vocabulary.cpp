@@ -1,11 +1,11 @@
 // train_vocabulary: makes a byte-pair vocabulary from a text, in the files that GPT-2 uses.
-// Not here: the training itself (nn/train_byte_pair.h).
+// Not here: the training itself (nn/text/train_byte_pair.h).
 // Chapter 02.
 #include <iostream>
 
 #include "examples/program.h"
-#include "nn/file.h"
-#include "nn/train_byte_pair.h"
+#include "nn/checkpoint/file.h"
+#include "nn/text/train_byte_pair.h"
 
 namespace {
 

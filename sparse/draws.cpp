@@ -2,7 +2,7 @@
 // Chapter 11.
 #include "sparse/draws.h"
 
-#include "parallel/lifetimes.h"
+#include "parallel/plan/lifetimes.h"
 #include "parallel/transports/at_work.h"
 
 namespace paragrad::sparse {

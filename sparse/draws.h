@@ -6,7 +6,7 @@
 #include <deque>
 #include <filesystem>
 
-#include "parallel/state_files.h"
+#include "parallel/session/state_files.h"
 #include "sparse/mask.h"
 
 namespace paragrad::sparse {

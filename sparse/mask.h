@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/training.h"
+#include "parallel/engine/training.h"
 
 namespace paragrad::sparse {
 

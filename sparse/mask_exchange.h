@@ -2,7 +2,7 @@
 // Not here: what they make of them (prune_run.h). Chapter 11.
 #pragma once
 
-#include "parallel/transport.h"
+#include "parallel/transports/transport.h"
 #include "sparse/pruning.h"
 
 namespace paragrad::sparse {

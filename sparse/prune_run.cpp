@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "parallel/lifetimes.h"
-#include "parallel/state_files.h"
+#include "parallel/plan/lifetimes.h"
+#include "parallel/session/state_files.h"
 #include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
 #include "sparse/draws.h"

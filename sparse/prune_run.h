@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/pruner.h"
+#include "parallel/session/pruner.h"
 #include "sparse/pruning.h"
 
 namespace paragrad::sparse {

@@ -1,7 +1,7 @@
 // Forms of the state of pruned stages. SAMO stores the kept elements alone; the sparse form
 // computes with them alone, too. The masked form stores all, with zeros where pruned ones were: the
 // same training with less code and more memory, which SAMO is compared with.
-// Not here: masks (mask.h, pruning.h); when weights are expanded (parallel/weight_store.cpp).
+// Not here: masks (mask.h, pruning.h); when weights are expanded (weight_store.cpp).
 // Chapter 11; Singh and Bhatele 2023 (SAMO), section III.
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "parallel/state_form.h"
+#include "parallel/engine/state_form.h"
 #include "sparse/mask.h"
 
 namespace paragrad::sparse {

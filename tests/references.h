@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "nn/safetensors.h"
+#include "nn/checkpoint/safetensors.h"
 #include "tests/numbers.h"
 
 namespace paragrad::tests {

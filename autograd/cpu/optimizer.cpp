@@ -1,5 +1,5 @@
 // Optimizer steps, one pass over a flat buffer each.
-// Not here: schedules and which parameters decay (nn/optimizer.h).
+// Not here: schedules and which parameters decay (nn/optimizers/optimizer.h).
 // Chapter 02.
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"

@@ -1,5 +1,5 @@
 // Causal self-attention as one operation, which never holds a T x T matrix for each head.
-// Not here: the projections before and after it (nn/gpt.h).
+// Not here: the projections before and after it (nn/models/gpt.h).
 // Chapter 02; Vaswani et al. 2017, Dao et al. 2022 (FlashAttention).
 #pragma once
 

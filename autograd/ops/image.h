@@ -1,5 +1,5 @@
 // Operations on images: convolution, pooling, batch norm.
-// Not here: layers with weights (nn/resnet.h).
+// Not here: layers with weights (nn/models/resnet.h).
 // Chapter 02.
 #pragma once
 

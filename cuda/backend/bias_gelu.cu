@@ -2,7 +2,7 @@
 // Not here: GELU alone (unary.cu).
 // Chapter 03.
 #include "cuda/backend/gelu.h"
-#include "cuda/kernel_types.h"
+#include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
 

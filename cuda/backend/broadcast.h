@@ -3,7 +3,7 @@
 // Chapter 01, broadcasting.
 #pragma once
 
-#include "cuda/cuda_backend.h"
+#include "cuda/backend/cuda_backend.h"
 
 namespace paragrad::cuda {
 

@@ -1,9 +1,9 @@
 // Softmax cross-entropy, by a block for each row: the forward pass keeps one number of it, from
 // which the backward pass computes the probabilities again.
 // Not here: the mean over rows (autograd/ops/rows.cpp). Chapter 02; Bishop 2006, eq. 4.109.
+#include "cuda/backend/index_fault.h"
 #include "cuda/backend/rows.h"
 #include "cuda/backend/words.h"
-#include "cuda/index_fault.h"
 
 namespace paragrad::cuda {
 

@@ -1,9 +1,9 @@
 // Rows of a table by id, and the gradient of the table.
 // Not here: elements by index (layout.cu).
 // Chapter 02.
+#include "cuda/backend/index_fault.h"
 #include "cuda/backend/words.h"
-#include "cuda/index_fault.h"
-#include "cuda/kernel_types.h"
+#include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
 

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "cuda/kernel_types.h"
+#include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
 

@@ -1,5 +1,5 @@
 // Tiles of bf16 in shared memory, and their products by tensor cores: a warp has 16 rows of a
-// result, whose fragments are laid out as mma_16816 (cuda/device_gpu.h) gives them.
+// result, whose fragments are laid out as mma_16816 (cuda/launch/device_gpu.h) gives them.
 // Not here: attention. PTX ISA, matrix multiply-accumulate operation with mma.
 #pragma once
 

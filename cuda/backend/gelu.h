@@ -3,7 +3,7 @@
 // Hendrycks and Gimpel 2016; chapter 03.
 #pragma once
 
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 
 namespace paragrad::cuda {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "cuda/kernel_types.h"
+#include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
 

@@ -2,9 +2,9 @@
 // Not here: rows of a table by id (embedding.cu).
 // Chapters 03 and 11; Singh and Bhatele 2023 (SAMO) for gather and expand.
 #include "cuda/backend/broadcast.h"
+#include "cuda/backend/index_fault.h"
 #include "cuda/backend/words.h"
-#include "cuda/index_fault.h"
-#include "cuda/kernel_types.h"
+#include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
 

@@ -1,9 +1,9 @@
 // Optimizer steps, one pass over a flat buffer each.
-// Not here: schedules and which parameters decay (nn/optimizer.h).
+// Not here: schedules and which parameters decay (nn/optimizers/optimizer.h).
 // Chapter 02.
 #include <cmath>
 
-#include "cuda/kernel_types.h"
+#include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
 

@@ -6,8 +6,8 @@
 #include <bit>
 
 #include "cuda/backend/encoded.h"
-#include "cuda/block_scan.h"
-#include "cuda/index_fault.h"
+#include "cuda/backend/index_fault.h"
+#include "cuda/launch/block_scan.h"
 
 namespace paragrad::cuda {
 

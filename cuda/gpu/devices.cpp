@@ -2,7 +2,7 @@
 // Not here: the emulated ones (cuda/emulator/devices.cpp).
 #include "cuda/devices.h"
 
-#include "cuda/check.h"
+#include "cuda/launch/check.h"
 
 namespace paragrad::cuda {
 

@@ -1,6 +1,6 @@
 // What stands for nccl_transport.cpp where NCCL was not found.
 // Chapter 04.
-#include "cuda/device_transport.h"
+#include "cuda/transport/device_transport.h"
 
 namespace paragrad::cuda {
 

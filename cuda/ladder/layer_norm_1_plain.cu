@@ -2,8 +2,8 @@
 // Not here: neighbouring reads. The threads of a warp read addresses a row apart, so each read of
 // 32 values moves 32 times as many bytes as it needs.
 // Ba, Kiros and Hinton 2016, eq. 3.
-#include "cuda/device.h"
 #include "cuda/ladder/ladder.h"
+#include "cuda/launch/device.h"
 
 namespace paragrad::cuda::ladder {
 

@@ -2,8 +2,8 @@
 // shuffles, without shared memory or barriers.
 // Not here: vectors of 4 elements for each read, which is the next rung.
 // Ba, Kiros and Hinton 2016, eq. 3.
-#include "cuda/device.h"
 #include "cuda/ladder/ladder.h"
+#include "cuda/launch/device.h"
 
 namespace paragrad::cuda::ladder {
 

@@ -1,8 +1,8 @@
 // Matrix product, rung 1: one thread for each element of the result.
 // Not here: reuse. Each element of a is read n times from memory, each of b m times.
 // CUDA C++ Programming Guide, shared memory (its first kernel).
-#include "cuda/device.h"
 #include "cuda/ladder/ladder.h"
+#include "cuda/launch/device.h"
 
 namespace paragrad::cuda::ladder {
 

@@ -2,8 +2,8 @@
 // memory, once for all, and multiply from there.
 // Not here: several elements for each thread, which is the next rung.
 // CUDA C++ Programming Guide, shared memory (its second kernel).
-#include "cuda/device.h"
 #include "cuda/ladder/ladder.h"
+#include "cuda/launch/device.h"
 
 namespace paragrad::cuda::ladder {
 

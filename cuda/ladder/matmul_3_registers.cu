@@ -2,8 +2,8 @@
 // from shared memory for 64 multiplications, which rung 2 needs 128 reads for.
 // Not here: loads of several elements at once, which are the next rung.
 // Volkov and Demmel 2008, "Benchmarking GPUs to tune dense linear algebra".
-#include "cuda/device.h"
 #include "cuda/ladder/ladder.h"
+#include "cuda/launch/device.h"
 
 namespace paragrad::cuda::ladder {
 

@@ -1,7 +1,7 @@
 // Matrix product, rung 5: tensor cores. A warp hands them fragments of a (16,16) and b (16,8) in
 // bf16, of which each lane holds a few numbers, and adds the product to one of c in f32.
 // Not here: what cuBLAS does beyond: more buffers, and on an H100 the instructions of four warps.
-// PTX ISA, warp-level matrix instructions; cuda/device_gpu.h has the fragments' layout.
+// PTX ISA, warp-level matrix instructions; cuda/launch/device_gpu.h has the fragments' layout.
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/vectors.h"
 

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 
 namespace paragrad::cuda::ladder {
 

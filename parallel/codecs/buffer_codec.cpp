@@ -7,7 +7,7 @@
 
 #include "autograd/backend.h"
 #include "parallel/codecs/filter.h"
-#include "parallel/not_finite.h"
+#include "parallel/codecs/not_finite.h"
 
 namespace paragrad::parallel {
 namespace {

@@ -6,10 +6,10 @@
 
 #include <vector>
 
-#include "nn/parameter.h"
+#include "nn/models/parameter.h"
 #include "parallel/codecs/adaptive_bits.h"
 #include "parallel/codecs/codec.h"
-#include "parallel/collective.h"
+#include "parallel/collectives/collective.h"
 
 namespace paragrad::parallel {
 

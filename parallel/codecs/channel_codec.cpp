@@ -4,7 +4,7 @@
 #include "parallel/codecs/channel_codec.h"
 
 #include "autograd/backend.h"
-#include "parallel/not_finite.h"
+#include "parallel/codecs/not_finite.h"
 
 namespace paragrad::parallel {
 namespace {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "parallel/codecs/codec.h"
-#include "parallel/plan.h"
+#include "parallel/plan/plan.h"
 
 namespace paragrad::parallel {
 

@@ -9,7 +9,7 @@
 
 #include "autograd/random.h"
 #include "autograd/tensor.h"
-#include "parallel/codecs/codec_spec.h"
+#include "parallel/plan/codec_spec.h"
 
 namespace paragrad::parallel {
 

@@ -6,7 +6,7 @@
 #include <functional>
 
 #include "parallel/codecs/low_rank.h"
-#include "parallel/collective_run.h"
+#include "parallel/collectives/collective_run.h"
 
 namespace paragrad::parallel {
 

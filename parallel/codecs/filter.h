@@ -3,7 +3,7 @@
 // Chapter 10; Markov et al. 2022 (CGX).
 #pragma once
 
-#include "nn/parameter.h"
+#include "nn/models/parameter.h"
 
 namespace paragrad::parallel {
 

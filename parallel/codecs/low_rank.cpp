@@ -5,8 +5,8 @@
 
 #include "autograd/backend.h"
 #include "parallel/codecs/filter.h"
+#include "parallel/codecs/not_finite.h"
 #include "parallel/codecs/orthonormal.h"
-#include "parallel/not_finite.h"
 
 namespace paragrad::parallel {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "autograd/random.h"
-#include "nn/parameter.h"
-#include "parallel/codecs/codec_spec.h"
+#include "nn/models/parameter.h"
+#include "parallel/plan/codec_spec.h"
 
 namespace paragrad::parallel {
 

@@ -2,7 +2,7 @@
 // Not here: training in bf16, where all values are so rounded.
 // Chapter 10.
 #include "parallel/codecs/local_codecs.h"
-#include "parallel/not_finite.h"
+#include "parallel/codecs/not_finite.h"
 
 namespace paragrad::parallel {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/draw.h"
+#include "parallel/drawing/draw.h"
 
 namespace paragrad::parallel {
 

@@ -7,8 +7,8 @@
 #include <map>
 #include <set>
 
-#include "parallel/draw.h"
 #include "parallel/drawing/chart.h"
+#include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/page.h"
 #include "parallel/drawing/timeline_figure.h"

@@ -3,7 +3,7 @@
 // Chapter 06.
 #include <algorithm>
 
-#include "parallel/draw.h"
+#include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"
 

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "autograd/error.h"
-#include "parallel/draw.h"
+#include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 
 namespace paragrad::parallel {

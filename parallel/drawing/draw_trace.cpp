@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "parallel/draw.h"
+#include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 
 namespace paragrad::parallel {

@@ -1,5 +1,5 @@
 // The lane below a timeline's ranks: how many activations are alive on all of them together.
-// Not here: how they are counted (parallel/time_steps.h).
+// Not here: how they are counted (parallel/simulation/time_steps.h).
 // Chapter 08.
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"
-#include "parallel/time_steps.h"
+#include "parallel/simulation/time_steps.h"
 
 namespace paragrad::parallel {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/timeline.h"
+#include "parallel/simulation/timeline.h"
 
 namespace paragrad::parallel {
 

@@ -3,7 +3,7 @@
 // Chapter 08; Fournier and Oyallon 2024, section 3.2 (ZeRO-DP).
 #include "parallel/lowering/homes.h"
 
-#include "parallel/schedule.h"
+#include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
 

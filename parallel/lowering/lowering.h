@@ -6,7 +6,7 @@
 #pragma once
 
 #include "parallel/lowering/homes.h"
-#include "parallel/schedule.h"
+#include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "parallel/plan.h"
+#include "parallel/plan/plan.h"
 
 namespace paragrad::parallel {
 

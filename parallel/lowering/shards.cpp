@@ -2,8 +2,8 @@
 // whole again after each step; with stage 3 they are gathered for a use and dropped after it.
 // Not here: reductions after which a rank keeps its shard (lower_sums.cpp), and shards (shards.h).
 // Chapter 09; Rajbhandari et al. 2020, "ZeRO".
-#include "parallel/lifetimes.h"
 #include "parallel/lowering/lowering.h"
+#include "parallel/plan/lifetimes.h"
 
 namespace paragrad::parallel {
 namespace {

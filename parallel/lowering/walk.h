@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "parallel/plan.h"
+#include "parallel/plan/plan.h"
 
 namespace paragrad::parallel {
 

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "parallel/schedule.h"
+#include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
 

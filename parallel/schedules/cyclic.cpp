@@ -9,7 +9,7 @@
 #include <map>
 
 #include "autograd/error.h"
-#include "parallel/schedule.h"
+#include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
 namespace {

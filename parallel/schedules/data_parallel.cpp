@@ -1,7 +1,7 @@
 // Data parallelism: every rank holds all stages and takes its share of the microbatches. Stages are
 // the buckets: a stage's sum is reduced while earlier stages still compute their gradients.
 // Chapter 05; Li et al. 2020, "PyTorch Distributed", section 3.2.
-#include "parallel/schedule.h"
+#include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
 

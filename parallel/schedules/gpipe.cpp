@@ -1,6 +1,6 @@
 // GPipe: in every step all forwards, then all backwards; one version of the weights.
 // Chapter 06; Huang et al. 2019, "GPipe".
-#include "parallel/schedule.h"
+#include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
 

@@ -2,7 +2,7 @@
 // those of 1F1B, but the engine departs from their order (driven_order.h), and the order that came
 // about is a plan of its own, which can be drawn and run again.
 // Chapter 06; Singh and Bhatele 2022 (AxoNN), section 4.
-#include "parallel/schedule.h"
+#include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
 

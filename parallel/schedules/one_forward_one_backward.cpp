@@ -3,7 +3,7 @@
 // Chapter 06; Narayanan et al. 2021 (PipeDream-2BW), section 3.2.
 #include <algorithm>
 
-#include "parallel/schedule.h"
+#include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
 

@@ -4,7 +4,7 @@
 // Chapter 07; Narayanan et al. 2021, section 3.1, equation in section 3.3.
 #include <algorithm>
 
-#include "parallel/schedule.h"
+#include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <thread>
 
-#include "parallel/transport.h"
+#include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
 

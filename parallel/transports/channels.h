@@ -4,7 +4,7 @@
 #pragma once
 
 #include "autograd/error.h"
-#include "parallel/transport.h"
+#include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/transport.h"
+#include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <memory>
 
-#include "parallel/transport.h"
+#include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "parallel/transport.h"
+#include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
 

@@ -2,7 +2,7 @@
 // gives the same sums. Not here: the lines (driven_order.h). Chapter 06.
 #pragma once
 
-#include "parallel/plan.h"
+#include "parallel/plan/plan.h"
 
 namespace paragrad::parallel {
 

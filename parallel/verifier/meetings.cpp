@@ -3,7 +3,7 @@
 // Chapter 05.
 #include "parallel/verifier/meetings.h"
 
-#include "parallel/lifetimes.h"
+#include "parallel/plan/lifetimes.h"
 #include "parallel/verifier/place.h"
 
 namespace paragrad::parallel {

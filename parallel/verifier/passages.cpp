@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "parallel/verify.h"
+#include "parallel/verifier/verify.h"
 
 namespace paragrad::parallel {
 

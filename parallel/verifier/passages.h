@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "parallel/plan.h"
+#include "parallel/plan/plan.h"
 
 namespace paragrad::parallel {
 

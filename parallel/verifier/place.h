@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "parallel/verify.h"
+#include "parallel/verifier/verify.h"
 
 namespace paragrad::parallel {
 

@@ -2,7 +2,7 @@
 // Chapter 06.
 #pragma once
 
-#include "parallel/plan.h"
+#include "parallel/plan/plan.h"
 
 namespace paragrad::parallel {
 

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "parallel/lifetimes.h"
+#include "parallel/plan/lifetimes.h"
 
 namespace paragrad::parallel {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
-#include "parallel/collective_run.h"
+#include "parallel/collectives/collective_run.h"
 #include "parallel/transports/channels.h"
 
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "nn/gpt.h"
-#include "parallel/training.h"
+#include "nn/models/gpt.h"
+#include "parallel/engine/training.h"
 
 namespace paragrad::benchmarks {
 

@@ -7,8 +7,8 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "parallel/engine.h"
-#include "parallel/schedule.h"
+#include "parallel/engine/engine.h"
+#include "parallel/schedules/schedule.h"
 #include "parallel/transports/threads_transport.h"
 #include "tests/benchmarks/device_clock.h"
 #include "tests/benchmarks/gpt_sizes.h"

@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "cuda/check.h"
+#include "cuda/launch/check.h"
 #include "tests/cuda/device_array.h"
 
 namespace {

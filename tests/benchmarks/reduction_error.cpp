@@ -11,8 +11,8 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
-#include "nn/file.h"
-#include "parallel/collective_run.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/collectives/collective_run.h"
 #include "parallel/drawing/chart.h"
 #include "parallel/transports/channels.h"
 #include "parallel/transports/launch.h"

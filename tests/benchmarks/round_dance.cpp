@@ -13,10 +13,10 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
 #include "autograd/ops.h"
-#include "nn/file.h"
+#include "nn/checkpoint/file.h"
 #include "parallel/drawing/chart.h"
-#include "parallel/engine.h"
-#include "parallel/schedule.h"
+#include "parallel/engine/engine.h"
+#include "parallel/schedules/schedule.h"
 #include "parallel/transports/launch.h"
 
 namespace {

@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "nn/matmul_rate.h"
-#include "parallel/engine.h"
-#include "parallel/schedule.h"
+#include "parallel/engine/engine.h"
+#include "parallel/schedules/schedule.h"
+#include "parallel/session/matmul_rate.h"
 #include "parallel/transports/threads_transport.h"
 #include "tests/benchmarks/gpt_sizes.h"
 

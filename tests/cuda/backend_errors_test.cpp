@@ -2,7 +2,7 @@
 // Not here: memory that is full (limits_test.cpp).
 #include "autograd/backend.h"
 #include "autograd/ops.h"
-#include "cuda/cuda_backend.h"
+#include "cuda/backend/cuda_backend.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"

@@ -2,7 +2,7 @@
 // Not here: products as operations (backend_ops_test.cpp).
 #include <cmath>
 
-#include "cuda/cuda_backend.h"
+#include "cuda/backend/cuda_backend.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"

@@ -4,7 +4,7 @@
 #include <memory>
 #include <numeric>
 
-#include "cuda/cuda_backend.h"
+#include "cuda/backend/cuda_backend.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/in_threads.h"

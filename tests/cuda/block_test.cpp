@@ -5,8 +5,8 @@
 #include <iterator>
 #include <numeric>
 
-#include "cuda/device.h"
 #include "cuda/emulator/sanitizer.h"
+#include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/in_threads.h"

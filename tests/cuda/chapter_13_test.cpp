@@ -6,10 +6,10 @@
 #include <array>
 
 #include "autograd/ops.h"
-#include "cuda/cuda_backend.h"
-#include "cuda/device.h"
-#include "nn/gpt.h"
-#include "nn/optimizer.h"
+#include "cuda/backend/cuda_backend.h"
+#include "cuda/launch/device.h"
+#include "nn/models/gpt.h"
+#include "nn/optimizers/optimizer.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/figures.h"

@@ -3,7 +3,7 @@
 // Not here: the other faults (chapter_test.cpp).
 #pragma once
 
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 #include "tests/cuda/machine.h"
 
 namespace paragrad::tests {

@@ -1,7 +1,7 @@
 // The faults that chapter 12 plants, and what the emulator says of each: the chapter shows these
 // kernels, and the words from tutorials/figures/, which are compared with what is said here.
 // Not here: all that is noticed (the other files of this folder whose names speak of faults).
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/chapter_faults.h"
 #include "tests/cuda/figure.h"

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "cuda/check.h"
+#include "cuda/launch/check.h"
 
 namespace paragrad::tests {
 

@@ -5,13 +5,13 @@
 #include <thread>
 
 #include "autograd/ops.h"
-#include "cuda/cuda_backend.h"
+#include "cuda/backend/cuda_backend.h"
 #include "cuda/devices.h"
-#include "parallel/codecs/codec_spec.h"
+#include "parallel/plan/codec_spec.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"
-#include "tests/parallel/grid.h"
+#include "tests/parallel/support/grid.h"
 #include "tests/sanitized.h"
 
 using namespace paragrad::tests;

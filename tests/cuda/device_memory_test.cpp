@@ -1,5 +1,5 @@
 // Memory of devices: limits, frees, and the copies that CUDA refuses.
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 

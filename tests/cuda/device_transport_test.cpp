@@ -5,14 +5,14 @@
 #include <thread>
 
 #include "autograd/ops.h"
-#include "cuda/staged_transport.h"
+#include "cuda/transport/staged_transport.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/threads_transport.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/cuda/meeting.h"
 #include "tests/numbers.h"
-#include "tests/parallel/transport_suite.h"
+#include "tests/parallel/support/transport_suite.h"
 #include "tests/sanitized.h"
 
 using namespace paragrad::tests;

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "cuda/cuda_backend.h"
+#include "cuda/backend/cuda_backend.h"
 #include "cuda/emulator/emulator.h"
 
 namespace paragrad::tests {

@@ -1,6 +1,6 @@
 // What a kernel gets wrong is reported, with the kernel, the thread and the line: each test plants
 // one fault.
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 

@@ -5,7 +5,7 @@
 
 #include <memory>
 
-#include "cuda/cuda_backend.h"
+#include "cuda/backend/cuda_backend.h"
 
 namespace paragrad::tests {
 

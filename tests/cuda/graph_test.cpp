@@ -1,8 +1,8 @@
 // Graphs on the emulator: what is recorded runs when it is launched, as often as it is, and what
 // cannot be recorded is refused.
 // Not here: the backend, which begins steps so (device_graphs_test.cpp).
-#include "cuda/device.h"
-#include "cuda/stream.h"
+#include "cuda/launch/device.h"
+#include "cuda/launch/stream.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 

@@ -1,8 +1,8 @@
 // Devices that are full, too old, or have failed, and memory that is freed: what takes the emulator
 // to see. Not here: what GPUs are asked as well (backend_memory_test.cpp, backend_errors_test.cpp).
 #include "autograd/backend.h"
-#include "cuda/cuda_backend.h"
-#include "cuda/kernel_types.h"
+#include "cuda/backend/cuda_backend.h"
+#include "cuda/launch/kernel_types.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"

@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "cuda/cuda_backend.h"
+#include "cuda/backend/cuda_backend.h"
 #include "tests/cuda/device_array.h"
 #if defined(CUDA_EMULATOR)
 #include "tests/cuda/emulated_machine.h"

@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "parallel/transport.h"
 #include "parallel/transports/launch.h"
+#include "parallel/transports/transport.h"
 
 namespace paragrad::tests {
 

@@ -1,5 +1,5 @@
 // Invalid accesses end the program with a message that names the allocation or the thread.
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 

@@ -2,7 +2,7 @@
 // is named. Not here: messages and sums (device_transport_test.cpp, nccl_sum_test.cpp). Chapter 13.
 #include <thread>
 
-#include "cuda/nccl_transport.h"
+#include "cuda/transport/nccl_transport.h"
 #include "parallel/transports/threads_transport.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"

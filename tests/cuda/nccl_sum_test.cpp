@@ -8,14 +8,14 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
-#include "cuda/cuda_backend.h"
+#include "cuda/backend/cuda_backend.h"
 #include "cuda/devices.h"
 #include "parallel/transports/channels.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/cuda/meeting.h"
-#include "tests/parallel/grid.h"
+#include "tests/parallel/support/grid.h"
 #include "tests/sanitized.h"
 
 using namespace paragrad;

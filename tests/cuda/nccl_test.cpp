@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "autograd/error.h"
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/in_threads.h"

@@ -2,7 +2,7 @@
 // to order shows under the lazy one.
 #include <set>
 
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 

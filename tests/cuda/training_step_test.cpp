@@ -3,9 +3,9 @@
 // Not here: each kernel (the other backend tests).
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
-#include "cuda/cuda_backend.h"
-#include "nn/gpt.h"
-#include "nn/optimizer.h"
+#include "cuda/backend/cuda_backend.h"
+#include "nn/models/gpt.h"
+#include "nn/optimizers/optimizer.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"

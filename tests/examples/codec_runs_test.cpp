@@ -3,7 +3,7 @@
 #include <cmath>
 #include <set>
 
-#include "nn/file.h"
+#include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
 #include "tests/sanitized.h"
 

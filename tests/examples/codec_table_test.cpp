@@ -7,8 +7,8 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
 #include "examples/run_layout.h"
-#include "nn/gpt.h"
-#include "parallel/engine.h"
+#include "nn/models/gpt.h"
+#include "parallel/engine/engine.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 

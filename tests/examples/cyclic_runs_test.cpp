@@ -2,7 +2,7 @@
 // not change its numbers. Not here: flags (schedule_flags_test).
 #include <algorithm>
 
-#include "nn/file.h"
+#include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
 #include "tests/sanitized.h"
 

@@ -1,7 +1,7 @@
 // Message-driven training as users run it: what ran can be run again, and no loss depends on it.
 // Not here: the order itself (tests/parallel/driven_test).
-#include "nn/file.h"
-#include "parallel/verify.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/verifier/verify.h"
 #include "tests/examples/runs.h"
 
 using namespace paragrad::tests;

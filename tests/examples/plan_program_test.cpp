@@ -2,11 +2,11 @@
 // pipes, and bad input. Not here: what schedules, rules, times and pictures are (tests/parallel).
 #include <regex>
 
-#include "nn/file.h"
-#include "parallel/schedule.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/schedules/schedule.h"
 #include "tests/catch.h"
 #include "tests/examples/programs.h"
-#include "tests/parallel/ordinary_schedules.h"
+#include "tests/parallel/support/ordinary_schedules.h"
 
 using namespace paragrad::tests;
 namespace parallel = paragrad::parallel;

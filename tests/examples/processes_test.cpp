@@ -4,7 +4,7 @@
 
 #include <regex>
 
-#include "nn/file.h"
+#include "nn/checkpoint/file.h"
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 

@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "autograd/error.h"
-#include "nn/file.h"
+#include "nn/checkpoint/file.h"
 
 namespace paragrad::tests {
 

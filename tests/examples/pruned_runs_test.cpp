@@ -2,7 +2,7 @@
 // run say of it. Not here: methods (tests/sparse/pruning_test), plans and their numbers
 // (tests/sparse/samo_engine_test).
 #include "autograd/cpu/cpu_backend.h"
-#include "nn/gpt_files.h"
+#include "nn/checkpoint/gpt_files.h"
 #include "tests/examples/runs.h"
 #include "tests/sanitized.h"
 

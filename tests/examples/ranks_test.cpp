@@ -5,7 +5,7 @@
 #include <csignal>
 #include <set>
 
-#include "nn/file.h"
+#include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
 #include "tests/sanitized.h"
 

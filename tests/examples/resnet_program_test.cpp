@@ -3,7 +3,7 @@
 // Not here: what all training programs share (ranks_test.cpp, programs_test.cpp).
 #include <algorithm>
 
-#include "nn/file.h"
+#include "nn/checkpoint/file.h"
 #include "tests/catch.h"
 #include "tests/examples/programs.h"
 

@@ -3,8 +3,8 @@
 #include <csignal>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "nn/file.h"
-#include "nn/gpt.h"
+#include "nn/checkpoint/file.h"
+#include "nn/models/gpt.h"
 #include "tests/examples/runs.h"
 
 using namespace paragrad::tests;

@@ -2,7 +2,7 @@
 // are left out, and what they refuse. Not here: what such plans compute (tests/parallel/).
 #include <algorithm>
 
-#include "nn/file.h"
+#include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
 
 using namespace paragrad::tests;

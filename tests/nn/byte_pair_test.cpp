@@ -1,6 +1,6 @@
 // Byte pairs: ids and merges are those of the tokenizers package, any bytes come back, and broken
 // files are refused. References: tests/references/byte_pair.
-#include "nn/byte_pair.h"
+#include "nn/text/byte_pair.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -8,9 +8,9 @@
 
 #include <unistd.h>
 
-#include "nn/file.h"
-#include "nn/split_words.h"
-#include "nn/train_byte_pair.h"
+#include "nn/checkpoint/file.h"
+#include "nn/text/split_words.h"
+#include "nn/text/train_byte_pair.h"
 #include "tests/catch.h"
 
 using namespace paragrad::nn;

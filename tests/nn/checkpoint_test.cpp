@@ -1,6 +1,6 @@
 // Checkpoints: what is saved comes back bit for bit, whatever the cut; a save that is interrupted
 // leaves the one before it; damage has its message.
-#include "nn/checkpoint.h"
+#include "nn/checkpoint/checkpoint.h"
 
 #include <unistd.h>
 
@@ -10,10 +10,10 @@
 #include <set>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "nn/cut.h"
-#include "nn/file.h"
-#include "nn/gpt.h"
-#include "nn/optimizer.h"
+#include "nn/checkpoint/file.h"
+#include "nn/models/cut.h"
+#include "nn/models/gpt.h"
+#include "nn/optimizers/optimizer.h"
 #include "tests/catch.h"
 #include "tests/guarded_device.h"
 #include "tests/in_threads.h"

@@ -1,15 +1,15 @@
 // Cuts: shapes that are known beforehand are those that come out; what two stages share has a
 // buffer of its own; neither changes a bit of what the whole model computes.
-#include "nn/cut.h"
+#include "nn/models/cut.h"
 
 #include <cmath>
 #include <numeric>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
-#include "nn/gpt.h"
-#include "nn/optimizer.h"
-#include "nn/resnet.h"
+#include "nn/models/gpt.h"
+#include "nn/models/resnet.h"
+#include "nn/optimizers/optimizer.h"
 #include "tests/catch.h"
 #include "tests/numbers.h"
 

@@ -1,7 +1,7 @@
 // GPT-2 folders in Hugging Face's layout: weights land where they belong, what we export is read
 // back, and everything that the network does not compute is refused by name.
 // Not here: logits against the original implementation (gpt_reference_test.cpp).
-#include "nn/gpt_files.h"
+#include "nn/checkpoint/gpt_files.h"
 
 #include <unistd.h>
 
@@ -11,8 +11,8 @@
 #include <numeric>
 
 #include "autograd/backend.h"
-#include "nn/file.h"
-#include "nn/safetensors.h"
+#include "nn/checkpoint/file.h"
+#include "nn/checkpoint/safetensors.h"
 #include "tests/catch.h"
 #include "tests/guarded_device.h"
 

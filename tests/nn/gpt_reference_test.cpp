@@ -2,9 +2,9 @@
 // Scripts: tests/references/gpt_step.py and gpt2_huggingface.py.
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
-#include "nn/gpt.h"
-#include "nn/gpt_files.h"
-#include "nn/optimizer.h"
+#include "nn/checkpoint/gpt_files.h"
+#include "nn/models/gpt.h"
+#include "nn/optimizers/optimizer.h"
 #include "tests/catch.h"
 #include "tests/references.h"
 

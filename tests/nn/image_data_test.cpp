@@ -1,6 +1,6 @@
 // Image data: IDX files, plain, packed and broken; shuffles that are permutations; epochs and cuts
 // of batches. Not here: training on them.
-#include "nn/image_data.h"
+#include "nn/data/image_data.h"
 
 #include <unistd.h>
 #include <zlib.h>
@@ -9,7 +9,7 @@
 #include <map>
 #include <set>
 
-#include "nn/file.h"
+#include "nn/checkpoint/file.h"
 #include "tests/catch.h"
 
 using namespace paragrad::nn;

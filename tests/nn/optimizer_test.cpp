@@ -1,5 +1,5 @@
 // Optimizers and schedules against the rules written out by hand.
-#include "nn/optimizer.h"
+#include "nn/optimizers/optimizer.h"
 
 #include <cmath>
 

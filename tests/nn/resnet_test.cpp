@@ -1,5 +1,5 @@
 // ResNet-18: PyTorch's numbers, its size, its gradients, its cuts into stages.
-#include "nn/resnet.h"
+#include "nn/models/resnet.h"
 
 #include <cmath>
 #include <map>

@@ -1,7 +1,7 @@
 // Safetensors files: what is written comes back, and every way to break a file has its message.
 // Not here: what the tensors mean to a model.
 // Chapter 02.
-#include "nn/safetensors.h"
+#include "nn/checkpoint/safetensors.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // Sampling: temperature, top-k, and frequencies that are the probabilities.
-#include "nn/sample.h"
+#include "nn/models/sample.h"
 
 #include <cmath>
 #include <limits>

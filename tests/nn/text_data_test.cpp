@@ -1,6 +1,6 @@
 // Text data: windows and targets, cuts of a batch, validation, token files, and their errors.
 // Not here: encoding (vocabulary_test.cpp, byte_pair_test.cpp).
-#include "nn/text_data.h"
+#include "nn/data/text_data.h"
 
 #include <unistd.h>
 
@@ -8,7 +8,7 @@
 #include <numeric>
 #include <set>
 
-#include "nn/file.h"
+#include "nn/checkpoint/file.h"
 #include "tests/catch.h"
 
 using namespace paragrad::nn;

@@ -1,10 +1,10 @@
 // Vocabularies of characters and bytes, their saved form, and the rules of UTF-8.
 // Not here: byte pairs (byte_pair_test.cpp).
-#include "nn/vocabulary.h"
+#include "nn/text/vocabulary.h"
 
 #include <nlohmann/json.hpp>
 
-#include "nn/utf8.h"
+#include "nn/text/utf8.h"
 #include "tests/catch.h"
 
 using namespace paragrad::nn;

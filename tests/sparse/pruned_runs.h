@@ -11,7 +11,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "sparse/pruning.h"
 #include "sparse/samo.h"
-#include "tests/parallel/coded_runs.h"
+#include "tests/parallel/support/coded_runs.h"
 
 namespace paragrad::tests {
 

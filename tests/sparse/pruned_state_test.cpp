@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/threads.h"
-#include "parallel/state_files.h"
+#include "parallel/session/state_files.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/sanitized.h"

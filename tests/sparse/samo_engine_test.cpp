@@ -5,7 +5,7 @@
 
 #include "tests/catch.h"
 #include "tests/guarded_device.h"
-#include "tests/parallel/whole_model.h"
+#include "tests/parallel/support/whole_model.h"
 #include "tests/sanitized.h"
 #include "tests/sparse/pruned_runs.h"
 

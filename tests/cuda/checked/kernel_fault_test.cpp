@@ -4,7 +4,7 @@
 #include <fstream>
 #include <regex>
 
-#include "cuda/device.h"
+#include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 

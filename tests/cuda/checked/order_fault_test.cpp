@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "cuda/device.h"
-#include "cuda/stream.h"
+#include "cuda/launch/device.h"
+#include "cuda/launch/stream.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 

@@ -19,10 +19,10 @@
 #include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
-#include "tests/parallel/coded_runs.h"
-#include "tests/parallel/cyclic_cases.h"
-#include "tests/parallel/grid.h"
-#include "tests/parallel/transport_suite.h"
+#include "tests/parallel/support/coded_runs.h"
+#include "tests/parallel/support/cyclic_cases.h"
+#include "tests/parallel/support/grid.h"
+#include "tests/parallel/support/transport_suite.h"
 
 using namespace paragrad::tests;
 

@@ -1,0 +1,116 @@
+// A graph is recorded from the first thing that a thread queues to the point where it is begun.
+// Not here: the order of memory that is freed meanwhile (caching_allocator.h).
+// CUDA C++ Programming Guide, CUDA graphs.
+#include "cuda/backend/graphs.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+/// As much as cuBLAS takes by itself on the current device, so that it chooses the same kernels
+/// (its library reference, cublasSetWorkspace). Without a workspace of ours it would allocate one
+/// in each graph, which could then not be brought up to date.
+std::int64_t workspace_of_device() {
+  int device = 0, major = 0;
+  PG_CUDA(cudaGetDevice(&device));
+  PG_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+  return std::int64_t{major >= 9 ? 32 : 4} << 20;
+}
+
+/// A recorded graph, until its scope ends.
+class Recorded {
+ public:
+  explicit Recorded(cudaStream_t stream) { PG_CUDA(cudaStreamEndCapture(stream, &graph_)); }
+  ~Recorded() { cudaGraphDestroy(graph_); }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+
+  operator cudaGraph_t() const { return graph_; }
+
+ private:
+  cudaGraph_t graph_ = nullptr;
+};
+
+}  // namespace
+
+Graphs::Graphs(cudaStream_t target, CachingAllocator& allocator)
+    : target_(target),
+      allocator_(allocator),
+      workspace_bytes_(workspace_of_device()),
+      workspace_(allocator.allocate(workspace_bytes_)),
+      cublas_(recorder_) {
+  check(cublasSetWorkspace(cublas_, workspace_, workspace_bytes_), "cublasSetWorkspace");
+}
+
+Graphs::~Graphs() {
+  for (const auto& [nodes, graphs] : executables_)
+    for (cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
+  allocator_.free(workspace_, workspace_bytes_);
+}
+
+void Graphs::gather(const std::function<void()>& work) {
+  std::thread::id nobody;
+  if (!gatherer_.compare_exchange_strong(nobody, std::this_thread::get_id())) return work();
+  try {
+    work();
+    begin();
+  } catch (...) {
+    give_up();
+    gatherer_ = nobody;
+    throw;
+  }
+  gatherer_ = std::thread::id();
+}
+
+cudaStream_t Graphs::recorder() {
+  if (!recording_) {
+    // Relaxed, as memory may be allocated meanwhile, by this thread and others.
+    PG_CUDA(cudaStreamBeginCapture(recorder_, cudaStreamCaptureModeRelaxed));
+    allocator_.hold_back();
+    recording_ = true;
+  }
+  return recorder_;
+}
+
+cublasHandle_t Graphs::cublas() {
+  recorder();
+  return cublas_;
+}
+
+void Graphs::begin() {
+  if (!recording_) return;
+  recording_ = false;
+  const Recorded graph(recorder_);
+  PG_CUDA(cudaGraphLaunch(executable(graph), target_));
+  allocator_.catch_up();
+  ++begun_;
+}
+
+// [snippet executable]
+/// The one with as many nodes that can be brought up to date with the graph. Launches that are
+/// queued stay as they are.
+cudaGraphExec_t Graphs::executable(cudaGraph_t graph) {
+  std::size_t nodes = 0;
+  PG_CUDA(cudaGraphGetNodes(graph, nullptr, &nodes));
+  for (cudaGraphExec_t same_size : executables_[nodes]) {
+    cudaGraphExecUpdateResultInfo info;
+    const cudaError_t error = cudaGraphExecUpdate(same_size, graph, &info);
+    if (error == cudaSuccess) return same_size;
+    if (error != cudaErrorGraphExecUpdateFailure) check(error, "cudaGraphExecUpdate");
+    cudaGetLastError();  // CUDA would return it once more
+  }
+  cudaGraphExec_t made = nullptr;
+  PG_CUDA(cudaGraphInstantiate(&made, graph, 0));
+  ++made_;
+  return executables_[nodes].emplace_back(made);
+}
+// [end snippet]
+
+void Graphs::give_up() noexcept {
+  cudaGraph_t graph = nullptr;
+  if (recording_ && cudaStreamEndCapture(recorder_, &graph) == cudaSuccess) cudaGraphDestroy(graph);
+  recording_ = false;
+  allocator_.catch_up();
+}
+
+}  // namespace paragrad::cuda

@@ -1,0 +1,65 @@
+// Graphs: what a thread queues is gathered, and begun as one CUDA graph.
+// Not here: which parts of a step are gathered (Backend::together says it, and the engine asks).
+// CUDA C++ Programming Guide, CUDA graphs.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <thread>
+#include <vector>
+
+#include "cuda/backend/caching_allocator.h"
+#include "cuda/backend/cublas_handle.h"
+#include "cuda/launch/stream.h"
+
+namespace paragrad::cuda {
+
+/// A stream of its own records what one thread queues while it gathers; other threads queue on the
+/// target as ever. Each time, the recorded graph brings an executable one of the same nodes up to
+/// date, so that addresses and numbers may change from step to step; an executable graph is made
+/// only for nodes that have not been met before. The host does the work of queueing, and somewhat
+/// more; the GPU finds its next kernel without the host.
+class Graphs {
+ public:
+  /// For work of the device that is current, to be begun on `target`, in whose order `allocator`
+  /// gives memory. Both must outlive it.
+  Graphs(cudaStream_t target, CachingAllocator& allocator);
+  ~Graphs();
+  Graphs(const Graphs&) = delete;
+  Graphs& operator=(const Graphs&) = delete;
+
+  /// Gathers what `work` queues. Within another one, and while another thread gathers, it is
+  /// queued as without graphs. If `work` throws, what is not begun yet never is.
+  void gather(const std::function<void()>& work);
+  /// Whether the calling thread gathers.
+  bool gathering() const { return gatherer_ == std::this_thread::get_id(); }
+
+  // For the thread that gathers.
+  cudaStream_t recorder();
+  cublasHandle_t cublas();
+  /// Begins what has been gathered so far.
+  void begin();
+
+  /// How many executable graphs have been made.
+  int made() const { return made_; }
+  /// How often one was begun.
+  int begun() const { return begun_; }
+
+ private:
+  cudaGraphExec_t executable(cudaGraph_t graph);
+  void give_up() noexcept;
+
+  const cudaStream_t target_;
+  CachingAllocator& allocator_;
+  const std::int64_t workspace_bytes_;  // beside what the memory meter counts
+  void* const workspace_;
+  Stream recorder_;
+  CublasHandle cublas_;
+  std::atomic<std::thread::id> gatherer_{};
+  bool recording_ = false;
+  std::map<std::size_t, std::vector<cudaGraphExec_t>> executables_;  // by number of nodes
+  int made_ = 0, begun_ = 0;
+};
+
+}  // namespace paragrad::cuda

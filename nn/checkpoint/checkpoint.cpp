@@ -1,0 +1,172 @@
+// Reading checkpoints: every file is opened and its size checked before a tensor is asked for.
+// Not here: saving (nn/checkpoint/checkpoint_save.cpp).
+// Chapter 02.
+#include "nn/checkpoint/checkpoint.h"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "autograd/backend.h"
+#include "nn/checkpoint/checkpoint_manifest.h"
+
+namespace paragrad::nn {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The dtype whose name in the format this is.
+DType dtype_of(const SafetensorsEntry& entry) {
+  for (DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i32})
+    if (entry.dtype == safetensors_dtype(dtype)) return dtype;
+  throw Error(text("checkpoint: tensor ", entry.name, " holds ", entry.dtype,
+                   ", expected F32, BF16, F64 or I32"));
+}
+
+/// Copies a tensor of the file to the device, which converts it where the types differ.
+void copy_entry(const SafetensorsEntry& entry, const Tensor& y) {
+  if (dtype_of(entry) == y.dtype()) return y.backend().copy_from_host(entry.bytes.data(), y);
+  CategoryScope category(*y.device(), Category::workspace);
+  Tensor staged = empty(y.shape(), dtype_of(entry), y.device());
+  staged.backend().copy_from_host(entry.bytes.data(), staged);
+  y.backend().copy(staged, y);
+}
+
+void check_buffer(const ParameterList& parameters, const Tensor& flat) {
+  PG_CHECK(flat.defined() && flat.numel() == parameters.numel(), "checkpoint: the model has ",
+           parameters.numel(), " parameters, the buffer to fill is ", flat);
+}
+
+}  // namespace
+
+std::string version_name(int back) {
+  PG_CHECK(back >= 0, "weights ", back, " versions back: the newest ones are 0 back");
+  return back == 0 ? "" : text("version-", back);
+}
+
+Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
+  Manifest manifest = read_manifest(folder);
+  step_ = manifest.step;
+  run_ = std::make_shared<const nlohmann::json>(std::move(manifest.run));
+  for (const auto& [name, bytes] : manifest.files) open_file(name, bytes);
+}
+
+void Checkpoint::open_file(const std::string& name, std::int64_t bytes) {
+  const fs::path path = folder_ / name;
+  std::error_code problem;
+  auto found = fs::file_size(path, problem);
+  PG_CHECK(!problem, "the checkpoint ", folder_.string(), " is not complete: it lacks ", name,
+           ", which its manifest lists");
+  PG_CHECK(static_cast<std::int64_t>(found) == bytes, "the checkpoint ", folder_.string(),
+           " is damaged: ", name, " has ", found, " bytes, its manifest says ", bytes);
+  files_.emplace_back(path.string());
+  for (const SafetensorsEntry& entry : files_.back().entries())
+    PG_CHECK(tensors_.emplace(entry.name, entry).second, "the checkpoint ", folder_.string(),
+             " is damaged: ", entry.name, " is in two of its files");
+}
+
+const SafetensorsEntry& Checkpoint::find(const std::string& tensor,
+                                         const Parameter& parameter) const {
+  auto found = tensors_.find(tensor);
+  PG_CHECK(found != tensors_.end(), "the checkpoint ", folder_.string(), " has no tensor ", tensor,
+           ", which the model has as ", parameter.shape, "; it is of another model or optimizer");
+  const SafetensorsEntry* index = index_of(parameter.name);
+  const bool compressed = index && found->second.shape == index->shape;
+  PG_CHECK(compressed || found->second.shape == parameter.shape, "the checkpoint ",
+           folder_.string(), " has ", tensor, " as ", found->second.shape, ", the model as ",
+           parameter.shape, "; it is of another model");
+  return found->second;
+}
+
+const SafetensorsEntry* Checkpoint::index_of(const std::string& parameter) const {
+  const auto found = tensors_.find(tensor_name(index_name, parameter));
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+std::optional<std::vector<std::int32_t>> Checkpoint::index(const std::string& parameter) const {
+  const SafetensorsEntry* entry = index_of(parameter);
+  if (!entry) return {};
+  PG_CHECK(dtype_of(*entry) == DType::i32, "the checkpoint ", folder_.string(), " has ",
+           entry->name, " in ", dtype_of(*entry), ", which can't count elements; it is damaged");
+  std::vector<std::int32_t> index(entry->shape.numel());
+  std::memcpy(index.data(), entry->bytes.data(), entry->bytes.size());
+  PG_CHECK(std::adjacent_find(index.begin(), index.end(), std::greater_equal<>()) == index.end() &&
+               (index.empty() || index.front() >= 0),
+           "the checkpoint ", folder_.string(), " is damaged: ", entry->name, " does not ascend");
+  return index;
+}
+
+/// Of a pruned parameter perhaps only the kept elements, which are put among zeros.
+void Checkpoint::copy(const SafetensorsEntry& entry, const Parameter& parameter,
+                      const Tensor& y) const {
+  if (entry.shape == parameter.shape) return copy_entry(entry, y);
+  CategoryScope category(*y.device(), Category::workspace);
+  const Tensor kept = empty(entry.shape, y.dtype(), y.device());
+  copy_entry(entry, kept);
+  y.backend().expand(kept, from_host(*index(parameter.name), entry.shape, y.device()), y);
+}
+
+void Checkpoint::check_model(const ParameterList& model) const {
+  std::set<std::string> names;
+  for (const Parameter& parameter : model) {
+    find(parameter.name, parameter);
+    names.insert(parameter.name);
+  }
+  for (const auto& [name, entry] : tensors_)
+    PG_CHECK(names.contains(name) || name.find('/') != name.npos, "the checkpoint ",
+             folder_.string(), " has a tensor ", name, " ", entry.shape,
+             ", which the model has not; it is of another model");
+}
+
+void Checkpoint::load_weights(const ParameterList& parameters, const Tensor& weights) const {
+  load_version(0, parameters, weights);
+}
+
+void Checkpoint::load_version(int back, const ParameterList& parameters,
+                              const Tensor& weights) const {
+  check_buffer(parameters, weights);
+  for (const Parameter& parameter : parameters) {
+    std::string name = tensor_name(version_name(back), parameter.name);
+    for (int b = back; b > 0 && !tensors_.contains(name);)
+      name = tensor_name(version_name(--b), parameter.name);
+    copy(find(name, parameter), parameter, weights.window(parameter.offset, parameter.shape));
+  }
+}
+
+void Checkpoint::load_state(const std::string& name, const ParameterList& parameters,
+                            const Tensor& state) const {
+  check_buffer(parameters, state);
+  for (const Parameter& parameter : parameters)
+    copy_state(find(tensor_name(name, parameter.name), parameter), parameter,
+               state.window(parameter.offset, parameter.shape));
+}
+
+bool Checkpoint::has_state(const std::string& name) const {
+  const auto found = tensors_.lower_bound(name + "/");
+  return found != tensors_.end() && found->first.starts_with(name + "/");
+}
+
+bool Checkpoint::has_state(const std::string& name, const Parameter& parameter) const {
+  return tensors_.contains(tensor_name(name, parameter.name));
+}
+
+bool Checkpoint::load_state_if_any(const std::string& name, const Parameter& parameter,
+                                   const Tensor& state) const {
+  const std::string tensor = tensor_name(name, parameter.name);
+  const auto found = tensors_.find(tensor);
+  if (found == tensors_.end() || found->second.shape != parameter.shape) return false;
+  copy_state(found->second, parameter, state);
+  return true;
+}
+
+void Checkpoint::copy_state(const SafetensorsEntry& entry, const Parameter& parameter,
+                            const Tensor& state) const {
+  PG_CHECK(dtype_of(entry) == state.dtype(), "the checkpoint ", folder_.string(), " has ",
+           entry.name, " in ", dtype_of(entry), ", the run in ", state.dtype(),
+           "; state is not converted, so go on with the dtype that it was saved with");
+  copy(entry, parameter, state);
+}
+
+}  // namespace paragrad::nn

@@ -1,0 +1,36 @@
+// A file is written beside its target and renamed, so a write that fails leaves the earlier one.
+// Chapter 02.
+#include "nn/checkpoint/file.h"
+
+#include <fstream>
+#include <iterator>
+
+namespace paragrad::nn {
+
+std::string read_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  PG_CHECK(std::filesystem::exists(path, ignored), "no file ", path.string(),
+           ": check the path, or make the file first");
+  PG_CHECK(!std::filesystem::is_directory(path, ignored), path.string(),
+           " is a folder: name a file in it");
+  std::ifstream file(path, std::ios::binary);
+  PG_CHECK(file, "can't open ", path.string(), ": check its permissions");
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  PG_CHECK(!file.bad(), "can't read all of ", path.string());
+  PG_CHECK(!bytes.empty(), path.string(), " is empty: give a file with content");
+  return bytes;
+}
+
+void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  std::filesystem::path partial = path;
+  partial += ".partial";
+  std::ofstream file(partial, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  file.close();
+  std::error_code problem;
+  if (file) std::filesystem::rename(partial, path, problem);
+  PG_CHECK(file && !problem, "can't write ", path.string(),
+           ": check that its folder exists, may be written to, and that the disk has room");
+}
+
+}  // namespace paragrad::nn

@@ -1,0 +1,204 @@
+// Checks config.json and the names and shapes of all tensors before it loads a value: a setting or
+// tensor that our network does not compute is an error. Weights of Hugging Face's Conv1D are
+// transposed on the way. Chapter 02.
+#include "nn/checkpoint/gpt_files.h"
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "autograd/backend.h"
+#include "nn/checkpoint/file.h"
+#include "nn/checkpoint/safetensors.h"
+
+namespace paragrad::nn {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using Bytes = std::vector<std::byte>;
+
+/// Settings that nn/models/gpt.h has built in; where config.json has them, they must say the same.
+json built_in() {
+  return {{"model_type", "gpt2"},
+          {"activation_function", "gelu_new"},
+          {"layer_norm_epsilon", 1e-5},
+          {"scale_attn_weights", true},
+          {"scale_attn_by_inverse_layer_idx", false},
+          {"add_cross_attention", false}};
+}
+
+/// The positive whole number under the first of `names` that the config has.
+int size_setting(const json& config, std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (!config.contains(name)) continue;
+    const json& value = config[name];
+    PG_CHECK(value.is_number_unsigned() && value > 0 && value <= INT32_MAX, name, " is ",
+             value.dump(), ", expected a whole number from 1 to 2^31 - 1");
+    return value.get<int>();
+  }
+  throw Error(text(*names.begin(), " is missing"));
+}
+
+GptConfig parse_config(const json& config) {
+  const json expected = built_in();
+  for (const auto& [name, value] : expected.items())
+    PG_CHECK(!config.contains(name) || config[name] == value, name, " is ", config[name].dump(),
+             "; paragrad's GPT has ", value.dump(), " and nothing else");
+  GptConfig result;
+  result.layers = size_setting(config, {"n_layer"});
+  result.heads = size_setting(config, {"n_head"});
+  result.width = size_setting(config, {"n_embd"});
+  result.context = size_setting(config, {"n_positions", "n_ctx"});
+  result.vocabulary = size_setting(config, {"vocab_size"});
+  json inner = config.value("n_inner", json());
+  PG_CHECK(inner.is_null() || inner == 4ll * result.width, "n_inner is ", inner.dump(),
+           "; paragrad's GPT has 4 * n_embd = ", 4ll * result.width, " and nothing else");
+  result.tied = config.value("tie_word_embeddings", true);
+  result.check();
+  return result;
+}
+
+/// Whether Hugging Face keeps this weight as (In,Out): its class Conv1D.
+bool lies_transposed(const std::string& name) {
+  return name.ends_with("c_attn.weight") || name.ends_with("c_proj.weight") ||
+         name.ends_with("c_fc.weight");
+}
+
+Shape shape_in_file(const Parameter& parameter) {
+  if (!lies_transposed(parameter.name)) return parameter.shape;
+  return {parameter.shape[1], parameter.shape[0]};
+}
+
+/// The transpose of a matrix (rows, columns) whose elements have `size` bytes.
+Bytes transposed(std::span<const std::byte> x, std::int64_t rows, std::int64_t columns) {
+  Bytes y(x.size());
+  const std::size_t size = x.size() / (rows * columns);
+  for (std::int64_t r = 0; r < rows; ++r)
+    for (std::int64_t c = 0; c < columns; ++c)
+      std::memcpy(&y[(c * rows + r) * size], &x[(r * columns + c) * size], size);
+  return y;
+}
+
+/// The tensors of the file under our names, without the causal masks, which are no weights.
+std::map<std::string, SafetensorsEntry> weights_of(const SafetensorsFile& file) {
+  const std::string prefix = "transformer.";
+  std::map<std::string, SafetensorsEntry> result;
+  for (const SafetensorsEntry& entry : file.entries()) {
+    bool prefixed = entry.name.starts_with(prefix);
+    std::string name = prefixed ? entry.name.substr(prefix.size()) : entry.name;
+    if (name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias")) continue;
+    PG_CHECK(result.emplace(name, entry).second, file.path(), ": has ", name,
+             " with and without the prefix ", prefix);
+  }
+  return result;
+}
+
+/// Checks that the file holds the network of the config, the whole of it and nothing else.
+void check_names(const std::string& path, const GptConfig& config,
+                 std::map<std::string, SafetensorsEntry> found) {
+  const Stage network(gpt(config), 0, config.layers + 2);
+  for (const Parameter& parameter : network.parameters()) {
+    auto entry = found.find(parameter.name);
+    PG_CHECK(entry != found.end(), path, ": has no tensor ", parameter.name, " ",
+             shape_in_file(parameter), ", which config.json asks for");
+    PG_CHECK(entry->second.shape == shape_in_file(parameter), path, ": tensor ", parameter.name,
+             " is ", entry->second.shape, ", config.json asks for ", shape_in_file(parameter));
+    const std::string& dtype = entry->second.dtype;
+    PG_CHECK(dtype == "F32" || dtype == "F16" || dtype == "BF16" || dtype == "F64", path,
+             ": tensor ", parameter.name, " holds ", dtype, ", expected F32, F16, BF16 or F64");
+  }
+  if (config.tied && found.contains("lm_head.weight")) {
+    const SafetensorsEntry &head = found["lm_head.weight"], &table = found["wte.weight"];
+    PG_CHECK(head.dtype == table.dtype && std::ranges::equal(head.bytes, table.bytes), path,
+             ": lm_head.weight differs from wte.weight, though config.json ties them; set "
+             "tie_word_embeddings to false there");
+    found.erase("lm_head.weight");
+  }
+  for (const Parameter& parameter : network.parameters()) found.erase(parameter.name);
+  PG_CHECK(found.empty(), path, ": has a tensor ", found.begin()->first, " ",
+           found.begin()->second.shape, ", which is no part of the network of config.json");
+}
+
+}  // namespace
+
+GptConfig read_gpt_config(const fs::path& folder) {
+  const fs::path path = folder / "config.json";
+  const std::string bytes = read_file(path);
+  try {
+    return parse_config(json::parse(bytes));
+  } catch (const json::exception&) {
+    throw Error(path.string() + ": is not the JSON object of a GPT-2 config; it is damaged");
+  } catch (const Error& error) {
+    throw Error(path.string() + ": " + error.what());
+  }
+}
+
+void load_gpt_weights(const fs::path& folder, const ParameterList& parameters,
+                      const Tensor& weights) {
+  PG_CHECK(weights.defined() && weights.numel() == parameters.numel(), "the model has ",
+           parameters.numel(), " parameters, the buffer to fill is ", weights);
+  const SafetensorsFile file((folder / "model.safetensors").string());
+  const auto found = weights_of(file);
+  check_names(file.path(), read_gpt_config(folder), found);
+
+  CategoryScope category(*weights.device(), Category::workspace);
+  for (const Parameter& parameter : parameters) {
+    PG_CHECK(found.contains(parameter.name), file.path(), ": has no tensor ", parameter.name,
+             ", which the model has as ", parameter.shape);
+    SafetensorsEntry entry = found.at(parameter.name);
+    PG_CHECK(entry.shape == shape_in_file(parameter), file.path(), ": tensor ", parameter.name,
+             " is ", entry.shape, ", the model asks for ", shape_in_file(parameter));
+    Bytes turned;
+    if (lies_transposed(parameter.name)) {
+      turned = transposed(entry.bytes, entry.shape[0], entry.shape[1]);
+      entry.bytes = turned;
+    }
+    Tensor values = from_host(to_floats(entry), parameter.shape, weights.device());
+    weights.backend().copy(values, weights.window(parameter.offset, parameter.shape));
+  }
+}
+
+void write_gpt_folder(const fs::path& folder, const GptConfig& config,
+                      const ParameterList& parameters, const Tensor& weights) {
+  PG_CHECK(weights.defined() && weights.numel() == parameters.numel(), "the model has ",
+           parameters.numel(), " parameters, the buffer to write is ", weights);
+  auto same = [](const Parameter& a, const Parameter& b) {
+    return a.name == b.name && a.shape == b.shape;
+  };
+  const Stage network(gpt(config), 0, config.layers + 2);
+  PG_CHECK(std::ranges::equal(parameters, network.parameters(), same),
+           "only a whole GPT goes into a Hugging Face folder; these parameters are not its");
+  Bytes host;
+  std::vector<SafetensorsSource> tensors;
+  for (const Parameter& parameter : parameters) {
+    bool head = parameter.name == "lm_head.weight";
+    tensors.push_back({(head ? "" : "transformer.") + parameter.name,
+                       safetensors_dtype(weights.dtype()), shape_in_file(parameter), [&] {
+                         Tensor part = weights.window(parameter.offset, parameter.shape);
+                         host.resize(part.bytes());
+                         part.backend().copy_to_host(part, host.data());
+                         if (lies_transposed(parameter.name))
+                           host = transposed(host, part.size(0), part.size(1));
+                         return std::span<const std::byte>(host);
+                       }});
+  }
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  PG_CHECK(!problem, "can't make the folder ", folder.string(), ": ", problem.message());
+  write_safetensors((folder / "model.safetensors").string(), {{"format", "pt"}}, tensors);
+
+  json settings = built_in();
+  settings.update({{"architectures", {"GPT2LMHeadModel"}},
+                   {"n_layer", config.layers},
+                   {"n_head", config.heads},
+                   {"n_embd", config.width},
+                   {"n_positions", config.context},
+                   {"vocab_size", config.vocabulary},
+                   {"tie_word_embeddings", config.tied}});
+  if (config.vocabulary != 50257)  // else Hugging Face takes GPT-2's <|endoftext|> for granted
+    settings["bos_token_id"] = settings["eos_token_id"] = nullptr;
+  write_file(folder / "config.json", settings.dump(2) + "\n");
+}
+
+}  // namespace paragrad::nn

@@ -1,0 +1,185 @@
+// SafetensorsFile: opens a file and checks every rule of the format.
+// Not here: writing (safetensors_write.cpp) and conversion (safetensors.cpp).
+// Chapter 02.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
+
+#include "autograd/error.h"
+#include "nn/checkpoint/safetensors.h"
+#include "nn/checkpoint/safetensors_format.h"
+
+namespace paragrad::nn {
+namespace {
+
+using namespace format;
+using nlohmann::json;
+
+/// Maps the whole file; `owner` keeps the mapping alive.
+Bytes map_file(const std::string& path, std::shared_ptr<const void>& owner) {
+  Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  PG_CHECK(file.number >= 0, path, ": can't be opened: ", system_message());
+  struct stat status = {};
+  PG_CHECK(::fstat(file.number, &status) == 0, path, ": can't be read: ", system_message());
+  PG_CHECK(S_ISREG(status.st_mode), path,
+           ": expected a safetensors file, found a folder or device");
+
+  auto size = static_cast<std::size_t>(status.st_size);
+  PG_CHECK(size >= length_bytes, path, ": file is cut short: expected at least ", length_bytes,
+           " bytes, found ", size);
+  void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
+  PG_CHECK(start != MAP_FAILED, path, ": can't be mapped into memory: ", system_message());
+  owner = {start, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); }};
+  return {static_cast<const std::byte*>(start), size};
+}
+
+/// The header's text, its length checked against the limit and the file.
+std::string_view header_text(const std::string& path, Bytes file) {
+  std::uint64_t length = 0;
+  std::memcpy(&length, file.data(), length_bytes);
+  PG_CHECK(length <= header_limit, path, ": header length is ", length,
+           " bytes, the format allows ", header_limit, "; is this a safetensors file?");
+  PG_CHECK(length <= file.size() - length_bytes, path, ": file is cut short: the header needs ",
+           length_bytes + length, " bytes, found ", file.size());
+  std::string_view text(reinterpret_cast<const char*>(file.data()) + length_bytes, length);
+  PG_CHECK(text.starts_with('{'), path, ": header does not begin with '{'");
+  return text;
+}
+
+/// The header as JSON, and its top-level keys in their order.
+/// The parser would keep the last of two equal keys and stop at a zero byte: both are refused here.
+json parse_header(const std::string& path, std::string_view text, std::vector<std::string>& keys) {
+  std::vector<std::set<std::string>> seen;  // keys of each object that is open at this point
+  auto check = [&](int depth, json::parse_event_t event, json& value) {
+    using Event = json::parse_event_t;
+    if (event == Event::object_end) seen.pop_back();
+    if (event == Event::object_start || event == Event::array_start)
+      PG_CHECK(depth < 8, path, ": header is nested deeper than the format ever is");
+    if (event == Event::object_start) seen.emplace_back();
+    if (event != Event::key) return true;
+    auto key = value.get<std::string>();
+    PG_CHECK(seen.back().insert(key).second, path, ": header has the key ", in_quotes(key),
+             " twice");
+    if (seen.size() == 1) keys.push_back(key);
+    return true;
+  };
+  try {
+    PG_CHECK(text.find('\0') == text.npos, path, ": header holds a zero byte");
+    return json::parse(text, check);
+  } catch (const json::exception&) {
+    throw Error(path + ": header is not valid JSON in UTF-8; the file is damaged");
+  }
+}
+
+std::map<std::string, std::string> parse_metadata(const std::string& path, const json& metadata) {
+  PG_CHECK(metadata.is_object(), path, ": __metadata__ is not a map of strings to strings");
+  std::map<std::string, std::string> result;
+  for (const auto& [key, value] : metadata.items()) {
+    PG_CHECK(value.is_string(), path,
+             ": __metadata__ is not a map of strings to strings: ", in_quotes(key), " is a ",
+             value.type_name());
+    result[key] = value.get<std::string>();
+  }
+  return result;
+}
+
+/// The field `key`, a list of whole numbers from 0 to 2^63 - 1.
+std::vector<std::int64_t> whole_numbers(const std::string& where, const json& info,
+                                        const char* key) {
+  PG_CHECK(info.contains(key), where, " has no ", key);
+  const json& list = info[key];
+  PG_CHECK(list.is_array(), where, ": ", key, " is not a list");
+  std::vector<std::int64_t> result;
+  for (const json& number : list) {
+    PG_CHECK(number.is_number_unsigned() && number.get<std::uint64_t>() <= INT64_MAX, where, ": ",
+             key, " holds something other than a whole number from 0 to 2^63 - 1");
+    result.push_back(number.get<std::int64_t>());
+  }
+  return result;
+}
+
+/// A tensor as its header entry describes it, before its place in the data is known to be right.
+struct Claim {
+  std::string name, dtype;
+  std::vector<std::int64_t> sizes;
+  std::uint64_t begin, end;  // bytes from the start of the data
+};
+
+Claim parse_tensor(const std::string& path, const std::string& name, const json& info) {
+  const std::string where = path + ": tensor " + in_quotes(name);
+  PG_CHECK(info.is_object(), where, " is not described by an object");
+  PG_CHECK(info.contains("dtype"), where, " has no dtype");
+  PG_CHECK(info["dtype"].is_string(), where, ": dtype is not a string");
+  auto dtype = info["dtype"].get<std::string>();
+  std::vector<std::int64_t> sizes = whole_numbers(where, info, "shape");
+  std::vector<std::int64_t> offsets = whole_numbers(where, info, "data_offsets");
+
+  PG_CHECK(offsets.size() == 2, where, ": data_offsets has ", offsets.size(),
+           " numbers, expected begin and end");
+  PG_CHECK(offsets[0] <= offsets[1], where, " ends at byte ", offsets[1],
+           ", before it begins at byte ", offsets[0]);
+  std::int64_t expected = checked_byte_count(where, dtype, sizes);
+  PG_CHECK(offsets[1] - offsets[0] == expected, where, ": ", dtype, " of shape ", Shape(sizes),
+           " needs ", expected, " bytes, data_offsets give ", offsets[1] - offsets[0]);
+  return {name, dtype, sizes, static_cast<std::uint64_t>(offsets[0]),
+          static_cast<std::uint64_t>(offsets[1])};
+}
+
+/// Sorts the tensors by place and checks that they fill the file from `data_start` to its end.
+void check_layout(const std::string& path, std::vector<Claim>& claims, std::uint64_t data_start,
+                  std::uint64_t file_size) {
+  std::ranges::stable_sort(claims, {}, [](const Claim& c) { return std::pair(c.begin, c.end); });
+  std::uint64_t end = 0;
+  for (const Claim& claim : claims) {
+    PG_CHECK(claim.begin >= end, path, ": tensor ", in_quotes(claim.name), " begins at byte ",
+             claim.begin, " and overlaps the one before it, which ends at byte ", end);
+    PG_CHECK(claim.begin <= end, path, ": bytes ", end, " to ", claim.begin,
+             " of the data are a hole: no tensor owns them");
+    end = claim.end;
+  }
+  std::uint64_t expected = data_start + end;
+  PG_CHECK(file_size >= expected, path, ": file is cut short: expected ", expected,
+           " bytes, found ", file_size);
+  PG_CHECK(file_size == expected, path, ": file goes on after its last tensor: expected ", expected,
+           " bytes, found ", file_size);
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
+  Bytes file = map_file(path, mapping_);
+  std::string_view text = header_text(path, file);
+  std::vector<std::string> keys;
+  const json header = parse_header(path, text, keys);
+
+  std::vector<Claim> claims;
+  for (const std::string& key : keys) {
+    if (key == metadata_key)
+      metadata_ = parse_metadata(path, header[key]);
+    else
+      claims.push_back(parse_tensor(path, key, header[key]));
+  }
+  const std::uint64_t data_start = length_bytes + text.size();
+  check_layout(path, claims, data_start, file.size());
+
+  for (const auto& [name, dtype, sizes, begin, end] : claims) {
+    index_[name] = entries_.size();
+    entries_.push_back({name, dtype, Shape(sizes), file.subspan(data_start + begin, end - begin)});
+  }
+}
+
+const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
+  auto found = index_.find(name);
+  PG_CHECK(found != index_.end(), path_, ": has no tensor ", in_quotes(name), "; it has ",
+           entries_.size(), entries_.empty() ? "" : ", the first is ",
+           entries_.empty() ? "" : in_quotes(entries_.front().name));
+  return entries_[found->second];
+}
+
+}  // namespace paragrad::nn

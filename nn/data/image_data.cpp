@@ -1,0 +1,117 @@
+// The order of an epoch is a function of (seed, epoch, place), so none is stored: a Feistel network
+// permutes a power of four, and places that fall outside the set are permuted again.
+// Chapter 02; Black and Rogaway 2002, "Ciphers with arbitrary finite domains".
+#include "nn/data/image_data.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "autograd/random.h"
+
+namespace paragrad::nn {
+
+PixelStatistics pixel_statistics(const IdxImages& images) {
+  double sum = 0, squares = 0, count = static_cast<double>(images.pixels.size());
+  for (std::uint8_t pixel : images.pixels) {
+    sum += pixel;
+    squares += pixel * pixel;  // exact: integers below 2^53
+  }
+  double mean = sum / count, variance = squares / count - mean * mean;
+  PG_CHECK(variance > 0,
+           "all pixels of the images are the same, so they can't be normalised: "
+           "is this the right file?");
+  return {static_cast<float>(mean / 255), static_cast<float>(std::sqrt(variance) / 255)};
+}
+
+ImageSet::ImageSet(IdxImages images, std::vector<std::uint8_t> labels, PixelStatistics statistics)
+    : images_(std::move(images)), labels_(std::move(labels)), statistics_(statistics) {
+  PG_CHECK(images_.count > 0, "there are no images: give files that have some");
+  PG_CHECK(images_.count == static_cast<std::int64_t>(labels_.size()), "there are ", images_.count,
+           " images and ", labels_.size(), " labels: give the two files that belong together");
+  classes_ = 1 + *std::max_element(labels_.begin(), labels_.end());
+}
+
+void ImageSet::append(std::int64_t index, ImageBatch& batch) const {
+  std::int64_t area = images_.height * images_.width;
+  const std::uint8_t* pixels = images_.pixels.data() + index * area;
+  for (std::int64_t i = 0; i < area; ++i) {
+    batch.images.push_back((pixels[i] / 255.0f - statistics_.mean) / statistics_.deviation);
+  }
+  batch.labels.push_back(labels_[index]);
+}
+
+std::uint64_t ImageSet::checksum() const {
+  std::uint64_t hash = 14695981039346656037ull;  // FNV-1a
+  for (const auto* bytes : {&images_.pixels, &labels_})
+    for (std::uint8_t byte : *bytes) hash = (hash ^ byte) * 1099511628211ull;
+  return hash;
+}
+
+ImageBatch ImageSet::batch(std::uint64_t seed, std::int64_t step, std::int64_t batch_size,
+                           std::int64_t first, std::int64_t last) const {
+  PG_CHECK(batch_size >= 1 && batch_size <= size(), "a batch of ", batch_size,
+           " images can't be drawn from ", size(), ": use a batch size of 1 to ", size());
+  PG_CHECK(step >= 0 && first >= 0 && first <= last && last <= batch_size, "step ", step,
+           " has no images ", first, " to ", last, " in a batch of ", batch_size);
+  std::int64_t steps_per_epoch = size() / batch_size;
+  std::int64_t epoch = step / steps_per_epoch, start = step % steps_per_epoch * batch_size;
+  ImageBatch batch{last - first, height(), width(), {}, {}};
+  for (std::int64_t i = first; i < last; ++i) {
+    append(shuffled(seed, epoch, start + i, size()), batch);
+  }
+  return batch;
+}
+
+ImageBatch ImageSet::evaluation_batch(std::int64_t first, std::int64_t last) const {
+  PG_CHECK(first >= 0 && first <= last && last <= size(), "there are no images ", first, " to ",
+           last, ", only ", size());
+  ImageBatch batch{last - first, height(), width(), {}, {}};
+  for (std::int64_t i = first; i < last; ++i) append(i, batch);
+  return batch;
+}
+
+std::int64_t shuffled(std::uint64_t seed, std::int64_t epoch, std::int64_t index,
+                      std::int64_t count) {
+  PG_CHECK(index >= 0 && index < count, "place ", index, " is outside a shuffle of ", count);
+  RandomKey key(seed, text("images of epoch ", epoch));
+  // Each round XORs one half of the bits of x with a random function of the other half: invertible,
+  // whatever the function. This permutes [0, 4^half); follow it until it comes back below count.
+  int bits = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count - 1)));
+  int half = std::max(1, (bits + 1) / 2);
+  std::uint64_t mask = (1ull << half) - 1, x = static_cast<std::uint64_t>(index);
+  do {
+    for (std::uint64_t round = 0; round < 6; ++round) {
+      std::uint64_t left = x >> half, right = x & mask;
+      x = right << half | (left ^ (philox(key, round << 32 | right)[0] & mask));
+    }
+  } while (x >= static_cast<std::uint64_t>(count));
+  return static_cast<std::int64_t>(x);
+}
+
+ImageData load_image_data(const std::string& folder) {
+  namespace fs = std::filesystem;
+  bool packaged = folder == "fashion-mnist" && !fs::exists(folder);
+  fs::path from = packaged ? "/usr/share/datasets/fashion-mnist" : folder;
+  PG_CHECK(fs::is_directory(from), "no folder ", from.string(),
+           ": give a folder of IDX files, or \"fashion-mnist\", which Debian's package ",
+           "dataset-fashion-mnist brings (examples/install_packages.sh --images installs it)");
+  auto find = [&](const std::string& name) {
+    return fs::exists(from / (name + ".gz")) ? from / (name + ".gz") : from / name;
+  };
+  IdxImages train = read_idx_images(find("train-images-idx3-ubyte"));
+  IdxImages test = read_idx_images(find("t10k-images-idx3-ubyte"));
+  PG_CHECK(train.height == test.height && train.width == test.width, from.string(),
+           ": training images are ", train.height, " x ", train.width, ", the others ", test.height,
+           " x ", test.width);
+  PixelStatistics statistics = pixel_statistics(train);
+  ImageData data{
+      ImageSet(std::move(train), read_idx_labels(find("train-labels-idx1-ubyte")), statistics),
+      ImageSet(std::move(test), read_idx_labels(find("t10k-labels-idx1-ubyte")), statistics)};
+  PG_CHECK(data.validation.classes() <= data.training.classes(), from.string(),
+           ": a label of the validation images, ", data.validation.classes() - 1,
+           ", never occurs in training");
+  return data;
+}
+
+}  // namespace paragrad::nn

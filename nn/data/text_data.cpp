@@ -1,0 +1,160 @@
+// A window's place is a random number of (seed, step, sequence), so ranks draw their shares alone.
+// Token ids take 2 bytes where the vocabulary allows it. Not here: encoding (vocabulary.cpp).
+// Chapter 02.
+#include "nn/data/text_data.h"
+
+#include <algorithm>
+
+#include "autograd/random.h"
+#include "nn/checkpoint/file.h"
+#include "nn/text/utf8.h"
+
+namespace paragrad::nn {
+
+TokenData::TokenData(std::string name, std::span<const std::int32_t> tokens, int vocabulary_size)
+    : name_(std::move(name)), vocabulary_size_(vocabulary_size) {
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    PG_CHECK(tokens[i] >= 0 && tokens[i] < vocabulary_size, name_, " has token ", tokens[i],
+             " at position ", i, ", outside the vocabulary of ", vocabulary_size,
+             " tokens: give the vocabulary that the data was made with");
+  }
+  if (vocabulary_size <= 65536) {
+    tokens_ = std::vector<std::uint16_t>(tokens.begin(), tokens.end());
+  } else {
+    tokens_ = std::vector<std::int32_t>(tokens.begin(), tokens.end());
+  }
+}
+
+std::int64_t TokenData::size() const {
+  return std::visit([](const auto& all) { return static_cast<std::int64_t>(all.size()); }, tokens_);
+}
+
+std::int32_t TokenData::operator[](std::int64_t index) const {
+  PG_CHECK(index >= 0 && index < size(), name_, " has no token ", index, ", only ", size());
+  return std::visit([&](const auto& all) -> std::int32_t { return all[index]; }, tokens_);
+}
+
+std::uint64_t TokenData::checksum() const {
+  std::uint64_t hash = 14695981039346656037ull;
+  std::visit(
+      [&](const auto& all) {
+        for (auto id : all) hash = (hash ^ static_cast<std::uint64_t>(id)) * 1099511628211ull;
+      },
+      tokens_);
+  return hash;
+}
+
+void TokenData::append_window(std::int64_t start, Batch& batch) const {
+  std::visit(
+      [&](const auto& all) {
+        auto from = all.begin() + start, to = from + batch.context;
+        batch.inputs.insert(batch.inputs.end(), from, to);
+        batch.targets.insert(batch.targets.end(), from + 1, to + 1);
+      },
+      tokens_);
+}
+
+Batch TokenData::batch(std::uint64_t seed, std::int64_t step, std::int64_t first, std::int64_t last,
+                       std::int64_t context) const {
+  evaluation_windows(context);  // checks that one window fits
+  PG_CHECK(step >= 0 && first >= 0 && first <= last, "no batch has step ", step, " and sequences ",
+           first, " to ", last);
+  RandomKey key(seed, "data");
+  Batch batch{last - first, context, {}, {}};
+  for (std::int64_t i = first; i < last; ++i) {
+    // Steps lie 2^32 apart in the sequence of random numbers, so that sequence i of a step stays
+    // the same in a larger batch.
+    std::uint64_t index = (static_cast<std::uint64_t>(step) << 32) + static_cast<std::uint64_t>(i);
+    auto start = uniform_integer(key, index, static_cast<std::uint64_t>(size() - context));
+    append_window(static_cast<std::int64_t>(start), batch);
+  }
+  return batch;
+}
+
+std::int64_t TokenData::evaluation_windows(std::int64_t context) const {
+  PG_CHECK(context >= 1, "a context of ", context, " tokens is too short, it takes at least 1");
+  PG_CHECK(size() > context, name_, " has ", size(), " tokens, a context of ", context,
+           " needs at least ", context + 1, ": give more text or a shorter context");
+  return (size() - 1) / context;
+}
+
+Batch TokenData::evaluation_batch(std::int64_t first, std::int64_t last,
+                                  std::int64_t context) const {
+  std::int64_t windows = evaluation_windows(context);
+  PG_CHECK(first >= 0 && first <= last && last <= windows, name_, " has no windows ", first, " to ",
+           last, ", only ", windows);
+  Batch batch{last - first, context, {}, {}};
+  for (std::int64_t i = first; i < last; ++i) append_window(i * context, batch);
+  return batch;
+}
+
+std::vector<std::int32_t> read_token_file(const std::filesystem::path& path) {
+  std::string bytes = read_file(path);
+  PG_CHECK(
+      bytes.size() % 2 == 0, path.string(), " has an odd number of bytes, ", bytes.size(),
+      ": token ids of 2 bytes each were expected, so the file is cut short or of another kind");
+  std::vector<std::int32_t> tokens(bytes.size() / 2);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    auto low = static_cast<unsigned char>(bytes[2 * i]);
+    auto high = static_cast<unsigned char>(bytes[2 * i + 1]);
+    tokens[i] = low | high << 8;
+  }
+  return tokens;
+}
+
+namespace {
+
+bool holds_tokens(const std::filesystem::path& path) { return path.extension() == ".bin"; }
+
+void check_utf8(const std::filesystem::path& path, std::string_view text) {
+  std::size_t valid = valid_utf8_prefix(text);
+  PG_CHECK(valid == text.size(), path.string(), " is not valid UTF-8 at byte ", valid,
+           ": convert it to UTF-8, or use the vocabulary \"bytes\"");
+}
+
+}  // namespace
+
+TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,
+                        const std::string& vocabulary) {
+  bool tokens = holds_tokens(data), split = validation.empty();
+  PG_CHECK(split || tokens == holds_tokens(validation), data.string(), " and ", validation.string(),
+           " are not of one kind: give two .bin files or two texts");
+  PG_CHECK(!tokens || vocabulary != "chars", data.string(), " holds token ids, which name no ",
+           "characters: give the vocab.json that they were made with, or the text itself");
+
+  std::string data_text = tokens ? "" : read_file(data);
+  std::string validation_text = tokens || split ? "" : read_file(validation);
+  if (vocabulary == "chars") {
+    check_utf8(data, data_text);
+    check_utf8(validation, validation_text);
+  }
+  // A vocabulary of characters has those of both files.
+  std::shared_ptr<const Vocabulary> made;
+  if (!tokens || !vocabulary.empty())
+    made = make_vocabulary(vocabulary, data_text + validation_text);
+
+  auto encode = [&](const std::string& text, const std::filesystem::path& path) {
+    return tokens ? read_token_file(path) : made->encode(text);
+  };
+  std::vector<std::int32_t> train = encode(data_text, data), validate;
+  if (split) {
+    auto cut = train.begin() + static_cast<std::ptrdiff_t>(train.size() * 9 / 10);
+    validate.assign(cut, train.end());
+    train.erase(cut, train.end());
+  } else {
+    validate = encode(validation_text, validation);
+  }
+
+  int size = made ? made->size() : 0;
+  if (!made) {
+    for (const auto* all : {&train, &validate}) {
+      for (std::int32_t token : *all) size = std::max(size, token + 1);
+    }
+  }
+  std::string tenth = split ? ", the last tenth of it," : "";
+  return {made, TokenData("the training data " + data.string(), train, size),
+          TokenData("the validation data " + (split ? data : validation).string() + tenth, validate,
+                    size)};
+}
+
+}  // namespace paragrad::nn

@@ -1,0 +1,77 @@
+// Text data: token ids in memory, cut into random training windows and sequential evaluation ones.
+// Not here: devices. The caller copies a batch to where the model is.
+// Chapter 02.
+#pragma once
+
+#include <filesystem>
+#include <variant>
+
+#include "nn/text/vocabulary.h"
+
+namespace paragrad::nn {
+
+/// shapes: inputs, targets (sequences,context), row-major; targets[s,t] follows inputs[s,t].
+struct Batch {
+  std::int64_t sequences = 0, context = 0;
+  std::vector<std::int32_t> inputs, targets;
+};
+
+/// One stretch of text as token ids, two bytes each where they fit.
+class TokenData {
+ public:
+  TokenData() = default;
+  /// `name` is what messages call it, such as "the training data".
+  /// throws: Error if a token is outside [0, vocabulary_size)
+  TokenData(std::string name, std::span<const std::int32_t> tokens, int vocabulary_size);
+
+  std::int64_t size() const;
+  int vocabulary_size() const { return vocabulary_size_; }
+  std::int32_t operator[](std::int64_t index) const;
+  /// Tells other data from the same (FNV-1a over the ids).
+  std::uint64_t checksum() const;
+
+  /// Sequences [first, last) of the batch of `step`: windows at random places. Sequence i depends
+  /// on (seed, step, i) alone, so a run resumes exactly and a batch can be cut over ranks.
+  /// throws: Error if there are fewer than context + 1 tokens
+  Batch batch(std::uint64_t seed, std::int64_t step, std::int64_t first, std::int64_t last,
+              std::int64_t context) const;
+  /// The whole batch of `step`.
+  Batch batch(std::uint64_t seed, std::int64_t step, std::int64_t sequences,
+              std::int64_t context) const {
+    return batch(seed, step, 0, sequences, context);
+  }
+
+  /// Number of windows that lie end to end in the data. Fewer than `context` targets at its end
+  /// are in none.
+  /// throws: Error if there are fewer than context + 1 tokens
+  std::int64_t evaluation_windows(std::int64_t context) const;
+  /// Windows [first, last) of those.
+  Batch evaluation_batch(std::int64_t first, std::int64_t last, std::int64_t context) const;
+
+ private:
+  void append_window(std::int64_t start, Batch& batch) const;
+
+  std::string name_;
+  int vocabulary_size_ = 0;
+  std::variant<std::vector<std::uint16_t>, std::vector<std::int32_t>> tokens_;
+};
+
+/// What a model trains on and is measured by.
+struct TextData {
+  std::shared_ptr<const Vocabulary> vocabulary;  // null for .bin files without one
+  TokenData training, validation;
+};
+
+/// Reads `data`, and `validation` unless it is empty: then the last tenth of `data` is validation.
+/// Files whose names end in .bin hold token ids as nanoGPT writes them: little-endian uint16
+/// without a header. All others are text. `vocabulary` is as for make_vocabulary(); .bin files
+/// take "" (as many tokens as the largest id needs), "bytes" or a vocab.json.
+/// throws: Error if a file is missing, empty or broken, or does not fit the vocabulary
+TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,
+                        const std::string& vocabulary);
+
+/// The token ids of a .bin file.
+/// throws: Error if it is missing, empty, or has an odd number of bytes
+std::vector<std::int32_t> read_token_file(const std::filesystem::path& path);
+
+}  // namespace paragrad::nn

@@ -1,0 +1,184 @@
+// The three kinds of layers, their first weights, and the arithmetic that they cost.
+// Parameters have Hugging Face's names. Not here: its files, where matrices lie transposed
+// (nn/checkpoint/gpt_files.cpp). Chapter 02; Radford et al. 2019, section 2.3.
+#include "nn/models/gpt.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "nn/models/layers.h"
+
+namespace paragrad::nn {
+
+void GptConfig::check() const {
+  PG_CHECK(layers > 0 && heads > 0 && width > 0 && context > 0 && vocabulary > 0,
+           "a GPT needs at least one layer, head, channel, position and token; got layers ", layers,
+           ", heads ", heads, ", width ", width, ", context ", context, ", vocabulary ",
+           vocabulary);
+  PG_CHECK(width <= 1 << 20 && layers <= 1 << 20, "a width of ", width, " and ", layers,
+           " layers are more than this network is made for; each is at most ", 1 << 20);
+  PG_CHECK(width % heads == 0, "the width must be a multiple of the heads; ", width, " / ", heads,
+           " leaves ", width % heads);
+  PG_CHECK(dropout >= 0 && dropout < 1, "dropout must be in [0,1), got ", dropout);
+}
+
+nlohmann::json to_json(const GptConfig& config) {
+  return {{"layers", config.layers},   {"heads", config.heads},
+          {"width", config.width},     {"context", config.context},
+          {"dropout", config.dropout}, {"vocabulary", config.vocabulary},
+          {"tied", config.tied}};
+}
+
+GptConfig gpt_config(const nlohmann::json& saved) try {
+  GptConfig config;
+  saved.at("layers").get_to(config.layers);
+  saved.at("heads").get_to(config.heads);
+  saved.at("width").get_to(config.width);
+  saved.at("context").get_to(config.context);
+  saved.at("dropout").get_to(config.dropout);
+  saved.at("vocabulary").get_to(config.vocabulary);
+  saved.at("tied").get_to(config.tied);
+  config.check();
+  return config;
+} catch (const nlohmann::json::exception& error) {
+  throw Error(text("not a GPT's description: ", error.what()));
+}
+
+namespace {
+
+/// Of all first weights, N(0, 2 / 5C): 0.023 at width 768, near GPT-2's 0.02, and more in narrow
+/// models, whose sums have fewer terms.
+/// source: Nguyen and Salazar 2019, "Transformers without tears", section 2.2
+double deviation(const GptConfig& config) { return std::sqrt(2.0 / (5.0 * config.width)); }
+
+/// Drops values of the named place in this pass.
+Tensor drop(const Tensor& x, double p, const std::string& place, const Pass& pass) {
+  if (!pass.training || p == 0) return x;
+  return dropout(x, p, RandomKey(pass.seed, place + "." + std::to_string(pass.microbatch)));
+}
+
+/// Token plus position.                                             tokens (B,T) -> (B,T,C)
+class Embedding : public Layer {
+ public:
+  Embedding(ParameterList& list, const GptConfig& config)
+      : tokens_(list.add("wte.weight", {config.vocabulary, config.width},
+                         Init::normal(deviation(config)))),
+        positions_(list.add("wpe.weight", {config.context, config.width},
+                            Init::normal(deviation(config)))),
+        dropout_(config.dropout) {}
+
+  Tensor forward(const Tensor& x, const Pass& pass) const override {
+    PG_CHECK(x.shape().rank() == 2, "gpt: expected tokens (B,T), got ", x.shape());
+    std::int64_t time = x.size(1), context = positions_.shape[0];
+    PG_CHECK(time <= context, "gpt: ", time, " tokens are more than the context of ", context);
+    Tensor y = embedding(tokens_.value, x) + slice(positions_.value, 0, 0, time);
+    return drop(y, dropout_, "drop", pass);
+  }
+
+ private:
+  Parameter &tokens_, &positions_;
+  double dropout_;
+};
+
+// [snippet block]
+/// x + attention(norm(x)), then x + mlp(norm(x)).                       (B,T,C) -> (B,T,C)
+class Block : public Layer {
+ public:
+  Block(ParameterList& list, const std::string& name, const GptConfig& config)
+      : name_(name),
+        heads_(config.heads),
+        dropout_(config.dropout),
+        norm1_(list, name + ".ln_1", config.width),
+        qkv_(list, name + ".attn.c_attn", config.width, 3 * config.width,
+             Init::normal(deviation(config))),
+        out_(list, name + ".attn.c_proj", config.width, config.width, into_residual(config)),
+        norm2_(list, name + ".ln_2", config.width),
+        up_(list, name + ".mlp.c_fc", config.width, 4 * config.width,
+            Init::normal(deviation(config))),
+        down_(list, name + ".mlp.c_proj", 4 * config.width, config.width, into_residual(config)) {}
+
+  Tensor forward(const Tensor& x, const Pass& pass) const override {
+    Tensor a = out_.forward(attention(qkv_.forward(norm1_.forward(x)), heads_));
+    Tensor h = x + drop(a, dropout_, name_ + ".attn", pass);
+    Tensor m = down_.forward(up_.forward_gelu(norm2_.forward(h)));
+    return h + drop(m, dropout_, name_ + ".mlp", pass);
+  }
+
+ private:
+  /// 2 * layers sums go into the residual path; this keeps its variance (GPT-2, section 2.3).
+  static Init into_residual(const GptConfig& config) {
+    return Init::normal(deviation(config) / std::sqrt(2.0 * config.layers));
+  }
+
+  std::string name_;
+  int heads_;
+  double dropout_;
+  LayerNorm norm1_;
+  Linear qkv_, out_;
+  LayerNorm norm2_;
+  Linear up_, down_;
+};
+// [end snippet]
+
+/// Logits of the next token.                                          (B,T,C) -> (B,T,V)
+class Head : public Layer {
+ public:
+  Head(ParameterList& list, const GptConfig& config)
+      : norm_(list, "ln_f", config.width),
+        table_(list.add(config.tied ? "wte.weight" : "lm_head.weight",
+                        {config.vocabulary, config.width}, Init::normal(deviation(config)))) {
+    table_.multiplies = !config.tied;
+  }
+
+  Tensor forward(const Tensor& x, const Pass&) const override {
+    return linear(norm_.forward(x), table_);
+  }
+
+ private:
+  LayerNorm norm_;
+  Parameter& table_;
+};
+
+std::int64_t block_matrices(const GptConfig& config) {
+  return 12ll * config.width * config.width;  // 3 + 1 + 4 + 4
+}
+
+}  // namespace
+
+Model gpt(const GptConfig& config) {
+  config.check();
+  double context = config.context, width = config.width;
+  double block = context * (2.0 * block_matrices(config) + 4.0 * context * width);
+  Model model;
+  auto embedded = [config](const Shape& x) { return Shape{x[0], x[1], config.width}; };
+  auto same = [](const Shape& x) { return x; };
+  auto logits = [config](const Shape& x) { return x.with(2, config.vocabulary); };
+  model.push_back(
+      {"embedding",
+       [config](ParameterList& list) { return std::make_unique<Embedding>(list, config); }, 0,
+       embedded});
+  for (int i = 0; i < config.layers; ++i) {
+    std::string name = "h." + std::to_string(i);
+    model.push_back({name,
+                     [config, name](ParameterList& list) {
+                       return std::make_unique<Block>(list, name, config);
+                     },
+                     block, same});
+  }
+  model.push_back({"head",
+                   [config](ParameterList& list) { return std::make_unique<Head>(list, config); },
+                   context * 2.0 * width * config.vocabulary, logits});
+  return model;
+}
+
+std::int64_t gpt_matrix_parameters(const GptConfig& config) {
+  return config.layers * block_matrices(config) +
+         static_cast<std::int64_t>(config.vocabulary) * config.width;
+}
+
+double gpt_flops_per_token(const GptConfig& config, int context) {
+  return 6.0 * static_cast<double>(gpt_matrix_parameters(config)) +
+         12.0 * config.layers * config.width * context;
+}
+
+}  // namespace paragrad::nn

@@ -1,0 +1,44 @@
+// GPT-2's network as a list of layers: embedding, blocks, head.
+// Not here: training, and Hugging Face's files (nn/checkpoint/gpt_files.h).
+// Chapter 02; Radford et al. 2019, "Language models are unsupervised multitask learners".
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "nn/models/model.h"
+
+namespace paragrad::nn {
+
+struct GptConfig {
+  int layers = 12;
+  int heads = 12;
+  int width = 768;
+  int context = 1024;  ///< longest sequence, in tokens
+  int vocabulary = 50257;
+  double dropout = 0;
+  bool tied = true;  ///< the head reads the embedding's table
+
+  /// throws: Error if a size is not positive, or the heads do not divide the width
+  void check() const;
+};
+
+/// A config as JSON, for checkpoints, and back.
+/// throws: Error if a field is missing or makes no sense
+nlohmann::json to_json(const GptConfig& config);
+GptConfig gpt_config(const nlohmann::json& saved);
+
+/// Layers: the embedding, then `layers` blocks, then the head, which gives logits. Parameters have
+/// GPT-2's names; weights of linear layers are (Out,In).
+/// shapes: tokens (B,T) of i32, T <= context -> logits (B,T,V)
+Model gpt(const GptConfig& config);
+
+/// Number of weights, without the positions' table and, where tied, with the tokens' table once.
+std::int64_t gpt_matrix_parameters(const GptConfig& config);
+
+/// Floating-point operations of a training step per token, forward and backward:
+///   6 N + 12 L C T, with N the weights that multiply activations
+/// units:  a multiplication and an addition count as two
+/// source: Chowdhery et al. 2022 (PaLM), appendix B
+double gpt_flops_per_token(const GptConfig& config, int context);
+
+}  // namespace paragrad::nn

@@ -1,0 +1,95 @@
+// Optimizers on flat buffers, the learning rate's schedule, and clipping by the global norm.
+// Not here: the arithmetic of a step, which is a kernel of the backend.
+// Chapter 02.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/backend.h"
+#include "nn/models/parameter.h"
+
+namespace paragrad::nn {
+
+/// Neighbouring parameters that a step treats alike: elements [first, last) of a flat buffer.
+struct Segment {
+  std::int64_t first, last;
+  bool decays;
+  ParameterKind kind;
+};
+std::vector<Segment> segments(const ParameterList& parameters);
+
+/// What one step is told.
+struct StepSettings {
+  double learning_rate = 1e-3;
+  double average = 1;     ///< 1 / number of gradients that were added up
+  double clip = 1;        ///< from clip_scale()
+  std::int64_t step = 1;  ///< counted from 1
+};
+
+/// Updates a flat buffer of weights from a flat buffer of gradients. Its state is flat, too, so
+/// that it can be cut, moved and saved like weights.
+class Optimizer {
+ public:
+  /// Statistics (ParameterKind) follow their observations by this share a step.
+  static constexpr double statistic_share = 0.1;
+
+  virtual ~Optimizer() = default;
+  /// shapes: weights (N) of f32, bf16 or f64, gradients (N) of gradient_dtype
+  void step(const StepSettings& settings, const Tensor& weights, const Tensor& gradients);
+
+  /// Flat buffers by name, like the weights: what a checkpoint holds beside the weights. "master"
+  /// is there where weights are bf16: the f32 values that steps act on.
+  const std::vector<std::pair<std::string, Tensor>>& state() const { return state_; }
+  /// Takes the values of `weights` as where the next step starts. Call after they were written.
+  void reset_master(const Tensor& weights);
+
+ protected:
+  /// State of `names`, zero, for weights like these.
+  Optimizer(const ParameterList& parameters, const Tensor& weights,
+            const std::vector<std::string>& names);
+  virtual void step_segment(const StepSettings& settings, const Segment& segment,
+                            const Tensor& gradient, const std::vector<Tensor>& state,
+                            const Tensor& master, const Tensor& weights) = 0;
+
+ private:
+  std::vector<Segment> segments_;
+  std::vector<std::pair<std::string, Tensor>> state_;
+  bool has_master_;
+};
+
+/// Stochastic gradient descent with momentum, decay as PyTorch's SGD.
+std::unique_ptr<Optimizer> make_sgd(const ParameterList& parameters, const Tensor& weights,
+                                    double momentum = 0.9, double weight_decay = 0);
+/// AdamW; only matrices decay.
+/// source: Loshchilov and Hutter 2019, algorithm 2
+std::unique_ptr<Optimizer> make_adamw(const ParameterList& parameters, const Tensor& weights,
+                                      double weight_decay = 0.1, double beta1 = 0.9,
+                                      double beta2 = 0.95, double epsilon = 1e-8);
+
+/// Linear warm-up, then half a cosine down to `lowest`, as nanoGPT has it.
+struct LearningRate {
+  double highest = 1e-3, lowest = 1e-4;
+  std::int64_t warmup = 100, steps = 2000;
+  /// Of the update after `step` others.
+  double at(std::int64_t step) const;
+};
+
+/// The sum of squares of each parameter's gradient, 0 for statistics. A norm over stages puts them
+/// in the whole model's order (places() in cut.h) and adds them up in f64, as gradient_norm
+/// does.
+/// shapes: gradients (N)
+std::vector<double> sums_of_squares(const ParameterList& parameters, const Tensor& gradients);
+
+/// sqrt of the sum of squares over all parameters, added up in f64 in their order, so that it does
+/// not depend on how the model is cut. Statistics do not count.
+/// shapes: gradients (N)
+double gradient_norm(const ParameterList& parameters, const Tensor& gradients);
+
+/// What gradients are to be multiplied by, so that their norm is at most `limit` (0: no limit).
+/// source: Pascanu, Mikolov and Bengio 2013, algorithm 1, with PyTorch's 1e-6
+double clip_scale(double norm, double limit);
+
+}  // namespace paragrad::nn

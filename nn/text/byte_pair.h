@@ -1,0 +1,61 @@
+// BytePairVocabulary: GPT-2's byte-level byte-pair encoding, read from vocab.json and merges.txt.
+// Not here: making such a vocabulary from text (nn/text/train_byte_pair.h).
+// Chapter 02; Sennrich et al. 2016, Radford et al. 2019, section 2.2.
+#pragma once
+
+#include <array>
+#include <filesystem>
+
+#include "nn/text/vocabulary.h"
+
+namespace paragrad::nn {
+
+/// Tokens are spelled as in GPT-2's files: each byte is one visible character, so that a space is
+/// "Ġ" and a line feed "Ċ". `byte_symbols()[byte]` is that character.
+const std::array<std::string, 256>& byte_symbols();
+
+/// Starts a new document; a token of its own wherever the text has it, if the vocabulary does.
+inline constexpr std::string_view end_of_text = "<|endoftext|>";
+
+/// Words begin as single bytes; then the neighbours that come first in `merges` are joined, again
+/// and again, until no pair of neighbours is listed. Any bytes can be encoded, UTF-8 or not.
+class BytePairVocabulary : public Vocabulary {
+ public:
+  /// `tokens` by id and `merges` ("a b"), most important first, in GPT-2's spelling.
+  /// throws: Error if one of the 256 bytes or the result of a merge is not a token
+  BytePairVocabulary(std::vector<std::string> tokens, std::vector<std::string> merges);
+
+  std::string name() const override { return "byte-pairs"; }
+  int size() const override { return static_cast<int>(tokens_.size()); }
+  std::vector<std::int32_t> encode(std::string_view text) const override;
+  std::string decode(std::span<const std::int32_t> tokens) const override;
+  nlohmann::json to_json() const override;
+
+  const std::vector<std::string>& tokens() const { return tokens_; }
+  const std::vector<std::string>& merges() const { return merges_; }
+
+ private:
+  struct Merge {
+    std::int32_t left, right, result;
+  };
+  void add_merge(const std::string& line, const std::unordered_map<std::string, std::int32_t>& ids);
+  void encode_words(std::string_view text, std::vector<std::int32_t>& tokens) const;
+  std::vector<std::int32_t> encode_word(std::string_view word) const;
+
+  std::vector<std::string> tokens_, merges_;  // in GPT-2's spelling
+  std::vector<std::string> bytes_;            // what each token stands for
+  std::array<std::int32_t, 256> byte_ids_{};
+  std::vector<Merge> ranked_;                       // by rank
+  std::unordered_map<std::uint64_t, int> rank_of_;  // by pair of ids
+  std::int32_t end_of_text_ = -1;                   // -1: not in the vocabulary
+};
+
+/// Reads `vocab_json` and the merges.txt in the same folder.
+/// throws: Error if a file is missing or broken
+BytePairVocabulary read_byte_pairs(const std::filesystem::path& vocab_json);
+
+/// Writes vocab.json and merges.txt into `folder`, which is made if it is missing.
+/// throws: Error if they can't be written
+void write_byte_pairs(const BytePairVocabulary& vocabulary, const std::filesystem::path& folder);
+
+}  // namespace paragrad::nn

@@ -1,0 +1,126 @@
+// Vocabularies of characters and of bytes, and the choice of one by name or by its saved form.
+// Not here: byte pairs (nn/text/byte_pair.cpp).
+// Chapter 02.
+#include "nn/text/vocabulary.h"
+
+#include <filesystem>
+#include <iomanip>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "nn/text/byte_pair.h"
+#include "nn/text/utf8.h"
+
+namespace paragrad::nn {
+
+namespace {
+
+/// Calls take(code point, byte offset) for each code point of `text`.
+template <class Take>
+void for_each_code_point(std::string_view text, Take&& take) {
+  for (std::size_t at = 0; at < text.size();) {
+    CodePoint point = first_code_point(text.substr(at));
+    PG_CHECK(point.length > 0, "the text is not valid UTF-8 at byte ", at,
+             ": convert it to UTF-8, or use the vocabulary \"bytes\"");
+    take(point.value, at);
+    at += static_cast<std::size_t>(point.length);
+  }
+}
+
+/// "U+00E9 'é'"; control characters by number alone, so that a message stays one line.
+std::string describe(char32_t c) {
+  std::ostringstream out;
+  out << "U+" << std::hex << std::uppercase << std::setw(4) << std::setfill('0')
+      << static_cast<std::uint32_t>(c);
+  if (c > 0x20 && (c < 0x7F || c > 0xA0)) out << " '" << to_utf8(c) << "'";
+  return out.str();
+}
+
+}  // namespace
+
+void check_token(std::int32_t token, int size) {
+  PG_CHECK(token >= 0 && token < size, "token ", token, " is outside the vocabulary of ", size,
+           " tokens: decode with the vocabulary that the tokens were made with");
+}
+
+CharVocabulary::CharVocabulary(std::string_view corpus) {
+  PG_CHECK(!corpus.empty(), "a vocabulary of characters needs text to take them from");
+  std::map<char32_t, int> sorted;
+  for_each_code_point(corpus, [&](char32_t c, std::size_t) { sorted[c] = 0; });
+  for (const auto& [c, unused] : sorted) {
+    ids_[c] = static_cast<std::int32_t>(characters_.size());
+    characters_.push_back(to_utf8(c));
+  }
+}
+
+std::vector<std::int32_t> CharVocabulary::encode(std::string_view text) const {
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(text.size());
+  for_each_code_point(text, [&](char32_t c, std::size_t at) {
+    auto found = ids_.find(c);
+    PG_CHECK(found != ids_.end(), "character ", describe(c), " at byte ", at, " is not among the ",
+             size(),
+             " characters of the vocabulary: leave it out, or make the vocabulary of text with it");
+    tokens.push_back(found->second);
+  });
+  return tokens;
+}
+
+std::string CharVocabulary::decode(std::span<const std::int32_t> tokens) const {
+  std::string text;
+  for (std::int32_t token : tokens) {
+    check_token(token, size());
+    text += characters_[static_cast<std::size_t>(token)];
+  }
+  return text;
+}
+
+nlohmann::json CharVocabulary::to_json() const {
+  std::string all;
+  for (const std::string& character : characters_) all += character;
+  return {{"kind", name()}, {"characters", all}};
+}
+
+std::vector<std::int32_t> ByteVocabulary::encode(std::string_view text) const {
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(text.size());
+  for (char c : text) tokens.push_back(static_cast<unsigned char>(c));
+  return tokens;
+}
+
+std::string ByteVocabulary::decode(std::span<const std::int32_t> tokens) const {
+  std::string text;
+  for (std::int32_t token : tokens) {
+    check_token(token, size());
+    text.push_back(static_cast<char>(token));
+  }
+  return text;
+}
+
+nlohmann::json ByteVocabulary::to_json() const { return {{"kind", name()}}; }
+
+std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string_view corpus) {
+  if (spec == "chars") return std::make_unique<CharVocabulary>(corpus);
+  if (spec == "bytes") return std::make_unique<ByteVocabulary>();
+  PG_CHECK(std::filesystem::exists(spec), "vocabulary \"", spec,
+           "\" is neither \"chars\" nor \"bytes\" nor a file: give one of these, "
+           "or the path of a vocab.json");
+  return std::make_unique<BytePairVocabulary>(read_byte_pairs(spec));
+}
+
+std::unique_ptr<Vocabulary> load_vocabulary(const nlohmann::json& saved) try {
+  auto kind = saved.at("kind").get<std::string>();
+  if (kind == "chars") {
+    return std::make_unique<CharVocabulary>(saved.at("characters").get<std::string>());
+  }
+  if (kind == "bytes") return std::make_unique<ByteVocabulary>();
+  PG_CHECK(kind == "byte-pairs", "the saved vocabulary is of kind \"", kind,
+           "\", expected \"chars\", \"bytes\" or \"byte-pairs\"");
+  return std::make_unique<BytePairVocabulary>(saved.at("tokens").get<std::vector<std::string>>(),
+                                              saved.at("merges").get<std::vector<std::string>>());
+} catch (const nlohmann::json::exception& problem) {
+  throw Error(text("the saved vocabulary can't be read (", problem.what(),
+                   "): save it again with the program that made it"));
+}
+
+}  // namespace paragrad::nn

@@ -1,0 +1,195 @@
+// The lists. r is the member who runs it, N the number of members; chunk numbers count modulo N.
+// Chapter 04.
+#include "parallel/collectives/collective.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "autograd/error.h"
+
+namespace paragrad::parallel {
+namespace {
+
+using enum Exchange::Action;
+
+int modulo(int i, int n) { return ((i % n) + n) % n; }
+
+void check_member(int member, int members) {
+  PG_CHECK(member >= 0 && member < members, "member ", member, " of a group of ", members);
+}
+
+// [snippet ring]
+/// Round k: r sends chunk r + first - k to its right neighbour, and gets from its left neighbour
+/// what that one sends by the same rule.
+std::vector<Round> around_the_ring(int r, int n, int first, Exchange::Action then) {
+  std::vector<Round> rounds;
+  for (int k = 0; k + 1 < n; ++k)
+    rounds.push_back({{send, modulo(r + 1, n), modulo(r + first - k, n)},
+                      {then, modulo(r - 1, n), modulo(r - 1 + first - k, n)}});
+  return rounds;
+}
+// [end snippet]
+
+// [snippet scatter]
+/// r sends to every other member that one's chunk, and adds up what it gets for its own. Members
+/// before r are added to each other first: ((v[0] + v[1]) + ... + v[r-1]) + v[r] + v[r+1] + ...
+Round scatter_and_reduce(int r, int n) {
+  Round round;
+  for (int k = 1; k < n; ++k) round.push_back({send, modulo(r + k, n), modulo(r + k, n)});
+  for (int peer = 0; peer < n; ++peer)
+    if (peer != r) round.push_back({peer < r - 1 ? carry : add, peer, r});
+  return round;
+}
+// [end snippet]
+
+/// r sends its chunk to every other member.
+Round send_to_all(int r, int n) {
+  Round round;
+  for (int k = 1; k < n; ++k) round.push_back({send, modulo(r + k, n), r});
+  for (int peer = 0; peer < n; ++peer)
+    if (peer != r) round.push_back({copy, peer, peer});
+  return round;
+}
+
+// [snippet tree]
+/// r adds up its children r + 1, r + 2, r + 4, ..., as far as r is a multiple of twice the
+/// distance, and sends that to its parent; the sum comes back the same way.
+std::vector<Round> up_and_down_the_tree(int r, int n) {
+  std::vector<Round> up, down;
+  int distance = 1;
+  for (; distance < n && r % (2 * distance) == 0; distance *= 2)
+    if (r + distance < n) {
+      up.push_back({{add, r + distance, 0}});
+      down.insert(down.begin(), {{send, r + distance, 0}});
+    }
+  if (r > 0) {
+    up.push_back({{send, r - distance, 0}});
+    down.insert(down.begin(), {{copy, r - distance, 0}});
+  }
+  up.insert(up.end(), down.begin(), down.end());
+  return up;
+}
+// [end snippet]
+
+/// The same action on every chunk.
+Round each_chunk(Exchange::Action action, int peer, int chunks) {
+  Round round;
+  for (int chunk = 0; chunk < chunks; ++chunk) round.push_back({action, peer, chunk});
+  return round;
+}
+
+/// A list of a smaller group, whose members are these.
+Round among(const std::vector<int>& members, Round round) {
+  for (Exchange& exchange : round) exchange.peer = members[exchange.peer];
+  return round;
+}
+
+// [snippet hosts]
+/// A host's members send all they have to its first one; these first ones make the sum among
+/// themselves, a chunk each, and hand it out.
+Collective by_hosts(const std::vector<int>& hosts, int r, int n) {
+  PG_CHECK(hosts.empty() || static_cast<int>(hosts.size()) == n, "the hosts of ", hosts.size(),
+           " members are known; the group has ", n);
+  std::map<int, std::vector<int>> by_host;
+  for (int member = 0; member < n; ++member)
+    by_host[hosts.empty() ? 0 : hosts[member]].push_back(member);
+  if (by_host.size() == 1) return all_reduce({AllReduce::scatter_reduce}, r, n);
+  std::vector<int> first;
+  for (const auto& [host, members] : by_host) first.push_back(members.front());
+  const std::vector<int>& here = by_host.at(hosts[r]);
+  const int chunks = static_cast<int>(first.size());
+  if (r != here.front())
+    return {chunks,
+            {each_chunk(send, here.front(), chunks), each_chunk(copy, here.front(), chunks)}};
+  const int own = static_cast<int>(std::find(first.begin(), first.end(), r) - first.begin());
+  std::vector<Round> rounds;
+  for (std::size_t i = 1; i < here.size(); ++i) rounds.push_back(each_chunk(add, here[i], chunks));
+  rounds.push_back(among(first, scatter_and_reduce(own, chunks)));
+  rounds.push_back(among(first, send_to_all(own, chunks)));
+  for (std::size_t i = 1; i < here.size(); ++i) rounds.push_back(each_chunk(send, here[i], chunks));
+  return {chunks, rounds};
+}
+// [end snippet]
+
+void check_chunks(const Summing& how, int member, int members) {
+  check_member(member, members);
+  PG_CHECK(how.how == AllReduce::scatter_reduce || how.how == AllReduce::ring, "the reduction ",
+           name_of(how.how), " has no part of the sum for each member, which ZeRO needs; use ",
+           "--reduction scatter or ring");
+}
+
+}  // namespace
+
+const std::map<std::string, AllReduce>& reductions() {
+  static const std::map<std::string, AllReduce> all{{"scatter", AllReduce::scatter_reduce},
+                                                    {"ring", AllReduce::ring},
+                                                    {"tree", AllReduce::tree},
+                                                    {"hierarchical", AllReduce::hierarchical}};
+  return all;
+}
+
+std::string name_of(AllReduce how) {
+  for (const auto& [name, each] : reductions())
+    if (each == how) return name;
+  return "nccl";  // which has no list
+}
+
+Range chunk_range(std::int64_t count, int chunk, int chunks) {
+  return {count * chunk / chunks, count * (chunk + 1) / chunks};
+}
+
+Collective reduce_scatter(const Summing& how, int member, int members) {
+  check_chunks(how, member, members);
+  if (how.how == AllReduce::ring)
+    return {members, around_the_ring(member, members, -1, add), false};
+  return {members, {scatter_and_reduce(member, members)}, false};
+}
+
+Collective all_gather(const Summing& how, int member, int members) {
+  check_chunks(how, member, members);
+  if (how.how == AllReduce::ring) return {members, around_the_ring(member, members, 0, copy)};
+  return {members, {send_to_all(member, members)}};
+}
+
+// [snippet all_reduce]
+Collective all_reduce(const Summing& how, int member, int members) {
+  check_member(member, members);
+  if (how.how == AllReduce::tree) return {1, up_and_down_the_tree(member, members)};
+  if (how.how == AllReduce::hierarchical) return by_hosts(how.hosts, member, members);
+  Collective result = reduce_scatter(how, member, members);
+  Collective gather = all_gather(how, member, members);
+  result.rounds.insert(result.rounds.end(), gather.rounds.begin(), gather.rounds.end());
+  result.same = true;
+  return result;
+}
+// [end snippet]
+
+Collective broadcast(int root, int member, int members) {
+  check_member(root, members);
+  check_member(member, members);
+  int distance = modulo(member - root, members);
+  Collective result;
+  if (distance > 0) result.rounds.push_back({{copy, modulo(member - 1, members), 0}});
+  if (distance + 1 < members) result.rounds.push_back({{send, modulo(member + 1, members), 0}});
+  return result;
+}
+
+std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::int64_t most) {
+  std::vector<Piece> pieces;
+  for (const Round& round : collective.rounds) {
+    bool more = true;
+    for (std::int64_t i = 0; std::exchange(more, false); ++i) {
+      for (const Exchange& exchange : round) {
+        Range range = chunk_range(count, exchange.chunk, collective.chunks);
+        range.begin += i * most;
+        if (range.begin >= range.end) continue;
+        range.end = std::min(range.end, range.begin + most);
+        pieces.push_back({exchange.action, exchange.peer, range});
+        more = true;
+      }
+    }
+  }
+  return pieces;
+}
+
+}  // namespace paragrad::parallel

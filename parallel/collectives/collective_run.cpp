@@ -1,0 +1,208 @@
+// Receives are posted in the order of the list, a window ahead, and what arrives is taken in that
+// order too: this alone fixes the order of the sums. Sends go out in the order of the list.
+// It cannot hang, even if a send waits for its receive: all lists of a collective agree with one
+// order of all its messages, and the first of them that is not through always can be. Chapter 04.
+#include "parallel/collectives/collective_run.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "autograd/backend.h"
+#include "parallel/transports/launch.h"
+
+namespace paragrad::parallel {
+
+using enum Exchange::Action;
+
+CollectiveRun::CollectiveRun(const Collective& collective, Tensor data, std::vector<int> ranks,
+                             int channel, std::int64_t piece_bytes, Encoding encoding)
+    : data_(data.detach()), ranks_(std::move(ranks)), channel_(channel), encoding_(encoding) {
+  std::int64_t elements = piece_bytes / size_of(data_.dtype());
+  PG_CHECK(elements > 0, "pieces of ", piece_bytes, " bytes of ", data_, "; use larger ones");
+  for (Piece piece : cut(collective, data_.numel(), elements)) {
+    piece.peer = ranks_.at(piece.peer);
+    parts_.push_back({piece, {}, false, collective.same});
+  }
+  set_order();
+}
+
+/// What each piece waits for: a send for the last sum or copy of its values, a receive for the
+/// sends of the values that it changes. Sums need no more, since arrivals are taken in order.
+void CollectiveRun::set_order() {
+  struct Uses {
+    std::vector<int> changes, sends;
+  };
+  std::map<std::int64_t, Uses> uses;  // by the first element
+  std::set<int> to, from;
+  for (int i = 0; i < static_cast<int>(parts_.size()); ++i) {
+    Part& part = parts_[i];
+    Uses& before = uses[part.range.begin];
+    bool sent = part.action == send;
+    if (!sent) part.after = before.sends;
+    if ((sent || part.action == copy) && !before.changes.empty())
+      part.after.push_back(before.changes.back());
+    if (part.action == copy)
+      for (int earlier : before.sends) parts_[earlier].final = false;
+    (sent ? before.sends : before.changes).push_back(i);
+    (sent ? sends_ : receives_).push_back(i);
+    (sent ? to : from).insert(part.peer);
+  }
+  most_sends_ = window * to.size();
+  most_receives_ = window * from.size();
+}
+
+bool CollectiveRun::advance(Transport& transport) {
+  bool moved = true;
+  while (moved) {
+    moved = post_receives(transport);
+    moved |= take_arrived();
+    moved |= post_sends(transport);
+    moved |= std::erase_if(sending_, [&](Underway& sent) { return end_send(sent); }) > 0;
+  }
+  return sending_.empty() && receiving_.empty() && next_send_ == sends_.size() &&
+         next_receive_ == receives_.size();
+}
+
+bool CollectiveRun::may_begin(const Part& part) const {
+  return std::all_of(part.after.begin(), part.after.end(), [&](int i) { return parts_[i].over; });
+}
+
+bool CollectiveRun::post_receives(Transport& transport) {
+  bool moved = false;
+  for (; next_receive_ < receives_.size() && receiving_.size() < most_receives_; ++next_receive_) {
+    const Part& part = parts_[receives_[next_receive_]];
+    if (!may_begin(part)) break;
+    bool in_place = part.action == copy && !encoding_.codec;
+    Tensor target = in_place ? values(part.range) : room_for(part.range);
+    auto request = transport.receive({part.peer, channel_, target.raw(), target.bytes()});
+    receiving_.push_back({receives_[next_receive_], target, std::move(request)});
+    moved = true;
+  }
+  return moved;
+}
+
+bool CollectiveRun::take_arrived() {
+  bool moved = false;
+  for (; !receiving_.empty() && receiving_.front().request->done(); receiving_.pop_front()) {
+    take(receiving_.front());
+    moved = true;
+  }
+  return moved;
+}
+
+void CollectiveRun::take(const Underway& taken) {
+  Part& part = parts_[taken.part];
+  part.over = true;
+  Tensor arrived = taken.target;
+  if (encoding_.codec && part.action == copy) {
+    encoding_.codec->decode(arrived, part.range, values(part.range));
+    encoded_[part.range.begin] = arrived;
+  } else if (encoding_.codec) {
+    arrived = scratch(part.range.size(), data_.dtype());
+    encoding_.codec->decode(taken.target, part.range, arrived);
+    put_back(taken.target);
+  }
+  if (part.action == copy) return;
+  Backend& backend = data_.backend();
+  if (carried_.defined()) {
+    backend.accumulate(carried_, arrived);
+    put_back(carried_);
+    carried_ = {};
+  }
+  if (part.action == carry) carried_ = arrived;
+  if (part.action == add) {
+    backend.accumulate(arrived, values(part.range));
+    put_back(arrived);
+  }
+}
+
+bool CollectiveRun::post_sends(Transport& transport) {
+  bool moved = false;
+  for (; next_send_ < sends_.size() && sending_.size() < most_sends_; ++next_send_) {
+    const Part& part = parts_[sends_[next_send_]];
+    if (!may_begin(part)) break;
+    Tensor source = message_of(part);
+    auto request = transport.send({part.peer, channel_, source.raw(), source.bytes()});
+    sending_.push_back({sends_[next_send_], source, std::move(request)});
+    bytes_sent_ += source.bytes();
+    moved = true;
+  }
+  return moved;
+}
+
+bool CollectiveRun::end_send(Underway& sent) {
+  if (!sent.request->done()) return false;
+  Part& part = parts_[sent.part];
+  part.over = true;
+  if (encoding_.codec && !part.final) put_back(sent.target);
+  return true;
+}
+
+// [snippet message_of]
+/// Values that a copy replaces later are encoded for one receiver; final ones once for all.
+Tensor CollectiveRun::message_of(const Part& part) {
+  Tensor x = values(part.range);
+  if (!encoding_.codec) return x;
+  if (auto found = encoded_.find(part.range.begin); found != encoded_.end()) return found->second;
+  Tensor bytes = room_for(part.range);
+  encoding_.codec->encode(x, part.range, encoding_.version, part.final, bytes);
+  if (part.final) encoded_[part.range.begin] = bytes;
+  return bytes;
+}
+// [end snippet]
+
+Tensor CollectiveRun::values(Range range) const {
+  return data_.window(range.begin, {range.size()});
+}
+
+/// For a message that brings these values.
+Tensor CollectiveRun::room_for(Range range) {
+  if (!encoding_.codec) return scratch(range.size(), data_.dtype());
+  return scratch(encoding_.codec->encoded_bytes(range), DType::u8);
+}
+
+/// The smallest that fits, so that codes leave the larger ones to values. Not by empty(): the
+/// device's category belongs to the thread that computes.
+Tensor CollectiveRun::scratch(std::int64_t elements, DType dtype) {
+  std::int64_t bytes = elements * size_of(dtype);
+  auto fits = free_.end();
+  for (auto at = free_.begin(); at != free_.end(); ++at)
+    if ((*at)->bytes() >= bytes && (fits == free_.end() || (*at)->bytes() < (*fits)->bytes()))
+      fits = at;
+  std::shared_ptr<Storage> storage;
+  if (fits != free_.end()) {
+    storage = *fits;
+    free_.erase(fits);
+  } else {
+    storage = std::make_shared<Storage>(data_.device(), bytes, Category::communication);
+  }
+  return {storage, 0, {elements}, dtype};
+}
+
+int CollectiveRun::waits_for() const {
+  if (!receiving_.empty()) return parts_[receiving_.front().part].peer;
+  return sending_.empty() ? -1 : parts_[sending_.front().part].peer;
+}
+
+bool TransportSum::advance(Transport& transport) {
+  if (data_.numel() == 0) return true;
+  if (!request_) request_ = transport.all_reduce(ranks_, channel_, data_);
+  PG_CHECK(request_, "--reduction nccl: the transport ", transport.name(), " has no sums of its ",
+           "own; use --transport nccl, or --reduction scatter");
+  if (!request_->done()) return false;
+  request_.reset();  // by the thread that uses the transport
+  return true;
+}
+
+void finish(CollectiveRun& run, Transport& transport, double timeout) {
+  Deadline deadline(timeout);
+  while (!run.advance(transport))
+    wait_for_news(transport, deadline,
+                  text("a piece of a collective from or to rank ", run.waits_for()),
+                  run.waits_for());
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,129 @@
+// Collective run: one member's collective on a tensor, carried on without ever waiting, so that one
+// thread can have many under way. Not here: the lists (collective).
+// Chapter 04.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "autograd/tensor.h"
+#include "parallel/codecs/buffer_codec.h"
+#include "parallel/collectives/collective.h"
+#include "parallel/transports/transport.h"
+
+namespace paragrad::parallel {
+
+using namespace autograd;
+
+/// What a group does together, as one member sees it.
+class GroupRun {
+ public:
+  virtual ~GroupRun() = default;
+  /// Goes as far as it can without waiting; true once this member's part is over.
+  /// throws: Error if members disagree on the size
+  virtual bool advance(Transport& transport) = 0;
+  virtual std::int64_t bytes_sent() const = 0;
+};
+
+/// Chunks are cut into pieces, so that a piece can be sent on while the next one arrives. A few are
+/// under way at a time: at most `window` for each member that this one hears from, and that it
+/// sends to.
+///   bytes sent by each member: of an all-reduce by scatter or ring 2 (N-1)/N of the tensor's, half
+///                              of that for the rest (broadcast: all of it, except for the last of
+///                              the chain)
+///   scratch:                   window pieces a member heard from, charged to communication; with
+///                              a codec also the codes that are sent, and final ones to the end
+/// With a codec, pieces travel encoded, and sums are made of what was decoded. Each member encodes
+/// a piece once; what is to be a copy of it elsewhere goes on without being encoded again, and its
+/// sender takes the decoded values, too: where all members are to end with the same values, they
+/// have the same bits.
+class CollectiveRun : public GroupRun {
+ public:
+  /// How a sum towards `version` is encoded.
+  struct Encoding {
+    BufferCodec* codec = nullptr;  ///< must outlive the run; null: not at all
+    int version = 0;
+  };
+  static constexpr std::int64_t default_piece = 256 * 1024;  ///< bytes
+  static constexpr int window = 4;
+
+  /// Member i of the collective is rank ranks[i]. `data` is worked on in place; nobody else may
+  /// touch it until advance() has returned true. A channel carries one collective at a time.
+  CollectiveRun(const Collective& collective, Tensor data, std::vector<int> ranks, int channel,
+                std::int64_t piece_bytes = default_piece, Encoding encoding = {nullptr, 0});
+
+  bool advance(Transport& transport) override;
+  std::int64_t bytes_sent() const override { return bytes_sent_; }
+  /// A rank whose message or readiness it waits for; -1: none.
+  int waits_for() const;
+
+ private:
+  /// A piece, and the earlier ones on the same values that it has to wait for.
+  struct Part : Piece {
+    std::vector<int> after = {};
+    bool over = false;
+    bool final = true;  ///< all are to have these values: no copy replaces them later on
+  };
+  struct Underway {
+    int part = 0;
+    Tensor target;  ///< where an arriving piece is put: in place, or scratch
+    std::unique_ptr<Request> request;
+  };
+
+  void set_order();
+  bool may_begin(const Part& part) const;
+  bool post_receives(Transport& transport);
+  bool take_arrived();
+  void take(const Underway& arrived);
+  bool post_sends(Transport& transport);
+  bool end_send(Underway& sent);
+  Tensor message_of(const Part& part);
+  Tensor values(Range range) const;
+  Tensor room_for(Range range);
+  Tensor scratch(std::int64_t elements, DType dtype);
+  void put_back(const Tensor& scratch) { free_.push_back(scratch.storage()); }
+
+  Tensor data_;
+  std::vector<int> ranks_;
+  int channel_;
+  Encoding encoding_;
+  std::map<std::int64_t, Tensor> encoded_;  // pieces, by their first element
+  std::vector<Part> parts_;
+  std::vector<int> sends_, receives_;  // parts, in the order of the list
+  std::size_t next_send_ = 0, next_receive_ = 0;
+  std::size_t most_sends_ = 0, most_receives_ = 0;
+  std::vector<std::shared_ptr<Storage>> free_;  // scratch
+  Tensor carried_;
+  std::deque<Underway> sending_, receiving_;  // the oldest first
+  std::int64_t bytes_sent_ = 0;
+};
+
+/// A group's sum by the transport's own all-reduce.
+///   bytes sent by each member: counted as for a ring, whatever the transport does
+class TransportSum : public GroupRun {
+ public:
+  /// `data` as for CollectiveRun.
+  TransportSum(Tensor data, std::vector<int> ranks, int channel)
+      : data_(data.detach()), ranks_(std::move(ranks)), channel_(channel) {}
+
+  bool advance(Transport& transport) override;
+  std::int64_t bytes_sent() const override {
+    const auto members = static_cast<std::int64_t>(ranks_.size());
+    return 2 * (members - 1) * data_.bytes() / members;
+  }
+
+ private:
+  Tensor data_;
+  std::vector<int> ranks_;
+  int channel_;
+  std::unique_ptr<Request> request_;
+};
+
+/// Carries it on until it is over.
+/// throws: Error if that takes longer than `timeout` seconds or another rank has failed
+void finish(CollectiveRun& run, Transport& transport, double timeout);
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,90 @@
+// draw: timelines as text, as a figure, as a trace for Perfetto, and as a page to explore; the page
+// is also the report of a training run. Not here: where timelines come from (simulate, engine).
+// Chapter 06.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/simulation/time_steps.h"
+#include "parallel/simulation/timeline.h"
+
+namespace paragrad::parallel {
+
+/// From `seconds` on, so many bytes of a category are alive on a rank. Lists of samples are in the
+/// order of time.
+struct MemorySample {
+  int rank = 0;
+  double seconds = 0;
+  std::string category;
+  std::int64_t bytes = 0;
+};
+
+/// What a rank sent, of one kind.
+struct Traffic {
+  int rank = 0;
+  std::string kind;
+  std::int64_t bytes = 0;
+};
+
+struct Series {
+  std::string name;
+  std::vector<double> x, y;  ///< points with a y that is not finite are left out
+};
+
+struct Curve {
+  std::string title, x_label, y_label;
+  std::vector<Series> series;
+};
+
+/// Panels of one report share the scale of time.
+struct Panel {
+  std::string title;
+  Timeline timeline;
+};
+
+/// From the update after `step` on, layers have so many bits on the wire.
+struct BitChange {
+  int step = 0;
+  std::map<std::string, int> bits;  ///< by layer
+};
+
+/// What a page shows, from top to bottom; empty parts are left out.
+struct Report {
+  std::string title;
+  std::vector<std::pair<std::string, std::string>> facts;  ///< name, value
+  std::vector<Panel> panels;
+  std::vector<Curve> curves;
+  std::vector<MemorySample> memory;
+  std::vector<Traffic> traffic;      ///< less than 1 kB in all is left out, too
+  std::vector<Sending> sent = {};    ///< of the first panel; is shown if `traffic` is
+  std::vector<BitChange> bits = {};  ///< in the order of steps
+  std::string memory_of = {};        ///< what the samples are of: "steps 2 to 5"
+};
+
+/// A row a rank, a column per unit of time, which is the shortest forward or backward:
+///   rank 0  0F0 0F1 ... 0B0
+/// A cell goes on as ---, ... is idle. Rows end after `columns` columns; a last line then says so.
+/// throws: Error if nothing takes time
+std::string draw_text(const Timeline& timeline, int columns = 40);
+
+/// A figure for a light background. Two lanes a rank: computations, coloured by the weight version
+/// that they read, and messages below. Very long timelines are cut, and the figure says so.
+///   alive: below the ranks a lane of the activations that are alive on all of them together
+/// throws: Error if nothing takes time
+std::string draw_svg(const Timeline& timeline, bool alive = false);
+
+/// JSON in Chrome's trace format, which ui.perfetto.dev and chrome://tracing open.
+std::string draw_trace(const Timeline& timeline, const std::vector<MemorySample>& memory = {});
+
+/// One HTML page that needs no network: hover over a cell to read it, zoom, pan.
+/// throws: Error if nothing in a panel takes time, or series have unequal x and y
+std::string draw_html(const Report& report);
+
+/// The bytes that each rank of a timeline sent, by kind.
+std::vector<Traffic> traffic(const Timeline& timeline);
+
+}  // namespace paragrad::parallel

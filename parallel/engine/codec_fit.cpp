@@ -1,0 +1,85 @@
+// As with plans: a flag that has no effect is an error.
+// Chapter 10.
+#include "parallel/engine/codec_fit.h"
+
+#include <algorithm>
+
+#include "nn/models/model.h"
+#include "parallel/codecs/filter.h"
+#include "parallel/codecs/low_rank.h"
+#include "parallel/plan/lifetimes.h"
+
+namespace paragrad::parallel {
+namespace {
+
+using Kind = CodecSpec::Kind;
+
+/// What a codec finds in the sums that leave their ranks.
+struct Found {
+  bool encoded = false;
+  std::int64_t rank = 0;  ///< the highest that makes factors smaller than a matrix; 0: none does
+};
+
+Found found_in(const Plan& plan, const Training& training) {
+  Found found;
+  for (const Parameter& parameter : summed_parameters(plan, training)) {
+    found.encoded |= is_encoded(parameter);
+    found.rank = std::max(found.rank, highest_rank(parameter));
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<Parameter> summed_parameters(const Plan& plan, const Training& training) {
+  std::set<int> summed;
+  for (int rank = 0; rank < plan.ranks(); ++rank) summed.merge(summed_stages(plan, rank));
+  std::vector<Parameter> all;
+  for (int stage : summed) {
+    ParameterList list = training.shared.parameters;
+    if (stage < training.stages())
+      list = Stage(training.model, training.cuts[stage], training.cuts[stage + 1],
+                   training.shared.parameters)
+                 .parameters();
+    all.insert(all.end(), list.begin(), list.end());
+  }
+  return all;
+}
+
+void check_codecs(const Plan& plan, const Training& training) {
+  if (plan.steps == 0) return;
+  PG_CHECK(plan.channel.kind != Kind::bf16 || training.dtype != DType::bf16,
+           "--codec-channel bf16: activations of this run are bf16 already; leave it out, or use ",
+           "quantize, topk or threshold");
+  if (plan.codec.kind == Kind::none) return;
+  const Found found = found_in(plan, training);
+  const std::string codec = print(plan.codec);
+  PG_CHECK(found.encoded, "--codec ", codec, ": of the sums that leave their ranks, only those of ",
+           "1024 elements or more and more than one dimension are encoded, and this model has ",
+           "none; leave it out, or train a larger model");
+  PG_CHECK(is_local(plan.codec) || found.rank > 0, "--codec ", codec, ": no matrix of this model ",
+           "is larger than two factors of it; use quantize, topk, threshold or bf16");
+  PG_CHECK(is_local(plan.codec) || plan.codec.rank <= found.rank, "--codec ", codec, ": factors ",
+           "of rank ", plan.codec.rank, " are larger than any matrix of this model; use a rank of ",
+           found.rank, " or less");
+}
+
+void check_smaller(const std::string& flag, const CodecSpec& spec, DType dtype) {
+  if (spec.kind == Kind::none || spec.kind == Kind::bf16 || !is_local(spec)) return;
+  constexpr std::int64_t count = 1 << 20;
+  const std::int64_t bytes = encoded_bytes(spec, count, size_of(dtype));
+  const std::int64_t plain = count * size_of(dtype);
+  PG_CHECK(bytes < plain, flag, ' ', print(spec), " makes messages larger: ", count, " values are ",
+           plain, " bytes as they are, and ", bytes,
+           " encoded; use fewer bits, larger buckets or a smaller fraction");
+}
+
+void check_period(const CodecSpec& spec, int first, int last, bool chosen) {
+  if (spec.kind != Kind::adaptive || chosen) return;
+  PG_CHECK((first / spec.period + 1) * spec.period < last, "--codec ", print(spec), ": bits are ",
+           "chosen after each ", spec.period, " updates, and this run ends after ", last,
+           " with those that it began with; use quantize:", spec.bits, ", more --steps, or a ",
+           "shorter period: adaptive:", spec.bucket, ":N");
+}
+
+}  // namespace paragrad::parallel

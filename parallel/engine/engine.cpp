@@ -1,0 +1,182 @@
+// Stages are made when the first plan needs them, and stay. Two plans that follow each other agree
+// on the versions that lie between them: the plan before keeps what the next one's header names.
+// Chapter 05.
+#include "parallel/engine/engine.h"
+
+#include <algorithm>
+
+#include "autograd/backend.h"
+#include "autograd/cpu/cpu_backend.h"
+#include "parallel/engine/codec_fit.h"
+#include "parallel/engine/row_run.h"
+#include "parallel/session/state_files.h"
+#include "parallel/transports/launch.h"
+
+namespace paragrad::parallel {
+
+Engine::Engine(const Training& training, Transport& transport, DevicePtr device, Settings settings)
+    : training_(training),
+      transport_(transport),
+      device_(std::move(device)),
+      host_(device_->backend().has_f64() ? device_ : cpu_device()),
+      settings_(settings),
+      make_form_(training.form) {
+  PG_CHECK(settings.timeout > 0, "a wait of ", settings.timeout, " s can't succeed");
+}
+
+namespace {
+
+/// An evaluation needs no more than weights: with ZeRO 1 and 2 whole ones are everywhere.
+void check_shard(const Plan& plan, int stage, const Shard& here, const Shard& planned) {
+  if (plan.steps == 0 && here.zero < 3 && planned.zero < 3) return;
+  PG_CHECK(here == planned, "the plan shards stage ", stage, " by ZeRO ", planned.zero, " over ",
+           planned.members, " ranks; this run began with ZeRO ", here.zero, " over ", here.members,
+           ", or with other ranks; save a checkpoint and resume it to change that");
+}
+
+}  // namespace
+
+void check_fit(const Plan& plan, const Training& training, int ranks) {
+  PG_CHECK(plan.ranks() == ranks, "the plan is for ", plan.ranks(), " ranks, this run has ", ranks);
+  PG_CHECK(plan.stages == training.stages(), "the plan has ", plan.stages, " stages, the model is ",
+           "cut into ", training.stages());
+  PG_CHECK(plan.steps == 0 || plan.clip == (training.clip > 0), "gradients are ",
+           training.clip > 0 ? "clipped" : "not clipped", ", the plan is made for the contrary; ",
+           training.clip > 0 ? "make it by plan show ... --clip, or train with --clip 0"
+                             : "make it by plan show ... without --clip, or train with --clip 1");
+  std::string users;
+  for (int stage : training.shared.stages) users += autograd::text(users.empty() ? "" : ",", stage);
+  PG_CHECK(plan.tied == training.shared.stages, "the plan's tied stages are not the model's, ",
+           users.empty()
+               ? "which has none; make it by plan show ... without --tied"
+               : text(users, "; make it by plan show ... --tied, or train with --untied"));
+  check_codecs(plan, training);
+}
+
+const StateFormPtr& Engine::form(int stage) {
+  StateFormPtr& form = forms_[stage];
+  if (form) return form;
+  const ParameterList& list =
+      stage < training_.stages() ? runners_.at(stage).parameters() : training_.shared.parameters;
+  return form = make_form_ ? make_form_(list, device_) : std::make_shared<StateForm>(list);
+}
+
+void Engine::change_form(const Plan& like, MakeStateForm make) {
+  make_form_ = std::move(make);
+  forms_.clear();
+  forgets_masks_ = true;
+  if (runners_.empty() && stores_.empty()) return;  // nothing has been prepared yet
+  const auto ranks = holders(like);
+  for (auto& [stage, store] : stores_)
+    store.change_form(training_, form(stage),
+                      [&, &stage = stage, &store = store](const Tensor& x, std::int64_t count) {
+                        return gathered(x, count, store.shard(), *this, ranks.at(stage));
+                      });
+  codecs_.clear();
+  low_ranks_.clear();
+  prepare_codecs(like);
+  make_forms();
+}
+
+/// Of all stages of this rank. Then what makes them, and the masks that it may hold, can go.
+void Engine::make_forms() {
+  for (const auto& [stage, store] : stores_) form(stage);
+  for (auto& [stage, runner] : runners_) {
+    runner.read_as(form(stage)->read());
+    if (runner.shared_parameters().size() > 0) form(training_.stages());
+  }
+  if (!std::exchange(forgets_masks_, false)) return;
+  make_form_ = [](const ParameterList&, const DevicePtr&) -> StateFormPtr {
+    throw Error(
+        "this rank computes a stage that it did not have when the run was pruned; save a "
+        "checkpoint and resume it");
+  };
+}
+
+BufferCodec* Engine::codec(int stage) {
+  auto found = codecs_.find(stage);
+  return found == codecs_.end() ? nullptr : &found->second;
+}
+
+void Engine::set_bits(const Bits& bits) {
+  for (auto& [stage, codec] : codecs_) codec.set_bits(bits);
+}
+
+LowRank* Engine::low_rank(int stage) {
+  auto found = low_ranks_.find(stage);
+  return found == low_ranks_.end() ? nullptr : found->second.get();
+}
+
+/// Random numbers are drawn by the rank that sends, too, or all would round the same way.
+BufferCodec make_codec_of(const Plan& plan, const Training& training, int rank, int stage,
+                          const ParameterList& parameters, const DevicePtr& device) {
+  return {parameters, plan.codec, RandomKey(training.seed, text("codec ", rank, ' ', stage)),
+          device};
+}
+
+ChannelCodec make_channel_of(const Plan& plan, const Training& training, int rank) {
+  return {plan.channel, RandomKey(training.seed, text("channel ", rank))};
+}
+
+/// The codecs of stages whose sums pass here.
+void Engine::prepare_codecs(const Plan& plan) {
+  if (plan.steps == 0) return;  // an evaluation's plan has no codecs
+  const std::pair own(plan.codec, plan.channel);
+  if (!asked_) asked_ = own;
+  PG_CHECK(*asked_ == own, "the plan's codecs are ", print(plan.codec), " and ",
+           print(plan.channel), "; this run began with ", print(asked_->first), " and ",
+           print(asked_->second), "; save a checkpoint and resume it to change that");
+  if (plan.channel.kind != CodecSpec::Kind::none && !channel_)
+    channel_.emplace(make_channel_of(plan, training_, transport_.rank()));
+  if (plan.codec.kind == CodecSpec::Kind::none) return;
+  const int rank = transport_.rank();
+  for (int stage : summed_stages(plan, rank)) {
+    const ParameterList& list = parameters(stage);
+    if (codecs_.contains(stage) || low_ranks_.contains(stage)) continue;
+    PG_CHECK(is_local(plan.codec) || list.numel() == form(stage)->parameters().numel(), "--codec ",
+             print(plan.codec),
+             " makes factors of matrices, of which SAMO stores lists of kept elements; use another",
+             " codec, or leave out --samo");
+    if (is_local(plan.codec))
+      codecs_.emplace(stage, make_codec_of(plan, training_, rank, stage, list, device_));
+    else
+      low_ranks_[stage] = make_low_rank(plan.codec, list, training_.seed, device_);
+  }
+}
+
+void Engine::prepare(const Plan& plan) {
+  check_fit(plan, training_, transport_.size());
+  PG_CHECK(settings_.reduction != AllReduce::by_transport ||
+               (plan.sharded == 0 && plan.codec.kind == CodecSpec::Kind::none),
+           "--reduction nccl: NCCL sums up whole gradients, as they are; use --reduction scatter ",
+           "with a codec or ZeRO");
+  for (int stage : visited_stages(plan, transport_.rank()))
+    if (stage < plan.stages) runners_.try_emplace(stage, training_, stage, device_);
+  const auto held = held_stages(plan);
+  for (int stage : held.at(transport_.rank())) {
+    if (stage < plan.stages) runners_.try_emplace(stage, training_, stage, device_);
+    const Shard shard = shard_of(plan, stage, transport_.rank());
+    WeightStore& store =
+        stores_.try_emplace(stage, training_, form(stage), plan.first, device_, shard)
+            .first->second;
+    check_shard(plan, stage, store.shard(), shard);
+    PG_CHECK(store.newest() == plan.first, "the plan begins with version ", plan.first,
+             " of the weights; stage ", stage, " has version ", store.newest());
+    store.keep_from(std::max(0, plan.first - plan.kept(stage) + 1));
+  }
+  prepare_codecs(plan);
+  make_forms();
+}
+
+RunResult Engine::run(const VerifiedPlan& verified, Batches& batches) {
+  const Plan& plan = verified.plan();
+  prepare(plan);
+  transport_.publish(RowRun::position(++plans_run_, 0));
+  broadcast_bytes(transport_, "", settings_.timeout);  // all begin together
+  RunResult result = RowRun(*this, verified, batches).run();
+  for (auto& [stage, store] : stores_)
+    store.keep_from(std::max(0, plan.first + plan.steps - plan.kept(stage) + 1));
+  return result;
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,75 @@
+// MessageLane: the second lane of a rank: a thread that moves messages while the first computes.
+// Tasks wait in queues, one per peer and direction or per group; only a queue's first one runs.
+// Not here: what a task does (row_run.cpp) and how bytes travel (transport). Chapter 04.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "parallel/transports/transport.h"
+
+namespace paragrad::parallel {
+
+using Clock = std::chrono::steady_clock;
+
+/// A message's way through the lane.
+struct Ticket {
+  bool done =
+      false;  ///< for the lane's own thread and under its lock; others call MessageLane::wait
+  Clock::time_point issued, finished;
+};
+using TicketPtr = std::shared_ptr<Ticket>;
+
+class MessageLane {
+ public:
+  /// The lane alone uses the transport until it is deleted. What it computes on its thread takes
+  /// one core.
+  explicit MessageLane(Transport& transport);
+  /// Ends the thread. Tasks that are not done are abandoned.
+  ~MessageLane();
+  MessageLane(const MessageLane&) = delete;
+  MessageLane& operator=(const MessageLane&) = delete;
+
+  /// One step of a message that never blocks; true when it is through.
+  using Task = std::function<bool(Transport&)>;
+  TicketPtr post(int queue, Task task);
+
+  enum class Outcome { done, late, failed };
+  /// Sleeps until the message is through, `seconds` are over, or another rank has failed.
+  /// throws: what a task threw
+  Outcome wait(const Ticket& ticket, double seconds) { return wait_for_any({&ticket}, seconds); }
+  /// The same, until one of them is through.
+  Outcome wait_for_any(const std::vector<const Ticket*>& tickets, double seconds);
+  bool is_done(const Ticket& ticket) const;
+  std::optional<Failure> failure() const;
+
+ private:
+  struct Item {
+    TicketPtr ticket;
+    Task task;
+  };
+
+  void loop();
+  bool advance();
+
+  Transport& transport_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::pair<int, Item>> posted_;  // not yet seen by the thread
+  std::map<int, std::deque<Item>> queues_;   // the thread's own
+  std::optional<Failure> failure_;
+  std::exception_ptr error_;
+  bool stop_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,97 @@
+// A stage's input is a leaf of the graph, so that backward leaves its gradient there.
+// Not here: which version of the weights is read.
+// Chapter 06.
+#include "parallel/engine/stage_runner.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "autograd/ops.h"
+
+namespace paragrad::parallel {
+
+namespace {
+
+/// The share of rows whose largest logit is the target's.
+/// shapes: logits (...,C), targets (...)
+double share_of_right(const Tensor& logits, const Tensor& targets) {
+  const std::vector<double> scores = to_host(logits), labels = to_host(targets);
+  const auto classes = static_cast<std::ptrdiff_t>(scores.size() / labels.size());
+  double right = 0;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    auto first = scores.begin() + static_cast<std::ptrdiff_t>(row) * classes;
+    right += static_cast<double>(std::max_element(first, first + classes) - first) == labels[row];
+  }
+  return right / static_cast<double>(labels.size());
+}
+
+}  // namespace
+
+StageRunner::StageRunner(const Training& training, int stage, const DevicePtr& device)
+    : training_(training),
+      device_(device),
+      first_(stage == 0),
+      last_(stage == training.stages() - 1),
+      stage_(training.model, training.cuts.at(stage), training.cuts.at(stage + 1),
+             training.shared.parameters) {}
+
+Tensor StageRunner::forward(int micro, const Inputs& inputs) {
+  Kept& kept = kept_[micro];
+  if (inputs.x.defined()) kept.x = first_ || !inputs.training ? inputs.x : variable(inputs.x);
+  PG_CHECK(kept.x.defined(), "microbatch ", micro, " has no input");
+  kept.inputs = inputs;
+  kept.inputs.x = kept.inputs.targets = {};  // the graph keeps what it needs of them
+  bind(micro);
+  Pass pass{inputs.training, training_.seed, micro, training_.recompute_layers};
+  std::optional<NoGrad> no_grad;
+  if (!inputs.training) no_grad.emplace(*device_);
+  kept.y = stage_.forward(kept.x, pass);
+  if (last_ && training_.counts_right && !inputs.training)
+    kept.accuracy = share_of_right(kept.y, inputs.targets);
+  if (last_) kept.y = cross_entropy(kept.y, inputs.targets);
+  stage_.unbind();  // or a version would live on until the next forward
+  return kept.y.detach();
+}
+
+void StageRunner::bind(int micro) {
+  const Inputs& inputs = kept_.at(micro).inputs;
+  if (!inputs.training) return stage_.bind(inputs.weights, inputs.shared);
+  stage_.bind(inputs.weights, inputs.shared, [this, micro](const Parameter& p, const Tensor& dx) {
+    if (deferring_)
+      deferring_->later.emplace_back(&p, dx);
+    else
+      kept_.at(micro).inputs.sink(p, dx);
+  });
+}
+
+void StageRunner::drop(int micro) {
+  Kept& kept = kept_.at(micro);
+  kept.y = {};
+  if (!kept.inputs.training) kept_.erase(micro);
+}
+
+StageRunner::Part StageRunner::part_of(const Instruction& x) {
+  return x.what == Value::input_part    ? Part::input
+         : x.what == Value::weight_part ? Part::weight
+                                        : Part::whole;
+}
+
+Tensor StageRunner::backward(int micro, const Tensor& dy, Part part) {
+  Kept& kept = kept_.at(micro);
+  Tensor dx;
+  if (part != Part::weight) {
+    if (training_.recompute_layers) bind(micro);  // layers that compute again read what is bound
+    deferring_ = part == Part::input ? &kept : nullptr;
+    autograd::backward(kept.y, dy);
+    deferring_ = nullptr;
+    stage_.unbind();
+    kept.y = {};
+    if (!first_) dx = gradient(kept.x).detach();
+  }
+  if (part == Part::input) return dx;
+  for (const auto& [parameter, gradient] : kept.later) kept.inputs.sink(*parameter, gradient);
+  kept_.erase(micro);
+  return dx;
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,65 @@
+// StateForm: how the state of a stage lies in flat buffers: its versions, gradient sums, optimizer
+// state, and every message of them. Here: as forward reads the weights. Pruned weights are stored
+// in other forms (sparse/samo.h).
+// Not here: the buffers (weight_store.h). Chapter 11; Singh and Bhatele 2023 (SAMO).
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "nn/models/parameter.h"
+
+namespace paragrad::parallel {
+
+using namespace nn;
+
+// [snippet form]
+class StateForm {
+ public:
+  /// The dense form. `parameters` must outlive it.
+  explicit StateForm(const ParameterList& parameters) : StateForm(parameters, parameters) {}
+  virtual ~StateForm() = default;
+  StateForm(const StateForm&) = delete;
+  StateForm& operator=(const StateForm&) = delete;
+
+  /// What forward reads, a buffer of N elements; what is stored of it, n elements: the same
+  /// parameters in the same order, each with as many elements as are kept of it.
+  const ParameterList& parameters() const { return parameters_; }
+  const ParameterList& stored() const { return stored_; }
+
+  /// Whether stored buffers are expanded before forward reads them; else it reads them as they are.
+  virtual bool expands() const { return false; }
+  const ParameterList& read() const { return expands() ? parameters_ : stored_; }
+
+  /// Adds the gradient of one of parameters() to a stored sum (n).
+  virtual void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const;
+  /// From all elements (N) to those that are stored (n), and back, with zeros for those that are
+  /// not. Buffers are of one type.
+  void compress(const Tensor& all, const Tensor& stored) const;
+  /// The same for one of parameters(), of which all elements are given.
+  virtual void compress(const Parameter& parameter, const Tensor& all, const Tensor& stored) const;
+  virtual void expand(const Tensor& stored, const Tensor& all) const;
+
+  /// The pruned ones, as far as they are kept, and a flat buffer (i32) like them: which elements of
+  /// each these are, ascending. No parameters if nothing is pruned.
+  const ParameterList& pruned() const { return pruned_; }
+  const Tensor& index() const { return index_; }
+  bool prunes() const { return pruned_.size() > 0; }
+
+ protected:
+  StateForm(const ParameterList& parameters, const ParameterList& stored)
+      : parameters_(parameters), stored_(stored) {}
+
+  const ParameterList& parameters_;
+  const ParameterList& stored_;
+  ParameterList pruned_;
+  Tensor index_;
+};
+// [end snippet]
+
+using StateFormPtr = std::shared_ptr<const StateForm>;
+/// The form of a stage with these parameters, which will outlive it.
+using MakeStateForm =
+    std::function<StateFormPtr(const ParameterList& parameters, const DevicePtr& device)>;
+
+}  // namespace paragrad::parallel

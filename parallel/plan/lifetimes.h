@@ -1,0 +1,49 @@
+// Lifetimes: when versions of weights die on one rank: after their last reader in its row.
+// Not here: the weights themselves (weight_store.h). Chapter 07.
+#pragma once
+
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "parallel/plan/plan.h"
+
+namespace paragrad::parallel {
+
+/// Stages whose state, or shard of it, each rank keeps: where home says so, else where a row
+/// computes them, gathers them or makes their steps; the tied one among them.
+std::vector<std::set<int>> held_stages(const Plan& plan);
+/// The same by stage: ranks, ascending.
+std::vector<std::vector<int>> holders(const Plan& plan);
+
+/// Stages that a rank computes, or whose weights or sums pass through it, besides those it holds.
+std::set<int> visited_stages(const Plan& plan, int rank);
+/// Stages whose gradient sums come to a rank or leave it.
+std::set<int> summed_stages(const Plan& plan, int rank);
+
+/// Weights that an instruction needs on its rank, as (stage, version): of its own stage, and of the
+/// tied one if its stage uses that.
+std::vector<std::pair<int, int>> weights_read(const Plan& plan,
+                                              const std::vector<int>& tied_versions,
+                                              const Instruction& x);
+
+class Lifetimes {
+ public:
+  Lifetimes(const Plan& plan, const Row& row);
+
+  /// Whether version v is still needed once the instruction at `index` is done: by a later reader
+  /// in the row, or after the plan's end.
+  bool needed_after(int stage, int version, int index) const;
+  /// (stage, version) pairs that nobody needs any more once the instruction at `index` is done.
+  const std::vector<std::pair<int, int>>& ending_at(int index) const;
+
+ private:
+  bool outlives(int stage, int version) const;
+
+  const Plan& plan_;
+  std::map<std::pair<int, int>, int> last_reader_;
+  std::map<int, std::vector<std::pair<int, int>>> ending_;
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,49 @@
+// A flag that has no effect is an error: nobody finds out otherwise.
+// Chapter 10.
+#include "parallel/plan/plan_codecs.h"
+
+#include "autograd/error.h"
+
+namespace paragrad::parallel {
+namespace {
+
+using Kind = CodecSpec::Kind;
+
+/// What the rows send.
+struct Traffic {
+  bool group_sums = false, passed_sums = false, activations = false;
+};
+
+Traffic traffic(const Plan& plan) {
+  Traffic found;
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row) {
+      const bool sum = x.what == Value::gradient_sum;
+      found.group_sums |= x.op == Op::reduce && sum && x.peer >= 0;
+      found.passed_sums |= x.op == Op::send && sum;
+      found.activations |= x.op == Op::send && x.what == Value::activation;
+    }
+  return found;
+}
+
+}  // namespace
+
+bool sums_in_groups(const Plan& plan) { return traffic(plan).group_sums; }
+
+void check_codecs(const Plan& plan) {
+  if (plan.steps == 0) return;
+  const Traffic found = traffic(plan);
+  const std::string codec = print(plan.codec), channel = print(plan.channel);
+  PG_CHECK(plan.codec.kind == Kind::none || found.group_sums || found.passed_sums, "the codec ",
+           codec, " is for sums of gradients, and in this plan none leaves its rank; leave it out",
+           found.activations ? ", or encode activations with --codec-channel" : "");
+  PG_CHECK(is_local(plan.codec) || !found.passed_sums, "the codec ", codec, " needs a group that ",
+           "sums its factors; in this plan sums go from rank to rank. Use quantize, adaptive, ",
+           "topk, threshold or bf16");
+  PG_CHECK(plan.channel.kind == Kind::none || found.activations, "the channel's codec ", channel,
+           " is for activations, and in this plan none leaves its rank; leave it out");
+  PG_CHECK(is_local(plan.channel) && plan.channel.kind != Kind::adaptive, "the codec ", channel,
+           " is for gradients; for activations use quantize, topk, threshold or bf16");
+}
+
+}  // namespace paragrad::parallel

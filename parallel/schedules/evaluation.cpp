@@ -1,0 +1,69 @@
+// Plans that evaluate: forwards only. Ranks hold the stages that they hold in training.
+// Chapters 05 and 09.
+#include <algorithm>
+
+#include "autograd/error.h"
+#include "parallel/plan/lifetimes.h"
+#include "parallel/schedules/schedule.h"
+
+namespace paragrad::parallel {
+namespace {
+
+// [snippet add_by_stages]
+/// Adds forwards of some microbatches, one stage at a time: its shards are gathered once for all of
+/// them, while the stage before computes. Ranks without microbatches gather, too: others need their
+/// shards.
+template <class AddStage>
+void add_by_stages(Plan& plan, const std::vector<std::vector<int>>& holders, AddStage add_stage) {
+  auto on_all = [&](Op op, int stage) {
+    for (int rank : holders.front())
+      plan.rows[rank].push_back(on_weights(op, stage, plan.first, op == Op::gather ? 0 : -1));
+  };
+  for (int stage = plan.stage_count() - 1; stage >= plan.stages; --stage) on_all(Op::gather, stage);
+  on_all(Op::gather, 0);
+  for (int stage = 0; stage < plan.stages; ++stage) {
+    if (stage + 1 < plan.stages) on_all(Op::gather, stage + 1);
+    add_stage(stage);
+    on_all(Op::drop, stage);
+  }
+  for (int stage = plan.stages; stage < plan.stage_count(); ++stage) on_all(Op::drop, stage);
+}
+// [end snippet]
+
+}  // namespace
+
+Plan make_evaluation(const Plan& like, int first, int microbatches) {
+  PG_CHECK(microbatches > 0, "an evaluation needs at least one microbatch, got ", microbatches);
+  Plan plan = like;
+  plan.steps = 0;
+  plan.first = first;
+  plan.per_step = microbatches;
+  plan.clip = false;
+  plan.stagger = plan.in_flight = 0;
+  plan.groups.clear();
+  plan.codec = plan.channel = {};  // what is evaluated is the model
+  // Who computes which stage of the microbatches of a step.
+  std::map<std::pair<int, int>, int> rank_of;
+  for (int rank = 0; rank < like.ranks(); ++rank)
+    for (const Instruction& x : like.rows[rank])
+      if (x.op == Op::forward) rank_of[{x.micro - like.first_micro(), x.stage}] = rank;
+  plan.rows.assign(like.ranks(), {});
+  auto add = [&](int stage, int micro) {
+    Row& row = plan.rows[rank_of.at({micro % like.per_step, stage})];
+    row.push_back(forward(stage, micro, first));
+    row.push_back({.op = Op::drop, .stage = stage, .micro = micro, .what = Value::activation});
+  };
+  if (plan.sharded == 3) plan.groups = {holders(like).front()};
+  const int together = 2 * like.ranks();  // a microbatch's output is kept from stage to stage
+  for (int begin = 0; plan.sharded == 3 && begin < microbatches; begin += together)
+    add_by_stages(plan, holders(like), [&](int stage) {
+      for (int micro = begin; micro < std::min(begin + together, microbatches); ++micro)
+        add(stage, micro);
+    });
+  if (plan.sharded < 3)
+    for (int micro = 0; micro < microbatches; ++micro)
+      for (int stage = 0; stage < like.stages; ++stage) add(stage, micro);
+  return lower(std::move(plan), plan.home.empty() ? SumPath::group : SumPath::ring);
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,112 @@
+// Schedules: who computes what, in which order, on which weights. Each is a file in schedules/.
+// Not here: messages and reductions, which lower() adds. What schedules share is here.
+// Chapter 06.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "parallel/plan/plan.h"
+
+namespace paragrad::parallel {
+
+/// What a rank of a cyclic schedule does: everything, alone; every stage of its microbatches; one
+/// stage; one stage, shared by microbatches that never meet on it; as data, but the weights travel.
+/// source: Fournier and Oyallon 2024, table 1
+enum class Setting { one_device, data, pipeline, model, zero };
+/// As users type them.
+const std::map<std::string, Setting>& settings();
+
+/// What a schedule is asked for.
+struct Layout {
+  int stages = 1;          ///< that the model is cut into
+  int width = 1;           ///< replicas of the model
+  int microbatches = 1;    ///< of each replica, in each step
+  int steps = 1;           ///< of the plan
+  int first = 0;           ///< steps done before
+  bool recompute = false;  ///< drop activations after the forward, compute them again
+  bool clip = false;       ///< steps need the gradient's global norm
+  bool tied = false;       ///< the first and the last stage share a tensor (embeddings)
+  Setting setting =
+      Setting::data;  ///< of cyclic schedules; these have as many microbatches as stages
+  int gap = 2;        ///< cyclic, data and zero: stages that a microbatch is ahead of the next. 3
+                      ///< suits backwards that take twice as long as forwards
+  int in_flight = 0;  ///< message-driven: microbatches that a rank may have between their forward
+                      ///< and their backward; 0: as many as stages
+  int zero = 0;       ///< ZeRO stage, of data parallelism; 1 of pipelines, too
+  CodecSpec codec = {}, channel = {};  ///< of sums of gradients; of activations and their gradients
+
+  /// The microbatches of one replica in one step.
+  std::vector<int> micros(int replica, int step) const;
+  /// The same over all steps of the plan.
+  std::vector<int> micros(int replica) const;
+};
+
+/// The plan of a schedule: compute order, versions and messages.
+/// throws: Error if there is no such schedule or the layout makes no sense
+Plan make_plan(const std::string& schedule, const Layout& layout);
+
+/// Forwards only, of so many microbatches in all, on weights `first`. The plan `like` says which
+/// ranks hold which stages.
+Plan make_evaluation(const Plan& like, int first, int microbatches);
+
+/// The same plan so many steps later in the run, or earlier. Versions before the first are the
+/// first, as delayed schedules have it; where weights travel, its messages are then found anew.
+Plan moved_by(Plan plan, int steps);
+
+/// Adds to rows of computations what connects them: sends, receives, reductions, norms.
+/// A step's gradients are added in a group of ranks, or one rank after the other: microbatch by
+/// microbatch, and the sum goes on to those who step. In the steady ring, which is cyclic-v1's in
+/// setting data, as many sums leave in each time step as in any other.
+enum class SumPath { group, ring, steady_ring };
+/// throws: Error if the computations can't be run in their order
+Plan lower(Plan plan, SumPath path = SumPath::group);
+
+// ---- the schedules: rows of computations only ----
+Plan data_parallel(const Layout& layout);
+Plan gpipe(const Layout& layout);
+Plan one_forward_one_backward(const Layout& layout);
+Plan message_driven(const Layout& layout);
+Plan pipedream(const Layout& layout);
+Plan pipedream_2bw(const Layout& layout);
+Plan cyclic_v1(const Layout& layout);
+Plan cyclic_v2(const Layout& layout);
+
+/// By the names that users type.
+using Schedule = Plan (*)(const Layout&);
+const std::map<std::string, Schedule>& schedules();
+bool is_cyclic(const std::string& schedule);
+
+// ---- what they are made of ----
+Instruction forward(int stage, int micro, int version);
+Instruction backward(int stage, int micro, int version);
+/// A send, recv, gather or drop.
+Instruction on_weights(Op op, int stage, int version, int peer = -1);
+
+/// A plan with a header and `ranks` empty rows; `keep` versions of each stage outlive it.
+Plan empty_plan(const Layout& layout, int ranks, int per_step, int steps, std::vector<int> keep);
+
+/// Appends a pipeline stage's steady order to a row: `ahead` forwards, then backward and forward in
+/// turn. version(micro) is what both read.
+/// source: Narayanan et al. 2021 (PipeDream-2BW), figure 3
+void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
+                 const std::function<int(int micro)>& version);
+
+/// Adds the steps. Eager: after the last gradient in the row. Lazy: before the first forward that
+/// reads the version, which leaves time for reductions and norms. Together: before the row's first
+/// such forward of any stage. The tied stage's are never eager.
+enum class StepPlacement { eager, lazy, together };
+void place_steps(Plan& plan, StepPlacement placement);
+
+/// Eager where a step waits for nobody.
+StepPlacement suitable_placement(const Layout& layout);
+
+/// Drops the activations of each forward that is not followed by its backward, and
+/// repeats it there.
+void add_recomputation(Plan& plan);
+
+/// The version of the tied stage that each microbatch of the plan uses, by micro - first_micro().
+std::vector<int> tied_versions(const Plan& plan);
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,217 @@
+// Residuals are named by the rank that wrote them: "residual-3/wte.weight". Factors are the same on
+// all ranks: "factors/wte.weight".
+// Chapter 10.
+#include "parallel/session/codec_state.h"
+
+#include <algorithm>
+
+#include "autograd/backend.h"
+#include "parallel/codecs/filter.h"
+#include "parallel/engine/codec_fit.h"
+#include "parallel/plan/lifetimes.h"
+#include "parallel/transports/at_work.h"
+
+namespace paragrad::parallel {
+
+using nlohmann::json;
+
+namespace {
+
+using State = std::map<std::int64_t, std::vector<double>>;
+
+std::string residual_name(int rank) { return text("residual-", rank); }
+
+/// Pairs, because names of JSON are texts.
+json to_json(const State& state) {
+  json all = json::array();
+  for (const auto& [place, numbers] : state) all.push_back({place, numbers});
+  return all;
+}
+
+State to_state(const json& saved) {
+  State state;
+  for (const json& entry : saved) state[entry[0]] = entry[1].get<std::vector<double>>();
+  return state;
+}
+
+/// The factors of a stage as parameters of a flat buffer.
+ParameterList factor_list(const Factoring& factoring) {
+  ParameterList list;
+  for (const FactoredPart& part : factoring.parts)
+    if (part.is_factored()) list.add(part.name, {factoring.rank, part.columns}, Init::constant(0));
+  return list;
+}
+
+/// By stage, flat; of codecs that leave something out.
+std::map<int, Tensor> residuals(Engine& engine) {
+  std::map<int, Tensor> all;
+  for (auto& [stage, codec] : engine.codecs())
+    if (codec.residual().defined()) all[stage] = codec.residual();
+  for (auto& [stage, low_rank] : engine.low_ranks()) all[stage] = low_rank->state().residual;
+  return all;
+}
+
+/// A finished sum that came is passed on as it is.
+bool is_encoded_here(const Instruction& sent, const Plan& plan, const Row& row) {
+  if (sent.micro != plan.last_micro_of(plan.made_by(sent.micro))) return true;
+  return std::none_of(row.begin(), row.end(), [&](const Instruction& x) {
+    return x.op == Op::recv && x.what == sent.what && x.stage == sent.stage &&
+           x.micro == sent.micro;
+  });
+}
+
+/// By chunk of a stage's flat sum: the ranks that encode it, so that what they left out is sent.
+/// In a reduce-scatter nobody encodes the chunk that is to be its own; the last rank of a sum that
+/// is passed on may encode nothing.
+std::vector<std::set<int>> senders(const Plan& plan, int stage) {
+  std::vector<std::set<int>> chunks(1);
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    for (const Instruction& x : plan.rows[rank]) {
+      if (x.stage != stage || x.what != Value::gradient_sum) continue;
+      if (x.op == Op::send && is_encoded_here(x, plan, plan.rows[rank])) chunks[0].insert(rank);
+      if (x.op != Op::reduce || x.peer < 0) continue;
+      const std::vector<int>& group = plan.groups[x.peer];
+      const bool scatters = plan.sharded > 0 && is_local(plan.codec);
+      chunks.resize(scatters ? group.size() : 1);
+      for (std::size_t i = 0; i < chunks.size(); ++i)
+        if (!scatters || group[i] != rank) chunks[i].insert(rank);
+    }
+  return chunks;
+}
+
+/// Adds `scale` times what is saved of `range` of the stage.
+void add_saved(const Checkpoint& checkpoint, const std::string& name, double scale,
+               const ParameterList& parameters, Range range, const Tensor& residual) {
+  Backend& backend = residual.backend();
+  for (const Parameter& parameter : parameters) {
+    const std::int64_t begin = parameter.offset, end = begin + parameter.shape.numel();
+    const Range part{std::max(range.begin, begin), std::min(range.end, end)};
+    if (part.size() <= 0) continue;
+    const Tensor read =
+        empty(parameter.shape, residual.dtype(), residual.device(), Category::communication);
+    if (!checkpoint.load_state_if_any(name, parameter, read)) continue;
+    if (scale != 1) backend.affine(read, scale, 0, read);
+    backend.accumulate(read.window(part.begin - begin, {part.size()}),
+                       residual.window(part.begin, {part.size()}));
+  }
+}
+
+/// Of `saved_ranks`. Sums are divided by the microbatches of a step when it is made, so what was
+/// left out of sums over more of them counts less.
+void read_residual(const Checkpoint& checkpoint, int saved_ranks, double scale, Engine& engine,
+                   const Plan& plan, int stage, const Tensor& residual) {
+  const auto chunks = senders(plan, stage);
+  const int count = static_cast<int>(chunks.size());
+  residual.backend().fill(0, residual);
+  for (int saved = 0; saved < saved_ranks; ++saved)
+    for (int i = 0; i < count; ++i) {
+      PG_CHECK(!chunks[i].empty(), "stage ", stage, " has a codec, but no rank encodes its sums");
+      const int taker = chunks[i].contains(saved) ? saved : *chunks[i].begin();
+      if (taker == engine.transport().rank())
+        add_saved(checkpoint, residual_name(saved), scale, engine.parameters(stage),
+                  chunk_range(residual.numel(), i, count), residual);
+    }
+}
+
+/// Names of what the codec leaves out something of: in the checkpoint, but in no sum of the plan.
+std::string lost_layers(const Checkpoint& checkpoint, const CodecSpec& before, int saved_ranks,
+                        const Plan& plan, const Training& training) {
+  std::set<std::string> summed;
+  for (const Parameter& parameter : summed_parameters(plan, training))
+    summed.insert(parameter.name);
+  std::string lost;
+  for (const Parameter& parameter : training.whole) {
+    const bool left_out =
+        is_local(before) ? is_encoded(parameter) : before.rank <= highest_rank(parameter);
+    bool saved = false;
+    for (int rank = 0; rank < saved_ranks; ++rank)
+      saved |= checkpoint.has_state(residual_name(rank), parameter);
+    if (left_out && saved && !summed.contains(parameter.name))
+      lost += text(lost.empty() ? "" : ", ", parameter.name);
+  }
+  return lost;
+}
+
+}  // namespace
+
+std::vector<CheckpointFile> write_codec_state(const std::filesystem::path& folder, Engine& engine,
+                                              const Plan& plan, std::int64_t step) {
+  std::vector<CheckpointFile> files;
+  const int rank = engine.transport().rank();
+  AtWork saving(engine.transport(), Work::saving);
+  for (const auto& [stage, residual] : residuals(engine))
+    files.push_back(write_checkpoint_file(folder, text("residual_", rank, '_', stage), step,
+                                          engine.parameters(stage),
+                                          {{residual_name(rank), residual}}));
+  for (auto& [stage, low_rank] : engine.low_ranks()) {
+    const ParameterList list = factor_list(low_rank->parts());
+    if (list.numel() == 0 || *senders(plan, stage)[0].begin() != rank) continue;
+    files.push_back(write_checkpoint_file(folder, text("factors_", stage), step, list,
+                                          {{"factors", low_rank->state().factors}}));
+  }
+  return files;
+}
+
+json codec_numbers(Engine& engine) {
+  json numbers{{"thresholds", json::object()}, {"uses", 0}};
+  for (auto& [stage, codec] : engine.codecs())
+    numbers["thresholds"][std::to_string(stage)] = to_json(codec.state());
+  if (engine.channel()) numbers["thresholds"]["channel"] = to_json(engine.channel()->state());
+  for (auto& [stage, low_rank] : engine.low_ranks()) numbers["uses"] = low_rank->state().uses;
+  return numbers;
+}
+
+json codec_layout(const Engine& engine, const Plan& plan) {
+  const Engine::Settings& settings = engine.settings();
+  return {{"codec", print(plan.codec)},     {"channel", print(plan.channel)},
+          {"cuts", engine.training().cuts}, {"ranks", plan.ranks()},
+          {"per_step", plan.per_step},      {"reduction", name_of(settings.reduction)},
+          {"hosts", settings.hosts}};
+}
+
+std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan,
+                          const Training& training) {
+  const json saved = checkpoint.run().value("codec", json::object());
+  if (saved.empty()) return "";
+  const json& layout = saved.at("layout");
+  const CodecSpec before = parse_codec(layout.at("codec"));
+  if (!leaves_out(before)) return "";
+  if (!leaves_out(plan.codec))
+    return text("what ", print(before), " has left out of gradients so far is lost, as --codec ",
+                print(plan.codec), " adds nothing later; resume with ", print(before),
+                " to keep it");
+  const std::string lost = lost_layers(checkpoint, before, layout.at("ranks"), plan, training);
+  if (lost.empty()) return "";
+  return text("what ", print(before), " has left out so far of the gradients of ", lost,
+              " is lost, as their sums do not leave a rank any more; resume with a layout in ",
+              "which they do to keep it");
+}
+
+void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& plan) {
+  const json saved = checkpoint.run().value("codec", json::object());
+  if (saved.empty()) return;
+  const json& layout = saved.at("layout");
+  const double scale = plan.per_step / layout.at("per_step").get<double>();
+  for (const auto& [stage, residual] : residuals(engine))
+    read_residual(checkpoint, layout.at("ranks"), scale, engine, plan, stage, residual);
+  const bool same_kind = parse_codec(layout.at("codec")).kind == plan.codec.kind;
+  for (auto& [stage, low_rank] : engine.low_ranks()) {
+    if (!same_kind) break;  // a basis and factors are not each other
+    FactorState state = low_rank->state();
+    const ParameterList list = factor_list(low_rank->parts());
+    bool all = true;
+    for (const Parameter& factor : list)
+      all &= checkpoint.load_state_if_any("factors", factor,
+                                          state.factors.window(factor.offset, factor.shape));
+    state.uses = all ? saved.at("numbers")[0].at("uses").get<std::int64_t>() : 0;
+    low_rank->restore(state);
+  }
+  if (layout != codec_layout(engine, plan)) return;
+  const json& thresholds = saved.at("numbers")[engine.transport().rank()].at("thresholds");
+  for (auto& [stage, codec] : engine.codecs())
+    codec.restore(to_state(thresholds.value(std::to_string(stage), json::array())));
+  if (engine.channel())
+    engine.channel()->restore(to_state(thresholds.value("channel", json::array())));
+}
+
+}  // namespace paragrad::parallel

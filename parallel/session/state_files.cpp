@@ -1,0 +1,121 @@
+// Delayed schedules need more than the newest weights to go on with the same numbers: a checkpoint
+// holds all versions that are alive between plans. Files hold whole buffers, so shards are put
+// together before; whoever reads takes its shard of them.
+// Chapters 07, 09 and 11.
+#include "parallel/session/state_files.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "parallel/collectives/collective_run.h"
+#include "parallel/plan/lifetimes.h"
+#include "parallel/transports/at_work.h"
+
+namespace paragrad::parallel {
+namespace {
+
+constexpr const char* early_name = "early";  // what a store remembers
+constexpr int channel = 1;                   // a group's; plans that use it are over
+
+/// A buffer for all of the stage.
+Tensor whole_buffer(const ParameterList& parameters, DType dtype, const DevicePtr& device) {
+  return empty({parameters.numel()}, dtype, device, Category::communication);
+}
+
+Tensor own_window(const Shard& place, const Tensor& whole) {
+  Range own = place.range(whole.numel());
+  return whole.window(own.begin, {own.size()});
+}
+
+}  // namespace
+
+// [snippet gathered]
+Tensor gathered(const Tensor& shard, std::int64_t count, const Shard& place, Engine& engine,
+                const std::vector<int>& holders) {
+  Tensor whole = empty({count}, shard.dtype(), engine.device(), Category::communication);
+  whole.backend().copy(shard, own_window(place, whole));
+  const Collective steps = all_gather({engine.settings().reduction}, place.member, place.members);
+  CollectiveRun run(steps, whole, holders, channel);
+  finish(run, engine.transport(), engine.settings().timeout);
+  return whole;
+}
+// [end snippet]
+
+// [snippet write_state]
+std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Engine& engine,
+                                        const Plan& plan, std::int64_t step) {
+  std::vector<CheckpointFile> files;
+  const auto ranks = holders(plan);
+  for (auto& [stage, store] : engine.stores()) {
+    const bool writes = ranks.at(stage).front() == engine.transport().rank();
+    auto write = [&, &stage = stage, &store = store](std::string stem, const ParameterList& list,
+                                                     FlatBuffers buffers, bool sharded) {
+      for (auto& [name, buffer] : buffers) {
+        if (!sharded) break;
+        const Tensor whole = gathered(buffer, list.numel(), store.shard(), engine, ranks.at(stage));
+        buffer = writes ? whole : Tensor();  // of those who don't write, each is freed at once
+      }
+      if (plan.stage_count() > 1) stem += text("_", stage);
+      if (!writes) return;
+      AtWork saving(engine.transport(), Work::saving);
+      files.push_back(write_checkpoint_file(folder, stem, step, list, buffers));
+    };
+    FlatBuffers versions;
+    for (const auto& [version, weights] : store.versions())
+      versions.emplace_back(version_name(store.newest() - version), weights);
+    write("model", store.parameters(), versions, store.shard().zero == 3);
+    write("optimizer", store.parameters(), store.optimizer().state(), store.shard().zero > 0);
+    if (store.remembered().defined())
+      write("early", store.parameters(), {{early_name, store.remembered()}},
+            store.shard().zero == 3);
+    const StateForm& form = store.form();
+    if (form.prunes()) write("index", form.pruned(), {{index_name, form.index()}}, false);
+  }
+  return files;
+}
+// [end snippet]
+
+void read_state(const Checkpoint& checkpoint, Engine& engine) {
+  checkpoint.check_model(engine.training().whole);
+  for (auto& [stage, store] : engine.stores()) {
+    // Files are read as if all elements were there, parameter by parameter where the form does not
+    // store all, so that there is never a dense buffer.
+    auto fill = [&, &store = store](const Tensor& buffer, bool sharded, auto load) {
+      const StateForm& form = store.form();
+      const Tensor stored =
+          sharded ? whole_buffer(form.stored(), buffer.dtype(), engine.device()) : buffer;
+      auto load_one = [&](const Parameter& p) {
+        ParameterList one;
+        one.add(p.name, p.shape, p.init, p.kind);
+        const Tensor values = whole_buffer(one, buffer.dtype(), engine.device());
+        load(one, values);
+        form.compress(p, values, stored);
+      };
+      if (form.prunes())
+        std::for_each(form.parameters().begin(), form.parameters().end(), load_one);
+      else
+        load(form.parameters(), stored);
+      if (sharded) buffer.backend().copy(own_window(store.shard(), stored), buffer);
+    };
+    for (const auto& [version, weights] : store.versions())
+      fill(weights, store.shard().zero == 3,
+           [&, back = store.newest() - version](const ParameterList& list, const Tensor& x) {
+             checkpoint.load_version(back, list, x);
+           });
+    store.count_steps_from(checkpoint.run().value("rewound", 0));
+    if (checkpoint.has_state(early_name)) {
+      store.remember();
+      fill(store.remembered(), store.shard().zero == 3,
+           [&](const ParameterList& list, const Tensor& x) {
+             checkpoint.load_state(early_name, list, x);
+           });
+    }
+    for (const auto& [name, buffer] : store.optimizer().state())
+      fill(buffer, store.shard().zero > 0,
+           [&, &name = name](const ParameterList& list, const Tensor& x) {
+             checkpoint.load_state(name, list, x);
+           });
+  }
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,97 @@
+// Time and bytes of single instructions, from the costs of stages and links.
+// Not here: waiting (simulate).
+// Chapter 06; the formulas of reductions are chapter 04's.
+#include "parallel/simulation/costs.h"
+
+#include "autograd/error.h"
+
+namespace paragrad::parallel {
+namespace {
+
+/// Of a stage, or of a rank.
+template <class T>
+T of(int index, const std::vector<T>& list) {
+  return list.size() == 1 ? list[0] : list[index];
+}
+
+template <class T>
+void check_list(const char* name, const std::vector<T>& list, int count,
+                const char* what = "stages") {
+  PG_CHECK(list.size() == 1 || list.size() == static_cast<std::size_t>(count), "costs: ", name,
+           " has ", list.size(), " values for ", count, ' ', what, ": give one, or one for each");
+  for (T value : list)
+    PG_CHECK(value >= 0 && value <= std::numeric_limits<T>::max(), "costs: ", name, " is ", value,
+             ", expected a number from 0 on");
+}
+
+const std::vector<std::int64_t>& given(const std::vector<std::int64_t>& list,
+                                       const std::vector<std::int64_t>& otherwise) {
+  return list.empty() ? otherwise : list;
+}
+
+/// The size of what an instruction moves or reduces.
+std::int64_t value_bytes(const Instruction& x, const Costs& costs) {
+  switch (x.what) {
+    case Value::activation: return of(x.stage, costs.activation_bytes);
+    case Value::activation_gradient:
+      return of(x.stage, given(costs.activation_gradient_bytes, costs.activation_bytes));
+    case Value::gradient_sum: return of(x.stage, given(costs.sum_bytes, costs.weight_bytes));
+    case Value::weights: return of(x.stage, costs.weight_bytes);
+    case Value::norm: return sizeof(double);
+    default: return 0;  // a turn is empty
+  }
+}
+
+std::int64_t group_size(const Instruction& x, const Plan& plan) {
+  return static_cast<std::int64_t>(plan.groups[x.peer].size());
+}
+
+bool is_fold(const Instruction& x) { return x.op == Op::reduce && x.peer < 0; }
+
+}  // namespace
+
+void check(const Costs& costs, const Plan& plan) {
+  check_list("forward", costs.forward, plan.stages);
+  check_list("backward", costs.backward, plan.stages);
+  check_list("step", costs.step, plan.stage_count());
+  check_list("activation_bytes", costs.activation_bytes, plan.stages);
+  check_list("activation_gradient_bytes",
+             given(costs.activation_gradient_bytes, costs.activation_bytes), plan.stages);
+  check_list("weight_bytes", costs.weight_bytes, plan.stage_count());
+  check_list("sum_bytes", given(costs.sum_bytes, costs.weight_bytes), plan.stage_count());
+  check_list("slowness", costs.slowness, plan.ranks(), "ranks");
+  check_list("latency", std::vector<double>{costs.latency}, 1);
+  PG_CHECK(costs.bandwidth > 0, "costs: bandwidth is ", costs.bandwidth,
+           " bytes/s, expected more than 0; leave it out for links that take no time");
+}
+
+std::int64_t rounds(const Instruction& x, const Plan& plan) {
+  if (is_compute(x.op) || is_fold(x) || x.op == Op::recv) return 0;
+  if (x.op == Op::send) return 1;
+  bool scattered = x.op == Op::reduce && x.what == Value::gradient_sum && plan.sharded > 0;
+  return (x.op == Op::gather || scattered ? 1 : 2) * (group_size(x, plan) - 1);
+}
+
+double duration(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
+  if (x.op == Op::drop || is_fold(x)) return 0;
+  if (x.op == Op::forward) return of(rank, costs.slowness) * of(x.stage, costs.forward);
+  if (x.op == Op::backward)
+    return of(rank, costs.slowness) * of(x.stage, costs.backward) / (x.what == Value::none ? 1 : 2);
+  if (x.op == Op::step) return of(rank, costs.slowness) * of(x.stage, costs.step);
+  double seconds = static_cast<double>(value_bytes(x, costs)) / costs.bandwidth;
+  if (x.op == Op::send || x.op == Op::recv) return costs.latency + seconds;
+  return static_cast<double>(rounds(x, plan)) *
+         (costs.latency + seconds / static_cast<double>(group_size(x, plan)));
+}
+
+std::int64_t bytes_sent(const Instruction& x, const Plan& plan, const Costs& costs) {
+  const std::int64_t number = rounds(x, plan);
+  if (number == 0) return 0;
+  return number * value_bytes(x, costs) / (x.op == Op::send ? 1 : group_size(x, plan));
+}
+
+std::int64_t value_bytes(const Instruction& x, const Plan& plan, std::int64_t sent) {
+  return sent * (x.op == Op::send ? 1 : group_size(x, plan)) / rounds(x, plan);
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,53 @@
+// Costs: what the simulator is told about a machine and a model, and what follows for one
+// instruction. Not here: when an instruction runs (simulate).
+// Chapter 06.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "parallel/plan/plan.h"
+
+namespace paragrad::parallel {
+
+/// Seconds, bytes, bytes per second. A list holds a value for each stage, or one for all of them;
+/// the last one does so for ranks.
+struct Costs {
+  std::vector<double> forward = {1};   ///< of a microbatch
+  std::vector<double> backward = {1};  ///< the two parts of one, input and weight, take half each
+  std::vector<double> step = {0};      ///< the tied stage's is the last
+  double bandwidth = std::numeric_limits<double>::infinity();  ///< of every link, each way
+  double latency = 0;                                          ///< of every message
+  std::vector<std::int64_t> activation_bytes = {0};  ///< a stage's output for one microbatch
+  std::vector<std::int64_t> activation_gradient_bytes =
+      {};  ///< of the gradient of that output; empty: as activation_bytes
+  std::vector<std::int64_t> weight_bytes = {0};  ///< the tied stage's are the last
+  std::vector<std::int64_t> sum_bytes = {};      ///< of a sum of gradients; empty: as weight_bytes
+  std::vector<double> slowness = {1};  ///< by rank: its computations take so many times as long
+};
+
+/// throws: Error if a list does not fit the plan, or a cost is no number or negative
+void check(const Costs& costs, const Plan& plan);
+
+/// How long an instruction takes on a rank once it can begin; a fold and a drop take no time.
+///   forward, backward, step:  the stage's, times the rank's slowness
+///   send, recv:  latency + bytes / bandwidth
+///   all-reduce:  2 (N-1) (latency + bytes / (N bandwidth)),  of a group of N
+///   gather:      half of that, and so is the reduction of a sharded plan, a reduce-scatter
+/// units:  seconds
+/// source: Patarasuk and Yuan 2009, section 3;  tutorial 04
+double duration(const Instruction& instruction, int rank, const Plan& plan, const Costs& costs);
+
+/// How often a rank sends in an instruction: once in a send; in a collective of a group of N, in
+/// each round 1/N of the value.
+///   all-reduce: 2 (N-1);  gather and reduce-scatter: N-1;  all else: 0
+std::int64_t rounds(const Instruction& instruction, const Plan& plan);
+
+/// What a rank sends in an instruction; a recv sends nothing.
+///   all-reduce: 2 (N-1)/N bytes;  gather and reduce-scatter: (N-1)/N bytes
+std::int64_t bytes_sent(const Instruction& instruction, const Plan& plan, const Costs& costs);
+/// The inverse: of the value, where a rank has sent so many bytes.
+std::int64_t value_bytes(const Instruction& instruction, const Plan& plan, std::int64_t sent);
+
+}  // namespace paragrad::parallel

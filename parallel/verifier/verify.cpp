@@ -1,0 +1,114 @@
+// verify: all rules, one after the other, and the facts. Where the rules are:
+//
+//   rule            is broken by                                                     file
+//   shape           a header, or fields of an instruction, that make no sense        shape
+//   input           a computation whose input is not here and not to come            replay
+//   same version    a backward that reads another version than its forward           replay
+//   stash, once     activations that were dropped; a microbatch that passes twice    replay
+//   turn            the turn of a forward that has run                               replay
+//   send, drop      what is not here                                                 replay
+//   version         a version that is not here when it is read                       versions
+//   gathered        a version of which only a shard is here                          versions
+//   order           steps that do not follow each other                              versions
+//   sum, sum order  a sum that its name belies, or that is not added in order        sums
+//   norm            a step without its norm, a norm without all sums                 replay
+//   match           ends of a message that name different values                     pairing
+//   together        members of a group that do not meet                              pairing
+//   end             microbatches, receives or steps that are missing                 several
+//   leak            what is left over                                                several
+//   driven          a message-driven row whose forwards and backwards are not two     driven
+//                   lines of work of one stage
+//   hang            ranks that wait for each other                                   hang
+//
+// Not here: time (simulate) and numbers (engine). Chapter 06.
+#include "parallel/verifier/verify.h"
+
+#include <algorithm>
+
+#include "parallel/plan/lifetimes.h"
+#include "parallel/schedules/schedule.h"
+#include "parallel/verifier/driven.h"
+#include "parallel/verifier/hang.h"
+#include "parallel/verifier/meetings.h"
+#include "parallel/verifier/pairing.h"
+#include "parallel/verifier/replay.h"
+#include "parallel/verifier/shape.h"
+
+namespace paragrad::parallel {
+namespace {
+
+/// What a message is counted as.
+std::string kind(Op op, Value what) {
+  if (op == Op::gather) return "gather";
+  switch (what) {
+    case Value::activation: return "a";
+    case Value::activation_gradient: return "g";
+    case Value::weights: return "w";
+    case Value::turn: return "t";
+    case Value::norm: return "norm";
+    default: return op == Op::reduce ? "reduce" : "p";
+  }
+}
+
+std::map<std::string, int> count_messages(const Plan& plan, const Pairing& pairing) {
+  std::map<std::pair<Op, Value>, int> counts;
+  auto count = [&](const Instruction& x) { ++counts[{x.op, x.what}]; };
+  for (const Wire& wire : pairing.wires)
+    for (int cell : wire.sends) count(plan.rows[wire.from][cell]);
+  for (const Meeting& meeting : pairing.meetings)
+    count(plan.rows[plan.groups[meeting.group][0]][meeting.cells[0]]);
+  std::map<std::string, int> messages;
+  for (const auto& [name, number] : counts) messages[kind(name.first, name.second)] += number;
+  return messages;
+}
+
+std::vector<std::string> find_fresh_reads(const Plan& plan) {
+  std::vector<std::string> fresh(plan.per_step, std::string(plan.stages, '1'));
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row)
+      if (x.op == Op::forward && x.version < plan.made_by(x.micro) - 1)
+        fresh[x.micro % plan.per_step][x.stage] = '0';
+  return fresh;
+}
+
+Facts facts_of(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows) {
+  Facts facts;
+  std::vector<const Waits*> waits;
+  for (const Replay& row : rows) {
+    facts.staleness = std::max(facts.staleness, row.staleness());
+    facts.live_versions.push_back(row.live_versions());
+    facts.versions_in_use.push_back(row.versions_in_use());
+    facts.peak_microbatches.push_back(row.peak_microbatches());
+    facts.peak_inputs.push_back(row.peak_inputs());
+    waits.push_back(&row.waits());
+  }
+  facts.fresh_reads = find_fresh_reads(plan);
+  facts.messages = count_messages(plan, pairing);
+  facts.capacity = smallest_capacity(plan, pairing, waits);
+  return facts;
+}
+
+}  // namespace
+
+// [snippet verify]
+VerifiedPlan verify(Plan plan) {
+  check_shape(plan);
+  check_driven(plan);
+  const std::vector<std::set<int>> held = held_stages(plan);
+  const std::vector<int> tied = tied_versions(plan);
+  Passages passages(plan);
+  std::vector<Replay> rows;
+  rows.reserve(plan.ranks());
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    rows.emplace_back(plan, rank, passages, held[rank], tied).run();
+  const Pairing pairing = pair_up(plan);
+  check_meetings(plan, pairing, rows);
+  passages.check_end();
+  for (const Replay& row : rows) row.check_end();
+  for (const Replay& row : rows) row.check_leaks();
+  Facts facts = facts_of(plan, pairing, rows);
+  return VerifiedPlan(std::move(plan), std::move(facts));
+}
+// [end snippet]
+
+}  // namespace paragrad::parallel

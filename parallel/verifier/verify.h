@@ -1,0 +1,60 @@
+// verify: replays a whole plan with symbols instead of tensors, and is the only maker of a
+// VerifiedPlan, which is all that the engine runs. Not here: time (simulate) and numbers.
+// Chapter 06.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "autograd/error.h"
+#include "parallel/plan/plan.h"
+
+namespace paragrad::parallel {
+
+/// What follows from a plan, without running it.
+struct Facts {
+  int capacity = 0;  ///< smallest number of messages that each channel must be able to hold so that
+                     ///< the plan cannot hang; 0: every send may wait for its recv
+  int staleness = 0;  ///< most steps between the version that a gradient was taken at and the one
+                      ///< that it is applied to
+  std::vector<int> live_versions;    ///< per rank: most versions of one stage alive together
+  std::vector<int> versions_in_use;  ///< per rank: the same without those that are here, or still
+                                     ///< here, only for what comes before or after the plan
+  std::vector<std::string> fresh_reads;  ///< per microbatch of a step, a digit per stage: 1 where
+                                         ///< every step reads what the step before it has made
+  std::vector<int> peak_microbatches;    ///< per rank: most (stage, microbatch) pairs whose
+                                         ///< activations are kept together
+  std::vector<int> peak_inputs;  ///< per rank: the same, counting those whose activations were
+                                 ///< dropped and whose input is still here
+  std::map<std::string, int> messages;  ///< sends by value: "a", "g", "p", "w", "t"; and "reduce",
+                                        ///< "norm", "gather", counted once a group
+};
+
+/// A plan that breaks a rule.
+class PlanError : public autograd::Error {
+ public:
+  PlanError(const std::string& rule, int rank, int index, const std::string& message)
+      : Error(message), rule(rule), rank(rank), index(index) {}
+
+  std::string rule;  ///< the rule's name, as in the chapter's table
+  int rank, index;   ///< the cell; -1 where none is to blame
+};
+
+class VerifiedPlan {
+ public:
+  const Plan& plan() const { return plan_; }
+  const Facts& facts() const { return facts_; }
+
+ private:
+  friend VerifiedPlan verify(Plan plan);
+  VerifiedPlan(Plan plan, Facts facts) : plan_(std::move(plan)), facts_(std::move(facts)) {}
+
+  Plan plan_;
+  Facts facts_;
+};
+
+/// throws: PlanError that names the rule, the cell and what to do
+VerifiedPlan verify(Plan plan);
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,31 @@
+// MessageLane: waits that last as long as they were asked to.
+// Not here: messages of whole plans (engine_test.cpp, failures_test.cpp). Chapter 04.
+#include "parallel/engine/message_lane.h"
+
+#include "parallel/transports/threads_transport.h"
+#include "tests/catch.h"
+
+using namespace paragrad::parallel;
+
+TEST_CASE("message lane: a wait ends with its message, however long it may take",
+          "[message_lane]") {
+  ThreadsWorld world(1);
+  for (double seconds : {1e3, 1e12, 1e30}) {
+    CAPTURE(seconds);
+    MessageLane lane(world.transport(0));
+    auto end = Clock::now() + std::chrono::milliseconds(50);
+    TicketPtr ticket = lane.post(0, [end](Transport&) { return Clock::now() >= end; });
+    CHECK(lane.wait(*ticket, seconds) == MessageLane::Outcome::done);
+  }
+}
+
+TEST_CASE("message lane: a message that does not get through is late", "[message_lane]") {
+  ThreadsWorld world(1);
+  MessageLane lane(world.transport(0));
+  TicketPtr never = lane.post(0, [](Transport&) { return false; });
+  TicketPtr behind = lane.post(0, [](Transport&) { return true; });
+  TicketPtr beside = lane.post(1, [](Transport&) { return true; });
+  CHECK(lane.wait(*beside, 60) == MessageLane::Outcome::done);
+  CHECK(lane.wait(*never, 0.01) == MessageLane::Outcome::late);
+  CHECK(lane.wait(*behind, 0.01) == MessageLane::Outcome::late);
+}

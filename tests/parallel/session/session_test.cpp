@@ -1,0 +1,172 @@
+// Session: whose ranks wait for one that works on its own, and what they have at
+// its end.
+// Not here: what a program's runs write (tests/examples/). Chapter 05.
+#include "parallel/session/session.h"
+
+#include <stdlib.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/threads.h"
+#include "nn/checkpoint/checkpoint.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/drawing/figure.h"
+#include "parallel/transports/launch.h"
+#include "tests/catch.h"
+#include "tests/parallel/support/small_run.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Folder {
+  std::string path = (fs::temp_directory_path() / "paragrad-XXXXXX").string();
+  Folder() { PG_CHECK(::mkdtemp(path.data()), "can't make a folder like ", path); }
+  ~Folder() { fs::remove_all(path); }
+};
+
+class SmallData : public RunData {
+ public:
+  Batches& training() override { return batches_; }
+  Batches& validation(bool) override { return batches_; }
+  std::vector<double> validation_weights(bool) const override { return {1, 1}; }
+
+ private:
+  SmallBatches batches_{small_gpt()};
+};
+
+constexpr int last_step = 2;
+
+/// Two replicas, or a pipeline whose updates overlap.
+Plan plan_of(const std::string& schedule, int first, int steps) {
+  const bool data = schedule == "data";
+  return make_plan(schedule, {.stages = data ? 1 : 2,
+                              .width = data ? 2 : 1,
+                              .microbatches = data ? 1 : 2,
+                              .steps = steps,
+                              .first = first});
+}
+
+/// Of two replicas; `at_end` is what rank 0 does when it makes its first plan after the last
+/// step: that is in the midst of the save.
+SessionSettings settings_of(const Folder& folder, int rank, const std::function<void()>& at_end) {
+  SessionSettings settings;
+  settings.out = folder.path;
+  settings.steps = last_step;
+  settings.quiet = true;
+  settings.engine.timeout = 1;
+  settings.plan = [rank, at_end, ended = false](int first, int steps) mutable {
+    if (first == last_step && rank == 0 && !std::exchange(ended, true)) at_end();
+    return plan_of("data", first, steps);
+  };
+  return settings;
+}
+
+/// Runs a session, and `afterwards` on each rank.
+void run_session(const Folder& folder, const std::function<void()>& at_end,
+                 const std::function<void(int rank)>& afterwards) {
+  Training training(gpt(small_gpt(false)), 1);
+  training.clip = 0;
+  run_ranks(2, [&](Transport& transport) {
+    set_compute_threads(1);
+    SmallData data;
+    SessionSettings settings = settings_of(folder, transport.rank(), at_end);
+    Session(training, transport, cpu_device(), data, settings).train();
+    afterwards(transport.rank());
+  });
+}
+
+}  // namespace
+
+TEST_CASE("a save may take longer than a rank waits for another", "[session]") {
+  Folder folder;
+  auto slow_disk = [] { std::this_thread::sleep_for(std::chrono::seconds(3)); };
+  CHECK_NOTHROW(run_session(folder, slow_disk, [](int) {}));
+  CHECK(Checkpoint(fs::path(folder.path) / "checkpoint").step() == last_step);
+}
+
+TEST_CASE("the report is there when the first rank is through", "[session]") {
+  Folder folder;
+  std::atomic<int> reports = 0;
+  run_session(
+      folder, [] {}, [&](int) { reports += fs::exists(fs::path(folder.path) / "report.html"); });
+  CHECK(reports == 2);
+}
+
+TEST_CASE("the report has the bytes of all steps, and says which ones the memory is of",
+          "[session]") {
+  Folder folder;
+  run_session(
+      folder, [] {}, [](int) {});
+  const auto summary = nlohmann::json::parse(read_file(fs::path(folder.path) / "summary.json"));
+  const double all = summary["bytes_sent"]["reductions"], of_a_rank = all / 2;
+  const std::string page = read_file(fs::path(folder.path) / "report.html");
+  for (int rank : {0, 1})
+    CHECK_THAT(page, Contains(text("rank ", rank, ": ", bytes_text(of_a_rank), " of reductions")));
+  CHECK_THAT(page, Contains("Memory by category, steps 2 to 2"));
+}
+
+TEST_CASE("a plan covers about a second, and in a delayed schedule some updates at least",
+          "[session]") {
+  for (const char* schedule : {"data", "gpipe", "1f1b"}) {
+    INFO(schedule);
+    const Plan plan = plan_of(schedule, 0, 1);
+    CHECK(steps_in_a_second(0.01, plan, 4) == 100);
+    CHECK(steps_in_a_second(0.3, plan, 4) == 3);
+    CHECK(steps_in_a_second(5, plan, 4) == 1);
+    CHECK(steps_in_a_second(0, plan, 4) == 1000);
+  }
+  for (const char* schedule : {"2bw", "pipedream", "cyclic-v1", "cyclic-v2"}) {
+    INFO(schedule);
+    const Plan plan = plan_of(schedule, 0, 1);
+    CHECK(steps_in_a_second(0.01, plan, 4) == 100);
+    CHECK(steps_in_a_second(0.3, plan, 4) == 4);
+    CHECK(steps_in_a_second(5, plan, 4) == 4);
+  }
+}
+
+namespace {
+
+/// The lengths of a run's plans by their first step: 1, 4, and what is found from the time of these
+/// four, in which one microbatch takes seconds.
+std::map<int, int> plans_of_slow_steps(const std::string& schedule) {
+  class SlowData : public SmallData, public SmallBatches {
+   public:
+    SlowData() : SmallBatches(small_gpt()) {}
+    Batches& training() override { return *this; }
+    Tensor inputs(int micro, const DevicePtr& device) override {
+      if (micro == 6) std::this_thread::sleep_for(std::chrono::milliseconds(2400));
+      return SmallBatches::inputs(micro, device);
+    }
+  };
+  Folder folder;
+  std::map<int, int> plans;
+  Training training(gpt(small_gpt(false)), schedule == "data" ? 1 : 2);
+  training.clip = 0;
+  run_ranks(2, [&](Transport& transport) {
+    set_compute_threads(1);
+    SlowData data;
+    SessionSettings settings = settings_of(folder, transport.rank(), [] {});
+    settings.steps = 9;
+    settings.engine.timeout = 20;
+    settings.plan = [&](int first, int steps) {
+      if (transport.rank() == 0) plans[first] = std::max(plans[first], steps);
+      return plan_of(schedule, first, steps);
+    };
+    Session(training, transport, cpu_device(), data, settings).train();
+  });
+  return plans;
+}
+
+}  // namespace
+
+TEST_CASE("a run of slow steps has plans of one update, or of several, if they overlap",
+          "[session]") {
+  CHECK(plans_of_slow_steps("data").at(5) == 1);
+  CHECK(plans_of_slow_steps("2bw").at(5) == 4);
+}

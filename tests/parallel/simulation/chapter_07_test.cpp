@@ -1,0 +1,26 @@
+// The examples of chapter 07, as they stand in its text.
+#include "parallel/simulation/simulate.h"
+#include "tests/catch.h"
+#include "tests/parallel/support/small_run.h"
+
+using namespace paragrad::tests;
+
+TEST_CASE("chapter 07: steps that wait for the whole gradient's norm come late") {
+  // [snippet lazy]
+  const Layout layout{.stages = 4, .microbatches = 4, .steps = 10, .clip = true};
+  auto seconds = [&](StepPlacement placement) {
+    Plan plan = pipedream_2bw(layout);
+    for (Row& row : plan.rows)
+      std::erase_if(row, [](const Instruction& x) { return x.op == Op::step; });
+    place_steps(plan, placement);
+    Costs costs;
+    costs.forward = {1};
+    costs.backward = {2};
+    return simulate(verify(lower(plan)), costs).makespan();
+  };
+  // 10 steps of 4 microbatches of 3 seconds; D-1 = 3 such times to fill and empty the pipeline.
+  CHECK(seconds(StepPlacement::lazy) == (10 * 4 + 3) * 3);
+  // At each of the 9 borders between steps the last stage waits for 3 backwards.
+  CHECK(seconds(StepPlacement::eager) == (10 * 4 + 3) * 3 + 9 * 3 * 2);
+  // [end snippet]
+}

@@ -1,0 +1,80 @@
+// Sums of a group's buffers by CollectiveRun and BufferCodec, a thread a member, without a plan:
+// what tests of encoded reductions share.
+// Not here: what the sums should be.
+#pragma once
+
+#include <functional>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/threads.h"
+#include "parallel/collectives/collective_run.h"
+#include "parallel/transports/launch.h"
+
+namespace paragrad::tests {
+
+using namespace nn;
+using namespace parallel;
+
+/// Which sum: over how many, how, in pieces of how many elements.
+struct CodedSum {
+  Summing how;
+  int members = 2;
+  std::int64_t piece = 1000;
+};
+
+/// What each member is left with.
+struct CodedResult {
+  std::vector<std::vector<float>> values;
+  std::vector<std::int64_t> bytes_sent;
+};
+
+inline std::vector<float> values_of(const Tensor& x) {
+  std::vector<float> values(x.numel());
+  x.backend().copy_to_host(x, values.data());
+  return values;
+}
+
+/// input(member): its own values, as many as `parameters` have.
+inline CodedResult coded_sum(const CodedSum& sum, const ParameterList& parameters,
+                             const CodecSpec& spec,
+                             const std::function<std::vector<float>(int member)>& input) {
+  CodedResult result;
+  result.values.resize(sum.members);
+  result.bytes_sent.resize(sum.members);
+  std::vector<int> ranks(sum.members);
+  std::iota(ranks.begin(), ranks.end(), 0);
+  run_ranks(sum.members, [&](Transport& transport) {
+    set_compute_threads(1);
+    const int member = transport.rank();
+    const DevicePtr device = cpu_device();
+    Tensor x = from_host(input(member), {parameters.numel()}, device);
+    BufferCodec codec(parameters, spec, RandomKey(5, text("member ", member)), device);
+    CollectiveRun run(all_reduce(sum.how, member, sum.members), x, ranks, 1, 4 * sum.piece,
+                      {&codec, 1});
+    finish(run, transport, 60);
+    result.values[member] = values_of(x);
+    result.bytes_sent[member] = run.bytes_sent();
+  });
+  return result;
+}
+
+/// Every form of reduction; hosts have members that are not neighbours.
+inline std::vector<Summing> summings(int members) {
+  std::vector<int> hosts;
+  for (int member = 0; member < members; ++member) hosts.push_back(member % 2);
+  return {{AllReduce::scatter_reduce},
+          {AllReduce::ring},
+          {AllReduce::tree},
+          {AllReduce::hierarchical, hosts},
+          {AllReduce::hierarchical}};
+}
+
+inline std::string name_of(const Summing& how) {
+  return name_of(how.how) + (how.hosts.empty() ? "" : " by hosts");
+}
+
+}  // namespace paragrad::tests

@@ -1,0 +1,34 @@
+// Good plans, and the rule that each of them trains by, for tests of the verifier.
+// Here too: how a test breaks one. Not here: the examples themselves (plans/*.plan).
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "parallel/plan/plan.h"
+
+namespace paragrad::tests {
+
+/// A file of tests/parallel/plans.
+std::string plan_text(const std::string& name);
+/// The same without its line of explanation.
+std::string golden(const std::string& name);
+
+struct PlanCase {
+  std::string name;
+  parallel::Plan plan;
+  std::function<int(int stage, int micro)> version;  ///< that a microbatch reads
+};
+
+std::vector<PlanCase> good_plans();
+
+/// `text` with the first `from` after `after` replaced; it must be there.
+std::string replaced(std::string text, const std::string& from, const std::string& to,
+                     const std::string& after = "");
+
+/// Checks that the plan breaks this rule, at this cell ("" for the end of a row), in these words.
+void check_refused(const std::string& text, const std::string& rule, int rank,
+                   const std::string& cell, const std::string& words);
+
+}  // namespace paragrad::tests

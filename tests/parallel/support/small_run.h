@@ -1,0 +1,89 @@
+// A small GPT, microbatches for it, and runs of it by the engine over threads and by the serial
+// interpreter: what tests of whole plans share.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "nn/models/gpt.h"
+#include "parallel/engine/engine.h"
+#include "parallel/schedules/schedule.h"
+#include "tests/parallel/support/serial.h"
+
+namespace paragrad::tests {
+
+using namespace paragrad::parallel;
+
+/// 4 blocks, so 6 layers, of width 16.
+GptConfig small_gpt(bool tied = true, double dropout = 0);
+
+/// The same microbatches for everybody: ids drawn from the microbatch's number.
+class SmallBatches : public Batches {
+ public:
+  explicit SmallBatches(const GptConfig& config, int rows = 2) : config_(config), rows_(rows) {}
+  Shape shape(int) const override { return {rows_, config_.context}; }
+  Tensor inputs(int micro, const DevicePtr& device) override;
+  Tensor targets(int micro, const DevicePtr& device) override;
+
+ private:
+  GptConfig config_;
+  int rows_;
+};
+
+/// One batch, the same in every step, cut into microbatches.
+class SameBatch : public Batches {
+ public:
+  explicit SameBatch(const GptConfig& config, int microbatches = 1, int rows = 4)
+      : config_(config), microbatches_(microbatches), rows_(rows) {}
+  Shape shape(int) const override { return {rows_ / microbatches_, config_.context}; }
+  Tensor inputs(int micro, const DevicePtr& device) override;
+  Tensor targets(int micro, const DevicePtr& device) override;
+
+ private:
+  GptConfig config_;
+  int microbatches_, rows_;
+};
+
+/// Plans that follow each other, of a schedule: `plans` of them, `layout.steps` steps each.
+std::vector<VerifiedPlan> plans_of(const std::string& schedule, Layout layout, int plans = 1);
+
+/// What a run left.
+struct Outcome {
+  std::map<std::pair<int, int>, std::vector<double>> weights;  ///< newest, by (rank, stage); with
+                                                               ///< ZeRO 3 the rank's shard
+  std::map<int, double> losses;                                ///< by microbatch
+  std::map<int, double> norms;                                 ///< by version
+  std::vector<RunResult> last;                                 ///< of the last plan, by rank
+  std::map<std::tuple<int, int, int>, std::size_t> hashes;     ///< of the newest weights after each
+                                                               ///< plan, by (plan, stage, rank)
+  std::vector<std::int64_t> peak_activations, peak_weights;    ///< bytes, by rank
+  std::vector<std::map<Category, std::int64_t>> peak, live;    ///< the same, and at the end
+};
+
+/// A rank's device, and the transport that moves its memory; null: the one that ranks have anyway.
+struct Seat {
+  DevicePtr device;
+  std::unique_ptr<Transport> transport;
+};
+using TakeSeat = std::function<Seat(Transport&)>;
+
+/// By the engine, a thread a rank; capacity 0: rendezvous. `bits` are set after the first plan.
+/// Without `take_seat`, ranks compute on the CPU.
+Outcome run_by_engine(const Training& training, const std::vector<VerifiedPlan>& plans,
+                      Batches& batches, int capacity = 0,
+                      AllReduce reduction = AllReduce::scatter_reduce,
+                      const std::vector<int>& hosts = {}, const Bits& bits = {},
+                      const TakeSeat& take_seat = {});
+/// By the engine on the only rank there is, in the calling thread and on this device.
+Outcome run_on_one_rank(const Training& training, const std::vector<VerifiedPlan>& plans,
+                        Batches& batches, const DevicePtr& device);
+/// By the serial interpreter, on the CPU or a device.
+Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& plans,
+                     Batches& batches, AllReduce reduction = AllReduce::scatter_reduce,
+                     const std::vector<int>& hosts = {}, const Bits& bits = {},
+                     const DevicePtr& device = {});
+
+}  // namespace paragrad::tests

@@ -1,0 +1,94 @@
+// At work: deadlines don't count while somebody works on its own, and count again afterwards.
+// Chapter 04.
+#include "parallel/transports/at_work.h"
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+
+#include "autograd/error.h"
+#include "parallel/transports/launch.h"
+#include "tests/catch.h"
+#include "tests/parallel/support/far_transport.h"
+
+using namespace paragrad::tests;
+using paragrad::autograd::Error;
+
+namespace {
+
+/// Three ranks, of which the last is busy for 1.5 s and then tells rank 0 something, so that rank 1
+/// is held up by one that is not busy. Each may wait for 0.5 s.
+void be_busy(const std::function<void(Transport&)>& busy) {
+  run_ranks(3, [&](Transport& transport) {
+    all_gather_bytes(transport, "", 60);  // all are there
+    if (transport.rank() == 2) busy(transport);
+    all_gather_bytes(transport, "x", 0.5);
+  });
+}
+
+void sleep(int milliseconds) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
+}  // namespace
+
+TEST_CASE("at work: a rank that says what it works on is waited for", "[at_work]") {
+  auto say_so = [](Transport& transport) {
+    AtWork saving(transport, Work::saving);
+    sleep(1500);
+  };
+  CHECK_NOTHROW(be_busy(say_so));
+  CHECK_THROWS_WITH(be_busy([](Transport&) { sleep(1500); }), Contains("waited 0.5 s for"));
+}
+
+TEST_CASE("at work: a rank that gets on in its row is waited for", "[at_work]") {
+  auto get_on = [](Transport& transport) {
+    for (int position = 0; position < 30; ++position) {
+      transport.publish(position);
+      sleep(50);
+    }
+  };
+  CHECK_NOTHROW(be_busy(get_on));
+}
+
+TEST_CASE("at work: it is published, and the position before comes back", "[at_work]") {
+  std::atomic<bool> over = false;
+  run_ranks(2, [&](Transport& transport) {
+    if (transport.rank() == 1) {
+      while (!over) transport.wait(0.001);
+      return;
+    }
+    transport.publish(17);
+    {
+      AtWork reporting(transport, Work::reporting);
+      CHECK(work_at(transport.position(0)) == "reporting");
+      CHECK_FALSE(others_at_work(transport, 60));
+    }
+    over = true;
+    CHECK(transport.position(0) == 17);
+    CHECK(work_at(17).empty());
+    CHECK(work_at(64 * instructions_of_plan - 1).empty());
+  });
+}
+
+TEST_CASE("at work: one that was not heard of for long is not waited for", "[at_work]") {
+  std::string error = "no error";
+  try {
+    run_ranks(2, [](Transport& transport) {
+      if (transport.rank() == 1) {
+        transport.publish(64 * instructions_of_plan + static_cast<int>(Work::saving));
+        gather_bytes(transport, "", 60);
+        transport.wait(60);  // until rank 0 gives up
+      } else {
+        gather_bytes(transport, "", 60);
+        FarTransport far(transport);
+        gather_bytes(far, "", 0.02);
+      }
+    });
+  } catch (const Error& failure) {
+    error = failure.what();
+  }
+  CHECK(error ==
+        "rank 0: waited 0.02 s for a message of rank 1; rank 1 was last heard of, "
+        "100 s ago, saving");
+}
