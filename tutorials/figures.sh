@@ -171,7 +171,7 @@ steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
     echo "| $1 | $2 | $(sed -n 's/^activations  *//p' <<<"$said")" \
       "| $(sed -n 's/^visits of a stage  *//p' <<<"$said") |"
   }
-  none='1s/stagger 2/stagger 0/; s/ ?0t[0-9]+[<>][0-9]+//g'
+  none='1s/ stagger 2//; s/ ?0t[0-9]+[<>][0-9]+//g'
   first='1s/stagger 2/stagger 1/; s/ 0t([4-9]|[0-9]{2,})[<>][0-9]+//g'
   counted 'at every microbatch' 'alike' ''
   counted 'none' 'alike' "$none"

@@ -13,7 +13,7 @@ namespace {
 double median_forward(const Timeline& timeline) {
   std::vector<double> durations;
   for (const Record& record : timeline.records)
-    if (record.instruction.op == Op::forward) durations.push_back(record.end - record.start);
+    if (begins_pass(record.instruction)) durations.push_back(record.end - record.start);
   if (durations.empty()) return timeline.makespan();
   auto middle = durations.begin() + static_cast<std::ptrdiff_t>(durations.size() / 2);
   std::nth_element(durations.begin(), middle, durations.end());

@@ -15,7 +15,7 @@ namespace {
 
 /// "2F5": without the version, which would make every column wider.
 std::string label(const Instruction& x) {
-  if (x.op == Op::step) return fmt::format("{}S", x.stage);
+  if (makes_version(x)) return fmt::format("{}S", x.stage);
   std::string text = print(x);
   return text.substr(0, text.rfind('v'));
 }
@@ -27,7 +27,7 @@ bool is_shown(const Record& record) {
 double shortest_computation(const Timeline& timeline) {
   double shortest = timeline.makespan();
   for (const Record& record : timeline.records)
-    if (is_shown(record) && record.instruction.op != Op::step)
+    if (is_shown(record) && !makes_version(record.instruction))
       shortest = std::min(shortest, record.end - record.start);
   return shortest;
 }
@@ -47,7 +47,7 @@ std::string draw_text(const Timeline& timeline, int columns) {
   for (const Record& record : timeline.records) {
     if (!is_shown(record)) continue;
     long first = column(record.start), last = column(record.end);
-    if (record.instruction.op != Op::step) last = std::max(last, first + 1);
+    if (!makes_version(record.instruction)) last = std::max(last, first + 1);
     for (long c = first; c < std::min(last, shown); ++c) {
       rows[record.rank][c] = c == first ? label(record.instruction) : "-";
       width = std::max(width, rows[record.rank][c].size());

@@ -12,17 +12,11 @@
 #include <tuple>
 
 #include "autograd/error.h"
-#include "parallel/verifier/place.h"
 
 namespace paragrad::parallel {
 namespace {
 
 using fmt::format;
-
-std::string backward_words(Value part) {
-  if (part == Value::input_part) return "backward, gradient of the input,";
-  return part == Value::weight_part ? "backward, gradient of the weights," : "backward";
-}
 
 /// A number with the largest unit that it holds at least one of. Three digits, or all before the
 /// point.
@@ -37,30 +31,6 @@ std::string with_unit(double value, const std::vector<std::pair<double, const ch
 }
 
 }  // namespace
-
-std::string describe(const Instruction& x) {
-  std::string value = describe(x.what, x.stage, number_of(x));
-  if (x.what == Value::gradient_sum && x.micro < 0)
-    value = format("the gradient sum of stage {} for version {}", x.stage, x.version);
-  switch (x.op) {
-    case Op::forward:
-    case Op::backward:
-      return format("{} of microbatch {} on stage {}, with weights of version {}",
-                    x.op == Op::forward ? "forward" : backward_words(x.what), x.micro, x.stage,
-                    x.version);
-    case Op::step: return format("step of stage {}: makes version {}", x.stage, x.version);
-    case Op::drop:
-      if (x.what == Value::activation)
-        return format("drops the activations of stage {} for microbatch {}", x.stage, x.micro);
-      return format("drops {}", value);
-    case Op::send: return format("sends {} to rank {}", value, x.peer);
-    case Op::recv: return format("receives {} from rank {}", value, x.peer);
-    case Op::gather: return format("gathers {} in group {}", value, x.peer);
-    case Op::reduce: break;
-  }
-  if (x.peer < 0) return format("adds its own to {}", value);
-  return format("adds {} over group {}", value, x.peer);
-}
 
 std::string seconds_text(double seconds) {
   if (seconds >= 9999.5) {
@@ -132,7 +102,7 @@ std::vector<bool> recomputations(const Timeline& timeline) {
   std::vector<bool> result;
   for (const Record& record : timeline.records) {
     const Instruction& x = record.instruction;
-    result.push_back(x.op == Op::forward && !seen.insert({record.rank, x.stage, x.micro}).second);
+    result.push_back(begins_pass(x) && !seen.insert({record.rank, x.stage, x.micro}).second);
   }
   return result;
 }

@@ -1,4 +1,4 @@
-// What all drawings share: words for instructions, numbers with units, axes, escaping.
+// What all drawings share: numbers with units, axes, escaping.
 // Not here: the drawings (draw_*.cpp).
 // Chapter 06.
 #pragma once
@@ -10,9 +10,6 @@
 #include "parallel/simulation/timeline.h"
 
 namespace paragrad::parallel {
-
-/// "forward of microbatch 5 on stage 2, with weights of version 1"
-std::string describe(const Instruction& instruction);
 
 /// Three digits and a unit: "1.25 ms", "12.5 MB" (10^6 bytes); "8320 s", "2 h 47 min".
 std::string seconds_text(double seconds);

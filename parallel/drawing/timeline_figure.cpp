@@ -79,7 +79,7 @@ class TimelineFigure {
 
   bool is_drawn(const Record& record) const {
     return record.rank < layout_.ranks && record.start <= layout_.seconds &&
-           record.instruction.op != Op::drop;  // which takes no time
+           !drops(record.instruction);  // which takes no time
   }
   double x(double seconds) const { return seconds * layout_.pixels_per_second; }
 
@@ -92,7 +92,7 @@ class TimelineFigure {
       bool message = record.lane == Lane::message;
       if (message)
         used[record.rank] = std::max(used[record.rank], std::min(slots_[i] + 1, most_slots));
-      else if (record.instruction.op != Op::step)
+      else if (!makes_version(record.instruction))
         stages[record.rank].insert(record.instruction.stage), measure_label(record.instruction);
       several_stages_ |= stages[record.rank].size() > 1;
     }
@@ -153,7 +153,7 @@ class TimelineFigure {
       double y = top + compute_height + slot_height * std::min(slots_[i], most_slots - 1);
       std::string color = message_color(message_kind(instruction));
       add_outlined("message", from, wide, y + 1, slot_height - 1, color, record);
-    } else if (instruction.op == Op::step) {
+    } else if (makes_version(instruction)) {
       add_outlined("step", from, wide, top, compute_height, cell_color(instruction).fill, record);
     } else {
       CellColor color = cell_color(instruction);
@@ -170,7 +170,7 @@ class TimelineFigure {
   /// A shape that is seen even if it takes no time.
   void add_outlined(const char* kind, double from, double wide, double top, double high,
                     const std::string& color, const Record& record) {
-    bool received = record.instruction.op == Op::recv;
+    bool received = receives(record.instruction);
     marks_ += format(R"(<path class="{}" d="M{} {}h{}v{}h-{}z" fill="{}" stroke="{}" )"
                      R"(stroke-width="2"{}>{}</path>)"
                      "\n",

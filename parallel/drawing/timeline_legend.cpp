@@ -100,9 +100,9 @@ CellColor cell_color(const Instruction& x) {
       {"#2563a8", "#fff"}, {"#92c7f0", "#102a43"}, {"#5a4fbf", "#fff"}, {"#1f7f7c", "#fff"}};
   static constexpr CellColor warm[version_colors] = {
       {"#c2501a", "#fff"}, {"#f7bd77", "#43260a"}, {"#a8326e", "#fff"}, {"#84690f", "#fff"}};
-  if (x.op == Op::step) return {"#1f2933", "#fff"};
+  if (makes_version(x)) return {"#1f2933", "#fff"};
   int shade = (x.version % version_colors + version_colors) % version_colors;
-  return x.op == Op::forward ? cool[shade] : warm[shade];
+  return begins_pass(x) ? cool[shade] : warm[shade];
 }
 
 std::string message_color(const std::string& kind) {

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "parallel/codecs/not_finite.h"
-#include "parallel/schedules/schedule.h"
 #include "parallel/simulation/driven_order.h"
 
 namespace paragrad::parallel {
@@ -56,7 +55,7 @@ void RowRun::run_cell(int cell) {
 }
 
 void RowRun::execute(const Instruction& x) {
-  if (is_compute(x.op))
+  if (is_compute(x))
     for (auto [stage, version] : weights_read(plan_, tied_versions_, x))
       wait_for({Value::weights, stage, version});
   switch (x.op) {
@@ -66,7 +65,9 @@ void RowRun::execute(const Instruction& x) {
     case Op::drop: return drop(x);
     case Op::send: return send(x);
     case Op::recv: return receive(x);
-    case Op::reduce: return x.what == Value::norm ? norm(x) : x.peer < 0 ? fold(x) : reduce(x);
+    case Op::reduce: return reduce(x);
+    case Op::fold: return fold(x);
+    case Op::norm: return norm(x);
     case Op::gather: return gather(x);
   }
 }
@@ -256,9 +257,7 @@ bool RowRun::counts(int stage, int version, const std::vector<int>& group) {
   const std::vector<int>& holders = holders_.at(stage);
   if (plan_.sharded > 0) return true;
   auto reducing = reducing_.find({stage, version});
-  auto by_group = [this](const Issued& work) {
-    return row_[work.index].op == Op::reduce && row_[work.index].peer >= 0;
-  };
+  auto by_group = [this](const Issued& work) { return row_[work.index].op == Op::reduce; };
   bool in_group = reducing != reducing_.end() && by_group(reducing->second);
   if (holders.size() > 1 && !in_group) return store(stage).has_sum(version);
   auto first = std::find_first_of(group.begin(), group.end(), holders.begin(), holders.end());

@@ -3,8 +3,6 @@
 // Chapter 08; Fournier and Oyallon 2024, section 3.2 (ZeRO-DP).
 #include "parallel/lowering/homes.h"
 
-#include "parallel/schedules/schedule.h"
-
 namespace paragrad::parallel {
 
 namespace {
@@ -45,7 +43,7 @@ void Homes::begun(int rank) {
 void Homes::hand_to_first(int user) {
   if (waiting_.empty()) return;
   const Row& row = plan_.rows[user];
-  const auto next = std::find_if(row.begin() + begun_[user], row.end(), is_use);
+  const auto next = std::find_if(row.begin() + begun_[user], row.end(), uses_weights);
   if (next == row.end()) return;
   const Version version{next->stage, next->version};
   if (!waiting_.contains(version) || users_.at(version).front().rank != user) return;
@@ -69,14 +67,14 @@ void Homes::step(int stage, int version) {
 // [end snippet]
 
 bool Homes::can_read(int rank, const Instruction& x) const {
-  if (plan_.home.empty() || !is_use(x)) return true;
+  if (plan_.home.empty() || !uses_weights(x)) return true;
   const Version version{x.stage, x.version};
   return has_.contains({version, rank}) && users_.at(version).front().rank == rank;
 }
 
 /// Whether x is the last use of its weights before another rank's.
 bool Homes::ends_run(const Instruction& x) const {
-  if (plan_.home.empty() || !is_use(x)) return false;
+  if (plan_.home.empty() || !uses_weights(x)) return false;
   const auto& runs = users_.at({x.stage, x.version});
   return !runs.empty() && same_use(runs.front().last, x);
 }

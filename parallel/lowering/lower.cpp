@@ -19,11 +19,11 @@ Lowering::Lowering(const Plan& computations, SumPath path, Order order)
       tied_versions_(tied_versions(computations)) {
   for (int rank = 0; rank < plan_.ranks(); ++rank)
     for (const Instruction& x : plan_.rows[rank]) {
-      if (x.op == Op::forward) {
+      if (begins_pass(x)) {
         forward_rank_.emplace(Cell{x.stage, x.micro}, rank);
         ranks_of_micro_[x.micro].insert(rank);
       }
-      if (x.op != Op::backward) continue;
+      if (!goes_back(x)) continue;
       backward_rank_.emplace(Cell{x.stage, x.micro}, rank);
       if (plan_.uses_tied(x.stage)) backward_rank_[{plan_.stages, x.micro}] = rank;
     }
@@ -38,7 +38,7 @@ Plan Lowering::run() {
 }
 
 bool Lowering::ready(int rank, const Instruction& x) const {
-  if (x.op == Op::step) {
+  if (makes_version(x)) {
     if (plan_.clip && !normed_.contains(x.version)) return false;
     return in_ring(x.stage) ? has_sum_.contains({{x.stage, x.version}, rank})
                             : summed_.contains({x.stage, x.version});
@@ -48,21 +48,21 @@ bool Lowering::ready(int rank, const Instruction& x) const {
 
 void Lowering::starts(int rank, const Instruction& x) {
   send_held();
-  if (x.op == Op::step && in_ring(x.stage)) visit_next(x.stage, x.version, rank);
-  if (x.op == Op::step && plan_.sharded > 0) count_step(x);
-  if (x.op == Op::forward) gather_stepped();
+  if (makes_version(x) && in_ring(x.stage)) visit_next(x.stage, x.version, rank);
+  if (makes_version(x) && plan_.sharded > 0) count_step(x);
+  if (begins_pass(x)) gather_stepped();
   homes_.hand_over(rank, x);
   rows_.emit(rank, x);
   homes_.begun(rank);
 }
 
 void Lowering::ends(int rank, const Instruction& x) {
-  if (x.op == Op::forward && first_time(x)) {
+  if (begins_pass(x) && first_time(x)) {
     if (x.stage < plan_.stages - 1)
       deliver(rank, Value::activation, x.stage, x.micro, forward_rank_, x.stage + 1);
     if (x.stage == plan_.gap - 1) pass_turn(rank, x.micro + 1);
   }
-  if (x.op == Op::backward && x.what != Value::weight_part && x.stage > 0)
+  if (makes_input_gradient(x) && x.stage > 0)
     deliver(rank, Value::activation_gradient, x.stage - 1, x.micro, backward_rank_, x.stage - 1);
   homes_.let_go(rank, x);
 }

@@ -51,7 +51,7 @@ void Lowering::pass_on(int stage, int version) {
     for (; after < end && backward_rank_.at({stage, after}) == rank; ++after)
       if (!added(stage, after)) return;
     if (next > begin)
-      rows_.emit(rank, {.op = Op::reduce,
+      rows_.emit(rank, {.op = Op::fold,
                         .stage = stage,
                         .micro = after - 1,
                         .what = Value::gradient_sum});  // what has come, and the own
@@ -108,7 +108,7 @@ void Lowering::add_norms(int version) {
   for (const std::set<int>& replica : replicas) {
     int group = group_of(out_, {replica.begin(), replica.end()});
     for (int rank : replica)
-      rows_.emit(rank, {.op = Op::reduce, .version = version, .peer = group, .what = Value::norm});
+      rows_.emit(rank, {.op = Op::norm, .version = version, .peer = group, .what = Value::norm});
   }
 }
 

@@ -5,8 +5,10 @@
 // Chapters 06 (activations, sums in a group) and 08 (sums in a ring, turns).
 #pragma once
 
+#include <functional>
+
 #include "parallel/lowering/homes.h"
-#include "parallel/schedules/schedule.h"
+#include "parallel/lowering/lower.h"
 
 namespace paragrad::parallel {
 

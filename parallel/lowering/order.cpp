@@ -16,7 +16,7 @@ class FirstWalk : public Walk {
 
  private:
   bool ready(int, const Instruction& x) const override {
-    if (x.op == Op::step) return made_.contains({x.stage, x.version}) && knows_norm(x.version);
+    if (makes_version(x)) return made_.contains({x.stage, x.version}) && knows_norm(x.version);
     bool travels = !plan_.home.empty() && x.version > plan_.first;
     return !travels || made_.contains({x.stage, x.version});
   }
@@ -28,8 +28,8 @@ class FirstWalk : public Walk {
   }
 
   void starts(int rank, const Instruction& x) override {
-    if (x.op == Op::step) order_.steppers[{x.stage, x.version}].push_back(rank);
-    if (plan_.home.empty() || (x.op != Op::forward && x.op != Op::backward)) return;
+    if (makes_version(x)) order_.steppers[{x.stage, x.version}].push_back(rank);
+    if (plan_.home.empty() || !uses_weights(x)) return;
     auto& runs = order_.users[{x.stage, x.version}];
     if (runs.empty() || runs.back().rank != rank) runs.push_back({rank, x});
     runs.back().last = x;

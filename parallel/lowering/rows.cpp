@@ -16,10 +16,10 @@ void Rows::send(int from, Instruction value, int to) {
   Row& row = rows_[to];
   auto comes_first =
       [&](const Instruction& x) {  // what the channel had before, an older copy's end
-        return (x.op == Op::recv && x.peer == from) ||
-               (x.op == Op::drop && x.what == value.what && x.stage == value.stage);
+        return (receives(x) && x.peer == from) ||
+               (drops(x) && x.what == value.what && x.stage == value.stage);
       };
-  const auto computed = std::find_if(row.rbegin(), row.rend(), is_use);
+  const auto computed = std::find_if(row.rbegin(), row.rend(), uses_weights);
   auto place = computed == row.rend() ? row.end() : computed.base() - 1;
   for (auto x = place; x != row.end(); ++x)
     if (comes_first(*x)) place = x + 1;

@@ -35,11 +35,12 @@ class Gathers {
         if (whole.insert(version).second) out.push_back(gather(version));
     };
     auto next_use = [&](std::size_t from) {
-      while (from < row.size() && row[from].op != Op::step && !is_use(row[from])) ++from;
-      return from < row.size() && is_use(row[from]) ? &row[from] : nullptr;  // not beyond a step
+      while (from < row.size() && !makes_version(row[from]) && !uses_weights(row[from])) ++from;
+      return from < row.size() && uses_weights(row[from]) ? &row[from]
+                                                          : nullptr;  // not beyond a step
     };
     for (std::size_t i = 0; i < row.size(); ++i) {
-      if (!is_use(row[i])) {
+      if (!uses_weights(row[i])) {
         out.push_back(row[i]);
         continue;
       }
@@ -67,7 +68,7 @@ void add_gathers(Plan& plan) {
 
 /// With stages 1 and 2, whether all have made the steps that the instruction's weights come from.
 bool Lowering::stepped_everywhere(const Instruction& x) const {
-  if (plan_.sharded == 0 || plan_.sharded == 3 || x.op != Op::forward) return true;
+  if (plan_.sharded == 0 || plan_.sharded == 3 || !begins_pass(x)) return true;
   for (auto [stage, version] : weights_read(plan_, tied_versions_, x))
     if (version > plan_.first) {
       auto made = steps_made_.find({version, stage});

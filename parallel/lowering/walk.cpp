@@ -13,7 +13,7 @@ Walk::Walk(const Plan& plan)
     : plan_(plan), ranks_(plan.rows.size()), forwarded_(plan), gradients_(plan), added_(plan) {
   for (const Row& row : plan.rows)
     for (const Instruction& x : row) {
-      if (x.op != Op::backward || x.what == Value::input_part) continue;
+      if (!adds_gradient(x)) continue;
       ++missing_[{x.stage, plan.made_by(x.micro)}];
       if (plan.uses_tied(x.stage)) ++missing_[{plan.stages, plan.made_by(x.micro)}];
     }
@@ -52,14 +52,13 @@ bool Walk::start_what_can() {
 
 bool Walk::has_turn(const Instruction& x) const {
   int place = x.micro - plan_.first_micro();
-  return x.op == Op::forward && x.stage == 0 && first_time(x) && plan_.stagger > 0 && place > 0 &&
+  return begins_pass(x) && x.stage == 0 && first_time(x) && plan_.stagger > 0 && place > 0 &&
          (plan_.stagger > 1 || place < plan_.per_step);
 }
 
 bool Walk::can_start(int rank, const Instruction& x) const {
-  if (x.op == Op::backward && x.stage < plan_.stages - 1 && !gradients_.has(x.stage, x.micro))
-    return false;
-  if (x.op == Op::forward && x.stage > 0 && !forwarded_.has(x.stage - 1, x.micro)) return false;
+  if (begins_pass(x) && x.stage > 0 && !forwarded_.has(x.stage - 1, x.micro)) return false;
+  if (goes_back(x) && x.stage < plan_.stages - 1 && !gradients_.has(x.stage, x.micro)) return false;
   if (has_turn(x) && !forwarded_.has(plan_.gap - 1, x.micro - 1)) return false;
   return ready(rank, x);
 }
@@ -68,7 +67,7 @@ void Walk::start(int rank) {
   Rank& at = ranks_[rank];
   const Instruction& x = plan_.rows[rank][at.next];
   starts(rank, x);
-  at.busy = is_use(x);
+  at.busy = uses_weights(x);
   if (at.busy)
     ends_.push({now_ + 1, rank});
   else
@@ -80,12 +79,12 @@ void Walk::finish(int rank) {
   const Instruction& x = plan_.rows[rank][at.next++];
   at.busy = false;
   ends(rank, x);
-  if (x.op == Op::forward) {
+  if (begins_pass(x)) {
     forwarded_.set(x.stage, x.micro);
     return;
   }
-  if (x.what != Value::weight_part && x.stage > 0) gradients_.set(x.stage - 1, x.micro);
-  if (x.what == Value::input_part) return;
+  if (makes_input_gradient(x) && x.stage > 0) gradients_.set(x.stage - 1, x.micro);
+  if (!adds_gradient(x)) return;
   added_.set(x.stage, x.micro);
   add(x.stage, x.micro, rank);
   if (plan_.uses_tied(x.stage)) add(plan_.stages, x.micro, rank);

@@ -13,9 +13,6 @@
 
 namespace paragrad::parallel {
 
-/// Whether it computes with weights.
-inline bool is_use(const Instruction& x) { return x.op == Op::forward || x.op == Op::backward; }
-
 /// A mark for each microbatch of a plan on each stage.
 class Marks {
  public:

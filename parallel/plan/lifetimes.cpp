@@ -3,21 +3,26 @@
 // Chapter 07.
 #include "parallel/plan/lifetimes.h"
 
-#include "parallel/schedules/schedule.h"
-
 namespace paragrad::parallel {
+
+std::vector<int> tied_versions(const Plan& plan) {
+  std::vector<int> versions(plan.last_micro() - plan.first_micro(), plan.first);
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row)
+      if (begins_pass(x) && !plan.tied.empty() && x.stage == plan.tied.front())
+        versions.at(x.micro - plan.first_micro()) = x.version;
+  return versions;
+}
 
 std::vector<std::set<int>> held_stages(const Plan& plan) {
   std::vector<std::set<int>> held(plan.ranks());
   for (int stage = 0; stage < static_cast<int>(plan.home.size()); ++stage)
     held[plan.home[stage]].insert(stage);
   if (!plan.home.empty()) return held;
+  const std::vector<int> tied = tied_versions(plan);
   for (int rank = 0; rank < plan.ranks(); ++rank)
-    for (const Instruction& x : plan.rows[rank]) {
-      bool computes = x.op == Op::forward || x.op == Op::backward;
-      if (computes || x.op == Op::step || x.op == Op::gather) held[rank].insert(x.stage);
-      if (computes && plan.uses_tied(x.stage)) held[rank].insert(plan.stages);
-    }
+    for (const Instruction& x : plan.rows[rank])
+      for (auto [stage, version] : weights_read(plan, tied, x)) held[rank].insert(stage);
   return held;
 }
 
@@ -30,30 +35,29 @@ std::vector<std::vector<int>> holders(const Plan& plan) {
 }
 
 std::set<int> visited_stages(const Plan& plan, int rank) {
+  const std::vector<int> tied = tied_versions(plan);
   std::set<int> stages;
-  for (const Instruction& x : plan.rows[rank])
-    if (x.op == Op::forward || x.op == Op::backward || x.op == Op::step ||
-        x.what == Value::gradient_sum || x.what == Value::weights)
-      stages.insert(x.stage);
+  for (const Instruction& x : plan.rows[rank]) {
+    if (x.what == Value::gradient_sum || x.what == Value::weights) stages.insert(x.stage);
+    for (auto [stage, version] : weights_read(plan, tied, x)) stages.insert(stage);
+  }
   return stages;
 }
 
 std::set<int> summed_stages(const Plan& plan, int rank) {
   std::set<int> stages;
   for (const Instruction& x : plan.rows[rank])
-    if (x.what == Value::gradient_sum && !is_compute(x.op) && (x.op != Op::reduce || x.peer >= 0))
-      stages.insert(x.stage);
+    if (x.what == Value::gradient_sum && !is_compute(x) && x.peer >= 0) stages.insert(x.stage);
   return stages;
 }
 
 std::vector<std::pair<int, int>> weights_read(const Plan& plan,
                                               const std::vector<int>& tied_versions,
                                               const Instruction& x) {
-  if (x.op == Op::step) return {{x.stage, x.version - 1}};
-  if (x.what == Value::weights && x.op != Op::recv) return {{x.stage, x.version}};
-  if (x.op != Op::forward && x.op != Op::backward) return {};
-  if (!plan.uses_tied(x.stage)) return {{x.stage, x.version}};
-  return {{x.stage, x.version}, {plan.stages, tied_versions.at(x.micro - plan.first_micro())}};
+  std::vector<std::pair<int, int>> read;
+  for (const Name& name : needs(plan, tied_versions, x))
+    if (name.what == Value::weights) read.emplace_back(name.stage, name.number);
+  return read;
 }
 
 Lifetimes::Lifetimes(const Plan& plan, const Row& row) : plan_(plan) {

@@ -22,6 +22,9 @@ std::set<int> visited_stages(const Plan& plan, int rank);
 /// Stages whose gradient sums come to a rank or leave it.
 std::set<int> summed_stages(const Plan& plan, int rank);
 
+/// The version of the tied stage that each microbatch of the plan uses, by micro - first_micro().
+std::vector<int> tied_versions(const Plan& plan);
+
 /// Weights that an instruction needs on its rank, as (stage, version): of its own stage, and of the
 /// tied one if its stage uses that.
 std::vector<std::pair<int, int>> weights_read(const Plan& plan,

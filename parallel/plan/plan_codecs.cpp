@@ -19,9 +19,9 @@ Traffic traffic(const Plan& plan) {
   for (const Row& row : plan.rows)
     for (const Instruction& x : row) {
       const bool sum = x.what == Value::gradient_sum;
-      found.group_sums |= x.op == Op::reduce && sum && x.peer >= 0;
-      found.passed_sums |= x.op == Op::send && sum;
-      found.activations |= x.op == Op::send && x.what == Value::activation;
+      found.group_sums |= sum && meets(x);
+      found.passed_sums |= sum && sends(x);
+      found.activations |= x.what == Value::activation && sends(x);
     }
   return found;
 }

@@ -1,5 +1,5 @@
 // The text form of a plan: a line of header, then one line a rank; and how messages show a cell.
-// Not here: single instructions (plan_text.cpp).
+// Not here: single instructions (operations.cpp).
 // Chapter 06.
 #include <algorithm>
 #include <sstream>
@@ -45,41 +45,82 @@ std::vector<std::vector<int>> parse_groups(const std::string& word) {
   return groups;
 }
 
+/// One entry of a header: its key, its value as text, and how the value is read.
+struct Entry {
+  const char* key;
+  std::string (*print)(const Plan& plan);
+  void (*read)(Plan& plan, const std::string& value);
+};
+
+template <int Plan::*member>
+constexpr Entry number(const char* key) {
+  return {key, [](const Plan& plan) { return std::to_string(plan.*member); },
+          [](Plan& plan, const std::string& value) { plan.*member = parse_number(value); }};
+}
+
+template <std::vector<int> Plan::*member>
+constexpr Entry numbers(const char* key) {
+  return {key, [](const Plan& plan) { return join(plan.*member); },
+          [](Plan& plan, const std::string& value) { plan.*member = parse_numbers(value); }};
+}
+
+template <CodecSpec Plan::*member>
+constexpr Entry codec(const char* key) {
+  return {key, [](const Plan& plan) { return print(plan.*member); },
+          [](Plan& plan, const std::string& value) { plan.*member = parse_codec(value); }};
+}
+
+std::string print_keep(const Plan& plan) {
+  bool uniform = std::all_of(plan.keep.begin(), plan.keep.end(),
+                             [&](int keep) { return keep == plan.keep.front(); });
+  return uniform ? join({plan.keep.front()}) : join(plan.keep);
+}
+
+std::string print_groups(const Plan& plan) {
+  std::string out;
+  for (const auto& group : plan.groups) out += text(out.empty() ? "" : "/", join(group));
+  return out;
+}
+
+constexpr Entry entries[] = {
+    number<&Plan::stages>("stages"),
+    number<&Plan::per_step>("per_step"),
+    number<&Plan::steps>("steps"),
+    number<&Plan::first>("first"),
+    number<&Plan::sharded>("sharded"),
+    {"clip", [](const Plan& plan) { return std::to_string(plan.clip); },
+     [](Plan& plan, const std::string& value) { plan.clip = parse_number(value) != 0; }},
+    number<&Plan::stagger>("stagger"),
+    number<&Plan::gap>("gap"),
+    {"keep", print_keep, numbers<&Plan::keep>("").read},
+    number<&Plan::in_flight>("in_flight"),
+    numbers<&Plan::home>("home"),
+    {"groups", print_groups,
+     [](Plan& plan, const std::string& value) { plan.groups = parse_groups(value); }},
+    numbers<&Plan::tied>("tied"),
+    codec<&Plan::codec>("codec"),
+    codec<&Plan::channel>("channel"),
+};
+constexpr int always_printed = 3;  // of the entries: the plan's size
+
 void set_header(Plan& plan, const std::string& key, const std::string& value) {
-  if (key == "stages")
-    plan.stages = parse_number(value);
-  else if (key == "per_step")
-    plan.per_step = parse_number(value);
-  else if (key == "steps")
-    plan.steps = parse_number(value);
-  else if (key == "first")
-    plan.first = parse_number(value);
-  else if (key == "sharded")
-    plan.sharded = parse_number(value);
-  else if (key == "clip")
-    plan.clip = parse_number(value) != 0;
-  else if (key == "stagger")
-    plan.stagger = parse_number(value);
-  else if (key == "gap")
-    plan.gap = parse_number(value);
-  else if (key == "in_flight")
-    plan.in_flight = parse_number(value);
-  else if (key == "keep")
-    plan.keep = parse_numbers(value);
-  else if (key == "home")
-    plan.home = parse_numbers(value);
-  else if (key == "groups")
-    plan.groups = parse_groups(value);
-  else if (key == "tied")
-    plan.tied = parse_numbers(value);
-  else if (key == "codec")
-    plan.codec = parse_codec(value);
-  else if (key == "channel")
-    plan.channel = parse_codec(value);
-  else
-    throw autograd::Error(
-        text("a plan's header has no \"", key, "\"; it has stages per_step steps ",
-             "first sharded clip stagger gap in_flight keep home groups tied codec channel"));
+  std::string keys;
+  for (const Entry& entry : entries) {
+    if (key == entry.key) return entry.read(plan, value);
+    keys += text(' ', entry.key);
+  }
+  throw autograd::Error(text("a plan's header has no \"", key, "\"; it has", keys));
+}
+
+/// What differs from a plan's defaults.
+std::string print_header(const Plan& plan) {
+  std::string out;
+  for (const Entry& entry : entries) {
+    const std::string value = entry.print(plan);
+    if (&entry - entries >= always_printed && value == entry.print(Plan())) continue;
+    out += text(out.empty() ? "" : " ", entry.key, ' ', value);
+  }
+  return out;
 }
 
 Plan parse_header(const std::string& line) {
@@ -104,20 +145,7 @@ Row parse_row(const std::string& line) {
 }  // namespace
 
 std::string print(const Plan& plan) {
-  bool uniform = std::all_of(plan.keep.begin(), plan.keep.end(),
-                             [&](int keep) { return keep == plan.keep.front(); });
-  std::string out =
-      text("stages ", plan.stages, " per_step ", plan.per_step, " steps ", plan.steps, " first ",
-           plan.first, " sharded ", plan.sharded, " clip ", plan.clip, " stagger ", plan.stagger,
-           " gap ", plan.gap, " keep ", uniform ? join({plan.keep.front()}) : join(plan.keep));
-  if (plan.in_flight > 0) out += text(" in_flight ", plan.in_flight);
-  if (!plan.home.empty()) out += text(" home ", join(plan.home));
-  for (std::size_t i = 0; i < plan.groups.size(); ++i)
-    out += text(i == 0 ? " groups " : "/", join(plan.groups[i]));
-  if (!plan.tied.empty()) out += text(" tied ", join(plan.tied));
-  if (plan.codec.kind != CodecSpec::Kind::none) out += text(" codec ", print(plan.codec));
-  if (plan.channel.kind != CodecSpec::Kind::none) out += text(" channel ", print(plan.channel));
-  out += '\n';
+  std::string out = print_header(plan) + '\n';
   for (const Row& row : plan.rows) {
     // A rank without work keeps its line.
     if (row.empty()) out += '-';

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "parallel/plan/lifetimes.h"
 #include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
@@ -20,18 +21,6 @@ std::vector<int> Layout::micros(int replica) const {
   for (int step = first; step < first + steps; ++step)
     for (int micro : micros(replica, step)) result.push_back(micro);
   return result;
-}
-
-Instruction forward(int stage, int micro, int version) {
-  return {.op = Op::forward, .stage = stage, .micro = micro, .version = version};
-}
-
-Instruction backward(int stage, int micro, int version) {
-  return {.op = Op::backward, .stage = stage, .micro = micro, .version = version};
-}
-
-Instruction on_weights(Op op, int stage, int version, int peer) {
-  return {.op = op, .stage = stage, .version = version, .peer = peer, .what = Value::weights};
 }
 
 Plan empty_plan(const Layout& layout, int ranks, int per_step, int steps, std::vector<int> keep) {
@@ -64,15 +53,6 @@ void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
 
 StepPlacement suitable_placement(const Layout& layout) {
   return layout.width > 1 || layout.clip ? StepPlacement::lazy : StepPlacement::eager;
-}
-
-std::vector<int> tied_versions(const Plan& plan) {
-  std::vector<int> versions(plan.last_micro() - plan.first_micro(), plan.first);
-  for (const Row& row : plan.rows)
-    for (const Instruction& x : row)
-      if (x.op == Op::forward && !plan.tied.empty() && x.stage == plan.tied.front())
-        versions.at(x.micro - plan.first_micro()) = x.version;
-  return versions;
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/error.h"
+#include "parallel/lowering/lower.h"
 #include "parallel/plan/lifetimes.h"
 #include "parallel/schedules/schedule.h"
 
@@ -15,18 +16,20 @@ namespace {
 /// shards.
 template <class AddStage>
 void add_by_stages(Plan& plan, const std::vector<std::vector<int>>& holders, AddStage add_stage) {
-  auto on_all = [&](Op op, int stage) {
+  auto on_all = [&](Op op, int stage, int group) {
     for (int rank : holders.front())
-      plan.rows[rank].push_back(on_weights(op, stage, plan.first, op == Op::gather ? 0 : -1));
+      plan.rows[rank].push_back(on_weights(op, stage, plan.first, group));
   };
-  for (int stage = plan.stage_count() - 1; stage >= plan.stages; --stage) on_all(Op::gather, stage);
-  on_all(Op::gather, 0);
+  auto gather = [&](int stage) { on_all(Op::gather, stage, 0); };
+  auto drop = [&](int stage) { on_all(Op::drop, stage, -1); };
+  for (int stage = plan.stage_count() - 1; stage >= plan.stages; --stage) gather(stage);
+  gather(0);
   for (int stage = 0; stage < plan.stages; ++stage) {
-    if (stage + 1 < plan.stages) on_all(Op::gather, stage + 1);
+    if (stage + 1 < plan.stages) gather(stage + 1);
     add_stage(stage);
-    on_all(Op::drop, stage);
+    drop(stage);
   }
-  for (int stage = plan.stages; stage < plan.stage_count(); ++stage) on_all(Op::drop, stage);
+  for (int stage = plan.stages; stage < plan.stage_count(); ++stage) drop(stage);
 }
 // [end snippet]
 
@@ -46,7 +49,7 @@ Plan make_evaluation(const Plan& like, int first, int microbatches) {
   std::map<std::pair<int, int>, int> rank_of;
   for (int rank = 0; rank < like.ranks(); ++rank)
     for (const Instruction& x : like.rows[rank])
-      if (x.op == Op::forward) rank_of[{x.micro - like.first_micro(), x.stage}] = rank;
+      if (begins_pass(x)) rank_of[{x.micro - like.first_micro(), x.stage}] = rank;
   plan.rows.assign(like.ranks(), {});
   auto add = [&](int stage, int micro) {
     Row& row = plan.rows[rank_of.at({micro % like.per_step, stage})];

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "autograd/error.h"
+#include "parallel/lowering/lower.h"
 #include "parallel/plan/plan_codecs.h"
 
 namespace paragrad::parallel {
@@ -83,8 +84,7 @@ SumPath path_of(const std::string& schedule, const Layout& layout) {
 Plan without_messages(Plan plan) {
   for (Row& row : plan.rows)
     std::erase_if(row, [](const Instruction& x) {
-      return !is_compute(x.op) || x.op == Op::step ||
-             (x.op == Op::drop && x.what != Value::activation);
+      return !uses_weights(x) && !(drops(x) && x.what == Value::activation);
     });
   return plan;
 }

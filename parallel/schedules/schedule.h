@@ -55,14 +55,6 @@ Plan make_evaluation(const Plan& like, int first, int microbatches);
 /// first, as delayed schedules have it; where weights travel, its messages are then found anew.
 Plan moved_by(Plan plan, int steps);
 
-/// Adds to rows of computations what connects them: sends, receives, reductions, norms.
-/// A step's gradients are added in a group of ranks, or one rank after the other: microbatch by
-/// microbatch, and the sum goes on to those who step. In the steady ring, which is cyclic-v1's in
-/// setting data, as many sums leave in each time step as in any other.
-enum class SumPath { group, ring, steady_ring };
-/// throws: Error if the computations can't be run in their order
-Plan lower(Plan plan, SumPath path = SumPath::group);
-
 // ---- the schedules: rows of computations only ----
 Plan data_parallel(const Layout& layout);
 Plan gpipe(const Layout& layout);
@@ -79,11 +71,6 @@ const std::map<std::string, Schedule>& schedules();
 bool is_cyclic(const std::string& schedule);
 
 // ---- what they are made of ----
-Instruction forward(int stage, int micro, int version);
-Instruction backward(int stage, int micro, int version);
-/// A send, recv, gather or drop.
-Instruction on_weights(Op op, int stage, int version, int peer = -1);
-
 /// A plan with a header and `ranks` empty rows; `keep` versions of each stage outlive it.
 Plan empty_plan(const Layout& layout, int ranks, int per_step, int steps, std::vector<int> keep);
 
@@ -105,8 +92,5 @@ StepPlacement suitable_placement(const Layout& layout);
 /// Drops the activations of each forward that is not followed by its backward, and
 /// repeats it there.
 void add_recomputation(Plan& plan);
-
-/// The version of the tied stage that each microbatch of the plan uses, by micro - first_micro().
-std::vector<int> tied_versions(const Plan& plan);
 
 }  // namespace paragrad::parallel

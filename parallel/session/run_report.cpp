@@ -32,9 +32,9 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
   for (const Record& record : measured.records) {
     const Instruction& x = record.instruction;
     double seconds = record.end - record.start;
-    if (x.op == Op::forward) forward.at(x.stage).push_back(seconds);
-    if (x.op == Op::backward) backward.at(x.stage).push_back(seconds);
-    if (x.op == Op::step) step.at(x.stage).push_back(seconds);
+    if (begins_pass(x)) forward.at(x.stage).push_back(seconds);
+    if (goes_back(x)) backward.at(x.stage).push_back(seconds);
+    if (makes_version(x)) step.at(x.stage).push_back(seconds);
     if (record.bytes == 0 || seconds <= 0) continue;
     durations.push_back(seconds);
     rates.push_back(static_cast<double>(record.bytes) / seconds);

@@ -22,11 +22,11 @@ std::vector<Span> lives(const Timeline& timeline) {
   for (const Record& record : timeline.records) {
     const Instruction& x = record.instruction;
     const std::tuple key{record.rank, x.stage, x.micro};
-    bool dropped = x.op == Op::drop && x.what == Value::activation;
-    if (x.op == Op::forward) {
+    bool dropped = drops(x) && x.what == Value::activation;
+    if (begins_pass(x)) {
       latest[key] = spans.size();
       spans.push_back({record.start, record.end});
-    } else if (x.op == Op::backward || dropped) {
+    } else if (uses_weights(x) || dropped) {
       if (auto found = latest.find(key); found != latest.end())
         spans[found->second].end = record.end;
     }

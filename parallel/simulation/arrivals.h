@@ -6,14 +6,14 @@
 #include <unordered_map>
 #include <vector>
 
-#include "parallel/verifier/place.h"
+#include "parallel/plan/plan.h"
 
 namespace paragrad::parallel {
 
 /// Follows a row of a plan from left to right. Events are numbers that the caller chooses.
 class Arrivals {
  public:
-  /// tied_versions: of the tied stage, by microbatch of the plan; see schedule.h. Must live on.
+  /// tied_versions: of the tied stage, by microbatch of the plan; see lifetimes.h. Must live on.
   Arrivals(const Plan& plan, const std::vector<int>& tied_versions)
       : plan_(plan), tied_versions_(tied_versions) {}
 
@@ -24,10 +24,7 @@ class Arrivals {
   void add(const Instruction& x, int event);
 
  private:
-  Key open_sum(int stage, int version) const;
-  Key finished_sum(int stage, int version) const;
-  void add_sum(const Instruction& x, int micro, int event);
-  std::vector<Key> keys(const Instruction& x) const;
+  void add_sum(const Name& sum, bool visits, int event);
 
   const Plan& plan_;
   const std::vector<int>& tied_versions_;

@@ -42,11 +42,10 @@ std::int64_t value_bytes(const Instruction& x, const Costs& costs) {
   }
 }
 
-std::int64_t group_size(const Instruction& x, const Plan& plan) {
-  return static_cast<std::int64_t>(plan.groups[x.peer].size());
+/// Members send each other parts of the value, in rounds; else one rank sends all of it, once.
+std::int64_t parts(const Instruction& x, const Plan& plan) {
+  return meets(x) ? static_cast<std::int64_t>(plan.groups[x.peer].size()) : 1;
 }
-
-bool is_fold(const Instruction& x) { return x.op == Op::reduce && x.peer < 0; }
 
 }  // namespace
 
@@ -66,32 +65,40 @@ void check(const Costs& costs, const Plan& plan) {
 }
 
 std::int64_t rounds(const Instruction& x, const Plan& plan) {
-  if (is_compute(x.op) || is_fold(x) || x.op == Op::recv) return 0;
-  if (x.op == Op::send) return 1;
-  bool scattered = x.op == Op::reduce && x.what == Value::gradient_sum && plan.sharded > 0;
-  return (x.op == Op::gather || scattered ? 1 : 2) * (group_size(x, plan) - 1);
+  const std::int64_t others = parts(x, plan) - 1;
+  switch (operation(x).cost) {
+    case Cost::message: return receives(x) ? 0 : 1;
+    case Cost::gather: return others;
+    case Cost::reduction:  // of a sharded plan's sums only a part comes back
+      return (x.what == Value::gradient_sum && plan.sharded > 0 ? 1 : 2) * others;
+    default: return 0;
+  }
 }
 
 double duration(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
-  if (x.op == Op::drop || is_fold(x)) return 0;
-  if (x.op == Op::forward) return of(rank, costs.slowness) * of(x.stage, costs.forward);
-  if (x.op == Op::backward)
-    return of(rank, costs.slowness) * of(x.stage, costs.backward) / (x.what == Value::none ? 1 : 2);
-  if (x.op == Op::step) return of(rank, costs.slowness) * of(x.stage, costs.step);
-  double seconds = static_cast<double>(value_bytes(x, costs)) / costs.bandwidth;
-  if (x.op == Op::send || x.op == Op::recv) return costs.latency + seconds;
+  const double seconds = static_cast<double>(value_bytes(x, costs)) / costs.bandwidth;
+  auto computed = [&](const std::vector<double>& list) {
+    return of(rank, costs.slowness) * of(x.stage, list);
+  };
+  switch (operation(x).cost) {
+    case Cost::nothing: return 0;
+    case Cost::forward: return computed(costs.forward);
+    case Cost::backward: return computed(costs.backward) / (x.what == Value::none ? 1 : 2);
+    case Cost::step: return computed(costs.step);
+    case Cost::message: return costs.latency + seconds;
+    default: break;
+  }
   return static_cast<double>(rounds(x, plan)) *
-         (costs.latency + seconds / static_cast<double>(group_size(x, plan)));
+         (costs.latency + seconds / static_cast<double>(parts(x, plan)));
 }
 
 std::int64_t bytes_sent(const Instruction& x, const Plan& plan, const Costs& costs) {
   const std::int64_t number = rounds(x, plan);
-  if (number == 0) return 0;
-  return number * value_bytes(x, costs) / (x.op == Op::send ? 1 : group_size(x, plan));
+  return number == 0 ? 0 : number * value_bytes(x, costs) / parts(x, plan);
 }
 
 std::int64_t value_bytes(const Instruction& x, const Plan& plan, std::int64_t sent) {
-  return sent * (x.op == Op::send ? 1 : group_size(x, plan)) / rounds(x, plan);
+  return sent * parts(x, plan) / rounds(x, plan);
 }
 
 }  // namespace paragrad::parallel

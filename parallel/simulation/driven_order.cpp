@@ -19,11 +19,11 @@ void DrivenOrder::read_lines() {
   std::set<int> begun;  // microbatches
   for (; end_ < static_cast<int>(row_.size()); ++end_) {
     const Instruction& x = row_[end_];
-    const bool backward = x.op == Op::backward || x.what == Value::activation_gradient;
-    const bool again = x.op == Op::forward && !begun.insert(x.micro).second;
+    const bool backward = goes_back(x) || x.what == Value::activation_gradient;
+    const bool again = begins_pass(x) && !begun.insert(x.micro).second;
     if (backward || again)
       backwards_.cells.push_back(end_);
-    else if (x.op == Op::forward || x.what == Value::activation)
+    else if (begins_pass(x) || x.what == Value::activation)
       forwards_.cells.push_back(end_);
     else
       break;
@@ -34,7 +34,7 @@ void DrivenOrder::read_lines() {
 bool DrivenOrder::may_run(const Line& line) const {
   const Instruction& x = row_[line.next()];
   if (&line == &backwards_) return in_flight_ > 0;
-  return x.op != Op::forward || in_flight_ < limit_;
+  return !begins_pass(x) || in_flight_ < limit_;
 }
 
 // [snippet next]
@@ -42,8 +42,7 @@ std::vector<int> DrivenOrder::next() const {
   std::vector<int> cells;
   for (const Line* line : {&backwards_, &forwards_}) {
     if (line->over()) continue;
-    const Op op = row_[line->next()].op;
-    if (op != Op::forward && op != Op::backward) return {line->next()};
+    if (!uses_weights(row_[line->next()])) return {line->next()};
     if (may_run(*line)) cells.push_back(line->next());
   }
   if (cells.empty() && end_ < static_cast<int>(row_.size())) cells.push_back(end_);
@@ -58,8 +57,8 @@ void DrivenOrder::ran(int cell) {
   }
   const bool of_backwards = !backwards_.over() && backwards_.next() == cell;
   ++(of_backwards ? backwards_ : forwards_).done;
-  if (row_[cell].op == Op::backward) --in_flight_;
-  if (row_[cell].op == Op::forward && !of_backwards) ++in_flight_;
+  if (goes_back(row_[cell])) --in_flight_;
+  if (begins_pass(row_[cell]) && !of_backwards) ++in_flight_;
 }
 
 Plan recorded(const Plan& plan, const std::vector<std::vector<int>>& orders) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "parallel/schedules/schedule.h"
+#include "parallel/plan/lifetimes.h"
 #include "parallel/simulation/arrivals.h"
 #include "parallel/simulation/driven_order.h"
 
@@ -70,7 +70,7 @@ class DrivenSimulation {
   /// Messages, and all else that takes a rank no time, as soon as their turn comes.
   void enter_messages(Rank& rank) {
     for (auto cells = rank.order.next(); cells.size() == 1; cells = rank.order.next()) {
-      if (is_compute(rank.row[cells[0]].op)) return;
+      if (is_compute(rank.row[cells[0]])) return;
       enter(rank, cells[0]);
     }
   }
@@ -81,7 +81,7 @@ class DrivenSimulation {
     for (int input : inputs(rank, cell)) waits_[event].push_back(input);
     --missing_[event];
     rank.arrivals.add(x, event);
-    if (is_compute(x.op)) rank.computation = event;
+    if (is_compute(x)) rank.computation = event;
     rank.order.ran(cell);
     rank.cells.push_back(cell);
   }

@@ -20,8 +20,8 @@ std::vector<Name> names(const Timeline& timeline) {
   std::vector<Name> result;
   for (const Record& record : timeline.records) {
     const Instruction& x = record.instruction;
-    bool received = x.op == Op::recv;
-    int from = received ? x.peer : x.op == Op::send ? record.rank : -1;
+    bool received = receives(x);
+    int from = received ? x.peer : sends(x) ? record.rank : -1;
     int to = received ? record.rank : x.peer;
     Name name{received ? Op::send : x.op, from, to, x.what, x.stage, x.micro, x.version, 0};
     std::get<7>(name) = before[{record.rank, name}]++;

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <unordered_map>
 
-#include "parallel/schedules/schedule.h"
+#include "parallel/plan/lifetimes.h"
 #include "parallel/simulation/arrivals.h"
 #include "parallel/simulation/driven_order.h"
 #include "parallel/simulation/driven_simulation.h"
@@ -73,8 +73,8 @@ class Simulation {
     };
     std::unordered_map<std::int64_t, Channel> channels;  // by sender * ranks + receiver
     for_each_cell([&, ranks = std::int64_t{plan_.ranks()}](int rank, int cell, const auto& x) {
-      if (x.op == Op::send) channels[rank * ranks + x.peer].sends.push_back(cell);
-      if (x.op == Op::recv) channels[x.peer * ranks + rank].recvs.push_back(cell);
+      if (sends(x)) channels[rank * ranks + x.peer].sends.push_back(cell);
+      if (receives(x)) channels[x.peer * ranks + rank].recvs.push_back(cell);
     });
     for (const auto& [ends, channel] : channels) {
       join(channel.sends, channel.recvs);
@@ -86,7 +86,7 @@ class Simulation {
     std::vector<std::vector<Cells>> entered;  // by group and member
     for (const auto& members : plan_.groups) entered.emplace_back(members.size());
     for_each_cell([&](int rank, int cell, const Instruction& x) {
-      if (x.peer < 0 || (x.op != Op::reduce && x.op != Op::gather)) return;
+      if (!meets(x)) return;
       const std::vector<int>& members = plan_.groups[x.peer];
       auto member = std::lower_bound(members.begin(), members.end(), rank);
       entered[x.peer][member - members.begin()].push_back(cell);
@@ -134,7 +134,7 @@ class Simulation {
       if (computation >= 0) let_wait(event, computation);
       for (int arrival : arrivals.inputs(x)) let_wait(event, arrival);
       arrivals.add(x, event);
-      if (is_compute(x.op)) computation = event;
+      if (is_compute(x)) computation = event;
     }
   }
   // [end snippet]
@@ -165,8 +165,8 @@ class Simulation {
     result.records.reserve(cells_.size());
     for_each_cell([&](int rank, int cell, const Instruction& x) {
       int event = event_[cell];
-      result.records.push_back({rank, is_compute(x.op) ? Lane::compute : Lane::message, x,
-                                start_[event], end_[event], bytes_sent(x, plan_, costs)});
+      result.records.push_back(
+          {rank, operation(x).lane(), x, start_[event], end_[event], bytes_sent(x, plan_, costs)});
     });
     return result;
   }

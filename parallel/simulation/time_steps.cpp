@@ -11,13 +11,11 @@
 namespace paragrad::parallel {
 namespace {
 
-bool computes(const Instruction& x) { return x.op == Op::forward || x.op == Op::backward; }
-
 /// Whether it is a stage's value; of a collective's members, the first one speaks for all.
 bool counts(const Sending& sending, const Plan& plan) {
   const Instruction& x = sending.instruction;
   if (x.what == Value::turn || x.what == Value::norm) return false;
-  return x.op == Op::send || plan.groups[x.peer].front() == sending.rank;
+  return sends(x) || plan.groups[x.peer].front() == sending.rank;
 }
 
 }  // namespace
@@ -26,7 +24,7 @@ double time_step(const Timeline& timeline) {
   double seconds = 0;
   int count = 0, stages = 0;
   for (const Record& record : timeline.records) {
-    if (!computes(record.instruction)) continue;
+    if (!uses_weights(record.instruction)) continue;
     seconds += record.end - record.start;
     count += record.instruction.what != Value::input_part;
     stages = std::max(stages, record.instruction.stage + 1);
@@ -39,7 +37,7 @@ std::vector<double> update_starts(const Plan& plan, const Timeline& timeline) {
   std::map<int, double> starts;  // by microbatch
   for (const Record& record : timeline.records) {
     const Instruction& x = record.instruction;
-    if (x.op != Op::forward || x.stage != 0) continue;
+    if (!begins_pass(x) || x.stage != 0) continue;
     auto [at, added] = starts.try_emplace(x.micro, record.start);
     at->second = std::min(at->second, record.start);
   }
@@ -99,7 +97,7 @@ class Counting {
   void count_computations() {
     result_.computations.assign(count_, std::vector<int>(plan_.stages, 0));
     for (const Record& record : timeline_.records)
-      if (computes(record.instruction))
+      if (uses_weights(record.instruction))
         ++result_.computations[at(record.start)].at(record.instruction.stage);
   }
 

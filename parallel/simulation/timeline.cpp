@@ -16,7 +16,7 @@ double Timeline::makespan() const {
 double Timeline::bubble() const {
   double busy = 0;
   for (const Record& record : records) {
-    bool works = record.lane == Lane::compute && record.instruction.op != Op::drop;
+    bool works = record.lane == Lane::compute && !drops(record.instruction);
     if (works) busy += record.end - record.start;
   }
   double available = ranks * makespan();

@@ -10,8 +10,6 @@
 
 namespace paragrad::parallel {
 
-enum class Lane { compute, message };
-
 struct Record {
   int rank = 0;
   Lane lane = Lane::compute;

@@ -12,13 +12,11 @@ namespace {
 
 void check_operation(const Place& at, int stage) {
   const Instruction& x = at.instruction();
-  const bool passes = x.op == Op::forward || x.op == Op::backward;
-  if (passes && x.stage != stage)
+  if (uses_weights(x) && x.stage != stage)
     refuse("driven", at, "a message-driven rank computes one stage; this one has stage ", stage);
-  if (x.op == Op::backward && x.what != Value::none)
+  if (goes_back(x) && x.what != Value::none)
     refuse("driven", at, "a message-driven rank runs whole backwards");
-  const bool moves = x.op == Op::send || x.op == Op::recv;
-  if (moves && x.what != Value::activation && x.what != Value::activation_gradient)
+  if (travels(x) && x.what != Value::activation && x.what != Value::activation_gradient)
     refuse("driven", at, "a message-driven rank sends activations and their gradients only");
 }
 
@@ -32,10 +30,10 @@ void check_row(const Plan& plan, int rank) {
   for (int index = 0; index < static_cast<int>(row.size()); ++index) {
     const Place at{plan, rank, index};
     const Instruction& x = row[index];
-    if (x.op == Op::forward && stage < 0) stage = x.stage;
+    if (begins_pass(x) && stage < 0) stage = x.stage;
     check_operation(at, stage);
-    if (x.op == Op::forward && seen.insert(x.micro).second) forwards.push_back(x.micro);
-    if (x.op != Op::backward) continue;
+    if (begins_pass(x) && seen.insert(x.micro).second) forwards.push_back(x.micro);
+    if (!goes_back(x)) continue;
     if (backwards >= forwards.size() || forwards[backwards++] != x.micro)
       refuse("driven", at, "backwards of a message-driven rank have the order of its forwards");
   }

@@ -87,14 +87,14 @@ bool Walk::inputs_arrived(int rank) const {
 /// Takes one cell, if it can; and wakes those who may have waited for it.
 bool Walk::pass(int rank) {
   const Pairing::End& here = end(rank);
-  const Op op = plan_.rows[rank][at_[rank]].op;
-  if (op == Op::send) {
+  const Instruction& x = plan_.rows[rank][at_[rank]];
+  if (sends(x)) {
     // Weights are sent from where they lie, so before they are freed their send must be through.
-    const bool stays = plan_.rows[rank][at_[rank]].what == Value::weights;
+    const bool stays = x.what == Value::weights;
     if (here.number >= posted_[here.wire] + (stays ? 0 : capacity_)) return false;
     ++sent_[here.wire];
     awake_.push_back(pairing_.wires[here.wire].to);
-  } else if (op == Op::recv) {
+  } else if (receives(x)) {
     ++posted_[here.wire];
     awake_.push_back(pairing_.wires[here.wire].from);
   } else if (here.meeting >= 0) {

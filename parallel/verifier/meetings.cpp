@@ -33,7 +33,7 @@ void Meetings::check(const Meeting& meeting) const {
   const Place at{plan_, members[0], meeting.cells[0]};
   const Instruction& x = at.instruction();
   if (x.what == Value::norm) return check_norm(meeting, members, at);
-  if (x.op == Op::reduce) check_reduction(meeting, members, at);
+  if (x.what == Value::gradient_sum) check_reduction(meeting, members, at);
   if (plan_.sharded > 0) check_shards(members, at);
 }
 

@@ -21,13 +21,13 @@ void number_messages(const Plan& plan, Pairing& pairing) {
   for (int rank = 0; rank < plan.ranks(); ++rank)
     for (int index = 0; index < static_cast<int>(plan.rows[rank].size()); ++index) {
       const Instruction& x = plan.rows[rank][index];
-      if (x.op != Op::send && x.op != Op::recv) continue;
-      const int from = x.op == Op::send ? rank : x.peer, to = x.op == Op::send ? x.peer : rank;
+      if (!travels(x)) continue;
+      const int from = sends(x) ? rank : x.peer, to = sends(x) ? x.peer : rank;
       const auto [found, is_new] = wire_of.try_emplace(std::int64_t{from} * plan.ranks() + to,
                                                        static_cast<int>(pairing.wires.size()));
       if (is_new) pairing.wires.push_back({from, to, {}, {}});
       Wire& wire = pairing.wires[found->second];
-      std::vector<int>& cells = x.op == Op::send ? wire.sends : wire.recvs;
+      std::vector<int>& cells = sends(x) ? wire.sends : wire.recvs;
       pairing.ends[rank][index] = {found->second, static_cast<int>(cells.size()), -1};
       cells.push_back(index);
     }
@@ -58,8 +58,7 @@ std::vector<std::vector<int>> cells_of(const Plan& plan, const std::vector<int>&
     cells.emplace_back();
     for (int index = 0; index < static_cast<int>(plan.rows[rank].size()); ++index) {
       const Instruction& x = plan.rows[rank][index];
-      bool meets = (x.op == Op::reduce || x.op == Op::gather) && x.peer == group;
-      if (meets) cells.back().push_back(index);
+      if (meets(x) && x.peer == group) cells.back().push_back(index);
     }
   }
   return cells;

@@ -7,19 +7,6 @@ namespace paragrad::parallel {
 
 using autograd::text;
 
-std::string describe(Value what, int stage, int number) {
-  switch (what) {
-    case Value::activation: return text("the output of stage ", stage, " for microbatch ", number);
-    case Value::activation_gradient:
-      return text("the gradient of stage ", stage, "'s output for microbatch ", number);
-    case Value::gradient_sum:
-      return text("the gradient sum of stage ", stage, " up to microbatch ", number);
-    case Value::weights: return text("version ", number, " of stage ", stage);
-    case Value::turn: return text("the turn of microbatch ", number, " at stage ", stage);
-    default: return text("the norm of step ", number);
-  }
-}
-
 std::string list(const std::vector<int>& numbers) {
   std::string out = "[";
   for (std::size_t i = 0; i < numbers.size(); ++i) out += text(i == 0 ? "" : ", ", numbers[i]);

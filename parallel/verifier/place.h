@@ -20,18 +20,6 @@ struct Place {
   const Instruction& instruction() const { return plan.rows[rank][index]; }
 };
 
-/// A value's name as one number: what, of which stage, for which microbatch or version.
-using Key = std::uint64_t;
-constexpr Key key(Value what, int stage, int number) {
-  return Key(what) << 60 | Key(stage) << 32 | Key(number);
-}
-
-/// The microbatch or version that names what an instruction sends, receives or drops.
-inline int number_of(const Instruction& x) { return x.micro >= 0 ? x.micro : x.version; }
-
-/// "the output of stage 1 for microbatch 5"
-std::string describe(Value what, int stage, int number);
-
 /// "[0, 1]"
 std::string list(const std::vector<int>& numbers);
 

@@ -31,7 +31,9 @@ void Replay::execute(const Place& at) {
     case Op::backward: return backward(at);
     case Op::send: return send(at);
     case Op::recv: return receive(at);
-    case Op::reduce: return reduce(at);
+    case Op::reduce: reduced_[at.index] = sums_.reduce(at); return;
+    case Op::fold: return wait(at, sums_.fold(at));
+    case Op::norm: return norm(at);
     case Op::gather: return versions_.gather(at);
     case Op::drop: return drop(at);
     case Op::step: return step(at);
@@ -115,8 +117,7 @@ void Replay::send(const Place& at) {
   if (x.what == Value::gradient_sum) return wait(at, sums_.send(at));
   if (x.what == Value::turn) return;  // it is empty: anyone can make one
   auto found = here_.find(key(x.what, x.stage, x.micro));
-  if (found == here_.end())
-    refuse("send", at, "sends what is not here: ", describe(x.what, x.stage, x.micro));
+  if (found == here_.end()) refuse("send", at, "sends what is not here: ", describe(value_of(x)));
   wait(at, found->second);
   here_.erase(found);
 }
@@ -128,21 +129,15 @@ void Replay::receive(const Place& at) {
   if (x.what == Value::turn && passages_.forward(x.stage, x.micro) == rank_)
     refuse("turn", at, "the forward whose turn this is has run; receive it before");
   if (here_.contains(key(x.what, x.stage, x.micro)))
-    refuse("match", at, describe(x.what, x.stage, x.micro), " is here, or on its way, already");
+    refuse("match", at, describe(value_of(x)), " is here, or on its way, already");
   make(at, x.what, x.stage);
 }
 
-void Replay::reduce(const Place& at) {
+void Replay::norm(const Place& at) {
   const Instruction& x = at.instruction();
-  if (x.what == Value::norm) {
-    if (!norms_.insert(x.version).second)
-      refuse("norm", at, "norm of step ", x.version, " is known already");
-    counted_[at.index] = sums_.counted(x.version, waits_[at.index]);
-  } else if (x.peer < 0) {
-    wait(at, sums_.fold(at));
-  } else {
-    reduced_[at.index] = sums_.reduce(at);
-  }
+  if (!norms_.insert(x.version).second)
+    refuse("norm", at, "norm of step ", x.version, " is known already");
+  counted_[at.index] = sums_.counted(x.version, waits_[at.index]);
 }
 
 void Replay::drop(const Place& at) {
@@ -178,7 +173,8 @@ void Replay::take(const Place& at, Value what, int stage) {
   const int micro = at.instruction().micro;
   auto found = here_.find(key(what, stage, micro));
   if (found == here_.end())
-    refuse("input", at, describe(what, stage, micro), " is not here and no recv for it is posted");
+    refuse("input", at, describe({what, stage, micro}),
+           " is not here and no recv for it is posted");
   wait(at, found->second);
   here_.erase(found);
 }
@@ -188,7 +184,7 @@ void Replay::make(const Place& at, Value what, int stage) {
 }
 
 void Replay::wait(const Place& at, int cell) {
-  if (cell >= 0 && plan_.rows[rank_][cell].op == Op::recv) waits_[at.index].push_back(cell);
+  if (cell >= 0 && receives(plan_.rows[rank_][cell])) waits_[at.index].push_back(cell);
 }
 
 void Replay::keep(int more) {

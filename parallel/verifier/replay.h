@@ -52,7 +52,7 @@ class Replay {
   void backward(const Place& at);
   void send(const Place& at);
   void receive(const Place& at);
-  void reduce(const Place& at);
+  void norm(const Place& at);
   void drop(const Place& at);
   void step(const Place& at);
 

@@ -4,7 +4,6 @@
 #include "parallel/verifier/shape.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "parallel/verifier/place.h"
 
@@ -54,72 +53,16 @@ void check_header(const Plan& plan) {
           "in a message-driven plan (in_flight) weights do not travel, so that it has no homes");
 }
 
-/// The fields that an operation takes with a value, and an example.
-struct Form {
-  const char* takes;
-  bool stage, micro, version, rank, group;
-};
-
-std::optional<Form> form_of_message(Value what) {
-  switch (what) {
-    case Value::activation:
-    case Value::activation_gradient:
-    case Value::gradient_sum:
-    case Value::turn: return Form{"a stage, a microbatch and a rank, as 2a5>3", 1, 1, 0, 1, 0};
-    case Value::weights: return Form{"a stage, a version and a rank, as 2wv1>3", 1, 0, 1, 1, 0};
-    default: return {};
-  }
-}
-
-std::optional<Form> form_of_reduce(const Instruction& x) {
-  if (x.what == Value::norm) return Form{"a version and a group, as Rnv1@0", 0, 0, 1, 0, 1};
-  if (x.what != Value::gradient_sum) return {};
-  if (x.peer >= 0) return Form{"a stage, a version and a group, as 2Rv1@0", 1, 0, 1, 0, 1};
-  return Form{"a stage and a microbatch, as 2R5, or a version and a group", 1, 1, 0, 0, 0};
-}
-
-std::optional<Form> form_of_drop(Value what) {
-  if (what == Value::activation) return Form{"a stage and a microbatch, as 2Da5", 1, 1, 0, 0, 0};
-  bool versioned = what == Value::weights || what == Value::gradient_sum;
-  if (versioned) return Form{"a stage and a version, as 2Dwv1", 1, 0, 1, 0, 0};
-  return {};
-}
-
-/// Nothing where the operation does not go with the value.
-std::optional<Form> form_of(const Instruction& x) {
-  const Form pass{"a stage, a microbatch and a version, as 2F5v1", 1, 1, 1, 0, 0};
-  bool part = x.what == Value::input_part || x.what == Value::weight_part;
-  std::optional<Form> none;
-  switch (x.op) {
-    case Op::forward: return x.what == Value::none ? pass : none;
-    case Op::backward: return x.what == Value::none || part ? pass : none;
-    case Op::send:
-    case Op::recv: return form_of_message(x.what);
-    case Op::reduce: return form_of_reduce(x);
-    case Op::gather:
-      if (x.what != Value::weights) return {};
-      return Form{"a stage, a version and a group, as 2Gwv1@0", 1, 0, 1, 0, 1};
-    case Op::drop: return form_of_drop(x.what);
-    case Op::step:
-      if (x.what != Value::none) return {};
-      return Form{"a stage and a version, as 2Sv2", 1, 0, 1, 0, 0};
-  }
-  return {};
-}
-
 void check_fields(const Place& at) {
   const Instruction& x = at.instruction();
-  std::optional<Form> form = form_of(x);
-  if (!form) refuse("shape", at, "this operation does not take this value");
-  bool fits = form->stage == (x.stage >= 0) && form->micro == (x.micro >= 0) &&
-              form->version == (x.version >= 0) && (form->rank || form->group) == (x.peer >= 0);
-  if (!fits) refuse("shape", at, "this operation takes ", form->takes);
+  if (!find_operation(x)) refuse("shape", at, "this operation does not take this value");
+  if (!is_named_fully(x)) refuse("shape", at, "this operation takes ", operation(x).takes);
 }
 
 void check_names(const Place& at) {
   const Plan& plan = at.plan;
   const Instruction& x = at.instruction();
-  bool layers = x.op == Op::forward || x.op == Op::backward || x.what == Value::activation ||
+  bool layers = uses_weights(x) || x.what == Value::activation ||
                 x.what == Value::activation_gradient || x.what == Value::turn;
   int stages = layers ? plan.stages : plan.stage_count();
   if (x.stage >= stages)
@@ -127,7 +70,7 @@ void check_names(const Place& at) {
   if (x.micro >= 0 && (x.micro < plan.first_micro() || x.micro >= plan.last_micro()))
     refuse("shape", at, "microbatch ", x.micro, " does not exist; there are ", plan.first_micro(),
            " to ", plan.last_micro() - 1);
-  if (x.op == Op::send || x.op == Op::recv) {
+  if (travels(x)) {
     if (x.peer >= plan.ranks())
       refuse("shape", at, "rank ", x.peer, " does not exist; there are ", plan.ranks());
     if (x.peer == at.rank) refuse("shape", at, "a rank does not send to itself");
@@ -144,17 +87,18 @@ void check_names(const Place& at) {
 void check_kind(const Place& at) {
   const Plan& plan = at.plan;
   const Instruction& x = at.instruction();
-  bool moves = x.op == Op::send || x.op == Op::recv, sum = x.what == Value::gradient_sum;
-  bool trains = x.op == Op::backward || x.op == Op::step || x.op == Op::reduce || sum;
+  bool moves = travels(x), sum = x.what == Value::gradient_sum;
+  bool trains = goes_back(x) || makes_version(x) || x.what == Value::norm || sum;
   if (plan.steps == 0 && trains)
     refuse("shape", at, "a plan of 0 steps evaluates; it only runs forward");
-  if (plan.sharded == 0 && (x.op == Op::gather || (x.op == Op::drop && sum)))
+  bool gathers = meets(x) && x.what == Value::weights;
+  if (plan.sharded == 0 && (gathers || (drops(x) && sum)))
     refuse("shape", at, "the plan has no shards; set sharded in the header");
   if (plan.sharded > 0 && moves && sum)
     refuse("shape", at, "sums of sharded stages are reduced by group, not sent");
   if (plan.home.empty() && moves && x.what == Value::weights)
     refuse("shape", at, "weights are sent from a stage's home; set home in the header");
-  if (plan.home.empty() && plan.sharded < 3 && x.op == Op::drop && x.what == Value::weights)
+  if (plan.home.empty() && plan.sharded < 3 && drops(x) && x.what == Value::weights)
     refuse("shape", at, "weights of this plan die with their last reader; only what is sent from ",
            "a home, or gathered with sharded 3, is dropped");
 }

@@ -60,7 +60,7 @@ std::string lacking(const Plan& plan, const std::vector<Sum>& sums, int stage, i
 
 Sums::Sums(const Plan& plan, int rank) : plan_(plan), rank_(rank) {
   for (const Instruction& x : plan.rows[rank])
-    if (x.op == Op::step) stepped_.insert({x.stage, x.version});
+    if (makes_version(x)) stepped_.insert({x.stage, x.version});
 }
 
 bool Sums::complete(const Sum& sum, int stage, int version) const {
@@ -113,7 +113,7 @@ int Sums::send(const Place& at) {
   Sum::Arrived& arrived = this->arrived(sum, x.micro);
   const bool own = holds(sum, x.stage, x.micro);
   if (!own && sum.own.empty() && arrived.micro < 0)
-    refuse("send", at, "sends what is not here: ", describe(x.what, x.stage, x.micro));
+    refuse("send", at, "sends what is not here: ", parallel::describe(value_of(x)));
   if (!own && arrived.micro != x.micro)
     refuse("sum", at, "the name says up to ", x.micro, ", the sum holds ", describe(sum));
   const int by = own ? -1 : arrived.by;

@@ -26,7 +26,6 @@
 #include <algorithm>
 
 #include "parallel/plan/lifetimes.h"
-#include "parallel/schedules/schedule.h"
 #include "parallel/verifier/driven.h"
 #include "parallel/verifier/hang.h"
 #include "parallel/verifier/meetings.h"
@@ -37,28 +36,12 @@
 namespace paragrad::parallel {
 namespace {
 
-/// What a message is counted as.
-std::string kind(Op op, Value what) {
-  if (op == Op::gather) return "gather";
-  switch (what) {
-    case Value::activation: return "a";
-    case Value::activation_gradient: return "g";
-    case Value::weights: return "w";
-    case Value::turn: return "t";
-    case Value::norm: return "norm";
-    default: return op == Op::reduce ? "reduce" : "p";
-  }
-}
-
 std::map<std::string, int> count_messages(const Plan& plan, const Pairing& pairing) {
-  std::map<std::pair<Op, Value>, int> counts;
-  auto count = [&](const Instruction& x) { ++counts[{x.op, x.what}]; };
-  for (const Wire& wire : pairing.wires)
-    for (int cell : wire.sends) count(plan.rows[wire.from][cell]);
-  for (const Meeting& meeting : pairing.meetings)
-    count(plan.rows[plan.groups[meeting.group][0]][meeting.cells[0]]);
   std::map<std::string, int> messages;
-  for (const auto& [name, number] : counts) messages[kind(name.first, name.second)] += number;
+  for (const Wire& wire : pairing.wires)
+    for (int cell : wire.sends) ++messages[operation(plan.rows[wire.from][cell]).letters];
+  for (const Meeting& meeting : pairing.meetings)
+    ++messages[name_of(plan.rows[plan.groups[meeting.group][0]][meeting.cells[0]].op)];
   return messages;
 }
 
@@ -66,7 +49,7 @@ std::vector<std::string> find_fresh_reads(const Plan& plan) {
   std::vector<std::string> fresh(plan.per_step, std::string(plan.stages, '1'));
   for (const Row& row : plan.rows)
     for (const Instruction& x : row)
-      if (x.op == Op::forward && x.version < plan.made_by(x.micro) - 1)
+      if (begins_pass(x) && x.version < plan.made_by(x.micro) - 1)
         fresh[x.micro % plan.per_step][x.stage] = '0';
   return fresh;
 }

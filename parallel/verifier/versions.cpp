@@ -96,7 +96,7 @@ std::vector<int> Versions::read(const Place& at) {
 void Versions::receive(const Place& at) {
   const Instruction& x = at.instruction();
   if (find(x.stage, x.version))
-    refuse("match", at, describe(x.what, x.stage, x.version), " is here, or on its way, already");
+    refuse("match", at, describe(value_of(x)), " is here, or on its way, already");
   held_[x.stage].push_back({x.version, false, true, true, at.index, true});
 }
 
@@ -138,7 +138,7 @@ void Versions::retire(const Place& at) {
   const Instruction& x = at.instruction();
   for (auto [stage, version] : weights_read(plan_, tied_versions_, x))
     if (last_reader_.at(key(Value::weights, stage, version)) == at.index) retire(stage, version);
-  if (x.op == Op::step || x.op == Op::recv) count(x.stage);
+  if (makes_version(x) || receives(x)) count(x.stage);
 }
 
 void Versions::retire(int stage, int version) {

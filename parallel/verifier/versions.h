@@ -14,7 +14,7 @@ namespace paragrad::parallel {
 
 class Versions {
  public:
-  /// tied_versions: of the tied stage, by microbatch; see schedule.h. Must live on.
+  /// tied_versions: of the tied stage, by microbatch; see lifetimes.h. Must live on.
   Versions(const Plan& plan, int rank, const std::set<int>& held,
            const std::vector<int>& tied_versions);
 

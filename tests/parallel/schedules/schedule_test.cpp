@@ -1,6 +1,7 @@
 // Schedules: plans as text that a person can check, what options change, and what is refused.
 // Not here: what follows from plans (closed_forms_test.cpp), and running them.
 #include "parallel/schedules/schedule.h"
+#include "parallel/lowering/lower.h"
 
 #include <algorithm>
 #include <set>

@@ -1,4 +1,5 @@
 // The examples of chapter 07, as they stand in its text.
+#include "parallel/lowering/lower.h"
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/small_run.h"

@@ -226,7 +226,7 @@ TEST_CASE("engine: what is recorded is the row, but for drops and norms among on
       for (const Record& r : outcome.last[rank].records) {
         recorded.insert(print(r.instruction));
         CHECK(r.rank == rank);
-        CHECK((r.lane == Lane::compute) == is_compute(r.instruction.op));
+        CHECK((r.lane == Lane::compute) == is_compute(r.instruction));
         CHECK(r.end >= r.start);
       }
       for (const Instruction& x : plan.rows[rank]) {

@@ -104,7 +104,7 @@ TEST_CASE("simulate: records follow the rows", "[simulate]") {
   std::vector<Row> seen(2);
   for (const Record& record : timeline.records) {
     seen[record.rank].push_back(record.instruction);
-    CHECK((record.lane == Lane::compute) == is_compute(record.instruction.op));
+    CHECK((record.lane == Lane::compute) == is_compute(record.instruction));
   }
   CHECK(seen == plan.rows);
 }

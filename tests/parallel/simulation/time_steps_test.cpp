@@ -87,7 +87,7 @@ TEST_CASE("time steps: a measured message begins when all its ends have come to 
   Plan plan = parse("stages 1 per_step 2 groups 0,1\n0F0v0 0B0v0 0Rv1@0 0p0>1\n0F1v0 0Rv1@0 0p0<0");
   auto record = [](int rank, const char* text, double start, double end, std::int64_t bytes) {
     Instruction x = parse_instruction(text);
-    return Record{rank, is_compute(x.op) ? Lane::compute : Lane::message, x, start, end, bytes};
+    return Record{rank, is_compute(x) ? Lane::compute : Lane::message, x, start, end, bytes};
   };
   Timeline timeline{
       2,

@@ -90,7 +90,7 @@ bool World::advance(int number) {
   if (seat.rank.finish_folds()) return true;
   if (seat.at == row.size()) return false;
   const Instruction& x = row[seat.at];
-  if (is_compute(x.op)) {
+  if (is_compute(x)) {
     if (!seat.rank.compute(x)) return false;
   } else {
     const bool is_new = !seat.waits_until;

@@ -122,9 +122,9 @@ bool Serial::execute(int rank, const Instruction& x) {
     case Op::drop: drop(here, x); return true;
     case Op::send: return send(rank, x);
     case Op::recv: receive(rank, x); return true;
+    case Op::fold: return fold(rank, x);
     case Op::reduce:
-      if (x.what == Value::gradient_sum && x.peer < 0) return fold(rank, x);
-      return meet(rank, x);
+    case Op::norm:
     case Op::gather: return meet(rank, x);
   }
   throw Error("the serial interpreter does not run " + print(x));
@@ -221,7 +221,7 @@ bool Serial::meet(int rank, const Instruction& x) {
   if (!std::all_of(group.begin(), group.end(), stands_here)) return false;
   if (x.op == Op::gather)
     gather(x, group);
-  else if (x.what == Value::norm)
+  else if (x.op == Op::norm)
     add_squares(x, group);
   else
     add_up(x, group);

@@ -95,7 +95,7 @@ Plan sharded_plan(const ShardedLayout& layout) {
       Row& row = plan.rows[rank];
       Uses(layout, rank, version).append_to(row);
       if (layout.clip)
-        row.push_back({.op = Op::reduce, .version = version + 1, .peer = 0, .what = Value::norm});
+        row.push_back({.op = Op::norm, .version = version + 1, .peer = 0, .what = Value::norm});
       for (int stage = layout.stages - 1; stage >= 0; --stage) {
         row.push_back(step(stage, version + 1));
         if (layout.zero < 3) row.push_back(gather(stage, version + 1));

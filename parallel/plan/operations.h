@@ -1,0 +1,194 @@
+// Operations: the closed set of what a plan's cells do, and what each of them means on its rank:
+// what it needs, makes and frees, its lane, its text, what it is counted as. Lowering, verifier,
+// simulator, drawings and engine ask here.
+// Not here: the work itself (engine/interpreter.cpp), and the rules of whole plans (verifier/).
+// Chapter 06.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace paragrad::parallel {
+
+struct Plan;
+
+/// The first four are computations, the others messages.
+enum class Op { forward, backward, step, drop, send, recv, reduce, fold, norm, gather };
+
+/// What is sent, reduced, gathered or dropped; of a backward, which part it computes. The last two
+/// have no text: they are values that never leave their rank.
+enum class Value {
+  none,
+  activation,           ///< a: output of a stage, for one microbatch
+  activation_gradient,  ///< g: the loss's gradient with respect to that output
+  gradient_sum,  ///< p: sum of a step's weight gradients, up to and including one microbatch's
+  weights,       ///< w: of one version
+  norm,          ///< n: of a step's whole gradient
+  turn,          ///< t: empty; lets a forward begin
+  input_part,    ///< of a backward: the gradient of the stage's input
+  weight_part,   ///< of a backward: the rest, the gradients of the weights
+  stash,         ///< what a forward keeps for its backward
+  open_sum,      ///< a rank's own gradient sum while microbatches are missing, named by the version
+};
+
+/// One cell of a plan. Values are named by (stage, microbatch or version), never by buffer.
+struct Instruction {
+  Op op = Op::forward;
+  int stage = -1;  ///< of the model; -1 for the norm
+  int micro = -1;  ///< microbatch, counted over the run
+  int version =
+      -1;         ///< of weights: read (forward, backward, gather) or made (step). A sum, and the
+                  ///< norm, are named by the version that they will make
+  int peer = -1;  ///< rank (send, recv) or group (reduce, norm, gather)
+  Value what = Value::none;
+
+  friend bool operator==(const Instruction&, const Instruction&) = default;
+};
+
+enum class Lane { compute, message };
+
+/// What an instruction's time and bytes are counted as (simulation/costs.h).
+enum class Cost { nothing, forward, backward, step, message, reduction, gather };
+
+/// A row of the table: an operation with the value that it takes.
+///
+/// text      needs on its rank                      makes and frees                         lane
+/// 2F5v1     1a5, unless stage 0; its turn, if one  keeps activations, makes 2a5. Again     compute
+/// forward   is received; version 1 of stage 2      after a drop: recomputes, makes nothing
+/// 2B5v1     activations kept here, at the same     makes 1g5, adds to the open sum of the  compute
+/// backward  version; 2g5, unless the last stage    step, frees the activations. I5 does the
+///                                                  first of these, W5 the rest
+/// 2Sv2      version 1, the newest; the sum of      version 2; the sum ends                 compute
+/// step      each microbatch of the step once; the
+///           norm, where the plan clips
+/// 2Da5      the value                              frees activations (the stage's input    compute
+/// drop                                             stays), weights (2Dwv1) or a sum (2Dpv1)
+/// 2a5>3     the value                              a, g, t and a sum that is not finished  message
+/// send                                             or not stepped here move, others are
+///                                                  copied. Blocks until a slot or the recv
+/// 2a5<1     no such value, here or under way       posts; same name at both ends; first    message
+/// recv                                             in, first out
+/// 2Rv1@0    own open sum; all members stand here   all hold the sum, added in rank order;  message
+/// reduce                                           it is finished
+/// 2R5       own open sum, one arrived partial      (arrived + own) is 2p5                  message
+/// fold
+/// Rnv1@0    finished sums of all stages, each      the norm of step 1 is known             message
+/// norm      counted once
+/// 2Gwv1@0   every member has its shard             full weights                            message
+/// gather
+///
+/// A message is issued once the computations before it in the row are done; it then waits in a
+/// queue per peer and direction, or per group. A computation waits only for its inputs.
+/// A version that has a successor dies after its last reader in the row.
+struct Operation {
+  /// The numbers that name it, beside its peer.
+  struct Fields {
+    bool stage, micro, version;
+    friend bool operator==(const Fields&, const Fields&) = default;
+  };
+  Op op;
+  Value what;
+  const char* letters;  ///< of its text, after the stage: "F", "Da", "a"
+  char mark;            ///< before the peer: > or < a rank, @ a group, 0 none
+  Fields fields;
+  Cost cost;
+  const char* takes;  ///< all that it takes, with an example, for messages
+  const char* words;  ///< what it does, as a format: {what} stands for its value, {stage} for ...
+
+  Lane lane() const { return op <= Op::drop ? Lane::compute : Lane::message; }
+  bool by_group() const { return mark == '@'; }
+};
+
+std::span<const Operation> operations();
+/// Null where the operation does not take the value, or not under such a name.
+const Operation* find_operation(const Instruction& x);
+/// throws: Error if there is none
+const Operation& operation(const Instruction& x);
+/// "forward", "reduce"
+const char* name_of(Op op);
+/// Whether it has just the numbers that its operation takes.
+bool is_named_fully(const Instruction& x);
+
+inline bool is_compute(const Instruction& x) { return operation(x).lane() == Lane::compute; }
+/// forward or backward: it computes with a stage's weights.
+inline bool uses_weights(const Instruction& x) {
+  return x.op == Op::forward || x.op == Op::backward;
+}
+/// A backward that adds to the gradients of weights: a whole one, or the weight part.
+inline bool adds_gradient(const Instruction& x) {
+  return x.op == Op::backward && x.what != Value::input_part;
+}
+/// A backward that makes the gradient of the stage's input: a whole one, or the input part.
+inline bool makes_input_gradient(const Instruction& x) {
+  return x.op == Op::backward && x.what != Value::weight_part;
+}
+inline bool makes_version(const Instruction& x) { return x.op == Op::step; }
+/// A forward, which begins a microbatch's pass through a stage.
+inline bool begins_pass(const Instruction& x) { return x.op == Op::forward; }
+inline bool goes_back(const Instruction& x) { return x.op == Op::backward; }
+inline bool sends(const Instruction& x) { return x.op == Op::send; }
+inline bool receives(const Instruction& x) { return x.op == Op::recv; }
+inline bool travels(const Instruction& x) { return sends(x) || receives(x); }
+inline bool drops(const Instruction& x) { return x.op == Op::drop; }
+/// All members of a group run it together.
+inline bool meets(const Instruction& x) { return operation(x).by_group(); }
+
+/// "2F5v1"
+std::string print(const Instruction& instruction);
+/// throws: Error that shows the word
+Instruction parse_instruction(const std::string& word);
+/// "receives version 3 of stage 1 from rank 2"
+std::string describe(const Instruction& instruction);
+/// "activations", "reductions", ...: what a message carries, as legends and tables name it.
+std::string message_kind(const Instruction& instruction);
+
+// ---- values by name ----
+
+struct Name {
+  Value what = Value::none;
+  int stage = 0;
+  int number = 0;  ///< microbatch; of weights, open sums and norms the version
+
+  friend auto operator<=>(const Name&, const Name&) = default;
+};
+
+/// "the output of stage 1 for microbatch 5"
+std::string describe(const Name& name);
+
+/// The name as one number, for tables of large plans.
+using Key = std::uint64_t;
+constexpr Key key(Value what, int stage, int number) {
+  return Key(what) << 60 | Key(stage) << 32 | Key(number);
+}
+inline Key key(const Name& name) { return key(name.what, name.stage, name.number); }
+
+/// The value that an instruction sends, receives, gathers or drops.
+inline Name value_of(const Instruction& x) {
+  return {x.what, x.stage, x.micro >= 0 ? x.micro : x.version};
+}
+
+/// What must be on the rank before it can run, beside what only some plans have: a turn, recomputed
+/// activations, the sums that a norm counts.
+///   tied_versions: see lifetimes.h
+std::vector<Name> needs(const Plan& plan, const std::vector<int>& tied_versions,
+                        const Instruction& x);
+/// What it leaves on the rank that was not there before.
+std::vector<Name> makes(const Plan& plan, const Instruction& x);
+
+// ---- instructions ----
+
+inline Instruction forward(int stage, int micro, int version) {
+  return {.op = Op::forward, .stage = stage, .micro = micro, .version = version};
+}
+inline Instruction backward(int stage, int micro, int version) {
+  return {.op = Op::backward, .stage = stage, .micro = micro, .version = version};
+}
+/// A send, recv, gather or drop.
+inline Instruction on_weights(Op op, int stage, int version, int peer = -1) {
+  return {.op = op, .stage = stage, .version = version, .peer = peer, .what = Value::weights};
+}
+
+}  // namespace paragrad::parallel
