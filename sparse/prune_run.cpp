@@ -59,7 +59,7 @@ std::vector<Candidate> own_candidates(Engine& engine, const Plan& like,
   for (auto& [stage, store] : engine.stores()) {
     Tensor stored = store.versions().at(store.newest());
     if (store.shard().zero == 3)
-      stored = gathered(stored, store.parameters().numel(), store.shard(), engine, ranks.at(stage));
+      stored = engine.gathered(stored, store.parameters().numel(), store.shard(), ranks.at(stage));
     if (ranks.at(stage).front() != engine.transport().rank()) continue;
     AtWork looking(engine.transport(), Work::preparing);
     add_candidates(store, stored, engine.training().whole, settings, candidates);

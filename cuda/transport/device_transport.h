@@ -44,8 +44,8 @@ class DeviceTransport : public Transport {
   /// Sleeps little while the device has messages to see to: nobody is told when it is through.
   void wait(double seconds) override;
   void wake() override { inner_.wake(); }
-  void publish(int position) override { inner_.publish(position); }
-  int position(int rank) const override { return inner_.position(rank); }
+  void publish(parallel::Position position) override { inner_.publish(position); }
+  parallel::Position position(int rank) const override { return inner_.position(rank); }
   double silence(int rank) const override { return inner_.silence(rank); }
   void fail(const std::string& what) override { inner_.fail(what); }
   std::optional<parallel::Failure> failure() override { return inner_.failure(); }

@@ -1,6 +1,6 @@
 // BufferCodec: a stage's flat gradient on the wire. Large matrices go through a codec, layer by
 // layer; biases, norms and other small ones travel as they are, behind them.
-// Not here: the codecs (codec.h), and when a sum is encoded (collective_run.h, row_sums.cpp).
+// Not here: the codecs (codec.h), and when a sum is encoded (collective_run.h, sum_book.cpp).
 // Chapter 10; Markov et al. 2022 (CGX).
 #pragma once
 

@@ -1,5 +1,5 @@
 // Not finite: values that are infinite or NaN, and what is said of them, in the same words.
-// Not here: who looks for them (row_run.h, codecs/).
+// Not here: who looks for them (norms.h, codecs/).
 // Chapters 02 and 10.
 #pragma once
 

@@ -8,8 +8,7 @@
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/engine/codec_fit.h"
-#include "parallel/engine/row_run.h"
-#include "parallel/session/state_files.h"
+#include "parallel/engine/interpreter.h"
 #include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
@@ -70,13 +69,26 @@ void Engine::change_form(const Plan& like, MakeStateForm make) {
   for (auto& [stage, store] : stores_)
     store.change_form(training_, form(stage),
                       [&, &stage = stage, &store = store](const Tensor& x, std::int64_t count) {
-                        return gathered(x, count, store.shard(), *this, ranks.at(stage));
+                        return gathered(x, count, store.shard(), ranks.at(stage));
                       });
   codecs_.clear();
   low_ranks_.clear();
   prepare_codecs(like);
   make_forms();
 }
+
+// [snippet gathered]
+Tensor Engine::gathered(const Tensor& shard, std::int64_t count, const Shard& place,
+                        const std::vector<int>& holders) {
+  constexpr int channel = 1;  // a group's; plans that use it are over
+  const Tensor whole = empty({count}, shard.dtype(), device_, Category::communication);
+  whole.backend().copy(shard, place.window(whole));
+  const Collective steps = all_gather({settings_.reduction}, place.member, place.members);
+  CollectiveRun run(steps, whole, holders, channel);
+  finish(run, transport_, settings_.timeout);
+  return whole;
+}
+// [end snippet]
 
 /// Of all stages of this rank. Then what makes them, and the masks that it may hold, can go.
 void Engine::make_forms() {
@@ -171,9 +183,10 @@ void Engine::prepare(const Plan& plan) {
 RunResult Engine::run(const VerifiedPlan& verified, Batches& batches) {
   const Plan& plan = verified.plan();
   prepare(plan);
-  transport_.publish(RowRun::position(++plans_run_, 0));
+  const int number = ++plans_run_ % (1 << 15);  // as positions have it
+  transport_.publish({.cell = 0, .plan = static_cast<std::int16_t>(number)});
   broadcast_bytes(transport_, "", settings_.timeout);  // all begin together
-  RunResult result = RowRun(*this, verified, batches).run();
+  RunResult result = Interpreter(*this, verified, number, batches).run();
   for (auto& [stage, store] : stores_)
     store.keep_from(std::max(0, plan.first + plan.steps - plan.kept(stage) + 1));
   return result;

@@ -1,9 +1,8 @@
 // Engine: one rank of a run. It holds the rank's stages with their weights, and runs its row of
 // plan after plan. It is the only training loop there is.
-// Not here: what a row does, instruction by instruction (row_run.cpp). Chapter 05.
+// Not here: what a row does, instruction by instruction (interpreter.cpp). Chapter 05.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,29 +13,13 @@
 #include "parallel/codecs/channel_codec.h"
 #include "parallel/codecs/low_rank.h"
 #include "parallel/collectives/collective.h"
+#include "parallel/engine/run_result.h"
 #include "parallel/engine/stage_runner.h"
 #include "parallel/engine/weight_store.h"
-#include "parallel/simulation/timeline.h"
 #include "parallel/transports/transport.h"
 #include "parallel/verifier/verify.h"
 
 namespace paragrad::parallel {
-
-/// What a rank has to tell of a plan that it ran.
-struct RunResult {
-  std::chrono::steady_clock::time_point begun;  ///< when all ranks had come to the plan
-  std::map<int, double> losses;      ///< by microbatch; of those whose last stage is on this rank
-  std::map<int, double> accuracies;  ///< the same in evaluations, if Training counts_right
-  std::map<int, std::vector<double>> squares;  ///< by version, if the plan has no norms: of the
-                                               ///< summed gradients that this rank counts, each
-                                               ///< parameter's sum of squares, in Training::whole
-  std::map<int, double> norms;    ///< by version, if it has: of the step's mean gradient
-  std::map<int, double> stepped;  ///< by version: seconds after the plan's begin
-  std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
-  std::vector<int> order;       ///< in which a message-driven row's cells were run; empty: as it is
-  BitOptions bit_options;       ///< of gradients that were measured here, with an adaptive codec
-  std::vector<Record> records;  ///< of this rank
-};
 
 /// throws: Error if the engine can't run the plan with this training on so many ranks
 void check_fit(const Plan& plan, const Training& training, int ranks);
@@ -73,6 +56,10 @@ class Engine {
   /// parameters as they are stored.
   const StateFormPtr& form(int stage);
   const ParameterList& parameters(int stage) { return form(stage)->stored(); }
+  /// A buffer of `count` elements, put together from the shards of all `holders` of a stage, who
+  /// call it together.
+  Tensor gathered(const Tensor& shard, std::int64_t count, const Shard& place,
+                  const std::vector<int>& holders);
   /// Stores all state in another form from now on. Codecs begin anew: what they left out so far is
   /// lost. All ranks call it together, before the first plan is prepared, or between plans.
   ///   like: a plan of the run
@@ -81,6 +68,10 @@ class Engine {
   Transport& transport() { return transport_; }
   const Settings& settings() const { return settings_; }
   const DevicePtr& device() const { return device_; }
+  /// Where numbers in f64 are summed: the device, if it can, else the CPU.
+  const DevicePtr& host_device() const { return host_; }
+  /// Computes a stage of this rank's row.
+  StageRunner& runner(int stage) { return runners_.at(stage); }
   /// Of a stage's gradient sums; null where they travel as they are.
   BufferCodec* codec(int stage);
   LowRank* low_rank(int stage);
@@ -92,13 +83,12 @@ class Engine {
   std::map<int, std::unique_ptr<LowRank>>& low_ranks() { return low_ranks_; }
 
  private:
-  friend class RowRun;
   void prepare_codecs(const Plan& plan);
   void make_forms();
 
   const Training& training_;
   Transport& transport_;
-  DevicePtr device_, host_;  // host_: where numbers in f64 are summed; the device, if it can
+  DevicePtr device_, host_;
   Settings settings_;
   MakeStateForm make_form_;
   bool forgets_masks_ = false;  // once all forms are made

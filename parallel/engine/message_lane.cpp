@@ -20,7 +20,7 @@ MessageLane::~MessageLane() {
   thread_.join();
 }
 
-TicketPtr MessageLane::post(int queue, Task task) {
+TicketPtr MessageLane::post(Queue queue, Task task) {
   auto ticket = std::make_shared<Ticket>();
   ticket->issued = Clock::now();
   {

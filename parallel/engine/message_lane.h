@@ -1,9 +1,10 @@
 // MessageLane: the second lane of a rank: a thread that moves messages while the first computes.
 // Tasks wait in queues, one per peer and direction or per group; only a queue's first one runs.
-// Not here: what a task does (row_run.cpp) and how bytes travel (transport). Chapter 04.
+// Not here: what a task does (mailbox.cpp) and how bytes travel (transport). Chapter 04.
 #pragma once
 
 #include <chrono>
+#include <compare>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -29,6 +30,15 @@ struct Ticket {
 };
 using TicketPtr = std::shared_ptr<Ticket>;
 
+/// A queue of the lane: messages to a rank, messages from a rank, those of a group, and what is
+/// done to this rank's own sum of a stage.
+struct Queue {
+  enum class Kind { to_peer, from_peer, group, own_sum };
+  Kind kind = Kind::to_peer;
+  int number = 0;  ///< of the rank, group or stage
+  friend auto operator<=>(const Queue&, const Queue&) = default;
+};
+
 class MessageLane {
  public:
   /// The lane alone uses the transport until it is deleted. What it computes on its thread takes
@@ -41,13 +51,13 @@ class MessageLane {
 
   /// One step of a message that never blocks; true when it is through.
   using Task = std::function<bool(Transport&)>;
-  TicketPtr post(int queue, Task task);
+  TicketPtr post(Queue queue, Task task);
 
   enum class Outcome { done, late, failed };
   /// Sleeps until the message is through, `seconds` are over, or another rank has failed.
   /// throws: what a task threw
   Outcome wait(const Ticket& ticket, double seconds) { return wait_for_any({&ticket}, seconds); }
-  /// The same, until one of them is through.
+  /// Sleeps until one of the messages is through, or as wait() does.
   Outcome wait_for_any(const std::vector<const Ticket*>& tickets, double seconds);
   bool is_done(const Ticket& ticket) const;
   std::optional<Failure> failure() const;
@@ -64,8 +74,8 @@ class MessageLane {
   Transport& transport_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::pair<int, Item>> posted_;  // not yet seen by the thread
-  std::map<int, std::deque<Item>> queues_;   // the thread's own
+  std::deque<std::pair<Queue, Item>> posted_;  // not yet seen by the thread
+  std::map<Queue, std::deque<Item>> queues_;   // the thread's own
   std::optional<Failure> failure_;
   std::exception_ptr error_;
   bool stop_ = false;

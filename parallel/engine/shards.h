@@ -3,6 +3,7 @@
 // Chapter 09; Rajbhandari et al. 2020 (ZeRO).
 #pragma once
 
+#include "autograd/tensor.h"
 #include "parallel/collectives/collective.h"
 #include "parallel/plan/plan.h"
 
@@ -18,6 +19,12 @@ struct Shard {
 
   /// Elements of this member's shard of a buffer of `count`; all of them where nothing is sharded.
   Range range(std::int64_t count) const { return chunk_range(count, member, members); }
+
+  /// This member's shard of a whole buffer.
+  autograd::Tensor window(const autograd::Tensor& whole) const {
+    const Range own = range(whole.numel());
+    return whole.window(own.begin, {own.size()});
+  }
 
   friend bool operator==(const Shard&, const Shard&) = default;
 };

@@ -9,7 +9,7 @@
 #include <numeric>
 #include <set>
 
-#include "parallel/simulation/driven_order.h"
+#include "parallel/simulation/cell_order.h"
 
 namespace paragrad::parallel {
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "parallel/collectives/collective_run.h"
 #include "parallel/plan/lifetimes.h"
 #include "parallel/transports/at_work.h"
 
@@ -15,31 +14,13 @@ namespace paragrad::parallel {
 namespace {
 
 constexpr const char* early_name = "early";  // what a store remembers
-constexpr int channel = 1;                   // a group's; plans that use it are over
 
 /// A buffer for all of the stage.
 Tensor whole_buffer(const ParameterList& parameters, DType dtype, const DevicePtr& device) {
   return empty({parameters.numel()}, dtype, device, Category::communication);
 }
 
-Tensor own_window(const Shard& place, const Tensor& whole) {
-  Range own = place.range(whole.numel());
-  return whole.window(own.begin, {own.size()});
-}
-
 }  // namespace
-
-// [snippet gathered]
-Tensor gathered(const Tensor& shard, std::int64_t count, const Shard& place, Engine& engine,
-                const std::vector<int>& holders) {
-  Tensor whole = empty({count}, shard.dtype(), engine.device(), Category::communication);
-  whole.backend().copy(shard, own_window(place, whole));
-  const Collective steps = all_gather({engine.settings().reduction}, place.member, place.members);
-  CollectiveRun run(steps, whole, holders, channel);
-  finish(run, engine.transport(), engine.settings().timeout);
-  return whole;
-}
-// [end snippet]
 
 // [snippet write_state]
 std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Engine& engine,
@@ -52,7 +33,7 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
                                                      FlatBuffers buffers, bool sharded) {
       for (auto& [name, buffer] : buffers) {
         if (!sharded) break;
-        const Tensor whole = gathered(buffer, list.numel(), store.shard(), engine, ranks.at(stage));
+        const Tensor whole = engine.gathered(buffer, list.numel(), store.shard(), ranks.at(stage));
         buffer = writes ? whole : Tensor();  // of those who don't write, each is freed at once
       }
       if (plan.stage_count() > 1) stem += text("_", stage);
@@ -95,7 +76,7 @@ void read_state(const Checkpoint& checkpoint, Engine& engine) {
         std::for_each(form.parameters().begin(), form.parameters().end(), load_one);
       else
         load(form.parameters(), stored);
-      if (sharded) buffer.backend().copy(own_window(store.shard(), stored), buffer);
+      if (sharded) buffer.backend().copy(store.shard().window(stored), buffer);
     };
     for (const auto& [version, weights] : store.versions())
       fill(weights, store.shard().zero == 3,

@@ -17,11 +17,6 @@ namespace paragrad::parallel {
 std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Engine& engine,
                                         const Plan& plan, std::int64_t step);
 
-/// A buffer of `count` elements, put together from the shards of all `holders` of a stage, who call
-/// it together.
-Tensor gathered(const Tensor& shard, std::int64_t count, const Shard& place, Engine& engine,
-                const std::vector<int>& holders);
-
 /// Fills the engine's stages, which prepare() has made for a plan that begins at the checkpoint's
 /// step. Versions that the checkpoint has not begin as its oldest.
 void read_state(const Checkpoint& checkpoint, Engine& engine);

@@ -5,8 +5,6 @@
 
 #include <set>
 
-#include "autograd/error.h"
-
 namespace paragrad::parallel {
 
 DrivenOrder::DrivenOrder(const Plan& plan, const Row& row) : row_(row), limit_(plan.in_flight) {
@@ -59,20 +57,6 @@ void DrivenOrder::ran(int cell) {
   ++(of_backwards ? backwards_ : forwards_).done;
   if (goes_back(row_[cell])) --in_flight_;
   if (begins_pass(row_[cell]) && !of_backwards) ++in_flight_;
-}
-
-Plan recorded(const Plan& plan, const std::vector<std::vector<int>>& orders) {
-  PG_CHECK(static_cast<int>(orders.size()) == plan.ranks(), "expected the orders of ", plan.ranks(),
-           " ranks, got ", orders.size());
-  Plan result = plan;
-  result.in_flight = 0;
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    PG_CHECK(orders[rank].size() == plan.rows[rank].size(), "rank ", rank, " ran ",
-             orders[rank].size(), " of ", plan.rows[rank].size(), " instructions");
-    for (std::size_t i = 0; i < orders[rank].size(); ++i)
-      result.rows[rank][i] = plan.rows[rank].at(orders[rank][i]);
-  }
-  return result;
 }
 
 }  // namespace paragrad::parallel

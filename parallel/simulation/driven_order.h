@@ -1,18 +1,18 @@
 // DrivenOrder: the way through a row of a message-driven plan: which of its instructions may come
-// next. Not here: whether their inputs have come (row_run.cpp).
+// next. Not here: whether their inputs have come (interpreter.cpp).
 // Chapter 06; Singh and Bhatele 2022 (AxoNN).
 #pragma once
 
 #include <vector>
 
-#include "parallel/plan/plan.h"
+#include "parallel/simulation/cell_order.h"
 
 namespace paragrad::parallel {
 
 /// Between two steps a row has two lines of work: forwards, and backwards, each with its messages.
 /// Either is run in its order, so that sums are added in the order of microbatches and messages
 /// meet, but one may be ahead of where the row has it. Everything else stands where it stands.
-class DrivenOrder {
+class DrivenOrder : public CellOrder {
  public:
   /// `row` must outlive it.
   DrivenOrder(const Plan& plan, const Row& row);
@@ -20,8 +20,8 @@ class DrivenOrder {
   /// Cells that may be next: a message or drop, alone; or computations, the one to be preferred
   /// first: a backward frees memory, and lets the first stage begin another microbatch. Empty at
   /// the end.
-  std::vector<int> next() const;
-  void ran(int cell);
+  std::vector<int> next() const override;
+  void ran(int cell) override;
 
  private:
   struct Line {
@@ -39,9 +39,5 @@ class DrivenOrder {
   Line backwards_, forwards_;
   int end_ = 0;  // the first cell beyond the lines
 };
-
-/// What ran, as a plan that runs in the order of its rows.
-///   orders: of each rank, the cells of its row as they were run
-Plan recorded(const Plan& plan, const std::vector<std::vector<int>>& orders);
 
 }  // namespace paragrad::parallel

@@ -4,18 +4,9 @@
 // Chapter 06.
 #pragma once
 
-#include <vector>
-
-#include "parallel/simulation/costs.h"
+#include "parallel/simulation/cell_order.h"
 
 namespace paragrad::parallel {
-
-/// What the simulator makes of a plan. Cells are counted over all rows; an event, a computation or
-/// a message with all its ends, is numbered by one of its cells.
-struct Events {
-  std::vector<int> of;      ///< by cell
-  std::vector<int> before;  ///< by event: the one before it on its channel; -1: none
-};
 
 /// For each rank, the cells of its row as they are run; fewer than there are if it can't go on.
 std::vector<std::vector<int>> driven_orders(const Plan& plan, const Costs& costs,

@@ -10,8 +10,7 @@
 
 #include "parallel/plan/lifetimes.h"
 #include "parallel/simulation/arrivals.h"
-#include "parallel/simulation/driven_order.h"
-#include "parallel/simulation/driven_simulation.h"
+#include "parallel/simulation/cell_order.h"
 #include "parallel/verifier/shape.h"
 
 namespace paragrad::parallel {
@@ -34,10 +33,7 @@ class Simulation {
     join_groups();
   }
 
-  /// What a message-driven plan runs as.
-  Plan driven(const Costs& costs) const {
-    return recorded(plan_, driven_orders(plan_, costs, {event_, before_}));
-  }
+  Events events() const { return {event_, before_}; }
 
   Timeline run(const Costs& costs) {
     const std::vector<int> versions = tied_versions(plan_);
@@ -196,8 +192,8 @@ Timeline simulate_unverified(const Plan& plan, const Costs& costs) {
   check_shape(plan);
   check(costs, plan);
   if (plan.in_flight == 0) return Simulation(plan).run(costs);
-  const Plan ran = Simulation(plan).driven(costs);
-  return Simulation(ran).run(costs);
+  const Plan rows = in_order(plan, costs, Simulation(plan).events());
+  return Simulation(rows).run(costs);
 }
 
 }  // namespace paragrad::parallel

@@ -1,20 +1,14 @@
-// What a rank works on stands where its position would stand, above those of all plans.
+// A thread speaks for the rank while it works.
 // Chapter 04.
 #include "parallel/transports/at_work.h"
 
 #include <exception>
 
 namespace paragrad::parallel {
-namespace {
-
-constexpr int first_work = 64 * instructions_of_plan;
-constexpr const char* names[] = {"preparing", "saving", "reporting"};
-
-}  // namespace
 
 AtWork::AtWork(Transport& transport, Work work)
     : transport_(transport), position_(transport.position(transport.rank())) {
-  transport_.publish(first_work + static_cast<int>(work));
+  transport_.publish({.work = work});
   thread_ = std::thread([this] { give_signs_of_life(); });
 }
 
@@ -31,8 +25,9 @@ void AtWork::give_signs_of_life() try {
 } catch (const std::exception&) {  // the next to use the transport meets the same
 }
 
-std::string work_at(int position) {
-  return position < first_work ? "" : names[position - first_work];
+std::string work_at(Position position) {
+  static constexpr const char* names[] = {"", "preparing", "saving", "reporting"};
+  return names[static_cast<std::size_t>(position.work)];
 }
 
 bool others_at_work(const Transport& transport, double seconds) {

@@ -11,8 +11,6 @@
 
 namespace paragrad::parallel {
 
-enum class Work { preparing, saving, reporting };
-
 /// Publishes what this rank works on, and gives signs of life, as long as it lives. Only its thread
 /// uses the transport meanwhile; no message may be under way.
 class AtWork {
@@ -26,13 +24,13 @@ class AtWork {
   void give_signs_of_life();
 
   Transport& transport_;
-  int position_;  // to go back to
+  Position position_;  // to go back to
   std::atomic<bool> over_ = false;
   std::thread thread_;  // last: it uses all of the above
 };
 
 /// "saving", if that is what a position says; "" if it is one in a plan.
-std::string work_at(int position);
+std::string work_at(Position position);
 
 /// Whether another rank is at work and was heard of in the last so many seconds.
 bool others_at_work(const Transport& transport, double seconds);

@@ -61,11 +61,10 @@ void run_body(Transport& transport, const std::function<void(Transport&)>& body,
 /// `; rank 2 was saving`; nothing for rank -1.
 std::string whereabouts(const Transport& transport, int peer) {
   if (peer < 0) return "";
-  int position = transport.position(peer);
-  if (position < 0) return autograd::text("; rank ", peer, " was not heard of");
+  const Position position = transport.position(peer);
+  if (!position.is_known()) return autograd::text("; rank ", peer, " was not heard of");
   std::string where = work_at(position);
-  if (where.empty())
-    where = autograd::text("at instruction ", position % instructions_of_plan, " of its row");
+  if (where.empty()) where = autograd::text("at instruction ", position.cell, " of its row");
   return autograd::text("; rank ", peer, " was ", age_of_news(transport, peer), where);
 }
 
@@ -130,19 +129,19 @@ double Deadline::left() const {
          std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
 }
 
-void Deadline::heed(const Transport& transport) {
-  std::int64_t places = 0;
+void Deadline::restart_if_progress(const Transport& transport) {
+  std::vector<Position> places;
   for (int rank = 0; rank < transport.size(); ++rank)
-    if (rank != transport.rank()) places += transport.position(rank);
+    places.push_back(rank == transport.rank() ? Position() : transport.position(rank));
   if (std::exchange(places_, places) != places || others_at_work(transport, seconds_))
     start_ = std::chrono::steady_clock::now();
 }
 
 void wait_for_news(Transport& transport, Deadline& deadline, const std::string& what, int peer) {
   stop_if_failed(transport, "waiting for " + what);
-  deadline.heed(transport);
+  deadline.restart_if_progress(transport);
   double left = deadline.left();
-  if (left > 0) return transport.wait(std::min(left, deadline.seconds() / 4));  // to heed in time
+  if (left > 0) return transport.wait(std::min(left, deadline.seconds() / 4));  // to look in time
   throw autograd::Error(autograd::text("rank ", transport.rank(), ": waited ", deadline.seconds(),
                                        " s for ", what, whereabouts(transport, peer)));
 }

@@ -32,12 +32,12 @@ class Deadline {
   explicit Deadline(double seconds) : seconds_(seconds) {}
   double seconds() const { return seconds_; }
   double left() const;
-  /// Begins again if the other ranks are elsewhere than at the last call, or one is at work.
-  void heed(const Transport& transport);
+  /// Restarts the time if another rank has moved on since the last call, or is at work.
+  void restart_if_progress(const Transport& transport);
 
  private:
   double seconds_;
-  std::int64_t places_ = 0;  // of all the others, in one number
+  std::vector<Position> places_;  // of the others
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 

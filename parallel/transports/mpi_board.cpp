@@ -43,8 +43,7 @@ MpiBoard::MpiBoard(MPI_Comm comm) : comm_(comm) {
   MPI_Comm_rank(comm, &rank_);
   int size = 0;
   MPI_Comm_size(comm, &size);
-  positions_ = std::vector<std::atomic<int>>(size);
-  for (std::atomic<int>& position : positions_) position = -1;
+  positions_ = std::vector<std::atomic<Position>>(size);
   heard_ = std::vector<std::atomic<Clock::time_point>>(size);
   outbox_.resize(size);
   listen();

@@ -27,8 +27,8 @@ class MpiBoard {
   explicit MpiBoard(MPI_Comm comm);
 
   // By any thread.
-  void publish(int position) { positions_[rank_] = position; }
-  int position(int rank) const { return positions_.at(rank); }
+  void publish(Position position) { positions_[rank_] = position; }
+  Position position(int rank) const { return positions_.at(rank); }
   /// Seconds since a note of another rank was read.
   double silence(int rank) const;
   void fail(const std::string& what);
@@ -52,7 +52,7 @@ class MpiBoard {
  private:
   /// What one rank tells another. Short, so that MPI sends it without waiting for the receiver.
   struct Note {
-    std::int32_t position = -1;
+    Position position;
     std::int32_t beat = 0;  // counts the regular notes
     std::int32_t failed = 0;
     char what[1012] = {};
@@ -69,7 +69,7 @@ class MpiBoard {
 
   MPI_Comm comm_;
   int rank_ = 0;
-  std::vector<std::atomic<int>> positions_;
+  std::vector<std::atomic<Position>> positions_;
   std::vector<std::atomic<std::chrono::steady_clock::time_point>> heard_;  // when, by rank
   std::mutex mutex_;                                                       // guards failure_
   std::string failure_;

@@ -91,8 +91,8 @@ class MpiTransport : public Transport {
   }
   void wake() override { woken_ = true; }
 
-  void publish(int position) override { board.publish(position); }
-  int position(int rank) const override { return board.position(rank); }
+  void publish(Position position) override { board.publish(position); }
+  Position position(int rank) const override { return board.position(rank); }
   double silence(int rank) const override { return board.silence(rank); }
   void fail(const std::string& what) override {
     board.fail(what);

@@ -166,9 +166,7 @@ class ThreadsRequest : public Request {
 
 /// What the ranks share.
 struct ThreadsWorld::State {
-  State(int ranks, int buffers) : capacity(buffers), bells(ranks), positions(ranks) {
-    for (std::atomic<int>& position : positions) position = -1;
-  }
+  State(int ranks, int buffers) : capacity(buffers), bells(ranks), positions(ranks) {}
 
   Line& line(int from, int to, int channel) {
     std::lock_guard lock(mutex);
@@ -180,7 +178,7 @@ struct ThreadsWorld::State {
   std::map<std::tuple<int, int, int>, Line> lines;
   std::vector<Failure> failures;  // in the order in which they came
   std::vector<Bell> bells;
-  std::vector<std::atomic<int>> positions;
+  std::vector<std::atomic<Position>> positions;
   std::vector<std::unique_ptr<Transport>> seats;
 
   class Seat;
@@ -214,8 +212,8 @@ class ThreadsWorld::State::Seat : public Transport {
   void wait(double seconds) override { world_.bells[rank_].sleep(seconds); }
   void wake() override { world_.bells[rank_].ring(); }
 
-  void publish(int position) override { world_.positions[rank_] = position; }
-  int position(int rank) const override { return world_.positions.at(rank); }
+  void publish(Position position) override { world_.positions[rank_] = position; }
+  Position position(int rank) const override { return world_.positions.at(rank); }
   double silence(int) const override { return 0; }
 
   void fail(const std::string& what) override {

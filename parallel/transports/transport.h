@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/transports/position.h"
+
 namespace paragrad::autograd {
 class Tensor;
 }
@@ -32,10 +34,6 @@ struct Message {
   void* data = nullptr;
   std::int64_t bytes = 0;
 };
-
-/// A rank's position is the number of its plan, modulo 64, times this, plus the index in its row;
-/// or, between plans, from 64 times this on, what it works on (transports/at_work.h).
-inline constexpr int instructions_of_plan = 1 << 24;
 
 /// Seconds that a clock can be asked to sleep; more would overflow.
 inline constexpr double longest_sleep = 1e6;
@@ -71,10 +69,10 @@ class Transport {
   virtual void wait(double seconds) = 0;
   virtual void wake() = 0;
 
-  /// Tells the others, soon, how far this rank is in its row.
-  virtual void publish(int position) = 0;
-  /// How far another rank was when it was heard of last; -1: never heard of.
-  virtual int position(int rank) const = 0;
+  /// Tells the others, soon, where this rank is.
+  virtual void publish(Position position) = 0;
+  /// Where another rank was when it was heard of last.
+  virtual Position position(int rank) const = 0;
   /// Seconds since then; 0 where ranks see each other's positions at once.
   virtual double silence(int rank) const = 0;
 

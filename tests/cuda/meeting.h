@@ -17,10 +17,13 @@ void wait_until(Condition condition) {
     PG_CHECK(deadline.left() > 0, "a rank waits in vain");
 }
 
-/// Until both ranks are at this position.
-inline void meet(parallel::Transport& transport, int position) {
-  transport.publish(position);
-  wait_until([&] { return transport.position(1 - transport.rank()) >= position; });
+/// Until both ranks are at this cell, or further.
+inline void meet(parallel::Transport& transport, int cell) {
+  transport.publish({.cell = cell, .plan = 0});
+  wait_until([&] {
+    const parallel::Position other = transport.position(1 - transport.rank());
+    return other.is_known() && other.cell >= cell;
+  });
 }
 
 /// Until the other rank has failed.

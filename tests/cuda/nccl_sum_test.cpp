@@ -168,7 +168,7 @@ TEST_CASE("NCCL's sums: a rank that is late is waited for until the deadline") {
   for (int late : {0, 1}) {
     std::string report = report_of(2, [=](Transport& transport, const DevicePtr& device) {
       const Tensor x = full({4}, 1, DType::f32, device);
-      transport.publish(7);
+      transport.publish({.cell = 7, .plan = 0});
       if (transport.rank() == late)
         for (Deadline deadline(timeout); !transport.failure(); std::this_thread::yield())
           PG_CHECK(deadline.left() > 0, "nobody minds");

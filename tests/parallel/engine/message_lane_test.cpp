@@ -14,7 +14,8 @@ TEST_CASE("message lane: a wait ends with its message, however long it may take"
     CAPTURE(seconds);
     MessageLane lane(world.transport(0));
     auto end = Clock::now() + std::chrono::milliseconds(50);
-    TicketPtr ticket = lane.post(0, [end](Transport&) { return Clock::now() >= end; });
+    TicketPtr ticket =
+        lane.post({Queue::Kind::group, 0}, [end](Transport&) { return Clock::now() >= end; });
     CHECK(lane.wait(*ticket, seconds) == MessageLane::Outcome::done);
   }
 }
@@ -22,9 +23,9 @@ TEST_CASE("message lane: a wait ends with its message, however long it may take"
 TEST_CASE("message lane: a message that does not get through is late", "[message_lane]") {
   ThreadsWorld world(1);
   MessageLane lane(world.transport(0));
-  TicketPtr never = lane.post(0, [](Transport&) { return false; });
-  TicketPtr behind = lane.post(0, [](Transport&) { return true; });
-  TicketPtr beside = lane.post(1, [](Transport&) { return true; });
+  TicketPtr never = lane.post({Queue::Kind::group, 0}, [](Transport&) { return false; });
+  TicketPtr behind = lane.post({Queue::Kind::group, 0}, [](Transport&) { return true; });
+  TicketPtr beside = lane.post({Queue::Kind::group, 1}, [](Transport&) { return true; });
   CHECK(lane.wait(*beside, 60) == MessageLane::Outcome::done);
   CHECK(lane.wait(*never, 0.01) == MessageLane::Outcome::late);
   CHECK(lane.wait(*behind, 0.01) == MessageLane::Outcome::late);

@@ -49,7 +49,7 @@ void suite(Transport& transport) {
 
 /// Rank 1 ends as `how` says when all have met; the others wait for a message of it.
 void lose_rank_1(Transport& transport, const std::string& how) {
-  transport.publish(5);
+  transport.publish({.cell = 5, .plan = 0});
   std::cout << text("process ", getpid(), '\n') << std::flush;
   all_gather_bytes(transport, "", 60);
   if (transport.rank() == 1) {

@@ -20,8 +20,8 @@ class FarTransport : public Transport {
   }
   void wait(double seconds) override { near_.wait(seconds); }
   void wake() override { near_.wake(); }
-  void publish(int position) override { near_.publish(position); }
-  int position(int rank) const override { return near_.position(rank); }
+  void publish(Position position) override { near_.publish(position); }
+  Position position(int rank) const override { return near_.position(rank); }
   double silence(int) const override { return 100; }
   void fail(const std::string& what) override { near_.fail(what); }
   std::optional<Failure> failure() override { return near_.failure(); }

@@ -126,11 +126,12 @@ void channels_are_apart(Transport& transport, const DevicePtr& device) {
 }
 
 void positions_arrive(Transport& transport) {
-  for (int position : {3, 12}) {
-    transport.publish(100 * transport.rank() + position);
+  for (int cell : {3, 12}) {
+    auto position = [cell](int rank) { return Position{.cell = 100 * rank + cell, .plan = 2}; };
+    transport.publish(position(transport.rank()));
     for (int rank = 0; rank < transport.size(); ++rank) {
       Deadline deadline(timeout);
-      while (transport.position(rank) != 100 * rank + position) {
+      while (transport.position(rank) != position(rank)) {
         PG_CHECK(deadline.left() > 0, "rank ", rank, "'s position did not arrive");
         transport.wait(0.01);
       }

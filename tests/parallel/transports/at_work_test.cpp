@@ -43,8 +43,8 @@ TEST_CASE("at work: a rank that says what it works on is waited for", "[at_work]
 
 TEST_CASE("at work: a rank that gets on in its row is waited for", "[at_work]") {
   auto get_on = [](Transport& transport) {
-    for (int position = 0; position < 30; ++position) {
-      transport.publish(position);
+    for (int cell = 0; cell < 30; ++cell) {
+      transport.publish({.cell = cell, .plan = 0});
       sleep(50);
     }
   };
@@ -58,16 +58,16 @@ TEST_CASE("at work: it is published, and the position before comes back", "[at_w
       while (!over) transport.wait(0.001);
       return;
     }
-    transport.publish(17);
+    const Position before{.cell = 17, .plan = 3};
+    transport.publish(before);
     {
       AtWork reporting(transport, Work::reporting);
       CHECK(work_at(transport.position(0)) == "reporting");
       CHECK_FALSE(others_at_work(transport, 60));
     }
     over = true;
-    CHECK(transport.position(0) == 17);
-    CHECK(work_at(17).empty());
-    CHECK(work_at(64 * instructions_of_plan - 1).empty());
+    CHECK(transport.position(0) == before);
+    CHECK(work_at(before).empty());
   });
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("at work: one that was not heard of for long is not waited for", "[at_
   try {
     run_ranks(2, [](Transport& transport) {
       if (transport.rank() == 1) {
-        transport.publish(64 * instructions_of_plan + static_cast<int>(Work::saving));
+        transport.publish({.work = Work::saving});
         gather_bytes(transport, "", 60);
         transport.wait(60);  // until rank 0 gives up
       } else {

@@ -60,7 +60,7 @@ TEST_CASE("launch: a wait ends at its deadline and says where the other one was"
   std::atomic<bool> published = false;
   std::string error = error_of(2, [&](Transport& transport) {
     if (transport.rank() == 1) {
-      transport.publish(17);
+      transport.publish({.cell = 17, .plan = 0});
       published = true;
     } else {
       while (!published) transport.wait(0.001);

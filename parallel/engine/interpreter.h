@@ -1,0 +1,46 @@
+// Interpreter: one rank's way through its row of a plan. Computations run here, one after another;
+// messages go to the other lane by way of the mailbox.
+// Not here: what outlives the plan (engine.h). Chapter 05.
+#pragma once
+
+#include "parallel/engine/norms.h"
+
+namespace paragrad::parallel {
+
+class Interpreter {
+ public:
+  /// What the references name must outlive it. `number`: of the plan, among those of the run.
+  Interpreter(Engine& engine, const VerifiedPlan& plan, int number, Batches& batches);
+  RunResult run();
+
+ private:
+  void run_cell(int cell);
+  void execute(const Instruction& x);
+  void forward(const Instruction& x);
+  void backward(const Instruction& x);
+  void step(const Instruction& x);
+  void drop(const Instruction& x);
+  void send(const Instruction& x);
+  void receive(const Instruction& x);
+  void gather(const Instruction& x);
+
+  int first_ready(const std::vector<int>& cells);
+  const Arriving* input_of(const Instruction& x) const;
+  void free_unread();
+  Shape shape_of_output(int stage, int micro) const;
+
+  Engine& engine_;
+  RowView row_;
+  Batches& batches_;
+  RunResult result_;
+  Stores stores_;
+  Waiting waiting_;
+  Mailbox mailbox_;
+  Groups groups_;
+  SumBook book_;
+  Norms norms_;
+  Losses losses_;
+  MessageLane lane_;  // last: its tasks use what is above
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,189 @@
+// What 2a5>3 does: send() posts a task to the queue of rank 3. When its turn comes, the lane's
+// thread encodes the value, if the plan's channel has a codec, and starts the transport's message.
+// Chapter 04.
+#include "parallel/engine/mailbox.h"
+
+#include "parallel/transports/channels.h"
+
+namespace paragrad::parallel {
+namespace {
+
+/// A turn has no value.
+Message message_with(const Tensor& value, int peer) {
+  if (!value.defined()) return {peer, plan_channel, nullptr, 0};
+  return {peer, plan_channel, value.raw(), value.bytes()};
+}
+
+/// A message that is started once, when its turn comes. The request dies before `start`, which
+/// holds the memory that another rank may be copying to; and on the lane's thread, which alone uses
+/// the transport: who posts the task keeps no copy of it.
+template <class Start>
+MessageLane::Task one_message(Start start) {
+  auto message = std::make_shared<std::pair<Start, std::unique_ptr<Request>>>(start, nullptr);
+  return [message](Transport& transport) {
+    auto& [start, request] = *message;
+    if (!request) request = start(transport);
+    return request->done();
+  };
+}
+
+}  // namespace
+
+// ---- values ----
+
+Arriving Mailbox::take(const Name& name) {
+  if (auto found = here_.extract(name)) return {found.mapped()};
+  auto found = arriving_.extract(name);
+  PG_CHECK(found, "this rank has no such value for ", print(row_.row[waiting_.cell()]));
+  return found.mapped();
+}
+
+Tensor Mailbox::take_value(const Name& name) {
+  Arriving taken = take(name);
+  waiting_.wait(taken.by);
+  return taken.value;
+}
+
+Arriving Mailbox::take_first(const Name& begin, const Name& end) {
+  auto found = arriving_.lower_bound(begin);
+  PG_CHECK(found != arriving_.end() && found->first < end, "this rank has no partial sum for ",
+           print(row_.row[waiting_.cell()]));
+  return arriving_.extract(found).mapped();
+}
+
+const Arriving* Mailbox::arriving(const Name& name) const {
+  auto found = arriving_.find(name);
+  return found == arriving_.end() ? nullptr : &found->second;
+}
+
+void Mailbox::wait_for(const Name& name) {
+  if (auto found = arriving_.extract(name)) waiting_.wait(found.mapped().by);
+}
+
+// ---- messages ----
+
+// [snippet send]
+void Mailbox::send(const Instruction& x, const Arriving& sent) {
+  const bool encodes = is_encoded(x);
+  const Tensor value = encodes                ? room_for_code(x, sent.value)
+                       : sent.bytes.defined() ? sent.bytes
+                                              : sent.value;
+  auto start = [=, channel = channel_, raw = sent.value,
+                message = message_with(value, x.peer)](Transport& transport) {
+    if (encodes) channel->encode(x, raw, value);
+    return transport.send(message);
+  };
+  bound_sends(x.peer);
+  auto bytes = std::make_shared<std::int64_t>(value.defined() ? value.bytes() : 0);
+  const Issued issued =
+      post({Queue::Kind::to_peer, x.peer}, sent.by, one_message(start), std::move(bytes));
+  leaving_[x.peer].push_back(issued);
+  if (x.what == Value::weights) reading_[{x.stage, x.version}].push_back(issued);
+}
+// [end snippet]
+
+/// Values that wait to be sent take memory, so a rank that is ahead waits once the channel's
+/// capacity and two more are under way. The verifier has proved that such waiting ends, in the
+/// order of the row; in a message-driven plan, what is in flight is bounded anyway.
+void Mailbox::bound_sends(int peer) {
+  if (row_.plan.in_flight > 0) return;
+  auto& leaving = leaving_[peer];
+  while (leaving.size() >= row_.capacity + 2) {
+    waiting_.wait(leaving.front());
+    leaving.pop_front();
+  }
+}
+
+void Mailbox::receive(const Instruction& x, const Tensor& value, const Tensor& bytes,
+                      std::function<void()> decode, bool keep_bytes) {
+  const Tensor& target = bytes.defined() ? bytes : value;
+  auto start = [target, message = message_with(target, x.peer)](Transport& transport) {
+    return transport.receive(message);
+  };
+  MessageLane::Task task = one_message(start);
+  if (decode)
+    task = [task, decode](Transport& transport) {
+      if (!task(transport)) return false;
+      decode();
+      return true;
+    };
+  const Issued issued = post({Queue::Kind::from_peer, x.peer}, {}, std::move(task),
+                             std::make_shared<std::int64_t>(0));
+  arriving_[value_of(x)] = {value, issued, keep_bytes ? bytes : Tensor()};
+}
+
+void Mailbox::receive_output(const Instruction& x, const Tensor& value) {
+  if (!is_encoded(x)) return receive(x, value);
+  const Tensor bytes = room_for_code(x, value);
+  receive(x, value, bytes, [=, channel = channel_] { channel->decode(x, bytes, value); });
+}
+
+/// Evaluations, whose plans name no codec, send activations as they are.
+bool Mailbox::is_encoded(const Instruction& x) const {
+  const bool is_output = x.what == Value::activation || x.what == Value::activation_gradient;
+  return channel_ && is_output && row_.plan.steps > 0;
+}
+
+Tensor Mailbox::room_for_code(const Instruction& x, const Tensor& value) const {
+  return empty({channel_->encoded_bytes(x, value.numel(), value.dtype())}, DType::u8,
+               value.device(), Category::communication);
+}
+
+Issued Mailbox::meet(const Instruction& x, std::shared_ptr<GroupRun> run, const Tensor& arrives,
+                     std::function<bool()> begin) {
+  auto bytes = std::make_shared<std::int64_t>(0);
+  auto task = [run, begin, bytes, begun = !begin](Transport& transport) mutable {
+    begun = begun || begin();
+    if (!begun || !run->advance(transport)) return false;
+    *bytes = run->bytes_sent();
+    return true;
+  };
+  const Issued issued = post({Queue::Kind::group, x.peer}, {}, std::move(task), bytes);
+  if (arrives.defined()) arriving_[value_of(x)] = {arrives, issued};
+  return issued;
+}
+
+Issued Mailbox::work(Queue queue, const Issued& before, std::function<void()> work, Bytes bytes) {
+  auto task = [work = std::move(work)](Transport&) {
+    work();
+    return true;
+  };
+  return post(queue, before, std::move(task), std::move(bytes));
+}
+
+/// The task's turn in its queue comes no sooner than `before` is through, if that is a message.
+Issued Mailbox::post(Queue queue, const Issued& before, MessageLane::Task task, Bytes bytes) {
+  Issued issued{waiting_.cell(), {}, std::move(bytes)};
+  if (before.ticket) {
+    task = [task = std::move(task), ticket = before.ticket](Transport& transport) {
+      return ticket->done && task(transport);
+    };
+    issued.before = std::make_shared<const Issued>(before);
+  }
+  issued.ticket = lane_.post(queue, std::move(task));
+  if (issued.bytes) issued_.push_back(issued);
+  return issued;
+}
+
+void Mailbox::wait_for_readers(const Made& weights) {
+  auto readers = reading_.extract(weights);
+  if (!readers) return;
+  for (const Issued& reader : readers.mapped()) waiting_.wait(reader);
+}
+
+double Mailbox::seconds(Clock::time_point time) const {
+  return std::chrono::duration<double>(time - result_.begun).count();
+}
+
+void Mailbox::finish() {
+  for (const Issued& message : issued_) waiting_.wait(message);
+  for (const Issued& message : issued_) {
+    const Instruction& x = row_.row[message.cell];
+    const std::int64_t bytes = *message.bytes;
+    if (bytes > 0) result_.bytes_sent[message_kind(x)] += bytes;
+    result_.records.push_back({row_.rank, Lane::message, x, seconds(message.ticket->issued),
+                               seconds(message.ticket->finished), bytes});
+  }
+}
+
+}  // namespace paragrad::parallel

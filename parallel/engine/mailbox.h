@@ -1,0 +1,88 @@
+// Mailbox: a rank's values by name: those that are here, those that arrive, those that leave; and
+// the messages that carry them, which it hands to the other lane in typed queues.
+// Not here: gradient sums until they are sent (sum_book.h), and bytes on their way (transports/).
+// Chapters 04 and 05.
+#pragma once
+
+#include <deque>
+#include <map>
+
+#include "parallel/codecs/channel_codec.h"
+#include "parallel/collectives/collective_run.h"
+#include "parallel/engine/run_result.h"
+#include "parallel/engine/waiting.h"
+
+namespace paragrad::parallel {
+
+/// A value and the message that brings it, or the work that makes it final.
+struct Arriving {
+  Tensor value;
+  Issued by = {};     ///< without a ticket: the value is here
+  Tensor bytes = {};  ///< the value encoded, where others are to have the same copy of it
+};
+
+class Mailbox {
+ public:
+  /// What the references name must outlive it. `channel`: the codec of activations and their
+  /// gradients, null where they travel as they are.
+  Mailbox(const RowView& row, Waiting& waiting, MessageLane& lane, ChannelCodec* channel,
+          RunResult& result)
+      : row_(row), waiting_(waiting), lane_(lane), channel_(channel), result_(result) {}
+
+  // ---- values ----
+  /// A value that was computed here.
+  void put(const Name& name, const Tensor& value) { here_[name] = value; }
+  /// Takes a value out, which may still be on its way.
+  /// throws: Error if there is none
+  Arriving take(const Name& name);
+  /// Takes a value out and waits for it.
+  Tensor take_value(const Name& name);
+  /// Takes out the first of the values from `begin` to before `end` that arrive.
+  Arriving take_first(const Name& begin, const Name& end);
+  /// What is on its way under this name; null if nothing is.
+  const Arriving* arriving(const Name& name) const;
+  /// Waits for the value if it is on its way; then it is no longer the mailbox's.
+  void wait_for(const Name& name);
+
+  // ---- messages ----
+  /// Sends a value once what makes it final is through.
+  void send(const Instruction& x, const Arriving& value);
+  /// Posts the receive of a message into `value`. Where the sender has encoded it, the message goes
+  /// to `bytes`, and `decode` makes the value of it.
+  void receive(const Instruction& x, const Tensor& value, const Tensor& bytes = {},
+               std::function<void()> decode = {}, bool keep_bytes = false);
+  /// Activations and their gradients, which the channel's codec may encode.
+  void receive_output(const Instruction& x, const Tensor& value);
+  /// Runs this member's part of a group's work. It begins once begin() returns true, if that is
+  /// given. `arrives`: what it brings, by the instruction's name.
+  Issued meet(const Instruction& x, std::shared_ptr<GroupRun> run, const Tensor& arrives = {},
+              std::function<bool()> begin = {});
+  /// Does work on the other lane, in a queue, once `before` is through. It is no message: without
+  /// `bytes` it leaves no record.
+  Issued work(Queue queue, const Issued& before, std::function<void()> work, Bytes bytes = nullptr);
+
+  /// Waits until the weights have been sent to all who are sent them, so that they can be freed.
+  void wait_for_readers(const Made& weights);
+  /// Waits for all messages that are under way, and writes them down.
+  void finish();
+
+ private:
+  Issued post(Queue queue, const Issued& before, MessageLane::Task task, Bytes bytes);
+  bool is_encoded(const Instruction& x) const;
+  Tensor room_for_code(const Instruction& x, const Tensor& value) const;
+  void bound_sends(int peer);
+  double seconds(Clock::time_point time) const;
+
+  const RowView& row_;
+  Waiting& waiting_;
+  MessageLane& lane_;
+  ChannelCodec* channel_;
+  RunResult& result_;
+  std::map<Name, Tensor> here_;
+  std::map<Name, Arriving> arriving_;
+  std::map<int, std::deque<Issued>> leaving_;    // by peer; the oldest first
+  std::map<Made, std::vector<Issued>> reading_;  // who is sent the weights
+  std::vector<Issued> issued_;                   // messages, in the order of the row
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,89 @@
+// Who gives up names the message, the rank that it depends on, and where that rank was.
+// Chapter 04.
+#include "parallel/engine/waiting.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "parallel/transports/at_work.h"
+#include "parallel/transports/launch.h"
+
+namespace paragrad::parallel {
+
+using autograd::Error;
+using autograd::text;
+
+void Waiting::reach(int cell) {
+  cell_ = cell;
+  transport_.publish({.cell = cell, .plan = static_cast<std::int16_t>(row_.number)});
+}
+
+void Waiting::wait(const Issued& message) const {
+  if (message.before) wait(*message.before);
+  if (message.ticket) wait_for_any({message.ticket.get()}, message.cell);
+}
+
+void Waiting::wait_for_any(const std::vector<const Ticket*>& tickets, int cell) const {
+  auto start = Clock::now();
+  auto outcome = lane_.wait_for_any(tickets, timeout_);
+  if (outcome == MessageLane::Outcome::done) return;
+  double waited = std::chrono::duration<double>(Clock::now() - start).count();
+  auto failure = lane_.failure();
+  give_up(cell, waited, failure ? report(failure->rank, failure->what) : "");
+}
+
+// [snippet give_up]
+/// rank 1: waited 60 s for 1g5>1 of rank 2; rank 2 was at 2F5v1
+void Waiting::give_up(int cell, double waited, const std::string& why) const {
+  Instruction awaited = row_.row[cell];
+  const int peer = awaited_rank(cell);
+  if (travels(awaited)) {  // as the other end has it
+    awaited.op = sends(awaited) ? Op::recv : Op::send;
+    awaited.peer = row_.rank;
+  }
+  double rounded = std::round(waited * 10) / 10;
+  throw Error(text("rank ", row_.rank, ": waited ", rounded, " s for ", print(awaited), " of rank ",
+                   peer, "; rank ", peer, " was ", place_of(peer),
+                   why.empty() ? "" : "; stopped by ", why, '\n',
+                   mark(row_.plan, row_.rank, cell_)));
+}
+// [end snippet]
+
+/// The rank that a message depends on: its peer, or the first of the group that has not come to it.
+int Waiting::awaited_rank(int cell) const {
+  const Instruction& x = row_.row[cell];
+  if (travels(x)) return x.peer;
+  if (!meets(x)) return row_.rank;  // a fold: its recv is through
+  int other = x.peer;
+  const auto before = std::count(row_.row.begin(), row_.row.begin() + cell, x);  // several gathers
+  for (int rank : row_.plan.groups[x.peer]) {
+    if (rank == row_.rank) continue;
+    other = rank;
+    const Row& row = row_.plan.rows[rank];
+    int there = 0;
+    for (auto left = before; there < static_cast<int>(row.size()); ++there)
+      if (row[there] == x && left-- == 0) break;
+    const Position place = transport_.position(rank);
+    if (!is_in_plan(place, rank) || place.cell <= there) return rank;
+  }
+  return other;
+}
+
+bool Waiting::is_in_plan(const Position& place, int rank) const {
+  return place.plan == row_.number && place.work == Work::none &&
+         place.cell <= static_cast<int>(row_.plan.rows[rank].size());
+}
+
+std::string Waiting::place_of(int rank) const {
+  const Position place = transport_.position(rank);
+  if (!place.is_known()) return "never heard of";
+  const Row& row = row_.plan.rows[rank];
+  std::string where = work_at(place);
+  if (where.empty())
+    where = !is_in_plan(place, rank)                     ? "not in this plan yet"
+            : place.cell == static_cast<int>(row.size()) ? "at the end of its row"
+                                                         : "at " + print(row[place.cell]);
+  return age_of_news(transport_, rank) + where;
+}
+
+}  // namespace paragrad::parallel

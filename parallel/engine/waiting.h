@@ -1,0 +1,54 @@
+// Waiting: how long a computation waits for the other lane, and what a rank says when it gives up.
+// Not here: what it waits for (mailbox.h, sum_book.h).
+// Chapter 04.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "parallel/engine/message_lane.h"
+#include "parallel/engine/row_view.h"
+
+namespace paragrad::parallel {
+
+using Bytes = std::shared_ptr<std::int64_t>;  ///< that were sent; final once the ticket is done
+
+/// A message, or work on a sum, that was handed to the other lane.
+struct Issued {
+  int cell = 0;  ///< of the row
+  TicketPtr ticket = {};
+  Bytes bytes = {};
+  std::shared_ptr<const Issued> before = {};  ///< that it waits for in the lane
+};
+
+class Waiting {
+ public:
+  /// What the references name must outlive it. `timeout`: seconds that any wait may take.
+  Waiting(const RowView& row, Transport& transport, MessageLane& lane, double timeout)
+      : row_(row), transport_(transport), lane_(lane), timeout_(timeout) {}
+
+  /// The rank is at this cell now; the others learn of it.
+  void reach(int cell);
+  int cell() const { return cell_; }
+
+  /// What the message itself waits for is waited for before, by its own name.
+  /// throws: Error `rank 1: waited 60 s for 1g5>1 of rank 2; rank 2 was at 2F5v1`
+  void wait(const Issued& message) const;
+  /// Waits until one of them is through; `cell` is named if none comes.
+  void wait_for_any(const std::vector<const Ticket*>& tickets, int cell) const;
+
+ private:
+  [[noreturn]] void give_up(int cell, double waited, const std::string& why) const;
+  int awaited_rank(int cell) const;
+  std::string place_of(int rank) const;
+  bool is_in_plan(const Position& place, int rank) const;
+
+  const RowView& row_;
+  Transport& transport_;
+  MessageLane& lane_;
+  double timeout_;
+  int cell_ = 0;
+};
+
+}  // namespace paragrad::parallel
