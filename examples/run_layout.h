@@ -31,7 +31,7 @@ class RunLayout {
   int steps_of_plan() const { return own_plan_ ? own_plan_->steps : 0; }
   /// The text of that plan, which a checkpoint keeps; empty: there is none.
   std::string own_plan() const { return own_plan_ ? parallel::print(*own_plan_) : ""; }
-  /// Microbatches whose gradients make one update. PipeDream updates after every one.
+  /// Microbatches whose gradients make one update.
   int per_step() const;
   /// Sequences or images in a microbatch, and in all of one update.
   std::int64_t rows() const { return run_.batch / pieces(); }
@@ -108,12 +108,12 @@ inline void RunLayout::read_own_plan() {
   parts_.microbatches = own_plan_->per_step;
 }
 
-/// The norm of a gradient exists after stage 0's last backward, when most of cyclic-v2's forwards
-/// of the next step, which read what the update makes, should have begun.
+/// Some schedules can't wait for the norm of a gradient.
 inline void RunLayout::choose_clip() {
-  if (parts_.schedule != "cyclic-v2" || run_.clip == 0) return;
-  PG_CHECK(!run_.clip_given, "--clip ", run_.clip, ": the schedule cyclic-v2 reads weights before ",
-           "the norm of their whole gradient is known; use --clip 0, or --schedule cyclic-v1");
+  const char* why_not = parts_.behaviour().why_no_clip;
+  if (!why_not || run_.clip == 0) return;
+  PG_CHECK(!run_.clip_given, "--clip ", run_.clip, ": the schedule ", parts_.schedule, ' ',
+           why_not);
   run_.clip = 0;
 }
 
@@ -144,18 +144,19 @@ inline std::vector<int> RunLayout::hosts() const {
 
 inline int RunLayout::per_step() const {
   if (own_plan_) return own_plan_->per_step;
-  return parts_.schedule == "pipedream" ? parts_.layout().width : static_cast<int>(pieces());
+  const bool each = parts_.behaviour().updates_per_microbatch;
+  return each ? parts_.layout().width : static_cast<int>(pieces());
 }
 
-/// PipeDream has one microbatch a step and never flushes: more is seen than filling and draining.
+/// With one microbatch a step and no flush, more is seen than filling and draining.
 inline int RunLayout::reported_steps() const {
-  return parts_.schedule == "pipedream" ? std::max(4, 2 * parts_.layout().stages) : 4;
+  return parts_.behaviour().updates_per_microbatch ? std::max(4, 2 * parts_.layout().stages) : 4;
 }
 
 inline parallel::Plan RunLayout::plan(int first, int some) const {
   if (own_plan_) return parallel::moved_by(*own_plan_, first - own_plan_->first);
   parallel::Layout layout = parts_.layout();
-  if (parts_.schedule == "pipedream") layout.microbatches = 1;  // which is an update of its own
+  if (parts_.behaviour().updates_per_microbatch) layout.microbatches = 1;
   layout.gap = gap();
   layout.steps = some;
   layout.first = first;
@@ -213,15 +214,16 @@ inline std::string RunLayout::describe() const {
   else if (ranks_ > 1)
     ranks += text(", ", width, " x ", ranks_ / width);
   std::string line = text(own_plan_ ? "a plan of yours" : parts_.schedule, " on ", ranks);
-  if (parts_.schedule == "pipedream" && parts_.layout().microbatches > 1)
+  const bool each_updates = parts_.behaviour().updates_per_microbatch;
+  if (each_updates && parts_.layout().microbatches > 1)
     line += text("; every microbatch is an update, of ", rows_per_step(), ' ', run_.examples);
-  if (parts_.schedule == "pipedream" && parts_.layout().stages > 1 && run_.clip > 0)
+  if (each_updates && parts_.layout().stages > 1 && run_.clip > 0)
     line +=
         text(". With --clip ", run_.clip, " each update waits for the gradient's norm over all ",
              "stages, so the stages work almost one after the other; with --clip 0 they work at ",
              "the same time");
   if (run_.clip != run_.saved.value("--clip", run_.clip))
-    line += "; gradients are not clipped, which cyclic-v2 can't do";
+    line += text("; gradients are not clipped, which ", parts_.schedule, " can't do");
   return line;
 }
 

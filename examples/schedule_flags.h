@@ -3,6 +3,8 @@
 // Chapter 06.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <iterator>
@@ -27,7 +29,9 @@ struct ScheduleFlags {
   /// All but the plan's file, which each program asks for in its own way.
   void add_flags(Flags& flags);
   bool given() const;
-  bool cyclic() const { return parallel::is_cyclic(schedule); }
+  /// How the schedule behaves; before one is found, as most do.
+  const parallel::Schedule& behaviour() const;
+  bool cyclic() const { return behaviour().cyclic; }
   std::string setting_found() const { return setting.empty() ? "data" : setting; }
   /// The schedule, and its setting if it has any.
   std::string title() const {
@@ -44,7 +48,7 @@ struct ScheduleFlags {
 
   /// Whether microbatches wait for turns, which --gap is about.
   bool has_turns() const {
-    return cyclic() && (setting_found() == "data" || setting_found() == "zero");
+    return cyclic() && parallel::has_turns(parallel::settings().at(setting_found()));
   }
 
   /// Of one step, the run's first; what was not given has its default.
@@ -59,18 +63,29 @@ struct ScheduleFlags {
   void fit(int ranks);
 
  private:
+  void check_own_flags() const;
   void check_cyclic() const;
   int stages_on(int ranks) const;
 };
 
+inline const parallel::Schedule& ScheduleFlags::behaviour() const {
+  static constexpr parallel::Schedule usual;
+  return schedule.empty() ? usual : parallel::find_schedule(schedule);
+}
+
+/// The names of all schedules that behave so.
+inline std::vector<std::string> schedule_names(bool (*behave)(const parallel::Schedule&)) {
+  std::vector<std::string> names;
+  for (const parallel::Schedule* each : parallel::schedules())
+    if (behave(*each)) names.push_back(each->name);
+  return names;
+}
+
 inline void ScheduleFlags::add_flags(Flags& flags) {
-  auto names_of = [](const auto& table) {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : table) names.push_back(name);
-    return names;
-  };
+  std::vector<std::string> setting_names;
+  for (const auto& [name, value] : parallel::settings()) setting_names.push_back(name);
   flags.group("Schedule");
-  flags.choice("--schedule", schedule, names_of(parallel::schedules()),
+  flags.choice("--schedule", schedule, schedule_names([](const auto&) { return true; }),
                "order of the work, and the weights that it reads");
   flags.whole("--stages", stages, 1, "parts that the model is cut into")->default_str("1");
   flags.whole("--data-parallel", data_parallel, 1, "replicas of the model")->default_str("1");
@@ -79,7 +94,7 @@ inline void ScheduleFlags::add_flags(Flags& flags) {
              "parts of a replica's batch; in a cyclic schedule always as many as stages")
       ->default_str("1");
   flags.yes("--recompute", recompute, "drop activations and compute them again; saves memory");
-  flags.choice("--setting", setting, names_of(parallel::settings()),
+  flags.choice("--setting", setting, setting_names,
                "where a cyclic schedule's microbatches run (default: data)");
   flags
       .whole("--gap", gap, 1,
@@ -121,16 +136,26 @@ inline bool ScheduleFlags::given() const {
          std::max({stages, data_parallel, microbatches, zero, gap, in_flight}) > 0;
 }
 
-inline parallel::Layout ScheduleFlags::layout() const {
+/// Flags that only some schedules bring.
+inline void ScheduleFlags::check_own_flags() const {
+  using parallel::Schedule;
+  const std::string cyclic_ones = fmt::format(
+      "{}", fmt::join(schedule_names([](const Schedule& s) { return s.cyclic; }), " and "));
+  const std::string free_ones = fmt::format(
+      "{}", fmt::join(schedule_names([](const Schedule& s) { return !s.has_order; }), " and "));
   PG_CHECK(setting.empty() || cyclic(), "--setting ", setting, ": the schedule ", schedule,
-           " has no settings; cyclic-v1 and cyclic-v2 have");
-  PG_CHECK(gap == 0 || cyclic(), "--gap ", gap, ": the schedule ", schedule,
-           " has no turns; cyclic-v1 and cyclic-v2 have");
+           " has no settings; ", cyclic_ones, " have");
+  PG_CHECK(gap == 0 || cyclic(), "--gap ", gap, ": the schedule ", schedule, " has no turns; ",
+           cyclic_ones, " have");
   PG_CHECK(gap == 0 || has_turns(), "--gap ", gap, ": --setting ", setting,
            " has no turns; data and zero have");
-  PG_CHECK(in_flight == 0 || schedule == "message-driven", "--in-flight ", in_flight,
-           ": the schedule ", schedule, " has a fixed order; message-driven has none");
+  PG_CHECK(in_flight == 0 || !behaviour().has_order, "--in-flight ", in_flight, ": the schedule ",
+           schedule, " has a fixed order; ", free_ones, " has none");
   if (cyclic()) check_cyclic();
+}
+
+inline parallel::Layout ScheduleFlags::layout() const {
+  check_own_flags();
   return {.stages = std::max(1, stages),
           .width = std::max(1, data_parallel),
           .microbatches = cyclic() ? stages : std::max(1, microbatches),
@@ -176,8 +201,8 @@ inline void ScheduleFlags::fit(int ranks) {
   auto needed = [this] {
     parallel::Layout plain = layout();
     plain.zero = 0;  // it shares out what ranks hold, and adds none
-    plain.codec = plain.channel = {};
-    return parallel::make_plan(schedule, plain).ranks();
+    parallel::check_layout(behaviour(), plain);
+    return behaviour().ranks(plain);
   };
   if (!cyclic() && data_parallel == 0) {
     int depth = needed();

@@ -11,9 +11,11 @@
 #include "parallel/engine/engine.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
+#include "tests/parallel/support/ordinary_schedules.h"
 
 using namespace paragrad::examples;
 using namespace paragrad::parallel;
+using paragrad::tests::is_cyclic;
 
 namespace {
 
@@ -51,11 +53,11 @@ std::ostream& operator<<(std::ostream& out, const Entry& e) {
 std::vector<Entry> orders() {
   std::vector<Entry> all;
   for (bool tied : {false, true})
-    for (const auto& [schedule, make] : schedules()) {
-      if (!is_cyclic(schedule)) all.push_back({.schedule = schedule, .tied = tied});
-      if (is_cyclic(schedule))
+    for (const Schedule* each : schedules()) {
+      if (!each->cyclic) all.push_back({.schedule = each->name, .tied = tied});
+      if (each->cyclic)
         for (const auto& [setting, value] : settings())
-          all.push_back({.schedule = schedule, .setting = setting, .tied = tied});
+          all.push_back({.schedule = each->name, .setting = setting, .tied = tied});
     }
   return all;
 }
