@@ -1,18 +1,22 @@
 // plan: shows, verifies, simulates and draws plans: a schedule's, or one from a text file.
 // Not here: all of that work (parallel/). It needs no model and no data.
 // Chapter 06.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "examples/cost_flags.h"
-#include "examples/plan_facts.h"
-#include "examples/program.h"
-#include "examples/schedule_flags.h"
+#include "examples/common/cost_flags.h"
+#include "examples/common/plan_facts.h"
+#include "examples/common/program.h"
+#include "examples/common/schedule_flags.h"
+#include "nn/checkpoint/file.h"
 #include "parallel/drawing/draw.h"
+#include "parallel/drawing/figure.h"
 #include "parallel/simulation/simulate.h"
 #include "parallel/verifier/verify.h"
 

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "autograd/ops.h"
-#include "examples/program.h"
-#include "examples/rank_device.h"
+#include "examples/common/program.h"
+#include "examples/common/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/gpt_files.h"
 #include "nn/models/gpt.h"

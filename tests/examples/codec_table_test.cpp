@@ -6,7 +6,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
-#include "examples/run_layout.h"
+#include "examples/common/run_layout.h"
 #include "nn/models/gpt.h"
 #include "parallel/engine/engine.h"
 #include "parallel/transports/launch.h"
