@@ -22,13 +22,16 @@ RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
   else
     parts_.fit(ranks_);
   choose_clip();
+  if (!run.resume.empty()) first_ = static_cast<int>(Checkpoint(run.resume / "checkpoint").step());
+  plans_ = std::make_shared<parallel::Plans>(
+      [layout = *this](int first, int steps) { return layout.make_plan(first, steps); });
   check_reduction();
   const std::string why = parts_.cyclic() ? text("one for each of ", parts_.stages, " stages")
                                           : text("--microbatches ", parts_.layout().microbatches,
                                                  " x ", parts_.layout().width, " replicas");
   PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
            " microbatches (", why, ")");
-  int wanted = plan(0, 1).ranks();
+  int wanted = first_plan()->plan().ranks();
   if (ranks_ == 0) ranks_ = wanted;
   PG_CHECK(wanted == ranks_, ranks_, " ranks: --plan ", parts_.plan_file, " needs ", wanted);
 }
@@ -70,7 +73,8 @@ void RunLayout::check_reduction() const {
            run_.ranks_per_host, ": --reduction ", run_.reduction, " doesn't go by hosts; leave it ",
            "out, or use --reduction hierarchical");
   if (run_.reduction == "scatter") return;
-  const parallel::Plan sample = plan(0, 1);
+  const parallel::Plans::Shared shared = first_plan();
+  const parallel::Plan& sample = shared->plan();
   PG_CHECK(parallel::sums_in_groups(sample), "--reduction ", run_.reduction,
            ": in this plan no group of ", "ranks sums up gradients",
            parts_.cyclic() ? ", they go from rank to rank" : "", "; leave this flag out");
@@ -100,12 +104,16 @@ int RunLayout::reported_steps() const {
   return parts_.behaviour().updates_per_microbatch ? std::max(4, 2 * parts_.layout().stages) : 4;
 }
 
-parallel::Plan RunLayout::plan(int first, int some) const {
+parallel::Plans::Shared RunLayout::first_plan() const {
+  return plans_->get(first_, std::max(1, steps_of_plan()));
+}
+
+parallel::Plan RunLayout::make_plan(int first, int steps) const {
   if (own_plan_) return parallel::moved_by(*own_plan_, first - own_plan_->first);
   parallel::Layout layout = parts_.layout();
   if (parts_.behaviour().updates_per_microbatch) layout.microbatches = 1;
   layout.gap = gap();
-  layout.steps = some;
+  layout.steps = steps;
   layout.first = first;
   layout.recompute = parts_.recompute && layout.stages > 1;
   layout.clip = run_.clip > 0;

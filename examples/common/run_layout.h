@@ -3,13 +3,14 @@
 // Chapter 06.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "examples/common/run_flags.h"
 #include "parallel/engine/training.h"
-#include "parallel/plan/plan.h"
+#include "parallel/session/plans.h"
 
 namespace paragrad::examples {
 
@@ -20,8 +21,10 @@ class RunLayout {
   RunLayout(const RunFlags& run, int started, bool tied);
 
   int ranks() const { return ranks_; }
-  /// The plan of steps [first, first + some).
-  parallel::Plan plan(int first, int some) const;
+  /// The run's plans; all ranks of this process share them.
+  const std::shared_ptr<parallel::Plans>& plans() const { return plans_; }
+  /// The plan of the first steps that are to be done.
+  parallel::Plans::Shared first_plan() const;
   /// By rank, for hierarchical sums; empty: others, or by the names of hosts.
   std::vector<int> hosts() const;
   /// Updates that a plan of the user's own makes; 0: there is none.
@@ -46,6 +49,7 @@ class RunLayout {
   std::string title() const;
 
  private:
+  parallel::Plan make_plan(int first, int steps) const;
   void read_own_plan();
   void choose_clip();
   void check_reduction() const;
@@ -60,7 +64,9 @@ class RunLayout {
   bool tied_;
   ScheduleFlags parts_;  // as the flags have them, and what was found for those not given
   int ranks_;
+  int first_ = 0;  // steps done before
   std::optional<parallel::Plan> own_plan_;
+  std::shared_ptr<parallel::Plans> plans_;
 };
 
 }  // namespace paragrad::examples

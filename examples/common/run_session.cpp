@@ -56,7 +56,7 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   settings.engine.reduction =
       run.reduction == "nccl" ? AllReduce::by_transport : reductions().at(run.reduction);
   settings.engine.hosts = layout.hosts();
-  settings.plan = [layout](int first, int steps) { return layout.plan(first, steps); };
+  settings.plans = layout.plans();
   settings.steps_of_plan = layout.steps_of_plan();
   settings.reported_steps = layout.reported_steps();
   if (run.prune.given())
@@ -89,7 +89,8 @@ ReadyRun checked(ReadyRun run) {
   int some = std::max(1, run.settings.steps_of_plan), left = run.settings.steps - run.first;
   PG_CHECK(left % some == 0, "--plan makes ", some, " updates at a time, which does ",
            "not divide the ", left, " that are to be done");
-  const Plan plan = run.settings.plan(run.first, some);
+  const Plans::Shared shared = run.settings.plans->get(run.first, some);
+  const Plan& plan = shared->plan();
   check_fit(plan, run.training, run.ranks);
   const std::vector<int>& hosts = run.settings.engine.hosts;
   if (!hosts.empty()) check_hosts(plan, hosts);

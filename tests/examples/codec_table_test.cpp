@@ -115,7 +115,7 @@ void train(const RunFlags& run, const RunLayout& layout, bool tied) {
   GptConfig own = config;
   own.tied = tied;
   const Training training = layout.training(gpt(own));
-  const VerifiedPlan plan = verify(layout.plan(0, 1));
+  const Plans::Shared plan = layout.plans()->get(0, 1);
   std::vector<int> hosts;
   for (int rank = 0; rank < layout.ranks(); ++rank) hosts.push_back(rank % 2);
   Tokens tokens;
@@ -124,7 +124,7 @@ void train(const RunFlags& run, const RunLayout& layout, bool tied) {
   run_ranks(layout.ranks(), [&](Transport& transport) {
     set_compute_threads(1);
     Engine engine(training, transport, cpu_device(), {reductions().at(run.reduction), 20, hosts});
-    const RunResult result = engine.run(plan, tokens);
+    const RunResult result = engine.run(*plan, tokens);
     for (const auto& [micro, loss] : result.losses)
       PG_CHECK(std::isfinite(loss), "microbatch ", micro, " has a loss of ", loss);
     std::lock_guard lock(mutex);
