@@ -81,7 +81,7 @@ void print_lines(const Lines& lines) {
 
 void print_json(const nlohmann::json& json) { std::cout << json.dump(2) << '\n'; }
 
-/// With the facts, or the rule that the plan breaks: showing does not judge.
+/// Prints the plan with the facts, or the rule that it breaks: showing does not judge.
 void show_json(const Plan& plan) {
   nlohmann::json shown = to_json(plan);
   try {

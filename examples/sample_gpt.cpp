@@ -34,7 +34,8 @@ struct Writer {
   }
 };
 
-/// From the folder of a training run (with checkpoint/) or of Hugging Face (with config.json).
+/// Reads a model from the folder of a training run (with checkpoint/) or of Hugging Face (with
+/// config.json).
 /// throws: Error if there is no such model, or its vocabulary is another one's
 Writer load(const std::filesystem::path& folder, const std::string& device) {
   Writer writer;

@@ -34,8 +34,6 @@ void GptRun::add_flags(CLI::App& app) {
   flags.number("--beta2", beta2, 0, 0.999999,
                "AdamW's memory of squared gradients; 0.95 suits large batches");
   add_run_flags(flags);
-  add_layout_flags(flags);
-  add_machine_flags(flags);
 }
 
 void GptRun::parse(CLI::App& app, int argc, char** argv) {
@@ -51,7 +49,7 @@ void GptRun::parse(CLI::App& app, int argc, char** argv) {
   if (!validation.empty()) saved["--validation"] = std::filesystem::absolute(validation).string();
 }
 
-/// Of its memory, the least that it can need; chapter 03 explains the sums.
+/// Estimates the least memory that training can need; chapter 03 explains the sums.
 void GptRun::check_model() const {
   GptConfig config = model;
   config.vocabulary = 1;  // not known before the data

@@ -19,7 +19,7 @@ struct PruneFlags {
   bool samo = false, sparse = false, all = false;
   int after = -1, every = 0, until = 0;  ///< not given
 
-  /// Those that must stay as they were when a run is resumed; --samo and --sparse-compute may
+  /// The flags that must stay as they were when a run is resumed; --samo and --sparse-compute may
   /// change.
   static const std::vector<std::string>& fixed();
 

@@ -43,8 +43,6 @@ void ResnetRun::add_flags(CLI::App& app) {
               "(default: 0.0005 for sgd, of all weights; 0.1 for adamw, of kernels and matrices)")
       ->default_str("");
   add_run_flags(flags);
-  add_layout_flags(flags);
-  add_machine_flags(flags);
 }
 
 void ResnetRun::parse(CLI::App& app, int argc, char** argv) {

@@ -43,6 +43,8 @@ void RunFlags::add_run_flags(Flags& flags) {
   flags.whole("--evaluate-every", evaluate_every, 0,
               "updates between validations; 0: only at the end");
   flags.yes("--quiet", quiet, "print errors only");
+  add_layout_flags(flags);
+  add_machine_flags(flags);
 }
 
 void RunFlags::add_layout_flags(Flags& flags) {
@@ -133,7 +135,7 @@ constexpr const char* layout_flags[] = {"--schedule", "--stages", "--data-parall
                                         "--zero",     "--gap",    "--in-flight"};
 constexpr int replacing_flags = 5;
 
-/// Those of a saved run's flags that give way to what this command line says of the layout.
+/// The saved run's flags that give way to what this command line says of the layout.
 std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {
   auto given = [&](const char* name) { return app.count(name) > 0; };
   std::set<std::string> replaced;

@@ -45,11 +45,9 @@ struct RunFlags {
   bool clip_given = false, plan_given = false;
   nlohmann::json saved;  ///< the flags that decide the run, with their values
 
-  /// Describe flags, in the order of --help: a program's own stand before, between and behind.
+  /// Describe flags, in the order of --help: a program's own stand before and between.
   void add_length_flags(Flags& flags);
-  void add_run_flags(Flags& flags);
-  void add_layout_flags(Flags& flags);
-  void add_machine_flags(Flags& flags);
+  void add_run_flags(Flags& flags);  ///< and all that follow, of layout and machine
 
   /// Parses a command line. With --resume, the flags of the saved run come first; `fixed` are those
   /// that must stay as they were.
@@ -62,6 +60,8 @@ struct RunFlags {
   void check_memory(double bytes, const std::string& remedies) const;
 
  private:
+  void add_layout_flags(Flags& flags);
+  void add_machine_flags(Flags& flags);
   void resume_flags(CLI::App& app, const std::vector<std::string>& own,
                     const std::vector<std::string>& fixed);
 };

@@ -25,7 +25,7 @@ class RunLayout {
   const std::shared_ptr<parallel::Plans>& plans() const { return plans_; }
   /// The plan of the first steps that are to be done.
   parallel::Plans::Shared first_plan() const;
-  /// By rank, for hierarchical sums; empty: others, or by the names of hosts.
+  /// The host of each rank, for hierarchical sums; empty: other sums, or hosts go by their names.
   std::vector<int> hosts() const;
   /// Updates that a plan of the user's own makes; 0: there is none.
   int steps_of_plan() const { return own_plan_ ? own_plan_->steps : 0; }
@@ -37,14 +37,14 @@ class RunLayout {
   std::int64_t rows() const { return run_.batch / pieces(); }
   std::int64_t rows_per_step() const { return rows() * per_step(); }
 
-  /// Of the plan that the report shows.
+  /// Updates of the plan that the report shows.
   int reported_steps() const;
 
   /// All that flags say of a training but its optimizer.
   parallel::Training training(const nn::Model& model) const;
   /// The flags that decide the run, with the layout that was found.
   nlohmann::json flags() const;
-  /// Of plan and ranks, for the user.
+  /// A line on plan and ranks, for the user.
   std::string describe() const;
   std::string title() const;
 

@@ -20,7 +20,7 @@ struct ScheduleFlags {
   std::string codec, channel;  ///< empty: not given
   std::string plan_file;       ///< instead of the others; "-" is standard input, empty: not given
 
-  /// All but the plan's file, which each program asks for in its own way.
+  /// Describes every flag but the plan's file, which each program asks for in its own way.
   void add_flags(Flags& flags);
   bool given() const;
   /// How the schedule behaves; before one is found, as most do.
@@ -34,7 +34,7 @@ struct ScheduleFlags {
   /// Whether microbatches wait for turns, which --gap is about.
   bool has_turns() const;
 
-  /// Of one step, the run's first; what was not given has its default.
+  /// The layout of the run's first step; what was not given has its default.
   /// throws: Error if the flags contradict each other
   parallel::Layout layout() const;
 
@@ -42,7 +42,7 @@ struct ScheduleFlags {
   double smallest_share(std::int64_t batch, int ranks) const;
 
   /// Finds what was not given from the number of ranks, if that is known (0: it is not).
-  /// throws: Error if no layout has so many
+  /// throws: Error if no layout has this number
   void fit(int ranks);
 
  private:
