@@ -1,18 +1,22 @@
 // plan: shows, verifies, simulates and draws plans: a schedule's, or one from a text file.
 // Not here: all of that work (parallel/). It needs no model and no data.
 // Chapter 06.
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "examples/cost_flags.h"
-#include "examples/plan_facts.h"
-#include "examples/program.h"
-#include "examples/schedule_flags.h"
+#include "examples/common/cost_flags.h"
+#include "examples/common/plan_facts.h"
+#include "examples/common/program.h"
+#include "examples/common/schedule_flags.h"
+#include "nn/checkpoint/file.h"
 #include "parallel/drawing/draw.h"
+#include "parallel/drawing/figure.h"
 #include "parallel/simulation/simulate.h"
 #include "parallel/verifier/verify.h"
 
@@ -77,7 +81,7 @@ void print_lines(const Lines& lines) {
 
 void print_json(const nlohmann::json& json) { std::cout << json.dump(2) << '\n'; }
 
-/// With the facts, or the rule that the plan breaks: showing does not judge.
+/// Prints the plan with the facts, or the rule that it breaks: showing does not judge.
 void show_json(const Plan& plan) {
   nlohmann::json shown = to_json(plan);
   try {

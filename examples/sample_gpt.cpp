@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "autograd/ops.h"
-#include "examples/program.h"
-#include "examples/rank_device.h"
+#include "examples/common/program.h"
+#include "examples/common/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/gpt_files.h"
 #include "nn/models/gpt.h"
@@ -34,7 +34,8 @@ struct Writer {
   }
 };
 
-/// From the folder of a training run (with checkpoint/) or of Hugging Face (with config.json).
+/// Reads a model from the folder of a training run (with checkpoint/) or of Hugging Face (with
+/// config.json).
 /// throws: Error if there is no such model, or its vocabulary is another one's
 Writer load(const std::filesystem::path& folder, const std::string& device) {
   Writer writer;

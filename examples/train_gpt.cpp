@@ -1,10 +1,11 @@
 // train_gpt: trains a GPT on text, over one or many ranks. See --help; sample_gpt writes text with
-// the result. Not here: flags (examples/gpt_run.h), data (examples/gpt_data.h), ranks and signals
-// (examples/run_session.h), and what a run does between its first step and its last
-// (parallel/session/session.h). Chapters 02 and 05.
-#include "examples/gpt_data.h"
-#include "examples/gpt_run.h"
-#include "examples/run_session.h"
+// the result. Not here: flags (examples/common/gpt_run.h), data (examples/common/gpt_data.h), ranks
+// and signals (examples/common/run_session.h), and what a run does between its first step and its
+// last (parallel/session/session.h). Chapters 02 and 05.
+#include "examples/common/gpt_data.h"
+#include "examples/common/gpt_run.h"
+#include "examples/common/program.h"
+#include "examples/common/run_session.h"
 
 namespace {
 
@@ -35,18 +36,13 @@ int check_resume(const GptRun& run, const TextData& data) {
 
 SessionSettings settings_of(const GptRun& run, const GptConfig& model, const TextData& data,
                             const RunLayout& layout, const Training& training) {
-  SessionSettings settings = session_settings(run, layout);
+  const std::string sizes = text("a vocabulary of ", model.vocabulary, ", ", data.training.size(),
+                                 " tokens to train on, ", data.validation.size(), " to validate");
+  SessionSettings settings = session_settings(run, layout, training, {{"model", to_json(model)}},
+                                              data.training.checksum(), sizes);
   settings.units_per_step = layout.rows_per_step() * model.context;
   settings.flops_per_unit = gpt_flops_per_token(model, model.context);
-  settings.config = {{"model", to_json(model)}, {"flags", layout.flags()}};
-  settings.run = settings.config;
-  settings.run["program"] = run.program;
-  if (layout.steps_of_plan() > 0) settings.run["plan"] = layout.own_plan();
-  settings.run["data"] = data.training.checksum();
   if (data.vocabulary) settings.run["vocabulary"] = vocabulary_of(data);
-  settings.about = text(training.whole.numel(), " parameters, a vocabulary of ", model.vocabulary,
-                        ", ", data.training.size(), " tokens to train on, ", data.validation.size(),
-                        " to validate; ", layout.describe());
   return settings;
 }
 
@@ -59,11 +55,8 @@ ReadyRun prepare(const GptRun& run, int started) {
   Training training = layout.training(gpt(model));
   training.optimizer = run.optimizer();
   SessionSettings settings = settings_of(run, model, *data, layout, training);
-  auto view = [=, seed = training.seed]() -> std::unique_ptr<RunData> {
-    GptBatches batches(data->training, seed, model.context, layout.per_step(), layout.rows());
-    return std::make_unique<GptData>(*data, batches, model.context, run.batch);
-  };
-  return {training, settings, layout.ranks(), first, view, run.memory_cap};
+  const auto examples = std::make_shared<TextExamples>(data, training.seed, model.context);
+  return ready_run(run, layout, training, settings, first, examples);
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 // train_resnet: trains ResNet-18, or a narrow one, to tell what images show, over one or many
-// ranks. See --help. Not here: flags (examples/resnet_run.h), data (examples/resnet_data.h), ranks
-// and signals (examples/run_session.h), and what a run does between its first step and its last
-// (parallel/session/session.h). Chapters 02 and 05.
-#include "examples/resnet_data.h"
-#include "examples/resnet_run.h"
-#include "examples/run_session.h"
+// ranks. See --help. Not here: flags (examples/common/resnet_run.h), data
+// (examples/common/resnet_data.h), ranks and signals (examples/common/run_session.h), and what a run
+// does between its first step and its last (parallel/session/session.h). Chapters 02 and 05.
+#include "examples/common/program.h"
+#include "examples/common/resnet_data.h"
+#include "examples/common/resnet_run.h"
+#include "examples/common/run_session.h"
 
 namespace {
 
@@ -20,18 +21,13 @@ double flops_per_image(const Model& model) {
 
 SessionSettings settings_of(const ResnetRun& run, const ImageData& data, const RunLayout& layout,
                             const Training& training) {
-  SessionSettings settings = session_settings(run, layout);
+  const std::string sizes = text(data.training.size(), " images of ", data.training.classes(),
+                                 " classes to train on, ", data.validation.size(), " to validate");
+  SessionSettings settings = session_settings(run, layout, training, nlohmann::json::object(),
+                                              data.training.checksum(), sizes);
   settings.unit = run.examples;
   settings.units_per_step = layout.rows_per_step();
   settings.flops_per_unit = flops_per_image(training.model);
-  settings.config = {{"flags", layout.flags()}};
-  settings.run = settings.config;
-  settings.run["program"] = run.program;
-  if (layout.steps_of_plan() > 0) settings.run["plan"] = layout.own_plan();
-  settings.run["data"] = data.training.checksum();
-  settings.about = text(training.whole.numel(), " parameters, ", data.training.size(),
-                        " images of ", data.training.classes(), " classes to train on, ",
-                        data.validation.size(), " to validate; ", layout.describe());
   return settings;
 }
 
@@ -45,11 +41,9 @@ ReadyRun prepare(const ResnetRun& run, int started) {
   training.optimizer = run.make_optimizer();
   training.counts_right = true;
   SessionSettings settings = settings_of(run, *data, layout, training);
-  auto view = [=, seed = training.seed, dtype = training.dtype]() -> std::unique_ptr<RunData> {
-    ResnetBatches batches(data->training, dtype, seed, layout.per_step(), layout.rows());
-    return std::make_unique<ResnetData>(batches, data->validation, dtype, run.batch);
-  };
-  return {training, settings, layout.ranks(), first, view, run.memory_cap};
+  const auto examples =
+      std::make_shared<ImageExamples>(data, training.dtype, training.seed, layout.rows_per_step());
+  return ready_run(run, layout, training, settings, first, examples);
 }
 
 }  // namespace

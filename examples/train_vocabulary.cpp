@@ -3,7 +3,7 @@
 // Chapter 02.
 #include <iostream>
 
-#include "examples/program.h"
+#include "examples/common/program.h"
 #include "nn/checkpoint/file.h"
 #include "nn/text/train_byte_pair.h"
 

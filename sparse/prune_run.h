@@ -1,5 +1,5 @@
 // PruneRun: when a run is pruned on its way, by which method, and how far it has come.
-// Not here: the methods themselves (pruning.h), and flags (examples/prune_flags.h).
+// Not here: the methods themselves (pruning.h), and flags (examples/common/prune_flags.h).
 // Chapter 11.
 #pragma once
 

@@ -51,6 +51,22 @@ void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
 }
 // [end snippet]
 
+// [snippet alternating_plan]
+Plan alternating_plan(const Layout& layout) {
+  Plan plan = empty_plan(layout, pipeline_ranks(layout), layout.width * layout.microbatches,
+                         layout.steps, {/*keep*/ 1});
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    int replica = rank / layout.stages, stage = rank % layout.stages;
+    int ahead = std::min(layout.stages - 1 - stage, layout.microbatches);
+    for (int step = layout.first; step < layout.first + layout.steps; ++step)
+      append_1f1b(plan.rows[rank], stage, layout.micros(replica, step), ahead,
+                  [&](int) { return step; });
+  }
+  place_steps(plan, suitable_placement(layout));
+  return plan;
+}
+// [end snippet]
+
 StepPlacement suitable_placement(const Layout& layout) {
   return layout.width > 1 || layout.clip ? StepPlacement::lazy : StepPlacement::eager;
 }

@@ -52,16 +52,16 @@ int rank_of(Setting setting, int stages, int stage, int micro) {
 }
 // [end snippet]
 
-int ranks_of(Setting setting, int stages) {
-  if (setting == Setting::one_device) return 1;
-  return setting == Setting::model ? stages * (stages + 1) / 2 : stages;
+int ranks(const Layout& layout) {
+  if (layout.setting == Setting::one_device) return 1;
+  return layout.setting == Setting::model ? layout.stages * (layout.stages + 1) / 2 : layout.stages;
 }
 
 // [snippet cyclic]
 /// Stage j of microbatch k: forward at time 2k + j, backward at 2k + 2N - 1 - j.
 Plan dance(const Layout& layout, const std::function<int(int stage, int micro)>& version) {
   const int n = layout.stages;
-  Plan plan = empty_plan(layout, ranks_of(layout.setting, n), n, layout.steps, {/*keep*/ 2});
+  Plan plan = empty_plan(layout, ranks(layout), n, layout.steps, {/*keep*/ 2});
   std::map<int, Row> at;  // by time; backwards first, so that one device frees before it fills
   for (int micro = plan.first_micro(); micro < plan.last_micro(); ++micro)
     for (int stage = 0; stage < n; ++stage) {
@@ -76,7 +76,6 @@ Plan dance(const Layout& layout, const std::function<int(int stage, int micro)>&
 // [end snippet]
 
 Plan cyclic(const Layout& layout, Rule rule) {
-  check(layout, rule);
   const int n = layout.stages;
   // [snippet version]
   auto version = [&](int stage, int micro) {
@@ -86,7 +85,7 @@ Plan cyclic(const Layout& layout, Rule rule) {
   // [end snippet]
   Plan plan = dance(layout, version);
   const bool is_data = layout.setting == Setting::data, is_zero = layout.setting == Setting::zero;
-  if (n > 1 && (is_data || is_zero)) {
+  if (n > 1 && has_turns(layout.setting)) {
     plan.stagger = is_data ? 2 : 1;
     plan.gap = std::min(layout.gap, n);  // 2 and 3 suit costs, whatever N
   }
@@ -97,9 +96,35 @@ Plan cyclic(const Layout& layout, Rule rule) {
   return plan;
 }
 
+SumPath ring(const Layout&) { return SumPath::ring; }
+
+/// The timetable of v1 in setting data has forwards and backwards of one time step, each once.
+SumPath steady_if_possible(const Layout& layout) {
+  const bool steady = layout.setting == Setting::data && layout.gap == 2 && !layout.recompute;
+  return steady ? SumPath::steady_ring : SumPath::ring;
+}
+
 }  // namespace
 
-Plan cyclic_v1(const Layout& layout) { return cyclic(layout, Rule::v1); }
-Plan cyclic_v2(const Layout& layout) { return cyclic(layout, Rule::v2); }
+extern const Schedule cyclic_v1_schedule{
+    .name = "cyclic-v1",
+    .make = [](const Layout& layout) { return cyclic(layout, Rule::v1); },
+    .ranks = ranks,
+    .cyclic = true,
+    .sum_path = steady_if_possible,
+    .check = [](const Layout& layout) { check(layout, Rule::v1); }};
+
+/// The norm of a gradient exists after stage 0's last backward, when most forwards of the next
+/// step, which read what the update makes, should have begun.
+extern const Schedule cyclic_v2_schedule{
+    .name = "cyclic-v2",
+    .make = [](const Layout& layout) { return cyclic(layout, Rule::v2); },
+    .ranks = ranks,
+    .cyclic = true,
+    .why_no_clip =
+        "reads weights before the norm of their whole gradient is known; use --clip 0, "
+        "or --schedule cyclic-v1",
+    .sum_path = ring,
+    .check = [](const Layout& layout) { check(layout, Rule::v2); }};
 
 }  // namespace paragrad::parallel

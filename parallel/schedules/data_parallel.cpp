@@ -4,6 +4,7 @@
 #include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
+namespace {
 
 // [snippet data]
 Plan data_parallel(const Layout& layout) {
@@ -21,5 +22,13 @@ Plan data_parallel(const Layout& layout) {
   return plan;
 }
 // [end snippet]
+
+}  // namespace
+
+extern const Schedule data_parallel_schedule{
+    .name = "data",
+    .make = data_parallel,
+    .ranks = [](const Layout& layout) { return layout.width; },
+    .highest_zero = 3};
 
 }  // namespace paragrad::parallel

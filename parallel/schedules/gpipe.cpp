@@ -3,10 +3,11 @@
 #include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
+namespace {
 
 // [snippet gpipe]
 Plan gpipe(const Layout& layout) {
-  Plan plan = empty_plan(layout, layout.width * layout.stages, layout.width * layout.microbatches,
+  Plan plan = empty_plan(layout, pipeline_ranks(layout), layout.width * layout.microbatches,
                          layout.steps, {/*keep*/ 1});
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     int replica = rank / layout.stages, stage = rank % layout.stages;
@@ -21,5 +22,9 @@ Plan gpipe(const Layout& layout) {
   return plan;
 }
 // [end snippet]
+
+}  // namespace
+
+extern const Schedule gpipe_schedule{.name = "gpipe", .make = gpipe};
 
 }  // namespace paragrad::parallel

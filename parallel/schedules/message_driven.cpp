@@ -5,13 +5,19 @@
 #include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
+namespace {
 
 // [snippet message_driven]
 Plan message_driven(const Layout& layout) {
-  Plan plan = one_forward_one_backward(layout);
+  Plan plan = alternating_plan(layout);
   plan.in_flight = layout.in_flight > 0 ? layout.in_flight : layout.stages;
   return plan;
 }
 // [end snippet]
+
+}  // namespace
+
+extern const Schedule message_driven_schedule{
+    .name = "message-driven", .make = message_driven, .has_order = false};
 
 }  // namespace paragrad::parallel

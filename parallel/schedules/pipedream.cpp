@@ -4,9 +4,11 @@
 // Chapter 07; Narayanan et al. 2019, "PipeDream", section 3.3.
 #include <algorithm>
 
+#include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
+namespace {
 
 // [snippet pipedream]
 Plan pipedream(const Layout& layout) {
@@ -14,7 +16,7 @@ Plan pipedream(const Layout& layout) {
   for (int stage = 0; stage < layout.stages; ++stage) keep.push_back(layout.stages - stage);
   if (layout.tied && layout.stages > 1)
     keep.push_back(layout.stages);  // as on stage 0, which decides
-  Plan plan = empty_plan(layout, layout.width * layout.stages, layout.width,
+  Plan plan = empty_plan(layout, pipeline_ranks(layout), layout.width,
                          layout.microbatches * layout.steps, keep);
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     int replica = rank / layout.stages, stage = rank % layout.stages;
@@ -29,5 +31,16 @@ Plan pipedream(const Layout& layout) {
   return plan;
 }
 // [end snippet]
+
+void check(const Layout& layout) {
+  PG_CHECK(layout.zero == 0 || !layout.tied || !layout.clip,
+           "pipedream with ZeRO, clipping and tied embeddings hangs: stage 0 would wait for the ",
+           "last stage's step, that for the norm, and that for stage 0. Leave out one of them");
+}
+
+}  // namespace
+
+extern const Schedule pipedream_schedule{
+    .name = "pipedream", .make = pipedream, .updates_per_microbatch = true, .check = check};
 
 }  // namespace paragrad::parallel

@@ -7,10 +7,11 @@
 #include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
+namespace {
 
 // [snippet 2bw]
 Plan pipedream_2bw(const Layout& layout) {
-  Plan plan = empty_plan(layout, layout.width * layout.stages, layout.width * layout.microbatches,
+  Plan plan = empty_plan(layout, pipeline_ranks(layout), layout.width * layout.microbatches,
                          layout.steps, {/*keep*/ 2});
   auto version = [&](int micro) { return std::max(micro / plan.per_step - 1, 0); };
   for (int rank = 0; rank < plan.ranks(); ++rank) {
@@ -22,5 +23,9 @@ Plan pipedream_2bw(const Layout& layout) {
   return plan;
 }
 // [end snippet]
+
+}  // namespace
+
+extern const Schedule pipedream_2bw_schedule{.name = "2bw", .make = pipedream_2bw};
 
 }  // namespace paragrad::parallel

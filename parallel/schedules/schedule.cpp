@@ -1,29 +1,14 @@
-// The schedules by name, and what can be asked of them.
-// Not here: the orders themselves (schedules/), and messages (lower.cpp).
+// What any schedule is made into: a checked layout, its plan, and that plan at another place of the
+// run. Not here: the orders themselves (schedules/), and messages (lower.cpp).
 // Chapter 06.
 #include "parallel/schedules/schedule.h"
 
 #include <algorithm>
 
 #include "autograd/error.h"
-#include "parallel/lowering/lower.h"
 #include "parallel/plan/plan_codecs.h"
 
 namespace paragrad::parallel {
-
-const std::map<std::string, Schedule>& schedules() {
-  static const std::map<std::string, Schedule> all{{"data", data_parallel},
-                                                   {"gpipe", gpipe},
-                                                   {"1f1b", one_forward_one_backward},
-                                                   {"pipedream", pipedream},
-                                                   {"2bw", pipedream_2bw},
-                                                   {"cyclic-v1", cyclic_v1},
-                                                   {"cyclic-v2", cyclic_v2},
-                                                   {"message-driven", message_driven}};
-  return all;
-}
-
-bool is_cyclic(const std::string& schedule) { return schedule.rfind("cyclic", 0) == 0; }
 
 const std::map<std::string, Setting>& settings() {
   static const std::map<std::string, Setting> all{{"one-device", Setting::one_device},
@@ -35,14 +20,6 @@ const std::map<std::string, Setting>& settings() {
 }
 
 namespace {
-
-Schedule find_schedule(const std::string& name) {
-  auto found = schedules().find(name);
-  if (found != schedules().end()) return found->second;
-  std::string names;
-  for (const auto& [known, schedule] : schedules()) names += " " + known;
-  throw autograd::Error(autograd::text("there is no schedule \"", name, "\"; there are", names));
-}
 
 void check(const Layout& layout) {
   PG_CHECK(layout.stages > 0 && layout.width > 0 && layout.microbatches > 0 && layout.steps > 0 &&
@@ -59,25 +36,15 @@ void check(const Layout& layout) {
            "Use a smaller --first, --steps or --microbatches");
 }
 
-void check_zero(const std::string& schedule, const Layout& layout) {
+/// A cyclic schedule's own check says what it has instead.
+void check_zero(const Schedule& schedule, const Layout& layout) {
   PG_CHECK(layout.zero >= 0 && layout.zero <= 3, "ZeRO has stages 1 to 3, not ", layout.zero);
-  PG_CHECK(layout.zero == 0 || is_cyclic(schedule) || layout.width > 1, "ZeRO shares the state of ",
-           "replicas; with one there is nothing to share. Use a --data-parallel of at least 2");
-  PG_CHECK(layout.zero <= 1 || schedule == "data" || is_cyclic(schedule), "ZeRO ", layout.zero,
-           " does not go with ", schedule, ": a pipeline adds to its gradients and reads its ",
-           "weights with every microbatch, and would send them every time. Use --zero 1, or ",
-           "--schedule data");
-  PG_CHECK(layout.zero == 0 || schedule != "pipedream" || !layout.tied || !layout.clip,
-           "pipedream with ZeRO, clipping and tied embeddings hangs: stage 0 would wait for the ",
-           "last stage's step, that for the norm, and that for stage 0. Leave out one of them");
-}
-
-SumPath path_of(const std::string& schedule, const Layout& layout) {
-  if (!is_cyclic(schedule)) return SumPath::group;
-  // The timetable has forwards and backwards of one time step, each once.
-  const bool steady = schedule == "cyclic-v1" && layout.setting == Setting::data &&
-                      layout.gap == 2 && !layout.recompute;
-  return steady ? SumPath::steady_ring : SumPath::ring;
+  if (schedule.cyclic) return;
+  PG_CHECK(layout.zero == 0 || layout.width > 1, "ZeRO shares the state of replicas; with one ",
+           "there is nothing to share. Use a --data-parallel of at least 2");
+  PG_CHECK(layout.zero <= schedule.highest_zero, "ZeRO ", layout.zero, " does not go with ",
+           schedule.name, ": a pipeline adds to its gradients and reads its weights with every ",
+           "microbatch, and would send them every time. Use --zero 1, or --schedule data");
 }
 
 /// What a schedule with homes writes, whose steps lowering places, too.
@@ -91,13 +58,20 @@ Plan without_messages(Plan plan) {
 
 }  // namespace
 
-Plan make_plan(const std::string& schedule, const Layout& layout) {
-  Schedule make = find_schedule(schedule);
+int pipeline_ranks(const Layout& layout) { return layout.width * layout.stages; }
+
+void check_layout(const Schedule& schedule, const Layout& layout) {
   check(layout);
   check_zero(schedule, layout);
-  Plan plan = make(layout);
+  if (schedule.check) schedule.check(layout);
+}
+
+Plan make_plan(const std::string& name, const Layout& layout) {
+  const Schedule& schedule = find_schedule(name);
+  check_layout(schedule, layout);
+  Plan plan = schedule.make(layout);
   if (layout.recompute) add_recomputation(plan);
-  plan = lower(std::move(plan), path_of(schedule, layout));
+  plan = lower(std::move(plan), schedule.sum_path ? schedule.sum_path(layout) : SumPath::group);
   plan.codec = layout.codec;
   plan.channel = layout.channel;
   check_codecs(plan);

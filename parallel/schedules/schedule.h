@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "parallel/lowering/lower.h"
 #include "parallel/plan/plan.h"
 
 namespace paragrad::parallel {
@@ -17,6 +19,10 @@ namespace paragrad::parallel {
 enum class Setting { one_device, data, pipeline, model, zero };
 /// As users type them.
 const std::map<std::string, Setting>& settings();
+/// Whether microbatches wait for turns, which Layout::gap is about.
+inline bool has_turns(Setting setting) {
+  return setting == Setting::data || setting == Setting::zero;
+}
 
 /// What a schedule is asked for.
 struct Layout {
@@ -55,20 +61,32 @@ Plan make_evaluation(const Plan& like, int first, int microbatches);
 /// first, as delayed schedules have it; where weights travel, its messages are then found anew.
 Plan moved_by(Plan plan, int steps);
 
-// ---- the schedules: rows of computations only ----
-Plan data_parallel(const Layout& layout);
-Plan gpipe(const Layout& layout);
-Plan one_forward_one_backward(const Layout& layout);
-Plan message_driven(const Layout& layout);
-Plan pipedream(const Layout& layout);
-Plan pipedream_2bw(const Layout& layout);
-Plan cyclic_v1(const Layout& layout);
-Plan cyclic_v2(const Layout& layout);
+// ---- the schedules: each is a file, and a line in register.cpp ----
+/// Ranks of a pipeline: one for each stage of each replica.
+int pipeline_ranks(const Layout& layout);
 
-/// By the names that users type.
-using Schedule = Plan (*)(const Layout&);
-const std::map<std::string, Schedule>& schedules();
-bool is_cyclic(const std::string& schedule);
+/// A schedule: its name, its plan, and how it behaves. Whoever wants to know the latter asks here,
+/// not for a name.
+struct Schedule {
+  const char* name = "";                         ///< as users type it
+  Plan (*make)(const Layout&) = nullptr;         ///< rows of computations only
+  int (*ranks)(const Layout&) = pipeline_ranks;  ///< of its plans
+  bool cyclic = false;  ///< has settings, and as many microbatches as stages instead of replicas
+  bool updates_per_microbatch = false;  ///< a step is one microbatch of each replica
+  bool has_order = true;  ///< false: ranks take what comes first, up to Layout::in_flight
+  int highest_zero = 1;   ///< ZeRO level; a cyclic schedule's check() says what it has instead
+  const char* why_no_clip = nullptr;  ///< why steps can't wait for a norm, and what to use; null:
+                                      ///< they can
+  SumPath (*sum_path)(const Layout&) = nullptr;  ///< null: SumPath::group
+  void (*check)(const Layout&) = nullptr;        ///< throws what only this schedule refuses
+};
+
+/// Sorted by name.
+const std::vector<const Schedule*>& schedules();
+/// throws: Error if there is no schedule of this name
+const Schedule& find_schedule(const std::string& name);
+/// throws: Error if the schedule can't have such a layout
+void check_layout(const Schedule& schedule, const Layout& layout);
 
 // ---- what they are made of ----
 /// A plan with a header and `ranks` empty rows; `keep` versions of each stage outlive it.
@@ -79,6 +97,9 @@ Plan empty_plan(const Layout& layout, int ranks, int per_step, int steps, std::v
 /// source: Narayanan et al. 2021 (PipeDream-2BW), figure 3
 void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
                  const std::function<int(int micro)>& version);
+
+/// The plan of a pipeline that flushes after each step, one forward and one backward in turn.
+Plan alternating_plan(const Layout& layout);
 
 /// Adds the steps. Eager: after the last gradient in the row. Lazy: before the first forward that
 /// reads the version, which leaves time for reductions and norms. Together: before the row's first

@@ -1,5 +1,5 @@
-// Orders are small JSON objects: {"do": "train", "steps": 40}. Every rank makes the plan from it
-// for itself, and runs its row.
+// Orders are small JSON objects: {"do": "train", "steps": 40}. Every rank gets the plan for it,
+// and runs its row.
 // Chapter 05.
 #include "parallel/session/session.h"
 
@@ -9,7 +9,6 @@
 
 #include "parallel/codecs/not_finite.h"
 #include "parallel/collectives/hosts.h"
-#include "parallel/schedules/schedule.h"
 #include "parallel/session/codec_state.h"
 #include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
@@ -60,7 +59,9 @@ Session::Session(const Training& training, Transport& transport, DevicePtr devic
     first_ = steps_ = static_cast<int>(checkpoint->step());
   }
   int some = settings.steps_of_plan > 0 ? settings.steps_of_plan : 1;
-  const VerifiedPlan plan = verify(settings.plan(first_, some));
+  const Plans::Shared shared = settings.plans->get(first_, some);
+  const VerifiedPlan& plan = *shared;
+  driven_ = plan.plan().in_flight > 0;
   if (settings.engine.reduction == AllReduce::hierarchical)
     check_hosts(plan.plan(), engine_.settings().hosts);
   if (pruner_ && checkpoint) pruner_->resume(*checkpoint, engine_, plan.plan());
@@ -107,10 +108,10 @@ json Session::carry_out(const json& what) {
   if (verb == "train") return run_steps(what.at("steps"), what.at("recorded"));
   if (verb == "validate") {
     bool all = what.at("all");
-    Plan like = settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
     int count = static_cast<int>(data_.validation_weights(all).size());
-    RunResult result =
-        engine_.run(verify(make_evaluation(like, steps_, count)), data_.validation(all));
+    const Plans::Shared plan =
+        settings_.plans->evaluation(steps_, std::max(1, settings_.steps_of_plan), count);
+    RunResult result = engine_.run(*plan, data_.validation(all));
     for (const auto& [micro, loss] : result.losses)
       PG_CHECK(std::isfinite(loss), "step ", steps_, ": the validation loss is ", loss, "; ",
                when_not_finite);
@@ -118,7 +119,7 @@ json Session::carry_out(const json& what) {
   }
   auto like = [&] {
     AtWork preparing(engine_.transport(), Work::preparing);
-    return settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
+    return settings_.plans->get(steps_, std::max(1, settings_.steps_of_plan))->plan();
   };
   if (verb == "prune") return prune(like(), what.at("bits").get<Bits>());
   if (verb == "save") {
@@ -162,14 +163,14 @@ json Session::measure_memory() const {
 }
 
 json Session::run_steps(int steps, bool recorded) {
-  const VerifiedPlan plan = verify(settings_.plan(steps_, steps));
+  const Plans::Shared plan = settings_.plans->get(steps_, steps);
   MemoryMeter& meter = engine_.device()->meter();
   std::vector<MemoryMeter::Event> memory;
   for (int i = 0; i < category_count; ++i)
     memory.push_back({0, static_cast<Category>(i), meter.live(static_cast<Category>(i))});
   const auto start = std::chrono::steady_clock::now();
   if (recorded) meter.start_timeline();
-  RunResult result = engine_.run(plan, data_.training());
+  RunResult result = engine_.run(*plan, data_.training());
   steps_ += steps;
   json answer = to_json(result, recorded);
   if (!recorded) return answer;

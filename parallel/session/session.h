@@ -11,6 +11,7 @@
 
 #include "parallel/engine/engine.h"
 #include "parallel/session/exchange.h"
+#include "parallel/session/plans.h"
 #include "parallel/session/pruner.h"
 #include "parallel/session/run_log.h"
 
@@ -31,10 +32,9 @@ struct SessionSettings {
   std::filesystem::path out, resume;
   int steps = 1000, stop_after = 0, save_every = 0, evaluate_every = 0;
   bool quiet = false;
-  Engine::Settings engine;  ///< hierarchical sums without hosts go by the hosts' names
-  /// The plan of steps [first, first + steps).
-  std::function<Plan(int first, int steps)> plan;
-  int steps_of_plan = 0;   ///< a plan's steps; 0: any number
+  Engine::Settings engine;       ///< hierarchical sums without hosts go by the hosts' names
+  std::shared_ptr<Plans> plans;  ///< all ranks of this process have the same
+  int steps_of_plan = 0;         ///< a plan's steps; 0: any number
   int reported_steps = 4;  ///< of the plan that the report shows, unless a plan's steps are given
   std::function<std::unique_ptr<Pruner>()> pruner;  ///< null: nothing is pruned
   std::string unit = "tokens";                      ///< what rates count
@@ -99,6 +99,7 @@ class Session {
   int first_ = 0, steps_ = 0;  // done before this session, and by now
   double seconds_per_step_ = 0;
   std::optional<RunLog> log_;
+  bool driven_ = false;  // whether messages decide the order of what ranks do
   int bits_every_ = 0;   // updates between choices of bits; 0: they are not chosen
   Bits bits_;            // that were chosen last
   std::string lost_;     // of a checkpoint, for the user

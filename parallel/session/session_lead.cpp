@@ -100,7 +100,7 @@ int Session::next_steps(int last) const {
 void Session::train_some(int last) {
   int steps = next_steps(last);
   bool recorded = is_recorded();
-  Plan plan = settings_.plan(steps_, steps);
+  const Plan plan = settings_.plans->get(steps_, steps)->plan();
   std::vector<json> answers = order({{"do", "train"}, {"steps", steps}, {"recorded", recorded}});
 
   WorldResult world(answers);
@@ -167,7 +167,7 @@ void Session::save() {
   if (!bits_.empty()) run["bits"] = bits_;
   for (const auto& [stage, store] : engine_.stores())
     if (store.begun() > 0) run["rewound"] = store.begun();  // all at once
-  const Plan plan = settings_.plan(steps_, std::max(1, settings_.steps_of_plan));
+  const Plan plan = settings_.plans->get(steps_, std::max(1, settings_.steps_of_plan))->plan();
   if (plan.codec != CodecSpec() || plan.channel != CodecSpec())
     run["codec"] = {{"layout", codec_layout(engine_, plan)}, {"numbers", codecs}};
   commit_checkpoint(settings_.out / "checkpoint", steps_, run, files);
@@ -186,7 +186,7 @@ void Session::report() {
   write_file(settings_.out / "trace.json", draw_trace(recorded_, memory_));
   const std::filesystem::path recorded = settings_.out / "recorded.plan";
   std::filesystem::remove(recorded);  // of an earlier run
-  if (settings_.plan(first_, 1).in_flight > 0) write_file(recorded, print(recorded_plan_));
+  if (driven_) write_file(recorded, print(recorded_plan_));
   write_file(settings_.out / "report.html", draw_html(page(simulated)));
   log_->say(text("report: ", (settings_.out / "report.html").string()));
 }

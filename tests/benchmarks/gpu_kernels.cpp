@@ -4,9 +4,9 @@
 // Not here: a training step (gpu_training.cpp), the ladder's kernels (ladder.cpp). Chapter 12.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "examples/common/program.h"
 #include "tests/benchmarks/device_clock.h"
 #include "tests/benchmarks/kernel_products.h"
 

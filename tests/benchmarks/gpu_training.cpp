@@ -4,9 +4,9 @@
 // Chapter 12; Chowdhery et al. 2022 (PaLM), appendix B.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "examples/common/program.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/transports/threads_transport.h"

@@ -6,14 +6,16 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/threads.h"
-#include "examples/run_layout.h"
+#include "examples/common/run_layout.h"
 #include "nn/models/gpt.h"
 #include "parallel/engine/engine.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
+#include "tests/parallel/support/ordinary_schedules.h"
 
 using namespace paragrad::examples;
 using namespace paragrad::parallel;
+using paragrad::tests::is_cyclic;
 
 namespace {
 
@@ -51,11 +53,11 @@ std::ostream& operator<<(std::ostream& out, const Entry& e) {
 std::vector<Entry> orders() {
   std::vector<Entry> all;
   for (bool tied : {false, true})
-    for (const auto& [schedule, make] : schedules()) {
-      if (!is_cyclic(schedule)) all.push_back({.schedule = schedule, .tied = tied});
-      if (is_cyclic(schedule))
+    for (const Schedule* each : schedules()) {
+      if (!each->cyclic) all.push_back({.schedule = each->name, .tied = tied});
+      if (each->cyclic)
         for (const auto& [setting, value] : settings())
-          all.push_back({.schedule = schedule, .setting = setting, .tied = tied});
+          all.push_back({.schedule = each->name, .setting = setting, .tied = tied});
     }
   return all;
 }
@@ -113,7 +115,7 @@ void train(const RunFlags& run, const RunLayout& layout, bool tied) {
   GptConfig own = config;
   own.tied = tied;
   const Training training = layout.training(gpt(own));
-  const VerifiedPlan plan = verify(layout.plan(0, 1));
+  const Plans::Shared plan = layout.plans()->get(0, 1);
   std::vector<int> hosts;
   for (int rank = 0; rank < layout.ranks(); ++rank) hosts.push_back(rank % 2);
   Tokens tokens;
@@ -122,7 +124,7 @@ void train(const RunFlags& run, const RunLayout& layout, bool tied) {
   run_ranks(layout.ranks(), [&](Transport& transport) {
     set_compute_threads(1);
     Engine engine(training, transport, cpu_device(), {reductions().at(run.reduction), 20, hosts});
-    const RunResult result = engine.run(plan, tokens);
+    const RunResult result = engine.run(*plan, tokens);
     for (const auto& [micro, loss] : result.losses)
       PG_CHECK(std::isfinite(loss), "microbatch ", micro, " has a loss of ", loss);
     std::lock_guard lock(mutex);

@@ -5,8 +5,10 @@
 #include "parallel/schedules/schedule.h"
 #include "parallel/verifier/verify.h"
 #include "tests/catch.h"
+#include "tests/parallel/support/ordinary_schedules.h"
 
 using namespace paragrad::parallel;
+using paragrad::tests::is_cyclic;
 
 namespace {
 
@@ -41,7 +43,8 @@ TEST_CASE("a plan's text has its codecs, and is read back", "[codec][plan]") {
 }
 
 TEST_CASE("a codec changes no row of a plan", "[codec][plan]") {
-  for (const auto& [schedule, make] : schedules()) {
+  for (const Schedule* each : schedules()) {
+    const std::string schedule = each->name;
     Layout layout = layout_of(schedule, "quantize:4", "none");
     if (is_cyclic(schedule)) layout.setting = Setting::model;
     const Plan encoded = make_plan(schedule, layout);

@@ -46,6 +46,18 @@ TEST_CASE("schedules: plans as they were checked by hand", "[schedule]") {
   CHECK(print(make_plan("2bw", {.stages = 3, .microbatches = 3, .steps = 3})) == golden("2bw"));
 }
 
+TEST_CASE("schedules: each knows the ranks of its plans", "[schedule]") {
+  for (const Schedule* schedule : schedules())
+    for (const auto& [name, setting] : settings())
+      for (int stages : {1, 2, 4})
+        for (int width : {1, 3}) {
+          Layout layout{.stages = stages, .width = width, .setting = setting};
+          if (schedule->cyclic) layout.width = 1;
+          CAPTURE(schedule->name, name, stages, width);
+          CHECK(make_plan(schedule->name, layout).ranks() == schedule->ranks(layout));
+        }
+}
+
 TEST_CASE("schedules: every option makes a plan that verifies and survives printing",
           "[schedule]") {
   int plans = 0;

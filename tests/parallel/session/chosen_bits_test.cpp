@@ -104,11 +104,11 @@ Bits chosen_by_session(const CodedRun& run) {
     settings.steps = 1;
     settings.quiet = true;
     settings.engine.timeout = 20;
-    settings.plan = [&](int first, int steps) {
+    settings.plans = std::make_shared<Plans>([&](int first, int steps) {
       Layout layout = layout_of(run, steps);
       layout.first = first;
       return make_plan(run.schedule, layout);
-    };
+    });
     Session(training, transport, cpu_device(), data, settings).train();
   });
   const auto summary = nlohmann::json::parse(read_file(fs::path(folder) / "summary.json"));

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
@@ -60,10 +61,11 @@ SessionSettings settings_of(const Folder& folder, int rank, const std::function<
   settings.steps = last_step;
   settings.quiet = true;
   settings.engine.timeout = 1;
-  settings.plan = [rank, at_end, ended = false](int first, int steps) mutable {
-    if (first == last_step && rank == 0 && !std::exchange(ended, true)) at_end();
-    return plan_of("data", first, steps);
-  };
+  settings.plans =
+      std::make_shared<Plans>([rank, at_end, ended = false](int first, int steps) mutable {
+        if (first == last_step && rank == 0 && !std::exchange(ended, true)) at_end();
+        return plan_of("data", first, steps);
+      });
   return settings;
 }
 
@@ -154,10 +156,10 @@ std::map<int, int> plans_of_slow_steps(const std::string& schedule) {
     SessionSettings settings = settings_of(folder, transport.rank(), [] {});
     settings.steps = 9;
     settings.engine.timeout = 20;
-    settings.plan = [&](int first, int steps) {
+    settings.plans = std::make_shared<Plans>([&](int first, int steps) {
       if (transport.rank() == 0) plans[first] = std::max(plans[first], steps);
       return plan_of(schedule, first, steps);
-    };
+    });
     Session(training, transport, cpu_device(), data, settings).train();
   });
   return plans;
@@ -169,4 +171,50 @@ TEST_CASE("a run of slow steps has plans of one update, or of several, if they o
           "[session]") {
   CHECK(plans_of_slow_steps("data").at(5) == 1);
   CHECK(plans_of_slow_steps("2bw").at(5) == 4);
+}
+
+TEST_CASE("ranks that are threads make each plan of a run once", "[session]") {
+  Folder folder;
+  std::map<std::pair<int, int>, int> made;  // by first step and steps
+  const auto plans = std::make_shared<Plans>([&](int first, int steps) {
+    ++made[{first, steps}];
+    return make_plan("data", {.width = 4, .steps = steps, .first = first});
+  });
+  Training training(gpt(small_gpt(false)), 1);
+  training.clip = 0;
+  run_ranks(4, [&](Transport& transport) {
+    set_compute_threads(1);
+    SmallData data;
+    SessionSettings settings = settings_of(folder, transport.rank(), [] {});
+    settings.engine.timeout = 20;
+    settings.steps = 5;
+    settings.plans = plans;
+    Session(training, transport, cpu_device(), data, settings).train();
+  });
+  // Two segments: one update, of which the ranks prepare, and four; then the weights are saved.
+  CHECK(made == std::map<std::pair<int, int>, int>{{{0, 1}, 1}, {{1, 4}, 1}, {{5, 1}, 1}});
+}
+
+TEST_CASE("the last few plans are remembered, and a plan that breaks a rule is not", "[session]") {
+  int made = 0;
+  bool broken = false;
+  Plans plans([&](int first, int steps) {
+    ++made;
+    Plan plan = make_plan("data", {.width = 2, .steps = steps, .first = first});
+    if (broken) plan.rows[0].pop_back();
+    return plan;
+  });
+  const Plans::Shared first = plans.get(0, 1);
+  CHECK(plans.get(0, 1) == first);
+  CHECK(plans.evaluation(0, 1, 3) == plans.evaluation(0, 1, 3));
+  CHECK(plans.evaluation(0, 1, 3) != plans.evaluation(0, 1, 2));
+  CHECK(made == 1);
+  for (int step = 1; step <= 4; ++step) plans.get(step, 1);
+  CHECK(made == 5);
+  CHECK(plans.get(0, 1) != first);  // made again
+  CHECK(first->plan().steps == 1);  // whoever has it still can run it
+  broken = true;
+  CHECK_THROWS_AS(plans.get(7, 1), PlanError);
+  broken = false;
+  CHECK_NOTHROW(plans.get(7, 1));
 }

@@ -10,7 +10,7 @@ TEST_CASE("chapter 07: steps that wait for the whole gradient's norm come late")
   // [snippet lazy]
   const Layout layout{.stages = 4, .microbatches = 4, .steps = 10, .clip = true};
   auto seconds = [&](StepPlacement placement) {
-    Plan plan = pipedream_2bw(layout);
+    Plan plan = find_schedule("2bw").make(layout);
     for (Row& row : plan.rows)
       std::erase_if(row, [](const Instruction& x) { return x.op == Op::step; });
     place_steps(plan, placement);

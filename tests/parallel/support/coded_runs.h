@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/parallel/support/ordinary_schedules.h"
 #include "tests/parallel/support/small_run.h"
 
 namespace paragrad::tests {

@@ -1,38 +1,15 @@
-// ResnetRun: the flags of train_resnet beside those that all training programs have: a residual
-// network, its images and its optimizer. Not here: what they lead to (examples/train_resnet.cpp).
+// Flags of train_resnet, and the least memory that a run needs.
 // Chapter 02.
-#pragma once
+#include "examples/common/resnet_run.h"
 
-#include <filesystem>
-#include <string>
+#include <algorithm>
 
-#include "examples/run_flags.h"
-#include "nn/data/image_data.h"
+#include "examples/common/program.h"
 #include "nn/models/resnet.h"
-#include "parallel/engine/training.h"
 
 namespace paragrad::examples {
 
-struct ResnetRun : RunFlags {
-  ResnetRun();
-
-  std::int64_t width = 8;
-  std::string optimizer = "sgd";
-  double momentum = 0.9, weight_decay = -1;  // negative: the optimizer's default
-
-  /// Describes every flag to `app`.
-  void add_flags(CLI::App& app);
-  /// Parses a command line, or a saved run's flags and what the command line adds.
-  /// throws: Error if a flag contradicts the saved run, or asks for what this build has not
-  void parse(CLI::App& app, int argc, char** argv);
-
-  /// For images and classes like these.
-  /// throws: Error if its training can't fit into the memory
-  Model model(const ImageSet& images) const;
-  parallel::MakeOptimizer make_optimizer() const;
-};
-
-inline ResnetRun::ResnetRun() {
+ResnetRun::ResnetRun() {
   program = "train_resnet";
   examples = "images";
   kind_of_data = "set of images";
@@ -43,7 +20,7 @@ inline ResnetRun::ResnetRun() {
   clip = 0;
 }
 
-inline void ResnetRun::add_flags(CLI::App& app) {
+void ResnetRun::add_flags(CLI::App& app) {
   Flags flags(app);
   flags.group("Model");
   flags.whole("--width", width, std::int64_t{1},
@@ -66,11 +43,9 @@ inline void ResnetRun::add_flags(CLI::App& app) {
               "(default: 0.0005 for sgd, of all weights; 0.1 for adamw, of kernels and matrices)")
       ->default_str("");
   add_run_flags(flags);
-  add_layout_flags(flags);
-  add_machine_flags(flags);
 }
 
-inline void ResnetRun::parse(CLI::App& app, int argc, char** argv) {
+void ResnetRun::parse(CLI::App& app, int argc, char** argv) {
   RunFlags::parse(app, argc, argv, {"--width", "--batch", "--seed", "--dtype", "--optimizer"});
   const bool sgd = optimizer == "sgd";
   if (learning_rate == 0) learning_rate = sgd ? 0.05 : 0.001;
@@ -82,7 +57,7 @@ inline void ResnetRun::parse(CLI::App& app, int argc, char** argv) {
   if (std::filesystem::exists(data)) saved["--data"] = std::filesystem::absolute(data).string();
 }
 
-inline Model ResnetRun::model(const ImageSet& images) const {
+Model ResnetRun::model(const ImageSet& images) const {
   Model model = resnet18({.channels = 1,
                           .size = std::max(images.height(), images.width()),
                           .classes = images.classes(),
@@ -97,7 +72,7 @@ inline Model ResnetRun::model(const ImageSet& images) const {
   return model;
 }
 
-inline parallel::MakeOptimizer ResnetRun::make_optimizer() const {
+parallel::MakeOptimizer ResnetRun::make_optimizer() const {
   if (optimizer == "adamw")
     return [decay = weight_decay](const ParameterList& parameters, const Tensor& weights) {
       return make_adamw(parameters, weights, decay);

@@ -1,48 +1,18 @@
-// GptRun: the flags of train_gpt beside those that all training programs have: a GPT, its text and
-// its optimizer. Not here: what they lead to (examples/train_gpt.cpp).
+// Flags of train_gpt, and the least memory that a run needs.
 // Chapter 02.
-#pragma once
+#include "examples/common/gpt_run.h"
 
-#include <filesystem>
-#include <string>
-
-#include "examples/run_flags.h"
-#include "nn/data/text_data.h"
-#include "nn/models/gpt.h"
-#include "parallel/engine/training.h"
+#include "examples/common/program.h"
 
 namespace paragrad::examples {
 
-struct GptRun : RunFlags {
-  GptRun();
-
-  GptConfig model{4, 4, 128, 64, 0, 0, true};  // its vocabulary comes with the data
-  std::string vocabulary;
-  std::filesystem::path validation;
-  double weight_decay = 0.1, beta2 = 0.99;
-  bool untied = false;
-
-  /// Describes every flag to `app`.
-  void add_flags(CLI::App& app);
-  /// Parses a command line, or a saved run's flags and what the command line adds.
-  /// throws: Error if a flag contradicts the saved run, or asks for what this build has not
-  void parse(CLI::App& app, int argc, char** argv);
-
-  /// Text without --vocab is cut into characters.
-  TextData load_data() const;
-  parallel::MakeOptimizer optimizer() const;
-
- private:
-  void check_model() const;
-};
-
-inline GptRun::GptRun() {
+GptRun::GptRun() {
   program = "train_gpt";
   examples = "sequences";
   kind_of_data = "text";
 }
 
-inline void GptRun::add_flags(CLI::App& app) {
+void GptRun::add_flags(CLI::App& app) {
   Flags flags(app);
   flags.group("Model");
   flags.whole("--layers", model.layers, 1, "blocks");
@@ -64,11 +34,9 @@ inline void GptRun::add_flags(CLI::App& app) {
   flags.number("--beta2", beta2, 0, 0.999999,
                "AdamW's memory of squared gradients; 0.95 suits large batches");
   add_run_flags(flags);
-  add_layout_flags(flags);
-  add_machine_flags(flags);
 }
 
-inline void GptRun::parse(CLI::App& app, int argc, char** argv) {
+void GptRun::parse(CLI::App& app, int argc, char** argv) {
   RunFlags::parse(app, argc, argv,
                   {"--layers", "--heads", "--width", "--context", "--dropout", "--untied",
                    "--batch", "--seed", "--dtype"});
@@ -81,8 +49,8 @@ inline void GptRun::parse(CLI::App& app, int argc, char** argv) {
   if (!validation.empty()) saved["--validation"] = std::filesystem::absolute(validation).string();
 }
 
-/// Of its memory, the least that it can need; chapter 03 explains the sums.
-inline void GptRun::check_model() const {
+/// Estimates the least memory that training can need; chapter 03 explains the sums.
+void GptRun::check_model() const {
   GptConfig config = model;
   config.vocabulary = 1;  // not known before the data
   config.check();
@@ -94,12 +62,12 @@ inline void GptRun::check_model() const {
                "fewer --layers, a smaller --width, --context or --batch, or more --microbatches");
 }
 
-inline TextData GptRun::load_data() const {
+TextData GptRun::load_data() const {
   bool cut_into_characters = vocabulary.empty() && data.extension() != ".bin";
   return load_text_data(data, validation, cut_into_characters ? "chars" : vocabulary);
 }
 
-inline parallel::MakeOptimizer GptRun::optimizer() const {
+parallel::MakeOptimizer GptRun::optimizer() const {
   return
       [decay = weight_decay, beta = beta2](const ParameterList& parameters, const Tensor& weights) {
         return make_adamw(parameters, weights, decay, 0.9, beta);

@@ -1,74 +1,21 @@
-// RunFlags: the flags that all training programs have, as values: checked, saved with a run, and
-// read back to resume it. Not here: a program's model and data, and what flags lead to.
+// Flags of training programs as values, and those of a saved run before them.
+// Not here: a program's model and data.
 // Chapter 02.
-#pragma once
+#include "examples/common/run_flags.h"
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
-#include <string>
-#include <vector>
 
-#include "examples/program.h"
-#include "examples/prune_flags.h"
-#include "examples/rank_device.h"
-#include "examples/schedule_flags.h"
+#include "examples/common/program.h"
+#include "examples/common/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/codec_fit.h"
 
 namespace paragrad::examples {
 
-using namespace paragrad::nn;
-
-struct RunFlags {
-  std::string program, examples, kind_of_data;  ///< its name, what a batch has, what that is of
-  std::filesystem::path data, out = "out", resume;
-  std::int64_t batch = 12;
-  int steps = 2000, stop_after = 0, save_every = 0, evaluate_every = 250;
-  std::int64_t warmup = -1;
-  double learning_rate = 1e-3, lowest_rate = -1, clip = 1;
-  double timeout = 60;
-  std::int64_t seed = 1337;
-  bool quiet = false, cuda_graph = false;
-  ScheduleFlags parts;  // how the work is laid out over ranks
-  PruneFlags prune;
-  std::int64_t memory_cap = 0;  // bytes of a rank; 0: any
-  int ranks = 0;                // 0: as many as the parts say
-  int ranks_per_host = 0;       // 0: by the names of hosts
-  std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "scatter";
-
-  bool clip_given = false, plan_given = false;
-  nlohmann::json saved;  ///< the flags that decide the run, with their values
-
-  /// Describe flags, in the order of --help: a program's own stand before, between and behind.
-  void add_length_flags(Flags& flags);
-  void add_run_flags(Flags& flags);
-  void add_layout_flags(Flags& flags);
-  void add_machine_flags(Flags& flags);
-
-  /// Parses a command line. With --resume, the flags of the saved run come first; `fixed` are those
-  /// that must stay as they were.
-  /// throws: Error if a flag contradicts the saved run
-  void parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed);
-
-  /// throws: Error if flags contradict each other, or ask for what this build has not
-  void check() const;
-  /// Refuses what can't fit before anything is written. `remedies`: flags that would help.
-  void check_memory(double bytes, const std::string& remedies) const;
-
- private:
-  void resume_flags(CLI::App& app, const std::vector<std::string>& own,
-                    const std::vector<std::string>& fixed);
-};
-
-namespace limits {
-inline constexpr double large = 1e30, tiny = 1e-30;
-}
-
-inline void RunFlags::add_length_flags(Flags& flags) {
+void RunFlags::add_length_flags(Flags& flags) {
   flags.group("Run");
   flags.whole("--steps", steps, 1, "updates");
   flags.whole("--batch", batch, std::int64_t{1}, text(examples, " an update").c_str());
@@ -83,7 +30,7 @@ inline void RunFlags::add_length_flags(Flags& flags) {
       ->default_str("");
 }
 
-inline void RunFlags::add_run_flags(Flags& flags) {
+void RunFlags::add_run_flags(Flags& flags) {
   flags.number("--clip", clip, 0, limits::large, "largest norm of the gradient; 0: any");
   flags.whole("--seed", seed, std::int64_t{0}, "of first weights, data order and dropout");
   flags.words("--out", out, "DIR", "folder to write to (default: out, or the one resumed)");
@@ -96,9 +43,11 @@ inline void RunFlags::add_run_flags(Flags& flags) {
   flags.whole("--evaluate-every", evaluate_every, 0,
               "updates between validations; 0: only at the end");
   flags.yes("--quiet", quiet, "print errors only");
+  add_layout_flags(flags);
+  add_machine_flags(flags);
 }
 
-inline void RunFlags::add_layout_flags(Flags& flags) {
+void RunFlags::add_layout_flags(Flags& flags) {
   parts.add_flags(flags);
   flags.whole("--ranks", ranks, 1, "workers (default: as the parts need)")->default_str("");
   flags.words("--plan", parts.plan_file, "FILE",
@@ -106,7 +55,7 @@ inline void RunFlags::add_layout_flags(Flags& flags) {
   prune.add_flags(flags);
 }
 
-inline void RunFlags::add_machine_flags(Flags& flags) {
+void RunFlags::add_machine_flags(Flags& flags) {
   flags.group("Machine");
   add_device_flag(flags, device);
   flags.yes("--cuda-graph", cuda_graph,
@@ -128,14 +77,16 @@ inline void RunFlags::add_machine_flags(Flags& flags) {
                "seconds that a rank waits for another");
 }
 
+namespace {
+
 /// Parses a list of arguments, in place of those parsed before.
-inline void parse_list(CLI::App& app, std::vector<std::string> arguments) {
+void parse_list(CLI::App& app, std::vector<std::string> arguments) {
   std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 wants
   app.parse(arguments);
 }
 
 /// The value of every flag that decides a run, given or not.
-inline nlohmann::json flag_values(const CLI::App& app) {
+nlohmann::json flag_values(const CLI::App& app) {
   static const std::set<std::string> of_one_session{"--help",       "--out",       "--resume",
                                                     "--stop-after", "--quiet",     "--timeout",
                                                     "--memory-cap", "--cuda-graph"};
@@ -158,8 +109,9 @@ inline nlohmann::json flag_values(const CLI::App& app) {
   return flags;
 }
 
-inline void RunFlags::parse(CLI::App& app, int argc, char** argv,
-                            const std::vector<std::string>& fixed) {
+}  // namespace
+
+void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed) {
   std::vector<std::string> own(argv + 1, argv + argc);
   parse_list(app, own);
   plan_given = app.count("--plan") > 0;
@@ -174,15 +126,17 @@ inline void RunFlags::parse(CLI::App& app, int argc, char** argv,
   clip_given = app.count("--clip") > 0;
 }
 
+namespace {
+
 /// Flags that lay a run out; the first of them, given to resume a run, replace all
 /// of the saved ones.
-inline constexpr const char* layout_flags[] = {"--schedule", "--stages", "--data-parallel",
-                                               "--ranks",    "--plan",   "--setting",
-                                               "--zero",     "--gap",    "--in-flight"};
-inline constexpr int replacing_flags = 5;
+constexpr const char* layout_flags[] = {"--schedule", "--stages", "--data-parallel",
+                                        "--ranks",    "--plan",   "--setting",
+                                        "--zero",     "--gap",    "--in-flight"};
+constexpr int replacing_flags = 5;
 
-/// Those of a saved run's flags that give way to what this command line says of the layout.
-inline std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {
+/// The saved run's flags that give way to what this command line says of the layout.
+std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {
   auto given = [&](const char* name) { return app.count(name) > 0; };
   std::set<std::string> replaced;
   if (std::any_of(layout_flags, layout_flags + replacing_flags, given))
@@ -193,12 +147,14 @@ inline std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleF
   return replaced;
 }
 
+}  // namespace
+
 /// Parses the saved flags and then `own`, which win where the saved weights allow it.
-inline void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
-                                   const std::vector<std::string>& fixed) {
+void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
+                            const std::vector<std::string>& fixed) {
   const std::filesystem::path folder = resume;
   const bool moved = app.count("--out") > 0;
-  const nlohmann::json run = Checkpoint(folder / "checkpoint").run();
+  const nlohmann::json run = nn::Checkpoint(folder / "checkpoint").run();
   PG_CHECK(
       run.contains("flags") && run["flags"].is_object() && run.value("program", program) == program,
       "--resume ", folder.string(), ": its checkpoint is not of ", program);
@@ -215,7 +171,7 @@ inline void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>
   if (before.value("--prune", 0.0) > 0)
     same.insert(same.end(), PruneFlags::fixed().begin(), PruneFlags::fixed().end());
   else if (prune.given())
-    prune.check_begins(static_cast<int>(Checkpoint(folder / "checkpoint").step()), steps);
+    prune.check_begins(static_cast<int>(nn::Checkpoint(folder / "checkpoint").step()), steps);
   for (const std::string& name : same)
     PG_CHECK(now.value(name, nlohmann::json()) == before.value(name, nlohmann::json()),
              "--resume: the run began with ", name, ' ', before.value(name, nlohmann::json()),
@@ -224,7 +180,7 @@ inline void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>
   if (!moved) out = folder;
 }
 
-inline void RunFlags::check() const {
+void RunFlags::check() const {
   PG_CHECK(parts.plan_file.empty() || (parts.codec.empty() && parts.channel.empty()),
            "--plan: the first line of a plan says how its messages are encoded; make it by plan ",
            "show ... --codec NAME, and leave out --codec and --codec-channel here");
@@ -246,7 +202,7 @@ inline void RunFlags::check() const {
   PG_CHECK(warmup <= steps, "--warmup ", warmup, " is longer than the run of ", steps, " --steps");
 }
 
-inline void RunFlags::check_memory(double bytes, const std::string& remedies) const {
+void RunFlags::check_memory(double bytes, const std::string& remedies) const {
   double machine =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
   PG_CHECK(bytes < machine, "this run needs at least ", bytes / 1e9,

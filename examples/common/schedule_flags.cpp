@@ -1,76 +1,52 @@
-// ScheduleFlags: a plan as a command line asks for it: by a schedule's name and sizes, or as the
-// text file that holds it. Not here: the schedules (parallel/schedules/).
+// What a schedule's flags are called, which of them a schedule brings, and what follows for those not
+// given.
 // Chapter 06.
-#pragma once
+#include "examples/common/schedule_flags.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 #include <iterator>
-#include <string>
 #include <vector>
 
-#include "examples/program.h"
+#include "examples/common/program.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/schedules/schedule.h"
 
 namespace paragrad::examples {
+namespace {
 
-struct ScheduleFlags {
-  std::string schedule, setting;                        ///< empty: not given
-  int stages = 0, data_parallel = 0, microbatches = 0;  ///< 0: not given
-  int zero = 0;
-  int gap = 0, in_flight = 0;  ///< 0: not given
-  bool recompute = false;
-  std::string codec, channel;  ///< empty: not given
-  std::string plan_file;       ///< instead of the others; "-" is standard input, empty: not given
+/// The names of all schedules that behave so.
+std::vector<std::string> names_of(bool (*behave)(const parallel::Schedule&)) {
+  std::vector<std::string> names;
+  for (const parallel::Schedule* each : parallel::schedules())
+    if (behave(*each)) names.push_back(each->name);
+  return names;
+}
 
-  /// All but the plan's file, which each program asks for in its own way.
-  void add_flags(Flags& flags);
-  bool given() const;
-  bool cyclic() const { return parallel::is_cyclic(schedule); }
-  std::string setting_found() const { return setting.empty() ? "data" : setting; }
-  /// The schedule, and its setting if it has any.
-  std::string title() const {
-    return cyclic() ? text(schedule, " (", setting_found(), ")") : schedule;
+/// What is wrong with a codec's name; empty: nothing.
+std::string problem_of_codec(const std::string& value) {
+  try {
+    parallel::parse_codec(value);
+    return "";
+  } catch (const autograd::Error& error) {
+    return error.what();
   }
+}
 
-  parallel::CodecSpec codec_found() const {
-    return parallel::parse_codec(codec.empty() ? "none" : codec);
-  }
+}  // namespace
 
-  parallel::CodecSpec channel_found() const {
-    return parallel::parse_codec(channel.empty() ? "none" : channel);
-  }
+const parallel::Schedule& ScheduleFlags::behaviour() const {
+  static constexpr parallel::Schedule usual;
+  return schedule.empty() ? usual : parallel::find_schedule(schedule);
+}
 
-  /// Whether microbatches wait for turns, which --gap is about.
-  bool has_turns() const {
-    return cyclic() && (setting_found() == "data" || setting_found() == "zero");
-  }
-
-  /// Of one step, the run's first; what was not given has its default.
-  /// throws: Error if the flags contradict each other
-  parallel::Layout layout() const;
-
-  /// Examples of a batch in a microbatch, or fewer where only the number of ranks will tell.
-  double smallest_share(std::int64_t batch, int ranks) const;
-
-  /// Finds what was not given from the number of ranks, if that is known (0: it is not).
-  /// throws: Error if no layout has so many
-  void fit(int ranks);
-
- private:
-  void check_cyclic() const;
-  int stages_on(int ranks) const;
-};
-
-inline void ScheduleFlags::add_flags(Flags& flags) {
-  auto names_of = [](const auto& table) {
-    std::vector<std::string> names;
-    for (const auto& [name, value] : table) names.push_back(name);
-    return names;
-  };
+void ScheduleFlags::add_flags(Flags& flags) {
+  std::vector<std::string> setting_names;
+  for (const auto& [name, value] : parallel::settings()) setting_names.push_back(name);
   flags.group("Schedule");
-  flags.choice("--schedule", schedule, names_of(parallel::schedules()),
+  flags.choice("--schedule", schedule, names_of([](const auto&) { return true; }),
                "order of the work, and the weights that it reads");
   flags.whole("--stages", stages, 1, "parts that the model is cut into")->default_str("1");
   flags.whole("--data-parallel", data_parallel, 1, "replicas of the model")->default_str("1");
@@ -79,7 +55,7 @@ inline void ScheduleFlags::add_flags(Flags& flags) {
              "parts of a replica's batch; in a cyclic schedule always as many as stages")
       ->default_str("1");
   flags.yes("--recompute", recompute, "drop activations and compute them again; saves memory");
-  flags.choice("--setting", setting, names_of(parallel::settings()),
+  flags.choice("--setting", setting, setting_names,
                "where a cyclic schedule's microbatches run (default: data)");
   flags
       .whole("--gap", gap, 1,
@@ -96,41 +72,59 @@ inline void ScheduleFlags::add_flags(Flags& flags) {
       .whole("--zero", zero, 0,
              "what replicas share out: 1 optimizer state, 2 gradients, too, 3 weights, too")
       ->check(number_between(0, 3));
-  auto is_codec = [](const std::string& value) -> std::string {
-    try {
-      parallel::parse_codec(value);
-      return "";
-    } catch (const autograd::Error& error) {
-      return error.what();
-    }
-  };
   const char* codecs =
       "how sums of gradients are encoded between ranks: none, bf16, "
       "quantize:BITS[:BUCKET[:stochastic]], adaptive[:BUCKET[:PERIOD]], topk:FRACTION, "
       "threshold:FRACTION[:PERIOD], lowrank:RANK, pca:RANK[:PERIOD]";
-  flags.words("--codec", codec, "NAME", codecs)->check(CLI::Validator(is_codec, ""));
+  flags.words("--codec", codec, "NAME", codecs)->check(CLI::Validator(problem_of_codec, ""));
   flags
       .words("--codec-channel", channel, "NAME",
              "how activations and their gradients are encoded between stages: none, bf16, "
              "quantize:BITS[:BUCKET[:stochastic]], topk:FRACTION, threshold:FRACTION[:PERIOD]")
-      ->check(CLI::Validator(is_codec, ""));
+      ->check(CLI::Validator(problem_of_codec, ""));
 }
 
-inline bool ScheduleFlags::given() const {
+std::string ScheduleFlags::title() const {
+  return cyclic() ? text(schedule, " (", setting_found(), ")") : schedule;
+}
+
+parallel::CodecSpec ScheduleFlags::codec_found() const {
+  return parallel::parse_codec(codec.empty() ? "none" : codec);
+}
+
+parallel::CodecSpec ScheduleFlags::channel_found() const {
+  return parallel::parse_codec(channel.empty() ? "none" : channel);
+}
+
+bool ScheduleFlags::has_turns() const {
+  return cyclic() && parallel::has_turns(parallel::settings().at(setting_found()));
+}
+
+bool ScheduleFlags::given() const {
   return !schedule.empty() || !setting.empty() || !codec.empty() || !channel.empty() || recompute ||
          std::max({stages, data_parallel, microbatches, zero, gap, in_flight}) > 0;
 }
 
-inline parallel::Layout ScheduleFlags::layout() const {
+/// Flags that only some schedules bring.
+void ScheduleFlags::check_own_flags() const {
+  auto names = [](bool (*behave)(const parallel::Schedule&)) {
+    return fmt::format("{}", fmt::join(names_of(behave), " and "));
+  };
+  const std::string cyclic_ones = names([](const auto& schedule) { return schedule.cyclic; });
+  const std::string free_ones = names([](const auto& schedule) { return !schedule.has_order; });
   PG_CHECK(setting.empty() || cyclic(), "--setting ", setting, ": the schedule ", schedule,
-           " has no settings; cyclic-v1 and cyclic-v2 have");
-  PG_CHECK(gap == 0 || cyclic(), "--gap ", gap, ": the schedule ", schedule,
-           " has no turns; cyclic-v1 and cyclic-v2 have");
+           " has no settings; ", cyclic_ones, " have");
+  PG_CHECK(gap == 0 || cyclic(), "--gap ", gap, ": the schedule ", schedule, " has no turns; ",
+           cyclic_ones, " have");
   PG_CHECK(gap == 0 || has_turns(), "--gap ", gap, ": --setting ", setting,
            " has no turns; data and zero have");
-  PG_CHECK(in_flight == 0 || schedule == "message-driven", "--in-flight ", in_flight,
-           ": the schedule ", schedule, " has a fixed order; message-driven has none");
+  PG_CHECK(in_flight == 0 || !behaviour().has_order, "--in-flight ", in_flight, ": the schedule ",
+           schedule, " has a fixed order; ", free_ones, " has none");
   if (cyclic()) check_cyclic();
+}
+
+parallel::Layout ScheduleFlags::layout() const {
+  check_own_flags();
   return {.stages = std::max(1, stages),
           .width = std::max(1, data_parallel),
           .microbatches = cyclic() ? stages : std::max(1, microbatches),
@@ -143,14 +137,14 @@ inline parallel::Layout ScheduleFlags::layout() const {
           .channel = channel_found()};
 }
 
-inline double ScheduleFlags::smallest_share(std::int64_t batch, int ranks) const {
+double ScheduleFlags::smallest_share(std::int64_t batch, int ranks) const {
   double parts = 1.0 * std::max(1, microbatches) * std::max(1, data_parallel);
   if (cyclic()) parts = std::max(1, stages > 0 ? stages : ranks);
   return static_cast<double>(batch) / parts;
 }
 
 /// A cyclic schedule's microbatches are its replicas, one for each stage.
-inline void ScheduleFlags::check_cyclic() const {
+void ScheduleFlags::check_cyclic() const {
   PG_CHECK(stages > 0, "--schedule ", schedule, " needs --stages N",
            setting == "one-device" ? ": all of them run on one rank" : "");
   PG_CHECK(microbatches == 0 || microbatches == stages, "--microbatches ", microbatches,
@@ -159,9 +153,10 @@ inline void ScheduleFlags::check_cyclic() const {
 }
 
 /// Stages of a cyclic schedule that make use of all ranks.
-inline int ScheduleFlags::stages_on(int ranks) const {
-  if (setting == "one-device") return 0;  // any number runs there
-  if (setting != "model") return ranks;
+int ScheduleFlags::stages_on(int ranks) const {
+  const parallel::Setting found = parallel::settings().at(setting_found());
+  if (found == parallel::Setting::one_device) return 0;  // any number runs there
+  if (found != parallel::Setting::model) return ranks;
   // N stages take N (N + 1) / 2 ranks.
   auto needed = [](std::int64_t n) { return n * (n + 1) / 2; };
   int n = static_cast<int>((std::sqrt(8.0 * ranks + 1) - 1) / 2);
@@ -170,14 +165,14 @@ inline int ScheduleFlags::stages_on(int ranks) const {
   return n;
 }
 
-inline void ScheduleFlags::fit(int ranks) {
+void ScheduleFlags::fit(int ranks) {
   if (schedule.empty()) schedule = stages > 1 ? "1f1b" : "data";
   if (cyclic() && stages == 0 && ranks > 0) stages = stages_on(ranks);
   auto needed = [this] {
     parallel::Layout plain = layout();
     plain.zero = 0;  // it shares out what ranks hold, and adds none
-    plain.codec = plain.channel = {};
-    return parallel::make_plan(schedule, plain).ranks();
+    parallel::check_layout(behaviour(), plain);
+    return behaviour().ranks(plain);
   };
   if (!cyclic() && data_parallel == 0) {
     int depth = needed();
@@ -191,9 +186,7 @@ inline void ScheduleFlags::fit(int ranks) {
                              layout().stages, " and ", placed, " needs ", wanted));
 }
 
-/// A plan from its text form. What it says is not verified.
-/// throws: Error, with file and line
-inline parallel::Plan read_plan(const std::string& file) {
+parallel::Plan read_plan(const std::string& file) {
   bool from_input = file == "-";
   std::string content =
       from_input ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : nn::read_file(file);

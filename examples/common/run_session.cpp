@@ -1,53 +1,36 @@
-// What training programs do around a session: ranks as threads or processes, signals, a resumed
-// run's checkpoint. Not here: what a session does (session.h); a program's model and data.
+// Ranks, their devices, and signals.
+// Not here: how a run is laid out (run_layout.h).
 // Chapter 05.
-#pragma once
+#include "examples/common/run_session.h"
 
 #include <atomic>
 #include <csignal>
-#include <functional>
-#include <memory>
 #include <thread>
 
 #include "autograd/cpu/threads.h"
-#include "examples/run_flags.h"
-#include "examples/run_layout.h"
+#include "examples/common/rank_device.h"
+#include "parallel/collectives/hosts.h"
 #include "parallel/engine/codec_fit.h"
-#include "parallel/session/session.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 #include "parallel/transports/rank_environment.h"
 #include "parallel/transports/threads_transport.h"
 
 namespace paragrad::examples {
+namespace {
 
-using namespace paragrad::parallel;
-
-/// A run that can begin: what its ranks share, and how each one sees the data.
-struct ReadyRun {
-  Training training;
-  SessionSettings settings;
-  int ranks = 1;
-  int first = 0;  ///< steps done before
-  std::function<std::unique_ptr<RunData>()> data;
-  std::int64_t memory_cap = 0;  ///< bytes of a rank; 0: any
-};
-
-/// How a program makes one; `started` ranks are there already (0: none).
-using Prepare = std::function<ReadyRun(int started)>;
-
-inline std::atomic<int> interrupted = 0;  // the signal's number; rank 0's thread reads it
+std::atomic<int> interrupted = 0;  // the signal's number; rank 0's thread reads it
 static_assert(std::atomic<int>::is_always_lock_free, "or a signal handler must not write it");
 
 /// Ends training after the present plan; a second signal ends the program.
-inline void interrupt(int signal) {
+void interrupt(int signal) {
   interrupted = signal;
   std::signal(signal, SIG_DFL);
 }
 
-/// Returns the steps done before. `data`: its checksum.
-/// throws: Error if the run can't go on with this data, or is over
-inline int check_resume(const RunFlags& run, const nlohmann::json& data) {
+}  // namespace
+
+int check_resume(const RunFlags& run, const nlohmann::json& data) {
   if (run.resume.empty()) return 0;
   Checkpoint checkpoint(run.resume / "checkpoint");
   PG_CHECK(checkpoint.run().value("data", nlohmann::json()) == data,
@@ -58,8 +41,9 @@ inline int check_resume(const RunFlags& run, const nlohmann::json& data) {
   return static_cast<int>(checkpoint.step());
 }
 
-/// What flags and layout say; a program adds its model, data and unit.
-inline SessionSettings session_settings(const RunFlags& run, const RunLayout& layout) {
+SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
+                                 const Training& training, nlohmann::json config,
+                                 const nlohmann::json& checksum, const std::string& sizes) {
   SessionSettings settings;
   settings.out = run.out;
   settings.resume = run.resume;
@@ -72,24 +56,41 @@ inline SessionSettings session_settings(const RunFlags& run, const RunLayout& la
   settings.engine.reduction =
       run.reduction == "nccl" ? AllReduce::by_transport : reductions().at(run.reduction);
   settings.engine.hosts = layout.hosts();
-  settings.plan = [layout](int first, int steps) { return layout.plan(first, steps); };
+  settings.plans = layout.plans();
   settings.steps_of_plan = layout.steps_of_plan();
   settings.reported_steps = layout.reported_steps();
   if (run.prune.given())
     settings.pruner = [found = run.prune.settings(run.steps, run.seed)] {
       return std::make_unique<sparse::PruneRun>(found);
     };
+  config["flags"] = layout.flags();
+  settings.config = settings.run = config;
+  settings.run["program"] = run.program;
+  settings.run["data"] = checksum;
+  if (layout.steps_of_plan() > 0) settings.run["plan"] = layout.own_plan();
+  settings.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
   settings.title = layout.title();
   settings.interrupted = [] { return interrupted != 0; };
   return settings;
 }
 
+ReadyRun ready_run(const RunFlags& run, const RunLayout& layout, Training training,
+                   SessionSettings settings, int first, std::shared_ptr<const Examples> examples) {
+  auto data = [examples, per_step = layout.per_step(), rows = layout.rows(), batch = run.batch] {
+    return run_data(examples, per_step, rows, batch);
+  };
+  return {std::move(training), std::move(settings), layout.ranks(), first, data, run.memory_cap};
+}
+
+namespace {
+
 /// What would stop every rank stops the program before there are any.
-inline ReadyRun checked(ReadyRun run) {
+ReadyRun checked(ReadyRun run) {
   int some = std::max(1, run.settings.steps_of_plan), left = run.settings.steps - run.first;
   PG_CHECK(left % some == 0, "--plan makes ", some, " updates at a time, which does ",
            "not divide the ", left, " that are to be done");
-  const Plan plan = run.settings.plan(run.first, some);
+  const Plans::Shared shared = run.settings.plans->get(run.first, some);
+  const Plan& plan = shared->plan();
   check_fit(plan, run.training, run.ranks);
   const std::vector<int>& hosts = run.settings.engine.hosts;
   if (!hosts.empty()) check_hosts(plan, hosts);
@@ -103,7 +104,7 @@ inline ReadyRun checked(ReadyRun run) {
 
 /// One rank's part of the run. Returns whether the run has come to its end.
 /// `place`: the rank's number among those of this host.
-inline bool train(const RunFlags& flags, const ReadyRun& run, Transport& inner, int place) {
+bool train(const RunFlags& flags, const ReadyRun& run, Transport& inner, int place) {
   std::unique_ptr<RunData> data = run.data();
   const DevicePtr device = make_device(flags.device, place, flags.cuda_graph);
   device->meter().set_cap(run.memory_cap);
@@ -114,7 +115,7 @@ inline bool train(const RunFlags& flags, const ReadyRun& run, Transport& inner, 
   return Session(run.training, transport, device, *data, run.settings).train();
 }
 
-inline bool train_on_threads(const RunFlags& flags, const Prepare& prepare) {
+bool train_on_threads(const RunFlags& flags, const Prepare& prepare) {
   auto started = rank_environment();
   PG_CHECK(!started, "this process is one of ", started->size, " that ", started->launcher,
            " started; say --transport mpi, or start it alone");
@@ -135,7 +136,7 @@ inline bool train_on_threads(const RunFlags& flags, const Prepare& prepare) {
   return complete;
 }
 
-inline bool train_on_processes(const RunFlags& flags, const Prepare& prepare) {
+bool train_on_processes(const RunFlags& flags, const Prepare& prepare) {
   auto started = rank_environment();
   PG_CHECK(started, "--transport mpi: this process was started alone; start several by ",
            "mpirun -n RANKS ", flags.program, " ..., or leave the flag out");
@@ -158,8 +159,9 @@ inline bool train_on_processes(const RunFlags& flags, const Prepare& prepare) {
   return complete;
 }
 
-/// Trains; returns the program's exit status.
-inline int train_run(const RunFlags& run, const Prepare& prepare) {
+}  // namespace
+
+int train_run(const RunFlags& run, const Prepare& prepare) {
   std::signal(SIGINT, interrupt);
   std::signal(SIGTERM, interrupt);
   const bool processes = run.transport == "mpi" || (run.transport == "nccl" && rank_environment());

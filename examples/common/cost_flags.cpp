@@ -1,33 +1,41 @@
-// CostFlags: what computations and messages cost, as a command line gives it.
-// Not here: what follows from it (parallel/simulation/costs.h).
+// Costs as lists between commas, and what a plan's codecs make of them.
 // Chapter 06.
-#pragma once
+#include "examples/common/cost_flags.h"
 
 #include <algorithm>
+#include <charconv>
 #include <string>
 #include <vector>
 
-#include "examples/program.h"
-#include "parallel/simulation/costs.h"
+#include "examples/common/program.h"
 
 namespace paragrad::examples {
+namespace {
 
-/// Units: seconds, bytes, bytes per second.
-struct CostFlags {
-  parallel::Costs costs;
+/// A flag for numbers between commas: "1,2.5". Given twice, the last one counts.
+template <class T>
+void add_list(CLI::App& app, const char* name, std::vector<T>& list, const char* what) {
+  auto parse = [name, &list](const std::string& value) {
+    constexpr T highest = 1'000'000'000'000'000;
+    list.clear();
+    for (std::size_t begin = 0, end; begin <= value.size(); begin = end + 1) {
+      end = std::min(value.find(',', begin), value.size());
+      std::string word = value.substr(begin, end - begin);
+      std::string problem = problem_of_number<T>(word, 0, highest);
+      PG_CHECK(problem.empty(), name, ": ", problem);
+      T number = 0;
+      std::from_chars(word.data(), word.data() + word.size(), number);
+      list.push_back(number);
+    }
+  };
+  app.add_option_function<std::string>(name, parse, what)
+      ->type_name("X,X,...")
+      ->default_str(text(list[0]));
+}
 
-  void add_flags(CLI::App& app);
-  /// Messages that the plan encodes are as long as its codecs make values of f32.
-  /// throws: Error if that depends on shapes, as it does with lowrank and pca
-  parallel::Costs of(const parallel::Plan& plan) const;
+}  // namespace
 
- private:
-  /// A flag for numbers between commas: "1,2.5". Given twice, the last one counts.
-  template <class T>
-  void add_list(CLI::App& app, const char* name, std::vector<T>& list, const char* what);
-};
-
-inline void CostFlags::add_flags(CLI::App& app) {
+void CostFlags::add_flags(CLI::App& app) {
   constexpr double tiny = 1e-30, large = 1e30;
   Flags flags(app);
   flags.group("Costs (a list has one value, or one for each stage; --slowness for each rank)");
@@ -42,7 +50,7 @@ inline void CostFlags::add_flags(CLI::App& app) {
   flags.number("--latency", costs.latency, 0, large, "seconds that a message takes at least");
 }
 
-inline parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
+parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
   auto encoded = [](const parallel::CodecSpec& spec, std::vector<std::int64_t> list) {
     for (std::int64_t& bytes : list)
       if (bytes > 0 && spec != parallel::CodecSpec())
@@ -62,26 +70,6 @@ inline parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
     result.activation_gradient_bytes.push_back(
         result.activation_bytes[i] - index_bytes(plan.channel, costs.activation_bytes[i] / 4));
   return result;
-}
-
-template <class T>
-void CostFlags::add_list(CLI::App& app, const char* name, std::vector<T>& list, const char* what) {
-  auto parse = [name, &list](const std::string& value) {
-    constexpr T highest = 1'000'000'000'000'000;
-    list.clear();
-    for (std::size_t begin = 0, end; begin <= value.size(); begin = end + 1) {
-      end = std::min(value.find(',', begin), value.size());
-      std::string word = value.substr(begin, end - begin);
-      std::string problem = number_between<T>(0, highest)(word);
-      PG_CHECK(problem.empty(), name, ": ", problem);
-      T number = 0;
-      std::from_chars(word.data(), word.data() + word.size(), number);
-      list.push_back(number);
-    }
-  };
-  app.add_option_function<std::string>(name, parse, what)
-      ->type_name("X,X,...")
-      ->default_str(text(list[0]));
 }
 
 }  // namespace paragrad::examples

@@ -1,48 +1,20 @@
-// PruneFlags: how a run is pruned on its way, as a command line gives it.
-// Not here: methods and when they act (sparse/prune_run.h).
+// Flags of pruning: what they are called, which go together, and what follows for those not given.
 // Chapter 11.
-#pragma once
+#include "examples/common/prune_flags.h"
 
 #include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
 
-#include "examples/program.h"
-#include "parallel/plan/codec_spec.h"
-#include "sparse/prune_run.h"
+#include "examples/common/program.h"
 
 namespace paragrad::examples {
 
-struct PruneFlags {
-  double fraction = 0;
-  std::string method = "magnitude";
-  bool samo = false, sparse = false, all = false;
-  int after = -1, every = 0, until = 0;  ///< not given
-
-  /// Those that must stay as they were when a run is resumed; --samo and --sparse-compute may
-  /// change.
-  static const std::vector<std::string>& fixed();
-
-  void add_flags(Flags& flags);
-  bool given() const { return fraction > 0; }
-  /// Whether there is only one mask.
-  bool once() const { return method == "magnitude" || method == "global" || method == "random"; }
-  /// throws: Error if flags contradict each other, the codec, or the length of the run
-  void check(const parallel::CodecSpec& codec, const std::string& plan_file, int steps) const;
-  /// throws: Error unless pruning begins after `done` updates, those of a run that goes on
-  void check_begins(int done, int steps) const;
-  /// What was not given has its default, which follows from the run's length.
-  sparse::PruneSettings settings(int steps, std::uint64_t seed) const;
-};
-
-inline const std::vector<std::string>& PruneFlags::fixed() {
+const std::vector<std::string>& PruneFlags::fixed() {
   static const std::vector<std::string> names{"--prune",       "--prune-method", "--prune-all",
                                               "--prune-after", "--prune-every",  "--prune-until"};
   return names;
 }
 
-inline void PruneFlags::add_flags(Flags& flags) {
+void PruneFlags::add_flags(Flags& flags) {
   flags.group("Pruning");
   flags.number("--prune", fraction, 0, 0.9999,
                "fraction of each matrix's elements to prune while training; 0: none");
@@ -68,8 +40,8 @@ inline void PruneFlags::add_flags(Flags& flags) {
             "with --samo: compute linear layers without what is pruned, too, by sparse products");
 }
 
-inline void PruneFlags::check(const parallel::CodecSpec& codec, const std::string& plan_file,
-                              int steps) const {
+void PruneFlags::check(const parallel::CodecSpec& codec, const std::string& plan_file,
+                       int steps) const {
   if (!given()) {
     PG_CHECK(
         !samo && !sparse && !all && after < 0 && every == 0 && until == 0 && method == "magnitude",
@@ -103,14 +75,14 @@ inline void PruneFlags::check(const parallel::CodecSpec& codec, const std::strin
            "the run's ", steps, " --steps; give it more, or a smaller --prune-every");
 }
 
-inline void PruneFlags::check_begins(int done, int steps) const {
+void PruneFlags::check_begins(int done, int steps) const {
   const int begins = settings(steps, 0).after;
   PG_CHECK(begins > done, "--prune-after ", begins, ": the run has done ", done,
            " updates, and can ", "be pruned after more of them; say --prune-after ", done + 1,
            " or more");
 }
 
-inline sparse::PruneSettings PruneFlags::settings(int steps, std::uint64_t seed) const {
+sparse::PruneSettings PruneFlags::settings(int steps, std::uint64_t seed) const {
   sparse::PruneSettings result{fraction, method, samo, sparse, all};
   result.seed = seed;
   result.after = after < 0 ? steps / 10 : after;

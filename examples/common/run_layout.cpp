@@ -1,72 +1,19 @@
-// RunLayout: how a run's work is laid out over its ranks, found from its flags: the plans, the
-// parts of a batch. Not here: flags (run_flags.h), and what runs the plans (run_session.h).
+// The parts of a run that flags leave open, and what does not fit.
+// Not here: which ranks a schedule needs (schedule_flags.h).
 // Chapter 06.
-#pragma once
+#include "examples/common/run_layout.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <optional>
-#include <string>
 
-#include "examples/run_flags.h"
+#include "nn/checkpoint/checkpoint.h"
 #include "parallel/collectives/hosts.h"
-#include "parallel/engine/training.h"
 #include "parallel/plan/plan_codecs.h"
 #include "parallel/verifier/verify.h"
 
 namespace paragrad::examples {
 
-class RunLayout {
- public:
-  /// `started` ranks are there already (0: none). `tied`: the model's ends share a tensor.
-  /// throws: Error if the flags don't fit each other, or the number of ranks
-  RunLayout(const RunFlags& run, int started, bool tied);
-
-  int ranks() const { return ranks_; }
-  /// The plan of steps [first, first + some).
-  parallel::Plan plan(int first, int some) const;
-  /// By rank, for hierarchical sums; empty: others, or by the names of hosts.
-  std::vector<int> hosts() const;
-  /// Updates that a plan of the user's own makes; 0: there is none.
-  int steps_of_plan() const { return own_plan_ ? own_plan_->steps : 0; }
-  /// The text of that plan, which a checkpoint keeps; empty: there is none.
-  std::string own_plan() const { return own_plan_ ? parallel::print(*own_plan_) : ""; }
-  /// Microbatches whose gradients make one update. PipeDream updates after every one.
-  int per_step() const;
-  /// Sequences or images in a microbatch, and in all of one update.
-  std::int64_t rows() const { return run_.batch / pieces(); }
-  std::int64_t rows_per_step() const { return rows() * per_step(); }
-
-  /// Of the plan that the report shows.
-  int reported_steps() const;
-
-  /// All that flags say of a training but its optimizer.
-  parallel::Training training(const Model& model) const;
-  /// The flags that decide the run, with the layout that was found.
-  nlohmann::json flags() const;
-  /// Of plan and ranks, for the user.
-  std::string describe() const;
-  std::string title() const;
-
- private:
-  void read_own_plan();
-  void choose_clip();
-  void check_reduction() const;
-  std::int64_t pieces() const {
-    return std::int64_t{parts_.layout().microbatches} * parts_.layout().width;
-  }
-
-  /// A backward takes about as long as two forwards.
-  int gap() const { return parts_.gap > 0 ? parts_.gap : 3; }
-
-  RunFlags run_;
-  bool tied_;
-  ScheduleFlags parts_;  // as the flags have them, and what was found for those not given
-  int ranks_;
-  std::optional<parallel::Plan> own_plan_;
-};
-
-inline RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
+RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
     : run_(run), tied_(tied), parts_(run.parts), ranks_(started > 0 ? started : run.ranks) {
   PG_CHECK(run.ranks == 0 || run.ranks == ranks_, "--ranks ", run.ranks, ": ", ranks_,
            " were started");
@@ -75,18 +22,21 @@ inline RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
   else
     parts_.fit(ranks_);
   choose_clip();
+  if (!run.resume.empty()) first_ = static_cast<int>(Checkpoint(run.resume / "checkpoint").step());
+  plans_ = std::make_shared<parallel::Plans>(
+      [layout = *this](int first, int steps) { return layout.make_plan(first, steps); });
   check_reduction();
   const std::string why = parts_.cyclic() ? text("one for each of ", parts_.stages, " stages")
                                           : text("--microbatches ", parts_.layout().microbatches,
                                                  " x ", parts_.layout().width, " replicas");
   PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
            " microbatches (", why, ")");
-  int wanted = plan(0, 1).ranks();
+  int wanted = first_plan()->plan().ranks();
   if (ranks_ == 0) ranks_ = wanted;
   PG_CHECK(wanted == ranks_, ranks_, " ranks: --plan ", parts_.plan_file, " needs ", wanted);
 }
 
-inline void RunLayout::read_own_plan() {
+void RunLayout::read_own_plan() {
   own_plan_ = read_plan(parts_.plan_file);
   parallel::verify(*own_plan_);
   int delay = *std::max_element(own_plan_->keep.begin(), own_plan_->keep.end()) - 1;
@@ -108,22 +58,23 @@ inline void RunLayout::read_own_plan() {
   parts_.microbatches = own_plan_->per_step;
 }
 
-/// The norm of a gradient exists after stage 0's last backward, when most of cyclic-v2's forwards
-/// of the next step, which read what the update makes, should have begun.
-inline void RunLayout::choose_clip() {
-  if (parts_.schedule != "cyclic-v2" || run_.clip == 0) return;
-  PG_CHECK(!run_.clip_given, "--clip ", run_.clip, ": the schedule cyclic-v2 reads weights before ",
-           "the norm of their whole gradient is known; use --clip 0, or --schedule cyclic-v1");
+/// Some schedules can't wait for the norm of a gradient.
+void RunLayout::choose_clip() {
+  const char* why_not = parts_.behaviour().why_no_clip;
+  if (!why_not || run_.clip == 0) return;
+  PG_CHECK(!run_.clip_given, "--clip ", run_.clip, ": the schedule ", parts_.schedule, ' ',
+           why_not);
   run_.clip = 0;
 }
 
 /// A reduction that nothing is summed by would be a flag without effect.
-inline void RunLayout::check_reduction() const {
+void RunLayout::check_reduction() const {
   PG_CHECK(run_.ranks_per_host == 0 || run_.reduction == "hierarchical", "--ranks-per-host ",
            run_.ranks_per_host, ": --reduction ", run_.reduction, " doesn't go by hosts; leave it ",
            "out, or use --reduction hierarchical");
   if (run_.reduction == "scatter") return;
-  const parallel::Plan sample = plan(0, 1);
+  const parallel::Plans::Shared shared = first_plan();
+  const parallel::Plan& sample = shared->plan();
   PG_CHECK(parallel::sums_in_groups(sample), "--reduction ", run_.reduction,
            ": in this plan no group of ", "ranks sums up gradients",
            parts_.cyclic() ? ", they go from rank to rank" : "", "; leave this flag out");
@@ -136,28 +87,33 @@ inline void RunLayout::check_reduction() const {
 }
 
 /// Threads are all on one host, unless a user says otherwise.
-inline std::vector<int> RunLayout::hosts() const {
+std::vector<int> RunLayout::hosts() const {
   if (run_.reduction != "hierarchical") return {};
   if (run_.ranks_per_host == 0 && run_.transport == "mpi") return {};
   return parallel::hosts_in_order(ranks_, run_.ranks_per_host > 0 ? run_.ranks_per_host : ranks_);
 }
 
-inline int RunLayout::per_step() const {
+int RunLayout::per_step() const {
   if (own_plan_) return own_plan_->per_step;
-  return parts_.schedule == "pipedream" ? parts_.layout().width : static_cast<int>(pieces());
+  const bool each = parts_.behaviour().updates_per_microbatch;
+  return each ? parts_.layout().width : static_cast<int>(pieces());
 }
 
-/// PipeDream has one microbatch a step and never flushes: more is seen than filling and draining.
-inline int RunLayout::reported_steps() const {
-  return parts_.schedule == "pipedream" ? std::max(4, 2 * parts_.layout().stages) : 4;
+/// With one microbatch a step and no flush, more is seen than filling and draining.
+int RunLayout::reported_steps() const {
+  return parts_.behaviour().updates_per_microbatch ? std::max(4, 2 * parts_.layout().stages) : 4;
 }
 
-inline parallel::Plan RunLayout::plan(int first, int some) const {
+parallel::Plans::Shared RunLayout::first_plan() const {
+  return plans_->get(first_, std::max(1, steps_of_plan()));
+}
+
+parallel::Plan RunLayout::make_plan(int first, int steps) const {
   if (own_plan_) return parallel::moved_by(*own_plan_, first - own_plan_->first);
   parallel::Layout layout = parts_.layout();
-  if (parts_.schedule == "pipedream") layout.microbatches = 1;  // which is an update of its own
+  if (parts_.behaviour().updates_per_microbatch) layout.microbatches = 1;
   layout.gap = gap();
-  layout.steps = some;
+  layout.steps = steps;
   layout.first = first;
   layout.recompute = parts_.recompute && layout.stages > 1;
   layout.clip = run_.clip > 0;
@@ -165,7 +121,7 @@ inline parallel::Plan RunLayout::plan(int first, int some) const {
   return parallel::make_plan(parts_.schedule, layout);
 }
 
-inline parallel::Training RunLayout::training(const Model& model) const {
+parallel::Training RunLayout::training(const Model& model) const {
   const int stages = parts_.layout().stages;
   parallel::Training training(model, stages);
   training.dtype = run_.dtype == "bf16" ? DType::bf16 : DType::f32;
@@ -178,7 +134,7 @@ inline parallel::Training RunLayout::training(const Model& model) const {
   return training;
 }
 
-inline nlohmann::json RunLayout::flags() const {
+nlohmann::json RunLayout::flags() const {
   nlohmann::json flags = run_.saved;
   flags.erase("--ranks");
   if (own_plan_) {
@@ -204,7 +160,7 @@ inline nlohmann::json RunLayout::flags() const {
   return flags;
 }
 
-inline std::string RunLayout::describe() const {
+std::string RunLayout::describe() const {
   const int width = parts_.layout().width;
   std::string ranks = ranks_ == 1 ? "one rank" : text(ranks_, " ranks (", run_.transport, ")");
   if (parts_.cyclic())
@@ -213,19 +169,20 @@ inline std::string RunLayout::describe() const {
   else if (ranks_ > 1)
     ranks += text(", ", width, " x ", ranks_ / width);
   std::string line = text(own_plan_ ? "a plan of yours" : parts_.schedule, " on ", ranks);
-  if (parts_.schedule == "pipedream" && parts_.layout().microbatches > 1)
+  const bool each_updates = parts_.behaviour().updates_per_microbatch;
+  if (each_updates && parts_.layout().microbatches > 1)
     line += text("; every microbatch is an update, of ", rows_per_step(), ' ', run_.examples);
-  if (parts_.schedule == "pipedream" && parts_.layout().stages > 1 && run_.clip > 0)
+  if (each_updates && parts_.layout().stages > 1 && run_.clip > 0)
     line +=
         text(". With --clip ", run_.clip, " each update waits for the gradient's norm over all ",
              "stages, so the stages work almost one after the other; with --clip 0 they work at ",
              "the same time");
   if (run_.clip != run_.saved.value("--clip", run_.clip))
-    line += "; gradients are not clipped, which cyclic-v2 can't do";
+    line += text("; gradients are not clipped, which ", parts_.schedule, " can't do");
   return line;
 }
 
-inline std::string RunLayout::title() const {
+std::string RunLayout::title() const {
   return text(run_.program, ": ", own_plan_ ? "a plan of yours" : parts_.title(), ", ", ranks_,
               ranks_ == 1 ? " rank" : " ranks");
 }

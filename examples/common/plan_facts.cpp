@@ -1,29 +1,21 @@
-// What is known of a plan, for people (names with values) and for programs (JSON).
-// Not here: how it is found out (parallel/verifier/verify.h, parallel/simulation/simulate.h).
+// What a plan's facts, its times and its time steps are called, and how they are written.
 // Chapter 06.
-#pragma once
+#include "examples/common/plan_facts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "parallel/drawing/figure.h"
-#include "parallel/simulation/time_steps.h"
-#include "parallel/simulation/timeline.h"
-#include "parallel/verifier/verify.h"
 
 namespace paragrad::examples {
 
-/// Names and values, as a Report has them.
-using Lines = std::vector<std::pair<std::string, std::string>>;
+namespace {
 
 /// The share of the time in which each rank computes.
-inline std::vector<double> busy_shares(const parallel::Timeline& timeline) {
+std::vector<double> busy_shares(const parallel::Timeline& timeline) {
   std::vector<double> busy(timeline.ranks);
   for (const parallel::Record& record : timeline.records)
     if (record.lane == parallel::Lane::compute) busy[record.rank] += record.end - record.start;
@@ -32,8 +24,8 @@ inline std::vector<double> busy_shares(const parallel::Timeline& timeline) {
   return busy;
 }
 
-inline std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
-inline std::string digits(int value) { return std::to_string(value); }
+std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
+std::string digits(int value) { return std::to_string(value); }
 
 /// "4 3 2 1", "2 on every rank", or, of many ranks, "1 to 64".
 template <class T>
@@ -49,7 +41,7 @@ std::string per_rank(const std::vector<T>& values, std::string (*print)(T)) {
 }
 
 /// "3 of 4; the stages of each microbatch: 01 11".
-inline std::string reads_text(const std::vector<std::string>& fresh) {
+std::string reads_text(const std::vector<std::string>& fresh) {
   constexpr std::size_t most = 16;
   std::ptrdiff_t count = 0;
   std::string all;
@@ -62,8 +54,52 @@ inline std::string reads_text(const std::vector<std::string>& fresh) {
   return line + "; the stages of each microbatch:" + all;
 }
 
-/// What verify found.
-inline Lines lines(const parallel::VerifiedPlan& verified) {
+/// The part of a count by time step that is in the middle of the plan.
+template <class T>
+std::vector<T> middle(const parallel::TimeSteps& steps, const std::vector<T>& count) {
+  return {count.begin() + steps.first, count.begin() + steps.last};
+}
+
+int peak_activations(const parallel::TimeSteps& steps) {
+  return *std::max_element(steps.alive.begin(), steps.alive.end());
+}
+
+std::string plain(double value) { return fmt::format("{:.3g}", value); }
+
+/// "6 in each", or "1 to 4, 2 on average".
+template <class T>
+std::string range(const std::vector<T>& values, std::string (*print)(double) = plain) {
+  const auto [least, largest] = std::minmax_element(values.begin(), values.end());
+  const auto low = static_cast<double>(*least), high = static_cast<double>(*largest);
+  if (low == high) return print(low) + " in each";
+  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
+  return fmt::format("{} to {}, {} on average", print(low), print(high),
+                     print(sum / static_cast<double>(values.size())));
+}
+
+/// How often each stage is computed in each time step of the middle.
+std::vector<int> visits(const parallel::TimeSteps& steps) {
+  std::vector<int> result;
+  for (int t = steps.first; t < steps.last; ++t)
+    for (int count : steps.computations[t]) result.push_back(count);
+  return result;
+}
+
+nlohmann::json to_json(const parallel::TimeSteps& steps) {
+  const std::vector<int> visited = visits(steps);
+  const auto [least, most] = std::minmax_element(visited.begin(), visited.end());
+  return {{"seconds", steps.length},
+          {"first", steps.first},
+          {"activations", middle(steps, steps.alive)},
+          {"gradient_sums", middle(steps, steps.sums)},
+          {"values", middle(steps, steps.values)},
+          {"bytes", middle(steps, steps.bytes)},
+          {"visits_of_a_stage", {{"least", *least}, {"most", *most}}}};
+}
+
+}  // namespace
+
+Lines lines(const parallel::VerifiedPlan& verified) {
   const parallel::Plan& plan = verified.plan();
   const parallel::Facts& facts = verified.facts();
   std::string messages;
@@ -86,47 +122,14 @@ inline Lines lines(const parallel::VerifiedPlan& verified) {
   return result;
 }
 
-/// What simulate found.
-inline Lines lines(const parallel::Timeline& timeline) {
+Lines lines(const parallel::Timeline& timeline) {
   return {{"makespan", parallel::seconds_text(timeline.makespan())},
           {"bubble", percent(timeline.bubble())},
           {"busy", per_rank(busy_shares(timeline), percent)},
           {"bytes", parallel::bytes_text(static_cast<double>(timeline.bytes()))}};
 }
 
-/// Of a count by time step: the part in the middle of the plan.
-template <class T>
-std::vector<T> middle(const parallel::TimeSteps& steps, const std::vector<T>& count) {
-  return {count.begin() + steps.first, count.begin() + steps.last};
-}
-
-inline int peak_activations(const parallel::TimeSteps& steps) {
-  return *std::max_element(steps.alive.begin(), steps.alive.end());
-}
-
-inline std::string plain(double value) { return fmt::format("{:.3g}", value); }
-
-/// "6 in each", or "1 to 4, 2 on average".
-template <class T>
-std::string range(const std::vector<T>& values, std::string (*print)(double) = plain) {
-  const auto [least, largest] = std::minmax_element(values.begin(), values.end());
-  const auto low = static_cast<double>(*least), high = static_cast<double>(*largest);
-  if (low == high) return print(low) + " in each";
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  return fmt::format("{} to {}, {} on average", print(low), print(high),
-                     print(sum / static_cast<double>(values.size())));
-}
-
-/// How often each stage is computed in each time step of the middle.
-inline std::vector<int> visits(const parallel::TimeSteps& steps) {
-  std::vector<int> result;
-  for (int t = steps.first; t < steps.last; ++t)
-    for (int count : steps.computations[t]) result.push_back(count);
-  return result;
-}
-
-/// What the time steps of the update in the middle hold.
-inline Lines lines(const parallel::TimeSteps& steps) {
+Lines lines(const parallel::TimeSteps& steps) {
   return {{"time step", parallel::seconds_text(steps.length)},
           {"peak activations", digits(peak_activations(steps))},
           {"in the middle", fmt::format("time steps {} to {}", steps.first, steps.last - 1)},
@@ -137,21 +140,7 @@ inline Lines lines(const parallel::TimeSteps& steps) {
           {"visits of a stage", range(visits(steps))}};
 }
 
-inline nlohmann::json to_json(const parallel::TimeSteps& steps) {
-  const std::vector<int> visited = visits(steps);
-  const auto [least, most] = std::minmax_element(visited.begin(), visited.end());
-  return {{"seconds", steps.length},
-          {"first", steps.first},
-          {"activations", middle(steps, steps.alive)},
-          {"gradient_sums", middle(steps, steps.sums)},
-          {"values", middle(steps, steps.values)},
-          {"bytes", middle(steps, steps.bytes)},
-          {"visits_of_a_stage", {{"least", *least}, {"most", *most}}}};
-}
-
-/// Without time steps where no computation takes time.
-inline nlohmann::json to_json(const parallel::VerifiedPlan& verified,
-                              const parallel::Timeline& timeline) {
+nlohmann::json to_json(const parallel::VerifiedPlan& verified, const parallel::Timeline& timeline) {
   const parallel::Facts& facts = verified.facts();
   const parallel::Plan& plan = verified.plan();
   nlohmann::json result{{"verified", true},
@@ -178,8 +167,7 @@ inline nlohmann::json to_json(const parallel::VerifiedPlan& verified,
   return result;
 }
 
-/// A plan's header, and its rows as lists of words.
-inline nlohmann::json to_json(const parallel::Plan& plan) {
+nlohmann::json to_json(const parallel::Plan& plan) {
   nlohmann::json rows = nlohmann::json::array();
   for (const parallel::Row& row : plan.rows) {
     nlohmann::json& words = rows.emplace_back(nlohmann::json::array());
@@ -194,8 +182,7 @@ inline nlohmann::json to_json(const parallel::Plan& plan) {
   return {{"header", header}, {"rows", rows}};
 }
 
-/// Whether a plan can hang is known only once it breaks no other rule.
-inline nlohmann::json to_json(const parallel::PlanError& error) {
+nlohmann::json to_json(const parallel::PlanError& error) {
   nlohmann::json result{{"verified", false},
                         {"rule", error.rule},
                         {"rank", error.rank},

@@ -1,0 +1,35 @@
+// What is known of a plan, for people (names with values) and for programs (JSON).
+// Not here: how it is found out (parallel/verifier/verify.h, parallel/simulation/simulate.h).
+// Chapter 06.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/simulation/time_steps.h"
+#include "parallel/simulation/timeline.h"
+#include "parallel/verifier/verify.h"
+
+namespace paragrad::examples {
+
+/// Names and values, as a Report has them.
+using Lines = std::vector<std::pair<std::string, std::string>>;
+
+/// What verify found.
+Lines lines(const parallel::VerifiedPlan& verified);
+/// What simulate found.
+Lines lines(const parallel::Timeline& timeline);
+/// What the time steps of the update in the middle hold.
+Lines lines(const parallel::TimeSteps& steps);
+
+/// What verify and simulate found; without time steps where no computation takes time.
+nlohmann::json to_json(const parallel::VerifiedPlan& verified, const parallel::Timeline& timeline);
+/// A plan's header, and its rows as lists of words.
+nlohmann::json to_json(const parallel::Plan& plan);
+/// The rule that is broken, and where. Whether a plan can hang is known only once it breaks no
+/// other rule.
+nlohmann::json to_json(const parallel::PlanError& error);
+
+}  // namespace paragrad::examples

@@ -1,0 +1,84 @@
+// Which examples a microbatch has.
+// Not here: what they are.
+// Chapter 05.
+#include "examples/common/run_data.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+namespace paragrad::examples {
+namespace {
+
+/// Microbatches whose parts a function gives.
+class PartBatches : public Batches {
+ public:
+  PartBatches(const Examples& examples, std::function<Part(int micro)> part)
+      : examples_(examples), part_(std::move(part)) {}
+
+  Shape shape(int micro) const override { return examples_.shape(part_(micro)); }
+  Tensor inputs(int micro, const DevicePtr& device) override {
+    return examples_.inputs(part_(micro), device);
+  }
+  Tensor targets(int micro, const DevicePtr& device) override {
+    return examples_.targets(part_(micro), device);
+  }
+
+ private:
+  const Examples& examples_;
+  std::function<Part(int micro)> part_;
+};
+
+/// The validation data in order, `rows` at a time; about `limit` such parts (0: all).
+std::vector<Part> validation_parts(std::int64_t size, std::int64_t rows, int limit) {
+  const std::int64_t count = (size + rows - 1) / rows;
+  const std::int64_t stride = limit > 0 ? (count + limit - 1) / limit : 1;
+  std::vector<Part> parts;
+  for (std::int64_t i = 0; i < count; i += stride)
+    parts.push_back({i * rows, std::min((i + 1) * rows, size)});
+  return parts;
+}
+
+class PartedData : public RunData {
+ public:
+  PartedData(std::shared_ptr<const Examples> examples, int per_step, std::int64_t rows,
+             std::int64_t validated_rows)
+      : examples_(std::move(examples)),
+        training_(*examples_,
+                  [=](int micro) {
+                    const std::int64_t first = micro % per_step * rows;
+                    return Part{first, first + rows, micro / per_step};
+                  }),
+        few_(*examples_, validation_parts(examples_->validation_size(), validated_rows, 20)),
+        all_(*examples_, validation_parts(examples_->validation_size(), validated_rows, 0)) {}
+
+  Batches& training() override { return training_; }
+  Batches& validation(bool all) override { return (all ? all_ : few_).batches; }
+  std::vector<double> validation_weights(bool all) const override {
+    std::vector<double> result;
+    for (const Part& part : (all ? all_ : few_).parts)
+      result.push_back(static_cast<double>(part.size()));
+    return result;
+  }
+
+ private:
+  struct Validation {
+    Validation(const Examples& examples, std::vector<Part> all)
+        : parts(all), batches(examples, [all = std::move(all)](int i) { return all.at(i); }) {}
+    std::vector<Part> parts;
+    PartBatches batches;
+  };
+
+  std::shared_ptr<const Examples> examples_;
+  PartBatches training_;
+  Validation few_, all_;
+};
+
+}  // namespace
+
+std::unique_ptr<RunData> run_data(std::shared_ptr<const Examples> examples, int per_step,
+                                  std::int64_t rows, std::int64_t validated_rows) {
+  return std::make_unique<PartedData>(std::move(examples), per_step, rows, validated_rows);
+}
+
+}  // namespace paragrad::examples

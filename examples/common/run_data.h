@@ -1,0 +1,41 @@
+// Examples, of which texts and images are two kinds, as the microbatches of a run's plans.
+// Not here: what an example is (gpt_data.h, resnet_data.h).
+// Chapter 05.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "parallel/session/session.h"
+
+namespace paragrad::examples {
+
+using namespace paragrad::parallel;
+
+/// Examples [first, last) of the batch of a step; or, without a step, of the validation data.
+struct Part {
+  static constexpr int validation = -1;
+  std::int64_t first = 0, last = 0;
+  int step = validation;
+  std::int64_t size() const { return last - first; }
+};
+
+/// What a program has to train and to validate on. Ranks share it.
+class Examples {
+ public:
+  virtual ~Examples() = default;
+  virtual std::int64_t validation_size() const = 0;
+  /// The inputs' shape.
+  virtual Shape shape(const Part& part) const = 0;
+  virtual Tensor inputs(const Part& part, const DevicePtr& device) const = 0;
+  /// Class ids.
+  virtual Tensor targets(const Part& part, const DevicePtr& device) const = 0;
+};
+
+/// One rank's view of examples: microbatch m is part m % per_step, of `rows` examples, of the batch
+/// of step m / per_step. Validation has `validated_rows` examples in a microbatch, all of them or
+/// about 20 microbatches that are spread evenly.
+std::unique_ptr<RunData> run_data(std::shared_ptr<const Examples> examples, int per_step,
+                                  std::int64_t rows, std::int64_t validated_rows);
+
+}  // namespace paragrad::examples

@@ -1,0 +1,69 @@
+// RunFlags: the flags that all training programs have, as values: checked, saved with a run, and
+// read back to resume it. Not here: a program's model and data, and what flags lead to.
+// Chapter 02.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "examples/common/prune_flags.h"
+#include "examples/common/schedule_flags.h"
+
+namespace CLI {
+class App;
+}
+
+namespace paragrad::examples {
+
+using namespace paragrad::nn;
+
+class Flags;
+
+namespace limits {
+constexpr double large = 1e30, tiny = 1e-30;
+}
+
+struct RunFlags {
+  std::string program, examples, kind_of_data;  ///< its name, what a batch has, what that is of
+  std::filesystem::path data, out = "out", resume;
+  std::int64_t batch = 12;
+  int steps = 2000, stop_after = 0, save_every = 0, evaluate_every = 250;
+  std::int64_t warmup = -1;
+  double learning_rate = 1e-3, lowest_rate = -1, clip = 1;
+  double timeout = 60;
+  std::int64_t seed = 1337;
+  bool quiet = false, cuda_graph = false;
+  ScheduleFlags parts;  // how the work is laid out over ranks
+  PruneFlags prune;
+  std::int64_t memory_cap = 0;  // bytes of a rank; 0: any
+  int ranks = 0;                // 0: as many as the parts say
+  int ranks_per_host = 0;       // 0: by the names of hosts
+  std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "scatter";
+
+  bool clip_given = false, plan_given = false;
+  nlohmann::json saved;  ///< the flags that decide the run, with their values
+
+  /// Describe flags, in the order of --help: a program's own stand before and between.
+  void add_length_flags(Flags& flags);
+  void add_run_flags(Flags& flags);  ///< and all that follow, of layout and machine
+
+  /// Parses a command line. With --resume, the flags of the saved run come first; `fixed` are those
+  /// that must stay as they were.
+  /// throws: Error if a flag contradicts the saved run
+  void parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed);
+
+  /// throws: Error if flags contradict each other, or ask for what this build has not
+  void check() const;
+  /// Refuses what can't fit before anything is written. `remedies`: flags that would help.
+  void check_memory(double bytes, const std::string& remedies) const;
+
+ private:
+  void add_layout_flags(Flags& flags);
+  void add_machine_flags(Flags& flags);
+  void resume_flags(CLI::App& app, const std::vector<std::string>& own,
+                    const std::vector<std::string>& fixed);
+};
+
+}  // namespace paragrad::examples
