@@ -104,15 +104,14 @@ inline void ScheduleFlags::add_flags(Flags& flags) {
       return error.what();
     }
   };
-  const char* codecs =
-      "how sums of gradients are encoded between ranks: none, bf16, "
-      "quantize:BITS[:BUCKET[:stochastic]], adaptive[:BUCKET[:PERIOD]], topk:FRACTION, "
-      "threshold:FRACTION[:PERIOD], lowrank:RANK, pca:RANK[:PERIOD]";
-  flags.words("--codec", codec, "NAME", codecs)->check(CLI::Validator(is_codec, ""));
+  flags
+      .words("--codec", codec, "NAME",
+             "how sums of gradients are encoded between ranks: " + parallel::codec_usages())
+      ->check(CLI::Validator(is_codec, ""));
   flags
       .words("--codec-channel", channel, "NAME",
-             "how activations and their gradients are encoded between stages: none, bf16, "
-             "quantize:BITS[:BUCKET[:stochastic]], topk:FRACTION, threshold:FRACTION[:PERIOD]")
+             "how activations and their gradients are encoded between stages: " +
+                 parallel::codec_usages(parallel::for_activations))
       ->check(CLI::Validator(is_codec, ""));
 }
 

@@ -2,6 +2,8 @@
 // Chapter 10.
 #include "parallel/codecs/adaptive_bits.h"
 
+#include "parallel/codecs/quantizer.h"
+
 namespace paragrad::parallel {
 
 void AdaptiveBits::add(const BitOptions& measured) {
@@ -22,5 +24,14 @@ Bits AdaptiveBits::choose() {
   options_.clear();
   return bits;
 }
+
+namespace codecs {
+
+CodecEntry adaptive() {
+  return quantizer(
+      {.name = "adaptive", .numbers = {bucket_number, period_number}, .chooses_bits = true});
+}
+
+}  // namespace codecs
 
 }  // namespace paragrad::parallel

@@ -20,7 +20,7 @@ RowRun::Issued RowRun::on_sums(int stage, const Issued& before, std::function<vo
 /// Before anything is added to this rank's part: what was encoded once has no error any more.
 void RowRun::measure_own_sum(int stage, int version) {
   const CodecSpec& spec = plan_.codec;
-  if (spec.kind != CodecSpec::Kind::adaptive || version % spec.period != 0) return;
+  if (!spec.kind().chooses_bits || version % spec.period != 0) return;
   if (!measured_.insert(stage).second) return;
   result_.bit_options.merge(engine_.codec(stage)->bit_options(store(stage).sum(version)));
 }
@@ -62,7 +62,7 @@ RowRun::Arriving RowRun::encoded(const Instruction& x, const Arriving& sum) {
 /// Evaluations, whose plans name no codec, send activations as they are.
 ChannelCodec* RowRun::channel_of(const Instruction& x) const {
   const bool encodes = x.what == Value::activation || x.what == Value::activation_gradient;
-  return encodes && plan_.channel.kind != CodecSpec::Kind::none ? engine_.channel() : nullptr;
+  return encodes && !plan_.channel.is_none() ? engine_.channel() : nullptr;
 }
 
 Tensor RowRun::room_for_code(const ChannelCodec& codec, const Instruction& x,

@@ -115,8 +115,8 @@ std::string print(const Plan& plan) {
   for (std::size_t i = 0; i < plan.groups.size(); ++i)
     out += text(i == 0 ? " groups " : "/", join(plan.groups[i]));
   if (!plan.tied.empty()) out += text(" tied ", join(plan.tied));
-  if (plan.codec.kind != CodecSpec::Kind::none) out += text(" codec ", print(plan.codec));
-  if (plan.channel.kind != CodecSpec::Kind::none) out += text(" channel ", print(plan.channel));
+  if (!plan.codec.is_none()) out += text(" codec ", print(plan.codec));
+  if (!plan.channel.is_none()) out += text(" channel ", print(plan.channel));
   out += '\n';
   for (const Row& row : plan.rows) {
     // A rank without work keeps its line.

@@ -10,6 +10,7 @@
 #include "parallel/codecs/not_finite.h"
 #include "parallel/collectives/hosts.h"
 #include "parallel/schedules/schedule.h"
+#include "parallel/session/agreement.h"
 #include "parallel/session/codec_state.h"
 #include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
@@ -20,25 +21,9 @@ using nlohmann::json;
 
 namespace {
 
-/// Processes can be started with different flags, or read different data.
-void check_agreement(Transport& transport, const SessionSettings& settings) {
-  json own = settings.run;
-  for (const char* path : {"--data", "--validation"})  // hosts may keep the same text elsewhere
-    if (own.contains("flags")) own["flags"].erase(path);
-  std::vector<std::string> all = all_gather_bytes(transport, own.dump(), settings.engine.timeout);
-  const json first = json::parse(all[0]);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const json difference = json::diff(first, json::parse(all[rank]));
-    PG_CHECK(difference.empty(), "rank ", rank, " was started with another ",
-             difference[0].at("path").get<std::string>(),
-             " than rank 0: ", difference[0].value("value", json()).dump(),
-             "; start all ranks with the same flags and data");
-  }
-}
-
 /// With the hosts that hierarchical sums go by. Ranks have to agree that they do.
 Engine::Settings engine_settings(const SessionSettings& settings, Transport& transport) {
-  check_agreement(transport, settings);
+  check_agreement(transport, settings.run, settings.engine.timeout);
   Engine::Settings result = settings.engine;
   if (result.reduction == AllReduce::hierarchical && result.hosts.empty())
     result.hosts = hosts_of_ranks(transport, result.timeout);
@@ -65,7 +50,7 @@ Session::Session(const Training& training, Transport& transport, DevicePtr devic
     check_hosts(plan.plan(), engine_.settings().hosts);
   if (pruner_ && checkpoint) pruner_->resume(*checkpoint, engine_, plan.plan());
   engine_.prepare(plan.plan());
-  if (plan.plan().codec.kind == CodecSpec::Kind::adaptive) bits_every_ = plan.plan().codec.period;
+  if (plan.plan().codec.kind().chooses_bits) bits_every_ = plan.plan().codec.period;
   if (!checkpoint) return;
   read_state(*checkpoint, engine_);
   if (bits_every_ > 0) bits_ = checkpoint->run().value("bits", Bits());
