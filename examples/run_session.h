@@ -13,7 +13,6 @@
 #include "examples/run_flags.h"
 #include "examples/run_layout.h"
 #include "parallel/engine/codec_fit.h"
-#include "parallel/session/agreement.h"
 #include "parallel/session/session.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"

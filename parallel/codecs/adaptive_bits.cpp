@@ -25,13 +25,9 @@ Bits AdaptiveBits::choose() {
   return bits;
 }
 
-namespace codecs {
-
-CodecEntry adaptive() {
+CodecEntry adaptive_codec() {
   return quantizer(
       {.name = "adaptive", .numbers = {bucket_number, period_number}, .chooses_bits = true});
 }
-
-}  // namespace codecs
 
 }  // namespace paragrad::parallel

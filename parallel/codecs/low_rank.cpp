@@ -143,12 +143,9 @@ void LowRank::subtract(const FactoredPart& part, const Tensor& p, const Tensor& 
 // [end snippet]
 
 CodecKind low_rank_kind(const char* name, const std::vector<CodecNumber>& more) {
-  CodecKind kind{.name = name,
-                 .numbers = {{.word = "RANK",
-                              .value = &CodecSpec::rank,
-                              .what = "the rank",
-                              .use = "use 1 column or more, such as lowrank:4"}},
-                 .leaves_out = true};
+  CodecNumber rank{"RANK", &CodecSpec::rank, "the rank", "use 1 column or more, such as lowrank:4"};
+  rank.may_lack = false;
+  CodecKind kind{.name = name, .numbers = {rank}, .leaves_out = true};
   kind.numbers.insert(kind.numbers.end(), more.begin(), more.end());
   return kind;
 }

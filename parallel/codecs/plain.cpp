@@ -42,20 +42,16 @@ class Plain : public LocalCodec {
 
 }  // namespace
 
-namespace codecs {
-
-CodecEntry none() {
+CodecEntry none_codec() {
   auto bytes = [](const CodecSpec&, std::int64_t count, std::int64_t element) {
     return count * element;
   };
   return {{.name = "none", .encoded_bytes = bytes, .keeps_bf16 = true}, made<Codec, Plain>};
 }
 
-CodecEntry bf16() {
+CodecEntry bf16_codec() {
   auto bytes = [](const CodecSpec&, std::int64_t count, std::int64_t) { return count * 2; };
   return {{.name = "bf16", .encoded_bytes = bytes, .keeps_bf16 = true}, made<Codec, Plain>};
 }
-
-}  // namespace codecs
 
 }  // namespace paragrad::parallel

@@ -61,10 +61,6 @@ void PowerSgd::finish(const Tensor& gradient) {
 
 }  // namespace
 
-namespace codecs {
-
-CodecEntry lowrank() { return {low_rank_kind("lowrank"), nullptr, made<LowRank, PowerSgd>}; }
-
-}  // namespace codecs
+CodecEntry lowrank_codec() { return {low_rank_kind("lowrank"), nullptr, made<LowRank, PowerSgd>}; }
 
 }  // namespace paragrad::parallel

@@ -5,23 +5,14 @@
 
 namespace paragrad::parallel {
 
-namespace codecs {
-
 // [snippet entry]
-CodecEntry quantize() {
-  const CodecNumber bits{.word = "BITS",
-                         .value = &CodecSpec::bits,
-                         .what = "the number of bits",
-                         .use = "use 1 to 8 bits, such as quantize:4",
-                         .most = 8};
-  const CodecNumber stochastic{.word = "stochastic",
-                               .value = &CodecSpec::stochastic,
-                               .what = "the bucket",
-                               .may_lack = true};
+CodecEntry quantize_codec() {
+  const CodecNumber bits{
+      "BITS", &CodecSpec::bits, "the number of bits", "use 1 to 8 bits, such as quantize:4", 1, 8,
+      false};
+  const CodecNumber stochastic{"stochastic", &CodecSpec::stochastic, "the bucket"};
   return quantizer({.name = "quantize", .numbers = {bits, bucket_number, stochastic}});
 }
 // [end snippet]
-
-}  // namespace codecs
 
 }  // namespace paragrad::parallel

@@ -7,13 +7,10 @@
 
 namespace paragrad::parallel {
 
-inline constexpr CodecNumber bucket_number{.word = "BUCKET",
-                                           .value = &CodecSpec::bucket,
-                                           .what = "the bucket",
-                                           .use = "use 1 element or more, such as 1024",
-                                           .may_lack = true};
+inline constexpr CodecNumber bucket_number{"BUCKET", &CodecSpec::bucket, "the bucket",
+                                           "use 1 element or more, such as 1024"};
 
-/// The entry of a kind whose messages are 2 levels a bucket, then 8-byte words that hold count BITS.
+/// An entry whose messages are 2 levels a bucket, then 8-byte words that hold count BITS.
 CodecEntry quantizer(CodecKind kind);
 
 }  // namespace paragrad::parallel

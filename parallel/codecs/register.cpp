@@ -17,39 +17,27 @@ namespace paragrad::parallel {
   CODEC(pca)       /* coefficients on a basis that follows the sums */
 // [end snippet]
 
-#define DECLARED(name) CodecEntry name();
-namespace codecs {
+#define DECLARED(name) CodecEntry name##_codec();
 PARAGRAD_CODECS(DECLARED)
-}
 
-namespace {
-
-#define LISTED(name) codecs::name(),
-const std::vector<CodecEntry>& entries() {
-  static const std::vector<CodecEntry> all{PARAGRAD_CODECS(LISTED)};
-  return all;
-}
-
-const CodecEntry& entry_of(const CodecSpec& spec) {
-  for (const CodecEntry& entry : entries())
-    if (&entry.kind == &spec.kind()) return entry;
-  throw Error(text("codec ", spec.name, " is not in the list"));
-}
-
-}  // namespace
-
+#define LISTED(name) name##_codec(),
 const std::vector<const CodecKind*>& codec_kinds() {
+  static const std::vector<CodecEntry> entries{PARAGRAD_CODECS(LISTED)};
   static const std::vector<const CodecKind*> kinds = [] {
     std::vector<const CodecKind*> all;
-    for (const CodecEntry& entry : entries()) all.push_back(&entry.kind);
+    for (const CodecEntry& entry : entries) all.push_back(&entry);
     return all;
   }();
   return kinds;
 }
 
+static const CodecEntry& entry_of(const CodecSpec& spec) {
+  return static_cast<const CodecEntry&>(spec.kind());  // there are no others
+}
+
 std::unique_ptr<Codec> make_codec(const CodecSpec& spec) {
   PG_CHECK(is_local(spec), "codec ", print(spec),
-           " needs a whole group's sum; for single messages ", "use ",
+           " needs a whole group's sum; for single messages use ",
            codecs_to_use(for_activations, true));
   return entry_of(spec).make(spec);
 }

@@ -8,22 +8,18 @@
 
 namespace paragrad::parallel {
 
-/// Each codec's file defines a function in the namespace codecs that gives its entry.
-struct CodecEntry {
+/// Each codec's file defines a function that gives its entry: topk_codec().
+struct CodecEntry : CodecKind {
   using Make = std::unique_ptr<Codec> (*)(const CodecSpec&);
   using MakeLowRank = std::unique_ptr<LowRank> (*)(const CodecSpec&, const ParameterList&,
                                                    std::uint64_t seed, const DevicePtr&);
-  CodecKind kind;
   Make make = nullptr;                  ///< of a local codec
   MakeLowRank make_low_rank = nullptr;  ///< of one that is not
 };
 
 /// Uses of a threshold or a basis, or updates between choices of bits.
-inline constexpr CodecNumber period_number{.word = "PERIOD",
-                                           .value = &CodecSpec::period,
-                                           .what = "the period",
-                                           .use = "use 1 or more",
-                                           .may_lack = true};
+inline constexpr CodecNumber period_number{"PERIOD", &CodecSpec::period, "the period",
+                                           "use 1 or more"};
 
 /// A way to make a `Made` of what its constructor takes.
 template <class Base, class Made, class... With>

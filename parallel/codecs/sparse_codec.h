@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "autograd/backend.h"
 #include "parallel/codecs/register.h"
@@ -36,12 +37,13 @@ inline CodecKind sparse_kind(const char* name) {
   auto bytes = [](const CodecSpec& spec, std::int64_t count, std::int64_t element) {
     return (4 + element) * slots(spec, count);
   };
-  const CodecNumber fraction{.word = "FRACTION",
-                             .value = &CodecSpec::fraction,
-                             .what = "the fraction of values to send",
-                             .use = "use more than 0, at most 1, such as topk:0.01",
-                             .least = std::numeric_limits<double>::denorm_min(),
-                             .most = 1};
+  const CodecNumber fraction{"FRACTION",
+                             &CodecSpec::fraction,
+                             "the fraction of values to send",
+                             "use more than 0, at most 1, such as topk:0.01",
+                             std::numeric_limits<double>::denorm_min(),
+                             1,
+                             false};
   return {.name = name,
           .numbers = {fraction},
           .encoded_bytes = bytes,

@@ -90,15 +90,11 @@ void StreamingPca::follow(const FactoredPart& part, const Tensor& gradient) cons
 
 }  // namespace
 
-namespace codecs {
-
-CodecEntry pca() {
+CodecEntry pca_codec() {
   CodecNumber period = period_number;
   period.least = 2;
   period.use = "use 2 or more, as one sum in it is whole";
   return {low_rank_kind("pca", {period}), nullptr, made<LowRank, StreamingPca>};
 }
-
-}  // namespace codecs
 
 }  // namespace paragrad::parallel

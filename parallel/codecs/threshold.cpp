@@ -74,14 +74,10 @@ void Threshold::restore(const std::map<std::int64_t, std::vector<double>>& state
 
 }  // namespace
 
-namespace codecs {
-
-CodecEntry threshold() {
+CodecEntry threshold_codec() {
   CodecKind kind = sparse_kind("threshold");
   kind.numbers.push_back(period_number);
   return {kind, made<Codec, Threshold>};
 }
-
-}  // namespace codecs
 
 }  // namespace paragrad::parallel

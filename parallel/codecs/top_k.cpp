@@ -28,10 +28,6 @@ class TopK : public SparseCodec {
 
 }  // namespace
 
-namespace codecs {
-
-CodecEntry topk() { return {sparse_kind("topk"), made<Codec, TopK>}; }
-
-}  // namespace codecs
+CodecEntry topk_codec() { return {sparse_kind("topk"), made<Codec, TopK>}; }
 
 }  // namespace paragrad::parallel

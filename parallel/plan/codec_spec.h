@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <variant>
 #include <vector>
@@ -35,10 +34,10 @@ struct CodecSpec {
 struct CodecNumber {
   const char* word;  ///< in the usage: "BITS"; the word itself for a yes
   std::variant<int CodecSpec::*, double CodecSpec::*, bool CodecSpec::*> value;
-  const char* what;      ///< "the number of bits"; for a yes: what stands before it
-  const char* use = "";  ///< "use 1 to 8 bits, such as quantize:4"
-  double least = 1, most = std::numeric_limits<double>::infinity();  ///< allowed
-  bool may_lack = false;                                             ///< so may those that follow
+  const char* what;                     ///< "the number of bits"; for a yes: what stands before it
+  const char* use = "";                 ///< "use 1 to 8 bits, such as quantize:4"
+  double least = 1, most = 2147483647;  ///< that make sense
+  bool may_lack = true;                 ///< and so may those that follow
 };
 
 /// What a plan has to know of a codec. A file of codecs/ defines each.
