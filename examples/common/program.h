@@ -47,7 +47,7 @@ class Flags {
                       const char* what);
   /// A name of a file or folder, or other text; `kind` is what --help calls it.
   template <class T>
-  CLI::Option* words(const char* name, T& value, const char* kind, const char* what) {
+  CLI::Option* words(const char* name, T& value, const char* kind, const std::string& what) {
     return app_.add_option(name, value, what)->type_name(kind);
   }
   /// One of `names`.

@@ -53,7 +53,7 @@ void PruneFlags::check(const parallel::CodecSpec& codec, const std::string& plan
            "--samo, or leave it out");
   PG_CHECK(plan_file.empty(), "--prune: a plan of yours has no place for pruning between its ",
            "updates; use --schedule, or leave out --prune");
-  const bool coded = codec.kind != parallel::CodecSpec::Kind::none;
+  const bool coded = !codec.is_none();
   PG_CHECK(samo || !coded, "--codec ", print(codec), ": pruned gradients that are stored with ",
            "their zeros would not stay zero on the way; add --samo, or leave out --codec");
   PG_CHECK(is_local(codec), "--codec ", print(codec), " makes factors of matrices, of which ",

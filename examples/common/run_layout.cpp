@@ -81,7 +81,7 @@ void RunLayout::check_reduction() const {
   PG_CHECK(sample.sharded == 0 || run_.reduction == "ring", "--reduction ", run_.reduction,
            ": ZeRO gives each rank a part of the sum, which this reduction doesn't make; use ",
            "scatter or ring, or leave out --zero");
-  PG_CHECK(run_.reduction != "nccl" || sample.codec.kind == parallel::CodecSpec::Kind::none,
+  PG_CHECK(run_.reduction != "nccl" || sample.codec.is_none(),
            "--reduction nccl: NCCL sums up values as they are, and codec ",
            parallel::print(sample.codec), " encodes them; leave out one of the two");
 }

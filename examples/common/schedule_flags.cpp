@@ -72,15 +72,14 @@ void ScheduleFlags::add_flags(Flags& flags) {
       .whole("--zero", zero, 0,
              "what replicas share out: 1 optimizer state, 2 gradients, too, 3 weights, too")
       ->check(number_between(0, 3));
-  const char* codecs =
-      "how sums of gradients are encoded between ranks: none, bf16, "
-      "quantize:BITS[:BUCKET[:stochastic]], adaptive[:BUCKET[:PERIOD]], topk:FRACTION, "
-      "threshold:FRACTION[:PERIOD], lowrank:RANK, pca:RANK[:PERIOD]";
-  flags.words("--codec", codec, "NAME", codecs)->check(CLI::Validator(problem_of_codec, ""));
+  flags
+      .words("--codec", codec, "NAME",
+             "how sums of gradients are encoded between ranks: " + parallel::codec_usages())
+      ->check(CLI::Validator(problem_of_codec, ""));
   flags
       .words("--codec-channel", channel, "NAME",
-             "how activations and their gradients are encoded between stages: none, bf16, "
-             "quantize:BITS[:BUCKET[:stochastic]], topk:FRACTION, threshold:FRACTION[:PERIOD]")
+             "how activations and their gradients are encoded between stages: " +
+                 parallel::codec_usages(parallel::for_activations))
       ->check(CLI::Validator(problem_of_codec, ""));
 }
 

@@ -2,6 +2,8 @@
 // Chapter 10.
 #include "parallel/codecs/adaptive_bits.h"
 
+#include "parallel/codecs/quantizer.h"
+
 namespace paragrad::parallel {
 
 void AdaptiveBits::add(const BitOptions& measured) {
@@ -21,6 +23,11 @@ Bits AdaptiveBits::choose() {
   for (const auto& [layer, options] : options_) bits[layer] = static_cast<int>(chosen[i++]) + 1;
   options_.clear();
   return bits;
+}
+
+CodecEntry adaptive_codec() {
+  return quantizer(
+      {.name = "adaptive", .numbers = {bucket_number, period_number}, .chooses_bits = true});
 }
 
 }  // namespace paragrad::parallel

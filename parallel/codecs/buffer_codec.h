@@ -9,26 +9,24 @@
 #include "nn/models/parameter.h"
 #include "parallel/codecs/adaptive_bits.h"
 #include "parallel/codecs/codec.h"
-#include "parallel/collectives/collective.h"
+#include "parallel/collectives/piece_codec.h"
 
 namespace paragrad::parallel {
 
-/// One rank's, for one stage. Used by one thread at a time.
-class BufferCodec {
+/// One rank's, for one stage.
+class BufferCodec : public PieceCodec {
  public:
   /// `parameters` must outlive it. `source` names the sender in the keys of random numbers.
   BufferCodec(const nn::ParameterList& parameters, const CodecSpec& spec, RandomKey source,
               const DevicePtr& device);
 
-  /// Of elements [begin, end) of the flat buffer: each encoded part, up to a multiple of 8 bytes,
-  /// and then the rest.
-  std::int64_t encoded_bytes(Range range) const;
-  /// Writes `values`, that range of a sum towards `version`, to `bytes`. With error feedback, what
-  /// the range's last encoding left out is added before. With `take_back`, `values` becomes what
-  /// decode() makes of the bytes, so that the sender has what the receivers have.
+  /// A message is each encoded part, up to a multiple of 8 bytes, and then the rest.
+  std::int64_t encoded_bytes(Range range) const override;
+  /// With error feedback, what the range's last encoding left out is added before.
   /// throws: Error that names the layer, if a value is not finite
-  void encode(const Tensor& values, Range range, int version, bool take_back, const Tensor& bytes);
-  void decode(const Tensor& bytes, Range range, const Tensor& values) const;
+  void encode(const Tensor& values, Range range, int version, bool take_back,
+              const Tensor& bytes) override;
+  void decode(const Tensor& bytes, Range range, const Tensor& values) const override;
 
   /// What 1, 2, ..., 8 bits would mean for each layer that is encoded, with these values of all.
   /// Changes nothing.

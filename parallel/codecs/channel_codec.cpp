@@ -19,7 +19,10 @@ void check(const Instruction& x, bool finite) {
 }  // namespace
 
 ChannelCodec::ChannelCodec(const CodecSpec& spec, RandomKey source)
-    : spec_(spec), sparse_(is_sparse(spec)), source_(source), codec_(make_codec(spec)) {}
+    : spec_(spec),
+      sparse_(spec.kind().index_bytes != nullptr),
+      source_(source),
+      codec_(make_codec(spec)) {}
 
 std::int64_t ChannelCodec::encoded_bytes(const Instruction& x, std::int64_t count,
                                          DType dtype) const {

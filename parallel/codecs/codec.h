@@ -38,6 +38,27 @@ class Codec {
   virtual void restore(const std::map<std::int64_t, std::vector<double>>&) {}
 };
 
+/// A codec that a CodecSpec describes.
+class LocalCodec : public Codec {
+ public:
+  explicit LocalCodec(const CodecSpec& spec) : spec_(spec) {}
+  std::int64_t encoded_bytes(std::int64_t count, DType dtype) const final {
+    return parallel::encoded_bytes(spec_, count, size_of(dtype));
+  }
+
+ protected:
+  const CodecSpec& spec() const { return spec_; }
+  /// throws: Error if x's encoding does not have the size of `bytes`
+  void check_size(const Tensor& x, const Tensor& bytes) const {
+    const std::int64_t expected = encoded_bytes(x.numel(), x.dtype());
+    PG_CHECK(bytes.numel() == expected, "codec ", print(spec_), ": ", x.numel(), " values of ",
+             x.dtype(), " take ", expected, " bytes, got room for ", bytes.numel());
+  }
+
+ private:
+  CodecSpec spec_;
+};
+
 /// throws: Error if the codec is not local
 std::unique_ptr<Codec> make_codec(const CodecSpec& spec);
 

@@ -37,9 +37,9 @@ Tensor matrix(const Tensor& buffer, std::int64_t at, std::int64_t rows, std::int
   return buffer.window(at, {1, rows, columns});
 }
 
-LowRank::LowRank(const ParameterList& parameters, std::int64_t rank, std::uint64_t seed,
+LowRank::LowRank(const CodecSpec& spec, const ParameterList& parameters, std::uint64_t seed,
                  const DevicePtr& device)
-    : factoring_(factoring(parameters, rank)), seed_(seed), device_(device) {
+    : factoring_(factoring(parameters, spec.rank)), seed_(seed), device_(device) {
   state_.residual = buffer(factoring_.count);
   state_.factors = buffer(factoring_.second);
   device->backend().fill(0, state_.residual);
@@ -142,12 +142,12 @@ void LowRank::subtract(const FactoredPart& part, const Tensor& p, const Tensor& 
 }
 // [end snippet]
 
-std::unique_ptr<LowRank> make_low_rank(const CodecSpec& spec, const ParameterList& parameters,
-                                       std::uint64_t seed, const DevicePtr& device) {
-  if (spec.kind == CodecSpec::Kind::lowrank)
-    return std::make_unique<PowerSgd>(parameters, spec.rank, seed, device);
-  PG_CHECK(spec.kind == CodecSpec::Kind::pca, "low rank: expected the codec lowrank or pca");
-  return std::make_unique<StreamingPca>(parameters, spec.rank, spec.period, seed, device);
+CodecKind low_rank_kind(const char* name, const std::vector<CodecNumber>& more) {
+  CodecNumber rank{"RANK", &CodecSpec::rank, "the rank", "use 1 column or more, such as lowrank:4"};
+  rank.may_lack = false;
+  CodecKind kind{.name = name, .numbers = {rank}, .leaves_out = true};
+  kind.numbers.insert(kind.numbers.end(), more.begin(), more.end());
+  return kind;
 }
 
 }  // namespace paragrad::parallel

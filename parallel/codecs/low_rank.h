@@ -57,7 +57,7 @@ struct FactorState {
 class LowRank {
  public:
   /// Q begins with normal numbers from sequences of `seed` and the parameters' names.
-  LowRank(const ParameterList& parameters, std::int64_t rank, std::uint64_t seed,
+  LowRank(const CodecSpec& spec, const ParameterList& parameters, std::uint64_t seed,
           const DevicePtr& device);
   virtual ~LowRank() = default;
 
@@ -114,42 +114,8 @@ class LowRank {
 /// Elements from `at` on as a batch of one matrix, which is what gemm takes.
 Tensor matrix(const Tensor& buffer, std::int64_t at, std::int64_t rows, std::int64_t columns);
 
-// [snippet power_sgd]
-/// A use, of matrices M on each rank and sums over all ranks:
-///   P = orth(sum of M Q),  Q = sum of M^T P,  gradient = P Q^T = P P^T (sum of M)
-/// One step of a power iteration, which Q carries on from use to use.
-/// source: Vogels et al. 2019, algorithms 1 and 2
-class PowerSgd : public LowRank {
- public:
-  using LowRank::LowRank;
-  Tensor first_factors(const Tensor& gradient, int version) override;
-  Tensor second_factors() override;
-  void finish(const Tensor& gradient) override;
-};
-// [end snippet]
-
-// [snippet pca]
-/// All ranks have the same orthonormal Q:
-///   gradient = (sum of M Q) Q^T
-/// In the first use and in every `period`-th after it, gradients are summed as they are, and each
-/// rank lets Q follow the sum G by power steps Q = orth(G^T orth(G Q)). Q is never sent.
-/// source: Mitliagkas et al. 2013, algorithm 1, which takes one such step for each batch
-class StreamingPca : public LowRank {
- public:
-  StreamingPca(const ParameterList& parameters, std::int64_t rank, std::int64_t period,
-               std::uint64_t seed, const DevicePtr& device);
-  Tensor first_factors(const Tensor& gradient, int version) override;
-  Tensor second_factors() override { return {}; }
-  void finish(const Tensor& gradient) override;
-
- private:
-  bool sums_whole() const { return state_.uses % period_ == 0; }
-  Tensor whole(const Tensor& gradient, int version);
-  void follow(const FactoredPart& part, const Tensor& gradient) const;
-
-  std::int64_t period_;
-};
-// [end snippet]
+/// What a codec that makes factors tells plans of itself: NAME:RANK, and more numbers.
+CodecKind low_rank_kind(const char* name, const std::vector<CodecNumber>& more = {});
 
 /// throws: Error unless the codec is lowrank or pca
 std::unique_ptr<LowRank> make_low_rank(const CodecSpec& spec, const ParameterList& parameters,

@@ -1,8 +1,8 @@
 // none and bf16: every value travels, as it is or rounded to bf16.
 // Not here: training in bf16, where all values are so rounded.
 // Chapter 10.
-#include "parallel/codecs/local_codecs.h"
 #include "parallel/codecs/not_finite.h"
+#include "parallel/codecs/register.h"
 
 namespace paragrad::parallel {
 
@@ -30,9 +30,7 @@ class Plain : public LocalCodec {
   }
 
  private:
-  DType wire_dtype(const Tensor& x) const {
-    return spec().kind == CodecSpec::Kind::bf16 ? DType::bf16 : x.dtype();
-  }
+  DType wire_dtype(const Tensor& x) const { return spec().is_none() ? x.dtype() : DType::bf16; }
   /// The message under the type that its values have.
   Tensor as_values(const Tensor& bytes, const Tensor& x) const {
     std::int64_t offset = bytes.raw() - bytes.storage()->data(), size = size_of(wire_dtype(x));
@@ -44,6 +42,16 @@ class Plain : public LocalCodec {
 
 }  // namespace
 
-std::unique_ptr<Codec> make_plain(const CodecSpec& spec) { return std::make_unique<Plain>(spec); }
+CodecEntry none_codec() {
+  auto bytes = [](const CodecSpec&, std::int64_t count, std::int64_t element) {
+    return count * element;
+  };
+  return {{.name = "none", .encoded_bytes = bytes, .keeps_bf16 = true}, made<Codec, Plain>};
+}
+
+CodecEntry bf16_codec() {
+  auto bytes = [](const CodecSpec&, std::int64_t count, std::int64_t) { return count * 2; };
+  return {{.name = "bf16", .encoded_bytes = bytes, .keeps_bf16 = true}, made<Codec, Plain>};
+}
 
 }  // namespace paragrad::parallel

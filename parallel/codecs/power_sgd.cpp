@@ -2,9 +2,25 @@
 // before.
 // Chapter 10; Vogels et al. 2019.
 #include "autograd/backend.h"
-#include "parallel/codecs/low_rank.h"
+#include "parallel/codecs/register.h"
 
 namespace paragrad::parallel {
+
+namespace {
+
+// [snippet class]
+/// A use, of matrices M on each rank and sums over all ranks:
+///   P = orth(sum of M Q),  Q = sum of M^T P,  gradient = P Q^T = P P^T (sum of M)
+/// One step of a power iteration, which Q carries on from use to use.
+/// source: Vogels et al. 2019, algorithms 1 and 2
+class PowerSgd : public LowRank {
+ public:
+  using LowRank::LowRank;
+  Tensor first_factors(const Tensor& gradient, int version) override;
+  Tensor second_factors() override;
+  void finish(const Tensor& gradient) override;
+};
+// [end snippet]
 
 // [snippet power_sgd]
 Tensor PowerSgd::first_factors(const Tensor& gradient, int version) {
@@ -42,5 +58,9 @@ void PowerSgd::finish(const Tensor& gradient) {
   end();
 }
 // [end snippet]
+
+}  // namespace
+
+CodecEntry lowrank_codec() { return {low_rank_kind("lowrank"), nullptr, made<LowRank, PowerSgd>}; }
 
 }  // namespace paragrad::parallel

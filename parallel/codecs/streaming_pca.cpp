@@ -1,18 +1,43 @@
 // Streaming PCA's phases. A whole sum carries all that was left out before: nothing is, after it.
 // Chapter 10; Mitliagkas et al. 2013.
 #include "autograd/backend.h"
-#include "parallel/codecs/low_rank.h"
+#include "parallel/codecs/register.h"
 
 namespace paragrad::parallel {
+
+namespace {
+
+// [snippet class]
+/// All ranks have the same orthonormal Q:
+///   gradient = (sum of M Q) Q^T
+/// In the first use and in every `period`-th after it, gradients are summed as they are, and each
+/// rank lets Q follow the sum G by power steps Q = orth(G^T orth(G Q)). Q is never sent.
+/// source: Mitliagkas et al. 2013, algorithm 1, which takes one such step for each batch
+class StreamingPca : public LowRank {
+ public:
+  StreamingPca(const CodecSpec& spec, const ParameterList& parameters, std::uint64_t seed,
+               const DevicePtr& device);
+  Tensor first_factors(const Tensor& gradient, int version) override;
+  Tensor second_factors() override { return {}; }
+  void finish(const Tensor& gradient) override;
+
+ private:
+  bool sums_whole() const { return state_.uses % period_ == 0; }
+  Tensor whole(const Tensor& gradient, int version);
+  void follow(const FactoredPart& part, const Tensor& gradient) const;
+
+  std::int64_t period_;
+};
+// [end snippet]
 
 /// From random columns, two steps find a basis that is nearly as good as the best one.
 /// source: Halko, Martinsson and Tropp 2011, section 1.6
 constexpr int power_steps = 2;
 
-StreamingPca::StreamingPca(const ParameterList& parameters, std::int64_t rank, std::int64_t period,
+StreamingPca::StreamingPca(const CodecSpec& spec, const ParameterList& parameters,
                            std::uint64_t seed, const DevicePtr& device)
-    : LowRank(parameters, rank, seed, device), period_(period) {
-  PG_CHECK(period > 0, "pca: expected a period of 1 or more, got ", period);
+    : LowRank(spec, parameters, seed, device), period_(spec.period) {
+  PG_CHECK(period_ > 0, "pca: expected a period of 1 or more, got ", period_);
 }
 
 // [snippet pca]
@@ -62,5 +87,14 @@ void StreamingPca::follow(const FactoredPart& part, const Tensor& gradient) cons
   }
 }
 // [end snippet]
+
+}  // namespace
+
+CodecEntry pca_codec() {
+  CodecNumber period = period_number;
+  period.least = 2;
+  period.use = "use 2 or more, as one sum in it is whole";
+  return {low_rank_kind("pca", {period}), nullptr, made<LowRank, StreamingPca>};
+}
 
 }  // namespace paragrad::parallel

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "parallel/codecs/local_codecs.h"
+#include "parallel/codecs/sparse_codec.h"
 
 namespace paragrad::parallel {
 
@@ -15,15 +15,11 @@ namespace {
 /// Unlike the paper's, messages keep one size, that of k values, for which they have slots: if
 /// fewer values reach the threshold, slots stay empty; if more do, the rest is left out, the next
 /// message begins with the first of them, and it sets the threshold anew.
-class Threshold : public LocalCodec {
+class Threshold : public SparseCodec {
  public:
-  using LocalCodec::LocalCodec;
+  using SparseCodec::SparseCodec;
 
   bool encode(const Tensor& x, RandomKey, std::int64_t place, const Tensor& bytes) override;
-  void decode(const Tensor& bytes, const Tensor& y) const override {
-    check_size(y, bytes);
-    y.backend().scatter(bytes, y);
-  }
   /// Any value may find no slot.
   double error_bound(const Tensor& x) const override {
     return x.numel() ? x.backend().magnitude(x, 1).value : 0;
@@ -49,7 +45,7 @@ bool Threshold::encode(const Tensor& x, RandomKey, std::int64_t place, const Ten
   if (memory.uses == 0) {
     // Zeros need no slot.
     constexpr double least = std::numeric_limits<float>::denorm_min();
-    double found = x.backend().magnitude(x, slots(spec(), x.numel())).value;
+    double found = x.backend().magnitude(x, slots(x)).value;
     memory = {std::max(found, least), spec().period, memory.first};
   }
   Selection which{memory.threshold, x.numel(), memory.first < x.numel() ? memory.first : 0};
@@ -78,8 +74,10 @@ void Threshold::restore(const std::map<std::int64_t, std::vector<double>>& state
 
 }  // namespace
 
-std::unique_ptr<Codec> make_threshold(const CodecSpec& spec) {
-  return std::make_unique<Threshold>(spec);
+CodecEntry threshold_codec() {
+  CodecKind kind = sparse_kind("threshold");
+  kind.numbers.push_back(period_number);
+  return {kind, made<Codec, Threshold>};
 }
 
 }  // namespace paragrad::parallel

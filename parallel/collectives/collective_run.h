@@ -5,13 +5,13 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "autograd/tensor.h"
-#include "parallel/codecs/buffer_codec.h"
-#include "parallel/collectives/collective.h"
+#include "parallel/collectives/piece_codec.h"
 #include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
@@ -44,7 +44,7 @@ class CollectiveRun : public GroupRun {
  public:
   /// How a sum towards `version` is encoded.
   struct Encoding {
-    BufferCodec* codec = nullptr;  ///< must outlive the run; null: not at all
+    PieceCodec* codec = nullptr;  ///< must outlive the run; null: not at all
     int version = 0;
   };
   static constexpr std::int64_t default_piece = 256 * 1024;  ///< bytes

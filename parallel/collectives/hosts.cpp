@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <map>
-#include <set>
 
 #include "autograd/error.h"
 #include "parallel/transports/launch.h"
@@ -31,21 +30,6 @@ std::vector<int> hosts_in_order(int ranks, int ranks_per_host) {
   std::vector<int> hosts;
   for (int rank = 0; rank < ranks; ++rank) hosts.push_back(rank / ranks_per_host);
   return hosts;
-}
-
-void check_hosts(const Plan& plan, const std::vector<int>& hosts) {
-  for (const Row& row : plan.rows)
-    for (const Instruction& x : row) {
-      if (x.op != Op::reduce || x.what != Value::gradient_sum || x.peer < 0) continue;
-      const std::vector<int>& group = plan.groups[x.peer];
-      std::set<int> own;
-      for (int rank : group) own.insert(hosts.at(rank));
-      if (own.size() > 1 && own.size() < group.size()) return;
-    }
-  throw autograd::Error(
-      "--reduction hierarchical: no group that sums up gradients has two ranks on one host and "
-      "others elsewhere, so it would do what scatter does; use --reduction scatter, or say with "
-      "--ranks-per-host N which ranks to take for a host");
 }
 
 }  // namespace paragrad::parallel

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "parallel/plan/plan.h"
 #include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
@@ -18,9 +17,5 @@ std::vector<int> host_numbers(const std::vector<std::string>& names);
 std::vector<int> hosts_of_ranks(Transport& transport, double timeout);
 /// Runs of so many ranks, on a host each; the last may have fewer.
 std::vector<int> hosts_in_order(int ranks, int ranks_per_host);
-
-/// throws: Error if hierarchical sums of gradients would be those of scatter-reduce-allgather in
-///         every group, since its members are all on one host, or each on another
-void check_hosts(const Plan& plan, const std::vector<int>& hosts);
 
 }  // namespace paragrad::parallel

@@ -12,8 +12,6 @@
 namespace paragrad::parallel {
 namespace {
 
-using Kind = CodecSpec::Kind;
-
 /// What a codec finds in the sums that leave their ranks.
 struct Found {
   bool encoded = false;
@@ -48,24 +46,28 @@ std::vector<Parameter> summed_parameters(const Plan& plan, const Training& train
 
 void check_codecs(const Plan& plan, const Training& training) {
   if (plan.steps == 0) return;
-  PG_CHECK(plan.channel.kind != Kind::bf16 || training.dtype != DType::bf16,
-           "--codec-channel bf16: activations of this run are bf16 already; leave it out, or use ",
-           "quantize, topk or threshold");
-  if (plan.codec.kind == Kind::none) return;
+  const WhichCodecs smaller = [](const CodecKind& kind) {
+    return kind.is_for_activations() && !kind.keeps_bf16;
+  };
+  PG_CHECK(
+      plan.channel.is_none() || !plan.channel.kind().keeps_bf16 || training.dtype != DType::bf16,
+      "--codec-channel ", print(plan.channel), ": activations of this run are bf16 already; ",
+      "leave it out, or use ", codecs_to_use(smaller));
+  if (plan.codec.is_none()) return;
   const Found found = found_in(plan, training);
   const std::string codec = print(plan.codec);
   PG_CHECK(found.encoded, "--codec ", codec, ": of the sums that leave their ranks, only those of ",
            "1024 elements or more and more than one dimension are encoded, and this model has ",
            "none; leave it out, or train a larger model");
   PG_CHECK(is_local(plan.codec) || found.rank > 0, "--codec ", codec, ": no matrix of this model ",
-           "is larger than two factors of it; use quantize, topk, threshold or bf16");
+           "is larger than two factors of it; use ", codecs_to_use(for_activations));
   PG_CHECK(is_local(plan.codec) || plan.codec.rank <= found.rank, "--codec ", codec, ": factors ",
            "of rank ", plan.codec.rank, " are larger than any matrix of this model; use a rank of ",
            found.rank, " or less");
 }
 
 void check_smaller(const std::string& flag, const CodecSpec& spec, DType dtype) {
-  if (spec.kind == Kind::none || spec.kind == Kind::bf16 || !is_local(spec)) return;
+  if (spec.kind().keeps_bf16 || !is_local(spec)) return;
   constexpr std::int64_t count = 1 << 20;
   const std::int64_t bytes = encoded_bytes(spec, count, size_of(dtype));
   const std::int64_t plain = count * size_of(dtype);
@@ -75,7 +77,7 @@ void check_smaller(const std::string& flag, const CodecSpec& spec, DType dtype) 
 }
 
 void check_period(const CodecSpec& spec, int first, int last, bool chosen) {
-  if (spec.kind != Kind::adaptive || chosen) return;
+  if (!spec.kind().chooses_bits || chosen) return;
   PG_CHECK((first / spec.period + 1) * spec.period < last, "--codec ", print(spec), ": bits are ",
            "chosen after each ", spec.period, " updates, and this run ends after ", last,
            " with those that it began with; use quantize:", spec.bits, ", more --steps, or a ",

@@ -138,9 +138,9 @@ void Engine::prepare_codecs(const Plan& plan) {
   PG_CHECK(*asked_ == own, "the plan's codecs are ", print(plan.codec), " and ",
            print(plan.channel), "; this run began with ", print(asked_->first), " and ",
            print(asked_->second), "; save a checkpoint and resume it to change that");
-  if (plan.channel.kind != CodecSpec::Kind::none && !channel_)
+  if (!plan.channel.is_none() && !channel_)
     channel_.emplace(make_channel_of(plan, training_, transport_.rank()));
-  if (plan.codec.kind == CodecSpec::Kind::none) return;
+  if (plan.codec.is_none()) return;
   const int rank = transport_.rank();
   for (int stage : summed_stages(plan, rank)) {
     const ParameterList& list = parameters(stage);
@@ -158,10 +158,10 @@ void Engine::prepare_codecs(const Plan& plan) {
 
 void Engine::prepare(const Plan& plan) {
   check_fit(plan, training_, transport_.size());
-  PG_CHECK(settings_.reduction != AllReduce::by_transport ||
-               (plan.sharded == 0 && plan.codec.kind == CodecSpec::Kind::none),
-           "--reduction nccl: NCCL sums up whole gradients, as they are; use --reduction scatter ",
-           "with a codec or ZeRO");
+  PG_CHECK(
+      settings_.reduction != AllReduce::by_transport || (plan.sharded == 0 && plan.codec.is_none()),
+      "--reduction nccl: NCCL sums up whole gradients, as they are; use --reduction scatter ",
+      "with a codec or ZeRO");
   for (int stage : visited_stages(plan, transport_.rank()))
     if (stage < plan.stages) runners_.try_emplace(stage, training_, stage, device_);
   const auto held = held_stages(plan);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "parallel/codecs/adaptive_bits.h"
@@ -28,6 +29,12 @@ struct RunResult {
   std::vector<int> order;       ///< in which a message-driven row's cells were run; empty: as it is
   BitOptions bit_options;       ///< of gradients that were measured here, with an adaptive codec
   std::vector<Record> records;  ///< of this rank
+
+  /// What other ranks can use: all but the clock.
+  static auto fields(auto& x) {
+    return std::tie(x.losses, x.accuracies, x.squares, x.norms, x.stepped, x.bytes_sent, x.order,
+                    x.bit_options, x.records);
+  }
 };
 
 }  // namespace paragrad::parallel

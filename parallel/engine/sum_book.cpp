@@ -45,7 +45,7 @@ std::shared_ptr<GroupRun> SumBook::reduction(const Instruction& x, const Tensor&
 /// Before anything is added to this rank's part: what was encoded once has no error any more.
 void SumBook::measure(const Made& sum) {
   const CodecSpec& spec = row_.plan.codec;
-  if (spec.kind != CodecSpec::Kind::adaptive || sum.version % spec.period != 0) return;
+  if (!spec.kind().chooses_bits || sum.version % spec.period != 0) return;
   if (!measured_.insert(sum.stage).second) return;
   measured_options_.merge(
       engine_.codec(sum.stage)->bit_options(stores_.at(sum.stage).sum(sum.version)));

@@ -1,25 +1,21 @@
-// CodecSpec: which codec a user asks for, and with which numbers. No tensors: plans carry it.
-// Not here: encoding (codec.h). Chapter 10.
+// CodecSpec: which codec a user asks for, and with which numbers. CodecKind: what a plan has to
+// know of a codec. No tensors: plans carry specs.
+// Not here: encoding (codec.h), and the list of codecs (codecs/register.cpp). Chapter 10.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <variant>
+#include <vector>
 
 namespace paragrad::parallel {
 
+struct CodecKind;
+
 // [snippet spec]
-/// As users type them; numbers in brackets may be left out:
-///   none
-///   bf16                        the upper half of each f32, rounded
-///   quantize:BITS[:BUCKET[:stochastic]]   2^BITS levels between each bucket's extremes
-///   adaptive[:BUCKET[:PERIOD]]  the same, with bits for each layer, chosen after PERIOD updates
-///   topk:FRACTION               the largest values that a message has of each layer
-///   threshold:FRACTION[:PERIOD] those above a threshold, which is set anew after PERIOD uses
-///   lowrank:RANK                products of two thin matrices (PowerSGD)
-///   pca:RANK[:PERIOD]           coefficients on a basis that follows the sums
+/// A codec as users ask for it. Each kind uses some of the numbers: CodecKind::numbers.
 struct CodecSpec {
-  enum class Kind { none, bf16, quantize, adaptive, topk, threshold, lowrank, pca };
-  Kind kind = Kind::none;
+  std::string name = "none";
   int bits = 4;             ///< 1 to 8 (quantize); what adaptive begins with
   int bucket = 1024;        ///< elements (quantize, adaptive)
   bool stochastic = false;  ///< rounding, unbiased; else to the nearest level
@@ -27,34 +23,71 @@ struct CodecSpec {
   int rank = 4;             ///< columns of a factor (lowrank, pca)
   int period = 100;         ///< uses of a threshold or a basis; updates between choices of bits
 
+  bool is_none() const { return name == "none"; }
+  /// throws: Error if there is no such codec
+  const CodecKind& kind() const;
   friend bool operator==(const CodecSpec&, const CodecSpec&) = default;
 };
 // [end snippet]
 
+/// A number as users type it behind a colon, or a word for a yes.
+struct CodecNumber {
+  const char* word;  ///< in the usage: "BITS"; the word itself for a yes
+  std::variant<int CodecSpec::*, double CodecSpec::*, bool CodecSpec::*> value;
+  const char* what;                     ///< "the number of bits"; for a yes: what stands before it
+  const char* use = "";                 ///< "use 1 to 8 bits, such as quantize:4"
+  double least = 1, most = 2147483647;  ///< that make sense
+  bool may_lack = true;                 ///< and so may those that follow
+};
+
+/// What a plan has to know of a codec. A file of codecs/ defines each.
+struct CodecKind {
+  using Bytes = std::int64_t (*)(const CodecSpec&, std::int64_t count, std::int64_t element);
+  using Indices = std::int64_t (*)(const CodecSpec&, std::int64_t count);
+
+  const char* name;
+  std::vector<CodecNumber> numbers = {};
+  Bytes encoded_bytes = nullptr;  ///< null: the codec needs a whole group's sum, it is not local
+  Indices index_bytes = nullptr;  ///< of the values that a message brings; null: it brings all
+  bool leaves_out = false;        ///< what an encoding leaves out is added to the next values
+  bool keeps_bf16 = false;        ///< values that are bf16 already travel as they are
+  bool chooses_bits = false;      ///< for each layer of a gradient, anew after each period
+
+  /// Whether the codec acts on values one buffer at a time, so that any message can be encoded.
+  bool is_local() const { return encoded_bytes != nullptr; }
+  /// Whether activations and their gradients can be encoded.
+  bool is_for_activations() const { return is_local() && !chooses_bits; }
+};
+
+/// All codecs, in the order in which users read of them.
+const std::vector<const CodecKind*>& codec_kinds();
+
+using WhichCodecs = bool (*)(const CodecKind&);
+inline constexpr WhichCodecs any_codec = [](const CodecKind&) { return true; };
+inline constexpr WhichCodecs for_activations = [](const CodecKind& kind) {
+  return kind.is_for_activations();
+};
+/// What users can type: "none, bf16, quantize:BITS[:BUCKET[:stochastic]], ..."; `last` stands
+/// before the last one.
+std::string codec_usages(WhichCodecs which = any_codec, const char* last = ", ");
+/// Names to try instead of another codec's: "quantize, topk, threshold or bf16". With `numbers`,
+/// they are examples.
+std::string codecs_to_use(WhichCodecs which, bool numbers = false);
+
 /// throws: Error that says what can be asked for
 CodecSpec parse_codec(const std::string& text);
-/// Its inverse; numbers that are defaults are printed where another one follows.
+/// The inverse of parse_codec; numbers that are defaults are printed where another one follows.
 std::string print(const CodecSpec& spec);
 
-/// Whether the codec acts on values one buffer at a time, so that any message can be encoded; else
-/// it needs a whole group's sum (lowrank, pca).
-bool is_local(const CodecSpec& spec);
+inline bool is_local(const CodecSpec& spec) { return spec.kind().is_local(); }
+inline bool leaves_out(const CodecSpec& spec) { return spec.kind().leaves_out; }
 
 /// Bytes of `count` values of `element` bytes each, encoded by a local codec.
-///   quantize:   2 element buckets + 8-byte words that hold count BITS
-///   topk:       (4 + element) k, k = ceil(FRACTION count); threshold: the same, its slots
 /// throws: Error if the codec is not local
 std::int64_t encoded_bytes(const CodecSpec& spec, std::int64_t count, std::int64_t element);
-/// Up to a multiple of 8: codecs write words of 8 bytes.
+/// Bytes up to a multiple of 8: codecs write words of 8 bytes.
 inline std::int64_t aligned(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
-/// Whether what an encoding leaves out is added to the next values, lest it never arrives (topk,
-/// threshold, lowrank, pca).
-bool leaves_out(const CodecSpec& spec);
-/// Whether a message has the indices of the values that it brings (topk, threshold).
-bool is_sparse(const CodecSpec& spec);
-/// Values that topk and threshold have room for in a message of `count`, and what their indices
-/// take; other codecs have none.
-std::int64_t slots(const CodecSpec& spec, std::int64_t count);
+/// Bytes that the indices take of a message of `count` values; 0 if it has none.
 std::int64_t index_bytes(const CodecSpec& spec, std::int64_t count);
 
 }  // namespace paragrad::parallel

@@ -7,8 +7,6 @@
 namespace paragrad::parallel {
 namespace {
 
-using Kind = CodecSpec::Kind;
-
 /// What the rows send.
 struct Traffic {
   bool group_sums = false, passed_sums = false, activations = false;
@@ -34,16 +32,16 @@ void check_codecs(const Plan& plan) {
   if (plan.steps == 0) return;
   const Traffic found = traffic(plan);
   const std::string codec = print(plan.codec), channel = print(plan.channel);
-  PG_CHECK(plan.codec.kind == Kind::none || found.group_sums || found.passed_sums, "the codec ",
-           codec, " is for sums of gradients, and in this plan none leaves its rank; leave it out",
+  PG_CHECK(plan.codec.is_none() || found.group_sums || found.passed_sums, "the codec ", codec,
+           " is for sums of gradients, and in this plan none leaves its rank; leave it out",
            found.activations ? ", or encode activations with --codec-channel" : "");
+  const WhichCodecs local = [](const CodecKind& kind) { return kind.is_local(); };
   PG_CHECK(is_local(plan.codec) || !found.passed_sums, "the codec ", codec, " needs a group that ",
-           "sums its factors; in this plan sums go from rank to rank. Use quantize, adaptive, ",
-           "topk, threshold or bf16");
-  PG_CHECK(plan.channel.kind == Kind::none || found.activations, "the channel's codec ", channel,
+           "sums its factors; in this plan sums go from rank to rank. Use ", codecs_to_use(local));
+  PG_CHECK(plan.channel.is_none() || found.activations, "the channel's codec ", channel,
            " is for activations, and in this plan none leaves its rank; leave it out");
-  PG_CHECK(is_local(plan.channel) && plan.channel.kind != Kind::adaptive, "the codec ", channel,
-           " is for gradients; for activations use quantize, topk, threshold or bf16");
+  PG_CHECK(plan.channel.kind().is_for_activations(), "the codec ", channel,
+           " is for gradients; for activations use ", codecs_to_use(for_activations));
 }
 
 }  // namespace paragrad::parallel

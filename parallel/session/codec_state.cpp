@@ -194,7 +194,7 @@ void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& 
   const double scale = plan.per_step / layout.at("per_step").get<double>();
   for (const auto& [stage, residual] : residuals(engine))
     read_residual(checkpoint, layout.at("ranks"), scale, engine, plan, stage, residual);
-  const bool same_kind = parse_codec(layout.at("codec")).kind == plan.codec.kind;
+  const bool same_kind = parse_codec(layout.at("codec")).name == plan.codec.name;
   for (auto& [stage, low_rank] : engine.low_ranks()) {
     if (!same_kind) break;  // a basis and factors are not each other
     FactorState state = low_rank->state();

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -14,13 +13,10 @@
 
 namespace paragrad::parallel {
 
-/// A rank's result as JSON; with `records`, also its part of the timeline.
-nlohmann::json to_json(const RunResult& result, bool records);
-
 /// The results of all ranks, by rank.
 class WorldResult {
  public:
-  explicit WorldResult(const std::vector<nlohmann::json>& ranks);
+  explicit WorldResult(std::vector<RunResult> ranks);
 
   /// By microbatch, of the whole world.
   const std::map<int, double>& losses() const { return losses_; }
@@ -40,16 +36,13 @@ class WorldResult {
   Timeline timeline_;
 };
 
-/// The plan as it was run: of a message-driven one, with rows in the order that came about.
-/// Results must have been made with `records`.
-Plan ran(const Plan& plan, const std::vector<nlohmann::json>& ranks);
+/// The plan as it was run: of a message-driven one, with rows in the order that came about, by
+/// rank.
+Plan ran(const Plan& plan, const std::vector<RunResult>& ranks);
 
-/// What a rank's result says of bits: the inverse of to_json().
-BitOptions bit_options(const nlohmann::json& rank);
-
-/// A meter's timeline as JSON, and back. Of more than 6,000 events those stay that are the highest
-/// or the last of their category in a thousandth of the time, so that peaks do.
-nlohmann::json to_json(const std::vector<MemoryMeter::Event>& events);
-std::vector<MemorySample> memory_samples(int rank, const nlohmann::json& events);
+/// What is worth telling of a meter's timeline. Of more than 6,000 events those stay that are the
+/// highest or the last of their category in a thousandth of the time, so that peaks do.
+std::vector<MemoryMeter::Event> outstanding(const std::vector<MemoryMeter::Event>& events);
+std::vector<MemorySample> memory_samples(int rank, const std::vector<MemoryMeter::Event>& events);
 
 }  // namespace paragrad::parallel

@@ -148,8 +148,8 @@ void RunLog::summary(const nlohmann::json& figures) {
   say(text("figures of the run: ", (folder_ / summary_name).string()));
 }
 
-nlohmann::json memory_summary(const MemoryMeter& meter) {
-  nlohmann::json peaks;
+std::map<std::string, std::int64_t> memory_summary(const MemoryMeter& meter) {
+  std::map<std::string, std::int64_t> peaks;
   for (int i = 0; i < category_count; ++i) {
     Category category = static_cast<Category>(i);
     peaks[name_of(category)] = meter.peak(category);

@@ -96,6 +96,6 @@ class RunLog {
 };
 
 /// Peak bytes of each category, and of all together, of a rank's memory.
-nlohmann::json memory_summary(const MemoryMeter& meter);
+std::map<std::string, std::int64_t> memory_summary(const MemoryMeter& meter);
 
 }  // namespace paragrad::nn

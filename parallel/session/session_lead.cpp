@@ -1,15 +1,13 @@
 // Rank 0's part of a session: what is done when, and what is written and shown.
+// Not here: how an order is carried out (session_rank.cpp).
 // Chapter 05.
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "nn/checkpoint/checkpoint.h"
-#include "nn/checkpoint/file.h"
-#include "parallel/drawing/chart.h"
 #include "parallel/session/codec_state.h"
-#include "parallel/session/matmul_rate.h"
+#include "parallel/session/exchange.h"
 #include "parallel/session/run_report.h"
 #include "parallel/session/session.h"
 #include "parallel/transports/at_work.h"
@@ -27,6 +25,14 @@ void make_writable(const std::filesystem::path& folder) {
            folder.string(), "; choose another with --out");
 }
 
+RunLog make_log(const SessionRank& rank) {
+  const SessionSettings& settings = rank.settings();
+  make_writable(settings.out);
+  make_writable(settings.out / "checkpoint");
+  return {settings.out, RunSpan{rank.first(), settings.steps, settings.resume}, settings.quiet,
+          settings.unit};
+}
+
 double weighted_mean(const std::map<int, double>& values, const std::vector<double>& weights) {
   double sum = 0, count = 0;
   for (const auto& [micro, value] : values) {
@@ -36,46 +42,185 @@ double weighted_mean(const std::map<int, double>& values, const std::vector<doub
   return sum / count;
 }
 
-}  // namespace
+/// Leads all ranks, through its own.
+class Lead {
+ public:
+  explicit Lead(SessionRank& rank)
+      : rank_(rank), settings_(rank.settings()), log_(make_log(rank)) {}
+  /// Returns whether the run has come to its end.
+  bool run();
 
-bool Session::lead() {
-  make_writable(settings_.out);
-  make_writable(settings_.out / "checkpoint");
-  log_.emplace(settings_.out, RunSpan{first_, settings_.steps, settings_.resume}, settings_.quiet,
-               settings_.unit);
-  log_->say(settings_.about);
-  if (!lost_.empty()) log_->say(lost_);
+ private:
+  void train_some(int last);
+  int next_steps(int last) const;
+  void log_steps(const Plan& plan, const WorldResult& world);
+  void choose_bits(const std::vector<RunResult>& results);
+  void prune();
+  ValidationResult validate(bool all);
+  void save();
+  void end();
+  void report();
+
+  bool is_recorded() const;
+  bool due(int every, int before) const {
+    return every > 0 && rank_.steps() / every > before / every;
+  }
+
+  SessionRank& rank_;
+  const SessionSettings& settings_;
+  RunLog log_;
+  double seconds_per_step_ = 0;
+  RunReport report_;
+};
+
+bool Lead::run() {
+  log_.say(settings_.about);
+  if (!rank_.lost().empty()) log_.say(rank_.lost());
 
   int last = settings_.steps;
-  if (settings_.stop_after > 0) last = std::min(last, first_ + settings_.stop_after);
-  if (pruner_ && steps_ == 0 && pruner_->next_look(0) == 0) order_pruning();
-  while (steps_ < last && !settings_.interrupted()) {
-    int before = steps_;
+  if (settings_.stop_after > 0) last = std::min(last, rank_.first() + settings_.stop_after);
+  if (rank_.pruner() && rank_.steps() == 0 && rank_.pruner()->next_look(0) == 0) prune();
+  while (rank_.steps() < last && !settings_.interrupted()) {
+    int before = rank_.steps();
     train_some(last);
-    if (due(settings_.evaluate_every, before) && steps_ < settings_.steps)
-      log_->validation(steps_, validate(false));
-    if (due(settings_.save_every, before) && steps_ < last) save();
+    if (due(settings_.evaluate_every, before) && rank_.steps() < settings_.steps)
+      log_.validation(rank_.steps(), validate(false));
+    if (due(settings_.save_every, before) && rank_.steps() < last) save();
   }
-  if (steps_ > first_) save();
+  const bool trained = rank_.steps() > rank_.first();
+  if (trained) save();
   end();
-  if (steps_ > first_) report();
-  return stopped_.empty();
+  if (trained) report();
+  return report_.stopped.empty();
 }
 
-void Session::end() {
-  if (steps_ < settings_.steps) {
-    stopped_ = settings_.interrupted() ? "interrupted" : "stopped";
-    return log_->say(text(stopped_, " after ", steps_, " of ", settings_.steps,
-                          " steps; go on with --resume ", settings_.out.string()));
+void Lead::end() {
+  if (rank_.steps() < settings_.steps) {
+    report_.stopped = settings_.interrupted() ? "interrupted" : "stopped";
+    return log_.say(text(report_.stopped, " after ", rank_.steps(), " of ", settings_.steps,
+                         " steps; go on with --resume ", settings_.out.string()));
   }
-  validation_ = validate(true);
-  log_->validation(steps_, *validation_);
-  log_->say(text("validation loss ", validation_->loss,
-                 validation_->accuracy ? text(", accuracy ", *validation_->accuracy) : ""));
+  report_.validation = validate(true);
+  log_.validation(rank_.steps(), *report_.validation);
+  const auto& [loss, accuracy] = *report_.validation;
+  log_.say(text("validation loss ", loss, accuracy ? text(", accuracy ", *accuracy) : ""));
 }
 
 /// The first plans are; what the report shows is the last of them.
-bool Session::is_recorded() const { return steps_ <= first_ + settings_.reported_steps; }
+bool Lead::is_recorded() const { return rank_.steps() <= rank_.first() + settings_.reported_steps; }
+
+/// Its length does not change the numbers: versions are explicit.
+int Lead::next_steps(int last) const {
+  if (settings_.steps_of_plan > 0) return settings_.steps_of_plan;
+  const int done = rank_.steps();
+  int steps = done == rank_.first() ? 1 : settings_.reported_steps;  // to measure; and to record
+  if (!is_recorded())
+    steps = steps_in_a_second(seconds_per_step_, report_.plan, settings_.reported_steps);
+  steps = std::min(steps, last - done);
+  for (int every : {settings_.evaluate_every, settings_.save_every, rank_.bits_every()})
+    if (every > 0) steps = std::min(steps, every - done % every);
+  if (rank_.pruner()) steps = std::min(steps, rank_.pruner()->next_look(done + 1) - done);
+  return steps;
+}
+
+void Lead::train_some(int last) {
+  const int before = rank_.steps();
+  const Train train{next_steps(last), is_recorded()};
+  const Plan plan = settings_.plans->get(before, train.steps)->plan();
+  std::vector<RunResult> results;
+  std::vector<MemorySample> memory;
+  for (Train::Answer& answer : rank_.order(train)) {
+    for (const MemorySample& sample :
+         memory_samples(static_cast<int>(results.size()), answer.memory))
+      memory.push_back(sample);
+    results.push_back(std::move(answer.result));
+  }
+  const WorldResult world(results);
+  log_steps(plan, world);
+  for (std::size_t rank = 0; rank < results.size(); ++rank)
+    for (const auto& [kind, bytes] : results[rank].bytes_sent)
+      report_.bytes_sent[{static_cast<int>(rank), kind}] += bytes;
+  if (due(rank_.bits_every(), before)) choose_bits(results);
+  if (rank_.pruner() && rank_.pruner()->next_look(before + 1) <= rank_.steps()) prune();
+  if (!train.recorded) return;
+  report_.plan = ran(plan, results);
+  report_.driven = plan.in_flight > 0;
+  report_.recorded = world.timeline();
+  report_.memory = std::move(memory);
+}
+
+void Lead::log_steps(const Plan& plan, const WorldResult& world) {
+  int number = plan.first;
+  for (StepResult step : world.steps(plan)) {
+    step.learning_rate = rank_.engine().training().learning_rate.at(number);
+    step.units = settings_.units_per_step;
+    seconds_per_step_ = step.seconds;  // of all steps of the plan alike
+    log_.step(++number, step);
+  }
+}
+
+// [snippet choose_bits]
+/// From what ranks measured in the last update.
+void Lead::choose_bits(const std::vector<RunResult>& results) {
+  AdaptiveBits adaptive;
+  for (const RunResult& result : results) adaptive.add(result.bit_options);
+  rank_.order(SetBits{adaptive.choose()});
+  log_.bits(rank_.steps(), rank_.bits());
+}
+// [end snippet]
+
+/// All ranks find the same.
+void Lead::prune() {
+  const json found = json::parse(rank_.order(Prune()).front());
+  log_.pruning(rank_.steps(), found);
+  if (found.contains("pruned"))
+    log_.say(text("step ", rank_.steps(), ": pruned to ", found.at("kept"), " of ",
+                  found.at("elements"), " elements"));
+}
+
+/// Means over the validation data.
+ValidationResult Lead::validate(bool all) {
+  const WorldResult world(rank_.order(Validate{all}));
+  const std::vector<double> weights = rank_.data().validation_weights(all);
+  ValidationResult result{weighted_mean(world.losses(), weights), {}};
+  if (!world.accuracies().empty()) result.accuracy = weighted_mean(world.accuracies(), weights);
+  return result;
+}
+
+void Lead::save() {
+  std::vector<CheckpointFile> files;
+  json codecs = json::array();
+  for (const Save::Answer& answer : rank_.order(Save())) {
+    for (const auto& [name, bytes] : answer.files) files.push_back({name, bytes});
+    codecs.push_back(json::parse(answer.codec));
+  }
+  Engine& engine = rank_.engine();
+  AtWork saving(engine.transport(), Work::saving);
+  json run = settings_.run;
+  if (!rank_.bits().empty()) run["bits"] = rank_.bits();
+  for (const auto& [stage, store] : engine.stores())
+    if (store.begun() > 0) run["rewound"] = store.begun();  // all at once
+  const Plan plan = rank_.like()->plan();
+  if (!plan.codec.is_none() || !plan.channel.is_none())
+    run["codec"] = {{"layout", codec_layout(engine, plan)}, {"numbers", codecs}};
+  commit_checkpoint(settings_.out / "checkpoint", rank_.steps(), run, files);
+  log_.replace_earlier();
+}
+
+/// Of runs that were stopped, too. The other ranks wait meanwhile.
+void Lead::report() {
+  for (const MeasureMemory::Answer& peaks : rank_.order(MeasureMemory())) {
+    report_.peaks.push_back(peaks.run);
+    if (peaks.pruned) report_.peaks_pruned.push_back(*peaks.pruned);
+  }
+  AtWork reporting(rank_.engine().transport(), Work::reporting);
+  report_.steps = rank_.steps();
+  report_.bits = rank_.bits();
+  if (rank_.pruner()) report_.pruned = rank_.pruner()->summary();
+  report_.write(settings_, log_, rank_.engine().device());
+}
+
+}  // namespace
 
 int steps_in_a_second(double seconds_per_step, const Plan& like, int fewest) {
   const bool delayed = *std::max_element(like.keep.begin(), like.keep.end()) > 1;
@@ -84,171 +229,14 @@ int steps_in_a_second(double seconds_per_step, const Plan& like, int fewest) {
                     delayed ? fewest : 1, most);
 }
 
-/// Its length does not change the numbers: versions are explicit.
-int Session::next_steps(int last) const {
-  if (settings_.steps_of_plan > 0) return settings_.steps_of_plan;
-  int steps = steps_ == first_ ? 1 : settings_.reported_steps;  // to measure; and to record
-  if (!is_recorded())
-    steps = steps_in_a_second(seconds_per_step_, recorded_plan_, settings_.reported_steps);
-  steps = std::min(steps, last - steps_);
-  for (int every : {settings_.evaluate_every, settings_.save_every, bits_every_})
-    if (every > 0) steps = std::min(steps, every - steps_ % every);
-  if (pruner_) steps = std::min(steps, pruner_->next_look(steps_ + 1) - steps_);
-  return steps;
-}
-
-void Session::train_some(int last) {
-  int steps = next_steps(last);
-  bool recorded = is_recorded();
-  const Plan plan = settings_.plans->get(steps_, steps)->plan();
-  std::vector<json> answers = order({{"do", "train"}, {"steps", steps}, {"recorded", recorded}});
-
-  WorldResult world(answers);
-  int number = plan.first;
-  for (StepResult step : world.steps(plan)) {
-    step.learning_rate = engine_.training().learning_rate.at(number);
-    step.units = settings_.units_per_step;
-    seconds_per_step_ = step.seconds;  // of all steps of the plan alike
-    log_->step(++number, step);
+bool Session::train() {
+  if (rank_.engine().transport().rank() > 0) {
+    rank_.follow();
+    return true;
   }
-  for (std::size_t rank = 0; rank < answers.size(); ++rank)
-    for (const auto& [kind, bytes] : answers[rank].at("bytes").items())
-      bytes_sent_[{static_cast<int>(rank), kind}] += bytes.get<std::int64_t>();
-  if (due(bits_every_, number - steps)) choose_bits(answers);
-  if (pruner_ && pruner_->next_look(number - steps + 1) <= number) order_pruning();
-  if (!recorded) return;
-  recorded_plan_ = ran(plan, answers);
-  recorded_ = world.timeline();
-  memory_.clear();
-  for (std::size_t rank = 0; rank < answers.size(); ++rank)
-    for (const MemorySample& sample :
-         memory_samples(static_cast<int>(rank), answers[rank].at("memory")))
-      memory_.push_back(sample);
-}
-
-// [snippet choose_bits]
-/// From what ranks measured in the last update.
-void Session::choose_bits(const std::vector<json>& answers) {
-  AdaptiveBits adaptive;
-  for (const json& answer : answers) adaptive.add(bit_options(answer));
-  bits_ = adaptive.choose();
-  order({{"do", "set bits"}, {"bits", bits_}});
-  log_->bits(steps_, bits_);
-}
-// [end snippet]
-
-/// All ranks find the same.
-void Session::order_pruning() {
-  const json found = order({{"do", "prune"}, {"bits", bits_}}).front();
-  log_->pruning(steps_, found);
-  if (found.contains("pruned"))
-    log_->say(text("step ", steps_, ": pruned to ", found.at("kept"), " of ", found.at("elements"),
-                   " elements"));
-}
-
-/// Means over the validation data.
-ValidationResult Session::validate(bool all) {
-  WorldResult world(order({{"do", "validate"}, {"all", all}}));
-  const std::vector<double> weights = data_.validation_weights(all);
-  ValidationResult result{weighted_mean(world.losses(), weights), {}};
-  if (!world.accuracies().empty()) result.accuracy = weighted_mean(world.accuracies(), weights);
-  return result;
-}
-
-void Session::save() {
-  std::vector<CheckpointFile> files;
-  json codecs = json::array();
-  for (const json& answer : order({{"do", "save"}})) {
-    for (const json& file : answer.at("files")) files.push_back({file[0], file[1]});
-    codecs.push_back(answer.at("codec"));
-  }
-  AtWork saving(engine_.transport(), Work::saving);
-  json run = settings_.run;
-  if (!bits_.empty()) run["bits"] = bits_;
-  for (const auto& [stage, store] : engine_.stores())
-    if (store.begun() > 0) run["rewound"] = store.begun();  // all at once
-  const Plan plan = settings_.plans->get(steps_, std::max(1, settings_.steps_of_plan))->plan();
-  if (plan.codec != CodecSpec() || plan.channel != CodecSpec())
-    run["codec"] = {{"layout", codec_layout(engine_, plan)}, {"numbers", codecs}};
-  commit_checkpoint(settings_.out / "checkpoint", steps_, run, files);
-  log_->replace_earlier();
-}
-
-/// Of runs that were stopped, too. The other ranks wait meanwhile.
-void Session::report() {
-  for (const json& peaks : order({{"do", "measure memory"}})) {
-    peak_bytes_.push_back(peaks.at("run"));
-    if (peaks.contains("pruned")) peak_bytes_pruned_.push_back(peaks.at("pruned"));
-  }
-  AtWork reporting(engine_.transport(), Work::reporting);
-  Timeline simulated = simulate(verify(recorded_plan_), measured_costs(recorded_plan_, recorded_));
-  log_->summary(figures(simulated));
-  write_file(settings_.out / "trace.json", draw_trace(recorded_, memory_));
-  const std::filesystem::path recorded = settings_.out / "recorded.plan";
-  std::filesystem::remove(recorded);  // of an earlier run
-  if (driven_) write_file(recorded, print(recorded_plan_));
-  write_file(settings_.out / "report.html", draw_html(page(simulated)));
-  log_->say(text("report: ", (settings_.out / "report.html").string()));
-}
-
-/// Losses are the run's; time, rate and memory are this session's. The device's matrix-product rate
-/// is measured now.
-json Session::figures(const Timeline& simulated) const {
-  std::map<std::string, std::int64_t> bytes_sent;
-  for (const auto& [name, bytes] : bytes_sent_) bytes_sent[name.second] += bytes;
-  double rate = units_per_second(), flops = rate * settings_.flops_per_unit;
-  json result{{"config", settings_.config},
-              {"steps", steps_},
-              {"complete", stopped_.empty()},
-              {"loss", log_->last_loss()},
-              {"seconds", log_->seconds()},
-              {settings_.unit + "_per_second", rate},
-              {"model_flops_utilization", flops / matmul_rate(engine_.device())},
-              {"peak_bytes", peak_bytes_},
-              {"bytes_sent", bytes_sent},
-              {"peak_activations", std::llround(memory_total(memory_, "activations").peak)},
-              {"time_step", time_step(recorded_)},
-              {"largest_burst",
-               largest_burst(inner_sendings(recorded_plan_, recorded_), time_step(recorded_))},
-              {"bubble", {{"measured", recorded_.bubble()}, {"simulated", simulated.bubble()}}}};
-  if (!bits_.empty()) result["bits"] = bits_;
-  if (pruner_) result["pruned"] = pruner_->summary();
-  if (!peak_bytes_pruned_.is_null()) result["peak_bytes_pruned"] = peak_bytes_pruned_;
-  if (validation_) result["validation_loss"] = validation_->loss;
-  if (validation_ && validation_->accuracy) result["validation_accuracy"] = *validation_->accuracy;
-  return result;
-}
-
-double Session::units_per_second() const {
-  return static_cast<double>(log_->units()) / std::max(log_->seconds(), 1e-9);
-}
-
-Report Session::page(const Timeline& simulated) const {
-  Report page{settings_.title, {}, {}, {}, memory_, {}, sendings(recorded_plan_, recorded_)};
-  for (const auto& [name, bytes] : bytes_sent_)
-    page.traffic.push_back({name.first, name.second, bytes});
-  auto percent = [](double share) { return text(std::round(1000 * share) / 10, " %"); };
-  std::string steps = std::to_string(steps_);
-  if (!stopped_.empty()) steps = text(stopped_, " after ", steps_, " of ", settings_.steps);
-  page.facts = {{"ranks", std::to_string(recorded_.ranks)}, {"steps", steps}};
-  if (validation_) page.facts.push_back({"validation loss", text(validation_->loss)});
-  if (validation_ && validation_->accuracy)
-    page.facts.emplace_back("validation accuracy", percent(*validation_->accuracy));
-  const json pruned = pruner_ ? pruner_->summary() : json();
-  if (!pruned.is_null())
-    page.facts.emplace_back("pruned", percent(pruned.at("fraction").get<double>()));
-  page.facts.insert(page.facts.end(),
-                    {{settings_.unit + " per second", text(std::round(units_per_second()))},
-                     {"bubble measured", percent(recorded_.bubble())},
-                     {"bubble simulated", percent(simulated.bubble())}});
-  std::string shown =
-      text("steps ", recorded_plan_.first + 1, " to ", recorded_plan_.first + recorded_plan_.steps);
-  page.memory_of = shown;
-  page.panels = {{"measured, " + shown, recorded_},
-                 {"simulated from the measured costs, " + shown, simulated}};
-  page.curves = {loss_curve(log_->path())};
-  page.bits = bit_history(log_->path());
-  return page;
+  const bool complete = Lead(rank_).run();
+  rank_.order(End());
+  return complete;
 }
 
 }  // namespace paragrad::parallel

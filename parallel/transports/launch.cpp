@@ -11,6 +11,7 @@
 #include "autograd/error.h"
 #include "parallel/transports/at_work.h"
 #include "parallel/transports/channels.h"
+#include "parallel/transports/pack.h"
 #include "parallel/transports/threads_transport.h"
 
 namespace paragrad::parallel {
@@ -172,19 +173,8 @@ std::string broadcast_bytes(Transport& transport, const std::string& bytes, doub
 
 std::vector<std::string> all_gather_bytes(Transport& transport, const std::string& bytes,
                                           double timeout) {
-  // Rank 0 writes all of them into one string: each with its length before it.
-  std::string packed;
-  for (const std::string& part : gather_bytes(transport, bytes, timeout))
-    packed += std::to_string(part.size()) + ' ' + part;
-  packed = broadcast_bytes(transport, packed, timeout);
-  std::vector<std::string> all;
-  for (std::size_t at = 0; at < packed.size();) {
-    std::size_t space = packed.find(' ', at);
-    std::size_t length = std::stoull(packed.substr(at, space - at));
-    all.push_back(packed.substr(space + 1, length));
-    at = space + 1 + length;
-  }
-  return all;
+  std::vector<std::string> all = gather_bytes(transport, bytes, timeout);
+  return unpack<std::vector<std::string>>(broadcast_bytes(transport, pack(all), timeout));
 }
 
 }  // namespace paragrad::parallel

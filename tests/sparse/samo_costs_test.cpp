@@ -161,8 +161,7 @@ std::int64_t predicted_bytes(const ParameterList& list, const CodecSpec& spec, i
   std::int64_t bytes = 0;
   for (int chunk = 0; chunk < ranks; ++chunk) {
     const Range range = chunk_range(list.numel(), chunk, ranks);
-    bytes += 2 * (ranks - 1) *
-             (spec.kind == CodecSpec::Kind::none ? 4 * range.size() : codec.encoded_bytes(range));
+    bytes += 2 * (ranks - 1) * (spec.is_none() ? 4 * range.size() : codec.encoded_bytes(range));
   }
   return bytes;
 }

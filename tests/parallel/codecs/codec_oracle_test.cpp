@@ -44,7 +44,7 @@ std::vector<float> oracle_input(const ParameterList& list, int member) {
 }
 
 CodecSpec quantize(int bits, int bucket) {
-  return {.kind = CodecSpec::Kind::quantize, .bits = bits, .bucket = bucket};
+  return {.name = "quantize", .bits = bits, .bucket = bucket};
 }
 
 /// The most elements that a bucket has of an encoded layer.

@@ -4,6 +4,7 @@
 
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
+#include "parallel/session/session_rank.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 

@@ -105,7 +105,7 @@ TEST_CASE("encoded activations: all bytes of a run are those of the formula", "[
     const CodedRun run{.schedule = "1f1b", .channel = channel};
     const std::int64_t values = 2 * 8 * 32;  // rows, context, width
     const std::int64_t slots_only =
-        channel == std::string("topk:0.2") ? 4 * slots(spec, values) : 0;
+        channel == std::string("topk:0.2") ? index_bytes(spec, values) : 0;
     std::int64_t activations = 0, gradients = 0;
     for (RunResult& rank : by_engine(run, 1, 1).last) {
       activations += rank.bytes_sent["activations"];

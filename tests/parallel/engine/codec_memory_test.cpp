@@ -46,7 +46,7 @@ std::vector<std::int64_t> factor_buffers(const ParameterList& parameters, const 
     first += factored ? rows * spec.rank : count;
     second += factored ? columns * spec.rank : 0;
   }
-  if (spec.kind == CodecSpec::Kind::pca) return {first};
+  if (spec.name == "pca") return {first};
   return {first, second};
 }
 

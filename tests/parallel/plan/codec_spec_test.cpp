@@ -6,7 +6,6 @@
 #include "tests/catch.h"
 
 using namespace paragrad::parallel;
-using Kind = CodecSpec::Kind;
 
 TEST_CASE("codec spec: what users type is read", "[codec]") {
   struct {
@@ -14,21 +13,21 @@ TEST_CASE("codec spec: what users type is read", "[codec]") {
     CodecSpec spec;
   } cases[] = {
       {"none", {}},
-      {"bf16", {.kind = Kind::bf16}},
-      {"quantize:4", {.kind = Kind::quantize, .bits = 4}},
-      {"quantize:1:512", {.kind = Kind::quantize, .bits = 1, .bucket = 512}},
-      {"quantize:8:1", {.kind = Kind::quantize, .bits = 8, .bucket = 1}},
-      {"quantize:2:1024:stochastic", {.kind = Kind::quantize, .bits = 2, .stochastic = true}},
-      {"adaptive", {.kind = Kind::adaptive}},
-      {"adaptive:128", {.kind = Kind::adaptive, .bucket = 128}},
-      {"adaptive:1024:20", {.kind = Kind::adaptive, .period = 20}},
-      {"topk:0.001", {.kind = Kind::topk, .fraction = 0.001}},
-      {"topk:1", {.kind = Kind::topk, .fraction = 1}},
-      {"threshold:0.123456789", {.kind = Kind::threshold, .fraction = 0.123456789}},
-      {"threshold:0.01:7", {.kind = Kind::threshold, .fraction = 0.01, .period = 7}},
-      {"lowrank:2", {.kind = Kind::lowrank, .rank = 2}},
-      {"pca:8", {.kind = Kind::pca, .rank = 8}},
-      {"pca:8:3", {.kind = Kind::pca, .rank = 8, .period = 3}},
+      {"bf16", {.name = "bf16"}},
+      {"quantize:4", {.name = "quantize", .bits = 4}},
+      {"quantize:1:512", {.name = "quantize", .bits = 1, .bucket = 512}},
+      {"quantize:8:1", {.name = "quantize", .bits = 8, .bucket = 1}},
+      {"quantize:2:1024:stochastic", {.name = "quantize", .bits = 2, .stochastic = true}},
+      {"adaptive", {.name = "adaptive"}},
+      {"adaptive:128", {.name = "adaptive", .bucket = 128}},
+      {"adaptive:1024:20", {.name = "adaptive", .period = 20}},
+      {"topk:0.001", {.name = "topk", .fraction = 0.001}},
+      {"topk:1", {.name = "topk", .fraction = 1}},
+      {"threshold:0.123456789", {.name = "threshold", .fraction = 0.123456789}},
+      {"threshold:0.01:7", {.name = "threshold", .fraction = 0.01, .period = 7}},
+      {"lowrank:2", {.name = "lowrank", .rank = 2}},
+      {"pca:8", {.name = "pca", .rank = 8}},
+      {"pca:8:3", {.name = "pca", .rank = 8, .period = 3}},
   };
   for (const auto& c : cases) {
     INFO(c.text);
@@ -36,6 +35,24 @@ TEST_CASE("codec spec: what users type is read", "[codec]") {
     CHECK(print(c.spec) == c.text);
   }
   CHECK(parse_codec("quantize:4:1024") == parse_codec("quantize:4"));
+}
+
+TEST_CASE("codec spec: every codec of the list is read as it is printed", "[codec]") {
+  for (const CodecKind* kind : codec_kinds()) {
+    const CodecSpec usual{.name = kind->name};
+    INFO(print(usual));
+    CHECK(parse_codec(print(usual)) == usual);
+    CHECK(&usual.kind() == kind);
+    CHECK_THAT(codec_usages(), Contains(kind->name));
+    CHECK(usual.is_none() == (usual == CodecSpec()));
+  }
+  CHECK(codec_usages() ==
+        "none, bf16, quantize:BITS[:BUCKET[:stochastic]], adaptive[:BUCKET[:PERIOD]], "
+        "topk:FRACTION, threshold:FRACTION[:PERIOD], lowrank:RANK, pca:RANK[:PERIOD]");
+  CHECK(codec_usages(for_activations) ==
+        "none, bf16, quantize:BITS[:BUCKET[:stochastic]], topk:FRACTION, "
+        "threshold:FRACTION[:PERIOD]");
+  CHECK(codecs_to_use(for_activations) == "quantize, topk, threshold or bf16");
 }
 
 TEST_CASE("codec spec: what makes no sense is refused, with what does", "[codec]") {

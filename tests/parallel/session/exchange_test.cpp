@@ -1,8 +1,12 @@
-// What ranks tell rank 0 of their memory.
+// What ranks tell each other between plans arrives as it was sent: orders, results, memory.
 #include "parallel/session/exchange.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
+#include "parallel/session/orders.h"
+#include "parallel/transports/pack.h"
 #include "tests/catch.h"
 
 using namespace paragrad::parallel;
@@ -11,6 +15,11 @@ namespace {
 
 using Events = std::vector<MemoryMeter::Event>;
 
+template <class T>
+T there_and_back(const T& value) {
+  return unpack<T>(pack(value));
+}
+
 std::int64_t peak(const std::vector<MemorySample>& samples, const std::string& category) {
   std::int64_t peak = 0;
   for (const MemorySample& sample : samples)
@@ -18,20 +27,108 @@ std::int64_t peak(const std::vector<MemorySample>& samples, const std::string& c
   return peak;
 }
 
+RunResult some_result() {
+  RunResult result;
+  result.losses = {{3, 0.1}, {4, -0.0}};
+  result.accuracies = {{3, 1}};
+  result.squares = {{1, {1e-300, 2}}, {2, {}}};
+  result.norms = {{1, std::numeric_limits<double>::infinity()}};
+  result.stepped = {{1, 0.25}};
+  result.bytes_sent = {{"activations", std::int64_t(1) << 40}, {"", 0}};
+  result.order = {2, 0, 1};
+  result.bit_options = {{"wte", {{7, 0.5}, {9, std::nan("")}}}, {"none", {}}};
+  result.records = {{1, Lane::message, parse_instruction("2a5>3"), 0.5, 0.75, 12}};
+  return result;
+}
+
 }  // namespace
 
-TEST_CASE("a few events of memory arrive as they are") {
-  Events events = {{0, Category::weights, 7}, {0.5, Category::activations, 30}};
-  std::vector<MemorySample> samples = memory_samples(3, to_json(events));
+TEST_CASE("exchange: values arrive as they were packed") {
+  CHECK(there_and_back(7) == 7);
+  CHECK(there_and_back(std::string("a\0b", 3)) == std::string("a\0b", 3));
+  CHECK(there_and_back(std::string()).empty());
+  const std::vector<std::string> words{"", "one", "two"};
+  CHECK(there_and_back(words) == words);
+  const std::map<std::string, std::pair<int, double>> map{{"x", {1, 0.1}}, {"y", {2, 1e-320}}};
+  CHECK(there_and_back(map) == map);
+  const std::optional<std::string> none, some = "some";
+  CHECK(there_and_back(none) == none);
+  CHECK(there_and_back(some) == some);
+  for (const std::variant<int, std::string>& value :
+       {std::variant<int, std::string>(3), std::variant<int, std::string>("three")})
+    CHECK(there_and_back(value) == value);
+}
+
+TEST_CASE("exchange: bytes that are not those of the type are an error") {
+  const std::string bytes = pack(std::vector<int>{1, 2, 3});
+  CHECK_THROWS_WITH(unpack<std::vector<int>>(bytes.substr(0, bytes.size() - 1)),
+                    Contains("ends too early"));
+  CHECK_THROWS_WITH(unpack<std::vector<int>>(bytes + "x"), Contains("1 bytes more than expected"));
+  CHECK_THROWS_WITH(unpack<std::string>(pack(std::int64_t(1) << 60)), Contains("ends too early"));
+  CHECK_THROWS_WITH((unpack<std::variant<int, std::string>>(pack(std::int64_t(2)))),
+                    Contains("no such alternative"));
+}
+
+TEST_CASE("exchange: an order arrives as it was given") {
+  const auto train = std::get<Train>(there_and_back(Order(Train{40, true})));
+  CHECK(train.steps == 40);
+  CHECK(train.recorded);
+  CHECK(std::get<Validate>(there_and_back(Order(Validate{true}))).all);
+  const Bits bits{{"wte", 3}, {"wpe", 8}};
+  CHECK(std::get<SetBits>(there_and_back(Order(SetBits{bits}))).bits == bits);
+  for (const Order& order : {Order(Prune()), Order(Save()), Order(MeasureMemory()), Order(End())})
+    CHECK(there_and_back(order).index() == order.index());
+}
+
+TEST_CASE("exchange: a rank's result arrives as it is") {
+  const RunResult sent = some_result(), got = there_and_back(sent);
+  CHECK(got.losses == sent.losses);
+  CHECK(std::signbit(got.losses.at(4)));
+  CHECK(got.accuracies == sent.accuracies);
+  CHECK(got.squares == sent.squares);
+  CHECK(got.norms == sent.norms);
+  CHECK(got.stepped == sent.stepped);
+  CHECK(got.bytes_sent == sent.bytes_sent);
+  CHECK(got.order == sent.order);
+  REQUIRE(got.bit_options.at("wte").size() == 2);
+  CHECK(got.bit_options.at("wte")[0] == sent.bit_options.at("wte")[0]);
+  CHECK(got.bit_options.at("wte")[1].bytes == 9);
+  CHECK(std::isnan(got.bit_options.at("wte")[1].error));
+  CHECK(got.bit_options.at("none").empty());
+  REQUIRE(got.records.size() == 1);
+  CHECK(got.records[0].rank == 1);
+  CHECK(got.records[0].lane == Lane::message);
+  CHECK(print(got.records[0].instruction) == "2a5>3");
+  CHECK(got.records[0].start == 0.5);
+  CHECK(got.records[0].end == 0.75);
+  CHECK(got.records[0].bytes == 12);
+}
+
+TEST_CASE("exchange: a world's result is that of all ranks") {
+  RunResult first = some_result(), second;
+  second.losses = {{5, 7}};
+  second.stepped = {{1, 0.5}};
+  second.bytes_sent = {{"activations", 1}};
+  second.records = first.records;
+  const WorldResult world({first, second});
+  CHECK(world.losses() == std::map<int, double>{{3, 0.1}, {4, 0}, {5, 7}});
+  CHECK(world.bytes_sent().at("activations") == (std::int64_t(1) << 40) + 1);
+  CHECK(world.timeline().ranks == 2);
+  CHECK(world.timeline().records.size() == 2);
+}
+
+TEST_CASE("exchange: a few events of memory arrive as they are") {
+  const Events events = {{0, Category::weights, 7}, {0.5, Category::activations, 30}};
+  const auto samples = memory_samples(3, there_and_back(outstanding(events)));
   REQUIRE(samples.size() == 2);
   CHECK(samples[1].rank == 3);
   CHECK(samples[1].seconds == 0.5);
   CHECK(samples[1].category == "activations");
   CHECK(samples[1].bytes == 30);
-  CHECK(memory_samples(0, to_json(Events())).empty());
+  CHECK(memory_samples(0, there_and_back(outstanding({}))).empty());
 }
 
-TEST_CASE("of many events of memory the beginning, the peaks and the end arrive") {
+TEST_CASE("exchange: of many events of memory the beginning, the peaks and the end arrive") {
   Events events;
   for (int i = 0; i < category_count; ++i)
     events.push_back({0, static_cast<Category>(i), 1000 + i});
@@ -41,7 +138,7 @@ TEST_CASE("of many events of memory the beginning, the peaks and the end arrive"
   }
   events[77777].category = Category::activations;
   events[77777].live = 900;
-  std::vector<MemorySample> samples = memory_samples(0, to_json(events));
+  std::vector<MemorySample> samples = memory_samples(0, outstanding(events));
   CHECK(samples.size() <= 4 * 1001 + 6);
   CHECK(std::count_if(samples.begin(), samples.end(),
                       [](const MemorySample& x) { return x.bytes == 900; }) == 1);

@@ -13,11 +13,9 @@ namespace paragrad::tests {
 
 using namespace parallel;
 
-inline CodecSpec low_rank_spec(int rank) {
-  return {.kind = CodecSpec::Kind::lowrank, .rank = rank};
-}
+inline CodecSpec low_rank_spec(int rank) { return {.name = "lowrank", .rank = rank}; }
 inline CodecSpec pca_spec(int rank, int period) {
-  return {.kind = CodecSpec::Kind::pca, .rank = rank, .period = period};
+  return {.name = "pca", .rank = rank, .period = period};
 }
 
 inline ParameterList parameter_list(const std::vector<std::pair<std::string, Shape>>& shapes) {

@@ -46,11 +46,11 @@ void Serial::prepare(int number, const std::set<int>& held) {
   std::set<int> stages = visited_stages(*plan_, number);
   stages.insert(held.begin(), held.end());
   for (int stage : stages) add_form(rank, stage);
-  if (plan_->channel.kind != CodecSpec::Kind::none && !rank.channel)
+  if (!plan_->channel.is_none() && !rank.channel)
     rank.channel.emplace(make_channel_of(*plan_, training_, number));
   const CodecSpec& codec = plan_->codec;
   for (int stage : stages) {
-    if (codec.kind == CodecSpec::Kind::none || rank.codecs.contains(stage)) continue;
+    if (codec.is_none() || rank.codecs.contains(stage)) continue;
     const ParameterList& list = parameters(rank, stage);
     if (is_local(codec))
       rank.codecs.emplace(stage, make_codec_of(*plan_, training_, number, stage, list, device_));

@@ -78,7 +78,7 @@ Summing Serial::summing(const std::vector<int>& group) const {
 void Serial::add_up(const Instruction& x, const std::vector<int>& group) {
   std::vector<Tensor> sums;
   for (int rank : group) sums.push_back(sum(ranks_[rank], x.stage, x.version));
-  if (plan_->codec.kind != CodecSpec::Kind::none && !is_local(plan_->codec))
+  if (!plan_->codec.is_none() && !is_local(plan_->codec))
     sum_factors(x, group, sums);
   else
     sum_up(group, plan_->sharded > 0 ? reduce_scatter : all_reduce, sums, x.stage, x.version);
@@ -144,7 +144,7 @@ Tensor Serial::sum_to_send(int rank, const Instruction& x) {
 
 /// What the receiver of an activation, or of its gradient, decodes.
 Tensor Serial::through_channel(int from, const Instruction& x, const Tensor& value) {
-  if (plan_->channel.kind == CodecSpec::Kind::none) return value;
+  if (plan_->channel.is_none()) return value;
   ChannelCodec& codec = *ranks_[from].channel;
   Tensor bytes = empty({codec.encoded_bytes(x, value.numel(), value.dtype())}, DType::u8, device_);
   codec.encode(x, value, bytes);

@@ -1,0 +1,189 @@
+// Every rank makes the plan from an order for itself, and runs its row.
+// Chapter 05.
+#include "parallel/session/session_rank.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <set>
+
+#include "parallel/codecs/not_finite.h"
+#include "parallel/collectives/hosts.h"
+#include "parallel/schedules/schedule.h"
+#include "parallel/session/codec_state.h"
+#include "parallel/session/exchange.h"
+#include "parallel/session/run_log.h"
+#include "parallel/transports/at_work.h"
+
+namespace paragrad::parallel {
+
+using nlohmann::json;
+
+namespace {
+
+/// Compares what each rank says of the run: processes can be started with different flags, or read
+/// different data.
+void check_agreement(Transport& transport, const json& run, double timeout) {
+  json own = run;
+  for (const char* path : {"--data", "--validation"})  // hosts may keep the same text elsewhere
+    if (own.contains("flags")) own["flags"].erase(path);
+  const std::vector<std::string> all = all_gather_bytes(transport, own.dump(), timeout);
+  const json first = json::parse(all[0]);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const json difference = json::diff(first, json::parse(all[rank]));
+    PG_CHECK(difference.empty(), "rank ", rank, " was started with another ",
+             difference[0].at("path").get<std::string>(),
+             " than rank 0: ", difference[0].value("value", json()).dump(),
+             "; start all ranks with the same flags and data");
+  }
+}
+
+/// With the hosts that hierarchical sums go by. Ranks have to agree that they do.
+Engine::Settings engine_settings(const SessionSettings& settings, Transport& transport) {
+  check_agreement(transport, settings.run, settings.engine.timeout);
+  Engine::Settings result = settings.engine;
+  if (result.reduction == AllReduce::hierarchical && result.hosts.empty())
+    result.hosts = hosts_of_ranks(transport, result.timeout);
+  return result;
+}
+
+}  // namespace
+
+void check_hosts(const Plan& plan, const std::vector<int>& hosts) {
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row) {
+      if (!meets(x) || x.what != Value::gradient_sum) continue;
+      const std::vector<int>& group = plan.groups[x.peer];
+      std::set<int> own;
+      for (int rank : group) own.insert(hosts.at(rank));
+      if (own.size() > 1 && own.size() < group.size()) return;
+    }
+  throw Error(
+      "--reduction hierarchical: no group that sums up gradients has two ranks on one host and "
+      "others elsewhere, so it would do what scatter does; use --reduction scatter, or say with "
+      "--ranks-per-host N which ranks to take for a host");
+}
+
+SessionRank::SessionRank(const Training& training, Transport& transport, DevicePtr device,
+                         RunData& data, const SessionSettings& settings)
+    : engine_(training, transport, std::move(device), engine_settings(settings, transport)),
+      pruner_(settings.pruner ? settings.pruner() : nullptr),
+      data_(data),
+      settings_(settings) {
+  AtWork preparing(transport, Work::preparing);
+  std::optional<Checkpoint> checkpoint;
+  if (!settings.resume.empty()) {
+    checkpoint.emplace(settings.resume / "checkpoint");
+    first_ = steps_ = static_cast<int>(checkpoint->step());
+  }
+  const Plans::Shared shared = like();
+  const VerifiedPlan& plan = *shared;
+  if (settings.engine.reduction == AllReduce::hierarchical)
+    check_hosts(plan.plan(), engine_.settings().hosts);
+  if (pruner_ && checkpoint) pruner_->resume(*checkpoint, engine_, plan.plan());
+  engine_.prepare(plan.plan());
+  if (plan.plan().codec.kind().chooses_bits) bits_every_ = plan.plan().codec.period;
+  if (!checkpoint) return;
+  read_state(*checkpoint, engine_);
+  if (bits_every_ > 0) bits_ = checkpoint->run().value("bits", Bits());
+  engine_.set_bits(bits_);
+  read_codec_state(*checkpoint, engine_, plan.plan());
+  lost_ = lost_residual(*checkpoint, plan.plan(), engine_.training());
+  if (pruner_ && !pruner_->summary().is_null()) begin_pruned();
+}
+
+Plans::Shared SessionRank::like() const {
+  return settings_.plans->get(steps_, std::max(1, settings_.steps_of_plan));
+}
+
+void SessionRank::follow() {
+  for (Order what; !std::holds_alternative<End>(what);) {
+    what = unpack<Order>(broadcast_bytes(engine_.transport(), "", settings_.engine.timeout));
+    std::visit([this](const auto& each) { answer(each); }, what);
+  }
+}
+
+Train::Answer SessionRank::carry_out(const Train& what) {
+  const Plans::Shared plan = settings_.plans->get(steps_, what.steps);
+  MemoryMeter& meter = engine_.device()->meter();
+  std::vector<MemoryMeter::Event> memory;
+  for (int i = 0; i < category_count; ++i)
+    memory.push_back({0, static_cast<Category>(i), meter.live(static_cast<Category>(i))});
+  const auto start = std::chrono::steady_clock::now();
+  if (what.recorded) meter.start_timeline();
+  RunResult result = engine_.run(*plan, data_.training());
+  steps_ += what.steps;
+  if (!what.recorded) {
+    result.records.clear();
+    result.order.clear();
+    return {result, {}};
+  }
+  const double waited = std::chrono::duration<double>(result.begun - start).count();
+  for (MemoryMeter::Event change : meter.stop_timeline()) {
+    change.seconds = std::max(change.seconds - waited, 0.0);  // on the clock of the records
+    memory.push_back(change);
+  }
+  return {result, outstanding(memory)};
+}
+
+Validate::Answer SessionRank::carry_out(const Validate& what) {
+  const int count = static_cast<int>(data_.validation_weights(what.all).size());
+  const Plans::Shared plan =
+      settings_.plans->evaluation(steps_, std::max(1, settings_.steps_of_plan), count);
+  RunResult result = engine_.run(*plan, data_.validation(what.all));
+  for (const auto& [micro, loss] : result.losses)
+    PG_CHECK(std::isfinite(loss), "step ", steps_, ": the validation loss is ", loss, "; ",
+             when_not_finite);
+  result.records.clear();
+  return result;
+}
+
+Prune::Answer SessionRank::carry_out(const Prune&) {
+  const json found = pruner_->look(engine_, plan_at_work(), steps_);
+  if (found.contains("pruned")) {
+    engine_.set_bits(bits_);  // of codecs that began anew
+    begin_pruned();
+  }
+  return found.dump();
+}
+
+Save::Answer SessionRank::carry_out(const Save&) {
+  Save::Answer answer{{}, codec_numbers(engine_).dump()};
+  const Plan plan = plan_at_work();
+  const std::filesystem::path folder = settings_.out / "checkpoint";
+  auto add = [&](const std::vector<CheckpointFile>& files) {
+    for (const CheckpointFile& file : files) answer.files.emplace_back(file.name, file.bytes);
+  };
+  add(write_state(folder, engine_, plan, steps_));
+  add(write_codec_state(folder, engine_, plan, steps_));
+  if (pruner_) add(pruner_->write(folder, engine_, plan, steps_));
+  return answer;
+}
+
+SetBits::Answer SessionRank::carry_out(const SetBits& what) {
+  bits_ = what.bits;
+  engine_.set_bits(bits_);
+  return {};
+}
+
+MeasureMemory::Answer SessionRank::carry_out(const MeasureMemory&) {
+  const Peaks now = memory_summary(engine_.device()->meter());
+  if (!peaks_before_) return {now, {}};
+  Peaks run = *peaks_before_;
+  for (auto& [category, peak] : run) peak = std::max(peak, now.at(category));
+  return {run, now};
+}
+
+/// Peaks are measured anew, beside those so far.
+void SessionRank::begin_pruned() {
+  peaks_before_ = carry_out(MeasureMemory()).run;
+  engine_.device()->meter().reset_peaks();
+}
+
+/// To make a plan takes a while.
+Plan SessionRank::plan_at_work() {
+  AtWork preparing(engine_.transport(), Work::preparing);
+  return like()->plan();
+}
+
+}  // namespace paragrad::parallel
