@@ -1,7 +1,7 @@
 // train_resnet: trains ResNet-18, or a narrow one, to tell what images show, over one or many
 // ranks. See --help. Not here: flags (examples/common/resnet_run.h), data
-// (examples/common/resnet_data.h), ranks and signals (examples/common/run_session.h), and what a run
-// does between its first step and its last (parallel/session/session.h). Chapters 02 and 05.
+// (examples/common/resnet_data.h), ranks and signals (examples/common/run_session.h), and what a
+// run does between its first step and its last (parallel/session/session.h). Chapters 02 and 05.
 #include "examples/common/program.h"
 #include "examples/common/resnet_data.h"
 #include "examples/common/resnet_run.h"

@@ -1,5 +1,5 @@
 // ImageExamples: grey images and what they show, as the examples of a run.
-// Not here: files, shuffles and normalisation (nn/data/image_data.h), and microbatches (run_data.h).
+// Not here: files, shuffles and normalisation (nn/data/image_data.h); microbatches (run_data.h).
 // Chapter 05.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What a schedule's flags are called, which of them a schedule brings, and what follows for those not
-// given.
+// What a schedule's flags are called, which of them a schedule brings, and what follows for those
+// that are not given.
 // Chapter 06.
 #include "examples/common/schedule_flags.h"
 
