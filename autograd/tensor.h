@@ -27,7 +27,8 @@ class Tensor {
   std::int64_t bytes() const { return numel() * size_of(dtype_); }
   DType dtype() const { return dtype_; }
   const DevicePtr& device() const { return storage_->device(); }
-  Backend& backend() const { return device()->backend(); }
+  /// For one expression, as Device::backend.
+  Backend& backend(KernelCall&& call = {}) const { return device()->backend(std::move(call)); }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
   /// Address on the device, which the host may be unable to read. For backends.

@@ -182,8 +182,7 @@ void attend_backward(const Head<T>& h, const T* qkv, std::int64_t width, const T
 
 }  // namespace
 
-void CpuBackend::attention(const Tensor& qkv, int heads, const Tensor& y,
-                           const Tensor& normalizer) {
+void CpuBackend::attention(In qkv, int heads, Out y, Out normalizer) {
   dispatch(qkv.dtype(), [&]<class T>() {
     using C = Compute<T>;
     std::int64_t time = y.size(1), width = y.size(2), size = width / heads;
@@ -199,9 +198,7 @@ void CpuBackend::attention(const Tensor& qkv, int heads, const Tensor& y,
   });
 }
 
-void CpuBackend::attention_backward(const Tensor& qkv, int heads, const Tensor& y,
-                                    const Tensor& normalizer, const Tensor& dy,
-                                    const Tensor& dqkv) {
+void CpuBackend::attention_backward(In qkv, int heads, In y, In normalizer, In dy, Out dqkv) {
   dispatch(qkv.dtype(), [&]<class T>() {
     using C = Compute<T>;
     std::int64_t time = y.size(1), width = y.size(2), size = width / heads;

@@ -140,7 +140,7 @@ Tensor by_kernel(const Sizes& s, const Tensor& dy, std::int64_t first, std::int6
 }  // namespace
 
 // y = weight columns                                         (K,P) (P, N Ho Wo), P = C kh kw
-void CpuBackend::conv2d(const Tensor& x, const Tensor& weight, Window window, const Tensor& y) {
+void CpuBackend::conv2d(In x, In weight, Window window, Out y) {
   Sizes s(x, y, window);
   CategoryScope category(*x.device(), Category::workspace);
   for_blocks(s, [&](std::int64_t first, std::int64_t images) {
@@ -154,8 +154,7 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& weight, Window window, co
 }
 
 // dcolumns = weight^T dy
-void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& weight, Window window,
-                                       const Tensor& dx) {
+void CpuBackend::conv2d_backward_input(In dy, In weight, Window window, Out dx) {
   Sizes s(dx, dy, window);
   CategoryScope category(*dx.device(), Category::workspace);
   DType dtype = statistic_dtype(dx.dtype());  // sums of bf16 are rounded once, at their end
@@ -171,8 +170,7 @@ void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& weight, W
 }
 
 // dweight = dy columns^T
-void CpuBackend::conv2d_backward_weight(const Tensor& x, const Tensor& dy, Window window,
-                                        const Tensor& dweight) {
+void CpuBackend::conv2d_backward_weight(In x, In dy, Window window, Out dweight) {
   Sizes s(x, dy, window);
   CategoryScope category(*x.device(), Category::workspace);
   Tensor target = dweight.window(0, {1, s.kernels, s.patch()});

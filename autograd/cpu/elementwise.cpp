@@ -27,7 +27,7 @@ void map(const Tensor& y, F f, const X*... x) {
 
 }  // namespace
 
-void CpuBackend::unary(Unary op, const Tensor& x, const Tensor& y) {
+void CpuBackend::unary(Unary op, In x, Out y) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     const T* in = x.data<T>();
@@ -57,8 +57,7 @@ void CpuBackend::unary(Unary op, const Tensor& x, const Tensor& y) {
   });
 }
 
-void CpuBackend::unary_backward(Unary op, const Tensor& x, const Tensor& y, const Tensor& dy,
-                                const Tensor& dx) {
+void CpuBackend::unary_backward(Unary op, In x, In y, In dy, Out dx) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     const T *in = x.data<T>(), *out = y.data<T>(), *d = dy.data<T>();
@@ -156,7 +155,7 @@ void combine(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
 
 }  // namespace
 
-void CpuBackend::binary(Binary op, const Tensor& a, const Tensor& b, const Tensor& y) {
+void CpuBackend::binary(Binary op, In a, In b, Out y) {
   dispatch(y.dtype(), [&]<class T>() {
     using C = Compute<T>;
     switch (op) {
@@ -168,7 +167,7 @@ void CpuBackend::binary(Binary op, const Tensor& a, const Tensor& b, const Tenso
   });
 }
 
-void CpuBackend::affine(const Tensor& x, double scale, double shift, const Tensor& y) {
+void CpuBackend::affine(In x, double scale, double shift, Out y) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     C s = static_cast<C>(scale), t = static_cast<C>(shift);
@@ -177,7 +176,7 @@ void CpuBackend::affine(const Tensor& x, double scale, double shift, const Tenso
   });
 }
 
-void CpuBackend::accumulate(const Tensor& x, const Tensor& y) {
+void CpuBackend::accumulate(In x, Out y) {
   dispatch(x.dtype(), [&]<class From>() {
     dispatch(y.dtype(), [&]<class To>() {
       using C = Compute<To>;
@@ -187,7 +186,7 @@ void CpuBackend::accumulate(const Tensor& x, const Tensor& y) {
   });
 }
 
-void CpuBackend::dropout(const Tensor& x, double p, RandomKey key, const Tensor& y) {
+void CpuBackend::dropout(In x, double p, RandomKey key, Out y) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     const T* in = x.data<T>();
@@ -215,7 +214,7 @@ void CpuBackend::dropout(const Tensor& x, double p, RandomKey key, const Tensor&
   });
 }
 
-void CpuBackend::bias_gelu(const Tensor& x, const Tensor& bias, const Tensor& y) {
+void CpuBackend::bias_gelu(In x, In bias, Out y) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     const T *in = x.data<T>(), *b = bias.data<T>();
@@ -234,8 +233,7 @@ void CpuBackend::bias_gelu(const Tensor& x, const Tensor& bias, const Tensor& y)
   });
 }
 
-void CpuBackend::bias_gelu_backward(const Tensor& x, const Tensor& bias, const Tensor& dy,
-                                    const Tensor& dx, const Tensor& dbias) {
+void CpuBackend::bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     const T *in = x.data<T>(), *b = bias.data<T>(), *d = dy.data<T>();

@@ -20,7 +20,7 @@ void check_index(const char* kernel, const Tensor& index, std::int64_t listed, c
 
 }  // namespace
 
-void CpuBackend::gather(const Tensor& x, const Tensor& index, bool add, const Tensor& y) {
+void CpuBackend::gather(In x, In index, bool add, Out y) {
   check_index("gather", index, y.numel(), x);
   const std::int32_t* at = index.data<std::int32_t>();
   dispatch(x.dtype(), [&]<class From>() {
@@ -37,7 +37,7 @@ void CpuBackend::gather(const Tensor& x, const Tensor& index, bool add, const Te
   });
 }
 
-void CpuBackend::expand(const Tensor& x, const Tensor& index, const Tensor& y) {
+void CpuBackend::expand(In x, In index, Out y) {
   check_index("expand", index, x.numel(), y);
   fill(0, y);
   const std::int32_t* at = index.data<std::int32_t>();

@@ -66,15 +66,15 @@ void CpuBackend::free(void* data, std::int64_t bytes) {
   blocks_->free[Blocks::rounded(bytes)].push_back(data);
 }
 
-void CpuBackend::copy_from_host(const void* source, const Tensor& y) {
+void CpuBackend::copy_from_host(const void* source, Out y) {
   if (y.bytes()) std::memcpy(y.raw(), source, y.bytes());
 }
 
-void CpuBackend::copy_to_host(const Tensor& x, void* target) {
+void CpuBackend::copy_to_host(In x, void* target) {
   if (x.bytes()) std::memcpy(target, x.raw(), x.bytes());
 }
 
-void CpuBackend::copy(const Tensor& x, const Tensor& y) {
+void CpuBackend::copy(In x, Out y) {
   if (x.dtype() == y.dtype()) {
     cpu::parallel_for(x.bytes(), 4 * cpu::element_grain,
                       [&](std::int64_t first, std::int64_t last) {
@@ -110,7 +110,7 @@ void generate(const Tensor& y, Value value) {
 
 }  // namespace
 
-void CpuBackend::fill(double value, const Tensor& y) {
+void CpuBackend::fill(double value, Out y) {
   if (value == 0 && y.bytes()) {
     std::memset(y.raw(), 0, y.bytes());
     return;
@@ -118,16 +118,15 @@ void CpuBackend::fill(double value, const Tensor& y) {
   generate(y, [value](std::int64_t) { return value; });
 }
 
-void CpuBackend::fill_normal(RandomKey key, double mean, double deviation, const Tensor& y) {
+void CpuBackend::fill_normal(RandomKey key, double mean, double deviation, Out y) {
   generate(y, [=](std::int64_t i) { return mean + deviation * normal(key, i); });
 }
 
-void CpuBackend::fill_uniform(RandomKey key, double low, double high, const Tensor& y) {
+void CpuBackend::fill_uniform(RandomKey key, double low, double high, Out y) {
   generate(y, [=](std::int64_t i) { return low + (high - low) * uniform(key, i); });
 }
 
-void CpuBackend::copy_rows(const Tensor& x, Rows from, std::int64_t rows, std::int64_t width,
-                           const Tensor& y, Rows to) {
+void CpuBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y, Rows to) {
   std::int64_t size = size_of(x.dtype());
   cpu::parallel_for(rows, cpu::element_grain / std::max<std::int64_t>(width, 1) + 1,
                     [=](std::int64_t first, std::int64_t last) {
@@ -164,7 +163,7 @@ void permute_words(const Tensor& x, const std::vector<int>& order, const Tensor&
 
 }  // namespace
 
-void CpuBackend::permute(const Tensor& x, const std::vector<int>& order, const Tensor& y) {
+void CpuBackend::permute(In x, const std::vector<int>& order, Out y) {
   switch (size_of(x.dtype())) {
     case 2: return permute_words<std::uint16_t>(x, order, y);
     case 4: return permute_words<std::uint32_t>(x, order, y);

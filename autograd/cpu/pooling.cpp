@@ -53,7 +53,7 @@ std::int64_t find_max(const T* plane, std::int64_t width, Inside inside) {
 
 }  // namespace
 
-void CpuBackend::max_pool2d(const Tensor& x, Window window, const Tensor& y, const Tensor& index) {
+void CpuBackend::max_pool2d(In x, Window window, Out y, Out index) {
   std::int64_t height = x.size(2), width = x.size(3), h = y.size(2), w = y.size(3);
   dispatch(x.dtype(), [&]<class T>() {
     for_planes(x, h * w * window.height * window.width, [&](std::int64_t plane) {
@@ -69,7 +69,7 @@ void CpuBackend::max_pool2d(const Tensor& x, Window window, const Tensor& y, con
   });
 }
 
-void CpuBackend::max_pool2d_backward(const Tensor& dy, const Tensor& index, const Tensor& dx) {
+void CpuBackend::max_pool2d_backward(In dy, In index, Out dx) {
   std::int64_t size = dx.size(2) * dx.size(3), outputs = dy.size(2) * dy.size(3);
   dispatch(dx.dtype(), [&]<class T>() {
     for_planes(dx, size, [&](std::int64_t plane) {
@@ -82,7 +82,7 @@ void CpuBackend::max_pool2d_backward(const Tensor& dy, const Tensor& index, cons
   });
 }
 
-void CpuBackend::average_pool2d(const Tensor& x, Window window, const Tensor& y) {
+void CpuBackend::average_pool2d(In x, Window window, Out y) {
   std::int64_t height = x.size(2), width = x.size(3), h = y.size(2), w = y.size(3);
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
@@ -101,7 +101,7 @@ void CpuBackend::average_pool2d(const Tensor& x, Window window, const Tensor& y)
   });
 }
 
-void CpuBackend::average_pool2d_backward(const Tensor& dy, Window window, const Tensor& dx) {
+void CpuBackend::average_pool2d_backward(In dy, Window window, Out dx) {
   std::int64_t height = dx.size(2), width = dx.size(3), h = dy.size(2), w = dy.size(3);
   dispatch(dx.dtype(), [&]<class T>() {
     using C = Compute<T>;

@@ -163,7 +163,7 @@ void decode_strip(const Message<T>& m, std::int64_t first, std::int64_t last, T*
 
 }  // namespace
 
-bool CpuBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const Tensor& bytes) {
+bool CpuBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
   std::atomic<bool> finite = true;
   cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
     Message<T> m{x.numel(), how.bucket, how.bits, bytes.raw()};
@@ -179,7 +179,7 @@ bool CpuBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const T
   return finite;
 }
 
-void CpuBackend::dequantize(const Tensor& bytes, Quantizer how, const Tensor& y) {
+void CpuBackend::dequantize(In bytes, Quantizer how, Out y) {
   cpu::dispatch_encoded(y.dtype(), [&]<class T>() {
     Message<T> m{y.numel(), how.bucket, how.bits, bytes.raw()};
     T* out = y.data<T>();

@@ -86,7 +86,7 @@ void reduce_run(const Tensor& x, const Tensor& y, std::int64_t outer, std::int64
 
 }  // namespace
 
-void CpuBackend::reduce(Reduction op, const Tensor& x, const Tensor& y) {
+void CpuBackend::reduce(Reduction op, In x, Out y) {
   // The last run of neighbouring dimensions that are reduced; earlier runs take another pass.
   int last = x.shape().rank();
   auto stays = [&](int i) { return x.size(i) == y.size(i); };
@@ -108,8 +108,7 @@ void CpuBackend::reduce(Reduction op, const Tensor& x, const Tensor& y) {
   if (!done) reduce(op, target, y);
 }
 
-void CpuBackend::max_backward(const Tensor& x, const Tensor& y, const Tensor& dy,
-                              const Tensor& dx) {
+void CpuBackend::max_backward(In x, In y, In dy, Out dx) {
   CategoryScope category(*x.device(), Category::workspace);
   Tensor stretched = zeros(x.shape(), x.dtype(), x.device()), count = empty_like(y);
   binary(Binary::add, stretched, y, stretched);
@@ -123,7 +122,7 @@ void CpuBackend::max_backward(const Tensor& x, const Tensor& y, const Tensor& dy
   binary(Binary::multiply, dx, dy, dx);
 }
 
-double CpuBackend::sum_of_squares(const Tensor& x) {
+double CpuBackend::sum_of_squares(In x) {
   constexpr std::int64_t block = 4096;
   std::int64_t blocks = (x.numel() + block - 1) / block;
   std::vector<double> partial(blocks);

@@ -140,8 +140,7 @@ void sample(const SparsePattern& pattern, Vectors how, const Tensor& d, const Te
 
 }  // namespace
 
-void CpuBackend::spmm(const SparsePattern& pattern, const Tensor& values, Vectors how,
-                      const Tensor& b, const Tensor& bias, const Tensor& c) {
+void CpuBackend::spmm(const SparsePattern& pattern, In values, Vectors how, In b, In bias, Out c) {
   if (c.numel() == 0) return;
   dispatch(b.dtype(), [&]<class T>() {
     const T* given = values.data<T>();
@@ -158,8 +157,7 @@ void CpuBackend::spmm(const SparsePattern& pattern, const Tensor& values, Vector
   });
 }
 
-void CpuBackend::sddmm(const SparsePattern& pattern, Vectors how, const Tensor& d, const Tensor& b,
-                       const Tensor& values) {
+void CpuBackend::sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Out values) {
   fill(0, values);
   if (d.numel() == 0) return;
   dispatch(d.dtype(), [&]<class T>() { sample<T>(pattern, how, d, b, values); });

@@ -139,21 +139,21 @@ Selected select_values(const T* x, std::int64_t count, Selection which, const Te
 
 }  // namespace
 
-Magnitude CpuBackend::magnitude(const Tensor& x, std::int64_t k) {
+Magnitude CpuBackend::magnitude(In x, std::int64_t k) {
   Magnitude result;
   cpu::dispatch_encoded(x.dtype(),
                         [&]<class T>() { result = find_magnitude(x.data<T>(), x.numel(), k); });
   return result;
 }
 
-Selected CpuBackend::select(const Tensor& x, Selection which, const Tensor& bytes) {
+Selected CpuBackend::select(In x, Selection which, Out bytes) {
   Selected result;
   cpu::dispatch_encoded(
       x.dtype(), [&]<class T>() { result = select_values(x.data<T>(), x.numel(), which, bytes); });
   return result;
 }
 
-void CpuBackend::collect(const Tensor& x, const Tensor& bytes) {
+void CpuBackend::collect(In x, Out bytes) {
   cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
     std::int64_t slots = bytes.numel() / static_cast<std::int64_t>(4 + sizeof(T));
     std::byte* values = bytes.raw() + slots * sizeof(std::int32_t);
@@ -166,7 +166,7 @@ void CpuBackend::collect(const Tensor& x, const Tensor& bytes) {
   });
 }
 
-void CpuBackend::scatter(const Tensor& bytes, const Tensor& y) {
+void CpuBackend::scatter(In bytes, Out y) {
   fill(0, y);
   cpu::dispatch_encoded(y.dtype(), [&]<class T>() {
     std::int64_t slots = bytes.numel() / static_cast<std::int64_t>(4 + sizeof(T));

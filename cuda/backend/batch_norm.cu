@@ -83,17 +83,15 @@ dim3 channels_of(const Tensor& x) { return dim3(static_cast<unsigned>(x.size(1))
 
 }  // namespace
 
-void CudaBackend::batch_norm_statistics(const Tensor& x, const Tensor& mean,
-                                        const Tensor& variance) {
+void CudaBackend::batch_norm_statistics(In x, Out mean, Out variance) {
   dispatch(x, [&]<class T>() {
     run(statistics_kernel<T>, channels_of(x), dim3(threads), Planes(x), x.data<T>(),
         mean.data<float>(), variance.data<float>());
   });
 }
 
-void CudaBackend::batch_norm_apply(const Tensor& x, const Tensor& mean, const Tensor& variance,
-                                   const Tensor& weight, const Tensor& bias, double epsilon,
-                                   const Tensor& y) {
+void CudaBackend::batch_norm_apply(In x, In mean, In variance, In weight, In bias, double epsilon,
+                                   Out y) {
   dispatch(x, [&]<class T>() {
     run(apply_kernel<T>, dim3(blocks_for(x.numel(), threads)), dim3(threads), x.numel(), Planes(x),
         x.data<T>(), mean.data<float>(), variance.data<float>(), weight.data<T>(), bias.data<T>(),
@@ -101,10 +99,8 @@ void CudaBackend::batch_norm_apply(const Tensor& x, const Tensor& mean, const Te
   });
 }
 
-void CudaBackend::batch_norm_backward(const Tensor& x, const Tensor& mean, const Tensor& variance,
-                                      const Tensor& weight, double epsilon, const Tensor& dy,
-                                      const Tensor& dx, const Tensor& dweight,
-                                      const Tensor& dbias) {
+void CudaBackend::batch_norm_backward(In x, In mean, In variance, In weight, double epsilon, In dy,
+                                      Out dx, Out dweight, Out dbias) {
   dispatch(x, [&]<class T>() {
     run(backward_kernel<T>, channels_of(x), dim3(threads), Planes(x), x.data<T>(),
         mean.data<float>(), variance.data<float>(), weight.data<T>(), static_cast<float>(epsilon),

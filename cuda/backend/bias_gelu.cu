@@ -63,7 +63,7 @@ dim3 grid_for(std::int64_t rows, std::int64_t width, int together) {
 
 }  // namespace
 
-void CudaBackend::bias_gelu(const Tensor& x, const Tensor& bias, const Tensor& y) {
+void CudaBackend::bias_gelu(In x, In bias, Out y) {
   const std::int64_t width = bias.numel(), rows = x.numel() / width;
   dispatch(x, [&]<class T>() {
     const bool packed = packs_fit(width, x.data<T>(), bias.data<T>(), y.data<T>());
@@ -74,8 +74,7 @@ void CudaBackend::bias_gelu(const Tensor& x, const Tensor& bias, const Tensor& y
   });
 }
 
-void CudaBackend::bias_gelu_backward(const Tensor& x, const Tensor& bias, const Tensor& dy,
-                                     const Tensor& dx, const Tensor& dbias) {
+void CudaBackend::bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) {
   const std::int64_t width = bias.numel(), rows = x.numel() / width;
   const Tensor sums = empty({blocks_for(rows, block_rows), width}, DType::f32, x.device(),
                             autograd::Category::workspace);

@@ -41,7 +41,7 @@ void combine(const CudaBackend& backend, const Tensor& a, const Tensor& b, const
 
 }  // namespace
 
-void CudaBackend::binary(Binary op, const Tensor& a, const Tensor& b, const Tensor& y) {
+void CudaBackend::binary(Binary op, In a, In b, Out y) {
   dispatch(y, [&]<class T>() {
     switch (op) {
       case Binary::add: return combine<T>(*this, a, b, y, Add{});
@@ -53,7 +53,7 @@ void CudaBackend::binary(Binary op, const Tensor& a, const Tensor& b, const Tens
 }
 
 // y may be wider than x.
-void CudaBackend::accumulate(const Tensor& x, const Tensor& y) {
+void CudaBackend::accumulate(In x, Out y) {
   dispatch(x, [&]<class From>() {
     dispatch(y, [&]<class To>() {
       map<To>(*this, y, Add{}, x.data<From>(), static_cast<const To*>(y.data<To>()));

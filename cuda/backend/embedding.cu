@@ -58,7 +58,7 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-void CudaBackend::embedding(const Tensor& table, const Tensor& ids, const Tensor& y) {
+void CudaBackend::embedding(In table, In ids, Out y) {
   refuse_f64(table);
   const std::int64_t bytes = table.size(1) * size_of(table.dtype());
   dispatch_words(
@@ -71,7 +71,7 @@ void CudaBackend::embedding(const Tensor& table, const Tensor& ids, const Tensor
       address_of(table.raw()), address_of(y.raw()), bytes);
 }
 
-void CudaBackend::embedding_backward(const Tensor& ids, const Tensor& dy, const Tensor& dtable) {
+void CudaBackend::embedding_backward(In ids, In dy, Out dtable) {
   fill(0, dtable);
   const std::int64_t rows = ids.numel(), width = dtable.size(1);
   dispatch(dy, [&]<class T>() {

@@ -47,22 +47,22 @@ void run_draw(const CudaBackend& backend, const Tensor& y, Draw draw) {
 
 }  // namespace
 
-void CudaBackend::fill(double value, const Tensor& y) {
+void CudaBackend::fill(double value, Out y) {
   refuse_f64(y);
   use();
   if (value == 0) return PG_CUDA(cudaMemsetAsync(y.raw(), 0, y.bytes(), queue()));
   dispatch(y, [&]<class T>() { map<T>(*this, y, Constant{static_cast<float>(value)}); });
 }
 
-void CudaBackend::fill_normal(RandomKey key, double mean, double deviation, const Tensor& y) {
+void CudaBackend::fill_normal(RandomKey key, double mean, double deviation, Out y) {
   run_draw(*this, y, Normal{key, mean, deviation});
 }
 
-void CudaBackend::fill_uniform(RandomKey key, double low, double high, const Tensor& y) {
+void CudaBackend::fill_uniform(RandomKey key, double low, double high, Out y) {
   run_draw(*this, y, Uniform{key, low, high - low});
 }
 
-void CudaBackend::copy(const Tensor& x, const Tensor& y) {
+void CudaBackend::copy(In x, Out y) {
   refuse_f64(x);
   use();
   if (x.dtype() == y.dtype())

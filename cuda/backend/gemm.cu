@@ -58,8 +58,7 @@ struct Operand {
 
 // The bias is there before the product is added to it, which is then rounded once. Only results in
 // bf16 with both `add` and a bias are rounded twice.
-void CudaBackend::gemm(Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
-                       const Tensor& c) {
+void CudaBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   refuse_f64(a);
   refuse_f64(c);
   PG_CHECK(c.dtype() == a.dtype() || c.dtype() == DType::f32, "gemm: from ", a, " to ", c);

@@ -109,9 +109,8 @@ void with_row(std::int64_t width, bool packed, Kernel&& kernel) {
 
 }  // namespace
 
-void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                             double epsilon, const Tensor& y, const Tensor& mean,
-                             const Tensor& inverse) {
+void CudaBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Out mean,
+                             Out inverse) {
   const std::int64_t width = x.size(1);
   dispatch(x, [&]<class T>() {
     const bool packed =
@@ -124,9 +123,8 @@ void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor
   });
 }
 
-void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& mean,
-                                      const Tensor& inverse, const Tensor& dy, const Tensor& dx,
-                                      const Tensor& dweight, const Tensor& dbias) {
+void CudaBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy, Out dx,
+                                      Out dweight, Out dbias) {
   const std::int64_t rows = x.size(0), width = x.size(1);
   const unsigned blocks = blocks_for(rows, block_rows);
   const Tensor shares =

@@ -58,8 +58,8 @@ void check_count(const char* kernel, const Tensor& index, std::int64_t listed) {
 
 }  // namespace
 
-void CudaBackend::copy_rows(const Tensor& x, Rows from, std::int64_t rows, std::int64_t width,
-                            const Tensor& y, Rows to) {
+void CudaBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y,
+                            Rows to) {
   refuse_f64(x);
   const std::int64_t size = size_of(x.dtype());
   const std::byte* in = x.raw() + from.offset * size;
@@ -74,7 +74,7 @@ void CudaBackend::copy_rows(const Tensor& x, Rows from, std::int64_t rows, std::
       address_of(in), address_of(out), width * size, from.pitch * size, to.pitch * size);
 }
 
-void CudaBackend::permute(const Tensor& x, const std::vector<int>& order, const Tensor& y) {
+void CudaBackend::permute(In x, const std::vector<int>& order, Out y) {
   refuse_f64(x);
   const int rank = y.shape().rank();
   PG_CHECK(rank <= most_dimensions, "cuda: expected at most ", most_dimensions,
@@ -100,7 +100,7 @@ void CudaBackend::permute(const Tensor& x, const std::vector<int>& order, const 
       runs ? address_of(x.raw()) | address_of(y.raw()) | walk.sizes[rank - 1] * size : size);
 }
 
-void CudaBackend::gather(const Tensor& x, const Tensor& index, bool add, const Tensor& y) {
+void CudaBackend::gather(In x, In index, bool add, Out y) {
   check_count("gather", index, y.numel());
   dispatch(x, [&]<class From>() {
     dispatch(y, [&]<class To>() {
@@ -110,7 +110,7 @@ void CudaBackend::gather(const Tensor& x, const Tensor& index, bool add, const T
   });
 }
 
-void CudaBackend::expand(const Tensor& x, const Tensor& index, const Tensor& y) {
+void CudaBackend::expand(In x, In index, Out y) {
   check_count("expand", index, x.numel());
   fill(0, y);
   dispatch(y, [&]<class T>() {

@@ -37,7 +37,7 @@ __global__ void __launch_bounds__(threads)
 }  // namespace
 
 // Finds the key digit by digit; each is looked for by the host, which needs the result.
-Magnitude CudaBackend::magnitude(const Tensor& x, std::int64_t k) {
+Magnitude CudaBackend::magnitude(In x, std::int64_t k) {
   const Tensor histogram = empty({bins}, DType::i32, x.device(), autograd::Category::workspace);
   std::vector<unsigned> counted(bins);
   struct Digit {

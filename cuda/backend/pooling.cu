@@ -124,28 +124,28 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-void CudaBackend::max_pool2d(const Tensor& x, Window window, const Tensor& y, const Tensor& index) {
+void CudaBackend::max_pool2d(In x, Window window, Out y, Out index) {
   dispatch(x, [&]<class T>() {
     run(max_pool_kernel<T>, dim3(blocks_for(y.numel(), threads)), dim3(threads), y.numel(),
         Planes(x, y, window), x.data<T>(), y.data<T>(), index.data<std::int32_t>());
   });
 }
 
-void CudaBackend::average_pool2d(const Tensor& x, Window window, const Tensor& y) {
+void CudaBackend::average_pool2d(In x, Window window, Out y) {
   dispatch(x, [&]<class T>() {
     run(average_pool_kernel<T>, dim3(blocks_for(y.numel(), threads)), dim3(threads), y.numel(),
         Planes(x, y, window), x.data<T>(), y.data<T>());
   });
 }
 
-void CudaBackend::average_pool2d_backward(const Tensor& dy, Window window, const Tensor& dx) {
+void CudaBackend::average_pool2d_backward(In dy, Window window, Out dx) {
   dispatch(dx, [&]<class T>() {
     run(average_pool_backward_kernel<T>, dim3(blocks_for(dx.numel(), threads)), dim3(threads),
         dx.numel(), Planes(dx, dy, window), dy.data<T>(), dx.data<T>());
   });
 }
 
-void CudaBackend::max_pool2d_backward(const Tensor& dy, const Tensor& index, const Tensor& dx) {
+void CudaBackend::max_pool2d_backward(In dy, In index, Out dx) {
   const dim3 planes(static_cast<unsigned>(dx.size(0) * dx.size(1)));
   const Tensor sums = dx.dtype() == DType::f32 ? dx
                                                : empty(dx.shape(), DType::f32, dx.device(),

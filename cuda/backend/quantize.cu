@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(threads) unpack_kernel(Layout m, const Byte* b
 
 }  // namespace
 
-bool CudaBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const Tensor& bytes) {
+bool CudaBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
   const Layout m{x.numel(), how.bucket, how.bits};
   const Tensor not_finite = empty({1}, DType::i32, x.device(), autograd::Category::workspace);
   use();
@@ -161,7 +161,7 @@ bool CudaBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const 
   return found == 0;
 }
 
-void CudaBackend::dequantize(const Tensor& bytes, Quantizer how, const Tensor& y) {
+void CudaBackend::dequantize(In bytes, Quantizer how, Out y) {
   const Layout m{y.numel(), how.bucket, how.bits};
   dispatch(y, [&]<class T>() {
     run(unpack_kernel<T>, dim3(blocks_for(m.groups(), threads)), dim3(threads), m,

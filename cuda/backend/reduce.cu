@@ -88,7 +88,7 @@ void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Te
 
 }  // namespace
 
-void CudaBackend::reduce(Reduction op, const Tensor& x, const Tensor& y) {
+void CudaBackend::reduce(Reduction op, In x, Out y) {
   // The last run of neighbouring dimensions that are reduced; earlier runs take another pass.
   int last = x.shape().rank();
   auto stays = [&](int i) { return x.size(i) == y.size(i); };
@@ -139,8 +139,7 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-void CudaBackend::max_backward(const Tensor& x, const Tensor& y, const Tensor& dy,
-                               const Tensor& dx) {
+void CudaBackend::max_backward(In x, In y, In dy, Out dx) {
   const Tensor marks = empty(y.shape(), DType::f32, x.device(), autograd::Category::workspace);
   const Walk walk = make_walk(x.shape(), y.shape(), x.shape());
   const dim3 grid(blocks_for(x.numel(), threads));

@@ -39,7 +39,7 @@ __global__ void __launch_bounds__(most_row_threads)
 
 }  // namespace
 
-void CudaBackend::softmax(const Tensor& x, const Tensor& y) {
+void CudaBackend::softmax(In x, Out y) {
   const std::int64_t width = x.size(1);
   dispatch(x, [&]<class T>() {
     const bool packed = packs_fit(width, x.data<T>(), y.data<T>());
@@ -48,7 +48,7 @@ void CudaBackend::softmax(const Tensor& x, const Tensor& y) {
   });
 }
 
-void CudaBackend::softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) {
+void CudaBackend::softmax_backward(In y, In dy, Out dx) {
   const std::int64_t width = y.size(1);
   dispatch(y, [&]<class T>() {
     const bool packed = packs_fit(width, y.data<T>(), dy.data<T>(), dx.data<T>());

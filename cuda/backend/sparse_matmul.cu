@@ -77,8 +77,7 @@ __global__ void __launch_bounds__(32 * warps)
 
 // Vectors that stand as rows are turned into columns, and the results back: lanes that read and
 // write neighbours are worth more than a copy.
-void CudaBackend::spmm(const SparsePattern& pattern, const Tensor& values, Vectors how,
-                       const Tensor& b, const Tensor& bias, const Tensor& c) {
+void CudaBackend::spmm(const SparsePattern& pattern, In values, Vectors how, In b, In bias, Out c) {
   refuse_f64(b);
   if (c.numel() == 0) return;
   if (how == Vectors::rows) {
@@ -100,8 +99,7 @@ void CudaBackend::spmm(const SparsePattern& pattern, const Tensor& values, Vecto
   });
 }
 
-void CudaBackend::sddmm(const SparsePattern& pattern, Vectors how, const Tensor& d, const Tensor& b,
-                        const Tensor& values) {
+void CudaBackend::sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Out values) {
   const dim3 grid(blocks_for(pattern.rows(), warps)), block(32 * warps);
   dispatch(d, [&]<class T>() {
     if (how == Vectors::columns)

@@ -123,7 +123,7 @@ std::int64_t slots_of(const Tensor& bytes, const Tensor& x) {
 
 }  // namespace
 
-Selected CudaBackend::select(const Tensor& x, Selection which, const Tensor& bytes) {
+Selected CudaBackend::select(In x, Selection which, Out bytes) {
   const std::int64_t slots = slots_of(bytes, x), size = x.numel();
   const unsigned pieces = blocks_for(size, piece);
   autograd::CategoryScope workspace(*x.device(), autograd::Category::workspace);
@@ -151,7 +151,7 @@ Selected CudaBackend::select(const Tensor& x, Selection which, const Tensor& byt
   return {found[1] == 0, found[0]};
 }
 
-void CudaBackend::collect(const Tensor& x, const Tensor& bytes) {
+void CudaBackend::collect(In x, Out bytes) {
   const std::int64_t slots = slots_of(bytes, x);
   dispatch(x, [&]<class T>() {
     run(collect_kernel<T>, dim3(blocks_for(slots, threads)), dim3(threads), slots, x.data<T>(),
@@ -159,7 +159,7 @@ void CudaBackend::collect(const Tensor& x, const Tensor& bytes) {
   });
 }
 
-void CudaBackend::scatter(const Tensor& bytes, const Tensor& y) {
+void CudaBackend::scatter(In bytes, Out y) {
   const std::int64_t slots = slots_of(bytes, y);
   fill(0, y);
   dispatch(y, [&]<class T>() {

@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(map_threads)
 
 }  // namespace
 
-void CudaBackend::unary(Unary op, const Tensor& x, const Tensor& y) {
+void CudaBackend::unary(Unary op, In x, Out y) {
   dispatch(x, [&]<class T>() {
     const T* in = x.data<T>();
     switch (op) {
@@ -93,8 +93,7 @@ void CudaBackend::unary(Unary op, const Tensor& x, const Tensor& y) {
   });
 }
 
-void CudaBackend::unary_backward(Unary op, const Tensor& x, const Tensor& y, const Tensor& dy,
-                                 const Tensor& dx) {
+void CudaBackend::unary_backward(Unary op, In x, In y, In dy, Out dx) {
   dispatch(x, [&]<class T>() {
     const T *in = x.data<T>(), *out = y.data<T>(), *g = dy.data<T>();
     switch (op) {
@@ -109,12 +108,12 @@ void CudaBackend::unary_backward(Unary op, const Tensor& x, const Tensor& y, con
   });
 }
 
-void CudaBackend::affine(const Tensor& x, double scale, double shift, const Tensor& y) {
+void CudaBackend::affine(In x, double scale, double shift, Out y) {
   const Affine f{static_cast<float>(scale), static_cast<float>(shift)};
   dispatch(x, [&]<class T>() { map<T>(*this, y, f, x.data<T>()); });
 }
 
-void CudaBackend::dropout(const Tensor& x, double p, RandomKey key, const Tensor& y) {
+void CudaBackend::dropout(In x, double p, RandomKey key, Out y) {
   dispatch(x, [&]<class T>() {
     const T* in = x.data<T>();
     T* out = y.data<T>();
