@@ -3,6 +3,7 @@
 // Chapters 01 and 03.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <vector>
 
@@ -47,6 +48,13 @@ struct AdamWStep {
   double learning_rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
   double gradient_scale = 1;  ///< multiplies every gradient: clipping, averaging
   std::int64_t step = 1;      ///< counted from 1, for the bias correction
+
+  // What a kernel multiplies with:  w <- shrink w - rate m / (sqrt(v) correction + epsilon)
+  double shrink() const { return 1 - learning_rate * weight_decay; }
+  double rate() const { return learning_rate / (1 - std::pow(beta1, static_cast<double>(step))); }
+  double correction() const {
+    return 1 / std::sqrt(1 - std::pow(beta2, static_cast<double>(step)));
+  }
 };
 
 /// Max-min quantization: 2^bits levels between the extremes of each bucket (Markov et al. 2022).

@@ -63,6 +63,8 @@ class Tensor {
 Tensor empty(Shape shape, DType dtype, const DevicePtr& device);
 /// Charged to this category, not to the device's, which belongs to the thread that computes.
 Tensor empty(Shape shape, DType dtype, const DevicePtr& device, Category category);
+/// Memory that lasts no longer than an operation, whatever the device's category.
+Tensor workspace(Shape shape, DType dtype, const DevicePtr& device);
 Tensor empty_like(const Tensor& x);
 Tensor zeros(Shape shape, DType dtype, const DevicePtr& device);
 Tensor full(Shape shape, double value, DType dtype, const DevicePtr& device);

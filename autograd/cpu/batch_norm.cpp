@@ -23,10 +23,7 @@ struct Planes {
   /// Calls body(c) for each channel.
   template <class Body>
   void for_channels(Body&& body) const {
-    std::int64_t grain = cpu::element_grain / std::max<std::int64_t>(images * size, 1) + 1;
-    cpu::parallel_for(channels, grain, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t c = first; c < last; ++c) body(c);
-    });
+    cpu::parallel_each(channels, images * size, body);
   }
 
   /// The sum of value(i) over the positions i of channel c. Sixteen accumulators take a plane's

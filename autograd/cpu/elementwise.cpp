@@ -5,25 +5,15 @@
 
 #include "autograd/cpu/columns.h"
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/parallel.h"
+#include "autograd/cpu/map.h"
 #include "autograd/cpu/vector_math.h"
 
 namespace paragrad::autograd {
 
 namespace {
 
-using cpu::element_grain;
-using cpu::parallel_for;
-
-/// y[i] = f(x[i]...), in the compute type of y.
-template <class T, class F, class... X>
-void map(const Tensor& y, F f, const X*... x) {
-  T* out = y.data<T>();
-  parallel_for(y.numel(), element_grain, [=](std::int64_t first, std::int64_t last) {
-#pragma omp simd
-    for (std::int64_t i = first; i < last; ++i) out[i] = f(static_cast<Compute<X>>(x[i])...);
-  });
-}
+using cpu::map;
+using cpu::parallel_each;
 
 }  // namespace
 
@@ -135,22 +125,18 @@ void combine(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
   std::int64_t inner = walk.sizes[rank - 1], sa = walk.a[rank - 1], sb = walk.b[rank - 1];
   const T *pa = a.data<T>(), *pb = b.data<T>();
   T* out = y.data<T>();
-  parallel_for(y.numel() / std::max<std::int64_t>(inner, 1), element_grain / inner + 1,
-               [&](std::int64_t first, std::int64_t last) {
-                 for (std::int64_t row = first; row < last; ++row) {
-                   std::int64_t rest = row, ia = 0, ib = 0;
-                   for (int i = rank - 2; i >= 0; --i) {
-                     std::int64_t at = rest % walk.sizes[i];
-                     ia += at * walk.a[i];
-                     ib += at * walk.b[i];
-                     rest /= walk.sizes[i];
-                   }
-                   T* to = out + row * inner;
+  parallel_each(y.numel() / inner, inner, [&](std::int64_t row) {
+    std::int64_t rest = row, ia = 0, ib = 0;
+    for (int i = rank - 2; i >= 0; --i) {
+      std::int64_t at = rest % walk.sizes[i];
+      ia += at * walk.a[i];
+      ib += at * walk.b[i];
+      rest /= walk.sizes[i];
+    }
+    T* to = out + row * inner;
 #pragma omp simd
-                   for (std::int64_t j = 0; j < inner; ++j)
-                     to[j] = f(C(pa[ia + j * sa]), C(pb[ib + j * sb]));
-                 }
-               });
+    for (std::int64_t j = 0; j < inner; ++j) to[j] = f(C(pa[ia + j * sa]), C(pb[ib + j * sb]));
+  });
 }
 
 }  // namespace
@@ -195,22 +181,18 @@ void CpuBackend::dropout(In x, double p, RandomKey key, Out y) {
     C keep = static_cast<C>(1 / (1 - p));
     // One Philox block decides four elements; sixteen blocks are computed side by side.
     constexpr std::int64_t blocks = 16, strip = 4 * blocks;
-    parallel_for((x.numel() + strip - 1) / strip, element_grain / strip,
-                 [=, n = x.numel()](std::int64_t first, std::int64_t last) {
-                   for (std::int64_t start = strip * first; start < strip * last; start += strip) {
-                     std::uint32_t words[strip];
+    parallel_each((x.numel() + strip - 1) / strip, strip, [=, n = x.numel()](std::int64_t s) {
+      std::int64_t start = strip * s, end = std::min(strip, n - start);
+      std::uint32_t words[strip];
 #pragma omp simd
-                     for (std::int64_t l = 0; l < blocks; ++l) {
-                       auto word = philox(key, start / 4 + l);
-                       for (int i = 0; i < 4; ++i) words[4 * l + i] = word[i];
-                     }
-                     std::int64_t end = std::min(strip, n - start);
+      for (std::int64_t l = 0; l < blocks; ++l) {
+        auto word = philox(key, start / 4 + l);
+        for (int i = 0; i < 4; ++i) words[4 * l + i] = word[i];
+      }
 #pragma omp simd
-                     for (std::int64_t i = 0; i < end; ++i)
-                       out[start + i] =
-                           to_uniform(words[i]) < limit ? C(0) : C(in[start + i]) * keep;
-                   }
-                 });
+      for (std::int64_t i = 0; i < end; ++i)
+        out[start + i] = to_uniform(words[i]) < limit ? C(0) : C(in[start + i]) * keep;
+    });
   });
 }
 
@@ -220,16 +202,12 @@ void CpuBackend::bias_gelu(In x, In bias, Out y) {
     const T *in = x.data<T>(), *b = bias.data<T>();
     T* out = y.data<T>();
     std::int64_t width = bias.numel();
-    parallel_for(x.numel() / width, element_grain / 4 / width + 1,
-                 [=](std::int64_t first, std::int64_t last) {
-                   for (std::int64_t r = first; r < last; ++r) {
-                     const T* row = in + r * width;
-                     T* to = out + r * width;
+    parallel_each(x.numel() / width, 4 * width, [=](std::int64_t r) {
+      const T* row = in + r * width;
+      T* to = out + r * width;
 #pragma omp simd
-                     for (std::int64_t c = 0; c < width; ++c)
-                       to[c] = cpu::gelu(C(row[c]) + C(b[c]));
-                   }
-                 });
+      for (std::int64_t c = 0; c < width; ++c) to[c] = cpu::gelu(C(row[c]) + C(b[c]));
+    });
   });
 }
 

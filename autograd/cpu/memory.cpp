@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/parallel.h"
+#include "autograd/cpu/map.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PARAGRAD_CACHE_BLOCKS 0  // a sanitizer must see every allocation and every free
@@ -84,13 +84,8 @@ void CpuBackend::copy(In x, Out y) {
   }
   dispatch(x.dtype(), [&]<class From>() {
     dispatch(y.dtype(), [&]<class To>() {
-      const From* from = x.data<From>();
-      To* to = y.data<To>();
-      cpu::parallel_for(x.numel(), cpu::element_grain, [=](std::int64_t first, std::int64_t last) {
-#pragma omp simd
-        for (std::int64_t i = first; i < last; ++i)
-          to[i] = static_cast<Compute<To>>(static_cast<Compute<From>>(from[i]));
-      });
+      cpu::map<To>(
+          y, [](auto v) { return static_cast<Compute<To>>(v); }, x.data<From>());
     });
   });
 }
@@ -102,9 +97,8 @@ template <class Value>
 void generate(const Tensor& y, Value value) {
   dispatch(y.dtype(), [&]<class T>() {
     T* out = y.data<T>();
-    cpu::parallel_for(y.numel(), 1024, [=](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) out[i] = static_cast<Compute<T>>(value(i));
-    });
+    cpu::parallel_each(y.numel(), 16,
+                       [=](std::int64_t i) { out[i] = static_cast<Compute<T>>(value(i)); });
   });
 }
 
@@ -128,12 +122,10 @@ void CpuBackend::fill_uniform(RandomKey key, double low, double high, Out y) {
 
 void CpuBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y, Rows to) {
   std::int64_t size = size_of(x.dtype());
-  cpu::parallel_for(rows, cpu::element_grain / std::max<std::int64_t>(width, 1) + 1,
-                    [=](std::int64_t first, std::int64_t last) {
-                      for (std::int64_t r = first; r < last; ++r)
-                        std::memcpy(y.raw() + (to.offset + r * to.pitch) * size,
-                                    x.raw() + (from.offset + r * from.pitch) * size, width * size);
-                    });
+  cpu::parallel_each(rows, width, [=](std::int64_t r) {
+    std::memcpy(y.raw() + (to.offset + r * to.pitch) * size,
+                x.raw() + (from.offset + r * from.pitch) * size, width * size);
+  });
 }
 
 namespace {
@@ -146,19 +138,14 @@ void permute_words(const Tensor& x, const std::vector<int>& order, const Tensor&
   std::int64_t inner = rank ? y.size(-1) : 1, inner_stride = rank ? stride[rank - 1] : 1;
   const Word* in = reinterpret_cast<const Word*>(x.raw());
   Word* out = reinterpret_cast<Word*>(y.raw());
-  cpu::parallel_for(y.numel() / std::max<std::int64_t>(inner, 1),
-                    cpu::element_grain / std::max<std::int64_t>(inner, 1) + 1,
-                    [&](std::int64_t first, std::int64_t last) {
-                      for (std::int64_t row = first; row < last; ++row) {
-                        std::int64_t rest = row, at = 0;
-                        for (int i = rank - 2; i >= 0; --i) {
-                          at += rest % y.shape().sizes()[i] * stride[i];
-                          rest /= y.shape().sizes()[i];
-                        }
-                        for (std::int64_t j = 0; j < inner; ++j)
-                          out[row * inner + j] = in[at + j * inner_stride];
-                      }
-                    });
+  cpu::parallel_each(y.numel() / std::max<std::int64_t>(inner, 1), inner, [&](std::int64_t row) {
+    std::int64_t rest = row, at = 0;
+    for (int i = rank - 2; i >= 0; --i) {
+      at += rest % y.shape().sizes()[i] * stride[i];
+      rest /= y.shape().sizes()[i];
+    }
+    for (std::int64_t j = 0; j < inner; ++j) out[row * inner + j] = in[at + j * inner_stride];
+  });
 }
 
 }  // namespace

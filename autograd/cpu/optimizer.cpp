@@ -44,11 +44,9 @@ void CpuBackend::adamw(const AdamWStep& step, In gradient, Out first_moment, Out
   dispatch(master.dtype(), [&]<class C>() {
     const C* g = gradient.data<C>();
     C *m = first_moment.data<C>(), *v = second_moment.data<C>(), *w = master.data<C>();
-    double t = static_cast<double>(step.step);
     C beta1 = C(step.beta1), beta2 = C(step.beta2), epsilon = C(step.epsilon);
-    C scale = C(step.gradient_scale), shrink = C(1 - step.learning_rate * step.weight_decay);
-    C rate = C(step.learning_rate / (1 - std::pow(step.beta1, t)));
-    C correction = C(1 / std::sqrt(1 - std::pow(step.beta2, t)));
+    C scale = C(step.gradient_scale), shrink = C(step.shrink());
+    C rate = C(step.rate()), correction = C(step.correction());
     update<C>(master, weights, [=](std::int64_t i) {
       C d = scale * g[i];
       m[i] = beta1 * m[i] + (1 - beta1) * d;

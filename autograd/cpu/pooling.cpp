@@ -10,16 +10,10 @@ namespace paragrad::autograd {
 
 namespace {
 
-using cpu::element_grain;
-using cpu::parallel_for;
-
 /// Calls body(n) for each of the N * C planes of an image tensor.
 template <class Body>
 void for_planes(const Tensor& x, std::int64_t work, Body&& body) {
-  parallel_for(x.size(0) * x.size(1), element_grain / std::max<std::int64_t>(work, 1) + 1,
-               [&](std::int64_t first, std::int64_t last) {
-                 for (std::int64_t plane = first; plane < last; ++plane) body(plane);
-               });
+  cpu::parallel_each(x.size(0) * x.size(1), work, body);
 }
 
 /// The part of a window that lies inside an image of height x width.

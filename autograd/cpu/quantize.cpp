@@ -93,11 +93,8 @@ struct Message {
   template <class Body>
   void for_strips(Body&& body) const {
     std::int64_t size = strip();
-    cpu::parallel_for((count + size - 1) / size, cpu::element_grain / size + 1,
-                      [&](std::int64_t first, std::int64_t last) {
-                        for (std::int64_t s = first; s < last; ++s)
-                          body(s * size, std::min(count, (s + 1) * size));
-                      });
+    cpu::parallel_each((count + size - 1) / size, size,
+                       [&](std::int64_t s) { body(s * size, std::min(count, (s + 1) * size)); });
   }
   /// Calls body(i, first, last) for the part of each bucket i in [first, last).
   template <class Body>

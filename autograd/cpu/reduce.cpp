@@ -11,8 +11,7 @@ namespace paragrad::autograd {
 
 namespace {
 
-using cpu::element_grain;
-using cpu::parallel_for;
+using cpu::parallel_each;
 
 template <class C>
 struct Sum {
@@ -34,44 +33,31 @@ void reduce_middle(const T* x, U* y, std::int64_t outer, std::int64_t reduced, s
   constexpr std::int64_t lanes = 16;
   std::int64_t strips = (inner + lanes - 1) / lanes;
   if (inner == 1) {
-    parallel_for(outer, element_grain / std::max<std::int64_t>(reduced, 1) + 1,
-                 [=](std::int64_t first, std::int64_t last) {
-                   for (std::int64_t o = first; o < last; ++o) {
-                     C sum[lanes];
-                     std::fill(sum, sum + lanes, Op::start);
-                     const T* row = x + o * reduced;
-                     std::int64_t r = 0;
-                     for (; r + lanes <= reduced; r += lanes)
-                       for (std::int64_t l = 0; l < lanes; ++l)
-                         sum[l] = Op::combine(sum[l], C(row[r + l]));
-                     for (std::int64_t l = 0; r < reduced; ++r, ++l)
-                       sum[l] = Op::combine(sum[l], C(row[r]));
-                     y[o] =
-                         static_cast<U>(std::accumulate(sum, sum + lanes, Op::start, Op::combine));
-                   }
-                 });
+    parallel_each(outer, reduced, [=](std::int64_t o) {
+      C sum[lanes];
+      std::fill(sum, sum + lanes, Op::start);
+      const T* row = x + o * reduced;
+      std::int64_t r = 0;
+      for (; r + lanes <= reduced; r += lanes)
+        for (std::int64_t l = 0; l < lanes; ++l) sum[l] = Op::combine(sum[l], C(row[r + l]));
+      for (std::int64_t l = 0; r < reduced; ++r, ++l) sum[l] = Op::combine(sum[l], C(row[r]));
+      y[o] = static_cast<U>(std::accumulate(sum, sum + lanes, Op::start, Op::combine));
+    });
     return;
   }
-  parallel_for(outer * strips, element_grain / (lanes * std::max<std::int64_t>(reduced, 1)) + 1,
-               [=](std::int64_t first, std::int64_t last) {
-                 for (std::int64_t strip = first; strip < last; ++strip) {
-                   std::int64_t o = strip / strips, i = strip % strips * lanes;
-                   std::int64_t width = std::min(lanes, inner - i);
-                   C sum[lanes];
-                   std::fill(sum, sum + lanes, Op::start);
-                   const T* from = x + o * reduced * inner + i;
-                   for (std::int64_t r = 0; r < reduced; ++r, from += inner) {
-                     if (width == lanes)
-                       for (std::int64_t l = 0; l < lanes; ++l)
-                         sum[l] = Op::combine(sum[l], C(from[l]));
-                     else
-                       for (std::int64_t l = 0; l < width; ++l)
-                         sum[l] = Op::combine(sum[l], C(from[l]));
-                   }
-                   for (std::int64_t l = 0; l < width; ++l)
-                     y[o * inner + i + l] = static_cast<U>(sum[l]);
-                 }
-               });
+  parallel_each(outer * strips, lanes * reduced, [=](std::int64_t strip) {
+    std::int64_t o = strip / strips, i = strip % strips * lanes, width = std::min(lanes, inner - i);
+    C sum[lanes];
+    std::fill(sum, sum + lanes, Op::start);
+    const T* from = x + o * reduced * inner + i;
+    for (std::int64_t r = 0; r < reduced; ++r, from += inner) {
+      if (width == lanes)
+        for (std::int64_t l = 0; l < lanes; ++l) sum[l] = Op::combine(sum[l], C(from[l]));
+      else
+        for (std::int64_t l = 0; l < width; ++l) sum[l] = Op::combine(sum[l], C(from[l]));
+    }
+    for (std::int64_t l = 0; l < width; ++l) y[o * inner + i + l] = static_cast<U>(sum[l]);
+  });
 }
 
 template <template <class> class Op>
@@ -128,15 +114,13 @@ double CpuBackend::sum_of_squares(In x) {
   std::vector<double> partial(blocks);
   dispatch(x.dtype(), [&]<class T>() {
     const T* in = x.data<T>();
-    parallel_for(blocks, element_grain / block, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t b = first; b < last; ++b) {
-        double sum[8] = {};
-        std::int64_t i = b * block, end = std::min(x.numel(), i + block);
-        for (; i + 8 <= end; i += 8)
-          for (int l = 0; l < 8; ++l) sum[l] += double(in[i + l]) * double(in[i + l]);
-        for (int l = 0; i < end; ++i, ++l) sum[l] += double(in[i]) * double(in[i]);
-        partial[b] = std::accumulate(sum, sum + 8, 0.0);
-      }
+    parallel_each(blocks, block, [&](std::int64_t b) {
+      double sum[8] = {};
+      std::int64_t i = b * block, end = std::min(x.numel(), i + block);
+      for (; i + 8 <= end; i += 8)
+        for (int l = 0; l < 8; ++l) sum[l] += double(in[i + l]) * double(in[i + l]);
+      for (int l = 0; i < end; ++i, ++l) sum[l] += double(in[i]) * double(in[i]);
+      partial[b] = std::accumulate(sum, sum + 8, 0.0);
     });
   });
   return std::accumulate(partial.begin(), partial.end(), 0.0);

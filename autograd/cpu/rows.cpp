@@ -13,16 +13,10 @@ namespace paragrad::autograd {
 
 namespace {
 
-using cpu::element_grain;
-using cpu::parallel_for;
-
 /// Calls body(r) for each row of `width` elements.
 template <class Body>
 void for_rows(std::int64_t rows, std::int64_t width, Body&& body) {
-  parallel_for(rows, element_grain / 4 / std::max<std::int64_t>(width, 1) + 1,
-               [&](std::int64_t first, std::int64_t last) {
-                 for (std::int64_t r = first; r < last; ++r) body(r);
-               });
+  cpu::parallel_each(rows, 4 * width, body);
 }
 
 /// max_c row[c]; NaN where a value is NaN only if it comes first, so sums must show it.
@@ -200,11 +194,13 @@ void CpuBackend::embedding_backward(In ids, In dy, Out dtable) {
     C* table = dtable.data<C>();
     std::int64_t width = dtable.size(1), rows = ids.numel();
     // Threads share out columns, so that each row's sum keeps its order.
-    parallel_for(width, element_grain / rows + 1, [=](std::int64_t first, std::int64_t last) {
-      for (std::int64_t r = 0; r < rows; ++r)
+    cpu::parallel_for(width, cpu::element_grain / rows + 1,
+                      [=](std::int64_t first, std::int64_t last) {
+                        for (std::int64_t r = 0; r < rows; ++r)
 #pragma omp simd
-        for (std::int64_t c = first; c < last; ++c) table[id[r] * width + c] += C(d[r * width + c]);
-    });
+                          for (std::int64_t c = first; c < last; ++c)
+                            table[id[r] * width + c] += C(d[r * width + c]);
+                      });
   });
 }
 

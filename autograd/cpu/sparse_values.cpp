@@ -92,12 +92,9 @@ template <class T>
 std::vector<Found> find_in_pieces(const T* x, std::int64_t first, std::int64_t last, Key least) {
   constexpr std::int64_t piece = 4 * cpu::element_grain;
   std::vector<Found> found((last - first + piece - 1) / piece);
-  cpu::parallel_for(
-      static_cast<std::int64_t>(found.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
-          found[i] =
-              find_from(x, first + i * piece, std::min(last, first + (i + 1) * piece), least);
-      });
+  cpu::parallel_each(static_cast<std::int64_t>(found.size()), piece, [&](std::int64_t i) {
+    found[i] = find_from(x, first + i * piece, std::min(last, first + (i + 1) * piece), least);
+  });
   return found;
 }
 

@@ -69,21 +69,18 @@ void CudaBackend::bias_gelu(In x, In bias, Out y) {
     const bool packed = packs_fit(width, x.data<T>(), bias.data<T>(), y.data<T>());
     const int n = packed ? pack_size<T> : 1;
     run(packed ? bias_gelu_kernel<pack_size<T>, T> : bias_gelu_kernel<1, T>,
-        grid_for(rows, width, n), dim3(threads), rows, width, x.data<T>(), bias.data<T>(),
-        y.data<T>());
+        grid_for(rows, width, n), dim3(threads), rows, width, x, bias, y);
   });
 }
 
 void CudaBackend::bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) {
   const std::int64_t width = bias.numel(), rows = x.numel() / width;
-  const Tensor sums = empty({blocks_for(rows, block_rows), width}, DType::f32, x.device(),
-                            autograd::Category::workspace);
+  const Tensor sums = workspace({blocks_for(rows, block_rows), width}, DType::f32, x.device());
   dispatch(x, [&]<class T>() {
     const bool packed = packs_fit(width, x.data<T>(), bias.data<T>(), dy.data<T>(), dx.data<T>());
     const int n = packed ? pack_size<T> : 1;
     run(packed ? bias_gelu_backward_kernel<pack_size<T>, T> : bias_gelu_backward_kernel<1, T>,
-        grid_for(rows, width, n), dim3(threads), rows, width, x.data<T>(), bias.data<T>(),
-        dy.data<T>(), dx.data<T>(), sums.data<float>());
+        grid_for(rows, width, n), dim3(threads), rows, width, x, bias, dy, dx, sums);
   });
   reduce(Reduction::sum, sums, dbias.window(0, {1, width}));
 }

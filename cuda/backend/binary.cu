@@ -22,9 +22,9 @@ struct Divide {
 };
 
 template <class F, class T>
-__global__ void __launch_bounds__(map_threads)
+__global__ void __launch_bounds__(item_threads)
     broadcast_kernel(std::int64_t count, Walk walk, F f, const T* a, const T* b, T* y) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * map_threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
   std::int64_t in_a, in_b;
   walk.places(i, in_a, in_b);
@@ -35,8 +35,8 @@ template <class T, class F>
 void combine(const CudaBackend& backend, const Tensor& a, const Tensor& b, const Tensor& y, F f) {
   const T *in_a = a.data<T>(), *in_b = b.data<T>();
   if (a.shape() == b.shape()) return map<T>(backend, y, f, in_a, in_b);
-  backend.run(broadcast_kernel<F, T>, dim3(blocks_for(y.numel(), map_threads)), dim3(map_threads),
-              y.numel(), make_walk(a.shape(), b.shape(), y.shape()), f, in_a, in_b, y.data<T>());
+  backend.run_each(broadcast_kernel<F, T>, y.numel(), make_walk(a.shape(), b.shape(), y.shape()), f,
+                   in_a, in_b, y);
 }
 
 }  // namespace

@@ -184,9 +184,8 @@ void CudaBackend::conv2d_backward_weight(In x, In dy, Window window, Out dweight
   const int depth = s.images * s.out_height * s.out_width;
   if (depth == 0) return fill(0, dweight);
   const auto parts = static_cast<int>(blocks_for(depth, part_depth));
-  const Tensor sums = parts == 1 ? dweight
-                                 : empty({parts, dweight.numel()}, DType::f32, x.device(),
-                                         autograd::Category::workspace);
+  const Tensor sums =
+      parts == 1 ? dweight : workspace({parts, dweight.numel()}, DType::f32, x.device());
   dispatch(x, [&]<class T>() {
     run_product(*this,
                 BackwardWeight<T>{s, x.data<T>(), dy.data<T>(), sums.data<float>(), s.kernels,

@@ -64,10 +64,15 @@ class CudaBackend : public autograd::Backend {
   IndexFault* index_fault() const { return fault_; }
   /// Makes the device current for the calling thread.
   void use() const { PG_CUDA(cudaSetDevice(ordinal_)); }
-  /// Queues a kernel; an empty grid does nothing. Defined in kernel_types.h, for .cu files.
+  /// Queues a kernel; an empty grid does nothing. A tensor among the arguments gives its address.
+  /// Defined in kernel_types.h, for .cu files.
   template <class... Parameters, class... Arguments>
   void run(void (*kernel)(Parameters...), dim3 grid, dim3 block, Arguments&&... arguments) const;
-  /// The same with so much dynamic shared memory.
+  /// Queues a kernel whose first parameter is the number of its items, with a thread for each.
+  template <class... Parameters, class... Arguments>
+  void run_each(void (*kernel)(std::int64_t, Parameters...), std::int64_t count,
+                Arguments&&... arguments) const;
+  /// Queues a kernel with so much dynamic shared memory.
   /// throws: Error if the device has less for a block
   template <class... Parameters, class... Arguments>
   void run_shared(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,

@@ -32,17 +32,14 @@ struct Normal {
 };
 
 template <class T, class Draw>
-__global__ void __launch_bounds__(map_threads) draw_kernel(std::int64_t count, Draw draw, T* y) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * map_threads + threadIdx.x;
+__global__ void __launch_bounds__(item_threads) draw_kernel(std::int64_t count, Draw draw, T* y) {
+  const std::int64_t i = item_number();
   if (i < count) y[i] = from_float<T>(static_cast<float>(draw(i)));
 }
 
 template <class Draw>
 void run_draw(const CudaBackend& backend, const Tensor& y, Draw draw) {
-  dispatch(y, [&]<class T>() {
-    backend.run(draw_kernel<T, Draw>, dim3(blocks_for(y.numel(), map_threads)), dim3(map_threads),
-                y.numel(), draw, y.data<T>());
-  });
+  dispatch(y, [&]<class T>() { backend.run_each(draw_kernel<T, Draw>, y.numel(), draw, y); });
 }
 
 }  // namespace

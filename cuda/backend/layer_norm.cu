@@ -116,9 +116,8 @@ void CudaBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Ou
     const bool packed =
         packs_fit(width, x.data<T>(), weight.data<T>(), bias.data<T>(), y.data<T>());
     with_row<T>(width, packed, [&]<int N, bool Fits>() {
-      run(layer_norm_kernel<N, Fits, T>, dim3(x.size(0)), row_threads(width), width, x.data<T>(),
-          weight.data<T>(), bias.data<T>(), static_cast<float>(epsilon), y.data<T>(),
-          mean.data<float>(), inverse.data<float>());
+      run(layer_norm_kernel<N, Fits, T>, dim3(x.size(0)), row_threads(width), width, x, weight,
+          bias, static_cast<float>(epsilon), y, mean, inverse);
     });
   });
 }
@@ -127,15 +126,12 @@ void CudaBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In d
                                       Out dweight, Out dbias) {
   const std::int64_t rows = x.size(0), width = x.size(1);
   const unsigned blocks = blocks_for(rows, block_rows);
-  const Tensor shares =
-      empty({2, blocks, width}, DType::f32, x.device(), autograd::Category::workspace);
+  const Tensor shares = workspace({2, blocks, width}, DType::f32, x.device());
   dispatch(x, [&]<class T>() {
     const bool packed = packs_fit(width, x.data<T>(), weight.data<T>(), dy.data<T>(), dx.data<T>());
     with_row<T>(width, packed, [&]<int N, bool Fits>() {
       run_shared(layer_norm_backward_kernel<N, Fits, T>, dim3(blocks), row_threads(width),
-                 2 * width * sizeof(float), rows, width, x.data<T>(), weight.data<T>(),
-                 mean.data<float>(), inverse.data<float>(), dy.data<T>(), dx.data<T>(),
-                 shares.data<float>());
+                 2 * width * sizeof(float), rows, width, x, weight, mean, inverse, dy, dx, shares);
     });
   });
   const autograd::Shape share{blocks, width}, row{1, width};

@@ -10,23 +10,21 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int threads = 256;
-
 /// `count` words in all, `width` of them a row; pitches in words.
 template <class Word>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     copy_rows_kernel(std::int64_t count, std::int64_t width, const Word* x, std::int64_t x_pitch,
                      Word* y, std::int64_t y_pitch) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
   const std::int64_t row = i / width, at = i % width;
   y[row * y_pitch + at] = x[row * x_pitch + at];
 }
 
 template <class Word>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     permute_kernel(std::int64_t count, Walk walk, const Word* x, Word* y) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
   std::int64_t in_x, in_y;
   walk.places(i, in_x, in_y);
@@ -34,20 +32,20 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class From, class To>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     gather_kernel(std::int64_t count, const From* x, std::int64_t size, const int* index, bool add,
                   To* y, IndexFault* fault) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count || !inside(index[i], size, IndexUse::gather, fault)) return;
   const float value = to_float(x[index[i]]);
   y[i] = from_float<To>(add ? to_float(y[i]) + value : value);
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     expand_kernel(std::int64_t count, const T* x, const int* index, T* y, std::int64_t size,
                   IndexFault* fault) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i < count && inside(index[i], size, IndexUse::expand, fault)) y[index[i]] = x[i];
 }
 
@@ -67,9 +65,9 @@ void CudaBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t wid
   dispatch_words(
       [&]<class Word>() {
         const std::int64_t words = width * size / sizeof(Word), count = rows * words;
-        run(copy_rows_kernel<Word>, dim3(blocks_for(count, threads)), dim3(threads), count, words,
-            reinterpret_cast<const Word*>(in), from.pitch * size / sizeof(Word),
-            reinterpret_cast<Word*>(out), to.pitch * size / sizeof(Word));
+        run_each(copy_rows_kernel<Word>, count, words, reinterpret_cast<const Word*>(in),
+                 from.pitch * size / sizeof(Word), reinterpret_cast<Word*>(out),
+                 to.pitch * size / sizeof(Word));
       },
       address_of(in), address_of(out), width * size, from.pitch * size, to.pitch * size);
 }
@@ -94,8 +92,8 @@ void CudaBackend::permute(In x, const std::vector<int>& order, Out y) {
         const std::int64_t elements = sizeof(Word) / size, count = x.numel() / elements;
         if (runs) walk.sizes[rank - 1] /= elements;
         for (int i = 0; i + 1 < rank; ++i) walk.a[i] /= elements;
-        run(permute_kernel<Word>, dim3(blocks_for(count, threads)), dim3(threads), count, walk,
-            reinterpret_cast<const Word*>(x.raw()), reinterpret_cast<Word*>(y.raw()));
+        run_each(permute_kernel<Word>, count, walk, reinterpret_cast<const Word*>(x.raw()),
+                 reinterpret_cast<Word*>(y.raw()));
       },
       runs ? address_of(x.raw()) | address_of(y.raw()) | walk.sizes[rank - 1] * size : size);
 }
@@ -104,8 +102,7 @@ void CudaBackend::gather(In x, In index, bool add, Out y) {
   check_count("gather", index, y.numel());
   dispatch(x, [&]<class From>() {
     dispatch(y, [&]<class To>() {
-      run(gather_kernel<From, To>, dim3(blocks_for(y.numel(), threads)), dim3(threads), y.numel(),
-          x.data<From>(), x.numel(), index.data<std::int32_t>(), add, y.data<To>(), fault_);
+      run_each(gather_kernel<From, To>, y.numel(), x, x.numel(), index, add, y, fault_);
     });
   });
 }
@@ -113,10 +110,8 @@ void CudaBackend::gather(In x, In index, bool add, Out y) {
 void CudaBackend::expand(In x, In index, Out y) {
   check_count("expand", index, x.numel());
   fill(0, y);
-  dispatch(y, [&]<class T>() {
-    run(expand_kernel<T>, dim3(blocks_for(x.numel(), threads)), dim3(threads), x.numel(),
-        x.data<T>(), index.data<std::int32_t>(), y.data<T>(), y.numel(), fault_);
-  });
+  dispatch(
+      y, [&]<class T>() { run_each(expand_kernel<T>, x.numel(), x, index, y, y.numel(), fault_); });
 }
 
 }  // namespace paragrad::cuda

@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(threads)
 
 // Finds the key digit by digit; each is looked for by the host, which needs the result.
 Magnitude CudaBackend::magnitude(In x, std::int64_t k) {
-  const Tensor histogram = empty({bins}, DType::i32, x.device(), autograd::Category::workspace);
+  const Tensor histogram = workspace({bins}, DType::i32, x.device());
   std::vector<unsigned> counted(bins);
   struct Digit {
     int shift, width;
@@ -47,9 +47,8 @@ Magnitude CudaBackend::magnitude(In x, std::int64_t k) {
   for (auto [shift, width] : {Digit{20, 11}, Digit{10, 10}, Digit{0, 10}}) {
     fill(0, histogram);
     dispatch(x, [&, shift = shift, width = width]<class T>() {
-      run(count_keys_kernel<T>, dim3(blocks_for(x.numel(), piece)), dim3(threads), x.numel(),
-          x.data<T>(), found, shift, width,
-          reinterpret_cast<unsigned*>(histogram.data<std::int32_t>()));
+      run(count_keys_kernel<T>, dim3(blocks_for(x.numel(), piece)), dim3(threads), x.numel(), x,
+          found, shift, width, reinterpret_cast<unsigned*>(histogram.data<std::int32_t>()));
     });
     read(histogram.raw(), counted.data(), histogram.bytes());
     if (shift == 20)

@@ -11,8 +11,6 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int threads = 256;
-
 /// The largest finite value.
 template <class T>
 constexpr float largest = sizeof(T) == sizeof(float) ? 0x1.fffffep127f : 0x1.fep127f;
@@ -105,10 +103,11 @@ __global__ void levels_kernel(Layout m, const T* x, Byte* bytes, int* not_finite
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
-    pack_kernel(Layout m, const T* x, bool stochastic, RandomKey key, Byte* bytes) {
-  const std::int64_t g = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (g >= m.groups()) return;
+__global__ void __launch_bounds__(item_threads)
+    pack_kernel(std::int64_t groups, Layout m, const T* x, bool stochastic, RandomKey key,
+                Byte* bytes) {
+  const std::int64_t g = item_number();
+  if (g >= groups) return;
   float random[8];
   for (int half = 0; half < 2 && stochastic; ++half) {
     const auto word = autograd::philox(key, 2 * g + half);
@@ -126,9 +125,10 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads) unpack_kernel(Layout m, const Byte* bytes, T* y) {
-  const std::int64_t g = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (g >= m.groups()) return;
+__global__ void __launch_bounds__(item_threads)
+    unpack_kernel(std::int64_t groups, Layout m, const Byte* bytes, T* y) {
+  const std::int64_t g = item_number();
+  if (g >= groups) return;
   std::uint64_t word = 0;
   for (int b = 0; b < m.bits && m.bits * g + b < m.packed_bytes(); ++b)
     word |= std::uint64_t{bytes[m.packed<T>() + m.bits * g + b]} << (8 * b);
@@ -143,15 +143,14 @@ __global__ void __launch_bounds__(threads) unpack_kernel(Layout m, const Byte* b
 
 bool CudaBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
   const Layout m{x.numel(), how.bucket, how.bits};
-  const Tensor not_finite = empty({1}, DType::i32, x.device(), autograd::Category::workspace);
+  const Tensor not_finite = workspace({1}, DType::i32, x.device());
   use();
   PG_CUDA(cudaMemsetAsync(not_finite.raw(), 0, not_finite.bytes(), queue()));
   dispatch(x, [&]<class T>() {
     Byte* to = bytes.data<std::uint8_t>();
-    run(levels_kernel<T>, dim3(static_cast<unsigned>(m.buckets())), row_threads(how.bucket), m,
-        x.data<T>(), to, not_finite.data<std::int32_t>());
-    run(pack_kernel<T>, dim3(blocks_for(m.groups(), threads)), dim3(threads), m, x.data<T>(),
-        how.stochastic, key, to);
+    run(levels_kernel<T>, dim3(static_cast<unsigned>(m.buckets())), row_threads(how.bucket), m, x,
+        to, not_finite);
+    run_each(pack_kernel<T>, m.groups(), m, x, how.stochastic, key, to);
     // What follows the last level in its word.
     const std::int64_t end = m.packed<T>() + m.packed_bytes();
     PG_CUDA(cudaMemsetAsync(to + end, 0, bytes.numel() - end, queue()));
@@ -163,10 +162,7 @@ bool CudaBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
 
 void CudaBackend::dequantize(In bytes, Quantizer how, Out y) {
   const Layout m{y.numel(), how.bucket, how.bits};
-  dispatch(y, [&]<class T>() {
-    run(unpack_kernel<T>, dim3(blocks_for(m.groups(), threads)), dim3(threads), m,
-        bytes.data<std::uint8_t>(), y.data<T>());
-  });
+  dispatch(y, [&]<class T>() { run_each(unpack_kernel<T>, m.groups(), m, bytes, y); });
 }
 
 }  // namespace paragrad::cuda

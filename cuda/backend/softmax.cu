@@ -44,7 +44,7 @@ void CudaBackend::softmax(In x, Out y) {
   dispatch(x, [&]<class T>() {
     const bool packed = packs_fit(width, x.data<T>(), y.data<T>());
     run(packed ? softmax_kernel<pack_size<T>, T> : softmax_kernel<1, T>, dim3(x.size(0)),
-        row_threads(width), width, x.data<T>(), y.data<T>());
+        row_threads(width), width, x, y);
   });
 }
 
@@ -53,7 +53,7 @@ void CudaBackend::softmax_backward(In y, In dy, Out dx) {
   dispatch(y, [&]<class T>() {
     const bool packed = packs_fit(width, y.data<T>(), dy.data<T>(), dx.data<T>());
     run(packed ? softmax_backward_kernel<pack_size<T>, T> : softmax_backward_kernel<1, T>,
-        dim3(y.size(0)), row_threads(width), width, y.data<T>(), dy.data<T>(), dx.data<T>());
+        dim3(y.size(0)), row_threads(width), width, y, dy, dx);
   });
 }
 

@@ -94,8 +94,8 @@ void CudaBackend::spmm(const SparsePattern& pattern, In values, Vectors how, In 
     const int together = packed ? pack_size<T> : 1;
     const std::int64_t all = pattern.rows() * blocks_for(n, 32 * together);
     run(packed ? spmm_kernel<pack_size<T>, T> : spmm_kernel<1, T>, dim3(blocks_for(all, warps)),
-        dim3(32 * warps), Pattern(pattern), values.data<T>(), n, b.data<T>(),
-        bias.defined() ? bias.data<T>() : nullptr, c.data<T>());
+        dim3(32 * warps), Pattern(pattern), values, n, b, bias.defined() ? bias.data<T>() : nullptr,
+        c);
   });
 }
 
@@ -103,11 +103,10 @@ void CudaBackend::sddmm(const SparsePattern& pattern, Vectors how, In d, In b, O
   const dim3 grid(blocks_for(pattern.rows(), warps)), block(32 * warps);
   dispatch(d, [&]<class T>() {
     if (how == Vectors::columns)
-      run(sddmm_columns_kernel<T>, grid, block, Pattern(pattern), d.size(1), d.data<T>(),
-          b.data<T>(), values.data<float>());
+      run(sddmm_columns_kernel<T>, grid, block, Pattern(pattern), d.size(1), d, b, values);
     else
-      run(sddmm_rows_kernel<T>, grid, block, Pattern(pattern), d.size(0), pattern.width,
-          d.data<T>(), b.data<T>(), values.data<float>());
+      run(sddmm_rows_kernel<T>, grid, block, Pattern(pattern), d.size(0), pattern.width, d, b,
+          values);
   });
 }
 

@@ -57,10 +57,10 @@ struct Affine {
 
 /// A Philox block of four random words decides four elements, which one thread computes.
 template <class T>
-__global__ void __launch_bounds__(map_threads)
+__global__ void __launch_bounds__(item_threads)
     dropout_kernel(std::int64_t count, float p, float scale, RandomKey key, bool packed, const T* x,
                    T* y) {
-  const std::int64_t block = std::int64_t{blockIdx.x} * map_threads + threadIdx.x;
+  const std::int64_t block = item_number();
   const auto word = autograd::philox(key, block);
   auto kept = [&](float value, int i) {
     return from_float<T>(autograd::to_uniform(word[i]) < p ? 0 : value * scale);
@@ -117,7 +117,7 @@ void CudaBackend::dropout(In x, double p, RandomKey key, Out y) {
   dispatch(x, [&]<class T>() {
     const T* in = x.data<T>();
     T* out = y.data<T>();
-    run(dropout_kernel<T>, dim3(blocks_for(x.numel(), 4 * map_threads)), dim3(map_threads),
+    run(dropout_kernel<T>, dim3(blocks_for(x.numel(), 4 * item_threads)), dim3(item_threads),
         x.numel(), static_cast<float>(p), static_cast<float>(1 / (1 - p)), key,
         aligned<4>(in) && aligned<4>(out), in, out);
   });

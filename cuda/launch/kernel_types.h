@@ -79,6 +79,28 @@ bool packs_fit(std::int64_t width, const T* first, Addresses... addresses) {
   return width % n == 0 && aligned<n>(first) && (aligned<n>(addresses) && ...);
 }
 
+/// The blocks of kernels that have a thread for each item, and the number of a thread's item.
+constexpr int item_threads = 256;
+__device__ inline std::int64_t item_number() {
+  return std::int64_t{blockIdx.x} * item_threads + threadIdx.x;
+}
+
+/// An argument as the kernel's parameter: of a tensor, its address.
+template <class Parameter, class Argument>
+decltype(auto) as_parameter(Argument&& argument) {
+  if constexpr (std::is_same_v<std::remove_cvref_t<Argument>, Tensor>)
+    return argument.template data<std::remove_cv_t<std::remove_pointer_t<Parameter>>>();
+  else
+    return std::forward<Argument>(argument);
+}
+
+template <class... Parameters, class... Arguments>
+void CudaBackend::run_each(void (*kernel)(std::int64_t, Parameters...), std::int64_t count,
+                           Arguments&&... arguments) const {
+  run(kernel, dim3(blocks_for(count, item_threads)), dim3(item_threads), count,
+      std::forward<Arguments>(arguments)...);
+}
+
 template <class... Parameters, class... Arguments>
 void CudaBackend::run(void (*kernel)(Parameters...), dim3 grid, dim3 block,
                       Arguments&&... arguments) const {
@@ -99,7 +121,8 @@ void CudaBackend::run_shared(void (*kernel)(Parameters...), dim3 grid, dim3 bloc
              " bytes of shared memory a block, more than device ", ordinal_,
              " has; use narrower rows");
   }
-  launch(kernel, grid, block, shared_bytes, queue(), std::forward<Arguments>(arguments)...);
+  launch(kernel, grid, block, shared_bytes, queue(),
+         as_parameter<Parameters>(std::forward<Arguments>(arguments))...);
 }
 
 }  // namespace paragrad::cuda
