@@ -9,6 +9,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/map.h"
+#include "autograd/walk.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PARAGRAD_CACHE_BLOCKS 0  // a sanitizer must see every allocation and every free
@@ -132,19 +133,18 @@ namespace {
 
 template <class Word>
 void permute_words(const Tensor& x, const std::vector<int>& order, const Tensor& y) {
-  int rank = y.shape().rank();
-  std::vector<std::int64_t> stride(rank);  // of x, in the order of y's dimensions
-  for (int i = 0; i < rank; ++i) stride[i] = x.shape().product(x.shape().axis(order[i]) + 1, rank);
-  std::int64_t inner = rank ? y.size(-1) : 1, inner_stride = rank ? stride[rank - 1] : 1;
+  const int rank = y.shape().rank();
+  std::vector<WalkStep> walk;
+  for (int i = 0; i < rank; ++i)
+    walk.push_back({y.size(i), x.shape().product(x.shape().axis(order[i]) + 1, rank), 0});
+  if (walk.empty()) walk.push_back({1, 0, 0});
+  const int outer = static_cast<int>(walk.size()) - 1;
+  const std::int64_t inner = walk.back().size, stride = walk.back().a;
   const Word* in = reinterpret_cast<const Word*>(x.raw());
   Word* out = reinterpret_cast<Word*>(y.raw());
   cpu::parallel_each(y.numel() / std::max<std::int64_t>(inner, 1), inner, [&](std::int64_t row) {
-    std::int64_t rest = row, at = 0;
-    for (int i = rank - 2; i >= 0; --i) {
-      at += rest % y.shape().sizes()[i] * stride[i];
-      rest /= y.shape().sizes()[i];
-    }
-    for (std::int64_t j = 0; j < inner; ++j) out[row * inner + j] = in[at + j * inner_stride];
+    const Word* from = in + place_of(walk.data(), outer, row).a;
+    for (std::int64_t j = 0; j < inner; ++j) out[row * inner + j] = from[j * stride];
   });
 }
 

@@ -10,16 +10,12 @@
 #include "autograd/cpu/bit_packing.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/encoded.h"
-#include "autograd/cpu/levels.h"
 #include "autograd/cpu/parallel.h"
+#include "autograd/levels.h"
 
 namespace paragrad::autograd {
 
 namespace {
-
-using cpu::largest;
-using cpu::Levels;
-using cpu::Scale;
 
 /// Finds the extremes. Returns whether all values are finite.
 template <class T>
@@ -124,7 +120,7 @@ bool encode_strip(const T* x, const Message<T>& m, std::int64_t first, std::int6
   m.for_buckets(first, last, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
     float low, high;
     bool good = find_extremes(x + from, to - from, low, high);
-    cpu::write(m.bytes, i, good ? cpu::levels_between<T>(low, high, m.steps()) : Levels<T>{});
+    cpu::write(m.bytes, i, good ? levels_between<T>(low, high, m.steps()) : Levels<T>{});
     finite &= good;
   });
   Block block;

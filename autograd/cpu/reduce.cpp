@@ -6,6 +6,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
+#include "autograd/walk.h"
 
 namespace paragrad::autograd {
 
@@ -61,11 +62,10 @@ void reduce_middle(const T* x, U* y, std::int64_t outer, std::int64_t reduced, s
 }
 
 template <template <class> class Op>
-void reduce_run(const Tensor& x, const Tensor& y, std::int64_t outer, std::int64_t reduced,
-                std::int64_t inner) {
+void reduce_run(const Tensor& x, const Tensor& y, const ReducedRun& run) {
   dispatch(x.dtype(), [&]<class T>() {
     dispatch(y.dtype(), [&]<class U>() {
-      reduce_middle<Op<Compute<T>>>(x.data<T>(), y.data<U>(), outer, reduced, inner);
+      reduce_middle<Op<Compute<T>>>(x.data<T>(), y.data<U>(), run.outer, run.reduced, run.inner);
     });
   });
 }
@@ -73,24 +73,15 @@ void reduce_run(const Tensor& x, const Tensor& y, std::int64_t outer, std::int64
 }  // namespace
 
 void CpuBackend::reduce(Reduction op, In x, Out y) {
-  // The last run of neighbouring dimensions that are reduced; earlier runs take another pass.
-  int last = x.shape().rank();
-  auto stays = [&](int i) { return x.size(i) == y.size(i); };
-  while (last > 0 && stays(last - 1)) --last;
-  int first = last;
-  while (first > 0 && (!stays(first - 1) || x.size(first - 1) == 1)) --first;
-  std::int64_t outer = x.shape().product(0, first), reduced = x.shape().product(first, last);
-  std::int64_t inner = x.shape().product(last, x.shape().rank());
-
+  const ReducedRun run(x.shape(), y.shape());  // earlier runs take another pass
   Shape shape = x.shape();
-  for (int i = first; i < last; ++i) shape = shape.with(i, 1);
+  for (int i = run.first; i < run.last; ++i) shape = shape.with(i, 1);
   bool done = shape == y.shape();
-  CategoryScope category(*x.device(), Category::workspace);
-  Tensor target = done ? y : empty(shape, statistic_dtype(x.dtype()), x.device());
+  Tensor target = done ? y : workspace(shape, statistic_dtype(x.dtype()), x.device());
   if (op == Reduction::sum)
-    reduce_run<Sum>(x, target, outer, reduced, inner);
+    reduce_run<Sum>(x, target, run);
   else
-    reduce_run<Max>(x, target, outer, reduced, inner);
+    reduce_run<Max>(x, target, run);
   if (!done) reduce(op, target, y);
 }
 

@@ -74,7 +74,7 @@ void CudaBackend::embedding_backward(In ids, In dy, Out dtable) {
   fill(0, dtable);
   const std::int64_t rows = ids.numel(), width = dtable.size(1);
   dispatch(dy, [&]<class T>() {
-    const bool packed = packs_fit(width, dy.data<T>()) && aligned<4>(dtable.data<float>());
+    const bool packed = packs_fit<T>(width, dy) && aligned<4>(dtable.data<float>());
     const int n = packed ? pack_size<T> : 1;
     run(packed ? embedding_backward_kernel<pack_size<T>, T> : embedding_backward_kernel<1, T>,
         dim3(blocks_for(rows, warps), blocks_for(width, 32 * n)), dim3(item_threads), rows, width,

@@ -113,8 +113,7 @@ void CudaBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Ou
                              Out inverse) {
   const std::int64_t width = x.size(1);
   dispatch(x, [&]<class T>() {
-    const bool packed =
-        packs_fit(width, x.data<T>(), weight.data<T>(), bias.data<T>(), y.data<T>());
+    const bool packed = packs_fit<T>(width, x, weight, bias, y);
     with_row<T>(width, packed, [&]<int N, bool Fits>() {
       run(layer_norm_kernel<N, Fits, T>, dim3(x.size(0)), row_threads(width), width, x, weight,
           bias, static_cast<float>(epsilon), y, mean, inverse);
@@ -128,7 +127,7 @@ void CudaBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In d
   const unsigned blocks = blocks_for(rows, block_rows);
   const Tensor shares = workspace({2, blocks, width}, DType::f32, x.device());
   dispatch(x, [&]<class T>() {
-    const bool packed = packs_fit(width, x.data<T>(), weight.data<T>(), dy.data<T>(), dx.data<T>());
+    const bool packed = packs_fit<T>(width, x, weight, dy, dx);
     with_row<T>(width, packed, [&]<int N, bool Fits>() {
       run_shared(layer_norm_backward_kernel<N, Fits, T>, dim3(blocks), row_threads(width),
                  2 * width * sizeof(float), rows, width, x, weight, mean, inverse, dy, dx, shares);

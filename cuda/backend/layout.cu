@@ -26,9 +26,7 @@ __global__ void __launch_bounds__(item_threads)
     permute_kernel(std::int64_t count, Walk walk, const Word* x, Word* y) {
   const std::int64_t i = item_number();
   if (i >= count) return;
-  std::int64_t in_x, in_y;
-  walk.places(i, in_x, in_y);
-  y[i] = x[in_x];
+  y[i] = x[walk.place(i).a];
 }
 
 template <class From, class To>
@@ -75,27 +73,22 @@ void CudaBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t wid
 void CudaBackend::permute(In x, const std::vector<int>& order, Out y) {
   refuse_f64(x);
   const int rank = y.shape().rank();
-  PG_CHECK(rank <= most_dimensions, "cuda: expected at most ", most_dimensions,
-           " dimensions to permute, got ", x.shape());
-  Walk walk;
-  walk.rank = rank;
-  for (int i = 0; i < rank; ++i) {
-    walk.sizes[i] = y.size(i);
-    walk.a[i] = x.shape().product(x.shape().axis(order[i]) + 1, rank);
-    walk.b[i] = 0;
-  }
+  std::vector<WalkStep> steps;
+  for (int i = 0; i < rank; ++i)
+    steps.push_back({y.size(i), x.shape().product(x.shape().axis(order[i]) + 1, rank), 0});
+  Walk walk(steps, "permute", x.shape());
   // Where the last dimension stays the last one, what it crosses moves in whole words.
   const std::int64_t size = size_of(x.dtype());
-  const bool runs = rank > 0 && walk.a[rank - 1] == 1;
+  const bool runs = rank > 0 && walk.steps[rank - 1].a == 1;
   dispatch_words(
       [&]<class Word>() {
         const std::int64_t elements = sizeof(Word) / size, count = x.numel() / elements;
-        if (runs) walk.sizes[rank - 1] /= elements;
-        for (int i = 0; i + 1 < rank; ++i) walk.a[i] /= elements;
+        if (runs) walk.steps[rank - 1].size /= elements;
+        for (int i = 0; i + 1 < rank; ++i) walk.steps[i].a /= elements;
         run_each(permute_kernel<Word>, count, walk, reinterpret_cast<const Word*>(x.raw()),
                  reinterpret_cast<Word*>(y.raw()));
       },
-      runs ? address_of(x.raw()) | address_of(y.raw()) | walk.sizes[rank - 1] * size : size);
+      runs ? address_of(x.raw()) | address_of(y.raw()) | walk.steps[rank - 1].size * size : size);
 }
 
 void CudaBackend::gather(In x, In index, bool add, Out y) {

@@ -74,9 +74,8 @@ void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Te
     dispatch(y, [&]<class U>() {
       const bool rows = runs.inner == 1 && runs.reduced > short_row;
       const std::int64_t results = runs.outer * runs.parts() * runs.inner;
-      auto* by_warps = packs_fit(runs.reduced, x.data<T>())
-                           ? reduce_rows_kernel<pack_size<T>, Op, T, U>
-                           : reduce_rows_kernel<1, Op, T, U>;
+      auto* by_warps = packs_fit<T>(runs.reduced, x) ? reduce_rows_kernel<pack_size<T>, Op, T, U>
+                                                     : reduce_rows_kernel<1, Op, T, U>;
       backend.run(rows ? by_warps : reduce_columns_kernel<Op, T, U>,
                   dim3(blocks_for(results, rows ? item_threads / 32 : item_threads)),
                   dim3(item_threads), runs, x, y);
@@ -87,19 +86,13 @@ void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Te
 }  // namespace
 
 void CudaBackend::reduce(Reduction op, In x, Out y) {
-  // The last run of neighbouring dimensions that are reduced; earlier runs take another pass.
-  int last = x.shape().rank();
-  auto stays = [&](int i) { return x.size(i) == y.size(i); };
-  while (last > 0 && stays(last - 1)) --last;
-  int first = last;
-  while (first > 0 && (!stays(first - 1) || x.size(first - 1) == 1)) --first;
-  Runs runs{x.shape().product(0, first), x.shape().product(first, last),
-            x.shape().product(last, x.shape().rank()), 0};
+  const autograd::ReducedRun run(x.shape(), y.shape());  // earlier runs take another pass
+  Runs runs{run.outer, run.reduced, run.inner, 0};
   runs.part = runs.inner == 1 ? 1024 : 64;
 
   autograd::Shape shape = x.shape();
-  for (int i = first; i < last; ++i) shape = shape.with(i, 1);
-  if (runs.parts() > 1) shape = shape.with(first, runs.parts());
+  for (int i = run.first; i < run.last; ++i) shape = shape.with(i, 1);
+  if (runs.parts() > 1) shape = shape.with(run.first, runs.parts());
   const bool done = shape == y.shape();
   const Tensor target = done ? y : workspace(shape, statistic_dtype(x.dtype()), x.device());
   if (op == Reduction::sum)
@@ -117,8 +110,7 @@ __global__ void __launch_bounds__(item_threads)
     mark_maxima_kernel(std::int64_t count, Walk walk, const T* x, const T* y, T* mark) {
   const std::int64_t i = item_number();
   if (i >= count) return;
-  std::int64_t in_x, in_y;
-  walk.places(i, in_x, in_y);
+  const std::int64_t in_y = walk.place(i).b;
   mark[i] = from_float<T>(to_float(x[i]) == to_float(y[in_y]) ? 1 : 0);
 }
 
@@ -128,8 +120,7 @@ __global__ void __launch_bounds__(item_threads)
     share_kernel(std::int64_t count, Walk walk, const float* marks, const T* dy, T* dx) {
   const std::int64_t i = item_number();
   if (i >= count) return;
-  std::int64_t in_x, in_y;
-  walk.places(i, in_x, in_y);
+  const std::int64_t in_y = walk.place(i).b;
   dx[i] = from_float<T>(to_float(dx[i]) / marks[in_y] * to_float(dy[in_y]));
 }
 
@@ -137,7 +128,7 @@ __global__ void __launch_bounds__(item_threads)
 
 void CudaBackend::max_backward(In x, In y, In dy, Out dx) {
   const Tensor marks = workspace(y.shape(), DType::f32, x.device());
-  const Walk walk = make_walk(x.shape(), y.shape(), x.shape());
+  const Walk walk = make_walk(x, y, x);
   dispatch(x, [&]<class T>() {
     run_each(mark_maxima_kernel<T>, x.numel(), walk, x, y, dx);
     reduce(Reduction::sum, dx, marks);

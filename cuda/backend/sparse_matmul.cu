@@ -90,7 +90,7 @@ void CudaBackend::spmm(const SparsePattern& pattern, In values, Vectors how, In 
   }
   dispatch(b, [&]<class T>() {
     const std::int64_t n = c.size(1);
-    const bool packed = packs_fit(n, b.data<T>(), c.data<T>());
+    const bool packed = packs_fit<T>(n, b, c);
     const int together = packed ? pack_size<T> : 1;
     const std::int64_t all = pattern.rows() * blocks_for(n, 32 * together);
     run(packed ? spmm_kernel<pack_size<T>, T> : spmm_kernel<1, T>, dim3(blocks_for(all, warps)),

@@ -1,53 +1,22 @@
 // Functions of one tensor, element by element, and their gradients.
 // Not here: functions of two (binary.cu), bias with GELU (bias_gelu.cu).
 // Chapter 03.
-#include "cuda/backend/gelu.h"
+#include "autograd/formulas.h"
 #include "cuda/backend/map.h"
 
 namespace paragrad::cuda {
 
 namespace {
 
-struct Negate {
-  __device__ float operator()(float x) const { return -x; }
+template <Unary op>
+struct Value {
+  __device__ float operator()(float x) const { return autograd::value_of<op, Math>(x); }
 };
-struct Exp {
-  __device__ float operator()(float x) const { return expf(x); }
-};
-struct Log {
-  __device__ float operator()(float x) const { return logf(x); }
-};
-struct Sqrt {
-  __device__ float operator()(float x) const { return sqrtf(x); }
-};
-struct Tanh {
-  __device__ float operator()(float x) const { return tanhf(x); }
-};
-struct Relu {
-  __device__ float operator()(float x) const { return x < 0 ? 0 : x; }
-};
-struct Gelu {
-  __device__ float operator()(float x) const { return gelu(x); }
-};
-
-// Gradients, of the input x or the result y, and of the result's gradient g.
-struct ExpBackward {
-  __device__ float operator()(float y, float g) const { return g * y; }
-};
-struct LogBackward {
-  __device__ float operator()(float x, float g) const { return g / x; }
-};
-struct SqrtBackward {
-  __device__ float operator()(float y, float g) const { return g / (2 * y); }
-};
-struct TanhBackward {
-  __device__ float operator()(float y, float g) const { return g * (1 - y * y); }
-};
-struct ReluBackward {
-  __device__ float operator()(float x, float g) const { return x > 0 ? g : 0; }
-};
-struct GeluBackward {
-  __device__ float operator()(float x, float g) const { return g * gelu_slope(x); }
+template <Unary op>
+struct Gradient {
+  __device__ float operator()(float x_or_y, float g) const {
+    return autograd::gradient_of<op, Math>(x_or_y, g);
+  }
 };
 
 struct Affine {
@@ -80,31 +49,16 @@ __global__ void __launch_bounds__(item_threads)
 
 void CudaBackend::unary(Unary op, In x, Out y) {
   dispatch(x, [&]<class T>() {
-    const T* in = x.data<T>();
-    switch (op) {
-      case Unary::negate: return map<T>(*this, y, Negate{}, in);
-      case Unary::exp: return map<T>(*this, y, Exp{}, in);
-      case Unary::log: return map<T>(*this, y, Log{}, in);
-      case Unary::sqrt: return map<T>(*this, y, Sqrt{}, in);
-      case Unary::tanh: return map<T>(*this, y, Tanh{}, in);
-      case Unary::relu: return map<T>(*this, y, Relu{}, in);
-      case Unary::gelu: return map<T>(*this, y, Gelu{}, in);
-    }
+    autograd::dispatch(op, [&]<Unary f>() { map<T>(*this, y, Value<f>{}, x.data<T>()); });
   });
 }
 
 void CudaBackend::unary_backward(Unary op, In x, In y, In dy, Out dx) {
   dispatch(x, [&]<class T>() {
-    const T *in = x.data<T>(), *out = y.data<T>(), *g = dy.data<T>();
-    switch (op) {
-      case Unary::negate: return map<T>(*this, dx, Negate{}, g);
-      case Unary::exp: return map<T>(*this, dx, ExpBackward{}, out, g);
-      case Unary::log: return map<T>(*this, dx, LogBackward{}, in, g);
-      case Unary::sqrt: return map<T>(*this, dx, SqrtBackward{}, out, g);
-      case Unary::tanh: return map<T>(*this, dx, TanhBackward{}, out, g);
-      case Unary::relu: return map<T>(*this, dx, ReluBackward{}, in, g);
-      case Unary::gelu: return map<T>(*this, dx, GeluBackward{}, in, g);
-    }
+    autograd::dispatch(op, [&]<Unary f>() {
+      const Tensor& read = autograd::reads_result(f) ? y : x;
+      map<T>(*this, dx, Gradient<f>{}, read.data<T>(), dy.data<T>());
+    });
   });
 }
 

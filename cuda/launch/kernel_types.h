@@ -46,6 +46,11 @@ __device__ T from_float(float x) {
     return __float2bfloat16(x);
 }
 
+/// The exp of autograd/formulas.h on a GPU.
+struct Math {
+  __host__ __device__ static float exp(float x) { return expf(x); }
+};
+
 /// N neighbouring elements, loaded and stored at once: at most 16 bytes.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
@@ -71,12 +76,12 @@ bool aligned(const T* address) {
   return reinterpret_cast<std::uintptr_t>(address) % (N * sizeof(T)) == 0;
 }
 
-/// Whether rows of `width` elements, which begin at these addresses, can be taken in whole packs of
-/// 16 bytes.
-template <class T, class... Addresses>
-bool packs_fit(std::int64_t width, const T* first, Addresses... addresses) {
+/// Whether rows of `width` elements of type T can be taken in whole packs of 16 bytes from all of
+/// these tensors.
+template <class T, class... Tensors>
+bool packs_fit(std::int64_t width, const Tensors&... tensors) {
   constexpr int n = pack_size<T>;
-  return width % n == 0 && aligned<n>(first) && (aligned<n>(addresses) && ...);
+  return width % n == 0 && (aligned<n>(tensors.template data<T>()) && ...);
 }
 
 /// The blocks of kernels that have a thread for each item, and the number of a thread's item.
