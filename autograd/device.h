@@ -13,6 +13,22 @@ namespace paragrad::autograd {
 
 class Backend;
 
+/// The call of a kernel: x.backend().softmax(x, y) makes one of these as backend()'s argument. It
+/// tells the backend that a kernel begins; and as a temporary object it dies where the expression
+/// ends, which tells the backend that the kernel has ended.
+class KernelCall {
+ public:
+  KernelCall() = default;
+  ~KernelCall();
+  KernelCall(const KernelCall&) = delete;
+  KernelCall& operator=(const KernelCall&) = delete;
+
+  Backend& on(Backend& backend);
+
+ private:
+  Backend* backend_ = nullptr;
+};
+
 /// Used by one thread at a time, with two exceptions: its meter, and Storage objects: any thread
 /// may make one for a category that it names, and delete any, as a rank's message lane does.
 /// Devices that share a backend may be used at the same time.
@@ -20,7 +36,8 @@ class Device {
  public:
   explicit Device(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
 
-  Backend& backend() const { return *backend_; }
+  /// For one expression: whoever keeps the reference calls kernels that the backend is not told of.
+  Backend& backend(KernelCall&& call = {}) const { return call.on(*backend_); }
   MemoryMeter& meter() { return meter_; }
 
   /// Whether operations record how to differentiate them; see NoGrad.

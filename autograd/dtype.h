@@ -9,6 +9,13 @@
 
 #include "autograd/error.h"
 
+// Functions that kernels call, too: nvcc compiles them for both sides.
+#if defined(__CUDACC__)
+#define PG_HOST_DEVICE __host__ __device__
+#else
+#define PG_HOST_DEVICE
+#endif
+
 namespace paragrad::autograd {
 
 /// f32 and bf16 train everywhere, f64 checks gradients on the CPU, i32 holds token ids and labels,
@@ -20,16 +27,18 @@ struct bf16 {
   std::uint16_t bits = 0;
 
   bf16() = default;
-  bf16(float x) : bits(round(x)) {}
+  PG_HOST_DEVICE bf16(float x) : bits(round(x)) {}
   /// Beside the constructor, because loops that assign a temporary bf16 are not vectorised.
   bf16& operator=(float x) {
     bits = round(x);
     return *this;
   }
-  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+  PG_HOST_DEVICE operator float() const {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
 
   /// To nearest, ties to even; NaN stays NaN.
-  static std::uint16_t round(float x) {
+  PG_HOST_DEVICE static std::uint16_t round(float x) {
     std::uint32_t u = std::bit_cast<std::uint32_t>(x);
     std::uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
     return static_cast<std::uint16_t>(x != x ? (u >> 16) | 0x40 : rounded);

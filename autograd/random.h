@@ -10,12 +10,7 @@
 #include <numbers>
 #include <string_view>
 
-// Kernels draw from the same sequences: nvcc compiles these functions for both sides.
-#if defined(__CUDACC__)
-#define PG_HOST_DEVICE __host__ __device__
-#else
-#define PG_HOST_DEVICE
-#endif
+#include "autograd/dtype.h"
 
 namespace paragrad::autograd {
 

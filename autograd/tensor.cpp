@@ -37,6 +37,10 @@ Tensor empty(Shape shape, DType dtype, const DevicePtr& device, Category categor
   return {std::make_shared<Storage>(device, bytes, category), 0, std::move(shape), dtype};
 }
 
+Tensor workspace(Shape shape, DType dtype, const DevicePtr& device) {
+  return empty(std::move(shape), dtype, device, Category::workspace);
+}
+
 Tensor empty_like(const Tensor& x) { return empty(x.shape(), x.dtype(), x.device()); }
 
 Tensor full(Shape shape, double value, DType dtype, const DevicePtr& device) {

@@ -27,7 +27,8 @@ class Tensor {
   std::int64_t bytes() const { return numel() * size_of(dtype_); }
   DType dtype() const { return dtype_; }
   const DevicePtr& device() const { return storage_->device(); }
-  Backend& backend() const { return device()->backend(); }
+  /// For one expression, as Device::backend.
+  Backend& backend(KernelCall&& call = {}) const { return device()->backend(std::move(call)); }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
   /// Address on the device, which the host may be unable to read. For backends.
@@ -62,6 +63,8 @@ class Tensor {
 Tensor empty(Shape shape, DType dtype, const DevicePtr& device);
 /// Charged to this category, not to the device's, which belongs to the thread that computes.
 Tensor empty(Shape shape, DType dtype, const DevicePtr& device, Category category);
+/// Memory that lasts no longer than an operation, whatever the device's category.
+Tensor workspace(Shape shape, DType dtype, const DevicePtr& device);
 Tensor empty_like(const Tensor& x);
 Tensor zeros(Shape shape, DType dtype, const DevicePtr& device);
 Tensor full(Shape shape, double value, DType dtype, const DevicePtr& device);

@@ -3,17 +3,17 @@
 #include "sparse/pruning.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
+#include "autograd/magnitude.h"
 #include "autograd/random.h"
 
 namespace paragrad::sparse {
 
 namespace {
 
-using Key = std::uint32_t;
+using Key = MagnitudeKey;
 
 /// Elements with keys of `least` or more.
 std::int64_t count_from(const std::vector<Candidate>& candidates, Key least) {
@@ -42,8 +42,8 @@ std::vector<Key> magnitude_keys(const std::string& name, std::span<const double>
   for (double value : values) {
     PG_CHECK(std::isfinite(value), "pruning: ", name, " holds ", value, ", whose magnitude says ",
              "nothing; use a lower --learning-rate or a longer --warmup");
-    // Floats of one sign are ordered as their bits are. 0 is for what was pruned before.
-    keys.push_back((std::bit_cast<Key>(static_cast<float>(value)) & 0x7fffffff) + 1);
+    // 0 is for what was pruned before.
+    keys.push_back(key_of(static_cast<float>(value)) + 1);
   }
   if (!kept) return keys;
   std::vector<Key> masked(keys.size(), 0);

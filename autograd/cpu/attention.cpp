@@ -39,8 +39,8 @@ struct Head {
     psize = padded(size, cpu::column_multiple<Compute<T>>);
   }
 
-  /// How many heads are worth a thread.
-  std::int64_t grain() const { return 1 + 16 * cpu::element_grain / (time * time * size); }
+  /// What a head costs, in elements of an element-wise loop.
+  std::int64_t work() const { return time * time * size / 16; }
 
   /// A head's values as rows of `psize`, widened and padded with zeros.          (T,d) -> (T,psize)
   void load(const T* from, std::int64_t from_pitch, Compute<T>* to) const {
@@ -71,8 +71,7 @@ struct Scratch {
   std::int64_t each;
 
   Scratch(std::int64_t each, const DevicePtr& device) : each(each) {
-    CategoryScope category(*device, Category::workspace);
-    values = empty({compute_threads(), each}, DTypeOf<C>::value, device);
+    values = workspace({compute_threads(), each}, DTypeOf<C>::value, device);
   }
   C* mine() const {
     int thread = 0;
@@ -182,39 +181,32 @@ void attend_backward(const Head<T>& h, const T* qkv, std::int64_t width, const T
 
 }  // namespace
 
-void CpuBackend::attention(const Tensor& qkv, int heads, const Tensor& y,
-                           const Tensor& normalizer) {
+void CpuBackend::attention(In qkv, int heads, Out y, Out normalizer) {
   dispatch(qkv.dtype(), [&]<class T>() {
     using C = Compute<T>;
     std::int64_t time = y.size(1), width = y.size(2), size = width / heads;
     Head<T> h(time, size, 3 * width);
     Scratch<C> scratch(3 * time * h.psize + h.psize * h.ptime + block_rows * h.ptime, y.device());
-    cpu::parallel_for(y.size(0) * heads, h.grain(), [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) {
-        std::int64_t b = i / heads, at = i % heads * size;
-        attend(h, qkv.data<T>() + b * time * 3 * width + at, width, scratch.mine(),
-               y.data<T>() + b * time * width + at, normalizer.data<C>() + i * time);
-      }
+    cpu::parallel_each(y.size(0) * heads, h.work(), [&](std::int64_t i) {
+      std::int64_t b = i / heads, at = i % heads * size;
+      attend(h, qkv.data<T>() + b * time * 3 * width + at, width, scratch.mine(),
+             y.data<T>() + b * time * width + at, normalizer.data<C>() + i * time);
     });
   });
 }
 
-void CpuBackend::attention_backward(const Tensor& qkv, int heads, const Tensor& y,
-                                    const Tensor& normalizer, const Tensor& dy,
-                                    const Tensor& dqkv) {
+void CpuBackend::attention_backward(In qkv, int heads, In y, In normalizer, In dy, Out dqkv) {
   dispatch(qkv.dtype(), [&]<class T>() {
     using C = Compute<T>;
     std::int64_t time = y.size(1), width = y.size(2), size = width / heads;
     Head<T> h(time, size, 3 * width);
     Scratch<C> scratch(7 * time * h.psize + 2 * h.psize * h.ptime + 2 * block_rows * h.ptime,
                        y.device());
-    cpu::parallel_for(y.size(0) * heads, h.grain(), [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) {
-        std::int64_t b = i / heads, at = i % heads * size;
-        std::int64_t packed = b * time * 3 * width + at, plain = b * time * width + at;
-        attend_backward(h, qkv.data<T>() + packed, width, y.data<T>() + plain, dy.data<T>() + plain,
-                        normalizer.data<C>() + i * time, scratch.mine(), dqkv.data<T>() + packed);
-      }
+    cpu::parallel_each(y.size(0) * heads, h.work(), [&](std::int64_t i) {
+      std::int64_t b = i / heads, at = i % heads * size;
+      std::int64_t packed = b * time * 3 * width + at, plain = b * time * width + at;
+      attend_backward(h, qkv.data<T>() + packed, width, y.data<T>() + plain, dy.data<T>() + plain,
+                      normalizer.data<C>() + i * time, scratch.mine(), dqkv.data<T>() + packed);
     });
   });
 }

@@ -23,10 +23,7 @@ struct Planes {
   /// Calls body(c) for each channel.
   template <class Body>
   void for_channels(Body&& body) const {
-    std::int64_t grain = cpu::element_grain / std::max<std::int64_t>(images * size, 1) + 1;
-    cpu::parallel_for(channels, grain, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t c = first; c < last; ++c) body(c);
-    });
+    cpu::parallel_each(channels, images * size, body);
   }
 
   /// The sum of value(i) over the positions i of channel c. Sixteen accumulators take a plane's
@@ -64,8 +61,7 @@ C inverse_deviation(C variance, double epsilon) {
 
 }  // namespace
 
-void CpuBackend::batch_norm_statistics(const Tensor& x, const Tensor& mean,
-                                       const Tensor& variance) {
+void CpuBackend::batch_norm_statistics(In x, Out mean, Out variance) {
   Planes planes(x);
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
@@ -82,9 +78,8 @@ void CpuBackend::batch_norm_statistics(const Tensor& x, const Tensor& mean,
   });
 }
 
-void CpuBackend::batch_norm_apply(const Tensor& x, const Tensor& mean, const Tensor& variance,
-                                  const Tensor& weight, const Tensor& bias, double epsilon,
-                                  const Tensor& y) {
+void CpuBackend::batch_norm_apply(In x, In mean, In variance, In weight, In bias, double epsilon,
+                                  Out y) {
   Planes planes(x);
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
@@ -98,9 +93,8 @@ void CpuBackend::batch_norm_apply(const Tensor& x, const Tensor& mean, const Ten
   });
 }
 
-void CpuBackend::batch_norm_backward(const Tensor& x, const Tensor& mean, const Tensor& variance,
-                                     const Tensor& weight, double epsilon, const Tensor& dy,
-                                     const Tensor& dx, const Tensor& dweight, const Tensor& dbias) {
+void CpuBackend::batch_norm_backward(In x, In mean, In variance, In weight, double epsilon, In dy,
+                                     Out dx, Out dweight, Out dbias) {
   Planes planes(x);
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;

@@ -18,23 +18,19 @@ void sum_columns(std::int64_t rows, std::int64_t width, const std::array<Tensor,
                  Row&& row) {
   constexpr std::int64_t block_rows = 64;
   std::int64_t blocks = (rows + block_rows - 1) / block_rows, n = N;
-  CategoryScope category(*totals[0].device(), Category::workspace);
-  Tensor partial = empty({blocks, n, width}, DTypeOf<C>::value, totals[0].device());
+  Tensor partial = workspace({blocks, n, width}, DTypeOf<C>::value, totals[0].device());
   C* sums = partial.data<C>();
-  parallel_for(blocks, element_grain / (block_rows * width) + 1,
-               [&](std::int64_t first, std::int64_t last) {
-                 for (std::int64_t block = first; block < last; ++block) {
-                   C* mine = sums + block * n * width;
-                   std::fill(mine, mine + n * width, C(0));
-                   std::int64_t end = std::min(rows, (block + 1) * block_rows);
-                   for (std::int64_t r = block * block_rows; r < end; ++r) {
-                     if constexpr (N == 1)
-                       row(r, mine);
-                     else
-                       row(r, mine, mine + width);
-                   }
-                 }
-               });
+  parallel_each(blocks, block_rows * width, [&](std::int64_t block) {
+    C* mine = sums + block * n * width;
+    std::fill(mine, mine + n * width, C(0));
+    std::int64_t end = std::min(rows, (block + 1) * block_rows);
+    for (std::int64_t r = block * block_rows; r < end; ++r) {
+      if constexpr (N == 1)
+        row(r, mine);
+      else
+        row(r, mine, mine + width);
+    }
+  });
   for (std::size_t i = 0; i < N; ++i) {
     C* total = totals[i].template data<C>();
     std::fill(total, total + width, C(0));

@@ -57,27 +57,24 @@ struct Sizes {
 template <class T>
 void unfold(const Sizes& s, std::int64_t images, const T* x, T* columns) {
   std::int64_t kw = s.window.width, kh = s.window.height, stride = s.window.stride;
-  auto run = [=](std::int64_t first, std::int64_t last) {
-    for (std::int64_t r = first; r < last; ++r) {
-      std::int64_t row = r / images, image = r % images;
-      std::int64_t c = row / (kh * kw), i = row / kw % kh, j = row % kw;
-      const T* plane = x + (image * s.channels + c) * s.height * s.width;
-      T* to = columns + r * s.area();
-      for (std::int64_t h = 0; h < s.out_height; ++h, to += s.out_width) {
-        std::int64_t at = h * stride + i - s.window.padding;
-        Range range = s.inside(j);
-        if (at < 0 || at >= s.height) range = {0, 0};
-        const T* from = plane + at * s.width + j - s.window.padding;
-        std::fill(to, to + range.first, T(0));
-        if (stride == 1)
-          std::copy(from + range.first, from + range.last, to + range.first);
-        else
-          for (std::int64_t w = range.first; w < range.last; ++w) to[w] = from[w * stride];
-        std::fill(to + range.last, to + s.out_width, T(0));
-      }
+  cpu::parallel_each(s.patch() * images, 2 * s.area(), [=](std::int64_t r) {
+    std::int64_t row = r / images, image = r % images;
+    std::int64_t c = row / (kh * kw), i = row / kw % kh, j = row % kw;
+    const T* plane = x + (image * s.channels + c) * s.height * s.width;
+    T* to = columns + r * s.area();
+    for (std::int64_t h = 0; h < s.out_height; ++h, to += s.out_width) {
+      std::int64_t at = h * stride + i - s.window.padding;
+      Range range = s.inside(j);
+      if (at < 0 || at >= s.height) range = {0, 0};
+      const T* from = plane + at * s.width + j - s.window.padding;
+      std::fill(to, to + range.first, T(0));
+      if (stride == 1)
+        std::copy(from + range.first, from + range.last, to + range.first);
+      else
+        for (std::int64_t w = range.first; w < range.last; ++w) to[w] = from[w * stride];
+      std::fill(to + range.last, to + s.out_width, T(0));
     }
-  };
-  parallel_for(s.patch() * images, element_grain / (2 * s.area()) + 1, run);
+  });
 }
 
 /// x[n,c,a,b] = the sum of columns over all places where unfold() copies x[n,c,a,b] to.
@@ -140,7 +137,7 @@ Tensor by_kernel(const Sizes& s, const Tensor& dy, std::int64_t first, std::int6
 }  // namespace
 
 // y = weight columns                                         (K,P) (P, N Ho Wo), P = C kh kw
-void CpuBackend::conv2d(const Tensor& x, const Tensor& weight, Window window, const Tensor& y) {
+void CpuBackend::conv2d(In x, In weight, Window window, Out y) {
   Sizes s(x, y, window);
   CategoryScope category(*x.device(), Category::workspace);
   for_blocks(s, [&](std::int64_t first, std::int64_t images) {
@@ -154,8 +151,7 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& weight, Window window, co
 }
 
 // dcolumns = weight^T dy
-void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& weight, Window window,
-                                       const Tensor& dx) {
+void CpuBackend::conv2d_backward_input(In dy, In weight, Window window, Out dx) {
   Sizes s(dx, dy, window);
   CategoryScope category(*dx.device(), Category::workspace);
   DType dtype = statistic_dtype(dx.dtype());  // sums of bf16 are rounded once, at their end
@@ -171,8 +167,7 @@ void CpuBackend::conv2d_backward_input(const Tensor& dy, const Tensor& weight, W
 }
 
 // dweight = dy columns^T
-void CpuBackend::conv2d_backward_weight(const Tensor& x, const Tensor& dy, Window window,
-                                        const Tensor& dweight) {
+void CpuBackend::conv2d_backward_weight(In x, In dy, Window window, Out dweight) {
   Sizes s(x, dy, window);
   CategoryScope category(*x.device(), Category::workspace);
   Tensor target = dweight.window(0, {1, s.kernels, s.patch()});

@@ -80,8 +80,7 @@ void blocked(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& 
 
 }  // namespace
 
-void CpuBackend::gemm(Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
-                      const Tensor& c) {
+void CpuBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   if (c.numel() == 0) return;
   if (cpu::onednn_gemm(how, a, b, bias, c)) return;
   dispatch(a.dtype(), [&]<class T>() {

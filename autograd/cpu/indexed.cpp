@@ -20,33 +20,29 @@ void check_index(const char* kernel, const Tensor& index, std::int64_t listed, c
 
 }  // namespace
 
-void CpuBackend::gather(const Tensor& x, const Tensor& index, bool add, const Tensor& y) {
+void CpuBackend::gather(In x, In index, bool add, Out y) {
   check_index("gather", index, y.numel(), x);
   const std::int32_t* at = index.data<std::int32_t>();
   dispatch(x.dtype(), [&]<class From>() {
     dispatch(y.dtype(), [&]<class To>() {
       const From* from = x.data<From>();
       To* to = y.data<To>();
-      cpu::parallel_for(y.numel(), cpu::element_grain, [=](std::int64_t first, std::int64_t last) {
-        for (std::int64_t i = first; i < last; ++i) {
-          const auto value = static_cast<Compute<To>>(static_cast<Compute<From>>(from[at[i]]));
-          to[i] = add ? static_cast<Compute<To>>(to[i]) + value : value;
-        }
+      cpu::parallel_each(y.numel(), 1, [=](std::int64_t i) {
+        const auto value = static_cast<Compute<To>>(static_cast<Compute<From>>(from[at[i]]));
+        to[i] = add ? static_cast<Compute<To>>(to[i]) + value : value;
       });
     });
   });
 }
 
-void CpuBackend::expand(const Tensor& x, const Tensor& index, const Tensor& y) {
+void CpuBackend::expand(In x, In index, Out y) {
   check_index("expand", index, x.numel(), y);
   fill(0, y);
   const std::int32_t* at = index.data<std::int32_t>();
   dispatch(y.dtype(), [&]<class T>() {
     const T* from = x.data<T>();
     T* to = y.data<T>();
-    cpu::parallel_for(x.numel(), cpu::element_grain, [=](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) to[at[i]] = from[i];
-    });
+    cpu::parallel_each(x.numel(), 1, [=](std::int64_t i) { to[at[i]] = from[i]; });
   });
 }
 

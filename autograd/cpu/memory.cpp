@@ -8,7 +8,8 @@
 #include <unordered_map>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/parallel.h"
+#include "autograd/cpu/map.h"
+#include "autograd/walk.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define PARAGRAD_CACHE_BLOCKS 0  // a sanitizer must see every allocation and every free
@@ -66,15 +67,15 @@ void CpuBackend::free(void* data, std::int64_t bytes) {
   blocks_->free[Blocks::rounded(bytes)].push_back(data);
 }
 
-void CpuBackend::copy_from_host(const void* source, const Tensor& y) {
+void CpuBackend::copy_from_host(const void* source, Out y) {
   if (y.bytes()) std::memcpy(y.raw(), source, y.bytes());
 }
 
-void CpuBackend::copy_to_host(const Tensor& x, void* target) {
+void CpuBackend::copy_to_host(In x, void* target) {
   if (x.bytes()) std::memcpy(target, x.raw(), x.bytes());
 }
 
-void CpuBackend::copy(const Tensor& x, const Tensor& y) {
+void CpuBackend::copy(In x, Out y) {
   if (x.dtype() == y.dtype()) {
     cpu::parallel_for(x.bytes(), 4 * cpu::element_grain,
                       [&](std::int64_t first, std::int64_t last) {
@@ -84,13 +85,8 @@ void CpuBackend::copy(const Tensor& x, const Tensor& y) {
   }
   dispatch(x.dtype(), [&]<class From>() {
     dispatch(y.dtype(), [&]<class To>() {
-      const From* from = x.data<From>();
-      To* to = y.data<To>();
-      cpu::parallel_for(x.numel(), cpu::element_grain, [=](std::int64_t first, std::int64_t last) {
-#pragma omp simd
-        for (std::int64_t i = first; i < last; ++i)
-          to[i] = static_cast<Compute<To>>(static_cast<Compute<From>>(from[i]));
-      });
+      cpu::map<To>(
+          y, [](auto v) { return static_cast<Compute<To>>(v); }, x.data<From>());
     });
   });
 }
@@ -102,15 +98,14 @@ template <class Value>
 void generate(const Tensor& y, Value value) {
   dispatch(y.dtype(), [&]<class T>() {
     T* out = y.data<T>();
-    cpu::parallel_for(y.numel(), 1024, [=](std::int64_t first, std::int64_t last) {
-      for (std::int64_t i = first; i < last; ++i) out[i] = static_cast<Compute<T>>(value(i));
-    });
+    cpu::parallel_each(y.numel(), 16,
+                       [=](std::int64_t i) { out[i] = static_cast<Compute<T>>(value(i)); });
   });
 }
 
 }  // namespace
 
-void CpuBackend::fill(double value, const Tensor& y) {
+void CpuBackend::fill(double value, Out y) {
   if (value == 0 && y.bytes()) {
     std::memset(y.raw(), 0, y.bytes());
     return;
@@ -118,53 +113,44 @@ void CpuBackend::fill(double value, const Tensor& y) {
   generate(y, [value](std::int64_t) { return value; });
 }
 
-void CpuBackend::fill_normal(RandomKey key, double mean, double deviation, const Tensor& y) {
+void CpuBackend::fill_normal(RandomKey key, double mean, double deviation, Out y) {
   generate(y, [=](std::int64_t i) { return mean + deviation * normal(key, i); });
 }
 
-void CpuBackend::fill_uniform(RandomKey key, double low, double high, const Tensor& y) {
+void CpuBackend::fill_uniform(RandomKey key, double low, double high, Out y) {
   generate(y, [=](std::int64_t i) { return low + (high - low) * uniform(key, i); });
 }
 
-void CpuBackend::copy_rows(const Tensor& x, Rows from, std::int64_t rows, std::int64_t width,
-                           const Tensor& y, Rows to) {
+void CpuBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y, Rows to) {
   std::int64_t size = size_of(x.dtype());
-  cpu::parallel_for(rows, cpu::element_grain / std::max<std::int64_t>(width, 1) + 1,
-                    [=](std::int64_t first, std::int64_t last) {
-                      for (std::int64_t r = first; r < last; ++r)
-                        std::memcpy(y.raw() + (to.offset + r * to.pitch) * size,
-                                    x.raw() + (from.offset + r * from.pitch) * size, width * size);
-                    });
+  cpu::parallel_each(rows, width, [=](std::int64_t r) {
+    std::memcpy(y.raw() + (to.offset + r * to.pitch) * size,
+                x.raw() + (from.offset + r * from.pitch) * size, width * size);
+  });
 }
 
 namespace {
 
 template <class Word>
 void permute_words(const Tensor& x, const std::vector<int>& order, const Tensor& y) {
-  int rank = y.shape().rank();
-  std::vector<std::int64_t> stride(rank);  // of x, in the order of y's dimensions
-  for (int i = 0; i < rank; ++i) stride[i] = x.shape().product(x.shape().axis(order[i]) + 1, rank);
-  std::int64_t inner = rank ? y.size(-1) : 1, inner_stride = rank ? stride[rank - 1] : 1;
+  const int rank = y.shape().rank();
+  std::vector<WalkStep> walk;
+  for (int i = 0; i < rank; ++i)
+    walk.push_back({y.size(i), x.shape().product(x.shape().axis(order[i]) + 1, rank), 0});
+  if (walk.empty()) walk.push_back({1, 0, 0});
+  const int outer = static_cast<int>(walk.size()) - 1;
+  const std::int64_t inner = walk.back().size, stride = walk.back().a;
   const Word* in = reinterpret_cast<const Word*>(x.raw());
   Word* out = reinterpret_cast<Word*>(y.raw());
-  cpu::parallel_for(y.numel() / std::max<std::int64_t>(inner, 1),
-                    cpu::element_grain / std::max<std::int64_t>(inner, 1) + 1,
-                    [&](std::int64_t first, std::int64_t last) {
-                      for (std::int64_t row = first; row < last; ++row) {
-                        std::int64_t rest = row, at = 0;
-                        for (int i = rank - 2; i >= 0; --i) {
-                          at += rest % y.shape().sizes()[i] * stride[i];
-                          rest /= y.shape().sizes()[i];
-                        }
-                        for (std::int64_t j = 0; j < inner; ++j)
-                          out[row * inner + j] = in[at + j * inner_stride];
-                      }
-                    });
+  cpu::parallel_each(y.numel() / std::max<std::int64_t>(inner, 1), inner, [&](std::int64_t row) {
+    const Word* from = in + place_of(walk.data(), outer, row).a;
+    for (std::int64_t j = 0; j < inner; ++j) out[row * inner + j] = from[j * stride];
+  });
 }
 
 }  // namespace
 
-void CpuBackend::permute(const Tensor& x, const std::vector<int>& order, const Tensor& y) {
+void CpuBackend::permute(In x, const std::vector<int>& order, Out y) {
   switch (size_of(x.dtype())) {
     case 2: return permute_words<std::uint16_t>(x, order, y);
     case 4: return permute_words<std::uint32_t>(x, order, y);

@@ -23,8 +23,7 @@ void update(const Tensor& master, const Tensor& weights, Step step) {
 }  // namespace
 
 // m <- momentum m + g,  w <- w - rate m,  with g the scaled gradient plus decay w.
-void CpuBackend::sgd(const SgdStep& step, const Tensor& gradient, const Tensor& momentum,
-                     const Tensor& master, const Tensor& weights) {
+void CpuBackend::sgd(const SgdStep& step, In gradient, Out momentum, Out master, Out weights) {
   dispatch(master.dtype(), [&]<class C>() {
     const C* g = gradient.data<C>();
     C *m = momentum.data<C>(), *w = master.data<C>();
@@ -40,16 +39,14 @@ void CpuBackend::sgd(const SgdStep& step, const Tensor& gradient, const Tensor& 
 // [snippet adamw]
 // m <- beta1 m + (1 - beta1) g,  v <- beta2 v + (1 - beta2) g^2,
 // w <- w - rate (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + decay w)
-void CpuBackend::adamw(const AdamWStep& step, const Tensor& gradient, const Tensor& first_moment,
-                       const Tensor& second_moment, const Tensor& master, const Tensor& weights) {
+void CpuBackend::adamw(const AdamWStep& step, In gradient, Out first_moment, Out second_moment,
+                       Out master, Out weights) {
   dispatch(master.dtype(), [&]<class C>() {
     const C* g = gradient.data<C>();
     C *m = first_moment.data<C>(), *v = second_moment.data<C>(), *w = master.data<C>();
-    double t = static_cast<double>(step.step);
     C beta1 = C(step.beta1), beta2 = C(step.beta2), epsilon = C(step.epsilon);
-    C scale = C(step.gradient_scale), shrink = C(1 - step.learning_rate * step.weight_decay);
-    C rate = C(step.learning_rate / (1 - std::pow(step.beta1, t)));
-    C correction = C(1 / std::sqrt(1 - std::pow(step.beta2, t)));
+    C scale = C(step.gradient_scale), shrink = C(step.shrink());
+    C rate = C(step.rate()), correction = C(step.correction());
     update<C>(master, weights, [=](std::int64_t i) {
       C d = scale * g[i];
       m[i] = beta1 * m[i] + (1 - beta1) * d;

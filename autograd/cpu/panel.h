@@ -154,22 +154,18 @@ Tensor pack(const Tensor& x, Vectors how) {
   Dense<T> dense(x, how);
   std::int64_t rows = x.size(how == Vectors::columns ? 0 : 1), n = x.numel() / rows;
   std::int64_t panels = (n + width - 1) / width, blocks = (rows + height - 1) / height;
-  CategoryScope category(*x.device(), Category::workspace);
-  Tensor packed = empty({panels, rows, width}, x.dtype(), x.device());
+  Tensor packed = workspace({panels, rows, width}, x.dtype(), x.device());
   T* data = packed.data<T>();
-  auto pack_blocks = [=](std::int64_t first, std::int64_t last) {
+  parallel_each(panels * blocks, height * width, [=](std::int64_t b) {
     Block<T, Registers> block;
-    for (std::int64_t b = first; b < last; ++b) {
-      std::int64_t j = b / blocks * width, k = b % blocks * height;
-      std::int64_t some = std::min(height, rows - k);
-      block.read(dense, k, some, j, std::min(width, n - j));
-      for (std::int64_t r = 0; r < some; ++r)
-        for (int pair = 0; pair < Registers / 2; ++pair)
-          store_pair(data + j * rows + (k + r) * width, pair, block.data[2 * pair * height + r],
-                     block.data[(2 * pair + 1) * height + r]);
-    }
-  };
-  parallel_for(panels * blocks, element_grain / (height * width) + 1, pack_blocks);
+    std::int64_t j = b / blocks * width, k = b % blocks * height;
+    std::int64_t some = std::min(height, rows - k);
+    block.read(dense, k, some, j, std::min(width, n - j));
+    for (std::int64_t r = 0; r < some; ++r)
+      for (int pair = 0; pair < Registers / 2; ++pair)
+        store_pair(data + j * rows + (k + r) * width, pair, block.data[2 * pair * height + r],
+                   block.data[(2 * pair + 1) * height + r]);
+  });
   return packed;
 }
 

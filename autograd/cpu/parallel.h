@@ -1,4 +1,4 @@
-// parallel_for: a loop cut into one piece per thread, by OpenMP where it is there.
+// parallel_for and parallel_each: loops cut into one piece per thread, by OpenMP where it is there.
 // Not here: reductions over pieces. Results must not depend on where a loop was cut.
 // Chapter 03.
 #pragma once
@@ -38,5 +38,15 @@ void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
 
 /// Element-wise loops: so many elements are worth a thread.
 inline constexpr std::int64_t element_grain = 16384;
+
+/// Calls body(i) for each i in [0, count), in several threads. `work`: what a call costs, in
+/// elements of an element-wise loop. The body must not throw.
+template <class Body>
+void parallel_each(std::int64_t count, std::int64_t work, Body&& body) {
+  parallel_for(count, element_grain / std::max<std::int64_t>(work, 1) + 1,
+               [&](std::int64_t first, std::int64_t last) {
+                 for (std::int64_t i = first; i < last; ++i) body(i);
+               });
+}
 
 }  // namespace paragrad::autograd::cpu

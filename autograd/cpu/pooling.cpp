@@ -10,112 +10,103 @@ namespace paragrad::autograd {
 
 namespace {
 
-using cpu::element_grain;
-using cpu::parallel_for;
-
 /// Calls body(n) for each of the N * C planes of an image tensor.
 template <class Body>
 void for_planes(const Tensor& x, std::int64_t work, Body&& body) {
-  parallel_for(x.size(0) * x.size(1), element_grain / std::max<std::int64_t>(work, 1) + 1,
-               [&](std::int64_t first, std::int64_t last) {
-                 for (std::int64_t plane = first; plane < last; ++plane) body(plane);
-               });
+  cpu::parallel_each(x.size(0) * x.size(1), work, body);
 }
 
-/// The part of a window that lies inside an image of height x width.
-struct Inside {
-  std::int64_t top, bottom, left, right;
+/// A window that slides over planes of height x width, and what it makes of each.
+struct Planes {
+  std::int64_t height, width, out_height, out_width;
+  Window window;
 
-  Inside(Window window, std::int64_t h, std::int64_t w, std::int64_t height, std::int64_t width) {
-    std::int64_t y = h * window.stride - window.padding, x = w * window.stride - window.padding;
-    top = std::max<std::int64_t>(y, 0);
-    left = std::max<std::int64_t>(x, 0);
-    bottom = std::min(y + window.height, height);
-    right = std::min(x + window.width, width);
+  Planes(const Tensor& x, const Tensor& y, Window window)
+      : height(x.size(2)),
+        width(x.size(3)),
+        out_height(y.size(2)),
+        out_width(y.size(3)),
+        window(window) {}
+
+  std::int64_t size() const { return height * width; }
+  std::int64_t outputs() const { return out_height * out_width; }
+  std::int64_t window_size() const { return std::int64_t{window.height} * window.width; }
+  std::int64_t work() const { return outputs() * window_size(); }
+
+  /// Calls body(position in the plane) for all that window o of a plane reads.
+  template <class Body>
+  void for_read(std::int64_t o, Body body) const {
+    std::int64_t top = o / out_width * window.stride - window.padding;
+    std::int64_t left = o % out_width * window.stride - window.padding;
+    std::int64_t bottom = std::min(top + window.height, height);
+    std::int64_t right = std::min(left + window.width, width);
+    for (std::int64_t i = std::max<std::int64_t>(top, 0); i < bottom; ++i)
+      for (std::int64_t j = std::max<std::int64_t>(left, 0); j < right; ++j) body(i * width + j);
   }
 };
 
-/// The position of the largest value of a window; of equals the first, of NaNs the last.
-template <class T>
-std::int64_t find_max(const T* plane, std::int64_t width, Inside inside) {
-  using C = Compute<T>;
-  std::int64_t best = inside.top * width + inside.left;
-  C top = -std::numeric_limits<C>::infinity();
-  for (std::int64_t i = inside.top; i < inside.bottom; ++i)
-    for (std::int64_t j = inside.left; j < inside.right; ++j) {
-      C value = plane[i * width + j];
-      if (!(value > top) && value == value) continue;
-      top = value;
-      best = i * width + j;
-    }
-  return best;
-}
-
 }  // namespace
 
-void CpuBackend::max_pool2d(const Tensor& x, Window window, const Tensor& y, const Tensor& index) {
-  std::int64_t height = x.size(2), width = x.size(3), h = y.size(2), w = y.size(3);
+// Of equals the first, of NaNs the last.
+void CpuBackend::max_pool2d(In x, Window window, Out y, Out index) {
+  const Planes p(x, y, window);
   dispatch(x.dtype(), [&]<class T>() {
-    for_planes(x, h * w * window.height * window.width, [&](std::int64_t plane) {
-      const T* in = x.data<T>() + plane * height * width;
-      T* out = y.data<T>() + plane * h * w;
-      std::int32_t* at = index.data<std::int32_t>() + plane * h * w;
-      for (std::int64_t o = 0; o < h * w; ++o) {
-        std::int64_t best = find_max(in, width, {window, o / w, o % w, height, width});
-        out[o] = in[best];
-        at[o] = static_cast<std::int32_t>(best);
+    for_planes(x, p.work(), [&](std::int64_t plane) {
+      const T* in = x.data<T>() + plane * p.size();
+      for (std::int64_t o = 0; o < p.outputs(); ++o) {
+        Compute<T> top = -std::numeric_limits<Compute<T>>::infinity();
+        std::int64_t best = -1;
+        p.for_read(o, [&](std::int64_t at) {
+          Compute<T> value = in[at];
+          if (!(value > top) && value == value && best >= 0) return;
+          top = value;
+          best = at;
+        });
+        y.data<T>()[plane * p.outputs() + o] = in[best];
+        index.data<std::int32_t>()[plane * p.outputs() + o] = static_cast<std::int32_t>(best);
       }
     });
   });
 }
 
-void CpuBackend::max_pool2d_backward(const Tensor& dy, const Tensor& index, const Tensor& dx) {
-  std::int64_t size = dx.size(2) * dx.size(3), outputs = dy.size(2) * dy.size(3);
+void CpuBackend::max_pool2d_backward(In dy, In index, Out dx) {
+  const Planes p(dx, dy, {});
   dispatch(dx.dtype(), [&]<class T>() {
-    for_planes(dx, size, [&](std::int64_t plane) {
-      std::vector<Compute<T>> sum(size);  // windows may overlap
-      const T* d = dy.data<T>() + plane * outputs;
-      const std::int32_t* at = index.data<std::int32_t>() + plane * outputs;
-      for (std::int64_t o = 0; o < outputs; ++o) sum[at[o]] += d[o];
-      std::copy(sum.begin(), sum.end(), dx.data<T>() + plane * size);
+    for_planes(dx, p.size(), [&](std::int64_t plane) {
+      std::vector<Compute<T>> sum(p.size());  // windows may overlap
+      const T* d = dy.data<T>() + plane * p.outputs();
+      const std::int32_t* at = index.data<std::int32_t>() + plane * p.outputs();
+      for (std::int64_t o = 0; o < p.outputs(); ++o) sum[at[o]] += d[o];
+      std::copy(sum.begin(), sum.end(), dx.data<T>() + plane * p.size());
     });
   });
 }
 
-void CpuBackend::average_pool2d(const Tensor& x, Window window, const Tensor& y) {
-  std::int64_t height = x.size(2), width = x.size(3), h = y.size(2), w = y.size(3);
+void CpuBackend::average_pool2d(In x, Window window, Out y) {
+  const Planes p(x, y, window);
   dispatch(x.dtype(), [&]<class T>() {
-    using C = Compute<T>;
-    C count = static_cast<C>(window.height * window.width);
-    for_planes(x, h * w * window.height * window.width, [&](std::int64_t plane) {
-      const T* in = x.data<T>() + plane * height * width;
-      T* out = y.data<T>() + plane * h * w;
-      for (std::int64_t o = 0; o < h * w; ++o) {
-        Inside inside(window, o / w, o % w, height, width);
-        C sum = 0;
-        for (std::int64_t i = inside.top; i < inside.bottom; ++i)
-          for (std::int64_t j = inside.left; j < inside.right; ++j) sum += in[i * width + j];
-        out[o] = sum / count;
+    Compute<T> count = static_cast<Compute<T>>(p.window_size());
+    for_planes(x, p.work(), [&](std::int64_t plane) {
+      const T* in = x.data<T>() + plane * p.size();
+      for (std::int64_t o = 0; o < p.outputs(); ++o) {
+        Compute<T> sum = 0;
+        p.for_read(o, [&](std::int64_t at) { sum += in[at]; });
+        y.data<T>()[plane * p.outputs() + o] = sum / count;
       }
     });
   });
 }
 
-void CpuBackend::average_pool2d_backward(const Tensor& dy, Window window, const Tensor& dx) {
-  std::int64_t height = dx.size(2), width = dx.size(3), h = dy.size(2), w = dy.size(3);
+void CpuBackend::average_pool2d_backward(In dy, Window window, Out dx) {
+  const Planes p(dx, dy, window);
   dispatch(dx.dtype(), [&]<class T>() {
-    using C = Compute<T>;
-    C count = static_cast<C>(window.height * window.width);
-    for_planes(dx, h * w * window.height * window.width, [&](std::int64_t plane) {
-      std::vector<C> sum(height * width);
-      const T* d = dy.data<T>() + plane * h * w;
-      for (std::int64_t o = 0; o < h * w; ++o) {
-        Inside inside(window, o / w, o % w, height, width);
-        for (std::int64_t i = inside.top; i < inside.bottom; ++i)
-          for (std::int64_t j = inside.left; j < inside.right; ++j)
-            sum[i * width + j] += C(d[o]) / count;
-      }
-      std::copy(sum.begin(), sum.end(), dx.data<T>() + plane * height * width);
+    Compute<T> count = static_cast<Compute<T>>(p.window_size());
+    for_planes(dx, p.work(), [&](std::int64_t plane) {
+      std::vector<Compute<T>> sum(p.size());
+      const T* d = dy.data<T>() + plane * p.outputs();
+      for (std::int64_t o = 0; o < p.outputs(); ++o)
+        p.for_read(o, [&](std::int64_t at) { sum[at] += Compute<T>(d[o]) / count; });
+      std::copy(sum.begin(), sum.end(), dx.data<T>() + plane * p.size());
     });
   });
 }

@@ -10,16 +10,12 @@
 #include "autograd/cpu/bit_packing.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/encoded.h"
-#include "autograd/cpu/levels.h"
 #include "autograd/cpu/parallel.h"
+#include "autograd/levels.h"
 
 namespace paragrad::autograd {
 
 namespace {
-
-using cpu::largest;
-using cpu::Levels;
-using cpu::Scale;
 
 /// Finds the extremes. Returns whether all values are finite.
 template <class T>
@@ -93,11 +89,8 @@ struct Message {
   template <class Body>
   void for_strips(Body&& body) const {
     std::int64_t size = strip();
-    cpu::parallel_for((count + size - 1) / size, cpu::element_grain / size + 1,
-                      [&](std::int64_t first, std::int64_t last) {
-                        for (std::int64_t s = first; s < last; ++s)
-                          body(s * size, std::min(count, (s + 1) * size));
-                      });
+    cpu::parallel_each((count + size - 1) / size, size,
+                       [&](std::int64_t s) { body(s * size, std::min(count, (s + 1) * size)); });
   }
   /// Calls body(i, first, last) for the part of each bucket i in [first, last).
   template <class Body>
@@ -127,7 +120,7 @@ bool encode_strip(const T* x, const Message<T>& m, std::int64_t first, std::int6
   m.for_buckets(first, last, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
     float low, high;
     bool good = find_extremes(x + from, to - from, low, high);
-    cpu::write(m.bytes, i, good ? cpu::levels_between<T>(low, high, m.steps()) : Levels<T>{});
+    cpu::write(m.bytes, i, good ? levels_between<T>(low, high, m.steps()) : Levels<T>{});
     finite &= good;
   });
   Block block;
@@ -163,7 +156,7 @@ void decode_strip(const Message<T>& m, std::int64_t first, std::int64_t last, T*
 
 }  // namespace
 
-bool CpuBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const Tensor& bytes) {
+bool CpuBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
   std::atomic<bool> finite = true;
   cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
     Message<T> m{x.numel(), how.bucket, how.bits, bytes.raw()};
@@ -179,7 +172,7 @@ bool CpuBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const T
   return finite;
 }
 
-void CpuBackend::dequantize(const Tensor& bytes, Quantizer how, const Tensor& y) {
+void CpuBackend::dequantize(In bytes, Quantizer how, Out y) {
   cpu::dispatch_encoded(y.dtype(), [&]<class T>() {
     Message<T> m{y.numel(), how.bucket, how.bits, bytes.raw()};
     T* out = y.data<T>();

@@ -6,13 +6,13 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
+#include "autograd/walk.h"
 
 namespace paragrad::autograd {
 
 namespace {
 
-using cpu::element_grain;
-using cpu::parallel_for;
+using cpu::parallel_each;
 
 template <class C>
 struct Sum {
@@ -34,82 +34,58 @@ void reduce_middle(const T* x, U* y, std::int64_t outer, std::int64_t reduced, s
   constexpr std::int64_t lanes = 16;
   std::int64_t strips = (inner + lanes - 1) / lanes;
   if (inner == 1) {
-    parallel_for(outer, element_grain / std::max<std::int64_t>(reduced, 1) + 1,
-                 [=](std::int64_t first, std::int64_t last) {
-                   for (std::int64_t o = first; o < last; ++o) {
-                     C sum[lanes];
-                     std::fill(sum, sum + lanes, Op::start);
-                     const T* row = x + o * reduced;
-                     std::int64_t r = 0;
-                     for (; r + lanes <= reduced; r += lanes)
-                       for (std::int64_t l = 0; l < lanes; ++l)
-                         sum[l] = Op::combine(sum[l], C(row[r + l]));
-                     for (std::int64_t l = 0; r < reduced; ++r, ++l)
-                       sum[l] = Op::combine(sum[l], C(row[r]));
-                     y[o] =
-                         static_cast<U>(std::accumulate(sum, sum + lanes, Op::start, Op::combine));
-                   }
-                 });
+    parallel_each(outer, reduced, [=](std::int64_t o) {
+      C sum[lanes];
+      std::fill(sum, sum + lanes, Op::start);
+      const T* row = x + o * reduced;
+      std::int64_t r = 0;
+      for (; r + lanes <= reduced; r += lanes)
+        for (std::int64_t l = 0; l < lanes; ++l) sum[l] = Op::combine(sum[l], C(row[r + l]));
+      for (std::int64_t l = 0; r < reduced; ++r, ++l) sum[l] = Op::combine(sum[l], C(row[r]));
+      y[o] = static_cast<U>(std::accumulate(sum, sum + lanes, Op::start, Op::combine));
+    });
     return;
   }
-  parallel_for(outer * strips, element_grain / (lanes * std::max<std::int64_t>(reduced, 1)) + 1,
-               [=](std::int64_t first, std::int64_t last) {
-                 for (std::int64_t strip = first; strip < last; ++strip) {
-                   std::int64_t o = strip / strips, i = strip % strips * lanes;
-                   std::int64_t width = std::min(lanes, inner - i);
-                   C sum[lanes];
-                   std::fill(sum, sum + lanes, Op::start);
-                   const T* from = x + o * reduced * inner + i;
-                   for (std::int64_t r = 0; r < reduced; ++r, from += inner) {
-                     if (width == lanes)
-                       for (std::int64_t l = 0; l < lanes; ++l)
-                         sum[l] = Op::combine(sum[l], C(from[l]));
-                     else
-                       for (std::int64_t l = 0; l < width; ++l)
-                         sum[l] = Op::combine(sum[l], C(from[l]));
-                   }
-                   for (std::int64_t l = 0; l < width; ++l)
-                     y[o * inner + i + l] = static_cast<U>(sum[l]);
-                 }
-               });
+  parallel_each(outer * strips, lanes * reduced, [=](std::int64_t strip) {
+    std::int64_t o = strip / strips, i = strip % strips * lanes, width = std::min(lanes, inner - i);
+    C sum[lanes];
+    std::fill(sum, sum + lanes, Op::start);
+    const T* from = x + o * reduced * inner + i;
+    for (std::int64_t r = 0; r < reduced; ++r, from += inner) {
+      if (width == lanes)
+        for (std::int64_t l = 0; l < lanes; ++l) sum[l] = Op::combine(sum[l], C(from[l]));
+      else
+        for (std::int64_t l = 0; l < width; ++l) sum[l] = Op::combine(sum[l], C(from[l]));
+    }
+    for (std::int64_t l = 0; l < width; ++l) y[o * inner + i + l] = static_cast<U>(sum[l]);
+  });
 }
 
 template <template <class> class Op>
-void reduce_run(const Tensor& x, const Tensor& y, std::int64_t outer, std::int64_t reduced,
-                std::int64_t inner) {
+void reduce_run(const Tensor& x, const Tensor& y, const ReducedRun& run) {
   dispatch(x.dtype(), [&]<class T>() {
     dispatch(y.dtype(), [&]<class U>() {
-      reduce_middle<Op<Compute<T>>>(x.data<T>(), y.data<U>(), outer, reduced, inner);
+      reduce_middle<Op<Compute<T>>>(x.data<T>(), y.data<U>(), run.outer, run.reduced, run.inner);
     });
   });
 }
 
 }  // namespace
 
-void CpuBackend::reduce(Reduction op, const Tensor& x, const Tensor& y) {
-  // The last run of neighbouring dimensions that are reduced; earlier runs take another pass.
-  int last = x.shape().rank();
-  auto stays = [&](int i) { return x.size(i) == y.size(i); };
-  while (last > 0 && stays(last - 1)) --last;
-  int first = last;
-  while (first > 0 && (!stays(first - 1) || x.size(first - 1) == 1)) --first;
-  std::int64_t outer = x.shape().product(0, first), reduced = x.shape().product(first, last);
-  std::int64_t inner = x.shape().product(last, x.shape().rank());
-
+void CpuBackend::reduce(Reduction op, In x, Out y) {
+  const ReducedRun run(x.shape(), y.shape());  // earlier runs take another pass
   Shape shape = x.shape();
-  for (int i = first; i < last; ++i) shape = shape.with(i, 1);
+  for (int i = run.first; i < run.last; ++i) shape = shape.with(i, 1);
   bool done = shape == y.shape();
-  CategoryScope category(*x.device(), Category::workspace);
-  Tensor target = done ? y : empty(shape, statistic_dtype(x.dtype()), x.device());
+  Tensor target = done ? y : workspace(shape, statistic_dtype(x.dtype()), x.device());
   if (op == Reduction::sum)
-    reduce_run<Sum>(x, target, outer, reduced, inner);
+    reduce_run<Sum>(x, target, run);
   else
-    reduce_run<Max>(x, target, outer, reduced, inner);
+    reduce_run<Max>(x, target, run);
   if (!done) reduce(op, target, y);
 }
 
-void CpuBackend::max_backward(const Tensor& x, const Tensor& y, const Tensor& dy,
-                              const Tensor& dx) {
+void CpuBackend::max_backward(In x, In y, In dy, Out dx) {
   CategoryScope category(*x.device(), Category::workspace);
   Tensor stretched = zeros(x.shape(), x.dtype(), x.device()), count = empty_like(y);
   binary(Binary::add, stretched, y, stretched);
@@ -123,21 +99,19 @@ void CpuBackend::max_backward(const Tensor& x, const Tensor& y, const Tensor& dy
   binary(Binary::multiply, dx, dy, dx);
 }
 
-double CpuBackend::sum_of_squares(const Tensor& x) {
+double CpuBackend::sum_of_squares(In x) {
   constexpr std::int64_t block = 4096;
   std::int64_t blocks = (x.numel() + block - 1) / block;
   std::vector<double> partial(blocks);
   dispatch(x.dtype(), [&]<class T>() {
     const T* in = x.data<T>();
-    parallel_for(blocks, element_grain / block, [&](std::int64_t first, std::int64_t last) {
-      for (std::int64_t b = first; b < last; ++b) {
-        double sum[8] = {};
-        std::int64_t i = b * block, end = std::min(x.numel(), i + block);
-        for (; i + 8 <= end; i += 8)
-          for (int l = 0; l < 8; ++l) sum[l] += double(in[i + l]) * double(in[i + l]);
-        for (int l = 0; i < end; ++i, ++l) sum[l] += double(in[i]) * double(in[i]);
-        partial[b] = std::accumulate(sum, sum + 8, 0.0);
-      }
+    parallel_each(blocks, block, [&](std::int64_t b) {
+      double sum[8] = {};
+      std::int64_t i = b * block, end = std::min(x.numel(), i + block);
+      for (; i + 8 <= end; i += 8)
+        for (int l = 0; l < 8; ++l) sum[l] += double(in[i + l]) * double(in[i + l]);
+      for (int l = 0; i < end; ++i, ++l) sum[l] += double(in[i]) * double(in[i]);
+      partial[b] = std::accumulate(sum, sum + 8, 0.0);
     });
   });
   return std::accumulate(partial.begin(), partial.end(), 0.0);

@@ -13,16 +13,10 @@ namespace paragrad::autograd {
 
 namespace {
 
-using cpu::element_grain;
-using cpu::parallel_for;
-
 /// Calls body(r) for each row of `width` elements.
 template <class Body>
 void for_rows(std::int64_t rows, std::int64_t width, Body&& body) {
-  parallel_for(rows, element_grain / 4 / std::max<std::int64_t>(width, 1) + 1,
-               [&](std::int64_t first, std::int64_t last) {
-                 for (std::int64_t r = first; r < last; ++r) body(r);
-               });
+  cpu::parallel_each(rows, 4 * width, body);
 }
 
 /// max_c row[c]; NaN where a value is NaN only if it comes first, so sums must show it.
@@ -45,7 +39,7 @@ C exp_sum(const T* row, C top, std::int64_t width) {
 
 }  // namespace
 
-void CpuBackend::softmax(const Tensor& x, const Tensor& y) {
+void CpuBackend::softmax(In x, Out y) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     std::int64_t width = x.size(1);
@@ -59,7 +53,7 @@ void CpuBackend::softmax(const Tensor& x, const Tensor& y) {
   });
 }
 
-void CpuBackend::softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) {
+void CpuBackend::softmax_backward(In y, In dy, Out dx) {
   dispatch(y.dtype(), [&]<class T>() {
     using C = Compute<T>;
     std::int64_t width = y.size(1);
@@ -76,9 +70,8 @@ void CpuBackend::softmax_backward(const Tensor& y, const Tensor& dy, const Tenso
   });
 }
 
-void CpuBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                            double epsilon, const Tensor& y, const Tensor& mean,
-                            const Tensor& inverse) {
+void CpuBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Out mean,
+                            Out inverse) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     const T *in = x.data<T>(), *w = weight.data<T>(), *b = bias.data<T>();
@@ -104,9 +97,8 @@ void CpuBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor&
   });
 }
 
-void CpuBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& mean,
-                                     const Tensor& inverse, const Tensor& dy, const Tensor& dx,
-                                     const Tensor& dweight, const Tensor& dbias) {
+void CpuBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy, Out dx,
+                                     Out dweight, Out dbias) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     const T *in = x.data<T>(), *w = weight.data<T>(), *d = dy.data<T>();
@@ -147,8 +139,7 @@ void check_ids(const char* what, const Tensor& ids, std::int64_t limit) {
 
 }  // namespace
 
-void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& loss,
-                               const Tensor& normalizer) {
+void CpuBackend::cross_entropy(In logits, In targets, Out loss, Out normalizer) {
   std::int64_t width = logits.size(1);
   check_ids("cross_entropy: target", targets, width);
   dispatch(logits.dtype(), [&]<class T>() {
@@ -165,9 +156,8 @@ void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& targets, cons
   });
 }
 
-void CpuBackend::cross_entropy_backward(const Tensor& logits, const Tensor& targets,
-                                        const Tensor& normalizer, const Tensor& dloss, double scale,
-                                        const Tensor& dlogits) {
+void CpuBackend::cross_entropy_backward(In logits, In targets, In normalizer, In dloss,
+                                        double scale, Out dlogits) {
   dispatch(logits.dtype(), [&]<class T>() {
     using C = Compute<T>;
     const T* in = logits.data<T>();
@@ -186,7 +176,7 @@ void CpuBackend::cross_entropy_backward(const Tensor& logits, const Tensor& targ
   });
 }
 
-void CpuBackend::embedding(const Tensor& table, const Tensor& ids, const Tensor& y) {
+void CpuBackend::embedding(In table, In ids, Out y) {
   check_ids("embedding: id", ids, table.size(0));
   const std::int32_t* id = ids.data<std::int32_t>();
   std::int64_t bytes = table.size(1) * size_of(table.dtype());
@@ -195,7 +185,7 @@ void CpuBackend::embedding(const Tensor& table, const Tensor& ids, const Tensor&
   });
 }
 
-void CpuBackend::embedding_backward(const Tensor& ids, const Tensor& dy, const Tensor& dtable) {
+void CpuBackend::embedding_backward(In ids, In dy, Out dtable) {
   fill(0, dtable);
   dispatch(dy.dtype(), [&]<class T>() {
     using C = Compute<T>;
@@ -204,11 +194,13 @@ void CpuBackend::embedding_backward(const Tensor& ids, const Tensor& dy, const T
     C* table = dtable.data<C>();
     std::int64_t width = dtable.size(1), rows = ids.numel();
     // Threads share out columns, so that each row's sum keeps its order.
-    parallel_for(width, element_grain / rows + 1, [=](std::int64_t first, std::int64_t last) {
-      for (std::int64_t r = 0; r < rows; ++r)
+    cpu::parallel_for(width, cpu::element_grain / rows + 1,
+                      [=](std::int64_t first, std::int64_t last) {
+                        for (std::int64_t r = 0; r < rows; ++r)
 #pragma omp simd
-        for (std::int64_t c = first; c < last; ++c) table[id[r] * width + c] += C(d[r * width + c]);
-    });
+                          for (std::int64_t c = first; c < last; ++c)
+                            table[id[r] * width + c] += C(d[r * width + c]);
+                      });
   });
 }
 

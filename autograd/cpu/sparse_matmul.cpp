@@ -140,26 +140,20 @@ void sample(const SparsePattern& pattern, Vectors how, const Tensor& d, const Te
 
 }  // namespace
 
-void CpuBackend::spmm(const SparsePattern& pattern, const Tensor& values, Vectors how,
-                      const Tensor& b, const Tensor& bias, const Tensor& c) {
+void CpuBackend::spmm(const SparsePattern& pattern, In values, Vectors how, In b, In bias, Out c) {
   if (c.numel() == 0) return;
   dispatch(b.dtype(), [&]<class T>() {
     const T* given = values.data<T>();
     if (!pattern.source.defined()) return multiply(pattern, given, how, b, bias, c);
-    CategoryScope category(*c.device(), Category::workspace);
-    Tensor ordered = empty_like(values);
+    Tensor ordered = workspace(values.shape(), values.dtype(), values.device());
     const std::int32_t* source = pattern.source.data<std::int32_t>();
     T* to = ordered.data<T>();
-    cpu::parallel_for(values.numel(), cpu::element_grain / 4,
-                      [=](std::int64_t first, std::int64_t last) {
-                        for (std::int64_t i = first; i < last; ++i) to[i] = given[source[i]];
-                      });
+    cpu::parallel_each(values.numel(), 4, [=](std::int64_t i) { to[i] = given[source[i]]; });
     multiply(pattern, to, how, b, bias, c);
   });
 }
 
-void CpuBackend::sddmm(const SparsePattern& pattern, Vectors how, const Tensor& d, const Tensor& b,
-                       const Tensor& values) {
+void CpuBackend::sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Out values) {
   fill(0, values);
   if (d.numel() == 0) return;
   dispatch(d.dtype(), [&]<class T>() { sample<T>(pattern, how, d, b, values); });

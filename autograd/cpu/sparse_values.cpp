@@ -3,63 +3,34 @@
 // Not here: which message holds how many, and when a threshold is set (parallel/codecs).
 // Chapter 10.
 #include <array>
-#include <bit>
-#include <limits>
 #include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/encoded.h"
 #include "autograd/cpu/parallel.h"
+#include "autograd/magnitude.h"
 
 namespace paragrad::autograd {
 
 namespace {
 
-/// |x| as a whole number of 31 bits: floats of one sign are ordered as their bits are.
-using Key = std::uint32_t;
-constexpr Key infinity = 0x7f800000;
+using Key = MagnitudeKey;
+using Histogram = std::array<std::int64_t, digit_values>;
 
-Key key_of(float x) { return std::bit_cast<Key>(x) & 0x7fffffff; }
-float magnitude_of(Key key) { return std::bit_cast<float>(key); }
-
-using Histogram = std::array<std::int64_t, 2048>;
-
-/// Counts keys by the `width` bits above the lowest `shift`; of those that have the bits of `found`
-/// above these.
 template <class T>
-Histogram count_keys(const T* x, std::int64_t count, Key found, int shift, int width) {
+Histogram count_keys(const T* x, std::int64_t count, KeyDigit digit) {
   Histogram total{};
   std::mutex mutex;
   cpu::parallel_for(count, 4 * cpu::element_grain, [&](std::int64_t first, std::int64_t last) {
     Histogram mine{};
-    Key above = ~Key{0} << (shift + width), digit = (Key{1} << width) - 1;
     for (std::int64_t i = first; i < last; ++i) {
       Key key = key_of(x[i]);
-      if (((key ^ found) & above) == 0) ++mine[key >> shift & digit];
+      if (digit.matches(key)) ++mine[digit.of(key)];
     }
     std::lock_guard lock(mutex);
     for (std::size_t i = 0; i < mine.size(); ++i) total[i] += mine[i];
   });
   return total;
-}
-
-/// Radix select: finds the k-th largest key digit by digit.
-template <class T>
-Magnitude find_magnitude(const T* x, std::int64_t count, std::int64_t k) {
-  struct Digit {
-    int shift, width;
-  };
-  Key found = 0;
-  for (auto [shift, width] : {Digit{20, 11}, Digit{10, 10}, Digit{0, 10}}) {
-    Histogram histogram = count_keys(x, count, found, shift, width);
-    if (shift == 20)
-      for (Key digit = infinity >> shift; digit < histogram.size(); ++digit)
-        if (histogram[digit]) return {std::numeric_limits<double>::infinity(), 0};
-    Key digit = (Key{1} << width) - 1;
-    for (; k > histogram[digit]; --digit) k -= histogram[digit];
-    found |= digit << shift;
-  }
-  return {magnitude_of(found), k};
 }
 
 /// Elements whose keys are `least` or more, in order.
@@ -82,7 +53,7 @@ Found find_from(const T* x, std::int64_t first, std::int64_t last, Key least) {
       chosen += key >= least;  // without a branch, as nobody can predict it
     }
     found.index.insert(found.index.end(), index, index + chosen);
-    found.finite &= largest < infinity;
+    found.finite &= largest < infinity_key;
   }
   return found;
 }
@@ -92,12 +63,9 @@ template <class T>
 std::vector<Found> find_in_pieces(const T* x, std::int64_t first, std::int64_t last, Key least) {
   constexpr std::int64_t piece = 4 * cpu::element_grain;
   std::vector<Found> found((last - first + piece - 1) / piece);
-  cpu::parallel_for(
-      static_cast<std::int64_t>(found.size()), 1, [&](std::int64_t begin, std::int64_t end) {
-        for (std::int64_t i = begin; i < end; ++i)
-          found[i] =
-              find_from(x, first + i * piece, std::min(last, first + (i + 1) * piece), least);
-      });
+  cpu::parallel_each(static_cast<std::int64_t>(found.size()), piece, [&](std::int64_t i) {
+    found[i] = find_from(x, first + i * piece, std::min(last, first + (i + 1) * piece), least);
+  });
   return found;
 }
 
@@ -139,21 +107,23 @@ Selected select_values(const T* x, std::int64_t count, Selection which, const Te
 
 }  // namespace
 
-Magnitude CpuBackend::magnitude(const Tensor& x, std::int64_t k) {
+Magnitude CpuBackend::magnitude(In x, std::int64_t k) {
   Magnitude result;
-  cpu::dispatch_encoded(x.dtype(),
-                        [&]<class T>() { result = find_magnitude(x.data<T>(), x.numel(), k); });
+  cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
+    result = find_magnitude(
+        k, [&](KeyDigit digit) { return count_keys(x.data<T>(), x.numel(), digit); });
+  });
   return result;
 }
 
-Selected CpuBackend::select(const Tensor& x, Selection which, const Tensor& bytes) {
+Selected CpuBackend::select(In x, Selection which, Out bytes) {
   Selected result;
   cpu::dispatch_encoded(
       x.dtype(), [&]<class T>() { result = select_values(x.data<T>(), x.numel(), which, bytes); });
   return result;
 }
 
-void CpuBackend::collect(const Tensor& x, const Tensor& bytes) {
+void CpuBackend::collect(In x, Out bytes) {
   cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
     std::int64_t slots = bytes.numel() / static_cast<std::int64_t>(4 + sizeof(T));
     std::byte* values = bytes.raw() + slots * sizeof(std::int32_t);
@@ -166,7 +136,7 @@ void CpuBackend::collect(const Tensor& x, const Tensor& bytes) {
   });
 }
 
-void CpuBackend::scatter(const Tensor& bytes, const Tensor& y) {
+void CpuBackend::scatter(In bytes, Out y) {
   fill(0, y);
   cpu::dispatch_encoded(y.dtype(), [&]<class T>() {
     std::int64_t slots = bytes.numel() / static_cast<std::int64_t>(4 + sizeof(T));

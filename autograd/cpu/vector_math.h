@@ -14,7 +14,7 @@ inline double vector_exp(double x) { return std::exp(x); }
 
 /// e^x within 2 units in the last place; 0 below the smallest normal number.
 /// e^x = 2^n e^r with n = round(x / ln 2), and e^r by its Taylor polynomial on |r| <= ln(2)/2.
-inline float vector_exp(float x) {
+[[gnu::always_inline]] inline float vector_exp(float x) {
   float inside = x > 88.72f ? 88.72f : x < -87.0f ? -87.0f : x;
   constexpr float round = 12582912.0f;  // 1.5 * 2^23: adding it leaves no fraction bits
   float shifted = inside * 1.44269504f + round;
@@ -35,25 +35,12 @@ inline float vector_exp(float x) {
   return x != x ? x : y;
 }
 
-template <class C>
-C sigmoid(C x) {
-  return 1 / (1 + vector_exp(-x));
-}
-
-// With u = sqrt(2/pi) (x + 0.044715 x^3):  (1 + tanh u) / 2 = sigmoid(2u).
-template <class C>
-inline constexpr C gelu_scale = C(2 * 0.79788456080286535588);
-
-template <class C>
-C gelu(C x) {
-  return x * sigmoid(gelu_scale<C> * x * (1 + C(0.044715) * x * x));
-}
-
-/// d gelu(x) / dx
-template <class C>
-C gelu_slope(C x) {
-  C s = sigmoid(gelu_scale<C> * x * (1 + C(0.044715) * x * x));
-  return s + x * s * (1 - s) * gelu_scale<C> * (1 + 3 * C(0.044715) * x * x);
-}
+/// The exp of autograd/formulas.h on the CPU.
+struct Math {
+  template <class C>
+  [[gnu::always_inline]] static C exp(C x) {
+    return vector_exp(x);
+  }
+};
 
 }  // namespace paragrad::autograd::cpu

@@ -135,14 +135,13 @@ Tensor norm_by_running(const Tensor& x, const Tensor& weight, const Tensor& bias
   Tensor y = empty_like(x);
   x.backend().batch_norm_apply(x, mean, variance, weight, bias, epsilon, y);
   return record(y, "batch_norm", {x, weight, bias}, [=](const Tensor& dy) -> std::vector<Tensor> {
-    Backend& backend = x.backend();
     Tensor zero = zeros(bias.shape(), bias.dtype(), bias.device());
     Tensor one = full(weight.shape(), 1, weight.dtype(), weight.device());
     Tensor zero_mean = zeros(mean.shape(), dtype, mean.device());
     Tensor dx = empty_like(x), product = empty_like(x);
-    backend.batch_norm_apply(dy, zero_mean, variance, weight, zero, epsilon, dx);
-    backend.batch_norm_apply(x, mean, variance, one, zero, epsilon, product);
-    backend.binary(Binary::multiply, dy, product, product);
+    x.backend().batch_norm_apply(dy, zero_mean, variance, weight, zero, epsilon, dx);
+    x.backend().batch_norm_apply(x, mean, variance, one, zero, epsilon, product);
+    x.backend().binary(Binary::multiply, dy, product, product);
     return {dx, sum_channels(product, dtype), sum_channels(dy, dtype)};
   });
 }

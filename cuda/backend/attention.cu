@@ -43,23 +43,18 @@ bool flash_fits(const AttentionSizes& sizes, std::initializer_list<Tensor> tenso
   });
 }
 
-void CudaBackend::attention(const Tensor& qkv, int heads, const Tensor& y,
-                            const Tensor& normalizer) {
+void CudaBackend::attention(In qkv, int heads, Out y, Out normalizer) {
   refuse_f64(qkv);
   const AttentionSizes sizes(y, heads);
   const bool flash = flash_fits(sizes, {qkv, y});
   (flash ? flash_attention : plain_attention)(*this, sizes, {qkv, y, normalizer});
 }
 
-void CudaBackend::attention_backward(const Tensor& qkv, int heads, const Tensor& y,
-                                     const Tensor& normalizer, const Tensor& dy,
-                                     const Tensor& dqkv) {
+void CudaBackend::attention_backward(In qkv, int heads, In y, In normalizer, In dy, Out dqkv) {
   const AttentionSizes sizes(y, heads);
-  const Tensor dot =
-      empty(normalizer.shape(), DType::f32, y.device(), autograd::Category::workspace);
+  const Tensor dot = workspace(normalizer.shape(), DType::f32, y.device());
   dispatch(qkv, [&]<class T>() {
-    run(dot_kernel<T>, dim3(blocks_for(dot.numel(), warps)), dim3(32 * warps), sizes, y.data<T>(),
-        dy.data<T>(), dot.data<float>());
+    run(dot_kernel<T>, dim3(blocks_for(dot.numel(), warps)), dim3(32 * warps), sizes, y, dy, dot);
   });
   const bool flash = flash_fits(sizes, {qkv, dy, dqkv});
   (flash ? flash_attention_backward : plain_attention_backward)(*this, sizes,

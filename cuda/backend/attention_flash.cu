@@ -102,8 +102,7 @@ void flash_attention(const CudaBackend& backend, const AttentionSizes& s, Attend
   const dim3 grid(blocks_for(s.time, flash_rows) * s.all_heads());
   dispatch_head(s.size, [&]<int D>() {
     backend.run_shared(flash_kernel<D>, grid, dim3(flash_threads),
-                       tile_bytes<D>(flash_rows + 2 * keys), s, a.qkv.data<Bf16>(),
-                       a.y.data<Bf16>(), a.normalizer.data<float>());
+                       tile_bytes<D>(flash_rows + 2 * keys), s, a.qkv, a.y, a.normalizer);
   });
 }
 

@@ -83,9 +83,8 @@ void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& 
   dispatch_head(s.size, [&]<int D>() {
     for (auto kernel : {flash_backward_kernel<D, false>, flash_backward_kernel<D, true>})
       backend.run_shared(kernel, grid, dim3(flash_threads),
-                         tile_bytes<D>(2 * flash_rows + 2 * met_rows<D>), s, a.qkv.data<Bf16>(),
-                         a.normalizer.data<float>(), a.dot.data<float>(), a.dy.data<Bf16>(),
-                         a.dqkv.data<Bf16>());
+                         tile_bytes<D>(2 * flash_rows + 2 * met_rows<D>), s, a.qkv, a.normalizer,
+                         a.dot, a.dy, a.dqkv);
   });
 }
 

@@ -132,8 +132,8 @@ __global__ void __launch_bounds__(tile* tile)
 void plain_attention(const CudaBackend& backend, const AttentionSizes& s, Attended a) {
   const dim3 grid(blocks_for(s.time, tile) * s.all_heads());
   dispatch(a.y, [&]<class T>() {
-    backend.run_shared(forward_kernel<T>, grid, dim3(tile, tile), shared_bytes(s, 4), s,
-                       a.qkv.data<T>(), a.y.data<T>(), a.normalizer.data<float>());
+    backend.run_shared(forward_kernel<T>, grid, dim3(tile, tile), shared_bytes(s, 4), s, a.qkv, a.y,
+                       a.normalizer);
   });
 }
 
@@ -143,9 +143,8 @@ void plain_attention_backward(const CudaBackend& backend, const AttentionSizes& 
   const dim3 grid(blocks_for(s.time, tile) * s.all_heads());
   dispatch(a.qkv, [&]<class T>() {
     for (auto kernel : {backward_kernel<T, false>, backward_kernel<T, true>})
-      backend.run_shared(kernel, grid, dim3(tile, tile), shared_bytes(s, 6), s, a.qkv.data<T>(),
-                         a.normalizer.data<float>(), a.dot.data<float>(), a.dy.data<T>(),
-                         a.dqkv.data<T>());
+      backend.run_shared(kernel, grid, dim3(tile, tile), shared_bytes(s, 6), s, a.qkv, a.normalizer,
+                         a.dot, a.dy, a.dqkv);
   });
 }
 

@@ -47,10 +47,10 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     apply_kernel(std::int64_t count, Planes p, const T* x, const float* mean, const float* variance,
                  const T* weight, const T* bias, float epsilon, T* y) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
   const std::int64_t c = i / p.size % p.channels;
   const float scale = to_float(weight[c]) / sqrtf(variance[c] + epsilon);
@@ -83,32 +83,25 @@ dim3 channels_of(const Tensor& x) { return dim3(static_cast<unsigned>(x.size(1))
 
 }  // namespace
 
-void CudaBackend::batch_norm_statistics(const Tensor& x, const Tensor& mean,
-                                        const Tensor& variance) {
+void CudaBackend::batch_norm_statistics(In x, Out mean, Out variance) {
   dispatch(x, [&]<class T>() {
-    run(statistics_kernel<T>, channels_of(x), dim3(threads), Planes(x), x.data<T>(),
-        mean.data<float>(), variance.data<float>());
+    run(statistics_kernel<T>, channels_of(x), dim3(threads), Planes(x), x, mean, variance);
   });
 }
 
-void CudaBackend::batch_norm_apply(const Tensor& x, const Tensor& mean, const Tensor& variance,
-                                   const Tensor& weight, const Tensor& bias, double epsilon,
-                                   const Tensor& y) {
+void CudaBackend::batch_norm_apply(In x, In mean, In variance, In weight, In bias, double epsilon,
+                                   Out y) {
   dispatch(x, [&]<class T>() {
-    run(apply_kernel<T>, dim3(blocks_for(x.numel(), threads)), dim3(threads), x.numel(), Planes(x),
-        x.data<T>(), mean.data<float>(), variance.data<float>(), weight.data<T>(), bias.data<T>(),
-        static_cast<float>(epsilon), y.data<T>());
+    run_each(apply_kernel<T>, x.numel(), Planes(x), x, mean, variance, weight, bias,
+             static_cast<float>(epsilon), y);
   });
 }
 
-void CudaBackend::batch_norm_backward(const Tensor& x, const Tensor& mean, const Tensor& variance,
-                                      const Tensor& weight, double epsilon, const Tensor& dy,
-                                      const Tensor& dx, const Tensor& dweight,
-                                      const Tensor& dbias) {
+void CudaBackend::batch_norm_backward(In x, In mean, In variance, In weight, double epsilon, In dy,
+                                      Out dx, Out dweight, Out dbias) {
   dispatch(x, [&]<class T>() {
-    run(backward_kernel<T>, channels_of(x), dim3(threads), Planes(x), x.data<T>(),
-        mean.data<float>(), variance.data<float>(), weight.data<T>(), static_cast<float>(epsilon),
-        dy.data<T>(), dx.data<T>(), dweight.data<float>(), dbias.data<float>());
+    run(backward_kernel<T>, channels_of(x), dim3(threads), Planes(x), x, mean, variance, weight,
+        static_cast<float>(epsilon), dy, dx, dweight, dbias);
   });
 }
 

@@ -1,7 +1,7 @@
 // GELU of x + bias, and its gradients.
 // Not here: GELU alone (unary.cu).
 // Chapter 03.
-#include "cuda/backend/gelu.h"
+#include "autograd/formulas.h"
 #include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
@@ -30,8 +30,9 @@ __global__ void __launch_bounds__(threads)
   const auto b = load<Pack<T, N>>(bias + part.column);
   for (std::int64_t r = part.first_row; r < part.end_row; ++r) {
     const auto value = load<Pack<T, N>>(x + r * width + part.column);
-    store(y + r * width + part.column,
-          pack<T, N>([&](int j) { return gelu(to_float(value.at[j]) + to_float(b.at[j])); }));
+    store(y + r * width + part.column, pack<T, N>([&](int j) {
+            return autograd::gelu<Math>(to_float(value.at[j]) + to_float(b.at[j]));
+          }));
   }
 }
 
@@ -48,7 +49,8 @@ __global__ void __launch_bounds__(threads)
     const auto value = load<Pack<T, N>>(x + r * width + part.column);
     const auto d = load<Pack<T, N>>(dy + r * width + part.column);
     store(dx + r * width + part.column, pack<T, N>([&](int j) {
-            const float slope = gelu_slope(to_float(value.at[j]) + to_float(b.at[j]));
+            const float slope =
+                autograd::gelu_slope<Math>(to_float(value.at[j]) + to_float(b.at[j]));
             const float product = to_float(d.at[j]) * slope;
             sum[j] += product;
             return product;
@@ -63,28 +65,24 @@ dim3 grid_for(std::int64_t rows, std::int64_t width, int together) {
 
 }  // namespace
 
-void CudaBackend::bias_gelu(const Tensor& x, const Tensor& bias, const Tensor& y) {
+void CudaBackend::bias_gelu(In x, In bias, Out y) {
   const std::int64_t width = bias.numel(), rows = x.numel() / width;
   dispatch(x, [&]<class T>() {
-    const bool packed = packs_fit(width, x.data<T>(), bias.data<T>(), y.data<T>());
+    const bool packed = packs_fit<T>(width, x, bias, y);
     const int n = packed ? pack_size<T> : 1;
     run(packed ? bias_gelu_kernel<pack_size<T>, T> : bias_gelu_kernel<1, T>,
-        grid_for(rows, width, n), dim3(threads), rows, width, x.data<T>(), bias.data<T>(),
-        y.data<T>());
+        grid_for(rows, width, n), dim3(threads), rows, width, x, bias, y);
   });
 }
 
-void CudaBackend::bias_gelu_backward(const Tensor& x, const Tensor& bias, const Tensor& dy,
-                                     const Tensor& dx, const Tensor& dbias) {
+void CudaBackend::bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) {
   const std::int64_t width = bias.numel(), rows = x.numel() / width;
-  const Tensor sums = empty({blocks_for(rows, block_rows), width}, DType::f32, x.device(),
-                            autograd::Category::workspace);
+  const Tensor sums = workspace({blocks_for(rows, block_rows), width}, DType::f32, x.device());
   dispatch(x, [&]<class T>() {
-    const bool packed = packs_fit(width, x.data<T>(), bias.data<T>(), dy.data<T>(), dx.data<T>());
+    const bool packed = packs_fit<T>(width, x, bias, dy, dx);
     const int n = packed ? pack_size<T> : 1;
     run(packed ? bias_gelu_backward_kernel<pack_size<T>, T> : bias_gelu_backward_kernel<1, T>,
-        grid_for(rows, width, n), dim3(threads), rows, width, x.data<T>(), bias.data<T>(),
-        dy.data<T>(), dx.data<T>(), sums.data<float>());
+        grid_for(rows, width, n), dim3(threads), rows, width, x, bias, dy, dx, sums);
   });
   reduce(Reduction::sum, sums, dbias.window(0, {1, width}));
 }

@@ -1,5 +1,5 @@
 // Functions of two tensors, which are stretched where their sizes are 1.
-// Not here: how places are found (cuda/backend/broadcast.h).
+// Not here: how places are found (autograd/walk.h).
 // Chapter 01, broadcasting.
 #include "cuda/backend/broadcast.h"
 #include "cuda/backend/map.h"
@@ -22,26 +22,24 @@ struct Divide {
 };
 
 template <class F, class T>
-__global__ void __launch_bounds__(map_threads)
+__global__ void __launch_bounds__(item_threads)
     broadcast_kernel(std::int64_t count, Walk walk, F f, const T* a, const T* b, T* y) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * map_threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
-  std::int64_t in_a, in_b;
-  walk.places(i, in_a, in_b);
-  y[i] = from_float<T>(f(to_float(a[in_a]), to_float(b[in_b])));
+  const WalkPlace at = walk.place(i);
+  y[i] = from_float<T>(f(to_float(a[at.a]), to_float(b[at.b])));
 }
 
 template <class T, class F>
 void combine(const CudaBackend& backend, const Tensor& a, const Tensor& b, const Tensor& y, F f) {
   const T *in_a = a.data<T>(), *in_b = b.data<T>();
   if (a.shape() == b.shape()) return map<T>(backend, y, f, in_a, in_b);
-  backend.run(broadcast_kernel<F, T>, dim3(blocks_for(y.numel(), map_threads)), dim3(map_threads),
-              y.numel(), make_walk(a.shape(), b.shape(), y.shape()), f, in_a, in_b, y.data<T>());
+  backend.run_each(broadcast_kernel<F, T>, y.numel(), make_walk(a, b, y), f, in_a, in_b, y);
 }
 
 }  // namespace
 
-void CudaBackend::binary(Binary op, const Tensor& a, const Tensor& b, const Tensor& y) {
+void CudaBackend::binary(Binary op, In a, In b, Out y) {
   dispatch(y, [&]<class T>() {
     switch (op) {
       case Binary::add: return combine<T>(*this, a, b, y, Add{});
@@ -53,7 +51,7 @@ void CudaBackend::binary(Binary op, const Tensor& a, const Tensor& b, const Tens
 }
 
 // y may be wider than x.
-void CudaBackend::accumulate(const Tensor& x, const Tensor& y) {
+void CudaBackend::accumulate(In x, Out y) {
   dispatch(x, [&]<class From>() {
     dispatch(y, [&]<class To>() {
       map<To>(*this, y, Add{}, x.data<From>(), static_cast<const To*>(y.data<To>()));

@@ -160,7 +160,7 @@ void run_product(const CudaBackend& backend, const Problem& p, int parts = 1) {
 
 }  // namespace
 
-void CudaBackend::conv2d(const Tensor& x, const Tensor& weight, Window window, const Tensor& y) {
+void CudaBackend::conv2d(In x, In weight, Window window, Out y) {
   const Sizes s(x, y, window);
   const int depth = s.channels * s.taps();
   dispatch(x, [&]<class T>() {
@@ -169,8 +169,7 @@ void CudaBackend::conv2d(const Tensor& x, const Tensor& weight, Window window, c
   });
 }
 
-void CudaBackend::conv2d_backward_input(const Tensor& dy, const Tensor& weight, Window window,
-                                        const Tensor& dx) {
+void CudaBackend::conv2d_backward_input(In dy, In weight, Window window, Out dx) {
   const Sizes s(dx, dy, window);
   const int depth = s.kernels * s.taps();
   dispatch(dy, [&]<class T>() {
@@ -180,15 +179,13 @@ void CudaBackend::conv2d_backward_input(const Tensor& dy, const Tensor& weight, 
 }
 
 // The sum over all pixels is long, and its results are few: its parts are blocks of their own.
-void CudaBackend::conv2d_backward_weight(const Tensor& x, const Tensor& dy, Window window,
-                                         const Tensor& dweight) {
+void CudaBackend::conv2d_backward_weight(In x, In dy, Window window, Out dweight) {
   const Sizes s(x, dy, window);
   const int depth = s.images * s.out_height * s.out_width;
   if (depth == 0) return fill(0, dweight);
   const auto parts = static_cast<int>(blocks_for(depth, part_depth));
-  const Tensor sums = parts == 1 ? dweight
-                                 : empty({parts, dweight.numel()}, DType::f32, x.device(),
-                                         autograd::Category::workspace);
+  const Tensor sums =
+      parts == 1 ? dweight : workspace({parts, dweight.numel()}, DType::f32, x.device());
   dispatch(x, [&]<class T>() {
     run_product(*this,
                 BackwardWeight<T>{s, x.data<T>(), dy.data<T>(), sums.data<float>(), s.kernels,

@@ -40,27 +40,23 @@ __global__ void __launch_bounds__(most_row_threads)
 
 }  // namespace
 
-void CudaBackend::cross_entropy(const Tensor& logits, const Tensor& targets, const Tensor& loss,
-                                const Tensor& normalizer) {
+void CudaBackend::cross_entropy(In logits, In targets, Out loss, Out normalizer) {
   const std::int64_t width = logits.size(1);
   dispatch(logits, [&]<class T>() {
     run(cross_entropy_kernel<pack_size<T>, T>, dim3(logits.size(0)), row_threads(width), width,
-        logits.data<T>(), targets.data<std::int32_t>(), loss.data<float>(),
-        normalizer.data<float>(), fault_);
+        logits, targets, loss, normalizer, fault_);
   });
 }
 
-void CudaBackend::cross_entropy_backward(const Tensor& logits, const Tensor& targets,
-                                         const Tensor& normalizer, const Tensor& dloss,
-                                         double scale, const Tensor& dlogits) {
+void CudaBackend::cross_entropy_backward(In logits, In targets, In normalizer, In dloss,
+                                         double scale, Out dlogits) {
   const std::int64_t width = logits.size(1);
   dispatch(logits, [&]<class T>() {
     const bool packed = (address_of(logits.raw()) - address_of(dlogits.raw())) % 16 == 0;
     run(packed ? cross_entropy_backward_kernel<pack_size<T>, T>
                : cross_entropy_backward_kernel<1, T>,
-        dim3(logits.size(0)), row_threads(width), width, logits.data<T>(),
-        targets.data<std::int32_t>(), normalizer.data<float>(), dloss.data<float>(),
-        static_cast<float>(scale), dlogits.data<T>());
+        dim3(logits.size(0)), row_threads(width), width, logits, targets, normalizer, dloss,
+        static_cast<float>(scale), dlogits);
   });
 }
 

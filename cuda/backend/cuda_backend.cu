@@ -88,14 +88,14 @@ void* CudaBackend::allocate(std::int64_t bytes) try {
 
 void CudaBackend::free(void* data, std::int64_t bytes) { allocator_->free(data, bytes); }
 
-void CudaBackend::copy_from_host(const void* source, const Tensor& y) {
+void CudaBackend::copy_from_host(const void* source, Out y) {
   refuse_f64(y);
   use();
   std::lock_guard lock(host_mutex_);
   staging_.to_device(y.raw(), source, y.bytes(), stream());
 }
 
-void CudaBackend::copy_to_host(const Tensor& x, void* target) { read(x.raw(), target, x.bytes()); }
+void CudaBackend::copy_to_host(In x, void* target) { read(x.raw(), target, x.bytes()); }
 
 void CudaBackend::synchronize() { read(nullptr, nullptr, 0); }
 

@@ -9,14 +9,14 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int threads = 256, warps = threads / 32;
+constexpr int warps = item_threads / 32;
 
 /// Rows of `width` words.
 template <class Word>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     embedding_kernel(std::int64_t count, std::int64_t width, const Word* table, const int* ids,
                      std::int64_t limit, Word* y, IndexFault* fault) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
   const int id = ids[i / width];
   if (inside(id, limit, IndexUse::embedding, fault)) y[i] = table[id * width + i % width];
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(threads)
 /// rows of that id, in their order; it looks for them by 32 ids at once. So no two warps write the
 /// same sum, and no order of warps changes it.
 template <int N, class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     embedding_backward_kernel(std::int64_t rows, std::int64_t width, const int* ids, const T* dy,
                               float* dtable, std::int64_t limit) {
   const std::int64_t mine = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
@@ -58,28 +58,27 @@ __global__ void __launch_bounds__(threads)
 
 }  // namespace
 
-void CudaBackend::embedding(const Tensor& table, const Tensor& ids, const Tensor& y) {
+void CudaBackend::embedding(In table, In ids, Out y) {
   refuse_f64(table);
   const std::int64_t bytes = table.size(1) * size_of(table.dtype());
   dispatch_words(
       [&]<class Word>() {
         const std::int64_t width = bytes / sizeof(Word), count = ids.numel() * width;
-        run(embedding_kernel<Word>, dim3(blocks_for(count, threads)), dim3(threads), count, width,
-            reinterpret_cast<const Word*>(table.raw()), ids.data<std::int32_t>(), table.size(0),
-            reinterpret_cast<Word*>(y.raw()), fault_);
+        run_each(embedding_kernel<Word>, count, width, reinterpret_cast<const Word*>(table.raw()),
+                 ids, table.size(0), reinterpret_cast<Word*>(y.raw()), fault_);
       },
       address_of(table.raw()), address_of(y.raw()), bytes);
 }
 
-void CudaBackend::embedding_backward(const Tensor& ids, const Tensor& dy, const Tensor& dtable) {
+void CudaBackend::embedding_backward(In ids, In dy, Out dtable) {
   fill(0, dtable);
   const std::int64_t rows = ids.numel(), width = dtable.size(1);
   dispatch(dy, [&]<class T>() {
-    const bool packed = packs_fit(width, dy.data<T>()) && aligned<4>(dtable.data<float>());
+    const bool packed = packs_fit<T>(width, dy) && aligned<4>(dtable.data<float>());
     const int n = packed ? pack_size<T> : 1;
     run(packed ? embedding_backward_kernel<pack_size<T>, T> : embedding_backward_kernel<1, T>,
-        dim3(blocks_for(rows, warps), blocks_for(width, 32 * n)), dim3(threads), rows, width,
-        ids.data<std::int32_t>(), dy.data<T>(), dtable.data<float>(), dtable.size(0));
+        dim3(blocks_for(rows, warps), blocks_for(width, 32 * n)), dim3(item_threads), rows, width,
+        ids, dy, dtable, dtable.size(0));
   });
 }
 

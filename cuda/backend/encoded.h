@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "autograd/magnitude.h"
 #include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
@@ -23,10 +24,8 @@ __device__ void write_item(Byte* array, std::int64_t i, T item) {
   memcpy(array + i * sizeof item, &item, sizeof item);
 }
 
-/// |x| as a whole number of 31 bits: floats of one sign are ordered as their bits are.
-using Key = unsigned;
-constexpr Key infinity_key = 0x7f800000;
-
-__device__ inline Key key_of(float x) { return __float_as_uint(x) & 0x7fffffff; }
+using autograd::infinity_key;
+using autograd::key_of;
+using Key = autograd::MagnitudeKey;
 
 }  // namespace paragrad::cuda

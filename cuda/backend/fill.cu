@@ -32,37 +32,34 @@ struct Normal {
 };
 
 template <class T, class Draw>
-__global__ void __launch_bounds__(map_threads) draw_kernel(std::int64_t count, Draw draw, T* y) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * map_threads + threadIdx.x;
+__global__ void __launch_bounds__(item_threads) draw_kernel(std::int64_t count, Draw draw, T* y) {
+  const std::int64_t i = item_number();
   if (i < count) y[i] = from_float<T>(static_cast<float>(draw(i)));
 }
 
 template <class Draw>
 void run_draw(const CudaBackend& backend, const Tensor& y, Draw draw) {
-  dispatch(y, [&]<class T>() {
-    backend.run(draw_kernel<T, Draw>, dim3(blocks_for(y.numel(), map_threads)), dim3(map_threads),
-                y.numel(), draw, y.data<T>());
-  });
+  dispatch(y, [&]<class T>() { backend.run_each(draw_kernel<T, Draw>, y.numel(), draw, y); });
 }
 
 }  // namespace
 
-void CudaBackend::fill(double value, const Tensor& y) {
+void CudaBackend::fill(double value, Out y) {
   refuse_f64(y);
   use();
   if (value == 0) return PG_CUDA(cudaMemsetAsync(y.raw(), 0, y.bytes(), queue()));
   dispatch(y, [&]<class T>() { map<T>(*this, y, Constant{static_cast<float>(value)}); });
 }
 
-void CudaBackend::fill_normal(RandomKey key, double mean, double deviation, const Tensor& y) {
+void CudaBackend::fill_normal(RandomKey key, double mean, double deviation, Out y) {
   run_draw(*this, y, Normal{key, mean, deviation});
 }
 
-void CudaBackend::fill_uniform(RandomKey key, double low, double high, const Tensor& y) {
+void CudaBackend::fill_uniform(RandomKey key, double low, double high, Out y) {
   run_draw(*this, y, Uniform{key, low, high - low});
 }
 
-void CudaBackend::copy(const Tensor& x, const Tensor& y) {
+void CudaBackend::copy(In x, Out y) {
   refuse_f64(x);
   use();
   if (x.dtype() == y.dtype())

@@ -11,13 +11,11 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int threads = 256;
-
 /// c[r,i] = bias[i], or c[r,i] += bias[i]; rows of `width` packs of N elements.
 template <int N, class T, class U>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     add_bias_kernel(std::int64_t packs, std::int64_t width, const T* bias, bool add, U* c) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= packs) return;
   const auto b = load<Pack<T, N>>(bias + i % width * N);
   const auto before = add ? load<Pack<U, N>>(c + i * N) : Pack<U, N>{};
@@ -33,9 +31,8 @@ void add_bias(const CudaBackend& backend, const Tensor& bias, bool add, const Te
   const bool packed = width % n == 0 && aligned<n>(bias.data<T>()) && aligned<n>(c.data<U>());
   const int together = packed ? n : 1;
   const std::int64_t packs = c.numel() / together;
-  backend.run(packed ? add_bias_kernel<n, T, U> : add_bias_kernel<1, T, U>,
-              dim3(blocks_for(packs, threads)), dim3(threads), packs, width / together,
-              bias.data<T>(), add, c.data<U>());
+  backend.run_each(packed ? add_bias_kernel<n, T, U> : add_bias_kernel<1, T, U>, packs,
+                   width / together, bias, add, c);
 }
 
 /// A batch of matrices as cuBLAS takes it.                                       x (B,rows,columns)
@@ -58,8 +55,7 @@ struct Operand {
 
 // The bias is there before the product is added to it, which is then rounded once. Only results in
 // bf16 with both `add` and a bias are rounded twice.
-void CudaBackend::gemm(Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
-                       const Tensor& c) {
+void CudaBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   refuse_f64(a);
   refuse_f64(c);
   PG_CHECK(c.dtype() == a.dtype() || c.dtype() == DType::f32, "gemm: from ", a, " to ", c);

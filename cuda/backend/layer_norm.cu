@@ -109,35 +109,28 @@ void with_row(std::int64_t width, bool packed, Kernel&& kernel) {
 
 }  // namespace
 
-void CudaBackend::layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                             double epsilon, const Tensor& y, const Tensor& mean,
-                             const Tensor& inverse) {
+void CudaBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Out mean,
+                             Out inverse) {
   const std::int64_t width = x.size(1);
   dispatch(x, [&]<class T>() {
-    const bool packed =
-        packs_fit(width, x.data<T>(), weight.data<T>(), bias.data<T>(), y.data<T>());
+    const bool packed = packs_fit<T>(width, x, weight, bias, y);
     with_row<T>(width, packed, [&]<int N, bool Fits>() {
-      run(layer_norm_kernel<N, Fits, T>, dim3(x.size(0)), row_threads(width), width, x.data<T>(),
-          weight.data<T>(), bias.data<T>(), static_cast<float>(epsilon), y.data<T>(),
-          mean.data<float>(), inverse.data<float>());
+      run(layer_norm_kernel<N, Fits, T>, dim3(x.size(0)), row_threads(width), width, x, weight,
+          bias, static_cast<float>(epsilon), y, mean, inverse);
     });
   });
 }
 
-void CudaBackend::layer_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& mean,
-                                      const Tensor& inverse, const Tensor& dy, const Tensor& dx,
-                                      const Tensor& dweight, const Tensor& dbias) {
+void CudaBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy, Out dx,
+                                      Out dweight, Out dbias) {
   const std::int64_t rows = x.size(0), width = x.size(1);
   const unsigned blocks = blocks_for(rows, block_rows);
-  const Tensor shares =
-      empty({2, blocks, width}, DType::f32, x.device(), autograd::Category::workspace);
+  const Tensor shares = workspace({2, blocks, width}, DType::f32, x.device());
   dispatch(x, [&]<class T>() {
-    const bool packed = packs_fit(width, x.data<T>(), weight.data<T>(), dy.data<T>(), dx.data<T>());
+    const bool packed = packs_fit<T>(width, x, weight, dy, dx);
     with_row<T>(width, packed, [&]<int N, bool Fits>() {
       run_shared(layer_norm_backward_kernel<N, Fits, T>, dim3(blocks), row_threads(width),
-                 2 * width * sizeof(float), rows, width, x.data<T>(), weight.data<T>(),
-                 mean.data<float>(), inverse.data<float>(), dy.data<T>(), dx.data<T>(),
-                 shares.data<float>());
+                 2 * width * sizeof(float), rows, width, x, weight, mean, inverse, dy, dx, shares);
     });
   });
   const autograd::Shape share{blocks, width}, row{1, width};

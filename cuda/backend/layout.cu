@@ -10,44 +10,40 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int threads = 256;
-
 /// `count` words in all, `width` of them a row; pitches in words.
 template <class Word>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     copy_rows_kernel(std::int64_t count, std::int64_t width, const Word* x, std::int64_t x_pitch,
                      Word* y, std::int64_t y_pitch) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
   const std::int64_t row = i / width, at = i % width;
   y[row * y_pitch + at] = x[row * x_pitch + at];
 }
 
 template <class Word>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     permute_kernel(std::int64_t count, Walk walk, const Word* x, Word* y) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
-  std::int64_t in_x, in_y;
-  walk.places(i, in_x, in_y);
-  y[i] = x[in_x];
+  y[i] = x[walk.place(i).a];
 }
 
 template <class From, class To>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     gather_kernel(std::int64_t count, const From* x, std::int64_t size, const int* index, bool add,
                   To* y, IndexFault* fault) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count || !inside(index[i], size, IndexUse::gather, fault)) return;
   const float value = to_float(x[index[i]]);
   y[i] = from_float<To>(add ? to_float(y[i]) + value : value);
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     expand_kernel(std::int64_t count, const T* x, const int* index, T* y, std::int64_t size,
                   IndexFault* fault) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i < count && inside(index[i], size, IndexUse::expand, fault)) y[index[i]] = x[i];
 }
 
@@ -58,8 +54,8 @@ void check_count(const char* kernel, const Tensor& index, std::int64_t listed) {
 
 }  // namespace
 
-void CudaBackend::copy_rows(const Tensor& x, Rows from, std::int64_t rows, std::int64_t width,
-                            const Tensor& y, Rows to) {
+void CudaBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y,
+                            Rows to) {
   refuse_f64(x);
   const std::int64_t size = size_of(x.dtype());
   const std::byte* in = x.raw() + from.offset * size;
@@ -67,56 +63,48 @@ void CudaBackend::copy_rows(const Tensor& x, Rows from, std::int64_t rows, std::
   dispatch_words(
       [&]<class Word>() {
         const std::int64_t words = width * size / sizeof(Word), count = rows * words;
-        run(copy_rows_kernel<Word>, dim3(blocks_for(count, threads)), dim3(threads), count, words,
-            reinterpret_cast<const Word*>(in), from.pitch * size / sizeof(Word),
-            reinterpret_cast<Word*>(out), to.pitch * size / sizeof(Word));
+        run_each(copy_rows_kernel<Word>, count, words, reinterpret_cast<const Word*>(in),
+                 from.pitch * size / sizeof(Word), reinterpret_cast<Word*>(out),
+                 to.pitch * size / sizeof(Word));
       },
       address_of(in), address_of(out), width * size, from.pitch * size, to.pitch * size);
 }
 
-void CudaBackend::permute(const Tensor& x, const std::vector<int>& order, const Tensor& y) {
+void CudaBackend::permute(In x, const std::vector<int>& order, Out y) {
   refuse_f64(x);
   const int rank = y.shape().rank();
-  PG_CHECK(rank <= most_dimensions, "cuda: expected at most ", most_dimensions,
-           " dimensions to permute, got ", x.shape());
-  Walk walk;
-  walk.rank = rank;
-  for (int i = 0; i < rank; ++i) {
-    walk.sizes[i] = y.size(i);
-    walk.a[i] = x.shape().product(x.shape().axis(order[i]) + 1, rank);
-    walk.b[i] = 0;
-  }
+  std::vector<WalkStep> steps;
+  for (int i = 0; i < rank; ++i)
+    steps.push_back({y.size(i), x.shape().product(x.shape().axis(order[i]) + 1, rank), 0});
+  Walk walk(steps, "permute", x.shape());
   // Where the last dimension stays the last one, what it crosses moves in whole words.
   const std::int64_t size = size_of(x.dtype());
-  const bool runs = rank > 0 && walk.a[rank - 1] == 1;
+  const bool runs = rank > 0 && walk.steps[rank - 1].a == 1;
   dispatch_words(
       [&]<class Word>() {
         const std::int64_t elements = sizeof(Word) / size, count = x.numel() / elements;
-        if (runs) walk.sizes[rank - 1] /= elements;
-        for (int i = 0; i + 1 < rank; ++i) walk.a[i] /= elements;
-        run(permute_kernel<Word>, dim3(blocks_for(count, threads)), dim3(threads), count, walk,
-            reinterpret_cast<const Word*>(x.raw()), reinterpret_cast<Word*>(y.raw()));
+        if (runs) walk.steps[rank - 1].size /= elements;
+        for (int i = 0; i + 1 < rank; ++i) walk.steps[i].a /= elements;
+        run_each(permute_kernel<Word>, count, walk, reinterpret_cast<const Word*>(x.raw()),
+                 reinterpret_cast<Word*>(y.raw()));
       },
-      runs ? address_of(x.raw()) | address_of(y.raw()) | walk.sizes[rank - 1] * size : size);
+      runs ? address_of(x.raw()) | address_of(y.raw()) | walk.steps[rank - 1].size * size : size);
 }
 
-void CudaBackend::gather(const Tensor& x, const Tensor& index, bool add, const Tensor& y) {
+void CudaBackend::gather(In x, In index, bool add, Out y) {
   check_count("gather", index, y.numel());
   dispatch(x, [&]<class From>() {
     dispatch(y, [&]<class To>() {
-      run(gather_kernel<From, To>, dim3(blocks_for(y.numel(), threads)), dim3(threads), y.numel(),
-          x.data<From>(), x.numel(), index.data<std::int32_t>(), add, y.data<To>(), fault_);
+      run_each(gather_kernel<From, To>, y.numel(), x, x.numel(), index, add, y, fault_);
     });
   });
 }
 
-void CudaBackend::expand(const Tensor& x, const Tensor& index, const Tensor& y) {
+void CudaBackend::expand(In x, In index, Out y) {
   check_count("expand", index, x.numel());
   fill(0, y);
-  dispatch(y, [&]<class T>() {
-    run(expand_kernel<T>, dim3(blocks_for(x.numel(), threads)), dim3(threads), x.numel(),
-        x.data<T>(), index.data<std::int32_t>(), y.data<T>(), y.numel(), fault_);
-  });
+  dispatch(
+      y, [&]<class T>() { run_each(expand_kernel<T>, x.numel(), x, index, y, y.numel(), fault_); });
 }
 
 }  // namespace paragrad::cuda

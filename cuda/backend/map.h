@@ -9,8 +9,6 @@
 
 namespace paragrad::cuda {
 
-constexpr int map_threads = 256;
-
 template <class T, int N, class F, class... X>
 __device__ Pack<T, N> apply(F f, const Pack<X, N>&... x) {
   return pack<T, N>([&]([[maybe_unused]] int i) { return f(to_float(x.at[i])...); });
@@ -18,9 +16,9 @@ __device__ Pack<T, N> apply(F f, const Pack<X, N>&... x) {
 
 /// Each thread computes N neighbours; the last one, what is left.
 template <int N, class F, class T, class... X>
-__global__ void __launch_bounds__(map_threads)
+__global__ void __launch_bounds__(item_threads)
     map_kernel(std::int64_t count, F f, T* y, const X*... x) {
-  const std::int64_t start = (std::int64_t{blockIdx.x} * map_threads + threadIdx.x) * N;
+  const std::int64_t start = (item_number()) * N;
   if (start + N <= count)
     store(y + start, apply<T, N>(f, load<Pack<X, N>>(x + start)...));
   else
@@ -30,7 +28,7 @@ __global__ void __launch_bounds__(map_threads)
 template <int N, class F, class T, class... X>
 void run_map(const CudaBackend& backend, std::int64_t count, F f, T* y, const X*... x) {
   void (*kernel)(std::int64_t, F, T*, const X*...) = map_kernel<N, F, T, X...>;
-  backend.run(kernel, dim3(blocks_for(count, N * map_threads)), dim3(map_threads), count, f, y,
+  backend.run(kernel, dim3(blocks_for(count, N * item_threads)), dim3(item_threads), count, f, y,
               x...);
 }
 

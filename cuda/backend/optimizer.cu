@@ -96,8 +96,7 @@ bool all_aligned(const Address*... address) {
 
 }  // namespace
 
-void CudaBackend::sgd(const SgdStep& step, const Tensor& gradient, const Tensor& momentum,
-                      const Tensor& master, const Tensor& weights) {
+void CudaBackend::sgd(const SgdStep& step, In gradient, Out momentum, Out master, Out weights) {
   refuse_f64(master);
   const Sgd sgd{float(step.learning_rate),  float(step.momentum),   float(step.weight_decay),
                 float(step.gradient_scale), gradient.data<float>(), momentum.data<float>(),
@@ -105,21 +104,13 @@ void CudaBackend::sgd(const SgdStep& step, const Tensor& gradient, const Tensor&
   run_update(*this, sgd, all_aligned(sgd.gradient, sgd.moment, sgd.master), master, weights);
 }
 
-void CudaBackend::adamw(const AdamWStep& step, const Tensor& gradient, const Tensor& first_moment,
-                        const Tensor& second_moment, const Tensor& master, const Tensor& weights) {
+void CudaBackend::adamw(const AdamWStep& step, In gradient, Out first_moment, Out second_moment,
+                        Out master, Out weights) {
   refuse_f64(master);
-  const double t = static_cast<double>(step.step);
-  const AdamW adamw{float(step.beta1),
-                    float(step.beta2),
-                    float(step.epsilon),
-                    float(step.gradient_scale),
-                    float(1 - step.learning_rate * step.weight_decay),
-                    float(step.learning_rate / (1 - std::pow(step.beta1, t))),
-                    float(1 / std::sqrt(1 - std::pow(step.beta2, t))),
-                    gradient.data<float>(),
-                    first_moment.data<float>(),
-                    second_moment.data<float>(),
-                    master.data<float>()};
+  const AdamW adamw{float(step.beta1),           float(step.beta2),      float(step.epsilon),
+                    float(step.gradient_scale),  float(step.shrink()),   float(step.rate()),
+                    float(step.correction()),    gradient.data<float>(), first_moment.data<float>(),
+                    second_moment.data<float>(), master.data<float>()};
   run_update(*this, adamw, all_aligned(adamw.gradient, adamw.first, adamw.second, adamw.master),
              master, weights);
 }

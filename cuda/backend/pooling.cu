@@ -9,8 +9,6 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int threads = 256;
-
 /// Numbers in [first, last).
 struct Range {
   int first, last;
@@ -59,9 +57,9 @@ struct Planes {
 
 /// Of equals the first, of NaNs the last.
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     max_pool_kernel(std::int64_t count, Planes p, const T* x, T* y, int* index) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
   const int area = p.out_height * p.out_width;
   const T* plane = x + i / area * p.height * p.width;
@@ -78,9 +76,9 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     average_pool_kernel(std::int64_t count, Planes p, const T* x, T* y) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
   const int area = p.out_height * p.out_width;
   const T* plane = x + i / area * p.height * p.width;
@@ -90,9 +88,9 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     average_pool_backward_kernel(std::int64_t count, Planes p, const T* dy, T* dx) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
   const int size = p.height * p.width;
   const T* plane = dy + i / size * p.out_height * p.out_width;
@@ -105,55 +103,51 @@ __global__ void __launch_bounds__(threads)
 /// A block for each plane. Its threads read all indices, and add where the remainder of the index
 /// is their own number.
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     max_pool_backward_kernel(int size, int outputs, const T* dy, const int* index, float* sums) {
-  __shared__ int at[threads];
+  __shared__ int at[item_threads];
   const int thread = threadIdx.x;
   float* plane = sums + std::int64_t{blockIdx.x} * size;
   const std::int64_t first = std::int64_t{blockIdx.x} * outputs;
-  for (int i = thread; i < size; i += threads) plane[i] = 0;
-  for (int start = 0; start < outputs; start += threads) {
-    const int some = min(threads, outputs - start);
+  for (int i = thread; i < size; i += item_threads) plane[i] = 0;
+  for (int start = 0; start < outputs; start += item_threads) {
+    const int some = min(item_threads, outputs - start);
     if (thread < some) at[thread] = index[first + start + thread];
     __syncthreads();  // indices are here
     for (int o = 0; o < some; ++o)
-      if (at[o] % threads == thread) plane[at[o]] += to_float(dy[first + start + o]);
+      if (at[o] % item_threads == thread) plane[at[o]] += to_float(dy[first + start + o]);
     __syncthreads();  // nobody needs them any more
   }
 }
 
 }  // namespace
 
-void CudaBackend::max_pool2d(const Tensor& x, Window window, const Tensor& y, const Tensor& index) {
+void CudaBackend::max_pool2d(In x, Window window, Out y, Out index) {
   dispatch(x, [&]<class T>() {
-    run(max_pool_kernel<T>, dim3(blocks_for(y.numel(), threads)), dim3(threads), y.numel(),
-        Planes(x, y, window), x.data<T>(), y.data<T>(), index.data<std::int32_t>());
+    run_each(max_pool_kernel<T>, y.numel(), Planes(x, y, window), x, y, index);
   });
 }
 
-void CudaBackend::average_pool2d(const Tensor& x, Window window, const Tensor& y) {
+void CudaBackend::average_pool2d(In x, Window window, Out y) {
   dispatch(x, [&]<class T>() {
-    run(average_pool_kernel<T>, dim3(blocks_for(y.numel(), threads)), dim3(threads), y.numel(),
-        Planes(x, y, window), x.data<T>(), y.data<T>());
+    run_each(average_pool_kernel<T>, y.numel(), Planes(x, y, window), x, y);
   });
 }
 
-void CudaBackend::average_pool2d_backward(const Tensor& dy, Window window, const Tensor& dx) {
+void CudaBackend::average_pool2d_backward(In dy, Window window, Out dx) {
   dispatch(dx, [&]<class T>() {
-    run(average_pool_backward_kernel<T>, dim3(blocks_for(dx.numel(), threads)), dim3(threads),
-        dx.numel(), Planes(dx, dy, window), dy.data<T>(), dx.data<T>());
+    run_each(average_pool_backward_kernel<T>, dx.numel(), Planes(dx, dy, window), dy, dx);
   });
 }
 
-void CudaBackend::max_pool2d_backward(const Tensor& dy, const Tensor& index, const Tensor& dx) {
+void CudaBackend::max_pool2d_backward(In dy, In index, Out dx) {
   const dim3 planes(static_cast<unsigned>(dx.size(0) * dx.size(1)));
-  const Tensor sums = dx.dtype() == DType::f32 ? dx
-                                               : empty(dx.shape(), DType::f32, dx.device(),
-                                                       autograd::Category::workspace);
+  const Tensor sums =
+      dx.dtype() == DType::f32 ? dx : workspace(dx.shape(), DType::f32, dx.device());
   dispatch(dx, [&]<class T>() {
-    run(max_pool_backward_kernel<T>, planes, dim3(threads),
-        static_cast<int>(dx.size(2) * dx.size(3)), static_cast<int>(dy.size(2) * dy.size(3)),
-        dy.data<T>(), index.data<std::int32_t>(), sums.data<float>());
+    run(max_pool_backward_kernel<T>, planes, dim3(item_threads),
+        static_cast<int>(dx.size(2) * dx.size(3)), static_cast<int>(dy.size(2) * dy.size(3)), dy,
+        index, sums);
   });
   if (dx.dtype() != DType::f32) copy(sums, dx);
 }

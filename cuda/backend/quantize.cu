@@ -4,6 +4,7 @@
 // Not here: what a compressed sum does with them. Chapter 10; Markov et al. 2022, "CGX".
 #include <cmath>
 
+#include "autograd/levels.h"
 #include "cuda/backend/encoded.h"
 #include "cuda/backend/rows.h"
 
@@ -11,53 +12,13 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int threads = 256;
+using autograd::largest;
+using autograd::Levels;
+using autograd::Scale;
 
-/// The largest finite value.
+/// The type of a message's levels for values of type T.
 template <class T>
-constexpr float largest = sizeof(T) == sizeof(float) ? 0x1.fffffep127f : 0x1.fep127f;
-
-/// The levels of a bucket, min + unit * level, as they stand in the message.
-template <class T>
-struct Levels {
-  T unit, min;
-};
-
-/// The least T that is not below x.                                      0 <= x <= largest<T>
-template <class T>
-__device__ T round_up(double x) {
-  using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;
-  T y = from_float<T>(static_cast<float>(x));
-  if (to_float(y) >= x) return y;
-  Bits bits;
-  memcpy(&bits, &y, sizeof y);
-  ++bits;
-  memcpy(&y, &bits, sizeof y);
-  return y;
-}
-
-/// Levels from `low` to `high`; see autograd/cpu/levels.h.
-template <class T>
-__device__ Levels<T> levels_between(float low, float high, int steps) {
-  const double unit = (static_cast<double>(high) - low) / steps;
-  if (unit <= largest<T>) return {round_up<T>(unit), from_float<T>(low)};
-  return {from_float<T>(largest<T>), from_float<T>(low / 2 + high / 2 - largest<T> / 2)};
-}
-
-/// The same in f32; on a quarter of the values, where differences would overflow.
-struct Scale {
-  float shrink, grow, min, unit, inverse;
-
-  template <class T>
-  __device__ explicit Scale(Levels<T> levels) {
-    const bool huge = to_float(levels.unit) > 0x1p117f;
-    shrink = huge ? 0.25f : 1;
-    grow = huge ? 4 : 1;
-    min = shrink * to_float(levels.min);
-    unit = shrink * to_float(levels.unit);
-    inverse = to_float(levels.unit) < 1e-10f ? 0 : 1 / unit;
-  }
-};
+using Stored = std::conditional_t<sizeof(T) == sizeof(float), float, autograd::bf16>;
 
 /// Where a message of n values has its parts: the buckets' levels, then packed ones.
 struct Layout {
@@ -69,16 +30,16 @@ struct Layout {
   __host__ __device__ std::int64_t packed_bytes() const { return (count * bits + 7) / 8; }
   template <class T>
   __host__ __device__ std::int64_t packed() const {
-    return buckets() * static_cast<std::int64_t>(sizeof(Levels<T>));
+    return buckets() * static_cast<std::int64_t>(sizeof(Levels<Stored<T>>));
   }
   /// Calls body(j, i, scale) for each element i of group g, its j-th.
   template <class T, class Body>
   __device__ void for_group(const Byte* bytes, std::int64_t g, Body body) const {
     const std::int64_t first = 8 * g;
     std::int64_t at = first / bucket;
-    Scale scale(read_item<Levels<T>>(bytes, at));
+    Scale scale(read_item<Levels<Stored<T>>>(bytes, at));
     for (int j = 0; j < 8 && first + j < count; ++j) {
-      if (first + j == (at + 1) * bucket) scale = Scale(read_item<Levels<T>>(bytes, ++at));
+      if (first + j == (at + 1) * bucket) scale = Scale(read_item<Levels<Stored<T>>>(bytes, ++at));
       body(j, first + j, scale);
     }
   }
@@ -92,7 +53,7 @@ __global__ void levels_kernel(Layout m, const T* x, Byte* bytes, int* not_finite
     const float value = to_float(x[i]);
     low = min(low, value);
     high = max(high, value);
-    if (!(fabsf(value) <= largest<T>)) strange = 1;
+    if (!(fabsf(value) <= largest<Stored<T>>)) strange = 1;
   }
   low = -block_max(-low);
   high = block_max(high);
@@ -101,14 +62,16 @@ __global__ void levels_kernel(Layout m, const T* x, Byte* bytes, int* not_finite
   if (!finite) atomicOr(not_finite, 1);
   // The message is packed in any case, by levels that must be numbers.
   write_item(bytes, blockIdx.x,
-             finite ? levels_between<T>(low, high, (1 << m.bits) - 1) : Levels<T>{});
+             finite ? autograd::levels_between<Stored<T>>(low, high, (1 << m.bits) - 1)
+                    : Levels<Stored<T>>{});
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
-    pack_kernel(Layout m, const T* x, bool stochastic, RandomKey key, Byte* bytes) {
-  const std::int64_t g = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (g >= m.groups()) return;
+__global__ void __launch_bounds__(item_threads)
+    pack_kernel(std::int64_t groups, Layout m, const T* x, bool stochastic, RandomKey key,
+                Byte* bytes) {
+  const std::int64_t g = item_number();
+  if (g >= groups) return;
   float random[8];
   for (int half = 0; half < 2 && stochastic; ++half) {
     const auto word = autograd::philox(key, 2 * g + half);
@@ -126,32 +89,32 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads) unpack_kernel(Layout m, const Byte* bytes, T* y) {
-  const std::int64_t g = std::int64_t{blockIdx.x} * threads + threadIdx.x;
-  if (g >= m.groups()) return;
+__global__ void __launch_bounds__(item_threads)
+    unpack_kernel(std::int64_t groups, Layout m, const Byte* bytes, T* y) {
+  const std::int64_t g = item_number();
+  if (g >= groups) return;
   std::uint64_t word = 0;
   for (int b = 0; b < m.bits && m.bits * g + b < m.packed_bytes(); ++b)
     word |= std::uint64_t{bytes[m.packed<T>() + m.bits * g + b]} << (8 * b);
   m.for_group<T>(bytes, g, [&](int j, std::int64_t i, Scale s) {
     const auto level = static_cast<float>(word >> (m.bits * j) & ((1 << m.bits) - 1));
     const float value = (s.min + __fmul_rn(s.unit, level)) * s.grow;
-    y[i] = from_float<T>(value < largest<T> ? value : largest<T>);
+    y[i] = from_float<T>(value < largest<Stored<T>> ? value : largest<Stored<T>>);
   });
 }
 
 }  // namespace
 
-bool CudaBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const Tensor& bytes) {
+bool CudaBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
   const Layout m{x.numel(), how.bucket, how.bits};
-  const Tensor not_finite = empty({1}, DType::i32, x.device(), autograd::Category::workspace);
+  const Tensor not_finite = workspace({1}, DType::i32, x.device());
   use();
   PG_CUDA(cudaMemsetAsync(not_finite.raw(), 0, not_finite.bytes(), queue()));
   dispatch(x, [&]<class T>() {
     Byte* to = bytes.data<std::uint8_t>();
-    run(levels_kernel<T>, dim3(static_cast<unsigned>(m.buckets())), row_threads(how.bucket), m,
-        x.data<T>(), to, not_finite.data<std::int32_t>());
-    run(pack_kernel<T>, dim3(blocks_for(m.groups(), threads)), dim3(threads), m, x.data<T>(),
-        how.stochastic, key, to);
+    run(levels_kernel<T>, dim3(static_cast<unsigned>(m.buckets())), row_threads(how.bucket), m, x,
+        to, not_finite);
+    run_each(pack_kernel<T>, m.groups(), m, x, how.stochastic, key, to);
     // What follows the last level in its word.
     const std::int64_t end = m.packed<T>() + m.packed_bytes();
     PG_CUDA(cudaMemsetAsync(to + end, 0, bytes.numel() - end, queue()));
@@ -161,12 +124,9 @@ bool CudaBackend::quantize(const Tensor& x, Quantizer how, RandomKey key, const 
   return found == 0;
 }
 
-void CudaBackend::dequantize(const Tensor& bytes, Quantizer how, const Tensor& y) {
+void CudaBackend::dequantize(In bytes, Quantizer how, Out y) {
   const Layout m{y.numel(), how.bucket, how.bits};
-  dispatch(y, [&]<class T>() {
-    run(unpack_kernel<T>, dim3(blocks_for(m.groups(), threads)), dim3(threads), m,
-        bytes.data<std::uint8_t>(), y.data<T>());
-  });
+  dispatch(y, [&]<class T>() { run_each(unpack_kernel<T>, m.groups(), m, bytes, y); });
 }
 
 }  // namespace paragrad::cuda

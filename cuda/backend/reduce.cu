@@ -10,8 +10,6 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int threads = 256;
-
 /// y[o,k,i] = op over r of x[o,r,i], with r in [k part, (k + 1) part).
 struct Runs {
   std::int64_t outer, reduced, inner, part;
@@ -41,8 +39,8 @@ constexpr int short_row = 16;  // a warp would be idle for the most part
 
 /// A warp for each result, where what is reduced stands side by side: inner is 1.
 template <int N, class Op, class T, class U>
-__global__ void __launch_bounds__(threads) reduce_rows_kernel(Runs runs, const T* x, U* y) {
-  const std::int64_t result = std::int64_t{blockIdx.x} * (threads / 32) + threadIdx.x / 32;
+__global__ void __launch_bounds__(item_threads) reduce_rows_kernel(Runs runs, const T* x, U* y) {
+  const std::int64_t result = std::int64_t{blockIdx.x} * (item_threads / 32) + threadIdx.x / 32;
   if (result >= runs.outer * runs.parts()) return;  // all of the warp
   const std::int64_t first = result % runs.parts() * runs.part;
   const std::int64_t end = min(first + runs.part, runs.reduced);
@@ -58,8 +56,8 @@ __global__ void __launch_bounds__(threads) reduce_rows_kernel(Runs runs, const T
 
 /// A thread for each result: neighbours read neighbours.
 template <class Op, class T, class U>
-__global__ void __launch_bounds__(threads) reduce_columns_kernel(Runs runs, const T* x, U* y) {
-  const std::int64_t result = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+__global__ void __launch_bounds__(item_threads) reduce_columns_kernel(Runs runs, const T* x, U* y) {
+  const std::int64_t result = item_number();
   if (result >= runs.outer * runs.parts() * runs.inner) return;
   const std::int64_t i = result % runs.inner, k = result / runs.inner % runs.parts();
   const std::int64_t o = result / runs.inner / runs.parts();
@@ -76,36 +74,27 @@ void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Te
     dispatch(y, [&]<class U>() {
       const bool rows = runs.inner == 1 && runs.reduced > short_row;
       const std::int64_t results = runs.outer * runs.parts() * runs.inner;
-      auto* by_warps = packs_fit(runs.reduced, x.data<T>())
-                           ? reduce_rows_kernel<pack_size<T>, Op, T, U>
-                           : reduce_rows_kernel<1, Op, T, U>;
+      auto* by_warps = packs_fit<T>(runs.reduced, x) ? reduce_rows_kernel<pack_size<T>, Op, T, U>
+                                                     : reduce_rows_kernel<1, Op, T, U>;
       backend.run(rows ? by_warps : reduce_columns_kernel<Op, T, U>,
-                  dim3(blocks_for(results, rows ? threads / 32 : threads)), dim3(threads), runs,
-                  x.data<T>(), y.data<U>());
+                  dim3(blocks_for(results, rows ? item_threads / 32 : item_threads)),
+                  dim3(item_threads), runs, x, y);
     });
   });
 }
 
 }  // namespace
 
-void CudaBackend::reduce(Reduction op, const Tensor& x, const Tensor& y) {
-  // The last run of neighbouring dimensions that are reduced; earlier runs take another pass.
-  int last = x.shape().rank();
-  auto stays = [&](int i) { return x.size(i) == y.size(i); };
-  while (last > 0 && stays(last - 1)) --last;
-  int first = last;
-  while (first > 0 && (!stays(first - 1) || x.size(first - 1) == 1)) --first;
-  Runs runs{x.shape().product(0, first), x.shape().product(first, last),
-            x.shape().product(last, x.shape().rank()), 0};
+void CudaBackend::reduce(Reduction op, In x, Out y) {
+  const autograd::ReducedRun run(x.shape(), y.shape());  // earlier runs take another pass
+  Runs runs{run.outer, run.reduced, run.inner, 0};
   runs.part = runs.inner == 1 ? 1024 : 64;
 
   autograd::Shape shape = x.shape();
-  for (int i = first; i < last; ++i) shape = shape.with(i, 1);
-  if (runs.parts() > 1) shape = shape.with(first, runs.parts());
+  for (int i = run.first; i < run.last; ++i) shape = shape.with(i, 1);
+  if (runs.parts() > 1) shape = shape.with(run.first, runs.parts());
   const bool done = shape == y.shape();
-  const Tensor target =
-      done ? y
-           : empty(shape, statistic_dtype(x.dtype()), x.device(), autograd::Category::workspace);
+  const Tensor target = done ? y : workspace(shape, statistic_dtype(x.dtype()), x.device());
   if (op == Reduction::sum)
     run_reduce<Sum>(*this, runs, x, target);
   else
@@ -117,39 +106,33 @@ namespace {
 
 /// mark = 1 where x is its maximum, else 0.
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     mark_maxima_kernel(std::int64_t count, Walk walk, const T* x, const T* y, T* mark) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
-  std::int64_t in_x, in_y;
-  walk.places(i, in_x, in_y);
+  const std::int64_t in_y = walk.place(i).b;
   mark[i] = from_float<T>(to_float(x[i]) == to_float(y[in_y]) ? 1 : 0);
 }
 
 /// Shares dy among the marked elements, in place.
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     share_kernel(std::int64_t count, Walk walk, const float* marks, const T* dy, T* dx) {
-  const std::int64_t i = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t i = item_number();
   if (i >= count) return;
-  std::int64_t in_x, in_y;
-  walk.places(i, in_x, in_y);
+  const std::int64_t in_y = walk.place(i).b;
   dx[i] = from_float<T>(to_float(dx[i]) / marks[in_y] * to_float(dy[in_y]));
 }
 
 }  // namespace
 
-void CudaBackend::max_backward(const Tensor& x, const Tensor& y, const Tensor& dy,
-                               const Tensor& dx) {
-  const Tensor marks = empty(y.shape(), DType::f32, x.device(), autograd::Category::workspace);
-  const Walk walk = make_walk(x.shape(), y.shape(), x.shape());
-  const dim3 grid(blocks_for(x.numel(), threads));
+void CudaBackend::max_backward(In x, In y, In dy, Out dx) {
+  const Tensor marks = workspace(y.shape(), DType::f32, x.device());
+  const Walk walk = make_walk(x, y, x);
   dispatch(x, [&]<class T>() {
-    run(mark_maxima_kernel<T>, grid, dim3(threads), x.numel(), walk, x.data<T>(), y.data<T>(),
-        dx.data<T>());
+    run_each(mark_maxima_kernel<T>, x.numel(), walk, x, y, dx);
     reduce(Reduction::sum, dx, marks);
-    run(share_kernel<T>, grid, dim3(threads), x.numel(), walk, marks.data<float>(), dy.data<T>(),
-        dx.data<T>());
+    run_each(share_kernel<T>, x.numel(), walk, marks, dy, dx);
   });
 }
 

@@ -39,21 +39,21 @@ __global__ void __launch_bounds__(most_row_threads)
 
 }  // namespace
 
-void CudaBackend::softmax(const Tensor& x, const Tensor& y) {
+void CudaBackend::softmax(In x, Out y) {
   const std::int64_t width = x.size(1);
   dispatch(x, [&]<class T>() {
-    const bool packed = packs_fit(width, x.data<T>(), y.data<T>());
+    const bool packed = packs_fit<T>(width, x, y);
     run(packed ? softmax_kernel<pack_size<T>, T> : softmax_kernel<1, T>, dim3(x.size(0)),
-        row_threads(width), width, x.data<T>(), y.data<T>());
+        row_threads(width), width, x, y);
   });
 }
 
-void CudaBackend::softmax_backward(const Tensor& y, const Tensor& dy, const Tensor& dx) {
+void CudaBackend::softmax_backward(In y, In dy, Out dx) {
   const std::int64_t width = y.size(1);
   dispatch(y, [&]<class T>() {
-    const bool packed = packs_fit(width, y.data<T>(), dy.data<T>(), dx.data<T>());
+    const bool packed = packs_fit<T>(width, y, dy, dx);
     run(packed ? softmax_backward_kernel<pack_size<T>, T> : softmax_backward_kernel<1, T>,
-        dim3(y.size(0)), row_threads(width), width, y.data<T>(), dy.data<T>(), dx.data<T>());
+        dim3(y.size(0)), row_threads(width), width, y, dy, dx);
   });
 }
 

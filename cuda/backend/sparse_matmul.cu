@@ -77,8 +77,7 @@ __global__ void __launch_bounds__(32 * warps)
 
 // Vectors that stand as rows are turned into columns, and the results back: lanes that read and
 // write neighbours are worth more than a copy.
-void CudaBackend::spmm(const SparsePattern& pattern, const Tensor& values, Vectors how,
-                       const Tensor& b, const Tensor& bias, const Tensor& c) {
+void CudaBackend::spmm(const SparsePattern& pattern, In values, Vectors how, In b, In bias, Out c) {
   refuse_f64(b);
   if (c.numel() == 0) return;
   if (how == Vectors::rows) {
@@ -91,25 +90,23 @@ void CudaBackend::spmm(const SparsePattern& pattern, const Tensor& values, Vecto
   }
   dispatch(b, [&]<class T>() {
     const std::int64_t n = c.size(1);
-    const bool packed = packs_fit(n, b.data<T>(), c.data<T>());
+    const bool packed = packs_fit<T>(n, b, c);
     const int together = packed ? pack_size<T> : 1;
     const std::int64_t all = pattern.rows() * blocks_for(n, 32 * together);
     run(packed ? spmm_kernel<pack_size<T>, T> : spmm_kernel<1, T>, dim3(blocks_for(all, warps)),
-        dim3(32 * warps), Pattern(pattern), values.data<T>(), n, b.data<T>(),
-        bias.defined() ? bias.data<T>() : nullptr, c.data<T>());
+        dim3(32 * warps), Pattern(pattern), values, n, b, bias.defined() ? bias.data<T>() : nullptr,
+        c);
   });
 }
 
-void CudaBackend::sddmm(const SparsePattern& pattern, Vectors how, const Tensor& d, const Tensor& b,
-                        const Tensor& values) {
+void CudaBackend::sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Out values) {
   const dim3 grid(blocks_for(pattern.rows(), warps)), block(32 * warps);
   dispatch(d, [&]<class T>() {
     if (how == Vectors::columns)
-      run(sddmm_columns_kernel<T>, grid, block, Pattern(pattern), d.size(1), d.data<T>(),
-          b.data<T>(), values.data<float>());
+      run(sddmm_columns_kernel<T>, grid, block, Pattern(pattern), d.size(1), d, b, values);
     else
-      run(sddmm_rows_kernel<T>, grid, block, Pattern(pattern), d.size(0), pattern.width,
-          d.data<T>(), b.data<T>(), values.data<float>());
+      run(sddmm_rows_kernel<T>, grid, block, Pattern(pattern), d.size(0), pattern.width, d, b,
+          values);
   });
 }
 

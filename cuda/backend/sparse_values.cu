@@ -13,8 +13,7 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int threads = 256;
-constexpr int own = 16, piece = own * threads;  // elements of a thread, and of a block
+constexpr int own = 16, piece = own * item_threads;  // elements of a thread, and of a block
 
 /// The elements from `first` on, and round, of which those above `least` are chosen, and the first
 /// `equal` of its size.
@@ -52,7 +51,7 @@ __device__ Counts count_own(const Choice<T>& c) {
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     count_chosen_kernel(Choice<T> c, Counts* counts, int* not_finite) {
   for_own(c, [&](std::int64_t, Key key) {
     if (key >= infinity_key) atomicOr(not_finite, 1);
@@ -63,9 +62,9 @@ __global__ void __launch_bounds__(threads)
 }
 
 /// Each count becomes the sum of those before it. By one block.
-__global__ void __launch_bounds__(threads) sums_before_kernel(int size, Counts* counts) {
+__global__ void __launch_bounds__(item_threads) sums_before_kernel(int size, Counts* counts) {
   Counts so_far = 0, total;
-  for (int start = 0; start < size; start += threads) {
+  for (int start = 0; start < size; start += item_threads) {
     const int i = start + threadIdx.x;
     const Counts before = so_far + block_sum_before(i < size ? counts[i] : Counts{0}, total);
     if (i < size) counts[i] = before;
@@ -75,7 +74,7 @@ __global__ void __launch_bounds__(threads) sums_before_kernel(int size, Counts* 
 
 /// Element number n of those chosen goes to slot n; `left` is the one that comes after the last.
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     write_chosen_kernel(Choice<T> c, const Counts* counts, std::int64_t slots, Byte* bytes,
                         int* left) {
   Counts total, before = counts[blockIdx.x] + block_sum_before(count_own(c), total);
@@ -95,10 +94,10 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     collect_kernel(std::int64_t slots, const T* x, std::int64_t size, Byte* bytes,
                    IndexFault* fault) {
-  const std::int64_t slot = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t slot = item_number();
   if (slot >= slots) return;
   const int i = read_item<int>(bytes, slot);
   if (i >= 0 && !inside(i, size, IndexUse::collect, fault)) return;
@@ -106,10 +105,10 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(item_threads)
     scatter_kernel(std::int64_t slots, const Byte* bytes, T* y, std::int64_t size,
                    IndexFault* fault) {
-  const std::int64_t slot = std::int64_t{blockIdx.x} * threads + threadIdx.x;
+  const std::int64_t slot = item_number();
   if (slot >= slots) return;
   const int i = read_item<int>(bytes, slot);
   if (i >= 0 && inside(i, size, IndexUse::scatter, fault))
@@ -123,7 +122,7 @@ std::int64_t slots_of(const Tensor& bytes, const Tensor& x) {
 
 }  // namespace
 
-Selected CudaBackend::select(const Tensor& x, Selection which, const Tensor& bytes) {
+Selected CudaBackend::select(In x, Selection which, Out bytes) {
   const std::int64_t slots = slots_of(bytes, x), size = x.numel();
   const unsigned pieces = blocks_for(size, piece);
   autograd::CategoryScope workspace(*x.device(), autograd::Category::workspace);
@@ -142,30 +141,24 @@ Selected CudaBackend::select(const Tensor& x, Selection which, const Tensor& byt
   const auto equal = static_cast<unsigned>(std::clamp<std::int64_t>(which.equal, 0, size));
   dispatch(x, [&]<class T>() {
     const Choice<T> choice{x.data<T>(), size, which.first, least, equal};
-    run(count_chosen_kernel<T>, dim3(pieces), dim3(threads), choice, before, not_finite);
-    run(sums_before_kernel, dim3(1), dim3(threads), static_cast<int>(pieces), before);
-    run(write_chosen_kernel<T>, dim3(pieces), dim3(threads), choice, before, slots, to, left);
+    run(count_chosen_kernel<T>, dim3(pieces), dim3(item_threads), choice, before, not_finite);
+    run(sums_before_kernel, dim3(1), dim3(item_threads), static_cast<int>(pieces), before);
+    run(write_chosen_kernel<T>, dim3(pieces), dim3(item_threads), choice, before, slots, to, left);
   });
   int found[2];
   read(results.raw(), found, sizeof found);
   return {found[1] == 0, found[0]};
 }
 
-void CudaBackend::collect(const Tensor& x, const Tensor& bytes) {
+void CudaBackend::collect(In x, Out bytes) {
   const std::int64_t slots = slots_of(bytes, x);
-  dispatch(x, [&]<class T>() {
-    run(collect_kernel<T>, dim3(blocks_for(slots, threads)), dim3(threads), slots, x.data<T>(),
-        x.numel(), bytes.data<std::uint8_t>(), fault_);
-  });
+  dispatch(x, [&]<class T>() { run_each(collect_kernel<T>, slots, x, x.numel(), bytes, fault_); });
 }
 
-void CudaBackend::scatter(const Tensor& bytes, const Tensor& y) {
+void CudaBackend::scatter(In bytes, Out y) {
   const std::int64_t slots = slots_of(bytes, y);
   fill(0, y);
-  dispatch(y, [&]<class T>() {
-    run(scatter_kernel<T>, dim3(blocks_for(slots, threads)), dim3(threads), slots,
-        bytes.data<std::uint8_t>(), y.data<T>(), y.numel(), fault_);
-  });
+  dispatch(y, [&]<class T>() { run_each(scatter_kernel<T>, slots, bytes, y, y.numel(), fault_); });
 }
 
 }  // namespace paragrad::cuda

@@ -50,15 +50,14 @@ std::vector<double> CudaBackend::sums_of_squares(const std::vector<Tensor>& tens
   std::int64_t parts = 0;
   for (const Tensor& x : tensors) parts += blocks_for(x.numel(), part);
   const std::int64_t count = static_cast<std::int64_t>(tensors.size());
-  const Tensor sums =
-      empty({parts + count}, DType::f64, tensors[0].device(), autograd::Category::workspace);
+  const Tensor sums = workspace({parts + count}, DType::f64, tensors[0].device());
   double *next = sums.data<double>(), *totals = next + parts, *total = totals;
   for (const Tensor& x : tensors) {
     const unsigned blocks = blocks_for(x.numel(), part);
     dispatch(x, [&]<class T>() {
       const bool packed = aligned<neighbours>(x.data<T>());
       run(packed ? sum_of_squares_kernel<neighbours, T> : sum_of_squares_kernel<1, T>, dim3(blocks),
-          dim3(threads), x.numel(), x.data<T>(), next);
+          dim3(threads), x.numel(), x, next);
     });
     run(sum_kernel, dim3(1), dim3(threads), static_cast<int>(blocks), next, total);
     next += blocks;

@@ -46,6 +46,11 @@ __device__ T from_float(float x) {
     return __float2bfloat16(x);
 }
 
+/// The exp of autograd/formulas.h on a GPU.
+struct Math {
+  __host__ __device__ static float exp(float x) { return expf(x); }
+};
+
 /// N neighbouring elements, loaded and stored at once: at most 16 bytes.
 template <class T, int N>
 struct alignas(sizeof(T) * N) Pack {
@@ -71,12 +76,34 @@ bool aligned(const T* address) {
   return reinterpret_cast<std::uintptr_t>(address) % (N * sizeof(T)) == 0;
 }
 
-/// Whether rows of `width` elements, which begin at these addresses, can be taken in whole packs of
-/// 16 bytes.
-template <class T, class... Addresses>
-bool packs_fit(std::int64_t width, const T* first, Addresses... addresses) {
+/// Whether rows of `width` elements of type T can be taken in whole packs of 16 bytes from all of
+/// these tensors.
+template <class T, class... Tensors>
+bool packs_fit(std::int64_t width, const Tensors&... tensors) {
   constexpr int n = pack_size<T>;
-  return width % n == 0 && aligned<n>(first) && (aligned<n>(addresses) && ...);
+  return width % n == 0 && (aligned<n>(tensors.template data<T>()) && ...);
+}
+
+/// The blocks of kernels that have a thread for each item, and the number of a thread's item.
+constexpr int item_threads = 256;
+__device__ inline std::int64_t item_number() {
+  return std::int64_t{blockIdx.x} * item_threads + threadIdx.x;
+}
+
+/// An argument as the kernel's parameter: of a tensor, its address.
+template <class Parameter, class Argument>
+decltype(auto) as_parameter(Argument&& argument) {
+  if constexpr (std::is_same_v<std::remove_cvref_t<Argument>, Tensor>)
+    return argument.template data<std::remove_cv_t<std::remove_pointer_t<Parameter>>>();
+  else
+    return std::forward<Argument>(argument);
+}
+
+template <class... Parameters, class... Arguments>
+void CudaBackend::run_each(void (*kernel)(std::int64_t, Parameters...), std::int64_t count,
+                           Arguments&&... arguments) const {
+  run(kernel, dim3(blocks_for(count, item_threads)), dim3(item_threads), count,
+      std::forward<Arguments>(arguments)...);
 }
 
 template <class... Parameters, class... Arguments>
@@ -99,7 +126,8 @@ void CudaBackend::run_shared(void (*kernel)(Parameters...), dim3 grid, dim3 bloc
              " bytes of shared memory a block, more than device ", ordinal_,
              " has; use narrower rows");
   }
-  launch(kernel, grid, block, shared_bytes, queue(), std::forward<Arguments>(arguments)...);
+  launch(kernel, grid, block, shared_bytes, queue(),
+         as_parameter<Parameters>(std::forward<Arguments>(arguments))...);
 }
 
 }  // namespace paragrad::cuda

@@ -12,6 +12,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/checkpoint_manifest.h"
 #include "nn/checkpoint/file.h"
+#include "nn/checkpoint/safetensors_format.h"
 
 namespace paragrad::nn {
 namespace {
@@ -40,10 +41,9 @@ std::string fresh_name(const fs::path& folder, const std::string& stem, std::int
 
 /// Asks the disk to keep what was written to this file or folder, also through a power failure.
 void sync_to_disk(const fs::path& path) {
-  int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
-  if (descriptor >= 0) ::close(descriptor);
-  PG_CHECK(synced, path.string(), ": can't be written to disk");
+  const format::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  PG_CHECK(file.number >= 0 && ::fsync(file.number) == 0, path.string(),
+           ": can't be written to disk");
 }
 
 /// Whether a name is one that fresh_name() gives, perhaps with the .tmp of an unfinished file.
@@ -80,10 +80,7 @@ CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& 
   PG_CHECK(!stem.empty() && stem.find_first_of("-/") == stem.npos, "a checkpoint's file name \"",
            stem, "\" must have letters, and neither - nor /");
   PG_CHECK(step >= 0, "a checkpoint of step ", step, ": steps count from 0");
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  PG_CHECK(!problem, "can't make the folder ", folder.string(), ": ", problem.message(),
-           "; name another one");
+  make_folder(folder);
 
   std::vector<std::byte> host;  // one tensor at a time
   std::vector<SafetensorsSource> tensors;

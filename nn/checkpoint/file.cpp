@@ -21,6 +21,13 @@ std::string read_file(const std::filesystem::path& path) {
   return bytes;
 }
 
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code problem;
+  std::filesystem::create_directories(folder, problem);
+  PG_CHECK(!problem, "can't make the folder ", folder.string(), ": ", problem.message(),
+           "; name another one");
+}
+
 void write_file(const std::filesystem::path& path, std::string_view bytes) {
   std::filesystem::path partial = path;
   partial += ".partial";

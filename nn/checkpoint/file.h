@@ -16,6 +16,10 @@ using namespace autograd;
 /// throws: Error if the file is missing, is a folder, can't be read, or is empty
 std::string read_file(const std::filesystem::path& path);
 
+/// Makes a folder, and those that it lies in, unless they are there.
+/// throws: Error if the system refuses
+void make_folder(const std::filesystem::path& folder);
+
 /// Replaces a file as a whole: an earlier one stays intact until the new one is complete.
 /// throws: Error if the folder is missing or can't be written
 void write_file(const std::filesystem::path& path, std::string_view bytes);

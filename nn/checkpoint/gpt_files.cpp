@@ -183,9 +183,7 @@ void write_gpt_folder(const fs::path& folder, const GptConfig& config,
                          return std::span<const std::byte>(host);
                        }});
   }
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  PG_CHECK(!problem, "can't make the folder ", folder.string(), ": ", problem.message());
+  make_folder(folder);
   write_safetensors((folder / "model.safetensors").string(), {{"format", "pt"}}, tensors);
 
   json settings = built_in();

@@ -1,5 +1,5 @@
 // What the reader and the writer of safetensors share: the format's limits and its dtypes.
-// Not here: an interface. Only nn/safetensors*.cpp include this.
+// Not here: an interface. Only files of nn/checkpoint include this.
 // Chapter 02.
 #pragma once
 
@@ -30,7 +30,6 @@ std::string system_message();
 std::int64_t checked_byte_count(const std::string& where, const std::string& dtype,
                                 const std::vector<std::int64_t>& sizes);
 
-/// An open file that closes itself.
 /// An open file that closes itself.
 struct Descriptor {
   int number;

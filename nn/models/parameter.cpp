@@ -69,15 +69,14 @@ ParameterList ParameterList::part(std::int64_t first, std::int64_t last) const {
 void initialize(const ParameterList& parameters, const Tensor& weights, std::uint64_t seed) {
   PG_CHECK(weights.defined() && weights.numel() == parameters.numel(), "initialize: there are ",
            parameters.numel(), " parameters, the buffer is ", weights);
-  Backend& backend = weights.backend();
   for (const Parameter& parameter : parameters) {
     Tensor value = weights.window(parameter.offset, parameter.shape);
     RandomKey key(seed, parameter.name);
     const Init& init = parameter.init;
     switch (init.kind) {
-      case Init::Kind::constant: backend.fill(init.a, value); break;
-      case Init::Kind::normal: backend.fill_normal(key, init.a, init.b, value); break;
-      case Init::Kind::uniform: backend.fill_uniform(key, init.a, init.b, value); break;
+      case Init::Kind::constant: value.backend().fill(init.a, value); break;
+      case Init::Kind::normal: value.backend().fill_normal(key, init.a, init.b, value); break;
+      case Init::Kind::uniform: value.backend().fill_uniform(key, init.a, init.b, value); break;
     }
   }
 }

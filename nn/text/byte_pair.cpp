@@ -14,10 +14,6 @@ namespace paragrad::nn {
 
 namespace {
 
-std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
-  return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
-}
-
 /// The bytes of a token in GPT-2's spelling.
 std::string spelled_bytes(const std::string& token) {
   static const auto byte_of = [] {
@@ -154,15 +150,6 @@ std::vector<std::int32_t> BytePairVocabulary::encode_word(std::string_view word)
   }
   std::erase(token, -1);
   return token;
-}
-
-std::string BytePairVocabulary::decode(std::span<const std::int32_t> tokens) const {
-  std::string text;
-  for (std::int32_t token : tokens) {
-    check_token(token, size());
-    text += bytes_[static_cast<std::size_t>(token)];
-  }
-  return text;
 }
 
 nlohmann::json BytePairVocabulary::to_json() const {

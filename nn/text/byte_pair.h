@@ -17,6 +17,11 @@ const std::array<std::string, 256>& byte_symbols();
 /// Starts a new document; a token of its own wherever the text has it, if the vocabulary does.
 inline constexpr std::string_view end_of_text = "<|endoftext|>";
 
+/// Two token ids in one number, so that pairs sort by left, then right.
+inline std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
+  return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
+}
+
 /// Words begin as single bytes; then the neighbours that come first in `merges` are joined, again
 /// and again, until no pair of neighbours is listed. Any bytes can be encoded, UTF-8 or not.
 class BytePairVocabulary : public Vocabulary {
@@ -28,13 +33,13 @@ class BytePairVocabulary : public Vocabulary {
   std::string name() const override { return "byte-pairs"; }
   int size() const override { return static_cast<int>(tokens_.size()); }
   std::vector<std::int32_t> encode(std::string_view text) const override;
-  std::string decode(std::span<const std::int32_t> tokens) const override;
   nlohmann::json to_json() const override;
 
   const std::vector<std::string>& tokens() const { return tokens_; }
   const std::vector<std::string>& merges() const { return merges_; }
 
  private:
+  std::string bytes_of(std::int32_t token) const override { return bytes_[token]; }
   struct Merge {
     std::int32_t left, right, result;
   };

@@ -57,9 +57,7 @@ void write_byte_pairs(const BytePairVocabulary& vocabulary, const std::filesyste
   std::string merges = "#version: 0.2\n";
   for (const std::string& merge : vocabulary.merges()) merges += merge + "\n";
 
-  std::error_code problem;
-  std::filesystem::create_directories(folder, problem);
-  PG_CHECK(!problem, "can't make the folder ", folder.string(), ": ", problem.message());
+  make_folder(folder);
   write_file(folder / "vocab.json", vocab.dump());
   write_file(folder / "merges.txt", merges);
 }

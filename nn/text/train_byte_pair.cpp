@@ -14,12 +14,8 @@ namespace paragrad::nn {
 
 namespace {
 
-/// Two token ids, left in the upper half, so that pairs sort by left, then right.
+/// Two token ids, as pair_key() has them.
 using Pair = std::uint64_t;
-
-Pair make_pair(std::int32_t left, std::int32_t right) {
-  return static_cast<Pair>(left) << 32 | static_cast<std::uint32_t>(right);
-}
 
 struct Word {
   std::vector<std::int32_t> tokens;
@@ -80,7 +76,7 @@ class PairCounts {
   void count(std::size_t i, int sign, std::int32_t fresh) {
     const auto& tokens = words_[i].tokens;
     for (std::size_t k = 0; k + 1 < tokens.size(); ++k) {
-      Pair pair = make_pair(tokens[k], tokens[k + 1]);
+      Pair pair = pair_key(tokens[k], tokens[k + 1]);
       counts_[pair] += sign * words_[i].count;
       changed_.insert(pair);
       if (fresh >= 0 && tokens[k] != fresh && tokens[k + 1] != fresh) continue;
@@ -92,7 +88,7 @@ class PairCounts {
   static void join(std::vector<std::int32_t>& tokens, Pair pair, std::int32_t result) {
     std::size_t kept = 0;
     for (std::size_t k = 0; k < tokens.size(); ++k) {
-      bool here = k + 1 < tokens.size() && make_pair(tokens[k], tokens[k + 1]) == pair;
+      bool here = k + 1 < tokens.size() && pair_key(tokens[k], tokens[k + 1]) == pair;
       tokens[kept++] = here ? result : tokens[k];
       if (here) ++k;
     }

@@ -38,9 +38,14 @@ std::string describe(char32_t c) {
 
 }  // namespace
 
-void check_token(std::int32_t token, int size) {
-  PG_CHECK(token >= 0 && token < size, "token ", token, " is outside the vocabulary of ", size,
-           " tokens: decode with the vocabulary that the tokens were made with");
+std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
+  std::string text;
+  for (std::int32_t token : tokens) {
+    PG_CHECK(token >= 0 && token < size(), "token ", token, " is outside the vocabulary of ",
+             size(), " tokens: decode with the vocabulary that the tokens were made with");
+    text += bytes_of(token);
+  }
+  return text;
 }
 
 CharVocabulary::CharVocabulary(std::string_view corpus) {
@@ -66,15 +71,6 @@ std::vector<std::int32_t> CharVocabulary::encode(std::string_view text) const {
   return tokens;
 }
 
-std::string CharVocabulary::decode(std::span<const std::int32_t> tokens) const {
-  std::string text;
-  for (std::int32_t token : tokens) {
-    check_token(token, size());
-    text += characters_[static_cast<std::size_t>(token)];
-  }
-  return text;
-}
-
 nlohmann::json CharVocabulary::to_json() const {
   std::string all;
   for (const std::string& character : characters_) all += character;
@@ -86,15 +82,6 @@ std::vector<std::int32_t> ByteVocabulary::encode(std::string_view text) const {
   tokens.reserve(text.size());
   for (char c : text) tokens.push_back(static_cast<unsigned char>(c));
   return tokens;
-}
-
-std::string ByteVocabulary::decode(std::span<const std::int32_t> tokens) const {
-  std::string text;
-  for (std::int32_t token : tokens) {
-    check_token(token, size());
-    text.push_back(static_cast<char>(token));
-  }
-  return text;
 }
 
 nlohmann::json ByteVocabulary::to_json() const { return {{"kind", name()}}; }

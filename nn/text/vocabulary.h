@@ -31,9 +31,13 @@ class Vocabulary {
   virtual std::vector<std::int32_t> encode(std::string_view text) const = 0;
   /// The bytes that the ids stand for. One token may be a part of a UTF-8 character.
   /// throws: Error if an id is outside [0, size)
-  virtual std::string decode(std::span<const std::int32_t> tokens) const = 0;
+  std::string decode(std::span<const std::int32_t> tokens) const;
   /// What load_vocabulary() makes the same vocabulary from.
   virtual nlohmann::json to_json() const = 0;
+
+ private:
+  /// What a token in [0, size) stands for.
+  virtual std::string bytes_of(std::int32_t token) const = 0;
 };
 
 /// One token per Unicode code point of a corpus, in sorted order, as nanoGPT's character data.
@@ -45,10 +49,11 @@ class CharVocabulary : public Vocabulary {
   std::string name() const override { return "chars"; }
   int size() const override { return static_cast<int>(characters_.size()); }
   std::vector<std::int32_t> encode(std::string_view text) const override;
-  std::string decode(std::span<const std::int32_t> tokens) const override;
   nlohmann::json to_json() const override;
 
  private:
+  std::string bytes_of(std::int32_t token) const override { return characters_[token]; }
+
   std::vector<std::string> characters_;  // UTF-8, by id
   std::unordered_map<char32_t, std::int32_t> ids_;
 };
@@ -59,8 +64,10 @@ class ByteVocabulary : public Vocabulary {
   std::string name() const override { return "bytes"; }
   int size() const override { return 256; }
   std::vector<std::int32_t> encode(std::string_view text) const override;
-  std::string decode(std::span<const std::int32_t> tokens) const override;
   nlohmann::json to_json() const override;
+
+ private:
+  std::string bytes_of(std::int32_t token) const override { return {static_cast<char>(token)}; }
 };
 
 /// The vocabulary that a user asks for: "chars" (of `corpus`), "bytes", or the path of a byte-pair
@@ -71,8 +78,5 @@ std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string
 /// The vocabulary that to_json() described.
 /// throws: Error if `saved` is no such description
 std::unique_ptr<Vocabulary> load_vocabulary(const nlohmann::json& saved);
-
-/// throws: Error if `token` is outside [0, size)
-void check_token(std::int32_t token, int size);
 
 }  // namespace paragrad::nn

@@ -61,14 +61,13 @@ std::int64_t BufferCodec::encoded_bytes(Range range) const {
 // [snippet encode]
 void BufferCodec::encode(const Tensor& values, Range range, int version, bool take_back,
                          const Tensor& bytes) {
-  Backend& backend = values.backend();
   for_each_part(range, [&](const Layer& layer, Range part, Range place) {
     Tensor x = values.window(part.begin - range.begin, {part.size()});
-    if (!layer.codec) return backend.copy(x, as_f32(bytes, place));
+    if (!layer.codec) return values.backend().copy(x, as_f32(bytes, place));
     Tensor left_out;
     if (residual_.defined()) {
       left_out = residual_.window(part.begin, {part.size()});
-      backend.accumulate(left_out, x);
+      values.backend().accumulate(left_out, x);
     }
     Tensor code = bytes.window(place.begin, {place.size()});
     const RandomKey key(source_.low, text(source_.high, ' ', version, ' ', part.begin));
@@ -76,7 +75,7 @@ void BufferCodec::encode(const Tensor& values, Range range, int version, bool ta
                     text("step ", version, ": the gradient of ", layer.parameter->name, " is"));
     if (left_out.defined()) {  // x - decoded
       layer.codec->decode(code, left_out);
-      backend.binary(Binary::subtract, x, left_out, left_out);
+      values.backend().binary(Binary::subtract, x, left_out, left_out);
     }
     if (take_back) layer.codec->decode(code, x);
   });

@@ -111,28 +111,26 @@ Tensor LowRank::sent(const FactoredPart& part) const {
 // [snippet project]
 void LowRank::project(const FactoredPart& part, const Tensor& gradient) const {
   Tensor mine = gradient.window(part.offset, {part.count});
-  Backend& backend = gradient.backend();
   if (part.is_factored()) {
-    backend.accumulate(mine, residual(part));
-    backend.gemm({.transpose_b = true}, q(part), residual(part), {}, p(part));
+    gradient.backend().accumulate(mine, residual(part));
+    gradient.backend().gemm({.transpose_b = true}, q(part), residual(part), {}, p(part));
   } else {
     // Another codec, or another rank, may have left out a part of it.
     const Tensor left_out = state_.residual.window(part.offset, {part.count});
-    backend.copy(mine, sent(part));
-    backend.accumulate(left_out, sent(part));
-    backend.fill(0, left_out);
+    gradient.backend().copy(mine, sent(part));
+    gradient.backend().accumulate(left_out, sent(part));
+    gradient.backend().fill(0, left_out);
   }
   check_finite(part, sent(part), "gradient");
 }
 
 void LowRank::expand(const FactoredPart& part, const Tensor& gradient) const {
   check_finite(part, sent(part), "sum of gradients");
-  Backend& backend = gradient.backend();
   if (part.is_factored())
-    backend.gemm({.transpose_a = true}, p(part), q(part), {},
-                 matrix(gradient, part.offset, part.rows, part.columns));
+    gradient.backend().gemm({.transpose_a = true}, p(part), q(part), {},
+                            matrix(gradient, part.offset, part.rows, part.columns));
   else
-    backend.copy(sent(part), gradient.window(part.offset, {part.count}));
+    gradient.backend().copy(sent(part), gradient.window(part.offset, {part.count}));
 }
 
 void LowRank::subtract(const FactoredPart& part, const Tensor& p, const Tensor& q) const {

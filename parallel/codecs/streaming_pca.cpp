@@ -53,10 +53,9 @@ Tensor StreamingPca::first_factors(const Tensor& gradient, int version) {
 
 Tensor StreamingPca::whole(const Tensor& gradient, int version) {
   begin(gradient, version, factoring_.count);
-  Backend& backend = gradient.backend();
-  backend.copy(state_.residual, first_);
-  backend.accumulate(gradient, first_);
-  backend.fill(0, state_.residual);
+  gradient.backend().copy(state_.residual, first_);
+  gradient.backend().accumulate(gradient, first_);
+  gradient.backend().fill(0, state_.residual);
   for (const FactoredPart& part : factoring_.parts)
     check_finite(part, first_.window(part.offset, {part.count}), "gradient");
   return first_;

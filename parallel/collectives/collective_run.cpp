@@ -106,15 +106,14 @@ void CollectiveRun::take(const Underway& taken) {
     put_back(taken.target);
   }
   if (part.action == copy) return;
-  Backend& backend = data_.backend();
   if (carried_.defined()) {
-    backend.accumulate(carried_, arrived);
+    data_.backend().accumulate(carried_, arrived);
     put_back(carried_);
     carried_ = {};
   }
   if (part.action == carry) carried_ = arrived;
   if (part.action == add) {
-    backend.accumulate(arrived, values(part.range));
+    data_.backend().accumulate(arrived, values(part.range));
     put_back(arrived);
   }
 }

@@ -82,7 +82,6 @@ std::vector<std::set<int>> senders(const Plan& plan, int stage) {
 /// Adds `scale` times what is saved of `range` of the stage.
 void add_saved(const Checkpoint& checkpoint, const std::string& name, double scale,
                const ParameterList& parameters, Range range, const Tensor& residual) {
-  Backend& backend = residual.backend();
   for (const Parameter& parameter : parameters) {
     const std::int64_t begin = parameter.offset, end = begin + parameter.shape.numel();
     const Range part{std::max(range.begin, begin), std::min(range.end, end)};
@@ -90,9 +89,9 @@ void add_saved(const Checkpoint& checkpoint, const std::string& name, double sca
     const Tensor read =
         empty(parameter.shape, residual.dtype(), residual.device(), Category::communication);
     if (!checkpoint.load_state_if_any(name, parameter, read)) continue;
-    if (scale != 1) backend.affine(read, scale, 0, read);
-    backend.accumulate(read.window(part.begin - begin, {part.size()}),
-                       residual.window(part.begin, {part.size()}));
+    if (scale != 1) residual.backend().affine(read, scale, 0, read);
+    residual.backend().accumulate(read.window(part.begin - begin, {part.size()}),
+                                  residual.window(part.begin, {part.size()}));
   }
 }
 

@@ -47,6 +47,17 @@ TEST_CASE("guarded device: an error inside a kernel locks again", "[guarded]") {
   CHECK(signal_of([&] { *const_cast<volatile float*>(x.data<float>()) = 3; }) == SIGSEGV);
 }
 
+TEST_CASE("guarded device: work of the host is locked out, and kernels in it are not",
+          "[guarded]") {
+  DevicePtr device = guarded_device();
+  Tensor x = floats({1, 2}, {2}, device);
+  CHECK(signal_of([&] {
+          device->backend().together([&] { *const_cast<volatile float*>(x.data<float>()) = 3; });
+        }) == SIGSEGV);
+  device->backend().together([&] { x.backend().fill(4, x); });
+  CHECK(to_host(x) == Numbers{4, 4});
+}
+
 TEST_CASE("guarded device: every operation gives the CPU's bits", "[guarded]") {
   for (const char* file :
        {"arithmetic", "attention", "image", "layout", "matmul", "reduce", "rows"})

@@ -1,5 +1,5 @@
 // The levels of a bucket: what a message says of them, and how both ends compute with it.
-// Not here: loops over values (autograd/cpu/quantize.cpp).
+// Not here: loops over values (autograd/cpu/quantize.cpp, cuda/backend/quantize.cu).
 // Chapter 10; Markov et al. 2022, "CGX".
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "autograd/dtype.h"
 
-namespace paragrad::autograd::cpu {
+namespace paragrad::autograd {
 
 /// The largest finite value.
 template <class T>
@@ -19,7 +19,7 @@ inline constexpr float largest<bf16> = 0x1.fep127f;
 
 /// The least T that is not below x.                                      0 <= x <= largest<T>
 template <class T>
-T round_up(double x) {
+PG_HOST_DEVICE T round_up(double x) {
   using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;
   T y = static_cast<float>(x);
   return static_cast<float>(y) < x ? std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(y) + 1))
@@ -34,7 +34,7 @@ struct Levels {
 
 /// Levels from `low` to `high`. The unit is rounded up, so that they reach `high`.
 template <class T>
-Levels<T> levels_between(float low, float high, int steps) {
+PG_HOST_DEVICE Levels<T> levels_between(float low, float high, int steps) {
   double unit = (static_cast<double>(high) - low) / steps;
   if (unit <= largest<T>) return {round_up<T>(unit), T(low)};
   // One step over more than the largest number: as far as a unit goes, about the middle.
@@ -47,7 +47,7 @@ struct Scale {
   float shrink, grow, min, unit, inverse;
 
   template <class T>
-  explicit Scale(Levels<T> levels) {
+  PG_HOST_DEVICE explicit Scale(Levels<T> levels) {
     bool huge = levels.unit > 0x1p117f;
     shrink = huge ? 0.25f : 1;
     grow = huge ? 4 : 1;
@@ -57,4 +57,4 @@ struct Scale {
   }
 };
 
-}  // namespace paragrad::autograd::cpu
+}  // namespace paragrad::autograd
