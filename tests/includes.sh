@@ -1,30 +1,112 @@
 #!/usr/bin/env bash
-# Fails where a folder of code includes from a folder that it must not know.
+# Fails where a folder of code, or a room of one, includes what it must not know; where an arrow that
+# is allowed is used no more; or where files lie outside the rooms.
+#   tests/includes.sh           checks
+#   tests/includes.sh --graph   prints each room with the rooms that it includes, and counts
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-declare -A may_include=(
-  [autograd]="autograd"
-  [nn]="autograd nn"
-  [parallel]="autograd nn parallel"
-  [sparse]="autograd parallel sparse"
-  [cuda]="autograd parallel cuda"  # implements their interfaces; no folder of this list includes it
-)
+# Who may include whom. A room stands after all that it includes, so no arrow runs back up.
+arrows='
+autograd
+nn/models              autograd
+nn/optimizers          autograd nn/models
+nn/checkpoint          autograd nn/models
+nn/text                autograd nn/checkpoint
+nn/data                autograd nn/checkpoint nn/text
+parallel/plan          autograd
+parallel/lowering      autograd parallel/plan
+parallel/schedules     autograd parallel/plan parallel/lowering
+parallel/verifier      autograd parallel/plan
+parallel/simulation    autograd parallel/plan parallel/verifier
+parallel/drawing       autograd parallel/simulation
+parallel/transports    autograd
+parallel/collectives   autograd parallel/transports
+parallel/codecs        autograd nn/models parallel/plan parallel/collectives
+parallel/engine        autograd nn/models nn/optimizers parallel/plan parallel/verifier parallel/simulation parallel/transports parallel/collectives parallel/codecs
+parallel/session       autograd nn/checkpoint parallel/plan parallel/schedules parallel/verifier parallel/simulation parallel/drawing parallel/transports parallel/collectives parallel/codecs parallel/engine
+sparse                 autograd parallel/plan parallel/transports parallel/engine parallel/session
+cuda/emulator          autograd
+cuda/launch            autograd cuda/emulator
+cuda/backend           autograd cuda/launch
+cuda/ladder            cuda/launch
+cuda/transport         autograd parallel/transports cuda/launch cuda/backend
+cuda                   autograd parallel/transports cuda/emulator cuda/launch cuda/transport
+'
 
-wrong=0
-for folder in "${!may_include[@]}"; do
-  [[ -d $folder ]] || continue
-  while IFS=: read -r file line include; do
-    path=${include#*\"}
-    path=${path%%\"*}
-    if [[ ! -f $path ]]; then
-      echo "$file:$line: \"$path\" is no file; write includes from the root of the sources"
-      wrong=1
-    elif [[ " ${may_include[$folder]} " != *" ${path%%/*} "* ]]; then
-      echo "$file:$line: $folder may include ${may_include[$folder]}, but not $path"
-      wrong=1
-    fi
-  done < <(grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' "$folder" \
-    --include=*.h --include=*.cpp --include=*.cu --include=*.cuh || true)
+# The room of a file: two folders deep where its folder has rooms, else its first folder. What
+# stands directly in cuda/ is its door, which cuda/emulator and cuda/gpu give their own sides of.
+includes() {  # lines: FILE LINE INCLUDED
+  grep -rnE '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include=*.h --include=*.cpp \
+    --include=*.cu --include=*.cuh "$@" | sed -E 's/^([^:]*):([0-9]*):.*"(.*)".*$/\1 \2 \3/'
+}
+folders=()
+for folder in autograd nn parallel sparse cuda; do
+  [[ ! -d $folder ]] || folders+=("$folder")
 done
-exit $wrong
+
+includes "${folders[@]}" | sort -u | awk -v arrows="$arrows" -v graph="${1:-}" '
+  function room(path, parts, n) {
+    n = split(path, parts, "/")
+    if (parts[1] == "cuda" && (n == 2 || parts[2] == "gpu" || path == "cuda/emulator/devices.cpp"))
+      return "cuda"
+    return parts[1] ~ /^(nn|parallel|cuda)$/ && n > 2 ? parts[1] "/" parts[2] : parts[1]
+  }
+  BEGIN {
+    rooms = split(arrows, lines, "\n")
+    for (i = 1; i <= rooms; ++i) {
+      n = split(lines[i], words, " ")
+      if (n == 0) continue
+      place[words[1]] = ++count
+      name[count] = words[1]
+      for (j = 2; j <= n; ++j) {
+        allowed[words[1], words[j]] = 1
+        if (!(words[j] in place)) {
+          print "tests/includes.sh: " words[1] " stands before " words[j] ", which it includes"
+          wrong = 1
+        }
+      }
+    }
+  }
+  {
+    from = room($1)
+    to = room($3)
+    if (!($3 in exists)) exists[$3] = system("test -f " $3) == 0
+    if (!exists[$3]) {
+      print $1 ":" $2 ": \"" $3 "\" is no file; write includes from the root of the sources"
+      wrong = 1
+    } else if (!(from in place)) {
+      print $1 ":" $2 ": " from " is no room of the table in tests/includes.sh"
+      wrong = 1
+    } else if (from != to && !((from, to) in allowed)) {
+      print $1 ":" $2 ": " from " may not include " $3 "; see the table in tests/includes.sh"
+      wrong = 1
+    } else if (from != to && !used[from, to]++) {
+      shown[from] = shown[from] " " to
+      if (from ~ /^parallel\// && to ~ /^parallel\//) ++inner
+    }
+    seen[from] = 1
+  }
+  END {
+    for (pair in allowed) {
+      split(pair, ends, SUBSEP)
+      if (seen[ends[1]] && !used[ends[1], ends[2]]) {
+        print "tests/includes.sh: " ends[1] " no longer includes " ends[2] "; take it out"
+        wrong = 1
+      }
+    }
+    if (graph == "--graph") {
+      for (i = 1; i <= count; ++i) {
+        printf "%-22s%s\n", name[i], shown[name[i]]
+        parallel += name[i] ~ /^parallel\//
+      }
+      printf "parallel/: %d rooms, %d arrows between them, none of them back up\n", parallel, inner
+    }
+    exit wrong
+  }'
+for folder in nn parallel; do
+  if [[ -d $folder ]] && flat=$(find "$folder" -maxdepth 1 -type f) && [[ -n $flat ]]; then
+    echo "$folder has rooms, and these files stand outside: $flat"
+    exit 1
+  fi
+done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves that weave.sh, includes.sh and gpu.sh notice what they are there to notice, in a folder of
-# its own.
+# Proves that weave.sh, includes.sh, spine.sh and gpu.sh notice what they are there to notice, in a
+# folder of its own.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(mktemp -d)
@@ -58,14 +58,43 @@ broken 'has no \[end snippet\]' '<!-- code: open.cpp#open -->'
 expect 2 'unknown argument' weave --chek
 
 # ---- includes.sh
-mkdir autograd nn
-touch autograd/a.h nn/n.h
-printf '#include <vector>\n#include "autograd/a.h"\n' >nn/n.cpp
+mkdir -p autograd nn/models
+touch autograd/a.h nn/models/n.h
+printf '#include <vector>\n#include "autograd/a.h"\n' >nn/models/n.cpp
 expect 0 '' tests/includes.sh
-printf '#include "nn/n.h"\n' >autograd/a.cpp
-expect 1 'autograd/a.cpp:1: autograd may include autograd, but not nn/n.h' tests/includes.sh
+expect 0 'nn/models  *autograd' tests/includes.sh --graph
+printf '#include "nn/models/n.h"\n' >autograd/a.cpp
+expect 1 'autograd/a.cpp:1: autograd may not include nn/models/n.h' tests/includes.sh
 printf '#include "a.h"\n' >autograd/a.cpp
 expect 1 '"a.h" is no file' tests/includes.sh
+rm autograd/a.cpp
+touch nn/flat.h
+expect 1 'stand outside: nn/flat.h' tests/includes.sh
+rm nn/flat.h
+mkdir nn/attic
+cp nn/models/n.cpp nn/attic/
+expect 1 'nn/attic is no room of the table' tests/includes.sh
+rm -r nn/attic
+printf '#include "nn/models/n.h"\n' >nn/models/n.cpp
+expect 1 'nn/models no longer includes autograd' tests/includes.sh
+
+# ---- spine.sh, with a spine of one file
+cp "$root/tests/spine.sh" tests/
+mkdir -p leaves/one leaves/two
+echo nn/models/n.cpp >tests/spine.txt
+printf 'codec one leaves/one/* .\ncodec two leaves/two/* .\n' >tests/leaves.txt
+touch leaves/one/x.h leaves/two/y.h
+expect 0 '1 files, 1 lines' tests/spine.sh --count
+printf '#include "leaves/one/x.h"\n' >nn/models/n.h
+expect 1 'nn/models/n.cpp reaches the leaf leaves/one/x.h (codec) by nn/models/n.h' tests/spine.sh
+: >nn/models/n.h
+printf '#include "leaves/two/y.h"\n' >leaves/one/x.h
+expect 1 'leaves/one/x.h includes leaves/two/y.h, another leaf of its kind' tests/spine.sh
+rm leaves/one/x.h
+seq -f '// %g' 5001 >nn/models/n.cpp
+expect 1 'the spine has 5001 lines, at most 5000' tests/spine.sh
+echo absent.cpp >tests/spine.txt
+expect 1 'absent.cpp is not there' tests/spine.sh
 
 # ---- gpu.sh, with a program for the tests of which one fails
 cp "$root/tests/gpu.sh" tests/

@@ -3,7 +3,7 @@
 // Chapters 02 and 03.
 #pragma once
 
-#include "cuda/launch/kernel_types.h"
+#include "cuda/backend/kernel_types.h"
 
 namespace paragrad::cuda {
 

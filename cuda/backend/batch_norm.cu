@@ -1,8 +1,8 @@
 // Batch norm, by a block for each channel where something is summed.
 // Not here: running statistics (autograd/ops/image.h).
 // Chapter 02; Ioffe and Szegedy 2015.
+#include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_reduce.h"
-#include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
 

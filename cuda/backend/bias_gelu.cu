@@ -2,7 +2,7 @@
 // Not here: GELU alone (unary.cu).
 // Chapter 03.
 #include "autograd/formulas.h"
-#include "cuda/launch/kernel_types.h"
+#include "cuda/backend/kernel_types.h"
 
 namespace paragrad::cuda {
 

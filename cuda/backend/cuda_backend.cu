@@ -4,7 +4,7 @@
 #include "cuda/backend/cuda_backend.h"
 
 #include "cuda/backend/index_fault.h"
-#include "cuda/launch/kernel_types.h"
+#include "cuda/backend/kernel_types.h"
 
 namespace paragrad::cuda {
 

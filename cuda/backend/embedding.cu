@@ -2,8 +2,8 @@
 // Not here: elements by index (layout.cu).
 // Chapter 02.
 #include "cuda/backend/index_fault.h"
+#include "cuda/backend/kernel_types.h"
 #include "cuda/backend/words.h"
-#include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "autograd/magnitude.h"
-#include "cuda/launch/kernel_types.h"
+#include "cuda/backend/kernel_types.h"
 
 namespace paragrad::cuda {
 

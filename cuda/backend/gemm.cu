@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "cuda/launch/kernel_types.h"
+#include "cuda/backend/kernel_types.h"
 
 namespace paragrad::cuda {
 

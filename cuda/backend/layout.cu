@@ -3,8 +3,8 @@
 // Chapters 03 and 11; Singh and Bhatele 2023 (SAMO) for gather and expand.
 #include "cuda/backend/broadcast.h"
 #include "cuda/backend/index_fault.h"
+#include "cuda/backend/kernel_types.h"
 #include "cuda/backend/words.h"
-#include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
 

@@ -3,7 +3,7 @@
 // Chapter 02.
 #include <cmath>
 
-#include "cuda/launch/kernel_types.h"
+#include "cuda/backend/kernel_types.h"
 
 namespace paragrad::cuda {
 

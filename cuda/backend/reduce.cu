@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "cuda/backend/broadcast.h"
-#include "cuda/launch/kernel_types.h"
+#include "cuda/backend/kernel_types.h"
 
 namespace paragrad::cuda {
 

@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
+#include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_reduce.h"
-#include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
 

@@ -2,7 +2,7 @@
 // columns of the dense one, or neighbouring elements of the row.
 // Not here: rows in the order of their lengths. Gale et al. 2020, "Sparse GPU kernels for deep
 // learning".
-#include "cuda/launch/kernel_types.h"
+#include "cuda/backend/kernel_types.h"
 
 namespace paragrad::cuda {
 

@@ -1,8 +1,8 @@
 // The sum of all squares, in f64: blocks sum parts of fixed length, then one block sums the parts.
 // Not here: sums that keep dimensions (reduce.cu).
 // Chapter 03.
+#include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_reduce.h"
-#include "cuda/launch/kernel_types.h"
 
 namespace paragrad::cuda {
 

@@ -1,6 +1,15 @@
 // The emulated machine: what a program may choose about it, and how it learns of faults.
 // Not here: CUDA's own functions, which stand under their own names in cuda_runtime.h and the other
 // headers of this folder. The emulator proves that a kernel is right; it says nothing of its speed.
+//
+// The emulator is a house of its own inside cuda/: headers with the toolkit's names, so that the
+// .cu files that nvcc compiles are compiled by the host's compiler, too, and run on its processor.
+// fiber.h, block.h, grid.cpp       threads of a block as fibers; barriers and warp operations
+// stream.h, scheduler.h            streams, events and graphs, in orders that tests choose
+// device_memory.h, arena.h         memory with borders that are watched
+// cublas_v2.h, nccl.h              products by oneDNN, NCCL by threads
+// checked/                         the flavour that looks for races
+// A student without a GPU can step through a kernel in a debugger; tests/cuda is its test.
 #pragma once
 
 #include <cstdint>

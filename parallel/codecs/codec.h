@@ -1,6 +1,15 @@
 // Codec: how a run of values is written in fewer bytes, and read back.
 // Not here: which values of a stage are written so (buffer_codec.h), and sums over a group's
 // factors (low_rank.h). Chapter 10; Markov et al. 2022 (CGX).
+//
+// The room parallel/codecs writes values in fewer bytes, on their way between ranks:
+// codec.h           a codec of one buffer: quantize, topk, threshold, bf16, each a file of its own
+// low_rank.h        codecs that need a group's sum: power_sgd.cpp, streaming_pca.cpp
+// buffer_codec.h    a stage's gradient, layer by layer; channel_codec.h: activations
+// bit_choice.h      how many bits each layer gets; adaptive_bits.h: who collects what that needs
+// register.cpp      the list of codecs
+// A new codec is one file and one line of the register: its name and numbers as users type them,
+// its bytes, and the class that encodes. No codec includes another.
 #pragma once
 
 #include <map>

@@ -1,6 +1,13 @@
 // Collectives: sums and gathers over the ranks of a group, as lists of exchanges.
 // Not here: how the bytes move (transport), and who carries out a list (collective_run).
 // Chapter 04; Patarasuk and Yuan 2009 (ring), Markov et al. 2022 (scatter-reduce-allgather).
+//
+// The room parallel/collectives makes sums and gathers of messages:
+// collective.h       lists of exchanges: scatter-reduce-allgather, ring, tree, by hosts
+// collective_run.h   one member's list, carried on without ever waiting
+// piece_codec.h      what encodes pieces on their way, as an interface: codecs come from elsewhere
+// hosts.h            which ranks share a host
+// The order of additions is that of the lists, so sums have the same bits whatever the timing.
 #pragma once
 
 #include <cstdint>

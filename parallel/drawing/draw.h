@@ -1,6 +1,13 @@
 // draw: timelines as text, as a figure, as a trace for Perfetto, and as a page to explore; the page
 // is also the report of a training run. Not here: where timelines come from (simulate, engine).
 // Chapter 06.
+//
+// The room parallel/drawing makes pictures of timelines, and of what a run leaves:
+// draw_text.cpp, draw_svg.cpp, draw_trace.cpp, draw_html.cpp   the four forms
+// timeline_figure.h   ranks as lanes, with timeline_legend.cpp and timeline_alive.cpp
+// chart.h             curves, memory, traffic, bits; figure.h: numbers, axes, escaping
+// page.h              the styles and scripts of the page
+// Nothing but the session and the program `plan` knows this room. What is drawn is what ran.
 #pragma once
 
 #include <cstdint>

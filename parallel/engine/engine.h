@@ -1,6 +1,17 @@
 // Engine: one rank of a run. It holds the rank's stages with their weights, and runs its row of
 // plan after plan. It is the only training loop there is.
 // Not here: what a row does, instruction by instruction (interpreter.cpp). Chapter 05.
+//
+// The room parallel/engine runs one rank's row of a verified plan:
+// engine.h         what outlives a plan: stages, weights, codecs
+// interpreter.h    the way through a row: one function for each operation
+// mailbox.h        values by name: here, arriving, leaving; message_lane.h: the thread for them
+// sum_book.h       gradient sums: open, changing, finished; norms.h: their norm
+// stage_runner.h   a stage's arithmetic; weight_store.h, stage_buffers.h: its versions and sums
+// state_form.h     how state lies in buffers, dense or pruned; shards.h: ZeRO's parts of it
+// waiting.h        how long a wait may take, what is said then; row_view.h: a row's own facts
+// training.h       what all ranks agree on beside the plan: model, cut, optimizer
+// What is drawn is the list that runs here; there is no other training loop.
 #pragma once
 
 #include <map>

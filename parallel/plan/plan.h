@@ -1,6 +1,16 @@
 // Plan: a way to train in parallel as plain data: for every rank of the world, what it runs.
 // Not here: who writes a plan (schedules, lower), checks it (verify) or runs it (engine).
 // Chapter 06.
+//
+// The room parallel/plan holds what all other rooms speak of, and no tensor. Read it first:
+// plan.h         a plan: a header and one row of instructions for each rank
+// operations.h   the table of operations: what each needs, makes and costs, and how it is written
+// plan_file.cpp  a plan as text, and back
+// lifetimes.h    what follows from a row: which weights an instruction reads, when versions die
+// codec_spec.h   how a header names a codec; plan_codecs.h: whether a plan has any use for it
+// The room includes nothing but autograd's errors and text. Whoever asks what an operation means
+// asks operations.h; another operation is a row of its table, a function of the interpreter, the
+// verifier's replay, and a chapter that can't be written without it.
 #pragma once
 
 #include <algorithm>

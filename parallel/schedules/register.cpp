@@ -5,18 +5,24 @@
 #include "parallel/schedules/schedule.h"
 
 // Sorted by the names that users type, as lists of them are.
-#define FOR_EACH_SCHEDULE(apply)                                                         \
-  apply(one_forward_one_backward) apply(pipedream_2bw) apply(cyclic_v1) apply(cyclic_v2) \
-      apply(data_parallel) apply(gpipe) apply(message_driven) apply(pipedream)
+#define PARAGRAD_SCHEDULES(SCHEDULE)                                              \
+  SCHEDULE(one_forward_one_backward) /* a pipeline that empties at each step */   \
+  SCHEDULE(pipedream_2bw)            /* two versions of the weights */            \
+  SCHEDULE(cyclic_v1)                /* microbatches one after the other */       \
+  SCHEDULE(cyclic_v2)                /* so, on weights as fresh as they can be */ \
+  SCHEDULE(data_parallel)            /* every rank holds the model */             \
+  SCHEDULE(gpipe)                    /* all forwards, then all backwards */       \
+  SCHEDULE(message_driven)           /* in the order in which messages come */    \
+  SCHEDULE(pipedream)                /* an update after each microbatch */
 
 namespace paragrad::parallel {
 
 #define DECLARE(schedule) extern const Schedule schedule##_schedule;
-FOR_EACH_SCHEDULE(DECLARE)
+PARAGRAD_SCHEDULES(DECLARE)
 
 const std::vector<const Schedule*>& schedules() {
 #define ADDRESS(schedule) &schedule##_schedule,
-  static const std::vector<const Schedule*> all{FOR_EACH_SCHEDULE(ADDRESS)};
+  static const std::vector<const Schedule*> all{PARAGRAD_SCHEDULES(ADDRESS)};
   return all;
 }
 

@@ -1,6 +1,16 @@
 // Schedules: who computes what, in which order, on which weights. Each is a file in schedules/.
 // Not here: messages and reductions, which lower() adds. What schedules share is here.
 // Chapter 06.
+//
+// The room parallel/schedules has a file for each way to train: about 30 lines that read like the
+// paper, computations only, as loops or as a formula for times that is sorted.
+// schedule.h            what a schedule is asked for (Layout), and how it behaves (Schedule)
+// building_blocks.cpp   orders, steps and recomputation that several schedules share
+// register.cpp          the list of schedules; evaluation.cpp: plans that only run forward
+// A new schedule is one file and one line of the register: its name, the function that makes its
+// plan, and what programs ask of it (how many ranks, whether it clips, which ZeRO levels). Tests
+// of all schedules take it in by themselves. No schedule includes another, and nobody compares
+// their names.
 #pragma once
 
 #include <functional>

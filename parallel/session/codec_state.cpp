@@ -55,8 +55,7 @@ std::map<int, Tensor> residuals(Engine& engine) {
 bool is_encoded_here(const Instruction& sent, const Plan& plan, const Row& row) {
   if (sent.micro != plan.last_micro_of(plan.made_by(sent.micro))) return true;
   return std::none_of(row.begin(), row.end(), [&](const Instruction& x) {
-    return x.op == Op::recv && x.what == sent.what && x.stage == sent.stage &&
-           x.micro == sent.micro;
+    return receives(x) && x.what == sent.what && x.stage == sent.stage && x.micro == sent.micro;
   });
 }
 
@@ -68,8 +67,8 @@ std::vector<std::set<int>> senders(const Plan& plan, int stage) {
   for (int rank = 0; rank < plan.ranks(); ++rank)
     for (const Instruction& x : plan.rows[rank]) {
       if (x.stage != stage || x.what != Value::gradient_sum) continue;
-      if (x.op == Op::send && is_encoded_here(x, plan, plan.rows[rank])) chunks[0].insert(rank);
-      if (x.op != Op::reduce || x.peer < 0) continue;
+      if (sends(x) && is_encoded_here(x, plan, plan.rows[rank])) chunks[0].insert(rank);
+      if (!meets(x)) continue;
       const std::vector<int>& group = plan.groups[x.peer];
       const bool scatters = plan.sharded > 0 && is_local(plan.codec);
       chunks.resize(scatters ? group.size() : 1);

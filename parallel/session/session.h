@@ -2,6 +2,13 @@
 // plan, with validations, checkpoints and reports between them. Rank 0 leads: what is to be done
 // next is its order, which all ranks carry out together.
 // Not here: flags, models and data, which a program brings. Chapter 05.
+//
+// The room parallel/session is a run from its first update to its last:
+// session_lead.cpp   rank 0: what is done when, and what is shown
+// session_rank.h     every rank: carries out orders.h; plans.h: each plan is made and verified once
+// state_files.h      weights and optimizer state to a checkpoint and back; codec_state.h: codecs'
+// exchange.h         all results of a plan; run_log.h, run_report.h: what a run leaves
+// pruner.h           what is asked between plans, so that a run can be pruned on its way
 #pragma once
 
 #include "parallel/session/session_rank.h"

@@ -1,6 +1,14 @@
 // simulate: when each instruction of a plan would run, given what computations and messages cost.
 // Not here: the costs of one instruction (costs), pictures (draw), running the plan (engine).
 // Chapter 06.
+//
+// The room parallel/simulation says when a plan's instructions would run, and what follows from
+// when they ran, measured or simulated:
+// costs.h        what computations and messages cost; timeline.h: when each instruction ran
+// simulate.cpp   what waits for what, as a graph walked once; arrivals.h: who brings a value
+// cell_order.h   the order of a row's cells; driven_order.h: that of message-driven plans
+// time_steps.h   activations alive, messages and bytes in each time step of a timeline
+// The engine writes the same timeline as the simulator, so that both can be drawn side by side.
 #pragma once
 
 #include "parallel/simulation/costs.h"

@@ -1,6 +1,16 @@
 // Transport: how bytes get from rank to rank, and how ranks learn where the others stand.
 // Not here: what the bytes mean (engine) and sums over ranks (collective).
 // Chapter 04.
+//
+// The room parallel/transports moves bytes between ranks and knows nothing of plans:
+// transport.h           the interface, and what each transport promises
+// threads_transport.h   ranks that are threads of one process; mpi_transport.h: processes and hosts
+// position.h            where a rank is; at_work.h: that it is busy between plans
+// launch.h              ranks as threads, waits with deadlines, talk of ranks around a plan
+// pack.h                values as bytes, for such talk; channels.h: who uses which channel
+// A new transport is a class with this interface; tests/parallel/support/transport_suite.h tests
+// it. Every wait has a deadline, and whoever gives up says for what it waited and where the other
+// was.
 #pragma once
 
 #include <cstddef>

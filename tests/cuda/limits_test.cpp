@@ -2,7 +2,7 @@
 // to see. Not here: what GPUs are asked as well (backend_memory_test.cpp, backend_errors_test.cpp).
 #include "autograd/backend.h"
 #include "cuda/backend/cuda_backend.h"
-#include "cuda/launch/kernel_types.h"
+#include "cuda/backend/kernel_types.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"

@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# Takes three leaves away (tests/leaves.txt), each with the lines that register it, from a copy of
+# the last commit; then builds, and runs the tests. By hand: it builds everything.
+#   tests/remove_leaves.sh [FOLDER [DATE]]    FOLDER: for the copy; DATE chooses, such as 2026-11-22
+# Passes if all builds and every test that fails is the leaf's own: its source names the leaf, or it
+# compares the chapters, which do.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+folder=${1:-$(mktemp -d)}
+date=${2:-$(date +%F)}
+rm -rf "$folder"
+git -c safe.directory='*' clone -q "$root" "$folder"
+cd "$folder"
+
+mapfile -t leaves < <(grep -v '^#' tests/leaves.txt | awk '$4 != "."')
+seed=$((10#${date//-/}))
+chosen=()
+for step in 0 1 2; do  # three different ones
+  at=$(((seed + step * (1 + seed % 3)) % ${#leaves[@]}))
+  chosen+=("${leaves[at]}")
+done
+
+words=""
+for leaf in "${chosen[@]}"; do
+  read -r kind name patterns lines <<<"$leaf"
+  echo "== without the $kind $name"
+  words+="${words:+|}$name"
+  for pattern in ${patterns//,/ }; do
+    for file in $(compgen -G "$pattern"); do
+      git rm -qf "$file"
+      stem=$(basename "${file%.*}")
+      words+="|$stem"
+    done
+  done
+  [[ $lines == - ]] || for line in ${lines//,/ }; do
+    grep -vF -- "${line#*:}" "${line%%:*}" >"$folder/.kept"
+    # The last line of a macro's list has no backslash behind it.
+    perl -0pi -e 's/\\\n\n/\n\n/g' "$folder/.kept"
+    mv "$folder/.kept" "${line%%:*}"
+  done
+done
+
+cmake --preset release -DPARAGRAD_TESTS=ON -DPARAGRAD_CUDA=OFF \
+  ${LEAVES_CMAKE_FLAGS:-} >/dev/null
+cmake --build --preset release -j "$(nproc)" | tail -n 1
+failed=$(ctest --preset release -j 2 2>&1 | tee ctest.log | sed -n 's/^\t *[0-9]* - \(.*\) (.*)$/\1/p')
+grep 'tests passed' ctest.log
+wrong=0
+while read -r test; do
+  [[ -n $test ]] || continue
+  case $test in chapters_are_woven | figures_are_drawn | spine) continue ;; esac
+  # Catch's name of a test stands in its source; what ctest shows of it has no quotes.
+  source=$(grep -rlF -- "${test#*/}" tests --include=*.cpp | head -1)
+  if [[ -n $source ]] && grep -qiE "$words" "$source"; then
+    echo "the leaf's own: $test"
+  else
+    echo "FAILED: $test"
+    wrong=1
+  fi
+done <<<"$failed"
+[[ $wrong -eq 0 ]] && echo "without ${words//|/, }: all other tests pass"
+exit $wrong
