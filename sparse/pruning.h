@@ -16,8 +16,8 @@
 namespace paragrad::sparse {
 
 // [snippet candidates]
-/// One parameter, as a method sees it: elements with greater keys are kept first, of equal ones
-/// those that stand before.
+/// One parameter, as a method sees it: elements with greater keys are kept first; ties keep the
+/// earlier element.
 struct Candidate {
   std::string name;
   std::size_t place = 0;  ///< in the whole model's order, which decides between equal keys

@@ -36,7 +36,7 @@ void RunFlags::add_run_flags(Flags& flags) {
   flags.words("--out", out, "DIR", "folder to write to (default: out, or the one resumed)");
   flags.words("--resume", resume, "DIR",
               "continue the run in this folder, with its flags; --schedule, --stages, "
-              "--data-parallel, --ranks and --plan replace all that it said of its layout");
+              "--data-parallel, --ranks or --plan discards its layout");
   flags.whole("--save-every", save_every, 0, "updates between checkpoints; 0: only at the end");
   flags.whole("--stop-after", stop_after, 0,
               "save and stop after so many updates of --steps; 0: go on");
@@ -65,8 +65,7 @@ void RunFlags::add_machine_flags(Flags& flags) {
                "how a group sums up gradients; nccl: by NCCL's own all-reduce");
   flags
       .whole("--ranks-per-host", ranks_per_host, 1,
-             "ranks that hierarchical takes for one host's (default: those whose hosts have one "
-             "name)")
+             "ranks per host for --reduction hierarchical (default: by the hosts' names)")
       ->default_str("");
   flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
                "threads of this process, or processes that mpirun starts; nccl: either, with "

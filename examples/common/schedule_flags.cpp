@@ -59,8 +59,7 @@ void ScheduleFlags::add_flags(Flags& flags) {
                "where a cyclic schedule's microbatches run (default: data)");
   flags
       .whole("--gap", gap, 1,
-             "stages that a cyclic schedule's microbatch is ahead of the next, in data and zero "
-             "(default: 2; "
+             "cyclic, settings data and zero: stages between consecutive microbatches (default: 2; "
              "in training 3, as backwards take about twice as long as forwards)")
       ->default_str("");
   flags
@@ -70,7 +69,7 @@ void ScheduleFlags::add_flags(Flags& flags) {
       ->default_str("");
   flags
       .whole("--zero", zero, 0,
-             "what replicas share out: 1 optimizer state, 2 gradients, too, 3 weights, too")
+             "ZeRO level: 1 shards optimizer state, 2 also gradients, 3 also weights")
       ->check(number_between(0, 3));
   flags
       .words("--codec", codec, "NAME",

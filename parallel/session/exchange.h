@@ -25,7 +25,7 @@ class WorldResult {
   /// time, because without flushes ranks are in different steps at a time. Rates and tokens are
   /// left to the caller.
   std::vector<StepResult> steps(const Plan& plan) const;
-  /// By kind.
+  /// Bytes that all ranks sent, by message_kind().
   const std::map<std::string, std::int64_t>& bytes_sent() const { return bytes_sent_; }
   Timeline timeline() const { return timeline_; }
 

@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <numeric>
-#include <unordered_map>
+#include <utility>
 
 #include "parallel/plan/lifetimes.h"
 #include "parallel/simulation/arrivals.h"
 #include "parallel/simulation/cell_order.h"
+#include "parallel/verifier/pairing.h"
 #include "parallel/verifier/shape.h"
 
 namespace paragrad::parallel {
@@ -29,8 +30,7 @@ class Simulation {
     pending_.assign(cells_.size(), 0);
     first_edge_.assign(cells_.size(), -1);
     before_.assign(cells_.size(), -1);
-    join_sends_and_recvs();
-    join_groups();
+    join_ends();
   }
 
   Events events() const { return {event_, before_}; }
@@ -43,8 +43,6 @@ class Simulation {
   }
 
  private:
-  using Cells = std::vector<int>;  ///< in the order of their row
-
   int size() const { return static_cast<int>(cells_.size()); }
 
   template <class Visit>
@@ -63,55 +61,30 @@ class Simulation {
     return '\n' + mark(plan_, rank, cell - row_begin_[rank]);
   }
 
-  void join_sends_and_recvs() {
-    struct Channel {
-      Cells sends, recvs;
-    };
-    std::unordered_map<std::int64_t, Channel> channels;  // by sender * ranks + receiver
-    for_each_cell([&, ranks = std::int64_t{plan_.ranks()}](int rank, int cell, const auto& x) {
-      if (sends(x)) channels[rank * ranks + x.peer].sends.push_back(cell);
-      if (receives(x)) channels[x.peer * ranks + rank].recvs.push_back(cell);
-    });
-    for (const auto& [ends, channel] : channels) {
-      join(channel.sends, channel.recvs);
-      queue(channel.sends);
+  /// A send and its recv are one event, and so are the cells of a meeting. Messages of a channel,
+  /// and meetings of a group, are first in, first out.
+  void join_ends() {
+    const Pairing pairing = pair_up(plan_);
+    auto cell_of = [this](int rank, int index) { return row_begin_[rank] + index; };
+    for (const Wire& wire : pairing.wires)
+      for (std::size_t k = 0; k < wire.sends.size(); ++k) {
+        const int send = cell_of(wire.from, wire.sends[k]);
+        event_[cell_of(wire.to, wire.recvs[k])] = send;
+        if (k > 0) follow(send, cell_of(wire.from, wire.sends[k - 1]));
+      }
+    std::vector<int> last(plan_.groups.size(), -1);
+    for (const auto& [group, cells] : pairing.meetings) {
+      const std::vector<int>& members = plan_.groups[group];
+      const int event = cell_of(members[0], cells[0]);
+      for (std::size_t i = 0; i < members.size(); ++i)
+        event_[cell_of(members[i], cells[i])] = event;
+      if (const int before = std::exchange(last[group], event); before >= 0) follow(event, before);
     }
   }
 
-  void join_groups() {
-    std::vector<std::vector<Cells>> entered;  // by group and member
-    for (const auto& members : plan_.groups) entered.emplace_back(members.size());
-    for_each_cell([&](int rank, int cell, const Instruction& x) {
-      if (!meets(x)) return;
-      const std::vector<int>& members = plan_.groups[x.peer];
-      auto member = std::lower_bound(members.begin(), members.end(), rank);
-      entered[x.peer][member - members.begin()].push_back(cell);
-    });
-    for (const std::vector<Cells>& group : entered) {
-      for (const Cells& cells : group) join(group[0], cells);
-      if (!group.empty()) queue(group[0]);
-    }
-  }
-
-  /// Makes the k-th cells of two ends one event.
-  void join(const Cells& ours, const Cells& theirs) {
-    for (std::size_t k = 0; k < std::max(ours.size(), theirs.size()); ++k) {
-      PG_CHECK(k < theirs.size(), "simulate: the other end is missing:", show(ours[k]));
-      PG_CHECK(k < ours.size(), "simulate: the other end is missing:", show(theirs[k]));
-      const Instruction &our = *cells_[ours[k]], &their = *cells_[theirs[k]];
-      PG_CHECK(our.stage == their.stage && our.micro == their.micro && our.what == their.what &&
-                   our.version == their.version,
-               "simulate: the two ends differ:", show(ours[k]), show(theirs[k]));
-      event_[theirs[k]] = ours[k];
-    }
-  }
-
-  /// First in, first out.
-  void queue(const Cells& cells) {
-    for (std::size_t k = 1; k < cells.size(); ++k) {
-      let_wait(cells[k], cells[k - 1]);
-      before_[cells[k]] = cells[k - 1];
-    }
+  void follow(int event, int before) {
+    let_wait(event, before);
+    before_[event] = before;
   }
 
   /// `event` begins when `earlier` has ended, or later.

@@ -10,7 +10,7 @@
 
 namespace paragrad::parallel {
 
-/// From `seconds` on, so many.
+/// A number that holds from time `seconds` on.
 struct Level {
   double seconds = 0;
   int count = 0;

@@ -23,7 +23,7 @@ std::string report(int rank, const std::string& what);
 /// throws: Error if another rank has failed; `doing` says what this rank was at
 void stop_if_failed(Transport& transport, const std::string& doing);
 
-/// `last heard of, 3 s ago, `, to stand before where a rank was; nothing if that is news.
+/// The prefix "last heard of, 3 s ago, " for where a rank was; empty if that is recent.
 std::string age_of_news(const Transport& transport, int rank);
 
 /// Seconds that are left of a time that begins now.

@@ -25,7 +25,7 @@ struct Meeting {
 struct Pairing {
   /// Where a cell belongs.
   struct End {
-    int wire = -1, number = -1;  ///< of a send or recv: the how-many-eth of its wire
+    int wire = -1, number = -1;  ///< of a send or recv: its wire, and its index there
     int meeting = -1;
   };
   std::vector<Wire> wires;

@@ -10,7 +10,7 @@
 //   version         a version that is not here when it is read                       versions
 //   gathered        a version of which only a shard is here                          versions
 //   order           steps that do not follow each other                              versions
-//   sum, sum order  a sum that its name belies, or that is not added in order        sums
+//   sum, sum order  a sum without what its name says, or not added in order          sums
 //   norm            a step without its norm, a norm without all sums                 replay
 //   match           ends of a message that name different values                     pairing
 //   together        members of a group that do not meet                              pairing

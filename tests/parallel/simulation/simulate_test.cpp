@@ -376,13 +376,13 @@ TEST_CASE("simulate: plans that can't run are refused, not waited for", "[simula
   CHECK_THROWS_WITH(simulate_text("0g0<1 0F0v0 0B0v0 0a0>1\n0a0<0 1F0v0 1B0v0 0g0>0", "stages 2"),
                     Contains("can't go on") && Contains("rank 0: [0g0<1]"));
   CHECK_THROWS_WITH(simulate_text("0F0v0 0a0>1\n0F1v0 1F1v0", "stages 2"),
-                    Contains("other end is missing") && Contains("[0a0>1]"));
+                    Contains("never received") && Contains("[0a0>1]"));
   CHECK_THROWS_WITH(simulate_text("0F0v0\n0a0<0 1F0v0", "stages 2"),
-                    Contains("other end is missing") && Contains("[0a0<0]"));
+                    Contains("sends no such message") && Contains("[0a0<0]"));
   CHECK_THROWS_WITH(simulate_text("0F0v0 0a0>1\n0a1<0 1F0v0", "stages 2"),
-                    Contains("ends differ") && Contains("[0a0>1]") && Contains("[0a1<0]"));
+                    Contains("sends 0a0>1 as message 0") && Contains("[0a1<0]"));
   CHECK_THROWS_WITH(simulate_text("0B0v0 0Rv1@0\n0B1v0", "stages 1 groups 0,1"),
-                    Contains("other end is missing"));
+                    Contains("rank 1 never joins"));
   CHECK_THROWS_WITH(simulate_text("0B0v0 0Rv1@0\n0B1v0 0Rv1@0", "stages 1 groups 0"),
                     Contains("without this rank"));
   CHECK_THROWS_WITH(simulate_text("0B0v0 0Rv1@3", "stages 1"), Contains("group 3 does not exist"));
