@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-json name_of(const char* what, int process, int thread, const std::string& name) {
+json metadata(const char* what, int process, int thread, const std::string& name) {
   return {
       {"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
 }
@@ -25,11 +25,9 @@ json slice(const Record& record, int thread) {
   if (x.stage >= 0) arguments["stage"] = x.stage;
   if (x.micro >= 0) arguments["microbatch"] = x.micro;
   if (x.version >= 0) arguments["version"] = x.version;
-  const char* const categories[] = {"forward", "backward", "send", "recv",
-                                    "reduce",  "gather",   "drop", "step"};
   return {{"ph", "X"},
           {"name", print(x)},
-          {"cat", categories[static_cast<int>(x.op)]},
+          {"cat", name_of(x.op)},
           {"pid", record.rank},
           {"tid", thread},
           {"ts", record.start * 1e6},  // microseconds
@@ -42,8 +40,8 @@ json slice(const Record& record, int thread) {
 std::string draw_trace(const Timeline& timeline, const std::vector<MemorySample>& memory) {
   json events = json::array();
   for (int rank = 0; rank < timeline.ranks; ++rank) {
-    events.push_back(name_of("process_name", rank, 0, "rank " + std::to_string(rank)));
-    events.push_back(name_of("thread_name", rank, 0, "compute"));
+    events.push_back(metadata("process_name", rank, 0, "rank " + std::to_string(rank)));
+    events.push_back(metadata("thread_name", rank, 0, "compute"));
   }
   std::set<std::pair<int, int>> lanes;
   std::vector<int> slots = message_slots(timeline);
@@ -52,7 +50,7 @@ std::string draw_trace(const Timeline& timeline, const std::vector<MemorySample>
     int thread = record.lane == Lane::compute ? 0 : 1 + slots[i];
     events.push_back(slice(record, thread));
     if (thread > 0 && lanes.insert({record.rank, thread}).second)
-      events.push_back(name_of("thread_name", record.rank, thread,
+      events.push_back(metadata("thread_name", record.rank, thread,
                                thread == 1 ? "messages" : "messages " + std::to_string(thread)));
   }
   // A counter event holds all categories of its rank, which viewers stack.

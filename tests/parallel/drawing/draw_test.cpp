@@ -271,6 +271,19 @@ TEST_CASE("draw_trace: what a slice and a counter say", "[draw]") {
   CHECK_NOTHROW(json::parse(draw_trace(timeline, {{0, 0, "bad \xff text", 1}})));
 }
 
+TEST_CASE("draw_trace: a slice's category is its operation", "[draw]") {
+  const std::map<std::string, std::string> expected{
+      {"0F0v0", "forward"}, {"0B0v0", "backward"}, {"0Sv1", "step"},     {"0Da0", "drop"},
+      {"0a0>1", "send"},    {"0a0<1", "recv"},     {"0Rv1@0", "reduce"}, {"0R1", "fold"},
+      {"Rnv1@0", "norm"},   {"0Gwv1@0", "gather"}};
+  for (const auto& [word, category] : expected) {
+    const Instruction x = parse_instruction(word);
+    const Timeline timeline{1, {{0, operation(x).lane(), x, 0, 1, 0}}};
+    for (const json& event : json::parse(draw_trace(timeline))["traceEvents"])
+      if (event["ph"] == "X") CHECK(event["cat"] == category);
+  }
+}
+
 TEST_CASE("draw_html: all parts, escaped, without a network", "[draw]") {
   const std::string evil = "</script><b>&\"'";
   Report report;
