@@ -2,18 +2,20 @@
 # Writes down what must stay the same when code only moves: losses, bytes sent and peaks of twelve
 # runs, and the plans, facts and simulated times of a grid of layouts.
 #   tests/record_runs.sh BIN TEXT OUT     BIN: the folder of programs, TEXT: a file to train on
-# Two builds agree if `diff -r` finds nothing between what they wrote. Peaks that depend on how
-# threads meet stand in a file of their own, timing.txt: those of activations and messages, and,
-# where sums go from rank to rank, of gradients.
+# Two builds agree if `diff -r` finds nothing between what they wrote but in timing.txt, which has
+# the peaks that depend on how threads meet: those of activations and messages, and, where sums go
+# from rank to rank, of gradients.
 set -euo pipefail
 [[ $# -eq 3 ]] || { sed -n '2,7s/^# //p' "$0"; exit 2; }
 bin=$(realpath "$1") text=$(realpath "$2") out=$3
+[[ ! -d $out || -z $(ls -A "$out") || -f $out/timing.txt ]] ||
+  { echo "record_runs.sh: $out holds something else; name another folder" >&2; exit 2; }
 mkdir -p "$out"
 out=$(realpath "$out")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 head -c 20000 "$text" >"$work/text"
-rm -f "$out"/*
+rm -f "$out"/*.txt
 
 run() {  # run NAME FLAGS...
   local name=$1 folder=$work/$1

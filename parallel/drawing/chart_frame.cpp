@@ -1,5 +1,5 @@
 // Axes, legend and strips of charts.
-// Not here: what they show (chart.cpp).
+// Not here: what they show (chart_*.cpp).
 // Chapter 06.
 #include "parallel/drawing/chart_frame.h"
 

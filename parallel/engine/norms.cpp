@@ -23,7 +23,8 @@ void Norms::begin(const Instruction& x) {
   auto ready = [this, squares, gradients, awaited] {
     for (const TicketPtr& ticket : awaited)
       if (!ticket->done) return false;
-    squares.backend().copy_from_host(squares_of(gradients).data(), squares);
+    const std::vector<double> values = squares_of(gradients);
+    squares.backend().copy_from_host(values.data(), squares);
     return true;
   };
   auto run = groups_.run(all_reduce, x.peer, squares, AllReduce::scatter_reduce);

@@ -11,8 +11,8 @@
 
 namespace paragrad::parallel {
 
-/// Stages whose state, or shard of it, each rank keeps: where home says so, else where a row
-/// computes them, gathers them or makes their steps; the tied one among them.
+/// Stages whose state, or shard of it, each rank keeps: where home says so, else where a row reads
+/// their weights; the tied one among them.
 std::vector<std::set<int>> held_stages(const Plan& plan);
 /// The same by stage: ranks, ascending.
 std::vector<std::vector<int>> holders(const Plan& plan);

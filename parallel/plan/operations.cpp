@@ -26,8 +26,8 @@ constexpr auto takes_pass = "a stage, a microbatch and a version, as 2F5v1";
 constexpr auto takes_value = "a stage, a microbatch and a rank, as 2a5>3";
 constexpr auto takes_weights = "a stage, a version and a rank, as 2wv1>3";
 constexpr auto takes_drop = "a stage and a version, as 2Dwv1";
-constexpr auto sends = "sends {what} to rank {peer}";
-constexpr auto receives = "receives {what} from rank {peer}";
+constexpr auto words_of_send = "sends {what} to rank {peer}";
+constexpr auto words_of_receive = "receives {what} from rank {peer}";
 
 constexpr auto table = std::to_array<Operation>({
     {Op::forward, none, "F", 0, pass, Cost::forward, takes_pass,
@@ -46,16 +46,17 @@ constexpr auto table = std::to_array<Operation>({
      "drops the activations of stage {stage} for microbatch {micro}"},
     {Op::drop, weights, "Dw", 0, by_version, Cost::nothing, takes_drop, "drops {what}"},
     {Op::drop, gradient_sum, "Dp", 0, by_version, Cost::nothing, takes_drop, "drops {what}"},
-    {Op::send, activation, "a", '>', by_micro, Cost::message, takes_value, sends},
-    {Op::send, activation_gradient, "g", '>', by_micro, Cost::message, takes_value, sends},
-    {Op::send, gradient_sum, "p", '>', by_micro, Cost::message, takes_value, sends},
-    {Op::send, turn, "t", '>', by_micro, Cost::message, takes_value, sends},
-    {Op::send, weights, "w", '>', by_version, Cost::message, takes_weights, sends},
-    {Op::recv, activation, "a", '<', by_micro, Cost::message, takes_value, receives},
-    {Op::recv, activation_gradient, "g", '<', by_micro, Cost::message, takes_value, receives},
-    {Op::recv, gradient_sum, "p", '<', by_micro, Cost::message, takes_value, receives},
-    {Op::recv, turn, "t", '<', by_micro, Cost::message, takes_value, receives},
-    {Op::recv, weights, "w", '<', by_version, Cost::message, takes_weights, receives},
+    {Op::send, activation, "a", '>', by_micro, Cost::message, takes_value, words_of_send},
+    {Op::send, activation_gradient, "g", '>', by_micro, Cost::message, takes_value, words_of_send},
+    {Op::send, gradient_sum, "p", '>', by_micro, Cost::message, takes_value, words_of_send},
+    {Op::send, turn, "t", '>', by_micro, Cost::message, takes_value, words_of_send},
+    {Op::send, weights, "w", '>', by_version, Cost::message, takes_weights, words_of_send},
+    {Op::recv, activation, "a", '<', by_micro, Cost::message, takes_value, words_of_receive},
+    {Op::recv, activation_gradient, "g", '<', by_micro, Cost::message, takes_value,
+     words_of_receive},
+    {Op::recv, gradient_sum, "p", '<', by_micro, Cost::message, takes_value, words_of_receive},
+    {Op::recv, turn, "t", '<', by_micro, Cost::message, takes_value, words_of_receive},
+    {Op::recv, weights, "w", '<', by_version, Cost::message, takes_weights, words_of_receive},
     {Op::reduce, gradient_sum, "R", '@', by_version, Cost::reduction,
      "a stage, a version and a group, as 2Rv1@0", "adds {what} over group {peer}"},
     {Op::fold, gradient_sum, "R", 0, by_micro, Cost::nothing,
@@ -97,6 +98,15 @@ class Word {
   [[noreturn]] void fail(const std::string& expected) const {
     throw autograd::Error(text("\"", word_, "\" is no instruction: expected ", expected, " at \"",
                                std::string(at_, end()), "\"; examples: 2F0v0 0a5>1 2Rv1@0 2Sv1"));
+  }
+
+  /// Between its stage and its numbers stands no operation.
+  [[noreturn]] void fail_at_letters() const {
+    std::string known = " ";
+    for (const Operation& row : table)
+      if (known.find(text(' ', row.letters, ' ')) == known.npos) known += text(row.letters, ' ');
+    throw autograd::Error(text("\"", word_, "\" is no instruction: expected one of", known,
+                               "for \"", letters, "\"; examples: 2F0v0 0a5>1 2Rv1@0 2Sv1"));
   }
 
   Instruction x;
@@ -176,8 +186,7 @@ Instruction parse_instruction(const std::string& text_form) {
     }
     if (!like || row.mark == word.mark) like = &row;
   }
-  PG_CHECK(like, "\"", text_form, "\" is no instruction: none is written \"", word.letters,
-           "\"; examples: 2F0v0 0a5>1 2Rv1@0 2Sv1");
+  if (!like) word.fail_at_letters();
   throw autograd::Error(
       text("\"", text_form, "\" is no instruction: ", like->letters, " takes ", like->takes));
 }
@@ -192,6 +201,8 @@ std::string describe(const Name& name) {
       return text("the gradient sum of stage ", stage, " up to microbatch ", number);
     case weights: return text("version ", number, " of stage ", stage);
     case turn: return text("the turn of microbatch ", number, " at stage ", stage);
+    case stash: return text("the activations of stage ", stage, " for microbatch ", number);
+    case open_sum: return text("the open sum of stage ", stage, " for version ", number);
     default: return text("the norm of step ", number);
   }
 }

@@ -1,5 +1,5 @@
 // Operations: the closed set of what a plan's cells do, and what each of them means on its rank:
-// what it needs, makes and frees, its lane, its text, what it is counted as. Lowering, verifier,
+// what it needs and makes, its lane, its text, what it is counted as. Lowering, verifier,
 // simulator, drawings and engine ask here.
 // Not here: the work itself (engine/interpreter.cpp), and the rules of whole plans (verifier/).
 // Chapter 06.

@@ -7,7 +7,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::nn {
+namespace paragrad::parallel {
 
 using namespace autograd;
 
@@ -30,4 +30,4 @@ double matmul_rate(const DevicePtr& device) {
   return best;
 }
 
-}  // namespace paragrad::nn
+}  // namespace paragrad::parallel

@@ -5,10 +5,10 @@
 
 #include "autograd/device.h"
 
-namespace paragrad::nn {
+namespace paragrad::parallel {
 
 /// Best of a few products of square f32 matrices, in floating-point operations a second.
 /// Takes about 0.2 s on a laptop.
 double matmul_rate(const autograd::DevicePtr& device);
 
-}  // namespace paragrad::nn
+}  // namespace paragrad::parallel

@@ -22,8 +22,8 @@ Plans::Shared Plans::find(const Key& key, const std::function<Plan()>& make) {
   std::lock_guard lock(mutex_);
   for (const auto& [known, plan] : recent_)
     if (known == key) return plan;
-  if (recent_.size() == most) recent_.pop_front();
   auto plan = std::make_shared<const VerifiedPlan>(verify(make()));
+  if (recent_.size() == most) recent_.pop_front();
   return recent_.emplace_back(key, std::move(plan)).second;
 }
 

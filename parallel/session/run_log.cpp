@@ -12,7 +12,7 @@
 
 #include "nn/checkpoint/file.h"
 
-namespace paragrad::nn {
+namespace paragrad::parallel {
 
 namespace {
 
@@ -144,7 +144,7 @@ void RunLog::replace_earlier() {
 }
 
 void RunLog::summary(const nlohmann::json& figures) {
-  write_file(folder_ / summary_name, figures.dump(2) + "\n");
+  nn::write_file(folder_ / summary_name, figures.dump(2) + "\n");
   say(text("figures of the run: ", (folder_ / summary_name).string()));
 }
 
@@ -158,4 +158,4 @@ std::map<std::string, std::int64_t> memory_summary(const MemoryMeter& meter) {
   return peaks;
 }
 
-}  // namespace paragrad::nn
+}  // namespace paragrad::parallel

@@ -13,7 +13,7 @@
 
 #include "autograd/memory_meter.h"
 
-namespace paragrad::nn {
+namespace paragrad::parallel {
 
 using namespace autograd;
 
@@ -98,4 +98,4 @@ class RunLog {
 /// Peak bytes of each category, and of all together, of a rank's memory.
 std::map<std::string, std::int64_t> memory_summary(const MemoryMeter& meter);
 
-}  // namespace paragrad::nn
+}  // namespace paragrad::parallel

@@ -102,7 +102,7 @@ int main(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   DevicePtr device = cpu_device();
   Tensor big = full({1 << 25}, 1, DType::f32, device), copy = empty_like(big);
-  double rate = paragrad::nn::matmul_rate(device);
+  double rate = paragrad::parallel::matmul_rate(device);
   double bandwidth = 2.0 * big.bytes() / time_of([&] { device->backend().copy(big, copy); });
   fmt::print("Matrix products: {:.0f} GFLOP/s. Copying: {:.1f} GB/s, read and written.\n\n",
              rate / 1e9, bandwidth / 1e9);

@@ -1,5 +1,5 @@
 // The schedules that go with any number of stages, replicas and microbatches.
-// Not here: cyclic ones (cyclic_test.cpp).
+// Not here: cyclic ones (cyclic_plan_test.cpp).
 #pragma once
 
 #include "parallel/schedules/schedule.h"
