@@ -35,8 +35,8 @@ struct Events {
   std::vector<int> before;  ///< by event: the one before it on its channel; -1: none
 };
 
-/// The plan with its rows in the order in which they run where costs are known; as it is, unless the
-/// plan leaves a choice.
+/// The plan with its rows in the order in which they run where costs are known; as it is, unless
+/// the plan leaves a choice.
 Plan in_order(const Plan& plan, const Costs& costs, const Events& events);
 
 }  // namespace paragrad::parallel

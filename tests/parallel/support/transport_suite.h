@@ -1,5 +1,6 @@
 // What every transport must do, and collectives on it: run on threads by
-// threads_transport_test.cpp, and on processes by mpi/checks.cpp. All ranks call a check together; it throws where it fails.
+// threads_transport_test.cpp, and on processes by mpi/checks.cpp. All ranks call a check together;
+// it throws where it fails.
 #pragma once
 
 #include "autograd/cpu/cpu_backend.h"
