@@ -51,7 +51,7 @@ std::string draw_trace(const Timeline& timeline, const std::vector<MemorySample>
     events.push_back(slice(record, thread));
     if (thread > 0 && lanes.insert({record.rank, thread}).second)
       events.push_back(metadata("thread_name", record.rank, thread,
-                               thread == 1 ? "messages" : "messages " + std::to_string(thread)));
+                                thread == 1 ? "messages" : "messages " + std::to_string(thread)));
   }
   // A counter event holds all categories of its rank, which viewers stack.
   std::map<int, json> live;
