@@ -17,9 +17,9 @@ namespace paragrad::examples {
 /// Names and values, as a Report has them.
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
-/// What verify found.
+/// The facts that verify found, as names and values.
 Lines lines(const parallel::VerifiedPlan& verified);
-/// What simulate found.
+/// The times that simulate found, as names and values.
 Lines lines(const parallel::Timeline& timeline);
 /// What the time steps of the update in the middle hold.
 Lines lines(const parallel::TimeSteps& steps);
