@@ -91,6 +91,10 @@ expect 1 'nn/models/n.cpp reaches the leaf leaves/one/x.h (codec) by nn/models/n
 printf '#include "leaves/two/y.h"\n' >leaves/one/x.h
 expect 1 'leaves/one/x.h includes leaves/two/y.h, another leaf of its kind' tests/spine.sh
 rm leaves/one/x.h
+mkdir -p parallel/codecs
+echo 'CodecEntry new_codec() {' >parallel/codecs/new.cpp
+expect 1 'parallel/codecs/new.cpp registers something' tests/spine.sh
+rm -r parallel
 seq -f '// %g' 5001 >nn/models/n.cpp
 expect 1 'the spine has 5001 lines, at most 5000' tests/spine.sh
 echo absent.cpp >tests/spine.txt

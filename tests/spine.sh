@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fails where the spine (tests/spine.txt) is too long, where one of its files includes a leaf
-# (tests/leaves.txt), be it by way of other files, or where a leaf includes another of its kind.
+# (tests/leaves.txt), be it by way of other files, where a leaf includes another of its kind, or
+# where a file registers itself and is no leaf.
 #   tests/spine.sh           checks
 #   tests/spine.sh --count   prints its files and lines, too
 set -euo pipefail
@@ -54,6 +55,12 @@ for file in "${!kind_of[@]}"; do
       complain "$file includes $next, another leaf of its kind (${kind_of[$file]})"
   done
 done
+# What registers itself is a leaf, unless the spine has it.
+while read -r file; do
+  [[ -z $file || -n ${kind_of[$file]-} || " ${spine[*]} " == *" $file "* ]] ||
+    complain "$file registers something; add it to tests/leaves.txt"
+done < <(grep -rlE '^(extern const Schedule |CodecEntry [a-z0-9_]+_codec\()' --include=*.cpp \
+  parallel 2>/dev/null)
 [[ ${#spine[@]} -le $most_files ]] || complain "the spine has ${#spine[@]} files, at most $most_files"
 [[ $lines -le $most_lines ]] || complain "the spine has $lines lines, at most $most_lines"
 [[ ${1-} != --count ]] || echo "${#spine[@]} files, $lines lines"
