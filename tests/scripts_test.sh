@@ -54,6 +54,7 @@ broken 'no file absent.md' '<!-- text: absent.md -->'
 broken 'expected <!-- code: PATH#NAME -->' '<!-- code: code.cpp -->'
 broken 'without its <!-- end text -->' '<!-- text: figures.md -->'
 printf '// [snippet open]\nint a;\n' >open.cpp
+broken '02.md: a link to ../absent.md, which is not there' 'See [it](../absent.md#part).'
 broken 'has no \[end snippet\]' '<!-- code: open.cpp#open -->'
 expect 2 'unknown argument' weave --chek
 

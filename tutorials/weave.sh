@@ -99,6 +99,15 @@ for chapter in README.md tutorials/*.md; do
     echo "wove $chapter"
   fi
 done
+# Links lead to files. Those of code have neither a dot nor a slash.
+for chapter in README.md tutorials/*.md; do
+  [[ -f $chapter ]] || continue
+  while read -r link; do
+    [[ -e $(dirname "$chapter")/$link ]] && continue
+    echo "$chapter: a link to $link, which is not there"
+    wrong=1
+  done < <(grep -oP '\]\(\K[^)#\s:]*[./][^)#\s:]*(?=[)#])' "$chapter" || true)
+done
 if [[ $wrong -ne 0 ]] && $check; then
   echo "weave.sh: the chapters are not what the sources say; run tutorials/weave.sh" >&2
 fi
