@@ -21,7 +21,7 @@ struct WalkStep {
 /// that most walks have one or two, and those of size 1 are left out.
 std::vector<WalkStep> walk_over(const Shape& shape, const Shape& a, const Shape& b);
 
-/// Where an element stands in a and in b.
+/// The places of an element in a and in b.
 struct WalkPlace {
   std::int64_t a = 0, b = 0;
 };

@@ -39,7 +39,7 @@ struct Head {
     psize = padded(size, cpu::column_multiple<Compute<T>>);
   }
 
-  /// What a head costs, in elements of an element-wise loop.
+  /// The cost of a head, in elements of an element-wise loop.
   std::int64_t work() const { return time * time * size / 16; }
 
   /// A head's values as rows of `psize`, widened and padded with zeros.          (T,d) -> (T,psize)

@@ -60,7 +60,7 @@ class CudaBackend : public autograd::Backend {
   /// Null without graphs.
   const Graphs* graphs() const { return graphs_.get(); }
   const CachingAllocator& allocator() const { return *allocator_; }
-  /// Where kernels note indices that are outside.
+  /// Memory in which kernels note indices that are outside.
   IndexFault* index_fault() const { return fault_; }
   /// Makes the device current for the calling thread.
   void use() const { PG_CUDA(cudaSetDevice(ordinal_)); }

@@ -21,10 +21,10 @@ using Lines = std::vector<std::pair<std::string, std::string>>;
 Lines lines(const parallel::VerifiedPlan& verified);
 /// The times that simulate found, as names and values.
 Lines lines(const parallel::Timeline& timeline);
-/// What the time steps of the update in the middle hold.
+/// The contents of the time steps of the update in the middle, as names and values.
 Lines lines(const parallel::TimeSteps& steps);
 
-/// What verify and simulate found; without time steps where no computation takes time.
+/// Facts and times as JSON, without time steps where no computation takes time.
 nlohmann::json to_json(const parallel::VerifiedPlan& verified, const parallel::Timeline& timeline);
 /// A plan's header, and its rows as lists of words.
 nlohmann::json to_json(const parallel::Plan& plan);
