@@ -1,8 +1,9 @@
-// Device: one rank's seat: the kernels it computes with, its memory meter, its modes.
-// Not here: globals. Two ranks in one process are two Device objects that share nothing.
-// Chapter 01.
+// Device: one rank's seat: the kernels it computes with, its memory meter, its modes; and Storage:
+// memory of it. Not here: globals. Two ranks in one process are two Device objects that share
+// nothing. Chapter 01.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -88,6 +89,32 @@ struct EnableGrad : ModeScope<bool> {
 /// While it lives, new tensors of the device are charged to `category`.
 struct CategoryScope : ModeScope<Category> {
   CategoryScope(Device& device, Category category) : ModeScope(device.category_, category) {}
+};
+
+/// One allocation of a device, charged to its meter for as long as it lives.
+class Storage {
+ public:
+  /// Uninitialised bytes of the device.
+  /// throws: Error if the device has no such memory left
+  Storage(DevicePtr device, std::int64_t bytes, Category category);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  const DevicePtr& device() const { return device_; }
+  std::byte* data() const { return data_; }
+  std::int64_t bytes() const { return bytes_; }
+
+  /// Gives the memory back, or takes it again with undefined contents, while tensors and graphs
+  /// still point here: nobody may read in between. Does nothing if it is so already.
+  void vacate();
+  void occupy();
+
+ private:
+  DevicePtr device_;
+  std::int64_t bytes_;
+  Category category_;
+  std::byte* data_ = nullptr;
 };
 
 }  // namespace paragrad::autograd

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstdint>
 #include <ostream>
+#include <type_traits>
 
 #include "autograd/error.h"
 
@@ -47,22 +48,13 @@ struct bf16 {
 
 /// Bytes of one element.
 constexpr std::int64_t size_of(DType dtype) {
-  switch (dtype) {
-    case DType::u8: return 1;
-    case DType::bf16: return 2;
-    case DType::f64: return 8;
-    default: return 4;
-  }
+  constexpr int sizes[] = {4, 2, 8, 4, 1};
+  return sizes[static_cast<int>(dtype)];
 }
 
 constexpr const char* name_of(DType dtype) {
-  switch (dtype) {
-    case DType::f32: return "f32";
-    case DType::bf16: return "bf16";
-    case DType::f64: return "f64";
-    case DType::u8: return "u8";
-    default: return "i32";
-  }
+  constexpr const char* names[] = {"f32", "bf16", "f64", "i32", "u8"};
+  return names[static_cast<int>(dtype)];
 }
 
 inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << name_of(dtype); }
@@ -70,47 +62,38 @@ inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << 
 template <class T>
 struct DTypeOf;
 template <>
-struct DTypeOf<float> {
-  static constexpr DType value = DType::f32;
-};
+struct DTypeOf<float> : std::integral_constant<DType, DType::f32> {};
 template <>
-struct DTypeOf<bf16> {
-  static constexpr DType value = DType::bf16;
-};
+struct DTypeOf<bf16> : std::integral_constant<DType, DType::bf16> {};
 template <>
-struct DTypeOf<double> {
-  static constexpr DType value = DType::f64;
-};
+struct DTypeOf<double> : std::integral_constant<DType, DType::f64> {};
 template <>
-struct DTypeOf<std::int32_t> {
-  static constexpr DType value = DType::i32;
-};
+struct DTypeOf<std::int32_t> : std::integral_constant<DType, DType::i32> {};
 template <>
-struct DTypeOf<std::uint8_t> {
-  static constexpr DType value = DType::u8;
-};
+struct DTypeOf<std::uint8_t> : std::integral_constant<DType, DType::u8> {};
 
 /// The type that kernels compute in: float for f32 and bf16, double for f64.
 template <class T>
-struct ComputeOf {
-  using type = float;
-};
-template <>
-struct ComputeOf<double> {
-  using type = double;
-};
-template <class T>
-using Compute = typename ComputeOf<T>::type;
+using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
 /// Calls `kernel.template operator()<T>()` with the floating-point C++ type of `dtype`.
 template <class Kernel>
-void dispatch(DType dtype, Kernel&& kernel) {
+auto dispatch(DType dtype, Kernel&& kernel) {
   switch (dtype) {
     case DType::f32: return kernel.template operator()<float>();
     case DType::bf16: return kernel.template operator()<bf16>();
     case DType::f64: return kernel.template operator()<double>();
-    default: PG_CHECK(false, "this operation needs a floating-point tensor, not ", dtype);
+    default: throw Error(text("this operation needs a floating-point tensor, not ", dtype));
   }
+}
+
+/// Calls `kernel.template operator()<n>()` with a number from `first` to `last` that is found while
+/// the program runs.
+template <int first, int last, class Kernel>
+void dispatch(int n, Kernel&& kernel) {
+  if constexpr (first < last)
+    if (n != first) return dispatch<first + 1, last>(n, kernel);
+  kernel.template operator()<first>();
 }
 
 }  // namespace paragrad::autograd

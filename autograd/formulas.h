@@ -62,15 +62,8 @@ template <Unary op, class Math, class C>
 /// Calls `kernel.template operator()<op>()`.
 template <class Kernel>
 void dispatch(Unary op, Kernel&& kernel) {
-  switch (op) {
-    case Unary::negate: return kernel.template operator()<Unary::negate>();
-    case Unary::exp: return kernel.template operator()<Unary::exp>();
-    case Unary::log: return kernel.template operator()<Unary::log>();
-    case Unary::sqrt: return kernel.template operator()<Unary::sqrt>();
-    case Unary::tanh: return kernel.template operator()<Unary::tanh>();
-    case Unary::relu: return kernel.template operator()<Unary::relu>();
-    case Unary::gelu: return kernel.template operator()<Unary::gelu>();
-  }
+  dispatch<0, static_cast<int>(Unary::gelu)>(
+      static_cast<int>(op), [&]<int n>() { kernel.template operator()<static_cast<Unary>(n)>(); });
 }
 
 }  // namespace paragrad::autograd

@@ -117,6 +117,14 @@ Tensor record(const Tensor& y, const char* name, const std::vector<Tensor>& inpu
   return result;
 }
 
+Tensor record(const Tensor& y, const char* name, const Tensor& x,
+              std::function<Tensor(const Tensor& dy)> backward) {
+  return record(y, name, std::vector<Tensor>{x},
+                [backward = std::move(backward)](const Tensor& dy) -> std::vector<Tensor> {
+                  return {backward(dy)};
+                });
+}
+
 void backward(const Tensor& y, const Tensor& dy) {
   PG_CHECK(y.requires_grad(),
            "backward: no graph; nothing that led to this tensor is a variable()");

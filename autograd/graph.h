@@ -41,6 +41,9 @@ const Tensor& gradient(const Tensor& x);
 /// itself, which would hold on to its own node: capture y.detach().
 Tensor record(const Tensor& y, const char* name, const std::vector<Tensor>& inputs,
               BackwardFunction backward);
+/// Ties y to the one input that it was computed from.
+Tensor record(const Tensor& y, const char* name, const Tensor& x,
+              std::function<Tensor(const Tensor& dy)> backward);
 
 /// Sends dy, the gradient of something with respect to y, back through the graph of y, freeing
 /// the graph on the way. Values that the graph keeps, weights among them, must not have changed.

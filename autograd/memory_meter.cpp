@@ -16,25 +16,20 @@ const char* name_of(Category category) {
   return names[static_cast<int>(category)];
 }
 
-void MemoryMeter::add(Category category, std::int64_t bytes) { change(category, bytes); }
-void MemoryMeter::remove(Category category, std::int64_t bytes) { change(category, -bytes); }
-
-void MemoryMeter::change(Category category, std::int64_t bytes) {
+void MemoryMeter::add(Category category, std::int64_t bytes) {
   std::lock_guard lock(mutex_);
-  PG_CHECK(cap_ == 0 || bytes <= 0 || total_ + bytes <= cap_, "out of memory: ", bytes,
-           " bytes more for ", name_of(category), ", beside the ", total_,
+  PG_CHECK(cap_ == 0 || bytes <= 0 || held_[total].live + bytes <= cap_, "out of memory: ", bytes,
+           " bytes more for ", name_of(category), ", beside the ", held_[total].live,
            " that this rank holds, ", "are above the cap of ", cap_,
            "; raise --memory-cap, or use a smaller model or batch, ",
            "more stages, --recompute, --zero or --samo");
-  std::int64_t& live = live_[static_cast<int>(category)];
-  std::int64_t& peak = peak_[static_cast<int>(category)];
-  live += bytes;
-  total_ += bytes;
-  peak = std::max(peak, live);
-  total_peak_ = std::max(total_peak_, total_);
+  for (Held* held : {&held_[index_of(category)], &held_[total]}) {
+    held->live += bytes;
+    held->peak = std::max(held->peak, held->live);
+  }
   if (recording_) {
     std::chrono::duration<double> since = std::chrono::steady_clock::now() - start_;
-    events_.push_back({since.count(), category, live});
+    events_.push_back({since.count(), category, held_[index_of(category)].live});
   }
 }
 
@@ -43,30 +38,9 @@ void MemoryMeter::set_cap(std::int64_t bytes) {
   cap_ = bytes;
 }
 
-std::int64_t MemoryMeter::live(Category category) const {
-  std::lock_guard lock(mutex_);
-  return live_[static_cast<int>(category)];
-}
-
-std::int64_t MemoryMeter::peak(Category category) const {
-  std::lock_guard lock(mutex_);
-  return peak_[static_cast<int>(category)];
-}
-
-std::int64_t MemoryMeter::live() const {
-  std::lock_guard lock(mutex_);
-  return total_;
-}
-
-std::int64_t MemoryMeter::peak() const {
-  std::lock_guard lock(mutex_);
-  return total_peak_;
-}
-
 void MemoryMeter::reset_peaks() {
   std::lock_guard lock(mutex_);
-  peak_ = live_;
-  total_peak_ = total_;
+  for (Held& held : held_) held.peak = held.live;
 }
 
 void MemoryMeter::start_timeline() {

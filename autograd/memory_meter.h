@@ -27,17 +27,17 @@ class MemoryMeter {
 
   /// throws: Error, and counts nothing, if more would be held than the cap
   void add(Category category, std::int64_t bytes);
-  void remove(Category category, std::int64_t bytes);
+  void remove(Category category, std::int64_t bytes) { add(category, -bytes); }
 
   /// The most that may be held, of all categories together; 0: any.
   void set_cap(std::int64_t bytes);
 
   /// Bytes held now; bytes held at the worst moment since reset_peaks().
-  std::int64_t live(Category category) const;
-  std::int64_t peak(Category category) const;
+  std::int64_t live(Category category) const { return held(index_of(category)).live; }
+  std::int64_t peak(Category category) const { return held(index_of(category)).peak; }
   /// The same over all categories together; the total's peak is not the sum of the peaks.
-  std::int64_t live() const;
-  std::int64_t peak() const;
+  std::int64_t live() const { return held(total).live; }
+  std::int64_t peak() const { return held(total).peak; }
   void reset_peaks();
 
   /// Forgets earlier events and records every change from now on.
@@ -45,11 +45,19 @@ class MemoryMeter {
   std::vector<Event> stop_timeline();
 
  private:
-  void change(Category category, std::int64_t bytes);
+  struct Held {
+    std::int64_t live = 0, peak = 0;
+  };
+  static constexpr int total = category_count;  // stands after the categories
+  static int index_of(Category category) { return static_cast<int>(category); }
+  Held held(int index) const {
+    std::lock_guard lock(mutex_);
+    return held_[index];
+  }
 
   mutable std::mutex mutex_;  // the message lane of a rank allocates too
-  std::array<std::int64_t, category_count> live_{}, peak_{};
-  std::int64_t total_ = 0, total_peak_ = 0, cap_ = 0;
+  std::array<Held, category_count + 1> held_;
+  std::int64_t cap_ = 0;
   bool recording_ = false;
   std::chrono::steady_clock::time_point start_;
   std::vector<Event> events_;

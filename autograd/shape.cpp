@@ -1,10 +1,9 @@
-// Dimensions may be named from the end, by negative numbers; broadcast aligns shapes there.
+// Dimensions may be named from the end, by negative numbers; broadcast aligns shapes there. Walks
+// have their dimensions merged, and reductions their runs found.
 // Chapter 01.
 #include "autograd/shape.h"
 
 #include <algorithm>
-
-#include "autograd/error.h"
 
 namespace paragrad::autograd {
 
@@ -53,6 +52,42 @@ std::ostream& operator<<(std::ostream& out, const Shape& shape) {
   out << '(';
   for (int i = 0; i < shape.rank(); ++i) out << (i ? "," : "") << shape[i];
   return out << ')';
+}
+
+namespace {
+
+/// The stride of x along dimension i of `shape`; 0 if x is stretched there.
+std::int64_t stride(const Shape& x, const Shape& shape, int i) {
+  const int at = i - shape.rank() + x.rank();
+  return at < 0 || x[at] == 1 ? 0 : x.product(at + 1, x.rank());
+}
+
+}  // namespace
+
+std::vector<WalkStep> walk_over(const Shape& shape, const Shape& a, const Shape& b) {
+  std::vector<WalkStep> steps;
+  for (int i = 0; i < shape.rank(); ++i) {
+    WalkStep step{shape[i], stride(a, shape, i), stride(b, shape, i)};
+    if (step.size == 1) continue;
+    if (!steps.empty() && steps.back().a == step.a * step.size &&
+        steps.back().b == step.b * step.size) {
+      step.size *= steps.back().size;
+      steps.pop_back();
+    }
+    steps.push_back(step);
+  }
+  return steps;
+}
+
+ReducedRun::ReducedRun(const Shape& x, const Shape& y) {
+  auto stays = [&](int i) { return x[i] == y[i]; };
+  last = x.rank();
+  while (last > 0 && stays(last - 1)) --last;
+  first = last;
+  while (first > 0 && (!stays(first - 1) || x[first - 1] == 1)) --first;
+  outer = x.product(0, first);
+  reduced = x.product(first, last);
+  inner = x.product(last, x.rank());
 }
 
 }  // namespace paragrad::autograd

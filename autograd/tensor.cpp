@@ -1,5 +1,5 @@
 // Makes tensors, moves values between host and device, and checks every window against its memory.
-// Not here: kernels (autograd/backend.h).
+// Not here: kernels (autograd/kernels.h).
 // Chapter 01.
 #include "autograd/tensor.h"
 
@@ -56,19 +56,12 @@ Tensor zeros(Shape shape, DType dtype, const DevicePtr& device) {
 namespace {
 
 template <class T>
-Tensor copied(const std::vector<T>& values, Shape shape, DType dtype, const DevicePtr& device) {
+Tensor copied(const std::vector<T>& values, Shape shape, const DevicePtr& device) {
   PG_CHECK(static_cast<std::int64_t>(values.size()) == shape.numel(), "a tensor ", shape, " needs ",
            shape.numel(), " values, got ", values.size());
-  Tensor x = empty(std::move(shape), dtype, device);
+  Tensor x = empty(std::move(shape), DTypeOf<T>::value, device);
   x.backend().copy_from_host(values.data(), x);
   return x;
-}
-
-template <class T>
-std::vector<T> read(const Tensor& x) {
-  std::vector<T> values(x.numel());
-  x.backend().copy_to_host(x, values.data());
-  return values;
 }
 
 }  // namespace
@@ -76,32 +69,29 @@ std::vector<T> read(const Tensor& x) {
 Tensor from_host(const std::vector<float>& values, Shape shape, const DevicePtr& device,
                  DType dtype) {
   if (dtype == DType::bf16)
-    return copied(std::vector<bf16>(values.begin(), values.end()), shape, dtype, device);
+    return copied(std::vector<bf16>(values.begin(), values.end()), shape, device);
   if (dtype == DType::f64)
-    return copied(std::vector<double>(values.begin(), values.end()), shape, dtype, device);
+    return copied(std::vector<double>(values.begin(), values.end()), shape, device);
   PG_CHECK(dtype == DType::f32, "float values make a floating-point tensor, not ", dtype);
-  return copied(values, shape, dtype, device);
+  return copied(values, shape, device);
 }
 
 Tensor from_host(const std::vector<double>& values, Shape shape, const DevicePtr& device) {
-  return copied(values, std::move(shape), DType::f64, device);
+  return copied(values, std::move(shape), device);
 }
 
 Tensor from_host(const std::vector<std::int32_t>& values, Shape shape, const DevicePtr& device) {
-  return copied(values, std::move(shape), DType::i32, device);
+  return copied(values, std::move(shape), device);
 }
 
 std::vector<double> to_host(const Tensor& x) {
-  std::vector<double> result;
-  if (x.dtype() == DType::i32) {
-    std::vector<std::int32_t> values = read<std::int32_t>(x);
-    return {values.begin(), values.end()};
-  }
-  dispatch(x.dtype(), [&]<class T>() {
-    std::vector<T> values = read<T>(x);
-    result.assign(values.begin(), values.end());
-  });
-  return result;
+  auto values_of = [&]<class T>() {
+    std::vector<T> values(x.numel());
+    x.backend().copy_to_host(x, values.data());
+    return std::vector<double>(values.begin(), values.end());
+  };
+  if (x.dtype() == DType::i32) return values_of.operator()<std::int32_t>();
+  return dispatch(x.dtype(), values_of);
 }
 
 double item(const Tensor& x) {

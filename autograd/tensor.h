@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
+#include "autograd/device.h"
 #include "autograd/dtype.h"
 #include "autograd/shape.h"
-#include "autograd/storage.h"
 
 namespace paragrad::autograd {
 

@@ -1,5 +1,5 @@
-// The devices of a run's ranks, and the transports that move their memory: what programs need of
-// this folder.
+// The devices of a run's ranks, and the transports that move their memory: the door of cuda/, which
+// is all that programs see.
 // Not here: CUDA's types; programs are compiled without its headers. Chapter 04.
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace paragrad::cuda {
 
-/// Once, before the first device is made, for so many ranks; `own`: each needs a device that no
-/// other has. The emulator makes as many devices as there are ranks, up to 64.
+/// Prepares the devices of `ranks` ranks, once, before the first is made; `own`: each rank needs a
+/// device that no other has. The emulator makes as many devices as there are ranks, up to 64.
 /// throws: Error that says what there is, if that is not enough
 void prepare_devices(int ranks, bool own);
 
@@ -27,7 +27,7 @@ std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
 
 }  // namespace paragrad::cuda
 
-/// The same of emulated devices: their library is compiled with this name for `cuda`.
+/// Emulated devices: their library is compiled with this name for `cuda`.
 namespace paragrad::cuda_emulated {
 
 void prepare_devices(int ranks, bool own);

@@ -45,11 +45,9 @@ void Request::add_plan_flags(CLI::App& command) {
   flags.words("FILE", schedule.plan_file, "",
               "a plan's text, instead of the schedule flags; - is standard input");
   schedule.add_flags(flags);
-  flags
-      .whole("--steps", steps, 1,
-             "updates; in pipedream each has --microbatches of them (default: 1; 8 of a cyclic "
-             "schedule, which then has a middle)")
-      ->default_str("");
+  flags.whole("--steps", steps, 1,
+              "updates; in pipedream each has --microbatches of them (default: 1; 8 of a cyclic "
+              "schedule, which then has a middle)");
   flags.whole("--first", first, 0, "steps done before the plan");
   flags.yes("--clip", clip, "updates wait for the norm of the whole gradient");
   flags.yes("--tied", tied, "the first and the last stage share a tensor");

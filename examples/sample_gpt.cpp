@@ -39,7 +39,7 @@ struct Writer {
 /// throws: Error if there is no such model, or its vocabulary is another one's
 Writer load(const std::filesystem::path& folder, const std::string& device) {
   Writer writer;
-  writer.device = paragrad::examples::make_device(device, 0);
+  writer.device = paragrad::examples::device_kind(device).make(0, /*graphs*/ false);
   auto build = [&] {
     PG_CHECK(writer.vocabulary->size() == writer.config.vocabulary, folder.string(),
              ": the model knows ", writer.config.vocabulary, " tokens, its vocabulary has ",
@@ -119,19 +119,18 @@ int main(int argc, char** argv) {
   flags.words("--from", from, "DIR", "folder of a train_gpt run, or of GPT-2 from Hugging Face")
       ->capture_default_str();
   flags.words("--prompt", prompt, "TEXT", "text to go on from (default: a new line)");
-  flags.whole("--tokens", count, std::int64_t{1}, "how many to write");
+  flags.whole("--tokens", count, 1, "how many to write");
   flags.number("--temperature", settings.temperature, 0, 1e30,
                "below 1 is safer, 0 always the likeliest");
   flags.whole("--top-k", settings.top_k, 0, "choose among so many of the likeliest; 0: all");
-  flags.whole("--seed", seed, std::int64_t{0}, "of the choices");
+  flags.whole("--seed", seed, 0, "of the choices");
   flags.words("--export", folder, "FOLDER",
               "write the weights there as Hugging Face's files of GPT-2, those that are pruned as "
               "zeros, and no text");
   paragrad::examples::add_device_flag(flags, device);
   return paragrad::examples::run_program(app, [&] {
     app.parse(argc, argv);
-    paragrad::examples::check_device(device);
-    paragrad::examples::prepare_devices(device, 1, false);
+    paragrad::examples::device_kind(device).prepare(1, false);
     for (const char* name : {"--prompt", "--tokens", "--temperature", "--top-k", "--seed"})
       PG_CHECK(folder.empty() || app.count(name) == 0, "--export writes no text; leave out ", name);
     Writer writer = load(from, device);

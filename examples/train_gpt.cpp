@@ -1,8 +1,7 @@
 // train_gpt: trains a GPT on text, over one or many ranks. See --help; sample_gpt writes text with
-// the result. Not here: flags (examples/common/gpt_run.h), data (examples/common/gpt_data.h), ranks
-// and signals (examples/common/run_session.h), and what a run does between its first step and its
-// last (parallel/session/session.h). Chapters 02 and 05.
-#include "examples/common/gpt_data.h"
+// the result. Not here: flags and data (examples/common/gpt_run.h), ranks and signals
+// (examples/common/run_session.h), and what a run does between its first step and its last
+// (parallel/session/session.h). Chapters 02 and 05.
 #include "examples/common/gpt_run.h"
 #include "examples/common/program.h"
 #include "examples/common/run_session.h"
@@ -24,14 +23,13 @@ TextData load(const GptRun& run) {
   return data;
 }
 
-/// Returns the steps done before.
-int check_resume(const GptRun& run, const TextData& data) {
+void check_resume(const GptRun& run, const TextData& data) {
   if (!run.resume.empty())
     PG_CHECK(Checkpoint(run.resume / "checkpoint").run().value("vocabulary", nlohmann::json()) ==
                  vocabulary_of(data),
              "--resume: the data has another vocabulary than the run's; give it the same --data ",
              "and --vocab");
-  return check_resume(run, nlohmann::json(data.training.checksum()));
+  check_resume(run, nlohmann::json(data.training.checksum()));
 }
 
 SessionSettings settings_of(const GptRun& run, const GptConfig& model, const TextData& data,
@@ -51,12 +49,12 @@ ReadyRun prepare(const GptRun& run, int started) {
   const auto data = std::make_shared<const TextData>(load(run));
   GptConfig model = run.model;
   model.vocabulary = data->training.vocabulary_size();
-  int first = check_resume(run, *data);
+  check_resume(run, *data);
   Training training = layout.training(gpt(model));
   training.optimizer = run.optimizer();
-  SessionSettings settings = settings_of(run, model, *data, layout, training);
+  const SessionSettings settings = settings_of(run, model, *data, layout, training);
   const auto examples = std::make_shared<TextExamples>(data, training.seed, model.context);
-  return ready_run(run, layout, training, settings, first, examples);
+  return {training, settings, layout, examples};
 }
 
 }  // namespace

@@ -1,9 +1,8 @@
 // train_resnet: trains ResNet-18, or a narrow one, to tell what images show, over one or many
-// ranks. See --help. Not here: flags (examples/common/resnet_run.h), data
-// (examples/common/resnet_data.h), ranks and signals (examples/common/run_session.h), and what a
-// run does between its first step and its last (parallel/session/session.h). Chapters 02 and 05.
+// ranks. See --help. Not here: flags and data (examples/common/resnet_run.h), ranks and signals
+// (examples/common/run_session.h), and what a run does between its first step and its last
+// (parallel/session/session.h). Chapters 02 and 05.
 #include "examples/common/program.h"
-#include "examples/common/resnet_data.h"
 #include "examples/common/resnet_run.h"
 #include "examples/common/run_session.h"
 
@@ -36,14 +35,14 @@ ReadyRun prepare(const ResnetRun& run, int started) {
   const auto data = std::make_shared<const ImageData>(load_image_data(run.data.string()));
   PG_CHECK(layout.rows_per_step() <= data->training.size(), "--batch ", run.batch, ": there are ",
            data->training.size(), " images to train on; use a smaller batch");
-  int first = check_resume(run, data->training.checksum());
+  check_resume(run, data->training.checksum());
   Training training = layout.training(run.model(data->training));
   training.optimizer = run.make_optimizer();
   training.counts_right = true;
-  SessionSettings settings = settings_of(run, *data, layout, training);
+  const SessionSettings settings = settings_of(run, *data, layout, training);
   const auto examples =
       std::make_shared<ImageExamples>(data, training.dtype, training.seed, layout.rows_per_step());
-  return ready_run(run, layout, training, settings, first, examples);
+  return {training, settings, layout, examples};
 }
 
 }  // namespace

@@ -1,18 +1,18 @@
 // train_vocabulary: makes a byte-pair vocabulary from a text, in the files that GPT-2 uses.
-// Not here: the training itself (nn/text/train_byte_pair.h).
+// Not here: the training itself (examples/common/train_byte_pair.h).
 // Chapter 02.
 #include <iostream>
 
 #include "examples/common/program.h"
+#include "examples/common/train_byte_pair.h"
 #include "nn/checkpoint/file.h"
-#include "nn/text/train_byte_pair.h"
 
 namespace {
 
 void train_vocabulary(const std::string& data, int size, const std::string& out) {
   using namespace paragrad::nn;
   std::string text = read_file(data);
-  BytePairVocabulary vocabulary = train_byte_pairs(text, size);
+  BytePairVocabulary vocabulary = paragrad::examples::train_byte_pairs(text, size);
   write_byte_pairs(vocabulary, out);
   double tokens = static_cast<double>(vocabulary.encode(text).size());
   std::cout << vocabulary.size() << " tokens in " << out << "/vocab.json and " << out

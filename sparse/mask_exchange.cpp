@@ -1,60 +1,90 @@
-// Masks travel as numbers: the length of a name, the name, the length of an index, the index.
+// Draw 0 is the oldest: "draw-0/h.0.attn.c_attn.weight" is the index of what it keeps.
 // Chapter 11.
 #include "sparse/mask_exchange.h"
 
-#include <cstring>
+#include <algorithm>
+#include <functional>
 
+#include "parallel/plan/lifetimes.h"
 #include "parallel/transports/launch.h"
+#include "parallel/transports/pack.h"
 
 namespace paragrad::sparse {
 
 namespace {
 
-template <class List>
-void write(std::string& bytes, const List& list) {
-  const std::int64_t size = static_cast<std::int64_t>(list.size());
-  bytes.append(reinterpret_cast<const char*>(&size), sizeof size);
-  bytes.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof list[0]);
+std::string draw_name(std::size_t draw) { return text("draw-", draw); }
+
+/// The parameters of `list` that a draw has, as its indices lie one behind the other.
+ParameterList drawn_list(const ParameterList& list, const Masks& draw) {
+  ParameterList drawn;
+  for (const Parameter& p : list)
+    if (const auto mask = draw.find(p.name); mask != draw.end())
+      drawn.add(p.name, {static_cast<std::int64_t>(mask->second.size())}, Init::constant(0));
+  return drawn;
 }
 
-template <class List>
-List read(const std::string& bytes, std::size_t& at) {
-  std::int64_t size = 0;
-  std::memcpy(&size, bytes.data() + at, sizeof size);
-  List list(size, {});
-  std::memcpy(list.data(), bytes.data() + at + sizeof size, list.size() * sizeof list[0]);
-  at += sizeof size + list.size() * sizeof list[0];
-  return list;
+Tensor on_device(const ParameterList& drawn, const Masks& draw, const DevicePtr& device) {
+  Index all;
+  for (const Parameter& p : drawn)
+    all.insert(all.end(), draw.at(p.name).begin(), draw.at(p.name).end());
+  CategoryScope category(*device, Category::workspace);
+  return from_host(all, {drawn.numel()}, device);
 }
 
 }  // namespace
 
 SumCounts sum_over(Transport& transport, double timeout) {
   return [&transport, timeout](const std::vector<std::int64_t>& own) {
-    std::string bytes;
-    write(bytes, own);
     std::vector<std::int64_t> total(own.size(), 0);
-    for (const std::string& one : all_gather_bytes(transport, bytes, timeout)) {
-      std::size_t at = 0;
-      const auto counts = read<std::vector<std::int64_t>>(one, at);
-      for (std::size_t i = 0; i < total.size(); ++i) total[i] += counts.at(i);
-    }
+    for (const std::string& one : all_gather_bytes(transport, pack(own), timeout))
+      std::ranges::transform(total, unpack<std::vector<std::int64_t>>(one), total.begin(),
+                             std::plus<>());
     return total;
   };
 }
 
-Masks all_masks(Transport& transport, Masks own, double timeout) {
-  std::string bytes;
-  for (const auto& [name, index] : own) {
-    write(bytes, name);
-    write(bytes, index);
+Masks all_masks(Transport& transport, const Masks& own, double timeout) {
+  Masks all;
+  for (const std::string& one : all_gather_bytes(transport, pack(own), timeout))
+    all.merge(unpack<Masks>(one));
+  return all;
+}
+
+std::vector<CheckpointFile> write_draws(const std::filesystem::path& folder, Engine& engine,
+                                        const Plan& plan, std::int64_t step,
+                                        const std::deque<Masks>& draws) {
+  std::vector<CheckpointFile> files;
+  if (draws.empty()) return files;
+  const auto ranks = holders(plan);
+  AtWork saving(engine.transport(), Work::saving);
+  for (auto& [stage, store] : engine.stores()) {
+    const ParameterList drawn = drawn_list(store.form().parameters(), draws.front());
+    if (ranks.at(stage).front() != engine.transport().rank() || drawn.size() == 0) continue;
+    FlatBuffers buffers;
+    for (std::size_t i = 0; i < draws.size(); ++i)
+      buffers.emplace_back(draw_name(i), on_device(drawn, draws[i], engine.device()));
+    files.push_back(write_checkpoint_file(folder, text("draws_", stage), step, drawn, buffers));
   }
-  for (const std::string& one : all_gather_bytes(transport, bytes, timeout))
-    for (std::size_t at = 0; at < one.size();) {
-      const std::string name = read<std::string>(one, at);
-      own[name] = read<Index>(one, at);
+  return files;
+}
+
+std::deque<Masks> read_draws(const Checkpoint& checkpoint, const ParameterList& whole,
+                             double pruned, const DevicePtr& device) {
+  std::deque<Masks> draws;
+  for (std::size_t i = 0; checkpoint.has_state(draw_name(i)); ++i) {
+    Masks draw;
+    for (const Parameter& p : whole) {
+      Parameter kept = p;
+      kept.shape = {kept_count(p.shape.numel(), pruned)};
+      const Tensor index = workspace(kept.shape, DType::i32, device);
+      if (!checkpoint.load_state_if_any(draw_name(i), kept, index)) continue;
+      const std::vector<double> numbers = to_host(index);
+      draw[p.name].assign(numbers.begin(), numbers.end());
     }
-  return own;
+    draws.push_back(draw);
+  }
+  return draws;
 }
 
 }  // namespace paragrad::sparse

@@ -1,5 +1,5 @@
-// Every stage is looked at by the first rank that holds it. Its mask goes to all ranks, so that
-// they have the same, whatever they compute.
+// The first rank that holds a stage chooses its masks, which go to all ranks, so that they have the
+// same, whatever they compute.
 // Chapter 11.
 #include "sparse/prune_run.h"
 
@@ -7,10 +7,7 @@
 #include <cmath>
 
 #include "parallel/plan/lifetimes.h"
-#include "parallel/session/state_files.h"
-#include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
-#include "sparse/draws.h"
 #include "sparse/mask_exchange.h"
 #include "sparse/samo.h"
 
@@ -51,7 +48,8 @@ void add_candidates(const WeightStore& store, const Tensor& stored, const Parame
   }
 }
 
-/// Of the stages that this rank looks at. Shards are put together by all who have one.
+/// Candidates of the stages that this rank chooses masks for. All ranks that have a shard of a
+/// stage put it together.
 std::vector<Candidate> own_candidates(Engine& engine, const Plan& like,
                                       const PruneSettings& settings) {
   std::vector<Candidate> candidates;
@@ -75,12 +73,6 @@ std::int64_t elements_of(const std::vector<Candidate>& candidates) {
 
 }  // namespace
 
-const std::vector<std::string>& prune_methods() {
-  static const std::vector<std::string> names{"magnitude", "global",  "random",
-                                              "gradual",   "lottery", "early-bird"};
-  return names;
-}
-
 int lottery_rounds(double fraction) {
   constexpr double left_by_a_round = 0.8;
   return std::max(
@@ -91,7 +83,7 @@ void PruneRun::check(const ParameterList& whole) const {
   if (settings_.sparse) check_sparse(whole, settings_.all);
 }
 
-int PruneRun::next_look(int steps) const {
+int PruneRun::next_pruning(int steps) const {
   const std::string& method = settings_.method;
   const int after = settings_.after, every = settings_.every;
   int last = after;
@@ -100,8 +92,8 @@ int PruneRun::next_look(int steps) const {
   if (method == "early-bird") last = found_ ? -1 : never;
   if (steps > last) return never;
   const int first = method == "gradual" ? 1 : 0;  // at once it would prune nothing
-  const int looks = std::max(first, (std::max(steps - after, 0) + every - 1) / every);
-  return std::min(after + looks * every, last);
+  const int times = std::max(first, (std::max(steps - after, 0) + every - 1) / every);
+  return std::min(after + times * every, last);
 }
 
 double PruneRun::fraction_at(int steps) const {
@@ -114,8 +106,7 @@ double PruneRun::fraction_at(int steps) const {
   return fraction;
 }
 
-// [snippet look]
-json PruneRun::look(Engine& engine, const Plan& like, int steps) {
+json PruneRun::maybe_prune(Engine& engine, const Plan& like, int steps) {
   const bool lottery = settings_.method == "lottery";
   if (lottery && steps <= settings_.after) {
     for (auto& [stage, store] : engine.stores()) store.remember();
@@ -132,18 +123,17 @@ json PruneRun::look(Engine& engine, const Plan& like, int steps) {
     const double distance = bird_.distance(masks, elements_of(candidates), sum);
     json found{{"distance", std::isfinite(distance) ? json(distance) : json()}};
     found_ = distance <= EarlyBird::threshold;
-    if (found_) found.update(prune(engine, like, std::move(masks)));
+    if (found_) found.update(prune(engine, like, masks));
     return found;
   }
-  json found = prune(engine, like, std::move(masks));
+  json found = prune(engine, like, masks);
   if (!lottery) return found;
   for (auto& [stage, store] : engine.stores()) store.rewind(engine.training());
   return found;
 }
-// [end snippet]
 
-json PruneRun::prune(Engine& engine, const Plan& like, Masks own) {
-  set_form(engine, like, all_masks(engine.transport(), std::move(own), engine.settings().timeout));
+json PruneRun::prune(Engine& engine, const Plan& like, const Masks& own) {
+  set_form(engine, like, all_masks(engine.transport(), own, engine.settings().timeout));
   const json now = summary();
   return {{"pruned", now.at("fraction")}, {"kept", now.at("kept")}, {"elements", elements_}};
 }
@@ -155,9 +145,9 @@ void PruneRun::set_form(Engine& engine, const Plan& like, Masks all) {
     PG_CHECK(kept_.at(name) <= count, "pruning: ", name, " has ", count, " elements left, and was ",
              "to have ", kept_.at(name), "; what is pruned does not come back");
   auto masks = std::make_shared<const Masks>(std::move(all));
-  engine.change_form(like, settings_.sparse ? sparse_form(masks)
-                           : settings_.samo ? samo_form(masks)
-                                            : masked_form(masks));
+  engine.change_form(like, settings_.sparse ? form_of<SparseForm>(masks)
+                           : settings_.samo ? form_of<SamoForm>(masks)
+                                            : form_of<MaskedForm>(masks));
 }
 
 void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) {
@@ -169,8 +159,8 @@ void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& 
       elements_ += p.shape.numel();
     }
   if (settings_.method == "early-bird")
-    bird_.restore(
-        read_draws(checkpoint, engine.training().whole, settings_.fraction, engine.device()));
+    bird_.draws =
+        read_draws(checkpoint, engine.training().whole, settings_.fraction, engine.device());
   if (masks.empty()) return;
   found_ = true;
   set_form(engine, like, std::move(masks));
@@ -179,7 +169,7 @@ void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& 
 std::vector<CheckpointFile> PruneRun::write(const std::filesystem::path& folder, Engine& engine,
                                             const Plan& plan, std::int64_t step) {
   if (found_) return {};
-  return write_draws(folder, engine, plan, step, bird_.draws());
+  return write_draws(folder, engine, plan, step, bird_.draws);
 }
 
 json PruneRun::summary() const {

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "parallel/session/pruner.h"
+#include "parallel/session/session.h"
 #include "sparse/pruning.h"
 
 namespace paragrad::sparse {
 
 // [snippet methods]
-/// When looks are taken, with `after`, `every` and `until` in updates:
+/// When a run is pruned, with `after`, `every` and `until` in updates:
 ///   magnitude, global, random   once, after `after`
 ///   gradual                     every `every` from `after` to `until`, each with more pruned
 ///   lottery                     the weights after `after` are remembered; then, every `every`, a
@@ -33,7 +33,8 @@ struct PruneSettings {
 };
 
 /// The names of methods.
-const std::vector<std::string>& prune_methods();
+inline const std::vector<std::string> prune_methods{"magnitude", "global",  "random",
+                                                    "gradual",   "lottery", "early-bird"};
 /// Rounds of a lottery.
 int lottery_rounds(double fraction);
 
@@ -42,8 +43,8 @@ class PruneRun : public Pruner {
   explicit PruneRun(const PruneSettings& settings) : settings_(settings) {}
 
   void check(const ParameterList& whole) const override;
-  int next_look(int steps) const override;
-  nlohmann::json look(Engine& engine, const Plan& like, int steps) override;
+  int next_pruning(int steps) const override;
+  nlohmann::json maybe_prune(Engine& engine, const Plan& like, int steps) override;
   void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) override;
   std::vector<CheckpointFile> write(const std::filesystem::path& folder, Engine& engine,
                                     const Plan& plan, std::int64_t step) override;
@@ -51,7 +52,7 @@ class PruneRun : public Pruner {
 
  private:
   double fraction_at(int steps) const;
-  nlohmann::json prune(Engine& engine, const Plan& like, Masks own);
+  nlohmann::json prune(Engine& engine, const Plan& like, const Masks& own);
   void set_form(Engine& engine, const Plan& like, Masks all);
 
   PruneSettings settings_;

@@ -1,12 +1,14 @@
-// Every method is a choice of keys and of how many of the greatest stay.
+// Every method is a choice of keys and of how many of the greatest stay. Parameters that can be
+// pruned are told apart by their names and by what weight decay holds for: matrices.
 // Chapter 11.
 #include "sparse/pruning.h"
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 
-#include "autograd/magnitude.h"
+#include "autograd/codes.h"
 #include "autograd/random.h"
 
 namespace paragrad::sparse {
@@ -15,16 +17,7 @@ namespace {
 
 using Key = MagnitudeKey;
 
-/// Elements with keys of `least` or more.
-std::int64_t count_from(const std::vector<Candidate>& candidates, Key least) {
-  std::int64_t count = 0;
-  for (const Candidate& candidate : candidates)
-    count += std::count_if(candidate.keys.begin(), candidate.keys.end(),
-                           [least](Key key) { return key >= least; });
-  return count;
-}
-
-/// Those with keys above `threshold`, and the first `ties` of those that have it.
+/// Indices of the keys above `threshold`, and of the first `ties` keys that equal it.
 Index above(const std::vector<Key>& keys, Key threshold, std::int64_t ties) {
   Index index;
   for (std::size_t i = 0; i < keys.size(); ++i)
@@ -34,6 +27,30 @@ Index above(const std::vector<Key>& keys, Key threshold, std::int64_t ties) {
 }
 
 }  // namespace
+
+bool is_prunable(const Parameter& parameter, bool all) {
+  if (parameter.kind != ParameterKind::weight) return false;
+  const bool embeds = parameter.name == "wte.weight" || parameter.name == "wpe.weight";
+  return all || (parameter.shape.rank() >= 2 && !embeds);
+}
+
+std::int64_t kept_count(std::int64_t count, double pruned) {
+  PG_CHECK(pruned >= 0 && pruned < 1, "pruning: expected a fraction from 0 to below 1, got ",
+           pruned);
+  return std::max<std::int64_t>(std::min<std::int64_t>(count, 1),
+                                std::llround((1 - pruned) * static_cast<double>(count)));
+}
+
+void check_index(const Parameter& parameter, const Index& index) {
+  const std::int64_t count = parameter.shape.numel();
+  PG_CHECK(count <= std::numeric_limits<std::int32_t>::max(), "pruning: ", parameter.name, " has ",
+           count, " elements, more than an index of 32 bits can count");
+  const bool ascends =
+      std::adjacent_find(index.begin(), index.end(), std::greater_equal<>()) == index.end();
+  PG_CHECK(ascends && (index.empty() || (index.front() >= 0 && index.back() < count)),
+           "pruning: the kept elements of ", parameter.name, " must ascend from 0 on and be below ",
+           count, "; the mask is damaged or of another model");
+}
 
 std::vector<Key> magnitude_keys(const std::string& name, std::span<const double> values,
                                 const Index* kept) {
@@ -64,7 +81,7 @@ Index greatest(const std::vector<Key>& keys, std::int64_t count) {
   const auto at = sorted.begin() + (count - 1);
   std::nth_element(sorted.begin(), at, sorted.end(), std::greater<>());
   const Key threshold = *at;
-  const auto more = std::count_if(keys.begin(), keys.end(), [=](Key k) { return k > threshold; });
+  const auto more = std::ranges::count_if(keys, [=](Key key) { return key > threshold; });
   return above(keys, threshold, count - more);
 }
 
@@ -82,7 +99,12 @@ Masks prune_each(const std::vector<Candidate>& candidates, double pruned) {
 /// the whole model.
 Masks prune_all(const std::vector<Candidate>& candidates, std::size_t places, double pruned,
                 const SumCounts& sum) {
-  auto everywhere = [&](Key least) { return sum({count_from(candidates, least)})[0]; };
+  auto everywhere = [&](Key least) {  // elements with keys of `least` or more
+    std::int64_t count = 0;
+    for (const Candidate& candidate : candidates)
+      count += std::ranges::count_if(candidate.keys, [=](Key key) { return key >= least; });
+    return sum({count})[0];
+  };
   const std::int64_t kept = kept_count(everywhere(0), pruned);
   Key threshold = 0;
   for (Key bit = Key{1} << 31; bit > 0; bit >>= 1)
@@ -118,13 +140,17 @@ double lottery_fraction(double pruned, int round, int rounds) {
 
 double EarlyBird::distance(const Masks& newest, std::int64_t elements, const SumCounts& sum) {
   std::vector<std::int64_t> counts(window + 1, 0);  // differing elements by mask; all of them
-  for (std::size_t i = 0; i < last_.size(); ++i)
-    for (const auto& [name, index] : newest) counts[i] += differences(index, last_[i].at(name));
+  for (std::size_t i = 0; i < draws.size(); ++i)
+    for (const auto& [name, index] : newest) {
+      Index apart;  // elements that only one of the two masks keeps
+      std::ranges::set_symmetric_difference(index, draws[i].at(name), std::back_inserter(apart));
+      counts[i] += static_cast<std::int64_t>(apart.size());
+    }
   counts[window] = elements;
   counts = sum(counts);
-  const bool full = static_cast<int>(last_.size()) == window;
-  last_.push_back(newest);
-  if (last_.size() > window) last_.pop_front();
+  const bool full = static_cast<int>(draws.size()) == window;
+  draws.push_back(newest);
+  if (draws.size() > window) draws.pop_front();
   if (!full) return std::numeric_limits<double>::infinity();
   const std::int64_t most = *std::max_element(counts.begin(), counts.end() - 1);
   return static_cast<double>(most) / static_cast<double>(counts[window]);

@@ -2,60 +2,26 @@
 // Chapter 11.
 #include "sparse/samo.h"
 
-#include <algorithm>
-
 #include "sparse/sparse_linear.h"
 
 namespace paragrad::sparse {
 
 namespace {
 
-Shape kept_shape(const Parameter& parameter, const Index& index) {
-  const auto count = static_cast<std::int64_t>(index.size());
-  return parameter.shape.rank() >= 2 ? Shape{1, count} : Shape{count};
-}
-
-/// The same parameter with another shape.
-void add_like(ParameterList& list, const Parameter& parameter, const Shape& shape) {
+/// Adds a parameter to the list, as far as the masks keep it.
+void add_kept(ParameterList& list, const Parameter& parameter, const Masks& masks) {
+  Shape shape = parameter.shape;
+  if (const auto mask = masks.find(parameter.name); mask != masks.end()) {
+    const auto count = static_cast<std::int64_t>(mask->second.size());
+    shape = shape.rank() >= 2 ? Shape{1, count} : Shape{count};
+  }
   Parameter& added = list.add(parameter.name, shape, parameter.init, parameter.kind);
   added.shared = parameter.shared;
   added.decays = parameter.decays;
 }
 
-ParameterList kept_list(const ParameterList& parameters, const Masks& masks) {
-  ParameterList kept;
-  for (const Parameter& parameter : parameters) {
-    const auto mask = masks.find(parameter.name);
-    add_like(kept, parameter,
-             mask == masks.end() ? parameter.shape : kept_shape(parameter, mask->second));
-  }
-  return kept;
-}
-
 Tensor window(const Tensor& flat, const Parameter& parameter) {
   return flat.window(parameter.offset, {parameter.shape.numel()});
-}
-
-/// sparse_linear with the kept elements of one matrix.
-class SparseProduct : public Product {
- public:
-  SparseProduct(const Tensor& index, const Shape& shape) : weight_(index, shape[0], shape[1]) {}
-  Tensor linear(const Tensor& x, const Tensor& values, const Tensor& bias) const override {
-    return sparse_linear(x, weight_, values, bias);
-  }
-
- private:
-  SparseWeight weight_;
-};
-
-template <class Form>
-MakeStateForm form_of(std::shared_ptr<const Masks> masks) {
-  return [masks](const ParameterList& parameters, const DevicePtr& device) -> StateFormPtr {
-    const bool any = std::any_of(parameters.begin(), parameters.end(),
-                                 [&](const Parameter& p) { return masks->contains(p.name); });
-    if (!any) return std::make_shared<StateForm>(parameters);
-    return std::make_shared<Form>(parameters, *masks, device);
-  };
 }
 
 void check_multiplies(const Parameter& parameter) {
@@ -79,7 +45,7 @@ PrunedForm::PrunedForm(const ParameterList& parameters, const ParameterList& sto
     const auto mask = masks.find(parameter.name);
     if (mask == masks.end()) continue;
     check_index(parameter, mask->second);
-    add_like(pruned_, parameter, kept_shape(parameter, mask->second));
+    add_kept(pruned_, parameter, masks);
     all.insert(all.end(), mask->second.begin(), mask->second.end());
   }
   CategoryScope category(*device, Category::index);
@@ -93,7 +59,8 @@ Tensor PrunedForm::index_of(const Parameter& parameter) const {
 }
 
 SamoForm::SamoForm(const ParameterList& parameters, const Masks& masks, const DevicePtr& device)
-    : PrunedForm(parameters, kept_, masks, device), kept_(kept_list(parameters, masks)) {
+    : PrunedForm(parameters, kept_, masks, device) {
+  for (const Parameter& parameter : parameters) add_kept(kept_, parameter, masks);
   for (const Parameter& parameter : kept_) kept_by_name_[parameter.name] = &parameter;
 }
 
@@ -102,24 +69,23 @@ Tensor SamoForm::kept(const Tensor& stored, const Parameter& parameter) const {
 }
 
 // [snippet gathered]
-/// As soon as backward has made it; then the dense gradient is freed.
-void SamoForm::add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const {
-  const Tensor total = kept(sum, parameter);
+/// Puts the kept elements of x where they are stored, or adds them there.
+void SamoForm::gather(const Parameter& parameter, const Tensor& x, bool adds,
+                      const Tensor& stored) const {
+  const Tensor to = kept(stored, parameter);
   const Tensor index = index_of(parameter);
-  if (index.defined())
-    dx.backend().gather(dx, index, /*add*/ true, total);
-  else
-    dx.backend().accumulate(dx, total);
+  if (index.defined()) return x.backend().gather(x, index, adds, to);
+  adds ? x.backend().accumulate(x, to) : x.backend().copy(x, to);
+}
+
+/// Gathers a gradient as soon as backward has made it; then the dense gradient is freed.
+void SamoForm::add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const {
+  gather(parameter, dx, /*adds*/ true, sum);
 }
 // [end snippet]
 
 void SamoForm::compress(const Parameter& parameter, const Tensor& all, const Tensor& stored) const {
-  const Tensor to = kept(stored, parameter);
-  const Tensor index = index_of(parameter);
-  if (index.defined())
-    all.backend().gather(all, index, /*add*/ false, to);
-  else
-    all.backend().copy(all, to);
+  gather(parameter, all, /*adds*/ false, stored);
 }
 
 void SamoForm::expand(const Tensor& stored, const Tensor& all) const {
@@ -142,7 +108,11 @@ SparseForm::SparseForm(const ParameterList& parameters, const Masks& masks, cons
     Parameter& kept = *stored++;
     if (index_of(parameter).defined()) {
       check_multiplies(parameter);
-      kept.product = std::make_shared<SparseProduct>(index_of(parameter), parameter.shape);
+      const auto weight = std::make_shared<const SparseWeight>(
+          index_of(parameter), parameter.shape[0], parameter.shape[1]);
+      kept.product = [weight](const Tensor& x, const Tensor& values, const Tensor& bias) {
+        return sparse_linear(x, *weight, values, bias);
+      };
     }
   }
 }
@@ -155,8 +125,8 @@ void SparseForm::add(const Parameter& parameter, const Tensor& dx, const Tensor&
 Tensor MaskedForm::masked(const Parameter& parameter, const Tensor& x) const {
   const Tensor index = index_of(parameter);
   if (!index.defined()) return x;
-  CategoryScope category(*x.device(), Category::workspace);
-  const Tensor kept = empty(index.shape(), x.dtype(), x.device()), result = empty_like(x);
+  const Tensor kept = workspace(index.shape(), x.dtype(), x.device());
+  const Tensor result = workspace(x.shape(), x.dtype(), x.device());
   x.backend().gather(x, index, /*add*/ false, kept);
   x.backend().expand(kept, index, result);
   return result;
@@ -169,18 +139,6 @@ void MaskedForm::add(const Parameter& parameter, const Tensor& dx, const Tensor&
 void MaskedForm::compress(const Parameter& parameter, const Tensor& all,
                           const Tensor& stored) const {
   StateForm::compress(parameter, masked(parameter, all), stored);
-}
-
-MakeStateForm samo_form(std::shared_ptr<const Masks> masks) {
-  return form_of<SamoForm>(std::move(masks));
-}
-
-MakeStateForm sparse_form(std::shared_ptr<const Masks> masks) {
-  return form_of<SparseForm>(std::move(masks));
-}
-
-MakeStateForm masked_form(std::shared_ptr<const Masks> masks) {
-  return form_of<MaskedForm>(std::move(masks));
 }
 
 }  // namespace paragrad::sparse

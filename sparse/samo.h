@@ -1,22 +1,22 @@
 // Forms of the state of pruned stages. SAMO stores the kept elements alone; the sparse form
 // computes with them alone, too. The masked form stores all, with zeros where pruned ones were: the
 // same training with less code and more memory, which SAMO is compared with.
-// Not here: masks (mask.h, pruning.h); when weights are expanded (weight_store.cpp).
+// Not here: masks (pruning.h); when weights are expanded (weight_store.cpp).
 // Chapter 11; Singh and Bhatele 2023 (SAMO), section III.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
 
 #include "parallel/engine/state_form.h"
-#include "sparse/mask.h"
+#include "sparse/pruning.h"
 
 namespace paragrad::sparse {
 
-// [snippet pruned]
-/// What both forms know: the index of each pruned parameter, one tensor for weights, gradients and
-/// optimizer state alike, charged to Category::index.
+/// What all pruned forms know: the index of each pruned parameter, one tensor for weights,
+/// gradients and optimizer state alike, charged to Category::index.
 class PrunedForm : public StateForm {
  public:
   /// throws: Error if a mask does not fit its parameter
@@ -24,15 +24,13 @@ class PrunedForm : public StateForm {
              const DevicePtr& device);
 
  protected:
-  /// Of a pruned parameter; undefined for another.
+  /// The index of a pruned parameter; undefined for another parameter.
   Tensor index_of(const Parameter& parameter) const;
 
  private:
   std::map<std::string, Tensor> index_by_name_;
 };
-// [end snippet]
 
-// [snippet samo]
 /// A pruned matrix is stored as (1, kept elements): two dimensions, as codecs tell matrices.
 class SamoForm : public PrunedForm {
  public:
@@ -51,12 +49,13 @@ class SamoForm : public PrunedForm {
   ParameterList kept_;
 
  private:
+  void gather(const Parameter& parameter, const Tensor& x, bool adds, const Tensor& stored) const;
+
   std::map<std::string, const Parameter*> kept_by_name_;
 };
-// [end snippet]
 
 // [snippet sparse_compute]
-/// The same, and forward and backward compute with the kept elements: nothing is expanded, and a
+/// SAMO where forward and backward compute with the kept elements, too: nothing is expanded, and a
 /// gradient has no other elements.
 class SparseForm : public SamoForm {
  public:
@@ -84,9 +83,14 @@ class MaskedForm : public PrunedForm {
 ///         layer's matrix: there is no sparse product for it
 void check_sparse(const ParameterList& parameters, bool all);
 
-/// Stages that nothing is pruned of stay dense.
-MakeStateForm samo_form(std::shared_ptr<const Masks> masks);
-MakeStateForm sparse_form(std::shared_ptr<const Masks> masks);
-MakeStateForm masked_form(std::shared_ptr<const Masks> masks);
+/// Makes forms of type `Form`; a stage that nothing is pruned of stays dense.
+template <class Form>
+MakeStateForm form_of(std::shared_ptr<const Masks> masks) {
+  return [masks](const ParameterList& parameters, const DevicePtr& device) -> StateFormPtr {
+    if (std::ranges::none_of(parameters, [&](auto& p) { return masks->contains(p.name); }))
+      return std::make_shared<StateForm>(parameters);
+    return std::make_shared<Form>(parameters, *masks, device);
+  };
+}
 
 }  // namespace paragrad::sparse

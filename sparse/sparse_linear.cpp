@@ -1,14 +1,75 @@
-// Forward beside backward: the formulas of autograd/ops/matmul.cpp's linear, with sparse products.
-// Not here: the products, which are the backend's.
-// Gale et al. 2020.
+// Patterns, which are made on the host, once for a mask; and the formulas of linear in
+// autograd/ops/matmul.cpp, with sparse products, forward beside backward.
+// Not here: the products, which are the backend's. Gale et al. 2020.
 #include "sparse/sparse_linear.h"
 
+#include <limits>
+#include <numeric>
+
 namespace paragrad::sparse {
+
+namespace {
+
+using Integers = std::vector<std::int32_t>;
+
+Integers host_integers(const Tensor& x) {
+  PG_CHECK(x.dtype() == DType::i32, "csr: expected indices in i32, got ", x);
+  Integers values(x.numel());
+  x.backend().copy_to_host(x, values.data());
+  return values;
+}
+
+Tensor on_device(const Integers& values, const DevicePtr& device) {
+  return from_host(values, {static_cast<std::int64_t>(values.size())}, device);
+}
+
+/// Where each row begins, from the row of every element, and after the last one the end.
+Integers offsets_of(const Integers& rows, std::int64_t count) {
+  Integers offsets(count + 1);
+  for (std::int32_t row : rows) ++offsets[row + 1];
+  std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
+  return offsets;
+}
+
+}  // namespace
+
+SparsePattern pattern_of(const Tensor& index, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  PG_CHECK(rows > 0 && columns > 0 && columns <= most / rows, "csr: a matrix of ", rows, " by ",
+           columns, " is empty or has more elements than an i32 can count");
+  Integers row = host_integers(index), column(row.size());
+  std::int64_t before = -1;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    std::int64_t flat = row[i];
+    PG_CHECK(flat > before && flat < rows * columns, "csr: index ", flat, " after ", before,
+             " does not ascend, or is outside a matrix of ", rows, " by ", columns);
+    before = flat;
+    row[i] = static_cast<std::int32_t>(flat / columns);
+    column[i] = static_cast<std::int32_t>(flat % columns);
+  }
+  return {on_device(offsets_of(row, rows), index.device()), on_device(column, index.device()),
+          columns};
+}
+
+SparsePattern transposed(const SparsePattern& pattern) {
+  PG_CHECK(!pattern.source.defined(), "csr: the pattern is transposed already");
+  Integers columns = host_integers(pattern.columns), ends = host_integers(pattern.offsets);
+  Integers offsets = offsets_of(columns, pattern.width), next = offsets;
+  Integers row(columns.size()), source(columns.size());
+  for (std::int32_t r = 0, i = 0; r < pattern.rows(); ++r)
+    for (; i < ends[r + 1]; ++i) {
+      std::int32_t to = next[columns[i]]++;
+      row[to] = r;
+      source[to] = i;
+    }
+  const DevicePtr& device = pattern.columns.device();
+  return {on_device(offsets, device), on_device(row, device), pattern.rows(),
+          on_device(source, device)};
+}
 
 SparseWeight::SparseWeight(const Tensor& index, std::int64_t out, std::int64_t in)
     : pattern(pattern_of(index, out, in)), transposed(sparse::transposed(pattern)) {}
 
-// [snippet sparse_linear]
 // y = x W^T + b:  dx = dy W,  dW = dy^T x where W has elements,  db = the sum of dy over its rows
 Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& values,
                      const Tensor& bias) {
@@ -43,6 +104,5 @@ Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& 
                   return {dx, dw, db};
                 });
 }
-// [end snippet]
 
 }  // namespace paragrad::sparse

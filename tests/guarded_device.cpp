@@ -80,7 +80,7 @@ class GuardedBackend : public CpuBackend {
   void begin_kernel() override { arena_.unlock(); }
   void end_kernel() override { arena_.lock(); }
   /// Work is the host's, and calls kernels of its own.
-  void together(const std::function<void()>& work) override {
+  void as_one_launch(const std::function<void()>& work) override {
     arena_.lock();
     try {
       work();

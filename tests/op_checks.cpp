@@ -1,5 +1,5 @@
 // Runs a case in two types on the same rounded inputs, and on their absolute values for the bound.
-// Not here: the cases (tests/op_cases.cpp); central differences (autograd/gradcheck.cpp).
+// Not here: the cases (tests/op_cases.cpp); central differences (tests/gradcheck.cpp).
 // Higham 2002, section 3.1.
 #include "tests/op_checks.h"
 
@@ -7,7 +7,8 @@
 #include <cmath>
 
 #include "autograd/backend.h"
-#include "autograd/gradcheck.h"
+#include "autograd/graph.h"
+#include "tests/gradcheck.h"
 
 namespace paragrad::tests {
 

@@ -8,10 +8,6 @@
 #include "autograd/cpu/tile_gemm.h"
 #include "autograd/cpu/vector_math.h"
 
-#if PARAGRAD_OPENMP
-#include <omp.h>
-#endif
-
 namespace paragrad::autograd {
 
 namespace {
@@ -25,19 +21,11 @@ std::int64_t padded(std::int64_t n, std::int64_t multiple) {
 /// Sizes of one head's work, and where in (B,T,width) its values stand.
 template <class T>
 struct Head {
-  std::int64_t time, size;    ///< T and d
-  std::int64_t ptime, psize;  ///< both padded for tiles
-  std::int64_t pitch;         ///< from one position's values to the next
-  Compute<T> scale;           ///< 1 / sqrt(d)
-
-  Head(std::int64_t time, std::int64_t size, std::int64_t pitch)
-      : time(time),
-        size(size),
-        pitch(pitch),
-        scale(Compute<T>(1 / std::sqrt(static_cast<double>(size)))) {
-    ptime = padded(time, cpu::column_multiple<Compute<T>>);
-    psize = padded(size, cpu::column_multiple<Compute<T>>);
-  }
+  std::int64_t time, size;  ///< T and d
+  std::int64_t pitch;       ///< from one position's values to the next
+  std::int64_t ptime = padded(time, cpu::column_multiple<Compute<T>>);  ///< padded for tiles
+  std::int64_t psize = padded(size, cpu::column_multiple<Compute<T>>);
+  Compute<T> scale = Compute<T>(1 / std::sqrt(static_cast<double>(size)));
 
   /// The cost of a head, in elements of an element-wise loop.
   std::int64_t work() const { return time * time * size / 16; }
@@ -185,7 +173,7 @@ void CpuBackend::attention(In qkv, int heads, Out y, Out normalizer) {
   dispatch(qkv.dtype(), [&]<class T>() {
     using C = Compute<T>;
     std::int64_t time = y.size(1), width = y.size(2), size = width / heads;
-    Head<T> h(time, size, 3 * width);
+    Head<T> h{time, size, 3 * width};
     Scratch<C> scratch(3 * time * h.psize + h.psize * h.ptime + block_rows * h.ptime, y.device());
     cpu::parallel_each(y.size(0) * heads, h.work(), [&](std::int64_t i) {
       std::int64_t b = i / heads, at = i % heads * size;
@@ -199,7 +187,7 @@ void CpuBackend::attention_backward(In qkv, int heads, In y, In normalizer, In d
   dispatch(qkv.dtype(), [&]<class T>() {
     using C = Compute<T>;
     std::int64_t time = y.size(1), width = y.size(2), size = width / heads;
-    Head<T> h(time, size, 3 * width);
+    Head<T> h{time, size, 3 * width};
     Scratch<C> scratch(7 * time * h.psize + 2 * h.psize * h.ptime + 2 * block_rows * h.ptime,
                        y.device());
     cpu::parallel_each(y.size(0) * heads, h.work(), [&](std::int64_t i) {

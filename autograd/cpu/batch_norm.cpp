@@ -1,8 +1,8 @@
 // Batch norm kernels: statistics of each channel, their use, and the gradient through them.
-// Not here: running statistics, which travel like gradients (autograd/ops/image.h).
+// Not here: running statistics, which travel like gradients (autograd/ops.h).
 // Chapter 02; Ioffe and Szegedy 2015.
 #include <cmath>
-#include <numeric>
+#include <functional>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
@@ -26,19 +26,13 @@ struct Planes {
     cpu::parallel_each(channels, images * size, body);
   }
 
-  /// The sum of value(i) over the positions i of channel c. Sixteen accumulators take a plane's
-  /// elements in turn, whatever the machine's vectors are; planes are added up in f64.
+  /// The sum of value(i) over the positions i of channel c; planes are added up in f64.
   template <class C, class Value>
   double sum(std::int64_t c, Value value) const {
-    constexpr std::int64_t lanes = 16;
     double total = 0;
     for (std::int64_t n = 0; n < images; ++n) {
-      C lane[lanes] = {};
-      std::int64_t i = (n * channels + c) * size, end = i + size;
-      for (; i + lanes <= end; i += lanes)
-        for (std::int64_t l = 0; l < lanes; ++l) lane[l] += value(i + l);
-      for (std::int64_t l = 0; i < end; ++i, ++l) lane[l] += value(i);
-      total += std::accumulate(lane, lane + lanes, C(0));
+      std::int64_t first = (n * channels + c) * size;
+      total += cpu::fold_in_turn<16>(first, first + size, C(0), std::plus<C>(), value);
     }
     return total;
   }

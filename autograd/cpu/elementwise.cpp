@@ -1,28 +1,17 @@
 // Element-wise kernels: functions of one and two tensors, dropout, bias with GELU.
 // Not here: the gradients' formulas for callers (autograd/ops/arithmetic.cpp).
 // Chapter 03.
-#include <array>
-
-#include "autograd/cpu/columns.h"
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/map.h"
+#include "autograd/cpu/parallel.h"
 #include "autograd/cpu/vector_math.h"
 #include "autograd/formulas.h"
-#include "autograd/walk.h"
 
 namespace paragrad::autograd {
-
-namespace {
-
-using cpu::map;
-using cpu::parallel_each;
-
-}  // namespace
 
 void CpuBackend::unary(Unary op, In x, Out y) {
   dispatch(x.dtype(), [&]<class T>() {
     dispatch(op, [&]<Unary f>() {
-      map<T>(
+      cpu::map<T>(
           y, [](auto v) { return value_of<f, cpu::Math>(v); }, x.data<T>());
     });
   });
@@ -31,7 +20,7 @@ void CpuBackend::unary(Unary op, In x, Out y) {
 void CpuBackend::unary_backward(Unary op, In x, In y, In dy, Out dx) {
   dispatch(x.dtype(), [&]<class T>() {
     dispatch(op, [&]<Unary f>() {
-      map<T>(
+      cpu::map<T>(
           dx, [](auto v, auto g) { return gradient_of<f, cpu::Math>(v, g); },
           (reads_result(f) ? y : x).data<T>(), dy.data<T>());
     });
@@ -43,19 +32,14 @@ namespace {
 template <class T, class F>
 void combine(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
   using C = Compute<T>;
-  if (y.numel() == 0) return;
-  if (a.shape() == b.shape()) return map<T>(y, f, a.data<T>(), b.data<T>());
-  std::vector<WalkStep> walk = walk_over(y.shape(), a.shape(), b.shape());
-  if (walk.empty()) walk.push_back({1, 0, 0});
-  const auto [inner, sa, sb] = walk.back();
-  const T *pa = a.data<T>(), *pb = b.data<T>();
-  T* out = y.data<T>();
-  parallel_each(y.numel() / inner, inner, [&, inner = inner, sa = sa, sb = sb](std::int64_t row) {
-    const WalkPlace at = place_of(walk.data(), static_cast<int>(walk.size()) - 1, row);
-    T* to = out + row * inner;
+  if (a.shape() == b.shape()) return cpu::map<T>(y, f, a.data<T>(), b.data<T>());
+  auto run = [=, pa = a.data<T>(), pb = b.data<T>(), out = y.data<T>()](
+                 std::int64_t first, WalkStep step, WalkPlace at) {
 #pragma omp simd
-    for (std::int64_t j = 0; j < inner; ++j) to[j] = f(C(pa[at.a + j * sa]), C(pb[at.b + j * sb]));
-  });
+    for (std::int64_t j = 0; j < step.size; ++j)
+      out[first + j] = f(C(pa[at.a + j * step.a]), C(pb[at.b + j * step.b]));
+  };
+  cpu::for_runs(walk_over(y.shape(), a.shape(), b.shape()), y.numel(), run);
 }
 
 }  // namespace
@@ -76,7 +60,7 @@ void CpuBackend::affine(In x, double scale, double shift, Out y) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     C s = static_cast<C>(scale), t = static_cast<C>(shift);
-    map<T>(
+    cpu::map<T>(
         y, [=](C v) { return s * v + t; }, x.data<T>());
   });
 }
@@ -85,7 +69,7 @@ void CpuBackend::accumulate(In x, Out y) {
   dispatch(x.dtype(), [&]<class From>() {
     dispatch(y.dtype(), [&]<class To>() {
       using C = Compute<To>;
-      map<To>(
+      cpu::map<To>(
           y, [](auto v, C sum) { return static_cast<C>(sum + v); }, x.data<From>(), y.data<To>());
     });
   });
@@ -98,19 +82,14 @@ void CpuBackend::dropout(In x, double p, RandomKey key, Out y) {
     T* out = y.data<T>();
     float limit = static_cast<float>(p);
     C keep = static_cast<C>(1 / (1 - p));
-    // One Philox block decides four elements; sixteen blocks are computed side by side.
-    constexpr std::int64_t blocks = 16, strip = 4 * blocks;
-    parallel_each((x.numel() + strip - 1) / strip, strip, [=, n = x.numel()](std::int64_t s) {
+    constexpr std::int64_t strip = 64;
+    cpu::parallel_each((x.numel() + strip - 1) / strip, strip, [=, n = x.numel()](std::int64_t s) {
       std::int64_t start = strip * s, end = std::min(strip, n - start);
-      std::uint32_t words[strip];
-#pragma omp simd
-      for (std::int64_t l = 0; l < blocks; ++l) {
-        auto word = philox(key, start / 4 + l);
-        for (int i = 0; i < 4; ++i) words[4 * l + i] = word[i];
-      }
+      float random[strip];
+      cpu::vector_uniform<strip>(key, start, random);
 #pragma omp simd
       for (std::int64_t i = 0; i < end; ++i)
-        out[start + i] = to_uniform(words[i]) < limit ? C(0) : C(in[start + i]) * keep;
+        out[start + i] = random[i] < limit ? C(0) : C(in[start + i]) * keep;
     });
   });
 }
@@ -118,12 +97,10 @@ void CpuBackend::dropout(In x, double p, RandomKey key, Out y) {
 void CpuBackend::bias_gelu(In x, In bias, Out y) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
-    const T *in = x.data<T>(), *b = bias.data<T>();
-    T* out = y.data<T>();
-    std::int64_t width = bias.numel();
-    parallel_each(x.numel() / width, 4 * width, [=](std::int64_t r) {
-      const T* row = in + r * width;
-      T* to = out + r * width;
+    const cpu::RowsOf<T> in(x), out(y);
+    in.for_each([=, b = bias.data<T>(), width = in.width](std::int64_t r) {
+      const T* row = in[r];
+      T* to = out[r];
 #pragma omp simd
       for (std::int64_t c = 0; c < width; ++c) to[c] = gelu<cpu::Math>(C(row[c]) + C(b[c]));
     });
@@ -133,19 +110,18 @@ void CpuBackend::bias_gelu(In x, In bias, Out y) {
 void CpuBackend::bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
-    const T *in = x.data<T>(), *b = bias.data<T>(), *d = dy.data<T>();
-    T* out = dx.data<T>();
-    std::int64_t width = bias.numel();
-    cpu::sum_columns<C>(x.numel() / width, width, std::array{dbias}, [=](std::int64_t r, C* sum) {
-      const T *row = in + r * width, *g = d + r * width;
-      T* to = out + r * width;
+    const cpu::RowsOf<T> in(x), d(dy), out(dx);
+    auto run = [=, b = bias.data<T>(), width = in.width](std::int64_t r, C* sum) {
+      const T *row = in[r], *g = d[r];
+      T* to = out[r];
 #pragma omp simd
       for (std::int64_t c = 0; c < width; ++c) {
         C slope = C(g[c]) * gelu_slope<cpu::Math>(C(row[c]) + C(b[c]));
         to[c] = slope;
         sum[c] += slope;
       }
-    });
+    };
+    cpu::sum_columns<C>(in.count, in.width, {dbias}, run);
   });
 }
 

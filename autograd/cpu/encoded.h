@@ -1,8 +1,9 @@
-// What the kernels share that write values as bytes and read them.
-// Not here: the kernels (quantize.cpp, sparse_values.cpp).
-// Chapter 10.
+// Values as the bytes of a message: items at any byte, and small whole numbers, 8 of b bits in b
+// bytes, the first one lowest. Not here: what the numbers mean (autograd/cpu/quantize.cpp,
+// sparse_values.cpp). Chapter 10.
 #pragma once
 
+#include <cstdint>
 #include <cstring>
 
 #include "autograd/dtype.h"
@@ -11,9 +12,10 @@ namespace paragrad::autograd::cpu {
 
 /// Calls `kernel.template operator()<T>()` with the type of values that travel encoded.
 template <class Kernel>
-void dispatch_encoded(DType dtype, Kernel&& kernel) {
+auto dispatch_encoded(DType dtype, Kernel&& kernel) {
   PG_CHECK(dtype == DType::f32 || dtype == DType::bf16, "codecs act on f32 and bf16, not ", dtype);
-  dtype == DType::f32 ? kernel.template operator()<float>() : kernel.template operator()<bf16>();
+  return dtype == DType::f32 ? kernel.template operator()<float>()
+                             : kernel.template operator()<bf16>();
 }
 
 /// Item i of an array of T, which may begin at any byte of a message.
@@ -26,6 +28,65 @@ T read(const std::byte* array, std::int64_t i) {
 template <class T>
 void write(std::byte* array, std::int64_t i, T item) {
   std::memcpy(array + i * sizeof item, &item, sizeof item);
+}
+
+/// The lowest `used` bits of every `lane` bits of a word.
+constexpr std::uint64_t low_bits(int lane, int used) {
+  std::uint64_t one = used == 64 ? ~0ull : (1ull << used) - 1, all = 0;
+  for (int at = 0; at < 64; at += lane) all |= one << at;
+  return all;
+}
+
+// [snippet join]
+/// Lanes hold `used` bits each; moves the upper lane of each pair down beside the lower one.
+template <int lane, int used>
+constexpr std::uint64_t join_lanes(std::uint64_t word) {
+  constexpr std::uint64_t low = low_bits(2 * lane, used);
+  return (word & low) | ((word >> (lane - used)) & (low << used));
+}
+// [end snippet]
+
+/// The inverse of join_lanes.
+template <int lane, int used>
+constexpr std::uint64_t part_lanes(std::uint64_t word) {
+  constexpr std::uint64_t low = low_bits(2 * lane, used);
+  return (word & low) | ((word & (low << used)) << (lane - used));
+}
+
+// [snippet join_bytes]
+/// 8 numbers of b bits, from 8 bytes to the lowest b bytes.
+template <int b>
+constexpr std::uint64_t join_bytes(std::uint64_t word) {
+  return join_lanes<32, 4 * b>(join_lanes<16, 2 * b>(join_lanes<8, b>(word)));
+}
+// [end snippet]
+/// The inverse of join_bytes.
+template <int b>
+constexpr std::uint64_t part_bytes(std::uint64_t word) {
+  return part_lanes<8, b>(part_lanes<16, 2 * b>(part_lanes<32, 4 * b>(word)));
+}
+
+// One loop over whole words, which the compiler turns into vector code, and one that moves 8 bytes
+// for each b that count, so that the last word needs 8 bytes of room.
+template <int b>
+void pack_words(std::uint64_t* words, std::int64_t groups, std::byte* packed) {
+  for (std::int64_t i = 0; i < groups; ++i) words[i] = join_bytes<b>(words[i]);
+  for (std::int64_t i = 0; i < groups; ++i) std::memcpy(packed + b * i, words + i, 8);
+}
+template <int b>
+void unpack_words(const std::byte* packed, std::int64_t groups, std::uint64_t* words) {
+  for (std::int64_t i = 0; i < groups; ++i) std::memcpy(words + i, packed + b * i, 8);
+  for (std::int64_t i = 0; i < groups; ++i) words[i] = part_bytes<b>(words[i]);
+}
+
+/// Packs groups of 8 numbers below 2^bits, a byte each, which are lost. Writes 8 - bits bytes more
+/// than the groups need.                                                             bits: 1 to 8
+inline void pack(int bits, std::uint64_t* words, std::int64_t groups, std::byte* packed) {
+  dispatch<1, 8>(bits, [=]<int b>() { pack_words<b>(words, groups, packed); });
+}
+/// The inverse of pack, which reads as many bytes more.
+inline void unpack(int bits, const std::byte* packed, std::int64_t groups, std::uint64_t* words) {
+  dispatch<1, 8>(bits, [=]<int b>() { unpack_words<b>(packed, groups, words); });
 }
 
 }  // namespace paragrad::autograd::cpu

@@ -1,12 +1,15 @@
-// parallel_for and parallel_each: loops cut into one piece per thread, by OpenMP where it is there.
-// Not here: reductions over pieces. Results must not depend on where a loop was cut.
-// Chapter 03.
+// The loops of kernels, cut into one piece per thread by OpenMP, where it is there.
+// Not here: results that change with the number of threads or with the machine's vectors. What is
+// added up is added up in pieces of fixed size, and those in order. Chapter 03.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <numeric>
+#include <vector>
 
-#include "autograd/cpu/threads.h"
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/tensor.h"
 
 #if PARAGRAD_OPENMP
 #include <omp.h>
@@ -36,7 +39,7 @@ void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
   if (count > 0) body(0, count);
 }
 
-/// Element-wise loops: so many elements are worth a thread.
+/// The number of elements of an element-wise loop that is worth a thread.
 inline constexpr std::int64_t element_grain = 16384;
 
 /// Calls body(i) for each i in [0, count), in several threads. `work`: what a call costs, in
@@ -47,6 +50,81 @@ void parallel_each(std::int64_t count, std::int64_t work, Body&& body) {
                [&](std::int64_t first, std::int64_t last) {
                  for (std::int64_t i = first; i < last; ++i) body(i);
                });
+}
+
+/// A matrix as its rows: x[r] is where row r begins.
+template <class T>
+struct RowsOf {
+  T* data;
+  std::int64_t count, width;
+
+  explicit RowsOf(const Tensor& x)
+      : data(x.data<T>()), count(x.numel() / x.size(-1)), width(x.size(-1)) {}
+  T* operator[](std::int64_t r) const { return data + r * width; }
+  /// Calls body(r) for each row, whose elements cost more than those of an element-wise loop.
+  template <class Body>
+  void for_each(Body&& body) const {
+    parallel_each(count, 4 * width, body);
+  }
+};
+
+/// y[i] = f(x[i]...), in the compute type of y.
+template <class T, class F, class... X>
+void map(const Tensor& y, F f, const X*... x) {
+  T* out = y.data<T>();
+  parallel_for(y.numel(), element_grain, [=](std::int64_t first, std::int64_t last) {
+#pragma omp simd
+    for (std::int64_t i = first; i < last; ++i) out[i] = f(static_cast<Compute<X>>(x[i])...);
+  });
+}
+
+/// Calls body(first, step, place) for each run of a walk's innermost dimension over `count`
+/// elements: the run begins at element `first`, at `place`, and goes on by `step`.
+template <class Body>
+void for_runs(std::vector<WalkStep> walk, std::int64_t count, Body&& body) {
+  if (walk.empty()) walk.push_back({1, 0, 0});
+  const WalkStep step = walk.back();
+  const int outer = static_cast<int>(walk.size()) - 1;
+  parallel_each(count / std::max<std::int64_t>(step.size, 1), step.size, [&](std::int64_t run) {
+    body(run * step.size, step, place_of(walk.data(), outer, run));
+  });
+}
+
+/// Calls row(r, sums) for each row; it adds to `sums`, which has `width` values for each tensor of
+/// `totals`, one after the other. The tensors receive the sums over all rows.
+template <class C, class Row>
+void sum_columns(std::int64_t rows, std::int64_t width, const std::vector<Tensor>& totals,
+                 Row&& row) {
+  constexpr std::int64_t block_rows = 64;
+  std::int64_t blocks = (rows + block_rows - 1) / block_rows;
+  std::int64_t all = static_cast<std::int64_t>(totals.size()) * width;
+  Tensor partial = workspace({blocks, all}, DTypeOf<C>::value, totals[0].device());
+  C* sums = partial.data<C>();
+  parallel_each(blocks, block_rows * width, [&](std::int64_t block) {
+    C* mine = sums + block * all;
+    std::fill(mine, mine + all, C(0));
+    std::int64_t end = std::min(rows, (block + 1) * block_rows);
+    for (std::int64_t r = block * block_rows; r < end; ++r) row(r, mine);
+  });
+  for (const Tensor& tensor : totals) {
+    C* total = tensor.data<C>();
+    std::fill(total, total + width, C(0));
+    for (std::int64_t block = 0; block < blocks; ++block)
+      for (std::int64_t c = 0; c < width; ++c) total[c] += sums[block * all + c];
+    sums += width;
+  }
+}
+
+/// Folds value(i) over each i in [first, last). The accumulators, which begin as `start`, take the
+/// values in turn, and are then folded in order.
+template <int accumulators, class C, class Fold, class Value>
+C fold_in_turn(std::int64_t first, std::int64_t last, C start, Fold fold, Value value) {
+  C lane[accumulators];
+  std::fill(lane, lane + accumulators, start);
+  for (; first + accumulators <= last; first += accumulators)
+    for (int l = 0; l < accumulators; ++l) lane[l] = fold(lane[l], value(first + l));
+  for (int l = 0; first < last; ++first, ++l) lane[l] = fold(lane[l], value(first));
+  return std::accumulate(lane, lane + accumulators, start, fold);
 }
 
 }  // namespace paragrad::autograd::cpu

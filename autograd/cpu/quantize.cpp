@@ -3,15 +3,14 @@
 // Not here: what a compressed sum does with them (parallel/codecs).
 // Chapter 10; Markov et al. 2022, "CGX".
 #include <atomic>
-#include <bit>
 #include <limits>
 #include <numeric>
 
-#include "autograd/cpu/bit_packing.h"
+#include "autograd/codes.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/encoded.h"
 #include "autograd/cpu/parallel.h"
-#include "autograd/levels.h"
+#include "autograd/cpu/vector_math.h"
 
 namespace paragrad::autograd {
 
@@ -20,19 +19,18 @@ namespace {
 /// Finds the extremes. Returns whether all values are finite.
 template <class T>
 bool find_extremes(const T* x, std::int64_t count, float& low, float& high) {
-  constexpr std::uint32_t infinity = 0x7f800000;
   float least = std::numeric_limits<float>::infinity(), most = -least;
-  std::uint32_t magnitude = 0;
+  MagnitudeKey magnitude = 0;
 #pragma omp simd reduction(min : least) reduction(max : most, magnitude)
   for (std::int64_t i = 0; i < count; ++i) {
     float v = x[i];
     least = std::min(least, v);
     most = std::max(most, v);
-    magnitude = std::max(magnitude, std::bit_cast<std::uint32_t>(v) & 0x7fffffff);
+    magnitude = std::max(magnitude, key_of(v));
   }
   low = least;
   high = most;
-  return magnitude < infinity;
+  return magnitude < infinity_key;
 }
 
 // [snippet levels]
@@ -103,15 +101,6 @@ struct Message {
   }
 };
 
-/// random[i] = uniform(key, first + i) for a block.                     first: a multiple of 4
-void draw(RandomKey key, std::int64_t first, float* random) {
-#pragma omp simd
-  for (std::int64_t l = 0; l < Block::size / 4; ++l) {
-    auto word = philox(key, first / 4 + l);
-    for (int i = 0; i < 4; ++i) random[4 * l + i] = to_uniform(word[i]);
-  }
-}
-
 /// Writes one strip of a message. Returns whether its values are finite.
 template <class T, bool stochastic>
 bool encode_strip(const T* x, const Message<T>& m, std::int64_t first, std::int64_t last,
@@ -127,7 +116,7 @@ bool encode_strip(const T* x, const Message<T>& m, std::int64_t first, std::int6
   for (std::int64_t at = first; at < last; at += block.size) {
     alignas(64) float random[stochastic ? block.size : 1];
     std::int64_t end = std::min(last, at + block.size), groups = (end - at + 7) / 8;
-    if constexpr (stochastic) draw(key, at, random);
+    if constexpr (stochastic) cpu::vector_uniform<block.size>(key, at, random);
     m.for_buckets(at, end, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
       const float* r = random + (from - at);
       auto round = [r](std::int64_t j) { return stochastic ? r[j] : 0.5f; };

@@ -1,12 +1,11 @@
 // Reductions over a tensor's dimensions, and the sum of squares.
-// Not here: sums that a kernel makes on the way (autograd/cpu/columns.h).
+// Not here: sums that a kernel makes on the way (autograd/cpu/parallel.h).
 // Chapter 03.
+#include <functional>
 #include <limits>
-#include <numeric>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
-#include "autograd/walk.h"
 
 namespace paragrad::autograd {
 
@@ -17,35 +16,29 @@ using cpu::parallel_each;
 template <class C>
 struct Sum {
   static constexpr C start = 0;
-  static C combine(C a, C b) { return a + b; }
+  C operator()(C a, C b) const { return a + b; }
 };
 
 template <class C>
 struct Max {
   static constexpr C start = -std::numeric_limits<C>::infinity();
-  static C combine(C a, C b) { return a != a || a > b ? a : b; }  // keeps NaN
+  C operator()(C a, C b) const { return a != a || a > b ? a : b; }  // keeps NaN
 };
 
-/// y[o,i] = op over r of x[o,r,i]. Sixteen accumulators take a row's elements in turn, whatever
-/// the machine's vectors are.
+/// y[o,i] = op over r of x[o,r,i].
 template <class Op, class T, class U>
 void reduce_middle(const T* x, U* y, std::int64_t outer, std::int64_t reduced, std::int64_t inner) {
   using C = Compute<T>;
-  constexpr std::int64_t lanes = 16;
-  std::int64_t strips = (inner + lanes - 1) / lanes;
+  constexpr Op op;
   if (inner == 1) {
     parallel_each(outer, reduced, [=](std::int64_t o) {
-      C sum[lanes];
-      std::fill(sum, sum + lanes, Op::start);
-      const T* row = x + o * reduced;
-      std::int64_t r = 0;
-      for (; r + lanes <= reduced; r += lanes)
-        for (std::int64_t l = 0; l < lanes; ++l) sum[l] = Op::combine(sum[l], C(row[r + l]));
-      for (std::int64_t l = 0; r < reduced; ++r, ++l) sum[l] = Op::combine(sum[l], C(row[r]));
-      y[o] = static_cast<U>(std::accumulate(sum, sum + lanes, Op::start, Op::combine));
+      auto value = [row = x + o * reduced](std::int64_t r) { return C(row[r]); };
+      y[o] = static_cast<U>(cpu::fold_in_turn<16>(0, reduced, Op::start, op, value));
     });
     return;
   }
+  constexpr std::int64_t lanes = 16;
+  std::int64_t strips = (inner + lanes - 1) / lanes;
   parallel_each(outer * strips, lanes * reduced, [=](std::int64_t strip) {
     std::int64_t o = strip / strips, i = strip % strips * lanes, width = std::min(lanes, inner - i);
     C sum[lanes];
@@ -53,9 +46,9 @@ void reduce_middle(const T* x, U* y, std::int64_t outer, std::int64_t reduced, s
     const T* from = x + o * reduced * inner + i;
     for (std::int64_t r = 0; r < reduced; ++r, from += inner) {
       if (width == lanes)
-        for (std::int64_t l = 0; l < lanes; ++l) sum[l] = Op::combine(sum[l], C(from[l]));
+        for (std::int64_t l = 0; l < lanes; ++l) sum[l] = op(sum[l], C(from[l]));
       else
-        for (std::int64_t l = 0; l < width; ++l) sum[l] = Op::combine(sum[l], C(from[l]));
+        for (std::int64_t l = 0; l < width; ++l) sum[l] = op(sum[l], C(from[l]));
     }
     for (std::int64_t l = 0; l < width; ++l) y[o * inner + i + l] = static_cast<U>(sum[l]);
   });
@@ -106,12 +99,9 @@ double CpuBackend::sum_of_squares(In x) {
   dispatch(x.dtype(), [&]<class T>() {
     const T* in = x.data<T>();
     parallel_each(blocks, block, [&](std::int64_t b) {
-      double sum[8] = {};
-      std::int64_t i = b * block, end = std::min(x.numel(), i + block);
-      for (; i + 8 <= end; i += 8)
-        for (int l = 0; l < 8; ++l) sum[l] += double(in[i + l]) * double(in[i + l]);
-      for (int l = 0; i < end; ++i, ++l) sum[l] += double(in[i]) * double(in[i]);
-      partial[b] = std::accumulate(sum, sum + 8, 0.0);
+      auto square = [=](std::int64_t i) { return double(in[i]) * double(in[i]); };
+      std::int64_t first = b * block, last = std::min(x.numel(), first + block);
+      partial[b] = cpu::fold_in_turn<8>(first, last, 0.0, std::plus<>(), square);
     });
   });
   return std::accumulate(partial.begin(), partial.end(), 0.0);

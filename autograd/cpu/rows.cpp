@@ -1,10 +1,8 @@
 // Kernels that work row by row: softmax, layer norm, cross-entropy, embedding.
 // Not here: attention's softmax, which never stands in memory whole.
 // Chapters 02 and 03.
-#include <array>
 #include <limits>
 
-#include "autograd/cpu/columns.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 #include "autograd/cpu/vector_math.h"
@@ -13,11 +11,7 @@ namespace paragrad::autograd {
 
 namespace {
 
-/// Calls body(r) for each row of `width` elements.
-template <class Body>
-void for_rows(std::int64_t rows, std::int64_t width, Body&& body) {
-  cpu::parallel_each(rows, 4 * width, body);
-}
+using cpu::RowsOf;
 
 /// max_c row[c]; NaN where a value is NaN only if it comes first, so sums must show it.
 template <class C, class T>
@@ -42,13 +36,13 @@ C exp_sum(const T* row, C top, std::int64_t width) {
 void CpuBackend::softmax(In x, Out y) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
-    std::int64_t width = x.size(1);
-    for_rows(x.size(0), width, [=, in = x.data<T>(), out = y.data<T>()](std::int64_t r) {
-      const T* row = in + r * width;
+    const RowsOf<T> in(x), out(y);
+    in.for_each([=, width = in.width](std::int64_t r) {
+      const T* row = in[r];
+      T* to = out[r];
       C top = row_max<C>(row, width), scale = 1 / exp_sum(row, top, width);
 #pragma omp simd
-      for (std::int64_t c = 0; c < width; ++c)
-        out[r * width + c] = cpu::vector_exp(C(row[c]) - top) * scale;
+      for (std::int64_t c = 0; c < width; ++c) to[c] = cpu::vector_exp(C(row[c]) - top) * scale;
     });
   });
 }
@@ -56,17 +50,16 @@ void CpuBackend::softmax(In x, Out y) {
 void CpuBackend::softmax_backward(In y, In dy, Out dx) {
   dispatch(y.dtype(), [&]<class T>() {
     using C = Compute<T>;
-    std::int64_t width = y.size(1);
-    for_rows(y.size(0), width,
-             [=, out = y.data<T>(), d = dy.data<T>(), to = dx.data<T>()](std::int64_t r) {
-               const T *p = out + r * width, *g = d + r * width;
-               C dot = 0;
+    const RowsOf<T> out(y), d(dy), result(dx);
+    out.for_each([=, width = out.width](std::int64_t r) {
+      const T *p = out[r], *g = d[r];
+      T* to = result[r];
+      C dot = 0;
 #pragma omp simd reduction(+ : dot)
-               for (std::int64_t c = 0; c < width; ++c) dot += C(p[c]) * C(g[c]);
+      for (std::int64_t c = 0; c < width; ++c) dot += C(p[c]) * C(g[c]);
 #pragma omp simd
-               for (std::int64_t c = 0; c < width; ++c)
-                 to[r * width + c] = C(p[c]) * (C(g[c]) - dot);
-             });
+      for (std::int64_t c = 0; c < width; ++c) to[c] = C(p[c]) * (C(g[c]) - dot);
+    });
   });
 }
 
@@ -74,12 +67,12 @@ void CpuBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Out
                             Out inverse) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
-    const T *in = x.data<T>(), *w = weight.data<T>(), *b = bias.data<T>();
-    T* out = y.data<T>();
+    const RowsOf<T> in(x), out(y);
+    const T *w = weight.data<T>(), *b = bias.data<T>();
     C *m = mean.data<C>(), *s = inverse.data<C>();
-    std::int64_t width = x.size(1);
-    for_rows(x.size(0), width, [=](std::int64_t r) {
-      const T* row = in + r * width;
+    in.for_each([=, width = in.width](std::int64_t r) {
+      const T* row = in[r];
+      T* to = out[r];
       C sum = 0, squares = 0;
 #pragma omp simd reduction(+ : sum)
       for (std::int64_t c = 0; c < width; ++c) sum += C(row[c]);
@@ -90,7 +83,7 @@ void CpuBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Out
       C scale = 1 / std::sqrt(squares / width + static_cast<C>(epsilon));
 #pragma omp simd
       for (std::int64_t c = 0; c < width; ++c)
-        out[r * width + c] = (C(row[c]) - average) * scale * C(w[c]) + C(b[c]);
+        to[c] = (C(row[c]) - average) * scale * C(w[c]) + C(b[c]);
       m[r] = average;
       s[r] = scale;
     });
@@ -101,30 +94,30 @@ void CpuBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy
                                      Out dweight, Out dbias) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
-    const T *in = x.data<T>(), *w = weight.data<T>(), *d = dy.data<T>();
+    const RowsOf<T> in(x), d(dy), out(dx);
+    const T* w = weight.data<T>();
     const C *m = mean.data<C>(), *s = inverse.data<C>();
-    T* out = dx.data<T>();
-    std::int64_t width = x.size(1);
-    cpu::sum_columns<C>(x.size(0), width, std::array{dweight, dbias},
-                        [=](std::int64_t r, C* dw, C* db) {
-                          const T *row = in + r * width, *g = d + r * width;
-                          C average = m[r], scale = s[r], sum = 0, dot = 0;
+    auto run = [=, width = in.width](std::int64_t r, C* dw) {
+      const T *row = in[r], *g = d[r];
+      T* to = out[r];
+      C *db = dw + width, average = m[r], scale = s[r], sum = 0, dot = 0;
 #pragma omp simd reduction(+ : sum, dot)
-                          for (std::int64_t c = 0; c < width; ++c) {
-                            C n = (C(row[c]) - average) * scale, dn = C(g[c]) * C(w[c]);
-                            sum += dn;
-                            dot += dn * n;
-                            dw[c] += C(g[c]) * n;
-                            db[c] += C(g[c]);
-                          }
-                          sum /= width;
-                          dot /= width;
+      for (std::int64_t c = 0; c < width; ++c) {
+        C n = (C(row[c]) - average) * scale, dn = C(g[c]) * C(w[c]);
+        sum += dn;
+        dot += dn * n;
+        dw[c] += C(g[c]) * n;
+        db[c] += C(g[c]);
+      }
+      sum /= width;
+      dot /= width;
 #pragma omp simd
-                          for (std::int64_t c = 0; c < width; ++c) {
-                            C n = (C(row[c]) - average) * scale, dn = C(g[c]) * C(w[c]);
-                            out[r * width + c] = (dn - sum - n * dot) * scale;
-                          }
-                        });
+      for (std::int64_t c = 0; c < width; ++c) {
+        C n = (C(row[c]) - average) * scale, dn = C(g[c]) * C(w[c]);
+        to[c] = (dn - sum - n * dot) * scale;
+      }
+    };
+    cpu::sum_columns<C>(in.count, in.width, {dweight, dbias}, run);
   });
 }
 
@@ -140,18 +133,16 @@ void check_ids(const char* what, const Tensor& ids, std::int64_t limit) {
 }  // namespace
 
 void CpuBackend::cross_entropy(In logits, In targets, Out loss, Out normalizer) {
-  std::int64_t width = logits.size(1);
-  check_ids("cross_entropy: target", targets, width);
+  check_ids("cross_entropy: target", targets, logits.size(1));
   dispatch(logits.dtype(), [&]<class T>() {
     using C = Compute<T>;
-    const T* in = logits.data<T>();
+    const RowsOf<T> in(logits);
     const std::int32_t* target = targets.data<std::int32_t>();
     C *l = loss.data<C>(), *z = normalizer.data<C>();
-    for_rows(logits.size(0), width, [=](std::int64_t r) {
-      const T* row = in + r * width;
-      C top = row_max<C>(row, width);
-      z[r] = top + std::log(exp_sum(row, top, width));
-      l[r] = z[r] - C(row[target[r]]);
+    in.for_each([=](std::int64_t r) {
+      C top = row_max<C>(in[r], in.width);
+      z[r] = top + std::log(exp_sum(in[r], top, in.width));
+      l[r] = z[r] - C(in[r][target[r]]);
     });
   });
 }
@@ -160,15 +151,13 @@ void CpuBackend::cross_entropy_backward(In logits, In targets, In normalizer, In
                                         double scale, Out dlogits) {
   dispatch(logits.dtype(), [&]<class T>() {
     using C = Compute<T>;
-    const T* in = logits.data<T>();
+    const RowsOf<T> in(logits), out(dlogits);
     const std::int32_t* target = targets.data<std::int32_t>();
     const C* z = normalizer.data<C>();
-    T* out = dlogits.data<T>();
-    std::int64_t width = logits.size(1);
     C d = dloss.data<C>()[0] * static_cast<C>(scale);
-    for_rows(logits.size(0), width, [=](std::int64_t r) {
-      const T* row = in + r * width;
-      T* to = out + r * width;
+    in.for_each([=, width = in.width](std::int64_t r) {
+      const T* row = in[r];
+      T* to = out[r];
 #pragma omp simd
       for (std::int64_t c = 0; c < width; ++c) to[c] = d * cpu::vector_exp(C(row[c]) - z[r]);
       to[target[r]] = d * (cpu::vector_exp(C(row[target[r]]) - z[r]) - 1);
@@ -180,7 +169,7 @@ void CpuBackend::embedding(In table, In ids, Out y) {
   check_ids("embedding: id", ids, table.size(0));
   const std::int32_t* id = ids.data<std::int32_t>();
   std::int64_t bytes = table.size(1) * size_of(table.dtype());
-  for_rows(ids.numel(), table.size(1), [=](std::int64_t r) {
+  cpu::parallel_each(ids.numel(), 4 * table.size(1), [=](std::int64_t r) {
     std::copy_n(table.raw() + id[r] * bytes, bytes, y.raw() + r * bytes);
   });
 }
@@ -189,17 +178,18 @@ void CpuBackend::embedding_backward(In ids, In dy, Out dtable) {
   fill(0, dtable);
   dispatch(dy.dtype(), [&]<class T>() {
     using C = Compute<T>;
+    const RowsOf<T> d(dy);
+    const RowsOf<C> table(dtable);
     const std::int32_t* id = ids.data<std::int32_t>();
-    const T* d = dy.data<T>();
-    C* table = dtable.data<C>();
-    std::int64_t width = dtable.size(1), rows = ids.numel();
     // Threads share out columns, so that each row's sum keeps its order.
-    cpu::parallel_for(width, cpu::element_grain / rows + 1,
+    cpu::parallel_for(d.width, cpu::element_grain / d.count + 1,
                       [=](std::int64_t first, std::int64_t last) {
-                        for (std::int64_t r = 0; r < rows; ++r)
+                        for (std::int64_t r = 0; r < d.count; ++r) {
+                          const T* row = d[r];
+                          C* sum = table[id[r]];
 #pragma omp simd
-                          for (std::int64_t c = first; c < last; ++c)
-                            table[id[r] * width + c] += C(d[r * width + c]);
+                          for (std::int64_t c = first; c < last; ++c) sum[c] += C(row[c]);
+                        }
                       });
   });
 }

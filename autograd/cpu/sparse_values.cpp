@@ -5,10 +5,10 @@
 #include <array>
 #include <mutex>
 
+#include "autograd/codes.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/encoded.h"
 #include "autograd/cpu/parallel.h"
-#include "autograd/magnitude.h"
 
 namespace paragrad::autograd {
 
@@ -69,31 +69,46 @@ std::vector<Found> find_in_pieces(const T* x, std::int64_t first, std::int64_t l
   return found;
 }
 
-/// Writes a message element by element: all indices, then all values.
+/// The slots of a message: the indices of elements, -1 where a slot is empty; then their values.
 template <class T>
 struct Slots {
-  std::byte* bytes;
-  std::int64_t count, filled = 0;
+  std::byte *indices, *values;
+  std::int64_t count;
 
-  void write(std::int32_t index, T value) {
-    cpu::write(bytes, filled, index);
-    cpu::write(bytes + count * sizeof index, filled, value);
-    ++filled;
+  explicit Slots(const Tensor& bytes)
+      : indices(bytes.raw()), count(bytes.numel() / static_cast<std::int64_t>(4 + sizeof(T))) {
+    values = indices + 4 * count;
+  }
+  void write(std::int64_t slot, std::int32_t index, T value) {
+    cpu::write(indices, slot, index);
+    cpu::write(values, slot, value);
+  }
+  /// Calls body(slot, index) for each slot.
+  /// throws: Error if an index is outside a tensor of `elements`
+  template <class Body>
+  void for_each(const char* what, std::int64_t elements, Body&& body) const {
+    for (std::int64_t slot = 0; slot < count; ++slot) {
+      auto index = cpu::read<std::int32_t>(indices, slot);
+      PG_CHECK(index < elements, "a sparse message has a ", what, " for element ", index, " of ",
+               elements, "; both ends must have the same codec and layers");
+      body(slot, index);
+    }
   }
 };
 
 template <class T>
 Selected select_values(const T* x, std::int64_t count, Selection which, const Tensor& bytes) {
   Key least = key_of(static_cast<float>(which.threshold));
-  Slots<T> slots{bytes.raw(), bytes.numel() / static_cast<std::int64_t>(4 + sizeof(T))};
+  Slots<T> slots(bytes);
+  std::int64_t filled = 0;
   Selected result;
   auto take = [&](std::int64_t first, std::int64_t last) {
     for (const Found& found : find_in_pieces(x, first, last, least)) {
       result.finite &= found.finite;
       for (std::int32_t i : found.index) {
         if (key_of(x[i]) == least && which.equal-- <= 0) continue;
-        if (slots.filled < slots.count)
-          slots.write(i, x[i]);
+        if (filled < slots.count)
+          slots.write(filled++, i, x[i]);
         else if (result.left < 0)
           result.left = i;
       }
@@ -101,53 +116,40 @@ Selected select_values(const T* x, std::int64_t count, Selection which, const Te
   };
   take(which.first, count);
   take(0, which.first);
-  while (slots.filled < slots.count) slots.write(-1, T(0.0f));
+  while (filled < slots.count) slots.write(filled++, -1, T(0.0f));
   return result;
 }
 
 }  // namespace
 
 Magnitude CpuBackend::magnitude(In x, std::int64_t k) {
-  Magnitude result;
-  cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
-    result = find_magnitude(
+  return cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
+    return find_magnitude(
         k, [&](KeyDigit digit) { return count_keys(x.data<T>(), x.numel(), digit); });
   });
-  return result;
 }
 
 Selected CpuBackend::select(In x, Selection which, Out bytes) {
-  Selected result;
-  cpu::dispatch_encoded(
-      x.dtype(), [&]<class T>() { result = select_values(x.data<T>(), x.numel(), which, bytes); });
-  return result;
+  return cpu::dispatch_encoded(
+      x.dtype(), [&]<class T>() { return select_values(x.data<T>(), x.numel(), which, bytes); });
 }
 
 void CpuBackend::collect(In x, Out bytes) {
   cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
-    std::int64_t slots = bytes.numel() / static_cast<std::int64_t>(4 + sizeof(T));
-    std::byte* values = bytes.raw() + slots * sizeof(std::int32_t);
-    for (std::int64_t slot = 0; slot < slots; ++slot) {
-      auto index = cpu::read<std::int32_t>(bytes.raw(), slot);
-      PG_CHECK(index < x.numel(), "a sparse message has a slot for element ", index, " of ",
-               x.numel(), "; both ends must have the same codec and layers");
-      cpu::write(values, slot, index < 0 ? T(0.0f) : x.data<T>()[index]);
-    }
+    Slots<T> slots(bytes);
+    slots.for_each("slot", x.numel(), [&](std::int64_t slot, std::int32_t index) {
+      cpu::write(slots.values, slot, index < 0 ? T(0.0f) : x.data<T>()[index]);
+    });
   });
 }
 
 void CpuBackend::scatter(In bytes, Out y) {
   fill(0, y);
   cpu::dispatch_encoded(y.dtype(), [&]<class T>() {
-    std::int64_t slots = bytes.numel() / static_cast<std::int64_t>(4 + sizeof(T));
-    const std::byte* values = bytes.raw() + slots * sizeof(std::int32_t);
-    T* out = y.data<T>();
-    for (std::int64_t slot = 0; slot < slots; ++slot) {
-      auto index = cpu::read<std::int32_t>(bytes.raw(), slot);
-      PG_CHECK(index < y.numel(), "a sparse message has a value for element ", index, " of ",
-               y.numel(), "; both ends must have the same codec and layers");
-      if (index >= 0) out[index] = cpu::read<T>(values, slot);
-    }
+    Slots<T> slots(bytes);
+    slots.for_each("value", y.numel(), [&, out = y.data<T>()](std::int64_t slot, int index) {
+      if (index >= 0) out[index] = cpu::read<T>(slots.values, slot);
+    });
   });
 }
 

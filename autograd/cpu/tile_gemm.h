@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "autograd/dtype.h"
+
 namespace paragrad::autograd::cpu {
 
 #if defined(__AVX512F__)
@@ -62,14 +64,9 @@ void tile_rows(std::int64_t rows, std::int64_t inner, Strided<C> a, const C* b, 
                C* c, std::int64_t ldc, bool add) {
   for (; rows >= 6; rows -= 6, a.data += 6 * a.row, c += 6 * ldc)
     tile<C, 6, Vectors>(inner, a, b, ldb, c, ldc, add);
-  switch (rows) {
-    case 5: return tile<C, 5, Vectors>(inner, a, b, ldb, c, ldc, add);
-    case 4: return tile<C, 4, Vectors>(inner, a, b, ldb, c, ldc, add);
-    case 3: return tile<C, 3, Vectors>(inner, a, b, ldb, c, ldc, add);
-    case 2: return tile<C, 2, Vectors>(inner, a, b, ldb, c, ldc, add);
-    case 1: return tile<C, 1, Vectors>(inner, a, b, ldb, c, ldc, add);
-    default: return;
-  }
+  if (rows > 0)
+    dispatch<1, 5>(static_cast<int>(rows),
+                   [&]<int some>() { tile<C, some, Vectors>(inner, a, b, ldb, c, ldc, add); });
 }
 
 /// Columns of b and c are padded to this many elements.
@@ -84,12 +81,9 @@ void tile_gemm(std::int64_t rows, std::int64_t columns, std::int64_t inner, Stri
   constexpr std::int64_t lanes = VectorOf<C>::lanes;
   while (columns > 0) {
     std::int64_t vectors = std::min<std::int64_t>(columns / lanes, tile_vectors);
-    switch (vectors) {
-      case 4: tile_rows<C, 4>(rows, inner, a, b, ldb, c, ldc, add); break;
-      case 3: tile_rows<C, 3>(rows, inner, a, b, ldb, c, ldc, add); break;
-      case 2: tile_rows<C, 2>(rows, inner, a, b, ldb, c, ldc, add); break;
-      default: tile_rows<C, 1>(rows, inner, a, b, ldb, c, ldc, add);
-    }
+    dispatch<1, tile_vectors>(static_cast<int>(vectors), [&]<int wide>() {
+      tile_rows<C, wide>(rows, inner, a, b, ldb, c, ldc, add);
+    });
     b += vectors * lanes;
     c += vectors * lanes;
     columns -= vectors * lanes;

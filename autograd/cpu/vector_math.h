@@ -1,4 +1,4 @@
-// exp and what is made of it, written so that the compiler turns loops over them into vector code.
+// exp and random numbers, written so that the compiler turns loops over them into vector code.
 // Not here: calls of the C library, which stay scalar. double goes there, for exactness.
 // Chapter 03.
 #pragma once
@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+
+#include "autograd/random.h"
 
 namespace paragrad::autograd::cpu {
 
@@ -42,5 +44,16 @@ struct Math {
     return vector_exp(x);
   }
 };
+
+/// random[i] = uniform(key, first + i) for `count` numbers, side by side: one block of Philox makes
+/// four.                                                               first: a multiple of 4
+template <int count>
+void vector_uniform(RandomKey key, std::int64_t first, float* random) {
+#pragma omp simd
+  for (std::int64_t block = 0; block < count / 4; ++block) {
+    auto word = philox(key, first / 4 + block);
+    for (int i = 0; i < 4; ++i) random[4 * block + i] = to_uniform(word[i]);
+  }
+}
 
 }  // namespace paragrad::autograd::cpu

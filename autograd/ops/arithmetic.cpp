@@ -1,20 +1,13 @@
 // Functions of one tensor share apply(); the others have their gradient's formula above them.
 // Where broadcasting repeated an input, sum_to adds its gradient up again.
 // Chapter 01.
-#include "autograd/ops/arithmetic.h"
+#include "autograd/ops.h"
 
 #include "autograd/backend.h"
-#include "autograd/ops/reduce.h"
 
 namespace paragrad::autograd {
 
 namespace {
-
-Tensor compute(Binary op, const Tensor& a, const Tensor& b) {
-  Tensor y = empty(broadcast(a.shape(), b.shape()), a.dtype(), a.device());
-  a.backend().binary(op, a, b, y);
-  return y;
-}
 
 void check_pair(const char* name, const Tensor& a, const Tensor& b) {
   PG_CHECK(a.defined() && b.defined(), name, ": an input has no values");
@@ -22,13 +15,22 @@ void check_pair(const char* name, const Tensor& a, const Tensor& b) {
   PG_CHECK(a.device() == b.device(), name, ": a and b live on different devices");
 }
 
+/// a op b, outside any graph.
+Tensor compute(Binary op, const Tensor& a, const Tensor& b) {
+  constexpr const char* names[] = {"add", "subtract", "multiply", "divide"};
+  check_pair(names[static_cast<int>(op)], a, b);
+  Tensor y = empty(broadcast(a.shape(), b.shape()), a.dtype(), a.device());
+  a.backend().binary(op, a, b, y);
+  return y;
+}
+
 Tensor apply(Unary op, const char* name, const Tensor& x) {
   Tensor y = empty_like(x);
   x.backend().unary(op, x, y);
-  return record(y, name, {x}, [op, x, y](const Tensor& dy) -> std::vector<Tensor> {
+  return record(y, name, x, [op, x, y](const Tensor& dy) {
     Tensor dx = empty_like(x);
     x.backend().unary_backward(op, x, y, dy, dx);
-    return {dx};
+    return dx;
   });
 }
 
@@ -36,7 +38,6 @@ Tensor apply(Unary op, const char* name, const Tensor& x) {
 
 // d(a + b) = da + db
 Tensor add(const Tensor& a, const Tensor& b) {
-  check_pair("add", a, b);
   return record(compute(Binary::add, a, b), "add", {a, b},
                 [p = a.shape(), q = b.shape()](const Tensor& dy) -> std::vector<Tensor> {
                   return {sum_to(dy, p), sum_to(dy, q)};
@@ -45,7 +46,6 @@ Tensor add(const Tensor& a, const Tensor& b) {
 
 // d(a - b) = da - db
 Tensor subtract(const Tensor& a, const Tensor& b) {
-  check_pair("subtract", a, b);
   return record(compute(Binary::subtract, a, b), "subtract", {a, b},
                 [p = a.shape(), q = b.shape()](const Tensor& dy) -> std::vector<Tensor> {
                   return {sum_to(dy, p), affine(sum_to(dy, q), -1)};
@@ -55,7 +55,6 @@ Tensor subtract(const Tensor& a, const Tensor& b) {
 // [snippet multiply]
 // d(ab) = b da + a db
 Tensor multiply(const Tensor& a, const Tensor& b) {
-  check_pair("multiply", a, b);
   return record(compute(Binary::multiply, a, b), "multiply", {a, b},
                 [a, b](const Tensor& dy) -> std::vector<Tensor> {
                   Tensor da, db;
@@ -68,7 +67,6 @@ Tensor multiply(const Tensor& a, const Tensor& b) {
 
 // d(a / b) = da / b - (a / b) db / b
 Tensor divide(const Tensor& a, const Tensor& b) {
-  check_pair("divide", a, b);
   Tensor y = compute(Binary::divide, a, b);
   return record(y, "divide", {a, b}, [a, b, y](const Tensor& dy) -> std::vector<Tensor> {
     Tensor da = compute(Binary::divide, dy, b);
@@ -80,8 +78,7 @@ Tensor divide(const Tensor& a, const Tensor& b) {
 Tensor affine(const Tensor& x, double scale, double shift) {
   Tensor y = empty_like(x);
   x.backend().affine(x, scale, shift, y);
-  return record(y, "affine", {x},
-                [scale](const Tensor& dy) -> std::vector<Tensor> { return {affine(dy, scale)}; });
+  return record(y, "affine", x, [scale](const Tensor& dy) { return affine(dy, scale); });
 }
 
 Tensor negate(const Tensor& x) { return apply(Unary::negate, "negate", x); }
@@ -113,10 +110,10 @@ Tensor dropout(const Tensor& x, double p, RandomKey key) {
   if (p == 0) return x;
   Tensor y = empty_like(x);
   x.backend().dropout(x, p, key, y);
-  return record(y, "dropout", {x}, [p, key](const Tensor& dy) -> std::vector<Tensor> {
+  return record(y, "dropout", x, [p, key](const Tensor& dy) {
     Tensor dx = empty_like(dy);
     dy.backend().dropout(dy, p, key, dx);
-    return {dx};
+    return dx;
   });
 }
 
@@ -124,9 +121,7 @@ Tensor cast(const Tensor& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   Tensor y = empty(x.shape(), dtype, x.device());
   x.backend().copy(x, y);
-  return record(y, "cast", {x}, [from = x.dtype()](const Tensor& dy) -> std::vector<Tensor> {
-    return {cast(dy, from)};
-  });
+  return record(y, "cast", x, [from = x.dtype()](const Tensor& dy) { return cast(dy, from); });
 }
 
 }  // namespace paragrad::autograd

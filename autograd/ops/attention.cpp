@@ -1,7 +1,7 @@
 // The gradient's formulas, and what the forward pass keeps for them: its inputs, y and one number
 // for each row. Not here: the loops over blocks of queries (autograd/cpu/attention.cpp).
 // Chapter 02.
-#include "autograd/ops/attention.h"
+#include "autograd/ops.h"
 
 #include "autograd/backend.h"
 
@@ -21,10 +21,10 @@ Tensor attention(const Tensor& qkv, int heads) {
   Tensor y = empty({batch, time, width}, qkv.dtype(), qkv.device());
   Tensor normalizer = empty({batch, heads, time}, statistic_dtype(qkv.dtype()), qkv.device());
   qkv.backend().attention(qkv, heads, y, normalizer);
-  return record(y, "attention", {qkv}, [=](const Tensor& dy) -> std::vector<Tensor> {
+  return record(y, "attention", qkv, [=](const Tensor& dy) {
     Tensor dqkv = empty_like(qkv);
     qkv.backend().attention_backward(qkv, heads, y, normalizer, dy, dqkv);
-    return {dqkv};
+    return dqkv;
   });
 }
 // [end snippet]

@@ -1,10 +1,9 @@
 // Checks, sizes of results, and the gradient's formula above each operation on images.
 // Not here: how windows are gathered (autograd/cpu/convolution.cpp, pooling.cpp, batch_norm.cpp).
 // Chapter 02.
-#include "autograd/ops/image.h"
+#include "autograd/ops.h"
 
 #include "autograd/backend.h"
-#include "autograd/ops/arithmetic.h"
 
 namespace paragrad::autograd {
 
@@ -68,12 +67,11 @@ Tensor max_pool2d(const Tensor& x, int size, int stride, int padding) {
   Tensor y = empty(pool("max_pool2d", x, window), x.dtype(), x.device());
   Tensor index = empty(y.shape(), DType::i32, x.device());
   x.backend().max_pool2d(x, window, y, index);
-  return record(y, "max_pool2d", {x},
-                [index, shape = x.shape()](const Tensor& dy) -> std::vector<Tensor> {
-                  Tensor dx = empty(shape, dy.dtype(), dy.device());
-                  dy.backend().max_pool2d_backward(dy, index, dx);
-                  return {dx};
-                });
+  return record(y, "max_pool2d", x, [index, shape = x.shape()](const Tensor& dy) {
+    Tensor dx = empty(shape, dy.dtype(), dy.device());
+    dy.backend().max_pool2d_backward(dy, index, dx);
+    return dx;
+  });
 }
 
 // y[h,w] = 1/size^2 sum_{i,j} x[h s + i - p, w s + j - p]
@@ -82,12 +80,11 @@ Tensor average_pool2d(const Tensor& x, int size, int stride, int padding) {
   Window window{size, size, stride, padding};
   Tensor y = empty(pool("average_pool2d", x, window), x.dtype(), x.device());
   x.backend().average_pool2d(x, window, y);
-  return record(y, "average_pool2d", {x},
-                [window, shape = x.shape()](const Tensor& dy) -> std::vector<Tensor> {
-                  Tensor dx = empty(shape, dy.dtype(), dy.device());
-                  dy.backend().average_pool2d_backward(dy, window, dx);
-                  return {dx};
-                });
+  return record(y, "average_pool2d", x, [window, shape = x.shape()](const Tensor& dy) {
+    Tensor dx = empty(shape, dy.dtype(), dy.device());
+    dy.backend().average_pool2d_backward(dy, window, dx);
+    return dx;
+  });
 }
 
 namespace {

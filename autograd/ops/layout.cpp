@@ -1,7 +1,7 @@
 // Slices and concatenations are copies of rows of equal width, forward and backward.
 // Only a reshape, and a slice that stays in one piece, share memory with their input.
 // Chapter 01.
-#include "autograd/ops/layout.h"
+#include "autograd/ops.h"
 
 #include <algorithm>
 #include <numeric>
@@ -36,10 +36,8 @@ Tensor part_of(const Tensor& x, int axis, std::int64_t first, std::int64_t count
 Tensor reshape(const Tensor& x, const Shape& shape) {
   PG_CHECK(shape.numel() == x.numel(), "reshape: ", x.shape(), " has ", x.numel(), " elements, ",
            shape, " has ", shape.numel());
-  return record(x.window(0, shape), "reshape", {x},
-                [before = x.shape()](const Tensor& dy) -> std::vector<Tensor> {
-                  return {dy.window(0, before)};
-                });
+  return record(x.window(0, shape), "reshape", x,
+                [before = x.shape()](const Tensor& dy) { return dy.window(0, before); });
 }
 
 Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> sizes) {
@@ -69,9 +67,7 @@ Tensor permute(const Tensor& x, const std::vector<int>& order) {
            "permute: the order must name each dimension of ", x.shape(), " once");
   Tensor y = empty(Shape(sizes), x.dtype(), x.device());
   x.backend().permute(x, order, y);
-  return record(y, "permute", {x}, [inverse](const Tensor& dy) -> std::vector<Tensor> {
-    return {permute(dy, inverse)};
-  });
+  return record(y, "permute", x, [inverse](const Tensor& dy) { return permute(dy, inverse); });
 }
 
 Tensor transpose(const Tensor& x, int a, int b) {
@@ -89,31 +85,28 @@ Tensor slice(const Tensor& x, int axis, std::int64_t first, std::int64_t last) {
   Tensor y = x.shape().product(0, axis) == 1
                  ? x.window(first * x.shape().product(axis + 1, x.shape().rank()), shape)
                  : part_of(x, axis, first, last - first);
-  return record(y, "slice", {x},
-                [axis, first, whole = x.shape()](const Tensor& dy) -> std::vector<Tensor> {
-                  Tensor dx = zeros(whole, dy.dtype(), dy.device());
-                  copy_part(dy, dx, axis, first);
-                  return {dx};
-                });
+  return record(y, "slice", x, [axis, first, whole = x.shape()](const Tensor& dy) {
+    Tensor dx = zeros(whole, dy.dtype(), dy.device());
+    copy_part(dy, dx, axis, first);
+    return dx;
+  });
 }
 
 Tensor concatenate(const std::vector<Tensor>& parts, int axis) {
   PG_CHECK(!parts.empty(), "concatenate: no parts");
   axis = parts[0].shape().axis(axis);
-  std::int64_t total = 0;
+  std::vector<std::int64_t> sizes;
   for (const Tensor& part : parts) {
     PG_CHECK(part.shape().rank() == parts[0].shape().rank() && part.dtype() == parts[0].dtype() &&
                  part.shape().with(axis, 1) == parts[0].shape().with(axis, 1),
              "concatenate: ", part, " does not fit ", parts[0], " along dimension ", axis);
-    total += part.size(axis);
+    sizes.push_back(part.size(axis));
   }
+  std::int64_t total = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}), first = 0;
   Tensor y = empty(parts[0].shape().with(axis, total), parts[0].dtype(), parts[0].device());
-  std::vector<std::int64_t> sizes;
-  std::int64_t first = 0;
   for (const Tensor& part : parts) {
     copy_part(part, y, axis, first);
     first += part.size(axis);
-    sizes.push_back(part.size(axis));
   }
   return record(y, "concatenate", parts, [axis, sizes](const Tensor& dy) {
     std::vector<Tensor> gradients;

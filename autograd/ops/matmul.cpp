@@ -1,11 +1,9 @@
 // All products become one kernel on batches of matrices, and their gradients products of it again;
 // linear() adds a bias, and gives its weights' gradients in their own type (gradient_dtype).
 // Chapter 01.
-#include "autograd/ops/matmul.h"
+#include "autograd/ops.h"
 
 #include "autograd/backend.h"
-#include "autograd/ops/layout.h"
-#include "autograd/ops/reduce.h"
 
 namespace paragrad::autograd {
 
@@ -17,10 +15,11 @@ Tensor as_batch(const Tensor& x) {
   return x.window(0, {x.shape().product(0, rank - 2), x.size(-2), x.size(-1)});
 }
 
-/// op(a) op(b) for batches, outside any graph.
+/// op(a) op(b) with equal leading dimensions, outside any graph.
 Tensor product(const Tensor& a, const Tensor& b, Transposes t, DType dtype) {
-  Tensor c = empty({a.size(0), a.size(t.a ? 2 : 1), b.size(t.b ? 1 : 2)}, dtype, a.device());
-  a.backend().gemm({t.a, t.b}, a, b, {}, c);
+  std::int64_t rows = a.size(t.a ? -1 : -2), columns = b.size(t.b ? -2 : -1);
+  Tensor c = empty(a.shape().with(-2, rows).with(-1, columns), dtype, a.device());
+  a.backend().gemm({t.a, t.b}, as_batch(a), as_batch(b), {}, as_batch(c));
   return c;
 }
 
@@ -41,24 +40,18 @@ Tensor matmul(const Tensor& a, const Tensor& b, Transposes t) {
     Tensor y = matmul(reshape(a, {-1, k}), b, t);
     return reshape(y, a.shape().with(-1, y.size(-1)));
   }
-  PG_CHECK(ra == rb, "matmul: leading dimensions differ, a is ", a.shape(), ", b is ", b.shape());
-  for (int i = 0; i < ra - 2; ++i)
-    PG_CHECK(a.size(i) == b.size(i), "matmul: leading dimensions differ, a is ", a.shape(),
-             ", b is ", b.shape());
+  auto leading = [](const Tensor& x) { return x.shape().with(-2, 1).with(-1, 1); };
+  PG_CHECK(leading(a) == leading(b), "matmul: leading dimensions differ, a is ", a.shape(),
+           ", b is ", b.shape());
 
-  Tensor x = as_batch(a), w = as_batch(b), c = product(x, w, t, a.dtype());
-  Shape shape = a.shape().with(-2, c.size(1)).with(-1, c.size(2));
+  DType dtype = a.dtype();
   return record(
-      c.window(0, shape), "matmul", {a, b}, [a, b, t](const Tensor& dc) -> std::vector<Tensor> {
-        Tensor x = as_batch(a), w = as_batch(b), d = as_batch(dc), da, db;
+      product(a, b, t, dtype), "matmul", {a, b}, [=](const Tensor& dc) -> std::vector<Tensor> {
+        Tensor da, db;
         if (a.requires_grad())
-          da =
-              t.a ? product(w, d, {t.b, true}, a.dtype()) : product(d, w, {false, !t.b}, a.dtype());
+          da = t.a ? product(b, dc, {t.b, true}, dtype) : product(dc, b, {false, !t.b}, dtype);
         if (b.requires_grad())
-          db =
-              t.b ? product(d, x, {true, t.a}, b.dtype()) : product(x, d, {!t.a, false}, b.dtype());
-        if (da.defined()) da = da.window(0, a.shape());
-        if (db.defined()) db = db.window(0, b.shape());
+          db = t.b ? product(dc, a, {true, t.a}, dtype) : product(a, dc, {!t.a, false}, dtype);
         return {da, db};
       });
 }
@@ -74,18 +67,17 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   PG_CHECK(!bias.defined() || (bias.shape() == Shape{weight.size(0)} && bias.dtype() == x.dtype()),
            "linear: the bias is ", bias, "; expected ", x.dtype(), " (", weight.size(0), ")");
   std::int64_t in = weight.size(1), out = weight.size(0), rows = x.numel() / in;
-  Tensor w = weight.window(0, {1, out, in});
-  Tensor y = empty(x.shape().with(-1, out), x.dtype(), x.device());
-  x.backend().gemm({false, true}, x.window(0, {1, rows, in}), w, bias, y.window(0, {1, rows, out}));
+  Tensor flat = x.window(0, {rows, in}), y = empty(x.shape().with(-1, out), x.dtype(), x.device());
+  Tensor target = y.window(0, {1, rows, out});
+  x.backend().gemm({false, true}, as_batch(flat), as_batch(weight), bias, target);
   return record(y, "linear", {x, weight, bias}, [=](const Tensor& dy) -> std::vector<Tensor> {
-    Tensor d = dy.window(0, {1, rows, out}), dx, dw, db;
+    Tensor d = dy.window(0, {rows, out}), dx, dw, db;
     DType dtype = gradient_dtype(weight.dtype());
-    if (x.requires_grad()) dx = product(d, w, {}, x.dtype()).window(0, x.shape());
-    if (weight.requires_grad())
-      dw = product(d, x.window(0, {1, rows, in}), {true, false}, dtype).window(0, {out, in});
+    if (x.requires_grad()) dx = product(d, weight, {}, x.dtype()).window(0, x.shape());
+    if (weight.requires_grad()) dw = product(d, flat, {true, false}, dtype);
     if (bias.defined() && bias.requires_grad()) {
       db = empty({1, out}, dtype, bias.device());
-      dy.backend().reduce(Reduction::sum, dy.window(0, {rows, out}), db);
+      dy.backend().reduce(Reduction::sum, d, db);
       db = db.window(0, {out});
     }
     return {dx, dw, db};

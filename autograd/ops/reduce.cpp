@@ -1,11 +1,9 @@
 // Reduced dimensions stay, as 1, so that broadcasting spreads the gradient of a sum over them.
 // A mean is a scaled sum, and sum_to is what other operations undo their broadcasting with.
 // Chapter 01.
-#include "autograd/ops/reduce.h"
+#include "autograd/ops.h"
 
 #include "autograd/backend.h"
-#include "autograd/ops/arithmetic.h"
-#include "autograd/ops/layout.h"
 
 namespace paragrad::autograd {
 
@@ -29,19 +27,11 @@ Tensor reduce(Reduction op, const Tensor& x, const std::vector<int>& axes) {
   return y;
 }
 
-std::vector<int> all_axes(const Tensor& x) {
-  std::vector<int> axes(x.shape().rank());
-  for (int i = 0; i < x.shape().rank(); ++i) axes[i] = i;
-  return axes;
-}
-
 }  // namespace
 
 Tensor sum(const Tensor& x, const std::vector<int>& axes) {
-  return record(reduce(Reduction::sum, x, axes), "sum", {x},
-                [shape = x.shape()](const Tensor& dy) -> std::vector<Tensor> {
-                  return {stretch(dy, shape)};
-                });
+  return record(reduce(Reduction::sum, x, axes), "sum", x,
+                [shape = x.shape()](const Tensor& dy) { return stretch(dy, shape); });
 }
 
 Tensor mean(const Tensor& x, const std::vector<int>& axes) {
@@ -51,15 +41,15 @@ Tensor mean(const Tensor& x, const std::vector<int>& axes) {
 
 Tensor max(const Tensor& x, const std::vector<int>& axes) {
   Tensor y = reduce(Reduction::max, x, axes);
-  return record(y, "max", {x}, [x, y](const Tensor& dy) -> std::vector<Tensor> {
+  return record(y, "max", x, [x, y](const Tensor& dy) {
     Tensor dx = empty_like(x);
     x.backend().max_backward(x, y, dy, dx);
-    return {dx};
+    return dx;
   });
 }
 
-Tensor sum(const Tensor& x) { return reshape(sum(x, all_axes(x)), {}); }
-Tensor mean(const Tensor& x) { return reshape(mean(x, all_axes(x)), {}); }
+Tensor sum(const Tensor& x) { return sum_to(x, {}); }
+Tensor mean(const Tensor& x) { return affine(sum(x), 1 / static_cast<double>(x.numel())); }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;

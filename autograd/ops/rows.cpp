@@ -1,10 +1,9 @@
 // Each operation has its gradient's formula above it, and shows its kernel rows of values (R,C),
 // whatever the rank. Not here: the kernels (autograd/cpu/rows.cpp).
 // Chapter 02.
-#include "autograd/ops/rows.h"
+#include "autograd/ops.h"
 
 #include "autograd/backend.h"
-#include "autograd/ops/reduce.h"
 
 namespace paragrad::autograd {
 
@@ -22,10 +21,10 @@ Tensor as_rows(const Tensor& x) {
 Tensor softmax(const Tensor& x) {
   Tensor y = empty_like(x);
   x.backend().softmax(as_rows(x), as_rows(y));
-  return record(y, "softmax", {x}, [y](const Tensor& dy) -> std::vector<Tensor> {
+  return record(y, "softmax", x, [y](const Tensor& dy) {
     Tensor dx = empty_like(y);
     y.backend().softmax_backward(as_rows(y), as_rows(dy), as_rows(dx));
-    return {dx};
+    return dx;
   });
 }
 
@@ -63,12 +62,11 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   Tensor normalizer = empty({rows.size(0)}, dtype, logits.device());
   logits.backend().cross_entropy(rows, targets, loss, normalizer);
   double scale = 1.0 / rows.size(0);
-  return record(
-      mean(loss), "cross_entropy", {logits}, [=](const Tensor& dy) -> std::vector<Tensor> {
-        Tensor dlogits = empty_like(logits);
-        dy.backend().cross_entropy_backward(rows, targets, normalizer, dy, scale, as_rows(dlogits));
-        return {dlogits};
-      });
+  return record(mean(loss), "cross_entropy", logits, [=](const Tensor& dy) {
+    Tensor dlogits = empty_like(logits);
+    dy.backend().cross_entropy_backward(rows, targets, normalizer, dy, scale, as_rows(dlogits));
+    return dlogits;
+  });
 }
 
 // dtable[v] = the sum of dy[r] over the rows r with ids[r] == v
@@ -79,10 +77,10 @@ Tensor embedding(const Tensor& table, const Tensor& ids) {
   sizes.push_back(table.size(1));
   Tensor y = empty(Shape(sizes), table.dtype(), table.device());
   table.backend().embedding(table, ids, as_rows(y));
-  return record(y, "embedding", {table}, [table, ids](const Tensor& dy) -> std::vector<Tensor> {
+  return record(y, "embedding", table, [table, ids](const Tensor& dy) {
     Tensor dtable = empty(table.shape(), gradient_dtype(table.dtype()), table.device());
     dy.backend().embedding_backward(ids, as_rows(dy), dtable);
-    return {dtable};
+    return dtable;
   });
 }
 

@@ -1,8 +1,8 @@
 // Batch norm, by a block for each channel where something is summed.
-// Not here: running statistics (autograd/ops/image.h).
+// Not here: running statistics (autograd/ops.h).
 // Chapter 02; Ioffe and Szegedy 2015.
 #include "cuda/backend/kernel_types.h"
-#include "cuda/launch/block_reduce.h"
+#include "cuda/launch/block_sums.h"
 
 namespace paragrad::cuda {
 
@@ -32,7 +32,7 @@ struct Planes {
   }
 };
 
-/// Twice over x: the sum of squares less the square of the sum would cancel.
+/// Reads x twice: the sum of squares less the square of the sum would cancel.
 template <class T>
 __global__ void __launch_bounds__(threads)
     statistics_kernel(Planes p, const T* x, float* mean, float* variance) {
@@ -47,17 +47,15 @@ __global__ void __launch_bounds__(threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(item_threads)
-    apply_kernel(std::int64_t count, Planes p, const T* x, const float* mean, const float* variance,
-                 const T* weight, const T* bias, float epsilon, T* y) {
-  const std::int64_t i = item_number();
-  if (i >= count) return;
+__device__ void apply_one(std::int64_t i, Planes p, const T* x, const float* mean,
+                          const float* variance, const T* weight, const T* bias, float epsilon,
+                          T* y) {
   const std::int64_t c = i / p.size % p.channels;
   const float scale = to_float(weight[c]) / sqrtf(variance[c] + epsilon);
   y[i] = from_float<T>((to_float(x[i]) - mean[c]) * scale + to_float(bias[c]));
 }
 
-/// With n the normalised x and means over a channel:
+/// The gradients, with n the normalised x and means over a channel:
 ///   dx = weight inverse (dy - mean(dy) - n mean(dy n)),  dweight = sum dy n,  dbias = sum dy
 template <class T>
 __global__ void __launch_bounds__(threads)
@@ -79,29 +77,28 @@ __global__ void __launch_bounds__(threads)
   dbias[c] = static_cast<float>(sum);
 }
 
-dim3 channels_of(const Tensor& x) { return dim3(static_cast<unsigned>(x.size(1))); }
+Grid block_for_channels(const Tensor& x) { return {static_cast<unsigned>(x.size(1)), threads}; }
 
 }  // namespace
 
 void CudaBackend::batch_norm_statistics(In x, Out mean, Out variance) {
   dispatch(x, [&]<class T>() {
-    run(statistics_kernel<T>, channels_of(x), dim3(threads), Planes(x), x, mean, variance);
+    run(statistics_kernel<T>, block_for_channels(x), Planes(x), x, mean, variance);
   });
 }
 
 void CudaBackend::batch_norm_apply(In x, In mean, In variance, In weight, In bias, double epsilon,
                                    Out y) {
   dispatch(x, [&]<class T>() {
-    run_each(apply_kernel<T>, x.numel(), Planes(x), x, mean, variance, weight, bias,
-             static_cast<float>(epsilon), y);
+    run_each<apply_one<T>>(x.numel(), Planes(x), x, mean, variance, weight, bias, epsilon, y);
   });
 }
 
 void CudaBackend::batch_norm_backward(In x, In mean, In variance, In weight, double epsilon, In dy,
                                       Out dx, Out dweight, Out dbias) {
   dispatch(x, [&]<class T>() {
-    run(backward_kernel<T>, channels_of(x), dim3(threads), Planes(x), x, mean, variance, weight,
-        static_cast<float>(epsilon), dy, dx, dweight, dbias);
+    run(backward_kernel<T>, block_for_channels(x), Planes(x), x, mean, variance, weight, epsilon,
+        dy, dx, dweight, dbias);
   });
 }
 

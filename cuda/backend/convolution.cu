@@ -38,90 +38,88 @@ struct Triple {
   }
 };
 
-/// Element (channel, h, w) of image n, or 0 outside.
+/// Element i, counted through the images, of one channel of images with `area` pixels a channel.
 template <class T>
-__device__ float pixel(const T* x, const Sizes& s, int n, int channel, int h, int w) {
+__device__ T& in_channel(T* x, int channels, int area, int channel, int i) {
+  return x[(i / area * channels + channel) * area + i % area];
+}
+
+/// Element of x that the window at pixel `at` of y reads by a tap, or 0 outside.
+template <class T>
+__device__ float pixel(const T* x, const Sizes& s, Triple at, Triple tap) {
+  const int h = at.b * s.window.stride + tap.b - s.window.padding;
+  const int w = at.c * s.window.stride + tap.c - s.window.padding;
   if (h < 0 || h >= s.height || w < 0 || w >= s.width) return 0;
-  return to_float(x[((n * s.channels + channel) * s.height + h) * s.width + w]);
+  return to_float(x[((at.a * s.channels + tap.a) * s.height + h) * s.width + w]);
 }
 
 // Each problem is c = a b: left(r,k) is a's element, and right(k,column) b's, whose column number
 // has been taken apart, once for all k.                  a (rows,depth), b (depth,columns)
+struct Problem {
+  Sizes s;
+  int rows, columns, depth, part;
+
+  __device__ Triple tap(int i) const { return Triple::of(i, s.window.height, s.window.width); }
+  __device__ Triple place(int i) const { return Triple::of(i, s.out_height, s.out_width); }
+};
 
 /// y[k, nhw] = sum over taps t of weight[k,t] x[t, nhw]
 template <class T>
-struct Forward {
-  Sizes s;
+struct Forward : Problem {
   const T *x, *weight;
   T* y;
-  int rows, columns, depth, part;
 
-  __device__ Triple column(int i) const { return Triple::of(i, s.out_height, s.out_width); }
+  __device__ Triple column(int i) const { return place(i); }
   __device__ float left(int r, int k) const { return to_float(weight[r * depth + k]); }
-  __device__ float right(int k, Triple at) const {
-    const Triple tap = Triple::of(k, s.window.height, s.window.width);
-    return pixel(x, s, at.a, tap.a, at.b * s.window.stride + tap.b - s.window.padding,
-                 at.c * s.window.stride + tap.c - s.window.padding);
-  }
+  __device__ float right(int k, Triple at) const { return pixel(x, s, at, tap(k)); }
   __device__ void write(int r, int i, float sum) const {
-    const int area = s.out_height * s.out_width;
-    y[(i / area * s.kernels + r) * area + i % area] = from_float<T>(sum);
+    in_channel(y, s.kernels, s.out_height * s.out_width, r, i) = from_float<T>(sum);
   }
 };
 
 /// dx[c, nhw] = sum over kernels and places of a window where it reads the pixel
 template <class T>
-struct BackwardInput {
-  Sizes s;
+struct BackwardInput : Problem {
   const T *dy, *weight;
   T* dx;
-  int rows, columns, depth, part;
 
   __device__ Triple column(int i) const { return Triple::of(i, s.height, s.width); }
   __device__ float left(int r, int k) const {
-    return to_float(weight[(k / s.taps() * s.channels + r) * s.taps() + k % s.taps()]);
+    return to_float(in_channel(weight, s.channels, s.taps(), r, k));
   }
   __device__ float right(int k, Triple at) const {
-    const Triple tap = Triple::of(k, s.window.height, s.window.width);
-    const int down = at.b + s.window.padding - tap.b, across = at.c + s.window.padding - tap.c;
+    const Triple from = tap(k);
+    const int down = at.b + s.window.padding - from.b, across = at.c + s.window.padding - from.c;
     const int h = down / s.window.stride, w = across / s.window.stride;
     if (down < 0 || across < 0 || down % s.window.stride != 0 || across % s.window.stride != 0 ||
         h >= s.out_height || w >= s.out_width)
       return 0;
-    return to_float(dy[((at.a * s.kernels + tap.a) * s.out_height + h) * s.out_width + w]);
+    return to_float(dy[((at.a * s.kernels + from.a) * s.out_height + h) * s.out_width + w]);
   }
   __device__ void write(int r, int i, float sum) const {
-    const int area = s.height * s.width;
-    dx[(i / area * s.channels + r) * area + i % area] = from_float<T>(sum);
+    in_channel(dx, s.channels, s.height * s.width, r, i) = from_float<T>(sum);
   }
 };
 
 /// dweight[k,t] = sum over nhw of dy[k, nhw] x[t, nhw], in parts.
 template <class T>
-struct BackwardWeight {
-  Sizes s;
+struct BackwardWeight : Problem {
   const T *x, *dy;
   float* parts;
-  int rows, columns, depth, part;
 
-  __device__ Triple column(int i) const { return Triple::of(i, s.window.height, s.window.width); }
+  __device__ Triple column(int i) const { return tap(i); }
   __device__ float left(int r, int k) const {
-    const int area = s.out_height * s.out_width;
-    return to_float(dy[(k / area * s.kernels + r) * area + k % area]);
+    return to_float(in_channel(dy, s.kernels, s.out_height * s.out_width, r, k));
   }
-  __device__ float right(int k, Triple tap) const {
-    const Triple at = Triple::of(k, s.out_height, s.out_width);
-    return pixel(x, s, at.a, tap.a, at.b * s.window.stride + tap.b - s.window.padding,
-                 at.c * s.window.stride + tap.c - s.window.padding);
-  }
+  __device__ float right(int k, Triple tap) const { return pixel(x, s, place(k), tap); }
   __device__ void write(int r, int i, float sum) const {
     parts[(std::int64_t{blockIdx.z} * rows + r) * columns + i] = sum;
   }
 };
 
 /// A thread has 4 x 4 elements of the block's tile, 16 rows and columns apart.
-template <class Problem>
-__global__ void __launch_bounds__(threads) product_kernel(Problem p) {
+template <class P>
+__global__ void __launch_bounds__(threads) product_kernel(P p) {
   __shared__ float a[depth_tile][tile + 1], b[depth_tile][tile + 1];
   const int thread = threadIdx.x, x = thread % side, y = thread / side;
   const int row = blockIdx.y * tile, column = blockIdx.x * tile, own = column + thread % tile;
@@ -152,29 +150,33 @@ __global__ void __launch_bounds__(threads) product_kernel(Problem p) {
     }
 }
 
-template <class Problem>
-void run_product(const CudaBackend& backend, const Problem& p, int parts = 1) {
-  const dim3 grid(blocks_for(p.columns, tile), blocks_for(p.rows, tile), parts);
-  backend.run(product_kernel<Problem>, grid, dim3(threads), p);
+template <class P>
+void run_product(const CudaBackend& backend, const P& p, unsigned parts = 1) {
+  const dim3 blocks(blocks_for(p.columns, tile), blocks_for(p.rows, tile), parts);
+  backend.run(product_kernel<P>, {blocks, threads}, p);
 }
 
 }  // namespace
 
 void CudaBackend::conv2d(In x, In weight, Window window, Out y) {
   const Sizes s(x, y, window);
-  const int depth = s.channels * s.taps();
+  const int depth = s.channels * s.taps(), pixels = s.images * s.out_height * s.out_width;
   dispatch(x, [&]<class T>() {
-    run_product(*this, Forward<T>{s, x.data<T>(), weight.data<T>(), y.data<T>(), s.kernels,
-                                  s.images * s.out_height * s.out_width, depth, depth});
+    run_product(
+        *this,
+        Forward<T>{
+            {s, s.kernels, pixels, depth, depth}, x.data<T>(), weight.data<T>(), y.data<T>()});
   });
 }
 
 void CudaBackend::conv2d_backward_input(In dy, In weight, Window window, Out dx) {
   const Sizes s(dx, dy, window);
-  const int depth = s.kernels * s.taps();
+  const int depth = s.kernels * s.taps(), pixels = s.images * s.height * s.width;
   dispatch(dy, [&]<class T>() {
-    run_product(*this, BackwardInput<T>{s, dy.data<T>(), weight.data<T>(), dx.data<T>(), s.channels,
-                                        s.images * s.height * s.width, depth, depth});
+    run_product(
+        *this,
+        BackwardInput<T>{
+            {s, s.channels, pixels, depth, depth}, dy.data<T>(), weight.data<T>(), dx.data<T>()});
   });
 }
 
@@ -183,13 +185,15 @@ void CudaBackend::conv2d_backward_weight(In x, In dy, Window window, Out dweight
   const Sizes s(x, dy, window);
   const int depth = s.images * s.out_height * s.out_width;
   if (depth == 0) return fill(0, dweight);
-  const auto parts = static_cast<int>(blocks_for(depth, part_depth));
+  const unsigned parts = blocks_for(depth, part_depth);
   const Tensor sums =
       parts == 1 ? dweight : workspace({parts, dweight.numel()}, DType::f32, x.device());
   dispatch(x, [&]<class T>() {
     run_product(*this,
-                BackwardWeight<T>{s, x.data<T>(), dy.data<T>(), sums.data<float>(), s.kernels,
-                                  s.channels * s.taps(), depth, part_depth},
+                BackwardWeight<T>{{s, s.kernels, s.channels * s.taps(), depth, part_depth},
+                                  x.data<T>(),
+                                  dy.data<T>(),
+                                  sums.data<float>()},
                 parts);
   });
   if (parts > 1) reduce(Reduction::sum, sums, dweight.window(0, {1, dweight.numel()}));

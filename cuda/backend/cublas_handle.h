@@ -5,7 +5,7 @@
 
 #include <cublas_v2.h>
 
-#include "autograd/error.h"
+#include "cuda/launch/runtime.h"
 
 namespace paragrad::cuda {
 
@@ -14,24 +14,15 @@ inline void check(cublasStatus_t status, const char* call) {
   PG_CHECK(status == CUBLAS_STATUS_SUCCESS, call, ": ", cublasGetStatusString(status));
 }
 
-/// Of the device that is current when it is made, and whenever it is used.
-class CublasHandle {
- public:
+/// cuBLAS for the device that is current when it is made, and whenever it is used.
+struct CublasHandle : Handle<cublasHandle_t, cublasDestroy> {
   explicit CublasHandle(cudaStream_t stream) {
-    check(cublasCreate(&handle_), "cublasCreate");
-    check(cublasSetStream(handle_, stream), "cublasSetStream");
+    check(cublasCreate(&made), "cublasCreate");
+    check(cublasSetStream(made, stream), "cublasSetStream");
     // Parts of a sum may else be rounded to bf16 before they are added up.
-    check(cublasSetMathMode(handle_, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
+    check(cublasSetMathMode(made, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
           "cublasSetMathMode");
   }
-  ~CublasHandle() { cublasDestroy(handle_); }
-  CublasHandle(const CublasHandle&) = delete;
-  CublasHandle& operator=(const CublasHandle&) = delete;
-
-  operator cublasHandle_t() const { return handle_; }
-
- private:
-  cublasHandle_t handle_ = nullptr;
 };
 
 }  // namespace paragrad::cuda

@@ -3,14 +3,14 @@
 // CUDA C++ Programming Guide, streams.
 #include "cuda/backend/cuda_backend.h"
 
-#include "cuda/backend/index_fault.h"
 #include "cuda/backend/kernel_types.h"
 
 namespace paragrad::cuda {
 
 namespace {
 
-void check_device(int ordinal) {
+/// Makes the device current.
+int usable(int ordinal) {
   int count = 0;
   PG_CUDA(cudaGetDeviceCount(&count));
   PG_CHECK(ordinal >= 0 && ordinal < count, "cuda: there is no device ", ordinal,
@@ -20,31 +20,24 @@ void check_device(int ordinal) {
   PG_CHECK(properties.major >= 8, "cuda: device ", ordinal, ", ", properties.name,
            ", has compute capability ", properties.major, '.', properties.minor,
            "; expected 8.0 or later");
+  PG_CUDA(cudaSetDevice(ordinal));
+  return ordinal;
 }
 
-const char* name_of(IndexUse use) {
-  switch (use) {
-    case IndexUse::gather: return "gather: index";
-    case IndexUse::expand: return "expand: index";
-    case IndexUse::collect: return "collect: index";
-    case IndexUse::scatter: return "scatter: index";
-    case IndexUse::cross_entropy: return "cross_entropy: target";
-    case IndexUse::embedding: return "embedding: id";
-    default: return "index";
-  }
-}
+/// The kernel of each IndexUse, and its word for the number.
+constexpr const char* names[] = {"index",          "gather: index",  "expand: index",
+                                 "collect: index", "scatter: index", "cross_entropy: target",
+                                 "embedding: id"};
 
 }  // namespace
 
-CudaBackend::CudaBackend(int ordinal, CudaSettings settings) : ordinal_(ordinal) {
-  check_device(ordinal);
-  use();
-  PG_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
-  allocator_ = std::make_unique<CachingAllocator>(ordinal, stream_, settings.keeps_blocks);
-  cublas_ = std::make_unique<CublasHandle>(stream_);
-  if (settings.graphs) graphs_ = std::make_unique<Graphs>(stream_, *allocator_);
-  fault_ = static_cast<IndexFault*>(allocator_->allocate(sizeof(IndexFault)));
-  PG_CUDA(cudaMallocHost(&fault_copy_, sizeof(IndexFault)));
+CudaBackend::CudaBackend(int ordinal, CudaSettings settings)
+    : ordinal_(usable(ordinal)),
+      allocator_(ordinal, stream_, settings.keeps_blocks),
+      cublas_(stream_),
+      graphs_(settings.graphs ? std::make_unique<Graphs>(stream_, allocator_) : nullptr),
+      fault_(static_cast<IndexFault*>(allocator_.allocate(sizeof(IndexFault)))),
+      fault_copy_(sizeof(IndexFault)) {
   PG_CUDA(cudaMemsetAsync(fault_, 0, sizeof(IndexFault), stream_));
 }
 
@@ -53,12 +46,8 @@ CudaBackend::~CudaBackend() {
   cudaSetDevice(ordinal_);
   cudaStreamSynchronize(stream_);
   graphs_.reset();
-  allocator_->free(fault_, sizeof(IndexFault));
+  allocator_.free(fault_, sizeof(IndexFault));
   cudaStreamSynchronize(stream_);
-  cublas_.reset();
-  allocator_.reset();
-  cudaFreeHost(fault_copy_);
-  cudaStreamDestroy(stream_);
 }
 
 autograd::DevicePtr cuda_device(int ordinal, CudaSettings settings) {
@@ -72,21 +61,21 @@ cudaStream_t CudaBackend::stream() const {
   return stream_;
 }
 
-void CudaBackend::together(const std::function<void()>& work) {
+void CudaBackend::as_one_launch(const std::function<void()>& work) {
   use();
   graphs_ ? graphs_->gather(work) : work();
 }
 
 /// Once what is gathered has begun, more memory can be given back.
 void* CudaBackend::allocate(std::int64_t bytes) try {
-  return allocator_->allocate(bytes);
+  return allocator_.allocate(bytes);
 } catch (const autograd::Error&) {
   if (!gathering()) throw;
   graphs_->begin();
-  return allocator_->allocate(bytes);
+  return allocator_.allocate(bytes);
 }
 
-void CudaBackend::free(void* data, std::int64_t bytes) { allocator_->free(data, bytes); }
+void CudaBackend::free(void* data, std::int64_t bytes) { allocator_.free(data, bytes); }
 
 void CudaBackend::copy_from_host(const void* source, Out y) {
   refuse_f64(y);
@@ -111,11 +100,12 @@ void CudaBackend::read(const void* source, void* target, std::int64_t bytes) {
 }
 
 void CudaBackend::throw_index_fault() {
-  if (fault_copy_->use == 0) return;
+  const auto& found = *static_cast<const IndexFault*>(fault_copy_.made);
+  if (found.use == 0) return;
   PG_CUDA(cudaMemsetAsync(fault_, 0, sizeof(IndexFault), stream_));
-  throw autograd::Error(autograd::text(name_of(static_cast<IndexUse>(fault_copy_->use)), ' ',
-                                       fault_copy_->index, " is outside [0,", fault_copy_->limit,
-                                       "), found by a kernel on CUDA device ", ordinal_));
+  throw autograd::Error(autograd::text(names[found.use], ' ', found.index, " is outside [0,",
+                                       found.limit, "), found by a kernel on CUDA device ",
+                                       ordinal_));
 }
 
 }  // namespace paragrad::cuda

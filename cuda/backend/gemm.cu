@@ -13,10 +13,7 @@ namespace {
 
 /// c[r,i] = bias[i], or c[r,i] += bias[i]; rows of `width` packs of N elements.
 template <int N, class T, class U>
-__global__ void __launch_bounds__(item_threads)
-    add_bias_kernel(std::int64_t packs, std::int64_t width, const T* bias, bool add, U* c) {
-  const std::int64_t i = item_number();
-  if (i >= packs) return;
+__device__ void add_bias_pack(std::int64_t i, std::int64_t width, const T* bias, bool add, U* c) {
   const auto b = load<Pack<T, N>>(bias + i % width * N);
   const auto before = add ? load<Pack<U, N>>(c + i * N) : Pack<U, N>{};
   store(c + i * N, pack<U, N>([&](int j) {
@@ -27,12 +24,11 @@ __global__ void __launch_bounds__(item_threads)
 template <class T, class U>
 void add_bias(const CudaBackend& backend, const Tensor& bias, bool add, const Tensor& c) {
   constexpr int n = pack_size<U>;
-  const std::int64_t width = bias.numel();
-  const bool packed = width % n == 0 && aligned<n>(bias.data<T>()) && aligned<n>(c.data<U>());
-  const int together = packed ? n : 1;
-  const std::int64_t packs = c.numel() / together;
-  backend.run_each(packed ? add_bias_kernel<n, T, U> : add_bias_kernel<1, T, U>, packs,
-                   width / together, bias, add, c);
+  const std::int64_t width = bias.numel(), count = c.numel();
+  if (width % n == 0 && aligned<n>(bias.data<T>()) && aligned<n>(c.data<U>()))
+    backend.run_each<add_bias_pack<n, T, U>>(count / n, width / n, bias, add, c);
+  else
+    backend.run_each<add_bias_pack<1, T, U>>(count, width, bias, add, c);
 }
 
 /// A batch of matrices as cuBLAS takes it.                                       x (B,rows,columns)

@@ -1,13 +1,15 @@
 // A graph is recorded from the first thing that a thread queues to the point where it is begun.
-// Not here: the order of memory that is freed meanwhile (caching_allocator.h).
+// Not here: the order of memory that is freed meanwhile (memory.h).
 // CUDA C++ Programming Guide, CUDA graphs.
 #include "cuda/backend/graphs.h"
 
 namespace paragrad::cuda {
 
+using Recorded = Handle<cudaGraph_t, cudaGraphDestroy>;
+
 namespace {
 
-/// As much as cuBLAS takes by itself on the current device, so that it chooses the same kernels
+/// The size that cuBLAS takes by itself on the current device, so that it chooses the same kernels
 /// (its library reference, cublasSetWorkspace). Without a workspace of ours it would allocate one
 /// in each graph, which could then not be brought up to date.
 std::int64_t workspace_of_device() {
@@ -16,20 +18,6 @@ std::int64_t workspace_of_device() {
   PG_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
   return std::int64_t{major >= 9 ? 32 : 4} << 20;
 }
-
-/// A recorded graph, until its scope ends.
-class Recorded {
- public:
-  explicit Recorded(cudaStream_t stream) { PG_CUDA(cudaStreamEndCapture(stream, &graph_)); }
-  ~Recorded() { cudaGraphDestroy(graph_); }
-  Recorded(const Recorded&) = delete;
-  Recorded& operator=(const Recorded&) = delete;
-
-  operator cudaGraph_t() const { return graph_; }
-
- private:
-  cudaGraph_t graph_ = nullptr;
-};
 
 }  // namespace
 
@@ -42,11 +30,7 @@ Graphs::Graphs(cudaStream_t target, CachingAllocator& allocator)
   check(cublasSetWorkspace(cublas_, workspace_, workspace_bytes_), "cublasSetWorkspace");
 }
 
-Graphs::~Graphs() {
-  for (const auto& [nodes, graphs] : executables_)
-    for (cudaGraphExec_t graph : graphs) cudaGraphExecDestroy(graph);
-  allocator_.free(workspace_, workspace_bytes_);
-}
+Graphs::~Graphs() { allocator_.free(workspace_, workspace_bytes_); }
 
 void Graphs::gather(const std::function<void()>& work) {
   std::thread::id nobody;
@@ -80,7 +64,8 @@ cublasHandle_t Graphs::cublas() {
 void Graphs::begin() {
   if (!recording_) return;
   recording_ = false;
-  const Recorded graph(recorder_);
+  Recorded graph;
+  PG_CUDA(cudaStreamEndCapture(recorder_, &graph.made));
   PG_CUDA(cudaGraphLaunch(executable(graph), target_));
   allocator_.catch_up();
   ++begun_;
@@ -107,8 +92,8 @@ cudaGraphExec_t Graphs::executable(cudaGraph_t graph) {
 // [end snippet]
 
 void Graphs::give_up() noexcept {
-  cudaGraph_t graph = nullptr;
-  if (recording_ && cudaStreamEndCapture(recorder_, &graph) == cudaSuccess) cudaGraphDestroy(graph);
+  Recorded graph;
+  if (recording_) cudaStreamEndCapture(recorder_, &graph.made);
   recording_ = false;
   allocator_.catch_up();
 }

@@ -4,14 +4,13 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
 #include <map>
 #include <thread>
-#include <vector>
 
-#include "cuda/backend/caching_allocator.h"
 #include "cuda/backend/cublas_handle.h"
-#include "cuda/launch/stream.h"
+#include "cuda/backend/memory.h"
 
 namespace paragrad::cuda {
 
@@ -22,12 +21,10 @@ namespace paragrad::cuda {
 /// more; the GPU finds its next kernel without the host.
 class Graphs {
  public:
-  /// For work of the device that is current, to be begun on `target`, in whose order `allocator`
-  /// gives memory. Both must outlive it.
+  /// Gathers work of the device that is current, to be begun on `target`, in whose order
+  /// `allocator` gives memory. Both must outlive it.
   Graphs(cudaStream_t target, CachingAllocator& allocator);
   ~Graphs();
-  Graphs(const Graphs&) = delete;
-  Graphs& operator=(const Graphs&) = delete;
 
   /// Gathers what `work` queues. Within another one, and while another thread gathers, it is
   /// queued as without graphs. If `work` throws, what is not begun yet never is.
@@ -47,6 +44,7 @@ class Graphs {
   int begun() const { return begun_; }
 
  private:
+  using Executable = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
   cudaGraphExec_t executable(cudaGraph_t graph);
   void give_up() noexcept;
 
@@ -58,7 +56,7 @@ class Graphs {
   CublasHandle cublas_;
   std::atomic<std::thread::id> gatherer_{};
   bool recording_ = false;
-  std::map<std::size_t, std::vector<cudaGraphExec_t>> executables_;  // by number of nodes
+  std::map<std::size_t, std::deque<Executable>> executables_;  // by number of nodes
   int made_ = 0, begun_ = 0;
 };
 

@@ -1,12 +1,16 @@
-// What kernels of f32 and bf16 tensors share: types, conversion, several elements at once, and
-// launches.
+// Types, conversion, several elements at once, and launches, for all kernels of f32 and bf16
+// tensors.
 // Not here: kernels, and what differs between GPU and emulator (cuda/launch/device.h).
 // Chapter 03; CUDA C++ Programming Guide, device memory accesses.
 #pragma once
 
 #include <cuda_bf16.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <functional>
+#include <initializer_list>
 
 #include "cuda/backend/cuda_backend.h"
 #include "cuda/launch/device.h"
@@ -20,19 +24,55 @@ struct paragrad::autograd::DTypeOf<__nv_bfloat16> {
 namespace paragrad::cuda {
 
 /// throws: Error that says what to do, if the tensor is of f64
-inline void refuse_f64(const autograd::Tensor& x) {
-  PG_CHECK(x.dtype() != autograd::DType::f64, "cuda: expected f32 or bf16, got ", x,
+inline void refuse_f64(const Tensor& x) {
+  PG_CHECK(x.dtype() != DType::f64, "cuda: expected f32 or bf16, got ", x,
            "; f64 is for the CPU: use that, or f32");
 }
 
 /// Calls `kernel.template operator()<T>()` with float or __nv_bfloat16, as the tensor is.
 /// throws: Error if it is neither
 template <class Kernel>
-void dispatch(const autograd::Tensor& x, Kernel&& kernel) {
+void dispatch(const Tensor& x, Kernel&& kernel) {
   refuse_f64(x);
-  if (x.dtype() == autograd::DType::f32) return kernel.template operator()<float>();
-  if (x.dtype() == autograd::DType::bf16) return kernel.template operator()<__nv_bfloat16>();
+  if (x.dtype() == DType::f32) return kernel.template operator()<float>();
+  if (x.dtype() == DType::bf16) return kernel.template operator()<__nv_bfloat16>();
   PG_CHECK(false, "cuda: this operation needs a floating-point tensor, not ", x);
+}
+
+/// How many elements of T are 16 bytes.
+template <class T>
+constexpr int pack_size = 16 / sizeof(T);
+
+/// Calls `kernel.template operator()<T, N>()`, T as the first tensor is. N elements are 16 bytes
+/// where rows of `width` elements of all these tensors can be taken in whole packs, else N is 1.
+template <class Kernel>
+void dispatch_packs(std::int64_t width,
+                    std::initializer_list<std::reference_wrapper<const Tensor>> tensors,
+                    Kernel&& kernel) {
+  dispatch(*tensors.begin(), [&]<class T>() {
+    constexpr int n = pack_size<T>;
+    auto fits = [](const Tensor& x) { return aligned<16>(x.raw()); };
+    if (width % n == 0 && std::all_of(tensors.begin(), tensors.end(), fits))
+      kernel.template operator()<T, n>();
+    else
+      kernel.template operator()<T, 1>();
+  });
+}
+
+/// Calls `kernel.template operator()<Word>()` with the longest word, of 1 to 16 bytes, that divides
+/// all of these addresses and numbers of bytes: for kernels that only move them.
+template <class Kernel, class... Numbers>
+void dispatch_words(Kernel&& kernel, Numbers... numbers) {
+  const std::uint64_t bits = (std::uint64_t(numbers) | ... | 0);
+  if (bits % 16 == 0) return kernel.template operator()<uint4>();
+  if (bits % 8 == 0) return kernel.template operator()<uint2>();
+  if (bits % 4 == 0) return kernel.template operator()<std::uint32_t>();
+  if (bits % 2 == 0) return kernel.template operator()<std::uint16_t>();
+  return kernel.template operator()<std::uint8_t>();
+}
+
+inline std::uint64_t address_of(const std::byte* data) {
+  return reinterpret_cast<std::uintptr_t>(data);
 }
 
 __device__ inline float to_float(float x) { return x; }
@@ -51,12 +91,6 @@ struct Math {
   __host__ __device__ static float exp(float x) { return expf(x); }
 };
 
-/// N neighbouring elements, loaded and stored at once: at most 16 bytes.
-template <class T, int N>
-struct alignas(sizeof(T) * N) Pack {
-  T at[N];
-};
-
 /// The pack of f(0), f(1), ..., converted to T.
 template <class T, int N, class F>
 __device__ Pack<T, N> pack(F f) {
@@ -66,68 +100,113 @@ __device__ Pack<T, N> pack(F f) {
   return result;
 }
 
-/// How many elements of T are 16 bytes.
+/// Item i of an array of T that may begin anywhere.
 template <class T>
-constexpr int pack_size = 16 / sizeof(T);
-
-/// Whether packs of N elements from this address on can be loaded.
-template <int N, class T>
-bool aligned(const T* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % (N * sizeof(T)) == 0;
+__device__ T read_item(const std::uint8_t* array, std::int64_t i) {
+  T item;
+  memcpy(&item, array + i * sizeof item, sizeof item);
+  return item;
+}
+template <class T>
+__device__ void write_item(std::uint8_t* array, std::int64_t i, T item) {
+  memcpy(array + i * sizeof item, &item, sizeof item);
 }
 
-/// Whether rows of `width` elements of type T can be taken in whole packs of 16 bytes from all of
-/// these tensors.
-template <class T, class... Tensors>
-bool packs_fit(std::int64_t width, const Tensors&... tensors) {
-  constexpr int n = pack_size<T>;
-  return width % n == 0 && (aligned<n>(tensors.template data<T>()) && ...);
+/// Which kernel met the index.
+enum class IndexUse : int { none, gather, expand, collect, scatter, cross_entropy, embedding };
+
+/// The first one since the host last asked; `use` is none without one. In device memory.
+struct IndexFault {
+  int use = 0;
+  int index = 0;
+  std::int64_t limit = 0;
+};
+
+/// Whether the index is in [0, limit). If not, that is noted, and the kernel must leave the element
+/// alone.
+__device__ inline bool inside(int index, std::int64_t limit, IndexUse use, IndexFault* fault) {
+  if (index >= 0 && index < limit) return true;
+  if (atomicCAS(&fault->use, 0, static_cast<int>(use)) == 0) {
+    fault->index = index;
+    fault->limit = limit;
+  }
+  return false;
 }
 
-/// The blocks of kernels that have a thread for each item, and the number of a thread's item.
-constexpr int item_threads = 256;
-__device__ inline std::int64_t item_number() {
-  return std::int64_t{blockIdx.x} * item_threads + threadIdx.x;
-}
-
-/// An argument as the kernel's parameter: of a tensor, its address.
+/// An argument as the kernel's parameter: of a tensor, its address; bytes as words; numbers
+/// rounded.
 template <class Parameter, class Argument>
-decltype(auto) as_parameter(Argument&& argument) {
-  if constexpr (std::is_same_v<std::remove_cvref_t<Argument>, Tensor>)
+Parameter as_parameter(const Argument& argument) {
+  if constexpr (std::is_same_v<Argument, Tensor>)
     return argument.template data<std::remove_cv_t<std::remove_pointer_t<Parameter>>>();
+  else if constexpr (std::is_convertible_v<Argument, const std::byte*>)
+    return reinterpret_cast<Parameter>(argument);
   else
-    return std::forward<Argument>(argument);
+    return static_cast<Parameter>(argument);
 }
 
 template <class... Parameters, class... Arguments>
-void CudaBackend::run_each(void (*kernel)(std::int64_t, Parameters...), std::int64_t count,
-                           Arguments&&... arguments) const {
-  run(kernel, dim3(blocks_for(count, item_threads)), dim3(item_threads), count,
-      std::forward<Arguments>(arguments)...);
-}
-
-template <class... Parameters, class... Arguments>
-void CudaBackend::run(void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                      Arguments&&... arguments) const {
-  run_shared(kernel, grid, block, 0, std::forward<Arguments>(arguments)...);
-}
-
-template <class... Parameters, class... Arguments>
-void CudaBackend::run_shared(void (*kernel)(Parameters...), dim3 grid, dim3 block,
-                             std::size_t shared_bytes, Arguments&&... arguments) const {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+void CudaBackend::run(void (*kernel)(Parameters...), Grid grid,
+                      const Arguments&... arguments) const {
+  if (grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.z == 0) return;
   use();
   // More than 48 KiB must be asked for, and the kernel's static shared memory counts as well.
-  if (shared_bytes > 32 * 1024) {
+  if (grid.shared_bytes > 32 * 1024) {
     const cudaError_t error = cudaFuncSetAttribute(
-        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
+        kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared_bytes));
     if (error != cudaSuccess) cudaGetLastError();  // CUDA would return it once more
-    PG_CHECK(error == cudaSuccess, "cuda: a kernel needs ", shared_bytes,
+    PG_CHECK(error == cudaSuccess, "cuda: a kernel needs ", grid.shared_bytes,
              " bytes of shared memory a block, more than device ", ordinal_,
              " has; use narrower rows");
   }
-  launch(kernel, grid, block, shared_bytes, queue(),
-         as_parameter<Parameters>(std::forward<Arguments>(arguments))...);
+  launch(kernel, grid.blocks, grid.threads, grid.shared_bytes, queue(),
+         as_parameter<Parameters>(arguments)...);
+}
+
+/// The threads of a block, where each item has a thread or a warp.
+constexpr int item_threads = 256;
+
+template <auto body, int lanes, class... Parameters>
+__global__ void __launch_bounds__(item_threads)
+    each_kernel(std::int64_t count, Parameters... parameters) {
+  const std::int64_t item = std::int64_t{blockIdx.x} * (item_threads / lanes) + threadIdx.x / lanes;
+  if (item < count) body(item, parameters...);
+}
+
+/// The kernel of a body void(std::int64_t item, Parameters...). A structure that the body takes by
+/// reference stays in the kernel's parameters; a copy with an array would go to local memory.
+template <auto body, int lanes, class Body = decltype(body)>
+struct Each;
+template <auto body, int lanes, class... Parameters>
+struct Each<body, lanes, void (*)(std::int64_t, Parameters...)> {
+  static constexpr auto kernel = each_kernel<body, lanes, std::remove_cvref_t<Parameters>...>;
+};
+
+template <auto body, int lanes, class... Arguments>
+void CudaBackend::run_each(std::int64_t count, const Arguments&... arguments) const {
+  run(Each<body, lanes>::kernel, {blocks_for(count, item_threads / lanes), item_threads}, count,
+      arguments...);
+}
+
+// Kernels with a block for each row of a matrix.
+
+constexpr unsigned most_row_threads = 1024;
+constexpr int row_elements = 8;  // of a thread, in rows that are no wider than such blocks
+
+/// How many threads a row of this width gets: whole warps.
+inline unsigned row_threads(std::int64_t width) {
+  return std::clamp(blocks_for(width, row_elements * 32) * 32, 32u, most_row_threads);
+}
+inline Grid block_for_rows(const Tensor& x) {
+  return {static_cast<unsigned>(x.size(0)), row_threads(x.size(1))};
+}
+
+/// Calls body(c, pack) for the packs of N elements of a row that are this thread's, with their
+/// first column c. N divides the width.
+template <int N, class T, class Body>
+__device__ void for_packs(const T* row, std::int64_t width, Body body) {
+  for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < width; c += blockDim.x * N)
+    body(c, load<Pack<T, N>>(row + c));
 }
 
 }  // namespace paragrad::cuda

@@ -1,13 +1,49 @@
 // Layer norm, by a block for each row; backward, by a block for some rows, whose shares of the
 // weight's and bias's gradients it adds up in shared memory.
 // Not here: batch norm. Chapters 02 and 03; Ba, Kiros and Hinton 2016, eq. 3.
-#include "cuda/backend/rows.h"
+#include "cuda/backend/kernel_types.h"
+#include "cuda/launch/block_sums.h"
 
 namespace paragrad::cuda {
 
 namespace {
 
 constexpr int block_rows = 16;  // of a backward block: as many shares as rows / 16 are left to add
+
+/// This thread's part of a row that is read more than once: kept if `Fits`, else loaded again.
+template <int N, bool Fits, class T>
+class Row {
+ public:
+  __device__ Row(const T* row, std::int64_t width) : row_(row) {
+    if constexpr (Fits)
+      for_each(width, [&](std::int64_t c, int k) { packs_[k] = load<Pack<T, N>>(row + c); });
+  }
+  /// Pack k of this thread, which begins at column c.
+  __device__ Pack<T, N> at(std::int64_t c, int k) const {
+    if constexpr (Fits)
+      return packs_[k];
+    else
+      return load<Pack<T, N>>(row_ + c);
+  }
+  /// Calls body(c, k) for the packs of this thread.
+  template <class Body>
+  static __device__ void for_each(std::int64_t width, Body body) {
+    if constexpr (Fits) {
+      PG_UNROLL
+      for (int k = 0; k < row_elements / N; ++k) {
+        const std::int64_t c = (std::int64_t{blockDim.x} * k + threadIdx.x) * N;
+        if (c < width) body(c, k);
+      }
+    } else {
+      for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < width; c += blockDim.x * N)
+        body(c, 0);
+    }
+  }
+
+ private:
+  const T* row_;
+  Pack<T, N> packs_[Fits ? row_elements / N : 1];
+};
 
 template <int N, bool Fits, class T>
 __global__ void __launch_bounds__(most_row_threads)
@@ -97,27 +133,24 @@ __global__ void __launch_bounds__(most_row_threads)
   });
 }
 
-/// Calls kernel.template operator()<N, Fits>(), with Row's.
-template <class T, class Kernel>
-void with_row(std::int64_t width, bool packed, Kernel&& kernel) {
-  constexpr int n = pack_size<T>;
-  if (row_fits(width))
-    packed ? kernel.template operator()<n, true>() : kernel.template operator()<1, true>();
-  else
-    packed ? kernel.template operator()<n, false>() : kernel.template operator()<1, false>();
+/// dispatch_packs, with `Fits` as Row has it.
+template <class Kernel>
+void dispatch_row(std::int64_t width,
+                  std::initializer_list<std::reference_wrapper<const Tensor>> tensors,
+                  Kernel&& kernel) {
+  const bool fits = width <= row_elements * most_row_threads;
+  dispatch_packs(width, tensors, [&]<class T, int N>() {
+    fits ? kernel.template operator()<T, N, true>() : kernel.template operator()<T, N, false>();
+  });
 }
 
 }  // namespace
 
 void CudaBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Out mean,
                              Out inverse) {
-  const std::int64_t width = x.size(1);
-  dispatch(x, [&]<class T>() {
-    const bool packed = packs_fit<T>(width, x, weight, bias, y);
-    with_row<T>(width, packed, [&]<int N, bool Fits>() {
-      run(layer_norm_kernel<N, Fits, T>, dim3(x.size(0)), row_threads(width), width, x, weight,
-          bias, static_cast<float>(epsilon), y, mean, inverse);
-    });
+  dispatch_row(x.size(1), {x, weight, bias, y}, [&]<class T, int N, bool Fits>() {
+    run(layer_norm_kernel<N, Fits, T>, block_for_rows(x), x.size(1), x, weight, bias, epsilon, y,
+        mean, inverse);
   });
 }
 
@@ -126,12 +159,10 @@ void CudaBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In d
   const std::int64_t rows = x.size(0), width = x.size(1);
   const unsigned blocks = blocks_for(rows, block_rows);
   const Tensor shares = workspace({2, blocks, width}, DType::f32, x.device());
-  dispatch(x, [&]<class T>() {
-    const bool packed = packs_fit<T>(width, x, weight, dy, dx);
-    with_row<T>(width, packed, [&]<int N, bool Fits>() {
-      run_shared(layer_norm_backward_kernel<N, Fits, T>, dim3(blocks), row_threads(width),
-                 2 * width * sizeof(float), rows, width, x, weight, mean, inverse, dy, dx, shares);
-    });
+  dispatch_row(width, {x, weight, dy, dx}, [&]<class T, int N, bool Fits>() {
+    run(layer_norm_backward_kernel<N, Fits, T>,
+        {blocks, row_threads(width), 2 * width * sizeof(float)}, rows, width, x, weight, mean,
+        inverse, dy, dx, shares);
   });
   const autograd::Shape share{blocks, width}, row{1, width};
   reduce(Reduction::sum, shares.window(0, share), dweight.window(0, row));

@@ -1,10 +1,12 @@
-// map: y[i] = f(x[i]...), the shape of most element-wise kernels.
-// Not here: inputs that are stretched (cuda/backend/broadcast.h).
-// Chapter 03.
+// map: y[i] = f(x[i]...), the shape of most element-wise kernels; and Walk, the places of elements
+// in tensors that are stretched (autograd/shape.h), as a kernel's parameter.
+// Not here: what is computed (elementwise.cu).
+// Chapters 01, broadcasting, and 03.
 #pragma once
 
 #include <algorithm>
 
+#include "autograd/shape.h"
 #include "cuda/backend/kernel_types.h"
 
 namespace paragrad::cuda {
@@ -14,11 +16,10 @@ __device__ Pack<T, N> apply(F f, const Pack<X, N>&... x) {
   return pack<T, N>([&]([[maybe_unused]] int i) { return f(to_float(x.at[i])...); });
 }
 
-/// Each thread computes N neighbours; the last one, what is left.
+/// Computes N neighbours; at the end, what is left.
 template <int N, class F, class T, class... X>
-__global__ void __launch_bounds__(item_threads)
-    map_kernel(std::int64_t count, F f, T* y, const X*... x) {
-  const std::int64_t start = (item_number()) * N;
+__device__ void map_pack(std::int64_t number, std::int64_t count, F f, T* y, const X*... x) {
+  const std::int64_t start = number * N;
   if (start + N <= count)
     store(y + start, apply<T, N>(f, load<Pack<X, N>>(x + start)...));
   else
@@ -27,12 +28,10 @@ __global__ void __launch_bounds__(item_threads)
 
 template <int N, class F, class T, class... X>
 void run_map(const CudaBackend& backend, std::int64_t count, F f, T* y, const X*... x) {
-  void (*kernel)(std::int64_t, F, T*, const X*...) = map_kernel<N, F, T, X...>;
-  backend.run(kernel, dim3(blocks_for(count, N * item_threads)), dim3(item_threads), count, f, y,
-              x...);
+  backend.run_each<map_pack<N, F, T, X...>>(blocks_for(count, N), count, f, y, x...);
 }
 
-/// y[i] = f(x[i]...), computed in f32; f is a structure with a `__device__` operator(). As many
+/// y[i] = f(x[i]...), computed in f32; f is a structure with an operator() for devices. As many
 /// elements at once as are 16 bytes of the widest type, if all addresses allow.
 template <class T, class F, class... X>
 void map(const CudaBackend& backend, const Tensor& y, F f, const X*... x) {
@@ -43,5 +42,29 @@ void map(const CudaBackend& backend, const Tensor& y, F f, const X*... x) {
   else
     run_map<1>(backend, y.numel(), f, to, x...);
 }
+
+using autograd::WalkPlace;
+using autograd::WalkStep;
+
+/// The most dimensions of a tensor whose places a kernel computes.
+constexpr int most_dimensions = 8;
+
+struct Walk {
+  int rank = 0;
+  WalkStep steps[most_dimensions];
+
+  /// throws: Error if there are too many dimensions
+  Walk(const std::vector<WalkStep>& walk, const char* purpose, const autograd::Shape& shape)
+      : rank(static_cast<int>(walk.size())) {
+    PG_CHECK(rank <= most_dimensions, "cuda: expected at most ", most_dimensions, " dimensions to ",
+             purpose, ", got ", shape);
+    std::copy(walk.begin(), walk.end(), steps);
+  }
+  /// Walks over y, to which a and b are stretched.
+  Walk(const Tensor& a, const Tensor& b, const Tensor& y)
+      : Walk(walk_over(y.shape(), a.shape(), b.shape()), "broadcast over", y.shape()) {}
+
+  __device__ WalkPlace place(std::int64_t i) const { return place_of(steps, rank, i); }
+};
 
 }  // namespace paragrad::cuda

@@ -26,7 +26,7 @@ struct Planes {
         out_width(static_cast<int>(y.size(3))),
         window(window) {}
 
-  /// What window `at` reads, along a side of the image.
+  /// The positions that window `at` reads, along a side of the image.
   __device__ Range read(int at, int window_size, int size) const {
     const int first = at * window.stride - window.padding;
     return {max(first, 0), min(first + window_size, size)};
@@ -55,12 +55,9 @@ struct Planes {
   }
 };
 
-/// Of equals the first, of NaNs the last.
+/// The first of equal values wins, and the last NaN.
 template <class T>
-__global__ void __launch_bounds__(item_threads)
-    max_pool_kernel(std::int64_t count, Planes p, const T* x, T* y, int* index) {
-  const std::int64_t i = item_number();
-  if (i >= count) return;
+__device__ void max_of_window(std::int64_t i, Planes p, const T* x, T* y, int* index) {
   const int area = p.out_height * p.out_width;
   const T* plane = x + i / area * p.height * p.width;
   float top = -INFINITY;
@@ -76,10 +73,7 @@ __global__ void __launch_bounds__(item_threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(item_threads)
-    average_pool_kernel(std::int64_t count, Planes p, const T* x, T* y) {
-  const std::int64_t i = item_number();
-  if (i >= count) return;
+__device__ void average_of_window(std::int64_t i, Planes p, const T* x, T* y) {
   const int area = p.out_height * p.out_width;
   const T* plane = x + i / area * p.height * p.width;
   float sum = 0;
@@ -88,10 +82,7 @@ __global__ void __launch_bounds__(item_threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(item_threads)
-    average_pool_backward_kernel(std::int64_t count, Planes p, const T* dy, T* dx) {
-  const std::int64_t i = item_number();
-  if (i >= count) return;
+__device__ void shares_of_windows(std::int64_t i, Planes p, const T* dy, T* dx) {
   const int size = p.height * p.width;
   const T* plane = dy + i / size * p.out_height * p.out_width;
   const auto share = static_cast<float>(p.window.height * p.window.width);
@@ -124,32 +115,29 @@ __global__ void __launch_bounds__(item_threads)
 
 void CudaBackend::max_pool2d(In x, Window window, Out y, Out index) {
   dispatch(x, [&]<class T>() {
-    run_each(max_pool_kernel<T>, y.numel(), Planes(x, y, window), x, y, index);
+    run_each<max_of_window<T>>(y.numel(), Planes(x, y, window), x, y, index);
   });
 }
 
 void CudaBackend::average_pool2d(In x, Window window, Out y) {
-  dispatch(x, [&]<class T>() {
-    run_each(average_pool_kernel<T>, y.numel(), Planes(x, y, window), x, y);
-  });
+  dispatch(
+      x, [&]<class T>() { run_each<average_of_window<T>>(y.numel(), Planes(x, y, window), x, y); });
 }
 
 void CudaBackend::average_pool2d_backward(In dy, Window window, Out dx) {
   dispatch(dx, [&]<class T>() {
-    run_each(average_pool_backward_kernel<T>, dx.numel(), Planes(dx, dy, window), dy, dx);
+    run_each<shares_of_windows<T>>(dx.numel(), Planes(dx, dy, window), dy, dx);
   });
 }
 
 void CudaBackend::max_pool2d_backward(In dy, In index, Out dx) {
-  const dim3 planes(static_cast<unsigned>(dx.size(0) * dx.size(1)));
-  const Tensor sums =
-      dx.dtype() == DType::f32 ? dx : workspace(dx.shape(), DType::f32, dx.device());
+  const bool exact = dx.dtype() == DType::f32;
+  const Tensor sums = exact ? dx : workspace(dx.shape(), DType::f32, dx.device());
   dispatch(dx, [&]<class T>() {
-    run(max_pool_backward_kernel<T>, planes, dim3(item_threads),
-        static_cast<int>(dx.size(2) * dx.size(3)), static_cast<int>(dy.size(2) * dy.size(3)), dy,
-        index, sums);
+    run(max_pool_backward_kernel<T>, {static_cast<unsigned>(dx.size(0) * dx.size(1)), item_threads},
+        dx.size(2) * dx.size(3), dy.size(2) * dy.size(3), dy, index, sums);
   });
-  if (dx.dtype() != DType::f32) copy(sums, dx);
+  if (!exact) copy(sums, dx);
 }
 
 }  // namespace paragrad::cuda

@@ -4,14 +4,15 @@
 // Not here: what a compressed sum does with them. Chapter 10; Markov et al. 2022, "CGX".
 #include <cmath>
 
-#include "autograd/levels.h"
-#include "cuda/backend/encoded.h"
-#include "cuda/backend/rows.h"
+#include "autograd/codes.h"
+#include "cuda/backend/kernel_types.h"
+#include "cuda/launch/block_sums.h"
 
 namespace paragrad::cuda {
 
 namespace {
 
+using Byte = std::uint8_t;
 using autograd::largest;
 using autograd::Levels;
 using autograd::Scale;
@@ -20,7 +21,7 @@ using autograd::Scale;
 template <class T>
 using Stored = std::conditional_t<sizeof(T) == sizeof(float), float, autograd::bf16>;
 
-/// Where a message of n values has its parts: the buckets' levels, then packed ones.
+/// The parts of a message of n values: the buckets' levels, then packed ones.
 struct Layout {
   std::int64_t count, bucket;
   int bits;
@@ -67,11 +68,8 @@ __global__ void levels_kernel(Layout m, const T* x, Byte* bytes, int* not_finite
 }
 
 template <class T>
-__global__ void __launch_bounds__(item_threads)
-    pack_kernel(std::int64_t groups, Layout m, const T* x, bool stochastic, RandomKey key,
-                Byte* bytes) {
-  const std::int64_t g = item_number();
-  if (g >= groups) return;
+__device__ void pack_group(std::int64_t g, Layout m, const T* x, bool stochastic, RandomKey key,
+                           Byte* bytes) {
   float random[8];
   for (int half = 0; half < 2 && stochastic; ++half) {
     const auto word = autograd::philox(key, 2 * g + half);
@@ -89,10 +87,7 @@ __global__ void __launch_bounds__(item_threads)
 }
 
 template <class T>
-__global__ void __launch_bounds__(item_threads)
-    unpack_kernel(std::int64_t groups, Layout m, const Byte* bytes, T* y) {
-  const std::int64_t g = item_number();
-  if (g >= groups) return;
+__device__ void unpack_group(std::int64_t g, Layout m, const Byte* bytes, T* y) {
   std::uint64_t word = 0;
   for (int b = 0; b < m.bits && m.bits * g + b < m.packed_bytes(); ++b)
     word |= std::uint64_t{bytes[m.packed<T>() + m.bits * g + b]} << (8 * b);
@@ -108,14 +103,13 @@ __global__ void __launch_bounds__(item_threads)
 bool CudaBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
   const Layout m{x.numel(), how.bucket, how.bits};
   const Tensor not_finite = workspace({1}, DType::i32, x.device());
-  use();
-  PG_CUDA(cudaMemsetAsync(not_finite.raw(), 0, not_finite.bytes(), queue()));
+  fill(0, not_finite);
   dispatch(x, [&]<class T>() {
     Byte* to = bytes.data<std::uint8_t>();
-    run(levels_kernel<T>, dim3(static_cast<unsigned>(m.buckets())), row_threads(how.bucket), m, x,
-        to, not_finite);
-    run_each(pack_kernel<T>, m.groups(), m, x, how.stochastic, key, to);
-    // What follows the last level in its word.
+    run(levels_kernel<T>, {static_cast<unsigned>(m.buckets()), row_threads(how.bucket)}, m, x, to,
+        not_finite);
+    run_each<pack_group<T>>(m.groups(), m, x, how.stochastic, key, to);
+    // The rest of the last level's word.
     const std::int64_t end = m.packed<T>() + m.packed_bytes();
     PG_CUDA(cudaMemsetAsync(to + end, 0, bytes.numel() - end, queue()));
   });
@@ -126,7 +120,7 @@ bool CudaBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
 
 void CudaBackend::dequantize(In bytes, Quantizer how, Out y) {
   const Layout m{y.numel(), how.bucket, how.bits};
-  dispatch(y, [&]<class T>() { run_each(unpack_kernel<T>, m.groups(), m, bytes, y); });
+  dispatch(y, [&]<class T>() { run_each<unpack_group<T>>(m.groups(), m, bytes, y); });
 }
 
 }  // namespace paragrad::cuda

@@ -1,10 +1,11 @@
-// Sums and maxima over a tensor's dimensions. Each thread or warp reduces a part of fixed length,
-// and further launches reduce what the parts have left, so that sums do not depend on the GPU.
+// Sums and maxima over a tensor's dimensions, and sums of squares. Each thread, warp or block
+// reduces a part of fixed length, and further launches reduce what the parts have left, so that
+// sums do not depend on the GPU.
 // Not here: what kernels sum on their way. Chapter 03.
 #include <cmath>
 
-#include "cuda/backend/broadcast.h"
-#include "cuda/backend/kernel_types.h"
+#include "cuda/backend/map.h"
+#include "cuda/launch/block_sums.h"
 
 namespace paragrad::cuda {
 
@@ -35,13 +36,9 @@ struct Max {
   }
 };
 
-constexpr int short_row = 16;  // a warp would be idle for the most part
-
 /// A warp for each result, where what is reduced stands side by side: inner is 1.
 template <int N, class Op, class T, class U>
-__global__ void __launch_bounds__(item_threads) reduce_rows_kernel(Runs runs, const T* x, U* y) {
-  const std::int64_t result = std::int64_t{blockIdx.x} * (item_threads / 32) + threadIdx.x / 32;
-  if (result >= runs.outer * runs.parts()) return;  // all of the warp
+__device__ void reduce_row(std::int64_t result, Runs runs, const T* x, U* y) {
   const std::int64_t first = result % runs.parts() * runs.part;
   const std::int64_t end = min(first + runs.part, runs.reduced);
   const T* row = x + result / runs.parts() * runs.reduced;
@@ -56,9 +53,7 @@ __global__ void __launch_bounds__(item_threads) reduce_rows_kernel(Runs runs, co
 
 /// A thread for each result: neighbours read neighbours.
 template <class Op, class T, class U>
-__global__ void __launch_bounds__(item_threads) reduce_columns_kernel(Runs runs, const T* x, U* y) {
-  const std::int64_t result = item_number();
-  if (result >= runs.outer * runs.parts() * runs.inner) return;
+__device__ void reduce_column(std::int64_t result, Runs runs, const T* x, U* y) {
   const std::int64_t i = result % runs.inner, k = result / runs.inner % runs.parts();
   const std::int64_t o = result / runs.inner / runs.parts();
   const std::int64_t end = min((k + 1) * runs.part, runs.reduced);
@@ -68,17 +63,17 @@ __global__ void __launch_bounds__(item_threads) reduce_columns_kernel(Runs runs,
   y[result] = from_float<U>(value);
 }
 
+constexpr int short_row = 16;  // a warp would be idle for the most part
+
 template <class Op>
 void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Tensor& y) {
-  dispatch(x, [&]<class T>() {
+  const std::int64_t results = runs.outer * runs.parts() * runs.inner;
+  dispatch_packs(runs.reduced, {x}, [&]<class T, int N>() {
     dispatch(y, [&]<class U>() {
-      const bool rows = runs.inner == 1 && runs.reduced > short_row;
-      const std::int64_t results = runs.outer * runs.parts() * runs.inner;
-      auto* by_warps = packs_fit<T>(runs.reduced, x) ? reduce_rows_kernel<pack_size<T>, Op, T, U>
-                                                     : reduce_rows_kernel<1, Op, T, U>;
-      backend.run(rows ? by_warps : reduce_columns_kernel<Op, T, U>,
-                  dim3(blocks_for(results, rows ? item_threads / 32 : item_threads)),
-                  dim3(item_threads), runs, x, y);
+      if (runs.inner == 1 && runs.reduced > short_row)
+        backend.run_each<reduce_row<N, Op, T, U>, 32>(results, runs, x, y);
+      else
+        backend.run_each<reduce_column<Op, T, U>>(results, runs, x, y);
     });
   });
 }
@@ -106,20 +101,14 @@ namespace {
 
 /// mark = 1 where x is its maximum, else 0.
 template <class T>
-__global__ void __launch_bounds__(item_threads)
-    mark_maxima_kernel(std::int64_t count, Walk walk, const T* x, const T* y, T* mark) {
-  const std::int64_t i = item_number();
-  if (i >= count) return;
-  const std::int64_t in_y = walk.place(i).b;
-  mark[i] = from_float<T>(to_float(x[i]) == to_float(y[in_y]) ? 1 : 0);
+__device__ void mark_maximum(std::int64_t i, const Walk& walk, const T* x, const T* y, T* mark) {
+  mark[i] = from_float<T>(to_float(x[i]) == to_float(y[walk.place(i).b]) ? 1 : 0);
 }
 
 /// Shares dy among the marked elements, in place.
 template <class T>
-__global__ void __launch_bounds__(item_threads)
-    share_kernel(std::int64_t count, Walk walk, const float* marks, const T* dy, T* dx) {
-  const std::int64_t i = item_number();
-  if (i >= count) return;
+__device__ void share_among_marked(std::int64_t i, const Walk& walk, const float* marks,
+                                   const T* dy, T* dx) {
   const std::int64_t in_y = walk.place(i).b;
   dx[i] = from_float<T>(to_float(dx[i]) / marks[in_y] * to_float(dy[in_y]));
 }
@@ -128,12 +117,75 @@ __global__ void __launch_bounds__(item_threads)
 
 void CudaBackend::max_backward(In x, In y, In dy, Out dx) {
   const Tensor marks = workspace(y.shape(), DType::f32, x.device());
-  const Walk walk = make_walk(x, y, x);
+  const Walk walk(x, y, x);
   dispatch(x, [&]<class T>() {
-    run_each(mark_maxima_kernel<T>, x.numel(), walk, x, y, dx);
+    run_each<mark_maximum<T>>(x.numel(), walk, x, y, dx);
     reduce(Reduction::sum, dx, marks);
-    run_each(share_kernel<T>, x.numel(), walk, marks, dy, dx);
+    run_each<share_among_marked<T>>(x.numel(), walk, marks, dy, dx);
   });
+}
+
+namespace {
+
+constexpr int threads = 256, neighbours = 4, part = 8 * neighbours * threads;
+
+/// A thread has 4 neighbours at a time, whether they are loaded at once or not: the order of
+/// additions does not depend on where x begins.
+template <int N, class T>
+__global__ void __launch_bounds__(threads)
+    sum_of_squares_kernel(std::int64_t count, const T* x, double* sums) {
+  const std::int64_t start = std::int64_t{blockIdx.x} * part;
+  double sum = 0;
+  for (int i = threadIdx.x * neighbours; i < part && start + i < count; i += threads * neighbours) {
+    const int here = min(std::int64_t{neighbours}, count - start - i);
+    Pack<T, neighbours> four{};
+    if (N == neighbours && here == neighbours)
+      four = load<Pack<T, neighbours>>(x + start + i);
+    else
+      for (int j = 0; j < here; ++j) four.at[j] = x[start + i + j];
+    for (int j = 0; j < here; ++j) {
+      const double value = to_float(four.at[j]);
+      sum += value * value;
+    }
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
+}
+
+/// One block sums the parts.
+__global__ void __launch_bounds__(threads) sum_kernel(int count, const double* x, double* total) {
+  double sum = 0;
+  for (int i = threadIdx.x; i < count; i += threads) sum += x[i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) *total = sum;
+}
+
+}  // namespace
+
+double CudaBackend::sum_of_squares(In x) { return sums_of_squares({x})[0]; }
+
+/// Parts of all tensors lie one after the other, and then their sums.
+std::vector<double> CudaBackend::sums_of_squares(const std::vector<Tensor>& tensors) {
+  std::vector<double> result(tensors.size());
+  if (tensors.empty()) return result;
+  std::int64_t parts = 0;
+  for (const Tensor& x : tensors) parts += blocks_for(x.numel(), part);
+  const std::int64_t count = static_cast<std::int64_t>(tensors.size());
+  const Tensor sums = workspace({parts + count}, DType::f64, tensors[0].device());
+  double *next = sums.data<double>(), *totals = next + parts, *total = totals;
+  for (const Tensor& x : tensors) {
+    const unsigned blocks = blocks_for(x.numel(), part);
+    dispatch(x, [&]<class T>() {
+      const bool packed = aligned<neighbours>(x.data<T>());
+      run(packed ? sum_of_squares_kernel<neighbours, T> : sum_of_squares_kernel<1, T>,
+          {blocks, threads}, x.numel(), x, next);
+    });
+    run(sum_kernel, {1, threads}, blocks, next, total);
+    next += blocks;
+    ++total;
+  }
+  read(totals, result.data(), count * sizeof(double));
+  return result;
 }
 
 }  // namespace paragrad::cuda

@@ -1,11 +1,52 @@
-// Softmax, by a block for each row.
-// Not here: attention's softmax, which never stands in memory whole.
-// Chapter 03.
-#include "cuda/backend/rows.h"
+// Softmax, and softmax cross-entropy, by a block for each row. Cross-entropy keeps one number of a
+// row, from which the backward pass computes the probabilities again.
+// Not here: attention's softmax, which never stands in memory whole; the mean over rows
+// (autograd/ops/rows.cpp). Chapters 02 and 03; Bishop 2006, eq. 4.109.
+#include "cuda/backend/kernel_types.h"
+#include "cuda/launch/block_sums.h"
 
 namespace paragrad::cuda {
 
 namespace {
+
+/// for_packs for a row of any width that begins anywhere: body(c, pack) gets single elements up to
+/// the first address that packs can be loaded from, and behind the last whole pack.
+template <int N, class T, class Body>
+__device__ void for_any_packs(const T* row, std::int64_t width, Body body) {
+  const auto past =
+      static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(row) / sizeof(T) % N);
+  const std::int64_t first = min((N - past) % N, width), last = width - (width - first) % N;
+  if (threadIdx.x < first) body(std::int64_t{threadIdx.x}, load<Pack<T, 1>>(row + threadIdx.x));
+  for_packs<N>(row + first, last - first,
+               [&](std::int64_t c, const Pack<T, N>& p) { body(first + c, p); });
+  const std::int64_t c = last + threadIdx.x;
+  if (c < width) body(c, load<Pack<T, 1>>(row + c));
+}
+
+/// A row's maximum, and the sum of exp(x - maximum).
+struct ExpSum {
+  float top, sum;
+};
+
+/// Takes one pass: when a larger maximum comes, the sum so far shrinks. NaN gets into the sum.
+/// source: Milakov and Gimelshein 2018, algorithm 3
+template <int N, class T>
+__device__ ExpSum exp_sum(const T* row, std::int64_t width) {
+  float top = -3.402823466e38f, sum = 0;  // the lowest number: differences to it are not NaN
+  for_any_packs<N>(row, width, [&]<int M>(std::int64_t, const Pack<T, M>& x) {
+    for (int j = 0; j < M; ++j) {
+      const float value = to_float(x.at[j]);
+      if (value > top) {
+        sum = sum * expf(top - value) + 1;
+        top = value;
+      } else {
+        sum += expf(value - top);
+      }
+    }
+  });
+  const float all = block_max(top);
+  return {all, block_sum(sum * expf(top - all))};
+}
 
 template <int N, class T>
 __global__ void __launch_bounds__(most_row_threads)
@@ -37,23 +78,63 @@ __global__ void __launch_bounds__(most_row_threads)
   });
 }
 
+template <int N, class T>
+__global__ void __launch_bounds__(most_row_threads)
+    cross_entropy_kernel(std::int64_t width, const T* logits, const int* targets, float* loss,
+                         float* normalizer, IndexFault* fault) {
+  const T* row = logits + blockIdx.x * width;
+  const ExpSum exps = exp_sum<N>(row, width);
+  if (threadIdx.x > 0) return;
+  const float log_sum = exps.top + logf(exps.sum);
+  const int target = targets[blockIdx.x];
+  normalizer[blockIdx.x] = log_sum;
+  if (inside(target, width, IndexUse::cross_entropy, fault))
+    loss[blockIdx.x] = log_sum - to_float(row[target]);
+}
+
+template <int N, class T>
+__global__ void __launch_bounds__(most_row_threads)
+    cross_entropy_backward_kernel(std::int64_t width, const T* logits, const int* targets,
+                                  const float* normalizer, const float* dloss, float scale,
+                                  T* dlogits) {
+  const std::int64_t start = blockIdx.x * width;
+  const float d = *dloss * scale, log_sum = normalizer[blockIdx.x];
+  const int target = targets[blockIdx.x];
+  for_any_packs<N>(logits + start, width, [&]<int M>(std::int64_t c, const Pack<T, M>& x) {
+    store(dlogits + start + c, pack<T, M>([&](int j) {
+            return d * (expf(to_float(x.at[j]) - log_sum) - (c + j == target ? 1 : 0));
+          }));
+  });
+}
+
 }  // namespace
 
 void CudaBackend::softmax(In x, Out y) {
-  const std::int64_t width = x.size(1);
-  dispatch(x, [&]<class T>() {
-    const bool packed = packs_fit<T>(width, x, y);
-    run(packed ? softmax_kernel<pack_size<T>, T> : softmax_kernel<1, T>, dim3(x.size(0)),
-        row_threads(width), width, x, y);
+  dispatch_packs(x.size(1), {x, y}, [&]<class T, int N>() {
+    run(softmax_kernel<N, T>, block_for_rows(x), x.size(1), x, y);
   });
 }
 
 void CudaBackend::softmax_backward(In y, In dy, Out dx) {
-  const std::int64_t width = y.size(1);
-  dispatch(y, [&]<class T>() {
-    const bool packed = packs_fit<T>(width, y, dy, dx);
-    run(packed ? softmax_backward_kernel<pack_size<T>, T> : softmax_backward_kernel<1, T>,
-        dim3(y.size(0)), row_threads(width), width, y, dy, dx);
+  dispatch_packs(y.size(1), {y, dy, dx}, [&]<class T, int N>() {
+    run(softmax_backward_kernel<N, T>, block_for_rows(y), y.size(1), y, dy, dx);
+  });
+}
+
+void CudaBackend::cross_entropy(In logits, In targets, Out loss, Out normalizer) {
+  dispatch(logits, [&]<class T>() {
+    run(cross_entropy_kernel<pack_size<T>, T>, block_for_rows(logits), logits.size(1), logits,
+        targets, loss, normalizer, fault_);
+  });
+}
+
+void CudaBackend::cross_entropy_backward(In logits, In targets, In normalizer, In dloss,
+                                         double scale, Out dlogits) {
+  dispatch(logits, [&]<class T>() {
+    const bool packed = (address_of(logits.raw()) - address_of(dlogits.raw())) % 16 == 0;
+    run(packed ? cross_entropy_backward_kernel<pack_size<T>, T>
+               : cross_entropy_backward_kernel<1, T>,
+        block_for_rows(logits), logits.size(1), logits, targets, normalizer, dloss, scale, dlogits);
   });
 }
 

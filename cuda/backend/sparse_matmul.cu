@@ -8,8 +8,6 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int warps = 8;
-
 /// A SparsePattern on the device; `source` may be null.
 struct Pattern {
   std::int64_t rows;
@@ -24,12 +22,11 @@ struct Pattern {
 
 /// c (M,n) = a b + bias, a pack of N neighbours for each lane, element after element.
 template <int N, class T>
-__global__ void __launch_bounds__(32 * warps)
-    spmm_kernel(Pattern a, const T* values, std::int64_t n, const T* b, const T* bias, T* c) {
-  const std::int64_t warp = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
+__device__ void multiply_row(std::int64_t warp, Pattern a, const T* values, std::int64_t n,
+                             const T* b, const T* bias, T* c) {
   const std::int64_t parts = (n + 32 * N - 1) / (32 * N), row = warp / parts;
   const std::int64_t column = (warp % parts * 32 + threadIdx.x % 32) * N;
-  if (row >= a.rows || column >= n) return;
+  if (column >= n) return;
   float sums[N];
   for (float& sum : sums) sum = bias ? to_float(bias[row]) : 0;
   for (int i = a.offsets[row]; i < a.offsets[row + 1]; ++i) {
@@ -43,10 +40,8 @@ __global__ void __launch_bounds__(32 * warps)
 
 /// values[i] = sum_j d[r,j] b[k,j], by a warp for each element.               d (M,n), b (K,n)
 template <class T>
-__global__ void __launch_bounds__(32 * warps)
-    sddmm_columns_kernel(Pattern p, std::int64_t n, const T* d, const T* b, float* values) {
-  const std::int64_t row = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
-  if (row >= p.rows) return;  // all of the warp
+__device__ void sample_columns(std::int64_t row, Pattern p, std::int64_t n, const T* d, const T* b,
+                               float* values) {
   const T* own = d + row * n;
   for (int i = p.offsets[row]; i < p.offsets[row + 1]; ++i) {
     const T* other = b + p.columns[i] * n;
@@ -60,11 +55,8 @@ __global__ void __launch_bounds__(32 * warps)
 
 /// values[i] = sum_j d[j,r] b[j,k], by a lane for each element.               d (n,M), b (n,K)
 template <class T>
-__global__ void __launch_bounds__(32 * warps)
-    sddmm_rows_kernel(Pattern p, std::int64_t n, std::int64_t width, const T* d, const T* b,
-                      float* values) {
-  const std::int64_t row = std::int64_t{blockIdx.x} * warps + threadIdx.x / 32;
-  if (row >= p.rows) return;
+__device__ void sample_rows(std::int64_t row, Pattern p, std::int64_t n, std::int64_t width,
+                            const T* d, const T* b, float* values) {
   for (int i = p.offsets[row] + threadIdx.x % 32; i < p.offsets[row + 1]; i += 32) {
     float sum = 0;
     for (std::int64_t j = 0; j < n; ++j)
@@ -81,32 +73,26 @@ void CudaBackend::spmm(const SparsePattern& pattern, In values, Vectors how, In 
   refuse_f64(b);
   if (c.numel() == 0) return;
   if (how == Vectors::rows) {
-    autograd::CategoryScope workspace(*c.device(), autograd::Category::workspace);
-    const Tensor turned = empty({b.size(1), b.size(0)}, b.dtype(), b.device());
-    const Tensor product = empty({c.size(1), c.size(0)}, c.dtype(), c.device());
+    const Tensor turned = workspace({b.size(1), b.size(0)}, b.dtype(), b.device());
+    const Tensor product = workspace({c.size(1), c.size(0)}, c.dtype(), c.device());
     permute(b, {1, 0}, turned);
     spmm(pattern, values, Vectors::columns, turned, bias, product);
     return permute(product, {1, 0}, c);
   }
-  dispatch(b, [&]<class T>() {
-    const std::int64_t n = c.size(1);
-    const bool packed = packs_fit<T>(n, b, c);
-    const int together = packed ? pack_size<T> : 1;
-    const std::int64_t all = pattern.rows() * blocks_for(n, 32 * together);
-    run(packed ? spmm_kernel<pack_size<T>, T> : spmm_kernel<1, T>, dim3(blocks_for(all, warps)),
-        dim3(32 * warps), Pattern(pattern), values, n, b, bias.defined() ? bias.data<T>() : nullptr,
-        c);
+  const std::int64_t n = c.size(1);
+  dispatch_packs(n, {b, c}, [&]<class T, int N>() {
+    run_each<multiply_row<N, T>, 32>(pattern.rows() * blocks_for(n, 32 * N), Pattern(pattern),
+                                     values, n, b, bias.defined() ? bias.data<T>() : nullptr, c);
   });
 }
 
 void CudaBackend::sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Out values) {
-  const dim3 grid(blocks_for(pattern.rows(), warps)), block(32 * warps);
+  const Pattern p(pattern);
   dispatch(d, [&]<class T>() {
     if (how == Vectors::columns)
-      run(sddmm_columns_kernel<T>, grid, block, Pattern(pattern), d.size(1), d, b, values);
+      run_each<sample_columns<T>, 32>(p.rows, p, d.size(1), d, b, values);
     else
-      run(sddmm_rows_kernel<T>, grid, block, Pattern(pattern), d.size(0), pattern.width, d, b,
-          values);
+      run_each<sample_rows<T>, 32>(p.rows, p, d.size(0), pattern.width, d, b, values);
   });
 }
 

@@ -12,15 +12,17 @@ namespace paragrad::cuda {
 
 namespace emulator {
 
-/// Combines the values of all lanes in the order of a butterfly of 5 shuffles. Lane 0's result is
-/// every lane's, because the operation is commutative.
-template <class T, class Combine>
+/// Combines the values of neighbouring lanes in the order of a butterfly of shuffles. The first
+/// lane's result is every lane's, because the operation is commutative.
+template <int lanes, class T, class Combine>
 T butterfly(const char* name, std::source_location where, T value, Combine) {
   warp_operation(name, where, ~0u, &value, [](void* const* records) {
     auto lane = [&](int i) -> T& { return *static_cast<T*>(records[i]); };
-    for (int offset = warpSize / 2; offset > 0; offset /= 2)
-      for (int i = 0; i < offset; ++i) lane(i) = Combine()(lane(i), lane(i + offset));
-    for (int i = 1; i < warpSize; ++i) lane(i) = lane(0);
+    for (int first = 0; first < warpSize; first += lanes) {
+      for (int offset = lanes / 2; offset > 0; offset /= 2)
+        for (int i = first; i < first + offset; ++i) lane(i) = Combine()(lane(i), lane(i + offset));
+      for (int i = 1; i < lanes; ++i) lane(first + i) = lane(first);
+    }
   });
   return value;
 }
@@ -41,14 +43,14 @@ T* dynamic_shared() {
   return reinterpret_cast<T*>(emulator::dynamic_shared_memory);
 }
 
-template <class T>
+template <int lanes = 32, class T>
 T warp_sum(T value, std::source_location where = std::source_location::current()) {
-  return emulator::butterfly("warp_sum", where, value, [](T a, T b) { return a + b; });
+  return emulator::butterfly<lanes>("warp_sum", where, value, [](T a, T b) { return a + b; });
 }
 
-template <class T>
+template <int lanes = 32, class T>
 T warp_max(T value, std::source_location where = std::source_location::current()) {
-  return emulator::butterfly("warp_max", where, value, [](T a, T b) { return max(a, b); });
+  return emulator::butterfly<lanes>("warp_max", where, value, [](T a, T b) { return max(a, b); });
 }
 
 template <class V, class T>

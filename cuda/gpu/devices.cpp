@@ -1,8 +1,13 @@
 // The GPUs of this machine, for a run's ranks.
 // Not here: the emulated ones (cuda/emulator/devices.cpp).
+//
+// The room cuda/gpu is the side of cuda/devices.h that only a build for GPUs has:
+// devices.cpp       whether there are enough GPUs; the emulator makes as many as it is asked for
+// nccl_absent.cpp   an error in place of NCCL, which the emulator always has
+// All else of cuda/ is compiled by both: backend, transport, launch and ladder. Chapter 04.
 #include "cuda/devices.h"
 
-#include "cuda/launch/check.h"
+#include "cuda/launch/runtime.h"
 
 namespace paragrad::cuda {
 

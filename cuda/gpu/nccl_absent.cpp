@@ -1,6 +1,6 @@
-// What stands for nccl_transport.cpp where NCCL was not found.
+// The stand-in for nccl_transport.cpp where NCCL was not found.
 // Chapter 04.
-#include "cuda/transport/device_transport.h"
+#include "cuda/transport/staged_transport.h"
 
 namespace paragrad::cuda {
 

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(warps * 32) layer_norm_registers_kernel(LayerN
   });
 }
 
-/// With the first of kept, 2 kept, 4 kept, ... for which a row fits.
+/// Runs with the first of kept, 2 kept, 4 kept, ... for which a row fits.
 template <int kept>
 void run(const LayerNorm& norm, bool vectors, cudaStream_t stream) {
   if constexpr (kept < most_kept)
@@ -50,16 +50,14 @@ void run(const LayerNorm& norm, bool vectors, cudaStream_t stream) {
          dim3(blocks_for(norm.rows, warps)), dim3(warps * 32), 0, stream, norm);
 }
 
-bool aligned(const float* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
-
 }  // namespace
 
 void layer_norm_registers(const LayerNorm& norm, cudaStream_t stream) {
   PG_CHECK(norm.width <= 32 * most_kept, "layer_norm_registers: expected rows of at most ",
            32 * most_kept, " elements, which a warp can keep, got ", norm.width,
            "; use layer_norm_warp");
-  const bool vectors = norm.width % 4 == 0 && aligned(norm.x) && aligned(norm.y) &&
-                       aligned(norm.weight) && aligned(norm.bias);
+  const bool vectors = norm.width % 4 == 0 && aligned<4>(norm.x) && aligned<4>(norm.y) &&
+                       aligned<4>(norm.weight) && aligned<4>(norm.bias);
   run<4>(norm, vectors, stream);
 }
 

@@ -15,7 +15,7 @@ constexpr int side = 16, threads = side * side, each = tile / side;
 /// The tile's column that is number c of those of thread x: they come in fours.
 __device__ int column_of(int x, int c) { return c / 4 * 4 * side + 4 * x + c % 4; }
 
-/// Of thread (x,y): rows y, y + 16, ... of the tile, and 8 columns.
+/// The sums of thread (x,y): rows y, y + 16, ... of the tile, and 8 columns.
 using Sums = float[each][each];
 
 /// sums += a b, four columns of a at a time.

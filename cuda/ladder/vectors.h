@@ -3,17 +3,12 @@
 // CUDA C++ Programming Guide, device memory accesses and asynchronous data copies.
 #pragma once
 
-#include <cstdint>
-
 #include "cuda/launch/device.h"
 
 namespace paragrad::cuda::ladder {
 
-/// N neighbours, loaded and stored at once by load and store of device.h.
 template <int N>
-struct alignas(N * sizeof(float)) Floats {
-  float at[N];
-};
+using Floats = Pack<float, N>;
 
 /// Begins to copy 16 bytes of a row-major matrix (height,width); outside of it are zeros. Whole
 /// vectors are copied asynchronously; those that are cut or not aligned, element by element.
@@ -22,8 +17,7 @@ __device__ void copy_vector(T* shared, const T* matrix, int height, int width, i
                             int column) {
   constexpr int n = 16 / sizeof(T);
   const T* from = matrix + row * width + column;
-  const bool aligned = reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
-  if (row < height && column + n <= width && aligned) return cp_async_16(shared, from);
+  if (row < height && column + n <= width && aligned<n>(from)) return cp_async_16(shared, from);
   for (int i = 0; i < n; ++i) shared[i] = row < height && column + i < width ? from[i] : T{};
 }
 

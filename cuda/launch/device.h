@@ -1,7 +1,14 @@
-// What kernels are written with: the one layer that knows whether nvcc compiles for a GPU or the
-// host compiler for the emulator.
+// The words that kernels are written with: the one layer that knows whether nvcc compiles for a GPU
+// or the host compiler for the emulator.
 // Not here: kernels. They use this and CUDA's own names; nothing else branches on CUDA_EMULATOR.
-// CUDA C++ Programming Guide.
+// Chapter 12; CUDA C++ Programming Guide.
+//
+// The room cuda/launch stands between CUDA and all that paragrad computes with it:
+// runtime.h        for the host: errors, streams, events, pinned memory
+// device.h         for kernels: launches, and what the two compilers share
+// device_gpu.h     for nvcc: inline PTX; its twin is cuda/emulator/device_emulated.h
+// block_sums.h     sums and maxima over a block, made of those over a warp
+// It knows nothing of tensors: the ladder, the tests and the backend are written with it alike.
 //
 // A .cu file that both compile
 // - launches by launch(), with parameters that are values, and has no <<<>>>;
@@ -13,10 +20,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <utility>
 
-#include "cuda/launch/check.h"
+#include "cuda/launch/runtime.h"
 
 #if defined(CUDA_EMULATOR)
 #include "cuda/emulator/device_emulated.h"
@@ -43,6 +51,18 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   config.stream = stream;
   check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...),
         "launch of a kernel");
+}
+
+/// N neighbouring elements, loaded and stored at once: at most 16 bytes.
+template <class T, int N>
+struct alignas(sizeof(T) * N) Pack {
+  T at[N];
+};
+
+/// Whether packs of N elements from this address on can be loaded.
+template <int N, class T>
+__host__ __device__ bool aligned(const T* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % (N * sizeof(T)) == 0;
 }
 
 /// How many blocks of `size` cover `count`.

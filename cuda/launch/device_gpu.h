@@ -15,18 +15,20 @@ __device__ T* dynamic_shared() {
   return reinterpret_cast<T*>(paragrad_dynamic_shared);
 }
 
-/// The sum over the lanes of a warp, in every lane: 5 steps of a butterfly.
-template <class T>
+/// The sum over the lanes of a warp, in every lane: 5 steps of a butterfly. With fewer lanes, a
+/// power of two, the sum over as many neighbours.
+template <int lanes = 32, class T>
 __device__ T warp_sum(T value) {
 #pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2) value += __shfl_xor_sync(~0u, value, offset);
+  for (int offset = lanes / 2; offset > 0; offset /= 2)
+    value += __shfl_xor_sync(~0u, value, offset);
   return value;
 }
 
-template <class T>
+template <int lanes = 32, class T>
 __device__ T warp_max(T value) {
 #pragma unroll
-  for (int offset = 16; offset > 0; offset /= 2)
+  for (int offset = lanes / 2; offset > 0; offset /= 2)
     value = max(value, __shfl_xor_sync(~0u, value, offset));
   return value;
 }
@@ -36,7 +38,7 @@ template <class V, class T>
 __device__ V load(const T* address) {
   return *reinterpret_cast<const V*>(address);
 }
-/// By PTX where V has several elements: nvcc 13 splits some stores of structures into those.
+/// Stores by PTX where V has several elements: nvcc 13 splits some stores of structures into those.
 template <class V, class T>
 __device__ void store(T* address, V value) {
   [[maybe_unused]] const auto* word = reinterpret_cast<const unsigned*>(&value);
@@ -73,7 +75,7 @@ __device__ inline void ldmatrix_x4(unsigned (&fragment)[4], const void* row) {
                : "r"(address)
                : "memory");
 }
-/// The same of the transposed matrices.
+/// Loads as ldmatrix_x4 does, and transposes each matrix.
 __device__ inline void ldmatrix_x4_transposed(unsigned (&fragment)[4], const void* row) {
   unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"

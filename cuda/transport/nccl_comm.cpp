@@ -2,12 +2,12 @@
 // Chapter 13.
 #include "cuda/transport/nccl_comm.h"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <thread>
 
 namespace paragrad::cuda {
-
-using autograd::text;
 
 namespace {
 
@@ -18,9 +18,7 @@ constexpr const char* advice =
 }  // namespace
 
 std::string NcclComm::describe() const {
-  std::string ranks;
-  for (int rank : ranks_) ranks += text(ranks.empty() ? "" : ", ", rank);
-  return text(call_, " of ranks ", ranks);
+  return fmt::format("{} of ranks {}", call_, fmt::join(ranks_, ", "));
 }
 
 ncclUniqueId NcclComm::make_id() {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda/launch/stream.h"
+#include "cuda/launch/runtime.h"
 #include "parallel/transports/launch.h"
 
 namespace paragrad::cuda {
@@ -26,8 +26,6 @@ class NcclComm {
   NcclComm(std::vector<int> ranks, double timeout) : ranks_(std::move(ranks)), timeout_(timeout) {}
   /// Aborts, unless it has been ended.
   ~NcclComm() { abort(); }
-  NcclComm(const NcclComm&) = delete;
-  NcclComm& operator=(const NcclComm&) = delete;
 
   bool joined() const { return joined_; }
   /// Begins to join the others; this rank is member number `member`. The first to join makes the

@@ -1,14 +1,12 @@
-// The first member hears of all others, and answers them.
-// Chapter 13.
-#include "cuda/transport/nccl_sum.h"
-
+// A group's sum by ncclAllReduce, on a communicator and a stream of the group. The first member
+// hears of all others, and answers them.
+// Not here: sums that are made of messages (parallel/collectives/collective.h).
+// Chapter 13; NCCL user guide, collective operations.
 #include <algorithm>
 
-namespace paragrad::cuda {
+#include "cuda/transport/nccl_transport.h"
 
-using autograd::DType;
-using autograd::Tensor;
-using autograd::text;
+namespace paragrad::cuda {
 
 namespace {
 
@@ -24,64 +22,85 @@ int member_of(const std::vector<int>& ranks, int rank) {
   return static_cast<int>(found - ranks.begin());
 }
 
+/// A sum begins when each member has told the first one, over the transport below, how much it
+/// adds; then that one lets all of them call NCCL. So no rank's GPU begins to wait for one that is
+/// late or lost, and all members know of each other that they sum up the same. Sums of several
+/// groups can be on a device at a time, and not in one order on all: that relies on a stream for
+/// each, on room for NCCL's kernels beside each other, which take a small part of a GPU, and on
+/// nothing that waits for the whole device. Where that fails, the deadline of each wait reports it.
+class NcclSum : public NcclRequest {
+ public:
+  NcclSum(NcclTransport& transport, const std::vector<int>& ranks, int channel, const Tensor& x,
+          NcclComm& comm)
+      : NcclRequest(transport, {transport.rank(), channel, x.raw(), x.bytes()}, comm, false),
+        ranks_(ranks),
+        member_(member_of(ranks, transport.rank())),
+        own_{x.numel(), type_of(x)},
+        offered_(ranks.size(), own_) {
+    if (member_ > 0) {
+      handshake_.tell(ranks_[0], channel, own_);
+      handshake_.hear(ranks_[0], answers + channel, id_);
+    } else {
+      for (std::size_t i = 1; i < ranks_.size(); ++i)
+        handshake_.hear(ranks_[i], channel, offered_[i]);
+    }
+  }
+
+ protected:
+  // [snippet sum]
+  bool advance() override {
+    if (!handshake_.done()) return false;
+    if (number_ < 0) {
+      if (member_ == 0) let_all_begin();
+      if (!comm_.joined()) comm_.join(id_, member_);
+      number_ = comm_.numbered++;
+    }
+    return is_through() && handshake_.done();
+  }
+  // [end snippet]
+
+  void call() override {
+    comm_.begun("ncclAllReduce",
+                ncclAllReduce(message_.data, message_.data, static_cast<std::size_t>(own_.count),
+                              static_cast<ncclDataType_t>(own_.type), ncclSum, comm_.get(),
+                              comm_.stream()));
+  }
+
+ private:
+  struct Offer {
+    std::int64_t count = 0, type = 0;
+    friend bool operator==(const Offer&, const Offer&) = default;
+  };
+
+  std::string describe(int rank, const Offer& offer) const {
+    return autograd::text("rank ", rank, " sums up ", offer.count, " values of ",
+                          offer.type == ncclFloat32 ? "f32" : "bf16", " on channel ",
+                          message_.channel);
+  }
+
+  /// The first member does this.
+  void let_all_begin() {
+    for (std::size_t i = 1; i < ranks_.size(); ++i)
+      PG_CHECK(offered_[i] == own_, describe(ranks_[i], offered_[i]), ", but ",
+               describe(ranks_[0], own_), "; both must run the same plan");
+    if (!comm_.joined()) id_ = NcclComm::make_id();
+    for (std::size_t i = 1; i < ranks_.size(); ++i)
+      handshake_.tell(ranks_[i], answers + message_.channel, id_);
+  }
+
+  const std::vector<int> ranks_;
+  const int member_;
+  const Offer own_;
+  std::vector<Offer> offered_;  // the first member's, by member
+  ncclUniqueId id_{};           // of the group's communicator, if that is not made yet
+  Handshake handshake_{nccl_.inner()};
+};
+
 }  // namespace
 
-NcclSum::NcclSum(NcclTransport& transport, const std::vector<int>& ranks, int channel,
-                 const Tensor& x, NcclComm& comm)
-    : NcclRequest(transport, {transport.rank(), channel, x.raw(), x.bytes()}, comm, false),
-      ranks_(ranks),
-      inner_(transport.inner()),
-      member_(member_of(ranks, transport.rank())),
-      own_{x.numel(), type_of(x)},
-      offered_(ranks.size(), own_) {
-  const int first = ranks_[0];
-  if (member_ > 0) {
-    requests_.push_back(inner_.send({first, channel, &offered_[member_], sizeof own_}));
-    requests_.push_back(inner_.receive({first, answers + channel, &id_, sizeof id_}));
-  } else {
-    for (std::size_t i = 1; i < ranks_.size(); ++i)
-      requests_.push_back(inner_.receive({ranks_[i], channel, &offered_[i], sizeof own_}));
-  }
-}
-
-// [snippet sum]
-bool NcclSum::advance() {
-  if (!all_done()) return false;
-  if (number_ < 0) {
-    if (member_ == 0) let_all_begin();
-    if (!comm_.joined()) comm_.join(id_, member_);
-    number_ = comm_.numbered++;
-  }
-  return is_through() && all_done();
-}
-// [end snippet]
-
-/// By the first member.
-void NcclSum::let_all_begin() {
-  for (std::size_t i = 1; i < ranks_.size(); ++i)
-    PG_CHECK(offered_[i] == own_, describe(ranks_[i], offered_[i]), ", but ",
-             describe(ranks_[0], own_), "; both must run the same plan");
-  if (!comm_.joined()) id_ = NcclComm::make_id();
-  requests_.clear();
-  for (std::size_t i = 1; i < ranks_.size(); ++i)
-    requests_.push_back(inner_.send({ranks_[i], answers + message_.channel, &id_, sizeof id_}));
-}
-
-bool NcclSum::all_done() const {
-  return std::all_of(requests_.begin(), requests_.end(),
-                     [](const auto& request) { return request->done(); });
-}
-
-std::string NcclSum::describe(int rank, const Offer& offer) const {
-  return text("rank ", rank, " sums up ", offer.count, " values of ",
-              offer.type == ncclFloat32 ? "f32" : "bf16", " on channel ", message_.channel);
-}
-
-void NcclSum::call() {
-  comm_.begun(
-      "ncclAllReduce",
-      ncclAllReduce(message_.data, message_.data, static_cast<std::size_t>(own_.count),
-                    static_cast<ncclDataType_t>(own_.type), ncclSum, comm_.get(), comm_.stream()));
+std::unique_ptr<Request> nccl_sum(NcclTransport& transport, const std::vector<int>& ranks,
+                                  int channel, const Tensor& x, NcclComm& comm) {
+  return std::make_unique<NcclSum>(transport, ranks, channel, x, comm);
 }
 
 }  // namespace paragrad::cuda

@@ -4,9 +4,6 @@
 
 #include <exception>
 
-#include "cuda/transport/nccl_request.h"
-#include "cuda/transport/nccl_sum.h"
-
 namespace paragrad::cuda {
 
 namespace {
@@ -25,51 +22,46 @@ void check_sizes(const Message& message, int from, std::int64_t sent, int to,
 class NcclSend : public NcclRequest {
  public:
   NcclSend(NcclTransport& transport, const Message& message, NcclComm& line)
-      : NcclRequest(transport, message, line, false), rank_(transport.rank()) {
-    Transport& inner = transport.inner();
-    offer_ = inner.send({message.peer, message.channel, &bytes_, sizeof bytes_});
-    answering_ = inner.receive({message.peer, answers + message.channel, &answer_, sizeof answer_});
+      : NcclRequest(transport, message, line, false) {
+    handshake_.tell(message.peer, message.channel, message_.bytes);
+    handshake_.hear(message.peer, answers + message.channel, answer_);
   }
 
  protected:
   bool advance() override {
     if (number_ < 0) {
-      if (!offer_->done() || !answering_->done()) return false;
-      check_sizes(message_, rank_, bytes_, message_.peer, answer_.bytes);
+      if (!handshake_.done()) return false;
+      check_sizes(message_, nccl_.rank(), message_.bytes, message_.peer, answer_.bytes);
       number_ = answer_.number;
       if (number_ == 0) comm_.join(answer_.id, 0);
     }
     return is_through();
   }
   void call() override {
-    comm_.begun("ncclSend", ncclSend(message_.data, static_cast<std::size_t>(bytes_), ncclUint8, 1,
-                                     comm_.get(), comm_.stream()));
+    comm_.begun("ncclSend", ncclSend(message_.data, static_cast<std::size_t>(message_.bytes),
+                                     ncclUint8, 1, comm_.get(), comm_.stream()));
   }
 
  private:
-  const int rank_;
-  std::int64_t bytes_ = message_.bytes;
   Answer answer_;
-  std::unique_ptr<Request> offer_, answering_;
+  Handshake handshake_{nccl_.inner()};
 };
 
 class NcclReceive : public NcclRequest {
  public:
   NcclReceive(NcclTransport& transport, const Message& message, NcclComm& line)
-      : NcclRequest(transport, message, line, true),
-        rank_(transport.rank()),
-        inner_(transport.inner()) {
-    offering_ = inner_.receive({message.peer, message.channel, &offered_, sizeof offered_});
+      : NcclRequest(transport, message, line, true) {
+    handshake_.hear(message.peer, message.channel, offered_);
   }
 
  protected:
   bool advance() override {
-    if (!answering_) {
-      if (!may_begin() || !offering_->done()) return false;
+    if (!answered_) {
+      if (!may_begin() || !handshake_.done()) return false;
       begin();
       answer();
     }
-    return answering_->done() && is_through();
+    return handshake_.done() && is_through();
   }
   void call() override {
     comm_.begun("ncclRecv", ncclRecv(message_.data, static_cast<std::size_t>(message_.bytes),
@@ -82,16 +74,16 @@ class NcclReceive : public NcclRequest {
     if (offered_ == message_.bytes) number_ = comm_.numbered++;
     answer_ = {message_.bytes, number_};
     if (number_ == 0) comm_.join(answer_.id = NcclComm::make_id(), 1);
-    answering_ = inner_.send({message_.peer, answers + message_.channel, &answer_, sizeof answer_});
-    check_sizes(message_, message_.peer, offered_, rank_, message_.bytes);
+    handshake_.tell(message_.peer, answers + message_.channel, answer_);
+    answered_ = true;
+    check_sizes(message_, message_.peer, offered_, nccl_.rank(), message_.bytes);
   }
   // [end snippet]
 
-  const int rank_;
-  Transport& inner_;
   std::int64_t offered_ = 0;
+  bool answered_ = false;
   Answer answer_;
-  std::unique_ptr<Request> offering_, answering_;
+  Handshake handshake_{nccl_.inner()};
 };
 
 }  // namespace
@@ -145,7 +137,7 @@ std::unique_ptr<Request> NcclTransport::all_reduce(const std::vector<int>& ranks
                                                    const autograd::Tensor& x) {
   PG_CHECK(is_on_device({rank(), channel, x.raw(), x.bytes()}), "rank ", rank(),
            ": NCCL sums up memory of its device, not ", x, " of the host");
-  return std::make_unique<NcclSum>(*this, ranks, channel, x, comm(channel, ranks));
+  return nccl_sum(*this, ranks, channel, x, comm(channel, ranks));
 }
 
 }  // namespace paragrad::cuda

@@ -1,14 +1,16 @@
 // NcclTransport: messages of device memory straight from GPU to GPU, by ncclSend and ncclRecv, and
-// sums by NCCL's own all-reduce (nccl_sum.h).
+// sums by NCCL's own all-reduce (nccl_sum.cpp).
 // Not here: messages of host memory, positions and failures, which the transport below carries:
 // threads, or MPI, over which ranks also agree on what they are about to call.
 // Chapter 13; NCCL user guide, point-to-point communication.
 #pragma once
 
-#include <nccl.h>
+#include <algorithm>
 
+#include "autograd/tensor.h"
 #include "cuda/transport/nccl_comm.h"
 #include "cuda/transport/staged_transport.h"
+#include "parallel/transports/transport.h"
 
 namespace paragrad::cuda {
 
@@ -49,5 +51,83 @@ class NcclTransport : public StagedTransport {
   const double timeout_;
   std::map<std::pair<int, std::vector<int>>, NcclComm> comms_;  // of messages: sender, receiver
 };
+
+/// Answers have channels of their own, above those of a plan's groups.
+inline constexpr int answers = parallel::control_channel / 2;
+
+/// The words that ranks exchange before they call NCCL, over the transport below. It is the last
+/// member of its request: it must end before the memory that it sends and receives.
+class Handshake {
+ public:
+  explicit Handshake(Transport& transport) : transport_(transport) {}
+
+  template <class T>
+  void tell(int rank, int channel, const T& value) {  // a message to send is only read
+    told_.push_back(transport_.send({rank, channel, const_cast<T*>(&value), sizeof value}));
+  }
+  template <class T>
+  void hear(int rank, int channel, T& value) {
+    told_.push_back(transport_.receive({rank, channel, &value, sizeof value}));
+  }
+  /// Whether all has been sent and received.
+  bool done() const {
+    return std::all_of(told_.begin(), told_.end(), [](const auto& told) { return told->done(); });
+  }
+
+ private:
+  Transport& transport_;
+  std::vector<std::unique_ptr<Request>> told_;
+};
+
+/// Messages and sums by NCCL have this in common: a call, once it is its turn, and its end.
+class NcclRequest : public DeviceRequest {
+ public:
+  NcclRequest(NcclTransport& transport, const Message& message, NcclComm& comm, bool receives)
+      : DeviceRequest(transport, message, receives), nccl_(transport), comm_(comm) {
+    PG_CHECK(message.channel < answers, "nccl: channel ", message.channel,
+             "; messages of devices have channels below ", answers);
+  }
+  /// NCCL must not use the memory any more once the request is gone, and others not wait for it.
+  ~NcclRequest() override {
+    if (number_ >= 0 && !over_) nccl_.abort_all();
+  }
+
+ protected:
+  /// Calls NCCL, by comm_.begun().
+  virtual void call() = 0;
+
+  // [snippet turn]
+  /// Once it has a number: calls behind the kernels that were queued before the request, and tells
+  /// when that is through. The event must stand behind what NCCL queues, so the turn passes on
+  /// with it.
+  bool is_through() {
+    if (!called_) {
+      if (number_ != comm_.next || !comm_.idle()) return false;
+      ready_.hold(comm_.stream());
+      call();
+      called_ = true;
+    }
+    if (!comm_.idle()) return false;
+    if (!queued_) {
+      through_.record(comm_.stream());
+      ++comm_.next;
+      queued_ = true;
+    }
+    return over_ = through_.reached();
+  }
+  // [end snippet]
+
+  NcclTransport& nccl_;
+  NcclComm& comm_;
+  std::int64_t number_ = -1;  ///< of the call; none so far
+
+ private:
+  Event through_;
+  bool called_ = false, queued_ = false, over_ = false;
+};
+
+/// The sum of x over the group `ranks`, which are comm's, in place (nccl_sum.cpp).
+std::unique_ptr<Request> nccl_sum(NcclTransport& transport, const std::vector<int>& ranks,
+                                  int channel, const autograd::Tensor& x, NcclComm& comm);
 
 }  // namespace paragrad::cuda

@@ -1,4 +1,5 @@
 // A request owns its pinned block until neither the device nor the transport below uses it.
+// Requests are asked in turn, as MPI's are: a device rings no bell.
 // Chapter 04.
 #include "cuda/transport/staged_transport.h"
 
@@ -6,41 +7,67 @@
 
 namespace paragrad::cuda {
 
-PinnedPool::~PinnedPool() {
-  for (const auto& [bytes, block] : free_) cudaFreeHost(block);
+DeviceRequest::DeviceRequest(StagedTransport& transport, const Message& message, bool receives)
+    : transport_(transport), message_(message), begun_(std::make_shared<bool>(false)) {
+  ready_.record(transport.backend().stream());
+  before_ = std::exchange(transport.begun_[{message.peer, message.channel, receives}], begun_);
+  transport.pending_.push_back(this);
 }
 
-std::pair<std::int64_t, void*> PinnedPool::take(std::int64_t bytes) {
-  auto found = free_.lower_bound(bytes);
-  if (found != free_.end() && found->first <= 2 * bytes) {
-    const std::pair<std::int64_t, void*> block = *found;
-    free_.erase(found);
-    return block;
-  }
-  void* block = nullptr;
-  PG_CUDA(cudaMallocHost(&block, bytes));
-  return {bytes, block};
+DeviceRequest::~DeviceRequest() {
+  *begun_ = true;
+  std::erase(transport_.pending_, this);
+}
+
+/// Whether it has come to its end just now. An error is kept for who asks whether it is done.
+bool DeviceRequest::progress() try {
+  if (done_) return false;
+  transport_.backend().use();
+  done_ = advance();
+  return done_;
+} catch (...) {
+  error_ = std::current_exception();
+  done_ = true;
+  return true;
+}
+
+bool DeviceRequest::done() {
+  progress();
+  if (error_) std::rethrow_exception(error_);
+  return done_;
+}
+
+PinnedPool::Block PinnedPool::take(std::int64_t bytes) {
+  const auto found = free.lower_bound(bytes);
+  if (found == free.end() || found->first > 2 * bytes)
+    return {bytes, std::make_unique<Pinned>(bytes)};
+  Block block = std::move(*found);
+  free.erase(found);
+  return block;
 }
 
 namespace {
 
-/// What both directions share: the block, and a copy that uses it.
+constexpr double pause = 50e-6;  // seconds
+
+/// The part that both directions share: the block, and a copy that uses it.
 class StagedRequest : public DeviceRequest {
  public:
   StagedRequest(StagedTransport& transport, const Message& message, bool receives)
-      : DeviceRequest(transport, message, receives),
-        transport_(transport),
-        block_(transport.pool().take(message.bytes)) {}
+      : DeviceRequest(transport, message, receives), block_(transport.pool().take(message.bytes)) {}
 
-  /// MPI may still use the block of a request that is given up, so that is not used again.
+  /// MPI may still use the block of a request that is given up, so that stays as it is.
   ~StagedRequest() override {
     copied_.finish();
-    if (through_ || !request_) transport_.pool().put_back(block_);
+    if (through_ || !request_)
+      transport_.pool().put_back(std::move(block_));
+    else
+      block_.second.release();
   }
 
  protected:
   Message staged() const {
-    return {message_.peer, message_.channel, block_.second, message_.bytes};
+    return {message_.peer, message_.channel, *block_.second, message_.bytes};
   }
   bool is_through() { return through_ = through_ || request_->done(); }
   void copy(void* to, const void* from, cudaMemcpyKind kind, const Stream& stream) {
@@ -49,8 +76,7 @@ class StagedRequest : public DeviceRequest {
     copied_.record(stream);
   }
 
-  StagedTransport& transport_;
-  std::pair<std::int64_t, void*> block_;
+  PinnedPool::Block block_;
   Event copied_;  ///< reached as long as nothing is copied
   std::unique_ptr<Request> request_;
 
@@ -63,7 +89,7 @@ class StagedSend : public StagedRequest {
  public:
   StagedSend(StagedTransport& transport, const Message& message)
       : StagedRequest(transport, message, false) {
-    copy(block_.second, message.data, cudaMemcpyDeviceToHost, transport.to_host());
+    copy(*block_.second, message.data, cudaMemcpyDeviceToHost, transport.to_host());
   }
 
  protected:
@@ -88,7 +114,7 @@ class StagedReceive : public StagedRequest {
   bool advance() override {
     if (!is_through()) return false;
     if (!copying_)
-      copy(message_.data, block_.second, cudaMemcpyHostToDevice, transport_.to_device());
+      copy(message_.data, *block_.second, cudaMemcpyHostToDevice, transport_.to_device());
     copying_ = true;
     return copied_.reached();
   }
@@ -97,10 +123,44 @@ class StagedReceive : public StagedRequest {
   bool copying_ = false;
 };
 
+/// The backend's device is current before streams are made.
+CudaBackend& current(CudaBackend& backend) {
+  backend.use();
+  return backend;
+}
+
 }  // namespace
 
 StagedTransport::StagedTransport(Transport& inner, CudaBackend& backend)
-    : DeviceTransport(inner, backend) {}
+    : inner_(inner), backend_(current(backend)) {}
+
+bool StagedTransport::is_on_device(const Message& message) const {
+  parallel::check_message(*this, message);
+  if (message.bytes == 0) return false;
+  cudaPointerAttributes found{};
+  PG_CUDA(cudaPointerGetAttributes(&found, message.data));
+  if (found.type != cudaMemoryTypeDevice) return false;
+  PG_CHECK(found.device == backend_.ordinal(), "rank ", rank(), ": a message of memory of device ",
+           found.device, "; expected the rank's own, ", backend_.ordinal());
+  backend_.use();
+  return true;
+}
+
+std::unique_ptr<Request> StagedTransport::send(const Message& message) {
+  return is_on_device(message) ? send_from_device(message) : inner_.send(message);
+}
+
+std::unique_ptr<Request> StagedTransport::receive(const Message& message) {
+  return is_on_device(message) ? receive_on_device(message) : inner_.receive(message);
+}
+
+void StagedTransport::wait(double seconds) {
+  if (pending_.empty()) return inner_.wait(seconds);
+  bool news = false;
+  for (DeviceRequest* request : pending_) news |= request->progress();
+  std::erase_if(pending_, [](const DeviceRequest* request) { return request->done_; });
+  if (!news) inner_.wait(std::min(seconds, pause));
+}
 
 std::unique_ptr<Request> StagedTransport::send_from_device(const Message& message) {
   return std::make_unique<StagedSend>(*this, message);

@@ -1,46 +1,131 @@
-// StagedTransport: messages of device memory by way of pinned host memory and a transport of host
-// memory. It works wherever that one does: MPI without NCCL, several ranks on one GPU.
-// Not here: NCCL (nccl_transport.h).
-// Chapter 04; CUDA C++ Programming Guide, page-locked host memory.
+// StagedTransport: messages of device memory by way of pinned host memory and another transport,
+// which carries all else, too: messages of host memory, positions, failures. It works wherever that
+// one does: MPI without NCCL, several ranks on one GPU.
+// Not here: messages from GPU to GPU (nccl_transport.h).
+// Chapters 04 and 13; CUDA C++ Programming Guide, page-locked host memory.
+//
+// The room cuda/transport moves memory of devices between ranks; engines see a Transport:
+// staged_transport.h   the class that all share: a request follows the kernels that were queued
+//                      before it, and asks events instead of waiting
+// nccl_transport.h     NCCL's send and receive in place of the copies, for devices of one's own:
+//                      what ranks agree on first, and a call in its turn; nccl_sum.cpp: sums
+// nccl_comm.h          a communicator whose calls never wait
+// Read staged_transport.cpp first: nccl_transport.cpp has the same two ends of a message, and adds
+// an agreement of the two before they call NCCL. The plan, and what a message means, is not here.
 #pragma once
 
-#include "cuda/transport/device_transport.h"
+#include <deque>
+#include <exception>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <utility>
+
+#include "cuda/backend/cuda_backend.h"
+#include "parallel/transports/transport.h"
 
 namespace paragrad::cuda {
 
+using parallel::Message;
+using parallel::Request;
+using parallel::Transport;
+
+class DeviceRequest;
+
 /// Pinned memory, kept for the next message of about its size.
-class PinnedPool {
- public:
-  PinnedPool() = default;
-  ~PinnedPool();
-  PinnedPool(const PinnedPool&) = delete;
-  PinnedPool& operator=(const PinnedPool&) = delete;
+struct PinnedPool {
+  using Block = std::pair<const std::int64_t, std::unique_ptr<Pinned>>;
+  std::multimap<std::int64_t, std::unique_ptr<Pinned>> free;  // by size
 
   /// At least `bytes` bytes.
-  std::pair<std::int64_t, void*> take(std::int64_t bytes);
-  void put_back(std::pair<std::int64_t, void*> block) { free_.insert(block); }
-
- private:
-  std::multimap<std::int64_t, void*> free_;  // by size
+  Block take(std::int64_t bytes);
+  void put_back(Block block) { free.insert(std::move(block)); }
 };
 
+/// Messages whose address is memory of the backend's device follow the kernels that are queued on
+/// its stream when they are started: those that write what is sent, or that still read what stood
+/// where a message is received. The host never waits for that: a request asks an event. Kernels
+/// that are queued once a message is done need not wait for it.
+/// On a channel, messages of host memory and of device memory each arrive in their order, but not
+/// all of them in one.
 /// A send is copied to the host by a stream of its own, and begins to travel when it is there; a
 /// message that has arrived is copied to the device by another.
-class StagedTransport : public DeviceTransport {
+class StagedTransport : public Transport {
  public:
+  /// Both must outlive it. Makes the backend's device current.
   StagedTransport(Transport& inner, CudaBackend& backend);
 
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  const char* name() const override { return inner_.name(); }
+
+  std::unique_ptr<Request> send(const Message& message) override;
+  std::unique_ptr<Request> receive(const Message& message) override;
+
+  /// Sleeps little while the device has messages to see to: nobody is told when it is through.
+  void wait(double seconds) override;
+  void wake() override { inner_.wake(); }
+  void publish(parallel::Position position) override { inner_.publish(position); }
+  parallel::Position position(int rank) const override { return inner_.position(rank); }
+  double silence(int rank) const override { return inner_.silence(rank); }
+  void fail(const std::string& what) override { inner_.fail(what); }
+  std::optional<parallel::Failure> failure() override { return inner_.failure(); }
+
+  Transport& inner() const { return inner_; }
+  CudaBackend& backend() const { return backend_; }
   PinnedPool& pool() { return pool_; }
   const Stream& to_host() const { return to_host_; }
   const Stream& to_device() const { return to_device_; }
 
  protected:
-  std::unique_ptr<Request> send_from_device(const Message& message) override;
-  std::unique_ptr<Request> receive_on_device(const Message& message) override;
+  virtual std::unique_ptr<Request> send_from_device(const Message& message);
+  virtual std::unique_ptr<Request> receive_on_device(const Message& message);
+  /// Whether the message is memory of the device, which is then made current.
+  bool is_on_device(const Message& message) const;
 
  private:
+  friend class DeviceRequest;
+
+  Transport& inner_;
+  CudaBackend& backend_;
   PinnedPool pool_;
   Stream to_host_, to_device_;
+  std::deque<DeviceRequest*> pending_;  // the oldest first
+  // Whether the last message has begun, by peer, channel, and whether it is received.
+  std::map<std::tuple<int, int, bool>, std::shared_ptr<bool>> begun_;
+};
+
+/// An NcclTransport (nccl_transport.h).
+/// throws: Error where this build has no NCCL
+std::unique_ptr<Transport> make_nccl_transport(Transport& inner, CudaBackend& backend,
+                                               double timeout);
+
+/// A message of device memory under way.
+class DeviceRequest : public Request {
+ public:
+  DeviceRequest(StagedTransport& transport, const Message& message, bool receives);
+  ~DeviceRequest() override;
+
+  bool done() final;
+
+ protected:
+  /// Goes as far as it can without waiting; true once the message is through.
+  virtual bool advance() = 0;
+  /// Whether the messages before it on its channel have begun to travel, so that it may.
+  bool may_begin() const { return !before_ || *before_; }
+  void begin() { *begun_ = true; }
+
+  StagedTransport& transport_;
+  const Message message_;
+  Event ready_;  ///< the kernels that were queued before it
+
+ private:
+  friend class StagedTransport;
+  bool progress();
+
+  std::shared_ptr<bool> before_, begun_;
+  bool done_ = false;
+  std::exception_ptr error_;
 };
 
 }  // namespace paragrad::cuda

@@ -1,5 +1,6 @@
-// Flags of train_gpt, and the least memory that a run needs.
-// Chapter 02.
+// Flags of train_gpt, the least memory that a run needs, and sequences of a text, copied to where
+// they are needed.
+// Chapters 02 and 05.
 #include "examples/common/gpt_run.h"
 
 #include "examples/common/program.h"
@@ -72,6 +73,24 @@ parallel::MakeOptimizer GptRun::optimizer() const {
       [decay = weight_decay, beta = beta2](const ParameterList& parameters, const Tensor& weights) {
         return make_adamw(parameters, weights, decay, 0.9, beta);
       };
+}
+
+std::int64_t TextExamples::validation_size() const {
+  return text_->validation.evaluation_windows(context_);
+}
+
+Batch TextExamples::batch(const Part& part) const {
+  if (part.step == Part::validation)
+    return text_->validation.evaluation_batch(part.first, part.last, context_);
+  return text_->training.batch(seed_, part.step, part.first, part.last, context_);
+}
+
+Tensor TextExamples::inputs(const Part& part, const DevicePtr& device) const {
+  return from_host(batch(part).inputs, shape(part), device);
+}
+
+Tensor TextExamples::targets(const Part& part, const DevicePtr& device) const {
+  return from_host(batch(part).targets, shape(part), device);
 }
 
 }  // namespace paragrad::examples

@@ -1,8 +1,9 @@
 // GptRun: the flags of train_gpt beside those that all training programs have: a GPT, its text and
-// its optimizer. Not here: what they lead to (examples/train_gpt.cpp).
-// Chapter 02.
+// its optimizer; and the text's sequences as examples. Not here: what flags lead to
+// (examples/train_gpt.cpp), texts and windows (nn/data/text_data.h). Chapters 02 and 05.
 #pragma once
 
+#include "examples/common/run_data.h"
 #include "examples/common/run_flags.h"
 #include "nn/data/text_data.h"
 #include "nn/models/gpt.h"
@@ -31,6 +32,26 @@ struct GptRun : RunFlags {
 
  private:
   void check_model() const;
+};
+
+/// Windows of `context` tokens: for training where `seed` says, for validation one after the other.
+/// shapes: inputs and targets (N,context)
+class TextExamples : public Examples {
+ public:
+  TextExamples(std::shared_ptr<const TextData> text, std::uint64_t seed, std::int64_t context)
+      : text_(std::move(text)), seed_(seed), context_(context) {}
+
+  std::int64_t validation_size() const override;
+  Shape shape(const Part& part) const override { return {part.size(), context_}; }
+  Tensor inputs(const Part& part, const DevicePtr& device) const override;
+  Tensor targets(const Part& part, const DevicePtr& device) const override;
+
+ private:
+  Batch batch(const Part& part) const;
+
+  std::shared_ptr<const TextData> text_;
+  std::uint64_t seed_;
+  std::int64_t context_;
 };
 
 }  // namespace paragrad::examples

@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/simulation/time_steps.h"
 #include "parallel/simulation/timeline.h"
 #include "parallel/verifier/verify.h"
 

@@ -27,14 +27,6 @@ Flags::Flags(CLI::App& app) : app_(app) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
-CLI::Option* Flags::number(const char* name, double& value, double lowest, double highest,
-                           const char* what) {
-  return app_.add_option(name, value, what)
-      ->check(number_between(lowest, highest))
-      ->capture_default_str()
-      ->type_name("X");
-}
-
 void Flags::choice(const char* name, std::string& value, const std::vector<std::string>& names,
                    const char* what) {
   words(name, value, "NAME", what)->check(CLI::IsMember(names))->capture_default_str();

@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "autograd/error.h"
@@ -26,7 +27,8 @@ CLI::Validator number_between(T lowest, T highest) {
   return {[=](const std::string& value) { return problem_of_number(value, lowest, highest); }, ""};
 }
 
-/// Describes flags with their defaults to a program. Given twice, the last one counts.
+/// Describes flags with their defaults to a program. Given twice, the last one counts. Where `what`
+/// says "(default: ...)", the value follows from others and has no default of its own.
 class Flags {
  public:
   explicit Flags(CLI::App& app);
@@ -36,15 +38,18 @@ class Flags {
 
   /// A whole number from `lowest` on.
   template <class T>
-  CLI::Option* whole(const char* name, T& value, T lowest, const char* what) {
-    return app_.add_option(name, value, what)
-        ->check(number_between(lowest, std::numeric_limits<T>::max()))
-        ->capture_default_str()
-        ->type_name("N");
+  CLI::Option* whole(const char* name, T& value, std::type_identity_t<T> lowest, const char* what) {
+    return number<T>(name, value, lowest, std::numeric_limits<T>::max(), what)->type_name("N");
   }
   /// A finite number in [lowest, highest].
-  CLI::Option* number(const char* name, double& value, double lowest, double highest,
-                      const char* what);
+  template <class T = double>
+  CLI::Option* number(const char* name, T& value, std::type_identity_t<T> lowest,
+                      std::type_identity_t<T> highest, const char* what) {
+    CLI::Option* option = app_.add_option(name, value, what)->type_name("X");
+    option->check(number_between(lowest, highest));
+    if (std::string(what).find("(default: ") == std::string::npos) option->capture_default_str();
+    return option;
+  }
   /// A name of a file or folder, or other text; `kind` is what --help calls it.
   template <class T>
   CLI::Option* words(const char* name, T& value, const char* kind, const std::string& what) {

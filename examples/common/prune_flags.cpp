@@ -1,4 +1,5 @@
-// Flags of pruning: what they are called, which go together, and what follows for those not given.
+// Flags of pruning: what they are called, which can be combined, and what follows for those that
+// are not given.
 // Chapter 11.
 #include "examples/common/prune_flags.h"
 
@@ -18,22 +19,18 @@ void PruneFlags::add_flags(Flags& flags) {
   flags.group("Pruning");
   flags.number("--prune", fraction, 0, 0.9999,
                "fraction of each matrix's elements to prune while training; 0: none");
-  flags.choice("--prune-method", method, sparse::prune_methods(),
+  flags.choice("--prune-method", method, sparse::prune_methods,
                "magnitude, global (over all matrices) and random prune once; gradual in many "
                "steps; lottery in rounds that go back to early weights; early-bird when masks "
                "have settled");
-  flags.whole("--prune-after", after, 0, "updates before it begins (default: a tenth of --steps)")
-      ->default_str("");
-  flags
-      .whole("--prune-every", every, 1,
-             "gradual, lottery, early-bird: updates from one mask to the next (default: a fiftieth "
-             "of those left; in a lottery they are shared out among its rounds)")
-      ->default_str("");
-  flags
-      .whole(
-          "--prune-until", until, 1,
-          "gradual: the update after which the fraction is reached (default: half of those left)")
-      ->default_str("");
+  flags.whole("--prune-after", after, 0, "updates before it begins (default: a tenth of --steps)");
+  flags.whole(
+      "--prune-every", every, 1,
+      "gradual, lottery, early-bird: updates from one mask to the next (default: a fiftieth "
+      "of those left; in a lottery they are shared out among its rounds)");
+  flags.whole(
+      "--prune-until", until, 1,
+      "gradual: the update after which the fraction is reached (default: half of those left)");
   flags.yes("--prune-all", all, "prune embeddings, biases and norms, too");
   flags.yes("--samo", samo, "store weights, gradients and optimizer state without what is pruned");
   flags.yes("--sparse-compute", sparse,
@@ -83,7 +80,7 @@ void PruneFlags::check_begins(int done, int steps) const {
 }
 
 sparse::PruneSettings PruneFlags::settings(int steps, std::uint64_t seed) const {
-  sparse::PruneSettings result{fraction, method, samo, sparse, all};
+  sparse::PruneSettings result = *this;
   result.seed = seed;
   result.after = after < 0 ? steps / 10 : after;
   const int left = std::max(1, steps - result.after);

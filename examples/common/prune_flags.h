@@ -13,11 +13,9 @@ namespace paragrad::examples {
 
 class Flags;
 
-struct PruneFlags {
-  double fraction = 0;
-  std::string method = "magnitude";
-  bool samo = false, sparse = false, all = false;
-  int after = -1, every = 0, until = 0;  ///< not given
+struct PruneFlags : sparse::PruneSettings {
+  /// Nothing is given.
+  PruneFlags() : PruneSettings{.fraction = 0, .after = -1, .every = 0, .until = 0} {}
 
   /// The flags that must stay as they were when a run is resumed; --samo and --sparse-compute may
   /// change.

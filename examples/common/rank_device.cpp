@@ -8,7 +8,14 @@
 
 namespace paragrad::examples {
 
-const DeviceKind* kind_of([[maybe_unused]] const std::string& device) {
+namespace {
+
+/// Null for what this build has not.
+const DeviceKind* find_device(const std::string& device) {
+  static constexpr DeviceKind cpu{
+      [](int, bool) {}, [](int, bool) { return autograd::cpu_device(); },
+      [](auto&, const auto&, bool, double) { return std::unique_ptr<parallel::Transport>(); }};
+  if (device == "cpu") return &cpu;
 #if PARAGRAD_EMULATOR
   static constexpr DeviceKind emulated{cuda_emulated::prepare_devices, cuda_emulated::make_device,
                                        cuda_emulated::make_transport};
@@ -21,27 +28,22 @@ const DeviceKind* kind_of([[maybe_unused]] const std::string& device) {
   return nullptr;
 }
 
+}  // namespace
+
+const DeviceKind& device_kind(const std::string& device) {
+  const DeviceKind* kind = find_device(device);
+  PG_CHECK(kind || device != "emulator", "--device emulator: this build has no such device; the ",
+           "emulator is written for x86-64 and AArch64 processors. Use cpu");
+  PG_CHECK(kind, "--device ", device, ": this build has no such device; build with CUDA's ",
+           "compiler, nvcc, or use emulator or cpu");
+  return *kind;
+}
+
 void add_device_flag(Flags& flags, std::string& device) {
   std::string built = "this build has cpu";
   for (const char* name : {"cuda", "emulator"})
-    if (kind_of(name)) built += text(", ", name);
+    if (find_device(name)) built += text(", ", name);
   flags.choice("--device", device, {"cpu", "cuda", "emulator"}, built.c_str());
-}
-
-void check_device(const std::string& device) {
-  PG_CHECK(device != "emulator" || kind_of(device), "--device emulator: this build has no such ",
-           "device; the emulator is written for x86-64 and AArch64 processors. Use cpu");
-  PG_CHECK(device != "cuda" || kind_of(device), "--device cuda: this build has no such device; ",
-           "build with CUDA's compiler, nvcc, or use emulator or cpu");
-}
-
-void prepare_devices(const std::string& device, int ranks, bool own) {
-  if (const DeviceKind* kind = kind_of(device)) kind->prepare(ranks, own);
-}
-
-autograd::DevicePtr make_device(const std::string& device, int place, bool graphs) {
-  const DeviceKind* kind = kind_of(device);
-  return kind ? kind->make(place, graphs) : autograd::cpu_device();
 }
 
 }  // namespace paragrad::examples

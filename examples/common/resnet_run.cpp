@@ -1,5 +1,6 @@
-// Flags of train_resnet, and the least memory that a run needs.
-// Chapter 02.
+// Flags of train_resnet, the least memory that a run needs, and images, copied to where
+// they are needed.
+// Chapters 02 and 05.
 #include "examples/common/resnet_run.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ ResnetRun::ResnetRun() {
 void ResnetRun::add_flags(CLI::App& app) {
   Flags flags(app);
   flags.group("Model");
-  flags.whole("--width", width, std::int64_t{1},
+  flags.whole("--width", width, 1,
               "channels of the first of four groups of blocks; 64 is ResNet-18");
 
   flags.group("Data");
@@ -32,16 +33,11 @@ void ResnetRun::add_flags(CLI::App& app) {
              "fashion-mnist, or a folder of IDX files named as there; the test images validate")
       ->capture_default_str();
 
-  add_length_flags(flags);
-  app.get_option("--learning-rate")
-      ->description("highest rate (default: 0.05 for sgd, 0.001 for adamw)")
-      ->default_str("");
+  add_length_flags(flags, "highest rate (default: 0.05 for sgd, 0.001 for adamw)");
   flags.choice("--optimizer", optimizer, {"sgd", "adamw"}, "what makes updates of gradients");
   flags.number("--momentum", momentum, 0, 0.999999, "sgd's");
-  flags
-      .number("--weight-decay", weight_decay, 0, limits::large,
-              "(default: 0.0005 for sgd, of all weights; 0.1 for adamw, of kernels and matrices)")
-      ->default_str("");
+  flags.number("--weight-decay", weight_decay, 0, limits::large,
+               "(default: 0.0005 for sgd, of all weights; 0.1 for adamw, of kernels and matrices)");
   add_run_flags(flags);
 }
 
@@ -81,6 +77,25 @@ parallel::MakeOptimizer ResnetRun::make_optimizer() const {
       [decay = weight_decay, m = momentum](const ParameterList& parameters, const Tensor& weights) {
         return make_sgd(parameters, weights, m, decay);
       };
+}
+
+ImageBatch ImageExamples::batch(const Part& part) const {
+  if (part.step == Part::validation)
+    return images_->validation.evaluation_batch(part.first, part.last);
+  return images_->training.batch(seed_, part.step, batch_size_, part.first, part.last);
+}
+
+/// All images of both sets have one size.
+Shape ImageExamples::shape(const Part& part) const {
+  return {part.size(), 1, images_->training.height(), images_->training.width()};
+}
+
+Tensor ImageExamples::inputs(const Part& part, const DevicePtr& device) const {
+  return from_host(batch(part).images, shape(part), device, dtype_);
+}
+
+Tensor ImageExamples::targets(const Part& part, const DevicePtr& device) const {
+  return from_host(batch(part).labels, {part.size()}, device);
 }
 
 }  // namespace paragrad::examples

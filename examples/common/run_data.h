@@ -1,5 +1,5 @@
 // Examples, of which texts and images are two kinds, as the microbatches of a run's plans.
-// Not here: what an example is (gpt_data.h, resnet_data.h).
+// Not here: what an example is (gpt_run.h, resnet_run.h).
 // Chapter 05.
 #pragma once
 

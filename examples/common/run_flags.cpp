@@ -11,28 +11,25 @@
 #include "examples/common/program.h"
 #include "examples/common/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
-#include "parallel/engine/codec_fit.h"
+#include "parallel/engine/training.h"
 
 namespace paragrad::examples {
 
-void RunFlags::add_length_flags(Flags& flags) {
+void RunFlags::add_length_flags(Flags& flags, const char* rate) {
   flags.group("Run");
   flags.whole("--steps", steps, 1, "updates");
-  flags.whole("--batch", batch, std::int64_t{1}, text(examples, " an update").c_str());
-  flags.number("--learning-rate", learning_rate, limits::tiny, limits::large, "highest rate");
-  flags
-      .number("--min-learning-rate", lowest_rate, 0, limits::large,
-              "rate at the end (default: a tenth of the highest)")
-      ->default_str("");
-  flags
-      .whole("--warmup", warmup, std::int64_t{0},
-             "updates until the highest rate (default: 100, or a tenth of --steps if that is less)")
-      ->default_str("");
+  flags.whole("--batch", batch, 1, text(examples, " an update").c_str());
+  flags.number("--learning-rate", learning_rate, limits::tiny, limits::large, rate);
+  flags.number("--min-learning-rate", lowest_rate, 0, limits::large,
+               "rate at the end (default: a tenth of the highest)");
+  flags.whole(
+      "--warmup", warmup, 0,
+      "updates until the highest rate (default: 100, or a tenth of --steps if that is less)");
 }
 
 void RunFlags::add_run_flags(Flags& flags) {
   flags.number("--clip", clip, 0, limits::large, "largest norm of the gradient; 0: any");
-  flags.whole("--seed", seed, std::int64_t{0}, "of first weights, data order and dropout");
+  flags.whole("--seed", seed, 0, "of first weights, data order and dropout");
   flags.words("--out", out, "DIR", "folder to write to (default: out, or the one resumed)");
   flags.words("--resume", resume, "DIR",
               "continue the run in this folder, with its flags; --schedule, --stages, "
@@ -49,7 +46,7 @@ void RunFlags::add_run_flags(Flags& flags) {
 
 void RunFlags::add_layout_flags(Flags& flags) {
   parts.add_flags(flags);
-  flags.whole("--ranks", ranks, 1, "workers (default: as the parts need)")->default_str("");
+  flags.whole("--ranks", ranks, 1, "workers (default: as the parts need)");
   flags.words("--plan", parts.plan_file, "FILE",
               "run this plan, over and over, instead of a schedule");
   prune.add_flags(flags);
@@ -63,14 +60,12 @@ void RunFlags::add_machine_flags(Flags& flags) {
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
   flags.choice("--reduction", reduction, {"scatter", "ring", "tree", "hierarchical", "nccl"},
                "how a group sums up gradients; nccl: by NCCL's own all-reduce");
-  flags
-      .whole("--ranks-per-host", ranks_per_host, 1,
-             "ranks per host for --reduction hierarchical (default: by the hosts' names)")
-      ->default_str("");
+  flags.whole("--ranks-per-host", ranks_per_host, 1,
+              "ranks per host for --reduction hierarchical (default: by the hosts' names)");
   flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
                "threads of this process, or processes that mpirun starts; nccl: either, with "
                "messages from GPU to GPU");
-  flags.whole("--memory-cap", memory_cap, std::int64_t{0},
+  flags.whole("--memory-cap", memory_cap, 0,
               "bytes that a rank may hold, of all categories together; 0: any");
   flags.number("--timeout", timeout, limits::tiny, limits::large,
                "seconds that a rank waits for another");
@@ -188,7 +183,7 @@ void RunFlags::check() const {
   const auto activations = dtype == "bf16" ? autograd::DType::bf16 : autograd::DType::f32;
   parallel::check_smaller("--codec", parts.codec_found(), autograd::DType::f32);
   parallel::check_smaller("--codec-channel", parts.channel_found(), activations);
-  check_device(device);
+  device_kind(device);  // or an error
   PG_CHECK(transport != "nccl" || device != "cpu", "--transport nccl: NCCL moves the memory of ",
            "GPUs; use --device cuda or emulator with it, or --transport threads or mpi");
   PG_CHECK(reduction != "nccl" || transport == "nccl", "--reduction nccl: NCCL sums up what it ",

@@ -3,13 +3,12 @@
 // Chapter 02.
 #pragma once
 
-#include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "examples/common/prune_flags.h"
 #include "examples/common/schedule_flags.h"
+#include "parallel/session/session.h"
 
 namespace CLI {
 class App;
@@ -25,16 +24,14 @@ namespace limits {
 constexpr double large = 1e30, tiny = 1e-30;
 }
 
-struct RunFlags {
+struct RunFlags : parallel::SessionScope {
   std::string program, examples, kind_of_data;  ///< its name, what a batch has, what that is of
-  std::filesystem::path data, out = "out", resume;
-  std::int64_t batch = 12;
-  int steps = 2000, stop_after = 0, save_every = 0, evaluate_every = 250;
-  std::int64_t warmup = -1;
+  std::filesystem::path data;
+  std::int64_t batch = 12, warmup = -1;
   double learning_rate = 1e-3, lowest_rate = -1, clip = 1;
   double timeout = 60;
   std::int64_t seed = 1337;
-  bool quiet = false, cuda_graph = false;
+  bool cuda_graph = false;
   ScheduleFlags parts;  // how the work is laid out over ranks
   PruneFlags prune;
   std::int64_t memory_cap = 0;  // bytes of a rank; 0: any
@@ -45,8 +42,9 @@ struct RunFlags {
   bool clip_given = false, plan_given = false;
   nlohmann::json saved;  ///< the flags that decide the run, with their values
 
-  /// Describe flags, in the order of --help: a program's own stand before and between.
-  void add_length_flags(Flags& flags);
+  /// Describe flags, in the order of --help: a program's own stand before and between. `rate`: what
+  /// --learning-rate is.
+  void add_length_flags(Flags& flags, const char* rate = "highest rate");
   void add_run_flags(Flags& flags);  ///< and all that follow, of layout and machine
 
   /// Parses a command line. With --resume, the flags of the saved run come first; `fixed` are those

@@ -7,8 +7,7 @@
 #include <filesystem>
 
 #include "nn/checkpoint/checkpoint.h"
-#include "parallel/collectives/hosts.h"
-#include "parallel/plan/plan_codecs.h"
+#include "parallel/transports/rank_environment.h"
 #include "parallel/verifier/verify.h"
 
 namespace paragrad::examples {
@@ -21,14 +20,15 @@ RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
     read_own_plan();
   else
     parts_.fit(ranks_);
+  layout_ = parts_.layout();
+  if (parts_.gap == 0) layout_.gap = 3;  // a backward takes about as long as two forwards
   choose_clip();
   if (!run.resume.empty()) first_ = static_cast<int>(Checkpoint(run.resume / "checkpoint").step());
-  plans_ = std::make_shared<parallel::Plans>(
-      [layout = *this](int first, int steps) { return layout.make_plan(first, steps); });
+  plans_ = make_plans();
   check_reduction();
   const std::string why = parts_.cyclic() ? text("one for each of ", parts_.stages, " stages")
-                                          : text("--microbatches ", parts_.layout().microbatches,
-                                                 " x ", parts_.layout().width, " replicas");
+                                          : text("--microbatches ", layout_.microbatches, " x ",
+                                                 layout_.width, " replicas");
   PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
            " microbatches (", why, ")");
   int wanted = first_plan()->plan().ranks();
@@ -96,42 +96,33 @@ std::vector<int> RunLayout::hosts() const {
 
 int RunLayout::per_step() const {
   if (own_plan_) return own_plan_->per_step;
-  const bool each = parts_.behaviour().updates_per_microbatch;
-  return each ? parts_.layout().width : static_cast<int>(pieces());
+  return updates_per_microbatch() ? layout_.width : static_cast<int>(pieces());
 }
 
 /// With one microbatch a step and no flush, more is seen than filling and draining.
 int RunLayout::reported_steps() const {
-  return parts_.behaviour().updates_per_microbatch ? std::max(4, 2 * parts_.layout().stages) : 4;
+  return updates_per_microbatch() ? std::max(4, 2 * layout_.stages) : 4;
 }
 
-parallel::Plans::Shared RunLayout::first_plan() const {
-  return plans_->get(first_, std::max(1, steps_of_plan()));
-}
-
-parallel::Plan RunLayout::make_plan(int first, int steps) const {
-  if (own_plan_) return parallel::moved_by(*own_plan_, first - own_plan_->first);
-  parallel::Layout layout = parts_.layout();
-  if (parts_.behaviour().updates_per_microbatch) layout.microbatches = 1;
-  layout.gap = gap();
-  layout.steps = steps;
-  layout.first = first;
+std::shared_ptr<parallel::Plans> RunLayout::make_plans() const {
+  if (own_plan_) return std::make_shared<parallel::Plans>(*own_plan_);
+  parallel::Layout layout = layout_;
+  if (updates_per_microbatch()) layout.microbatches = 1;
   layout.recompute = parts_.recompute && layout.stages > 1;
   layout.clip = run_.clip > 0;
   layout.tied = tied_ && layout.stages > 1;
-  return parallel::make_plan(parts_.schedule, layout);
+  return std::make_shared<parallel::Plans>(parts_.schedule, layout);
 }
 
 parallel::Training RunLayout::training(const Model& model) const {
-  const int stages = parts_.layout().stages;
-  parallel::Training training(model, stages);
+  parallel::Training training(model, layout_.stages);
   training.dtype = run_.dtype == "bf16" ? DType::bf16 : DType::f32;
   training.seed = static_cast<std::uint64_t>(run_.seed);
   double lowest = run_.lowest_rate < 0 ? run_.learning_rate / 10 : run_.lowest_rate;
   std::int64_t rise = run_.warmup < 0 ? std::min<std::int64_t>(100, run_.steps / 10) : run_.warmup;
   training.learning_rate = {run_.learning_rate, lowest, rise, run_.steps};
   training.clip = run_.clip;
-  training.recompute_layers = parts_.recompute && stages == 1;
+  training.recompute_layers = parts_.recompute && layout_.stages == 1;
   return training;
 }
 
@@ -146,34 +137,31 @@ nlohmann::json RunLayout::flags() const {
     return flags;
   }
   // A resumed run has the layout that was found, unless it is told another.
-  const parallel::Layout layout = parts_.layout();
   flags["--schedule"] = parts_.schedule;
-  flags["--stages"] = layout.stages;
-  flags["--data-parallel"] = layout.width;
+  flags["--stages"] = layout_.stages;
+  flags["--data-parallel"] = layout_.width;
   flags["--clip"] = run_.clip;
   if (parts_.cyclic()) {
     flags.erase("--microbatches");  // follow from the stages; another schedule begins without
     flags["--setting"] = parts_.setting_found();
-    if (parts_.has_turns()) flags["--gap"] = gap();
+    if (parts_.has_turns()) flags["--gap"] = layout_.gap;
   } else {
-    flags["--microbatches"] = layout.microbatches;
+    flags["--microbatches"] = layout_.microbatches;
   }
   return flags;
 }
 
 std::string RunLayout::describe() const {
-  const int width = parts_.layout().width;
   std::string ranks = ranks_ == 1 ? "one rank" : text(ranks_, " ranks (", run_.transport, ")");
   if (parts_.cyclic())
     ranks += text(", ", parts_.stages, parts_.stages == 1 ? " stage" : " stages", ", --setting ",
                   parts_.setting_found());
   else if (ranks_ > 1)
-    ranks += text(", ", width, " x ", ranks_ / width);
+    ranks += text(", ", layout_.width, " x ", ranks_ / layout_.width);
   std::string line = text(own_plan_ ? "a plan of yours" : parts_.schedule, " on ", ranks);
-  const bool each_updates = parts_.behaviour().updates_per_microbatch;
-  if (each_updates && parts_.layout().microbatches > 1)
+  if (updates_per_microbatch() && layout_.microbatches > 1)
     line += text("; every microbatch is an update, of ", rows_per_step(), ' ', run_.examples);
-  if (each_updates && parts_.layout().stages > 1 && run_.clip > 0)
+  if (updates_per_microbatch() && layout_.stages > 1 && run_.clip > 0)
     line +=
         text(". With --clip ", run_.clip, " each update waits for the gradient's norm over all ",
              "stages, so the stages work almost one after the other; with --clip 0 they work at ",

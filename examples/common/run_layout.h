@@ -10,7 +10,6 @@
 
 #include "examples/common/run_flags.h"
 #include "parallel/engine/training.h"
-#include "parallel/session/plans.h"
 
 namespace paragrad::examples {
 
@@ -21,15 +20,15 @@ class RunLayout {
   RunLayout(const RunFlags& run, int started, bool tied);
 
   int ranks() const { return ranks_; }
+  /// Steps done before.
+  int first() const { return first_; }
   /// The run's plans; all ranks of this process share them.
   const std::shared_ptr<parallel::Plans>& plans() const { return plans_; }
   /// The plan of the first steps that are to be done.
-  parallel::Plans::Shared first_plan() const;
+  parallel::Plans::Shared first_plan() const { return plans_->shortest(first_); }
   /// The host of each rank, for hierarchical sums; empty: other sums, or hosts go by their names.
   std::vector<int> hosts() const;
-  /// Updates that a plan of the user's own makes; 0: there is none.
-  int steps_of_plan() const { return own_plan_ ? own_plan_->steps : 0; }
-  /// The text of that plan, which a checkpoint keeps; empty: there is none.
+  /// The text of the user's own plan, which a checkpoint keeps; empty: there is none.
   std::string own_plan() const { return own_plan_ ? parallel::print(*own_plan_) : ""; }
   /// Microbatches whose gradients make one update.
   int per_step() const;
@@ -49,22 +48,19 @@ class RunLayout {
   std::string title() const;
 
  private:
-  parallel::Plan make_plan(int first, int steps) const;
+  std::shared_ptr<parallel::Plans> make_plans() const;
   void read_own_plan();
   void choose_clip();
   void check_reduction() const;
-  std::int64_t pieces() const {
-    return std::int64_t{parts_.layout().microbatches} * parts_.layout().width;
-  }
-
-  /// A backward takes about as long as two forwards.
-  int gap() const { return parts_.gap > 0 ? parts_.gap : 3; }
+  std::int64_t pieces() const { return std::int64_t{layout_.microbatches} * layout_.width; }
+  bool updates_per_microbatch() const { return parts_.behaviour().updates_per_microbatch; }
 
   RunFlags run_;
   bool tied_;
-  ScheduleFlags parts_;  // as the flags have them, and what was found for those not given
+  ScheduleFlags parts_;      // as the flags have them, and what was found for those not given
+  parallel::Layout layout_;  // that follows from the parts
   int ranks_;
-  int first_ = 0;  // steps done before
+  int first_ = 0;
   std::optional<parallel::Plan> own_plan_;
   std::shared_ptr<parallel::Plans> plans_;
 };

@@ -7,10 +7,9 @@
 #include <csignal>
 #include <thread>
 
-#include "autograd/cpu/threads.h"
+#include "autograd/cpu/cpu_backend.h"
 #include "examples/common/rank_device.h"
-#include "parallel/collectives/hosts.h"
-#include "parallel/engine/codec_fit.h"
+#include "parallel/engine/training.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 #include "parallel/transports/rank_environment.h"
@@ -30,34 +29,26 @@ void interrupt(int signal) {
 
 }  // namespace
 
-int check_resume(const RunFlags& run, const nlohmann::json& data) {
-  if (run.resume.empty()) return 0;
+void check_resume(const RunFlags& run, const nlohmann::json& data) {
+  if (run.resume.empty()) return;
   Checkpoint checkpoint(run.resume / "checkpoint");
   PG_CHECK(checkpoint.run().value("data", nlohmann::json()) == data,
            "--resume: ", run.data.string(), " is not the ", run.kind_of_data,
            " that the run began with");
   PG_CHECK(checkpoint.step() < run.steps, "--resume: the run has done ", checkpoint.step(),
            " of its ", run.steps, " steps; give it more with --steps");
-  return static_cast<int>(checkpoint.step());
 }
 
 SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
                                  const Training& training, nlohmann::json config,
                                  const nlohmann::json& checksum, const std::string& sizes) {
   SessionSettings settings;
-  settings.out = run.out;
-  settings.resume = run.resume;
-  settings.steps = run.steps;
-  settings.stop_after = run.stop_after;
-  settings.save_every = run.save_every;
-  settings.evaluate_every = run.evaluate_every;
-  settings.quiet = run.quiet;
+  static_cast<SessionScope&>(settings) = run;
   settings.engine.timeout = run.timeout;
   settings.engine.reduction =
       run.reduction == "nccl" ? AllReduce::by_transport : reductions().at(run.reduction);
   settings.engine.hosts = layout.hosts();
   settings.plans = layout.plans();
-  settings.steps_of_plan = layout.steps_of_plan();
   settings.reported_steps = layout.reported_steps();
   if (run.prune.given())
     settings.pruner = [found = run.prune.settings(run.steps, run.seed)] {
@@ -67,52 +58,47 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   settings.config = settings.run = config;
   settings.run["program"] = run.program;
   settings.run["data"] = checksum;
-  if (layout.steps_of_plan() > 0) settings.run["plan"] = layout.own_plan();
+  if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
   settings.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
   settings.title = layout.title();
   settings.interrupted = [] { return interrupted != 0; };
   return settings;
 }
 
-ReadyRun ready_run(const RunFlags& run, const RunLayout& layout, Training training,
-                   SessionSettings settings, int first, std::shared_ptr<const Examples> examples) {
-  auto data = [examples, per_step = layout.per_step(), rows = layout.rows(), batch = run.batch] {
-    return run_data(examples, per_step, rows, batch);
-  };
-  return {std::move(training), std::move(settings), layout.ranks(), first, data, run.memory_cap};
-}
-
 namespace {
 
 /// What would stop every rank stops the program before there are any.
 ReadyRun checked(ReadyRun run) {
-  int some = std::max(1, run.settings.steps_of_plan), left = run.settings.steps - run.first;
+  const int first = run.layout.first(), left = run.settings.steps - first;
+  const int some = std::max(1, run.settings.plans->fixed_steps());
   PG_CHECK(left % some == 0, "--plan makes ", some, " updates at a time, which does ",
            "not divide the ", left, " that are to be done");
-  const Plans::Shared shared = run.settings.plans->get(run.first, some);
+  const Plans::Shared shared = run.layout.first_plan();
   const Plan& plan = shared->plan();
-  check_fit(plan, run.training, run.ranks);
+  check_fit(plan, run.training, run.layout.ranks());
   const std::vector<int>& hosts = run.settings.engine.hosts;
   if (!hosts.empty()) check_hosts(plan, hosts);
   if (run.settings.pruner) run.settings.pruner()->check(run.training.whole);
   const std::filesystem::path& resumed = run.settings.resume;
   const bool has_bits =
       !resumed.empty() && Checkpoint(resumed / "checkpoint").run().contains("bits");
-  check_period(plan.codec, run.first, run.settings.steps, has_bits);
+  check_period(plan.codec, first, run.settings.steps, has_bits);
   return run;
 }
 
 /// One rank's part of the run. Returns whether the run has come to its end.
 /// `place`: the rank's number among those of this host.
 bool train(const RunFlags& flags, const ReadyRun& run, Transport& inner, int place) {
-  std::unique_ptr<RunData> data = run.data();
-  const DevicePtr device = make_device(flags.device, place, flags.cuda_graph);
-  device->meter().set_cap(run.memory_cap);
-  std::unique_ptr<Transport> outer;  // where the device has a memory of its own
-  if (const DeviceKind* kind = kind_of(flags.device))
-    outer = kind->transport(inner, device, flags.transport == "nccl", flags.timeout);
+  const std::unique_ptr<RunData> data =
+      run_data(run.examples, run.layout.per_step(), run.layout.rows(), flags.batch);
+  const DeviceKind& kind = device_kind(flags.device);
+  const DevicePtr device = kind.make(place, flags.cuda_graph);
+  device->meter().set_cap(flags.memory_cap);
+  // A device with a memory of its own has a transport of its own, too.
+  const std::unique_ptr<Transport> outer =
+      kind.transport(inner, device, flags.transport == "nccl", flags.timeout);
   Transport& transport = outer ? *outer : inner;
-  return Session(run.training, transport, device, *data, run.settings).train();
+  return run_session(run.training, transport, device, *data, run.settings);
 }
 
 bool train_on_threads(const RunFlags& flags, const Prepare& prepare) {
@@ -120,15 +106,16 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare) {
   PG_CHECK(!started, "this process is one of ", started->size, " that ", started->launcher,
            " started; say --transport mpi, or start it alone");
   const ReadyRun run = checked(prepare(0));
-  prepare_devices(flags.device, run.ranks, flags.transport == "nccl");
+  const int ranks = run.layout.ranks();
+  device_kind(flags.device).prepare(ranks, flags.transport == "nccl");
   bool complete = true;
   auto body = [&](Transport& transport) {
-    set_compute_threads(std::max(1, compute_threads() / run.ranks));  // they share the cores
+    set_compute_threads(std::max(1, compute_threads() / ranks));  // they share the cores
     bool end = train(flags, run, transport, transport.rank());
     if (transport.rank() == 0) complete = end;
   };
-  if (run.ranks > 1) {
-    run_ranks(run.ranks, body);
+  if (ranks > 1) {
+    run_ranks(ranks, body);
   } else {
     ThreadsWorld world(1);
     body(world.transport(0));
@@ -153,7 +140,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare) {
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
     const ReadyRun run = checked(prepare(size));
     const bool told = started->local_rank >= 0;
-    prepare_devices(flags.device, told ? here : size, flags.transport == "nccl");
+    device_kind(flags.device).prepare(told ? here : size, flags.transport == "nccl");
     complete = train(flags, run, transport, told ? started->local_rank : transport.rank());
   });
   return complete;

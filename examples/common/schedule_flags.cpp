@@ -57,16 +57,13 @@ void ScheduleFlags::add_flags(Flags& flags) {
   flags.yes("--recompute", recompute, "drop activations and compute them again; saves memory");
   flags.choice("--setting", setting, setting_names,
                "where a cyclic schedule's microbatches run (default: data)");
-  flags
-      .whole("--gap", gap, 1,
-             "cyclic, settings data and zero: stages between consecutive microbatches (default: 2; "
-             "in training 3, as backwards take about twice as long as forwards)")
-      ->default_str("");
-  flags
-      .whole("--in-flight", in_flight, 1,
-             "microbatches that a rank of a message-driven run may have between their forward and "
-             "their backward (default: as many as stages)")
-      ->default_str("");
+  flags.whole(
+      "--gap", gap, 1,
+      "cyclic, settings data and zero: stages between consecutive microbatches (default: 2; "
+      "in training 3, as backwards take about twice as long as forwards)");
+  flags.whole("--in-flight", in_flight, 1,
+              "microbatches that a rank of a message-driven run may have between their forward and "
+              "their backward (default: as many as stages)");
   flags
       .whole("--zero", zero, 0,
              "ZeRO level: 1 shards optimizer state, 2 also gradients, 3 also weights")

@@ -10,7 +10,7 @@
 #include <set>
 
 #include "autograd/backend.h"
-#include "nn/checkpoint/checkpoint_manifest.h"
+#include "nn/checkpoint/formats.h"
 
 namespace paragrad::nn {
 namespace {
@@ -28,15 +28,9 @@ DType dtype_of(const SafetensorsEntry& entry) {
 /// Copies a tensor of the file to the device, which converts it where the types differ.
 void copy_entry(const SafetensorsEntry& entry, const Tensor& y) {
   if (dtype_of(entry) == y.dtype()) return y.backend().copy_from_host(entry.bytes.data(), y);
-  CategoryScope category(*y.device(), Category::workspace);
-  Tensor staged = empty(y.shape(), dtype_of(entry), y.device());
+  const Tensor staged = workspace(y.shape(), dtype_of(entry), y.device());
   staged.backend().copy_from_host(entry.bytes.data(), staged);
   y.backend().copy(staged, y);
-}
-
-void check_buffer(const ParameterList& parameters, const Tensor& flat) {
-  PG_CHECK(flat.defined() && flat.numel() == parameters.numel(), "checkpoint: the model has ",
-           parameters.numel(), " parameters, the buffer to fill is ", flat);
 }
 
 }  // namespace
@@ -46,59 +40,57 @@ std::string version_name(int back) {
   return back == 0 ? "" : text("version-", back);
 }
 
-Checkpoint::Checkpoint(const fs::path& folder) : folder_(folder) {
+Checkpoint::Checkpoint(const fs::path& folder) : title_("the checkpoint " + folder.string()) {
   Manifest manifest = read_manifest(folder);
   step_ = manifest.step;
   run_ = std::make_shared<const nlohmann::json>(std::move(manifest.run));
-  for (const auto& [name, bytes] : manifest.files) open_file(name, bytes);
+  for (const auto& [name, bytes] : manifest.files) open_file(folder / name, bytes);
 }
 
-void Checkpoint::open_file(const std::string& name, std::int64_t bytes) {
-  const fs::path path = folder_ / name;
+void Checkpoint::open_file(const fs::path& path, std::int64_t bytes) {
+  const std::string name = path.filename().string();
   std::error_code problem;
   auto found = fs::file_size(path, problem);
-  PG_CHECK(!problem, "the checkpoint ", folder_.string(), " is not complete: it lacks ", name,
-           ", which its manifest lists");
-  PG_CHECK(static_cast<std::int64_t>(found) == bytes, "the checkpoint ", folder_.string(),
-           " is damaged: ", name, " has ", found, " bytes, its manifest says ", bytes);
+  PG_CHECK(!problem, title_, " is not complete: it lacks ", name, ", which its manifest lists");
+  PG_CHECK(static_cast<std::int64_t>(found) == bytes, title_, " is damaged: ", name, " has ", found,
+           " bytes, its manifest says ", bytes);
   files_.emplace_back(path.string());
   for (const SafetensorsEntry& entry : files_.back().entries())
-    PG_CHECK(tensors_.emplace(entry.name, entry).second, "the checkpoint ", folder_.string(),
-             " is damaged: ", entry.name, " is in two of its files");
+    PG_CHECK(tensors_.emplace(entry.name, entry).second, title_, " is damaged: ", entry.name,
+             " is in two of its files");
 }
 
 const SafetensorsEntry& Checkpoint::find(const std::string& tensor,
                                          const Parameter& parameter) const {
-  auto found = tensors_.find(tensor);
-  PG_CHECK(found != tensors_.end(), "the checkpoint ", folder_.string(), " has no tensor ", tensor,
-           ", which the model has as ", parameter.shape, "; it is of another model or optimizer");
-  const SafetensorsEntry* index = index_of(parameter.name);
-  const bool compressed = index && found->second.shape == index->shape;
-  PG_CHECK(compressed || found->second.shape == parameter.shape, "the checkpoint ",
-           folder_.string(), " has ", tensor, " as ", found->second.shape, ", the model as ",
-           parameter.shape, "; it is of another model");
-  return found->second;
+  const SafetensorsEntry* found = entry(tensor);
+  PG_CHECK(found, title_, " has no tensor ", tensor, ", which the model has as ", parameter.shape,
+           "; it is of another model or optimizer");
+  const SafetensorsEntry* index = entry(tensor_name(index_name, parameter.name));
+  const bool compressed = index && found->shape == index->shape;
+  PG_CHECK(compressed || found->shape == parameter.shape, title_, " has ", tensor, " as ",
+           found->shape, ", the model as ", parameter.shape, "; it is of another model");
+  return *found;
 }
 
-const SafetensorsEntry* Checkpoint::index_of(const std::string& parameter) const {
-  const auto found = tensors_.find(tensor_name(index_name, parameter));
+const SafetensorsEntry* Checkpoint::entry(const std::string& tensor) const {
+  const auto found = tensors_.find(tensor);
   return found == tensors_.end() ? nullptr : &found->second;
 }
 
 std::optional<std::vector<std::int32_t>> Checkpoint::index(const std::string& parameter) const {
-  const SafetensorsEntry* entry = index_of(parameter);
-  if (!entry) return {};
-  PG_CHECK(dtype_of(*entry) == DType::i32, "the checkpoint ", folder_.string(), " has ",
-           entry->name, " in ", dtype_of(*entry), ", which can't count elements; it is damaged");
-  std::vector<std::int32_t> index(entry->shape.numel());
-  std::memcpy(index.data(), entry->bytes.data(), entry->bytes.size());
+  const SafetensorsEntry* saved = entry(tensor_name(index_name, parameter));
+  if (!saved) return {};
+  PG_CHECK(dtype_of(*saved) == DType::i32, title_, " has ", saved->name, " in ", dtype_of(*saved),
+           ", which can't count elements; it is damaged");
+  std::vector<std::int32_t> index(saved->shape.numel());
+  std::memcpy(index.data(), saved->bytes.data(), saved->bytes.size());
   PG_CHECK(std::adjacent_find(index.begin(), index.end(), std::greater_equal<>()) == index.end() &&
                (index.empty() || index.front() >= 0),
-           "the checkpoint ", folder_.string(), " is damaged: ", entry->name, " does not ascend");
+           title_, " is damaged: ", saved->name, " does not ascend");
   return index;
 }
 
-/// Of a pruned parameter perhaps only the kept elements, which are put among zeros.
+/// The file may have only the kept elements of a pruned parameter; they are put among zeros.
 void Checkpoint::copy(const SafetensorsEntry& entry, const Parameter& parameter,
                       const Tensor& y) const {
   if (entry.shape == parameter.shape) return copy_entry(entry, y);
@@ -115,18 +107,13 @@ void Checkpoint::check_model(const ParameterList& model) const {
     names.insert(parameter.name);
   }
   for (const auto& [name, entry] : tensors_)
-    PG_CHECK(names.contains(name) || name.find('/') != name.npos, "the checkpoint ",
-             folder_.string(), " has a tensor ", name, " ", entry.shape,
-             ", which the model has not; it is of another model");
-}
-
-void Checkpoint::load_weights(const ParameterList& parameters, const Tensor& weights) const {
-  load_version(0, parameters, weights);
+    PG_CHECK(names.contains(name) || name.find('/') != name.npos, title_, " has a tensor ", name,
+             " ", entry.shape, ", which the model has not; it is of another model");
 }
 
 void Checkpoint::load_version(int back, const ParameterList& parameters,
                               const Tensor& weights) const {
-  check_buffer(parameters, weights);
+  check_buffer(parameters, weights, "to fill");
   for (const Parameter& parameter : parameters) {
     std::string name = tensor_name(version_name(back), parameter.name);
     for (int b = back; b > 0 && !tensors_.contains(name);)
@@ -137,7 +124,7 @@ void Checkpoint::load_version(int back, const ParameterList& parameters,
 
 void Checkpoint::load_state(const std::string& name, const ParameterList& parameters,
                             const Tensor& state) const {
-  check_buffer(parameters, state);
+  check_buffer(parameters, state, "to fill");
   for (const Parameter& parameter : parameters)
     copy_state(find(tensor_name(name, parameter.name), parameter), parameter,
                state.window(parameter.offset, parameter.shape));
@@ -154,17 +141,16 @@ bool Checkpoint::has_state(const std::string& name, const Parameter& parameter) 
 
 bool Checkpoint::load_state_if_any(const std::string& name, const Parameter& parameter,
                                    const Tensor& state) const {
-  const std::string tensor = tensor_name(name, parameter.name);
-  const auto found = tensors_.find(tensor);
-  if (found == tensors_.end() || found->second.shape != parameter.shape) return false;
-  copy_state(found->second, parameter, state);
+  const SafetensorsEntry* saved = entry(tensor_name(name, parameter.name));
+  if (!saved || saved->shape != parameter.shape) return false;
+  copy_state(*saved, parameter, state);
   return true;
 }
 
 void Checkpoint::copy_state(const SafetensorsEntry& entry, const Parameter& parameter,
                             const Tensor& state) const {
-  PG_CHECK(dtype_of(entry) == state.dtype(), "the checkpoint ", folder_.string(), " has ",
-           entry.name, " in ", dtype_of(entry), ", the run in ", state.dtype(),
+  PG_CHECK(dtype_of(entry) == state.dtype(), title_, " has ", entry.name, " in ", dtype_of(entry),
+           ", the run in ", state.dtype(),
            "; state is not converted, so go on with the dtype that it was saved with");
   copy(entry, parameter, state);
 }

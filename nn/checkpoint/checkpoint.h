@@ -1,7 +1,17 @@
 // Checkpoints: a folder that holds a run as of one step, whole or not at all.
 // Not here: what a run consists of (the caller's JSON), and how its ranks were laid out: tensors
-// are found by parameter name, so any cut of the model reads what any other wrote.
-// Chapter 02.
+// are found by parameter name, so any cut of the model reads what any other wrote. Chapter 02.
+//
+// The room nn/checkpoint brings tensors to files and back. Nothing that a file holds is trusted:
+// checkpoint.h   start here: runs, to be continued: data files, and a manifest that names them
+// safetensors.h  one data file: named tensors, mapped into memory, every rule of the format checked
+// gpt_files.h    a GPT in Hugging Face's layout, for other programs
+// file.h         whole files in and out, for readers of other formats (nn/text, nn/data)
+// What is written replaces what was there in one step, so a write that fails leaves the earlier
+// file. An error names the file, what was expected in it and what was found.
+// Ranks write files of their own and rank 0 commits them (parallel/session); a reader opens all of
+// them at once and asks for tensors by name. Other state of a run is another buffer by name, here
+// without change; another format is another file, which knows flat buffers and parameters only.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +20,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "nn/checkpoint/safetensors.h"
@@ -24,9 +33,6 @@ struct CheckpointFile {
   std::int64_t bytes = 0;
 };
 
-/// Flat buffers by name, as Optimizer::state() has them. The weights' name is "".
-using FlatBuffers = std::vector<std::pair<std::string, Tensor>>;
-
 /// The name of the buffer, of i32, that says which elements of pruned parameters a run keeps, in
 /// ascending order: "index/h.0.attn.c_attn.weight". Their other tensors may hold these elements
 /// alone.
@@ -36,26 +42,19 @@ inline constexpr const char* index_name = "index";
 /// throws: Error if back is negative
 std::string version_name(int back);
 
-/// Writes one checkpoint: weights and optimizer state of a whole model on one rank.
-///   manifest.json               what belongs to the checkpoint, and `run`
-///   model-1000.safetensors      weights under their parameters' names
-///   optimizer-1000.safetensors  state as "first_moment/wte.weight"
-/// Until the manifest is replaced, which is the last step, the folder offers what it held before.
-/// shapes: weights and each buffer (parameters.numel())
-/// throws: Error if a buffer does not fit or the disk refuses; the earlier checkpoint stays
-void save_checkpoint(const std::filesystem::path& folder, std::int64_t step,
-                     const nlohmann::json& run, const ParameterList& parameters,
-                     const Tensor& weights, const FlatBuffers& optimizer_state);
-
 /// The first half of a save: cuts flat buffers into one tensor per parameter and writes them to
-/// STEM-STEP.safetensors, on disk when it returns. Copies one tensor at a time to the host. Several
-/// ranks may write, under stems of their own and parameters that nobody else writes.
+/// STEM-STEP.safetensors, on disk when it returns: weights under their parameters' names, a buffer
+/// of state as "first_moment/wte.weight". Copies one tensor at a time to the host. Several ranks
+/// may write, under stems of their own and parameters that nobody else writes.
+/// shapes: each buffer (parameters.numel())
+/// throws: Error if a buffer does not fit or the disk refuses; the earlier checkpoint stays
 CheckpointFile write_checkpoint_file(const std::filesystem::path& folder, const std::string& stem,
                                      std::int64_t step, const ParameterList& parameters,
                                      const FlatBuffers& buffers);
 
 /// The second half, once all files are written: makes them the checkpoint that the folder offers,
-/// and removes the files of earlier and interrupted saves.
+/// and removes the files of earlier and interrupted saves. Until manifest.json is replaced, which
+/// is one step, the folder offers what it held before.
 void commit_checkpoint(const std::filesystem::path& folder, std::int64_t step,
                        const nlohmann::json& run, const std::vector<CheckpointFile>& files);
 
@@ -79,17 +78,19 @@ class Checkpoint {
   /// are its state "master".) Where the file has but the kept elements of a pruned parameter, the
   /// others are zero.
   /// throws: Error if a tensor is missing or has another shape; the buffer may be half filled then
-  void load_weights(const ParameterList& parameters, const Tensor& weights) const;
-  /// The same for the weights as they were `back` versions before the newest. Where a parameter has
-  /// no version that old, its oldest one is taken: layouts differ in what they keep.
+  void load_weights(const ParameterList& parameters, const Tensor& weights) const {
+    load_version(0, parameters, weights);
+  }
+  /// Fills a buffer with the weights as they were `back` versions before the newest. Where a
+  /// parameter has no version that old, its oldest one is taken: layouts differ in what they keep.
   void load_version(int back, const ParameterList& parameters, const Tensor& weights) const;
-  /// The same for a buffer of Optimizer::state(), whose type must be the file's.
+  /// Fills a buffer of Optimizer::state(), whose type must be the file's.
   void load_state(const std::string& name, const ParameterList& parameters,
                   const Tensor& state) const;
-  /// Whether there is such a buffer; whether it has this parameter.
+  /// Whether there is a buffer of this name; whether it has this parameter.
   bool has_state(const std::string& name) const;
   bool has_state(const std::string& name, const Parameter& parameter) const;
-  /// The same for one parameter, whose state need not be there, or may have another shape; returns
+  /// Fills the state of one parameter, which need not be there, or may have another shape; returns
   /// whether it is there.
   bool load_state_if_any(const std::string& name, const Parameter& parameter,
                          const Tensor& state) const;
@@ -98,11 +99,11 @@ class Checkpoint {
   void copy_state(const SafetensorsEntry& entry, const Parameter& parameter,
                   const Tensor& state) const;
   void copy(const SafetensorsEntry& entry, const Parameter& parameter, const Tensor& y) const;
-  const SafetensorsEntry* index_of(const std::string& parameter) const;
+  const SafetensorsEntry* entry(const std::string& tensor) const;  // null: not there
   const SafetensorsEntry& find(const std::string& tensor, const Parameter& parameter) const;
-  void open_file(const std::string& name, std::int64_t bytes);
+  void open_file(const std::filesystem::path& path, std::int64_t bytes);
 
-  std::filesystem::path folder_;
+  std::string title_;  // what messages call it
   std::int64_t step_ = 0;
   std::shared_ptr<const nlohmann::json> run_;
   std::vector<SafetensorsFile> files_;               // keep the bytes of tensors_ mapped

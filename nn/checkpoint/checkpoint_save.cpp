@@ -1,24 +1,59 @@
-// Saving a checkpoint: data files under new names, then the manifest in one atomic step.
-// Not here: reading it (nn/checkpoint/checkpoint.cpp).
+// Saving a checkpoint: data files under new names, then the manifest in one atomic step. The
+// manifest is read here, too. Not here: reading data files (nn/checkpoint/checkpoint.cpp).
 // Chapter 02.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <regex>
 #include <set>
-#include <string_view>
 
 #include "autograd/backend.h"
 #include "nn/checkpoint/checkpoint.h"
-#include "nn/checkpoint/checkpoint_manifest.h"
 #include "nn/checkpoint/file.h"
-#include "nn/checkpoint/safetensors_format.h"
+#include "nn/checkpoint/formats.h"
 
 namespace paragrad::nn {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointFile, name, bytes)
+
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
+
+constexpr const char* format_name = "paragrad checkpoint";
+constexpr int format_version = 1;
+
+/// Each field is checked as it is read: the file may be damaged, or another's.
+Manifest parse_manifest(const std::string& text) {
+  const json manifest = json::parse(text);
+  PG_CHECK(manifest.at("format") == format_name, "\"format\" is not \"", format_name, "\"");
+  const json &version = manifest.at("version"), &step = manifest.at("step");
+  PG_CHECK(version == format_version, "it is of version ", version.dump(), ", this program reads ",
+           format_version);
+  PG_CHECK(step.is_number_unsigned() && step.get<std::uint64_t>() <= INT64_MAX,
+           "\"step\" is not a whole number from 0");
+  Manifest result{step, manifest.at("run"), manifest.at("files")};
+  for (const CheckpointFile& file : result.files)
+    PG_CHECK(!file.name.empty() && file.name.find('/') == file.name.npos,
+             "a data file is called \"", file.name, "\", which is no name in its folder");
+  return result;
+}
+
+/// throws: Error if the run can't be written as JSON
+std::string manifest_text(const Manifest& manifest) {
+  const json all = {{"format", format_name},
+                    {"version", format_version},
+                    {"step", manifest.step},
+                    {"files", manifest.files},
+                    {"run", manifest.run}};
+  try {
+    return all.dump(2) + "\n";
+  } catch (const json::exception&) {
+    throw Error("checkpoint: the description of the run is not UTF-8");
+  }
+}
 
 /// Names of the data files that the folder's checkpoint is made of; none if it offers none.
 std::set<std::string> committed_names(const fs::path& folder) {
@@ -46,33 +81,35 @@ void sync_to_disk(const fs::path& path) {
            ": can't be written to disk");
 }
 
-/// Whether a name is one that fresh_name() gives, perhaps with the .tmp of an unfinished file.
-bool is_data_file(std::string_view name) {
-  auto strip = [&name](std::string_view ending) {
-    bool found = name.ends_with(ending);
-    if (found) name.remove_suffix(ending.size());
-    return found;
-  };
-  strip(".tmp");
-  if (!strip(".safetensors")) return false;
-  strip(".again");
-  std::size_t dash = name.find('-');
-  return dash != name.npos && dash + 1 < name.size() &&
-         name.find_first_not_of("0123456789", dash + 1) == name.npos;
-}
-
-/// Removes data files that no manifest names. One that can't be removed only takes space.
+/// Removes data files that no manifest names: files with names that fresh_name() gives, perhaps
+/// with the .tmp of an unfinished file. One that can't be removed only takes space.
 void remove_leftovers(const fs::path& folder, const std::set<std::string>& keep) {
+  static const std::regex data_file(R"([^-]*-[0-9]+(\.again)?\.safetensors(\.tmp)?)");
   std::error_code ignored;
   std::vector<fs::path> leftovers;
   for (const fs::directory_entry& file : fs::directory_iterator(folder, ignored)) {
     std::string name = file.path().filename().string();
-    if (is_data_file(name) && !keep.contains(name)) leftovers.push_back(file.path());
+    if (std::regex_match(name, data_file) && !keep.contains(name)) leftovers.push_back(file.path());
   }
   for (const fs::path& file : leftovers) fs::remove(file, ignored);
 }
 
 }  // namespace
+
+Manifest read_manifest(const fs::path& folder) {
+  const fs::path path = folder / manifest_name;
+  std::error_code ignored;
+  PG_CHECK(fs::exists(path, ignored), folder.string(), " holds no checkpoint: it has no ",
+           manifest_name, "; name the folder that a run saved to");
+  const std::string bytes = read_file(path);
+  try {
+    return parse_manifest(bytes);
+  } catch (const json::exception&) {
+    throw Error(path.string() + " is damaged: it is not the JSON that a checkpoint begins with");
+  } catch (const Error& error) {
+    throw Error(path.string() + " is damaged or not a checkpoint's: " + error.what());
+  }
+}
 
 CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& stem,
                                      std::int64_t step, const ParameterList& parameters,
@@ -85,8 +122,7 @@ CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& 
   std::vector<std::byte> host;  // one tensor at a time
   std::vector<SafetensorsSource> tensors;
   for (const auto& [name, flat] : buffers) {
-    PG_CHECK(flat.defined() && flat.numel() == parameters.numel(), "checkpoint: the model has ",
-             parameters.numel(), " parameters, the buffer \"", name, "\" is ", flat);
+    check_buffer(parameters, flat, text('"', name, '"'));
     for (const Parameter& parameter : parameters) {
       Tensor part = flat.window(parameter.offset, parameter.shape);
       tensors.push_back({tensor_name(name, parameter.name), safetensors_dtype(part.dtype()),
@@ -118,16 +154,6 @@ void commit_checkpoint(const fs::path& folder, std::int64_t step, const json& ru
   PG_CHECK(!problem, "can't replace ", manifest.string(), ": ", problem.message());
   sync_to_disk(folder);
   remove_leftovers(folder, names);
-}
-
-void save_checkpoint(const fs::path& folder, std::int64_t step, const json& run,
-                     const ParameterList& parameters, const Tensor& weights,
-                     const FlatBuffers& optimizer_state) {
-  std::vector<CheckpointFile> files;
-  files.push_back(write_checkpoint_file(folder, "model", step, parameters, {{"", weights}}));
-  if (!optimizer_state.empty())
-    files.push_back(write_checkpoint_file(folder, "optimizer", step, parameters, optimizer_state));
-  commit_checkpoint(folder, step, run, files);
 }
 
 }  // namespace paragrad::nn

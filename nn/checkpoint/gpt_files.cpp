@@ -4,7 +4,6 @@
 #include "nn/checkpoint/gpt_files.h"
 
 #include <algorithm>
-#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "autograd/backend.h"
@@ -16,7 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-using Bytes = std::vector<std::byte>;
 
 /// Settings that nn/models/gpt.h has built in; where config.json has them, they must say the same.
 json built_in() {
@@ -70,13 +68,11 @@ Shape shape_in_file(const Parameter& parameter) {
   return {parameter.shape[1], parameter.shape[0]};
 }
 
-/// The transpose of a matrix (rows, columns) whose elements have `size` bytes.
-Bytes transposed(std::span<const std::byte> x, std::int64_t rows, std::int64_t columns) {
-  Bytes y(x.size());
-  const std::size_t size = x.size() / (rows * columns);
-  for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t c = 0; c < columns; ++c)
-      std::memcpy(&y[(c * rows + r) * size], &x[(r * columns + c) * size], size);
+/// The values of a parameter turned from our layout to the file's, or back.
+Tensor turned(const Parameter& parameter, const Tensor& x) {
+  if (!lies_transposed(parameter.name)) return x;
+  const Tensor y = workspace({x.size(1), x.size(0)}, x.dtype(), x.device());
+  x.backend().permute(x, {1, 0}, y);
   return y;
 }
 
@@ -94,17 +90,25 @@ std::map<std::string, SafetensorsEntry> weights_of(const SafetensorsFile& file) 
   return result;
 }
 
+/// The tensor of a parameter, which `asker` has.
+const SafetensorsEntry& find(const std::string& path,
+                             const std::map<std::string, SafetensorsEntry>& entries,
+                             const Parameter& parameter, const char* asker) {
+  const auto found = entries.find(parameter.name);
+  const Shape expected = shape_in_file(parameter);
+  PG_CHECK(found != entries.end(), path, ": has no tensor ", parameter.name, " ", expected,
+           ", which ", asker, " asks for");
+  PG_CHECK(found->second.shape == expected, path, ": tensor ", parameter.name, " is ",
+           found->second.shape, ", ", asker, " asks for ", expected);
+  return found->second;
+}
+
 /// Checks that the file holds the network of the config, the whole of it and nothing else.
 void check_names(const std::string& path, const GptConfig& config,
                  std::map<std::string, SafetensorsEntry> found) {
   const Stage network(gpt(config), 0, config.layers + 2);
   for (const Parameter& parameter : network.parameters()) {
-    auto entry = found.find(parameter.name);
-    PG_CHECK(entry != found.end(), path, ": has no tensor ", parameter.name, " ",
-             shape_in_file(parameter), ", which config.json asks for");
-    PG_CHECK(entry->second.shape == shape_in_file(parameter), path, ": tensor ", parameter.name,
-             " is ", entry->second.shape, ", config.json asks for ", shape_in_file(parameter));
-    const std::string& dtype = entry->second.dtype;
+    const std::string& dtype = find(path, found, parameter, "config.json").dtype;
     PG_CHECK(dtype == "F32" || dtype == "F16" || dtype == "BF16" || dtype == "F64", path,
              ": tensor ", parameter.name, " holds ", dtype, ", expected F32, F16, BF16 or F64");
   }
@@ -136,50 +140,39 @@ GptConfig read_gpt_config(const fs::path& folder) {
 
 void load_gpt_weights(const fs::path& folder, const ParameterList& parameters,
                       const Tensor& weights) {
-  PG_CHECK(weights.defined() && weights.numel() == parameters.numel(), "the model has ",
-           parameters.numel(), " parameters, the buffer to fill is ", weights);
+  check_buffer(parameters, weights, "to fill");
   const SafetensorsFile file((folder / "model.safetensors").string());
   const auto found = weights_of(file);
   check_names(file.path(), read_gpt_config(folder), found);
 
   CategoryScope category(*weights.device(), Category::workspace);
   for (const Parameter& parameter : parameters) {
-    PG_CHECK(found.contains(parameter.name), file.path(), ": has no tensor ", parameter.name,
-             ", which the model has as ", parameter.shape);
-    SafetensorsEntry entry = found.at(parameter.name);
-    PG_CHECK(entry.shape == shape_in_file(parameter), file.path(), ": tensor ", parameter.name,
-             " is ", entry.shape, ", the model asks for ", shape_in_file(parameter));
-    Bytes turned;
-    if (lies_transposed(parameter.name)) {
-      turned = transposed(entry.bytes, entry.shape[0], entry.shape[1]);
-      entry.bytes = turned;
-    }
-    Tensor values = from_host(to_floats(entry), parameter.shape, weights.device());
-    weights.backend().copy(values, weights.window(parameter.offset, parameter.shape));
+    const SafetensorsEntry& entry = find(file.path(), found, parameter, "the model");
+    const Tensor values = from_host(to_floats(entry), entry.shape, weights.device());
+    weights.backend().copy(turned(parameter, values),
+                           weights.window(parameter.offset, parameter.shape));
   }
 }
 
 void write_gpt_folder(const fs::path& folder, const GptConfig& config,
                       const ParameterList& parameters, const Tensor& weights) {
-  PG_CHECK(weights.defined() && weights.numel() == parameters.numel(), "the model has ",
-           parameters.numel(), " parameters, the buffer to write is ", weights);
+  check_buffer(parameters, weights, "to write");
   auto same = [](const Parameter& a, const Parameter& b) {
     return a.name == b.name && a.shape == b.shape;
   };
   const Stage network(gpt(config), 0, config.layers + 2);
   PG_CHECK(std::ranges::equal(parameters, network.parameters(), same),
            "only a whole GPT goes into a Hugging Face folder; these parameters are not its");
-  Bytes host;
+  std::vector<std::byte> host;  // one tensor at a time
   std::vector<SafetensorsSource> tensors;
   for (const Parameter& parameter : parameters) {
     bool head = parameter.name == "lm_head.weight";
     tensors.push_back({(head ? "" : "transformer.") + parameter.name,
                        safetensors_dtype(weights.dtype()), shape_in_file(parameter), [&] {
-                         Tensor part = weights.window(parameter.offset, parameter.shape);
+                         const Tensor part =
+                             turned(parameter, weights.window(parameter.offset, parameter.shape));
                          host.resize(part.bytes());
                          part.backend().copy_to_host(part, host.data());
-                         if (lies_transposed(parameter.name))
-                           host = transposed(host, part.size(0), part.size(1));
                          return std::span<const std::byte>(host);
                        }});
   }

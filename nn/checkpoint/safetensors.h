@@ -3,6 +3,7 @@
 // Chapter 02; the format of Hugging Face, with all of its validity rules.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <functional>
 #include <map>
@@ -37,7 +38,9 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// In the order of their data in the file.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
-  bool contains(const std::string& name) const { return index_.contains(name); }
+  bool contains(const std::string& name) const {
+    return std::ranges::count(entries_, name, &SafetensorsEntry::name) > 0;
+  }
   /// throws: Error if the file has no tensor of this name
   const SafetensorsEntry& entry(const std::string& name) const;
 
@@ -46,7 +49,6 @@ class SafetensorsFile {
   std::shared_ptr<const void> mapping_;
   std::map<std::string, std::string> metadata_;
   std::vector<SafetensorsEntry> entries_;
-  std::map<std::string, std::size_t> index_;  // name -> position in entries_
 };
 
 /// One tensor to be written. `bytes` is called once, when the tensor's turn comes, so that it may

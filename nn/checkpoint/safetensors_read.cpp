@@ -1,25 +1,27 @@
-// SafetensorsFile: opens a file and checks every rule of the format.
-// Not here: writing (safetensors_write.cpp) and conversion (safetensors.cpp).
+// SafetensorsFile: opens a file and checks every rule of the format. Values become floats.
+// Not here: writing (safetensors_write.cpp).
 // Chapter 02.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
 
 #include "autograd/error.h"
+#include "nn/checkpoint/formats.h"
 #include "nn/checkpoint/safetensors.h"
-#include "nn/checkpoint/safetensors_format.h"
 
 namespace paragrad::nn {
 namespace {
 
 using namespace format;
 using nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little, "safetensors data is little-endian");
 
 /// Maps the whole file; `owner` keeps the mapping alive.
 Bytes map_file(const std::string& path, std::shared_ptr<const void>& owner) {
@@ -52,21 +54,18 @@ std::string_view header_text(const std::string& path, Bytes file) {
   return text;
 }
 
-/// The header as JSON, and its top-level keys in their order.
+/// The header as JSON.
 /// The parser would keep the last of two equal keys and stop at a zero byte: both are refused here.
-json parse_header(const std::string& path, std::string_view text, std::vector<std::string>& keys) {
-  std::vector<std::set<std::string>> seen;  // keys of each object that is open at this point
-  auto check = [&](int depth, json::parse_event_t event, json& value) {
-    using Event = json::parse_event_t;
-    if (event == Event::object_end) seen.pop_back();
-    if (event == Event::object_start || event == Event::array_start)
-      PG_CHECK(depth < 8, path, ": header is nested deeper than the format ever is");
-    if (event == Event::object_start) seen.emplace_back();
-    if (event != Event::key) return true;
-    auto key = value.get<std::string>();
-    PG_CHECK(seen.back().insert(key).second, path, ": header has the key ", in_quotes(key),
-             " twice");
-    if (seen.size() == 1) keys.push_back(key);
+json parse_header(const std::string& path, std::string_view text) {
+  using Event = json::parse_event_t;
+  constexpr int deepest = 8;
+  std::set<std::string> seen[deepest + 1];  // keys of the object that is open at each depth
+  auto check = [&](int depth, Event event, json& value) {
+    PG_CHECK((event != Event::object_start && event != Event::array_start) || depth < deepest, path,
+             ": header is nested deeper than the format ever is");
+    if (event == Event::object_start) seen[depth + 1].clear();
+    PG_CHECK(event != Event::key || seen[depth].insert(value).second, path, ": header has the key ",
+             in_quotes(value), " twice");
     return true;
   };
   try {
@@ -150,36 +149,66 @@ void check_layout(const std::string& path, std::vector<Claim>& claims, std::uint
            " bytes, found ", file_size);
 }
 
+/// IEEE half precision: 1 bit of sign, 5 of exponent, 10 of mantissa. Every value is a float.
+float float_of_half(std::uint16_t half) {
+  std::uint32_t sign = (half & 0x8000u) << 16, exponent = (half >> 10) & 31, mantissa = half & 1023;
+  if (exponent == 0) {  // zero and subnormals: multiples of 2^-24
+    float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -magnitude : magnitude;
+  }
+  exponent = exponent == 31 ? 255 : exponent + (127 - 15);
+  return std::bit_cast<float>(sign | exponent << 23 | mantissa << 13);
+}
+
+/// Reads elements of type T, wherever they lie, and converts each to float.
+template <class T, class Convert>
+std::vector<float> converted(Bytes bytes, Convert convert) {
+  std::vector<float> result(bytes.size() / sizeof(T));
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    result[i] = convert(value);
+  }
+  return result;
+}
+
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
   Bytes file = map_file(path, mapping_);
   std::string_view text = header_text(path, file);
-  std::vector<std::string> keys;
-  const json header = parse_header(path, text, keys);
+  const json header = parse_header(path, text);
 
   std::vector<Claim> claims;
-  for (const std::string& key : keys) {
+  for (const auto& [key, value] : header.items()) {
     if (key == metadata_key)
-      metadata_ = parse_metadata(path, header[key]);
+      metadata_ = parse_metadata(path, value);
     else
-      claims.push_back(parse_tensor(path, key, header[key]));
+      claims.push_back(parse_tensor(path, key, value));
   }
   const std::uint64_t data_start = length_bytes + text.size();
   check_layout(path, claims, data_start, file.size());
 
-  for (const auto& [name, dtype, sizes, begin, end] : claims) {
-    index_[name] = entries_.size();
+  for (const auto& [name, dtype, sizes, begin, end] : claims)
     entries_.push_back({name, dtype, Shape(sizes), file.subspan(data_start + begin, end - begin)});
-  }
 }
 
 const SafetensorsEntry& SafetensorsFile::entry(const std::string& name) const {
-  auto found = index_.find(name);
-  PG_CHECK(found != index_.end(), path_, ": has no tensor ", in_quotes(name), "; it has ",
+  auto found = std::ranges::find(entries_, name, &SafetensorsEntry::name);
+  PG_CHECK(found != entries_.end(), path_, ": has no tensor ", in_quotes(name), "; it has ",
            entries_.size(), entries_.empty() ? "" : ", the first is ",
            entries_.empty() ? "" : in_quotes(entries_.front().name));
-  return entries_[found->second];
+  return *found;
+}
+
+std::vector<float> to_floats(const SafetensorsEntry& entry) {
+  auto cast = [](auto value) { return static_cast<float>(value); };
+  if (entry.dtype == "F32") return converted<float>(entry.bytes, cast);
+  if (entry.dtype == "F64") return converted<double>(entry.bytes, cast);
+  if (entry.dtype == "BF16") return converted<bf16>(entry.bytes, cast);
+  if (entry.dtype == "F16") return converted<std::uint16_t>(entry.bytes, float_of_half);
+  throw Error("tensor " + format::in_quotes(entry.name) + " holds " + entry.dtype +
+              ", expected F32, F64, F16 or BF16");
 }
 
 }  // namespace paragrad::nn

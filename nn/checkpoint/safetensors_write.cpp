@@ -1,47 +1,64 @@
 // write_safetensors: the header, then each tensor's bytes, into a file that replaces the old one.
-// Not here: reading (nn/checkpoint/safetensors_read.cpp).
+// Sizes and names of dtypes, which reading needs, too (nn/checkpoint/safetensors_read.cpp).
 // Chapter 02.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "autograd/error.h"
+#include "nn/checkpoint/formats.h"
 #include "nn/checkpoint/safetensors.h"
-#include "nn/checkpoint/safetensors_format.h"
 
 namespace paragrad::nn {
+
+std::int64_t format::checked_byte_count(const std::string& where, const std::string& dtype,
+                                        const std::vector<std::int64_t>& sizes) {
+  // Bytes of one element of each type that the format has, those of half a byte left out.
+  static const std::map<std::string, std::int64_t, std::less<>> element_bytes = {
+      {"BOOL", 1},    {"U8", 1},   {"I8", 1},          {"F8_E4M3", 1},     {"F8_E5M2", 1},
+      {"F8_E8M0", 1}, {"U16", 2},  {"F8_E4M3FNUZ", 1}, {"F8_E5M2FNUZ", 1}, {"I16", 2},
+      {"F16", 2},     {"BF16", 2}, {"U32", 4},         {"I32", 4},         {"F32", 4},
+      {"C64", 8},     {"U64", 8},  {"I64", 8},         {"F64", 8}};
+  auto element = element_bytes.find(dtype);
+  PG_CHECK(element != element_bytes.end(), where, " has the unknown dtype ", in_quotes(dtype),
+           "; expected one like F32, BF16, F16, F64, I64, I32, U8 or BOOL");
+  std::int64_t count = 1;
+  bool overflow = false;
+  for (std::int64_t size : sizes) overflow |= __builtin_mul_overflow(count, size, &count);
+  overflow |= __builtin_mul_overflow(count, element->second, &count);
+  PG_CHECK(!overflow, where, " has a shape whose size in bytes overflows 63 bits");
+  return count;
+}
+
 namespace {
 
 using namespace format;
-using nlohmann::json;
+using nlohmann::ordered_json;
 
 /// The JSON header, padded with spaces so that the data begins at a multiple of 8 bytes.
 std::string make_header(const std::string& path, const std::map<std::string, std::string>& metadata,
                         const std::vector<SafetensorsSource>& tensors) {
-  std::string header = "{";
-  if (!metadata.empty()) header += text('"', metadata_key, "\":", json(metadata).dump());
-  std::set<std::string> names = {metadata_key};
+  ordered_json header = ordered_json::object();
+  if (!metadata.empty()) header[metadata_key] = metadata;
   std::int64_t end = 0;
   for (const auto& [name, dtype, shape, bytes] : tensors) {
     const std::string where = path + ": tensor " + in_quotes(name);
-    PG_CHECK(names.insert(name).second, where, " can't be written: the name is taken");
-    std::int64_t begin = end;
-    bool overflow =
-        __builtin_add_overflow(begin, checked_byte_count(where, dtype, shape.sizes()), &end);
-    PG_CHECK(!overflow, where, " can't be written: the file's size overflows 63 bits");
-    header += text(header.size() > 1 ? "," : "", json(name).dump(), ":{\"dtype\":\"", dtype,
-                   "\",\"shape\":", json(shape.sizes()).dump(), ",\"data_offsets\":[", begin, ",",
-                   end, "]}");
+    PG_CHECK(name != metadata_key && !header.contains(name), where,
+             " can't be written: the name is taken");
+    const std::int64_t begin = end, size = checked_byte_count(where, dtype, shape.sizes());
+    PG_CHECK(!__builtin_add_overflow(begin, size, &end), where,
+             " can't be written: the file's size overflows 63 bits");
+    header[name] = {{"dtype", dtype}, {"shape", shape.sizes()}, {"data_offsets", {begin, end}}};
   }
-  header += '}';
-  header.resize((header.size() + 7) / 8 * 8, ' ');
-  PG_CHECK(header.size() <= header_limit, path, ": can't be written: the header needs ",
-           header.size(), " bytes, the format allows ", header_limit, "; use several files");
-  return header;
+  std::string text = header.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  PG_CHECK(text.size() <= header_limit, path, ": can't be written: the header needs ", text.size(),
+           " bytes, the format allows ", header_limit, "; use several files");
+  return text;
 }
 
 void write_all(int descriptor, const std::string& path, Bytes bytes) {
@@ -79,7 +96,7 @@ void write_safetensors(const std::string& path, const std::map<std::string, std:
   std::string header;
   try {
     header = make_header(path, metadata, tensors);
-  } catch (const json::exception&) {
+  } catch (const ordered_json::exception&) {
     throw Error(path + ": can't be written: a name or its metadata is not UTF-8");
   }
   try {
@@ -89,6 +106,16 @@ void write_safetensors(const std::string& path, const std::map<std::string, std:
   } catch (...) {
     ::unlink(unfinished.c_str());
     throw;
+  }
+}
+
+std::string safetensors_dtype(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return "F32";
+    case DType::bf16: return "BF16";
+    case DType::f64: return "F64";
+    case DType::u8: return "U8";
+    default: return "I32";
   }
 }
 

@@ -26,12 +26,11 @@ std::vector<std::uint8_t> read_idx_labels(const std::filesystem::path& path);
 
 /// shapes: images (count,1,height,width), normalised; labels (count)
 struct ImageBatch {
-  std::int64_t count = 0, height = 0, width = 0;
   std::vector<float> images;
   std::vector<std::int32_t> labels;
 };
 
-/// Of all pixels of a set; units: 1 is white.
+/// Mean and standard deviation of all pixels of a set; units: 1 is white.
 struct PixelStatistics {
   float mean = 0, deviation = 1;
 };
@@ -59,10 +58,6 @@ class ImageSet {
   /// throws: Error if a batch needs more images than there are
   ImageBatch batch(std::uint64_t seed, std::int64_t step, std::int64_t batch_size,
                    std::int64_t first, std::int64_t last) const;
-  /// The whole batch of `step`.
-  ImageBatch batch(std::uint64_t seed, std::int64_t step, std::int64_t batch_size) const {
-    return batch(seed, step, batch_size, 0, batch_size);
-  }
   /// Images [first, last) in the order of the file, for evaluation.
   ImageBatch evaluation_batch(std::int64_t first, std::int64_t last) const;
 

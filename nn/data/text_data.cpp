@@ -1,5 +1,5 @@
 // A window's place is a random number of (seed, step, sequence), so ranks draw their shares alone.
-// Token ids take 2 bytes where the vocabulary allows it. Not here: encoding (vocabulary.cpp).
+// Not here: encoding (nn/text/vocabulary.cpp).
 // Chapter 02.
 #include "nn/data/text_data.h"
 
@@ -11,47 +11,24 @@
 
 namespace paragrad::nn {
 
-TokenData::TokenData(std::string name, std::span<const std::int32_t> tokens, int vocabulary_size)
-    : name_(std::move(name)), vocabulary_size_(vocabulary_size) {
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    PG_CHECK(tokens[i] >= 0 && tokens[i] < vocabulary_size, name_, " has token ", tokens[i],
+TokenData::TokenData(std::string name, std::vector<std::int32_t> tokens, int vocabulary_size)
+    : name_(std::move(name)), vocabulary_size_(vocabulary_size), tokens_(std::move(tokens)) {
+  for (std::size_t i = 0; i < tokens_.size(); ++i)
+    PG_CHECK(tokens_[i] >= 0 && tokens_[i] < vocabulary_size, name_, " has token ", tokens_[i],
              " at position ", i, ", outside the vocabulary of ", vocabulary_size,
              " tokens: give the vocabulary that the data was made with");
-  }
-  if (vocabulary_size <= 65536) {
-    tokens_ = std::vector<std::uint16_t>(tokens.begin(), tokens.end());
-  } else {
-    tokens_ = std::vector<std::int32_t>(tokens.begin(), tokens.end());
-  }
-}
-
-std::int64_t TokenData::size() const {
-  return std::visit([](const auto& all) { return static_cast<std::int64_t>(all.size()); }, tokens_);
-}
-
-std::int32_t TokenData::operator[](std::int64_t index) const {
-  PG_CHECK(index >= 0 && index < size(), name_, " has no token ", index, ", only ", size());
-  return std::visit([&](const auto& all) -> std::int32_t { return all[index]; }, tokens_);
 }
 
 std::uint64_t TokenData::checksum() const {
   std::uint64_t hash = 14695981039346656037ull;
-  std::visit(
-      [&](const auto& all) {
-        for (auto id : all) hash = (hash ^ static_cast<std::uint64_t>(id)) * 1099511628211ull;
-      },
-      tokens_);
+  for (std::int32_t id : tokens_) hash = (hash ^ static_cast<std::uint64_t>(id)) * 1099511628211ull;
   return hash;
 }
 
-void TokenData::append_window(std::int64_t start, Batch& batch) const {
-  std::visit(
-      [&](const auto& all) {
-        auto from = all.begin() + start, to = from + batch.context;
-        batch.inputs.insert(batch.inputs.end(), from, to);
-        batch.targets.insert(batch.targets.end(), from + 1, to + 1);
-      },
-      tokens_);
+void TokenData::append_window(std::int64_t start, std::int64_t context, Batch& batch) const {
+  auto from = tokens_.begin() + start, to = from + context;
+  batch.inputs.insert(batch.inputs.end(), from, to);
+  batch.targets.insert(batch.targets.end(), from + 1, to + 1);
 }
 
 Batch TokenData::batch(std::uint64_t seed, std::int64_t step, std::int64_t first, std::int64_t last,
@@ -60,13 +37,13 @@ Batch TokenData::batch(std::uint64_t seed, std::int64_t step, std::int64_t first
   PG_CHECK(step >= 0 && first >= 0 && first <= last, "no batch has step ", step, " and sequences ",
            first, " to ", last);
   RandomKey key(seed, "data");
-  Batch batch{last - first, context, {}, {}};
+  Batch batch;
   for (std::int64_t i = first; i < last; ++i) {
     // Steps lie 2^32 apart in the sequence of random numbers, so that sequence i of a step stays
     // the same in a larger batch.
     std::uint64_t index = (static_cast<std::uint64_t>(step) << 32) + static_cast<std::uint64_t>(i);
     auto start = uniform_integer(key, index, static_cast<std::uint64_t>(size() - context));
-    append_window(static_cast<std::int64_t>(start), batch);
+    append_window(static_cast<std::int64_t>(start), context, batch);
   }
   return batch;
 }
@@ -83,26 +60,26 @@ Batch TokenData::evaluation_batch(std::int64_t first, std::int64_t last,
   std::int64_t windows = evaluation_windows(context);
   PG_CHECK(first >= 0 && first <= last && last <= windows, name_, " has no windows ", first, " to ",
            last, ", only ", windows);
-  Batch batch{last - first, context, {}, {}};
-  for (std::int64_t i = first; i < last; ++i) append_window(i * context, batch);
+  Batch batch;
+  for (std::int64_t i = first; i < last; ++i) append_window(i * context, context, batch);
   return batch;
 }
 
+namespace {
+
+/// The token ids of a .bin file.
 std::vector<std::int32_t> read_token_file(const std::filesystem::path& path) {
   std::string bytes = read_file(path);
   PG_CHECK(
       bytes.size() % 2 == 0, path.string(), " has an odd number of bytes, ", bytes.size(),
       ": token ids of 2 bytes each were expected, so the file is cut short or of another kind");
-  std::vector<std::int32_t> tokens(bytes.size() / 2);
-  for (std::size_t i = 0; i < tokens.size(); ++i) {
-    auto low = static_cast<unsigned char>(bytes[2 * i]);
-    auto high = static_cast<unsigned char>(bytes[2 * i + 1]);
-    tokens[i] = low | high << 8;
-  }
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(bytes.size() / 2);
+  for (std::size_t i = 0; i < bytes.size(); i += 2)
+    tokens.push_back(static_cast<unsigned char>(bytes[i]) | static_cast<unsigned char>(bytes[i + 1])
+                                                                << 8);
   return tokens;
 }
-
-namespace {
 
 bool holds_tokens(const std::filesystem::path& path) { return path.extension() == ".bin"; }
 
@@ -152,9 +129,9 @@ TextData load_text_data(const std::filesystem::path& data, const std::filesystem
     }
   }
   std::string tenth = split ? ", the last tenth of it," : "";
-  return {made, TokenData("the training data " + data.string(), train, size),
-          TokenData("the validation data " + (split ? data : validation).string() + tenth, validate,
-                    size)};
+  return {made, TokenData("the training data " + data.string(), std::move(train), size),
+          TokenData("the validation data " + (split ? data : validation).string() + tenth,
+                    std::move(validate), size)};
 }
 
 }  // namespace paragrad::nn

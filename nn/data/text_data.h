@@ -1,10 +1,19 @@
 // Text data: token ids in memory, cut into random training windows and sequential evaluation ones.
 // Not here: devices. The caller copies a batch to where the model is.
 // Chapter 02.
+//
+// The room nn/data holds what models learn from, on the host, as plain vectors of numbers:
+// text_data.h   tokens of a text or of nanoGPT's .bin files, in windows of a context's length
+// image_data.h  images and labels of IDX files (MNIST, Fashion-MNIST), normalised
+// Both answer the same questions: the training batch of a step, or a part of it; the validation
+// data from its beginning to its end; a checksum. There is no cursor: a batch is a function of
+// (seed, step, place in the batch), so a run that is resumed sees the data that it would have seen,
+// and ranks draw their shares of one batch without talking to each other.
+// Programs bring batches to devices (examples/common/gpt_data.h, examples/common/resnet_data.h).
+// Another kind of data is a file here with these questions, and such an adapter there.
 #pragma once
 
 #include <filesystem>
-#include <variant>
 
 #include "nn/text/vocabulary.h"
 
@@ -12,21 +21,20 @@ namespace paragrad::nn {
 
 /// shapes: inputs, targets (sequences,context), row-major; targets[s,t] follows inputs[s,t].
 struct Batch {
-  std::int64_t sequences = 0, context = 0;
   std::vector<std::int32_t> inputs, targets;
 };
 
-/// One stretch of text as token ids, two bytes each where they fit.
+/// One stretch of text as token ids.
 class TokenData {
  public:
   TokenData() = default;
   /// `name` is what messages call it, such as "the training data".
   /// throws: Error if a token is outside [0, vocabulary_size)
-  TokenData(std::string name, std::span<const std::int32_t> tokens, int vocabulary_size);
+  TokenData(std::string name, std::vector<std::int32_t> tokens, int vocabulary_size);
 
-  std::int64_t size() const;
+  const std::vector<std::int32_t>& tokens() const { return tokens_; }
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
   int vocabulary_size() const { return vocabulary_size_; }
-  std::int32_t operator[](std::int64_t index) const;
   /// Tells other data from the same (FNV-1a over the ids).
   std::uint64_t checksum() const;
 
@@ -35,11 +43,6 @@ class TokenData {
   /// throws: Error if there are fewer than context + 1 tokens
   Batch batch(std::uint64_t seed, std::int64_t step, std::int64_t first, std::int64_t last,
               std::int64_t context) const;
-  /// The whole batch of `step`.
-  Batch batch(std::uint64_t seed, std::int64_t step, std::int64_t sequences,
-              std::int64_t context) const {
-    return batch(seed, step, 0, sequences, context);
-  }
 
   /// Number of windows that lie end to end in the data. Fewer than `context` targets at its end
   /// are in none.
@@ -49,11 +52,11 @@ class TokenData {
   Batch evaluation_batch(std::int64_t first, std::int64_t last, std::int64_t context) const;
 
  private:
-  void append_window(std::int64_t start, Batch& batch) const;
+  void append_window(std::int64_t start, std::int64_t context, Batch& batch) const;
 
   std::string name_;
   int vocabulary_size_ = 0;
-  std::variant<std::vector<std::uint16_t>, std::vector<std::int32_t>> tokens_;
+  std::vector<std::int32_t> tokens_;
 };
 
 /// What a model trains on and is measured by.
@@ -69,9 +72,5 @@ struct TextData {
 /// throws: Error if a file is missing, empty or broken, or does not fit the vocabulary
 TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,
                         const std::string& vocabulary);
-
-/// The token ids of a .bin file.
-/// throws: Error if it is missing, empty, or has an odd number of bytes
-std::vector<std::int32_t> read_token_file(const std::filesystem::path& path);
 
 }  // namespace paragrad::nn

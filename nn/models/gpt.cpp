@@ -22,22 +22,13 @@ void GptConfig::check() const {
   PG_CHECK(dropout >= 0 && dropout < 1, "dropout must be in [0,1), got ", dropout);
 }
 
-nlohmann::json to_json(const GptConfig& config) {
-  return {{"layers", config.layers},   {"heads", config.heads},
-          {"width", config.width},     {"context", config.context},
-          {"dropout", config.dropout}, {"vocabulary", config.vocabulary},
-          {"tied", config.tied}};
-}
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GptConfig, layers, heads, width, context, dropout, vocabulary,
+                                   tied)
+
+nlohmann::json to_json(const GptConfig& config) { return config; }
 
 GptConfig gpt_config(const nlohmann::json& saved) try {
-  GptConfig config;
-  saved.at("layers").get_to(config.layers);
-  saved.at("heads").get_to(config.heads);
-  saved.at("width").get_to(config.width);
-  saved.at("context").get_to(config.context);
-  saved.at("dropout").get_to(config.dropout);
-  saved.at("vocabulary").get_to(config.vocabulary);
-  saved.at("tied").get_to(config.tied);
+  auto config = saved.get<GptConfig>();
   config.check();
   return config;
 } catch (const nlohmann::json::exception& error) {
@@ -46,8 +37,8 @@ GptConfig gpt_config(const nlohmann::json& saved) try {
 
 namespace {
 
-/// Of all first weights, N(0, 2 / 5C): 0.023 at width 768, near GPT-2's 0.02, and more in narrow
-/// models, whose sums have fewer terms.
+/// All first weights are drawn from N(0, 2 / 5C): 0.023 at width 768, near GPT-2's 0.02, and more
+/// in narrow models, whose sums have fewer terms.
 /// source: Nguyen and Salazar 2019, "Transformers without tears", section 2.2
 double deviation(const GptConfig& config) { return std::sqrt(2.0 / (5.0 * config.width)); }
 
@@ -139,9 +130,8 @@ class Head : public Layer {
   Parameter& table_;
 };
 
-std::int64_t block_matrices(const GptConfig& config) {
-  return 12ll * config.width * config.width;  // 3 + 1 + 4 + 4
-}
+/// Weights of a block's matrices: 3 + 1 + 4 + 4 squares.
+double block_matrices(const GptConfig& config) { return 12.0 * config.width * config.width; }
 
 }  // namespace
 
@@ -149,36 +139,23 @@ Model gpt(const GptConfig& config) {
   config.check();
   double context = config.context, width = config.width;
   double block = context * (2.0 * block_matrices(config) + 4.0 * context * width);
-  Model model;
   auto embedded = [config](const Shape& x) { return Shape{x[0], x[1], config.width}; };
   auto same = [](const Shape& x) { return x; };
   auto logits = [config](const Shape& x) { return x.with(2, config.vocabulary); };
-  model.push_back(
-      {"embedding",
-       [config](ParameterList& list) { return std::make_unique<Embedding>(list, config); }, 0,
-       embedded});
+  Model model{{"embedding", builds<Embedding>(config), 0, embedded}};
   for (int i = 0; i < config.layers; ++i) {
-    std::string name = "h." + std::to_string(i);
-    model.push_back({name,
-                     [config, name](ParameterList& list) {
-                       return std::make_unique<Block>(list, name, config);
-                     },
-                     block, same});
+    std::string name = text("h.", i);
+    model.push_back({name, builds<Block>(name, config), block, same});
   }
-  model.push_back({"head",
-                   [config](ParameterList& list) { return std::make_unique<Head>(list, config); },
-                   context * 2.0 * width * config.vocabulary, logits});
+  model.push_back(
+      {"head", builds<Head>(config), context * 2.0 * width * config.vocabulary, logits});
   return model;
 }
 
-std::int64_t gpt_matrix_parameters(const GptConfig& config) {
-  return config.layers * block_matrices(config) +
-         static_cast<std::int64_t>(config.vocabulary) * config.width;
-}
-
 double gpt_flops_per_token(const GptConfig& config, int context) {
-  return 6.0 * static_cast<double>(gpt_matrix_parameters(config)) +
-         12.0 * config.layers * config.width * context;
+  const double multiply = config.layers * block_matrices(config) +
+                          static_cast<double>(config.vocabulary) * config.width;
+  return 6.0 * multiply + 12.0 * config.layers * config.width * context;
 }
 
 }  // namespace paragrad::nn

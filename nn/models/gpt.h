@@ -32,11 +32,8 @@ GptConfig gpt_config(const nlohmann::json& saved);
 /// shapes: tokens (B,T) of i32, T <= context -> logits (B,T,V)
 Model gpt(const GptConfig& config);
 
-/// Number of weights, without the positions' table and, where tied, with the tokens' table once.
-std::int64_t gpt_matrix_parameters(const GptConfig& config);
-
 /// Floating-point operations of a training step per token, forward and backward:
-///   6 N + 12 L C T, with N the weights that multiply activations
+///   6 N + 12 L C T, with N the weights that multiply activations: blocks' matrices and the head
 /// units:  a multiplication and an addition count as two
 /// source: Chowdhery et al. 2022 (PaLM), appendix B
 double gpt_flops_per_token(const GptConfig& config, int context);

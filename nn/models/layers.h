@@ -10,16 +10,23 @@ namespace paragrad::nn {
 
 /// x weight^T + bias; bias may be undefined.
 inline Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias = {}) {
-  if (weight.product) return weight.product->linear(x, weight.value, bias);
+  if (weight.product) return weight.product(x, weight.value, bias);
   return autograd::linear(x, weight.value, bias);
+}
+
+/// Says how a layer of type L is made of these arguments: LayerSpec::build.
+template <class L, class... Arguments>
+auto builds(const Arguments&... arguments) {
+  return [=](ParameterList& list) { return std::make_unique<L>(list, arguments...); };
 }
 
 /// y = x weight^T + bias.                                           weight (Out,In), bias (Out)
 class Linear {
  public:
-  Linear(ParameterList& list, const std::string& name, std::int64_t in, std::int64_t out, Init init)
+  Linear(ParameterList& list, const std::string& name, std::int64_t in, std::int64_t out, Init init,
+         Init bias = Init::constant(0))
       : weight_(list.add(name + ".weight", {out, in}, init)),
-        bias_(list.add(name + ".bias", {out}, Init::constant(0))) {
+        bias_(list.add(name + ".bias", {out}, bias)) {
     weight_.multiplies = true;
   }
 

@@ -1,15 +1,27 @@
 // A stage binds its parameters to windows of one flat buffer, and sends their gradients to a sink.
 // Those that it shares with other stages have another buffer, which all these stages have alike.
-// Chapter 02.
+// What cuts mean is read off parameters' names: layers are built to ask for them. Chapter 02.
 #include "nn/models/model.h"
+
+#include <map>
+#include <set>
 
 #include "autograd/backend.h"
 
 namespace paragrad::nn {
 
+namespace {
+
+/// throws: Error unless the model has layers [first, last), which are `least` or more
+void check_range(const Model& model, int first, int last, int least) {
+  PG_CHECK(0 <= first && last - first >= least && last <= static_cast<int>(model.size()),
+           "layers [", first, ",", last, ") of a model with ", model.size(), " layers");
+}
+
+}  // namespace
+
 Stage::Stage(const Model& model, int first, int last) {
-  PG_CHECK(0 <= first && first < last && last <= static_cast<int>(model.size()), "layers [", first,
-           ",", last, ") of a model with ", model.size(), " layers");
+  check_range(model, first, last, 1);
   for (int i = first; i < last; ++i) layers_.push_back(model[i].build(parameters_));
 }
 
@@ -18,13 +30,9 @@ Stage::Stage(const Model& model, int first, int last, const ParameterList& share
   shared_ = parameters_.take(shared);
 }
 
-void Stage::initialize(const Tensor& weights, std::uint64_t seed) const {
-  nn::initialize(parameters_, weights, seed);
-}
-
-void Stage::bind(const Tensor& weights, const Tensor& shared) {
-  auto read = [](ParameterList& list, const ParameterList& stored, const char* kind,
-                 const Tensor& flat) {
+void Stage::bind(const Tensor& weights, const ParameterSink& sink, const Tensor& shared) {
+  auto read = [&sink](ParameterList& list, const ParameterList& stored, const char* kind,
+                      const Tensor& flat) {
     if (list.size() == 0) return;
     PG_CHECK(flat.defined() && flat.numel() == stored.numel(), "bind: the stage has ",
              stored.numel(), kind, " parameters, the buffer of their values is ", flat);
@@ -32,20 +40,13 @@ void Stage::bind(const Tensor& weights, const Tensor& shared) {
     for (Parameter& parameter : list) {
       parameter.value = flat.window(place->offset, place->shape);
       parameter.product = (place++)->product;
+      if (sink)
+        parameter.value = variable(parameter.value,
+                                   [&parameter, sink](const Tensor& dx) { sink(parameter, dx); });
     }
   };
   read(parameters_, stored_ ? *stored_ : parameters_, "", weights);
   read(shared_, shared_, " shared", shared);
-}
-
-void Stage::bind(const Tensor& weights, ParameterSink sink) { bind(weights, {}, std::move(sink)); }
-
-void Stage::bind(const Tensor& weights, const Tensor& shared, ParameterSink sink) {
-  bind(weights, shared);
-  for (ParameterList* list : {&parameters_, &shared_})
-    for (Parameter& parameter : *list)
-      parameter.value =
-          variable(parameter.value, [&parameter, sink](const Tensor& dx) { sink(parameter, dx); });
 }
 
 void Stage::unbind() {
@@ -74,11 +75,53 @@ Stage::ParameterSink add_to_flat(const Tensor& gradients) {
 }
 // [end snippet]
 
-Stage::ParameterSink add_to_flat(const Tensor& gradients, const Tensor& shared) {
-  return [own = add_to_flat(gradients), common = add_to_flat(shared)](const Parameter& parameter,
-                                                                      const Tensor& dx) {
-    (parameter.shared ? common : own)(parameter, dx);
-  };
+Shape output_shape(const Model& model, int first, int last, Shape input) {
+  check_range(model, first, last, 0);
+  for (int i = first; i < last; ++i) {
+    PG_CHECK(model[i].output, "layer ", model[i].name,
+             " does not tell the shape of its output; set LayerSpec::output");
+    input = model[i].output(input);
+  }
+  return input;
+}
+
+ParameterList whole_parameters(const Model& model) {
+  return Stage(model, 0, static_cast<int>(model.size())).parameters();
+}
+
+std::vector<std::size_t> places(const ParameterList& part, const ParameterList& whole) {
+  std::map<std::string, std::size_t> place;
+  for (const Parameter& parameter : whole) place.emplace(parameter.name, place.size());
+  std::vector<std::size_t> result;
+  for (const Parameter& parameter : part) {
+    auto found = place.find(parameter.name);
+    PG_CHECK(found != place.end(), "the whole model has no parameter ", parameter.name);
+    result.push_back(found->second);
+  }
+  return result;
+}
+
+Shared shared_parameters(const Model& model, const std::vector<int>& cuts) {
+  PG_CHECK(cuts.size() >= 2 && cuts.front() == 0 && cuts.back() == static_cast<int>(model.size()),
+           "cuts of a model with ", model.size(), " layers must begin with 0 and end with ",
+           model.size());
+  std::map<std::string, std::vector<int>> users;
+  for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
+    const Stage stage(model, cuts[s], cuts[s + 1]);
+    for (const Parameter& parameter : stage.parameters())
+      users[parameter.name].push_back(static_cast<int>(s));
+  }
+
+  Shared shared;
+  std::set<int> all;
+  for (const Parameter& p : whole_parameters(model)) {
+    const std::vector<int>& stages = users[p.name];
+    if (stages.size() < 2) continue;
+    shared.parameters.add(p.name, p.shape, p.init, p.kind).shared = true;
+    all.insert(stages.begin(), stages.end());
+  }
+  shared.stages.assign(all.begin(), all.end());
+  return shared;
 }
 
 }  // namespace paragrad::nn

@@ -1,6 +1,17 @@
 // Model: a list of layers that can be cut into stages anywhere; Stage: one such piece, with
-// weights. Not here: training. A stage computes; who steps its weights and when is somebody else's
-// plan. Chapter 02.
+// weights; what cuts mean. Not here: training, and who runs which stage. Chapters 02 and 06.
+//
+// The room nn/models builds networks that can be cut, and computes with them on one device:
+// parameter.h  a named tensor and its place in a flat buffer; the list that layers add theirs to
+// model.h      layers as data, stages of them, and what two stages share
+// layers.h     the modules that layers are made of
+// gpt.h        GPT-2; resnet.h: ResNet-18 for small images
+// sample.h     from logits to the next token
+// All weights of a stage lie in one flat buffer, which the stage does not own: whoever holds it
+// steps it, cuts it, sends it and saves it as one vector. Gradients leave by a sink, one parameter
+// after the other, while backward runs. A parameter is known by its name everywhere, so a
+// checkpoint and the first values are the same however a model is cut.
+// Another model is a file here that returns a Model, and a program that offers it.
 #pragma once
 
 #include <functional>
@@ -45,7 +56,7 @@ class Stage {
  public:
   /// throws: Error if the range is empty or outside the model
   Stage(const Model& model, int first, int last);
-  /// The same; parameters that `shared` names too live apart from the others (nn/models/cut.h).
+  /// A stage whose parameters that `shared` names, too, live apart from the others.
   Stage(const Model& model, int first, int last, const ParameterList& shared);
 
   ParameterList& parameters() { return parameters_; }
@@ -54,21 +65,16 @@ class Stage {
   /// one reads none of them.
   const ParameterList& shared_parameters() const { return shared_; }
 
-  /// Writes the first values of parameters().
-  void initialize(const Tensor& weights, std::uint64_t seed) const;
-
   /// How the buffers that are bound from now on hold the stage's parameters: the same ones in the
   /// same order, some of them with less elements and a product of their own. The list must outlive
   /// that.
   void read_as(const ParameterList& stored) { stored_ = &stored; }
 
-  /// Makes forward read from `weights`, a flat buffer, without gradients. A stage with shared
-  /// parameters needs their buffer, too.
-  void bind(const Tensor& weights, const Tensor& shared = {});
-  /// The same; backward hands each contribution to a parameter's gradient to `sink`.
+  /// Makes forward read from `weights`, a flat buffer; a stage with shared parameters needs their
+  /// buffer, too. Backward hands each contribution to a parameter's gradient to `sink`; without
+  /// one, nothing is recorded.
   using ParameterSink = std::function<void(const Parameter& parameter, const Tensor& dx)>;
-  void bind(const Tensor& weights, ParameterSink sink);
-  void bind(const Tensor& weights, const Tensor& shared, ParameterSink sink);
+  void bind(const Tensor& weights, const ParameterSink& sink = {}, const Tensor& shared = {});
 
   /// Lets go of the weights. What backward needs of them, a graph keeps.
   void unbind();
@@ -84,7 +90,27 @@ class Stage {
 
 /// A sink that adds every contribution to a flat buffer like the weights'.
 Stage::ParameterSink add_to_flat(const Tensor& gradients);
-/// The same for a stage with shared parameters, whose gradients have a flat buffer of their own.
-Stage::ParameterSink add_to_flat(const Tensor& gradients, const Tensor& shared);
+
+/// Shape of what layers [first, last) make of an input of this shape. Nothing is built.
+/// throws: Error if the range is outside the model, or a layer does not tell
+Shape output_shape(const Model& model, int first, int last, Shape input);
+
+/// All parameters of the model, without values, in the order that sums over parameters follow.
+ParameterList whole_parameters(const Model& model);
+
+/// For each parameter of `part`, its place in `whole`: 0, 1, 2, ...
+/// throws: Error if it has none
+std::vector<std::size_t> places(const ParameterList& part, const ParameterList& whole);
+
+/// What two or more stages read, in the whole model's order and with offsets in a flat buffer of
+/// its own (a GPT's tied table, which embedding and head read), and which stages these are.
+struct Shared {
+  ParameterList parameters;
+  std::vector<int> stages;  ///< ascending
+};
+
+/// What is shared in a model whose stage s is layers [cuts[s], cuts[s + 1]).
+/// throws: Error unless the cuts begin with 0, ascend, and end with the number of layers
+Shared shared_parameters(const Model& model, const std::vector<int>& cuts);
 
 }  // namespace paragrad::nn

@@ -66,9 +66,13 @@ ParameterList ParameterList::part(std::int64_t first, std::int64_t last) const {
 }
 // [end snippet]
 
+void check_buffer(const ParameterList& parameters, const Tensor& flat, const std::string& name) {
+  PG_CHECK(flat.defined() && flat.numel() == parameters.numel(), "the model has ",
+           parameters.numel(), " parameters, the buffer ", name, " is ", flat);
+}
+
 void initialize(const ParameterList& parameters, const Tensor& weights, std::uint64_t seed) {
-  PG_CHECK(weights.defined() && weights.numel() == parameters.numel(), "initialize: there are ",
-           parameters.numel(), " parameters, the buffer is ", weights);
+  check_buffer(parameters, weights, "of first values");
   for (const Parameter& parameter : parameters) {
     Tensor value = weights.window(parameter.offset, parameter.shape);
     RandomKey key(seed, parameter.name);

@@ -1,11 +1,13 @@
 // Parameter: a named tensor of a model, and ParameterList, which collects them while layers are
-// made. Not here: values. They live in a flat buffer that a stage binds its parameters to. Chapter
-// 02.
+// made. Not here: values. They live in a flat buffer that a stage binds its parameters to.
+// Chapter 02.
 #pragma once
 
+#include <functional>
 #include <list>
-#include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "autograd/tensor.h"
 
@@ -27,27 +29,22 @@ struct Init {
 /// "gradient" is an observation (batch norm).
 enum class ParameterKind { weight, statistic };
 
-/// How to compute with a weight matrix of which only some elements are there.
-class Product {
- public:
-  virtual ~Product() = default;
-  /// x W^T + bias, where W has these values; bias may be undefined.
-  /// shapes: x (...,In), values as the parameter's, bias (Out) -> (...,Out)
-  virtual Tensor linear(const Tensor& x, const Tensor& values, const Tensor& bias) const = 0;
-};
+/// Computes x W^T + bias with a weight matrix W of which only these values are there; bias may be
+/// undefined.
+/// shapes: x (...,In), values as the parameter's, bias (Out) -> (...,Out)
+using Product = std::function<Tensor(const Tensor& x, const Tensor& values, const Tensor& bias)>;
 
 struct Parameter {
   std::string name;
   Shape shape;
   Init init;
   ParameterKind kind = ParameterKind::weight;
-  std::int64_t offset = 0;  ///< of its first element in the flat buffer
-  bool shared = false;      ///< other stages read it, too: it lives in a flat buffer of its own
-  bool decays = false;      ///< weight decay is for matrices, not for biases and norms (GPT-2)
-  bool multiplies = false;  ///< all that reads it is linear (nn/models/layers.h)
-  Tensor value = {};        ///< what forward reads: a window on the flat buffer that is bound now
-  /// Where the value has only some elements of the matrix.
-  std::shared_ptr<const Product> product = nullptr;
+  std::int64_t offset = 0;    ///< of its first element in the flat buffer
+  bool shared = false;        ///< other stages read it, too: it lives in a flat buffer of its own
+  bool decays = false;        ///< weight decay is for matrices, not for biases and norms (GPT-2)
+  bool multiplies = false;    ///< all that reads it is linear (nn/models/layers.h)
+  Tensor value = {};          ///< what forward reads: a window on the flat buffer that is bound now
+  Product product = nullptr;  ///< where the value has only some elements of the matrix
 };
 
 /// The parameters of a stage in flat-buffer order. Addresses stay valid while it grows.
@@ -80,6 +77,12 @@ class ParameterList {
   std::list<Parameter> parameters_;
   std::int64_t numel_ = 0;
 };
+
+/// Flat buffers by name: what an optimizer keeps and a checkpoint holds. The weights' name is "".
+using FlatBuffers = std::vector<std::pair<std::string, Tensor>>;
+
+/// throws: Error unless `flat`, which messages call `name`, has the parameters' elements
+void check_buffer(const ParameterList& parameters, const Tensor& flat, const std::string& name);
 
 /// Writes the first values of all parameters to their flat buffer. They depend on seed, name and
 /// shape alone, so a model begins the same however it is cut.

@@ -6,23 +6,31 @@
 #include <cmath>
 #include <optional>
 
-#include "autograd/ops.h"
+#include "nn/models/layers.h"
 
 namespace paragrad::nn {
 
 namespace {
 
-/// Convolution without bias; padding keeps the size where the stride is 1.   weight (Out,In,s,s)
-class Conv2d {
+/// A convolution without bias, whose padding keeps the size where the stride is 1; then batch norm.
+/// What the norm observes while training reaches its statistics like a gradient.
+/// shapes: kernel (Out,In,size,size), all of the norm (Out)
+class ConvNorm {
  public:
-  Conv2d(ParameterList& list, const std::string& name, std::int64_t in, std::int64_t out, int size,
-         int stride)
-      : weight_(list.add(name + ".weight", {out, in, size, size}, he_normal(out * size * size))),
+  ConvNorm(ParameterList& list, const std::string& name, const std::string& norm, std::int64_t in,
+           std::int64_t out, int size, int stride)
+      : kernel_(list.add(name + ".weight", {out, in, size, size}, he_normal(out * size * size))),
+        weight_(list.add(norm + ".weight", {out}, Init::constant(1))),
+        bias_(list.add(norm + ".bias", {out}, Init::constant(0))),
+        mean_(list.add(norm + ".running_mean", {out}, Init::constant(0), ParameterKind::statistic)),
+        variance_(
+            list.add(norm + ".running_var", {out}, Init::constant(1), ParameterKind::statistic)),
         size_(size),
         stride_(stride) {}
 
-  Tensor forward(const Tensor& x) const {
-    return conv2d(x, weight_.value, stride_, (size_ - 1) / 2);
+  Tensor forward(const Tensor& x, const Pass& pass) const {
+    Tensor y = conv2d(x, kernel_.value, stride_, (size_ - 1) / 2);
+    return batch_norm(y, weight_.value, bias_.value, {mean_.value, variance_.value}, pass.training);
   }
 
  private:
@@ -31,94 +39,63 @@ class Conv2d {
     return Init::normal(std::sqrt(2.0 / static_cast<double>(fan_out)));
   }
 
-  Parameter& weight_;
+  Parameter &kernel_, &weight_, &bias_, &mean_, &variance_;
   int size_, stride_;
 };
 
-/// Batch norm; what it observes while training reaches its statistics like a gradient.
-class BatchNorm2d {
- public:
-  BatchNorm2d(ParameterList& list, const std::string& name, std::int64_t channels)
-      : weight_(list.add(name + ".weight", {channels}, Init::constant(1))),
-        bias_(list.add(name + ".bias", {channels}, Init::constant(0))),
-        mean_(list.add(name + ".running_mean", {channels}, Init::constant(0),
-                       ParameterKind::statistic)),
-        variance_(list.add(name + ".running_var", {channels}, Init::constant(1),
-                           ParameterKind::statistic)) {}
-
-  Tensor forward(const Tensor& x, const Pass& pass) const {
-    return batch_norm(x, weight_.value, bias_.value, {mean_.value, variance_.value}, pass.training);
-  }
-
- private:
-  Parameter &weight_, &bias_, &mean_, &variance_;
-};
-
-// [snippet basic-block]
-/// relu(bn2(conv2(relu(bn1(conv1(x))))) + shortcut(x)); the shortcut is x itself, or a 1x1
-/// convolution where the shape changes.
+/// relu(conv2(relu(conv1(x))) + shortcut(x)); the shortcut is x itself, or a 1x1 convolution where
+/// the shape changes. Each convolution is followed by its norm.
 class BasicBlock : public Layer {
  public:
   BasicBlock(ParameterList& list, const std::string& name, std::int64_t in, std::int64_t out,
              int stride)
-      : conv1_(list, name + ".conv1", in, out, 3, stride),
-        norm1_(list, name + ".bn1", out),
-        conv2_(list, name + ".conv2", out, out, 3, 1),
-        norm2_(list, name + ".bn2", out) {
+      : conv1_(list, name + ".conv1", name + ".bn1", in, out, 3, stride),
+        conv2_(list, name + ".conv2", name + ".bn2", out, out, 3, 1) {
     if (in == out && stride == 1) return;
-    shortcut_.emplace(list, name + ".downsample.0", in, out, 1, stride);
-    shortcut_norm_.emplace(list, name + ".downsample.1", out);
+    shortcut_.emplace(list, name + ".downsample.0", name + ".downsample.1", in, out, 1, stride);
   }
 
   Tensor forward(const Tensor& x, const Pass& pass) const override {
-    Tensor y = relu(norm1_.forward(conv1_.forward(x), pass));
-    y = norm2_.forward(conv2_.forward(y), pass);
-    Tensor shortcut = shortcut_ ? shortcut_norm_->forward(shortcut_->forward(x), pass) : x;
-    return relu(y + shortcut);
+    Tensor y = conv2_.forward(relu(conv1_.forward(x, pass)), pass);
+    return relu(y + (shortcut_ ? shortcut_->forward(x, pass) : x));
   }
 
  private:
-  Conv2d conv1_;
-  BatchNorm2d norm1_;
-  Conv2d conv2_;
-  BatchNorm2d norm2_;
-  std::optional<Conv2d> shortcut_;
-  std::optional<BatchNorm2d> shortcut_norm_;
+  ConvNorm conv1_, conv2_;
+  std::optional<ConvNorm> shortcut_;
 };
-// [end snippet basic-block]
 
 /// The first convolution, which keeps the size of the image.
 class Stem : public Layer {
  public:
   Stem(ParameterList& list, std::int64_t in, std::int64_t out)
-      : conv_(list, "conv1", in, out, 3, 1), norm_(list, "bn1", out) {}
+      : conv_(list, "conv1", "bn1", in, out, 3, 1) {}
 
   Tensor forward(const Tensor& x, const Pass& pass) const override {
-    return relu(norm_.forward(conv_.forward(x), pass));
+    return relu(conv_.forward(x, pass));
   }
 
  private:
-  Conv2d conv_;
-  BatchNorm2d norm_;
+  ConvNorm conv_;
 };
 
-/// The average over each channel's image, then a linear layer.         weight (Out,In), bias (Out)
+/// The average over each channel's image, then a linear layer.
 class Head : public Layer {
  public:
   Head(ParameterList& list, std::int64_t in, std::int64_t out)
-      : weight_(list.add("fc.weight", {out, in}, Init::uniform(bound(in)))),
-        bias_(list.add("fc.bias", {out}, Init::uniform(bound(in)))) {}
+      : linear_(list, "fc", in, out, first_values(in), first_values(in)) {}
 
   Tensor forward(const Tensor& x, const Pass&) const override {
-    Tensor features = reshape(mean(x, {2, 3}), {x.size(0), x.size(1)});
-    return linear(features, weight_.value, bias_.value);
+    return linear_.forward(reshape(mean(x, {2, 3}), {x.size(0), x.size(1)}));
   }
 
  private:
   /// PyTorch's for linear layers (LeCun et al. 1998, section 4.6, with a third of its variance).
-  static double bound(std::int64_t in) { return 1 / std::sqrt(static_cast<double>(in)); }
+  static Init first_values(std::int64_t in) {
+    return Init::uniform(1 / std::sqrt(static_cast<double>(in)));
+  }
 
-  Parameter &weight_, &bias_;
+  Linear linear_;
 };
 
 /// Multiplications and additions of a convolution whose results are size x size.
@@ -130,13 +107,10 @@ LayerSpec block(const std::string& name, std::int64_t in, std::int64_t out, int 
                 std::int64_t size) {
   double flops = conv_flops(in, out, 3, size) + conv_flops(out, out, 3, size);
   if (in != out || stride != 1) flops += conv_flops(in, out, 1, size);
-  auto build = [=](ParameterList& list) -> std::unique_ptr<Layer> {
-    return std::make_unique<BasicBlock>(list, name, in, out, stride);
-  };
   auto output = [=](const Shape& x) {
     return Shape{x[0], out, (x[2] - 1) / stride + 1, (x[3] - 1) / stride + 1};
   };
-  return {name, build, flops, output};
+  return {name, builds<BasicBlock>(name, in, out, stride), flops, output};
 }
 
 }  // namespace
@@ -147,11 +121,9 @@ Model resnet18(const ResNetConfig& config) {
            config.size, "x", config.size, ", ", config.classes, " classes, width ", config.width);
   Model model;
   std::int64_t size = config.size, in = config.width;
-  auto stem = [=](ParameterList& list) {
-    return std::make_unique<Stem>(list, config.channels, config.width);
-  };
   auto features = [=](const Shape& x) { return x.with(1, config.width); };
-  model.push_back({"stem", stem, conv_flops(config.channels, in, 3, size), features});
+  model.push_back({"stem", builds<Stem>(config.channels, config.width),
+                   conv_flops(config.channels, in, 3, size), features});
   for (int group = 1; group <= 4; ++group) {
     std::int64_t out = config.width << (group - 1);
     for (int i = 0; i < 2; ++i) {
@@ -161,9 +133,9 @@ Model resnet18(const ResNetConfig& config) {
       in = out;
     }
   }
-  auto head = [=](ParameterList& list) { return std::make_unique<Head>(list, in, config.classes); };
   auto scores = [=](const Shape& x) { return Shape{x[0], config.classes}; };
-  model.push_back({"head", head, 2.0 * static_cast<double>(in * config.classes), scores});
+  model.push_back({"head", builds<Head>(in, config.classes),
+                   2.0 * static_cast<double>(in * config.classes), scores});
   return model;
 }
 

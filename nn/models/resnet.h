@@ -11,8 +11,7 @@ struct ResNetConfig {
   std::int64_t channels = 1;  ///< of the images: 1 for grey, 3 for colour
   std::int64_t size = 28;     ///< height and width of the images; only the FLOPs depend on it
   std::int64_t classes = 10;
-  std::int64_t width =
-      64;  ///< channels of the first group of blocks; the others have 2, 4, 8 times
+  std::int64_t width = 64;  ///< of the first blocks, in channels; then 2, 4, 8 times as many
 };
 
 /// Images to class scores. FLOPs count convolutions and the final product.

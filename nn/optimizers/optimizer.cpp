@@ -9,22 +9,17 @@
 
 namespace paragrad::nn {
 
-std::vector<Segment> segments(const ParameterList& parameters) {
-  std::vector<Segment> result;
-  for (const Parameter& parameter : parameters) {
-    std::int64_t last = parameter.offset + parameter.shape.numel();
-    if (!result.empty() && result.back().decays == parameter.decays &&
-        result.back().kind == parameter.kind)
-      result.back().last = last;
-    else
-      result.push_back({parameter.offset, last, parameter.decays, parameter.kind});
-  }
-  return result;
-}
-
 Optimizer::Optimizer(const ParameterList& parameters, const Tensor& weights,
-                     const std::vector<std::string>& names)
-    : segments_(segments(parameters)), has_master_(weights.dtype() == DType::bf16) {
+                     const std::vector<std::string>& names, Kernel kernel)
+    : has_master_(weights.dtype() == DType::bf16), kernel_(std::move(kernel)) {
+  for (const Parameter& p : parameters) {
+    const std::int64_t last = p.offset + p.shape.numel();
+    if (!segments_.empty() && segments_.back().decays == p.decays &&
+        segments_.back().kind == p.kind)
+      segments_.back().last = last;
+    else
+      segments_.push_back({p.offset, last, p.decays, p.kind});
+  }
   CategoryScope category(*weights.device(), Category::optimizer);
   DType dtype = gradient_dtype(weights.dtype());
   for (const std::string& name : names)
@@ -41,79 +36,49 @@ void Optimizer::reset_master(const Tensor& weights) {
 void Optimizer::step(const StepSettings& settings, const Tensor& weights, const Tensor& gradients) {
   const Tensor& masters = has_master_ ? state_.back().second : weights;
   for (const Segment& segment : segments_) {
-    auto part = [&](const Tensor& x) {
+    auto window = [&](const Tensor& x) {
       return x.window(segment.first, {segment.last - segment.first});
     };
-    std::vector<Tensor> state;
-    for (const auto& [name, buffer] : state_) state.push_back(part(buffer));
+    Part part{segment.decays, window(gradients), {}, window(masters), window(weights)};
+    for (const auto& [name, buffer] : state_) part.state.push_back(window(buffer));
     if (segment.kind == ParameterKind::statistic) {
       // s <- s - share (s - mean observation) is a step of SGD with decay 1 and a negated gradient.
       SgdStep follow{statistic_share, 0, 1, -settings.average};
-      weights.backend().sgd(follow, part(gradients), state[0], part(masters), part(weights));
+      weights.backend().sgd(follow, part.gradients, part.state[0], part.master, part.weights);
     } else {
-      step_segment(settings, segment, part(gradients), state, part(masters), part(weights));
+      kernel_(settings, part);
     }
   }
 }
 // [end snippet]
 
-namespace {
-
-class Sgd : public Optimizer {
- public:
-  Sgd(const ParameterList& parameters, const Tensor& weights, double momentum, double weight_decay)
-      : Optimizer(parameters, weights, {"momentum"}),
-        momentum_(momentum),
-        weight_decay_(weight_decay) {}
-
- private:
-  void step_segment(const StepSettings& settings, const Segment&, const Tensor& gradient,
-                    const std::vector<Tensor>& state, const Tensor& master,
-                    const Tensor& weights) override {
-    SgdStep step{settings.learning_rate, momentum_, weight_decay_,
-                 settings.average * settings.clip};
-    weights.backend().sgd(step, gradient, state[0], master, weights);
-  }
-
-  double momentum_, weight_decay_;
-};
-
-class AdamW : public Optimizer {
- public:
-  AdamW(const ParameterList& parameters, const Tensor& weights, const AdamWStep& settings)
-      : Optimizer(parameters, weights, {"first_moment", "second_moment"}), settings_(settings) {}
-
- private:
-  void step_segment(const StepSettings& settings, const Segment& segment, const Tensor& gradient,
-                    const std::vector<Tensor>& state, const Tensor& master,
-                    const Tensor& weights) override {
-    AdamWStep step = settings_;
-    step.learning_rate = settings.learning_rate;
-    step.gradient_scale = settings.average * settings.clip;
-    step.step = settings.step;
-    if (!segment.decays) step.weight_decay = 0;
-    weights.backend().adamw(step, gradient, state[0], state[1], master, weights);
-  }
-
-  AdamWStep settings_;
-};
-
-}  // namespace
-
 std::unique_ptr<Optimizer> make_sgd(const ParameterList& parameters, const Tensor& weights,
                                     double momentum, double weight_decay) {
-  return std::make_unique<Sgd>(parameters, weights, momentum, weight_decay);
+  auto kernel = [=](const StepSettings& settings, const Optimizer::Part& part) {
+    const SgdStep step{settings.learning_rate, momentum, weight_decay,
+                       settings.average * settings.clip};
+    part.weights.backend().sgd(step, part.gradients, part.state[0], part.master, part.weights);
+  };
+  return std::make_unique<Optimizer>(parameters, weights, std::vector<std::string>{"momentum"},
+                                     kernel);
 }
 
 std::unique_ptr<Optimizer> make_adamw(const ParameterList& parameters, const Tensor& weights,
                                       double weight_decay, double beta1, double beta2,
                                       double epsilon) {
-  AdamWStep settings;
-  settings.weight_decay = weight_decay;
-  settings.beta1 = beta1;
-  settings.beta2 = beta2;
-  settings.epsilon = epsilon;
-  return std::make_unique<AdamW>(parameters, weights, settings);
+  auto kernel = [=](const StepSettings& settings, const Optimizer::Part& part) {
+    const AdamWStep step{.learning_rate = settings.learning_rate,
+                         .beta1 = beta1,
+                         .beta2 = beta2,
+                         .epsilon = epsilon,
+                         .weight_decay = part.decays ? weight_decay : 0,
+                         .gradient_scale = settings.average * settings.clip,
+                         .step = settings.step};
+    part.weights.backend().adamw(step, part.gradients, part.state[0], part.state[1], part.master,
+                                 part.weights);
+  };
+  return std::make_unique<Optimizer>(
+      parameters, weights, std::vector<std::string>{"first_moment", "second_moment"}, kernel);
 }
 
 // [snippet rate]

@@ -1,25 +1,27 @@
 // Optimizers on flat buffers, the learning rate's schedule, and clipping by the global norm.
 // Not here: the arithmetic of a step, which is a kernel of the backend.
 // Chapter 02.
+//
+// The room nn/optimizers is this file: how weights change once their gradients are there. Read
+// Optimizer first, then the functions below it, which find what a step is told: the rate, the norm
+// of the gradients, how much of them is taken.
+// An optimizer knows names and kinds of parameters only when it is made; a step acts on segments of
+// three flat buffers: weights, gradients, state. So a rank that holds a shard of a stage makes an
+// optimizer for ParameterList::part of it, and learns the same as a rank that holds all (ZeRO).
+// Whoever accumulates gradients says how many, and whoever knows the norm of the whole model says
+// how much to clip: both are factors of StepSettings, never another pass over the gradients.
+// Another optimizer is a function make_... here, and a kernel of the backend.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "autograd/backend.h"
 #include "nn/models/parameter.h"
 
 namespace paragrad::nn {
-
-/// Neighbouring parameters that a step treats alike: elements [first, last) of a flat buffer.
-struct Segment {
-  std::int64_t first, last;
-  bool decays;
-  ParameterKind kind;
-};
-std::vector<Segment> segments(const ParameterList& parameters);
 
 /// What one step is told.
 struct StepSettings {
@@ -36,28 +38,41 @@ class Optimizer {
   /// Statistics (ParameterKind) follow their observations by this share a step.
   static constexpr double statistic_share = 0.1;
 
-  virtual ~Optimizer() = default;
+  /// What a kernel acts on: the same elements of each flat buffer, of parameters treated alike.
+  struct Part {
+    bool decays;
+    Tensor gradients;
+    std::vector<Tensor> state;
+    Tensor master, weights;
+  };
+  using Kernel = std::function<void(const StepSettings& settings, const Part& part)>;
+
+  /// An optimizer with state of `names`, zero at first, for weights like these; `kernel` steps all
+  /// parameters but statistics.
+  Optimizer(const ParameterList& parameters, const Tensor& weights,
+            const std::vector<std::string>& names, Kernel kernel);
+
   /// shapes: weights (N) of f32, bf16 or f64, gradients (N) of gradient_dtype
   void step(const StepSettings& settings, const Tensor& weights, const Tensor& gradients);
 
   /// Flat buffers by name, like the weights: what a checkpoint holds beside the weights. "master"
   /// is there where weights are bf16: the f32 values that steps act on.
-  const std::vector<std::pair<std::string, Tensor>>& state() const { return state_; }
+  const FlatBuffers& state() const { return state_; }
   /// Takes the values of `weights` as where the next step starts. Call after they were written.
   void reset_master(const Tensor& weights);
 
- protected:
-  /// State of `names`, zero, for weights like these.
-  Optimizer(const ParameterList& parameters, const Tensor& weights,
-            const std::vector<std::string>& names);
-  virtual void step_segment(const StepSettings& settings, const Segment& segment,
-                            const Tensor& gradient, const std::vector<Tensor>& state,
-                            const Tensor& master, const Tensor& weights) = 0;
-
  private:
+  /// Neighbouring parameters that a step treats alike: elements [first, last) of a flat buffer.
+  struct Segment {
+    std::int64_t first, last;
+    bool decays;
+    ParameterKind kind;
+  };
+
   std::vector<Segment> segments_;
-  std::vector<std::pair<std::string, Tensor>> state_;
+  FlatBuffers state_;
   bool has_master_;
+  Kernel kernel_;
 };
 
 /// Stochastic gradient descent with momentum, decay as PyTorch's SGD.
@@ -73,12 +88,12 @@ std::unique_ptr<Optimizer> make_adamw(const ParameterList& parameters, const Ten
 struct LearningRate {
   double highest = 1e-3, lowest = 1e-4;
   std::int64_t warmup = 100, steps = 2000;
-  /// Of the update after `step` others.
+  /// The rate of the update after `step` others.
   double at(std::int64_t step) const;
 };
 
 /// The sum of squares of each parameter's gradient, 0 for statistics. A norm over stages puts them
-/// in the whole model's order (places() in cut.h) and adds them up in f64, as gradient_norm
+/// in the whole model's order (places() in model.h) and adds them up in f64, as gradient_norm
 /// does.
 /// shapes: gradients (N)
 std::vector<double> sums_of_squares(const ParameterList& parameters, const Tensor& gradients);

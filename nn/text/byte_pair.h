@@ -1,10 +1,11 @@
 // BytePairVocabulary: GPT-2's byte-level byte-pair encoding, read from vocab.json and merges.txt.
-// Not here: making such a vocabulary from text (nn/text/train_byte_pair.h).
+// Not here: making such a vocabulary from text (examples/common/train_byte_pair.h).
 // Chapter 02; Sennrich et al. 2016, Radford et al. 2019, section 2.2.
 #pragma once
 
 #include <array>
 #include <filesystem>
+#include <functional>
 
 #include "nn/text/vocabulary.h"
 
@@ -21,6 +22,12 @@ inline constexpr std::string_view end_of_text = "<|endoftext|>";
 inline std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
 }
+
+/// Calls `take` for each word of `text` by GPT-2's pattern, in order; byte pairs never reach across
+/// words. The words joined give the text. A stretch of bytes that are not valid UTF-8 is a word of
+/// its own. Takes time linear in the length of `text`.
+/// source: Radford et al. 2019, section 2.2, and the pattern of the published encoder
+void split_words(std::string_view text, const std::function<void(std::string_view)>& take);
 
 /// Words begin as single bytes; then the neighbours that come first in `merges` are joined, again
 /// and again, until no pair of neighbours is listed. Any bytes can be encoded, UTF-8 or not.

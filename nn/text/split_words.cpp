@@ -1,13 +1,12 @@
 // GPT-2's pattern, run by PCRE2 on the stretches of valid UTF-8. The bytes between them become
 // words of their own, so that any bytes can be encoded.
 // Chapter 02.
-#include "nn/text/split_words.h"
-
-#include <memory>
-
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include <memory>
+
+#include "nn/text/byte_pair.h"
 #include "nn/text/utf8.h"
 
 namespace paragrad::nn {

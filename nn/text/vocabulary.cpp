@@ -3,8 +3,9 @@
 // Chapter 02.
 #include "nn/text/vocabulary.h"
 
+#include <fmt/format.h>
+
 #include <filesystem>
-#include <iomanip>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -29,11 +30,8 @@ void for_each_code_point(std::string_view text, Take&& take) {
 
 /// "U+00E9 'é'"; control characters by number alone, so that a message stays one line.
 std::string describe(char32_t c) {
-  std::ostringstream out;
-  out << "U+" << std::hex << std::uppercase << std::setw(4) << std::setfill('0')
-      << static_cast<std::uint32_t>(c);
-  if (c > 0x20 && (c < 0x7F || c > 0xA0)) out << " '" << to_utf8(c) << "'";
-  return out.str();
+  const std::string code = fmt::format("U+{:04X}", static_cast<std::uint32_t>(c));
+  return c > 0x20 && (c < 0x7F || c > 0xA0) ? text(code, " '", to_utf8(c), "'") : code;
 }
 
 }  // namespace
@@ -78,10 +76,8 @@ nlohmann::json CharVocabulary::to_json() const {
 }
 
 std::vector<std::int32_t> ByteVocabulary::encode(std::string_view text) const {
-  std::vector<std::int32_t> tokens;
-  tokens.reserve(text.size());
-  for (char c : text) tokens.push_back(static_cast<unsigned char>(c));
-  return tokens;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+  return {bytes, bytes + text.size()};
 }
 
 nlohmann::json ByteVocabulary::to_json() const { return {{"kind", name()}}; }

@@ -1,6 +1,17 @@
 // Vocabulary: text to token ids and back; here by characters and by bytes.
-// Not here: byte pairs (nn/text/byte_pair.h) and their training (nn/text/train_byte_pair.h).
+// Not here: byte pairs (nn/text/byte_pair.h), and windows of tokens (nn/data/text_data.h).
 // Chapter 02.
+//
+// The room nn/text turns text into token ids and back, without tensors or devices:
+// vocabulary.h     start here: what a vocabulary is; characters, bytes, and the choice among all
+// utf8.h           code points out of bytes, with the checks of the standard
+// byte_pair.h      GPT-2's vocabulary: a word begins as bytes, which are joined by a list of merges
+// split_words.cpp  GPT-2's pattern of words, across which nothing is joined
+// A vocabulary never changes, so that ranks share one, and it is saved with a model (to_json), so
+// that a checkpoint can write text by itself. Bytes and byte pairs spell any bytes, so every text
+// comes back bit for bit; characters spell what their corpus had. Byte pairs are trained by a
+// program, which is the training's only user (examples/common/train_byte_pair.h).
+// Another kind of vocabulary is a class here, and a line in make_vocabulary and load_vocabulary.
 #pragma once
 
 #include <cstdint>

@@ -92,14 +92,10 @@ Choice knapsack(const std::vector<Layer>& layers, double allowed, int steps) {
 // [end snippet]
 
 Choice most_exact(const std::vector<Layer>& layers) {
+  auto by_error = [](const BitOption& option) { return std::pair(option.error, option.bytes); };
   Choice result;
   for (const Layer& layer : layers)
-    result.push_back(std::min_element(layer.begin(), layer.end(),
-                                      [](const BitOption& a, const BitOption& b) {
-                                        return std::pair(a.error, a.bytes) <
-                                               std::pair(b.error, b.bytes);
-                                      }) -
-                     layer.begin());
+    result.push_back(std::ranges::min_element(layer, {}, by_error) - layer.begin());
   return result;
 }
 
@@ -122,6 +118,23 @@ Choice choose_bits(const std::vector<Layer>& all, const BitBudget& budget) {
   auto next = best.begin();
   for (const Layer& layer : all) result.push_back(is_measured(layer) ? *next++ : budget.uniform);
   return result;
+}
+
+Bits adaptive_bits(const std::vector<BitOptions>& measured) {
+  BitOptions sums;
+  for (const BitOptions& of_rank : measured)
+    for (const auto& [layer, options] : of_rank) {
+      auto [known, is_new] = sums.try_emplace(layer, options);
+      for (std::size_t i = 0; !is_new && i < options.size(); ++i)
+        known->second[i].error += options[i].error;
+    }
+  std::vector<Layer> layers;
+  for (const auto& [layer, options] : sums) layers.push_back(options);
+  const Choice chosen = choose_bits(layers);
+  auto next = chosen.begin();
+  Bits bits;
+  for (const auto& [layer, options] : sums) bits[layer] = static_cast<int>(*next++) + 1;
+  return bits;
 }
 
 }  // namespace paragrad::parallel

@@ -1,10 +1,12 @@
 // Bit choice: how many bits each layer of a model should have, so that all layers together are as
 // small as possible and not much less exact than with equal bits.
-// Not here: measuring the errors, and quantizing. Chapter 10; Alimohammadi et al. 2022 (L-GreCo).
+// Not here: measuring (buffer_codec.h), quantizing. Chapter 10; Alimohammadi et al. 2022 (L-GreCo).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 namespace paragrad::parallel {
@@ -36,5 +38,15 @@ struct BitBudget {
 /// source: Alimohammadi et al. 2022, algorithm 1
 std::vector<std::size_t> choose_bits(const std::vector<std::vector<BitOption>>& layers,
                                      const BitBudget& budget = {});
+
+/// What 1, 2, ..., 8 bits would mean, by layer.
+using BitOptions = std::map<std::string, std::vector<BitOption>>;
+/// Numbers of bits by layer.
+using Bits = std::map<std::string, int>;
+
+/// The bits of the adaptive codec: as small as uniform 4 bits allow, by what the ranks measured.
+/// Several may have measured a layer, each its own gradient: their errors add up. Layers are in the
+/// order of their names, so that equal measurements give equal choices.
+Bits adaptive_bits(const std::vector<BitOptions>& measured);
 
 }  // namespace paragrad::parallel

@@ -5,14 +5,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "autograd/backend.h"
-#include "parallel/codecs/filter.h"
-#include "parallel/codecs/not_finite.h"
-
 namespace paragrad::parallel {
 namespace {
-
-Range common(Range a, Range b) { return {std::max(a.begin, b.begin), std::min(a.end, b.end)}; }
 
 /// A place in a message as f32 values.
 Tensor as_f32(const Tensor& bytes, Range place) {
@@ -25,13 +19,11 @@ Tensor as_f32(const Tensor& bytes, Range place) {
 BufferCodec::BufferCodec(const nn::ParameterList& parameters, const CodecSpec& spec,
                          RandomKey source, const DevicePtr& device)
     : spec_(spec), source_(source) {
-  bool any = false;
   for (const nn::Parameter& parameter : parameters) {
     const Range range{parameter.offset, parameter.offset + parameter.shape.numel()};
     layers_.push_back({&parameter, range, is_encoded(parameter) ? make_codec(spec) : nullptr});
-    any |= layers_.back().codec != nullptr;
   }
-  if (!any || !leaves_out(spec)) return;
+  if (!leaves_out(spec) || std::ranges::none_of(parameters, is_encoded)) return;
   residual_ = empty({parameters.numel()}, DType::f32, device, Category::communication);
   device->backend().fill(0, residual_);
 }
@@ -101,7 +93,7 @@ BitOptions BufferCodec::bit_options(const Tensor& values) const {
     for (spec.bits = 1; spec.bits <= 8; ++spec.bits) {
       const auto codec = make_codec(spec);
       const std::int64_t size = codec->encoded_bytes(x.numel(), x.dtype());
-      const Tensor bytes = empty({size}, DType::u8, x.device(), Category::communication);
+      const Tensor bytes = room_for_code(size, x.device());
       double error = std::numeric_limits<double>::quiet_NaN();
       if (codec->encode(x, source_, layer.range.begin, bytes)) {
         codec->decode(bytes, y);
@@ -125,14 +117,14 @@ void BufferCodec::set_bits(const Bits& bits) {
   }
 }
 
-std::map<std::int64_t, std::vector<double>> BufferCodec::state() const {
-  std::map<std::int64_t, std::vector<double>> all;
+CodecMemory BufferCodec::state() const {
+  CodecMemory all;
   for (const Layer& layer : layers_)
     if (layer.codec) all.merge(layer.codec->state());
   return all;
 }
 
-void BufferCodec::restore(const std::map<std::int64_t, std::vector<double>>& state) {
+void BufferCodec::restore(const CodecMemory& state) {
   for (const Layer& layer : layers_)
     if (layer.codec)
       layer.codec->restore(

@@ -6,10 +6,9 @@
 
 #include <vector>
 
-#include "nn/models/parameter.h"
-#include "parallel/codecs/adaptive_bits.h"
+#include "parallel/codecs/bit_choice.h"
 #include "parallel/codecs/codec.h"
-#include "parallel/collectives/piece_codec.h"
+#include "parallel/collectives/collective_run.h"
 
 namespace paragrad::parallel {
 
@@ -37,8 +36,8 @@ class BufferCodec : public PieceCodec {
   /// What encodings left out so far: flat, as the gradient. Undefined where nothing is left out.
   const Tensor& residual() const { return residual_; }
   /// What codecs remember, by the place in the flat buffer.
-  std::map<std::int64_t, std::vector<double>> state() const;
-  void restore(const std::map<std::int64_t, std::vector<double>>& state);
+  CodecMemory state() const;
+  void restore(const CodecMemory& state);
 
  private:
   struct Layer {

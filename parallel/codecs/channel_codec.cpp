@@ -3,9 +3,6 @@
 // Chapter 10.
 #include "parallel/codecs/channel_codec.h"
 
-#include "autograd/backend.h"
-#include "parallel/codecs/not_finite.h"
-
 namespace paragrad::parallel {
 namespace {
 

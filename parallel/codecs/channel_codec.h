@@ -25,8 +25,8 @@ class ChannelCodec {
   // [end snippet]
 
   /// As Codec::state; places are stages.
-  std::map<std::int64_t, std::vector<double>> state() const { return codec_->state(); }
-  void restore(const std::map<std::int64_t, std::vector<double>>& state) { codec_->restore(state); }
+  CodecMemory state() const { return codec_->state(); }
+  void restore(const CodecMemory& state) { codec_->restore(state); }
 
  private:
   bool has_mask(const Instruction& x) const {

@@ -1,33 +1,67 @@
-// Codec: how a run of values is written in fewer bytes, and read back.
-// Not here: which values of a stage are written so (buffer_codec.h), and sums over a group's
+// Codec: how a run of values is written in fewer bytes, and read back; what all codecs agree on.
+// Not here: where a stage's values stand in messages (buffer_codec.h), and sums over a group's
 // factors (low_rank.h). Chapter 10; Markov et al. 2022 (CGX).
 //
 // The room parallel/codecs writes values in fewer bytes, on their way between ranks:
-// codec.h           a codec of one buffer: quantize, topk, threshold, bf16, each a file of its own
+// codec.h           a codec of one buffer: plain.cpp, quantize.cpp, sparse.cpp
 // low_rank.h        codecs that need a group's sum: power_sgd.cpp, streaming_pca.cpp
 // buffer_codec.h    a stage's gradient, layer by layer; channel_codec.h: activations
-// bit_choice.h      how many bits each layer gets; adaptive_bits.h: who collects what that needs
+// bit_choice.h      how many bits each layer gets, from what ranks measured
 // register.cpp      the list of codecs
 // A new codec is one file and one line of the register: its name and numbers as users type them,
 // its bytes, and the class that encodes. No codec includes another.
 #pragma once
 
+#include <cmath>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "autograd/random.h"
-#include "autograd/tensor.h"
+#include "autograd/backend.h"
+#include "nn/models/parameter.h"
 #include "parallel/plan/codec_spec.h"
 
 namespace paragrad::parallel {
 
 using namespace autograd;
 
+// [snippet filter]
+/// Whether codecs encode a parameter's gradient: where it has more than one dimension and at least
+/// 1024 elements. Statistics are no gradients.
+/// source: Markov et al. 2022
+inline bool is_encoded(const nn::Parameter& parameter) {
+  return parameter.kind == nn::ParameterKind::weight && parameter.shape.rank() > 1 &&
+         parameter.shape.numel() >= 1024;
+}
+// [end snippet]
+
+/// What a user can do about values that are infinite or NaN.
+inline constexpr const char* when_not_finite =
+    "use a lower --learning-rate, a longer --warmup or, except in cyclic-v2, a --clip of 1";
+
+/// Whether no value is infinite or NaN. Squares are summed in f64, where those of finite f32 values
+/// are finite.
+inline bool all_finite(const Tensor& x) { return std::isfinite(x.backend().sum_of_squares(x)); }
+
+/// throws: Error unless `what` is finite: "step 2: the gradient of wte.weight is"
+inline void check_encodable(bool finite, const std::string& what) {
+  PG_CHECK(finite, what, " not finite, so there is no code for it; ", when_not_finite);
+}
+
+/// Memory for a message of encoded values.
+inline Tensor room_for_code(std::int64_t bytes, const DevicePtr& device) {
+  return empty({bytes}, DType::u8, device, Category::communication);
+}
+
+/// The numbers that a codec remembers of each run of values, by the place of its first element.
+using CodecMemory = std::map<std::int64_t, std::vector<double>>;
+
 // [snippet codec]
 /// The values of one layer, or of a part of it, as f32 or bf16. Used by one thread at a time.
 class Codec {
  public:
+  explicit Codec(const CodecSpec& spec) : spec_(spec) {}
   virtual ~Codec() = default;
 
   /// Writes x (n) to `bytes`, u8 (encoded_bytes(n)). Codecs that draw random numbers draw them by
@@ -37,26 +71,16 @@ class Codec {
   /// Reads y (n).
   virtual void decode(const Tensor& bytes, const Tensor& y) const = 0;
   /// Bytes for n values.
-  virtual std::int64_t encoded_bytes(std::int64_t count, DType dtype) const = 0;
-  /// No value of decode(encode(x)) is farther from x's than this.
-  virtual double error_bound(const Tensor& x) const = 0;
-  // [end snippet]
-
-  /// The numbers that it remembers of each place, for a checkpoint; none if it remembers nothing.
-  virtual std::map<std::int64_t, std::vector<double>> state() const { return {}; }
-  virtual void restore(const std::map<std::int64_t, std::vector<double>>&) {}
-};
-
-/// A codec that a CodecSpec describes.
-class LocalCodec : public Codec {
- public:
-  explicit LocalCodec(const CodecSpec& spec) : spec_(spec) {}
-  std::int64_t encoded_bytes(std::int64_t count, DType dtype) const final {
+  std::int64_t encoded_bytes(std::int64_t count, DType dtype) const {
     return parallel::encoded_bytes(spec_, count, size_of(dtype));
   }
+  // [end snippet]
+
+  /// What it remembers, for a checkpoint; empty if it remembers nothing.
+  virtual CodecMemory state() const { return {}; }
+  virtual void restore(const CodecMemory&) {}
 
  protected:
-  const CodecSpec& spec() const { return spec_; }
   /// throws: Error if x's encoding does not have the size of `bytes`
   void check_size(const Tensor& x, const Tensor& bytes) const {
     const std::int64_t expected = encoded_bytes(x.numel(), x.dtype());
@@ -64,11 +88,34 @@ class LocalCodec : public Codec {
              x.dtype(), " take ", expected, " bytes, got room for ", bytes.numel());
   }
 
- private:
-  CodecSpec spec_;
+  const CodecSpec spec_;
 };
 
 /// throws: Error if the codec is not local
 std::unique_ptr<Codec> make_codec(const CodecSpec& spec);
+
+// ---- for the files of codecs, and their register ----
+
+class LowRank;
+
+/// A codec as the register lists it: what a plan knows of it, and how it is made. Each codec's file
+/// defines a function that gives its entry: topk_codec().
+struct CodecEntry : CodecKind {
+  using Make = std::unique_ptr<Codec> (*)(const CodecSpec&);
+  using MakeLowRank = std::unique_ptr<LowRank> (*)(const CodecSpec&, const nn::ParameterList&,
+                                                   std::uint64_t seed, const DevicePtr&);
+  Make make = nullptr;                  ///< of a local codec
+  MakeLowRank make_low_rank = nullptr;  ///< of one that is not
+};
+
+/// Uses of a threshold or a basis, or updates between choices of bits.
+inline constexpr CodecNumber period_number{"PERIOD", &CodecSpec::period, "the period",
+                                           "use 1 or more"};
+
+/// A way to make a `Made` of what its constructor takes.
+template <class Base, class Made, class... With>
+std::unique_ptr<Base> made(With... with) {
+  return std::make_unique<Made>(with...);
+}
 
 }  // namespace paragrad::parallel

@@ -1,14 +1,57 @@
 // What both ways share: which matrices are factored, where factors stand in the buffers, the state.
-// Not here: the phases (power_sgd.cpp, streaming_pca.cpp).
-// Chapter 10.
+// Factors are made orthonormal on the host, in f64: they are thin, N R^2 products each, and a basis
+// that loses its right angles would lose gradients. A device's values are copied here and back:
+// there is no kernel yet. Chapter 10.
 #include "parallel/codecs/low_rank.h"
 
-#include "autograd/backend.h"
-#include "parallel/codecs/filter.h"
-#include "parallel/codecs/not_finite.h"
-#include "parallel/codecs/orthonormal.h"
+#include <cmath>
+
+#include "parallel/codecs/codec.h"
 
 namespace paragrad::parallel {
+
+namespace {
+
+double dot(const double* a, const double* b, std::int64_t count) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < count; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
+double length(const double* a, std::int64_t count) { return std::sqrt(dot(a, a, count)); }
+
+/// Takes the directions of the `known` rows before it out of `row`, one after the other.
+void remove_known(double* row, std::int64_t known, std::int64_t count) {
+  for (std::int64_t k = known; k > 0; --k) {
+    const double* direction = row - k * count;
+    double share = dot(direction, row, count);
+    for (std::int64_t i = 0; i < count; ++i) row[i] -= share * direction[i];
+  }
+}
+
+}  // namespace
+
+void orthonormalize(const Tensor& x, RandomKey key) {
+  const std::int64_t rows = x.size(0), count = x.size(1);
+  PG_CHECK(rows <= count, "there are no ", rows, " orthonormal rows of ", count, " elements");
+  std::vector<double> values = to_host(x);
+  for (std::int64_t r = 0; r < rows; ++r) {
+    double* row = values.data() + r * count;
+    double before = length(row, count);
+    remove_known(row, r, count);
+    // Of a millionth f32 can't tell whether it was there. Longer rests stand at right angles to the
+    // rows before within 1e-10, as f64 rounds.
+    if (length(row, count) <= 1e-6 * before) {
+      for (std::int64_t i = 0; i < count; ++i) row[i] = normal(key, r * count + i);
+      remove_known(row, r, count);
+    }
+    double after = length(row, count);
+    for (std::int64_t i = 0; i < count; ++i) row[i] /= after;
+  }
+  std::vector<float> rounded(values.begin(), values.end());
+  x.backend().copy_from_host(rounded.data(), x);
+}
 
 std::int64_t highest_rank(const Parameter& parameter) {
   if (!is_encoded(parameter)) return 0;
@@ -33,13 +76,10 @@ Factoring factoring(const ParameterList& parameters, std::int64_t rank) {
   return result;
 }
 
-Tensor matrix(const Tensor& buffer, std::int64_t at, std::int64_t rows, std::int64_t columns) {
-  return buffer.window(at, {1, rows, columns});
-}
-
 LowRank::LowRank(const CodecSpec& spec, const ParameterList& parameters, std::uint64_t seed,
                  const DevicePtr& device)
-    : factoring_(factoring(parameters, spec.rank)), seed_(seed), device_(device) {
+    : spec_(spec), factoring_(factoring(parameters, spec.rank)), seed_(seed), device_(device) {
+  PG_CHECK(spec.period > 0, spec.name, ": expected a period of 1 or more, got ", spec.period);
   state_.residual = buffer(factoring_.count);
   state_.factors = buffer(factoring_.second);
   device->backend().fill(0, state_.residual);
@@ -57,25 +97,6 @@ void LowRank::restore(const FactorState& state) {
   state_.uses = state.uses;
 }
 
-Tensor LowRank::buffer(std::int64_t count) const {
-  // Its category is named, not the device's mode: any thread may do that.
-  std::int64_t bytes = count * size_of(DType::f32);
-  auto storage = std::make_shared<Storage>(device_, bytes, Category::communication);
-  return {storage, 0, {count}, DType::f32};
-}
-
-Tensor LowRank::p(const FactoredPart& part) const {
-  return matrix(first_, part.first, factoring_.rank, part.rows);
-}
-
-Tensor LowRank::q(const FactoredPart& part) const {
-  return matrix(state_.factors, part.second, factoring_.rank, part.columns);
-}
-
-Tensor LowRank::residual(const FactoredPart& part) const {
-  return matrix(state_.residual, part.offset, part.rows, part.columns);
-}
-
 void LowRank::check_gradient(const Tensor& gradient) const {
   PG_CHECK(gradient.dtype() == DType::f32 && gradient.shape() == Shape{factoring_.count},
            "low rank: expected a gradient f32 (", factoring_.count, "), got ", gradient);
@@ -85,30 +106,19 @@ void LowRank::check_finite(const FactoredPart& part, const Tensor& x, const char
   check_encodable(all_finite(x), text("step ", version_, ": the ", what, " of ", part.name, " is"));
 }
 
-RandomKey LowRank::key(const FactoredPart& part) const {
-  return {seed_, text("factors of ", part.name)};
-}
-
-void LowRank::orthonormalize_factor(const FactoredPart& part, const Tensor& x) const {
-  orthonormalize(x.window(0, {x.size(1), x.size(2)}), key(part));
-}
-
 void LowRank::begin(const Tensor& gradient, int version, std::int64_t count) {
   check_gradient(gradient);
   version_ = version;
   first_ = buffer(count);
 }
 
-void LowRank::end() {
+void LowRank::finish(const Tensor& gradient) {
+  check_gradient(gradient);
+  write_sum(gradient);
   first_ = second_ = {};
   ++state_.uses;
 }
 
-Tensor LowRank::sent(const FactoredPart& part) const {
-  return part.is_factored() ? p(part) : first_.window(part.first, {part.count});
-}
-
-// [snippet project]
 void LowRank::project(const FactoredPart& part, const Tensor& gradient) const {
   Tensor mine = gradient.window(part.offset, {part.count});
   if (part.is_factored()) {
@@ -138,14 +148,26 @@ void LowRank::subtract(const FactoredPart& part, const Tensor& p, const Tensor& 
   p.backend().affine(p, -1, 0, negative);
   p.backend().gemm({.transpose_a = true, .add = true}, negative, q, {}, residual(part));
 }
+
+// [snippet advance]
+bool FactoredRun::advance(Transport& transport) {
+  if (!first_) first_ = sum_(low_rank_.first_factors(gradient_, version_));
+  if (!first_->advance(transport)) return false;
+  if (!second_) {
+    Tensor factors = low_rank_.second_factors();
+    second_ = sum_(factors.defined() ? factors : gradient_.window(0, {0}));
+  }
+  if (!second_->advance(transport)) return false;
+  low_rank_.finish(gradient_);
+  return true;
+}
 // [end snippet]
 
-CodecKind low_rank_kind(const char* name, const std::vector<CodecNumber>& more) {
+CodecKind low_rank_kind(const char* name, std::vector<CodecNumber> more) {
   CodecNumber rank{"RANK", &CodecSpec::rank, "the rank", "use 1 column or more, such as lowrank:4"};
   rank.may_lack = false;
-  CodecKind kind{.name = name, .numbers = {rank}, .leaves_out = true};
-  kind.numbers.insert(kind.numbers.end(), more.begin(), more.end());
-  return kind;
+  more.insert(more.begin(), rank);
+  return {.name = name, .numbers = more, .leaves_out = true};
 }
 
 }  // namespace paragrad::parallel

@@ -1,22 +1,23 @@
 // Low rank: sums of a stage's gradients over a group, where each matrix is sent as two thin factors
 // (PowerSGD) or as coefficients on a basis that all ranks know (streaming PCA).
-// Not here: the all-reduces; the caller makes them between the phases. Chapter 10; Vogels et al.
-// 2019 (PowerSGD), Mitliagkas et al. 2013 (streaming PCA).
+// Not here: the phases of each (power_sgd.cpp, streaming_pca.cpp). Chapter 10; Vogels et al. 2019
+// (PowerSGD), Mitliagkas et al. 2013 (streaming PCA).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "autograd/random.h"
 #include "nn/models/parameter.h"
-#include "parallel/plan/codec_spec.h"
+#include "parallel/codecs/codec.h"
+#include "parallel/collectives/collective_run.h"
 
 namespace paragrad::parallel {
 
 using namespace nn;
 
-// [snippet parts]
 /// Where a parameter's gradient stands. A matrix M (rows, columns) that the filter lets pass is
 /// factored if (rows + columns) rank < rows columns; more dimensions than two count as
 /// (first, rest). All else travels as it is: rows and columns are 0.
@@ -29,15 +30,14 @@ struct FactoredPart {
 
   bool is_factored() const { return rows > 0; }
 };
-// [end snippet]
 
-/// All of a stage, in flat-buffer order, and the elements of each buffer.
+/// All parameters of a stage, in flat-buffer order, and the elements of each buffer.
 struct Factoring {
   std::vector<FactoredPart> parts;
   std::int64_t rank = 0, count = 0, first = 0, second = 0;
 };
 Factoring factoring(const ParameterList& parameters, std::int64_t rank);
-/// At which a parameter is factored; 0: at none.
+/// The highest rank at which a parameter is factored; 0: it never is.
 std::int64_t highest_rank(const Parameter& parameter);
 
 /// What is kept from one use to the next, all f32.
@@ -47,7 +47,19 @@ struct FactorState {
   std::int64_t uses = 0;  ///< so far
 };
 
-// [snippet phases]
+/// Elements from `at` on as a batch of one matrix, which is what gemm takes.
+inline Tensor matrix(const Tensor& buffer, std::int64_t at, std::int64_t rows,
+                     std::int64_t columns) {
+  return buffer.window(at, {1, rows, columns});
+}
+
+/// Replaces the rows of x by an orthonormal basis whose first k rows span what x's first k did, by
+/// modified Gram-Schmidt. A row that is zero, or that f32 can't tell from a sum of those before it,
+/// spans nothing: it is drawn anew by `key`, so that there are always R rows. Ranks that begin with
+/// the same bits end with the same, if their processors compute alike.
+/// shapes: x (R,N), f32, finite, R <= N
+void orthonormalize(const Tensor& x, RandomKey key);
+
 /// One stage on one rank. A use is first_factors(), the first sum, second_factors(), the second sum
 /// if there is one, finish(). Sums are made in place, and give all ranks of a group the same bits;
 /// then all have the same factors and gradients, if their processors compute alike.
@@ -66,8 +78,7 @@ class LowRank {
   /// Gives the second buffer; undefined if nothing more is to be summed.
   virtual Tensor second_factors() = 0;
   /// Writes what stands for the sum of all ranks' gradients. The buffers end.
-  virtual void finish(const Tensor& gradient) = 0;
-  // [end snippet]
+  void finish(const Tensor& gradient);
 
   const Factoring& parts() const { return factoring_; }
   /// Between uses. The tensors are those that are worked on, not copies.
@@ -76,16 +87,29 @@ class LowRank {
   void restore(const FactorState& state);
 
  protected:
-  void check_gradient(const Tensor& gradient) const;
+  /// What finish() does with the sums of the buffers.
+  virtual void write_sum(const Tensor& gradient) = 0;
   /// throws: Error that names the part, unless all of x is finite
   void check_finite(const FactoredPart& part, const Tensor& x, const char* what) const;
 
-  Tensor buffer(std::int64_t count) const;
-  Tensor residual(const FactoredPart& part) const;
+  Tensor buffer(std::int64_t count) const {
+    return empty({count}, DType::f32, device_, Category::communication);
+  }
+  Tensor residual(const FactoredPart& part) const {
+    return matrix(state_.residual, part.offset, part.rows, part.columns);
+  }
   // Factors as they are stored. Products with thin matrices are fastest where these lie in rows.
-  Tensor p(const FactoredPart& part) const;  ///< P^T, in the first buffer
-  Tensor q(const FactoredPart& part) const;  ///< Q^T, in the state
-  void orthonormalize_factor(const FactoredPart& part, const Tensor& x) const;
+  /// P^T, in the first buffer.
+  Tensor p(const FactoredPart& part) const {
+    return matrix(first_, part.first, factoring_.rank, part.rows);
+  }
+  /// Q^T, in the state.
+  Tensor q(const FactoredPart& part) const {
+    return matrix(state_.factors, part.second, factoring_.rank, part.columns);
+  }
+  void orthonormalize_factor(const FactoredPart& part, const Tensor& x) const {
+    orthonormalize(x.window(0, {x.size(1), x.size(2)}), key(part));
+  }
 
   /// Makes the first buffer, of so many elements.
   void begin(const Tensor& gradient, int version, std::int64_t count);
@@ -96,26 +120,51 @@ class LowRank {
   void subtract(const FactoredPart& part, const Tensor& p, const Tensor& q) const;
   /// gradient = P Q^T
   void expand(const FactoredPart& part, const Tensor& gradient) const;
-  void end();
 
+  const CodecSpec spec_;
   Factoring factoring_;
   FactorState state_;
   Tensor first_, second_;  // while a use is under way
   int version_ = 0;        // that it is for
 
  private:
-  Tensor sent(const FactoredPart& part) const;
-  RandomKey key(const FactoredPart& part) const;
+  void check_gradient(const Tensor& gradient) const;
+  /// The part's place in the first buffer.
+  Tensor sent(const FactoredPart& part) const {
+    return part.is_factored() ? p(part) : first_.window(part.first, {part.count});
+  }
+  RandomKey key(const FactoredPart& part) const { return {seed_, text("factors of ", part.name)}; }
 
   std::uint64_t seed_;
   DevicePtr device_;
 };
 
-/// Elements from `at` on as a batch of one matrix, which is what gemm takes.
-Tensor matrix(const Tensor& buffer, std::int64_t at, std::int64_t rows, std::int64_t columns);
+/// One member's sum of a stage: two collectives, and the phases of a LowRank around them.
+class FactoredRun : public GroupRun {
+ public:
+  /// How a buffer is summed, in place.
+  using Sum = std::function<std::shared_ptr<CollectiveRun>(const Tensor& buffer)>;
+
+  /// `low_rank` must outlive it; `gradient` (N) becomes what stands for the sum towards `version`.
+  FactoredRun(LowRank& low_rank, Tensor gradient, int version, Sum sum)
+      : low_rank_(low_rank),
+        gradient_(std::move(gradient)),
+        version_(version),
+        sum_(std::move(sum)) {}
+
+  bool advance(Transport& transport) override;
+  std::int64_t bytes_sent() const override { return first_->bytes_sent() + second_->bytes_sent(); }
+
+ private:
+  LowRank& low_rank_;
+  Tensor gradient_;
+  int version_;
+  Sum sum_;
+  std::shared_ptr<CollectiveRun> first_, second_;
+};
 
 /// What a codec that makes factors tells plans of itself: NAME:RANK, and more numbers.
-CodecKind low_rank_kind(const char* name, const std::vector<CodecNumber>& more = {});
+CodecKind low_rank_kind(const char* name, std::vector<CodecNumber> more = {});
 
 /// throws: Error unless the codec is lowrank or pca
 std::unique_ptr<LowRank> make_low_rank(const CodecSpec& spec, const ParameterList& parameters,

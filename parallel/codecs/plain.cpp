@@ -1,16 +1,15 @@
 // none and bf16: every value travels, as it is or rounded to bf16.
 // Not here: training in bf16, where all values are so rounded.
 // Chapter 10.
-#include "parallel/codecs/not_finite.h"
-#include "parallel/codecs/register.h"
+#include "parallel/codecs/codec.h"
 
 namespace paragrad::parallel {
 
 namespace {
 
-class Plain : public LocalCodec {
+class Plain : public Codec {
  public:
-  using LocalCodec::LocalCodec;
+  using Codec::Codec;
 
   /// A value that is infinite once it is rounded counts as infinite: bf16 ends at 3.39e38.
   bool encode(const Tensor& x, RandomKey, std::int64_t, const Tensor& bytes) override {
@@ -23,18 +22,13 @@ class Plain : public LocalCodec {
     check_size(y, bytes);
     y.backend().copy(as_values(bytes, y), y);
   }
-  /// bf16 has 8 significant bits; below its smallest normal number, 2^-126, steps of 2^-133.
-  double error_bound(const Tensor& x) const override {
-    if (wire_dtype(x) == x.dtype() || x.numel() == 0) return 0;
-    return x.backend().magnitude(x, 1).value * 0x1p-8 + 0x1p-134;
-  }
 
  private:
-  DType wire_dtype(const Tensor& x) const { return spec().is_none() ? x.dtype() : DType::bf16; }
+  DType wire_dtype(const Tensor& x) const { return spec_.is_none() ? x.dtype() : DType::bf16; }
   /// The message under the type that its values have.
   Tensor as_values(const Tensor& bytes, const Tensor& x) const {
     std::int64_t offset = bytes.raw() - bytes.storage()->data(), size = size_of(wire_dtype(x));
-    PG_CHECK(offset % size == 0, "codec ", print(spec()), ": a message starts at byte ", offset,
+    PG_CHECK(offset % size == 0, "codec ", print(spec_), ": a message starts at byte ", offset,
              " of its buffer, which should be a multiple of ", size);
     return {bytes.storage(), offset / size, x.shape(), wire_dtype(x)};
   }

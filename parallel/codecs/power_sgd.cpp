@@ -2,7 +2,7 @@
 // before.
 // Chapter 10; Vogels et al. 2019.
 #include "autograd/backend.h"
-#include "parallel/codecs/register.h"
+#include "parallel/codecs/low_rank.h"
 
 namespace paragrad::parallel {
 
@@ -18,7 +18,7 @@ class PowerSgd : public LowRank {
   using LowRank::LowRank;
   Tensor first_factors(const Tensor& gradient, int version) override;
   Tensor second_factors() override;
-  void finish(const Tensor& gradient) override;
+  void write_sum(const Tensor& gradient) override;
 };
 // [end snippet]
 
@@ -48,14 +48,12 @@ Tensor PowerSgd::second_factors() {
   return second_;
 }
 
-void PowerSgd::finish(const Tensor& gradient) {
-  check_gradient(gradient);
+void PowerSgd::write_sum(const Tensor& gradient) {
   if (second_.defined()) gradient.backend().copy(second_, state_.factors);
   for (const FactoredPart& part : factoring_.parts) {
     if (part.is_factored()) check_finite(part, q(part), "sum of gradients");
     expand(part, gradient);
   }
-  end();
 }
 // [end snippet]
 

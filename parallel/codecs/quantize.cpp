@@ -1,9 +1,43 @@
-// quantize: 2^BITS levels between each bucket's extremes, the same BITS in every layer.
-// Not here: bits that change (adaptive_bits.cpp).
+// quantize and adaptive: each value becomes the number of a level between the extremes of its
+// bucket. Adaptive's bits differ from layer to layer. Not here: the kernels
+// (autograd/cpu/quantize.cpp), and how bits are chosen (bit_choice.h).
 // Chapter 10; Markov et al. 2022, "CGX".
-#include "parallel/codecs/quantizer.h"
+#include "parallel/codecs/codec.h"
 
 namespace paragrad::parallel {
+
+namespace {
+
+class Quantized : public Codec {
+ public:
+  using Codec::Codec;
+
+  bool encode(const Tensor& x, RandomKey key, std::int64_t, const Tensor& bytes) override {
+    check_size(x, bytes);
+    return x.backend().quantize(x, how(), key, bytes);
+  }
+  void decode(const Tensor& bytes, const Tensor& y) const override {
+    check_size(y, bytes);
+    y.backend().dequantize(bytes, how(), y);
+  }
+
+ private:
+  Quantizer how() const { return {spec_.bits, spec_.bucket, spec_.stochastic}; }
+};
+
+/// An entry whose messages are 2 levels a bucket, then 8-byte words that hold count BITS.
+CodecEntry quantizer(CodecKind kind) {
+  kind.encoded_bytes = [](const CodecSpec& spec, std::int64_t count, std::int64_t element) {
+    const std::int64_t buckets = (count + spec.bucket - 1) / spec.bucket;
+    return 2 * buckets * element + aligned((count * spec.bits + 7) / 8);
+  };
+  return {kind, made<Codec, Quantized>};
+}
+
+constexpr CodecNumber bucket_number{"BUCKET", &CodecSpec::bucket, "the bucket",
+                                    "use 1 element or more, such as 1024"};
+
+}  // namespace
 
 // [snippet entry]
 CodecEntry quantize_codec() {
@@ -14,5 +48,10 @@ CodecEntry quantize_codec() {
   return quantizer({.name = "quantize", .numbers = {bits, bucket_number, stochastic}});
 }
 // [end snippet]
+
+CodecEntry adaptive_codec() {
+  return quantizer(
+      {.name = "adaptive", .numbers = {bucket_number, period_number}, .chooses_bits = true});
+}
 
 }  // namespace paragrad::parallel

@@ -1,7 +1,7 @@
 // The list of codecs: a new one is a file in this folder, and a line here.
 // Not here: what each does.
 // Chapter 10.
-#include "parallel/codecs/register.h"
+#include "parallel/codecs/low_rank.h"
 
 namespace paragrad::parallel {
 

@@ -1,7 +1,7 @@
 // Streaming PCA's phases. A whole sum carries all that was left out before: nothing is, after it.
 // Chapter 10; Mitliagkas et al. 2013.
 #include "autograd/backend.h"
-#include "parallel/codecs/register.h"
+#include "parallel/codecs/low_rank.h"
 
 namespace paragrad::parallel {
 
@@ -15,18 +15,15 @@ namespace {
 /// source: Mitliagkas et al. 2013, algorithm 1, which takes one such step for each batch
 class StreamingPca : public LowRank {
  public:
-  StreamingPca(const CodecSpec& spec, const ParameterList& parameters, std::uint64_t seed,
-               const DevicePtr& device);
+  using LowRank::LowRank;
   Tensor first_factors(const Tensor& gradient, int version) override;
   Tensor second_factors() override { return {}; }
-  void finish(const Tensor& gradient) override;
+  void write_sum(const Tensor& gradient) override;
 
  private:
-  bool sums_whole() const { return state_.uses % period_ == 0; }
+  bool sums_whole() const { return state_.uses % spec_.period == 0; }
   Tensor whole(const Tensor& gradient, int version);
   void follow(const FactoredPart& part, const Tensor& gradient) const;
-
-  std::int64_t period_;
 };
 // [end snippet]
 
@@ -34,13 +31,6 @@ class StreamingPca : public LowRank {
 /// source: Halko, Martinsson and Tropp 2011, section 1.6
 constexpr int power_steps = 2;
 
-StreamingPca::StreamingPca(const CodecSpec& spec, const ParameterList& parameters,
-                           std::uint64_t seed, const DevicePtr& device)
-    : LowRank(spec, parameters, seed, device), period_(spec.period) {
-  PG_CHECK(period_ > 0, "pca: expected a period of 1 or more, got ", period_);
-}
-
-// [snippet pca]
 Tensor StreamingPca::first_factors(const Tensor& gradient, int version) {
   if (sums_whole()) return whole(gradient, version);
   begin(gradient, version, factoring_.first);
@@ -61,8 +51,7 @@ Tensor StreamingPca::whole(const Tensor& gradient, int version) {
   return first_;
 }
 
-void StreamingPca::finish(const Tensor& gradient) {
-  check_gradient(gradient);
+void StreamingPca::write_sum(const Tensor& gradient) {
   if (sums_whole()) gradient.backend().copy(first_, gradient);
   for (const FactoredPart& part : factoring_.parts) {
     if (!sums_whole())
@@ -70,7 +59,6 @@ void StreamingPca::finish(const Tensor& gradient) {
     else
       follow(part, gradient);
   }
-  end();
 }
 
 void StreamingPca::follow(const FactoredPart& part, const Tensor& gradient) const {
@@ -85,7 +73,6 @@ void StreamingPca::follow(const FactoredPart& part, const Tensor& gradient) cons
     orthonormalize_factor(part, q);
   }
 }
-// [end snippet]
 
 }  // namespace
 

@@ -55,19 +55,16 @@ Round send_to_all(int r, int n) {
 /// r adds up its children r + 1, r + 2, r + 4, ..., as far as r is a multiple of twice the
 /// distance, and sends that to its parent; the sum comes back the same way.
 std::vector<Round> up_and_down_the_tree(int r, int n) {
-  std::vector<Round> up, down;
+  std::vector<Round> rounds;
   int distance = 1;
   for (; distance < n && r % (2 * distance) == 0; distance *= 2)
-    if (r + distance < n) {
-      up.push_back({{add, r + distance, 0}});
-      down.insert(down.begin(), {{send, r + distance, 0}});
-    }
-  if (r > 0) {
-    up.push_back({{send, r - distance, 0}});
-    down.insert(down.begin(), {{copy, r - distance, 0}});
+    if (r + distance < n) rounds.push_back({{add, r + distance, 0}});
+  if (r > 0) rounds.push_back({{send, r - distance, 0}});
+  for (std::size_t up = rounds.size(); up-- > 0;) {
+    const Exchange before = rounds[up].front();
+    rounds.push_back({{before.action == add ? send : copy, before.peer, 0}});
   }
-  up.insert(up.end(), down.begin(), down.end());
-  return up;
+  return rounds;
 }
 // [end snippet]
 
@@ -163,16 +160,6 @@ Collective all_reduce(const Summing& how, int member, int members) {
   return result;
 }
 // [end snippet]
-
-Collective broadcast(int root, int member, int members) {
-  check_member(root, members);
-  check_member(member, members);
-  int distance = modulo(member - root, members);
-  Collective result;
-  if (distance > 0) result.rounds.push_back({{copy, modulo(member - 1, members), 0}});
-  if (distance + 1 < members) result.rounds.push_back({{send, modulo(member + 1, members), 0}});
-  return result;
-}
 
 std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::int64_t most) {
   std::vector<Piece> pieces;

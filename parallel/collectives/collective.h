@@ -4,12 +4,11 @@
 //
 // The room parallel/collectives makes sums and gathers of messages:
 // collective.h       lists of exchanges: scatter-reduce-allgather, ring, tree, by hosts
-// collective_run.h   one member's list, carried on without ever waiting
-// piece_codec.h      what encodes pieces on their way, as an interface: codecs come from elsewhere
-// hosts.h            which ranks share a host
+// collective_run.h   one member's list, carried on without ever waiting; the interface of codecs
 // The order of additions is that of the lists, so sums have the same bits whatever the timing.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -68,6 +67,10 @@ struct Range {
   std::int64_t size() const { return end - begin; }
 };
 Range chunk_range(std::int64_t count, int chunk, int chunks);
+/// What two ranges have in common; its size is 0 or less if that is nothing.
+inline Range common(Range a, Range b) {
+  return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
+}
 
 /// Every member ends with the sum over all members.
 Collective all_reduce(const Summing& how, int member, int members);
@@ -77,8 +80,6 @@ Collective reduce_scatter(const Summing& how, int member, int members);
 /// Member i begins with chunk i; every member ends with all chunks.
 /// throws: Error as reduce_scatter
 Collective all_gather(const Summing& how, int member, int members);
-/// Every member ends with what `root` began with. A chain: root, root + 1, ...
-Collective broadcast(int root, int member, int members);
 
 /// One exchange of one piece of a chunk.
 struct Piece {

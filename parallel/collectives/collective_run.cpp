@@ -5,10 +5,7 @@
 #include "parallel/collectives/collective_run.h"
 
 #include <algorithm>
-#include <chrono>
-#include <map>
 #include <set>
-#include <utility>
 
 #include "autograd/backend.h"
 #include "parallel/transports/launch.h"
@@ -47,38 +44,39 @@ void CollectiveRun::set_order() {
     if (part.action == copy)
       for (int earlier : before.sends) parts_[earlier].final = false;
     (sent ? before.sends : before.changes).push_back(i);
-    (sent ? sends_ : receives_).push_back(i);
+    (sent ? sends_ : receives_).parts.push_back(i);
     (sent ? to : from).insert(part.peer);
   }
-  most_sends_ = window * to.size();
-  most_receives_ = window * from.size();
+  sends_.most = window * to.size();
+  receives_.most = window * from.size();
 }
 
 bool CollectiveRun::advance(Transport& transport) {
   bool moved = true;
   while (moved) {
-    moved = post_receives(transport);
+    moved = post(receives_, transport);
     moved |= take_arrived();
-    moved |= post_sends(transport);
-    moved |= std::erase_if(sending_, [&](Underway& sent) { return end_send(sent); }) > 0;
+    moved |= post(sends_, transport);
+    moved |= std::erase_if(sends_.underway, [&](Underway& sent) { return end_send(sent); }) > 0;
   }
-  return sending_.empty() && receiving_.empty() && next_send_ == sends_.size() &&
-         next_receive_ == receives_.size();
+  return sends_.is_over() && receives_.is_over();
 }
 
 bool CollectiveRun::may_begin(const Part& part) const {
   return std::all_of(part.after.begin(), part.after.end(), [&](int i) { return parts_[i].over; });
 }
 
-bool CollectiveRun::post_receives(Transport& transport) {
+bool CollectiveRun::post(Way& way, Transport& transport) {
   bool moved = false;
-  for (; next_receive_ < receives_.size() && receiving_.size() < most_receives_; ++next_receive_) {
-    const Part& part = parts_[receives_[next_receive_]];
+  for (; way.next < way.parts.size() && way.underway.size() < way.most; ++way.next) {
+    const int i = way.parts[way.next];
+    const Part& part = parts_[i];
     if (!may_begin(part)) break;
-    bool in_place = part.action == copy && !encoding_.codec;
-    Tensor target = in_place ? values(part.range) : room_for(part.range);
-    auto request = transport.receive({part.peer, channel_, target.raw(), target.bytes()});
-    receiving_.push_back({receives_[next_receive_], target, std::move(request)});
+    Tensor x = part.action == send ? message_of(part) : target_of(part);
+    const Message message{part.peer, channel_, x.raw(), x.bytes()};
+    if (part.action == send) bytes_sent_ += x.bytes();
+    way.underway.push_back(
+        {i, x, part.action == send ? transport.send(message) : transport.receive(message)});
     moved = true;
   }
   return moved;
@@ -86,8 +84,9 @@ bool CollectiveRun::post_receives(Transport& transport) {
 
 bool CollectiveRun::take_arrived() {
   bool moved = false;
-  for (; !receiving_.empty() && receiving_.front().request->done(); receiving_.pop_front()) {
-    take(receiving_.front());
+  auto& arriving = receives_.underway;
+  for (; !arriving.empty() && arriving.front().request->done(); arriving.pop_front()) {
+    take(arriving.front());
     moved = true;
   }
   return moved;
@@ -118,20 +117,6 @@ void CollectiveRun::take(const Underway& taken) {
   }
 }
 
-bool CollectiveRun::post_sends(Transport& transport) {
-  bool moved = false;
-  for (; next_send_ < sends_.size() && sending_.size() < most_sends_; ++next_send_) {
-    const Part& part = parts_[sends_[next_send_]];
-    if (!may_begin(part)) break;
-    Tensor source = message_of(part);
-    auto request = transport.send({part.peer, channel_, source.raw(), source.bytes()});
-    sending_.push_back({sends_[next_send_], source, std::move(request)});
-    bytes_sent_ += source.bytes();
-    moved = true;
-  }
-  return moved;
-}
-
 bool CollectiveRun::end_send(Underway& sent) {
   if (!sent.request->done()) return false;
   Part& part = parts_[sent.part];
@@ -157,33 +142,34 @@ Tensor CollectiveRun::values(Range range) const {
   return data_.window(range.begin, {range.size()});
 }
 
-/// For a message that brings these values.
+/// Where a piece is received: a copy in its place, if it is not encoded.
+Tensor CollectiveRun::target_of(const Part& part) {
+  return part.action == copy && !encoding_.codec ? values(part.range) : room_for(part.range);
+}
+
+/// Memory for a message that brings these values.
 Tensor CollectiveRun::room_for(Range range) {
   if (!encoding_.codec) return scratch(range.size(), data_.dtype());
   return scratch(encoding_.codec->encoded_bytes(range), DType::u8);
 }
 
-/// The smallest that fits, so that codes leave the larger ones to values. Not by empty(): the
-/// device's category belongs to the thread that computes.
+/// The smallest piece of memory that fits, so that codes leave the larger ones to values.
 Tensor CollectiveRun::scratch(std::int64_t elements, DType dtype) {
   std::int64_t bytes = elements * size_of(dtype);
   auto fits = free_.end();
   for (auto at = free_.begin(); at != free_.end(); ++at)
     if ((*at)->bytes() >= bytes && (fits == free_.end() || (*at)->bytes() < (*fits)->bytes()))
       fits = at;
-  std::shared_ptr<Storage> storage;
-  if (fits != free_.end()) {
-    storage = *fits;
-    free_.erase(fits);
-  } else {
-    storage = std::make_shared<Storage>(data_.device(), bytes, Category::communication);
-  }
+  if (fits == free_.end()) return empty({elements}, dtype, data_.device(), Category::communication);
+  const std::shared_ptr<Storage> storage = *fits;
+  free_.erase(fits);
   return {storage, 0, {elements}, dtype};
 }
 
 int CollectiveRun::waits_for() const {
-  if (!receiving_.empty()) return parts_[receiving_.front().part].peer;
-  return sending_.empty() ? -1 : parts_[sending_.front().part].peer;
+  for (const Way* way : {&receives_, &sends_})
+    if (!way->underway.empty()) return parts_[way->underway.front().part].peer;
+  return -1;
 }
 
 bool TransportSum::advance(Transport& transport) {

@@ -1,6 +1,6 @@
 // Collective run: one member's collective on a tensor, carried on without ever waiting, so that one
-// thread can have many under way. Not here: the lists (collective).
-// Chapter 04.
+// thread can have many under way. Not here: the lists (collective.h), and what encodes pieces
+// (codecs/buffer_codec.h). Chapters 04 and 10.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "autograd/tensor.h"
-#include "parallel/collectives/piece_codec.h"
+#include "parallel/collectives/collective.h"
 #include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
@@ -28,12 +28,26 @@ class GroupRun {
   virtual std::int64_t bytes_sent() const = 0;
 };
 
+/// How a collective's pieces are written in fewer bytes, and read back: one rank's, for one buffer.
+/// Used by one thread at a time.
+class PieceCodec {
+ public:
+  virtual ~PieceCodec() = default;
+  /// Bytes of the elements of a range of the buffer.
+  virtual std::int64_t encoded_bytes(Range range) const = 0;
+  /// Writes `values`, that range of a sum towards `version`, to `bytes`. With `take_back`, `values`
+  /// becomes what decode() makes of the bytes, so that the sender has what the receivers have.
+  /// throws: Error if a value is not finite
+  virtual void encode(const Tensor& values, Range range, int version, bool take_back,
+                      const Tensor& bytes) = 0;
+  virtual void decode(const Tensor& bytes, Range range, const Tensor& values) const = 0;
+};
+
 /// Chunks are cut into pieces, so that a piece can be sent on while the next one arrives. A few are
 /// under way at a time: at most `window` for each member that this one hears from, and that it
 /// sends to.
 ///   bytes sent by each member: of an all-reduce by scatter or ring 2 (N-1)/N of the tensor's, half
-///                              of that for the rest (broadcast: all of it, except for the last of
-///                              the chain)
+///                              of that of a reduce-scatter or all-gather
 ///   scratch:                   window pieces a member heard from, charged to communication; with
 ///                              a codec also the codes that are sent, and final ones to the end
 /// With a codec, pieces travel encoded, and sums are made of what was decoded. Each member encodes
@@ -72,15 +86,22 @@ class CollectiveRun : public GroupRun {
     Tensor target;  ///< where an arriving piece is put: in place, or scratch
     std::unique_ptr<Request> request;
   };
+  /// All sends, or all receives, in the order of the list.
+  struct Way {
+    std::vector<int> parts;
+    std::size_t next = 0, most = 0;  ///< the part to begin next; how many may be under way
+    std::deque<Underway> underway;   ///< the oldest first
+    bool is_over() const { return underway.empty() && next == parts.size(); }
+  };
 
   void set_order();
   bool may_begin(const Part& part) const;
-  bool post_receives(Transport& transport);
+  bool post(Way& way, Transport& transport);
   bool take_arrived();
   void take(const Underway& arrived);
-  bool post_sends(Transport& transport);
   bool end_send(Underway& sent);
   Tensor message_of(const Part& part);
+  Tensor target_of(const Part& part);
   Tensor values(Range range) const;
   Tensor room_for(Range range);
   Tensor scratch(std::int64_t elements, DType dtype);
@@ -92,12 +113,9 @@ class CollectiveRun : public GroupRun {
   Encoding encoding_;
   std::map<std::int64_t, Tensor> encoded_;  // pieces, by their first element
   std::vector<Part> parts_;
-  std::vector<int> sends_, receives_;  // parts, in the order of the list
-  std::size_t next_send_ = 0, next_receive_ = 0;
-  std::size_t most_sends_ = 0, most_receives_ = 0;
+  Way sends_, receives_;
   std::vector<std::shared_ptr<Storage>> free_;  // scratch
   Tensor carried_;
-  std::deque<Underway> sending_, receiving_;  // the oldest first
   std::int64_t bytes_sent_ = 0;
 };
 

@@ -1,13 +1,17 @@
-// Charts for reports, in SVG: curves, memory over time, bytes sent. Strips over them carry the
-// values as titles, which a browser shows on hovering. Not here: the page (draw_html.cpp).
+// The parts of a report's page: charts in SVG, style and script; and a chart's frame: axes, ticks,
+// a legend, and strips that carry the values as titles, which a browser shows on hovering.
+// Not here: the page (draw_html.cpp).
 // Chapter 06.
 #pragma once
 
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "parallel/drawing/draw.h"
+#include "parallel/drawing/figure.h"
+#include "parallel/drawing/timeline_figure.h"
 
 namespace paragrad::parallel {
 
@@ -44,5 +48,57 @@ std::string flow_chart(const std::vector<Sending>& sent, double slot, double sec
                        double highest = 0);
 /// A slot is a time step, or several, so that there are at most 300 of them.
 double slot_length(double time_step, double seconds);
+
+extern const char* const page_style;   ///< CSS
+extern const char* const page_script;  ///< JavaScript
+
+// ---- what charts are made of (chart_frame.cpp) ----
+
+/// Fills and strokes that stay apart for colour-blind eyes, on light and dark.
+const std::string& series_color(std::size_t index);
+
+/// Bytes by name, as charts stack them.
+using Parts = std::map<std::string, double>;
+double sum(const Parts& parts);
+/// A line for each part: "\nweights: 1 kB".
+std::string lines(const Parts& parts);
+
+constexpr double chart_width = 560;  ///< pixels, of every chart
+/// A chart as an SVG element, from `top` down.
+std::string chart_svg(const std::string& title, double top, double height, const std::string& body,
+                      const std::string& attributes = "");
+
+class ChartFrame {
+ public:
+  /// The axes' ends.
+  ChartFrame(double x_low, double x_high, double y_low, double y_high)
+      : x_low_(x_low), x_high_(x_high), y_low_(y_low), y_high_(y_high) {}
+  /// Bytes from 0 to `highest` over time from 0 to `seconds`.
+  ChartFrame(double highest, double seconds, const TimeUnit& unit)
+      : ChartFrame(0, seconds, 0, highest) {
+    y_axis(bytes_text);
+    x_axis(unit.name, unit.per_second);
+  }
+
+  double x(double value) const;  ///< pixels
+  double y(double value) const;
+
+  void x_axis(const std::string& label, double per_unit = 1);
+  void y_axis(std::string (*text)(double));            ///< `text` writes a tick
+  void legend(const std::vector<std::string>& names);  ///< takes the place that it needs
+  void legend(const std::vector<NamedColor>& colors);
+  /// A strip from x = low to high, of the chart's height, that says `text`.
+  void strip(double low, double high, const std::string& text);
+  void add(const std::string& svg) { body_ += svg; }
+  std::string svg(const std::string& title) const;
+
+  static constexpr double left = 62, right = chart_width - 14;  ///< of the axes, in pixels
+  static constexpr double top = 34, bottom = 230, height = 270;
+
+ private:
+  double x_low_, x_high_, y_low_, y_high_;
+  Legend legend_;
+  std::string axes_, body_, strips_;
+};
 
 }  // namespace paragrad::parallel

@@ -3,16 +3,12 @@
 // Chapter 06.
 #include "parallel/drawing/chart.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
 
 #include "autograd/error.h"
-#include "parallel/drawing/chart_frame.h"
-#include "parallel/drawing/figure.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -35,12 +31,12 @@ Points finite_points(const Series& series) {
 void add_line(ChartFrame& frame, const Points& points, const std::string& color) {
   std::string path;
   for (auto [x, y] : points)
-    path += format("{}{} {}", path.empty() ? "M" : "L", number(frame.x(x)), number(frame.y(y)));
+    path += markup("{}{} {}", path.empty() ? "M" : "L", frame.x(x), frame.y(y));
   frame.add(format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="1.8"/>)", path, color));
   if (points.size() > 40) return;
   for (auto [x, y] : points)
-    frame.add(format(R"(<circle cx="{}" cy="{}" r="2.6" fill="{}"/>)", number(frame.x(x)),
-                     number(frame.y(y)), color));
+    frame.add(
+        markup(R"(<circle cx="{}" cy="{}" r="2.6" fill="{}"/>)", frame.x(x), frame.y(y), color));
 }
 
 /// One strip for each x, or for each of 400 where there are more.

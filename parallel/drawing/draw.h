@@ -4,9 +4,9 @@
 //
 // The room parallel/drawing makes pictures of timelines, and of what a run leaves:
 // draw_text.cpp, draw_svg.cpp, draw_trace.cpp, draw_html.cpp   the four forms
-// timeline_figure.h   ranks as lanes, with timeline_legend.cpp and timeline_alive.cpp
-// chart.h             curves, memory, traffic, bits; figure.h: numbers, axes, escaping
-// page.h              the styles and scripts of the page
+// timeline_figure.h   ranks as lanes, with timeline_legend.cpp
+// chart.h             the parts of a page: curves, memory, traffic, bits; its style and script
+// figure.h            numbers, axes, markup
 // Nothing but the session and the program `plan` knows this room. What is drawn is what ran.
 #pragma once
 
@@ -16,7 +16,6 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/simulation/time_steps.h"
 #include "parallel/simulation/timeline.h"
 
 namespace paragrad::parallel {

@@ -10,7 +10,6 @@
 #include "parallel/drawing/chart.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
-#include "parallel/drawing/page.h"
 #include "parallel/drawing/timeline_figure.h"
 
 namespace paragrad::parallel {
@@ -40,6 +39,13 @@ double drawable_seconds(const Timeline& timeline) {
   return starts[most_records] > 0 ? starts[most_records] : timeline.makespan();
 }
 
+/// A line above figures: what to press, and what to know.
+std::string tools(const std::string& content) {
+  return format("<div class=\"bar-of-tools\">{}</div>\n", content);
+}
+
+std::string note(const std::string& text) { return tools(format("<span>{}</span>", escape(text))); }
+
 std::string panels(const std::vector<Panel>& panels) {
   if (panels.empty()) return "";
   constexpr double width = 1120;
@@ -48,10 +54,10 @@ std::string panels(const std::vector<Panel>& panels) {
     check_drawable(panel.timeline);
     seconds = std::max(seconds, drawable_seconds(panel.timeline));
   }
-  std::string html =
-      "<div class=\"bar-of-tools\"><button data-zoom=\"1.6\">Zoom in</button>"
+  std::string html = tools(
+      "<button data-zoom=\"1.6\">Zoom in</button>"
       "<button data-zoom=\"0.625\">Zoom out</button><button data-zoom=\"0\">All</button>"
-      "<span>Ctrl and wheel zoom, dragging moves; cells tell what they are.</span></div>\n";
+      "<span>Ctrl and wheel zoom, dragging moves; cells tell what they are.</span>");
   for (const Panel& panel : panels) {
     FigureLayout layout = suitable_layout(panel.timeline);
     layout.seconds = seconds;
@@ -61,10 +67,6 @@ std::string panels(const std::vector<Panel>& panels) {
                    timeline_figure(panel.timeline, layout));
   }
   return section(panels.size() > 1 ? "Timelines, on one scale" : "Timeline", html);
-}
-
-std::string note(const std::string& text) {
-  return format("<div class=\"bar-of-tools\"><span>{}</span></div>\n", escape(text));
 }
 
 /// In slots of a time step: a burst, or an even flow.
@@ -112,19 +114,18 @@ std::string memory(const std::vector<MemorySample>& samples, const std::string& 
     seconds = std::max(seconds, sample.seconds);
   }
   if (seconds <= 0) seconds = 1;
-  std::string html =
-                  "<div class=\"bar-of-tools\"><label for=\"rank\">Rank</label>"
-                  "<select id=\"rank\">",
-              charts;
+  std::string options, charts;
   const double peak = peak_memory(samples);
   for (int rank : ranks) {
-    html += format("<option>{}</option>", rank);
+    options += format("<option>{}</option>", rank);
     charts += format("<div data-rank=\"{}\">{}</div>\n", rank,
                      memory_chart(samples, rank, peak, seconds));
   }
   return section("Memory by category" + (of.empty() ? "" : ", " + of),
-                 html + format("</select><span>largest peak of a rank: {}</span></div>\n{}",
-                               bytes_text(peak), charts)) +
+                 tools(format("<label for=\"rank\">Rank</label><select id=\"rank\">{}</select>"
+                              "<span>largest peak of a rank: {}</span>",
+                              options, bytes_text(peak))) +
+                     charts) +
          activations(samples, seconds);
 }
 

@@ -22,10 +22,10 @@ double median_forward(const Timeline& timeline) {
 
 }  // namespace
 
-FigureLayout suitable_layout(const Timeline& timeline, double cell, double widest) {
+FigureLayout suitable_layout(const Timeline& timeline) {
   check_drawable(timeline);
   constexpr int most_ranks = 64;
-  constexpr double narrowest = 560, smallest_cell = 9;
+  constexpr double cell = 22, smallest_cell = 9, narrowest = 560, widest = 2400;
   FigureLayout layout;
   layout.cell_seconds = median_forward(timeline);
   double cells = timeline.makespan() / layout.cell_seconds;

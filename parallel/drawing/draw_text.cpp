@@ -13,13 +13,6 @@
 namespace paragrad::parallel {
 namespace {
 
-/// "2F5": without the version, which would make every column wider.
-std::string label(const Instruction& x) {
-  if (makes_version(x)) return fmt::format("{}S", x.stage);
-  std::string text = print(x);
-  return text.substr(0, text.rfind('v'));
-}
-
 bool is_shown(const Record& record) {
   return record.lane == Lane::compute && record.end > record.start;
 }
@@ -49,7 +42,7 @@ std::string draw_text(const Timeline& timeline, int columns) {
     long first = column(record.start), last = column(record.end);
     if (!makes_version(record.instruction)) last = std::max(last, first + 1);
     for (long c = first; c < std::min(last, shown); ++c) {
-      rows[record.rank][c] = c == first ? label(record.instruction) : "-";
+      rows[record.rank][c] = c == first ? short_label(record.instruction) : "-";
       width = std::max(width, rows[record.rank][c].size());
     }
   }

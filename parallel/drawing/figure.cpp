@@ -3,10 +3,9 @@
 // Chapter 06.
 #include "parallel/drawing/figure.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -63,18 +62,30 @@ std::vector<double> ticks(double low, double high, int count) {
 }
 
 std::string escape(const std::string& text) {
+  static const std::map<char, std::string> entities{
+      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
   std::string result;
   for (char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      case '"': result += "&quot;"; break;
-      case '\'': result += "&#39;"; break;
-      default: result += c;
-    }
+    const auto entity = entities.find(c);
+    result += entity == entities.end() ? std::string(1, c) : entity->second;
   }
   return result;
+}
+
+std::string number(double value) {
+  std::string text = format("{:.3f}", value);
+  text.erase(text.find_last_not_of('0') + 1);
+  if (text.back() == '.') text.pop_back();
+  return text == "-0" ? "0" : text;
+}
+
+std::string ink(double x, double y, const std::string& words, const std::string& attributes) {
+  return markup(R"(<text class="ink" x="{}" y="{}"{}>{}</text>)", x, y, attributes, escape(words));
+}
+
+std::string short_label(const Instruction& instruction) {
+  const std::string text = print(instruction);
+  return text.substr(0, text.rfind('v'));
 }
 
 std::vector<int> message_slots(const Timeline& timeline) {
@@ -116,13 +127,6 @@ void check_drawable(const Timeline& timeline) {
                  record.end >= record.start,
              "draw: a record is outside the timeline: ", print(record.instruction), " of rank ",
              record.rank, " from ", record.start, " s to ", record.end, " s");
-}
-
-std::string number(double value) {
-  std::string text = format("{:.3f}", value);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text == "-0" ? "0" : text;
 }
 
 }  // namespace paragrad::parallel

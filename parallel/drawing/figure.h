@@ -1,9 +1,10 @@
-// What all drawings share: numbers with units, axes, escaping.
+// What all drawings share: numbers with units, axes, markup, and what is drawn of a timeline.
 // Not here: the drawings (draw_*.cpp).
 // Chapter 06.
 #pragma once
 
-#include <cstdint>
+#include <fmt/format.h>
+
 #include <string>
 #include <vector>
 
@@ -28,6 +29,27 @@ std::vector<double> ticks(double low, double high, int count);
 /// For text and attributes of XML and HTML.
 std::string escape(const std::string& text);
 
+/// A position or length in a figure, without idle digits.
+std::string number(double value);
+
+inline std::string in_markup(double value) { return number(value); }
+template <class T>
+const T& in_markup(const T& value) {
+  return value;
+}
+/// fmt::format for SVG: each double is a position or length.
+template <class... T>
+std::string markup(fmt::format_string<decltype(in_markup(std::declval<const T&>()))...> format,
+                   const T&... values) {
+  return fmt::format(format, in_markup(values)...);
+}
+
+/// Words in the page's text colour from (x, y) on. `attributes` begin with a space.
+std::string ink(double x, double y, const std::string& words, const std::string& attributes = "");
+
+/// "2F5": an instruction without its version.
+std::string short_label(const Instruction& instruction);
+
 /// For each record that is a message: the first slot of its rank's message lane that is free from
 /// its start to its end; 0 for computations.
 std::vector<int> message_slots(const Timeline& timeline);
@@ -37,8 +59,5 @@ std::vector<bool> recomputations(const Timeline& timeline);
 
 /// throws: Error if nothing in the timeline takes time
 void check_drawable(const Timeline& timeline);
-
-/// A position or length in a figure, without idle digits.
-std::string number(double value);
 
 }  // namespace paragrad::parallel

@@ -1,7 +1,7 @@
 // Style and script of report pages. The style overrides the figures' colours, so that they suit a
 // dark screen, too; the script turns titles into tips, and zooms and pans the timelines together.
 // Chapter 06.
-#include "parallel/drawing/page.h"
+#include "parallel/drawing/chart.h"
 
 namespace paragrad::parallel {
 

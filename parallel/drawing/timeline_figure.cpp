@@ -4,12 +4,11 @@
 // Chapter 06.
 #include "parallel/drawing/timeline_figure.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <set>
 
 #include "parallel/drawing/figure.h"
+#include "parallel/simulation/timeline.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -47,27 +46,27 @@ class TimelineFigure {
 
  private:
   std::string opening_tag() const {
-    const std::string width = number(left_ + width_ + 12), height = number(height_);
-    std::string for_script = format(
+    const double width = left_ + width_ + 12;
+    const std::string for_script = markup(
         R"( tabindex="0" data-scale="{}" data-per-second="{}" data-left="{}" data-width="{}" )"
         R"(data-top="{}" data-bottom="{}" data-cell="{}")",
-        layout_.pixels_per_second, time_unit(layout_.seconds).per_second, number(left_),
-        number(width_), number(top_[0]), number(bottom_), number(cell_));
-    return format(R"(<svg xmlns="http://www.w3.org/2000/svg" class="timeline" role="img" )"
+        format("{}", layout_.pixels_per_second),  // with all its digits
+        time_unit(layout_.seconds).per_second, left_, width_, top_[0], bottom_, cell_);
+    return markup(R"(<svg xmlns="http://www.w3.org/2000/svg" class="timeline" role="img" )"
                   R"(aria-label="Timeline of {} ranks" width="{}" height="{}" viewBox="0 0 {} {}" )"
                   R"(font-family="system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif" )"
                   R"(font-size="11"{}>)"
                   "\n",
-                  timeline_.ranks, width, height, width, height,
+                  timeline_.ranks, width, height_, width, height_,
                   layout_.zoomable ? for_script : "");
   }
 
   /// What moves with time, and is cut at the axes' ends.
   std::string view() const {
     std::string lines = cell_ > 6 ? "1" : "0";  // between cells
-    return format(
-        "<svg class=\"view\" x=\"{}\" y=\"0\" width=\"{}\" height=\"{}\">\n{}{}{}</svg>\n",
-        number(left_), number(width_ + 2), number(height_), group("axis", "", axis_),
+    return markup(
+        "<svg class=\"view\" x=\"{}\" y=\"0\" width=\"{}\" height=\"{}\">\n{}{}{}</svg>\n", left_,
+        width_ + 2, height_, group("axis", "", axis_),
         group("cells", " stroke=\"#fff\" stroke-width=\"" + lines + "\"", cells_ + marks_),
         group("labels", " text-anchor=\"middle\" pointer-events=\"none\"", labels_));
   }
@@ -99,33 +98,43 @@ class TimelineFigure {
     bottom_ = 14 + legend_.height;
     for (int rank = 0; rank < layout_.ranks; ++rank) {
       top_.push_back(bottom_);
-      double height = used[rank] * slot_height;
-      lanes_ += format(R"(<text class="ink" x="6" y="{}">rank {}</text>)"
-                       R"(<rect class="lane" x="{}" y="{}" width="{}" height="{}" fill="#eceff3"/>)"
-                       R"(<rect class="lane faint" x="{}" y="{}" width="{}" height="{}" )"
-                       R"(fill="#f5f7f9"/>)"
-                       "\n",
-                       number(bottom_ + 17), rank, number(left_), number(bottom_), number(width_),
-                       compute_height, number(left_), number(bottom_ + compute_height),
-                       number(width_), height);
+      const double height = used[rank] * slot_height;
+      lanes_ += ink(6, bottom_ + 17, format("rank {}", rank)) +
+                lane("lane", bottom_, compute_height, "#eceff3") +
+                lane("lane faint", bottom_ + compute_height, height, "#f5f7f9") + '\n';
       bottom_ += compute_height + height + row_gap;
     }
   }
 
+  std::string lane(const char* name, double top, double height, const char* color) const {
+    return markup(R"(<rect class="{}" x="{}" y="{}" width="{}" height="{}" fill="{}"/>)", name,
+                  left_, top, width_, height, color);
+  }
+
+  /// Adds a lane of the activations alive on all ranks, as bars over time.
   void add_alive() {
-    const AliveLane lane = alive_lane(timeline_, layout_, bottom_, alive_height);
-    lanes_ += format(R"(<text class="ink" x="6" y="{}">{} alive</text>)"
-                     R"(<rect class="lane faint" x="{}" y="{}" width="{}" height="{}" )"
-                     R"(fill="#f5f7f9"/>)"
-                     "\n",
-                     number(bottom_ + 11), lane.most, number(left_), number(bottom_),
-                     number(width_), alive_height);
-    cells_ += lane.svg;
+    const std::vector<Level> levels = activations_alive(timeline_);
+    int most = 0;
+    for (const Level& level : levels) most = std::max(most, level.count);
+    lanes_ += ink(6, bottom_ + 11, format("{} alive", most)) +
+              lane("lane faint", bottom_, alive_height, "#f5f7f9") + '\n';
+    for (std::size_t i = 0; i + 1 < levels.size(); ++i) {
+      const auto [start, count] = levels[i];
+      if (count == 0 || start > layout_.seconds) continue;
+      const double seconds = levels[i + 1].seconds - start, high = alive_height * count / most;
+      cells_ += markup(
+          R"(<rect class="alive" x="{}" y="{}" width="{}" height="{}" fill="#5c7c8a" )"
+          R"(stroke="none" shape-rendering="crispEdges">)"
+          "<title>{} activations alive on all ranks, by stage and microbatch\nfrom {}, for {}"
+          "</title></rect>\n",
+          x(start), bottom_ + alive_height - high, x(seconds), high, count, seconds_text(start),
+          seconds_text(seconds));
+    }
     bottom_ += alive_height + row_gap;
   }
 
   void measure_label(const Instruction& instruction) {
-    longest_full_ = std::max(longest_full_, full_label(instruction).size());
+    longest_full_ = std::max(longest_full_, short_label(instruction).size());
     longest_micro_ = std::max(longest_micro_, std::to_string(instruction.micro).size());
   }
 
@@ -134,16 +143,13 @@ class TimelineFigure {
     double end = layout_.seconds * unit.per_second;
     for (double tick : ticks(0, end, std::max(2, static_cast<int>(width_ / 90)))) {
       double at = x(tick / unit.per_second);
-      axis_ += format(R"(<path class="grid" d="M{} {}V{}" stroke="#d5dbe3"/>)", number(at),
-                      number(top_[0]), number(bottom_ + 6));
+      axis_ += markup(R"(<path class="grid" d="M{} {}V{}" stroke="#d5dbe3"/>)", at, top_[0],
+                      bottom_ + 6);
       const std::string text = format("{:.6g}", tick);
       bool cut = at + 4 + text_width(text) > width_;
-      axis_ +=
-          format(R"(<text class="ink" x="{}" y="{}"{}>{}</text>)", number(cut ? at - 4 : at + 4),
-                 number(bottom_ + 12), cut ? R"( text-anchor="end")" : "", text);
+      axis_ += ink(cut ? at - 4 : at + 4, bottom_ + 12, text, cut ? R"( text-anchor="end")" : "");
     }
-    lanes_ +=
-        format(R"(<text class="ink" x="6" y="{}">{}</text>)", number(bottom_ + 12), unit.name);
+    lanes_ += ink(6, bottom_ + 12, unit.name);
   }
 
   void add(const Record& record, std::size_t i) {
@@ -159,10 +165,9 @@ class TimelineFigure {
       CellColor color = cell_color(instruction);
       double height = repeated_[i] ? repeated_height : compute_height;
       top += compute_height - height;
-      cells_ += format(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}">{}</rect>)"
+      cells_ += markup(R"(<rect x="{}" y="{}" width="{}" height="{}" fill="{}">{}</rect>)"
                        "\n",
-                       number(from), number(top), number(wide), height, color.fill,
-                       title(record, repeated_[i]));
+                       from, top, wide, height, color.fill, title(record, repeated_[i]));
       add_label(instruction, from, wide, top + height / 2 + 4, color);
     }
   }
@@ -171,16 +176,11 @@ class TimelineFigure {
   void add_outlined(const char* kind, double from, double wide, double top, double high,
                     const std::string& color, const Record& record) {
     bool received = receives(record.instruction);
-    marks_ += format(R"(<path class="{}" d="M{} {}h{}v{}h-{}z" fill="{}" stroke="{}" )"
+    marks_ += markup(R"(<path class="{}" d="M{} {}h{}v{}h-{}z" fill="{}" stroke="{}" )"
                      R"(stroke-width="2"{}>{}</path>)"
                      "\n",
-                     kind, number(from), number(top), number(wide), high, number(wide), color,
-                     color, received ? R"( opacity=".5")" : "", title(record, false));
-  }
-
-  static std::string full_label(const Instruction& instruction) {
-    std::string text = print(instruction);
-    return text.substr(0, text.rfind('v'));
+                     kind, from, top, wide, high, wide, color, color,
+                     received ? R"( opacity=".5")" : "", title(record, false));
   }
 
   /// The largest size at which so many characters fit; 0 if none does.
@@ -199,12 +199,12 @@ class TimelineFigure {
     if (size == 0 && !layout_.zoomable) return;
     std::string attributes = size == 8 ? R"( font-size="8")" : "";
     if (layout_.zoomable)
-      attributes += format(R"( data-x="{}" data-w="{}" visibility="{}")", number(from + wide / 2),
-                           number(wide), size > 0 ? "visible" : "hidden");
-    labels_ += format(R"(<text x="{}" y="{}" fill="{}"{}>{}</text>)"
+      attributes += markup(R"( data-x="{}" data-w="{}" visibility="{}")", from + wide / 2, wide,
+                           size > 0 ? "visible" : "hidden");
+    labels_ += markup(R"(<text x="{}" y="{}" fill="{}"{}>{}</text>)"
                       "\n",
-                      number(from + wide / 2), number(baseline), color.text, attributes,
-                      full ? full_label(instruction) : std::to_string(instruction.micro));
+                      from + wide / 2, baseline, color.text, attributes,
+                      full ? short_label(instruction) : std::to_string(instruction.micro));
   }
 
   std::string title(const Record& record, bool repeated) const {
@@ -224,8 +224,8 @@ class TimelineFigure {
       note += format("{}the first {} of {}", note.empty() ? "" : ", and ",
                      seconds_text(layout_.seconds), seconds_text(timeline_.makespan()));
     if (note.empty()) return "";
-    return format("<text class=\"ink note\" x=\"6\" y=\"{}\">Drawn: {}.</text>\n",
-                  number(bottom_ + axis_height + 10), note);
+    return markup("<text class=\"ink note\" x=\"6\" y=\"{}\">Drawn: {}.</text>\n",
+                  bottom_ + axis_height + 10, note);
   }
 
   const Timeline& timeline_;
@@ -244,7 +244,6 @@ class TimelineFigure {
 }  // namespace
 
 std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout) {
-  check_drawable(timeline);
   return TimelineFigure(timeline, layout).svg();
 }
 

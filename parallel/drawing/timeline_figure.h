@@ -18,20 +18,12 @@ struct FigureLayout {
   bool zoomable = false;    ///< labels that are too wide are there, hidden; a script moves things
 };
 
-/// Forwards have a width of about `cell` pixels, if that makes the figure neither narrower than 560
-/// pixels nor wider than `widest`; what does not fit even with cells of 9 pixels is cut.
-FigureLayout suitable_layout(const Timeline& timeline, double cell = 22, double widest = 2400);
-
+/// Forwards have a width of about 22 pixels, if that makes the figure neither narrower than 560
+/// pixels nor wider than 2400; what does not fit even with cells of 9 pixels is cut.
 /// throws: Error if nothing in the timeline takes time
-std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout);
+FigureLayout suitable_layout(const Timeline& timeline);
 
-/// Activations alive on all ranks, as bars over time; `most` of them reach the lane's top.
-struct AliveLane {
-  std::string svg;
-  int most = 0;
-};
-AliveLane alive_lane(const Timeline& timeline, const FigureLayout& layout, double top,
-                     double height);
+std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout);
 
 /// The colours' meanings, in lines no longer than `width` pixels.
 struct Legend {

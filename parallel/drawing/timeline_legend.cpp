@@ -1,8 +1,6 @@
 // The colours of timelines, and the legend that explains them.
 // Not here: the timeline itself (timeline_figure.cpp).
 // Chapter 06.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,8 +11,6 @@
 
 namespace paragrad::parallel {
 namespace {
-
-using fmt::format;
 
 /// In the order of the legend.
 const std::vector<NamedColor> message_colors = {
@@ -33,28 +29,25 @@ class LegendWriter {
     if (x_ > 0 && x_ + pixels > width_) x_ = 0, y_ += line;
   }
   void swatch(const CellColor& color, const std::string& label) {
-    svg_ += format(R"(<rect x="{}" y="{}" width="18" height="14" rx="2" fill="{}"/>)"
+    svg_ += markup(R"(<rect x="{}" y="{}" width="18" height="14" rx="2" fill="{}"/>)"
                    R"(<text x="{}" y="{}" text-anchor="middle" fill="{}">{}</text>)",
-                   number(x_), number(y_), color.fill, number(x_ + 9), number(y_ + 11), color.text,
-                   label);
+                   x_, y_, color.fill, x_ + 9, y_ + 11, color.text, label);
     x_ += 20;
   }
   /// As a cell of the figure that is computed again: lower than its lane.
   void low_swatch(const CellColor& color) {
-    svg_ += format(R"(<rect class="lane" x="{}" y="{}" width="18" height="14" fill="#eceff3"/>)"
+    svg_ += markup(R"(<rect class="lane" x="{}" y="{}" width="18" height="14" fill="#eceff3"/>)"
                    R"(<rect x="{}" y="{}" width="18" height="8" fill="{}"/>)",
-                   number(x_), number(y_), number(x_), number(y_ + 6), color.fill);
+                   x_, y_, x_, y_ + 6, color.fill);
     x_ += 23;
   }
   void bar(const std::string& color, double width, double height) {
-    svg_ += format(R"(<rect class="{}" x="{}" y="{}" width="{}" height="{}" fill="{}"/>)",
-                   height > 10 ? "step" : "message", number(x_), number(y_ + 7 - height / 2), width,
-                   height, color);
+    svg_ += markup(R"(<rect class="{}" x="{}" y="{}" width="{}" height="{}" fill="{}"/>)",
+                   height > 10 ? "step" : "message", x_, y_ + 7 - height / 2, width, height, color);
     x_ += width + 5;
   }
   void words(const std::string& text, double gap) {
-    svg_ += format(R"(<text class="ink" x="{}" y="{}">{}</text>)", number(x_), number(y_ + 11),
-                   escape(text));
+    svg_ += ink(x_, y_ + 11, text);
     x_ += text_width(text) + gap;
   }
   Legend result() const { return {svg_, y_ + line}; }
@@ -65,11 +58,10 @@ class LegendWriter {
   std::string svg_;
 };
 
-void add_versions(LegendWriter& out, const char* name, Op op, const std::set<int>& versions) {
+void add_versions(LegendWriter& out, Op op, const std::set<int>& versions) {
   if (versions.empty()) return;
-  std::string title = format("{} on version", name);
   out.item(150 + 20 * version_colors);
-  out.words(title, 5);
+  out.words(fmt::format("{} on version", name_of(op)), 5);
   int shown = 0;
   for (int version : versions)
     if (shown++ < version_colors)
@@ -122,9 +114,9 @@ Legend legend(const Timeline& timeline, double width) {
       versions[x.op].insert(x.version);
   }
   LegendWriter out(width);
-  add_versions(out, "forward", Op::forward, versions[Op::forward]);
+  add_versions(out, Op::forward, versions[Op::forward]);
   add_repeated(out, timeline);
-  add_versions(out, "backward", Op::backward, versions[Op::backward]);
+  add_versions(out, Op::backward, versions[Op::backward]);
   if (!versions[Op::step].empty()) {
     out.bar(cell_color({.op = Op::step}).fill, 4, 14);
     out.words("step", 16);

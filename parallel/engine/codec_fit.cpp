@@ -1,31 +1,22 @@
 // As with plans: a flag that has no effect is an error.
 // Chapter 10.
-#include "parallel/engine/codec_fit.h"
+#include "parallel/engine/training.h"
 
 #include <algorithm>
 
 #include "nn/models/model.h"
-#include "parallel/codecs/filter.h"
+#include "parallel/codecs/codec.h"
 #include "parallel/codecs/low_rank.h"
 #include "parallel/plan/lifetimes.h"
 
 namespace paragrad::parallel {
 namespace {
 
-/// What a codec finds in the sums that leave their ranks.
-struct Found {
-  bool encoded = false;
-  std::int64_t rank = 0;  ///< the highest that makes factors smaller than a matrix; 0: none does
+/// Whether users say how many bits a value gets.
+constexpr WhichCodecs with_bits = [](const CodecKind& kind) {
+  const decltype(CodecNumber::value) bits = &CodecSpec::bits;
+  return std::ranges::count(kind.numbers, bits, &CodecNumber::value) > 0;
 };
-
-Found found_in(const Plan& plan, const Training& training) {
-  Found found;
-  for (const Parameter& parameter : summed_parameters(plan, training)) {
-    found.encoded |= is_encoded(parameter);
-    found.rank = std::max(found.rank, highest_rank(parameter));
-  }
-  return found;
-}
 
 }  // namespace
 
@@ -54,16 +45,19 @@ void check_codecs(const Plan& plan, const Training& training) {
       "--codec-channel ", print(plan.channel), ": activations of this run are bf16 already; ",
       "leave it out, or use ", codecs_to_use(smaller));
   if (plan.codec.is_none()) return;
-  const Found found = found_in(plan, training);
+  const std::vector<Parameter> summed = summed_parameters(plan, training);
+  std::int64_t rank = 0;  // the highest that makes factors smaller than a matrix; 0: none does
+  for (const Parameter& parameter : summed) rank = std::max(rank, highest_rank(parameter));
   const std::string codec = print(plan.codec);
-  PG_CHECK(found.encoded, "--codec ", codec, ": of the sums that leave their ranks, only those of ",
+  PG_CHECK(std::ranges::any_of(summed, is_encoded), "--codec ", codec,
+           ": of the sums that leave their ranks, only those of ",
            "1024 elements or more and more than one dimension are encoded, and this model has ",
            "none; leave it out, or train a larger model");
-  PG_CHECK(is_local(plan.codec) || found.rank > 0, "--codec ", codec, ": no matrix of this model ",
+  PG_CHECK(is_local(plan.codec) || rank > 0, "--codec ", codec, ": no matrix of this model ",
            "is larger than two factors of it; use ", codecs_to_use(for_activations));
-  PG_CHECK(is_local(plan.codec) || plan.codec.rank <= found.rank, "--codec ", codec, ": factors ",
+  PG_CHECK(is_local(plan.codec) || plan.codec.rank <= rank, "--codec ", codec, ": factors ",
            "of rank ", plan.codec.rank, " are larger than any matrix of this model; use a rank of ",
-           found.rank, " or less");
+           rank, " or less");
 }
 
 void check_smaller(const std::string& flag, const CodecSpec& spec, DType dtype) {
@@ -80,8 +74,8 @@ void check_period(const CodecSpec& spec, int first, int last, bool chosen) {
   if (!spec.kind().chooses_bits || chosen) return;
   PG_CHECK((first / spec.period + 1) * spec.period < last, "--codec ", print(spec), ": bits are ",
            "chosen after each ", spec.period, " updates, and this run ends after ", last,
-           " with those that it began with; use quantize:", spec.bits, ", more --steps, or a ",
-           "shorter period: adaptive:", spec.bucket, ":N");
+           " with those that it began with; use ", codecs_to_use(with_bits, true),
+           ", more --steps, or a shorter period: ", spec.name, ':', spec.bucket, ":N");
 }
 
 }  // namespace paragrad::parallel

@@ -6,8 +6,6 @@
 #include <algorithm>
 
 #include "autograd/backend.h"
-#include "autograd/cpu/cpu_backend.h"
-#include "parallel/engine/codec_fit.h"
 #include "parallel/engine/interpreter.h"
 #include "parallel/transports/launch.h"
 
@@ -17,7 +15,6 @@ Engine::Engine(const Training& training, Transport& transport, DevicePtr device,
     : training_(training),
       transport_(transport),
       device_(std::move(device)),
-      host_(device_->backend().has_f64() ? device_ : cpu_device()),
       settings_(settings),
       make_form_(training.form) {
   PG_CHECK(settings.timeout > 0, "a wait of ", settings.timeout, " s can't succeed");
@@ -105,18 +102,8 @@ void Engine::make_forms() {
   };
 }
 
-BufferCodec* Engine::codec(int stage) {
-  auto found = codecs_.find(stage);
-  return found == codecs_.end() ? nullptr : &found->second;
-}
-
 void Engine::set_bits(const Bits& bits) {
   for (auto& [stage, codec] : codecs_) codec.set_bits(bits);
-}
-
-LowRank* Engine::low_rank(int stage) {
-  auto found = low_ranks_.find(stage);
-  return found == low_ranks_.end() ? nullptr : found->second.get();
 }
 
 /// Random numbers are drawn by the rank that sends, too, or all would round the same way.

@@ -3,7 +3,7 @@
 // Not here: what outlives the plan (engine.h). Chapter 05.
 #pragma once
 
-#include "parallel/engine/norms.h"
+#include "parallel/engine/loss_and_norm.h"
 
 namespace paragrad::parallel {
 
@@ -27,19 +27,13 @@ class Interpreter {
   int first_ready(const std::vector<int>& cells);
   const Arriving* input_of(const Instruction& x) const;
   void free_unread();
-  Shape shape_of_output(int stage, int micro) const;
 
-  Engine& engine_;
-  RowView row_;
+  RowRun run_;
   Batches& batches_;
-  RunResult result_;
-  Stores stores_;
   Waiting waiting_;
   Mailbox mailbox_;
-  Groups groups_;
   SumBook book_;
-  Norms norms_;
-  Losses losses_;
+  LossAndNorm measured_;
   MessageLane lane_;  // last: its tasks use what is above
 };
 

@@ -3,7 +3,7 @@
 // Chapter 04.
 #include "parallel/engine/mailbox.h"
 
-#include "parallel/transports/channels.h"
+#include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -34,7 +34,7 @@ MessageLane::Task one_message(Start start) {
 Arriving Mailbox::take(const Name& name) {
   if (auto found = here_.extract(name)) return {found.mapped()};
   auto found = arriving_.extract(name);
-  PG_CHECK(found, "this rank has no such value for ", print(row_.row[waiting_.cell()]));
+  PG_CHECK(found, "this rank has no such value for ", print(run_.row[waiting_.cell()]));
   return found.mapped();
 }
 
@@ -47,7 +47,7 @@ Tensor Mailbox::take_value(const Name& name) {
 Arriving Mailbox::take_first(const Name& begin, const Name& end) {
   auto found = arriving_.lower_bound(begin);
   PG_CHECK(found != arriving_.end() && found->first < end, "this rank has no partial sum for ",
-           print(row_.row[waiting_.cell()]));
+           print(run_.row[waiting_.cell()]));
   return arriving_.extract(found).mapped();
 }
 
@@ -86,9 +86,9 @@ void Mailbox::send(const Instruction& x, const Arriving& sent) {
 /// capacity and two more are under way. The verifier has proved that such waiting ends, in the
 /// order of the row; in a message-driven plan, what is in flight is bounded anyway.
 void Mailbox::bound_sends(int peer) {
-  if (row_.plan.in_flight > 0) return;
+  if (run_.plan.in_flight > 0) return;
   auto& leaving = leaving_[peer];
-  while (leaving.size() >= row_.capacity + 2) {
+  while (leaving.size() >= run_.capacity + 2) {
     waiting_.wait(leaving.front());
     leaving.pop_front();
   }
@@ -121,12 +121,12 @@ void Mailbox::receive_output(const Instruction& x, const Tensor& value) {
 /// Evaluations, whose plans name no codec, send activations as they are.
 bool Mailbox::is_encoded(const Instruction& x) const {
   const bool is_output = x.what == Value::activation || x.what == Value::activation_gradient;
-  return channel_ && is_output && row_.plan.steps > 0;
+  return channel_ && is_output && run_.plan.steps > 0;
 }
 
 Tensor Mailbox::room_for_code(const Instruction& x, const Tensor& value) const {
-  return empty({channel_->encoded_bytes(x, value.numel(), value.dtype())}, DType::u8,
-               value.device(), Category::communication);
+  return parallel::room_for_code(channel_->encoded_bytes(x, value.numel(), value.dtype()),
+                                 value.device());
 }
 
 Issued Mailbox::meet(const Instruction& x, std::shared_ptr<GroupRun> run, const Tensor& arrives,
@@ -171,18 +171,15 @@ void Mailbox::wait_for_readers(const Made& weights) {
   for (const Issued& reader : readers.mapped()) waiting_.wait(reader);
 }
 
-double Mailbox::seconds(Clock::time_point time) const {
-  return std::chrono::duration<double>(time - result_.begun).count();
-}
-
 void Mailbox::finish() {
   for (const Issued& message : issued_) waiting_.wait(message);
   for (const Issued& message : issued_) {
-    const Instruction& x = row_.row[message.cell];
+    const Instruction& x = run_.row[message.cell];
     const std::int64_t bytes = *message.bytes;
-    if (bytes > 0) result_.bytes_sent[message_kind(x)] += bytes;
-    result_.records.push_back({row_.rank, Lane::message, x, seconds(message.ticket->issued),
-                               seconds(message.ticket->finished), bytes});
+    RunResult& result = run_.result;
+    if (bytes > 0) result.bytes_sent[message_kind(x)] += bytes;
+    result.records.push_back({run_.rank, Lane::message, x, result.seconds(message.ticket->issued),
+                              result.seconds(message.ticket->finished), bytes});
   }
 }
 

@@ -7,9 +7,6 @@
 #include <deque>
 #include <map>
 
-#include "parallel/codecs/channel_codec.h"
-#include "parallel/collectives/collective_run.h"
-#include "parallel/engine/run_result.h"
 #include "parallel/engine/waiting.h"
 
 namespace paragrad::parallel {
@@ -23,11 +20,9 @@ struct Arriving {
 
 class Mailbox {
  public:
-  /// What the references name must outlive it. `channel`: the codec of activations and their
-  /// gradients, null where they travel as they are.
-  Mailbox(const RowView& row, Waiting& waiting, MessageLane& lane, ChannelCodec* channel,
-          RunResult& result)
-      : row_(row), waiting_(waiting), lane_(lane), channel_(channel), result_(result) {}
+  /// What the references name must outlive it.
+  Mailbox(RowRun& run, Waiting& waiting, MessageLane& lane)
+      : run_(run), waiting_(waiting), lane_(lane), channel_(run.engine.channel()) {}
 
   // ---- values ----
   /// A value that was computed here.
@@ -71,13 +66,11 @@ class Mailbox {
   bool is_encoded(const Instruction& x) const;
   Tensor room_for_code(const Instruction& x, const Tensor& value) const;
   void bound_sends(int peer);
-  double seconds(Clock::time_point time) const;
 
-  const RowView& row_;
+  RowRun& run_;
   Waiting& waiting_;
   MessageLane& lane_;
-  ChannelCodec* channel_;
-  RunResult& result_;
+  ChannelCodec* channel_;  // of activations and their gradients; null: they travel as they are
   std::map<Name, Tensor> here_;
   std::map<Name, Arriving> arriving_;
   std::map<int, std::deque<Issued>> leaving_;    // by peer; the oldest first

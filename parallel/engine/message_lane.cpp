@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "autograd/cpu/threads.h"
+#include "autograd/cpu/cpu_backend.h"
 
 namespace paragrad::parallel {
 
@@ -31,18 +31,15 @@ TicketPtr MessageLane::post(Queue queue, Task task) {
   return ticket;
 }
 
-MessageLane::Outcome MessageLane::wait_for_any(const std::vector<const Ticket*>& tickets,
-                                               double seconds) {
+bool MessageLane::wait_for_any(const std::vector<const Ticket*>& tickets, double seconds) {
   std::unique_lock lock(mutex_);
   std::chrono::duration<double> limit(std::min(seconds, longest_sleep));
   auto one_is_done = [&tickets] {
     return std::any_of(tickets.begin(), tickets.end(), [](const Ticket* x) { return x->done; });
   };
-  bool in_time =
-      changed_.wait_for(lock, limit, [&] { return one_is_done() || failure_ || error_; });
-  if (one_is_done()) return Outcome::done;
-  if (error_) std::rethrow_exception(error_);
-  return in_time ? Outcome::failed : Outcome::late;
+  changed_.wait_for(lock, limit, [&] { return one_is_done() || failure_ || error_; });
+  if (!one_is_done() && error_) std::rethrow_exception(error_);
+  return one_is_done();
 }
 
 bool MessageLane::is_done(const Ticket& ticket) const {

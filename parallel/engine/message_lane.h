@@ -24,8 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 /// A message's way through the lane.
 struct Ticket {
-  bool done =
-      false;  ///< for the lane's own thread and under its lock; others call MessageLane::wait
+  bool done = false;  ///< for the lane's own thread and under its lock; others wait or ask is_done
   Clock::time_point issued, finished;
 };
 using TicketPtr = std::shared_ptr<Ticket>;
@@ -53,12 +52,10 @@ class MessageLane {
   using Task = std::function<bool(Transport&)>;
   TicketPtr post(Queue queue, Task task);
 
-  enum class Outcome { done, late, failed };
-  /// Sleeps until the message is through, `seconds` are over, or another rank has failed.
+  /// Sleeps until one of the messages is through, `seconds` are over, or another rank has failed.
+  /// Returns whether one is through.
   /// throws: what a task threw
-  Outcome wait(const Ticket& ticket, double seconds) { return wait_for_any({&ticket}, seconds); }
-  /// Sleeps until one of the messages is through, or as wait() does.
-  Outcome wait_for_any(const std::vector<const Ticket*>& tickets, double seconds);
+  bool wait_for_any(const std::vector<const Ticket*>& tickets, double seconds);
   bool is_done(const Ticket& ticket) const;
   std::optional<Failure> failure() const;
 

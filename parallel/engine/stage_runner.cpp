@@ -4,7 +4,6 @@
 #include "parallel/engine/stage_runner.h"
 
 #include <algorithm>
-#include <optional>
 
 #include "autograd/ops.h"
 
@@ -55,13 +54,14 @@ Tensor StageRunner::forward(int micro, const Inputs& inputs) {
 
 void StageRunner::bind(int micro) {
   const Inputs& inputs = kept_.at(micro).inputs;
-  if (!inputs.training) return stage_.bind(inputs.weights, inputs.shared);
-  stage_.bind(inputs.weights, inputs.shared, [this, micro](const Parameter& p, const Tensor& dx) {
+  if (!inputs.training) return stage_.bind(inputs.weights, {}, inputs.shared);
+  auto sink = [this, micro](const Parameter& p, const Tensor& dx) {
     if (deferring_)
       deferring_->later.emplace_back(&p, dx);
     else
       kept_.at(micro).inputs.sink(p, dx);
-  });
+  };
+  stage_.bind(inputs.weights, sink, inputs.shared);
 }
 
 void StageRunner::drop(int micro) {

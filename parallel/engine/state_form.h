@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 
+#include "autograd/backend.h"
 #include "nn/models/parameter.h"
 
 namespace paragrad::parallel {
@@ -32,13 +33,22 @@ class StateForm {
   const ParameterList& read() const { return expands() ? parameters_ : stored_; }
 
   /// Adds the gradient of one of parameters() to a stored sum (n).
-  virtual void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const;
-  /// From all elements (N) to those that are stored (n), and back, with zeros for those that are
-  /// not. Buffers are of one type.
-  void compress(const Tensor& all, const Tensor& stored) const;
-  /// The same for one of parameters(), of which all elements are given.
-  virtual void compress(const Parameter& parameter, const Tensor& all, const Tensor& stored) const;
-  virtual void expand(const Tensor& stored, const Tensor& all) const;
+  virtual void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const {
+    dx.backend().accumulate(dx, sum.window(parameter.offset, parameter.shape));
+  }
+  /// Stores (n) one of parameters(), of which all elements are given. Buffers are of one type.
+  virtual void compress(const Parameter& parameter, const Tensor& all, const Tensor& stored) const {
+    all.backend().copy(all, stored.window(parameter.offset, parameter.shape));
+  }
+  /// Stores (n) all parameters (N).
+  void compress(const Tensor& all, const Tensor& stored) const {
+    for (const Parameter& parameter : parameters_)
+      compress(parameter, all.window(parameter.offset, parameter.shape), stored);
+  }
+  /// From stored elements (n) back to all (N), with zeros for those that are not stored.
+  virtual void expand(const Tensor& stored, const Tensor& all) const {
+    stored.backend().copy(stored, all);
+  }
 
   /// The pruned ones, as far as they are kept, and a flat buffer (i32) like them: which elements of
   /// each these are, ascending. No parameters if nothing is pruned.

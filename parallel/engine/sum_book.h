@@ -1,30 +1,21 @@
 // SumBook: this rank's gradient sums by (stage, version): open while backwards add to them,
 // changing while the other lane reduces, folds or encodes them, finished when a step takes them.
-// Not here: where their numbers lie (stage_buffers.h), and the norm of all of them (norms.h).
+// Not here: where their numbers lie (weight_store.h), and the norm of all (loss_and_norm.h).
 // Chapters 05, 08 and 10.
 #pragma once
 
 #include <map>
 #include <set>
 
-#include "parallel/engine/groups.h"
 #include "parallel/engine/mailbox.h"
-#include "parallel/engine/stores.h"
 
 namespace paragrad::parallel {
 
 class SumBook {
  public:
   /// What the references name must outlive it.
-  SumBook(const RowView& row, Engine& engine, Stores& stores, Mailbox& mailbox, Waiting& waiting,
-          const Groups& groups, BitOptions& measured)
-      : row_(row),
-        engine_(engine),
-        stores_(stores),
-        mailbox_(mailbox),
-        waiting_(waiting),
-        groups_(groups),
-        measured_options_(measured) {}
+  SumBook(RowRun& run, Mailbox& mailbox, Waiting& waiting)
+      : run_(run), mailbox_(mailbox), waiting_(waiting) {}
 
   /// Adds a gradient, once the other lane has left the sum alone.
   void add(const Made& sum, const Parameter& parameter, const Tensor& dx);
@@ -38,8 +29,10 @@ class SumBook {
 
   /// Waits until the finished sum is in the store: one that arrived, or this rank's own.
   void finish(const Made& sum);
-  /// The step has been made: the sum is gone.
-  void end(const Made& sum) { codes_.erase(sum); }
+  /// The step has been made: the sum is gone, and its code.
+  void end(const Made& sum) {
+    if (auto found = changing_.find(sum); found != changing_.end()) found->second.bytes = {};
+  }
 
   /// Whether this rank counts a sum in the norm of a group: as the first rank of the group that
   /// holds the stage, or as a holder of a shard. A sum that goes from holder to holder is counted
@@ -49,24 +42,24 @@ class SumBook {
   std::vector<TicketPtr> changes(int version) const;
 
  private:
+  /// What the other lane does to this rank's own sum; and the sum's code, where it is sent encoded.
+  struct Change {
+    Issued by;
+    Tensor bytes = {};
+  };
+
   void wait_until_still(const Made& sum) const;
   std::shared_ptr<GroupRun> reduction(const Instruction& x, const Tensor& sum) const;
   void measure(const Made& sum);
   Arriving to_send(const Instruction& x);
   Arriving own_to_send(const Made& sum, bool moves);
   Arriving encoded(const Instruction& x, const Arriving& sum);
-  Tensor room_for_code(const BufferCodec& codec, const Tensor& sum) const;
 
-  const RowView& row_;
-  Engine& engine_;
-  Stores& stores_;
+  RowRun& run_;
   Mailbox& mailbox_;
   Waiting& waiting_;
-  const Groups& groups_;
-  BitOptions& measured_options_;
-  std::map<Made, Issued> changing_;  // what the other lane does to this rank's own sum
-  std::map<Made, Tensor> codes_;     // of this rank's finished sums
-  std::set<int> measured_;           // stages whose own sum was measured for a choice of bits
+  std::map<Made, Change> changing_;
+  std::set<int> measured_;  // stages whose own sum was measured for a choice of bits
 };
 
 }  // namespace paragrad::parallel

@@ -8,7 +8,9 @@
 
 namespace paragrad::parallel {
 
-std::vector<int> balanced_cuts(const Model& model, int stages) {
+/// Where to cut a model so that the most expensive stage costs least, by the layers' flops.
+/// shapes: stages + 1 ascending numbers of layers, from 0 on
+static std::vector<int> balanced_cuts(const Model& model, int stages) {
   int layers = static_cast<int>(model.size());
   PG_CHECK(stages > 0 && stages <= layers, "a model of ", layers, " layers can't be cut into ",
            stages, " stages; ask for at most ", layers);

@@ -7,9 +7,10 @@
 #include <memory>
 #include <vector>
 
-#include "nn/models/cut.h"
+#include "nn/models/model.h"
 #include "nn/optimizers/optimizer.h"
 #include "parallel/engine/state_form.h"
+#include "parallel/plan/plan.h"
 
 namespace paragrad::parallel {
 
@@ -51,9 +52,20 @@ struct Training {
   int stages() const { return static_cast<int>(cuts.size()) - 1; }
 };
 
-/// Where to cut a model so that the most expensive stage costs least, by the layers' flops.
-/// shapes: stages + 1 ascending numbers of layers, from 0 on
-/// throws: Error if it has fewer layers than stages
-std::vector<int> balanced_cuts(const Model& model, int stages);
+// ---- whether codecs have anything to act on in the model (codec_fit.cpp; chapter 10) ----
+
+/// throws: Error if a codec of the plan's header would change no value of this training
+void check_codecs(const Plan& plan, const Training& training);
+
+/// Parameters of the stages whose sums leave a rank.
+std::vector<Parameter> summed_parameters(const Plan& plan, const Training& training);
+
+/// throws: Error if messages of many values of this type do not become smaller; `flag` asks for it
+void check_smaller(const std::string& flag, const CodecSpec& spec, DType dtype);
+
+/// Whether bits are chosen in a run from update `first` to `last` in time to be used. `chosen`:
+/// some were before.
+/// throws: Error if not, and the codec is adaptive
+void check_period(const CodecSpec& spec, int first, int last, bool chosen);
 
 }  // namespace paragrad::parallel

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
@@ -15,7 +14,7 @@ using autograd::text;
 
 void Waiting::reach(int cell) {
   cell_ = cell;
-  transport_.publish({.cell = cell, .plan = static_cast<std::int16_t>(row_.number)});
+  transport_.publish({.cell = cell, .plan = static_cast<std::int16_t>(run_.number)});
 }
 
 void Waiting::wait(const Issued& message) const {
@@ -25,8 +24,7 @@ void Waiting::wait(const Issued& message) const {
 
 void Waiting::wait_for_any(const std::vector<const Ticket*>& tickets, int cell) const {
   auto start = Clock::now();
-  auto outcome = lane_.wait_for_any(tickets, timeout_);
-  if (outcome == MessageLane::Outcome::done) return;
+  if (lane_.wait_for_any(tickets, run_.engine.settings().timeout)) return;
   double waited = std::chrono::duration<double>(Clock::now() - start).count();
   auto failure = lane_.failure();
   give_up(cell, waited, failure ? report(failure->rank, failure->what) : "");
@@ -35,31 +33,31 @@ void Waiting::wait_for_any(const std::vector<const Ticket*>& tickets, int cell) 
 // [snippet give_up]
 /// rank 1: waited 60 s for 1g5>1 of rank 2; rank 2 was at 2F5v1
 void Waiting::give_up(int cell, double waited, const std::string& why) const {
-  Instruction awaited = row_.row[cell];
+  Instruction awaited = run_.row[cell];
   const int peer = awaited_rank(cell);
   if (travels(awaited)) {  // as the other end has it
     awaited.op = sends(awaited) ? Op::recv : Op::send;
-    awaited.peer = row_.rank;
+    awaited.peer = run_.rank;
   }
   double rounded = std::round(waited * 10) / 10;
-  throw Error(text("rank ", row_.rank, ": waited ", rounded, " s for ", print(awaited), " of rank ",
+  throw Error(text("rank ", run_.rank, ": waited ", rounded, " s for ", print(awaited), " of rank ",
                    peer, "; rank ", peer, " was ", place_of(peer),
                    why.empty() ? "" : "; stopped by ", why, '\n',
-                   mark(row_.plan, row_.rank, cell_)));
+                   mark(run_.plan, run_.rank, cell_)));
 }
 // [end snippet]
 
 /// The rank that a message depends on: its peer, or the first of the group that has not come to it.
 int Waiting::awaited_rank(int cell) const {
-  const Instruction& x = row_.row[cell];
+  const Instruction& x = run_.row[cell];
   if (travels(x)) return x.peer;
-  if (!meets(x)) return row_.rank;  // a fold: its recv is through
+  if (!meets(x)) return run_.rank;  // a fold: its recv is through
   int other = x.peer;
-  const auto before = std::count(row_.row.begin(), row_.row.begin() + cell, x);  // several gathers
-  for (int rank : row_.plan.groups[x.peer]) {
-    if (rank == row_.rank) continue;
+  const auto before = std::count(run_.row.begin(), run_.row.begin() + cell, x);  // several gathers
+  for (int rank : run_.plan.groups[x.peer]) {
+    if (rank == run_.rank) continue;
     other = rank;
-    const Row& row = row_.plan.rows[rank];
+    const Row& row = run_.plan.rows[rank];
     int there = 0;
     for (auto left = before; there < static_cast<int>(row.size()); ++there)
       if (row[there] == x && left-- == 0) break;
@@ -70,20 +68,19 @@ int Waiting::awaited_rank(int cell) const {
 }
 
 bool Waiting::is_in_plan(const Position& place, int rank) const {
-  return place.plan == row_.number && place.work == Work::none &&
-         place.cell <= static_cast<int>(row_.plan.rows[rank].size());
+  return place.plan == run_.number && place.work == Work::none &&
+         place.cell <= static_cast<int>(run_.plan.rows[rank].size());
 }
 
 std::string Waiting::place_of(int rank) const {
   const Position place = transport_.position(rank);
   if (!place.is_known()) return "never heard of";
-  const Row& row = row_.plan.rows[rank];
-  std::string where = work_at(place);
-  if (where.empty())
-    where = !is_in_plan(place, rank)                     ? "not in this plan yet"
-            : place.cell == static_cast<int>(row.size()) ? "at the end of its row"
-                                                         : "at " + print(row[place.cell]);
-  return age_of_news(transport_, rank) + where;
+  const Row& row = run_.plan.rows[rank];
+  const std::string in_plan = !is_in_plan(place, rank) ? "not in this plan yet"
+                              : place.cell == static_cast<int>(row.size())
+                                  ? "at the end of its row"
+                                  : "at " + print(row[place.cell]);
+  return parallel::place_of(transport_, rank, in_plan);
 }
 
 }  // namespace paragrad::parallel

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "parallel/engine/message_lane.h"
-#include "parallel/engine/row_view.h"
+#include "parallel/engine/row_run.h"
 
 namespace paragrad::parallel {
 
@@ -24,9 +24,9 @@ struct Issued {
 
 class Waiting {
  public:
-  /// What the references name must outlive it. `timeout`: seconds that any wait may take.
-  Waiting(const RowView& row, Transport& transport, MessageLane& lane, double timeout)
-      : row_(row), transport_(transport), lane_(lane), timeout_(timeout) {}
+  /// What the references name must outlive it.
+  Waiting(const RowRun& run, MessageLane& lane)
+      : run_(run), transport_(run.engine.transport()), lane_(lane) {}
 
   /// The rank is at this cell now; the others learn of it.
   void reach(int cell);
@@ -44,10 +44,9 @@ class Waiting {
   std::string place_of(int rank) const;
   bool is_in_plan(const Position& place, int rank) const;
 
-  const RowView& row_;
+  const RowRun& run_;
   Transport& transport_;
   MessageLane& lane_;
-  double timeout_;
   int cell_ = 0;
 };
 

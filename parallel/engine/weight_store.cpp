@@ -1,10 +1,79 @@
-// The optimizer's moments belong to the newest version: they have no older copies (PipeDream-2BW,
-// section 3.1).
-// Not here: when a version dies (lifetimes.h), and how shards come together (interpreter.cpp).
+// Versions and sums are flat buffers by number. The optimizer's moments belong to the newest
+// version: they have no older copies (PipeDream-2BW, section 3.1). Not here: when a version dies
+// (lifetimes.h), and how shards come together (interpreter.cpp).
 // Chapters 07, 09 and 11.
 #include "parallel/engine/weight_store.h"
 
 namespace paragrad::parallel {
+
+Tensor StageBuffers::flat(Category category, DType dtype, std::int64_t count) const {
+  CategoryScope scope(*device_, category);
+  return empty({count}, dtype, device_);
+}
+
+Tensor StageBuffers::copied(const Tensor& x, Category category) const {
+  Tensor copy = flat(category, x.dtype(), x.numel());
+  x.backend().copy(x, copy);
+  return copy;
+}
+
+const Tensor& StageBuffers::weights(int version) const {
+  auto found = whole_.find(version);
+  PG_CHECK(found != whole_.end(), "version ", version, " of these weights is not here; there are ",
+           whole_.empty() ? "none" : text(whole_.begin()->first, " to ", whole_.rbegin()->first));
+  return found->second;
+}
+
+// [snippet dense]
+const Tensor& StageBuffers::dense(int version) {
+  if (!form_->expands()) return weights(version);
+  if (std::exchange(expanded_, version) == version) return dense_;
+  if (dense_.defined())
+    dense_.storage()->occupy();
+  else
+    dense_ = flat(Category::weights, dtype_, form_->parameters().numel());
+  form_->expand(weights(version), dense_);
+  return dense_;
+}
+// [end snippet]
+
+// [snippet gathered]
+Tensor StageBuffers::bring(int version) {
+  Tensor& weights = whole_[version];
+  if (weights.defined())
+    weights.storage()->occupy();
+  else
+    weights = flat(Category::weights, dtype_, parameters().numel());
+  return weights;
+}
+
+void StageBuffers::drop(int version) {
+  whole_.at(version).storage()->vacate();
+  if (expanded_ != version) return;
+  dense_.storage()->vacate();
+  forget_expanded();
+}
+// [end snippet]
+
+void StageBuffers::release(int version) {
+  whole_.erase(version);
+  if (expanded_ == version) forget_expanded();
+}
+
+Tensor StageBuffers::sum(int version) {
+  Tensor& sum = sums_[version];
+  if (!sum.defined()) {
+    sum = new_sum();
+    sum.backend().fill(0, sum);
+  }
+  return sum;
+}
+
+Tensor StageBuffers::take_sum(int version) {
+  auto taken = sums_.extract(version);
+  PG_CHECK(taken, "no gradient was added to the sum for version ", version, " here");
+  return taken.mapped();
+}
 
 void WeightStore::find_shard(const Training& training) {
   range_ = shard_.range(parameters().numel());
@@ -24,11 +93,7 @@ WeightStore::WeightStore(const Training& training, StateFormPtr form, int versio
     form_->compress(first, stored);
     first = stored;
   }
-  if (shard.zero == 3) {
-    Tensor kept = flat(Category::weights, dtype_, range_.size());
-    kept.backend().copy(own(first), kept);
-    first = kept;
-  }
+  if (shard.zero == 3) first = copied(own(first), Category::weights);
   optimizer_ = training.optimizer(own_parameters_, own(first));
   own_versions().emplace(version, first);
 }
@@ -42,9 +107,7 @@ void WeightStore::keep_from(int oldest) {
   while (versions.begin()->first < oldest) release(versions.begin()->first);
   while (versions.begin()->first > oldest) {
     const auto& [version, values] = *versions.begin();
-    Tensor copy = flat(Category::weights, dtype_, values.numel());
-    values.backend().copy(values, copy);
-    versions.emplace(version - 1, copy);
+    versions.emplace(version - 1, copied(values, Category::weights));
   }
 }
 
@@ -55,9 +118,7 @@ void WeightStore::release(int version) {
 
 void WeightStore::cut_sum(int version) {
   Tensor& sum = sums_.at(version);
-  Tensor shard = flat(Category::gradients, sum.dtype(), range_.size());
-  shard.backend().copy(own(sum), shard);
-  sum = shard;
+  sum = copied(own(sum), Category::gradients);
 }
 
 // [snippet step]
@@ -87,9 +148,7 @@ Tensor WeightStore::bring_shard(int version) {
 // [end snippet]
 
 void WeightStore::remember() {
-  const Tensor& newest = versions().rbegin()->second;
-  remembered_ = flat(Category::weights, dtype_, newest.numel());
-  newest.backend().copy(newest, remembered_);
+  remembered_ = copied(versions().rbegin()->second, Category::weights);
 }
 
 void WeightStore::rewind(const Training& training) {
@@ -111,10 +170,7 @@ void WeightStore::change_form(const Training& training, StateFormPtr form, const
     before->expand(sharded ? whole(buffer, before->stored().numel()) : buffer, all);
     Tensor stored = flat(category, buffer.dtype(), parameters().numel());
     form_->compress(all, stored);
-    if (!sharded) return stored;
-    Tensor shard = flat(category, buffer.dtype(), range_.size());
-    shard.backend().copy(own(stored), shard);
-    return shard;
+    return sharded ? copied(own(stored), category) : stored;
   };
   for (auto& [version, values] : own_versions())
     values = changed(values, shard_.zero == 3, Category::weights);

@@ -1,19 +1,11 @@
 // Weights on their way: from the home to the first who uses a version, from each to the next.
-// Not here: who uses them in which order (order.cpp).
+// Not here: who uses them in which order (walk.cpp).
 // Chapter 08; Fournier and Oyallon 2024, section 3.2 (ZeRO-DP).
-#include "parallel/lowering/homes.h"
+#include "parallel/lowering/lowering.h"
 
 namespace paragrad::parallel {
 
-namespace {
-
-bool same_use(const Instruction& a, const Instruction& b) {
-  return a.op == b.op && a.stage == b.stage && a.micro == b.micro;
-}
-
-}  // namespace
-
-Homes::Homes(const Plan& computations, Users users, Rows& rows)
+Homes::Homes(const Plan& computations, Users users, std::vector<Row>& rows)
     : plan_(computations),
       users_(std::move(users)),
       rows_(rows),
@@ -54,14 +46,14 @@ void Homes::hand_to_first(int user) {
 void Homes::pass(Version version, int from, int to) {
   const auto [stage, number] = version;
   if (to == from || to == plan_.home[stage]) return;
-  rows_.send(from, on_weights(Op::send, stage, number), to);
+  send(rows_, from, on_weights(Op::send, stage, number), to);
   has_.insert({version, to});
 }
 
 // [snippet step]
 /// Steps of homes stand where their sum comes in.
 void Homes::step(int stage, int version) {
-  rows_.emit(plan_.home[stage], {.op = Op::step, .stage = stage, .version = version});
+  rows_[plan_.home[stage]].push_back({.op = Op::step, .stage = stage, .version = version});
   appear({stage, version});
 }
 // [end snippet]
@@ -76,7 +68,7 @@ bool Homes::can_read(int rank, const Instruction& x) const {
 bool Homes::ends_run(const Instruction& x) const {
   if (plan_.home.empty() || !uses_weights(x)) return false;
   const auto& runs = users_.at({x.stage, x.version});
-  return !runs.empty() && same_use(runs.front().last, x);
+  return !runs.empty() && runs.front().last == x;
 }
 
 // [snippet hand_over]
@@ -90,7 +82,7 @@ void Homes::let_go(int rank, const Instruction& x) {
   if (!ends_run(x)) return;
   users_.at({x.stage, x.version}).pop_front();
   if (rank == plan_.home[x.stage]) return;
-  rows_.emit(rank, on_weights(Op::drop, x.stage, x.version));
+  rows_[rank].push_back(on_weights(Op::drop, x.stage, x.version));
   has_.erase({{x.stage, x.version}, rank});
 }
 // [end snippet]

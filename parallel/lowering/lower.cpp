@@ -1,5 +1,5 @@
 // lower: adds to rows of computations the messages that connect them.
-// Not here: sums and norms (lowering/lower_sums.cpp), weights (lowering/homes.h).
+// Not here: sums and norms (lower_sums.cpp), weights that travel (homes.cpp).
 // Chapter 06.
 #include <algorithm>
 
@@ -8,15 +8,34 @@
 
 namespace paragrad::parallel {
 
+void send(std::vector<Row>& rows, int from, Instruction value, int to) {
+  value.op = Op::send;
+  value.peer = to;
+  rows[from].push_back(value);
+  value.op = Op::recv;
+  value.peer = from;
+  Row& row = rows[to];
+  auto comes_first =
+      [&](const Instruction& x) {  // what the channel had before, an older copy's end
+        return (receives(x) && x.peer == from) ||
+               (drops(x) && x.what == value.what && x.stage == value.stage);
+      };
+  const auto computed = std::find_if(row.rbegin(), row.rend(), uses_weights);
+  auto place = computed == row.rend() ? row.end() : computed.base() - 1;
+  for (auto x = place; x != row.end(); ++x)
+    if (comes_first(*x)) place = x + 1;
+  row.insert(place, value);
+}
+
 Lowering::Lowering(const Plan& computations, SumPath path, Order order)
     : Walk(computations),
       path_(path),
       order_(std::move(order)),
       out_(computations),
-      rows_(computations.ranks()),
-      homes_(computations, std::move(order_.users), rows_),
+      homes_(computations, std::move(order_.users), out_.rows),
       holders_(holders(computations)),
       tied_versions_(tied_versions(computations)) {
+  out_.rows.assign(plan_.ranks(), {});
   for (int rank = 0; rank < plan_.ranks(); ++rank)
     for (const Instruction& x : plan_.rows[rank]) {
       if (begins_pass(x)) {
@@ -33,7 +52,6 @@ Plan Lowering::run() {
   homes_.begin();
   walk();
   gather_stepped();
-  out_.rows = rows_.take();
   return std::move(out_);
 }
 
@@ -49,10 +67,10 @@ bool Lowering::ready(int rank, const Instruction& x) const {
 void Lowering::starts(int rank, const Instruction& x) {
   send_held();
   if (makes_version(x) && in_ring(x.stage)) visit_next(x.stage, x.version, rank);
-  if (makes_version(x) && plan_.sharded > 0) count_step(x);
+  if (makes_version(x) && plan_.sharded > 0) ++steps_made_[{x.version, x.stage}];
   if (begins_pass(x)) gather_stepped();
   homes_.hand_over(rank, x);
-  rows_.emit(rank, x);
+  out_.rows[rank].push_back(x);
   homes_.begun(rank);
 }
 
@@ -72,15 +90,14 @@ void Lowering::deliver(int rank, Value what, int stage, int micro,
                        const std::map<Cell, int>& consumers, int consumer) {
   auto found = consumers.find({consumer, micro});
   if (found != consumers.end() && found->second != rank)
-    rows_.send(rank, {.stage = stage, .micro = micro, .what = what}, found->second);
+    send(out_.rows, rank, {.stage = stage, .micro = micro, .what = what}, found->second);
 }
 
 // [snippet pass_turn]
 /// The next microbatch may begin.
 void Lowering::pass_turn(int rank, int micro) {
-  auto next = forward_rank_.find({0, micro});
-  if (next != forward_rank_.end() && next->second != rank && has_turn(forward(0, micro, 0)))
-    rows_.send(rank, {.stage = 0, .micro = micro, .what = Value::turn}, next->second);
+  if (micro < plan_.last_micro() && has_turn(forward(0, micro, 0)))
+    deliver(rank, Value::turn, 0, micro, forward_rank_, 0);
 }
 // [end snippet]
 

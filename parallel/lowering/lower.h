@@ -6,10 +6,10 @@
 // The room parallel/lowering goes through the computations with a clock, as ranks would if
 // messages took no time, and writes down each message at its instant, for all who take part. So
 // all rows have them in one global order, and no plan that comes from here can hang.
-// walk.h        the clock: what starts and ends when
-// order.h       a first walk: who makes steps, and uses weights that travel, in which order
-// lowering.h    the second walk, which writes rows; a .cpp each for sums, shards, the steady ring
-// homes.h       weights that travel; rows.h: the place of a message in the two rows it connects
+// walk.h      the clock: what starts and ends when; and a first walk, which learns who makes steps,
+//             and uses weights that travel, in which order
+// lowering.h  the second walk, which writes rows: a .cpp each for sums, for shards, and for weights
+//             that travel
 // The room knows plans only. A schedule never writes a message, and a plan that a person wrote has
 // them already.
 #pragma once

@@ -1,6 +1,5 @@
 // How a step's gradients become one sum, and how those who make the step get it: in a group at
-// once, or from rank to rank.
-// Not here: when sums leave in the steady ring (steady_ring.cpp).
+// once, or from rank to rank; in the steady ring, as many sums in each time step as in any other.
 // Chapters 05 (groups) and 08 (rings).
 #include "parallel/lowering/lowering.h"
 
@@ -28,14 +27,14 @@ void Lowering::reduce_in_group(int stage, int version) {
   if (holders_[stage].size() == 1) return;
   int group = group_of(out_, holders_[stage]);
   for (int rank : holders_[stage]) {
-    rows_.emit(rank, {.op = Op::reduce,
-                      .stage = stage,
-                      .version = version,
-                      .peer = group,
-                      .what = Value::gradient_sum});
+    out_.rows[rank].push_back({.op = Op::reduce,
+                               .stage = stage,
+                               .version = version,
+                               .peer = group,
+                               .what = Value::gradient_sum});
     if (plan_.sharded >= 2)  // only the own shard of the sum is needed
-      rows_.emit(rank,
-                 {.op = Op::drop, .stage = stage, .version = version, .what = Value::gradient_sum});
+      out_.rows[rank].push_back(
+          {.op = Op::drop, .stage = stage, .version = version, .what = Value::gradient_sum});
   }
 }
 // [end snippet]
@@ -51,10 +50,10 @@ void Lowering::pass_on(int stage, int version) {
     for (; after < end && backward_rank_.at({stage, after}) == rank; ++after)
       if (!added(stage, after)) return;
     if (next > begin)
-      rows_.emit(rank, {.op = Op::fold,
-                        .stage = stage,
-                        .micro = after - 1,
-                        .what = Value::gradient_sum});  // what has come, and the own
+      out_.rows[rank].push_back({.op = Op::fold,
+                                 .stage = stage,
+                                 .micro = after - 1,
+                                 .what = Value::gradient_sum});  // what has come, and the own
     next = after;
     if (next == end) return finish_sum(stage, version, rank);
     send_sum(stage, after - 1, rank, backward_rank_.at({stage, next}), next - begin - 1);
@@ -108,7 +107,49 @@ void Lowering::add_norms(int version) {
   for (const std::set<int>& replica : replicas) {
     int group = group_of(out_, {replica.begin(), replica.end()});
     for (int rank : replica)
-      rows_.emit(rank, {.op = Op::norm, .version = version, .peer = group, .what = Value::norm});
+      out_.rows[rank].push_back(
+          {.op = Op::norm, .version = version, .peer = group, .what = Value::norm});
+  }
+}
+
+// [snippet departure]
+/// When the sum of stage j leaves for its hop-th time: N - 1 hops complete it, N - 1 bring it to
+/// all who step with it. Hop h leaves at time 2N + c - j of its training step, where (N/2 and
+/// (N-1)/2 rounded down)
+///   c = 2h + 1   if N/2 - 1 <= h < N - 2,
+///   c = 2h - 1   if N <= h < N + (N-1)/2,
+///   c = 2h       else: then the rank that it leaves has just ended a backward of the stage.
+/// Modulo 2N, the 2N - 2 hops have all values c but N - 3 and 2N - 3, each once: N - 1 pairs of a c
+/// and c + N. For all stages, a hop takes the N time steps up to c, and a pair takes each of the 2N
+/// time steps of an update once. So every time step has N - 1 sums.
+/// None is late: a partial sum has a time step until the next rank ends its own backward; rank m
+/// has the finished one at 4N - 1 - j + 2m at the latest, and steps at 4N + j + 2m. Until then the
+/// sum stays there, at a time when the rank has few activations.
+int Lowering::departure(int stage, int version, int hop) const {
+  const int n = plan_.stages;
+  const bool late = n / 2 - 1 <= hop && hop < n - 2;
+  const bool early = n <= hop && hop < n + (n - 1) / 2;
+  return 2 * n * (version - plan_.first) + 2 * hop + late - early - stage % n;  // tied: as stage 0
+}
+// [end snippet]
+
+/// Nobody waits for the sums of the last version, which leave at once.
+void Lowering::send_sum(int stage, int micro, int from, int to, int hop) {
+  const int version = plan_.made_by(micro);
+  auto send_now = [=, this] {
+    send(out_.rows, from, {.stage = stage, .micro = micro, .what = Value::gradient_sum}, to);
+    if (micro == plan_.last_micro_of(version)) has_sum_.insert({{stage, version}, to});
+  };
+  const bool is_held = path_ == SumPath::steady_ring && version < plan_.first + plan_.steps &&
+                       departure(stage, version, hop) > now();
+  if (!is_held) return send_now();
+  held_.emplace(departure(stage, version, hop), send_now);
+}
+
+void Lowering::send_held() {
+  while (!held_.empty() && held_.begin()->first <= now()) {
+    held_.begin()->second();
+    held_.erase(held_.begin());
   }
 }
 

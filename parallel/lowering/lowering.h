@@ -1,14 +1,13 @@
-// Lowering: the second walk, which writes rows with messages. Every message is issued at its
-// instant, by all who take part, so all rows have them in one global order, and no plan that comes
-// from here can hang, even if sends wait for their receives.
-// Not here: weights that travel (homes), the place of a message in its rows (rows).
-// Chapters 06 (activations, sums in a group) and 08 (sums in a ring, turns).
+// Lowering: the second walk, which writes rows with messages: each at its instant, in the rows of
+// all who take part, so that no plan from here can hang, even if sends wait for their receives.
+// Chapters 06 (activations, sums in a group) and 08 (sums in a ring, turns, weights that travel).
 #pragma once
 
 #include <functional>
+#include <set>
 
-#include "parallel/lowering/homes.h"
 #include "parallel/lowering/lower.h"
+#include "parallel/lowering/walk.h"
 
 namespace paragrad::parallel {
 
@@ -17,6 +16,50 @@ int group_of(Plan& plan, const std::vector<int>& ranks);
 
 /// Adds the gathers, and drops, of ZeRO 3.
 void add_gathers(Plan& plan);
+
+/// Adds both ends of a message to rows that are being written, cell after cell. The send goes to
+/// the end of its row. The recv goes one computation before the end of the other row, so that it is
+/// posted early, but no memory is taken much before that.
+void send(std::vector<Row>& rows, int from, Instruction value, int to);
+
+/// Weights that travel. A stage's home keeps its newest version and makes its steps; whoever uses a
+/// version passes it on as it begins its last use, and lets go of it afterwards. The home has its
+/// own.
+/// source: Fournier and Oyallon 2024, section 3.2 (ZeRO-DP)
+class Homes {
+ public:
+  using Version = std::pair<int, int>;  // stage, version
+  using Users = std::map<Version, std::deque<Order::Run>>;
+
+  /// Nothing happens in plans without homes. What the references name must outlive it.
+  Homes(const Plan& computations, Users users, std::vector<Row>& rows);
+
+  /// The versions that are there before the plan begins.
+  void begin();
+
+  /// Ranks use a version in turn, its home, too: so that it does not come back to a rank that has
+  /// not let go of it.
+  bool can_read(int rank, const Instruction& x) const;
+
+  void hand_over(int rank, const Instruction& x);  ///< as x is about to begin
+  void begun(int rank);                            ///< the rank's next computation
+  void let_go(int rank, const Instruction& x);     ///< as x has ended
+
+  void step(int stage, int version);
+
+ private:
+  void appear(Version version);
+  void hand_to_first(int user);
+  void pass(Version version, int from, int to);
+  bool ends_run(const Instruction& x) const;
+
+  const Plan& plan_;
+  Users users_;
+  std::vector<Row>& rows_;
+  std::vector<std::ptrdiff_t> begun_;      // computations of each rank
+  std::set<std::pair<Version, int>> has_;  // a version and a rank that has it
+  std::set<Version> waiting_;              // at home; nobody has been given them yet
+};
 
 class Lowering : public Walk {
  public:
@@ -47,21 +90,17 @@ class Lowering : public Walk {
   void finish_sum(int stage, int version, int rank);
   void visit_next(int stage, int version, int from);
   void add_norms(int version);
-
-  // steady_ring.cpp
   int departure(int stage, int version, int hop) const;
   void send_sum(int stage, int micro, int from, int to, int hop);
   void send_held();
 
   // shards.cpp: ZeRO 1 and 2.
   bool stepped_everywhere(const Instruction& x) const;
-  void count_step(const Instruction& x);
   void gather_stepped();
 
   SumPath path_;
   Order order_;
-  Plan out_;  // the header; its rows come at the end
-  Rows rows_;
+  Plan out_;  // its rows grow, and its groups
   Homes homes_;
   std::vector<std::vector<int>> holders_;             // per stage
   std::map<Cell, int> forward_rank_, backward_rank_;  // of (stage, microbatch)

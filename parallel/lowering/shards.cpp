@@ -1,69 +1,54 @@
 // ZeRO: gathers of sharded weights, put into rows of computations. With stages 1 and 2 weights are
 // whole again after each step; with stage 3 they are gathered for a use and dropped after it.
-// Not here: reductions after which a rank keeps its shard (lower_sums.cpp), and shards (shards.h).
+// Not here: reductions after which a rank keeps its shard (lower_sums.cpp).
 // Chapter 09; Rajbhandari et al. 2020, "ZeRO".
+#include <algorithm>
+
 #include "parallel/lowering/lowering.h"
 #include "parallel/plan/lifetimes.h"
 
 namespace paragrad::parallel {
 namespace {
 
-class Gathers {
- public:
-  explicit Gathers(Plan& plan) : plan_(plan), tied_versions_(tied_versions(plan)) {
-    for (const std::vector<int>& ranks : holders(plan)) groups_.push_back(group_of(plan, ranks));
-  }
-
-  void add() {
-    for (Row& row : plan_.rows) row = around_uses(row);
-  }
-
- private:
-  using Version = std::pair<int, int>;  // stage, version
-
-  Instruction gather(Version what) const {
-    return on_weights(Op::gather, what.first, what.second, groups_[what.first]);
-  }
-
-  // [snippet around_uses]
-  /// Each use is gathered for while the use before it computes, unless that has the same weights.
-  Row around_uses(const Row& row) const {
-    Row out;
-    std::set<Version> whole;
-    auto gather_for = [&](const Instruction& x) {
-      for (Version version : weights_read(plan_, tied_versions_, x))
-        if (whole.insert(version).second) out.push_back(gather(version));
-    };
-    auto next_use = [&](std::size_t from) {
-      while (from < row.size() && !makes_version(row[from]) && !uses_weights(row[from])) ++from;
-      return from < row.size() && uses_weights(row[from]) ? &row[from]
-                                                          : nullptr;  // not beyond a step
-    };
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (!uses_weights(row[i])) {
-        out.push_back(row[i]);
-        continue;
-      }
-      gather_for(row[i]);
-      if (const Instruction* next = next_use(i + 1)) gather_for(*next);
-      out.push_back(row[i]);
-      for (Version version : weights_read(plan_, tied_versions_, row[i])) {
-        out.push_back(on_weights(Op::drop, version.first, version.second));
-        whole.erase(version);
-      }
+// [snippet around_uses]
+/// Each use is gathered for while the use before it computes, unless that has the same weights.
+Row around_uses(const Row& row, const Plan& plan, const std::vector<int>& tied_versions,
+                const std::vector<int>& groups) {
+  Row out;
+  std::set<std::pair<int, int>> whole;  // stage, version
+  auto gather_for = [&](const Instruction& x) {
+    for (auto [stage, version] : weights_read(plan, tied_versions, x))
+      if (whole.insert({stage, version}).second)
+        out.push_back(on_weights(Op::gather, stage, version, groups[stage]));
+  };
+  for (auto x = row.begin(); x != row.end(); ++x) {
+    if (!uses_weights(*x)) {
+      out.push_back(*x);
+      continue;
     }
-    return out;
+    gather_for(*x);
+    auto next = std::find_if(x + 1, row.end(), [](const Instruction& each) {
+      return makes_version(each) || uses_weights(each);
+    });
+    if (next != row.end() && uses_weights(*next)) gather_for(*next);  // not beyond a step
+    out.push_back(*x);
+    for (auto [stage, version] : weights_read(plan, tied_versions, *x)) {
+      out.push_back(on_weights(Op::drop, stage, version));
+      whole.erase({stage, version});
+    }
   }
-  // [end snippet]
-
-  Plan& plan_;
-  std::vector<int> tied_versions_, groups_;
-};
+  return out;
+}
+// [end snippet]
 
 }  // namespace
 
 void add_gathers(Plan& plan) {
-  if (plan.sharded == 3 && plan.steps > 0) Gathers(plan).add();  // evaluations have theirs
+  if (plan.sharded != 3 || plan.steps == 0) return;  // evaluations have theirs
+  const std::vector<int> tied = tied_versions(plan);
+  std::vector<int> groups;
+  for (const std::vector<int>& ranks : holders(plan)) groups.push_back(group_of(plan, ranks));
+  for (Row& row : plan.rows) row = around_uses(row, plan, tied, groups);
 }
 
 /// With stages 1 and 2, whether all have made the steps that the instruction's weights come from.
@@ -77,8 +62,6 @@ bool Lowering::stepped_everywhere(const Instruction& x) const {
   return true;
 }
 
-void Lowering::count_step(const Instruction& x) { ++steps_made_[{x.version, x.stage}]; }
-
 // [snippet gather_stepped]
 /// When weights are to be read, in the order in which forwards need them.
 void Lowering::gather_stepped() {
@@ -88,7 +71,7 @@ void Lowering::gather_stepped() {
     if (ranks < holders_[stage].size() || !gathered_.insert(made).second) continue;
     int group = group_of(out_, holders_[stage]);
     for (int rank : holders_[stage])
-      rows_.emit(rank, on_weights(Op::gather, stage, version, group));
+      out_.rows[rank].push_back(on_weights(Op::gather, stage, version, group));
   }
 }
 // [end snippet]

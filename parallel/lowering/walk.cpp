@@ -1,16 +1,16 @@
-// The clock of a walk, and what computations wait for in it: inputs are there as soon as anybody
-// has made them. Not here: messages, which take no time.
-// Chapter 06.
+// The clock of a walk, what computations wait for in it, and the first walk. Inputs are there as
+// soon as anybody has made them. Not here: messages, which take no time.
+// Chapters 06 and 08 (the first walk).
 #include "parallel/lowering/walk.h"
 
 #include <algorithm>
+#include <set>
 
 #include "autograd/error.h"
 
 namespace paragrad::parallel {
 
-Walk::Walk(const Plan& plan)
-    : plan_(plan), ranks_(plan.rows.size()), forwarded_(plan), gradients_(plan), added_(plan) {
+Walk::Walk(const Plan& plan) : plan_(plan), ranks_(plan.rows.size()), passes_(plan.passes()) {
   for (const Row& row : plan.rows)
     for (const Instruction& x : row) {
       if (!adds_gradient(x)) continue;
@@ -32,8 +32,7 @@ void Walk::walk() {
       finish(rank);
     }
   }
-  for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (ranks_[rank].next < plan_.rows[rank].size()) stuck();
+  check_end();
 }
 // [end snippet]
 
@@ -57,9 +56,9 @@ bool Walk::has_turn(const Instruction& x) const {
 }
 
 bool Walk::can_start(int rank, const Instruction& x) const {
-  if (begins_pass(x) && x.stage > 0 && !forwarded_.has(x.stage - 1, x.micro)) return false;
-  if (goes_back(x) && x.stage < plan_.stages - 1 && !gradients_.has(x.stage, x.micro)) return false;
-  if (has_turn(x) && !forwarded_.has(plan_.gap - 1, x.micro - 1)) return false;
+  if (begins_pass(x) && x.stage > 0 && !of(x.stage - 1, x.micro).forwarded) return false;
+  if (goes_back(x) && x.stage < plan_.stages - 1 && !of(x.stage, x.micro).gradient) return false;
+  if (has_turn(x) && !of(plan_.gap - 1, x.micro - 1).forwarded) return false;
   return ready(rank, x);
 }
 
@@ -80,12 +79,12 @@ void Walk::finish(int rank) {
   at.busy = false;
   ends(rank, x);
   if (begins_pass(x)) {
-    forwarded_.set(x.stage, x.micro);
+    of(x.stage, x.micro).forwarded = true;
     return;
   }
-  if (makes_input_gradient(x) && x.stage > 0) gradients_.set(x.stage - 1, x.micro);
+  if (makes_input_gradient(x) && x.stage > 0) of(x.stage - 1, x.micro).gradient = true;
   if (!adds_gradient(x)) return;
-  added_.set(x.stage, x.micro);
+  of(x.stage, x.micro).added = true;
   add(x.stage, x.micro, rank);
   if (plan_.uses_tied(x.stage)) add(plan_.stages, x.micro, rank);
 }
@@ -95,18 +94,60 @@ void Walk::add(int stage, int micro, int rank) {
 }
 
 bool Walk::added(int stage, int micro) const {
-  if (stage < plan_.stages) return added_.has(stage, micro);
+  if (stage < plan_.stages) return of(stage, micro).added;
   return std::all_of(plan_.tied.begin(), plan_.tied.end(),
-                     [&](int user) { return added_.has(user, micro); });
+                     [&](int user) { return of(user, micro).added; });
 }
 
-void Walk::stuck() const {
+void Walk::check_end() const {
   std::string waiting;
   for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-    if (ranks_[rank].next < plan_.rows[rank].size())
-      waiting +=
-          autograd::text(" rank ", rank, " at ", print(plan_.rows[rank][ranks_[rank].next]), ";");
-  throw autograd::Error("the computations of this schedule wait for each other:" + waiting);
+    if (const std::size_t next = ranks_[rank].next; next < plan_.rows[rank].size())
+      waiting += autograd::text(" rank ", rank, " at ", print(plan_.rows[rank][next]), ";");
+  PG_CHECK(waiting.empty(), "the computations of this schedule wait for each other:", waiting);
 }
+
+namespace {
+
+class FirstWalk : public Walk {
+ public:
+  using Walk::Walk;
+  Order run() {
+    walk();
+    return std::move(order_);
+  }
+
+ private:
+  bool ready(int, const Instruction& x) const override {
+    if (makes_version(x)) return made_.contains({x.stage, x.version}) && knows_norm(x.version);
+    bool travels = !plan_.home.empty() && x.version > plan_.first;
+    return !travels || made_.contains({x.stage, x.version});
+  }
+
+  bool knows_norm(int version) const {
+    for (int stage = 0; plan_.clip && stage < plan_.stage_count(); ++stage)
+      if (!made_.contains({stage, version})) return false;
+    return true;
+  }
+
+  void starts(int rank, const Instruction& x) override {
+    if (makes_version(x)) order_.steppers[{x.stage, x.version}].push_back(rank);
+    if (plan_.home.empty() || !uses_weights(x)) return;
+    auto& runs = order_.users[{x.stage, x.version}];
+    if (runs.empty() || runs.back().rank != rank) runs.push_back({rank, x});
+    runs.back().last = x;
+  }
+
+  void adds(int stage, int micro, int, bool last) override {
+    if (last) made_.insert({stage, plan_.made_by(micro)});
+  }
+
+  Order order_;
+  std::set<Cell> made_;  // versions that could be made, as (stage, version)
+};
+
+}  // namespace
+
+Order learn_order(const Plan& computations) { return FirstWalk(computations).run(); }
 
 }  // namespace paragrad::parallel

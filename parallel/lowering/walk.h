@@ -4,33 +4,14 @@
 // Not here: what happens on the way; lowering adds messages there. Chapter 06.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <queue>
-#include <set>
 #include <vector>
 
 #include "parallel/plan/plan.h"
 
 namespace paragrad::parallel {
-
-/// A mark for each microbatch of a plan on each stage.
-class Marks {
- public:
-  explicit Marks(const Plan& plan)
-      : first_(plan.first_micro()),
-        micros_(plan.last_micro() - first_),
-        marks_(static_cast<std::size_t>(plan.stages) * micros_) {}
-  void set(int stage, int micro) { marks_.at(place(stage, micro)) = true; }
-  bool has(int stage, int micro) const { return marks_.at(place(stage, micro)); }
-
- private:
-  std::size_t place(int stage, int micro) const {
-    return static_cast<std::size_t>(stage) * micros_ + (micro - first_);
-  }
-
-  int first_, micros_;
-  std::vector<bool> marks_;
-};
 
 class Walk {
  public:
@@ -46,7 +27,7 @@ class Walk {
   /// Whether a computation whose activations are there may start now.
   virtual bool ready(int rank, const Instruction& x) const = 0;
   virtual void starts(int rank, const Instruction& x) = 0;
-  virtual void ends(int rank, const Instruction& x) = 0;
+  virtual void ends(int, const Instruction&) {}
   /// A rank has added a microbatch's gradient to its part of a stage's sum. `last`: nothing is
   /// missing any more on any rank.
   virtual void adds(int stage, int micro, int rank, bool last) = 0;
@@ -57,7 +38,7 @@ class Walk {
   /// all who use the tensor.
   bool added(int stage, int micro) const;
   bool first_time(const Instruction& forward) const {
-    return !forwarded_.has(forward.stage, forward.micro);
+    return !of(forward.stage, forward.micro).forwarded;
   }
 
   int now() const { return now_; }
@@ -70,20 +51,42 @@ class Walk {
     bool busy = false;
   };
 
+  /// A microbatch's progress on a stage.
+  struct Pass {
+    bool forwarded = false;
+    bool gradient = false;  // of the output: it is there
+    bool added = false;     // gradients of weights: they are in the sum
+  };
+
+  Pass& of(int stage, int micro) { return passes_.at(plan_.pass(stage, micro)); }
+  const Pass& of(int stage, int micro) const { return passes_.at(plan_.pass(stage, micro)); }
   bool start_what_can();
   bool can_start(int rank, const Instruction& x) const;
   void start(int rank);
   void finish(int rank);
   void add(int stage, int micro, int rank);
-  [[noreturn]] void stuck() const;
+  void check_end() const;
 
   std::vector<Rank> ranks_;
-  Marks forwarded_;
-  Marks gradients_;              // of outputs, on the stage whose output it is
-  Marks added_;                  // of weights
+  std::vector<Pass> passes_;
   std::map<Cell, int> missing_;  // contributions to (stage, version)
   std::priority_queue<Cell, std::vector<Cell>, std::greater<>> ends_;  // (time, rank)
   int now_ = 0;
 };
+
+/// The first walk's result: in which order ranks make the steps of a stage, so that a finished sum
+/// visits them in this order, and in which they use weights that travel.
+struct Order {
+  /// Uses of a version by one rank, one after the other with no other rank's between.
+  struct Run {
+    int rank;
+    Instruction last;
+  };
+  std::map<Walk::Cell, std::deque<int>> steppers;  // ranks, by (stage, version made)
+  std::map<Walk::Cell, std::deque<Run>> users;     // by (stage, version read), if there are homes
+};
+
+/// In the first walk, sums and weights are everywhere as soon as they are made.
+Order learn_order(const Plan& computations);
 
 }  // namespace paragrad::parallel

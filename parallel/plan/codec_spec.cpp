@@ -1,6 +1,6 @@
-// Reading and printing what codec is asked for: both follow from the numbers that a kind lists.
-// Not here: the codecs themselves (codecs/).
-// Chapter 10.
+// Reading and printing what codec is asked for, by the numbers that a kind lists; and whether a
+// plan has any use for it: a flag that has no effect is an error.
+// Not here: the codecs themselves (codecs/). Chapter 10.
 #include "parallel/plan/codec_spec.h"
 
 #include <fmt/format.h>
@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "autograd/error.h"
+#include "parallel/plan/plan.h"
 
 namespace paragrad::parallel {
 
@@ -135,6 +136,35 @@ std::int64_t encoded_bytes(const CodecSpec& spec, std::int64_t count, std::int64
 std::int64_t index_bytes(const CodecSpec& spec, std::int64_t count) {
   const CodecKind& kind = spec.kind();
   return kind.index_bytes ? kind.index_bytes(spec, count) : 0;
+}
+
+// ---- plans ----
+
+/// Whether a row does this with such a value.
+static bool has(const Plan& plan, Value what, bool (*does)(const Instruction&)) {
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row)
+      if (x.what == what && does(x)) return true;
+  return false;
+}
+
+bool sums_in_groups(const Plan& plan) { return has(plan, Value::gradient_sum, meets); }
+
+void check_codecs(const Plan& plan) {
+  if (plan.steps == 0) return;
+  const bool group_sums = sums_in_groups(plan), passed_sums = has(plan, Value::gradient_sum, sends),
+             activations = has(plan, Value::activation, sends);
+  const std::string codec = print(plan.codec), channel = print(plan.channel);
+  PG_CHECK(plan.codec.is_none() || group_sums || passed_sums, "the codec ", codec,
+           " is for sums of gradients, and in this plan none leaves its rank; leave it out",
+           activations ? ", or encode activations with --codec-channel" : "");
+  const WhichCodecs local = [](const CodecKind& kind) { return kind.is_local(); };
+  PG_CHECK(is_local(plan.codec) || !passed_sums, "the codec ", codec, " needs a group that ",
+           "sums its factors; in this plan sums go from rank to rank. Use ", codecs_to_use(local));
+  PG_CHECK(plan.channel.is_none() || activations, "the channel's codec ", channel,
+           " is for activations, and in this plan none leaves its rank; leave it out");
+  PG_CHECK(plan.channel.kind().is_for_activations(), "the codec ", channel,
+           " is for gradients; for activations use ", codecs_to_use(for_activations));
 }
 
 }  // namespace paragrad::parallel

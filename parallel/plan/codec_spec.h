@@ -59,7 +59,9 @@ struct CodecKind {
   bool is_for_activations() const { return is_local() && !chooses_bits; }
 };
 
-/// All codecs, in the order in which users read of them.
+/// All codecs, in the order in which users read of them. Plans read and print their names but know
+/// none, so that this room declares the list and codecs/register.cpp, which stands above, defines
+/// it: a program that links plans links codecs.
 const std::vector<const CodecKind*>& codec_kinds();
 
 using WhichCodecs = bool (*)(const CodecKind&);

@@ -60,27 +60,18 @@ std::vector<std::pair<int, int>> weights_read(const Plan& plan,
   return read;
 }
 
-Lifetimes::Lifetimes(const Plan& plan, const Row& row) : plan_(plan) {
-  const std::vector<int> tied = tied_versions(plan);
-  for (int i = 0; i < static_cast<int>(row.size()); ++i)
-    for (const auto& read : weights_read(plan, tied, row[i])) last_reader_[read] = i;
+Lifetimes::Lifetimes(const Plan& plan, const Row& row, const std::vector<int>& tied_versions)
+    : plan_(plan), ending_(row.size()) {
+  for (std::size_t i = 0; i < row.size(); ++i)
+    for (const auto& read : weights_read(plan, tied_versions, row[i]))
+      last_reader_[read] = static_cast<int>(i);
   for (const auto& [key, index] : last_reader_)
-    if (!outlives(key.first, key.second)) ending_[index].push_back(key);
+    if (key.second < oldest_kept(key.first)) ending_[index].push_back(key);
 }
 
-bool Lifetimes::outlives(int stage, int version) const {
-  return version > plan_.first + plan_.steps - plan_.kept(stage);
-}
-
-bool Lifetimes::needed_after(int stage, int version, int index) const {
+int Lifetimes::last_reader(int stage, int version) const {
   auto found = last_reader_.find({stage, version});
-  return outlives(stage, version) || (found != last_reader_.end() && found->second > index);
-}
-
-const std::vector<std::pair<int, int>>& Lifetimes::ending_at(int index) const {
-  static const std::vector<std::pair<int, int>> none;
-  auto found = ending_.find(index);
-  return found == ending_.end() ? none : found->second;
+  return found == last_reader_.end() ? -1 : found->second;
 }
 
 }  // namespace paragrad::parallel

@@ -33,20 +33,25 @@ std::vector<std::pair<int, int>> weights_read(const Plan& plan,
 
 class Lifetimes {
  public:
-  Lifetimes(const Plan& plan, const Row& row);
+  /// tied_versions: as the function makes them
+  Lifetimes(const Plan& plan, const Row& row, const std::vector<int>& tied_versions);
 
+  /// The oldest version of a stage that lives on after the plan; less than 0 if all do.
+  int oldest_kept(int stage) const { return plan_.first + plan_.steps - plan_.kept(stage) + 1; }
+  /// The last instruction of the row that reads a version; -1 if none does.
+  int last_reader(int stage, int version) const;
   /// Whether version v is still needed once the instruction at `index` is done: by a later reader
   /// in the row, or after the plan's end.
-  bool needed_after(int stage, int version, int index) const;
+  bool needed_after(int stage, int version, int index) const {
+    return version >= oldest_kept(stage) || last_reader(stage, version) > index;
+  }
   /// (stage, version) pairs that nobody needs any more once the instruction at `index` is done.
-  const std::vector<std::pair<int, int>>& ending_at(int index) const;
+  const std::vector<std::pair<int, int>>& ending_at(int index) const { return ending_.at(index); }
 
  private:
-  bool outlives(int stage, int version) const;
-
   const Plan& plan_;
   std::map<std::pair<int, int>, int> last_reader_;
-  std::map<int, std::vector<std::pair<int, int>>> ending_;
+  std::vector<std::vector<std::pair<int, int>>> ending_;  // by instruction
 };
 
 }  // namespace paragrad::parallel

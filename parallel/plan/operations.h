@@ -53,32 +53,19 @@ enum class Lane { compute, message };
 /// What an instruction's time and bytes are counted as (simulation/costs.h).
 enum class Cost { nothing, forward, backward, step, message, reduction, gather };
 
-/// A row of the table: an operation with the value that it takes.
-///
-/// text      needs on its rank                      makes and frees                         lane
-/// 2F5v1     1a5, unless stage 0; its turn, if one  keeps activations, makes 2a5. Again     compute
-/// forward   is received; version 1 of stage 2      after a drop: recomputes, makes nothing
-/// 2B5v1     activations kept here, at the same     makes 1g5, adds to the open sum of the  compute
-/// backward  version; 2g5, unless the last stage    step, frees the activations. I5 does the
-///                                                  first of these, W5 the rest
-/// 2Sv2      version 1, the newest; the sum of      version 2; the sum ends                 compute
-/// step      each microbatch of the step once; the
-///           norm, where the plan clips
-/// 2Da5      the value                              frees activations (the stage's input    compute
-/// drop                                             stays), weights (2Dwv1) or a sum (2Dpv1)
-/// 2a5>3     the value                              a, g, t and a sum that is not finished  message
-/// send                                             or not stepped here move, others are
-///                                                  copied. Blocks until a slot or the recv
-/// 2a5<1     no such value, here or under way       posts; same name at both ends; first    message
-/// recv                                             in, first out
-/// 2Rv1@0    own open sum; all members stand here   all hold the sum, added in rank order;  message
-/// reduce                                           it is finished
-/// 2R5       own open sum, one arrived partial      (arrived + own) is 2p5                  message
-/// fold
-/// Rnv1@0    finished sums of all stages, each      the norm of step 1 is known             message
-/// norm      counted once
-/// 2Gwv1@0   every member has its shard             full weights                            message
-/// gather
+/// A row of the table: an operation with the value that it takes. What it needs on its rank, frees
+/// and makes there is below (needs); beside that
+///   2F5v1   forward   waits for its turn, if one is received. After a drop it recomputes
+///   2B5v1   backward  reads the version that its forward read
+///   2Sv2    step      has added each microbatch of the step once; makes the newest version
+///   2Da5    drop      leaves the stage's input, for a forward that recomputes
+///   2a5>3   send      blocks until a slot or the recv. Weights, and a finished sum that is stepped
+///                     here, too, are copied; other values move
+///   2a5<1   recv      posts; same name at both ends; first in, first out
+///   2Rv1@0  reduce    waits for all members of the group; adds in rank order
+///   2R5     fold      (arrived + own) is 2p5
+///   Rnv1@0  norm      counts the finished sums of all stages, each once
+///   2Gwv1@0 gather    makes full weights of the shards that the members have
 ///
 /// A message is issued once the computations before it in the row are done; it then waits in a
 /// queue per peer and direction, or per group. A computation waits only for its inputs.
@@ -95,14 +82,15 @@ struct Operation {
   char mark;            ///< before the peer: > or < a rank, @ a group, 0 none
   Fields fields;
   Cost cost;
-  const char* takes;  ///< all that it takes, with an example, for messages
-  const char* words;  ///< what it does, as a format: {what} stands for its value, {stage} for ...
+  const char* words;  ///< what it does, as a format: {what} is its value, {pass} what it computes
 
   Lane lane() const { return op <= Op::drop ? Lane::compute : Lane::message; }
   bool by_group() const { return mark == '@'; }
 };
 
 std::span<const Operation> operations();
+/// "a stage, a microbatch and a rank, as 2a5>3": the numbers that name it, for messages.
+std::string takes(const Operation& row);
 /// Null where the operation does not take the value, or not under such a name.
 const Operation* find_operation(const Instruction& x);
 /// throws: Error if there is none
@@ -175,6 +163,9 @@ inline Name value_of(const Instruction& x) {
 ///   tied_versions: see lifetimes.h
 std::vector<Name> needs(const Plan& plan, const std::vector<int>& tied_versions,
                         const Instruction& x);
+/// Whether an instruction takes what it needs of this kind, so that it is gone afterwards. The row
+/// decides which sums are copied, and when weights die that nobody drops.
+bool frees(const Instruction& x, Value what);
 /// What it leaves on the rank that was not there before.
 std::vector<Name> makes(const Plan& plan, const Instruction& x);
 

@@ -5,10 +5,11 @@
 // The room parallel/plan holds what all other rooms speak of, and no tensor. Read it first:
 // plan.h         a plan: a header and one row of instructions for each rank
 // operations.h   the table of operations: what each needs, makes and costs, and how it is written
-// plan_file.cpp  a plan as text, and back
+// plan_file.cpp  a plan as text, and back; operation_text.cpp: an instruction
 // lifetimes.h    what follows from a row: which weights an instruction reads, when versions die
-// codec_spec.h   how a header names a codec; plan_codecs.h: whether a plan has any use for it
-// The room includes nothing but autograd's errors and text. Whoever asks what an operation means
+// codec_spec.h   how a header names a codec
+// The room includes nothing but autograd's errors and text; the list of codecs is handed in by the
+// linker (codec_kinds). Whoever asks what an operation means
 // asks operations.h; another operation is a row of its table, a function of the interpreter, the
 // verifier's replay, and a chapter that can't be written without it.
 #pragma once
@@ -55,10 +56,17 @@ struct Plan {
   int kept(int stage) const { return keep.size() == 1 ? keep[0] : keep.at(stage); }
   int first_micro() const { return steps == 0 ? 0 : first * per_step; }
   int last_micro() const { return first_micro() + per_step * (steps == 0 ? 1 : steps); }
+  /// A number for each stage with layers and microbatch, from 0 on; passes() of them.
+  std::size_t pass(int stage, int micro) const {
+    return static_cast<std::size_t>(stage) * (last_micro() - first_micro()) + micro - first_micro();
+  }
+  std::size_t passes() const { return pass(stages, first_micro()); }
   /// The version that a microbatch's gradient helps to make.
   int made_by(int micro) const { return micro / per_step + 1; }
   /// The microbatch that names a version's finished sum.
   int last_micro_of(int version) const { return version * per_step - 1; }
+  /// Whether a sum up to this microbatch is finished.
+  bool ends_step(int micro) const { return (micro + 1) % per_step == 0; }
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };
@@ -69,6 +77,12 @@ std::string print(const Plan& plan);
 /// Inverse of print. Empty lines and what follows a # are skipped.
 /// throws: Error, with line and word, if the text is no plan
 Plan parse(const std::string& text);
+
+/// throws: Error if a codec of the plan's header has nothing to encode, or can't encode what there
+///         is
+void check_codecs(const Plan& plan);
+/// Whether groups of ranks add up gradients, so that it matters how.
+bool sums_in_groups(const Plan& plan);
 
 /// The neighbourhood of a cell, for messages:
 ///   rank 1: ... 1F1v0 [1B0v0] 1F2v0 ...

@@ -1,8 +1,11 @@
 // The text form of a plan: a line of header, then one line a rank; and how messages show a cell.
 // Not here: single instructions (operations.cpp).
 // Chapter 06.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <sstream>
+#include <type_traits>
 
 #include "autograd/error.h"
 #include "parallel/plan/plan.h"
@@ -12,12 +15,6 @@ namespace {
 
 using autograd::text;
 
-std::string join(const std::vector<int>& numbers) {
-  std::string result;
-  for (int number : numbers) result += text(result.empty() ? "" : ",", number);
-  return result;
-}
-
 std::vector<std::string> split(const std::string& line, char separator) {
   std::vector<std::string> parts;
   std::istringstream in(line);
@@ -26,80 +23,72 @@ std::vector<std::string> split(const std::string& line, char separator) {
   return parts;
 }
 
-int parse_number(const std::string& word) {
+std::string show(int number) { return std::to_string(number); }
+std::string show(const CodecSpec& spec) { return print(spec); }
+std::string show(const std::vector<int>& numbers) {
+  return fmt::format("{}", fmt::join(numbers, ","));
+}
+std::string show(const std::vector<std::vector<int>>& groups) {
+  std::vector<std::string> shown;
+  for (const std::vector<int>& group : groups) shown.push_back(show(group));
+  return fmt::format("{}", fmt::join(shown, "/"));
+}
+
+void read(const std::string& word, int& number) {
   bool digits = !word.empty() && word.size() < 9 &&
                 std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
   PG_CHECK(digits, "expected a number, got \"", word, "\"");
-  return std::stoi(word);
+  number = std::stoi(word);
 }
-
-std::vector<int> parse_numbers(const std::string& word) {
-  std::vector<int> numbers;
-  for (const std::string& part : split(word, ',')) numbers.push_back(parse_number(part));
-  return numbers;
+void read(const std::string& word, bool& yes) {
+  int number;
+  read(word, number);
+  yes = number != 0;
 }
-
-std::vector<std::vector<int>> parse_groups(const std::string& word) {
-  std::vector<std::vector<int>> groups;
-  for (const std::string& part : split(word, '/')) groups.push_back(parse_numbers(part));
-  return groups;
+void read(const std::string& word, CodecSpec& spec) { spec = parse_codec(word); }
+/// Numbers are separated by commas, groups of them by slashes.
+template <class T>
+void read(const std::string& word, std::vector<T>& list) {
+  list.clear();
+  for (const std::string& part : split(word, std::is_same_v<T, int> ? ',' : '/'))
+    read(part, list.emplace_back());
 }
 
 /// One entry of a header: its key, its value as text, and how the value is read.
 struct Entry {
   const char* key;
-  std::string (*print)(const Plan& plan);
+  std::string (*show)(const Plan& plan);
   void (*read)(Plan& plan, const std::string& value);
 };
 
-template <int Plan::*member>
-constexpr Entry number(const char* key) {
-  return {key, [](const Plan& plan) { return std::to_string(plan.*member); },
-          [](Plan& plan, const std::string& value) { plan.*member = parse_number(value); }};
+template <auto member>
+constexpr Entry entry(const char* key) {
+  return {key, [](const Plan& plan) { return show(plan.*member); },
+          [](Plan& plan, const std::string& value) { read(value, plan.*member); }};
 }
 
-template <std::vector<int> Plan::*member>
-constexpr Entry numbers(const char* key) {
-  return {key, [](const Plan& plan) { return join(plan.*member); },
-          [](Plan& plan, const std::string& value) { plan.*member = parse_numbers(value); }};
-}
-
-template <CodecSpec Plan::*member>
-constexpr Entry codec(const char* key) {
-  return {key, [](const Plan& plan) { return print(plan.*member); },
-          [](Plan& plan, const std::string& value) { plan.*member = parse_codec(value); }};
-}
-
-std::string print_keep(const Plan& plan) {
-  bool uniform = std::all_of(plan.keep.begin(), plan.keep.end(),
-                             [&](int keep) { return keep == plan.keep.front(); });
-  return uniform ? join({plan.keep.front()}) : join(plan.keep);
-}
-
-std::string print_groups(const Plan& plan) {
-  std::string out;
-  for (const auto& group : plan.groups) out += text(out.empty() ? "" : "/", join(group));
-  return out;
+/// One number, if it is the same for all stages.
+std::string show_keep(const Plan& plan) {
+  const bool varies = std::ranges::adjacent_find(plan.keep, std::not_equal_to()) != plan.keep.end();
+  return varies ? show(plan.keep) : show(plan.keep.front());
 }
 
 constexpr Entry entries[] = {
-    number<&Plan::stages>("stages"),
-    number<&Plan::per_step>("per_step"),
-    number<&Plan::steps>("steps"),
-    number<&Plan::first>("first"),
-    number<&Plan::sharded>("sharded"),
-    {"clip", [](const Plan& plan) { return std::to_string(plan.clip); },
-     [](Plan& plan, const std::string& value) { plan.clip = parse_number(value) != 0; }},
-    number<&Plan::stagger>("stagger"),
-    number<&Plan::gap>("gap"),
-    {"keep", print_keep, numbers<&Plan::keep>("").read},
-    number<&Plan::in_flight>("in_flight"),
-    numbers<&Plan::home>("home"),
-    {"groups", print_groups,
-     [](Plan& plan, const std::string& value) { plan.groups = parse_groups(value); }},
-    numbers<&Plan::tied>("tied"),
-    codec<&Plan::codec>("codec"),
-    codec<&Plan::channel>("channel"),
+    entry<&Plan::stages>("stages"),
+    entry<&Plan::per_step>("per_step"),
+    entry<&Plan::steps>("steps"),
+    entry<&Plan::first>("first"),
+    entry<&Plan::sharded>("sharded"),
+    entry<&Plan::clip>("clip"),
+    entry<&Plan::stagger>("stagger"),
+    entry<&Plan::gap>("gap"),
+    {"keep", show_keep, entry<&Plan::keep>("").read},
+    entry<&Plan::in_flight>("in_flight"),
+    entry<&Plan::home>("home"),
+    entry<&Plan::groups>("groups"),
+    entry<&Plan::tied>("tied"),
+    entry<&Plan::codec>("codec"),
+    entry<&Plan::channel>("channel"),
 };
 constexpr int always_printed = 3;  // of the entries: the plan's size
 
@@ -116,8 +105,8 @@ void set_header(Plan& plan, const std::string& key, const std::string& value) {
 std::string print_header(const Plan& plan) {
   std::string out;
   for (const Entry& entry : entries) {
-    const std::string value = entry.print(plan);
-    if (&entry - entries >= always_printed && value == entry.print(Plan())) continue;
+    const std::string value = entry.show(plan);
+    if (&entry - entries >= always_printed && value == entry.show(Plan())) continue;
     out += text(out.empty() ? "" : " ", entry.key, ' ', value);
   }
   return out;
@@ -147,10 +136,10 @@ Row parse_row(const std::string& line) {
 std::string print(const Plan& plan) {
   std::string out = print_header(plan) + '\n';
   for (const Row& row : plan.rows) {
-    // A rank without work keeps its line.
-    if (row.empty()) out += '-';
-    for (std::size_t i = 0; i < row.size(); ++i) out += text(i == 0 ? "" : " ", print(row[i]));
-    out += '\n';
+    std::vector<std::string> cells;
+    for (const Instruction& x : row) cells.push_back(print(x));
+    if (row.empty()) cells = {"-"};  // a rank without work keeps its line
+    out += fmt::format("{}\n", fmt::join(cells, " "));
   }
   return out;
 }

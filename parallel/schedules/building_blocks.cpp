@@ -2,6 +2,7 @@
 // Not here: a whole schedule.
 // Chapter 06.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -23,12 +24,12 @@ std::vector<int> Layout::micros(int replica) const {
   return result;
 }
 
-Plan empty_plan(const Layout& layout, int ranks, int per_step, int steps, std::vector<int> keep) {
+Plan empty_plan(const Layout& layout, int ranks, std::vector<int> keep) {
   Plan plan;
   plan.stages = layout.stages;
-  plan.per_step = per_step;
-  plan.steps = steps;
-  plan.first = layout.first * (steps / layout.steps);  // pipedream makes several steps of one
+  plan.per_step = layout.per_step();
+  plan.steps = layout.steps;
+  plan.first = layout.first;
   plan.clip = layout.clip;
   plan.sharded = layout.zero;
   if (layout.tied && layout.stages > 1) plan.tied = {0, layout.stages - 1};
@@ -37,6 +38,17 @@ Plan empty_plan(const Layout& layout, int ranks, int per_step, int steps, std::v
   plan.rows.resize(ranks);
   return plan;
 }
+
+// [snippet pipeline_plan]
+Plan pipeline_plan(const Layout& layout, std::vector<int> keep,
+                   const std::function<void(Row&, int, int)>& append) {
+  Plan plan = empty_plan(layout, pipeline_ranks(layout), std::move(keep));
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    append(plan.rows[rank], rank / layout.stages, rank % layout.stages);
+  place_steps(plan, suitable_placement(layout));
+  return plan;
+}
+// [end snippet]
 
 // [snippet append_1f1b]
 void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
@@ -51,82 +63,53 @@ void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
 }
 // [end snippet]
 
-// [snippet alternating_plan]
-Plan alternating_plan(const Layout& layout) {
-  Plan plan = empty_plan(layout, pipeline_ranks(layout), layout.width * layout.microbatches,
-                         layout.steps, {/*keep*/ 1});
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    int replica = rank / layout.stages, stage = rank % layout.stages;
-    int ahead = std::min(layout.stages - 1 - stage, layout.microbatches);
-    for (int step = layout.first; step < layout.first + layout.steps; ++step)
-      append_1f1b(plan.rows[rank], stage, layout.micros(replica, step), ahead,
-                  [&](int) { return step; });
-  }
-  place_steps(plan, suitable_placement(layout));
-  return plan;
-}
-// [end snippet]
-
 StepPlacement suitable_placement(const Layout& layout) {
   return layout.width > 1 || layout.clip ? StepPlacement::lazy : StepPlacement::eager;
 }
 
 namespace {
 
-/// Places the steps of one row.
-class StepPlacer {
- public:
-  StepPlacer(const Plan& plan, StepPlacement placement)
-      : plan_(plan), placement_(placement), tied_versions_(tied_versions(plan)) {}
-
-  Row place(const Row& row) {
-    made_.assign(plan_.stage_count(), plan_.first);
-    left_.assign(plan_.stage_count(), {});
-    for (const Instruction& x : row)
-      if (x.op == Op::backward) ++left_[x.stage][plan_.made_by(x.micro)];
-    held_.clear();
-    for (const Instruction& x : row) held_.insert(x.stage);
-    for (const Instruction& x : row) {
-      if (x.op == Op::forward) before_forward(x);
-      out_.push_back(x);
-      bool last = x.op == Op::backward && --left_[x.stage][plan_.made_by(x.micro)] == 0;
-      if (last && placement_ == StepPlacement::eager) make(x.stage, plan_.made_by(x.micro));
-    }
-    // The drain: what no forward of this plan reads.
-    for (int version = plan_.first + 1; version <= plan_.first + plan_.steps; ++version)
-      make_all(version);
-    return std::exchange(out_, {});
+/// A row with its steps.
+Row with_steps(const Plan& plan, const Row& row, StepPlacement placement,
+               const std::vector<int>& tied_versions) {
+  Row out;
+  std::set<int> held;                       // stages
+  std::map<std::pair<int, int>, int> left;  // backwards still to come, by stage and version
+  std::vector<int> made(plan.stage_count(), plan.first);
+  for (const Instruction& x : row) {
+    held.insert(x.stage);
+    left[{x.stage, plan.made_by(x.micro)}] += goes_back(x);
   }
-
- private:
+  // Makes steps that lead to `version`, as far as they are not placed yet.
+  auto make = [&](int stage, int version) {
+    while (made[stage] < version)
+      out.push_back({.op = Op::step, .stage = stage, .version = ++made[stage]});
+  };
+  // Makes those of all stages in the row; last stages' sums are finished first.
+  auto make_all = [&](int version) {
+    if (std::any_of(held.begin(), held.end(), [&](int s) { return plan.uses_tied(s); }))
+      make(plan.stages, version);
+    for (auto stage = held.rbegin(); stage != held.rend(); ++stage) make(*stage, version);
+  };
   // [snippet before_forward]
-  void before_forward(const Instruction& x) {
-    if (plan_.uses_tied(x.stage)) make(plan_.stages, tied_versions_[x.micro - plan_.first_micro()]);
-    if (placement_ == StepPlacement::lazy) make(x.stage, x.version);
-    if (placement_ == StepPlacement::together) make_all(x.version);
-  }
+  auto before_forward = [&](const Instruction& x) {
+    if (plan.uses_tied(x.stage)) make(plan.stages, tied_versions[x.micro - plan.first_micro()]);
+    if (placement == StepPlacement::lazy) make(x.stage, x.version);
+    if (placement == StepPlacement::together) make_all(x.version);
+  };
   // [end snippet]
-
-  /// Of all stages in the row; last stages' sums are finished first.
-  void make_all(int version) {
-    if (std::any_of(held_.begin(), held_.end(), [&](int s) { return plan_.uses_tied(s); }))
-      make(plan_.stages, version);
-    for (auto stage = held_.rbegin(); stage != held_.rend(); ++stage) make(*stage, version);
+  for (const Instruction& x : row) {
+    if (begins_pass(x)) before_forward(x);
+    out.push_back(x);
+    const int version = plan.made_by(x.micro);
+    const bool last = goes_back(x) && --left[{x.stage, version}] == 0;
+    if (last && placement == StepPlacement::eager) make(x.stage, version);
   }
-
-  /// Steps that lead to `version`, as far as they are not placed yet.
-  void make(int stage, int version) {
-    while (made_[stage] < version)
-      out_.push_back({.op = Op::step, .stage = stage, .version = ++made_[stage]});
-  }
-
-  const Plan& plan_;
-  StepPlacement placement_;
-  std::vector<int> tied_versions_, made_;
-  std::set<int> held_;                    // stages
-  std::vector<std::map<int, int>> left_;  // backwards still to come, per stage and step
-  Row out_;
-};
+  // The drain: what no forward of this plan reads.
+  for (int version = plan.first + 1; version <= plan.first + plan.steps; ++version)
+    make_all(version);
+  return out;
+}
 
 bool same_work(const Instruction& a, const Instruction& b) {
   return a.stage == b.stage && a.micro == b.micro;
@@ -135,8 +118,8 @@ bool same_work(const Instruction& a, const Instruction& b) {
 }  // namespace
 
 void place_steps(Plan& plan, StepPlacement placement) {
-  StepPlacer placer(plan, placement);
-  for (Row& row : plan.rows) row = placer.place(row);
+  const std::vector<int> tied = tied_versions(plan);
+  for (Row& row : plan.rows) row = with_steps(plan, row, placement, tied);
 }
 
 // [snippet add_recomputation]

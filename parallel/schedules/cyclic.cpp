@@ -52,16 +52,16 @@ int rank_of(Setting setting, int stages, int stage, int micro) {
 }
 // [end snippet]
 
+/// The last rank has the last stage of the last microbatch.
 int ranks(const Layout& layout) {
-  if (layout.setting == Setting::one_device) return 1;
-  return layout.setting == Setting::model ? layout.stages * (layout.stages + 1) / 2 : layout.stages;
+  return rank_of(layout.setting, layout.stages, layout.stages - 1, layout.stages - 1) + 1;
 }
 
 // [snippet cyclic]
 /// Stage j of microbatch k: forward at time 2k + j, backward at 2k + 2N - 1 - j.
 Plan dance(const Layout& layout, const std::function<int(int stage, int micro)>& version) {
   const int n = layout.stages;
-  Plan plan = empty_plan(layout, ranks(layout), n, layout.steps, {/*keep*/ 2});
+  Plan plan = empty_plan(layout, ranks(layout), {/*keep*/ 2});
   std::map<int, Row> at;  // by time; backwards first, so that one device frees before it fills
   for (int micro = plan.first_micro(); micro < plan.last_micro(); ++micro)
     for (int stage = 0; stage < n; ++stage) {
@@ -75,8 +75,8 @@ Plan dance(const Layout& layout, const std::function<int(int stage, int micro)>&
 }
 // [end snippet]
 
-Plan cyclic(const Layout& layout, Rule rule) {
-  const int n = layout.stages;
+Plan cyclic(Layout layout, Rule rule) {
+  const int n = layout.microbatches = layout.stages;
   // [snippet version]
   auto version = [&](int stage, int micro) {
     bool fresh = rule == Rule::v2 && micro % n + stage >= n - 1;

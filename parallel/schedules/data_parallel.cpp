@@ -8,8 +8,7 @@ namespace {
 
 // [snippet data]
 Plan data_parallel(const Layout& layout) {
-  Plan plan = empty_plan(layout, layout.width, layout.width * layout.microbatches, layout.steps,
-                         {/*keep*/ 1});
+  Plan plan = empty_plan(layout, layout.width, {/*keep*/ 1});
   for (int rank = 0; rank < layout.width; ++rank)
     for (int step = layout.first; step < layout.first + layout.steps; ++step)
       for (int micro : layout.micros(rank, step)) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "autograd/error.h"
-#include "parallel/lowering/lower.h"
 #include "parallel/plan/lifetimes.h"
 #include "parallel/schedules/schedule.h"
 
@@ -11,14 +10,13 @@ namespace paragrad::parallel {
 namespace {
 
 // [snippet add_by_stages]
-/// Adds forwards of some microbatches, one stage at a time: its shards are gathered once for all of
-/// them, while the stage before computes. Ranks without microbatches gather, too: others need their
-/// shards.
-template <class AddStage>
-void add_by_stages(Plan& plan, const std::vector<std::vector<int>>& holders, AddStage add_stage) {
+/// Adds forwards of some microbatches, one stage at a time: its shards, if `ranks` have shards, are
+/// gathered once for all of them, while the stage before computes. Ranks without microbatches
+/// gather, too: others need their shards.
+void add_by_stages(Plan& plan, const std::vector<int>& ranks,
+                   const std::function<void(int stage)>& add_stage) {
   auto on_all = [&](Op op, int stage, int group) {
-    for (int rank : holders.front())
-      plan.rows[rank].push_back(on_weights(op, stage, plan.first, group));
+    for (int rank : ranks) plan.rows[rank].push_back(on_weights(op, stage, plan.first, group));
   };
   auto gather = [&](int stage) { on_all(Op::gather, stage, 0); };
   auto drop = [&](int stage) { on_all(Op::drop, stage, -1); };
@@ -57,15 +55,14 @@ Plan make_evaluation(const Plan& like, int first, int microbatches) {
     row.push_back({.op = Op::drop, .stage = stage, .micro = micro, .what = Value::activation});
   };
   if (plan.sharded == 3) plan.groups = {holders(like).front()};
-  const int together = 2 * like.ranks();  // a microbatch's output is kept from stage to stage
-  for (int begin = 0; plan.sharded == 3 && begin < microbatches; begin += together)
-    add_by_stages(plan, holders(like), [&](int stage) {
+  const std::vector<int> ranks = plan.groups.empty() ? std::vector<int>() : plan.groups.front();
+  // Outputs are kept from stage to stage, so not all microbatches go together.
+  const int together = ranks.empty() ? 1 : 2 * like.ranks();
+  for (int begin = 0; begin < microbatches; begin += together)
+    add_by_stages(plan, ranks, [&](int stage) {
       for (int micro = begin; micro < std::min(begin + together, microbatches); ++micro)
         add(stage, micro);
     });
-  if (plan.sharded < 3)
-    for (int micro = 0; micro < microbatches; ++micro)
-      for (int stage = 0; stage < like.stages; ++stage) add(stage, micro);
   return lower(std::move(plan), plan.home.empty() ? SumPath::group : SumPath::ring);
 }
 

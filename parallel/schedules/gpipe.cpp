@@ -7,19 +7,12 @@ namespace {
 
 // [snippet gpipe]
 Plan gpipe(const Layout& layout) {
-  Plan plan = empty_plan(layout, pipeline_ranks(layout), layout.width * layout.microbatches,
-                         layout.steps, {/*keep*/ 1});
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    int replica = rank / layout.stages, stage = rank % layout.stages;
+  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int stage) {
     for (int step = layout.first; step < layout.first + layout.steps; ++step) {
-      for (int micro : layout.micros(replica, step))
-        plan.rows[rank].push_back(forward(stage, micro, step));
-      for (int micro : layout.micros(replica, step))
-        plan.rows[rank].push_back(backward(stage, micro, step));
+      for (int micro : layout.micros(replica, step)) row.push_back(forward(stage, micro, step));
+      for (int micro : layout.micros(replica, step)) row.push_back(backward(stage, micro, step));
     }
-  }
-  place_steps(plan, suitable_placement(layout));
-  return plan;
+  });
 }
 // [end snippet]
 

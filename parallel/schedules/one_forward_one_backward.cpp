@@ -4,7 +4,36 @@
 #include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
+namespace {
 
-extern const Schedule one_forward_one_backward_schedule{.name = "1f1b", .make = alternating_plan};
+// [snippet one_forward_one_backward]
+Plan one_forward_one_backward(const Layout& layout) {
+  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int stage) {
+    const int ahead = layout.stages - 1 - stage;
+    for (int step = layout.first; step < layout.first + layout.steps; ++step)
+      append_1f1b(row, stage, layout.micros(replica, step), ahead, [&](int) { return step; });
+  });
+}
+// [end snippet]
+
+/// AxoNN's order: a rank runs whichever microbatch's message has come. Rows are those of 1F1B, but
+/// the engine departs from their order (simulation/driven.cpp), and the order that came about is a
+/// plan of its own, which can be drawn and run again.
+/// source: Singh and Bhatele 2022 (AxoNN), section 4
+// [snippet message_driven]
+Plan message_driven(const Layout& layout) {
+  Plan plan = one_forward_one_backward(layout);
+  plan.in_flight = layout.in_flight > 0 ? layout.in_flight : layout.stages;
+  return plan;
+}
+// [end snippet]
+
+}  // namespace
+
+extern const Schedule one_forward_one_backward_schedule{.name = "1f1b",
+                                                        .make = one_forward_one_backward};
+
+extern const Schedule message_driven_schedule{
+    .name = "message-driven", .make = message_driven, .has_order = false};
 
 }  // namespace paragrad::parallel

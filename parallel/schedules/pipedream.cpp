@@ -11,24 +11,20 @@ namespace paragrad::parallel {
 namespace {
 
 // [snippet pipedream]
-Plan pipedream(const Layout& layout) {
+Plan pipedream(const Layout& asked) {
+  Layout layout = asked;  // every microbatch of a replica is a step
+  layout.steps *= layout.microbatches;
+  layout.first *= layout.microbatches;
+  layout.microbatches = 1;
   std::vector<int> keep;
   for (int stage = 0; stage < layout.stages; ++stage) keep.push_back(layout.stages - stage);
   if (layout.tied && layout.stages > 1)
     keep.push_back(layout.stages);  // as on stage 0, which decides
-  Plan plan = empty_plan(layout, pipeline_ranks(layout), layout.width,
-                         layout.microbatches * layout.steps, keep);
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    int replica = rank / layout.stages, stage = rank % layout.stages;
-    int ahead = layout.stages - 1 - stage;
-    std::vector<int> micros;
-    for (int update = plan.first; update < plan.first + plan.steps; ++update)
-      micros.push_back(update * layout.width + replica);
-    append_1f1b(plan.rows[rank], stage, micros, ahead,
-                [&](int micro) { return std::max(micro / plan.per_step - ahead, 0); });
-  }
-  place_steps(plan, suitable_placement(layout));
-  return plan;
+  return pipeline_plan(layout, keep, [&](Row& row, int replica, int stage) {
+    const int ahead = layout.stages - 1 - stage;
+    append_1f1b(row, stage, layout.micros(replica), ahead,
+                [&](int micro) { return std::max(micro / layout.per_step() - ahead, 0); });
+  });
 }
 // [end snippet]
 

@@ -11,16 +11,11 @@ namespace {
 
 // [snippet 2bw]
 Plan pipedream_2bw(const Layout& layout) {
-  Plan plan = empty_plan(layout, pipeline_ranks(layout), layout.width * layout.microbatches,
-                         layout.steps, {/*keep*/ 2});
-  auto version = [&](int micro) { return std::max(micro / plan.per_step - 1, 0); };
-  for (int rank = 0; rank < plan.ranks(); ++rank) {
-    int replica = rank / layout.stages, stage = rank % layout.stages;
+  auto version = [&](int micro) { return std::max(micro / layout.per_step() - 1, 0); };
+  return pipeline_plan(layout, {/*keep*/ 2}, [&](Row& row, int replica, int stage) {
     int ahead = std::min(layout.stages - 1 - stage, layout.microbatches);
-    append_1f1b(plan.rows[rank], stage, layout.micros(replica), ahead, version);
-  }
-  place_steps(plan, suitable_placement(layout));
-  return plan;
+    append_1f1b(row, stage, layout.micros(replica), ahead, version);
+  });
 }
 // [end snippet]
 

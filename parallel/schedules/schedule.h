@@ -6,7 +6,7 @@
 // paper, computations only, as loops or as a formula for times that is sorted.
 // schedule.h            what a schedule is asked for (Layout), and how it behaves (Schedule)
 // building_blocks.cpp   orders, steps and recomputation that several schedules share
-// register.cpp          the list of schedules; evaluation.cpp: plans that only run forward
+// schedule.cpp          the register, a list of them; evaluation.cpp: plans that only run forward
 // A new schedule is one file and one line of the register: its name, the function that makes its
 // plan, and what programs ask of it (how many ranks, whether it clips, which ZeRO levels). Tests
 // of all schedules take it in by themselves. No schedule includes another, and nobody compares
@@ -53,6 +53,8 @@ struct Layout {
   int zero = 0;       ///< ZeRO stage, of data parallelism; 1 of pipelines, too
   CodecSpec codec = {}, channel = {};  ///< of sums of gradients; of activations and their gradients
 
+  /// Microbatches of all replicas in one step.
+  int per_step() const { return width * microbatches; }
   /// The microbatches of one replica in one step.
   std::vector<int> micros(int replica, int step) const;
   /// The same over all steps of the plan.
@@ -71,7 +73,7 @@ Plan make_evaluation(const Plan& like, int first, int microbatches);
 /// first, as delayed schedules have it; where weights travel, its messages are then found anew.
 Plan moved_by(Plan plan, int steps);
 
-// ---- the schedules: each is a file, and a line in register.cpp ----
+// ---- the schedules: each is a file, and a line of the register in schedule.cpp ----
 /// Ranks of a pipeline: one for each stage of each replica.
 int pipeline_ranks(const Layout& layout);
 
@@ -100,16 +102,18 @@ void check_layout(const Schedule& schedule, const Layout& layout);
 
 // ---- what they are made of ----
 /// A plan with a header and `ranks` empty rows; `keep` versions of each stage outlive it.
-Plan empty_plan(const Layout& layout, int ranks, int per_step, int steps, std::vector<int> keep);
+Plan empty_plan(const Layout& layout, int ranks, std::vector<int> keep);
+
+/// The plan of a pipeline: append() adds to a rank's row what it computes for one stage of one
+/// replica. Steps come where they suit.
+Plan pipeline_plan(const Layout& layout, std::vector<int> keep,
+                   const std::function<void(Row& row, int replica, int stage)>& append);
 
 /// Appends a pipeline stage's steady order to a row: `ahead` forwards, then backward and forward in
 /// turn. version(micro) is what both read.
 /// source: Narayanan et al. 2021 (PipeDream-2BW), figure 3
 void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
                  const std::function<int(int micro)>& version);
-
-/// The plan of a pipeline that flushes after each step, one forward and one backward in turn.
-Plan alternating_plan(const Layout& layout);
 
 /// Adds the steps. Eager: after the last gradient in the row. Lazy: before the first forward that
 /// reads the version, which leaves time for reductions and norms. Together: before the row's first

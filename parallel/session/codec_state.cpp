@@ -1,15 +1,15 @@
-// Residuals are named by the rank that wrote them: "residual-3/wte.weight". Factors are the same on
-// all ranks: "factors/wte.weight".
+// What codecs remember, in files and in the checkpoint's JSON. Residuals are named by the rank that
+// wrote them: "residual-3/wte.weight". Factors are the same on all ranks: "factors/wte.weight".
 // Chapter 10.
-#include "parallel/session/codec_state.h"
+#include "parallel/session/state_files.h"
 
 #include <algorithm>
 
 #include "autograd/backend.h"
-#include "parallel/codecs/filter.h"
-#include "parallel/engine/codec_fit.h"
+#include "parallel/codecs/codec.h"
+#include "parallel/engine/training.h"
 #include "parallel/plan/lifetimes.h"
-#include "parallel/transports/at_work.h"
+#include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
 
@@ -17,22 +17,9 @@ using nlohmann::json;
 
 namespace {
 
-using State = std::map<std::int64_t, std::vector<double>>;
+using State = std::map<std::int64_t, std::vector<double>>;  // in JSON a list of pairs
 
 std::string residual_name(int rank) { return text("residual-", rank); }
-
-/// Pairs, because names of JSON are texts.
-json to_json(const State& state) {
-  json all = json::array();
-  for (const auto& [place, numbers] : state) all.push_back({place, numbers});
-  return all;
-}
-
-State to_state(const json& saved) {
-  State state;
-  for (const json& entry : saved) state[entry[0]] = entry[1].get<std::vector<double>>();
-  return state;
-}
 
 /// The factors of a stage as parameters of a flat buffer.
 ParameterList factor_list(const Factoring& factoring) {
@@ -42,7 +29,7 @@ ParameterList factor_list(const Factoring& factoring) {
   return list;
 }
 
-/// By stage, flat; of codecs that leave something out.
+/// What codecs left out, as flat buffers by stage.
 std::map<int, Tensor> residuals(Engine& engine) {
   std::map<int, Tensor> all;
   for (auto& [stage, codec] : engine.codecs())
@@ -53,15 +40,15 @@ std::map<int, Tensor> residuals(Engine& engine) {
 
 /// A finished sum that came is passed on as it is.
 bool is_encoded_here(const Instruction& sent, const Plan& plan, const Row& row) {
-  if (sent.micro != plan.last_micro_of(plan.made_by(sent.micro))) return true;
+  if (!plan.ends_step(sent.micro)) return true;
   return std::none_of(row.begin(), row.end(), [&](const Instruction& x) {
     return receives(x) && x.what == sent.what && x.stage == sent.stage && x.micro == sent.micro;
   });
 }
 
-/// By chunk of a stage's flat sum: the ranks that encode it, so that what they left out is sent.
-/// In a reduce-scatter nobody encodes the chunk that is to be its own; the last rank of a sum that
-/// is passed on may encode nothing.
+/// The ranks that encode each chunk of a stage's flat sum, so that what they left out is sent. In a
+/// reduce-scatter nobody encodes the chunk that is to be its own; the last rank of a sum that is
+/// passed on may encode nothing.
 std::vector<std::set<int>> senders(const Plan& plan, int stage) {
   std::vector<std::set<int>> chunks(1);
   for (int rank = 0; rank < plan.ranks(); ++rank)
@@ -82,8 +69,8 @@ std::vector<std::set<int>> senders(const Plan& plan, int stage) {
 void add_saved(const Checkpoint& checkpoint, const std::string& name, double scale,
                const ParameterList& parameters, Range range, const Tensor& residual) {
   for (const Parameter& parameter : parameters) {
-    const std::int64_t begin = parameter.offset, end = begin + parameter.shape.numel();
-    const Range part{std::max(range.begin, begin), std::min(range.end, end)};
+    const std::int64_t begin = parameter.offset;
+    const Range part = common(range, {begin, begin + parameter.shape.numel()});
     if (part.size() <= 0) continue;
     const Tensor read =
         empty(parameter.shape, residual.dtype(), residual.device(), Category::communication);
@@ -94,8 +81,8 @@ void add_saved(const Checkpoint& checkpoint, const std::string& name, double sca
   }
 }
 
-/// Of `saved_ranks`. Sums are divided by the microbatches of a step when it is made, so what was
-/// left out of sums over more of them counts less.
+/// Sums up what is saved of `saved_ranks`. Gradient sums are divided by the microbatches of a step
+/// when it is made, so what was left out of sums over more of them counts less.
 void read_residual(const Checkpoint& checkpoint, int saved_ranks, double scale, Engine& engine,
                    const Plan& plan, int stage, const Tensor& residual) {
   const auto chunks = senders(plan, stage);
@@ -111,7 +98,8 @@ void read_residual(const Checkpoint& checkpoint, int saved_ranks, double scale, 
     }
 }
 
-/// Names of what the codec leaves out something of: in the checkpoint, but in no sum of the plan.
+/// The names of parameters of which the codec has left out something: in the checkpoint, but in no
+/// sum of the plan.
 std::string lost_layers(const Checkpoint& checkpoint, const CodecSpec& before, int saved_ranks,
                         const Plan& plan, const Training& training) {
   std::set<std::string> summed;
@@ -153,8 +141,8 @@ std::vector<CheckpointFile> write_codec_state(const std::filesystem::path& folde
 json codec_numbers(Engine& engine) {
   json numbers{{"thresholds", json::object()}, {"uses", 0}};
   for (auto& [stage, codec] : engine.codecs())
-    numbers["thresholds"][std::to_string(stage)] = to_json(codec.state());
-  if (engine.channel()) numbers["thresholds"]["channel"] = to_json(engine.channel()->state());
+    numbers["thresholds"][std::to_string(stage)] = codec.state();
+  if (engine.channel()) numbers["thresholds"]["channel"] = engine.channel()->state();
   for (auto& [stage, low_rank] : engine.low_ranks()) numbers["uses"] = low_rank->state().uses;
   return numbers;
 }
@@ -207,9 +195,8 @@ void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& 
   if (layout != codec_layout(engine, plan)) return;
   const json& thresholds = saved.at("numbers")[engine.transport().rank()].at("thresholds");
   for (auto& [stage, codec] : engine.codecs())
-    codec.restore(to_state(thresholds.value(std::to_string(stage), json::array())));
-  if (engine.channel())
-    engine.channel()->restore(to_state(thresholds.value("channel", json::array())));
+    codec.restore(thresholds.value(std::to_string(stage), State()));
+  if (engine.channel()) engine.channel()->restore(thresholds.value("channel", State()));
 }
 
 }  // namespace paragrad::parallel

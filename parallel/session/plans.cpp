@@ -2,17 +2,23 @@
 // Chapter 05.
 #include "parallel/session/plans.h"
 
-#include "parallel/schedules/schedule.h"
-
 namespace paragrad::parallel {
 
-Plans::Shared Plans::get(int first, int steps) {
-  return find({first, steps}, [&] { return make_(first, steps); });
+Plan Plans::make(int first, int steps) const {
+  if (own_) return moved_by(*own_, first - own_->first);
+  Layout layout = layout_;
+  layout.first = first;
+  layout.steps = steps;
+  return make_plan(schedule_, layout);
 }
 
-Plans::Shared Plans::evaluation(int first, int steps, int microbatches) {
-  const Shared like = get(first, steps);
-  return find({first, steps, microbatches},
+Plans::Shared Plans::get(int first, int steps) {
+  return find({first, steps}, [&] { return make(first, steps); });
+}
+
+Plans::Shared Plans::evaluation(int first, int microbatches) {
+  const Shared like = shortest(first);
+  return find({first, 0, microbatches},
               [&] { return make_evaluation(like->plan(), first, microbatches); });
 }
 

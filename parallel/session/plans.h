@@ -1,13 +1,15 @@
 // Plans: the plans of a run, each made and verified once for all ranks of a process.
-// Not here: how a plan is made (parallel/schedules/schedule.h), and when it is run (session.h).
-// Chapter 05.
+// Not here: how a schedule makes a plan (parallel/schedules/schedule.h), and when it is run
+// (session.h). Chapter 05.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 
+#include "parallel/schedules/schedule.h"
 #include "parallel/verifier/verify.h"
 
 namespace paragrad::parallel {
@@ -16,17 +18,28 @@ namespace paragrad::parallel {
 /// and get the same. The last few plans are remembered.
 class Plans {
  public:
-  using Make = std::function<Plan(int first, int steps)>;
   using Shared = std::shared_ptr<const VerifiedPlan>;
 
-  explicit Plans(Make make) : make_(std::move(make)) {}
+  /// Plans of a schedule; `layout` says all but their steps.
+  Plans(std::string schedule, const Layout& layout)
+      : schedule_(std::move(schedule)), layout_(layout) {}
+  /// A plan of the user's own, over and over.
+  explicit Plans(Plan own) : own_(std::move(own)) {}
+  virtual ~Plans() = default;
 
+  /// The steps of each plan, if they are fixed; 0: any number.
+  int fixed_steps() const { return own_ ? own_->steps : 0; }
   /// The plan of steps [first, first + steps).
   /// throws: what making it throws; PlanError if it breaks a rule
   Shared get(int first, int steps);
+  /// The plan of one step, or of as many as are fixed.
+  Shared shortest(int first) { return get(first, std::max(1, fixed_steps())); }
   /// Forwards of so many microbatches on the weights of step `first`, on the ranks that compute
-  /// their stages in get(first, steps).
-  Shared evaluation(int first, int steps, int microbatches);
+  /// their stages in shortest(first).
+  Shared evaluation(int first, int microbatches);
+
+ protected:
+  virtual Plan make(int first, int steps) const;
 
  private:
   struct Key {
@@ -36,7 +49,9 @@ class Plans {
 
   Shared find(const Key& key, const std::function<Plan()>& make);
 
-  Make make_;
+  std::string schedule_;
+  Layout layout_;
+  std::optional<Plan> own_;
   std::mutex mutex_;
   std::deque<std::pair<Key, Shared>> recent_;
 };

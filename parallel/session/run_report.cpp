@@ -4,13 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "autograd/backend.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/chart.h"
-#include "parallel/session/matmul_rate.h"
-#include "parallel/verifier/verify.h"
+#include "parallel/simulation/simulate.h"
 
 namespace paragrad::parallel {
 using nlohmann::json;
@@ -26,34 +24,31 @@ double quantile(std::vector<double> values, double share) {
   return *at;
 }
 
-/// Lines that tell of a step.
-std::vector<json> lines_of(const std::filesystem::path& metrics) {
-  std::vector<json> lines;
-  std::ifstream file(metrics);
-  for (std::string line; std::getline(file, line);) {
-    json entry = json::parse(line, nullptr, false);
-    if (entry.is_object() && entry.contains("step")) lines.push_back(entry);
-  }
-  return lines;
-}
-
-}  // namespace
-
+/// What computations and messages of a measured timeline cost: medians of the stages' forwards,
+/// backwards and steps; of messages, whose times contain waiting, the shortest time as the latency
+/// and the rate that a tenth of them reach as the bandwidth.
 Costs measured_costs(const Plan& plan, const Timeline& measured) {
-  std::vector<std::vector<double>> forward(plan.stages), backward(plan.stages),
-      step(plan.stage_count());
-  std::vector<double> durations, rates;
+  auto medians = [&](bool (*counts)(const Instruction&), int stages) {
+    std::vector<std::vector<double>> seconds(stages);
+    for (const Record& record : measured.records)
+      if (counts(record.instruction))
+        seconds.at(record.instruction.stage).push_back(record.end - record.start);
+    std::vector<double> result;
+    for (const auto& values : seconds) result.push_back(quantile(values, 0.5));
+    return result;
+  };
   Costs costs;
+  costs.forward = medians(begins_pass, plan.stages);
+  costs.backward = medians(goes_back, plan.stages);
+  costs.step = medians(makes_version, plan.stage_count());
   costs.activation_bytes.assign(plan.stages, 0);
   costs.activation_gradient_bytes.assign(plan.stages, 0);
   costs.weight_bytes.assign(plan.stage_count(), 0);
   costs.sum_bytes.assign(plan.stage_count(), 0);
+  std::vector<double> durations, rates;
   for (const Record& record : measured.records) {
     const Instruction& x = record.instruction;
-    double seconds = record.end - record.start;
-    if (begins_pass(x)) forward.at(x.stage).push_back(seconds);
-    if (goes_back(x)) backward.at(x.stage).push_back(seconds);
-    if (makes_version(x)) step.at(x.stage).push_back(seconds);
+    const double seconds = record.end - record.start;
     if (record.bytes == 0 || seconds <= 0) continue;
     durations.push_back(seconds);
     rates.push_back(static_cast<double>(record.bytes) / seconds);
@@ -64,22 +59,15 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
                                                          : costs.activation_bytes;
     bytes.at(x.stage) = std::max(bytes.at(x.stage), value_bytes(x, plan, record.bytes));
   }
-  auto medians = [](const std::vector<std::vector<double>>& stages) {
-    std::vector<double> result;
-    for (const auto& values : stages) result.push_back(quantile(values, 0.5));
-    return result;
-  };
-  costs.forward = medians(forward);
-  costs.backward = medians(backward);
-  costs.step = medians(step);
   costs.latency = quantile(durations, 0);
   if (!rates.empty()) costs.bandwidth = quantile(rates, 0.9);
   return costs;
 }
 
-Curve loss_curve(const std::filesystem::path& metrics) {
+/// The loss over the steps.
+Curve loss_curve(const std::vector<json>& metrics) {
   Series training{"training", {}, {}}, validation{"validation", {}, {}};
-  for (const json& entry : lines_of(metrics))
+  for (const json& entry : metrics)
     for (auto [name, series] : {std::pair("loss", &training), {"validation_loss", &validation}}) {
       if (!entry.contains(name)) continue;
       series->x.push_back(entry["step"]);
@@ -90,25 +78,19 @@ Curve loss_curve(const std::filesystem::path& metrics) {
   return curve;
 }
 
-std::vector<BitChange> bit_history(const std::filesystem::path& metrics) {
+/// The choices of bits.
+std::vector<BitChange> bit_history(const std::vector<json>& metrics) {
   std::vector<BitChange> history;
-  for (const json& entry : lines_of(metrics))
-    if (entry.contains("bits"))
-      history.push_back({entry["step"], entry["bits"].get<std::map<std::string, int>>()});
+  for (const json& entry : metrics)
+    if (entry.contains("bits")) history.push_back({entry["step"], entry["bits"].get<Bits>()});
   return history;
-}
-
-namespace {
-
-double units_per_second(const RunLog& log) {
-  return static_cast<double>(log.units()) / std::max(log.seconds(), 1e-9);
 }
 
 json figures(const RunReport& run, const SessionSettings& settings, const RunLog& log,
              const Timeline& simulated, double matmul_rate) {
   std::map<std::string, std::int64_t> bytes_sent;
   for (const auto& [name, bytes] : run.bytes_sent) bytes_sent[name.second] += bytes;
-  double rate = units_per_second(log), flops = rate * settings.flops_per_unit;
+  double rate = log.units_per_second(), flops = rate * settings.flops_per_unit;
   json result{{"config", settings.config},
               {"steps", run.steps},
               {"complete", run.stopped.empty()},
@@ -126,9 +108,7 @@ json figures(const RunReport& run, const SessionSettings& settings, const RunLog
   if (!run.bits.empty()) result["bits"] = run.bits;
   if (run.pruned) result["pruned"] = *run.pruned;
   if (!run.peaks_pruned.empty()) result["peak_bytes_pruned"] = run.peaks_pruned;
-  if (run.validation) result["validation_loss"] = run.validation->loss;
-  if (run.validation && run.validation->accuracy)
-    result["validation_accuracy"] = *run.validation->accuracy;
+  if (run.validation) result.update(json(*run.validation));
   return result;
 }
 
@@ -147,15 +127,16 @@ Report page_of(const RunReport& run, const SessionSettings& settings, const RunL
   if (run.pruned && !run.pruned->is_null())
     page.facts.emplace_back("pruned", percent(run.pruned->at("fraction").get<double>()));
   page.facts.insert(page.facts.end(),
-                    {{settings.unit + " per second", text(std::round(units_per_second(log)))},
+                    {{settings.unit + " per second", text(std::round(log.units_per_second()))},
                      {"bubble measured", percent(run.recorded.bubble())},
                      {"bubble simulated", percent(simulated.bubble())}});
   std::string shown = text("steps ", run.plan.first + 1, " to ", run.plan.first + run.plan.steps);
   page.memory_of = shown;
   page.panels = {{"measured, " + shown, run.recorded},
                  {"simulated from the measured costs, " + shown, simulated}};
-  page.curves = {loss_curve(log.path())};
-  page.bits = bit_history(log.path());
+  const std::vector<json> metrics = metrics_of(log.path());
+  page.curves = {loss_curve(metrics)};
+  page.bits = bit_history(metrics);
   return page;
 }
 
@@ -170,6 +151,25 @@ void RunReport::write(const SessionSettings& settings, RunLog& log, const Device
   if (driven) write_file(recorded_plan, print(plan));
   write_file(settings.out / "report.html", draw_html(page_of(*this, settings, log, simulated)));
   log.say(text("report: ", (settings.out / "report.html").string()));
+}
+
+double matmul_rate(const DevicePtr& device) {
+  CategoryScope category(*device, Category::workspace);
+  double best = 0, spent = 0;
+  for (std::int64_t n : {256, 512, 1024}) {
+    Tensor a = full({1, n, n}, 0.5, DType::f32, device), c = empty_like(a);
+    // A device that is through with its time on small matrices gains nothing from large ones.
+    for (int run = 0; run < 8 && spent < 0.3; ++run) {
+      auto start = std::chrono::steady_clock::now();
+      device->backend().gemm({}, a, a, {}, c);
+      to_host(c.window(0, {1}));  // a device may compute while the host goes on
+      std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+      double size = static_cast<double>(n);
+      best = std::max(best, 2 * size * size * size / seconds.count());
+      spent += seconds.count();
+    }
+  }
+  return best;
 }
 
 }  // namespace paragrad::parallel

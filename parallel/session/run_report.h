@@ -1,25 +1,93 @@
-// Run report: what a run leaves for people to look at: trace.json and report.html.
-// Not here: drawing (draw.h). Chapter 06.
+// RunLog: what a training run tells while it goes on, on the terminal and in metrics.jsonl.
+// RunReport: what it leaves at its end: summary.json, trace.json and report.html.
+// Not here: drawing (draw.h), and the weights (nn/checkpoint/checkpoint.h). Chapters 02, 03 and 06.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "parallel/drawing/draw.h"
-#include "parallel/session/run_log.h"
 #include "parallel/session/session_rank.h"
-#include "parallel/simulation/simulate.h"
 
 namespace paragrad::parallel {
 
-/// What computations and messages of a measured timeline cost: medians of the stages' forwards,
-/// backwards and steps; of messages, whose times contain waiting, the shortest time as the latency
-/// and the rate that a tenth of them reach as the bandwidth.
-Costs measured_costs(const Plan& plan, const Timeline& measured);
+/// What one update was.
+struct StepResult {
+  double loss = 0, learning_rate = 0, gradient_norm = 0;
+  double seconds = 0;
+  std::int64_t units = 0;       ///< tokens or images: the log's unit
+  std::int64_t bytes_sent = 0;  ///< by all ranks together
+};
 
-/// The loss over the steps, from the lines of a metrics.jsonl.
-Curve loss_curve(const std::filesystem::path& metrics);
-/// The choices of bits that a run's metrics.jsonl has.
-std::vector<BitChange> bit_history(const std::filesystem::path& metrics);
+/// What one validation found.
+struct ValidationResult {
+  double loss = 0;
+  std::optional<double> accuracy;  ///< share of right predictions, if they were counted
+};
+/// Writes "validation_loss", and "validation_accuracy" if there is one.
+void to_json(nlohmann::json& json, const ValidationResult& result);
+
+/// Writes metrics.jsonl, a line a step and one a validation, and shows progress: one line that is
+/// rewritten on a terminal, plain lines elsewhere, nothing if `quiet`.
+///
+/// An earlier run's metrics.jsonl and summary.json belong to its checkpoint and stay as long as
+/// that does: until replace_earlier(), this run's lines go to metrics.jsonl.partial beside them.
+class RunLog {
+ public:
+  /// Makes the run's folder, and the one for its checkpoint. `first`: updates done before.
+  /// throws: Error if a folder can't be written
+  RunLog(const SessionSettings& settings, int first);
+  /// Leaves the terminal at the beginning of a line.
+  ~RunLog();
+  RunLog(const RunLog&) = delete;
+  RunLog& operator=(const RunLog&) = delete;
+
+  /// After each update.
+  void step(std::int64_t number, const StepResult& result);
+  void validation(std::int64_t number, const ValidationResult& result);
+  /// A line of metrics.jsonl on something else that was found or chosen after an update.
+  void note(std::int64_t number, const char* name, const nlohmann::json& value);
+  /// A line for the user, outside the progress.
+  void say(const std::string& line);
+
+  /// To be called when this run has saved its checkpoint: the folder's metrics are its own now, and
+  /// a summary there is outdated.
+  void replace_earlier();
+  /// Writes summary.json, when the run is over.
+  void summary(const nlohmann::json& figures);
+
+  /// Where the lines are now.
+  const std::filesystem::path& path() const { return path_; }
+
+  /// Time spent in steps, and the rate of tokens or images in it, since this log was made.
+  double seconds() const { return seconds_; }
+  double units_per_second() const { return static_cast<double>(units_) / std::max(seconds_, 1e-9); }
+  double last_loss() const { return last_loss_; }
+
+ private:
+  void show(std::int64_t number);
+  void end_progress();
+  void write(const nlohmann::json& line);
+
+  const SessionSettings& settings_;
+  const int first_;
+  std::filesystem::path path_;
+  std::ofstream metrics_;
+  bool terminal_, line_open_ = false;
+  double seconds_ = 0, last_loss_ = 0;
+  std::optional<ValidationResult> validation_;
+  std::int64_t units_ = 0;
+  std::chrono::steady_clock::time_point shown_;
+};
+
+/// The lines of a metrics.jsonl that tell of a step; none if there is no such file.
+std::vector<nlohmann::json> metrics_of(const std::filesystem::path& path);
 
 /// What a session has found by its end. Losses are the run's; time, rate and memory the session's.
 struct RunReport {
@@ -41,5 +109,10 @@ struct RunReport {
   /// before they ran. The device's matrix-product rate is measured now.
   void write(const SessionSettings& settings, RunLog& log, const DevicePtr& device) const;
 };
+
+/// The rate of a device's matrix products, which a training step's speed is held against: the best
+/// of a few products of square f32 matrices, in floating-point operations a second.
+/// Takes about 0.2 s on a laptop.
+double matmul_rate(const DevicePtr& device);
 
 }  // namespace paragrad::parallel

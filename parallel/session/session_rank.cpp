@@ -7,13 +7,9 @@
 #include <cmath>
 #include <set>
 
-#include "parallel/codecs/not_finite.h"
-#include "parallel/collectives/hosts.h"
-#include "parallel/schedules/schedule.h"
-#include "parallel/session/codec_state.h"
-#include "parallel/session/exchange.h"
-#include "parallel/session/run_log.h"
-#include "parallel/transports/at_work.h"
+#include "parallel/codecs/codec.h"
+#include "parallel/session/state_files.h"
+#include "parallel/transports/rank_environment.h"
 
 namespace paragrad::parallel {
 
@@ -38,13 +34,21 @@ void check_agreement(Transport& transport, const json& run, double timeout) {
   }
 }
 
-/// With the hosts that hierarchical sums go by. Ranks have to agree that they do.
+/// The settings with the hosts that hierarchical sums go by. Ranks have to agree that they do.
 Engine::Settings engine_settings(const SessionSettings& settings, Transport& transport) {
   check_agreement(transport, settings.run, settings.engine.timeout);
   Engine::Settings result = settings.engine;
   if (result.reduction == AllReduce::hierarchical && result.hosts.empty())
     result.hosts = hosts_of_ranks(transport, result.timeout);
   return result;
+}
+
+/// The peak of each category, and of all together.
+Peaks peaks_of(const MemoryMeter& meter) {
+  Peaks peaks{{"total", meter.peak()}};
+  for (int i = 0; i < category_count; ++i)
+    peaks[name_of(static_cast<Category>(i))] = meter.peak(static_cast<Category>(i));
+  return peaks;
 }
 
 }  // namespace
@@ -64,12 +68,12 @@ void check_hosts(const Plan& plan, const std::vector<int>& hosts) {
       "--ranks-per-host N which ranks to take for a host");
 }
 
-SessionRank::SessionRank(const Training& training, Transport& transport, DevicePtr device,
+SessionRank::SessionRank(const Training& training, Transport& transport, const DevicePtr& device,
                          RunData& data, const SessionSettings& settings)
-    : engine_(training, transport, std::move(device), engine_settings(settings, transport)),
+    : settings_(settings),
+      engine_(training, transport, device, engine_settings(settings, transport)),
       pruner_(settings.pruner ? settings.pruner() : nullptr),
-      data_(data),
-      settings_(settings) {
+      data_(data) {
   AtWork preparing(transport, Work::preparing);
   std::optional<Checkpoint> checkpoint;
   if (!settings.resume.empty()) {
@@ -90,10 +94,6 @@ SessionRank::SessionRank(const Training& training, Transport& transport, DeviceP
   read_codec_state(*checkpoint, engine_, plan.plan());
   lost_ = lost_residual(*checkpoint, plan.plan(), engine_.training());
   if (pruner_ && !pruner_->summary().is_null()) begin_pruned();
-}
-
-Plans::Shared SessionRank::like() const {
-  return settings_.plans->get(steps_, std::max(1, settings_.steps_of_plan));
 }
 
 void SessionRank::follow() {
@@ -128,8 +128,7 @@ Train::Answer SessionRank::carry_out(const Train& what) {
 
 Validate::Answer SessionRank::carry_out(const Validate& what) {
   const int count = static_cast<int>(data_.validation_weights(what.all).size());
-  const Plans::Shared plan =
-      settings_.plans->evaluation(steps_, std::max(1, settings_.steps_of_plan), count);
+  const Plans::Shared plan = settings_.plans->evaluation(steps_, count);
   RunResult result = engine_.run(*plan, data_.validation(what.all));
   for (const auto& [micro, loss] : result.losses)
     PG_CHECK(std::isfinite(loss), "step ", steps_, ": the validation loss is ", loss, "; ",
@@ -139,7 +138,7 @@ Validate::Answer SessionRank::carry_out(const Validate& what) {
 }
 
 Prune::Answer SessionRank::carry_out(const Prune&) {
-  const json found = pruner_->look(engine_, plan_at_work(), steps_);
+  const json found = pruner_->maybe_prune(engine_, plan_at_work(), steps_);
   if (found.contains("pruned")) {
     engine_.set_bits(bits_);  // of codecs that began anew
     begin_pruned();
@@ -167,9 +166,9 @@ SetBits::Answer SessionRank::carry_out(const SetBits& what) {
 }
 
 MeasureMemory::Answer SessionRank::carry_out(const MeasureMemory&) {
-  const Peaks now = memory_summary(engine_.device()->meter());
-  if (!peaks_before_) return {now, {}};
-  Peaks run = *peaks_before_;
+  const Peaks now = peaks_of(engine_.device()->meter());
+  if (peaks_before_.empty()) return {now, {}};
+  Peaks run = peaks_before_;
   for (auto& [category, peak] : run) peak = std::max(peak, now.at(category));
   return {run, now};
 }
@@ -184,6 +183,55 @@ void SessionRank::begin_pruned() {
 Plan SessionRank::plan_at_work() {
   AtWork preparing(engine_.transport(), Work::preparing);
   return like()->plan();
+}
+
+// ---- what is made of the answers of ranks, and what of a rank's memory is worth an answer ----
+
+RunResult merged(const std::vector<RunResult>& ranks) {
+  RunResult world;
+  for (RunResult rank : ranks) {
+    world.losses.merge(rank.losses);
+    world.accuracies.merge(rank.accuracies);
+    world.norms.merge(rank.norms);
+    for (const auto& [version, seconds] : rank.stepped)
+      world.stepped[version] = std::max(world.stepped[version], seconds);
+    for (const auto& [version, sums] : rank.squares) {
+      auto& all = world.squares[version];
+      all.resize(sums.size());
+      std::transform(sums.begin(), sums.end(), all.begin(), all.begin(), std::plus<>());
+    }
+    for (const auto& [kind, bytes] : rank.bytes_sent) world.bytes_sent[kind] += bytes;
+    world.records.insert(world.records.end(), rank.records.begin(), rank.records.end());
+  }
+  return world;
+}
+
+namespace {
+
+/// The highest and the last of each category in each thousandth of the time.
+std::set<std::size_t> highest_or_last(const std::vector<MemoryMeter::Event>& events) {
+  std::map<std::pair<Category, int>, std::pair<std::size_t, std::size_t>> parts;  // highest, last
+  const double seconds = std::max(events.back().seconds, 1e-9);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const auto part = static_cast<int>(events[i].seconds / seconds * 1000);
+    auto& [highest, last] = parts.try_emplace({events[i].category, part}, i, i).first->second;
+    if (events[i].live > events[highest].live) highest = i;
+    last = i;
+  }
+  std::set<std::size_t> result;
+  for (const auto& [part, ends] : parts) result.insert({ends.first, ends.second});
+  return result;
+}
+
+}  // namespace
+
+std::vector<MemoryMeter::Event> outstanding(const std::vector<MemoryMeter::Event>& events) {
+  if (events.size() <= 1000 * category_count) return events;
+  std::set<std::size_t> kept = highest_or_last(events);
+  for (std::size_t i = 0; i < category_count; ++i) kept.insert(i);  // those at the beginning stay
+  std::vector<MemoryMeter::Event> result;
+  for (std::size_t i : kept) result.push_back(events[i]);
+  return result;
 }
 
 }  // namespace paragrad::parallel

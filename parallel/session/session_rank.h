@@ -1,61 +1,94 @@
 // SessionRank: one rank of a session: it makes its engine, as a checkpoint has it or anew, and
-// carries out orders.
-// Not here: who gives them, and when (session_lead.cpp). Chapter 05.
+// carries out orders, which rank 0 has for all ranks and which all of them answer.
+// Not here: which orders, and when (session_lead.cpp). Chapter 05.
 #pragma once
 
-#include <filesystem>
-#include <functional>
-#include <nlohmann/json.hpp>
+#include <variant>
 
-#include "parallel/session/orders.h"
-#include "parallel/session/plans.h"
-#include "parallel/session/pruner.h"
+#include "parallel/session/session.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
 
 namespace paragrad::parallel {
 
-/// The data of a run. Each rank has its own.
-class RunData {
- public:
-  virtual ~RunData() = default;
-  virtual Batches& training() = 0;
-  /// All validation data, or a few batches of it that are spread evenly, as microbatches 0, 1, ...
-  virtual Batches& validation(bool all) = 0;
-  /// How many these are, and how much each one's mean loss counts.
-  virtual std::vector<double> validation_weights(bool all) const = 0;
+/// Bytes by category.
+using Peaks = std::map<std::string, std::int64_t>;
+
+struct Nothing {};
+
+/// Run the plan of the next updates.
+struct Train {
+  int steps = 0;
+  bool recorded = false;  ///< with a timeline, and memory over time
+  struct Answer {
+    RunResult result;
+    std::vector<MemoryMeter::Event> memory;
+    static auto fields(auto& x) { return std::tie(x.result, x.memory); }
+  };
 };
 
-struct SessionSettings {
-  std::filesystem::path out, resume;
-  int steps = 1000, stop_after = 0, save_every = 0, evaluate_every = 0;
-  bool quiet = false;
-  Engine::Settings engine;       ///< hierarchical sums without hosts go by the hosts' names
-  std::shared_ptr<Plans> plans;  ///< all ranks of this process have the same
-  int steps_of_plan = 0;         ///< a plan's steps; 0: any number
-  int reported_steps = 4;  ///< of the plan that the report shows, unless a plan's steps are given
-  std::function<std::unique_ptr<Pruner>()> pruner;  ///< null: nothing is pruned
-  std::string unit = "tokens";                      ///< what rates count
-  std::int64_t units_per_step = 0;
-  double flops_per_unit = 0;
-  nlohmann::json run;     ///< what checkpoints say of the run
-  nlohmann::json config;  ///< what summary.json says of it
-  std::string title;      ///< of report.html
-  std::string about;      ///< a line for the user at the beginning
-  std::function<bool()> interrupted = [] { return false; };  ///< asked on rank 0
+/// Compute the loss of the validation data.
+struct Validate {
+  bool all = false;  ///< or a few batches of it
+  using Answer = RunResult;
 };
 
-/// throws: Error if hierarchical sums of gradients would be those of scatter-reduce-allgather in
-///         every group, since its members are all on one host, or each on another
-void check_hosts(const Plan& plan, const std::vector<int>& hosts);
+/// Look whether it is time to prune, and prune.
+struct Prune {
+  using Answer = std::string;  ///< what the log says of it: JSON
+};
+
+/// Write what this rank has of a checkpoint.
+struct Save {
+  struct Answer {
+    std::vector<std::pair<std::string, std::int64_t>> files;  ///< names, bytes
+    std::string codec;                                        ///< its numbers: JSON
+    static auto fields(auto& x) { return std::tie(x.files, x.codec); }
+  };
+};
+
+/// Use these bits for layers from the next plan on.
+struct SetBits {
+  Bits bits;
+  static auto fields(auto& x) { return std::tie(x.bits); }
+  using Answer = Nothing;
+};
+
+struct MeasureMemory {
+  struct Answer {
+    Peaks run;     ///< in all
+    Peaks pruned;  ///< since the last pruning, if there was one
+    static auto fields(auto& x) { return std::tie(x.run, x.pruned); }
+  };
+};
+
+/// Return from the session.
+struct End {
+  using Answer = Nothing;
+};
+
+using Order = std::variant<Train, Validate, Prune, Save, SetBits, MeasureMemory, End>;
+
+/// The result of a world: sums, maxima or unions of its ranks' results. Orders and options of bits
+/// are left out: each rank has its own.
+RunResult merged(const std::vector<RunResult>& ranks);
+
+/// What is worth telling of a meter's timeline. Of more than 6,000 events those stay that are the
+/// highest or the last of their category in a thousandth of the time, so that peaks do.
+std::vector<MemoryMeter::Event> outstanding(const std::vector<MemoryMeter::Event>& events);
 
 class SessionRank {
  public:
-  SessionRank(const Training& training, Transport& transport, DevicePtr device, RunData& data,
-              const SessionSettings& settings);
+  /// What the references name must outlive it.
+  SessionRank(const Training& training, Transport& transport, const DevicePtr& device,
+              RunData& data, const SessionSettings& settings);
 
-  /// Has all ranks, this one among them, carry out an order; gives their answers by rank. For
-  /// rank 0.
+  /// Carries out what rank 0 orders, to the end.
+  void follow();
+
+ protected:
+  /// Has all ranks, this one among them, carry out an order; gives their answers by rank. Rank 0
+  /// calls it.
   template <class What>
   std::vector<typename What::Answer> order(const What& what) {
     broadcast_bytes(engine_.transport(), pack(Order(what)), settings_.engine.timeout);
@@ -64,23 +97,17 @@ class SessionRank {
       answers.push_back(unpack<typename What::Answer>(std::move(bytes)));
     return answers;
   }
-  /// Carries out what rank 0 orders, to the end.
-  void follow();
+  /// The shortest plan of the run that begins now.
+  Plans::Shared like() const { return settings_.plans->shortest(steps_); }
 
-  Engine& engine() { return engine_; }
-  Pruner* pruner() { return pruner_.get(); }
-  RunData& data() { return data_; }
-  const SessionSettings& settings() const { return settings_; }
-  /// Updates done before this session, and by now.
-  int first() const { return first_; }
-  int steps() const { return steps_; }
-  /// Updates between choices of bits; 0: they are not chosen. And those that were chosen last.
-  int bits_every() const { return bits_every_; }
-  const Bits& bits() const { return bits_; }
-  /// What a checkpoint has that this run can't use, for the user.
-  const std::string& lost() const { return lost_; }
-  /// A plan of the run that begins now.
-  Plans::Shared like() const;
+  const SessionSettings& settings_;
+  Engine engine_;
+  std::unique_ptr<Pruner> pruner_;  // null: nothing is pruned
+  RunData& data_;
+  int first_ = 0, steps_ = 0;  // updates done before this session, and by now
+  int bits_every_ = 0;         // updates between choices of bits; 0: they are not chosen
+  Bits bits_;                  // that were chosen last
+  std::string lost_;           // what a checkpoint has that this run can't use, for the user
 
  private:
   Train::Answer carry_out(const Train& what);
@@ -91,7 +118,7 @@ class SessionRank {
   MeasureMemory::Answer carry_out(const MeasureMemory&);
   End::Answer carry_out(const End&) { return {}; }
 
-  /// Everybody's answers, packed, on rank 0.
+  /// The answers of all ranks, packed, on rank 0.
   template <class What>
   std::vector<std::string> answer(const What& what) {
     return gather_bytes(engine_.transport(), pack(carry_out(what)), settings_.engine.timeout);
@@ -99,15 +126,7 @@ class SessionRank {
   void begin_pruned();
   Plan plan_at_work();
 
-  Engine engine_;
-  std::unique_ptr<Pruner> pruner_;
-  RunData& data_;
-  const SessionSettings& settings_;
-  int first_ = 0, steps_ = 0;
-  int bits_every_ = 0;
-  Bits bits_;
-  std::string lost_;
-  std::optional<Peaks> peaks_before_;  // before it was pruned the last time, or went on so
+  Peaks peaks_before_;  // before it was pruned the last time, or went on so
 };
 
 }  // namespace paragrad::parallel

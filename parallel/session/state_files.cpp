@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "parallel/plan/lifetimes.h"
-#include "parallel/transports/at_work.h"
+#include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
 namespace {

@@ -1,15 +1,45 @@
-// Counts per time step, and the time step itself.
-// Not here: what is counted (activations_alive.cpp, sendings.cpp).
+// What a timeline sends, and when: messages, rounds of collectives, bursts; counts per time step.
+// Not here: activations (timeline.cpp), and what a message costs (costs.h).
 // Chapter 08.
-#include "parallel/simulation/time_steps.h"
+#include "parallel/simulation/timeline.h"
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 #include "autograd/error.h"
+#include "parallel/simulation/costs.h"
 
 namespace paragrad::parallel {
 namespace {
+
+/// A message's name, which is the same at all its ends: sender and receiver, or the group; what is
+/// sent; how many of that name came before.
+using Name = std::tuple<Op, int, int, Value, int, int, int, int>;
+
+Name name_of(const Record& record) {
+  const Instruction& x = record.instruction;
+  const bool received = receives(x);
+  const int from = received ? x.peer : sends(x) ? record.rank : -1;
+  const int to = received ? record.rank : x.peer;
+  return {received ? Op::send : x.op, from, to, x.what, x.stage, x.micro, x.version, 0};
+}
+
+/// For each record, when all ends of it have begun.
+std::vector<double> beginnings(const Timeline& timeline) {
+  std::map<std::pair<int, Name>, int> before;  // by rank and name
+  std::map<Name, double> latest;
+  std::vector<Name> names;
+  for (const Record& record : timeline.records) {
+    Name name = name_of(record);
+    std::get<7>(name) = before[{record.rank, name}]++;
+    latest[name] = std::max(latest[name], record.start);
+    names.push_back(name);
+  }
+  std::vector<double> result;
+  for (const Name& name : names) result.push_back(latest[name]);
+  return result;
+}
 
 /// Whether it is a stage's value; of a collective's members, the first one speaks for all.
 bool counts(const Sending& sending, const Plan& plan) {
@@ -18,21 +48,27 @@ bool counts(const Sending& sending, const Plan& plan) {
   return sends(x) || plan.groups[x.peer].front() == sending.rank;
 }
 
-}  // namespace
-
-double time_step(const Timeline& timeline) {
-  double seconds = 0;
-  int count = 0, stages = 0;
-  for (const Record& record : timeline.records) {
-    if (!uses_weights(record.instruction)) continue;
-    seconds += record.end - record.start;
-    count += record.instruction.what != Value::input_part;
-    stages = std::max(stages, record.instruction.stage + 1);
+void count_alive(const Timeline& timeline, TimeSteps& steps) {
+  const std::vector<Level> levels = activations_alive(timeline);
+  for (std::size_t i = 0; i + 1 < levels.size(); ++i) {
+    // The last time step that begins before the level ends.
+    const int last = static_cast<int>(levels[i + 1].seconds / steps.length - 1e-6);
+    for (int t = steps.at(levels[i].seconds); t <= last; ++t)
+      steps.alive[t] = std::max(steps.alive[t], levels[i].count);
   }
-  if (count == 0) return 0;
-  return seconds / count * (timeline.ranks == 1 ? stages : 1);
 }
 
+void count_sendings(const Plan& plan, const Timeline& timeline, TimeSteps& steps) {
+  for (const Sending& sending : sendings(plan, timeline)) {
+    const int t = steps.at(sending.seconds);
+    steps.bytes[t] += sending.bytes;
+    if (!counts(sending, plan)) continue;
+    ++steps.values[t];
+    steps.sums[t] += sending.instruction.what == Value::gradient_sum;
+  }
+}
+
+/// When each update of the plan begins: with the first forward of its first microbatch.
 std::vector<double> update_starts(const Plan& plan, const Timeline& timeline) {
   std::map<int, double> starts;  // by microbatch
   for (const Record& record : timeline.records) {
@@ -48,80 +84,72 @@ std::vector<double> update_starts(const Plan& plan, const Timeline& timeline) {
   return result;
 }
 
-namespace {
-
-/// Fills in the time steps of a timeline.
-class Counting {
- public:
-  Counting(const Plan& plan, const Timeline& timeline, double length)
-      : plan_(plan), timeline_(timeline), count_(1) {
-    result_.length = length;
-    count_ = at(timeline.makespan()) + 1;
-  }
-
-  TimeSteps result() {
-    count_alive();
-    count_sendings();
-    count_computations();
-    find_middle();
-    return result_;
-  }
-
- private:
-  /// The time step of a moment.
-  int at(double seconds) const { return static_cast<int>(seconds / result_.length + 1e-6); }
-  /// The last time step that begins before it.
-  int before(double seconds) const { return static_cast<int>(seconds / result_.length - 1e-6); }
-
-  void count_alive() {
-    result_.alive.resize(count_);
-    const std::vector<Level> levels = activations_alive(timeline_);
-    for (std::size_t i = 0; i + 1 < levels.size(); ++i)
-      for (int t = at(levels[i].seconds); t <= before(levels[i + 1].seconds); ++t)
-        result_.alive[t] = std::max(result_.alive[t], levels[i].count);
-  }
-
-  void count_sendings() {
-    result_.sums.resize(count_);
-    result_.values.resize(count_);
-    result_.bytes.resize(count_);
-    for (const Sending& sending : sendings(plan_, timeline_)) {
-      const int t = at(sending.seconds);
-      result_.bytes[t] += sending.bytes;
-      if (!counts(sending, plan_)) continue;
-      ++result_.values[t];
-      result_.sums[t] += sending.instruction.what == Value::gradient_sum;
-    }
-  }
-
-  void count_computations() {
-    result_.computations.assign(count_, std::vector<int>(plan_.stages, 0));
-    for (const Record& record : timeline_.records)
-      if (uses_weights(record.instruction))
-        ++result_.computations[at(record.start)].at(record.instruction.stage);
-  }
-
-  void find_middle() {
-    const std::vector<double> starts = update_starts(plan_, timeline_);
-    result_.last = count_ - 1;
-    if (starts.size() < 2) return;
-    const std::size_t middle = std::min(starts.size() / 2, starts.size() - 2);
-    result_.first = at(starts[middle]);
-    result_.last = std::max(result_.first + 1, at(starts[middle + 1]));
-  }
-
-  const Plan& plan_;
-  const Timeline& timeline_;
-  int count_;
-  TimeSteps result_;
-};
+void find_middle(const Plan& plan, const Timeline& timeline, TimeSteps& steps) {
+  const std::vector<double> starts = update_starts(plan, timeline);
+  steps.last = static_cast<int>(steps.alive.size()) - 1;
+  if (starts.size() < 2) return;
+  const std::size_t middle = std::min(starts.size() / 2, starts.size() - 2);
+  steps.first = steps.at(starts[middle]);
+  steps.last = std::max(steps.first + 1, steps.at(starts[middle + 1]));
+}
 
 }  // namespace
 
+std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline) {
+  const std::vector<double> begin = beginnings(timeline);
+  std::vector<Sending> result;
+  for (std::size_t i = 0; i < begin.size(); ++i) {
+    const Record& record = timeline.records[i];
+    const std::int64_t number = rounds(record.instruction, plan);
+    for (std::int64_t round = 0; round < number; ++round) {
+      double after = std::max(record.end - begin[i], 0.0) * static_cast<double>(round);
+      std::int64_t bytes = record.bytes * (round + 1) / number - record.bytes * round / number;
+      result.push_back(
+          {record.rank, record.instruction, begin[i] + after / static_cast<double>(number), bytes});
+    }
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [](const auto& a, const auto& b) { return a.seconds < b.seconds; });
+  return result;
+}
+
+std::vector<Sending> inner_sendings(const Plan& plan, const Timeline& timeline) {
+  std::vector<Sending> result = sendings(plan, timeline);
+  const std::vector<double> starts = update_starts(plan, timeline);
+  if (starts.size() < 3) return result;
+  std::erase_if(result, [from = starts[1], to = starts.back()](const Sending& sending) {
+    return sending.seconds < from || sending.seconds >= to;
+  });
+  return result;
+}
+
+std::int64_t largest_burst(const std::vector<Sending>& sendings, double seconds) {
+  std::int64_t sum = 0, largest = 0;
+  auto oldest = sendings.begin();
+  for (const Sending& sending : sendings) {
+    while (oldest->seconds + seconds * (1 - 1e-9) < sending.seconds) sum -= (oldest++)->bytes;
+    largest = std::max(largest, sum += sending.bytes);
+  }
+  return largest;
+}
+
 TimeSteps time_steps(const Plan& plan, const Timeline& timeline) {
-  const double length = time_step(timeline);
-  PG_CHECK(length > 0, "time steps: no forward or backward takes time");
-  return Counting(plan, timeline, length).result();
+  TimeSteps steps;
+  steps.length = time_step(timeline);
+  PG_CHECK(steps.length > 0, "time steps: no forward or backward takes time");
+  const std::size_t count = steps.at(timeline.makespan()) + 1;
+  steps.alive.resize(count);
+  steps.sums.resize(count);
+  steps.values.resize(count);
+  steps.bytes.resize(count);
+  steps.computations.assign(count, std::vector<int>(plan.stages, 0));
+  count_alive(timeline, steps);
+  count_sendings(plan, timeline, steps);
+  for (const Record& record : timeline.records)
+    if (uses_weights(record.instruction))
+      ++steps.computations[steps.at(record.start)].at(record.instruction.stage);
+  find_middle(plan, timeline, steps);
+  return steps;
 }
 
 }  // namespace paragrad::parallel

@@ -1,6 +1,6 @@
-// Timeline: when each instruction of a plan ran, or would run. The engine measures one, the
-// simulator predicts one; both are drawn alike. Not here: pictures (draw).
-// Chapter 06.
+// Timeline: when each instruction of a plan ran, or would run; what is alive and sent meanwhile.
+// The engine measures one, the simulator predicts one; both are drawn alike. Not here: pictures.
+// Chapters 06 and 08.
 #pragma once
 
 #include <cstdint>
@@ -29,5 +29,62 @@ struct Timeline {
   double bubble() const;
   std::int64_t bytes() const;
 };
+
+/// A number that holds from time `seconds` on.
+struct Level {
+  double seconds = 0;
+  int count = 0;
+};
+
+/// Activations that are alive on all ranks together; those of one microbatch on one stage count 1,
+/// from the start of the forward to the end of its backward, or until they are dropped. Where one
+/// ends as another begins, the level stays. The first level is at 0, the last one's count is 0.
+/// source: Fournier and Oyallon 2024, section 3
+std::vector<Level> activations_alive(const Timeline& timeline);
+
+/// Mean length of a forward or backward: what the paper calls a time step. With parts of backwards,
+/// both together count as one. In a time step each stage is computed once; one rank alone computes
+/// them after each other, so there it is as long as that takes.
+/// units: seconds
+double time_step(const Timeline& timeline);
+
+/// What one rank begins to send at a moment: a message, or its part in one round of a collective.
+/// The rounds of a collective are spread over the time that it takes.
+struct Sending {
+  int rank = 0;
+  Instruction instruction;
+  double seconds = 0;  ///< since the plan began; all ends of the message have come to it
+  std::int64_t bytes = 0;
+};
+
+/// In the order of time.
+std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline);
+
+/// Those between the first forward of the second update and that of the last: without the plan's
+/// beginning and its end, at which waiting values are sent all at once. All of them, if the plan
+/// has fewer than three updates.
+std::vector<Sending> inner_sendings(const Plan& plan, const Timeline& timeline);
+
+/// The most bytes that all ranks together begin to send within `seconds`, whenever these begin.
+std::int64_t largest_burst(const std::vector<Sending>& sendings, double seconds);
+
+/// One entry a time step; what happens at the very end stands alone in the last one.
+struct TimeSteps {
+  double length = 0;        ///< of a time step, in seconds
+  std::vector<int> alive;   ///< the most activations at a moment
+  std::vector<int> sums;    ///< gradient sums of a stage that are sent. A round of an all-reduce,
+                            ///< in which N ranks send 1/N each, counts as one: 2 (N-1) in all
+  std::vector<int> values;  ///< the same with activations, their gradients and weights
+  std::vector<std::int64_t> bytes;
+  std::vector<std::vector<int>> computations;  ///< by stage: forwards and backwards begun
+  int first = 0, last = 0;  ///< time steps [first, last) are the update in the middle of the plan,
+                            ///< from its first forward to the next one's: steady in plans of eight
+
+  /// The time step of a moment.
+  int at(double seconds) const { return static_cast<int>(seconds / length + 1e-6); }
+};
+
+/// throws: Error if no forward or backward of the timeline takes time
+TimeSteps time_steps(const Plan& plan, const Timeline& timeline);
 
 }  // namespace paragrad::parallel

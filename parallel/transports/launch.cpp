@@ -1,20 +1,21 @@
-// Threads that are ranks, and messages of unknown length: the length first, then the bytes.
+// Threads that are ranks or that speak for a rank while it works, and messages of unknown length:
+// the length first, then the bytes.
 // Chapter 04.
 #include "parallel/transports/launch.h"
 
 #include <algorithm>
 #include <cmath>
 #include <mutex>
-#include <thread>
 #include <utility>
 
-#include "autograd/error.h"
-#include "parallel/transports/at_work.h"
-#include "parallel/transports/channels.h"
 #include "parallel/transports/pack.h"
 #include "parallel/transports/threads_transport.h"
 
 namespace paragrad::parallel {
+
+using autograd::Error;
+using autograd::text;
+
 namespace {
 
 /// Reports of ranks that failed, the first one first; equal ones once. Who quotes another's report,
@@ -63,30 +64,24 @@ void run_body(Transport& transport, const std::function<void(Transport&)>& body,
 std::string whereabouts(const Transport& transport, int peer) {
   if (peer < 0) return "";
   const Position position = transport.position(peer);
-  if (!position.is_known()) return autograd::text("; rank ", peer, " was not heard of");
-  std::string where = work_at(position);
-  if (where.empty()) where = autograd::text("at instruction ", position.cell, " of its row");
-  return autograd::text("; rank ", peer, " was ", age_of_news(transport, peer), where);
+  if (!position.is_known()) return text("; rank ", peer, " was not heard of");
+  const std::string in_plan = text("at instruction ", position.cell, " of its row");
+  return text("; rank ", peer, " was ", place_of(transport, peer, in_plan));
 }
 
-void send_bytes(Transport& transport, int peer, const std::string& bytes, double timeout) {
-  std::string what = autograd::text("rank ", peer, " to take a message");
-  std::int64_t length = static_cast<std::int64_t>(bytes.size());
-  auto header = transport.send({peer, control_channel, &length, sizeof length});
-  wait_for(transport, *header, timeout, what, peer);
-  auto body = transport.send({peer, control_channel, const_cast<char*>(bytes.data()), length});
-  wait_for(transport, *body, timeout, what, peer);
-}
-
-std::string receive_bytes(Transport& transport, int peer, double timeout) {
-  std::string what = autograd::text("a message of rank ", peer);
-  std::int64_t length = 0;
-  auto header = transport.receive({peer, control_channel, &length, sizeof length});
-  wait_for(transport, *header, timeout, what, peer);
-  std::string bytes(static_cast<std::size_t>(length), '\0');
-  auto body = transport.receive({peer, control_channel, bytes.data(), length});
-  wait_for(transport, *body, timeout, what, peer);
-  return bytes;
+/// Sends or receives the length of a message, and then its bytes.
+void pass_bytes(Transport& transport, int peer, bool sends, std::string& bytes, double timeout) {
+  const std::string what =
+      sends ? text("rank ", peer, " to take a message") : text("a message of rank ", peer);
+  auto pass = [&](void* data, std::int64_t count) {
+    const Message message{peer, control_channel, data, count};
+    auto request = sends ? transport.send(message) : transport.receive(message);
+    wait_for(transport, *request, timeout, what, peer);
+  };
+  auto length = static_cast<std::int64_t>(bytes.size());
+  pass(&length, sizeof length);
+  bytes.resize(static_cast<std::size_t>(length));
+  pass(bytes.data(), length);
 }
 
 }  // namespace
@@ -109,20 +104,42 @@ void run_ranks(int ranks, const std::function<void(Transport&)>& body, int capac
 }
 
 std::string report(int rank, const std::string& what) {
-  std::string prefix = autograd::text("rank ", rank, ": ");
+  std::string prefix = text("rank ", rank, ": ");
   return rank < 0 || what.starts_with(prefix) ? what : prefix + what;
 }
 
 void stop_if_failed(Transport& transport, const std::string& doing) {
   if (auto failure = transport.failure())
-    throw autograd::Error(autograd::text("rank ", transport.rank(), ": stopped ", doing,
-                                         " because of ", report(failure->rank, failure->what)));
+    throw Error(text("rank ", transport.rank(), ": stopped ", doing, " because of ",
+                     report(failure->rank, failure->what)));
 }
 
-std::string age_of_news(const Transport& transport, int rank) {
+AtWork::AtWork(Transport& transport, Work work)
+    : transport_(transport), position_(transport.position(transport.rank())) {
+  transport_.publish({.work = work});
+  thread_ = std::thread([this] { give_signs_of_life(); });
+}
+
+AtWork::~AtWork() {
+  over_ = true;
+  transport_.wake();
+  thread_.join();
+  transport_.publish(position_);
+}
+
+/// A transport tells the others where this rank is whenever somebody waits in it.
+void AtWork::give_signs_of_life() try {
+  while (!over_) transport_.wait(1);
+} catch (const std::exception&) {  // the next to use the transport meets the same
+}
+
+std::string place_of(const Transport& transport, int rank, const std::string& in_plan) {
+  static constexpr const char* work[] = {"", "preparing", "saving", "reporting"};
   constexpr double news = 1;  // seconds; ranks tell each other where they are more often than that
-  double age = transport.silence(rank);
-  return age <= news ? "" : autograd::text("last heard of, ", std::round(age), " s ago, ");
+  const Work found = transport.position(rank).work;
+  const std::string where = found == Work::none ? in_plan : work[static_cast<std::size_t>(found)];
+  const double age = transport.silence(rank);
+  return age <= news ? where : text("last heard of, ", std::round(age), " s ago, ", where);
 }
 
 double Deadline::left() const {
@@ -132,9 +149,13 @@ double Deadline::left() const {
 
 void Deadline::restart_if_progress(const Transport& transport) {
   std::vector<Position> places;
-  for (int rank = 0; rank < transport.size(); ++rank)
-    places.push_back(rank == transport.rank() ? Position() : transport.position(rank));
-  if (std::exchange(places_, places) != places || others_at_work(transport, seconds_))
+  bool at_work = false;
+  for (int rank = 0; rank < transport.size(); ++rank) {
+    if (rank == transport.rank()) continue;
+    places.push_back(transport.position(rank));
+    at_work |= places.back().work != Work::none && transport.silence(rank) < seconds_;
+  }
+  if (std::exchange(places_, places) != places || at_work)
     start_ = std::chrono::steady_clock::now();
 }
 
@@ -143,8 +164,8 @@ void wait_for_news(Transport& transport, Deadline& deadline, const std::string& 
   deadline.restart_if_progress(transport);
   double left = deadline.left();
   if (left > 0) return transport.wait(std::min(left, deadline.seconds() / 4));  // to look in time
-  throw autograd::Error(autograd::text("rank ", transport.rank(), ": waited ", deadline.seconds(),
-                                       " s for ", what, whereabouts(transport, peer)));
+  throw Error(text("rank ", transport.rank(), ": waited ", deadline.seconds(), " s for ", what,
+                   whereabouts(transport, peer)));
 }
 
 void wait_for(Transport& transport, Request& request, double seconds, const std::string& what,
@@ -153,27 +174,26 @@ void wait_for(Transport& transport, Request& request, double seconds, const std:
   while (!request.done()) wait_for_news(transport, deadline, what, peer);
 }
 
-std::vector<std::string> gather_bytes(Transport& transport, const std::string& bytes,
-                                      double timeout) {
+std::vector<std::string> gather_bytes(Transport& transport, std::string bytes, double timeout) {
   if (transport.rank() != 0) {
-    send_bytes(transport, 0, bytes, timeout);
+    pass_bytes(transport, 0, true, bytes, timeout);
     return {};
   }
-  std::vector<std::string> all{bytes};
+  std::vector<std::string> all{std::move(bytes)};
   for (int peer = 1; peer < transport.size(); ++peer)
-    all.push_back(receive_bytes(transport, peer, timeout));
+    pass_bytes(transport, peer, false, all.emplace_back(), timeout);
   return all;
 }
 
-std::string broadcast_bytes(Transport& transport, const std::string& bytes, double timeout) {
-  if (transport.rank() != 0) return receive_bytes(transport, 0, timeout);
-  for (int peer = 1; peer < transport.size(); ++peer) send_bytes(transport, peer, bytes, timeout);
+std::string broadcast_bytes(Transport& transport, std::string bytes, double timeout) {
+  if (transport.rank() != 0) pass_bytes(transport, 0, false, bytes, timeout);
+  for (int peer = 1; transport.rank() == 0 && peer < transport.size(); ++peer)
+    pass_bytes(transport, peer, true, bytes, timeout);
   return bytes;
 }
 
-std::vector<std::string> all_gather_bytes(Transport& transport, const std::string& bytes,
-                                          double timeout) {
-  std::vector<std::string> all = gather_bytes(transport, bytes, timeout);
+std::vector<std::string> all_gather_bytes(Transport& transport, std::string bytes, double timeout) {
+  const auto all = gather_bytes(transport, std::move(bytes), timeout);
   return unpack<std::vector<std::string>>(broadcast_bytes(transport, pack(all), timeout));
 }
 

@@ -1,11 +1,13 @@
-// Launch: starts ranks as threads, and lets ranks talk around a plan: blocking, with deadlines.
-// Not here: processes, which mpirun or srun start (mpi_transport), and plans (engine).
-// Chapter 04.
+// Launch: starts ranks as threads, and lets ranks wait for each other, with deadlines, and talk
+// around a plan. Not here: processes, which mpirun or srun start (mpi_transport), and plans
+// (engine). Chapter 04.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "parallel/transports/transport.h"
@@ -23,8 +25,29 @@ std::string report(int rank, const std::string& what);
 /// throws: Error if another rank has failed; `doing` says what this rank was at
 void stop_if_failed(Transport& transport, const std::string& doing);
 
-/// The prefix "last heard of, 3 s ago, " for where a rank was; empty if that is recent.
-std::string age_of_news(const Transport& transport, int rank);
+/// Says that this rank is at work: between plans a rank may be busy on its own for long, with files
+/// as a rule. While this object lives, the others learn what the rank works on and hear signs of
+/// life, so they wait for it whatever their deadline. Only its thread uses the transport meanwhile;
+/// no message may be under way.
+class AtWork {
+ public:
+  AtWork(Transport& transport, Work work);
+  ~AtWork();
+  AtWork(const AtWork&) = delete;
+  AtWork& operator=(const AtWork&) = delete;
+
+ private:
+  void give_signs_of_life();
+
+  Transport& transport_;
+  Position position_;  // to go back to
+  std::atomic<bool> over_ = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+/// Where a rank was that has been heard of: "saving" or another kind of work, else `in_plan`;
+/// preceded by "last heard of, 3 s ago, " unless that is recent.
+std::string place_of(const Transport& transport, int rank, const std::string& in_plan);
 
 /// Seconds that are left of a time that begins now.
 class Deadline {
@@ -32,7 +55,8 @@ class Deadline {
   explicit Deadline(double seconds) : seconds_(seconds) {}
   double seconds() const { return seconds_; }
   double left() const;
-  /// Restarts the time if another rank has moved on since the last call, or is at work.
+  /// Restarts the time if another rank has moved on since the last call, or is at work and was
+  /// heard of within it.
   void restart_if_progress(const Transport& transport);
 
  private:
@@ -42,8 +66,8 @@ class Deadline {
 };
 
 /// Sleeps until something may have happened. `peer`, where given, is the rank that this one needs.
-/// Time in which another rank gets on in its row or is at work (at_work.h) does not count: those
-/// who are ahead wait for those who are slow.
+/// Time in which another rank gets on in its row or is at work (AtWork) does not count: those who
+/// are ahead wait for those who are slow.
 /// throws: Error `rank 1: waited 60 s for <what>; rank 2 was at ...` after the deadline, or if
 ///         another rank has failed
 void wait_for_news(Transport& transport, Deadline& deadline, const std::string& what,
@@ -57,12 +81,10 @@ void wait_for(Transport& transport, Request& request, double seconds, const std:
 // gets on.
 
 /// Everybody's bytes, in rank order, on rank 0; nothing elsewhere.
-std::vector<std::string> gather_bytes(Transport& transport, const std::string& bytes,
-                                      double timeout);
+std::vector<std::string> gather_bytes(Transport& transport, std::string bytes, double timeout);
 /// Rank 0's bytes, everywhere.
-std::string broadcast_bytes(Transport& transport, const std::string& bytes, double timeout);
+std::string broadcast_bytes(Transport& transport, std::string bytes, double timeout);
 /// Everybody's bytes, in rank order, everywhere.
-std::vector<std::string> all_gather_bytes(Transport& transport, const std::string& bytes,
-                                          double timeout);
+std::vector<std::string> all_gather_bytes(Transport& transport, std::string bytes, double timeout);
 
 }  // namespace paragrad::parallel

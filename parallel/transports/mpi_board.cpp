@@ -9,7 +9,7 @@
 #include <cstring>
 
 #include "autograd/error.h"
-#include "parallel/transports/channels.h"
+#include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -55,10 +55,13 @@ double MpiBoard::silence(int rank) const {
 }
 
 void MpiBoard::fail(const std::string& what) {
-  std::lock_guard lock(mutex_);
-  if (failed_) return;
-  failure_ = what.size() < sizeof Note::what ? what : what.substr(0, 1000) + " ...";
-  failed_ = true;
+  {
+    std::lock_guard lock(mutex_);
+    if (failed_) return;
+    failure_ = what.size() < sizeof Note::what ? what : what.substr(0, 1000) + " ...";
+    failed_ = true;
+  }
+  wake();
 }
 
 void MpiBoard::drive() {
@@ -73,7 +76,7 @@ void MpiBoard::drive() {
   }
   Note note = own_note();
   bool told_all = true;
-  for (int peer = 0; peer < static_cast<int>(outbox_.size()); ++peer)
+  for (int peer = 0; peer < size(); ++peer)
     if (peer != rank_ && !tell(peer, note)) told_all = false;
   told_failure_ = told_all && note.failed;
 }

@@ -22,26 +22,30 @@ std::string mpi_error_text(int code);
 /// Whether a request is through, be it by an error.
 bool through(MPI_Request& request);
 
-class MpiBoard {
+/// The part of the MPI transport that is not about messages.
+class MpiBoard : public Transport {
  public:
   explicit MpiBoard(MPI_Comm comm);
+  MPI_Comm comm() const { return comm_; }
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(outbox_.size()); }
 
-  // By any thread.
-  void publish(Position position) { positions_[rank_] = position; }
-  Position position(int rank) const { return positions_.at(rank); }
+  // Any thread may call these.
+  void publish(Position position) override { positions_[rank_] = position; }
+  Position position(int rank) const override { return positions_.at(rank); }
   /// Seconds since a note of another rank was read.
-  double silence(int rank) const;
-  void fail(const std::string& what);
+  double silence(int rank) const override;
+  void fail(const std::string& what) override;
   bool failed() const { return failed_; }
 
-  // By the thread that drives the transport.
+  // The thread that drives the transport calls these.
 
   /// Takes what came, and sends a failure at once, and every 0.2 s where this rank is: the others
   /// know from that that it is alive.
   void drive();
   /// The same, unless that was a moment ago.
   void drive_now_and_then();
-  /// Of other ranks, in the order in which they were heard of.
+  /// The failures of other ranks, in the order in which they were heard of.
   const std::vector<Failure>& failures() const { return failures_; }
   /// Whether all that was sent has left, and a failure of this rank has been sent to all.
   bool all_told();

@@ -1,9 +1,9 @@
 // Requests, and the transport, which tests them in turn and sleeps in between, because a blocked
 // MPI call would burn a core. Not here: on what ranks note how far they are (mpi_board).
 // Chapter 04.
-#if PARAGRAD_MPI
 #include "parallel/transports/mpi_transport.h"
 
+#if PARAGRAD_MPI
 #include <mpi.h>
 #include <sched.h>
 
@@ -12,7 +12,6 @@
 #include <chrono>
 #include <climits>
 #include <csignal>
-#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
@@ -20,8 +19,6 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/error.h"
-#include "parallel/transports/channels.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_board.h"
 #include "parallel/transports/rank_environment.h"
@@ -29,60 +26,100 @@
 namespace paragrad::parallel {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using std::chrono::duration;
+using autograd::text;
 
-constexpr duration<double> farewell_seconds(2);  // for the others to stop too
-constexpr double leave_seconds = 60;             // for the others to come to their end
+constexpr double farewell_seconds = 2;  // for the others to stop too
+constexpr double leave_seconds = 60;    // for the others to come to their end
 
 std::atomic<bool> stop_told = false;  // a signal has no object to talk to
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-class MpiTransport;
-
 class MpiRequest : public Request {
  public:
-  MpiRequest(MpiTransport& transport, const Message& message, bool receives);
-  ~MpiRequest() override;
+  using Pending = std::vector<MpiRequest*>;
+
+  MpiRequest(MpiBoard& board, Pending& pending, const Message& message, bool receives)
+      : board_(board), pending_(pending), message_(message), receives_(receives) {
+    check_message(board, message);
+    PG_CHECK(message.bytes <= INT_MAX, "rank ", board.rank(), ": a message of ", message.bytes,
+             " bytes; MPI takes up to 2 GiB at once, so cut the model into more stages");
+    int bytes = static_cast<int>(message.bytes);
+    int code = receives ? MPI_Irecv(message.data, bytes, MPI_BYTE, message.peer, message.channel,
+                                    board.comm(), &request_)
+                        : MPI_Isend(message.data, bytes, MPI_BYTE, message.peer, message.channel,
+                                    board.comm(), &request_);
+    check_mpi(code, receives ? "MPI_Irecv" : "MPI_Isend");
+    pending.push_back(this);
+  }
+  ~MpiRequest() override {
+    if (done_) return;
+    std::erase(pending_, this);
+    if (receives_) MPI_Cancel(&request_);
+    MPI_Request_free(&request_);
+  }
   MpiRequest(const MpiRequest&) = delete;
   MpiRequest& operator=(const MpiRequest&) = delete;
 
-  bool done() override;
+  bool done() override {
+    if (!done_) test();
+    board_.drive_now_and_then();
+    PG_CHECK(error_.empty(), error_);
+    return done_;
+  }
+
   /// Asks MPI; true if it is through now and was not before.
-  bool test();
+  bool test() {
+    int flag = 0;
+    MPI_Status status;
+    int code = MPI_Test(&request_, &flag, &status);
+    if (code == MPI_SUCCESS && !flag) return false;
+    done_ = true;
+    std::erase(pending_, this);
+    check_size(code, status);
+    return true;
+  }
 
  private:
-  void check_size(int code, const MPI_Status& status);
+  void check_size(int code, const MPI_Status& status) {
+    int kind = MPI_SUCCESS, bytes = static_cast<int>(message_.bytes);
+    if (code != MPI_SUCCESS) MPI_Error_class(code, &kind);
+    bool too_long = kind == MPI_ERR_TRUNCATE;  // then Open MPI says how long, others may not
+    if (receives_ && (code == MPI_SUCCESS || too_long)) MPI_Get_count(&status, MPI_BYTE, &bytes);
+    if (too_long || (code == MPI_SUCCESS && bytes != message_.bytes)) {
+      bool known = !too_long || bytes > message_.bytes;
+      error_ = text("rank ", message_.peer, " sent ", known ? text(bytes, " bytes") : "more",
+                    " on channel ", message_.channel, ", but rank ", board_.rank(), " expects ",
+                    message_.bytes, " bytes; both must run the same plan");
+    } else if (code != MPI_SUCCESS) {
+      error_ =
+          text("rank ", board_.rank(), ": lost rank ", message_.peer, ": ", mpi_error_text(code));
+    }
+  }
 
-  MpiTransport& transport_;
+  MpiBoard& board_;
+  Pending& pending_;
   Message message_;
   bool receives_, done_ = false;
   std::string error_;
   MPI_Request request_ = MPI_REQUEST_NULL;
 };
 
-class MpiTransport : public Transport {
+class MpiTransport : public MpiBoard {
  public:
-  explicit MpiTransport(MPI_Comm joined) : comm(joined), board(joined) {
-    MPI_Comm_rank(comm, &rank_);
-    MPI_Comm_size(comm, &size_);
-  }
-
-  int rank() const override { return rank_; }
-  int size() const override { return size_; }
+  using MpiBoard::MpiBoard;
   const char* name() const override { return "mpi"; }
 
   std::unique_ptr<Request> send(const Message& message) override {
-    return std::make_unique<MpiRequest>(*this, message, false);
+    return std::make_unique<MpiRequest>(*this, pending_, message, false);
   }
   std::unique_ptr<Request> receive(const Message& message) override {
-    return std::make_unique<MpiRequest>(*this, message, true);
+    return std::make_unique<MpiRequest>(*this, pending_, message, true);
   }
 
   void wait(double seconds) override {
-    Clock::time_point start = Clock::now();
+    const Deadline limit(seconds);
     for (int round = 0; !woken_.exchange(false) && !progress(); ++round) {
-      if (duration<double>(Clock::now() - start).count() >= seconds) return;
+      if (limit.left() <= 0) return;
       if (round < 50)
         sched_yield();
       else
@@ -90,17 +127,9 @@ class MpiTransport : public Transport {
     }
   }
   void wake() override { woken_ = true; }
-
-  void publish(Position position) override { board.publish(position); }
-  Position position(int rank) const override { return board.position(rank); }
-  double silence(int rank) const override { return board.silence(rank); }
-  void fail(const std::string& what) override {
-    board.fail(what);
-    wake();
-  }
   std::optional<Failure> failure() override {
-    board.drive_now_and_then();
-    if (!board.failures().empty()) return board.failures().front();
+    drive_now_and_then();
+    if (!failures().empty()) return failures().front();
     if (stop_told)
       return Failure{
           -1,
@@ -108,80 +137,20 @@ class MpiTransport : public Transport {
     return std::nullopt;
   }
 
-  const MPI_Comm comm;
-  MpiBoard board;
-  std::vector<MpiRequest*> pending;
-
  private:
   /// Whether there is news: a request is through, or somebody has failed.
   bool progress() {
-    board.drive();
-    std::size_t failures = board.failures().size() + stop_told;
-    bool news = std::exchange(known_failures_, failures) != failures;
-    for (std::size_t i = pending.size(); i-- > 0;) news |= pending[i]->test();
+    drive();
+    std::size_t known = failures().size() + stop_told;
+    bool news = std::exchange(known_failures_, known) != known;
+    for (std::size_t i = pending_.size(); i-- > 0;) news |= pending_[i]->test();
     return news;
   }
 
-  int rank_ = 0, size_ = 1;
+  MpiRequest::Pending pending_;
   std::atomic<bool> woken_ = false;
   std::size_t known_failures_ = 0;
 };
-
-MpiRequest::MpiRequest(MpiTransport& transport, const Message& message, bool receives)
-    : transport_(transport), message_(message), receives_(receives) {
-  check_message(transport, message);
-  PG_CHECK(message.bytes <= INT_MAX, "rank ", transport.rank(), ": a message of ", message.bytes,
-           " bytes; MPI takes up to 2 GiB at once, so cut the model into more stages");
-  int bytes = static_cast<int>(message.bytes);
-  int code = receives ? MPI_Irecv(message.data, bytes, MPI_BYTE, message.peer, message.channel,
-                                  transport.comm, &request_)
-                      : MPI_Isend(message.data, bytes, MPI_BYTE, message.peer, message.channel,
-                                  transport.comm, &request_);
-  check_mpi(code, receives ? "MPI_Irecv" : "MPI_Isend");
-  transport.pending.push_back(this);
-}
-
-MpiRequest::~MpiRequest() {
-  if (done_) return;
-  std::erase(transport_.pending, this);
-  if (receives_) MPI_Cancel(&request_);
-  MPI_Request_free(&request_);
-}
-
-bool MpiRequest::done() {
-  if (!done_) test();
-  transport_.board.drive_now_and_then();
-  PG_CHECK(error_.empty(), error_);
-  return done_;
-}
-
-bool MpiRequest::test() {
-  int flag = 0;
-  MPI_Status status;
-  int code = MPI_Test(&request_, &flag, &status);
-  if (code == MPI_SUCCESS && !flag) return false;
-  done_ = true;
-  std::erase(transport_.pending, this);
-  check_size(code, status);
-  return true;
-}
-
-void MpiRequest::check_size(int code, const MPI_Status& status) {
-  int kind = MPI_SUCCESS, bytes = static_cast<int>(message_.bytes);
-  if (code != MPI_SUCCESS) MPI_Error_class(code, &kind);
-  bool too_long = kind == MPI_ERR_TRUNCATE;  // then Open MPI says how long, others may not
-  if (receives_ && (code == MPI_SUCCESS || too_long)) MPI_Get_count(&status, MPI_BYTE, &bytes);
-  if (too_long || (code == MPI_SUCCESS && bytes != message_.bytes)) {
-    bool known = !too_long || bytes > message_.bytes;
-    error_ = autograd::text("rank ", message_.peer, " sent ",
-                            known ? autograd::text(bytes, " bytes") : "more", " on channel ",
-                            message_.channel, ", but rank ", transport_.rank(), " expects ",
-                            message_.bytes, " bytes; both must run the same plan");
-  } else if (code != MPI_SUCCESS) {
-    error_ = autograd::text("rank ", transport_.rank(), ": lost rank ", message_.peer, ": ",
-                            mpi_error_text(code));
-  }
-}
 
 /// Open MPI asks the receiver before it sends more than 64 KiB over TCP, and on a busy link the
 /// question and its answer wait behind other data. The pieces of collectives are larger. What a
@@ -189,6 +158,22 @@ void MpiRequest::check_size(int code, const MPI_Status& status) {
 void send_pieces_unasked() {
   for (const char* most : {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_max_send_size"})
     setenv(most, "524288", 0);
+}
+
+/// Ends the process with status 1 and without MPI_Finalize, which would wait for the others: tells
+/// them, and gives them two seconds to stop too, so that each can say what it waited for.
+[[noreturn]] void abandon(MpiTransport& transport, const std::string& what) {
+  transport.fail(what);
+  std::cerr << report(transport.rank(), what) + '\n' << std::flush;
+  std::cout << std::flush;
+  std::fflush(nullptr);
+  const Deadline farewell(farewell_seconds);
+  do {
+    transport.wait(0.01);
+    bool alone = static_cast<int>(transport.failures().size()) >= transport.size() - 1;
+    if ((alone || stop_told) && transport.all_told()) break;
+  } while (farewell.left() > 0);
+  std::_Exit(1);
 }
 
 MPI_Comm join() {
@@ -203,9 +188,9 @@ MPI_Comm join() {
   if (provided < MPI_THREAD_SERIALIZED)
     wrong = "this MPI does not let threads take turns (MPI_THREAD_SERIALIZED); use another build";
   else if (told && told->size != size)
-    wrong = autograd::text(told->launcher, " started this process as one of ", told->size,
-                           " ranks, but the MPI that paragrad was built with knows of ", size,
-                           "; start it with the mpirun of that MPI");
+    wrong = text(told->launcher, " started this process as one of ", told->size,
+                 " ranks, but the MPI that paragrad was built with knows of ", size,
+                 "; start it with the mpirun of that MPI");
   if (!wrong.empty()) {
     MPI_Finalize();
     throw autograd::Error(wrong);
@@ -222,34 +207,32 @@ struct MpiWorld::State {
   MpiTransport transport{join()};
 };
 
-bool MpiWorld::available() { return true; }
-
 MpiWorld::MpiWorld() : state_(std::make_unique<State>()) {}
 
 MpiWorld::~MpiWorld() {
   MpiTransport& transport = state_->transport;
-  MPI_Comm comm = transport.comm;
+  MPI_Comm comm = transport.comm();
   MPI_Request barrier = MPI_REQUEST_NULL;
   bool leaving = false;
   Deadline deadline(leave_seconds);
   // The last notes must be read: a rank stands at the barrier once its own are out.
   while (!leaving || !through(barrier)) {
     if (deadline.left() <= 0)
-      std::cerr << autograd::text("rank ", transport.rank(), ": waited ", leave_seconds,
-                                  " s for all ranks to end; leaving without them\n");
-    if (deadline.left() <= 0 || std::uncaught_exceptions() || transport.board.failed() ||
+      std::cerr << text("rank ", transport.rank(), ": waited ", leave_seconds,
+                        " s for all ranks to end; leaving without them\n");
+    if (deadline.left() <= 0 || std::uncaught_exceptions() || transport.failed() ||
         transport.failure()) {
       state_.release();  // MPI may still write into it
       return;
     }
-    if (!leaving && transport.board.all_told()) {
-      transport.board.fall_silent();
+    if (!leaving && transport.all_told()) {
+      transport.fall_silent();
       MPI_Ibarrier(comm, &barrier);
       leaving = true;
     }
     transport.wait(0.001);
   }
-  transport.board.stop_listening();
+  transport.stop_listening();
   MPI_Comm_free(&comm);
   MPI_Finalize();
 }
@@ -263,34 +246,36 @@ void MpiWorld::run(const std::function<void(Transport&)>& body) {
   } catch (const std::exception& error) {
     what = error.what();
   }
-  transport().fail(what);
-  std::cerr << report(transport().rank(), what) + '\n' << std::flush;
-  abandon(1);
-}
-
-void MpiWorld::abandon(int status) {
-  MpiTransport& transport = state_->transport;
-  transport.fail(autograd::text("ended with status ", status));
-  std::cout << std::flush;
-  std::fflush(nullptr);
-  Clock::time_point end =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(farewell_seconds);
-  do {
-    transport.wait(0.01);
-    bool alone = static_cast<int>(transport.board.failures().size()) >= transport.size() - 1;
-    if ((alone || stop_told) && transport.board.all_told()) break;
-  } while (Clock::now() < end);
-  std::_Exit(status);
+  abandon(state_->transport, what);
 }
 
 void MpiWorld::stop_on_sigterm() {
   struct sigaction action = {};
-  action.sa_handler = [](int) { told_to_stop(); };
+  action.sa_handler = [](int) { stop_told = true; };
   action.sa_flags = SA_RESETHAND | SA_RESTART;  // a second one ends the process as usual
   sigaction(SIGTERM, &action, nullptr);
 }
 
-void MpiWorld::told_to_stop() noexcept { stop_told = true; }
+}  // namespace paragrad::parallel
+
+#else  // an error that says how to get it
+namespace paragrad::parallel {
+
+struct MpiWorld::State {
+  Transport& transport;
+};
+
+MpiWorld::MpiWorld() {
+  throw autograd::Error(
+      "this paragrad was built without MPI; install it (Debian: libopenmpi-dev openmpi-bin) and "
+      "build with -DPARAGRAD_MPI=ON, or use the threads transport");
+}
+
+// The rest is never reached: there is no MpiWorld.
+MpiWorld::~MpiWorld() = default;
+Transport& MpiWorld::transport() { return state_->transport; }
+void MpiWorld::run(const std::function<void(Transport&)>& body) { body(transport()); }
+void MpiWorld::stop_on_sigterm() {}
 
 }  // namespace paragrad::parallel
 #endif

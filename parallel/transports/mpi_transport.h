@@ -13,7 +13,7 @@ namespace paragrad::parallel {
 /// This process's membership of an MPI job; one a process. Every MPI call is made by whoever drives
 /// the transport, so one thread at a time; publish(), fail() and wake() only leave word for it.
 /// A request that is destroyed before it is done leaves its memory to MPI: a rank that gives up
-/// must end soon, by run() or abandon().
+/// must end soon, as run() makes it.
 class MpiWorld {
  public:
   /// Joins the job.
@@ -25,25 +25,16 @@ class MpiWorld {
   MpiWorld(const MpiWorld&) = delete;
   MpiWorld& operator=(const MpiWorld&) = delete;
 
-  /// Whether paragrad was built with MPI.
-  static bool available();
   Transport& transport();
 
-  /// body(transport()). If it throws, writes the report to stderr, tells the others, and ends the
-  /// process with status 1.
+  /// Runs body(transport()). If it throws, writes the report to stderr, tells the others and gives
+  /// them two seconds to stop too, flushes the output, and ends the process with status 1.
   void run(const std::function<void(Transport&)>& body);
-
-  /// Ends the process without MPI_Finalize, which would wait for the others: tells them, and gives
-  /// them two seconds to stop too, so that each can say what it waited for. Flushes the output.
-  [[noreturn]] void abandon(int status);
 
   /// mpirun sends SIGTERM to every rank as soon as one has died, and kills them a second later.
   /// With this, a first SIGTERM makes failure() say so, which ends every wait with a report.
-  /// Without it, SIGTERM does what it did before; a handler of the program's own may call
-  /// told_to_stop().
+  /// Without it, SIGTERM does what it did before.
   static void stop_on_sigterm();
-  /// From now on failure() says that this process was told to stop. Safe in signal handlers.
-  static void told_to_stop() noexcept;
 
  private:
   struct State;

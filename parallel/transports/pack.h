@@ -21,7 +21,7 @@ class Packer {
   Packer() = default;
   explicit Packer(std::string bytes) : bytes_(std::move(bytes)), reads_(true) {}
 
-  /// Numbers, strings, vectors, maps, pairs, optionals, variants, plain structs; others name their
+  /// Numbers, strings, vectors, maps, pairs, variants, plain structs; others name their
   /// members by `static auto fields(auto& x)`.
   template <class T>
   void pass(T& x) {
@@ -36,15 +36,8 @@ class Packer {
       if (reads_) check(count);  // each takes a byte or more
       x.resize(count);
       for (auto& element : x) pass(element);
-    } else if constexpr (requires {
-                           x.first;
-                           x.second;
-                         }) {
-      pass(x.first);
-      pass(x.second);
-    } else if constexpr (requires { x.has_value(); }) {
-      if (passed(x.has_value()) == 0) return x.reset();
-      pass(x ? *x : x.emplace());
+    } else if constexpr (requires { std::tuple_size<T>::value; }) {
+      std::apply([this](auto&... members) { (pass(members), ...); }, x);
     } else if constexpr (requires { x.valueless_by_exception(); }) {
       pass_variant(x);
     } else {

@@ -3,11 +3,14 @@
 // Chapter 04.
 #include "parallel/transports/rank_environment.h"
 
+#include <unistd.h>
+
 #include <charconv>
-#include <cstdlib>
 #include <cstring>
+#include <map>
 
 #include "autograd/error.h"
+#include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -24,18 +27,16 @@ constexpr Launcher launchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
 };
 
-int number(const char* name, const char* value) {
+/// -1 where the launcher has no such variable, or has not set it.
+int number(const Variable& variable, const char* name) {
+  const char* value = name ? variable(name) : nullptr;
+  if (!value) return -1;
   int result = 0;
   const char* end = value + std::strlen(value);
   auto [stop, error] = std::from_chars(value, end, result);
   PG_CHECK(error == std::errc() && stop == end && stop != value, "environment variable ", name,
            " is '", value, "'; expected a number");
   return result;
-}
-
-int number_or_unknown(const Variable& variable, const char* name) {
-  const char* value = name ? variable(name) : nullptr;
-  return value ? number(name, value) : -1;
 }
 
 /// throws: Error unless 0 <= rank < size
@@ -46,27 +47,43 @@ void check_within(const char* rank_name, int rank, const char* size_name, int si
 
 }  // namespace
 
-std::optional<RankEnvironment> rank_environment() {
-  return rank_environment([](const char* name) { return std::getenv(name); });
-}
-
 std::optional<RankEnvironment> rank_environment(const Variable& variable) {
   bool batch_script = variable("SLURM_JOB_ID") && !variable("SLURM_STEP_ID");
   for (const Launcher& launcher : launchers) {
-    const char* rank = variable(launcher.rank);
-    if (!rank || (std::string(launcher.name) == "Slurm" && batch_script)) continue;
-    const char* size = variable(launcher.size);
-    PG_CHECK(size, "environment variable ", launcher.rank, " is set and ", launcher.size,
-             " is not; set both or neither");
-    RankEnvironment found{launcher.name, number(launcher.rank, rank), number(launcher.size, size),
-                          number_or_unknown(variable, launcher.local_rank),
-                          number_or_unknown(variable, launcher.local_size)};
+    if (!variable(launcher.rank)) continue;
+    if (std::string(launcher.name) == "Slurm" && batch_script) continue;
+    PG_CHECK(variable(launcher.size), "environment variable ", launcher.rank, " is set and ",
+             launcher.size, " is not; set both or neither");
+    RankEnvironment found{launcher.name, number(variable, launcher.rank),
+                          number(variable, launcher.size), number(variable, launcher.local_rank),
+                          number(variable, launcher.local_size)};
     check_within(launcher.rank, found.rank, launcher.size, found.size);
     if (found.local_rank != -1 && found.local_size != -1)
       check_within(launcher.local_rank, found.local_rank, launcher.local_size, found.local_size);
     if (found.size > 1) return found;
   }
   return std::nullopt;
+}
+
+std::vector<int> host_numbers(const std::vector<std::string>& names) {
+  std::map<std::string, int> numbers;
+  std::vector<int> hosts;
+  for (const std::string& name : names)
+    hosts.push_back(numbers.try_emplace(name, static_cast<int>(numbers.size())).first->second);
+  return hosts;
+}
+
+std::vector<int> hosts_of_ranks(Transport& transport, double timeout) {
+  char name[256] = "";
+  PG_CHECK(gethostname(name, sizeof name - 1) == 0 && name[0] != 0,
+           "this host doesn't tell its name; say with --ranks-per-host which ranks share one");
+  return host_numbers(all_gather_bytes(transport, name, timeout));
+}
+
+std::vector<int> hosts_in_order(int ranks, int ranks_per_host) {
+  std::vector<int> hosts;
+  for (int rank = 0; rank < ranks; ++rank) hosts.push_back(rank / ranks_per_host);
+  return hosts;
 }
 
 }  // namespace paragrad::parallel

@@ -14,17 +14,36 @@
 #include <tuple>
 #include <vector>
 
-#include "autograd/error.h"
-#include "parallel/transports/channels.h"
-
 namespace paragrad::parallel {
 namespace {
 
-/// What one rank knows of a message: of its sending or of its receiving.
-struct End {
-  Message message;
-  std::string error;  // written before `done`
-  std::atomic<bool> done = false;
+class Line;
+
+/// What one rank knows of a message: its sending or its receiving.
+class End : public Request {
+ public:
+  End(Line& line, const Message& begun) : message(begun), line_(line) {}
+  ~End() override;
+  End(const End&) = delete;
+  End& operator=(const End&) = delete;
+
+  bool done() override {
+    if (!done_.load(std::memory_order_acquire)) return false;
+    PG_CHECK(error_.empty(), error_);
+    return true;
+  }
+  /// The other end may do this, once with an error or without; again changes nothing.
+  void finish(const std::string& error = "") {
+    if (!done_) error_ = error;
+    done_.store(true, std::memory_order_release);
+  }
+
+  const Message message;
+
+ private:
+  Line& line_;
+  std::string error_;  // written before `done_`
+  std::atomic<bool> done_ = false;
 };
 
 /// A message that was sent and not received yet.
@@ -91,7 +110,7 @@ class Line {
       sent.buffer.resize(static_cast<std::size_t>(sent.bytes));
       copy_bytes(sent.buffer.data(), sent.sender->message.data, sent.bytes);
       sent.buffered = true;
-      sent.sender->done.store(true, std::memory_order_release);
+      sent.sender->finish();
     }
   }
   // [end snippet]
@@ -106,11 +125,8 @@ class Line {
                              receiver.message.channel, ", but rank ", to_, " expects ",
                              receiver.message.bytes, "; both must run the same plan");
     }
-    for (End* end : {sent.sender, &receiver}) {
-      if (!end) continue;
-      if (!end->done) end->error = error;
-      end->done.store(true, std::memory_order_release);
-    }
+    for (End* end : {sent.sender, &receiver})
+      if (end) end->finish(error);
   }
 
   std::mutex mutex_;
@@ -119,6 +135,8 @@ class Line {
   std::deque<Sent> sends_;
   std::deque<End*> receives_;
 };
+
+End::~End() { line_.withdraw(*this); }
 
 /// What wakes a rank. A ring stays until it is heard, so none is lost between done() and wait().
 class Bell {
@@ -141,25 +159,6 @@ class Bell {
   std::mutex mutex_;
   std::condition_variable heard_;
   bool rung_ = false;
-};
-
-class ThreadsRequest : public Request {
- public:
-  ThreadsRequest(Line& line, const Message& message) : line_(line) { end_.message = message; }
-  ~ThreadsRequest() override { line_.withdraw(end_); }
-  ThreadsRequest(const ThreadsRequest&) = delete;
-  ThreadsRequest& operator=(const ThreadsRequest&) = delete;
-
-  End& end() { return end_; }
-  bool done() override {
-    if (!end_.done.load(std::memory_order_acquire)) return false;
-    PG_CHECK(end_.error.empty(), end_.error);
-    return true;
-  }
-
- private:
-  Line& line_;
-  End end_;
 };
 
 }  // namespace
@@ -193,20 +192,10 @@ class ThreadsWorld::State::Seat : public Transport {
   const char* name() const override { return "threads"; }
 
   std::unique_ptr<Request> send(const Message& message) override {
-    check_message(*this, message);
-    Line& line = world_.line(rank_, message.peer, message.channel);
-    auto request = std::make_unique<ThreadsRequest>(line, message);
-    line.send(request->end());
-    world_.bells[message.peer].ring();
-    return request;
+    return begin(&Line::send, rank_, message.peer, message);
   }
   std::unique_ptr<Request> receive(const Message& message) override {
-    check_message(*this, message);
-    Line& line = world_.line(message.peer, rank_, message.channel);
-    auto request = std::make_unique<ThreadsRequest>(line, message);
-    line.receive(request->end());
-    world_.bells[message.peer].ring();
-    return request;
+    return begin(&Line::receive, message.peer, rank_, message);
   }
 
   void wait(double seconds) override { world_.bells[rank_].sleep(seconds); }
@@ -231,6 +220,15 @@ class ThreadsWorld::State::Seat : public Transport {
   }
 
  private:
+  std::unique_ptr<Request> begin(void (Line::*at)(End&), int from, int to, const Message& message) {
+    check_message(*this, message);
+    Line& line = world_.line(from, to, message.channel);
+    auto end = std::make_unique<End>(line, message);
+    (line.*at)(*end);
+    world_.bells[message.peer].ring();
+    return end;
+  }
+
   State& world_;
   int rank_;
 };

@@ -5,9 +5,8 @@
 // The room parallel/transports moves bytes between ranks and knows nothing of plans:
 // transport.h           the interface, and what each transport promises
 // threads_transport.h   ranks that are threads of one process; mpi_transport.h: processes and hosts
-// position.h            where a rank is; at_work.h: that it is busy between plans
 // launch.h              ranks as threads, waits with deadlines, talk of ranks around a plan
-// pack.h                values as bytes, for such talk; channels.h: who uses which channel
+// pack.h                values as bytes, for such talk
 // A new transport is a class with this interface; tests/parallel/support/transport_suite.h tests
 // it. Every wait has a deadline, and whoever gives up says for what it waited and where the other
 // was.
@@ -20,13 +19,26 @@
 #include <string>
 #include <vector>
 
-#include "parallel/transports/position.h"
+#include "autograd/error.h"
 
 namespace paragrad::autograd {
 class Tensor;
 }
 
 namespace paragrad::parallel {
+
+/// What a rank does between plans that may take long.
+enum class Work : std::int16_t { none, preparing, saving, reporting };
+
+/// Where a rank is, as it tells the others: at a cell of its row, or at work between plans.
+struct Position {
+  std::int32_t cell = 0;   ///< index in the row; its size at the end of the row
+  std::int16_t plan = -1;  ///< number of the plan in the run; -1: never heard of
+  Work work = Work::none;
+
+  bool is_known() const { return plan >= 0 || work != Work::none; }
+  friend bool operator==(const Position&, const Position&) = default;
+};
 
 /// A message under way.
 class Request {
@@ -44,6 +56,14 @@ struct Message {
   void* data = nullptr;
   std::int64_t bytes = 0;
 };
+
+// MPI guarantees tags up to 32767 only, so channels are small numbers.
+inline constexpr int plan_channel = 0;         ///< messages between two ranks that a plan lists
+inline constexpr int control_channel = 30000;  ///< what ranks tell each other around a plan
+inline constexpr int last_channel = control_channel;
+
+/// The channel for sums and gathers of one of a plan's groups.
+inline constexpr int group_channel(int group) { return 1 + group; }
 
 /// Seconds that a clock can be asked to sleep; more would overflow.
 inline constexpr double longest_sleep = 1e6;
@@ -91,5 +111,16 @@ class Transport {
   /// The first rank other than this one that gave up, or was found to be gone.
   virtual std::optional<Failure> failure() = 0;
 };
+
+/// throws: Error if the peer or the channel does not exist, or the size is negative
+inline void check_message(const Transport& transport, const Message& message) {
+  PG_CHECK(message.peer >= 0 && message.peer < transport.size(), "rank ", transport.rank(),
+           ": a message to or from rank ", message.peer, "; there are ", transport.size(),
+           " ranks");
+  PG_CHECK(message.channel >= 0 && message.channel <= last_channel, "rank ", transport.rank(),
+           ": channel ", message.channel, "; channels are 0 to ", last_channel);
+  PG_CHECK(message.bytes >= 0 && (message.data || message.bytes == 0), "rank ", transport.rank(),
+           ": a message of ", message.bytes, " bytes without an address");
+}
 
 }  // namespace paragrad::parallel

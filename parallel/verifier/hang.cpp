@@ -1,26 +1,59 @@
 // Replays positions only: how far each rank gets, cell by cell, given what the others have done.
 // Not here: what is computed (replay).
 // Chapter 06.
-#include "parallel/verifier/hang.h"
-
 #include <algorithm>
 #include <deque>
+#include <numeric>
 
-#include "parallel/verifier/place.h"
+#include "parallel/verifier/replay.h"
 
 namespace paragrad::parallel {
 namespace {
 
+using autograd::text;
+
 class Walk {
  public:
-  Walk(const Plan& plan, const Pairing& pairing, const std::vector<const Waits*>& waits,
-       int capacity);
+  Walk(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows, int capacity)
+      : plan_(plan),
+        pairing_(pairing),
+        rows_(rows),
+        capacity_(capacity),
+        at_(plan.ranks()),
+        sent_(pairing.wires.size()),
+        posted_(pairing.wires.size()),
+        joined_(pairing.meetings.size()),
+        joining_(plan.ranks()) {}
 
   /// Whether all ranks reach the ends of their rows.
-  bool run();
+  bool run() {
+    std::vector<int> ranks(plan_.ranks());
+    std::iota(ranks.begin(), ranks.end(), 0);
+    awake_.assign(ranks.begin(), ranks.end());
+    for (; !awake_.empty(); awake_.pop_front()) {
+      const int rank = awake_.front();
+      while (!finished(rank) && !missing(rank) && pass(rank)) {
+      }
+    }
+    return std::ranges::all_of(ranks, [this](int rank) { return finished(rank); });
+  }
 
   /// After run() came to a standstill. throws: PlanError, with a circle of ranks that wait
-  [[noreturn]] void explain() const;
+  [[noreturn]] void explain() const {
+    int rank = 0;
+    while (finished(rank)) ++rank;
+    // Whoever is waited for waits as well: after one step for each rank we are in a circle.
+    for (int i = 0; i < plan_.ranks(); ++i) rank = awaited(rank).rank;
+    const int first = rank;
+    std::string chain;
+    do {
+      const auto [other, index] = awaited(rank);
+      if (!chain.empty()) chain += text("; rank ", rank, " at ", show(rank, at_[rank]), " ");
+      chain += text("waits for rank ", other, " to reach ", show(other, index));
+      rank = other;
+    } while (rank != first);
+    refuse("hang", {plan_, first, at_[first]}, chain);
+  }
 
  private:
   /// A cell that a rank waits for another to reach.
@@ -28,17 +61,74 @@ class Walk {
     int rank, index;
   };
 
+  std::string show(int rank, int index) const { return print(plan_.rows[rank][index]); }
   bool finished(int rank) const { return at_[rank] == static_cast<int>(plan_.rows[rank].size()); }
   const Pairing::End& end(int rank) const { return pairing_.ends[rank][at_[rank]]; }
-  void advance(int rank);
-  bool pass(int rank);
-  bool inputs_arrived(int rank) const;
-  bool meet(int rank, int number);
-  Awaited awaited(int rank) const;
+
+  /// The first message that the cell needs and that is not sent; null if all are.
+  const Pairing::End* missing(int rank) const {
+    for (int recv : rows_[rank].waits()[at_[rank]]) {
+      const Pairing::End& message = pairing_.ends[rank][recv];
+      if (sent_[message.wire] <= message.number) return &message;
+    }
+    return nullptr;
+  }
+
+  /// Takes one cell, if it can; and wakes those who may have waited for it.
+  bool pass(int rank) {
+    const Pairing::End& here = end(rank);
+    const Instruction& x = plan_.rows[rank][at_[rank]];
+    if (sends(x)) {
+      // Weights are sent from where they lie, so before they are freed their send must be through.
+      const bool stays = x.what == Value::weights;
+      if (here.number >= posted_[here.wire] + (stays ? 0 : capacity_)) return false;
+      ++sent_[here.wire];
+      awake_.push_back(pairing_.wires[here.wire].to);
+    } else if (receives(x)) {
+      ++posted_[here.wire];
+      awake_.push_back(pairing_.wires[here.wire].from);
+    } else if (here.meeting >= 0) {
+      return meet(rank, here.meeting);
+    }
+    ++at_[rank];
+    return true;
+  }
+
+  /// The last member to come takes all of them on.
+  bool meet(int rank, int number) {
+    const std::vector<int>& members = plan_.groups[pairing_.meetings[number].group];
+    if (!joining_[rank]) ++joined_[number];
+    joining_[rank] = true;
+    if (joined_[number] < static_cast<int>(members.size())) return false;
+    for (int member : members) {
+      joining_[member] = false;
+      ++at_[member];
+      awake_.push_back(member);
+    }
+    return true;
+  }
+
+  /// What a rank that stands still waits for.
+  Awaited awaited(int rank) const {
+    if (const Pairing::End* message = missing(rank)) {
+      const Wire& wire = pairing_.wires[message->wire];
+      return {wire.from, wire.sends[message->number]};
+    }
+    const Pairing::End& here = end(rank);
+    if (here.meeting < 0) {
+      const Wire& wire = pairing_.wires[here.wire];
+      return {wire.to, wire.recvs[here.number]};
+    }
+    const Meeting& meeting = pairing_.meetings[here.meeting];
+    const std::vector<int>& members = plan_.groups[meeting.group];
+    std::size_t i = 0;
+    while (joining_[members[i]] && at_[members[i]] == meeting.cells[i]) ++i;
+    return {members[i], meeting.cells[i]};
+  }
 
   const Plan& plan_;
   const Pairing& pairing_;
-  const std::vector<const Waits*>& waits_;
+  const std::vector<Replay>& rows_;
   const int capacity_;
   std::vector<int> at_;             // per rank: its cell
   std::vector<int> sent_, posted_;  // per wire: sends, and recvs, that were passed
@@ -47,125 +137,15 @@ class Walk {
   std::deque<int> awake_;           // ranks that may get on
 };
 
-Walk::Walk(const Plan& plan, const Pairing& pairing, const std::vector<const Waits*>& waits,
-           int capacity)
-    : plan_(plan),
-      pairing_(pairing),
-      waits_(waits),
-      capacity_(capacity),
-      at_(plan.ranks()),
-      sent_(pairing.wires.size()),
-      posted_(pairing.wires.size()),
-      joined_(pairing.meetings.size()),
-      joining_(plan.ranks()) {}
-
-bool Walk::run() {
-  for (int rank = 0; rank < plan_.ranks(); ++rank) awake_.push_back(rank);
-  while (!awake_.empty()) {
-    int rank = awake_.front();
-    awake_.pop_front();
-    advance(rank);
-  }
-  for (int rank = 0; rank < plan_.ranks(); ++rank)
-    if (!finished(rank)) return false;
-  return true;
-}
-
-void Walk::advance(int rank) {
-  while (!finished(rank) && inputs_arrived(rank) && pass(rank)) {
-  }
-}
-
-bool Walk::inputs_arrived(int rank) const {
-  for (int recv : (*waits_[rank])[at_[rank]]) {
-    const Pairing::End& message = pairing_.ends[rank][recv];
-    if (sent_[message.wire] <= message.number) return false;
-  }
-  return true;
-}
-
-/// Takes one cell, if it can; and wakes those who may have waited for it.
-bool Walk::pass(int rank) {
-  const Pairing::End& here = end(rank);
-  const Instruction& x = plan_.rows[rank][at_[rank]];
-  if (sends(x)) {
-    // Weights are sent from where they lie, so before they are freed their send must be through.
-    const bool stays = x.what == Value::weights;
-    if (here.number >= posted_[here.wire] + (stays ? 0 : capacity_)) return false;
-    ++sent_[here.wire];
-    awake_.push_back(pairing_.wires[here.wire].to);
-  } else if (receives(x)) {
-    ++posted_[here.wire];
-    awake_.push_back(pairing_.wires[here.wire].from);
-  } else if (here.meeting >= 0) {
-    return meet(rank, here.meeting);
-  }
-  ++at_[rank];
-  return true;
-}
-
-/// The last member to come takes all of them on.
-bool Walk::meet(int rank, int number) {
-  const std::vector<int>& members = plan_.groups[pairing_.meetings[number].group];
-  if (!joining_[rank]) ++joined_[number];
-  joining_[rank] = true;
-  if (joined_[number] < static_cast<int>(members.size())) return false;
-  for (int member : members) {
-    joining_[member] = false;
-    ++at_[member];
-    awake_.push_back(member);
-  }
-  return true;
-}
-
-/// What a rank that stands still waits for.
-Walk::Awaited Walk::awaited(int rank) const {
-  for (int recv : (*waits_[rank])[at_[rank]]) {
-    const Pairing::End& message = pairing_.ends[rank][recv];
-    const Wire& wire = pairing_.wires[message.wire];
-    if (sent_[message.wire] <= message.number) return {wire.from, wire.sends[message.number]};
-  }
-  const Pairing::End& here = end(rank);
-  if (here.meeting < 0) {
-    const Wire& wire = pairing_.wires[here.wire];
-    return {wire.to, wire.recvs[here.number]};
-  }
-  const Meeting& meeting = pairing_.meetings[here.meeting];
-  const std::vector<int>& members = plan_.groups[meeting.group];
-  std::size_t i = 0;
-  while (joining_[members[i]] && at_[members[i]] == meeting.cells[i]) ++i;
-  return {members[i], meeting.cells[i]};
-}
-
-void Walk::explain() const {
-  int rank = 0;
-  while (finished(rank)) ++rank;
-  // Whoever is waited for waits as well: after as many steps as there are ranks we are in a circle.
-  for (int i = 0; i < plan_.ranks(); ++i) rank = awaited(rank).rank;
-  const int first = rank;
-  std::string chain;
-  do {
-    const auto [other, index] = awaited(rank);
-    chain += autograd::text(
-        chain.empty()
-            ? "waits"
-            : autograd::text("; rank ", rank, " at ", print(plan_.rows[rank][at_[rank]]), " waits"),
-        " for rank ", other, " to reach ", print(plan_.rows[other][index]));
-    rank = other;
-  } while (rank != first);
-  refuse("hang", {plan_, first, at_[first]}, chain);
-}
-
 }  // namespace
 
-int smallest_capacity(const Plan& plan, const Pairing& pairing,
-                      const std::vector<const Waits*>& waits) {
-  auto runs = [&](int capacity) { return Walk(plan, pairing, waits, capacity).run(); };
+int smallest_capacity(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows) {
+  auto runs = [&](int capacity) { return Walk(plan, pairing, rows, capacity).run(); };
   if (runs(0)) return 0;
   int too_small = 0, enough = 0;
   for (const Wire& wire : pairing.wires)
     enough = std::max(enough, static_cast<int>(wire.sends.size()));
-  Walk unlimited(plan, pairing, waits, enough);
+  Walk unlimited(plan, pairing, rows, enough);
   if (!unlimited.run()) unlimited.explain();
   while (enough - too_small > 1) {
     const int middle = (too_small + enough) / 2;

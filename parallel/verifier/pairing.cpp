@@ -1,12 +1,10 @@
 // Counts messages wire by wire and meetings group by group, and compares what meets.
-// Not here: what they carry (replay), and whether the meeting ever happens (hang).
-// Chapter 04.
-#include "parallel/verifier/pairing.h"
-
+// Not here: what a rank may send (replay), and whether the meeting ever happens (hang).
+// Chapters 04 and 05.
 #include <algorithm>
 #include <unordered_map>
 
-#include "parallel/verifier/place.h"
+#include "parallel/verifier/replay.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -67,8 +65,7 @@ std::vector<std::vector<int>> cells_of(const Plan& plan, const std::vector<int>&
 void hold_meetings(const Plan& plan, int group, Pairing& pairing) {
   const std::vector<int>& members = plan.groups[group];
   const auto cells = cells_of(plan, members, group);
-  auto longest = std::max_element(cells.begin(), cells.end(),
-                                  [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  const auto longest = std::ranges::max_element(cells, {}, std::ranges::size);
   const int guide = members[longest - cells.begin()];
   for (std::size_t k = 0; k < longest->size(); ++k) {
     const Place at{plan, guide, (*longest)[k]};
@@ -87,6 +84,18 @@ void hold_meetings(const Plan& plan, int group, Pairing& pairing) {
   }
 }
 
+/// Some member knows each stage's finished sum; of a sharded stage, all who hold shards of it do.
+void check_norm(const Place& at, const std::vector<int>& members, const Meeting& meeting,
+                const std::vector<Replay>& rows, const std::vector<std::vector<int>>& holders) {
+  std::vector<std::size_t> counted(holders.size());
+  for (std::size_t i = 0; i < members.size(); ++i)
+    for (int stage : rows[members[i]].sums().counted(meeting.cells[i])) ++counted[stage];
+  for (std::size_t stage = 0; stage < counted.size(); ++stage)
+    if (counted[stage] < (at.plan.sharded > 0 ? holders[stage].size() : 1))
+      refuse("norm", at, "the sum of stage ", stage, " is not finished in group ", list(members),
+             " by then");
+}
+
 }  // namespace
 
 Pairing pair_up(const Plan& plan) {
@@ -97,6 +106,27 @@ Pairing pair_up(const Plan& plan) {
   for (int group = 0; group < static_cast<int>(plan.groups.size()); ++group)
     hold_meetings(plan, group, pairing);
   return pairing;
+}
+
+void check_meetings(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows) {
+  const std::vector<std::vector<int>> holders = parallel::holders(plan);
+  for (const Meeting& meeting : pairing.meetings) {
+    const std::vector<int>& members = plan.groups[meeting.group];
+    const Place at{plan, members[0], meeting.cells[0]};
+    const Instruction& x = at.instruction();
+    if (x.what == Value::norm) {
+      check_norm(at, members, meeting, rows, holders);
+      continue;
+    }
+    std::vector<Sum> sums;
+    for (std::size_t i = 0; x.what == Value::gradient_sum && i < members.size(); ++i)
+      sums.push_back(rows[members[i]].sums().brought(meeting.cells[i]));
+    const std::string lacks = sums.empty() ? "" : lacking(plan, sums, x.stage, x.version);
+    if (!lacks.empty()) refuse("sum", at, "the gradient lacks ", lacks);
+    if (plan.sharded > 0 && members != holders[x.stage])
+      refuse("shape", at, "shards of this stage lie on ranks ", list(holders[x.stage]),
+             ", but the group is ", list(members));
+  }
 }
 
 }  // namespace paragrad::parallel

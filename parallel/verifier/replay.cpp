@@ -1,4 +1,4 @@
-// The rules of forward, backward and messages, as plan.h's table has them.
+// Replay: what the table of operations says of each cell, and the rules beyond it.
 // Not here: the rules of weights (versions) and of gradient sums (sums).
 // Chapter 06.
 #include "parallel/verifier/replay.h"
@@ -6,6 +6,21 @@
 #include <algorithm>
 
 namespace paragrad::parallel {
+
+void Passages::check_end() const {
+  auto check = [&](const std::vector<int>& ranks, const char* direction) {
+    auto found = std::find(ranks.begin(), ranks.end(), -1);
+    if (found == ranks.end()) return;
+    const int micros = plan_.last_micro() - plan_.first_micro();
+    const int at = static_cast<int>(found - ranks.begin());
+    throw PlanError("end", -1, -1,
+                    autograd::text("end: microbatch ", plan_.first_micro() + at % micros,
+                                   " never runs ", direction, " through stage ", at / micros,
+                                   "; every microbatch passes every stage once"));
+  };
+  check(forward_, "forward");
+  if (plan_.steps > 0) check(backward_, "backward");
+}
 
 Replay::Replay(const Plan& plan, int rank, Passages& passages, const std::set<int>& held,
                const std::vector<int>& tied_versions)
@@ -18,173 +33,119 @@ Replay::Replay(const Plan& plan, int rank, Passages& passages, const std::set<in
       waits_(plan.rows[rank].size()) {}
 
 void Replay::run() {
-  for (int index = 0; index < static_cast<int>(waits_.size()); ++index) {
+  const Row& row = plan_.rows[rank_];
+  for (int index = 0; index < static_cast<int>(row.size()); ++index) {
     const Place at{plan_, rank_, index};
+    brought_by_.clear();
     execute(at);
     versions_.retire(at);
+    for (int cell : brought_by_)
+      if (cell >= 0 && receives(row[cell])) waits_[index].push_back(cell);
   }
 }
 
+/// What the table needs is here; what it frees goes, and what it makes comes.
 void Replay::execute(const Place& at) {
-  switch (at.instruction().op) {
-    case Op::forward: return forward(at);
-    case Op::backward: return backward(at);
-    case Op::send: return send(at);
-    case Op::recv: return receive(at);
-    case Op::reduce: reduced_[at.index] = sums_.reduce(at); return;
-    case Op::fold: return wait(at, sums_.fold(at));
-    case Op::norm: return norm(at);
-    case Op::gather: return versions_.gather(at);
-    case Op::drop: return drop(at);
-    case Op::step: return step(at);
-  }
+  const Instruction& x = at.instruction();
+  const std::vector<Name> needed = needs(plan_, tied_versions_, x);
+  versions_.run(at, needed, brought_by_);
+  if (begins_pass(x) && recomputes(at)) return;
+  if (goes_back(x)) go_back(at);
+  sums_.run(at, brought_by_);
+  for (const Name& name : needed) take(at, name);
+  for (const Name& name : makes(plan_, x)) make(at, name);
 }
 
-void Replay::forward(const Place& at) {
+/// Notes a forward. returns: whether it recomputes what was dropped; then it takes no input and
+/// makes no output
+bool Replay::recomputes(const Place& at) {
   const Instruction& x = at.instruction();
-  read_weights(at);
-  if (auto turn = here_.find(key(Value::turn, x.stage, x.micro)); turn != here_.end()) {
-    wait(at, turn->second);
-    here_.erase(turn);
-  }
-  const Key name = key(Value::none, x.stage, x.micro);
-  if (auto again = passes_.find(name); again != passes_.end() && !again->second.kept) {
+  auto again = passes_.find(key(Value::stash, x.stage, x.micro));
+  if (again != passes_.end() && !again->second.kept) {
     if (again->second.version != x.version)
       refuse("same version", at, "reads version ", x.version, "; its first forward read ",
              again->second.version);
     again->second.kept = true;
-    return keep(1);
+    keep(1);
+    return true;
   }
   int& passed = passages_.forward(x.stage, x.micro);
   if (passed >= 0)
     refuse("once", at, "microbatch ", x.micro, " has passed stage ", x.stage, " before, on rank ",
            passed);
-  if (x.stage > 0) take(at, Value::activation, x.stage - 1);
   passed = rank_;
-  passes_.emplace(name, Pass{x.version, at.index});
-  peak_passes_ = std::max(peak_passes_, static_cast<int>(passes_.size()));
-  keep(1);
-  if (x.stage < plan_.stages - 1) make(at, Value::activation, x.stage);
+  return false;
 }
 
-void Replay::backward(const Place& at) {
+/// Notes a backward, which needs the activations of its forward, at the same version, once.
+void Replay::go_back(const Place& at) {
   const Instruction& x = at.instruction();
-  read_weights(at);
-  Pass& pass = pass_back(at);
-  if (x.what != Value::weight_part) {
-    if (x.stage < plan_.stages - 1) take(at, Value::activation_gradient, x.stage);
-    passages_.backward(x.stage, x.micro) = rank_;
-    pass.input_part_done = true;
-    if (x.stage > 0) make(at, Value::activation_gradient, x.stage - 1);
-  }
-  if (x.what == Value::input_part) return;
-  sums_.add(at, x.stage);
-  staleness_ = std::max(staleness_, plan_.made_by(x.micro) - 1 - x.version);
-  if (plan_.uses_tied(x.stage)) {
-    sums_.add(at, plan_.stages);
-    int version = tied_versions_[x.micro - plan_.first_micro()];
-    staleness_ = std::max(staleness_, plan_.made_by(x.micro) - 1 - version);
-  }
-  keep(-1);
-  passes_.erase(key(Value::none, x.stage, x.micro));
-}
-
-/// What a backward goes back through.
-Replay::Pass& Replay::pass_back(const Place& at) {
-  const Instruction& x = at.instruction();
-  const int passed = passages_.backward(x.stage, x.micro);
-  const bool is_first = x.what != Value::weight_part;
-  auto found = passes_.find(key(Value::none, x.stage, x.micro));
-  if (passed >= 0 && (is_first || found == passes_.end()))
+  int& passed = passages_.backward(x.stage, x.micro);
+  auto found = passes_.find(key(Value::stash, x.stage, x.micro));
+  if (passed >= 0 && (makes_input_gradient(x) || found == passes_.end()))
     refuse("once", at, "microbatch ", x.micro, " has passed back through stage ", x.stage,
            " before, on rank ", passed);
   if (found == passes_.end())
     refuse("stash", at, "no forward has left activations of microbatch ", x.micro, " here");
-  if (found->second.version != x.version)
-    refuse("same version", at, "reads version ", x.version, "; its forward read ",
-           found->second.version);
-  if (!found->second.kept)
-    refuse("stash", at, "activations were dropped; run the forward again before");
-  if (!is_first && !found->second.input_part_done)
+  Pass& pass = found->second;
+  if (pass.version != x.version)
+    refuse("same version", at, "reads version ", x.version, "; its forward read ", pass.version);
+  if (!pass.kept) refuse("stash", at, "activations were dropped; run the forward again before");
+  if (!makes_input_gradient(x) && !pass.input_part_done)
     refuse("input", at, "the input part of this backward, ", x.stage, "I", x.micro, "v", x.version,
            ", comes first");
-  return found->second;
+  passed = rank_;
+  pass.input_part_done = true;
 }
 
-void Replay::send(const Place& at) {
+/// Takes what the table says that a cell needs; versions and sums take their own. A turn is waited
+/// for only if it was received.
+void Replay::take(const Place& at, const Name& name) {
   const Instruction& x = at.instruction();
-  if (x.what == Value::weights) return read_weights(at);
-  if (x.what == Value::gradient_sum) return wait(at, sums_.send(at));
-  if (x.what == Value::turn) return;  // it is empty: anyone can make one
-  auto found = here_.find(key(x.what, x.stage, x.micro));
-  if (found == here_.end()) refuse("send", at, "sends what is not here: ", describe(value_of(x)));
-  wait(at, found->second);
-  here_.erase(found);
+  if (name.what == Value::stash && frees(x, name.what)) return free_stash(at, name);
+  if (name.what == Value::weights) {
+    if (adds_gradient(x))
+      staleness_ = std::max(staleness_, plan_.made_by(x.micro) - 1 - name.number);
+    return;
+  }
+  if (auto found = here_.find(key(name)); found != here_.end()) {
+    brought_by_.push_back(found->second);
+    if (frees(x, name.what)) here_.erase(found);
+  } else if (name.what == Value::norm) {
+    refuse("norm", at, "norm of step ", x.version, " unknown; the plan clips");
+  } else if (name.what == Value::activation || name.what == Value::activation_gradient) {
+    if (sends(x)) refuse("send", at, "sends what is not here: ", describe(name));
+    refuse("input", at, describe(name), " is not here and no recv for it is posted");
+  }
 }
 
-void Replay::receive(const Place& at) {
-  const Instruction& x = at.instruction();
-  if (x.what == Value::weights) return versions_.receive(at);
-  if (x.what == Value::gradient_sum) return sums_.receive(at);
-  if (x.what == Value::turn && passages_.forward(x.stage, x.micro) == rank_)
-    refuse("turn", at, "the forward whose turn this is has run; receive it before");
-  if (here_.contains(key(x.what, x.stage, x.micro)))
-    refuse("match", at, describe(value_of(x)), " is here, or on its way, already");
-  make(at, x.what, x.stage);
-}
-
-void Replay::norm(const Place& at) {
-  const Instruction& x = at.instruction();
-  if (!norms_.insert(x.version).second)
-    refuse("norm", at, "norm of step ", x.version, " is known already");
-  counted_[at.index] = sums_.counted(x.version, waits_[at.index]);
-}
-
-void Replay::drop(const Place& at) {
-  const Instruction& x = at.instruction();
-  if (x.what == Value::weights) return wait(at, versions_.drop(at));
-  if (x.what == Value::gradient_sum) return sums_.drop(at);
-  auto found = passes_.find(key(Value::none, x.stage, x.micro));
+/// A drop leaves the input, for another forward; an evaluation does not come back to it.
+void Replay::free_stash(const Place& at, const Name& name) {
+  auto found = passes_.find(key(name));
   if (found == passes_.end() || !found->second.kept)
-    refuse("drop", at, "nothing to drop: no activations of microbatch ", x.micro, " are kept here");
+    refuse("drop", at, "nothing to drop: no activations of microbatch ", name.number,
+           " are kept here");
   found->second.kept = false;
   keep(-1);
-  if (plan_.steps == 0) passes_.erase(found);  // an evaluation does not come back to it
+  if (goes_back(at.instruction()) || plan_.steps == 0) passes_.erase(found);
 }
 
-void Replay::step(const Place& at) {
-  const Instruction& x = at.instruction();
-  versions_.step(at);
-  wait(at, sums_.step(at));
-  if (plan_.clip && !norms_.contains(x.version))
-    refuse("norm", at, "norm of step ", x.version, " unknown; the plan clips");
-}
-
-void Replay::read_weights(const Place& at) {
-  const Instruction& x = at.instruction();
-  if (plan_.steps == 0 && x.version != plan_.first)
-    refuse("version", at, "reads version ", x.version, "; this evaluation is of version ",
-           plan_.first);
-  for (int cell : versions_.read(at)) wait(at, cell);
-}
-
-/// An input is gone with the forward or backward that takes it: the stash has what comes later.
-void Replay::take(const Place& at, Value what, int stage) {
-  const int micro = at.instruction().micro;
-  auto found = here_.find(key(what, stage, micro));
-  if (found == here_.end())
-    refuse("input", at, describe({what, stage, micro}),
-           " is not here and no recv for it is posted");
-  wait(at, found->second);
-  here_.erase(found);
-}
-
-void Replay::make(const Place& at, Value what, int stage) {
-  here_[key(what, stage, at.instruction().micro)] = at.index;
-}
-
-void Replay::wait(const Place& at, int cell) {
-  if (cell >= 0 && receives(plan_.rows[rank_][cell])) waits_[at.index].push_back(cell);
+void Replay::make(const Place& at, const Name& name) {
+  const auto [what, stage, number] = name;
+  if (what == Value::weights || what == Value::gradient_sum) return;  // versions and sums have them
+  if (what == Value::open_sum) return sums_.add(at, stage);
+  if (what == Value::stash) {
+    passes_.emplace(key(name), Pass{at.instruction().version, at.index});
+    peak_passes_ = std::max(peak_passes_, static_cast<int>(passes_.size()));
+    return keep(1);
+  }
+  const bool is_new = here_.insert_or_assign(key(name), at.index).second;
+  if (what == Value::norm && !is_new)
+    refuse("norm", at, "norm of step ", number, " is known already");
+  if (!receives(at.instruction())) return;
+  if (what == Value::turn && passages_.forward(stage, number) == rank_)
+    refuse("turn", at, "the forward whose turn this is has run; receive it before");
+  if (!is_new) refuse("match", at, describe(name), " is here, or on its way, already");
 }
 
 void Replay::keep(int more) {
@@ -197,12 +158,21 @@ void Replay::check_leaks() const {
   sums_.check_leaks();
   int pass = -1, value = -1;  // the last ones
   for (const auto& [name, left] : passes_) pass = std::max(pass, left.forward_at);
-  for (const auto& [name, cell] : here_) value = std::max(value, cell);
+  for (const auto& [name, cell] : here_)
+    if (plan_.rows[rank_][cell].op != Op::norm) value = std::max(value, cell);
   if (pass >= 0)
     refuse("leak", {plan_, rank_, pass}, "its activations are left over: ",
            plan_.steps == 0 ? "no drop frees them" : "no backward frees them");
   if (value >= 0)
     refuse("leak", {plan_, rank_, value}, "what it brings is left over; nothing here takes it");
+}
+
+void Replay::add_to(Facts& facts) const {
+  facts.staleness = std::max(facts.staleness, staleness_);
+  facts.live_versions.push_back(versions_.peak());
+  facts.versions_in_use.push_back(versions_.peak_in_use());
+  facts.peak_microbatches.push_back(peak_kept_);
+  facts.peak_inputs.push_back(peak_passes_);
 }
 
 }  // namespace paragrad::parallel

@@ -1,17 +1,34 @@
 // Replay: one rank's row, run strictly in order with names instead of tensors.
 // What other ranks send is believed to be what its name says, for the replay of the sender's row
-// checks just that. So rows are replayed one by one, and timing does not matter.
-// Not here: whether messages meet (pairing) and the plan goes on to its end (hang). Chapter 06.
+// checks just that. So rows are replayed one by one, and timing does not matter. Chapter 06.
 #pragma once
 
 #include <unordered_map>
 #include <vector>
 
-#include "parallel/verifier/passages.h"
 #include "parallel/verifier/sums.h"
 #include "parallel/verifier/versions.h"
 
 namespace paragrad::parallel {
+
+/// Passages: which rank runs which microbatch through which stage; -1: none yet. Over all ranks,
+/// every microbatch passes every stage once in each direction: all that replays of rows share.
+class Passages {
+ public:
+  explicit Passages(const Plan& plan)
+      : plan_(plan), forward_(plan.passes(), -1), backward_(forward_) {}
+
+  int& forward(int stage, int micro) { return forward_[plan_.pass(stage, micro)]; }
+  int& backward(int stage, int micro) { return backward_[plan_.pass(stage, micro)]; }
+
+  /// throws: PlanError, rule end, if a microbatch has not passed a stage; forward only, if the plan
+  ///         evaluates
+  void check_end() const;
+
+ private:
+  const Plan& plan_;
+  std::vector<int> forward_, backward_;
+};
 
 /// Per cell of a row: the cells before it whose received values it needs.
 using Waits = std::vector<std::vector<int>>;
@@ -24,19 +41,12 @@ class Replay {
 
   /// throws: PlanError
   void run();
-  void check_end() const { versions_.check_end(); }
   void check_leaks() const;
 
+  const Versions& versions() const { return versions_; }
+  const Sums& sums() const { return sums_; }
   const Waits& waits() const { return waits_; }
-  /// What this rank brings to the reduction or norm at a cell.
-  const Sum& reduced(int index) const { return reduced_.at(index); }
-  const std::vector<int>& counted(int index) const { return counted_.at(index); }
-
-  int staleness() const { return staleness_; }
-  int live_versions() const { return versions_.peak(); }
-  int versions_in_use() const { return versions_.peak_in_use(); }
-  int peak_microbatches() const { return peak_kept_; }
-  int peak_inputs() const { return peak_passes_; }
+  void add_to(Facts& facts) const;
 
  private:
   /// A microbatch on its way forward and back through a stage.
@@ -48,19 +58,11 @@ class Replay {
   };
 
   void execute(const Place& at);
-  void forward(const Place& at);
-  void backward(const Place& at);
-  void send(const Place& at);
-  void receive(const Place& at);
-  void norm(const Place& at);
-  void drop(const Place& at);
-  void step(const Place& at);
-
-  Pass& pass_back(const Place& at);
-  void read_weights(const Place& at);
-  void take(const Place& at, Value what, int stage);
-  void make(const Place& at, Value what, int stage);
-  void wait(const Place& at, int cell);
+  bool recomputes(const Place& at);
+  void go_back(const Place& at);
+  void take(const Place& at, const Name& name);
+  void free_stash(const Place& at, const Name& name);
+  void make(const Place& at, const Name& name);
   void keep(int more);
 
   const Plan& plan_;
@@ -69,13 +71,24 @@ class Replay {
   const std::vector<int>& tied_versions_;
   Versions versions_;
   Sums sums_;
-  std::unordered_map<Key, int> here_;  // a, g, t: the cell that made or received them
+  std::unordered_map<Key, int> here_;  // a, g, t, n: the cell that made or received them
   std::unordered_map<Key, Pass> passes_;
-  std::set<int> norms_;
-  std::unordered_map<int, Sum> reduced_;               // by cell
-  std::unordered_map<int, std::vector<int>> counted_;  // by cell: stages
+  std::vector<int> brought_by_;  // cells that brought what the present cell needs; -1: none
   Waits waits_;
   int kept_ = 0, peak_kept_ = 0, peak_passes_ = 0, staleness_ = 0;
 };
+
+// ---- all rows together ----
+
+/// Members of a group bring together what their replays leave open: reduced sums are whole, norms
+/// count every stage, and shards lie in the groups that are asked for them.
+/// throws: PlanError, rule sum, norm or shape
+void check_meetings(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows);
+
+/// The smallest number of messages that each channel must hold, so that the plan gets to its end.
+/// With 0, a send waits for its recv. A rank has one lane here, where the engine has two: it waits
+/// for more than those would, so a plan that gets to its end here does so there.
+/// throws: PlanError, rule hang, if no number is large enough
+int smallest_capacity(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows);
 
 }  // namespace paragrad::parallel

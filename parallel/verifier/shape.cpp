@@ -1,11 +1,10 @@
-// Shape: what can be said about a header, and about an instruction, without the other instructions.
-// Not here: whether versions exist and values are where they are needed (replay).
+// Shape: what can be said about a header, an instruction, or the rows of a message-driven plan, by
+// their looks alone. Not here: whether values are where they are needed (replay).
 // Chapter 06.
-#include "parallel/verifier/shape.h"
-
 #include <algorithm>
+#include <set>
 
-#include "parallel/verifier/place.h"
+#include "parallel/verifier/rules.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -56,7 +55,11 @@ void check_header(const Plan& plan) {
 void check_fields(const Place& at) {
   const Instruction& x = at.instruction();
   if (!find_operation(x)) refuse("shape", at, "this operation does not take this value");
-  if (!is_named_fully(x)) refuse("shape", at, "this operation takes ", operation(x).takes);
+  if (!is_named_fully(x)) refuse("shape", at, "this operation takes ", takes(operation(x)));
+}
+
+void check_exists(const Place& at, const char* what, int number, int count) {
+  if (number >= count) refuse("shape", at, what, " ", number, " does not exist; there are ", count);
 }
 
 void check_names(const Place& at) {
@@ -64,19 +67,15 @@ void check_names(const Place& at) {
   const Instruction& x = at.instruction();
   bool layers = uses_weights(x) || x.what == Value::activation ||
                 x.what == Value::activation_gradient || x.what == Value::turn;
-  int stages = layers ? plan.stages : plan.stage_count();
-  if (x.stage >= stages)
-    refuse("shape", at, "stage ", x.stage, " does not exist; there are ", stages);
+  check_exists(at, "stage", x.stage, layers ? plan.stages : plan.stage_count());
   if (x.micro >= 0 && (x.micro < plan.first_micro() || x.micro >= plan.last_micro()))
     refuse("shape", at, "microbatch ", x.micro, " does not exist; there are ", plan.first_micro(),
            " to ", plan.last_micro() - 1);
   if (travels(x)) {
-    if (x.peer >= plan.ranks())
-      refuse("shape", at, "rank ", x.peer, " does not exist; there are ", plan.ranks());
+    check_exists(at, "rank", x.peer, plan.ranks());
     if (x.peer == at.rank) refuse("shape", at, "a rank does not send to itself");
   } else if (x.peer >= 0) {
-    if (x.peer >= static_cast<int>(plan.groups.size()))
-      refuse("shape", at, "group ", x.peer, " does not exist; there are ", plan.groups.size());
+    check_exists(at, "group", x.peer, static_cast<int>(plan.groups.size()));
     const std::vector<int>& group = plan.groups[x.peer];
     if (!std::binary_search(group.begin(), group.end(), at.rank))
       refuse("shape", at, "group ", x.peer, " is ", list(group), ", without this rank");
@@ -103,6 +102,37 @@ void check_kind(const Place& at) {
            "a home, or gathered with sharded 3, is dropped");
 }
 
+/// With one stage a rank, the messages from one rank to another are all activations, or all
+/// gradients: a receiver may take those of one kind in another order than those of the other.
+void check_driven_cell(const Place& at, int stage) {
+  const Instruction& x = at.instruction();
+  if (uses_weights(x) && x.stage != stage)
+    refuse("driven", at, "a message-driven rank computes one stage; this one has stage ", stage);
+  if (goes_back(x) && x.what != Value::none)
+    refuse("driven", at, "a message-driven rank runs whole backwards");
+  if (travels(x) && x.what != Value::activation && x.what != Value::activation_gradient)
+    refuse("driven", at, "a message-driven rank sends activations and their gradients only");
+}
+
+/// Backwards come in the order of their forwards, so that the first that waits has its forward.
+void check_driven_row(const Plan& plan, int rank) {
+  const Row& row = plan.rows[rank];
+  std::vector<int> forwards;
+  std::set<int> seen;
+  std::size_t backwards = 0;
+  int stage = -1;
+  for (int index = 0; index < static_cast<int>(row.size()); ++index) {
+    const Place at{plan, rank, index};
+    const Instruction& x = row[index];
+    if (begins_pass(x) && stage < 0) stage = x.stage;
+    check_driven_cell(at, stage);
+    if (begins_pass(x) && seen.insert(x.micro).second) forwards.push_back(x.micro);
+    if (!goes_back(x)) continue;
+    if (backwards >= forwards.size() || forwards[backwards++] != x.micro)
+      refuse("driven", at, "backwards of a message-driven rank have the order of its forwards");
+  }
+}
+
 }  // namespace
 
 void check_shape(const Plan& plan) {
@@ -114,6 +144,11 @@ void check_shape(const Plan& plan) {
       check_names(at);
       check_kind(at);
     }
+}
+
+void check_driven(const Plan& plan) {
+  if (plan.in_flight == 0) return;
+  for (int rank = 0; rank < plan.ranks(); ++rank) check_driven_row(plan, rank);
 }
 
 }  // namespace paragrad::parallel

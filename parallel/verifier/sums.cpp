@@ -4,7 +4,10 @@
 // Chapter 05.
 #include "parallel/verifier/sums.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <utility>
 
 namespace paragrad::parallel {
 namespace {
@@ -26,11 +29,11 @@ int count_lacking(const Plan& plan, const Sum& sum, int stage, int micro) {
 /// At most eight are listed.
 std::string list(const std::vector<std::pair<int, int>>& gradients) {
   constexpr std::size_t most = 8;
-  std::string out;
-  for (std::size_t i = 0; i < std::min(most, gradients.size()); ++i)
-    out += text(i == 0 ? "(" : ", (", gradients[i].first, ", ", gradients[i].second, ")");
-  if (gradients.size() > most) out += text(", ... ", gradients.size(), " in all");
-  return "[" + out + "]";
+  std::vector<std::string> shown;
+  for (const auto& [stage, micro] : gradients)
+    if (shown.size() < most) shown.push_back(text("(", stage, ", ", micro, ")"));
+  if (gradients.size() > most) shown.push_back(text("... ", gradients.size(), " in all"));
+  return fmt::format("[{}]", fmt::join(shown, ", "));
 }
 
 std::string describe(const Sum& sum) {
@@ -63,25 +66,33 @@ Sums::Sums(const Plan& plan, int rank) : plan_(plan), rank_(rank) {
     if (makes_version(x)) stepped_.insert({x.stage, x.version});
 }
 
-bool Sums::complete(const Sum& sum, int stage, int version) const {
-  return sum.finished || count_lacking(plan_, sum, stage, last_micro(version)) == 0;
-}
-
 /// Whether the rank's own sum is the one that is named by this microbatch.
 bool Sums::holds(const Sum& sum, int stage, int micro) const {
-  if (sum.finished) return micro == last_micro(plan_.made_by(micro));
+  if (sum.finished) return plan_.ends_step(micro);
   auto beyond = [&](const auto& gradient) { return gradient.second > micro; };
   return count_lacking(plan_, sum, stage, micro) == 0 &&
          std::none_of(sum.own.begin(), sum.own.end(), beyond);
 }
 
-/// Forgets a sum of which nothing is left.
-void Sums::tidy(int stage, int version) {
-  auto found = sums_.find({stage, version});
-  const Sum& sum = found->second;
-  if (sum.own.empty() && sum.folded < 0 && !sum.finished && sum.partial.micro < 0 &&
-      sum.whole.micro < 0)
-    sums_.erase(found);
+/// The rank's own sum, or one that arrived, ends; what is left of neither is forgotten.
+/// returns: the cell that received it, -1 of an own one
+int Sums::take(int stage, int version, bool own, Sum::Arrived& arrived) {
+  const auto found = sums_.find({stage, version});
+  const int by = own ? -1 : std::exchange(arrived, {}).by;
+  if (own) forget_own(found->second);
+  if (found->second == Sum()) sums_.erase(found);
+  return by;
+}
+
+void Sums::run(const Place& at, std::vector<int>& brought_by) {
+  const Instruction& x = at.instruction();
+  if (makes_version(x)) return brought_by.push_back(step(at));
+  if (x.what == Value::norm) return count(at, brought_by);
+  if (x.what != Value::gradient_sum) return;
+  if (receives(x)) return receive(at);
+  if (drops(x)) return drop(at);
+  if (meets(x)) return reduce(at);
+  brought_by.push_back(sends(x) ? send(at) : fold(at));
 }
 
 void Sums::add(const Place& at, int stage) {
@@ -116,12 +127,9 @@ int Sums::send(const Place& at) {
     refuse("send", at, "sends what is not here: ", parallel::describe(value_of(x)));
   if (!own && arrived.micro != x.micro)
     refuse("sum", at, "the name says up to ", x.micro, ", the sum holds ", describe(sum));
-  const int by = own ? -1 : arrived.by;
-  const bool copied = x.micro == last_micro(version) && stepped_.contains({x.stage, version});
-  if (!copied && own) forget_own(sum);
-  if (!copied && !own) arrived = {};
-  tidy(x.stage, version);
-  return by;
+  if (plan_.ends_step(x.micro) && stepped_.contains({x.stage, version}))
+    return own ? -1 : arrived.by;  // it is copied
+  return take(x.stage, version, own, arrived);
 }
 
 int Sums::fold(const Place& at) {
@@ -142,16 +150,15 @@ int Sums::fold(const Place& at) {
   return by;
 }
 
-Sum Sums::reduce(const Place& at) {
+void Sums::reduce(const Place& at) {
   const Instruction& x = at.instruction();
   Sum& sum = sums_[{x.stage, x.version}];
   if (sum.own.empty() || sum.finished)
     refuse("sum", at, "this rank has no open sum of stage ", x.stage, " for version ", x.version,
            sum.finished ? ": it is reduced already" : "");
-  Sum brought = sum;
+  brought_[at.index] = sum;
   forget_own(sum);
   sum.finished = true;
-  return brought;
 }
 
 void Sums::drop(const Place& at) {
@@ -166,33 +173,27 @@ void Sums::drop(const Place& at) {
 int Sums::step(const Place& at) {
   const Instruction& x = at.instruction();
   Sum& sum = sums_[{x.stage, x.version}];
-  const bool own = complete(sum, x.stage, x.version);
+  const bool own = holds(sum, x.stage, plan_.last_micro_of(x.version));
   if (!own && sum.whole.micro < 0)
     refuse("sum", at, "the gradient lacks ", lacking(plan_, {sum}, x.stage, x.version),
            sum.partial.micro >= 0 ? "; the sum that arrived is not folded in" : "");
   if (plan_.sharded >= 2 && sum.finished && !sum.shard_only)
     refuse("leak", at, "the unreduced sum is left over; ", x.stage, "Dpv", x.version,
            " keeps this rank's shard of it");
-  const int by = own ? -1 : sum.whole.by;
-  if (own)
-    forget_own(sum);
-  else
-    sum.whole = {};
-  tidy(x.stage, x.version);
-  return by;
+  return take(x.stage, x.version, own, sum.whole);
 }
 
-std::vector<int> Sums::counted(int version, std::vector<int>& waits) const {
-  std::vector<int> stages;
+void Sums::count(const Place& at, std::vector<int>& brought_by) {
+  const int version = at.instruction().version;
+  std::vector<int>& stages = counted_[at.index];
   for (const auto& [name, sum] : sums_) {
     const int stage = name.first;
     if (name.second != version || (!plan_.home.empty() && plan_.home[stage] != rank_)) continue;
-    const bool own = complete(sum, stage, version);
+    const bool own = holds(sum, stage, plan_.last_micro_of(version));
     if (!own && (plan_.home.empty() || sum.whole.micro < 0)) continue;
-    if (!own) waits.push_back(sum.whole.by);
+    if (!own) brought_by.push_back(sum.whole.by);
     stages.push_back(stage);
   }
-  return stages;
 }
 
 void Sums::check_leaks() const {

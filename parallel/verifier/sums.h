@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/verifier/place.h"
+#include "parallel/verifier/rules.h"
 
 namespace paragrad::parallel {
 
@@ -18,51 +18,59 @@ struct Sum {
   struct Arrived {
     int micro = -1;  ///< it holds all microbatches of the step up to this one; -1: nothing is here
     int by = -1;     ///< the cell that received it
+    friend bool operator==(const Arrived&, const Arrived&) = default;
   };
   std::vector<std::pair<int, int>> own;  ///< (stage, microbatch) that this row's backwards added
   int folded = -1;        ///< with them: all microbatches of the step up to this one, folded in
   bool finished = false;  ///< by a reduction; at least this rank's shard is here
   bool shard_only = false;
   Arrived partial, whole;  ///< beside it, received: one to fold, and a finished one
+
+  friend bool operator==(const Sum&, const Sum&) = default;
 };
 
 class Sums {
  public:
   Sums(const Plan& plan, int rank);
 
+  /// Checks what a cell does with sums, and remembers it. Adds the cells of the row that received
+  /// what it takes to `brought_by`; -1 stands for what this rank has made.
+  void run(const Place& at, std::vector<int>& brought_by);
   void add(const Place& at, int stage);  ///< the gradient that a backward computes
-  void receive(const Place& at);
-  Sum reduce(const Place& at);  ///< returns: what this rank brings
-  void drop(const Place& at);
 
-  /// These return the cell that received what they need, or -1.
-  int send(const Place& at);
-  int fold(const Place& at);
-  int step(const Place& at);
-
-  /// The stages whose finished sum this rank counts in the norm: those that it finished itself or,
-  /// in a plan with homes, those that it is home to. Adds the cells that received them to `waits`.
-  std::vector<int> counted(int version, std::vector<int>& waits) const;
+  /// What this rank brings to the reduction at a cell of its row.
+  const Sum& brought(int index) const { return brought_.at(index); }
+  /// The stages whose finished sum this rank counts in the norm at a cell: those that it finished
+  /// itself or, in a plan with homes, those that it is home to.
+  const std::vector<int>& counted(int index) const { return counted_.at(index); }
 
   void check_leaks() const;
 
  private:
+  void receive(const Place& at);
+  int send(const Place& at);
+  int fold(const Place& at);
+  int step(const Place& at);
+  void reduce(const Place& at);
+  void drop(const Place& at);
+  void count(const Place& at, std::vector<int>& brought_by);
+
   Sum& named(const Instruction& x) { return sums_[{x.stage, plan_.made_by(x.micro)}]; }
-  int last_micro(int version) const { return version * plan_.per_step - 1; }
-  bool complete(const Sum& sum, int stage, int version) const;
   bool holds(const Sum& sum, int stage, int micro) const;
   Sum::Arrived& arrived(Sum& sum, int micro) const {
-    return micro == last_micro(plan_.made_by(micro)) ? sum.whole : sum.partial;
+    return plan_.ends_step(micro) ? sum.whole : sum.partial;
   }
   static void forget_own(Sum& sum) {
     sum = {.own = {}, .partial = sum.partial, .whole = sum.whole};
   }
-  void tidy(int stage, int version);
+  int take(int stage, int version, bool own, Sum::Arrived& arrived);
 
   const Plan& plan_;
   int rank_;
   std::set<std::pair<int, int>> stepped_;  // (stage, version) that this row steps
   std::map<std::pair<int, int>, Sum> sums_;
+  std::map<int, Sum> brought_;               // by cell
+  std::map<int, std::vector<int>> counted_;  // by cell
 };
 
 /// "[(2, 4), (2, 5)]": the gradients that sums lack together to make a version of a stage.

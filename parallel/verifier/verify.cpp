@@ -16,24 +16,34 @@
 //   together        members of a group that do not meet                              pairing
 //   end             microbatches, receives or steps that are missing                 several
 //   leak            what is left over                                                several
-//   driven          a message-driven row whose forwards and backwards are not two     driven
+//   driven          a message-driven row whose forwards and backwards are not two     shape
 //                   lines of work of one stage
 //   hang            ranks that wait for each other                                   hang
 //
 // Not here: time (simulate) and numbers (engine). Chapter 06.
 #include "parallel/verifier/verify.h"
 
-#include <algorithm>
+#include <fmt/format.h>
 
-#include "parallel/plan/lifetimes.h"
-#include "parallel/verifier/driven.h"
-#include "parallel/verifier/hang.h"
-#include "parallel/verifier/meetings.h"
-#include "parallel/verifier/pairing.h"
 #include "parallel/verifier/replay.h"
-#include "parallel/verifier/shape.h"
 
 namespace paragrad::parallel {
+
+using autograd::text;
+
+std::string list(const std::vector<int>& numbers) {
+  return fmt::format("[{}]", fmt::join(numbers, ", "));
+}
+
+void refuse_text(const char* rule, const Place& place, const std::string& what) {
+  bool at_end = place.index < 0;
+  int index = at_end ? static_cast<int>(place.plan.rows[place.rank].size()) : place.index;
+  std::string cell = at_end ? "the end of its row" : print(place.instruction());
+  throw PlanError(rule, place.rank, place.index,
+                  text(rule, ": rank ", place.rank, ", ", cell, ": ", what, "\n",
+                       mark(place.plan, place.rank, index)));
+}
+
 namespace {
 
 std::map<std::string, int> count_messages(const Plan& plan, const Pairing& pairing) {
@@ -56,18 +66,10 @@ std::vector<std::string> find_fresh_reads(const Plan& plan) {
 
 Facts facts_of(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows) {
   Facts facts;
-  std::vector<const Waits*> waits;
-  for (const Replay& row : rows) {
-    facts.staleness = std::max(facts.staleness, row.staleness());
-    facts.live_versions.push_back(row.live_versions());
-    facts.versions_in_use.push_back(row.versions_in_use());
-    facts.peak_microbatches.push_back(row.peak_microbatches());
-    facts.peak_inputs.push_back(row.peak_inputs());
-    waits.push_back(&row.waits());
-  }
+  for (const Replay& row : rows) row.add_to(facts);
   facts.fresh_reads = find_fresh_reads(plan);
   facts.messages = count_messages(plan, pairing);
-  facts.capacity = smallest_capacity(plan, pairing, waits);
+  facts.capacity = smallest_capacity(plan, pairing, rows);
   return facts;
 }
 
@@ -87,7 +89,7 @@ VerifiedPlan verify(Plan plan) {
   const Pairing pairing = pair_up(plan);
   check_meetings(plan, pairing, rows);
   passages.check_end();
-  for (const Replay& row : rows) row.check_end();
+  for (const Replay& row : rows) row.versions().check_end();
   for (const Replay& row : rows) row.check_leaks();
   Facts facts = facts_of(plan, pairing, rows);
   return VerifiedPlan(std::move(plan), std::move(facts));

@@ -3,12 +3,11 @@
 // Chapter 06.
 //
 // The room parallel/verifier proves that a plan is right before anything runs, in milliseconds:
-// verify.cpp     the table of rules, and all of them one after the other
-// shape.h        what an instruction may look like; replay.h: one row, run with names for tensors,
-//                with versions.h (weights), sums.h (gradient sums) and passages.h (what rows share)
-// pairing.h      which send meets which receive; meetings.h: what members of a group bring together
-// hang.h         whether ranks wait for each other, and how many messages a channel must hold
-// driven.h       rows of message-driven plans; place.h: how a broken rule shows the cell
+// verify.cpp  the table of rules, and all of them one after the other
+// rules.h     what a cell may look like (shape.cpp), which cells meet (pairing.cpp), and how a
+//             broken rule shows its cell
+// replay.h    one row, run with names for tensors: versions.h has the weights, sums.h the
+//             gradients; then all rows, and whether they wait for each other (hang.cpp)
 // What other ranks send is believed to be what its name says, for the replay of the sender's row
 // checks just that: so rows are replayed one by one. The room knows plans only, and no time.
 #pragma once

@@ -6,8 +6,6 @@
 
 #include <algorithm>
 
-#include "parallel/plan/lifetimes.h"
-
 namespace paragrad::parallel {
 namespace {
 
@@ -17,93 +15,84 @@ std::string show(int version) { return version < 0 ? "none" : std::to_string(ver
 
 Versions::Versions(const Plan& plan, int rank, const std::set<int>& held,
                    const std::vector<int>& tied_versions)
-    : plan_(plan), rank_(rank), held_stages_(held), tied_versions_(tied_versions) {
-  int index = 0;
-  for (const Instruction& x : plan.rows[rank]) {
-    for (auto [stage, version] : weights_read(plan, tied_versions, x))
-      last_reader_[key(Value::weights, stage, version)] = index;
-    ++index;
-  }
+    : plan_(plan),
+      rank_(rank),
+      held_stages_(held),
+      lifetimes_(plan, plan.rows[rank], tied_versions) {
   for (int stage : held) {
-    int oldest = std::max(0, oldest_kept(stage) - plan.steps);
+    const int oldest = std::max(0, lifetimes_.oldest_kept(stage) - plan.steps);
     for (int version = oldest; version <= plan.first; ++version)
-      held_[stage].push_back({.version = version, .own = true, .whole = plan.sharded < 3});
+      held_[{stage, version}] = {.own = true, .whole = plan.sharded < 3};
     count(stage);
     for (int version = oldest; version < plan.first; ++version)
-      if (!last_reader_.contains(key(Value::weights, stage, version))) retire(stage, version);
+      if (!lifetimes_.needed_after(stage, version, -1)) retire(stage, version);
   }
-}
-
-int Versions::oldest_kept(int stage) const {
-  return plan_.first + plan_.steps - plan_.kept(stage) + 1;
-}
-
-Versions::Held* Versions::find(int stage, int version) {
-  for (Held& held : held_[stage])
-    if (held.version == version) return &held;
-  return nullptr;
-}
-
-const Versions::Held& Versions::find_or_refuse(const Place& at, int stage, int version) const {
-  if (auto found = held_.find(stage); found != held_.end())
-    for (const Held& held : found->second)
-      if (held.version == version) return held;
-  refuse("version", at, "reads version ", version, " of stage ", stage,
-         "; there: ", list(versions_of(stage)));
 }
 
 std::vector<int> Versions::versions_of(int stage) const {
   std::vector<int> versions;
-  if (auto found = held_.find(stage); found != held_.end())
-    for (const Held& held : found->second) versions.push_back(held.version);
+  for (const auto& [name, held] : of(stage)) versions.push_back(name.second);
   return versions;
 }
 
 int Versions::newest(int stage) const {
   int newest = -1;
-  if (auto found = held_.find(stage); found != held_.end())
-    for (const Held& held : found->second)
-      if (held.own) newest = std::max(newest, held.version);
+  for (const auto& [name, held] : of(stage))
+    if (held.own) newest = name.second;
   return newest;
 }
 
-void Versions::count(int stage) { peak_ = std::max(peak_, static_cast<int>(held_[stage].size())); }
-
-void Versions::count_in_use(int stage, int index) {
-  int in_use = 0;
-  for (const Held& held : held_[stage]) {
-    const auto last = last_reader_.find(key(Value::weights, stage, held.version));
-    in_use += held.begun && last != last_reader_.end() && last->second >= index;
-  }
-  peak_in_use_ = std::max(peak_in_use_, in_use);
+Versions::Held& Versions::find_or_refuse(const Place& at, int stage, int version) {
+  auto found = held_.find({stage, version});
+  if (found == held_.end())
+    refuse("version", at, "reads version ", version, " of stage ", stage,
+           "; there: ", list(versions_of(stage)));
+  return found->second;
 }
 
-std::vector<int> Versions::read(const Place& at) {
-  std::vector<int> brought_by;
-  for (auto [stage, version] : weights_read(plan_, tied_versions_, at.instruction())) {
-    find_or_refuse(at, stage, version);
-    Held& held = *find(stage, version);
-    if (!held.whole)
-      refuse("gathered", at, "only this rank's shard of version ", version, " of stage ", stage,
-             " is there; gather it before");
-    brought_by.push_back(held.brought_by);
-    held.begun = true;
-    count_in_use(stage, at.index);
+void Versions::count(int stage) {
+  peak_ = std::max(peak_, static_cast<int>(std::ranges::distance(of(stage))));
+}
+
+void Versions::run(const Place& at, const std::vector<Name>& needed, std::vector<int>& brought_by) {
+  const Instruction& x = at.instruction();
+  if (makes_version(x)) return step(at);
+  if (uses_weights(x) && plan_.steps == 0 && x.version != plan_.first)
+    refuse("version", at, "reads version ", x.version, "; this evaluation is of version ",
+           plan_.first);
+  if (uses_weights(x) || (sends(x) && x.what == Value::weights)) {
+    for (const Name& name : needed)
+      if (name.what == Value::weights) read(at, name.stage, name.number, brought_by);
+    return;
   }
-  return brought_by;
+  if (x.what != Value::weights) return;
+  if (receives(x)) return receive(at);
+  drops(x) ? drop(at, brought_by) : gather(at);
+}
+
+void Versions::read(const Place& at, int stage, int version, std::vector<int>& brought_by) {
+  Held& held = find_or_refuse(at, stage, version);
+  if (!held.whole)
+    refuse("gathered", at, "only this rank's shard of version ", version, " of stage ", stage,
+           " is there; gather it before");
+  brought_by.push_back(held.brought_by);
+  held.begun = true;
+  const auto in_use = std::ranges::count_if(of(stage), [&](const auto& entry) {
+    return entry.second.begun && lifetimes_.last_reader(stage, entry.first.second) >= at.index;
+  });
+  peak_in_use_ = std::max(peak_in_use_, static_cast<int>(in_use));
 }
 
 void Versions::receive(const Place& at) {
   const Instruction& x = at.instruction();
-  if (find(x.stage, x.version))
+  const Held held{.own = false, .whole = true, .copy = true, .brought_by = at.index, .begun = true};
+  if (!held_.try_emplace({x.stage, x.version}, held).second)
     refuse("match", at, describe(value_of(x)), " is here, or on its way, already");
-  held_[x.stage].push_back({x.version, false, true, true, at.index, true});
 }
 
 void Versions::gather(const Place& at) {
   const Instruction& x = at.instruction();
-  find_or_refuse(at, x.stage, x.version);
-  Held& held = *find(x.stage, x.version);
+  Held& held = find_or_refuse(at, x.stage, x.version);
   if (held.whole)
     refuse("gathered", at, "the whole of version ", x.version, " of stage ", x.stage,
            " is here already");
@@ -117,36 +106,33 @@ void Versions::step(const Place& at) {
   if (newest(x.stage) != x.version - 1)
     refuse("order", at, "makes version ", x.version, " of stage ", x.stage, ", newest is ",
            show(newest(x.stage)), "; steps follow each other");
-  held_[x.stage].push_back(
-      {.version = x.version, .own = true, .whole = plan_.sharded == 0, .begun = true});
+  held_[{x.stage, x.version}] = {.own = true, .whole = plan_.sharded == 0, .begun = true};
 }
 
-int Versions::drop(const Place& at) {
+void Versions::drop(const Place& at, std::vector<int>& brought_by) {
   const Instruction& x = at.instruction();
-  Held* held = find(x.stage, x.version);
-  if (!held || !held->whole)
+  auto found = held_.find({x.stage, x.version});
+  const bool is_here = found != held_.end();
+  if (!is_here || !found->second.whole)
     refuse("drop", at, "nothing to drop; there: versions ", list(versions_of(x.stage)),
-           held ? ", of this one a shard, which stays" : "");
-  const int brought_by = held->brought_by;
-  held->whole = held->copy = false;
-  if (plan_.sharded == 0 || !held->own)
-    std::erase_if(held_[x.stage], [&](const Held& each) { return each.version == x.version; });
-  return brought_by;
+           is_here ? ", of this one a shard, which stays" : "");
+  Held& held = found->second;
+  brought_by.push_back(held.brought_by);
+  held.whole = held.copy = false;
+  if (plan_.sharded == 0 || !held.own) held_.erase(found);
 }
 
 void Versions::retire(const Place& at) {
   const Instruction& x = at.instruction();
-  for (auto [stage, version] : weights_read(plan_, tied_versions_, x))
-    if (last_reader_.at(key(Value::weights, stage, version)) == at.index) retire(stage, version);
+  for (auto [stage, version] : lifetimes_.ending_at(at.index)) retire(stage, version);
   if (makes_version(x) || receives(x)) count(x.stage);
 }
 
 void Versions::retire(int stage, int version) {
-  Held* held = find(stage, version);
-  if (!held || !held->own || version >= oldest_kept(stage) || version == newest(stage)) return;
-  held->own = false;
-  if (!held->copy)
-    std::erase_if(held_[stage], [&](const Held& each) { return each.version == version; });
+  auto found = held_.find({stage, version});
+  if (found == held_.end() || !found->second.own || version == newest(stage)) return;
+  found->second.own = false;
+  if (!found->second.copy) held_.erase(found);
 }
 
 void Versions::check_end() const {
@@ -155,12 +141,12 @@ void Versions::check_end() const {
   for (int stage : held_stages_) {
     if (newest(stage) != last)
       refuse("end", end, "stage ", stage, " ends at version ", show(newest(stage)), ", not ", last);
-    for (int version = std::max(0, oldest_kept(stage)); version <= last; ++version) {
-      const std::vector<int> versions = versions_of(stage);
-      if (std::find(versions.begin(), versions.end(), version) == versions.end())
-        refuse("end", end, "stage ", stage, " ends with versions ", list(versions), ", without ",
-               version, ", which is to be kept");
-      if (plan_.sharded < 3 && !find_or_refuse(end, stage, version).whole)
+    for (int version = std::max(0, lifetimes_.oldest_kept(stage)); version <= last; ++version) {
+      const auto found = held_.find({stage, version});
+      if (found == held_.end())
+        refuse("end", end, "stage ", stage, " ends with versions ", list(versions_of(stage)),
+               ", without ", version, ", which is to be kept");
+      if (plan_.sharded < 3 && !found->second.whole)
         refuse("end", end, "stage ", stage, " ends with a shard of version ", version,
                "; gather it after its step");
     }
@@ -168,11 +154,11 @@ void Versions::check_end() const {
 }
 
 void Versions::check_leaks() const {
-  for (const auto& [stage, versions] : held_)
-    for (const Held& held : versions)
-      if (held.copy)
-        refuse("leak", {plan_, rank_, held.brought_by}, "versions [", held.version, "] of stage ",
-               stage, " left over; drop it after its last use: ", stage, "Dwv", held.version);
+  for (const auto& [name, held] : held_)
+    if (held.copy)
+      refuse("leak", {plan_, rank_, held.brought_by}, "versions [", name.second, "] of stage ",
+             name.first, " left over; drop it after its last use: ", name.first, "Dwv",
+             name.second);
 }
 
 }  // namespace paragrad::parallel

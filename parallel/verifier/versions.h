@@ -4,28 +4,25 @@
 #pragma once
 
 #include <map>
+#include <ranges>
 #include <set>
-#include <unordered_map>
 #include <vector>
 
-#include "parallel/verifier/place.h"
+#include "parallel/plan/lifetimes.h"
+#include "parallel/verifier/rules.h"
 
 namespace paragrad::parallel {
 
 class Versions {
  public:
-  /// tied_versions: of the tied stage, by microbatch; see lifetimes.h. Must live on.
+  /// The references must live on.
   Versions(const Plan& plan, int rank, const std::set<int>& held,
            const std::vector<int>& tied_versions);
 
-  /// Checks that the weights that a computation, or a send, reads are here and whole.
-  /// returns: the cells of the row that brought them, -1 for those that were here from the start
-  std::vector<int> read(const Place& at);
-
-  void receive(const Place& at);
-  void gather(const Place& at);
-  void step(const Place& at);
-  int drop(const Place& at);  ///< returns: as read
+  /// Checks what a cell does with weights, and remembers it. Adds the cells of the row that brought
+  /// what it reads to `brought_by`; -1 stands for what was here from the start.
+  ///   needed: what the table of operations says
+  void run(const Place& at, const std::vector<Name>& needed, std::vector<int>& brought_by);
 
   /// Frees the superseded versions whose last reader in the row is this cell.
   void retire(const Place& at);
@@ -40,7 +37,6 @@ class Versions {
 
  private:
   struct Held {
-    int version;
     bool own;             ///< kept, or a shard of it, until it is superseded and no longer read
     bool whole;           ///< can be computed with
     bool copy = false;    ///< sent or gathered for a while: to be dropped
@@ -48,21 +44,27 @@ class Versions {
     bool begun = false;   ///< made in the row, or read
   };
 
-  Held* find(int stage, int version);
-  const Held& find_or_refuse(const Place& at, int stage, int version) const;
+  void read(const Place& at, int stage, int version, std::vector<int>& brought_by);
+  void receive(const Place& at);
+  void gather(const Place& at);
+  void step(const Place& at);
+  void drop(const Place& at, std::vector<int>& brought_by);
+
+  /// The versions of a stage, in their order: ((stage, version), Held).
+  auto of(int stage) const {
+    return std::ranges::subrange(held_.lower_bound({stage, 0}), held_.lower_bound({stage + 1, 0}));
+  }
+  Held& find_or_refuse(const Place& at, int stage, int version);
   int newest(int stage) const;
-  int oldest_kept(int stage) const;  ///< of those that outlive the plan
   void retire(int stage, int version);
   std::vector<int> versions_of(int stage) const;
   void count(int stage);
-  void count_in_use(int stage, int index);
 
   const Plan& plan_;
   int rank_;
   const std::set<int>& held_stages_;
-  const std::vector<int>& tied_versions_;
-  std::map<int, std::vector<Held>> held_;     // by stage
-  std::unordered_map<Key, int> last_reader_;  // of (stage, version): a cell of the row
+  const Lifetimes lifetimes_;
+  std::map<std::pair<int, int>, Held> held_;  // by (stage, version)
   int peak_ = 0, peak_in_use_ = 0;
 };
 

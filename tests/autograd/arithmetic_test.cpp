@@ -1,5 +1,5 @@
 // Arithmetic element by element: values, gradients, error bounds, messages.
-#include "autograd/ops/arithmetic.h"
+#include "autograd/ops.h"
 
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // Attention: against the same formula made of small operations, gradients, memory, messages.
-#include "autograd/ops/attention.h"
+#include "autograd/ops.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,11 @@
 // The examples of chapter 01, as they stand in its text.
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/gradcheck.h"
 #include "autograd/ops.h"
 #include "tests/catch.h"
+#include "tests/gradcheck.h"
 
 using namespace paragrad::autograd;
+using paragrad::tests::check_gradients;
 
 TEST_CASE("chapter 01: a slope by hand and by backward") {
   // [snippet first]

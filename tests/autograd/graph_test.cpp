@@ -3,9 +3,9 @@
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/gradcheck.h"
 #include "autograd/ops.h"
 #include "tests/catch.h"
+#include "tests/gradcheck.h"
 #include "tests/numbers.h"
 #include "tests/op_checks.h"
 

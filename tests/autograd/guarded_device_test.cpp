@@ -52,9 +52,10 @@ TEST_CASE("guarded device: work of the host is locked out, and kernels in it are
   DevicePtr device = guarded_device();
   Tensor x = floats({1, 2}, {2}, device);
   CHECK(signal_of([&] {
-          device->backend().together([&] { *const_cast<volatile float*>(x.data<float>()) = 3; });
+          device->backend().as_one_launch(
+              [&] { *const_cast<volatile float*>(x.data<float>()) = 3; });
         }) == SIGSEGV);
-  device->backend().together([&] { x.backend().fill(4, x); });
+  device->backend().as_one_launch([&] { x.backend().fill(4, x); });
   CHECK(to_host(x) == Numbers{4, 4});
 }
 

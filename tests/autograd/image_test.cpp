@@ -1,13 +1,11 @@
 // Operations on images: values, gradients, error bounds, PyTorch's numbers, messages.
-#include "autograd/ops/image.h"
+#include "autograd/ops.h"
 
 #include <cmath>
 #include <limits>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
-#include "autograd/gradcheck.h"
-#include "autograd/ops/arithmetic.h"
 #include "tests/catch.h"
 #include "tests/op_checks.h"
 #include "tests/references.h"

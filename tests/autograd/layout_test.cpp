@@ -1,5 +1,5 @@
 // Layout: where values go, gradients, what is shared and what is copied, messages.
-#include "autograd/ops/layout.h"
+#include "autograd/ops.h"
 
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"

@@ -1,5 +1,5 @@
 // Matrix products: values, gradients, error bounds, the backend's gemm in all its forms, messages.
-#include "autograd/ops/matmul.h"
+#include "autograd/ops.h"
 
 #include <cmath>
 #include <limits>

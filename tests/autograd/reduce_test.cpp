@@ -1,5 +1,5 @@
 // Reductions: values, gradients, error bounds, messages.
-#include "autograd/ops/reduce.h"
+#include "autograd/ops.h"
 
 #include <cmath>
 #include <limits>

@@ -1,5 +1,5 @@
 // Rows: softmax, layer norm, cross-entropy, embedding: values, gradients, bounds, messages.
-#include "autograd/ops/rows.h"
+#include "autograd/ops.h"
 
 #include <cmath>
 #include <limits>

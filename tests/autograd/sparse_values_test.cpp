@@ -7,7 +7,6 @@
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "tests/catch.h"
 #include "tests/numbers.h"
 

@@ -16,9 +16,7 @@
 #include <numeric>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "parallel/collectives/collective_run.h"
-#include "parallel/transports/channels.h"
 
 namespace {
 

@@ -10,7 +10,6 @@
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "parallel/codecs/codec.h"
 
 namespace {

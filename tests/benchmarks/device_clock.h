@@ -21,9 +21,9 @@ using namespace paragrad::autograd;
 class DeviceClock {
  public:
   explicit DeviceClock(const std::string& name) : is_gpu_(name == "cuda") {
-    examples::check_device(name);
-    examples::prepare_devices(name, 1, false);
-    device_ = examples::make_device(name, 0);
+    const examples::DeviceKind& kind = examples::device_kind(name);
+    kind.prepare(1, false);
+    device_ = kind.make(0, false);
     mark_ = zeros({1}, DType::f32, device_);
   }
 

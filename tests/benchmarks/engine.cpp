@@ -8,7 +8,6 @@
 #include <functional>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "autograd/ops.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
@@ -40,7 +39,7 @@ class BareLoop {
     std::int64_t n = stage_.parameters().numel();
     weights_ = empty({n}, training.dtype, device);
     gradients_ = empty({n}, gradient_dtype(training.dtype), device);
-    stage_.initialize(weights_, training.seed);
+    initialize(stage_.parameters(), weights_, training.seed);
     stage_.bind(weights_, add_to_flat(gradients_));
     optimizer_ = training.optimizer(stage_.parameters(), weights_);
   }

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autograd/backend.h"
-#include "sparse/csr.h"
+#include "sparse/sparse_linear.h"
 
 namespace paragrad::benchmarks {
 

@@ -16,7 +16,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "cuda/launch/check.h"
+#include "cuda/launch/runtime.h"
 #include "tests/cuda/device_array.h"
 
 namespace {

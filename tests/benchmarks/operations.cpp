@@ -10,7 +10,7 @@
 #include <iostream>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/session/matmul_rate.h"
+#include "parallel/session/run_report.h"
 
 namespace {
 

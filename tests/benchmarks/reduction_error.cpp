@@ -10,12 +10,10 @@
 #include <numeric>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/codecs/buffer_codec.h"
 #include "parallel/collectives/collective_run.h"
 #include "parallel/drawing/chart.h"
-#include "parallel/transports/channels.h"
 #include "parallel/transports/launch.h"
 
 namespace {

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "autograd/ops.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/chart.h"

@@ -10,7 +10,6 @@
 #include <functional>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "sparse/sparse_linear.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
-#include "parallel/session/matmul_rate.h"
+#include "parallel/session/run_report.h"
 #include "parallel/transports/threads_transport.h"
 #include "tests/benchmarks/gpt_sizes.h"
 

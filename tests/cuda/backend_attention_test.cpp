@@ -1,7 +1,7 @@
 // Attention on the CUDA backend, by tensor cores and where these can't be used, against the
 // textbook's formulas in f64 with a bound for each element.
 // Not here: odd sizes (backend_ops_test.cpp).
-#include "autograd/ops/attention.h"
+#include "autograd/ops.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // Image kernels of the CUDA backend against f64 on the CPU: sizes on both sides of those of tiles,
 // blocks and parts of sums.
 // Not here: the operations' meaning (tests/autograd/image_test.cpp).
-#include "autograd/ops/image.h"
+#include "autograd/ops.h"
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"

@@ -36,7 +36,7 @@ struct Trainee {
   std::unique_ptr<Optimizer> optimizer = make_adamw(stage.parameters(), weights);
 
   Trainee() {
-    stage.initialize(weights, 5);
+    initialize(stage.parameters(), weights, 5);
     stage.bind(weights, add_to_flat(sums));
   }
   /// Forward and backward: nothing that the host would have to know.

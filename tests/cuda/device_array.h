@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "cuda/launch/check.h"
+#include "cuda/launch/runtime.h"
 
 namespace paragrad::tests {
 

@@ -133,10 +133,10 @@ TEST_CASE("device graphs: a value that the host needs begins what is gathered") 
     Tensor x = zeros({size}, DType::f32, device);
     double between = 0;
     Tensor y;
-    device->backend().together([&] {
+    device->backend().as_one_launch([&] {
       const Tensor two =
           add(full({size}, 1, DType::f32, device), full({size}, 1, DType::f32, device));
-      device->backend().together([&] { x.backend().accumulate(two, x); });  // in the same one
+      device->backend().as_one_launch([&] { x.backend().accumulate(two, x); });  // in the same one
       between = to_host(x)[size - 1];
       x.backend().copy_from_host(Numbers(size / 2, 0).data(), x);  // as bits: zeros, in f32, too
       y = add(x, two);
@@ -155,7 +155,7 @@ TEST_CASE("device graphs: what is freed before a graph begins is nobody's until 
       const DevicePtr device = cuda_device(0, {.keeps_blocks = keeps_blocks, .graphs = true});
       { Tensor kept = zeros({size}, DType::f32, device); }  // one block to begin with
       Tensor of_lane, sum;
-      device->backend().together([&] {
+      device->backend().as_one_launch([&] {
         {
           const Tensor one = full({size}, 1, DType::f32, device);
           sum = add(one, one);
@@ -184,9 +184,9 @@ TEST_CASE("device graphs: work that throws is dropped, and the device goes on") 
     embedding(x.window(0, {4, 2}), ids);  // not begun either, so that nobody hears of it
     PG_CHECK(false, "the file is empty");
   };
-  CHECK_THROWS_WITH(device->backend().together(broken), "the file is empty");
+  CHECK_THROWS_WITH(device->backend().as_one_launch(broken), "the file is empty");
   CHECK(to_host(x) == Numbers(size, 1));
-  device->backend().together([&] { embedding(x.window(0, {4, 2}), ids); });
+  device->backend().as_one_launch([&] { embedding(x.window(0, {4, 2}), ids); });
   CHECK_THROWS_WITH(to_host(x), Contains("embedding: id 5 is outside [0,4)"));
   CHECK(graphs_of(device).begun() == 1);
 }

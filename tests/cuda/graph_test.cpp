@@ -2,7 +2,7 @@
 // cannot be recorded is refused.
 // Not here: the backend, which begins steps so (device_graphs_test.cpp).
 #include "cuda/launch/device.h"
-#include "cuda/launch/stream.h"
+#include "cuda/launch/runtime.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 

@@ -33,7 +33,7 @@ TEST_CASE("device graphs: memory is called full only once all that was freed is 
   for (bool keeps_blocks : {true, false}) {
     const DevicePtr device = cuda_device(0, {.keeps_blocks = keeps_blocks, .graphs = true});
     Tensor y = zeros({1}, DType::f32, device), z;
-    device->backend().together([&] {
+    device->backend().as_one_launch([&] {
       {
         const Tensor large = full({3 * mebi / 4}, 1, DType::f32, device);
         y.backend().copy_rows(large, {0, 1}, 1, 1, y, {0, 1});
@@ -83,7 +83,7 @@ TEST_CASE("backend errors: a kernel that fails is the error of a later call, and
   Machine machine(faulty());
   const DevicePtr device = cuda_device(2), other = cuda_device(3);
   const Tensor x = zeros({32}, DType::f32, device);
-  backend_of(device).run(wait_by_half, 1, 32, x.data<float>());
+  backend_of(device).run(wait_by_half, {1, 32}, x.data<float>());
   CHECK_THROWS_WITH(to_host(x),
                     "cudaEventSynchronize(before->done): unspecified launch failure "
                     "(cudaErrorLaunchFailure)");

@@ -10,7 +10,6 @@
 #include "autograd/ops.h"
 #include "cuda/backend/cuda_backend.h"
 #include "cuda/devices.h"
-#include "parallel/transports/channels.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"

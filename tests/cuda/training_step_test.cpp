@@ -40,7 +40,7 @@ struct Training {
     const Shape flat{stage.parameters().numel()};
     const Tensor first = empty(flat, start, cpu_device()),
                  on_host = empty(flat, dtype, first.device());
-    stage.initialize(first, 5);
+    initialize(stage.parameters(), first, 5);
     first.backend().copy(first, on_host);
     const Tensor own = empty(flat, dtype, device),
                  sums = empty(flat, gradient_dtype(dtype), device);

@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "examples/common/run_layout.h"
 #include "nn/models/gpt.h"
 #include "parallel/engine/engine.h"

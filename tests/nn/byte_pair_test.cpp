@@ -9,8 +9,6 @@
 #include <unistd.h>
 
 #include "nn/checkpoint/file.h"
-#include "nn/text/split_words.h"
-#include "nn/text/train_byte_pair.h"
 #include "tests/catch.h"
 
 using namespace paragrad::nn;
@@ -135,31 +133,4 @@ TEST_CASE("byte pairs: broken files are refused with a reason") {
   CHECK_THROWS_WITH(read(vocab, "q q\n"), Contains("needs token \"qq\""));
   fs::remove(folder.path / "merges.txt");
   CHECK_THROWS_WITH(read_byte_pairs(folder.path / "vocab.json"), Contains("no file"));
-}
-
-TEST_CASE("byte pairs: training makes the merges of the tokenizers package") {
-  auto expected = reference();
-  auto trained = train_byte_pairs(read_file(references / "text.txt"), expected.size());
-  CHECK(trained.merges() == expected.merges());
-  // The package numbers "<|endoftext|>" first, GPT-2 and paragrad last.
-  auto tokens = expected.tokens();
-  std::rotate(tokens.begin(), tokens.begin() + 1, tokens.end());
-  CHECK(trained.tokens() == tokens);
-}
-
-TEST_CASE("byte pairs: training joins the most frequent pair, never across words or documents") {
-  auto trained = train_byte_pairs("abab ab<|endoftext|>ab<|endoftext|>", 258);
-  CHECK(trained.merges() == std::vector<std::string>{"a b"});
-  CHECK(trained.size() == 258);
-  // Of equally frequent pairs, the smaller ids: "a b" and "c d" both occur twice.
-  CHECK(train_byte_pairs("cd,cd,ab,ab", 258).merges()[0] == "a b");
-  CHECK_THROWS_WITH(train_byte_pairs("ab ab", 300), Contains("vocabulary of 258 tokens at most"));
-  CHECK_THROWS_WITH(train_byte_pairs("ab ab", 256), Contains("too small"));
-}
-
-TEST_CASE("byte pairs: a run of one letter is counted anew after each merge") {
-  auto trained = train_byte_pairs(repeat("a", 64), 262);
-  CHECK(trained.merges() == std::vector<std::string>{"a a", "aa aa", "aaaa aaaa",
-                                                     "aaaaaaaa aaaaaaaa",
-                                                     "aaaaaaaaaaaaaaaa aaaaaaaaaaaaaaaa"});
 }

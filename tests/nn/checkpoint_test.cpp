@@ -11,8 +11,8 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/file.h"
-#include "nn/models/cut.h"
 #include "nn/models/gpt.h"
+#include "nn/models/model.h"
 #include "nn/optimizers/optimizer.h"
 #include "tests/catch.h"
 #include "tests/guarded_device.h"
@@ -47,6 +47,17 @@ std::vector<char> bytes_of(const Tensor& x) {
   return bytes;
 }
 
+/// Writes weights and state of a whole model, and commits both.
+void save_checkpoint(const fs::path& folder, std::int64_t step, const json& run,
+                     const ParameterList& parameters, const Tensor& weights,
+                     const FlatBuffers& state) {
+  std::vector<CheckpointFile> files;
+  files.push_back(write_checkpoint_file(folder, "model", step, parameters, {{"", weights}}));
+  if (!state.empty())
+    files.push_back(write_checkpoint_file(folder, "optimizer", step, parameters, state));
+  commit_checkpoint(folder, step, run, files);
+}
+
 /// A model, or layers [first, last) of it, after an optimizer has run.
 struct Run {
   DevicePtr device = guarded_device();
@@ -61,7 +72,7 @@ struct Run {
 
   /// Fills weights and state from a seed, by an update with random gradients.
   Run& train(std::uint64_t seed) {
-    stage.initialize(weights, seed);
+    initialize(stage.parameters(), weights, seed);
     optimizer->reset_master(weights);
     Tensor gradients = empty(weights.shape(), gradient_dtype(weights.dtype()), device);
     device->backend().fill_normal(RandomKey(seed, "gradients"), 0, 1, gradients);
@@ -220,7 +231,7 @@ TEST_CASE("ranks write files of their own, at once, and any other layout reads t
   Checkpoint checkpoint(folder.path);
   checkpoint.check_model(whole.stage.parameters());
   Run other;
-  whole.stage.initialize(whole.weights, 1);
+  initialize(whole.stage.parameters(), whole.weights, 1);
   checkpoint.load_weights(other.stage.parameters(), other.weights);
   CHECK(bytes_of(other.weights) == bytes_of(whole.weights));
   Shared shared = shared_parameters(model, {0, 2, 4});

@@ -1,6 +1,6 @@
 // Cuts: shapes that are known beforehand are those that come out; what two stages share has a
 // buffer of its own; neither changes a bit of what the whole model computes.
-#include "nn/models/cut.h"
+#include "nn/models/model.h"
 
 #include <cmath>
 #include <numeric>
@@ -41,7 +41,9 @@ struct Piece {
     };
     fresh(stage.parameters(), weights, gradients);
     if (reads_shared()) fresh(stage.shared_parameters(), shared, shared_gradients);
-    stage.bind(weights, shared, add_to_flat(gradients, shared_gradients));
+    auto sink = [own = add_to_flat(gradients), common = add_to_flat(shared_gradients)](
+                    const Parameter& p, const Tensor& dx) { (p.shared ? common : own)(p, dx); };
+    stage.bind(weights, sink, shared);
   }
   bool reads_shared() const { return stage.shared_parameters().size() > 0; }
 };
@@ -114,7 +116,7 @@ void check_shapes(const Model& model, const Tensor& input) {
       }
       Stage stage(model, first, last);
       Tensor weights = zeros({stage.parameters().numel()}, DType::f32, input.device());
-      stage.initialize(weights, 1);
+      initialize(stage.parameters(), weights, 1);
       stage.bind(weights);
       x = stage.forward(x, {});
       CHECK(x.shape() == expected);
@@ -226,8 +228,10 @@ TEST_CASE("cut: a stage without its buffers is refused") {
   Stage stage(model, 3, 5, shared.parameters);
   Tensor weights = zeros({stage.parameters().numel()}, DType::f32, device);
   CHECK_THROWS_WITH(stage.bind(weights), Contains("the stage has 304 shared parameters"));
-  CHECK_THROWS_WITH(stage.bind(weights, weights), Contains("the stage has 304 shared parameters"));
-  CHECK_THROWS_WITH(stage.bind({}, weights), Contains("parameters, the buffer of their values"));
+  CHECK_THROWS_WITH(stage.bind(weights, {}, weights),
+                    Contains("the stage has 304 shared parameters"));
+  CHECK_THROWS_WITH(stage.bind({}, {}, weights),
+                    Contains("parameters, the buffer of their values"));
   CHECK_THROWS_WITH(initialize(shared.parameters, weights, 1), Contains("304 parameters"));
   CHECK_THROWS_WITH(places(shared.parameters, stage.parameters()), Contains("wte.weight"));
 }

@@ -293,7 +293,7 @@ TEST_CASE("what is exported is read back, bit for bit") {
       GptConfig config{2, 2, 4, 3, 5, 0, tied};
       Stage stage(gpt(config), 0, 4);
       Tensor weights = zeros({stage.parameters().numel()}, dtype, guarded_device());
-      stage.initialize(weights, 1);
+      initialize(stage.parameters(), weights, 1);
       write_gpt_folder(folder.path / "out", config, stage.parameters(), weights);
 
       Network back(folder.path / "out", dtype);

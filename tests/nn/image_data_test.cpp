@@ -157,26 +157,26 @@ TEST_CASE("image data: an epoch shows each image once, the next in another order
   auto set = image_set(12);
   std::vector<std::vector<std::int32_t>> epochs(2);
   for (int step = 0; step < 6; ++step) {
-    auto batch = set.batch(1, step, 4);
-    CHECK(batch.count == 4);
+    auto batch = set.batch(1, step, 4, 0, 4);
+    REQUIRE(batch.labels.size() == 4);
     for (int i = 0; i < 4; ++i) CHECK(batch.images[i] == Approx(batch.labels[i]));
     auto& epoch = epochs[step / 3];
     epoch.insert(epoch.end(), batch.labels.begin(), batch.labels.end());
   }
   for (const auto& epoch : epochs) CHECK(std::set(epoch.begin(), epoch.end()).size() == 12);
   CHECK(epochs[0] != epochs[1]);
-  CHECK(set.batch(2, 0, 12).labels != set.batch(1, 0, 12).labels);
+  CHECK(set.batch(2, 0, 12, 0, 12).labels != set.batch(1, 0, 12, 0, 12).labels);
 }
 
 TEST_CASE("image data: a batch can be cut, and what does not fill one sits the epoch out") {
   auto set = image_set(11);
-  auto whole = set.batch(3, 7, 4).labels, joined = set.batch(3, 7, 4, 0, 1).labels;
+  auto whole = set.batch(3, 7, 4, 0, 4).labels, joined = set.batch(3, 7, 4, 0, 1).labels;
   auto rest = set.batch(3, 7, 4, 1, 4).labels;
   joined.insert(joined.end(), rest.begin(), rest.end());
   CHECK(joined == whole);
-  auto second_epoch = set.batch(3, 2, 4).labels;  // 2 steps an epoch
+  auto second_epoch = set.batch(3, 2, 4, 0, 4).labels;  // 2 steps an epoch
   CHECK(second_epoch[0] == shuffled(3, 1, 0, 11));
-  CHECK_THROWS_WITH(set.batch(3, 0, 12), Contains("use a batch size of 1 to 11"));
+  CHECK_THROWS_WITH(set.batch(3, 0, 12, 0, 12), Contains("use a batch size of 1 to 11"));
   CHECK_THROWS_WITH(set.batch(3, 0, 4, 2, 5), Contains("in a batch of 4"));
 }
 

@@ -44,7 +44,7 @@ struct Piece {
       : stage(resnet18(narrow), first, last),
         weights(empty({stage.parameters().numel()}, dtype, device)),
         gradients(zeros(weights.shape(), dtype == DType::bf16 ? DType::f32 : dtype, device)) {
-    stage.initialize(weights, 1);
+    initialize(stage.parameters(), weights, 1);
     stage.bind(weights, add_to_flat(gradients));
   }
 };
@@ -118,7 +118,7 @@ TEST_CASE("resnet: odd sizes of images are halved upwards", "[resnet]") {
   DevicePtr device = cpu_device();
   Stage stage(model, 0, 10);
   Tensor weights = empty({stage.parameters().numel()}, DType::f32, device);
-  stage.initialize(weights, 1);
+  initialize(stage.parameters(), weights, 1);
   stage.bind(weights);
   Tensor x = zeros({2, 1, 7, 7}, DType::f32, device);
   CHECK(stage.forward(x, {.training = true}).shape() == Shape{2, 3});
@@ -128,7 +128,7 @@ TEST_CASE("resnet: first values", "[resnet]") {
   DevicePtr device = cpu_device();
   Stage stage(resnet18({.channels = 3, .width = 16}), 0, 10);
   Tensor weights = empty({stage.parameters().numel()}, DType::f32, device);
-  stage.initialize(weights, 3);
+  initialize(stage.parameters(), weights, 3);
   for (const Parameter& p : stage.parameters()) {
     INFO(p.name);
     Numbers values = to_host(weights.window(p.offset, p.shape));

@@ -3,7 +3,7 @@
 // Not here: training after it (pruned_state_test.cpp, prune_run_test.cpp).
 #include <algorithm>
 
-#include "autograd/cpu/threads.h"
+#include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/sanitized.h"
@@ -73,7 +73,8 @@ void check_changes(const PrunedRun& run, bool samo) {
       const auto masks = first_masks(pruned.training, i == 0 ? 0.5 : 0.8, run.all);
       const State state = state_of(engine, *before, samo);
       check_dense(engine, state);
-      engine.change_form(pruned.plans[i].plan(), samo ? samo_form(masks) : masked_form(masks));
+      engine.change_form(pruned.plans[i].plan(),
+                         samo ? form_of<SamoForm>(masks) : form_of<MaskedForm>(masks));
       const State changed = state_of(engine, *masks, samo);
       check_masked(changed, masked(state, pruned.training, *masks));
       check_dense(engine, changed);

@@ -1,7 +1,7 @@
 // A round of a lottery goes back: from then on the run is one that begins with the ticket, which is
 // the remembered weights times the mask, an optimizer without a past and its first step.
 // Not here: when rounds are (prune_run_test.cpp). Frankle and Carbin 2019.
-#include "autograd/cpu/threads.h"
+#include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"
 #include "sparse/prune_run.h"
 #include "tests/catch.h"
@@ -72,12 +72,12 @@ void check_rewound(const PrunedRun& run, bool samo) {
     Engine engine(training, transport, cpu_device(), {.timeout = 20});
     PruneRun pruner(settings);
     engine.prepare(plan);
-    pruner.look(engine, plan, 0);
+    pruner.maybe_prune(engine, plan, 0);
     engine.run(pruned.plans[0], pruned.batches);
     const State trained = state_of(engine);
-    pruner.look(engine, plan, 2);
+    pruner.maybe_prune(engine, plan, 2);
     Training fresh = training;
-    fresh.form = samo ? samo_form(masks_of(engine)) : masked_form(masks_of(engine));
+    fresh.form = samo ? form_of<SamoForm>(masks_of(engine)) : form_of<MaskedForm>(masks_of(engine));
     Engine other(fresh, transport, cpu_device(), {.timeout = 20});
     other.prepare(plan);
     PG_CHECK(trained != state_of(other), "training has changed nothing");

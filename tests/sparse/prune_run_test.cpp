@@ -5,7 +5,7 @@
 
 #include <mutex>
 
-#include "autograd/cpu/threads.h"
+#include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/sanitized.h"
@@ -19,10 +19,10 @@ namespace {
 std::vector<int> looks(const PruneRun& pruner, int until) {
   std::vector<int> found;
   for (int steps = 0; steps <= until; ++steps) {
-    const int next = pruner.next_look(steps);
+    const int next = pruner.next_pruning(steps);
     CHECK(next >= steps);
     if (next == steps) found.push_back(steps);
-    if (next > steps) CHECK(next == pruner.next_look(steps + 1));
+    if (next > steps) CHECK(next == pruner.next_pruning(steps + 1));
   }
   return found;
 }
@@ -69,12 +69,12 @@ TEST_CASE("nobody looks for a ticket that is found") {
     engine.prepare(plan);
     // Weights that stay as they are: the sixth mask is that of five before.
     for (int steps : {3, 5, 7, 9, 11}) {
-      PG_CHECK(!pruner.look(engine, plan, steps).contains("pruned"), "found after ", steps);
-      PG_CHECK(pruner.next_look(steps + 1) == steps + 2, "no look after ", steps + 2);
+      PG_CHECK(!pruner.maybe_prune(engine, plan, steps).contains("pruned"), "found after ", steps);
+      PG_CHECK(pruner.next_pruning(steps + 1) == steps + 2, "no look after ", steps + 2);
     }
-    PG_CHECK(pruner.look(engine, plan, 13).contains("pruned"), "not found after 13");
+    PG_CHECK(pruner.maybe_prune(engine, plan, 13).contains("pruned"), "not found after 13");
   });
-  for (int steps : {0, 3, 13, 14, 15, 99}) CHECK(pruner.next_look(steps) == Pruner::never);
+  for (int steps : {0, 3, 13, 14, 15, 99}) CHECK(pruner.next_pruning(steps) == Pruner::never);
 }
 
 namespace {
@@ -108,7 +108,7 @@ Left pruned_by(const PrunedRun& run, PruneSettings settings, bool samo) {
       const VerifiedPlan& plan = pruned.plans[done - 1];
       const RunResult result = engine.run(plan, pruned.batches);
       nlohmann::json found;
-      if (pruner.next_look(done) == done) found = pruner.look(engine, plan.plan(), done);
+      if (pruner.next_pruning(done) == done) found = pruner.maybe_prune(engine, plan.plan(), done);
       std::lock_guard lock(mutex);
       left.losses.insert(result.losses.begin(), result.losses.end());
       if (transport.rank() == 0 && found.contains("kept")) left.kept.push_back(found["kept"]);

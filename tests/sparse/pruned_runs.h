@@ -118,7 +118,7 @@ struct Pruned {
     layout.recompute = run.recompute;
     plans = plans_of(run.schedule, layout, plan_count);
     hosts = hosts_of(plans[0].plan().ranks());
-    training.form = samo_form(masks);
+    training.form = form_of<SamoForm>(masks);
   }
   Outcome by_engine(int capacity = 0) {
     return run_by_engine(training, plans, batches, capacity, reduction, hosts);
@@ -127,7 +127,7 @@ struct Pruned {
   /// By the engine, in the masked form.
   Outcome masked() {
     Training like = training;
-    like.form = masked_form(masks);
+    like.form = form_of<MaskedForm>(masks);
     return run_by_engine(like, plans, batches, 0, reduction, hosts);
   }
 };

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 
-#include "autograd/cpu/threads.h"
+#include "autograd/cpu/cpu_backend.h"
 #include "parallel/session/state_files.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
@@ -35,7 +35,7 @@ StageWeights pruned_on_the_way(const PrunedRun& run, bool samo) {
     Engine engine(pruned.training, transport, cpu_device(), {.timeout = 20});
     engine.run(pruned.plans[0], pruned.batches);
     engine.change_form(pruned.plans[0].plan(),
-                       samo ? samo_form(pruned.masks) : masked_form(pruned.masks));
+                       samo ? form_of<SamoForm>(pruned.masks) : form_of<MaskedForm>(pruned.masks));
     for (std::size_t i : {1, 2}) engine.run(pruned.plans[i], pruned.batches);
     std::lock_guard lock(mutex);
     for (auto& [stage, store] : engine.stores())
@@ -62,7 +62,7 @@ Training training_of(const Way& way, DType dtype) {
   training.dtype = dtype;
   training.learning_rate = {0.02, 0.002, 1, 8};
   const auto masks = first_masks(training, 0.8, /*all*/ true);
-  training.form = way.samo ? samo_form(masks) : masked_form(masks);
+  training.form = way.samo ? form_of<SamoForm>(masks) : form_of<MaskedForm>(masks);
   return training;
 }
 

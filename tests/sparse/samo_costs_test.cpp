@@ -131,7 +131,7 @@ TEST_CASE("the index of a tied table is where the table is", "[samo]") {
   Training training(gpt(small_gpt(true)), 3);
   training.clip = 0;
   const auto masks = first_masks(training, 0.8, /*all*/ true);
-  training.form = samo_form(masks);
+  training.form = form_of<SamoForm>(masks);
   SmallBatches batches(small_gpt(true));
   Layout layout{.stages = 3, .microbatches = 2, .steps = 2};
   layout.tied = true;

@@ -1,7 +1,7 @@
 // What SAMO frees: gradients of single layers as soon as they are compressed, so that the model's
 // dense gradient never exists, and dense weights that ZeRO 3 gathered, once they are used.
 // Not here: what it holds (samo_costs_test.cpp). Singh and Bhatele 2023, section III.
-#include "autograd/cpu/threads.h"
+#include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/sparse/pruned_runs.h"
@@ -16,7 +16,7 @@ std::int64_t peak_workspace(const GptConfig& config, bool recompute) {
   Training training(gpt(config), 1);
   training.clip = 0;
   training.recompute_layers = recompute;
-  training.form = samo_form(first_masks(training, 0.9, /*all*/ true));
+  training.form = form_of<SamoForm>(first_masks(training, 0.9, /*all*/ true));
   const VerifiedPlan plan = verify(make_plan("data", {.microbatches = 2, .steps = 2}));
   SmallBatches batches(config);
   std::int64_t peak = 0;

@@ -23,7 +23,7 @@ std::vector<PrunedRun> sparse_runs() {
 
 Pruned sparse(const PrunedRun& run, int plans, int steps) {
   Pruned pruned(run, plans, steps);
-  pruned.training.form = sparse_form(pruned.masks);
+  pruned.training.form = form_of<SparseForm>(pruned.masks);
   return pruned;
 }
 

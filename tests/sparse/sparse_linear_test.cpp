@@ -1,12 +1,9 @@
 // sparse_linear: gradients, precision, the dense layer with zeros as its reference, messages.
-#include "sparse/sparse_linear.h"
-
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/ops/arithmetic.h"
-#include "autograd/ops/matmul.h"
+#include "autograd/ops.h"
 #include "tests/catch.h"
+#include "tests/csr.h"
 #include "tests/guarded_device.h"
-#include "tests/numbers.h"
 #include "tests/op_checks.h"
 
 using namespace paragrad::tests;

@@ -4,11 +4,9 @@
 #include <limits>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
-#include "sparse/csr.h"
 #include "tests/catch.h"
+#include "tests/csr.h"
 #include "tests/guarded_device.h"
-#include "tests/numbers.h"
 #include "tests/op_checks.h"
 
 using namespace paragrad::tests;

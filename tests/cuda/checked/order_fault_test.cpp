@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "cuda/launch/device.h"
-#include "cuda/launch/stream.h"
+#include "cuda/launch/runtime.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 

@@ -1,11 +1,10 @@
 // What adaptive codecs measure of a gradient, and what is chosen from several ranks' measurements.
 // Not here: the choice as such (bit_choice_test), runs with chosen bits (codec_engine_test).
-#include "parallel/codecs/adaptive_bits.h"
+#include "parallel/codecs/buffer_codec.h"
 
 #include <cmath>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/codecs/buffer_codec.h"
 #include "tests/catch.h"
 #include "tests/numbers.h"
 
@@ -86,12 +85,9 @@ TEST_CASE("bit options: encoded sizes and squared errors of 1 to 8 bits", "[code
 TEST_CASE("adaptive bits: more for layers with large gradients, in no more bytes than 4 bits",
           "[codec]") {
   const nn::ParameterList list = two_layers();
-  AdaptiveBits adaptive;
-  adaptive.add(measured(gradient_of(list, 0), list));
-  const Bits bits = adaptive.choose();
+  const Bits bits = adaptive_bits({measured(gradient_of(list, 0), list)});
   CHECK(bits.at("large") > bits.at("small"));
   CHECK(4096 * bits.at("large") + 2048 * bits.at("small") < 4 * (4096 + 2048));
-  CHECK(adaptive.choose().empty());  // begins anew
 }
 
 TEST_CASE("adaptive bits: errors of ranks add up", "[codec]") {
@@ -107,14 +103,9 @@ TEST_CASE("adaptive bits: errors of ranks add up", "[codec]") {
   auto sum = first;
   for (auto& [layer, all] : sum)
     for (int i = 0; i < 8; ++i) all[i].error += second.at(layer)[i].error;
-  AdaptiveBits of_two, of_sum, of_first;
-  of_two.add(first);
-  of_two.add(second);
-  of_sum.add(sum);
-  of_first.add(first);
-  const Bits chosen = of_two.choose();
-  CHECK(chosen == of_sum.choose());
-  CHECK(chosen != of_first.choose());
+  const Bits chosen = adaptive_bits({first, second});
+  CHECK(chosen == adaptive_bits({sum}));
+  CHECK(chosen != adaptive_bits({first}));
   CHECK(chosen.at("a") < chosen.at("b"));
 }
 
@@ -122,7 +113,5 @@ TEST_CASE("adaptive bits: a layer that is not finite keeps 4 bits", "[codec]") {
   const nn::ParameterList list = two_layers();
   std::vector<float> gradient = gradient_of(list, 0);
   gradient[60] = NAN;  // in `large`
-  AdaptiveBits adaptive;
-  adaptive.add(measured(gradient, list));
-  CHECK(adaptive.choose() == Bits{{"large", 4}, {"small", 4}});
+  CHECK(adaptive_bits({measured(gradient, list)}) == Bits{{"large", 4}, {"small", 4}});
 }

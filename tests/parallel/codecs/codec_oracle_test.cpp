@@ -4,7 +4,7 @@
 // Chapter 10; Markov et al. 2022.
 #include <cmath>
 
-#include "parallel/codecs/filter.h"
+#include "parallel/codecs/codec.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/coded_sums.h"
 #include "tests/parallel/support/promised_sum.h"

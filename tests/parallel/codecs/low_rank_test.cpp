@@ -2,7 +2,6 @@
 // Not here: streaming PCA (streaming_pca_test.cpp).
 #include "parallel/codecs/low_rank.h"
 
-#include "parallel/codecs/orthonormal.h"
 #include "tests/catch.h"
 #include "tests/guarded_device.h"
 #include "tests/parallel/support/factor_world.h"

@@ -4,7 +4,6 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/collectives/collective_run.h"
-#include "parallel/transports/channels.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/small_run.h"

@@ -130,7 +130,7 @@ TEST_CASE("collective: every member sends 2 (N-1) chunks", "[collective]") {
 TEST_CASE("collective: members that do not exist", "[collective]") {
   CHECK_THROWS_WITH(all_reduce({AllReduce::ring}, 3, 3), Contains("member 3 of a group of 3"));
   CHECK_THROWS_WITH(all_gather({AllReduce::ring}, 0, 0), Contains("member 0 of a group of 0"));
-  CHECK_THROWS_WITH(broadcast(-1, 0, 2), Contains("member -1"));
+  CHECK_THROWS_WITH(all_reduce({AllReduce::tree}, -1, 2), Contains("member -1"));
 }
 
 TEST_CASE("collective: a sum that somebody does not join ends with a report", "[collective]") {

@@ -1,7 +1,6 @@
 // What codecs keep on a rank, and what they send, in bytes: both are predicted from the model.
 // Not here: times (tests/benchmarks).
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "parallel/collectives/collective_run.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"

@@ -5,7 +5,6 @@
 #include <regex>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/far_transport.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/small_run.h"
 

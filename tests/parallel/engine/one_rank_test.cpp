@@ -86,7 +86,7 @@ TEST_CASE("one rank: the engine gives the bits of a plain loop") {
   Stage stage(training.model, 0, config.layers + 2);
   Tensor weights = empty({stage.parameters().numel()}, training.dtype, device);
   Tensor gradients = empty(weights.shape(), gradient_dtype(training.dtype), device);
-  stage.initialize(weights, training.seed);
+  initialize(stage.parameters(), weights, training.seed);
   stage.bind(weights, add_to_flat(gradients));
   auto optimizer = training.optimizer(stage.parameters(), weights);
   std::map<int, double> losses, norms;

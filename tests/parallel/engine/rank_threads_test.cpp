@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "nn/models/resnet.h"
 #include "tests/catch.h"
 #include "tests/in_threads.h"

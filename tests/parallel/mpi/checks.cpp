@@ -15,8 +15,6 @@
 #include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
-#include "parallel/transports/at_work.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 #include "tests/parallel/support/coded_runs.h"

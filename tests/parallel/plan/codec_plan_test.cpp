@@ -1,6 +1,5 @@
 // Plans that name codecs: their text, and which of them make no sense.
 // Not here: what users can type (codec_spec_test), flags (tests/examples/).
-#include "parallel/plan/plan_codecs.h"
 
 #include "parallel/schedules/schedule.h"
 #include "parallel/verifier/verify.h"

@@ -58,6 +58,12 @@ TEST_CASE("operations: a word that is none says what it lacks", "[plan]") {
   CHECK_THROWS_WITH(parse_instruction("2F5v1 "), Contains("expected nothing"));
   CHECK_THROWS_WITH(parse_instruction("2a5>"), Contains("expected a number"));
   CHECK_THROWS_WITH(parse_instruction("2F99999999999v1"), Contains("expected a number"));
+  // Examples are the operation's own; letters that stand for two have both.
+  CHECK_THROWS_WITH(
+      parse_instruction("0p5v1>1"),
+      Contains("p takes a stage, a microbatch and a rank, as 2p5>3, or ") && Contains("as 2p5<3"));
+  CHECK_THROWS_WITH(parse_instruction("2R"), Contains("a version and a group, as 2Rv1@0") &&
+                                                 Contains("a stage and a microbatch, as 2R5"));
   CHECK_FALSE(find_operation({.op = Op::step, .what = Value::turn}));
   CHECK_THROWS_WITH(operation({.op = Op::gather, .what = Value::norm}),
                     Contains("does not take this value"));
@@ -89,6 +95,25 @@ TEST_CASE("operations: what is needed is what another one makes", "[plan]") {
   CHECK(need("1a3>0") == make("1a3<0"));
   CHECK(need("1Da3") == std::vector<Name>{{stash, 1, 3}});
   CHECK(need("1Dpv2") == std::vector<Name>{{gradient_sum, 1, 3}});
+}
+
+TEST_CASE("operations: what is freed", "[plan]") {
+  using enum Value;
+  auto frees = [](const char* word, Value what) {
+    return parallel::frees(parse_instruction(word), what);
+  };
+  CHECK(frees("1F3v1", activation));
+  CHECK(frees("1F3v1", turn));
+  CHECK_FALSE(frees("1F3v1", weights));
+  CHECK(frees("1B3v1", stash));
+  CHECK(frees("1W3v1", stash));
+  CHECK_FALSE(frees("1I3v1", stash));
+  CHECK(frees("1I3v1", activation_gradient));
+  CHECK(frees("1Da3", stash));
+  CHECK(frees("1Dwv1", weights));
+  CHECK_FALSE(frees("1wv1>0", weights));
+  CHECK(frees("1a3>0", activation));
+  CHECK_FALSE(frees("1Sv2", Value::norm));
 }
 
 TEST_CASE("plans: a header has the plan's size, and what differs from the defaults", "[plan]") {

@@ -1,12 +1,11 @@
 // What codecs left out, from one layout to another, element by element: nothing is lost when it is
 // read, and all of it is sent.
 // Not here: whole runs that stop and go on (tests/examples/codec_runs_test).
-#include "parallel/session/codec_state.h"
+#include "parallel/session/state_files.h"
 
 #include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/numbers.h"

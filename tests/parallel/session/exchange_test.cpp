@@ -1,12 +1,10 @@
 // What ranks tell each other between plans arrives as it was sent: orders, results, memory.
-#include "parallel/session/exchange.h"
+#include "parallel/session/session_rank.h"
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "parallel/session/orders.h"
-#include "parallel/transports/pack.h"
 #include "tests/catch.h"
 
 using namespace paragrad::parallel;
@@ -20,10 +18,10 @@ T there_and_back(const T& value) {
   return unpack<T>(pack(value));
 }
 
-std::int64_t peak(const std::vector<MemorySample>& samples, const std::string& category) {
+std::int64_t peak(const Events& events, Category category) {
   std::int64_t peak = 0;
-  for (const MemorySample& sample : samples)
-    if (sample.category == category) peak = std::max(peak, sample.bytes);
+  for (const MemoryMeter::Event& event : events)
+    if (event.category == category) peak = std::max(peak, event.live);
   return peak;
 }
 
@@ -51,9 +49,6 @@ TEST_CASE("exchange: values arrive as they were packed") {
   CHECK(there_and_back(words) == words);
   const std::map<std::string, std::pair<int, double>> map{{"x", {1, 0.1}}, {"y", {2, 1e-320}}};
   CHECK(there_and_back(map) == map);
-  const std::optional<std::string> none, some = "some";
-  CHECK(there_and_back(none) == none);
-  CHECK(there_and_back(some) == some);
   for (const std::variant<int, std::string>& value :
        {std::variant<int, std::string>(3), std::variant<int, std::string>("three")})
     CHECK(there_and_back(value) == value);
@@ -110,22 +105,21 @@ TEST_CASE("exchange: a world's result is that of all ranks") {
   second.stepped = {{1, 0.5}};
   second.bytes_sent = {{"activations", 1}};
   second.records = first.records;
-  const WorldResult world({first, second});
-  CHECK(world.losses() == std::map<int, double>{{3, 0.1}, {4, 0}, {5, 7}});
-  CHECK(world.bytes_sent().at("activations") == (std::int64_t(1) << 40) + 1);
-  CHECK(world.timeline().ranks == 2);
-  CHECK(world.timeline().records.size() == 2);
+  const RunResult world = merged({first, second});
+  CHECK(world.losses == std::map<int, double>{{3, 0.1}, {4, 0}, {5, 7}});
+  CHECK(world.stepped == std::map<int, double>{{1, 0.5}});
+  CHECK(world.bytes_sent.at("activations") == (std::int64_t(1) << 40) + 1);
+  CHECK(world.records.size() == 2);
 }
 
 TEST_CASE("exchange: a few events of memory arrive as they are") {
   const Events events = {{0, Category::weights, 7}, {0.5, Category::activations, 30}};
-  const auto samples = memory_samples(3, there_and_back(outstanding(events)));
-  REQUIRE(samples.size() == 2);
-  CHECK(samples[1].rank == 3);
-  CHECK(samples[1].seconds == 0.5);
-  CHECK(samples[1].category == "activations");
-  CHECK(samples[1].bytes == 30);
-  CHECK(memory_samples(0, there_and_back(outstanding({}))).empty());
+  const Events got = there_and_back(outstanding(events));
+  REQUIRE(got.size() == 2);
+  CHECK(got[1].seconds == 0.5);
+  CHECK(got[1].category == Category::activations);
+  CHECK(got[1].live == 30);
+  CHECK(there_and_back(outstanding({})).empty());
 }
 
 TEST_CASE("exchange: of many events of memory the beginning, the peaks and the end arrive") {
@@ -138,12 +132,12 @@ TEST_CASE("exchange: of many events of memory the beginning, the peaks and the e
   }
   events[77777].category = Category::activations;
   events[77777].live = 900;
-  std::vector<MemorySample> samples = memory_samples(0, outstanding(events));
+  const Events samples = outstanding(events);
   CHECK(samples.size() <= 4 * 1001 + 6);
   CHECK(std::count_if(samples.begin(), samples.end(),
-                      [](const MemorySample& x) { return x.bytes == 900; }) == 1);
-  CHECK(peak(samples, "workspace") == 1005);
-  CHECK(samples[category_count - 1].bytes == 1000 + category_count - 1);
+                      [](const MemoryMeter::Event& x) { return x.live == 900; }) == 1);
+  CHECK(peak(samples, Category::workspace) == 1005);
+  CHECK(samples[category_count - 1].live == 1000 + category_count - 1);
   CHECK(samples.back().seconds == 100);
   CHECK(std::is_sorted(samples.begin(), samples.end(),
                        [](const auto& a, const auto& b) { return a.seconds < b.seconds; }));

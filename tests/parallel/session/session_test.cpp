@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/figure.h"
@@ -53,6 +52,18 @@ Plan plan_of(const std::string& schedule, int first, int steps) {
                               .first = first});
 }
 
+/// Plans that a test sees, or spoils, as they are made.
+class WatchedPlans : public Plans {
+ public:
+  using Make = std::function<Plan(int first, int steps)>;
+  explicit WatchedPlans(Make make) : Plans("data", {}), make_(std::move(make)) {}
+
+ private:
+  Plan make(int first, int steps) const override { return make_(first, steps); }
+
+  Make make_;
+};
+
 /// Of two replicas; `at_end` is what rank 0 does when it makes its first plan after the last
 /// step: that is in the midst of the save.
 SessionSettings settings_of(const Folder& folder, int rank, const std::function<void()>& at_end) {
@@ -62,7 +73,7 @@ SessionSettings settings_of(const Folder& folder, int rank, const std::function<
   settings.quiet = true;
   settings.engine.timeout = 1;
   settings.plans =
-      std::make_shared<Plans>([rank, at_end, ended = false](int first, int steps) mutable {
+      std::make_shared<WatchedPlans>([rank, at_end, ended = false](int first, int steps) mutable {
         if (first == last_step && rank == 0 && !std::exchange(ended, true)) at_end();
         return plan_of("data", first, steps);
       });
@@ -78,7 +89,7 @@ void run_session(const Folder& folder, const std::function<void()>& at_end,
     set_compute_threads(1);
     SmallData data;
     SessionSettings settings = settings_of(folder, transport.rank(), at_end);
-    Session(training, transport, cpu_device(), data, settings).train();
+    run_session(training, transport, cpu_device(), data, settings);
     afterwards(transport.rank());
   });
 }
@@ -156,11 +167,11 @@ std::map<int, int> plans_of_slow_steps(const std::string& schedule) {
     SessionSettings settings = settings_of(folder, transport.rank(), [] {});
     settings.steps = 9;
     settings.engine.timeout = 20;
-    settings.plans = std::make_shared<Plans>([&](int first, int steps) {
+    settings.plans = std::make_shared<WatchedPlans>([&](int first, int steps) {
       if (transport.rank() == 0) plans[first] = std::max(plans[first], steps);
       return plan_of(schedule, first, steps);
     });
-    Session(training, transport, cpu_device(), data, settings).train();
+    run_session(training, transport, cpu_device(), data, settings);
   });
   return plans;
 }
@@ -176,7 +187,7 @@ TEST_CASE("a run of slow steps has plans of one update, or of several, if they o
 TEST_CASE("ranks that are threads make each plan of a run once", "[session]") {
   Folder folder;
   std::map<std::pair<int, int>, int> made;  // by first step and steps
-  const auto plans = std::make_shared<Plans>([&](int first, int steps) {
+  const auto plans = std::make_shared<WatchedPlans>([&](int first, int steps) {
     ++made[{first, steps}];
     return make_plan("data", {.width = 4, .steps = steps, .first = first});
   });
@@ -189,7 +200,7 @@ TEST_CASE("ranks that are threads make each plan of a run once", "[session]") {
     settings.engine.timeout = 20;
     settings.steps = 5;
     settings.plans = plans;
-    Session(training, transport, cpu_device(), data, settings).train();
+    run_session(training, transport, cpu_device(), data, settings);
   });
   // Two segments: one update, of which the ranks prepare, and four; then the weights are saved.
   CHECK(made == std::map<std::pair<int, int>, int>{{{0, 1}, 1}, {{1, 4}, 1}, {{5, 1}, 1}});
@@ -198,7 +209,7 @@ TEST_CASE("ranks that are threads make each plan of a run once", "[session]") {
 TEST_CASE("the last few plans are remembered, and a plan that breaks a rule is not", "[session]") {
   int made = 0;
   bool broken = false;
-  Plans plans([&](int first, int steps) {
+  WatchedPlans plans([&](int first, int steps) {
     ++made;
     Plan plan = make_plan("data", {.width = 2, .steps = steps, .first = first});
     if (broken) plan.rows[0].pop_back();
@@ -206,8 +217,8 @@ TEST_CASE("the last few plans are remembered, and a plan that breaks a rule is n
   });
   const Plans::Shared first = plans.get(0, 1);
   CHECK(plans.get(0, 1) == first);
-  CHECK(plans.evaluation(0, 1, 3) == plans.evaluation(0, 1, 3));
-  CHECK(plans.evaluation(0, 1, 3) != plans.evaluation(0, 1, 2));
+  CHECK(plans.evaluation(0, 3) == plans.evaluation(0, 3));
+  CHECK(plans.evaluation(0, 3) != plans.evaluation(0, 2));
   CHECK(made == 1);
   for (int step = 1; step <= 4; ++step) plans.get(step, 1);
   CHECK(made == 5);

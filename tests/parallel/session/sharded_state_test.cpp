@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "autograd/ops.h"
 #include "parallel/session/state_files.h"
 #include "parallel/transports/launch.h"

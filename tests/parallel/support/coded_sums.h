@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "parallel/codecs/buffer_codec.h"
 #include "parallel/collectives/collective_run.h"
 #include "parallel/transports/launch.h"

@@ -3,9 +3,8 @@
 #include <numeric>
 
 #include "autograd/backend.h"
-#include "autograd/cpu/threads.h"
+#include "autograd/cpu/cpu_backend.h"
 #include "parallel/collectives/collective_run.h"
-#include "parallel/transports/channels.h"
 #include "parallel/transports/launch.h"
 #include "tests/parallel/support/promised_sum.h"
 #include "tests/parallel/support/transport_suite.h"
@@ -111,18 +110,6 @@ void check_sums(const Seat& seat, AllReduce how, std::int64_t count) {
   if (count % n == 0) check_bytes("all_gather", sent, (n - 1) * x.bytes() / n);
 }
 
-template <class T>
-void check_broadcasts(const Seat& seat, std::int64_t count) {
-  for (int root = 0; root < seat.members(); ++root) {
-    Tensor x = values<T>(seat.member, count, seat.device);
-    std::int64_t sent = seat.run(broadcast(root, seat.member, seat.members()), x);
-    check_chunks<T>("broadcast", x, 1, 0, 0,
-                    [&](int, std::int64_t i) { return value<T>(root, i); });
-    bool last = (seat.member + 1) % seat.members() == root;
-    check_bytes("broadcast", sent, last ? 0 : x.bytes());
-  }
-}
-
 void check_group(const Seat& seat, const std::vector<std::int64_t>& counts) {
   for (std::int64_t count : counts) {
     for (AllReduce how : {AllReduce::scatter_reduce, AllReduce::ring}) {
@@ -137,7 +124,6 @@ void check_group(const Seat& seat, const std::vector<std::int64_t>& counts) {
       check_all_reduce<float>(seat, how, count);
       if (!sanitized) check_all_reduce<bf16>(seat, how, count);
     }
-    check_broadcasts<float>(seat, count);
   }
 }
 

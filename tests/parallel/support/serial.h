@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "parallel/engine/engine.h"
-#include "parallel/engine/shards.h"
 #include "parallel/engine/stage_runner.h"
 #include "parallel/verifier/verify.h"
 

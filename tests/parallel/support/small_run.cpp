@@ -5,7 +5,6 @@
 #include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "parallel/plan/lifetimes.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/threads_transport.h"

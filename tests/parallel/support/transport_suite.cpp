@@ -8,7 +8,6 @@
 
 #include "autograd/backend.h"
 #include "autograd/ops.h"
-#include "parallel/transports/channels.h"
 #include "parallel/transports/launch.h"
 
 namespace paragrad::tests {

@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/threads.h"
 #include "autograd/ops.h"
 
 namespace paragrad::tests {
@@ -21,7 +20,7 @@ WholeModel::WholeModel(const Training& training, const Layout& layout, Batches& 
 
 Tensor WholeModel::first() const {
   Tensor weights = buffer();
-  stage_.initialize(weights, training_.seed);
+  initialize(stage_.parameters(), weights, training_.seed);
   return weights;
 }
 

@@ -1,0 +1,104 @@
+// Codes: what the kernels of codecs compute alike on CPU and GPU: the levels of a bucket, as both
+// ends of a message use them, and the k-th largest magnitude. Not here: loops over values.
+// Chapter 10; Markov et al. 2022, "CGX"; Alabi et al. 2012 (radix select).
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "autograd/backend.h"
+#include "autograd/dtype.h"
+
+namespace paragrad::autograd {
+
+/// The largest finite value.
+template <class T>
+inline constexpr float largest = std::numeric_limits<float>::max();
+template <>
+inline constexpr float largest<bf16> = 0x1.fep127f;
+
+/// The least T that is not below x.                                      0 <= x <= largest<T>
+template <class T>
+PG_HOST_DEVICE T round_up(double x) {
+  using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;
+  T y = static_cast<float>(x);
+  return static_cast<float>(y) < x ? std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(y) + 1))
+                                   : y;
+}
+
+/// The levels of a bucket, min + unit * level, as they stand in the message.
+template <class T>
+struct Levels {
+  T unit{}, min{};
+};
+
+/// Levels from `low` to `high`. The unit is rounded up, so that they reach `high`.
+template <class T>
+PG_HOST_DEVICE Levels<T> levels_between(float low, float high, int steps) {
+  double unit = (static_cast<double>(high) - low) / steps;
+  if (unit <= largest<T>) return {round_up<T>(unit), T(low)};
+  // One step over more than the largest number: as far as a unit goes, about the middle.
+  return {T(largest<T>), T(low / 2 + high / 2 - largest<T> / 2)};
+}
+
+/// The same in f32, as both directions use it. Where levels span so much that differences would
+/// overflow, everything is computed on a quarter of the values.
+struct Scale {
+  float shrink, grow, min, unit, inverse;
+
+  template <class T>
+  PG_HOST_DEVICE explicit Scale(Levels<T> levels) {
+    bool huge = levels.unit > 0x1p117f;
+    shrink = huge ? 0.25f : 1;
+    grow = huge ? 4 : 1;
+    min = shrink * levels.min;
+    unit = shrink * levels.unit;
+    inverse = levels.unit < 1e-10f ? 0 : 1 / unit;
+  }
+};
+
+/// |x| as a whole number of 31 bits: floats of one sign are ordered as their bits are.
+using MagnitudeKey = std::uint32_t;
+inline constexpr MagnitudeKey infinity_key = 0x7f800000;
+
+PG_HOST_DEVICE inline MagnitudeKey key_of(float x) {
+  return std::bit_cast<MagnitudeKey>(x) & 0x7fffffff;
+}
+
+/// A part of a key, and what has been found of those above it.
+struct KeyDigit {
+  int shift, width;  ///< `width` bits above the lowest `shift`
+  MagnitudeKey found = 0;
+
+  /// Whether the key has what was found.
+  PG_HOST_DEVICE bool matches(MagnitudeKey key) const {
+    return ((key ^ found) & (~MagnitudeKey{0} << (shift + width))) == 0;
+  }
+  PG_HOST_DEVICE MagnitudeKey of(MagnitudeKey key) const {
+    return key >> shift & ((MagnitudeKey{1} << width) - 1);
+  }
+};
+/// The most values that a digit has.
+inline constexpr int digit_values = 2048;
+
+/// Finds the k-th largest key digit by digit. count(digit) tells how many of the keys that match
+/// have each value of the digit, as a list of digit_values numbers.
+template <class Count>
+Magnitude find_magnitude(std::int64_t k, Count&& count) {
+  MagnitudeKey found = 0;
+  for (KeyDigit digit : {KeyDigit{20, 11}, KeyDigit{10, 10}, KeyDigit{0, 10}}) {
+    digit.found = found;
+    const auto& counted = count(digit);
+    if (digit.shift == 20)
+      for (int value = infinity_key >> digit.shift; value < digit_values; ++value)
+        if (counted[value]) return {std::numeric_limits<double>::infinity(), 0};
+    MagnitudeKey value = (MagnitudeKey{1} << digit.width) - 1;
+    for (; k > static_cast<std::int64_t>(counted[value]); --value) k -= counted[value];
+    found |= value << digit.shift;
+  }
+  return {std::bit_cast<float>(found), k};
+}
+
+}  // namespace paragrad::autograd

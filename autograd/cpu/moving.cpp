@@ -1,0 +1,130 @@
+// Kernels that make values and move them: fills, copies between types and places, and elements by
+// their index. Not here: which elements these are (sparse/pruning.h), and messages of them
+// (autograd/cpu/sparse_values.cpp). Chapters 03 and 11; Singh and Bhatele 2023 (SAMO).
+#include <cstring>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/parallel.h"
+
+namespace paragrad::autograd {
+
+void CpuBackend::copy(In x, Out y) {
+  if (x.dtype() == y.dtype()) {
+    cpu::parallel_for(x.bytes(), 4 * cpu::element_grain,
+                      [&](std::int64_t first, std::int64_t last) {
+                        std::memmove(y.raw() + first, x.raw() + first, last - first);
+                      });
+    return;
+  }
+  dispatch(x.dtype(), [&]<class From>() {
+    dispatch(y.dtype(), [&]<class To>() {
+      cpu::map<To>(
+          y, [](auto v) { return static_cast<Compute<To>>(v); }, x.data<From>());
+    });
+  });
+}
+
+namespace {
+
+/// y[i] = value(i), element by element.
+template <class Value>
+void generate(const Tensor& y, Value value) {
+  dispatch(y.dtype(), [&]<class T>() {
+    T* out = y.data<T>();
+    cpu::parallel_each(y.numel(), 16,
+                       [=](std::int64_t i) { out[i] = static_cast<Compute<T>>(value(i)); });
+  });
+}
+
+}  // namespace
+
+void CpuBackend::fill(double value, Out y) {
+  if (value == 0 && y.bytes()) {
+    std::memset(y.raw(), 0, y.bytes());
+    return;
+  }
+  generate(y, [value](std::int64_t) { return value; });
+}
+
+void CpuBackend::fill_normal(RandomKey key, double mean, double deviation, Out y) {
+  generate(y, [=](std::int64_t i) { return mean + deviation * normal(key, i); });
+}
+
+void CpuBackend::fill_uniform(RandomKey key, double low, double high, Out y) {
+  generate(y, [=](std::int64_t i) { return low + (high - low) * uniform(key, i); });
+}
+
+void CpuBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y, Rows to) {
+  std::int64_t size = size_of(x.dtype());
+  cpu::parallel_each(rows, width, [=](std::int64_t r) {
+    std::memcpy(y.raw() + (to.offset + r * to.pitch) * size,
+                x.raw() + (from.offset + r * from.pitch) * size, width * size);
+  });
+}
+
+namespace {
+
+template <class Word>
+void permute_words(const Tensor& x, const std::vector<int>& order, const Tensor& y) {
+  const int rank = y.shape().rank();
+  std::vector<WalkStep> walk;
+  for (int i = 0; i < rank; ++i)
+    walk.push_back({y.size(i), x.shape().product(x.shape().axis(order[i]) + 1, rank), 0});
+  auto run = [in = reinterpret_cast<const Word*>(x.raw()), out = reinterpret_cast<Word*>(y.raw())](
+                 std::int64_t first, WalkStep step, WalkPlace at) {
+    for (std::int64_t j = 0; j < step.size; ++j) out[first + j] = in[at.a + j * step.a];
+  };
+  cpu::for_runs(walk, y.numel(), run);
+}
+
+}  // namespace
+
+void CpuBackend::permute(In x, const std::vector<int>& order, Out y) {
+  switch (size_of(x.dtype())) {
+    case 2: return permute_words<std::uint16_t>(x, order, y);
+    case 4: return permute_words<std::uint32_t>(x, order, y);
+    default: return permute_words<std::uint64_t>(x, order, y);
+  }
+}
+
+namespace {
+
+/// Indices ascend, so that the ends tell of all.
+void check_index(const char* kernel, const Tensor& index, std::int64_t listed, const Tensor& all) {
+  const std::int64_t count = index.numel();
+  PG_CHECK(count == listed, kernel, ": there are ", count, " indices for ", listed, " elements");
+  if (count == 0) return;
+  const std::int32_t* i = index.data<std::int32_t>();
+  PG_CHECK(i[0] >= 0 && i[count - 1] < all.numel(), kernel, ": indices ", i[0], " to ",
+           i[count - 1], " are not all in a tensor of ", all.numel(), " elements");
+}
+
+}  // namespace
+
+void CpuBackend::gather(In x, In index, bool add, Out y) {
+  check_index("gather", index, y.numel(), x);
+  const std::int32_t* at = index.data<std::int32_t>();
+  dispatch(x.dtype(), [&]<class From>() {
+    dispatch(y.dtype(), [&]<class To>() {
+      const From* from = x.data<From>();
+      To* to = y.data<To>();
+      cpu::parallel_each(y.numel(), 1, [=](std::int64_t i) {
+        const auto value = static_cast<Compute<To>>(static_cast<Compute<From>>(from[at[i]]));
+        to[i] = add ? static_cast<Compute<To>>(to[i]) + value : value;
+      });
+    });
+  });
+}
+
+void CpuBackend::expand(In x, In index, Out y) {
+  check_index("expand", index, x.numel(), y);
+  fill(0, y);
+  const std::int32_t* at = index.data<std::int32_t>();
+  dispatch(y.dtype(), [&]<class T>() {
+    const T* from = x.data<T>();
+    T* to = y.data<T>();
+    cpu::parallel_each(x.numel(), 1, [=](std::int64_t i) { to[at[i]] = from[i]; });
+  });
+}
+
+}  // namespace paragrad::autograd

@@ -1,0 +1,123 @@
+// The kernels that a device may have: a list for the inside of a class. In Backend, PG_KERNEL is a
+// body that throws; in a backend that has all kernels it is `override`.
+// Not here: their loops (autograd/cpu, cuda/backend). Chapters 01 and 03.
+
+// Random values, as autograd/random.h has them.
+virtual void fill_normal(RandomKey key, double mean, double deviation, Out y) PG_KERNEL;
+virtual void fill_uniform(RandomKey key, double low, double high, Out y) PG_KERNEL;
+
+// Moving values. copy_rows: `rows` runs of `width` elements; run r starts at offset + r * pitch.
+virtual void copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y,
+                       Rows to) PG_KERNEL;
+/// y's dimension i is x's dimension order[i].
+virtual void permute(In x, const std::vector<int>& order, Out y) PG_KERNEL;
+/// y[i] = x[index[i]], or y[i] += x[index[i]]; x and y may differ in type. Indices (i32) ascend.
+/// throws: Error if one is outside x
+virtual void gather(In x, In index, bool add, Out y) PG_KERNEL;
+/// y[index[i]] = x[i], and zero elsewhere: what gather reads back. Of one type.
+/// throws: Error if an index is outside y
+virtual void expand(In x, In index, Out y) PG_KERNEL;
+
+// Element by element. binary broadcasts a and b to y's shape.
+virtual void unary(Unary op, In x, Out y) PG_KERNEL;
+/// dx = dy * op'(x); y is op(x).
+virtual void unary_backward(Unary op, In x, In y, In dy, Out dx) PG_KERNEL;
+virtual void binary(Binary op, In a, In b, Out y) PG_KERNEL;
+/// y = scale * x + shift
+virtual void affine(In x, double scale, double shift, Out y) PG_KERNEL;
+/// y += x; x may be of a narrower type.
+virtual void accumulate(In x, Out y) PG_KERNEL;
+/// y = x / (1 - p) where uniform(key, i) >= p, else 0.
+virtual void dropout(In x, double p, RandomKey key, Out y) PG_KERNEL;
+/// y = gelu(x + bias), in GPT-2's tanh form.                                x (R,C), bias (C)
+virtual void bias_gelu(In x, In bias, Out y) PG_KERNEL;
+virtual void bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) PG_KERNEL;
+
+// Reductions. y has x's rank, with size 1 along the reduced dimensions.
+virtual void reduce(Reduction op, In x, Out y) PG_KERNEL;
+/// dx = dy where x is the maximum y, shared evenly between equal maxima; else 0.
+virtual void max_backward(In x, In y, In dy, Out dx) PG_KERNEL;
+/// Sum of the squares of all elements, added up in f64.
+virtual double sum_of_squares(In x) PG_KERNEL;
+
+// Matrices.
+/// c = op(a) op(b), or c += op(a) op(b); `bias` (N), where defined, is added to every row.
+/// op transposes its matrix where the flag says so.    op(a) (B,M,K), op(b) (B,K,N), c (B,M,N)
+virtual void gemm(Gemm how, In a, In b, In bias, Out c) PG_KERNEL;
+
+// Sparse matrices.
+/// C = A B + bias, where A (M,K) is sparse. `b` holds the N columns of B, and `c` those of C, as
+/// `how` says.                                                                         bias (M)
+virtual void spmm(const SparsePattern& pattern, In values, Vectors how, In b, In bias,
+                  Out c) PG_KERNEL;
+/// The elements of D B^T that a pattern (M,K) without source has: values[i] = sum_n D[r,n] B[k,n]
+/// where element i stands in row r and column k. `d` and `b` hold the columns of D and B as `how`
+/// says; the values are of gradient_dtype.
+virtual void sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Out values) PG_KERNEL;
+
+// Rows.                                                                            x, y (R,C)
+virtual void softmax(In x, Out y) PG_KERNEL;
+virtual void softmax_backward(In y, In dy, Out dx) PG_KERNEL;
+/// Also writes each row's mean and 1 / deviation, in statistic_dtype.           mean, inverse (R)
+virtual void layer_norm(In x, In weight, In bias, double epsilon, Out y, Out mean,
+                        Out inverse) PG_KERNEL;
+virtual void layer_norm_backward(In x, In weight, In mean, In inverse, In dy, Out dx, Out dweight,
+                                 Out dbias) PG_KERNEL;
+/// loss[r] = log sum_c exp(logits[r,c]) - logits[r,target[r]]; normalizer[r] is the first term.
+/// throws: Error if a target is outside [0,C)
+virtual void cross_entropy(In logits, In targets, Out loss, Out normalizer) PG_KERNEL;
+/// dlogits[r,c] = scale * dloss * (exp(logits[r,c] - normalizer[r]) - [c == target[r]])
+virtual void cross_entropy_backward(In logits, In targets, In normalizer, In dloss, double scale,
+                                    Out dlogits) PG_KERNEL;
+/// throws: Error if an id is outside the table                  table (V,C), ids (R), y (R,C)
+virtual void embedding(In table, In ids, Out y) PG_KERNEL;
+virtual void embedding_backward(In ids, In dy, Out dtable) PG_KERNEL;
+
+// Causal self-attention over packed queries, keys, values.
+//                                                     qkv (B,T,3C), y (B,T,C), normalizer (B,H,T)
+virtual void attention(In qkv, int heads, Out y, Out normalizer) PG_KERNEL;
+virtual void attention_backward(In qkv, int heads, In y, In normalizer, In dy, Out dqkv) PG_KERNEL;
+
+// Images.                                        x (N,C,H,W), weight (K,C,kh,kw), y (N,K,Ho,Wo)
+virtual void conv2d(In x, In weight, Window window, Out y) PG_KERNEL;
+virtual void conv2d_backward_input(In dy, In weight, Window window, Out dx) PG_KERNEL;
+virtual void conv2d_backward_weight(In x, In dy, Window window, Out dweight) PG_KERNEL;
+/// Also writes where in its image each maximum stood.                     index as y, in i32
+virtual void max_pool2d(In x, Window window, Out y, Out index) PG_KERNEL;
+virtual void max_pool2d_backward(In dy, In index, Out dx) PG_KERNEL;
+/// Padding counts as zeros, as PyTorch has it.
+virtual void average_pool2d(In x, Window window, Out y) PG_KERNEL;
+virtual void average_pool2d_backward(In dy, Window window, Out dx) PG_KERNEL;
+/// Mean and biased variance of each channel, in statistic_dtype.               mean, variance (C)
+virtual void batch_norm_statistics(In x, Out mean, Out variance) PG_KERNEL;
+virtual void batch_norm_apply(In x, In mean, In variance, In weight, In bias, double epsilon,
+                              Out y) PG_KERNEL;
+/// Through the statistics as well, which are x's own.
+virtual void batch_norm_backward(In x, In mean, In variance, In weight, double epsilon, In dy,
+                                 Out dx, Out dweight, Out dbias) PG_KERNEL;
+
+// Values as bytes (parallel/codecs), of f32 or bf16; `bytes` is u8. What encodes says whether all
+// of x is finite; if not, the bytes have no meaning.
+/// For each bucket unit = (max - min) / (2^bits - 1) and min, in x's type; then every element's
+///   level = min(floor((x - min) / unit + r), 2^bits - 1), or 0 if unit < 1e-10,
+/// with r = 1/2, or uniform(key, i) of element i: 8 levels in `bits` bytes, the first one lowest,
+/// and zeros up to a multiple of 8 bytes.
+virtual bool quantize(In x, Quantizer how, RandomKey key, Out bytes) PG_KERNEL;
+/// y = min + unit * level
+virtual void dequantize(In bytes, Quantizer how, Out y) PG_KERNEL;
+/// k: 1 to the number of elements
+virtual Magnitude magnitude(In x, std::int64_t k) PG_KERNEL;
+/// Writes the indices (i32) of as many elements as there are slots, then their values; a slot
+/// that stays empty has index -1.
+virtual Selected select(In x, Selection which, Out bytes) PG_KERNEL;
+/// Fills the values of the slots with x[index], 0 for an empty one: other values, same elements.
+virtual void collect(In x, Out bytes) PG_KERNEL;
+/// y[index] = value for each slot; zero elsewhere.
+/// throws: Error if an index is outside y
+virtual void scatter(In bytes, Out y) PG_KERNEL;
+
+// Optimizers. `master` is what the step is computed on; `weights`, where it is another tensor,
+// receives the result rounded to its type.
+virtual void sgd(const SgdStep& step, In gradient, Out momentum, Out master, Out weights) PG_KERNEL;
+virtual void adamw(const AdamWStep& step, In gradient, Out first_moment, Out second_moment,
+                   Out master, Out weights) PG_KERNEL;

@@ -1,0 +1,152 @@
+// Elements at other places: rows, permutations, elements by index, rows of a table by id.
+// Not here: the largest elements of a tensor, with their indices (largest.cu).
+// Chapters 02, 03 and 11; Singh and Bhatele 2023 (SAMO) for gather and expand.
+#include "cuda/backend/map.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+/// Rows of `width` words; pitches in words.
+template <class Word>
+__device__ void copy_word(std::int64_t i, std::int64_t width, const Word* x, std::int64_t x_pitch,
+                          Word* y, std::int64_t y_pitch) {
+  const std::int64_t row = i / width, at = i % width;
+  y[row * y_pitch + at] = x[row * x_pitch + at];
+}
+
+template <class Word>
+__device__ void permute_word(std::int64_t i, const Walk& walk, const Word* x, Word* y) {
+  y[i] = x[walk.place(i).a];
+}
+
+template <class From, class To>
+__device__ void gather_one(std::int64_t i, const From* x, std::int64_t size, const int* index,
+                           bool add, To* y, IndexFault* fault) {
+  if (!inside(index[i], size, IndexUse::gather, fault)) return;
+  const float value = to_float(x[index[i]]);
+  y[i] = from_float<To>(add ? to_float(y[i]) + value : value);
+}
+
+template <class T>
+__device__ void expand_one(std::int64_t i, const T* x, const int* index, T* y, std::int64_t size,
+                           IndexFault* fault) {
+  if (inside(index[i], size, IndexUse::expand, fault)) y[index[i]] = x[i];
+}
+
+/// Rows of `width` words.
+template <class Word>
+__device__ void embed_word(std::int64_t i, std::int64_t width, const Word* table, const int* ids,
+                           std::int64_t limit, Word* y, IndexFault* fault) {
+  const int id = ids[i / width];
+  if (inside(id, limit, IndexUse::embedding, fault)) y[i] = table[id * width + i % width];
+}
+
+/// A warp for 32 N columns of a row r of dy: if r is the first row of its id, the warp adds up the
+/// rows of that id, in their order; it looks for them by 32 ids at once. So no two warps write the
+/// same sum, and no order of warps changes it.
+template <int N, class T>
+__device__ void sum_rows_of_id(std::int64_t warp, std::int64_t rows, std::int64_t width,
+                               const int* ids, const T* dy, float* dtable, std::int64_t limit) {
+  const std::int64_t mine = warp % rows;
+  const int id = ids[mine], lane = threadIdx.x % 32;
+  const std::int64_t column = (warp / rows * 32 + lane) * N;
+  if (id < 0 || id >= limit) return;  // the forward pass has noted it
+  float sum[N] = {};
+  for (std::int64_t start = 0; start < rows; start += 32) {
+    const std::int64_t r = start + lane;
+    unsigned equal = __ballot_sync(~0u, r < rows && ids[r] == id);
+    for (; equal; equal &= equal - 1) {
+      const std::int64_t found = start + __ffs(static_cast<int>(equal)) - 1;
+      if (found < mine) return;  // all of the warp: an earlier row's adds this one
+      if (column >= width) continue;
+      const auto d = load<Pack<T, N>>(dy + found * width + column);
+      for (int j = 0; j < N; ++j) sum[j] += to_float(d.at[j]);
+    }
+  }
+  if (column >= width) return;
+  constexpr int n = N < 4 ? N : 4;
+  for (int j = 0; j < N; j += n)
+    store(dtable + id * width + column + j, pack<float, n>([&](int i) { return sum[j + i]; }));
+}
+
+void check_count(const char* kernel, const Tensor& index, std::int64_t listed) {
+  PG_CHECK(index.numel() == listed, kernel, ": there are ", index.numel(), " indices for ", listed,
+           " elements");
+}
+
+}  // namespace
+
+void CudaBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, Out y,
+                            Rows to) {
+  refuse_f64(x);
+  const std::int64_t size = size_of(x.dtype());
+  const std::byte* in = x.raw() + from.offset * size;
+  std::byte* out = y.raw() + to.offset * size;
+  dispatch_words(
+      [&]<class Word>() {
+        const std::int64_t words = width * size / sizeof(Word);
+        run_each<copy_word<Word>>(rows * words, words, in, from.pitch * size / sizeof(Word), out,
+                                  to.pitch * size / sizeof(Word));
+      },
+      address_of(in), address_of(out), width * size, from.pitch * size, to.pitch * size);
+}
+
+void CudaBackend::permute(In x, const std::vector<int>& order, Out y) {
+  refuse_f64(x);
+  const int rank = y.shape().rank();
+  std::vector<WalkStep> steps;
+  for (int i = 0; i < rank; ++i)
+    steps.push_back({y.size(i), x.shape().product(x.shape().axis(order[i]) + 1, rank), 0});
+  Walk walk(steps, "permute", x.shape());
+  // Where the last dimension stays the last one, what it crosses moves in whole words.
+  const std::int64_t size = size_of(x.dtype());
+  const bool runs = rank > 0 && walk.steps[rank - 1].a == 1;
+  dispatch_words(
+      [&]<class Word>() {
+        const std::int64_t elements = sizeof(Word) / size;
+        if (runs) walk.steps[rank - 1].size /= elements;
+        for (int i = 0; i + 1 < rank; ++i) walk.steps[i].a /= elements;
+        run_each<permute_word<Word>>(x.numel() / elements, walk, x.raw(), y.raw());
+      },
+      runs ? address_of(x.raw()) | address_of(y.raw()) | walk.steps[rank - 1].size * size : size);
+}
+
+void CudaBackend::gather(In x, In index, bool add, Out y) {
+  check_count("gather", index, y.numel());
+  dispatch(x, [&]<class From>() {
+    dispatch(y, [&]<class To>() {
+      run_each<gather_one<From, To>>(y.numel(), x, x.numel(), index, add, y, fault_);
+    });
+  });
+}
+
+void CudaBackend::expand(In x, In index, Out y) {
+  check_count("expand", index, x.numel());
+  fill(0, y);
+  dispatch(y,
+           [&]<class T>() { run_each<expand_one<T>>(x.numel(), x, index, y, y.numel(), fault_); });
+}
+
+void CudaBackend::embedding(In table, In ids, Out y) {
+  refuse_f64(table);
+  const std::int64_t bytes = table.size(1) * size_of(table.dtype());
+  dispatch_words(
+      [&]<class Word>() {
+        const std::int64_t width = bytes / sizeof(Word);
+        run_each<embed_word<Word>>(ids.numel() * width, width, table.raw(), ids, table.size(0),
+                                   y.raw(), fault_);
+      },
+      address_of(table.raw()), address_of(y.raw()), bytes);
+}
+
+void CudaBackend::embedding_backward(In ids, In dy, Out dtable) {
+  fill(0, dtable);
+  const std::int64_t rows = ids.numel(), width = dtable.size(1);
+  dispatch_packs(width, {dy, dtable}, [&]<class T, int N>() {
+    run_each<sum_rows_of_id<N, T>, 32>(rows * blocks_for(width, 32 * N), rows, width, ids, dy,
+                                       dtable, dtable.size(0));
+  });
+}
+
+}  // namespace paragrad::cuda

@@ -1,0 +1,63 @@
+// CUDA's runtime for host code: its errors as paragrad's Error, streams and events that end with
+// their scope.
+// Not here: what a kernel finds wrong while it runs; a later call returns that.
+// CUDA C++ Programming Guide, streams and events; CUDA Runtime API, error handling.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "autograd/error.h"
+
+namespace paragrad::cuda {
+
+/// Throws an Error that names the call, unless it has succeeded.
+inline void check(cudaError_t error, const char* call) {
+  PG_CHECK(error == cudaSuccess, call, ": ", cudaGetErrorString(error), " (",
+           cudaGetErrorName(error), ")");
+}
+
+#define PG_CUDA(call) ::paragrad::cuda::check(call, #call)
+
+/// A thing that a call of CUDA made, or nothing yet; it ends with its scope.
+template <class T, auto destroy>
+struct Handle {
+  T made;
+
+  explicit Handle(T made = nullptr) : made(made) {}
+  ~Handle() {
+    if (made) destroy(made);
+  }
+  Handle(const Handle&) = delete;
+  Handle& operator=(const Handle&) = delete;
+  operator T() const { return made; }
+};
+
+/// A stream of the device that is current when it is made; it waits for no other by itself.
+struct Stream : Handle<cudaStream_t, cudaStreamDestroy> {
+  Stream() { PG_CUDA(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking)); }
+};
+
+/// A mark in a stream: what was queued before it, others can wait for.
+struct Event : Handle<cudaEvent_t, cudaEventDestroy> {
+  Event() { PG_CUDA(cudaEventCreateWithFlags(&made, cudaEventDisableTiming)); }
+
+  void record(cudaStream_t stream) { PG_CUDA(cudaEventRecord(made, stream)); }
+  /// Work that is queued on the stream from now on waits for the mark; the host does not.
+  void hold(cudaStream_t stream) const { PG_CUDA(cudaStreamWaitEvent(stream, made, 0)); }
+  /// Tells without waiting.
+  bool reached() const {
+    const cudaError_t state = cudaEventQuery(made);
+    if (state == cudaErrorNotReady) return false;
+    check(state, "cudaEventQuery");
+    return true;
+  }
+  /// Waits. For destructors: what has failed is the error of another call.
+  void finish() const noexcept { cudaEventSynchronize(made); }
+};
+
+/// Host memory that stays where it is, so that a device can copy it while the host goes on.
+struct Pinned : Handle<void*, cudaFreeHost> {
+  explicit Pinned(std::size_t bytes) { PG_CUDA(cudaMallocHost(&made, bytes)); }
+};
+
+}  // namespace paragrad::cuda

@@ -1,0 +1,73 @@
+// Formats: what readers and writers share: the limits of safetensors and its dtypes; the manifest
+// of a checkpoint, and the names of tensors in its data files.
+// Not here: an interface. Only files of nn/checkpoint include this.
+// Chapter 02.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "nn/checkpoint/checkpoint.h"
+
+namespace paragrad::nn::format {
+
+using Bytes = std::span<const std::byte>;
+
+inline constexpr std::uint64_t length_bytes = 8;
+inline constexpr std::uint64_t header_limit = 100'000'000;
+inline constexpr const char* metadata_key = "__metadata__";
+
+/// A name as an error shows it: on one line, whatever it holds.
+inline std::string in_quotes(const std::string& name) {
+  using nlohmann::json;
+  return json(name).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+/// What the system says about its last error.
+inline std::string system_message() { return std::generic_category().message(errno); }
+
+/// Bytes of a tensor; every product on the way must fit in 63 bits, even where a later size is 0.
+/// throws: Error, which begins with `where`, if they do not, or the format has no such dtype
+std::int64_t checked_byte_count(const std::string& where, const std::string& dtype,
+                                const std::vector<std::int64_t>& sizes);
+
+/// An open file that closes itself.
+struct Descriptor {
+  int number;
+  explicit Descriptor(int opened) : number(opened) {}
+  Descriptor(const Descriptor&) = delete;
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
+  }
+};
+
+}  // namespace paragrad::nn::format
+
+namespace paragrad::nn {
+
+inline constexpr const char* manifest_name = "manifest.json";
+
+struct Manifest {
+  std::int64_t step = 0;
+  nlohmann::json run;
+  std::vector<CheckpointFile> files;
+};
+
+/// throws: Error if the folder has no manifest, or a damaged one
+Manifest read_manifest(const std::filesystem::path& folder);
+
+/// What a parameter's part of a flat buffer is called: the weights, whose name is "", by the
+/// parameter's name alone.
+inline std::string tensor_name(const std::string& buffer, const std::string& parameter) {
+  return buffer.empty() ? parameter : buffer + "/" + parameter;
+}
+
+}  // namespace paragrad::nn

@@ -1,0 +1,114 @@
+// Each member fills in the squares that it counts and zeros elsewhere, so that summing up is exact
+// and does not depend on how the model is cut, unless shards cut a parameter: its parts are then
+// added in rank order. Two orders of n terms that are not negative give sums within a share
+// 2 (n - 1) u of each other, so norms within n u, u = 2^-53 (Higham 2002, section 4.2).
+#include "parallel/engine/loss_and_norm.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "autograd/cpu/cpu_backend.h"
+
+namespace paragrad::parallel {
+
+void LossAndNorm::keep_loss(int micro, const Tensor& loss) {
+  const int most = run_.plan.per_step;
+  if (static_cast<int>(unread_.size()) == most) read_losses();
+  if (!losses_.defined()) losses_ = empty({most}, loss.dtype(), loss.device(), Category::workspace);
+  const auto place = static_cast<std::int64_t>(unread_.size());
+  loss.backend().copy(loss, losses_.window(place, loss.shape()));
+  unread_.push_back(micro);
+}
+
+/// One copy from the device brings all losses of a step.
+void LossAndNorm::read_losses() {
+  if (unread_.empty()) return;
+  const std::vector<double> values = to_host(losses_);
+  for (std::size_t i = 0; i < unread_.size(); ++i) run_.result.losses[unread_[i]] = values[i];
+  unread_.clear();
+}
+
+void LossAndNorm::begin(const Instruction& x) {
+  const std::vector<int>& group = run_.plan.groups[x.peer];
+  if (group.size() == 1) return;  // whole() needs no messages
+  const Gradients gradients = counted(x.version, group);
+  const auto count = static_cast<std::int64_t>(run_.engine.training().whole.size());
+  DevicePtr device = run_.engine.device();
+  if (!device->backend().has_f64()) device = cpu_device();
+  const Tensor squares = empty({count}, DType::f64, device, Category::communication);
+  std::vector<TicketPtr> awaited = book_.changes(x.version);
+  for (const Gradient& gradient : gradients)
+    if (gradient.by) awaited.push_back(gradient.by);
+  auto ready = [this, squares, gradients, awaited] {
+    if (!std::ranges::all_of(awaited, &Ticket::done)) return false;
+    const std::vector<double> values = squares_of(gradients);
+    squares.backend().copy_from_host(values.data(), squares);
+    return true;
+  };
+  auto sum = run_.in_group(x.peer, all_reduce, squares, AllReduce::scatter_reduce);
+  sums_[x.version] = {squares, mailbox_.meet(x, sum, {}, ready)};
+}
+
+/// A rank that holds all stages needs no message for it.
+const std::vector<double>& LossAndNorm::whole(int version) {
+  if (auto found = whole_.find(version); found != whole_.end()) return found->second;
+  if (auto found = sums_.find(version); found != sums_.end()) {
+    waiting_.wait(found->second.by);
+    return whole_[version] = to_host(found->second.value);
+  }
+  for (const auto& [stage, store] : run_.engine.stores()) book_.finish({stage, version});
+  return whole_[version] = squares_of(counted(version, {run_.rank}));
+}
+
+std::vector<double> LossAndNorm::of_stage(const Made& sum) {
+  WeightStore& store = run_.kept(sum.stage);
+  return squares_of({{&store, store.own_sum(sum.version), nullptr}});
+}
+
+LossAndNorm::Gradients LossAndNorm::counted(int version, const std::vector<int>& group) {
+  Gradients gradients;
+  for (auto& [stage, store] : run_.engine.stores()) {
+    const Made sum{stage, version};
+    if (!book_.is_counted(sum, group)) continue;
+    if (const Arriving* arriving = mailbox_.arriving(run_.finished_name(sum)))
+      gradients.push_back({&store, arriving->value, arriving->by.ticket});
+    else
+      gradients.push_back({&store, store.own_sum(version), nullptr});
+  }
+  return gradients;
+}
+
+std::vector<double> LossAndNorm::squares_of(const Gradients& gradients) const {
+  std::vector<double> result(run_.engine.training().whole.size(), 0);
+  for (const auto& [store, gradient, by] : gradients) {
+    std::vector<double> sums = sums_of_squares(store->own_parameters(), gradient);
+    for (std::size_t i = 0; i < sums.size(); ++i) result[store->own_places()[i]] = sums[i];
+  }
+  return result;
+}
+
+double LossAndNorm::checked(int version, const std::vector<double>& squares) {
+  read_losses();
+  const int per_step = run_.plan.per_step;
+  double norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / per_step;
+  const std::map<int, double>& losses = run_.result.losses;
+  auto last = losses.lower_bound(version * per_step);
+  double loss = 0;
+  for (auto at = losses.lower_bound((version - 1) * per_step); at != last; ++at) loss += at->second;
+  PG_CHECK(std::isfinite(norm) && std::isfinite(loss), "step ", version,
+           ": the gradient's norm is ", norm, broken_parameter(squares),
+           std::isfinite(loss) ? "" : ", and the loss is not finite either",
+           "; the weights are as the step before left them. To avoid this, ", when_not_finite);
+  return norm;
+}
+
+/// Names the first parameter whose gradient is not finite.
+std::string LossAndNorm::broken_parameter(const std::vector<double>& squares) const {
+  auto square = squares.begin();
+  for (const Parameter& parameter : run_.engine.training().whole)
+    if (!std::isfinite(*square++)) return text(", as that of ", parameter.name, " is not finite");
+  return "";
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,59 @@
+// LossAndNorm: the losses of a step's microbatches, and how large its gradients are: each
+// parameter's sum of squares, over all ranks where the plan clips; and the check that all of them
+// are finite. Not here: the gradient sums themselves (sum_book.h). Chapters 05 and 08.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "parallel/engine/sum_book.h"
+
+namespace paragrad::parallel {
+
+class LossAndNorm {
+ public:
+  /// What the references name must outlive it.
+  LossAndNorm(RowRun& run, SumBook& book, Mailbox& mailbox, Waiting& waiting)
+      : run_(run), book_(book), mailbox_(mailbox), waiting_(waiting) {}
+
+  /// Keeps a microbatch's loss on the device: to read it in each forward would wait for the device.
+  void keep_loss(int micro, const Tensor& loss);
+  /// Puts what was kept into the run's result.
+  void read_losses();
+
+  /// A norm's cell of the row: adds up the squares over a group, on the other lane.
+  void begin(const Instruction& x);
+  /// The squares of a step's whole gradient, by parameter, in Training::whole.
+  const std::vector<double>& whole(int version);
+  /// The squares of one stage's finished sum, zeros elsewhere.
+  std::vector<double> of_stage(const Made& sum);
+
+  /// The norm of the step's mean gradient. Reads the losses, too.
+  /// throws: Error unless it and the step's losses are finite
+  double checked(int version, const std::vector<double>& squares);
+
+ private:
+  /// A finished gradient whose squares this rank counts, and the message that brings it.
+  struct Gradient {
+    const WeightStore* store;
+    Tensor values;
+    TicketPtr by;
+  };
+  using Gradients = std::vector<Gradient>;
+
+  Gradients counted(int version, const std::vector<int>& group);
+  std::vector<double> squares_of(const Gradients& gradients) const;
+  std::string broken_parameter(const std::vector<double>& squares) const;
+
+  RowRun& run_;
+  SumBook& book_;
+  Mailbox& mailbox_;
+  Waiting& waiting_;
+  Tensor losses_;                             // of unread_, at most a step's
+  std::vector<int> unread_;                   // microbatches
+  std::map<int, Arriving> sums_;              // by version: on their way
+  std::map<int, std::vector<double>> whole_;  // by version: known
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,67 @@
+// Rules: what the parts of the verifier share, and the rules that need no replay of rows: what a
+// cell may look like, and which cells meet.
+// Not here: what a row does with its values (replay.h). Chapters 04 and 06.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/verifier/verify.h"
+
+namespace paragrad::parallel {
+
+/// A cell of a plan; an index of -1 is the end of the row.
+struct Place {
+  const Plan& plan;
+  int rank, index;
+
+  const Instruction& instruction() const { return plan.rows[rank][index]; }
+};
+
+/// "[0, 1]"
+std::string list(const std::vector<int>& numbers);
+
+/// Throws the PlanError that says so and shows the cell.
+[[noreturn]] void refuse_text(const char* rule, const Place& place, const std::string& what);
+
+template <class... Parts>
+[[noreturn]] void refuse(const char* rule, const Place& place, const Parts&... what) {
+  refuse_text(rule, place, autograd::text(what...));
+}
+
+/// The header makes sense; every instruction has the fields that its operation takes, and they name
+/// stages, microbatches, ranks and groups that exist. Rows of a message-driven plan are such that
+/// any order of its two lines of work (simulation/driven.cpp) gives the same sums.
+/// throws: PlanError, rule shape or driven
+void check_shape(const Plan& plan);
+void check_driven(const Plan& plan);
+
+/// The messages from one rank to another: the k-th send meets the k-th recv.
+struct Wire {
+  int from, to;
+  std::vector<int> sends, recvs;  ///< cells of the two rows
+};
+
+/// A reduction, norm or gather: one cell of each member's row, in the group's order.
+struct Meeting {
+  int group;
+  std::vector<int> cells;
+};
+
+/// Which send meets which recv, and which cells of a group meet. It follows from the rows alone:
+/// messages between two ranks, and those of a group, come first in, first out.
+struct Pairing {
+  /// Where a cell belongs.
+  struct End {
+    int wire = -1, number = -1;  ///< of a send or recv: its wire, and its index there
+    int meeting = -1;
+  };
+  std::vector<Wire> wires;
+  std::vector<Meeting> meetings;
+  std::vector<std::vector<End>> ends;  ///< by rank and cell
+};
+
+/// throws: PlanError, rule match, together, or end (a message is never received)
+Pairing pair_up(const Plan& plan);
+
+}  // namespace paragrad::parallel
