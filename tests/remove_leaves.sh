@@ -2,8 +2,8 @@
 # Takes three leaves away (tests/leaves.txt), each with the lines that register it, from a copy of
 # the last commit; then builds, and runs the tests. By hand: it builds everything.
 #   tests/remove_leaves.sh [FOLDER [DATE]]    FOLDER: for the copy, new; DATE chooses: 2026-11-22
-# Passes if all builds and every test that fails is a leaf's own: it names the leaf, or it compares
-# the chapters, which do.
+# Passes if all builds and every test that fails is a leaf's own: its file, or what that includes of
+# tests/, names the leaf; or it compares the chapters, which do.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=${1:-$(mktemp -d)}
@@ -34,6 +34,7 @@ for leaf in "${chosen[@]}"; do
   done
   [[ $lines == - ]] || for line in ${lines//,/ }; do
     grep -vF -- "${line#*:}" "${line%%:*}" >"$folder/.kept"
+    words+="|$(tr -d '()' <<<"${line#*:}")"  # as it is registered
     # The last line of a macro's list has no backslash behind it.
     perl -0pi -e 's/\\\n\n/\n\n/g' "$folder/.kept"
     mv "$folder/.kept" "${line%%:*}"
@@ -47,13 +48,25 @@ ctest --preset release -j 2 >ctest.log 2>&1 || true  # which tests fail is looke
 grep 'tests passed' ctest.log || { tail -n 20 ctest.log; exit 1; }
 failed=$(sed -n 's/^[[:space:]]*[0-9]* - \(.*\) ([A-Za-z ]*)$/\1/p' ctest.log)
 wrong=0
+# The file that a test stands in, and the headers and sources of tests/ that it is made of.
+made_of() {
+  local file
+  case $1 in
+    mpi/*) file=tests/parallel/mpi/checks.cpp ;;
+    gpu_script_on_the_emulator) file=tests/cuda/device_engine_test.cpp ;;
+    *) file=$(grep -rlF --include='*.cpp' -- "\"${1#*/}\"" tests | head -1) ;;
+  esac
+  [[ -n $file ]] || return 0
+  echo "$file"
+  grep -oP '^#include "\Ktests/[^"]*' "$file" | while read -r header; do
+    ls "$header" "${header%.h}.cpp" 2>/dev/null || true
+  done
+}
 while read -r test; do
   [[ -n $test ]] || continue
   case $test in chapters_are_woven | figures_are_drawn | spine) continue ;; esac
-  # The test's own lines, from its name to the next test.
-  source=$(grep -rlF -- "${test#*/}" tests --include=*.cpp | head -1)
-  if [[ -n $source ]] && awk -v name="${test#*/}" '
-      /^TEST_CASE/ { own = index($0, name) > 0 } own' "$source" | grep -qiE "$words"; then
+  mapfile -t sources < <(made_of "$test")
+  if [[ ${#sources[@]} -gt 0 ]] && grep -qiE "$words" "${sources[@]}"; then
     echo "the leaf's own: $test"
   else
     echo "FAILED: $test"
