@@ -43,8 +43,8 @@ PG_HOST_DEVICE Levels<T> levels_between(float low, float high, int steps) {
   return {T(largest<T>), T(low / 2 + high / 2 - largest<T> / 2)};
 }
 
-/// The same in f32, as both directions use it. Where levels span so much that differences would
-/// overflow, everything is computed on a quarter of the values.
+/// A bucket's levels in f32, as both directions use them. Where levels span so much that
+/// differences would overflow, everything is computed on a quarter of the values.
 struct Scale {
   float shrink, grow, min, unit, inverse;
 

@@ -66,7 +66,7 @@ Tensor sum_to(const Tensor& x, const Shape& shape);
 // ---- Layout: there are no strided views. What is cut or transposed is copied, except rows, which
 // stay in place.
 
-/// The same values under another shape; one size may be -1 and is inferred. Copies nothing.
+/// Gives x's values another shape; one size may be -1 and is inferred. Copies nothing.
 /// throws: Error if the number of elements differs
 Tensor reshape(const Tensor& x, const Shape& shape);
 Tensor reshape(const Tensor& x, std::initializer_list<std::int64_t> sizes);

@@ -1,5 +1,5 @@
-// Draw 0 is the oldest: "draw-0/h.0.attn.c_attn.weight" is the index of what it keeps.
-// Chapter 11.
+// Masks travel packed. Draws lie in a checkpoint, the oldest as number 0, as the indices of what
+// they keep: "draw-0/h.0.attn.c_attn.weight". Chapter 11.
 #include "sparse/mask_exchange.h"
 
 #include <algorithm>
@@ -37,9 +37,11 @@ Tensor on_device(const ParameterList& drawn, const Masks& draw, const DevicePtr&
 SumCounts sum_over(Transport& transport, double timeout) {
   return [&transport, timeout](const std::vector<std::int64_t>& own) {
     std::vector<std::int64_t> total(own.size(), 0);
-    for (const std::string& one : all_gather_bytes(transport, pack(own), timeout))
-      std::ranges::transform(total, unpack<std::vector<std::int64_t>>(one), total.begin(),
-                             std::plus<>());
+    for (const std::string& one : all_gather_bytes(transport, pack(own), timeout)) {
+      const auto counts = unpack<std::vector<std::int64_t>>(one);
+      PG_CHECK(counts.size() == total.size(), "ranks count different parameters");
+      std::ranges::transform(total, counts, total.begin(), std::plus<>());
+    }
     return total;
   };
 }

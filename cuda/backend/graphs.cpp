@@ -30,7 +30,10 @@ Graphs::Graphs(cudaStream_t target, CachingAllocator& allocator)
   check(cublasSetWorkspace(cublas_, workspace_, workspace_bytes_), "cublasSetWorkspace");
 }
 
-Graphs::~Graphs() { allocator_.free(workspace_, workspace_bytes_); }
+Graphs::~Graphs() {
+  executables_.clear();  // they were recorded with the workspace
+  allocator_.free(workspace_, workspace_bytes_);
+}
 
 void Graphs::gather(const std::function<void()>& work) {
   std::thread::id nobody;

@@ -2,7 +2,7 @@
 // Chapter 13.
 #include "cuda/transport/nccl_comm.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <thread>

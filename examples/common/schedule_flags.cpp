@@ -3,7 +3,7 @@
 // Chapter 06.
 #include "examples/common/schedule_flags.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>

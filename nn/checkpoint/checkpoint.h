@@ -6,7 +6,7 @@
 // checkpoint.h   start here: runs, to be continued: data files, and a manifest that names them
 // safetensors.h  one data file: named tensors, mapped into memory, every rule of the format checked
 // gpt_files.h    a GPT in Hugging Face's layout, for other programs
-// file.h         whole files in and out, for readers of other formats (nn/text, nn/data)
+// file.h         whole files in and out, for readers of other formats; formats.h: what files share
 // What is written replaces what was there in one step, so a write that fails leaves the earlier
 // file. An error names the file, what was expected in it and what was found.
 // Ranks write files of their own and rank 0 commits them (parallel/session); a reader opens all of

@@ -30,10 +30,12 @@ Manifest parse_manifest(const std::string& text) {
   const json manifest = json::parse(text);
   PG_CHECK(manifest.at("format") == format_name, "\"format\" is not \"", format_name, "\"");
   const json &version = manifest.at("version"), &step = manifest.at("step");
-  PG_CHECK(version == format_version, "it is of version ", version.dump(), ", this program reads ",
-           format_version);
+  PG_CHECK(version.is_number_integer() && version == format_version, "it is of version ",
+           version.dump(), ", this program reads ", format_version);
   PG_CHECK(step.is_number_unsigned() && step.get<std::uint64_t>() <= INT64_MAX,
            "\"step\" is not a whole number from 0");
+  for (const json& file : manifest.at("files"))
+    PG_CHECK(file.at("bytes").is_number_unsigned(), "\"bytes\" is not a whole number from 0");
   Manifest result{step, manifest.at("run"), manifest.at("files")};
   for (const CheckpointFile& file : result.files)
     PG_CHECK(!file.name.empty() && file.name.find('/') == file.name.npos,

@@ -109,9 +109,8 @@ ImageSet::ImageSet(IdxImages images, std::vector<std::uint8_t> labels, PixelStat
 void ImageSet::append(std::int64_t index, ImageBatch& batch) const {
   std::int64_t area = images_.height * images_.width;
   const std::uint8_t* pixels = images_.pixels.data() + index * area;
-  for (std::int64_t i = 0; i < area; ++i) {
+  for (std::int64_t i = 0; i < area; ++i)
     batch.images.push_back((pixels[i] / 255.0f - statistics_.mean) / statistics_.deviation);
-  }
   batch.labels.push_back(labels_[index]);
 }
 
@@ -131,9 +130,8 @@ ImageBatch ImageSet::batch(std::uint64_t seed, std::int64_t step, std::int64_t b
   std::int64_t steps_per_epoch = size() / batch_size;
   std::int64_t epoch = step / steps_per_epoch, start = step % steps_per_epoch * batch_size;
   ImageBatch batch;
-  for (std::int64_t i = first; i < last; ++i) {
+  for (std::int64_t i = first; i < last; ++i)
     append(shuffled(seed, epoch, start + i, size()), batch);
-  }
   return batch;
 }
 

@@ -124,9 +124,8 @@ TextData load_text_data(const std::filesystem::path& data, const std::filesystem
 
   int size = made ? made->size() : 0;
   if (!made) {
-    for (const auto* all : {&train, &validate}) {
+    for (const auto* all : {&train, &validate})
       for (std::int32_t token : *all) size = std::max(size, token + 1);
-    }
   }
   std::string tenth = split ? ", the last tenth of it," : "";
   return {made, TokenData("the training data " + data.string(), std::move(train), size),

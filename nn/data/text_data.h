@@ -9,7 +9,7 @@
 // data from its beginning to its end; a checksum. There is no cursor: a batch is a function of
 // (seed, step, place in the batch), so a run that is resumed sees the data that it would have seen,
 // and ranks draw their shares of one batch without talking to each other.
-// Programs bring batches to devices (examples/common/gpt_data.h, examples/common/resnet_data.h).
+// Programs bring batches to devices (examples/common/gpt_run.h, examples/common/resnet_run.h).
 // Another kind of data is a file here with these questions, and such an adapter there.
 #pragma once
 
@@ -24,7 +24,7 @@ struct Batch {
   std::vector<std::int32_t> inputs, targets;
 };
 
-/// One stretch of text as token ids.
+/// One stretch of text as token ids, 4 bytes each.
 class TokenData {
  public:
   TokenData() = default;

@@ -67,8 +67,8 @@ ParameterList ParameterList::part(std::int64_t first, std::int64_t last) const {
 // [end snippet]
 
 void check_buffer(const ParameterList& parameters, const Tensor& flat, const std::string& name) {
-  PG_CHECK(flat.defined() && flat.numel() == parameters.numel(), "the model has ",
-           parameters.numel(), " parameters, the buffer ", name, " is ", flat);
+  PG_CHECK(flat.defined() && flat.numel() == parameters.numel(), "there are ", parameters.numel(),
+           " parameters, and the buffer ", name, " is ", flat);
 }
 
 void initialize(const ParameterList& parameters, const Tensor& weights, std::uint64_t seed) {

@@ -88,9 +88,8 @@ BytePairVocabulary::BytePairVocabulary(std::vector<std::string> tokens,
              byte_symbols()[byte], "\"): a byte-level vocabulary has one for each of the 256");
     byte_ids_[byte] = found->second;
   }
-  if (auto found = ids.find(std::string(end_of_text)); found != ids.end()) {
+  if (auto found = ids.find(std::string(end_of_text)); found != ids.end())
     end_of_text_ = found->second;
-  }
   for (const std::string& line : merges_) add_merge(line, ids);
 }
 

@@ -93,9 +93,8 @@ std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string
 
 std::unique_ptr<Vocabulary> load_vocabulary(const nlohmann::json& saved) try {
   auto kind = saved.at("kind").get<std::string>();
-  if (kind == "chars") {
+  if (kind == "chars")
     return std::make_unique<CharVocabulary>(saved.at("characters").get<std::string>());
-  }
   if (kind == "bytes") return std::make_unique<ByteVocabulary>();
   PG_CHECK(kind == "byte-pairs", "the saved vocabulary is of kind \"", kind,
            "\", expected \"chars\", \"bytes\" or \"byte-pairs\"");

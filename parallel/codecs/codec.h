@@ -8,8 +8,8 @@
 // buffer_codec.h    a stage's gradient, layer by layer; channel_codec.h: activations
 // bit_choice.h      how many bits each layer gets, from what ranks measured
 // register.cpp      the list of codecs
-// A new codec is one file and one line of the register: its name and numbers as users type them,
-// its bytes, and the class that encodes. No codec includes another.
+// A new codec is one file and one line of the register; codecs of one family share a file. An entry
+// has a name and numbers as users type them, bytes, and the class that encodes.
 #pragma once
 
 #include <cmath>

@@ -40,7 +40,7 @@ void orthonormalize(const Tensor& x, RandomKey key) {
     double* row = values.data() + r * count;
     double before = length(row, count);
     remove_known(row, r, count);
-    // Of a millionth f32 can't tell whether it was there. Longer rests stand at right angles to the
+    // f32 can't tell whether a millionth was there. Longer rests stand at right angles to the
     // rows before within 1e-10, as f64 rounds.
     if (length(row, count) <= 1e-6 * before) {
       for (std::int64_t i = 0; i < count; ++i) row[i] = normal(key, r * count + i);

@@ -67,7 +67,7 @@ struct Range {
   std::int64_t size() const { return end - begin; }
 };
 Range chunk_range(std::int64_t count, int chunk, int chunks);
-/// What two ranges have in common; its size is 0 or less if that is nothing.
+/// The intersection of two ranges; its size is 0 or less where they have nothing in common.
 inline Range common(Range a, Range b) {
   return {std::max(a.begin, b.begin), std::min(a.end, b.end)};
 }

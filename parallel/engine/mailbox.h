@@ -20,7 +20,7 @@ struct Arriving {
 
 class Mailbox {
  public:
-  /// What the references name must outlive it.
+  /// The arguments are kept by reference and must outlive it.
   Mailbox(RowRun& run, Waiting& waiting, MessageLane& lane)
       : run_(run), waiting_(waiting), lane_(lane), channel_(run.engine.channel()) {}
 

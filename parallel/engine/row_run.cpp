@@ -1,4 +1,4 @@
-// What the interpreter would otherwise look up at each cell.
+// A row's facts are found once, so that no cell looks them up.
 // Chapters 04, 05 and 08.
 #include "parallel/engine/row_run.h"
 

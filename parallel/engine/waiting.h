@@ -24,7 +24,7 @@ struct Issued {
 
 class Waiting {
  public:
-  /// What the references name must outlive it.
+  /// The arguments are kept by reference and must outlive it.
   Waiting(const RowRun& run, MessageLane& lane)
       : run_(run), transport_(run.engine.transport()), lane_(lane) {}
 

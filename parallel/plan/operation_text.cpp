@@ -1,7 +1,7 @@
 // The text of an instruction is its stage, its letters and the numbers that name it, so that print
 // and parse read the table of operations; its description follows the table's words.
 // Not here: rows and headers (plan_file.cpp). Chapter 06.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -20,7 +20,7 @@ struct ValueWords {
   const char* words;
 };
 
-/// By Value; values that no text names have no kind of message.
+/// The kinds of message, one for each Value; values that no text names have no kind of message.
 constexpr ValueWords words_of_values[] = {
     {"", ""},
     {"activations", "the output of stage {stage} for microbatch {number}"},

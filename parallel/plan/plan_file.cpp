@@ -1,7 +1,7 @@
 // The text form of a plan: a line of header, then one line a rank; and how messages show a cell.
 // Not here: single instructions (operations.cpp).
 // Chapter 06.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <sstream>

@@ -1,4 +1,4 @@
-// Every rank makes the plan from an order for itself, and runs its row.
+// Every rank carries out orders: it makes the plan for itself, runs its row, and answers.
 // Chapter 05.
 #include "parallel/session/session_rank.h"
 

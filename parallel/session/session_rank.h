@@ -79,7 +79,7 @@ std::vector<MemoryMeter::Event> outstanding(const std::vector<MemoryMeter::Event
 
 class SessionRank {
  public:
-  /// What the references name must outlive it.
+  /// The arguments are kept by reference and must outlive it.
   SessionRank(const Training& training, Transport& transport, const DevicePtr& device,
               RunData& data, const SessionSettings& settings);
 

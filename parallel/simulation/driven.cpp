@@ -134,7 +134,7 @@ class DrivenSimulation {
     double start = unknown;
   };
 
-  /// Of two on one rank that can begin, the one it prefers, which DrivenOrder has first.
+  /// Prefers, of two cells on one rank that can begin, the one that DrivenOrder has first.
   Choice earliest() {
     Choice best;
     for (Rank& rank : ranks_)

@@ -57,10 +57,10 @@ struct Sending {
   std::int64_t bytes = 0;
 };
 
-/// In the order of time.
+/// What ranks send, in the order of time.
 std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline);
 
-/// Those between the first forward of the second update and that of the last: without the plan's
+/// What ranks send between the first forward of the second update and that of the last: without the plan's
 /// beginning and its end, at which waiting values are sent all at once. All of them, if the plan
 /// has fewer than three updates.
 std::vector<Sending> inner_sendings(const Plan& plan, const Timeline& timeline);

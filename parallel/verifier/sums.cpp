@@ -4,7 +4,7 @@
 // Chapter 05.
 #include "parallel/verifier/sums.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>

@@ -23,7 +23,7 @@
 // Not here: time (simulate) and numbers (engine). Chapter 06.
 #include "parallel/verifier/verify.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "parallel/verifier/replay.h"
 
