@@ -60,9 +60,9 @@ struct Sending {
 /// What ranks send, in the order of time.
 std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline);
 
-/// What ranks send between the first forward of the second update and that of the last: without the plan's
-/// beginning and its end, at which waiting values are sent all at once. All of them, if the plan
-/// has fewer than three updates.
+/// What ranks send between the first forward of the second update and that of the last: without the
+/// plan's beginning and its end, at which waiting values are sent all at once. All of it, if the
+/// plan has fewer than three updates.
 std::vector<Sending> inner_sendings(const Plan& plan, const Timeline& timeline);
 
 /// The most bytes that all ranks together begin to send within `seconds`, whenever these begin.
