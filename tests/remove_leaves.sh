@@ -52,6 +52,7 @@ wrong=0
 made_of() {
   local file
   case $1 in
+    mpi/lost_ranks) file=tests/parallel/mpi/lost_ranks.sh ;;
     mpi/*) file=tests/parallel/mpi/checks.cpp ;;
     gpu_script_on_the_emulator) file=tests/cuda/device_engine_test.cpp ;;
     *) file=$(grep -rlF --include='*.cpp' -- "\"${1#*/}\"" tests | head -1) ;;

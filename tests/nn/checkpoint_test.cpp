@@ -464,7 +464,7 @@ TEST_CASE("the checkpoint of another model is refused, with both shapes") {
         refusal(
             [&] { save_checkpoint(folder.path, 2, run, model.stage.parameters(), narrow, {}); }),
         refusal([&] { save_checkpoint(folder.path, 2, run, model.stage.parameters(), {}, {}); })})
-    CHECK_THAT(message, Contains("the model has 1896 parameters, the buffer "));
+    CHECK_THAT(message, Contains("there are 1896 parameters, and the buffer "));
   CHECK_THROWS_WITH(checkpoint.load_state("momentum", model.stage.parameters(), model.weights),
                     Contains("has no tensor momentum/wte.weight"));
 }
