@@ -126,7 +126,7 @@ class Backend {
     return sums;
   }
 
-  /// Where runs of elements begin: run r at offset + r * pitch.
+  /// Runs of elements: run r begins at offset + r * pitch.
   struct Rows {
     std::int64_t offset = 0, pitch = 0;
   };

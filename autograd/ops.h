@@ -144,7 +144,7 @@ Tensor max_pool2d(const Tensor& x, int size, int stride, int padding = 0);
 /// Padding counts as zeros.
 Tensor average_pool2d(const Tensor& x, int size, int stride, int padding = 0);
 
-/// What batch norm was told about the images of a training set.
+/// Statistics of a training set's images, which batch norm keeps.
 struct RunningStatistics {
   Tensor mean, variance;  // (C), (C)
 };

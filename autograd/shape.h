@@ -71,7 +71,7 @@ PG_HOST_DEVICE inline WalkPlace place_of(const WalkStep* steps, int count, std::
   return place;
 }
 
-/// What one pass of a reduction reduces of x, which it takes as (outer, reduced, inner): the last
+/// The part of x, taken as (outer, reduced, inner), that one pass of a reduction reduces: the last
 /// run of neighbouring dimensions that are smaller in y.
 struct ReducedRun {
   int first, last;  ///< dimensions [first, last)

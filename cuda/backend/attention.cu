@@ -134,7 +134,7 @@ __device__ void dot_row(std::int64_t i, AttentionSizes s, const T* y, const T* d
   if (threadIdx.x % 32 == 0) dots[i] = sum;
 }
 
-/// A block for 16 rows of each head, with so many tiles in shared memory.
+/// The launch of a block for 16 rows of each head, with `tiles` tiles in shared memory.
 Grid grid_for(const AttentionSizes& s, int tiles) {
   return {blocks_for(s.time, tile) * s.all_heads(), dim3(tile, tile),
           std::size_t(tiles) * tile * (s.size | 1) * sizeof(float)};

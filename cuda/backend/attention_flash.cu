@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(flash_threads)
     write_rows<D>(value_sums, one, s.rows(dqkv, 3, 2, head), first + row, s.time);
 }
 
-/// A block for 64 rows of each head, with so many rows of tiles in shared memory.
+/// The launch of a block for 64 rows of each head, with `rows` rows of tiles in shared memory.
 template <int D>
 Grid grid_for(const AttentionSizes& s, int rows) {
   return {blocks_for(s.time, flash_rows) * s.all_heads(), flash_threads, tile_bytes<D>(rows)};

@@ -64,7 +64,7 @@ struct Manifest {
 /// throws: Error if the folder has no manifest, or a damaged one
 Manifest read_manifest(const std::filesystem::path& folder);
 
-/// What a parameter's part of a flat buffer is called: the weights, whose name is "", by the
+/// The name of a parameter's part of a flat buffer: the weights, whose name is "", by the
 /// parameter's name alone.
 inline std::string tensor_name(const std::string& buffer, const std::string& parameter) {
   return buffer.empty() ? parameter : buffer + "/" + parameter;

@@ -102,14 +102,14 @@ ParameterList whole_parameters(const Model& model);
 /// throws: Error if it has none
 std::vector<std::size_t> places(const ParameterList& part, const ParameterList& whole);
 
-/// What two or more stages read, in the whole model's order and with offsets in a flat buffer of
-/// its own (a GPT's tied table, which embedding and head read), and which stages these are.
+/// Parameters that two or more stages read (a GPT's tied table, which embedding and head read), in
+/// the whole model's order, with offsets in a flat buffer of their own; and which stages these are.
 struct Shared {
   ParameterList parameters;
   std::vector<int> stages;  ///< ascending
 };
 
-/// What is shared in a model whose stage s is layers [cuts[s], cuts[s + 1]).
+/// Finds the parameters that stages share, where stage s is layers [cuts[s], cuts[s + 1]).
 /// throws: Error unless the cuts begin with 0, ascend, and end with the number of layers
 Shared shared_parameters(const Model& model, const std::vector<int>& cuts);
 

@@ -29,4 +29,5 @@ TEST_CASE("message lane: a message that does not get through is late", "[message
   CHECK(lane.wait_for_any({beside.get()}, 60));
   CHECK_FALSE(lane.wait_for_any({never.get()}, 0.01));
   CHECK_FALSE(lane.wait_for_any({behind.get()}, 0.01));
+  CHECK_FALSE(lane.failure());  // late, not failed
 }
