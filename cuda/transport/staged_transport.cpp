@@ -4,6 +4,7 @@
 #include "cuda/transport/staged_transport.h"
 
 #include <algorithm>
+#include <mutex>
 
 namespace paragrad::cuda {
 
@@ -50,19 +51,26 @@ namespace {
 
 constexpr double pause = 50e-6;  // seconds
 
+/// MPI may still use the block of a request that is given up, so the block is never freed.
+void keep_for_good(std::unique_ptr<Pinned> block) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<std::unique_ptr<Pinned>>;
+  const std::lock_guard lock(mutex);
+  kept.push_back(std::move(block));
+}
+
 /// The part that both directions share: the block, and a copy that uses it.
 class StagedRequest : public DeviceRequest {
  public:
   StagedRequest(StagedTransport& transport, const Message& message, bool receives)
       : DeviceRequest(transport, message, receives), block_(transport.pool().take(message.bytes)) {}
 
-  /// MPI may still use the block of a request that is given up, so that stays as it is.
   ~StagedRequest() override {
     copied_.finish();
     if (through_ || !request_)
       transport_.pool().put_back(std::move(block_));
     else
-      block_.second.release();
+      keep_for_good(std::move(block_.second));
   }
 
  protected:
