@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds and runs every test, once for each preset: run.sh [--werror] [PRESET...]
-# Presets: release debug asan tsan (see CMakePresets.json); without one, release, asan and tsan.
+# Installs what is missing, builds, and runs every test: run.sh [--werror] [PRESET...]
+# Presets: release (the default) debug asan tsan (see CMakePresets.json); all: release, asan and tsan.
 # Stops at the first preset that fails; otherwise ctest's summary is the last thing it prints.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,10 +12,12 @@ for argument; do
     --werror) settings+=(-DPARAGRAD_WERROR=ON) ;;
     -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
     release | debug | asan | tsan) presets+=("$argument") ;;
-    *) echo "run.sh: unknown argument '$argument'; presets are release debug asan tsan" >&2; exit 2 ;;
+    all) presets+=(release asan tsan) ;;
+    *) echo "run.sh: unknown argument '$argument'; presets are release debug asan tsan, or all" >&2
+       exit 2 ;;
   esac
 done
-[[ ${#presets[@]} -gt 0 ]] || presets=(release asan tsan)
+[[ ${#presets[@]} -gt 0 ]] || presets=(release)
 
 examples/install_packages.sh --tests
 for preset in "${presets[@]}"; do
