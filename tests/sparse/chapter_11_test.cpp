@@ -73,7 +73,7 @@ TEST_CASE("chapter 11: rates of sparse products are those of the table", "[chapt
                              s.lowest, s.highest, s.from, s.at_90);
   paragrad::tests::check_figure("sparse_rates", table);
 
-  // "In bf16 the shares are smaller, and no layer is faster earlier than in f32."
+  // "In bf16 the shares are smaller, and no layer is faster than dense at fewer zeros than in f32."
   for (const auto& [key, f32] : found) {
     if (key.first != "f32") continue;
     const Summary& bf16 = found.at({"bf16", key.second});
@@ -81,4 +81,13 @@ TEST_CASE("chapter 11: rates of sparse products are those of the table", "[chapt
     CHECK(bf16.from >= f32.from);
     CHECK(bf16.at_90 < f32.at_90);
   }
+  // "The share falls most in the narrow layer of n = 128."
+  for (const auto& [key, s] : found) {
+    const Summary& narrow = found.at({key.first, 128});
+    if (key.second > 128) CHECK(narrow.lowest * s.highest < s.lowest * narrow.highest);
+  }
+  // "dW has the lowest share of the three in wide layers."
+  for (const Row& row : measured_rows())
+    if (row.size >= 2048 && row.pruned <= 95)
+      CHECK(row.rates[2] < std::min(row.rates[0], row.rates[1]));
 }
