@@ -65,7 +65,8 @@ TEST_CASE("chapter 13: what train_gpt refuses of devices") {
   for (const Words& flags : asked) {
     const Finished result = run(runs.words("refused", flags));
     CHECK(result.status == 1);
-    said += text("$ build/bin/train_gpt --data my_text.txt ", joined(flags), '\n', result.errors);
+    said += text("$ build/bin/train_gpt --data build/quickstart/corpus.txt ", joined(flags), '\n',
+                 result.errors);
   }
   check_printed("device_refused", said);
 }

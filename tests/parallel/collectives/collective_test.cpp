@@ -57,6 +57,19 @@ std::string promised(const Summing& how, int members, int chunk) {
 
 constexpr AllReduce both[] = {AllReduce::scatter_reduce, AllReduce::ring};
 
+/// Values that each member sends, in units of the whole data.
+std::vector<double> shares_sent(const Summing& how, int members) {
+  std::vector<double> shares;
+  for (int m = 0; m < members; ++m) {
+    const Collective list = all_reduce(how, m, members);
+    double& share = shares.emplace_back(0);
+    for (const Round& round : list.rounds)
+      for (const Exchange& exchange : round) share += exchange.action == send;
+    share /= list.chunks;
+  }
+  return shares;
+}
+
 }  // namespace
 
 TEST_CASE("collective: chunks cover everything, evenly", "[collective]") {
@@ -125,6 +138,21 @@ TEST_CASE("collective: every member sends 2 (N-1) chunks", "[collective]") {
           for (const Exchange& exchange : round) sends += exchange.action == send;
         CHECK(sends == 2 * (n - 1));
       }
+}
+
+// Chapter 10 begins with this sum: a bound for all members together, not for each of them.
+TEST_CASE("collective: members together send 2 (N-1) times the data", "[collective]") {
+  auto check = [](const Summing& how, int n) {
+    double all = 0, most = 0;
+    for (double share : shares_sent(how, n)) all += share, most = std::max(most, share);
+    CHECK(all == Approx(2.0 * (n - 1)));
+    CHECK(most >= Approx(2.0 * (n - 1) / n));
+  };
+  for (int n = 2; n <= 9; ++n)
+    for (AllReduce how : {AllReduce::scatter_reduce, AllReduce::ring, AllReduce::tree})
+      check({how}, n);
+  check({AllReduce::hierarchical, {0, 0, 0, 0, 1, 1, 1, 1}}, 8);
+  CHECK(shares_sent({AllReduce::tree}, 8) == std::vector<double>{3, 1, 2, 1, 3, 1, 2, 1});
 }
 
 TEST_CASE("collective: members that do not exist", "[collective]") {
