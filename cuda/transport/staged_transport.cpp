@@ -1,5 +1,5 @@
 // A request owns its pinned block until neither the device nor the transport below uses it.
-// Requests are asked in turn, as MPI's are: a device rings no bell.
+// Requests are asked in turn, as MPI's are: a device sends no signal.
 // Chapter 04.
 #include "cuda/transport/staged_transport.h"
 
@@ -19,7 +19,7 @@ DeviceRequest::~DeviceRequest() {
   std::erase(transport_.pending_, this);
 }
 
-/// Whether it has come to its end just now. An error is kept for who asks whether it is done.
+/// Whether the request has just ended. An error is kept until done() is called.
 bool DeviceRequest::progress() try {
   if (done_) return false;
   transport_.backend().use();
@@ -50,13 +50,13 @@ namespace {
 
 constexpr double pause = 50e-6;  // seconds
 
-/// The part that both directions share: the block, and a copy that uses it.
+/// The common part of both directions: the block, and a copy that uses it.
 class StagedRequest : public DeviceRequest {
  public:
   StagedRequest(StagedTransport& transport, const Message& message, bool receives)
       : DeviceRequest(transport, message, receives), block_(transport.pool().take(message.bytes)) {}
 
-  /// MPI may still use the block of a request that is given up, so that stays as it is.
+  /// Leaves the block of a request that is given up to MPI, which may still use it.
   ~StagedRequest() override {
     copied_.finish();
     if (through_ || !request_)
@@ -123,7 +123,7 @@ class StagedReceive : public StagedRequest {
   bool copying_ = false;
 };
 
-/// The backend's device is current before streams are made.
+/// Makes the backend's device current, before streams are made.
 CudaBackend& current(CudaBackend& backend) {
   backend.use();
   return backend;
