@@ -26,7 +26,7 @@ struct Launch {
   std::size_t shared_bytes = 0;
 };
 
-/// What waits at a barrier or in a warp's operation: which one, and where in the source.
+/// A meeting that threads wait for: a barrier or a warp's operation, and its place in the source.
 struct Place {
   const char* name = nullptr;
   std::source_location where;
@@ -39,7 +39,7 @@ struct Place {
   }
 };
 
-/// Copies that a thread has begun and not yet waited for, in its groups.
+/// The copies that a thread has begun but not yet waited for, in their groups.
 struct PendingCopies {
   struct Copy {
     void* to;
@@ -50,7 +50,7 @@ struct PendingCopies {
   int groups = 0;  ///< committed
 };
 
-/// When a thread does something: after so many barriers, and after so many __syncwarp since then.
+/// The time of a thread's action: barriers so far, and __syncwarp since the last barrier.
 struct Moment {
   int thread;
   std::uint32_t barriers, warp_syncs;
@@ -75,15 +75,15 @@ class Block {
   /// Runs all threads of the block at `index` of the grid. False if one of them met a fault.
   bool run(uint3 index);
 
-  // For the thread that runs.
+  // The thread that runs calls these.
   /// Waits until all threads of the block are here.
   void barrier(Place place);
   /// Leaves `record` and waits for all lanes of the warp; the last of them calls `carry_out` on the
   /// 32 records.
   void warp_operation(Place place, void* record, void (*carry_out)(void* const* records));
-  /// Ends the block after a fault: none of its threads goes on, and what they own is lost.
+  /// Ends the block after a fault: none of its threads continues, and what they own is lost.
   [[noreturn]] void abandon();
-  /// "kernel f, block (0,0,0) of (1,1,1), thread (5,0,0) of (32,1,1)"
+  /// Describes the thread: "kernel f, block (0,0,0) of (1,1,1), thread (5,0,0) of (32,1,1)".
   std::string describe() const;
   /// The thread, and how often the block's threads, and those of its warp, have met before.
   Moment moment() const { return {thread_, barriers_, syncs_[thread_ / warp_size]}; }

@@ -1,5 +1,5 @@
-// Checker: what the checked build adds to the emulator. It hears of every access to device memory
-// and to shared memory, and of what makes one happen before another.
+// Checker: the part that the checked build adds to the emulator. It learns of every access to
+// device memory and to shared memory, and of everything that makes one happen before another.
 // Not here: the checker itself (checked/); other builds have none, and skip all of this.
 // Chapter 12.
 #pragma once
@@ -41,7 +41,7 @@ class Checker {
   /// These bytes will be freed, and the pages that hold them vanish.
   virtual void release(const void* start, std::size_t bytes) = 0;
 
-  /// From now to `end`, nobody but the operation uses memory.
+  /// From now until `end`, only the operation uses memory.
   virtual void begin(const Running& operation) = 0;
   virtual void end() = 0;
   virtual void begin_grid(const Launch& launch) = 0;

@@ -22,8 +22,7 @@ namespace paragrad::cuda {
 /// one that has given up.
 class NcclComm {
  public:
-  /// No rank has joined it yet. `ranks`: of the run; `timeout`: seconds that a call may take to
-  /// begin.
+  /// No rank has joined yet. `ranks`: of the run; `timeout`: seconds that a call may take to begin.
   NcclComm(std::vector<int> ranks, double timeout) : ranks_(std::move(ranks)), timeout_(timeout) {}
   /// Aborts, unless it has been ended.
   ~NcclComm() { abort(); }

@@ -1,4 +1,4 @@
-// Actors: who uses memory, and which of two uses has happened before the other.
+// Actors: the users of memory, and which of two uses happened before the other.
 // Not here: which bytes they use (watch.h).
 // Lamport 1978, happened before.
 #pragma once

@@ -1,4 +1,4 @@
-// The shadow: what the checked build remembers of each word of device and shared memory.
+// The shadow: the checked build's memory of each word of device and shared memory.
 // Not here: what it means (watch.h).
 // Eraser (Savage et al. 1997) and FastTrack (Flanagan and Freund 2009) have such words.
 #pragma once
@@ -14,7 +14,7 @@
 namespace paragrad::cuda::emulator {
 
 // [snippet cell]
-/// Who used a word, and when: after so many barriers of its block, and __syncwarp since then.
+/// The user of a word, and the time: barriers of its block so far, and __syncwarp since the last.
 struct Access {
   std::uint32_t who = 0;   ///< the number of a block, another operation, or a time of the host's
   std::uint32_t code = 0;  ///< where, from the program's start
@@ -23,7 +23,7 @@ struct Access {
                          pending : 1 = 0;
 };
 
-/// Of four bytes: the last write, and two reads that nothing has been ordered after.
+/// The uses of four bytes: the last write, and two reads that nothing is ordered after.
 struct Cell {
   Access write{};
   std::array<Access, 2> reads{};

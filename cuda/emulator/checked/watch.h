@@ -60,7 +60,7 @@ class Watch : public Checker {
   bool failed_ = false;  // the one that acts; it then says no more
 };
 
-/// "(file.cu:12)", of a place in the program; "" where that isn't known.
+/// Describes a place in the program: "(file.cu:12)", or "" if that isn't known.
 std::string line_of(std::uint32_t code);
 
 }  // namespace paragrad::cuda::emulator
