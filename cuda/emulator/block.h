@@ -85,11 +85,11 @@ class Block {
   [[noreturn]] void abandon();
   /// Describes the thread: "kernel f, block (0,0,0) of (1,1,1), thread (5,0,0) of (32,1,1)".
   std::string describe() const;
-  /// The thread, and how often the block's threads, and those of its warp, have met before.
+  /// The running thread, and the number of meetings so far of its block, and of its warp.
   Moment moment() const { return {thread_, barriers_, syncs_[thread_ / warp_size]}; }
   /// Whether the address is the running thread's own: of its stack, or of the launch's arguments.
   bool owns(const void* address) const;
-  /// All lanes of the warp are here, and see what each of them has written.
+  /// Notes that all lanes of the warp have met, and see what each of them has written.
   void count_sync() { ++syncs_[thread_ / warp_size]; }
   PendingCopies& pending_copies();
   bool overflowed_at(const void* address) const;
@@ -118,11 +118,11 @@ class Block {
   Order order_;
   std::uint64_t random_;
 
-  // Bit l of runnable_[w]: thread 32 w + l can go on; bit w of warps_runnable_: some of them can.
+  // Bit l of runnable_[w]: thread 32 w + l can continue; bit w of warps_runnable_: any of them can.
   std::array<std::uint32_t, max_threads / warp_size> runnable_{};
   std::uint32_t warps_runnable_ = 0;
-  int warp_ = 0;    // whose lanes are picked first
-  int thread_ = 0;  // runs now
+  int warp_ = 0;    // the warp whose lanes are picked first
+  int thread_ = 0;  // the thread that runs now
   int ended_ = 0;
   bool failed_ = false;
 
@@ -131,11 +131,11 @@ class Block {
   std::vector<Context*> suspended_;  // by thread; null: not begun, or ended
   std::vector<Context*> idle_;       // carriers that wait for a thread
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::size_t started_ = 0;  // so many of them are carriers; the others are spare
+  std::size_t started_ = 0;  // the number of carriers; the other fibers are spare
 
   Place barrier_place_;
   int at_barrier_ = 0;
-  std::uint32_t barriers_ = 0;         // that all have passed
+  std::uint32_t barriers_ = 0;         // that all threads have passed
   std::vector<Meeting> meetings_;      // by warp
   std::vector<std::uint32_t> syncs_;   // by warp: __syncwarp since the last barrier
   std::vector<PendingCopies> copies_;  // by thread; empty if none has begun any

@@ -45,7 +45,7 @@ struct Clique {
   std::vector<int> devices;  ///< by rank; -1: has not joined
   int joined = 0;
   bool aborted = false;  ///< by one of them
-  /// By the ranks (from, to) of a message, or (-1,-1) for collectives, and by how many were before.
+  /// Gatherings by the ranks (from, to) of a message, or (-1,-1) for collectives, and by number.
   std::map<std::tuple<int, int, std::uint64_t>, Gathering> gatherings;
 };
 
@@ -68,7 +68,7 @@ struct ncclComm {
   std::shared_ptr<paragrad::cuda::emulator::Clique> clique;
   int rank = 0;
   int device = 0;
-  std::map<std::tuple<int, int>, std::uint64_t> calls{};  ///< so many, by the key of a gathering
+  std::map<std::tuple<int, int>, std::uint64_t> calls{};  ///< numbers, by the key of a gathering
   paragrad::cuda::emulator::Position last{};  ///< one after the other, whatever their streams
   bool blocking = true;
   std::vector<paragrad::cuda::emulator::Call> waiting{};  ///< the last ones, if it doesn't block

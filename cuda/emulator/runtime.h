@@ -23,7 +23,7 @@ void fail_device(int device, cudaError_t error);
 std::shared_ptr<Stream> find_stream(cudaStream_t handle);
 /// Forgets the streams and events that programs have made.
 void forget_handles();
-/// No kernel may have more shared memory than it has without asking.
+/// Forgets raised limits: no kernel may have more shared memory than it has without asking.
 void forget_shared_limits();
 /// Waits for the positions; for the result of a call.
 cudaError_t wait_result(const std::vector<Position>& positions);

@@ -29,8 +29,8 @@ struct BitBudget {
 ///   sum of bytes is least, of all with  sum of ceil(error / step) <= steps
 ///   step = allowed / steps
 ///   allowed = alpha * sum of the uniform option's errors
-/// Of equally small choices it takes the most exact one, in steps. Rounding up keeps the sum of the
-/// true errors within the allowed error. If it excludes all choices that are as small as the
+/// Among equally small choices it takes the most exact one, in steps. Rounding up keeps the sum of
+/// the true errors within the allowed error. If it excludes all choices that are as small as the
 /// uniform one, the uniform one is taken, if it is allowed (alpha >= 1), else every layer's most
 /// exact option. A layer with an unknown error takes the uniform option and no part in the sums. A
 /// layer whose errors are all 0 takes its smallest option.

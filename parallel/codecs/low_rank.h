@@ -124,7 +124,7 @@ class LowRank {
   const CodecSpec spec_;
   Factoring factoring_;
   FactorState state_;
-  Tensor first_, second_;  // while a use is under way
+  Tensor first_, second_;  // during a use
   int version_ = 0;        // the version that the use makes
 
  private:

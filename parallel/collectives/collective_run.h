@@ -88,7 +88,7 @@ class CollectiveRun : public GroupRun {
   /// All sends, or all receives, in the order of the list.
   struct Way {
     std::vector<int> parts;
-    std::size_t next = 0, most = 0;  ///< the part to begin next; how many may be under way
+    std::size_t next = 0, most = 0;  ///< the part to begin next; how many may be in flight
     std::deque<Underway> underway;   ///< the oldest first
     bool is_over() const { return underway.empty() && next == parts.size(); }
   };

@@ -83,7 +83,7 @@ void Mailbox::send(const Instruction& x, const Arriving& sent) {
 // [end snippet]
 
 /// Values that wait to be sent take memory, so a rank that is ahead waits once the channel's
-/// capacity and two more are under way. The verifier has proved that such waiting ends, in the
+/// capacity and two more are in flight. The verifier has proved that such waiting ends, in the
 /// order of the row; in a message-driven plan, what is in flight is bounded anyway.
 void Mailbox::bound_sends(int peer) {
   if (run_.plan.in_flight > 0) return;

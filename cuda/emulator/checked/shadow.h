@@ -38,11 +38,11 @@ constexpr std::uintptr_t word_bytes = 4;
 class GlobalShadow {
  public:
   GlobalShadow();
-  /// The next arena's.
+  /// Returns the addresses of the next arena.
   std::byte* addresses();
   bool contains(std::uintptr_t address) const { return address - start_ < bytes; }
   Cell* at(std::uintptr_t address) const { return cells_ + (address - start_) / word_bytes; }
-  /// Nothing is known of whole pages any more.
+  /// Forgets the accesses to whole pages.
   void forget(std::uintptr_t start, std::size_t count);
 
  private:
@@ -58,11 +58,11 @@ class SharedShadow {
  public:
   SharedShadow();
   void begin_grid(const void* dynamic, std::size_t bytes);
-  /// CUDA's variables, which nobody writes.
+  /// Notes CUDA's variables, which no kernel writes.
   void begin_block(std::uint32_t who);
-  /// Null: it is no shared memory.
+  /// Returns the cell of an address; null if that is no shared memory.
   Cell* at(std::uintptr_t address);
-  /// "byte 8 of dynamic shared memory"
+  /// Describes an address: "byte 8 of dynamic shared memory".
   std::string describe(std::uintptr_t address) const;
 
  private:
