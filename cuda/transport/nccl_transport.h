@@ -97,9 +97,9 @@ class NcclRequest : public DeviceRequest {
   virtual void call() = 0;
 
   // [snippet turn]
-  /// Makes the call in its turn, behind the kernels that were queued before the request; true once
-  /// the call's work is done. It needs its number. The event must stand behind what NCCL queues, so
-  /// the turn passes on with it.
+  /// Makes the call once it has a number and its turn has come, behind the kernels that were queued
+  /// before the request; true once the call's work is done. The event must stand behind what NCCL
+  /// queues, so the turn passes on with it.
   bool is_through() {
     if (!called_) {
       if (number_ != comm_.next || !comm_.idle()) return false;
