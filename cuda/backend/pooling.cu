@@ -102,10 +102,10 @@ __global__ void __launch_bounds__(item_threads)
   const std::int64_t first = std::int64_t{blockIdx.x} * outputs;
   for (int i = thread; i < size; i += item_threads) plane[i] = 0;
   for (int start = 0; start < outputs; start += item_threads) {
-    const int some = min(item_threads, outputs - start);
-    if (thread < some) at[thread] = index[first + start + thread];
+    const int loaded = min(item_threads, outputs - start);
+    if (thread < loaded) at[thread] = index[first + start + thread];
     __syncthreads();  // indices are here
-    for (int o = 0; o < some; ++o)
+    for (int o = 0; o < loaded; ++o)
       if (at[o] % item_threads == thread) plane[at[o]] += to_float(dy[first + start + o]);
     __syncthreads();  // no thread needs them any more
   }

@@ -63,20 +63,21 @@ class Handshake {
 
   template <class T>
   void tell(int rank, int channel, const T& value) {  // a message to send is only read
-    told_.push_back(transport_.send({rank, channel, const_cast<T*>(&value), sizeof value}));
+    requests_.push_back(transport_.send({rank, channel, const_cast<T*>(&value), sizeof value}));
   }
   template <class T>
   void hear(int rank, int channel, T& value) {
-    told_.push_back(transport_.receive({rank, channel, &value, sizeof value}));
+    requests_.push_back(transport_.receive({rank, channel, &value, sizeof value}));
   }
   /// Whether all has been sent and received.
   bool done() const {
-    return std::all_of(told_.begin(), told_.end(), [](const auto& told) { return told->done(); });
+    return std::all_of(requests_.begin(), requests_.end(),
+                       [](const auto& each) { return each->done(); });
   }
 
  private:
   Transport& transport_;
-  std::vector<std::unique_ptr<Request>> told_;
+  std::vector<std::unique_ptr<Request>> requests_;
 };
 
 /// The common part of messages and sums by NCCL: a call, once it is its turn, and its end.

@@ -40,6 +40,7 @@ class PieceCodec {
   /// throws: Error if a value is not finite
   virtual void encode(const Tensor& values, Range range, int version, bool take_back,
                       const Tensor& bytes) = 0;
+  /// Reads `values`, a range of the buffer, back from `bytes`.
   virtual void decode(const Tensor& bytes, Range range, const Tensor& values) const = 0;
 };
 

@@ -113,6 +113,7 @@ class Engine {
   StageRunner& runner(int stage) { return runners_.at(stage); }
   /// The codec of a stage's gradient sums; null if they travel as they are.
   BufferCodec* codec(int stage) { return codecs_.contains(stage) ? &codecs_.at(stage) : nullptr; }
+  /// The low-rank sums of a stage; null if the plan's codec makes no factors.
   LowRank* low_rank(int stage) {
     return low_ranks_.contains(stage) ? low_ranks_.at(stage).get() : nullptr;
   }

@@ -54,6 +54,7 @@ struct SetBits {
   using Answer = Nothing;
 };
 
+/// Report the peaks of memory, in bytes.
 struct MeasureMemory {
   struct Answer {
     Peaks run;     ///< of the whole session

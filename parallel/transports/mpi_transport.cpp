@@ -181,15 +181,15 @@ MPI_Comm join() {
   int ready = 0, provided = 0, size = 0;
   MPI_Initialized(&ready);
   PG_CHECK(!ready, "MPI was started before; a process is one rank and has one MpiWorld");
-  std::optional<RankEnvironment> told = rank_environment();
+  std::optional<RankEnvironment> launched = rank_environment();
   raise_eager_limit();
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   std::string wrong;
   if (provided < MPI_THREAD_SERIALIZED)
     wrong = "this MPI does not let threads take turns (MPI_THREAD_SERIALIZED); use another build";
-  else if (told && told->size != size)
-    wrong = text(told->launcher, " started this process as one of ", told->size,
+  else if (launched && launched->size != size)
+    wrong = text(launched->launcher, " started this process as one of ", launched->size,
                  " ranks, but the MPI that paragrad was built with knows of ", size,
                  "; start it with the mpirun of that MPI");
   if (!wrong.empty()) {
