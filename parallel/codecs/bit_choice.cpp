@@ -62,8 +62,7 @@ int in_steps(double error, double allowed, int steps) {
 // [snippet knapsack]
 /// The smallest choice within `steps`; empty if there is none.
 Choice knapsack(const std::vector<Layer>& layers, double allowed, int steps) {
-  // bytes[t]: the fewest bytes of the layers so far in t steps; chosen[l][t]: layer l's option
-  // then.
+  // bytes[t]: fewest bytes of the layers so far in t steps; chosen[l][t]: the option of layer l.
   std::vector<std::int64_t> bytes(steps + 1, never);
   std::vector<std::vector<std::uint8_t>> chosen;
   bytes[0] = 0;

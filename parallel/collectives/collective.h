@@ -27,6 +27,7 @@ namespace paragrad::parallel {
 enum class AllReduce { scatter_reduce, ring, tree, hierarchical, by_transport };
 /// The kinds that have lists, by the names that users type.
 const std::map<std::string, AllReduce>& reductions();
+/// The name that users type; "nccl" for by_transport.
 std::string name_of(AllReduce how);
 
 /// The kind of a group's sums, and the hosts of its members.
@@ -61,11 +62,12 @@ struct Collective {
   bool same = true;  ///< all members end with the same values
 };
 
-/// A range of elements; chunk_range() gives those of a chunk, from chunk * count / chunks on.
+/// The elements from `begin` to before `end`.
 struct Range {
   std::int64_t begin = 0, end = 0;
   std::int64_t size() const { return end - begin; }
 };
+/// The elements of a chunk; the first is chunk * count / chunks, rounded down.
 Range chunk_range(std::int64_t count, int chunk, int chunks);
 /// The intersection of two ranges; its size is 0 or less if they have no element in common.
 inline Range common(Range a, Range b) {

@@ -97,8 +97,7 @@ class Engine {
   /// parameters as they are stored.
   const StateFormPtr& form(int stage);
   const ParameterList& parameters(int stage) { return form(stage)->stored(); }
-  /// Gathers a buffer of `count` elements from the shards of all `holders` of a stage, which call
-  /// it together.
+  /// Gathers `count` elements from the shards of all `holders` of a stage, which call it together.
   Tensor gathered(const Tensor& shard, std::int64_t count, const Shard& place,
                   const std::vector<int>& holders);
   /// Stores all state in another form from now on. Codecs begin anew: what they left out so far is

@@ -60,9 +60,8 @@ class StageBuffers {
   /// A whole version, as it is stored.
   /// throws: Error if it is not here
   const Tensor& weights(int version) const;
-  /// A whole version as forward and backward read it. Expanded versions share one tensor, so a
-  /// backward calls this before it runs, too: the tensor may have held other versions since its
-  /// forward.
+  /// A whole version as forward and backward read it. Expanded versions share one tensor, which may
+  /// have held another one since the forward, so a backward calls this before it runs, too.
   const Tensor& dense(int version);
 
   /// Memory for a whole version that a message brings. A version that was here before gets the same
@@ -85,6 +84,7 @@ class StageBuffers {
     return flat(Category::gradients, gradient_dtype(dtype_), parameters().numel());
   }
   /// Removes and returns the sum so far.
+  /// throws: Error if nothing was added
   Tensor take_sum(int version);
   void put_sum(int version, const Tensor& sum) { sums_[version] = sum; }
 
@@ -124,6 +124,7 @@ class WeightStore : public StageBuffers {
   /// The shard's optimizer.
   Optimizer& optimizer() { return *optimizer_; }
 
+  /// The number of the newest version.
   int newest() const { return versions().rbegin()->first; }
   /// Flat buffers by version, oldest first; shards with ZeRO 3.
   const std::map<int, Tensor>& versions() const { return shard_.zero == 3 ? shards_ : whole_; }

@@ -88,8 +88,7 @@ class SessionRank {
   void follow();
 
  protected:
-  /// Has all ranks, this one included, carry out an order; returns their answers by rank. Rank 0
-  /// calls it.
+  /// Has all ranks carry out an order, and returns their answers by rank. Rank 0 calls it.
   template <class What>
   std::vector<typename What::Answer> order(const What& what) {
     broadcast_bytes(engine_.transport(), pack(Order(what)), settings_.engine.timeout);
