@@ -1,4 +1,4 @@
-// Devices and transports as their interfaces, without CUDA's types.
+// Makes devices and transports behind their interfaces, without CUDA's types.
 // Chapter 04.
 #include "cuda/devices.h"
 

@@ -1,5 +1,5 @@
-// The devices of a run's ranks, and the transports that move their memory: the door of cuda/, which
-// is all that programs see.
+// The devices of a run's ranks, and the transports that move their memory: the interface of cuda/,
+// which is all that programs see.
 // Not here: CUDA's types; programs are compiled without its headers. Chapter 04.
 #pragma once
 
@@ -9,17 +9,17 @@
 namespace paragrad::cuda {
 
 /// Prepares the devices of `ranks` ranks, once, before the first is made; `own`: each rank needs a
-/// device that no other has. The emulator makes as many devices as there are ranks, up to 64.
-/// throws: Error that says what there is, if that is not enough
+/// device of its own. The emulator makes as many devices as there are ranks, up to 64.
+/// throws: Error that says how many devices there are, if they are too few
 void prepare_devices(int ranks, bool own);
 
-/// Rank r's device: number r modulo the number of devices, which ranks share if they are more.
-/// `graphs`: CudaSettings::graphs.
-/// throws: Error if it is none that paragrad's kernels run on
+/// Makes rank r's device: number r modulo the number of devices, so ranks may share one. `graphs`:
+/// CudaSettings::graphs.
+/// throws: Error if paragrad's kernels do not run on it
 autograd::DevicePtr make_device(int rank, bool graphs);
 
-/// A transport for memory of the device, and the host: by NCCL, or staged by way of `inner`,
-/// which must outlive it. `timeout`: seconds that a rank waits for a message.
+/// Makes a transport for memory of the device and of the host: by NCCL, or staged by way of
+/// `inner`, which must outlive it. `timeout`: seconds that a rank waits for a message.
 /// throws: Error if this build has no NCCL
 std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
                                                     const autograd::DevicePtr& device, bool by_nccl,
@@ -27,7 +27,7 @@ std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
 
 }  // namespace paragrad::cuda
 
-/// Emulated devices: their library is compiled with this name for `cuda`.
+/// Emulated devices: their library is compiled with this name in place of `cuda`.
 namespace paragrad::cuda_emulated {
 
 void prepare_devices(int ranks, bool own);

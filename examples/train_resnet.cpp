@@ -38,7 +38,7 @@ ReadyRun prepare(const ResnetRun& run, int started) {
   check_resume(run, data->training.checksum());
   Training training = layout.training(run.model(data->training));
   training.optimizer = run.make_optimizer();
-  training.counts_right = true;
+  training.count_accuracy = true;
   const SessionSettings settings = settings_of(run, *data, layout, training);
   const auto examples =
       std::make_shared<ImageExamples>(data, training.dtype, training.seed, layout.rows_per_step());

@@ -1,5 +1,5 @@
-// Causal attention: which kernels compute it, and those in f32, 16 queries by 16 keys at a time:
-// thread (x,y) of a block computes one score.
+// Causal attention: chooses its kernels, and has those in f32, which take 16 queries by 16 keys at
+// a time: thread (x,y) of a block computes one score.
 // Not here: tensor cores (attention_flash.cu). Chapter 03; Dao et al. 2022, "FlashAttention",
 // algorithms 1 and 4, and section B.4 for the sum over y dy.
 #include "cuda/backend/attention.h"
@@ -24,7 +24,7 @@ struct Tile {
   __device__ float* row(int r) const { return data + r * pitch; }
 };
 
-/// Rows [first, first + 16) of a head, with zeros behind the last.
+/// Loads rows [first, first + 16) of a head, with zeros behind the last one.
 template <class T>
 __device__ void load_tile(const AttentionSizes& s, HeadRows<const T> rows, int first, Tile to) {
   for (int i = threadIdx.y * tile + threadIdx.x; i < tile * s.size; i += tile * tile) {
@@ -39,7 +39,7 @@ __device__ float dot(const float* a, const float* b, int size) {
   return sum;
 }
 
-/// This thread's columns of sums = shrink sums + factors tile, with a factor for each of its rows.
+/// Updates this thread's columns: sums = shrink sums + factors tile, with a factor for each row.
 __device__ void add_rows(float shrink, const float* factors, Tile rows, int size, float* sums) {
   for (int c = threadIdx.x; c < size; c += tile) {
     float sum = shrink == 0 ? 0 : sums[c] * shrink;
@@ -48,7 +48,7 @@ __device__ void add_rows(float shrink, const float* factors, Tile rows, int size
   }
 }
 
-/// Attends 16 queries of a head. When a larger score comes, what has been summed shrinks.
+/// Attends 16 queries of a head. A larger score shrinks the sums so far.
 template <class T>
 __global__ void __launch_bounds__(tile* tile)
     forward_kernel(AttentionSizes s, const T* qkv, T* y, float* normalizer) {
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(tile* tile)
     shares[r][x] = share;
     __syncwarp();  // a row's shares come from the same warp
     add_rows(shrink, shares[r], v, s.size, sums);
-    __syncthreads();  // nobody needs the tiles any more
+    __syncthreads();  // no thread needs the tiles any more
   }
   if (query >= s.time) return;
   for (int c = x; c < s.size; c += tile)
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(tile* tile)
     const float keep = start == begin ? 0 : 1;
     add_rows(keep, slopes[r], other, s.size, sums);
     if (of_keys) add_rows(keep, shares[r], other_value, s.size, value_sums);
-    __syncthreads();  // nobody needs the tiles any more
+    __syncthreads();  // no thread needs the tiles any more
   }
   if (first + r >= s.time) return;
   for (int c = x; c < s.size; c += tile) {

@@ -1,5 +1,5 @@
-// Causal attention's two families of kernels, and what they share: where a head's rows stand,
-// and the tiles that tensor cores multiply.
+// The common part of causal attention's two families of kernels: where a head's rows lie, and the
+// tiles that tensor cores multiply.
 // Not here: the kernels (attention.cu in f32, attention_flash.cu by tensor cores).
 // Chapters 02 and 03.
 #pragma once
@@ -36,8 +36,8 @@ struct AttentionSizes {
 };
 
 /// Whether tensor cores compute it: bf16, heads of 16, 32, 48, ... 128 values at addresses that are
-/// multiples of 16 bytes. Shares of attention, and gradients of scores, are rounded to bf16 to be
-/// multiplied. Else all is computed in f32.
+/// multiples of 16 bytes. They round shares of attention, and gradients of scores, to bf16 to
+/// multiply them. All other attention is computed in f32.
 bool flash_fits(const AttentionSizes& sizes, std::initializer_list<Tensor> tensors);
 void flash_attention(const CudaBackend& backend, const AttentionSizes& sizes, const Tensor& qkv,
                      const Tensor& y, const Tensor& normalizer);
@@ -64,7 +64,7 @@ constexpr std::size_t tile_bytes(int rows) {
   return sizeof(Bf16) * rows * tile_pitch<D>;
 }
 
-/// Begins to copy rows [first, first + N) of a head; those behind the last are zeros.
+/// Begins to copy rows [first, first + N) of a head; rows behind the last one are zeros.
 template <int N, int D>
 __device__ void begin_tile(HeadRows<const Bf16> rows, int first, int time, Bf16* tile) {
   constexpr int chunks = D / 8;
@@ -77,7 +77,7 @@ __device__ void begin_tile(HeadRows<const Bf16> rows, int first, int time, Bf16*
   }
 }
 
-/// Two numbers, rounded; `low` stands first in memory.
+/// Rounds two numbers to a pair; `low` lies first in memory.
 __device__ inline unsigned rounded_pair(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   unsigned bits;
@@ -124,7 +124,7 @@ __device__ void multiply(const float (&a)[N / 8][4], const Bf16* b, float (&sums
   }
 }
 
-/// Rounds a warp's 16 rows, times a factor for each half of 8, and writes those before `time`.
+/// Rounds a warp's 16 rows, times a factor for each half of 8, and writes rows before `time`.
 template <int D>
 __device__ void write_rows(const float (&sums)[D / 8][4], const float (&factor)[2],
                            HeadRows<Bf16> rows, int first, int time) {

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int keys = 64;
 
-/// A lane's knowledge of its two rows: of the scores so far the largest, and its own sum of
-/// 2^(score - largest), where scores have been multiplied by the logarithm to base 2 of e.
+/// A lane's state of its two rows: the largest score so far, and its own sum of 2^(score -
+/// largest), where scores have been multiplied by the logarithm to base 2 of e.
 struct Softmax {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
@@ -42,7 +42,7 @@ struct Softmax {
   }
 };
 
-/// -inf for keys behind the query, in the tile where keys and queries begin alike.
+/// Sets scores of keys behind the query to -inf, in the tile where keys and queries begin alike.
 __device__ void hide_later(int row, float (&scores)[keys / 8][4]) {
   const int lane = threadIdx.x % 32;
   PG_UNROLL
@@ -76,14 +76,14 @@ __global__ void __launch_bounds__(flash_threads)
     cp_async_wait<1>();
     __syncthreads();  // keys are here
     multiply_transposed<keys, D>(q + row * tile_pitch<D>, k, scores);
-    __syncthreads();  // nobody needs them any more
+    __syncthreads();  // no thread needs them any more
     begin(1, start + keys, k);
     if (start == first) hide_later(row, scores);
     softmax.add<D>(scale, scores, sums);
     cp_async_wait<1>();
     __syncthreads();  // values are here
     multiply<keys, D>(scores, v, sums);
-    __syncthreads();  // nobody needs them any more
+    __syncthreads();  // no thread needs them any more
     begin(2, start + keys, v);
   }
   float inverse[2];
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(flash_threads)
                             ds);
     multiply<met, D>(ds, other, sums);
     if constexpr (of_keys) multiply<met, D>(p, other_value, value_sums);
-    __syncthreads();  // nobody needs the tiles any more
+    __syncthreads();  // no thread needs the tiles any more
   }
   const float scale[2] = {s.scale, s.scale}, one[2] = {1, 1};
   write_rows<D>(sums, scale, s.rows(dqkv, 3, of_keys, head), first + row, s.time);

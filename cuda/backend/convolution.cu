@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(threads) product_kernel(P p) {
         for (int j = 0; j < tile / side; ++j) sums[i][j] += a[k][y + i * side] * b[k][x + j * side];
       }
     }
-    __syncthreads();  // nobody needs them any more
+    __syncthreads();  // no thread needs them any more
   }
   for (int i = 0; i < tile / side; ++i)
     for (int j = 0; j < tile / side; ++j) {

@@ -14,12 +14,12 @@ inline void check(cublasStatus_t status, const char* call) {
   PG_CHECK(status == CUBLAS_STATUS_SUCCESS, call, ": ", cublasGetStatusString(status));
 }
 
-/// cuBLAS for the device that is current when it is made, and whenever it is used.
+/// A handle of cuBLAS for the device that is current when it is made, and whenever it is used.
 struct CublasHandle : Handle<cublasHandle_t, cublasDestroy> {
   explicit CublasHandle(cudaStream_t stream) {
     check(cublasCreate(&made), "cublasCreate");
     check(cublasSetStream(made, stream), "cublasSetStream");
-    // Parts of a sum may else be rounded to bf16 before they are added up.
+    // Otherwise parts of a sum may be rounded to bf16 before they are added up.
     check(cublasSetMathMode(made, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
           "cublasSetMathMode");
   }

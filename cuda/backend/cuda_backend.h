@@ -57,11 +57,11 @@ struct Grid {
   std::size_t shared_bytes = 0;
 };
 
-/// Kernels are queued on one stream, and the host waits only where it needs a value: in
-/// copy_to_host, in sums_of_squares, and where a kernel's result is a number. Indices that are
-/// outside of a tensor are found on the device, which leaves their elements undefined; the next of
-/// these calls, or synchronize, throws the Error. f32 and bf16; f64 is the CPU's.
-/// Results do not depend on the order of blocks and threads, nor on the GPU's size.
+/// Kernels are queued on one stream, and the host waits only if it needs a value: in copy_to_host,
+/// in sums_of_squares, and if a kernel's result is a number. The device finds indices that are
+/// outside of a tensor, and leaves their elements undefined; the next of these calls, or
+/// synchronize, throws the Error. Tensors are f32 and bf16; f64 is the CPU's. Results do not depend
+/// on the order of blocks and threads, nor on the GPU's size.
 class CudaBackend : public autograd::Backend {
  public:
   /// throws: Error if there is no such device, or it is older than compute capability 8.0
@@ -70,9 +70,9 @@ class CudaBackend : public autograd::Backend {
 
   int ordinal() const { return ordinal_; }
   /// The stream, for callers that queue work of their own, with the device made current by use().
-  /// All that this thread has gathered for a graph is begun before.
+  /// Everything that this thread has gathered for a graph begins first.
   cudaStream_t stream() const;
-  /// Null without graphs.
+  /// The graphs of this backend; null without graphs.
   const Graphs* graphs() const { return graphs_.get(); }
   const CachingAllocator& allocator() const { return allocator_; }
   /// Makes the device current for the calling thread.
@@ -87,15 +87,15 @@ class CudaBackend : public autograd::Backend {
   /// a warp: `lanes` is 1 or 32. The body is a function on the device.
   template <auto body, int lanes = 1, class... Arguments>
   void run_each(std::int64_t count, const Arguments&... arguments) const;
-  /// Waits for all that is queued.
+  /// Waits for all queued work.
   /// throws: Error if a kernel has met an index outside of a tensor
   void synchronize();
   /// Waits, and reads `bytes` bytes of device memory.
   /// throws: as synchronize
   void read(const void* source, void* target, std::int64_t bytes);
 
-  /// Begins all that `work` queues together, as a CUDA graph, if the settings have graphs; or as
-  /// several, between which the host waits for a value.
+  /// Begins all that `work` queues as one CUDA graph, if the settings have graphs; as several if
+  /// the host waits for a value in between.
   void as_one_launch(const std::function<void()>& work) override;
   const char* name() const override;
   bool has_f64() const override { return false; }
@@ -114,7 +114,7 @@ class CudaBackend : public autograd::Backend {
  private:
   void throw_index_fault();
   bool gathering() const { return graphs_ && graphs_->gathering(); }
-  /// This thread's kernels are queued on it now: the stream, or the recorder of a graph.
+  /// The stream for this thread's kernels now: the backend's, or the recorder of a graph.
   cudaStream_t queue() const { return gathering() ? graphs_->recorder() : stream_; }
   cublasHandle_t cublas() const { return gathering() ? graphs_->cublas() : cublas_; }
 
@@ -125,11 +125,11 @@ class CudaBackend : public autograd::Backend {
   std::unique_ptr<Graphs> graphs_;
   IndexFault* const fault_;  // on the device
   const Pinned fault_copy_;
-  std::mutex host_mutex_;  // of staging_ and fault_copy_
+  std::mutex host_mutex_;  // guards staging_ and fault_copy_
   Staging staging_;
 };
 
-/// A device of its own that computes on GPU `ordinal`; several may share one GPU.
+/// Makes a device of its own that computes on GPU `ordinal`; several may share one GPU.
 /// throws: as CudaBackend
 autograd::DevicePtr cuda_device(int ordinal = 0, CudaSettings settings = {});
 

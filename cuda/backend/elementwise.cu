@@ -122,8 +122,8 @@ __global__ void __launch_bounds__(bias_threads)
   for (int j = 0; j < N; ++j) sums[blockIdx.x * width + part.column + j] = sum[j];
 }
 
-Grid grid_for(std::int64_t rows, std::int64_t width, int together) {
-  return {{blocks_for(rows, block_rows), blocks_for(width, together * bias_threads)}, bias_threads};
+Grid grid_for(std::int64_t rows, std::int64_t width, int columns) {
+  return {{blocks_for(rows, block_rows), blocks_for(width, columns * bias_threads)}, bias_threads};
 }
 
 }  // namespace

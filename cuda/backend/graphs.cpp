@@ -1,4 +1,4 @@
-// A graph is recorded from the first thing that a thread queues to the point where it is begun.
+// A graph is recorded from the first work that a thread queues to the point where it begins.
 // Not here: the order of memory that is freed meanwhile (memory.h).
 // CUDA C++ Programming Guide, CUDA graphs.
 #include "cuda/backend/graphs.h"
@@ -75,8 +75,8 @@ void Graphs::begin() {
 }
 
 // [snippet executable]
-/// The one with as many nodes that can be brought up to date with the graph. Launches that are
-/// queued stay as they are.
+/// Returns an executable graph with the same number of nodes that can be updated to the graph.
+/// Launches that are queued stay as they are.
 cudaGraphExec_t Graphs::executable(cudaGraph_t graph) {
   std::size_t nodes = 0;
   PG_CUDA(cudaGraphGetNodes(graph, nullptr, &nodes));

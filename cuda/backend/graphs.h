@@ -1,5 +1,5 @@
-// Graphs: what a thread queues is gathered, and begun as one CUDA graph.
-// Not here: which parts of a step are gathered (Backend::together says it, and the engine asks).
+// Graphs: gathers the work that a thread queues, and begins it as one CUDA graph.
+// Not here: which parts of a step are gathered (the engine, by Backend::as_one_launch).
 // CUDA C++ Programming Guide, CUDA graphs.
 #pragma once
 
@@ -15,32 +15,32 @@
 namespace paragrad::cuda {
 
 /// A stream of its own records what one thread queues while it gathers; other threads queue on the
-/// target as ever. Each time, the recorded graph brings an executable one of the same nodes up to
-/// date, so that addresses and numbers may change from step to step; an executable graph is made
-/// only for nodes that have not been met before. The host does the work of queueing, and somewhat
-/// more; the GPU finds its next kernel without the host.
+/// target as usual. The recorded graph updates an executable graph of the same nodes, so that
+/// addresses and numbers may change from step to step; a new executable graph is made only for new
+/// nodes. The host does the work of queueing, and somewhat more; the GPU finds its next kernel
+/// without the host.
 class Graphs {
  public:
-  /// Gathers work of the device that is current, to be begun on `target`, in whose order
-  /// `allocator` gives memory. Both must outlive it.
+  /// Gathers work of the current device, to begin it on `target`. `allocator` gives memory in the
+  /// order of that stream. Both must outlive it.
   Graphs(cudaStream_t target, CachingAllocator& allocator);
   ~Graphs();
 
-  /// Gathers what `work` queues. Within another one, and while another thread gathers, it is
-  /// queued as without graphs. If `work` throws, what is not begun yet never is.
+  /// Gathers what `work` queues. Within another call, and while another thread gathers, work is
+  /// queued as without graphs. If `work` throws, what has not begun yet never does.
   void gather(const std::function<void()>& work);
   /// Whether the calling thread gathers.
   bool gathering() const { return gatherer_ == std::this_thread::get_id(); }
 
-  // For the thread that gathers.
+  // The thread that gathers calls these.
   cudaStream_t recorder();
   cublasHandle_t cublas();
   /// Begins what has been gathered so far.
   void begin();
 
-  /// How many executable graphs have been made.
+  /// The number of executable graphs that were made.
   int made() const { return made_; }
-  /// How often one was begun.
+  /// The number of times that one was begun.
   int begun() const { return begun_; }
 
  private:

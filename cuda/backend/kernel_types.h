@@ -39,12 +39,12 @@ void dispatch(const Tensor& x, Kernel&& kernel) {
   PG_CHECK(false, "cuda: this operation needs a floating-point tensor, not ", x);
 }
 
-/// How many elements of T are 16 bytes.
+/// The number of elements of T in 16 bytes.
 template <class T>
 constexpr int pack_size = 16 / sizeof(T);
 
-/// Calls `kernel.template operator()<T, N>()`, T as the first tensor is. N elements are 16 bytes
-/// where rows of `width` elements of all these tensors can be taken in whole packs, else N is 1.
+/// Calls `kernel.template operator()<T, N>()`, with T as in the first tensor. N elements are 16
+/// bytes if rows of `width` elements of all these tensors consist of whole packs, else N is 1.
 template <class Kernel>
 void dispatch_packs(std::int64_t width,
                     std::initializer_list<std::reference_wrapper<const Tensor>> tensors,
@@ -122,8 +122,8 @@ struct IndexFault {
   std::int64_t limit = 0;
 };
 
-/// Whether the index is in [0, limit). If not, that is noted, and the kernel must leave the element
-/// alone.
+/// Whether the index is in [0, limit). If not, `fault` notes it, and the kernel must leave the
+/// element alone.
 __device__ inline bool inside(int index, std::int64_t limit, IndexUse use, IndexFault* fault) {
   if (index >= 0 && index < limit) return true;
   if (atomicCAS(&fault->use, 0, static_cast<int>(use)) == 0) {
@@ -133,8 +133,8 @@ __device__ inline bool inside(int index, std::int64_t limit, IndexUse use, Index
   return false;
 }
 
-/// An argument as the kernel's parameter: of a tensor, its address; bytes as words; numbers
-/// rounded.
+/// Turns an argument into the kernel's parameter: a tensor into its address, bytes into words;
+/// numbers are rounded.
 template <class Parameter, class Argument>
 Parameter as_parameter(const Argument& argument) {
   if constexpr (std::is_same_v<Argument, Tensor>)
@@ -193,7 +193,7 @@ void CudaBackend::run_each(std::int64_t count, const Arguments&... arguments) co
 constexpr unsigned most_row_threads = 1024;
 constexpr int row_elements = 8;  // of a thread, in rows that are no wider than such blocks
 
-/// How many threads a row of this width gets: whole warps.
+/// The number of threads for a row of this width: whole warps.
 inline unsigned row_threads(std::int64_t width) {
   return std::clamp(blocks_for(width, row_elements * 32) * 32, 32u, most_row_threads);
 }

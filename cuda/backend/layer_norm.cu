@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(most_row_threads)
   });
 }
 
-/// dispatch_packs, with `Fits` as Row has it.
+/// Calls dispatch_packs, with `Fits` as Row has it.
 template <class Kernel>
 void dispatch_row(std::int64_t width,
                   std::initializer_list<std::reference_wrapper<const Tensor>> tensors,

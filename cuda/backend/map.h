@@ -16,7 +16,7 @@ __device__ Pack<T, N> apply(F f, const Pack<X, N>&... x) {
   return pack<T, N>([&]([[maybe_unused]] int i) { return f(to_float(x.at[i])...); });
 }
 
-/// Computes N neighbours; at the end, what is left.
+/// Computes N neighbours; at the end of the tensor, those that are left.
 template <int N, class F, class T, class... X>
 __device__ void map_pack(std::int64_t number, std::int64_t count, F f, T* y, const X*... x) {
   const std::int64_t start = number * N;
@@ -31,8 +31,8 @@ void run_map(const CudaBackend& backend, std::int64_t count, F f, T* y, const X*
   backend.run_each<map_pack<N, F, T, X...>>(blocks_for(count, N), count, f, y, x...);
 }
 
-/// y[i] = f(x[i]...), computed in f32; f is a structure with an operator() for devices. As many
-/// elements at once as are 16 bytes of the widest type, if all addresses allow.
+/// Computes y[i] = f(x[i]...) in f32; f is a structure with an operator() for devices. A pack of
+/// elements is 16 bytes of the widest type, if all addresses allow.
 template <class T, class F, class... X>
 void map(const CudaBackend& backend, const Tensor& y, F f, const X*... x) {
   constexpr int n = std::min({pack_size<T>, pack_size<X>...});

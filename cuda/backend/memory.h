@@ -1,6 +1,6 @@
-// Memory of a device: blocks in the order of one stream, without a call of CUDA for most of them,
-// and copies from and to ordinary host memory by way of pinned memory, which alone the device can
-// read and write while the host does something else.
+// Memory of a device: blocks in the order of one stream, mostly without a call of CUDA, and copies
+// from and to ordinary host memory by way of pinned memory, the only one that the device can read
+// and write while the host does something else.
 // Not here: accounting by category, which Storage does; copies within the device.
 // CUDA Runtime API, memory management; chapters 03 and 13.
 #pragma once
@@ -17,29 +17,28 @@
 
 namespace paragrad::cuda {
 
-/// A freed block is kept for the next allocation of its size, which may come while kernels that use
-/// the block are still queued: those of the new owner are queued behind them, on the same stream.
-/// Work on other streams must have been waited for by this one before its memory is freed.
+/// Keeps a freed block for the next allocation of its size, even while kernels that use the block
+/// are still queued: the new owner's kernels are queued behind them, on the same stream. If other
+/// streams work on memory, this stream must wait for them before the memory is freed.
 /// Any thread may allocate and free.
 ///
-/// A thread that holds back work, to queue it later, tells: blocks that any thread frees from then
-/// on may be used by that work, so until it is queued, only that thread gets them.
+/// A thread that holds back work, to queue it later, tells the allocator: that work may use blocks
+/// that any thread frees from then on, so until it is queued, only that thread gets them.
 class CachingAllocator {
  public:
-  /// Without `keeps_blocks`, each call is one of CUDA: the emulator then finds what is used after
-  /// it was freed.
+  /// Without `keeps_blocks`, each call is one of CUDA: the emulator then finds uses after a free.
   CachingAllocator(int device, cudaStream_t stream, bool keeps_blocks);
   ~CachingAllocator();
 
-  /// throws: Error that names the bytes asked for and in use, and the device, if they are not there
-  /// after all kept blocks have been given back
+  /// throws: Error that names the bytes asked for and in use, and the device, if there is too
+  ///         little memory after all kept blocks have been given back
   void* allocate(std::int64_t bytes);
-  /// `bytes` as they were asked for. Does not throw: an error of the device shows at its next call.
+  /// Frees `bytes`, as asked for. Does not throw: an error of the device shows at its next call.
   void free(void* data, std::int64_t bytes) noexcept;
 
-  /// The calling thread begins to hold back work; only one at a time does.
+  /// Begins to hold back work of the calling thread; only one thread at a time does.
   void hold_back();
-  /// All that was held back has been queued, or never will be.
+  /// Ends holding back: all work that was held back has been queued, or never will be.
   void catch_up() noexcept;
 
   std::int64_t bytes_in_use() const { return in_use_; }
@@ -64,12 +63,12 @@ class CachingAllocator {
 };
 
 /// Copies in slots of pinned memory, used in turn: while the device copies one, the host fills or
-/// empties another. One thread at a time, for the device that is current at the first copy.
+/// empties another. One thread at a time uses it, for the device that is current at the first copy.
 class Staging {
  public:
-  /// Returns when `source` may be changed; it waits for the stream only if all slots are under way.
+  /// Returns once `source` may be changed; waits for the stream only if all slots are in use.
   void to_device(void* target, const void* source, std::int64_t bytes, cudaStream_t stream);
-  /// Returns when `target` has been written.
+  /// Returns once `target` has been written.
   void to_host(void* target, const void* source, std::int64_t bytes, cudaStream_t stream);
 
  private:

@@ -1,5 +1,5 @@
-// Pooling, by a thread for each result; gradients, with a thread that owns each pixel and adds what
-// comes to it in the order of the windows.
+// Pooling, by a thread for each result; gradients, by a thread for each pixel, which adds its parts
+// in the order of the windows.
 // Not here: the average over a whole image, which is a reduction. Chapter 02.
 #include <cmath>
 
@@ -14,7 +14,7 @@ struct Range {
   int first, last;
 };
 
-/// Planes of height x width, and what a window that slides over them makes of each.
+/// Planes of height x width, and the results of a window that slides over them.
 struct Planes {
   int height, width, out_height, out_width;
   Window window;
@@ -102,12 +102,12 @@ __global__ void __launch_bounds__(item_threads)
   const std::int64_t first = std::int64_t{blockIdx.x} * outputs;
   for (int i = thread; i < size; i += item_threads) plane[i] = 0;
   for (int start = 0; start < outputs; start += item_threads) {
-    const int some = min(item_threads, outputs - start);
-    if (thread < some) at[thread] = index[first + start + thread];
+    const int loaded = min(item_threads, outputs - start);
+    if (thread < loaded) at[thread] = index[first + start + thread];
     __syncthreads();  // indices are here
-    for (int o = 0; o < some; ++o)
+    for (int o = 0; o < loaded; ++o)
       if (at[o] % item_threads == thread) plane[at[o]] += to_float(dy[first + start + o]);
-    __syncthreads();  // nobody needs them any more
+    __syncthreads();  // no thread needs them any more
   }
 }
 

@@ -61,7 +61,7 @@ __global__ void levels_kernel(Layout m, const T* x, Byte* bytes, int* not_finite
   const bool finite = block_max(strange) == 0;
   if (threadIdx.x > 0) return;
   if (!finite) atomicOr(not_finite, 1);
-  // The message is packed in any case, by levels that must be numbers.
+  // The message is always packed, by levels that must be numbers.
   write_item(bytes, blockIdx.x,
              finite ? autograd::levels_between<Stored<T>>(low, high, (1 << m.bits) - 1)
                     : Levels<Stored<T>>{});

@@ -1,5 +1,5 @@
-// Arena: addresses of one device, or of pinned host memory, each used once. What is accessed past
-// the end of an allocation, or after it has been freed, is not there.
+// Arena: addresses of one device, or of pinned host memory, each used once. An access past the end
+// of an allocation, or after it has been freed, meets no memory.
 // Not here: how much a device may hold, and what an address belongs to (device_memory.h).
 // Electric Fence (Perens 1987) is the model; under AddressSanitizer its own allocator takes over.
 #pragma once

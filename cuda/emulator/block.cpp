@@ -20,7 +20,7 @@ namespace {
 
 thread_local Block* current_block = nullptr;
 
-/// Stacks that no launch uses: launches of all processor threads borrow from them.
+/// The stacks that no launch uses; launches of all processor threads borrow them.
 struct Spare {
   std::mutex mutex;
   std::vector<std::unique_ptr<Fiber>> fibers;
@@ -66,7 +66,7 @@ Block::Block(const Launch& launch)
       suspended_(threads_),
       meetings_(warps_),
       syncs_(warps_) {
-  // No more than it can need, or launches at the same time would make theirs anew, time and again.
+  // At most the number it can need, or launches at the same time would make theirs again and again.
   std::lock_guard lock(spare().mutex);
   std::vector<std::unique_ptr<Fiber>>& all = spare().fibers;
   const auto first = all.end() - std::min<std::ptrdiff_t>(threads_, std::ssize(all));
@@ -115,7 +115,7 @@ int Block::next_warp() const {
   return std::countr_zero(later ? later : mask);
 }
 
-/// Takes a thread that can go on, of the last one's warp while it has any; -1 if there is none.
+/// Takes a thread that can continue, of the last one's warp while it has any; -1 if there is none.
 int Block::pick() {
   if (!warps_runnable_) return -1;
   if (order_ == Order::random)

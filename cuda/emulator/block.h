@@ -26,7 +26,7 @@ struct Launch {
   std::size_t shared_bytes = 0;
 };
 
-/// What waits at a barrier or in a warp's operation: which one, and where in the source.
+/// A meeting that threads wait for: a barrier or a warp's operation, and its place in the source.
 struct Place {
   const char* name = nullptr;
   std::source_location where;
@@ -39,7 +39,7 @@ struct Place {
   }
 };
 
-/// Copies that a thread has begun and not yet waited for, in its groups.
+/// The copies that a thread has begun but not yet waited for, in their groups.
 struct PendingCopies {
   struct Copy {
     void* to;
@@ -50,7 +50,7 @@ struct PendingCopies {
   int groups = 0;  ///< committed
 };
 
-/// When a thread does something: after so many barriers, and after so many __syncwarp since then.
+/// The time of a thread's action: barriers so far, and __syncwarp since the last barrier.
 struct Moment {
   int thread;
   std::uint32_t barriers, warp_syncs;
@@ -75,21 +75,21 @@ class Block {
   /// Runs all threads of the block at `index` of the grid. False if one of them met a fault.
   bool run(uint3 index);
 
-  // For the thread that runs.
+  // The thread that runs calls these.
   /// Waits until all threads of the block are here.
   void barrier(Place place);
   /// Leaves `record` and waits for all lanes of the warp; the last of them calls `carry_out` on the
   /// 32 records.
   void warp_operation(Place place, void* record, void (*carry_out)(void* const* records));
-  /// Ends the block after a fault: none of its threads goes on, and what they own is lost.
+  /// Ends the block after a fault: none of its threads continues, and what they own is lost.
   [[noreturn]] void abandon();
-  /// "kernel f, block (0,0,0) of (1,1,1), thread (5,0,0) of (32,1,1)"
+  /// Describes the thread: "kernel f, block (0,0,0) of (1,1,1), thread (5,0,0) of (32,1,1)".
   std::string describe() const;
-  /// The thread, and how often the block's threads, and those of its warp, have met before.
+  /// The running thread, and the number of meetings so far of its block, and of its warp.
   Moment moment() const { return {thread_, barriers_, syncs_[thread_ / warp_size]}; }
   /// Whether the address is the running thread's own: of its stack, or of the launch's arguments.
   bool owns(const void* address) const;
-  /// All lanes of the warp are here, and see what each of them has written.
+  /// Notes that all lanes of the warp have met, and see what each of them has written.
   void count_sync() { ++syncs_[thread_ / warp_size]; }
   PendingCopies& pending_copies();
   bool overflowed_at(const void* address) const;
@@ -118,11 +118,11 @@ class Block {
   Order order_;
   std::uint64_t random_;
 
-  // Bit l of runnable_[w]: thread 32 w + l can go on; bit w of warps_runnable_: some of them can.
+  // Bit l of runnable_[w]: thread 32 w + l can continue; bit w of warps_runnable_: any of them can.
   std::array<std::uint32_t, max_threads / warp_size> runnable_{};
   std::uint32_t warps_runnable_ = 0;
-  int warp_ = 0;    // whose lanes are picked first
-  int thread_ = 0;  // runs now
+  int warp_ = 0;    // the warp whose lanes are picked first
+  int thread_ = 0;  // the thread that runs now
   int ended_ = 0;
   bool failed_ = false;
 
@@ -131,11 +131,11 @@ class Block {
   std::vector<Context*> suspended_;  // by thread; null: not begun, or ended
   std::vector<Context*> idle_;       // carriers that wait for a thread
   std::vector<std::unique_ptr<Fiber>> fibers_;
-  std::size_t started_ = 0;  // so many of them are carriers; the others are spare
+  std::size_t started_ = 0;  // the number of carriers; the other fibers are spare
 
   Place barrier_place_;
   int at_barrier_ = 0;
-  std::uint32_t barriers_ = 0;         // that all have passed
+  std::uint32_t barriers_ = 0;         // that all threads have passed
   std::vector<Meeting> meetings_;      // by warp
   std::vector<std::uint32_t> syncs_;   // by warp: __syncwarp since the last barrier
   std::vector<PendingCopies> copies_;  // by thread; empty if none has begun any

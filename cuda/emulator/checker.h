@@ -1,5 +1,5 @@
-// Checker: what the checked build adds to the emulator. It hears of every access to device memory
-// and to shared memory, and of what makes one happen before another.
+// Checker: the part that the checked build adds to the emulator. It learns of every access to
+// device memory and to shared memory, and of everything that makes one happen before another.
 // Not here: the checker itself (checked/); other builds have none, and skip all of this.
 // Chapter 12.
 #pragma once
@@ -36,24 +36,24 @@ class Checker {
  public:
   virtual ~Checker() = default;
 
-  /// Addresses for an arena. Only what is done to these, and to shared memory, is watched.
+  /// Returns addresses for an arena. Only uses of these, and of shared memory, are watched.
   virtual std::byte* addresses() = 0;
   /// These bytes will be freed, and the pages that hold them vanish.
   virtual void release(const void* start, std::size_t bytes) = 0;
 
-  /// From now to `end`, nobody but the operation uses memory.
+  /// From now until `end`, only the operation uses memory.
   virtual void begin(const Running& operation) = 0;
   virtual void end() = 0;
   virtual void begin_grid(const Launch& launch) = 0;
   virtual void begin_block(std::uint64_t number) = 0;
 
-  /// The operation, the host or the kernel's thread that runs uses memory.
-  /// `code`: where in the program, if that is known.
+  /// Notes that the running operation, the host or the kernel's thread uses memory.
+  /// `code`: the place in the program, if that is known.
   virtual void note(const void* start, std::size_t bytes, Use use, const void* code) = 0;
   virtual void note_copy(void* to, const void* from, std::size_t bytes) = 0;
 };
 
-/// Null except in checked builds.
+/// The checker of this build; null except in checked builds.
 inline constinit Checker* checker = nullptr;
 
 inline void note(const void* start, std::size_t bytes, Use use, const void* code = nullptr) {

@@ -1,5 +1,5 @@
-// Clock: what has happened before an operation, as one number for each stream.
-// Not here: who makes clocks meet (history.cpp).
+// Clock: the operations that happened before another one, as one number for each stream.
+// Not here: how clocks are combined (history.cpp).
 // Fidge 1988, Mattern 1989, vector clocks.
 #pragma once
 

@@ -31,21 +31,21 @@ struct Call {
   cudaStream_t stream = nullptr;
 };
 
-/// Calls that will run together; those of ranks that have not come yet have no communicator.
+/// Calls that will run together; ranks that have not called yet have no communicator there.
 struct Gathering {
   std::shared_ptr<std::vector<Call>> calls;  ///< by rank; of a message, the sender's first
   std::shared_ptr<Rendezvous> meeting;
   std::size_t joined = 0;
 };
 
-/// What the ranks of a communicator share.
+/// The state that the ranks of a communicator share.
 struct Clique {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<int> devices;  ///< by rank; -1: has not joined
   int joined = 0;
   bool aborted = false;  ///< by one of them
-  /// By the ranks (from, to) of a message, or (-1,-1) for collectives, and by how many were before.
+  /// Gatherings by the ranks (from, to) of a message, or (-1,-1) for collectives, and by number.
   std::map<std::tuple<int, int, std::uint64_t>, Gathering> gatherings;
 };
 
@@ -59,7 +59,7 @@ void run_together(const std::vector<Call>& calls);
 ncclResult_t wait_for_ranks(ncclComm_t comm);
 /// Whether this thread has begun a group; then the communicator is waited for at its end.
 bool join_in_group(ncclComm_t comm);
-/// Queues what was called last, if the communicator doesn't block.
+/// Queues the last call, if the communicator doesn't block.
 void queue_waiting(ncclComm_t comm);
 
 }  // namespace paragrad::cuda::emulator
@@ -68,7 +68,7 @@ struct ncclComm {
   std::shared_ptr<paragrad::cuda::emulator::Clique> clique;
   int rank = 0;
   int device = 0;
-  std::map<std::tuple<int, int>, std::uint64_t> calls{};  ///< so many, by the key of a gathering
+  std::map<std::tuple<int, int>, std::uint64_t> calls{};  ///< numbers, by the key of a gathering
   paragrad::cuda::emulator::Position last{};  ///< one after the other, whatever their streams
   bool blocking = true;
   std::vector<paragrad::cuda::emulator::Call> waiting{};  ///< the last ones, if it doesn't block

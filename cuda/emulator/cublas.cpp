@@ -1,4 +1,4 @@
-// The calls of cuBLAS: what they refuse, and what they queue.
+// The calls of cuBLAS: they check their arguments, and queue products.
 // Not here: the products themselves (product.cpp).
 // cuBLAS library reference.
 #include "cuda/emulator/cublas_v2.h"
@@ -22,7 +22,7 @@ using paragrad::autograd::text;
 
 namespace {
 
-/// What is wrong with an operand's address: "" if nothing.
+/// Describes the error of an operand's address; "" if there is none.
 std::string fault_of(const Matrices& x, int batch, int device) {
   std::size_t bytes = (x.stride * (batch - 1) + x.span()) * x.element_bytes();
   std::optional<Allocation> found = find_allocation(x.data);

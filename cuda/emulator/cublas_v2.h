@@ -28,9 +28,9 @@ const char* cublasGetStatusString(cublasStatus_t status);
 cublasStatus_t cublasCreate(cublasHandle_t* handle);
 cublasStatus_t cublasDestroy(cublasHandle_t handle);
 cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream);
-/// Memory that stays the caller's. It is checked, and not used.
+/// Sets the caller's workspace, which is checked but not used.
 cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void* workspace, std::size_t bytes);
-/// Sums are in f32 anyway.
+/// Changes nothing: sums are in f32 anyway.
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode);
 
 /// C = alpha op(A) op(B) + beta C; with beta 0, C need hold no numbers.

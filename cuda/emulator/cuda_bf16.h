@@ -17,7 +17,7 @@ inline float __bfloat162float(__nv_bfloat16 x) {
   value.bits = x.bits;
   return value;
 }
-/// To nearest, ties to even.
+/// Rounds to nearest, ties to even.
 inline __nv_bfloat16 __float2bfloat16(float x) { return {paragrad::autograd::bf16::round(x)}; }
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
   return {__float2bfloat16(x), __float2bfloat16(y)};

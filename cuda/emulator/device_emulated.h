@@ -1,4 +1,4 @@
-// The parts of device.h for the emulator: the same results as device_gpu.h's, bit for bit.
+// The part of device.h for the emulator: the same results as device_gpu.h's, bit for bit.
 // Not here: what both compilers share (cuda/launch/device.h).
 // PTX ISA, instruction set.
 #pragma once
@@ -31,7 +31,7 @@ T butterfly(const char* name, std::source_location where, T value, Combine) {
 void check_alignment(const char* name, std::source_location where, const void* address,
                      std::size_t bytes);
 
-/// All but the thread's last `kept` groups of copies are carried out.
+/// Carries out all but the thread's last `kept` groups of copies.
 void wait_for_copies(int kept);
 void load_matrices(const char* name, std::source_location where, unsigned (&fragment)[4],
                    const void* row, bool transposed);
@@ -66,7 +66,7 @@ void store(T* address, V value, std::source_location where = std::source_locatio
   std::memcpy(address, &value, sizeof(V));
 }
 
-/// Copies take place when they are waited for: a forgotten wait shows what was there before.
+/// Copies only when a thread waits for them, so a forgotten wait shows the values from before.
 void cp_async_16(void* shared, const void* global,
                  std::source_location where = std::source_location::current());
 void cp_async_commit();

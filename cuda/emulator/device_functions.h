@@ -59,13 +59,13 @@ PARAGRAD_MIN_MAX(unsigned long)
 PARAGRAD_MIN_MAX(long long)
 PARAGRAD_MIN_MAX(unsigned long long)
 #undef PARAGRAD_MIN_MAX
-// Of a number and a NaN, the number.
+// These return the number, if the other operand is NaN.
 inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }
 inline double min(double a, double b) { return fmin(a, b); }
 inline double max(double a, double b) { return fmax(a, b); }
 
-/// nvcc does not fuse it with an addition. Nor does a host compiler, with -ffp-contract=off.
+/// Multiplies; not fused with an addition by nvcc, nor by a host compiler with -ffp-contract=off.
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
 inline int __float_as_int(float x) { return std::bit_cast<int>(x); }
@@ -74,7 +74,7 @@ inline float __int_as_float(int x) { return std::bit_cast<float>(x); }
 inline float __uint_as_float(unsigned x) { return std::bit_cast<float>(x); }
 inline int __popc(unsigned x) { return std::popcount(x); }
 inline int __clz(int x) { return std::countl_zero(static_cast<unsigned>(x)); }
-/// 1 + the number of the lowest bit that is set; 0 without one.
+/// Returns 1 + the number of the lowest set bit; 0 if none is set.
 inline int __ffs(int x) { return __builtin_ffs(x); }
 inline unsigned __umulhi(unsigned a, unsigned b) { return std::uint64_t{a} * b >> 32; }
 

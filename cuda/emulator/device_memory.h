@@ -1,5 +1,5 @@
-// The memory of the emulated devices, and pinned host memory: who holds how much, and what an
-// address belongs to.
+// The memory of the emulated devices, and pinned host memory: how much each holds, and which
+// allocation an address belongs to.
 // Not here: when a free takes effect (runtime_memory.cpp), pages and red zones (arena.h).
 // CUDA Runtime API, memory management.
 #pragma once
@@ -20,18 +20,18 @@ struct Allocation {
   bool freed = false;
 };
 
-/// Null if the device would then hold more than its settings allow.
+/// Allocates memory; null if the device would then hold more than its settings allow.
 void* allocate(int device, std::size_t bytes);
-/// Frees what allocate returned. False, and a report, if it is not there (any more), or if
-/// something was written just before or behind it.
+/// Frees memory that allocate returned. False, with a report, if it is not allocated (any more), or
+/// if something was written just before or behind it.
 bool release(void* start);
-/// The live allocation that the address lies in.
+/// Returns the live allocation that the address lies in.
 std::optional<Allocation> find_allocation(const void* address);
 std::size_t bytes_in_use(int device);
 
 /// Whether the address is, was or may become memory of a device, or pinned.
 bool is_device_address(const void* address);
-/// "0x7f..., 12 bytes past the end of allocation 3 (device 0, 400 bytes)"
+/// Describes an address: "0x7f..., 12 bytes past the end of allocation 3 (device 0, 400 bytes)".
 std::string describe_address(const void* address);
 
 }  // namespace paragrad::cuda::emulator

@@ -9,7 +9,7 @@
 
 namespace paragrad::cuda {
 
-/// Each operation runs as soon as it can: nobody has to ask for it again and again.
+/// Each operation runs as soon as it can, so that no caller must ask for it again and again.
 void prepare_devices(int ranks, bool own) {
   constexpr int most = 64;
   PG_CHECK(!own || ranks <= most, "--device emulator: ", ranks,

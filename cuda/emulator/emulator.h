@@ -1,5 +1,5 @@
-// The emulated machine: what a program may choose about it, and how it learns of faults.
-// Not here: CUDA's own functions, which stand under their own names in cuda_runtime.h and the other
+// The emulated machine: its settings, and how a program learns of faults.
+// Not here: CUDA's own functions, which have their own names in cuda_runtime.h and the other
 // headers of this folder. The emulator proves that a kernel is right; it says nothing of its speed.
 //
 // The emulator is a house of its own inside cuda/: headers with the toolkit's names, so that the
@@ -17,8 +17,8 @@
 
 namespace paragrad::cuda::emulator {
 
-/// In which order the blocks of a grid, and the threads of a block between two barriers, run.
-/// A correct kernel computes the same in each.
+/// The order in which the blocks of a grid, and the threads of a block between two barriers, run. A
+/// correct kernel computes the same in each.
 enum class Order { forward, reverse, random };
 
 /// When queued operations run. eager: as soon as they can. lazy: when something waits for them, so
@@ -32,7 +32,7 @@ struct Settings {
   Order order = Order::forward;
   Schedule schedule = Schedule::lazy;
   std::uint64_t seed = 1;      ///< of the random order and the random schedule
-  double patience = 30;        ///< seconds without any progress until a wait is called a deadlock
+  double patience = 30;        ///< seconds without any progress until a wait counts as a deadlock
   bool abort_on_fault = true;  ///< false: remember faults, for tests; see reset
 };
 

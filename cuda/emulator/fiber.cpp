@@ -1,6 +1,6 @@
 // The switch between stacks, in assembly: library calls for it (ucontext) cost ten times as much,
 // because they make a system call for the signal mask.
-// Not here: who runs next (block.cpp). AArch64 has not been run.
+// Not here: which thread runs next (block.cpp). AArch64 has not been run.
 // System V ABI, AMD64 supplement, section 3.2.1; Procedure Call Standard for AArch64, section 6.1.
 #include "cuda/emulator/fiber.h"
 

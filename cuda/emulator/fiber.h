@@ -1,12 +1,12 @@
-// Stacks that one processor thread switches between: each CUDA thread that waits keeps its own.
-// Not here: who runs next (block.h).
+// Fibers: stacks that one processor thread switches between; each CUDA thread that waits keeps one.
+// Not here: which thread runs next (block.h).
 #pragma once
 
 #include <cstddef>
 
 namespace paragrad::cuda::emulator {
 
-/// Where code has stopped, to be continued: a stack pointer, and what AddressSanitizer must know.
+/// The point at which code has stopped: a stack pointer, and what AddressSanitizer must know.
 struct Context {
   void* stack_pointer = nullptr;
   const void* bottom = nullptr;
@@ -14,7 +14,7 @@ struct Context {
   void* fake_stack = nullptr;
 };
 
-/// Stops here, in `from`, and goes on in `to`; returns when something switches to `from`.
+/// Stops here, in `from`, and continues in `to`; returns when something switches to `from`.
 void switch_context(Context& from, Context& to);
 
 /// A stack above an unmapped page, which catches its overflow.

@@ -37,7 +37,7 @@ class SharedMemory {
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;
 
-  /// 16-byte aligned; NaN until it is written. What alignment adds at the end is poisoned.
+  /// Provides `bytes`, 16-byte aligned; NaN until written. Those that alignment adds are poisoned.
   std::byte* provide(std::size_t bytes) {
     std::byte* start = end_ - (bytes + 15) / 16 * 16;
     unpoison(start, end_ - start);

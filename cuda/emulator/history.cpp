@@ -1,5 +1,5 @@
-// What happened before an operation: what its stream, its events and those that it meets have
-// done, and what the host knew when it queued it. Only the checked build asks.
+// The history of an operation: everything that its stream, its events and the operations that it
+// meets have done, and what the host knew when it queued it. Only the checked build asks.
 // Not here: when operations run, which proves nothing: they might have run at another time.
 // Fidge 1988, Mattern 1989, vector clocks.
 #include "cuda/emulator/checker.h"

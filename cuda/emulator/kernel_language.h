@@ -1,4 +1,4 @@
-// What CUDA adds to C++ inside a kernel: its words, its barriers, its warp operations.
+// CUDA's additions to C++ inside a kernel: its words, its barriers, its warp operations.
 // Not here: atomics and mathematics (device_functions.h). Warp operations take whole warps and the
 // full mask; sub-groups (`width`) are left out.
 // CUDA C++ Programming Guide, C++ language extensions.
@@ -39,7 +39,7 @@ void block_barrier(const char* name, std::source_location where);
 void warp_operation(const char* name, std::source_location where, unsigned mask, void* record,
                     void (*carry_out)(void* const* records));
 
-/// What the last lane does at __syncwarp. A shuffle, by contrast, orders nothing in memory.
+/// Runs in the last lane at __syncwarp. A shuffle, by contrast, orders nothing in memory.
 void synchronize_warp(void* const* records);
 
 /// Each lane gives a value and receives that of lane `source`.

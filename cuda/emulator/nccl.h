@@ -51,20 +51,20 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int
 /// before. It must be asked before the next call, and before anything that relies on the last one.
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config);
-/// All ranks at once; rank i on device devlist[i], or i without a list.
+/// Makes all ranks at once; rank i on device devlist[i], or on device i without a list.
 ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist);
-/// Before ncclCommDestroy, where calls don't wait.
+/// To be called before ncclCommDestroy, if calls don't wait.
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
-/// Drops what this rank has queued. The others' operations with it then never complete, and their
-/// asynchronous error is ncclRemoteError, until they abort as well.
+/// Drops the work that this rank has queued. The others' operations with it then never complete,
+/// and their asynchronous error is ncclRemoteError, until they abort as well.
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
 ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
 ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
 ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device);
 
-/// What is called between these two goes to the streams together.
+/// The calls between these two are queued on the streams together.
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 
@@ -75,7 +75,7 @@ ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, std::size_t cou
 ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, std::size_t count,
                         ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
                         cudaStream_t stream);
-/// Rank r receives the r-th `recvcount` of what is reduced.
+/// Rank r receives the r-th `recvcount` elements of the reduction.
 ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, std::size_t recvcount,
                                ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                                cudaStream_t stream);
@@ -83,7 +83,7 @@ ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, std::size_t cou
                            ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, std::size_t sendcount,
                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream);
-/// Complete when the other rank has received; so rings of sends need a group.
+/// Completes when the other rank has received, so rings of sends need a group.
 ncclResult_t ncclSend(const void* sendbuff, std::size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclRecv(void* recvbuff, std::size_t count, ncclDataType_t datatype, int peer,

@@ -1,5 +1,5 @@
 // Calls of NCCL: gathered in groups, checked against the other ranks', queued in their streams.
-// Not here: what they compute (nccl_run.cpp).
+// Not here: their results (nccl_run.cpp).
 // NCCL user guide, group calls and collective communication functions.
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // Communicators: how ranks find each other, and how they part.
-// Not here: what they say to each other (nccl_calls.cpp).
+// Not here: their calls (nccl_calls.cpp).
 // NCCL user guide, communicators.
 #include <algorithm>
 #include <chrono>
@@ -66,7 +66,7 @@ ncclResult_t wait_for_ranks(ncclComm_t comm) {
 
 }  // namespace paragrad::cuda::emulator
 
-/// Of the version that the emulator was written beside.
+/// Returns the version that the emulator is modelled on.
 ncclResult_t ncclGetVersion(int* version) {
   *version = 22809;
   return ncclSuccess;

@@ -1,4 +1,4 @@
-// What collectives and messages do to the buffers of all their ranks.
+// Runs collectives and messages on the buffers of all their ranks.
 // Not here: algorithms of messages; each result is computed once and copied.
 // NCCL user guide, collective operations.
 #include <algorithm>

@@ -15,10 +15,10 @@ struct Matrices {
   int ld;
   long long stride;
   bool transposed;
-  int rows, columns;  ///< as they stand in memory
+  int rows, columns;  ///< as they lie in memory
 
   std::size_t element_bytes() const { return type == CUDA_R_32F ? 4 : 2; }
-  /// Elements from the first to the last of one matrix.
+  /// The number of elements from the first to the last of one matrix.
   std::size_t span() const {
     return rows > 0 && columns > 0 ? std::size_t(ld) * (columns - 1) + rows : 0;
   }

@@ -1,5 +1,5 @@
 // Reports: printed before the end, or remembered for tests.
-// Not here: what is wrong; the checks say so.
+// Not here: the checks, which say what is wrong.
 // signal(7) on what a handler may do. Ours does more, after a fault in code that holds no lock of
 // the C library: a kernel, or a host's access to device memory.
 #include "cuda/emulator/report.h"
@@ -43,7 +43,7 @@ std::string with_thread(const std::string& what) {
                : text("CUDA emulator: ", what, '\n');
 }
 
-/// Explains the fault; then it happens again, under the handler that was there before.
+/// Explains the fault, which then happens again under the handler that was there before.
 void on_fault(int, siginfo_t* info, void*) {
   sigaction(SIGSEGV, &previous, nullptr);
   Block* block = Block::current();

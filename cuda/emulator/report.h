@@ -1,5 +1,5 @@
-// Reports of what a kernel or a call got wrong.
-// Not here: the checks themselves, which stand where a fault shows.
+// Reports of the errors of kernels and calls.
+// Not here: the checks themselves, which are made where a fault shows.
 // AddressSanitizer's reports are the model: what happened, to which memory, by whom.
 #pragma once
 
@@ -7,20 +7,20 @@
 
 namespace paragrad::cuda::emulator {
 
-/// Says what is wrong and, in a kernel, which thread did it. Aborts, unless the settings have
-/// faults remembered; then a kernel's thread must Block::abandon.
+/// Reports what is wrong and, in a kernel, which thread did it. Aborts, unless the settings have
+/// faults remembered; a kernel's thread must then call Block::abandon.
 void report(const std::string& what);
 
-/// The messages remembered since the last call.
+/// Returns the messages remembered since the last call.
 std::string take_reports();
 
-/// A kernel's name, demangled; its address where the program has been stripped of names.
+/// Returns a kernel's name, demangled; its address if the program is stripped of names.
 std::string name_of_function(const void* function);
 
 /// From now on an invalid access ends with a report that names the allocation it missed.
 void explain_faults();
-/// The same, and gives this processor thread a stack on which it can still report that a kernel's
-/// has overflowed.
+/// Explains faults as explain_faults() does, and gives this processor thread a stack on which it
+/// can still report that the stack of a kernel's thread has overflowed.
 void prepare_thread();
 
 }  // namespace paragrad::cuda::emulator

@@ -1,4 +1,4 @@
-// What the calls of the CUDA runtime share.
+// The state that the calls of the CUDA runtime share.
 // Not here: the calls (runtime_*.cpp).
 // CUDA Runtime API, error handling.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace paragrad::cuda::emulator {
 
-/// The device that this thread's calls are about.
+/// The current device of this thread's calls.
 int current_device();
 
 /// `error`, kept for cudaGetLastError; or what a kernel of this device has left behind.
@@ -21,9 +21,9 @@ void fail_device(int device, cudaError_t error);
 
 /// The stream of a handle; 0 is the current device's default stream. Null if there is none.
 std::shared_ptr<Stream> find_stream(cudaStream_t handle);
-/// Streams and events that programs have made are unknown from now on.
+/// Forgets the streams and events that programs have made.
 void forget_handles();
-/// No kernel may have more shared memory than it has without asking.
+/// Forgets raised limits: no kernel may have more shared memory than it has without asking.
 void forget_shared_limits();
 /// Waits for the positions; for the result of a call.
 cudaError_t wait_result(const std::vector<Position>& positions);

@@ -1,4 +1,4 @@
-// Graphs: what a stream has recorded, queued again and again as one operation.
+// Graphs: the work that a stream has recorded, queued again and again as one operation.
 // Not here: recording, which takes place where operations are queued (stream.cpp). Graphs that are
 // put together by hand, or with branches.
 // CUDA Runtime API, graph management; CUDA C++ Programming Guide, CUDA graphs.

@@ -1,4 +1,4 @@
-// Launches: what CUDA refuses, and what it queues.
+// Launches: checked as CUDA checks them, and queued.
 // Not here: running a grid (grid.cpp).
 // CUDA Runtime API, execution control; Programming Guide, table of compute
 // capabilities (limits of grids and blocks).

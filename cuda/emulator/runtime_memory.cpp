@@ -14,7 +14,7 @@ using namespace paragrad::cuda::emulator;
 
 namespace {
 
-/// What lies at an address: a device's memory, pinned or ordinary host memory.
+/// Returns the kind of memory at an address: a device's, pinned or ordinary host memory.
 struct Memory {
   bool is_device = false, is_pageable = true;
   bool fits = true;  ///< so many bytes from the address on

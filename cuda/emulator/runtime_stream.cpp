@@ -30,7 +30,7 @@ class Event {
     std::lock_guard lock(mutex_);
     last_ = std::move(mark);
   }
-  /// Nothing if it has never been recorded: then there is nothing to wait for.
+  /// The last mark; none if nothing was recorded, and then there is nothing to wait for.
   std::optional<Mark> last() const {
     std::lock_guard lock(mutex_);
     return last_;
@@ -80,7 +80,7 @@ Handles<cudaEvent_t, Event>& events() {
   return instance;
 }
 
-/// Programs may ask again and again: each time, something is done.
+/// Programs may ask again and again, so each call does some work.
 cudaError_t query(const Position& position) {
   advance(position);
   return is_complete(position) ? wait_result({position}) : finish(cudaErrorNotReady);

@@ -1,5 +1,5 @@
 // Finds an operation whose turn has come, and carries it out.
-// Not here: who asks for it (stream.cpp).
+// Not here: the calls that ask for it (stream.cpp).
 // CUDA C++ Programming Guide, asynchronous concurrent execution.
 #include "cuda/emulator/scheduler.h"
 

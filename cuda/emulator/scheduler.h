@@ -1,5 +1,5 @@
 // The inside of stream.h: all streams, and the search for an operation that can be carried out.
-// Not here: what operations do.
+// Not here: the work of operations.
 // CUDA C++ Programming Guide, asynchronous concurrent execution.
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace paragrad::cuda::emulator {
 
-/// What can be done now: the operation at the head of a stream, or a rendezvous.
+/// A step that can be done now: the operation at the head of a stream, or a rendezvous.
 struct Step {
   Stream* stream = nullptr;
   std::shared_ptr<Rendezvous> meeting{};
@@ -35,16 +35,16 @@ struct Scheduler {
   int streams_made = 0;
   Clock host;  // what the host knows to have happened
 
-  /// Something that can be done now and without which `stream` gets no further.
+  /// A step that can be done now, and without which `stream` can't advance.
   Step find_step(Stream& stream);
-  /// One for a stream drawn at random.
+  /// A step for a stream that is drawn at random.
   Step random_step();
   /// Carries a step out, without the lock.
   void perform(const Step& step, Lock& lock);
   /// Waits until another thread has changed something. False after the patience of the settings,
   /// unless a thread is at work.
   bool wait_for_change(Lock& lock);
-  /// Every stream that has something queued, with what its head waits for.
+  /// Describes every stream that has something queued, with what its head waits for.
   std::string describe() const;
 
  private:

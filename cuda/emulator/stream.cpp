@@ -1,4 +1,4 @@
-// Queues filled, and emptied by those who wait.
+// Queues that calls fill, and that host threads empty while they wait.
 // Not here: the search for what can be done (scheduler.cpp).
 // CUDA C++ Programming Guide, streams and the default stream.
 #include "cuda/emulator/stream.h"

@@ -25,8 +25,8 @@ struct Position {
   std::shared_ptr<Clock> history{};  ///< the operation's
 };
 
-/// What has to be done when its turn comes: `run`, or, for messages between devices, rendezvous
-/// with operations of other streams.
+/// The work of an operation when its turn comes: `run`, or, for messages between devices, a
+/// rendezvous with operations of other streams.
 struct Operation {
   const char* name = "";
   std::function<void()> run;
@@ -36,7 +36,7 @@ struct Operation {
   std::shared_ptr<Clock> history{};  ///< what happened before it; complete once it runs
 };
 
-/// Runs once, when all its operations have come to the head of their streams.
+/// A rendezvous runs once, when all its operations have come to the head of their streams.
 struct Rendezvous {
   std::string name;
   const void* group = nullptr;  ///< whose ranks meet
@@ -46,7 +46,7 @@ struct Rendezvous {
   bool withdrawn = false;           ///< then it never runs
 };
 
-/// What a stream keeps for a graph instead of queueing it.
+/// The work that a stream keeps for a graph instead of queueing it.
 struct Recording {
   std::vector<Operation> operations{};
   bool spoiled = false;
@@ -71,7 +71,7 @@ struct Stream {
 // All of these may be called by any thread.
 
 std::shared_ptr<Stream> make_stream(int device, bool waits_for_default);
-/// It is left to finish what is queued.
+/// Ends a stream, which still finishes its queued operations.
 void destroy_stream(const std::shared_ptr<Stream>& stream);
 std::shared_ptr<Stream> default_stream(int device);
 /// The last operation of each stream of the device.
@@ -80,15 +80,15 @@ std::vector<Position> ends_of(int device);
 /// Appends an operation, behind what CUDA orders before it: the default stream waits for the other
 /// streams of its device, and they for it. A stream that records keeps it.
 Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation);
-/// The same of several, with no others between them.
+/// Appends several operations, with no others between them.
 void enqueue_together(const std::shared_ptr<Stream>& stream,
                       const std::vector<Operation>& operations);
 /// The last operation of the stream.
 Position end_of(const std::shared_ptr<Stream>& stream);
 
-/// False if it does so already.
+/// Begins to record; false if the stream records already.
 bool begin_recording(const std::shared_ptr<Stream>& stream);
-/// Nothing if it did not record.
+/// Ends recording, and returns what was recorded; nothing if the stream did not record.
 std::optional<Recording> end_recording(const std::shared_ptr<Stream>& stream);
 /// Whether the stream records; if so, a call that cannot be recorded has spoiled that.
 bool spoils_recording(const std::shared_ptr<Stream>& stream);

@@ -1,4 +1,4 @@
-// Asynchronous copies, and the matrix instructions of a warp: where each lane's numbers stand.
+// Asynchronous copies, and a warp's matrix instructions: the layout of each lane's numbers.
 // Not here: a GPU's rounding inside of a product; compare with a tolerance.
 // PTX ISA, cp.async, ldmatrix and mma.m16n8k16.
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The ladder: each rung is one idea for a faster kernel, beside the plain version of the same.
+// The ladder: each rung is one idea for a faster kernel, beside the plain version of that kernel.
 // Not here: kernels that training uses; these are for reading, in the order of their numbers.
 // Chapter 12; CUDA C++ Programming Guide, shared memory; Ba, Kiros and Hinton 2016 (layer norm).
 //
@@ -9,7 +9,7 @@
 // matmul_5_tensor_cores.cu    a warp multiplies small matrices in one instruction
 // layer_norm_1_plain.cu       a thread for each row; layer_norm_2_warp.cu: a warp
 // layer_norm_3_registers.cu   a row is read once; vectors.h: 16 bytes at a time, for the last rungs
-// Two neighbouring files differ by their idea alone. tests/cuda/ladder_test.cpp checks each rung on
+// Two neighbouring files differ by one idea alone. tests/cuda/ladder_test.cpp checks each rung on
 // the emulator, and tests/benchmarks/ladder.cpp says how fast each is on a GPU.
 #pragma once
 

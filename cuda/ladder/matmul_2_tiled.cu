@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(tile* tile) matmul_tiled_kernel(Product p) {
     __syncthreads();  // the tiles are complete
     PG_UNROLL
     for (int i = 0; i < tile; ++i) sum += tile_a[y][i] * tile_b[i][x];
-    __syncthreads();  // nobody needs them any more
+    __syncthreads();  // no thread needs them any more
   }
   if (row < p.m && column < p.n) p.c[row * p.n + column] = sum;
 }

@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(threads) matmul_async_kernel(Product p) {
   begin(0);
   for (int start = 0; start < p.k; start += depth) {
     cp_async_wait<0>();  // what this thread has begun is there,
-    __syncthreads();     // and what the others have; nobody needs the other buffer any more
+    __syncthreads();     // and what the others have; no thread needs the other buffer any more
     begin(start + depth);
     // [end snippet]
     const int buffer = start / depth % 2;

@@ -1,5 +1,5 @@
-// The words that kernels are written with: the one layer that knows whether nvcc compiles for a GPU
-// or the host compiler for the emulator.
+// The functions that kernels are written with: the one layer that knows whether nvcc compiles for a
+// GPU or the host compiler for the emulator.
 // Not here: kernels. They use this and CUDA's own names; nothing else branches on CUDA_EMULATOR.
 // Chapter 12; CUDA C++ Programming Guide.
 //
@@ -8,7 +8,7 @@
 // device.h         for kernels: launches, and what the two compilers share
 // device_gpu.h     for nvcc: inline PTX; its twin is cuda/emulator/device_emulated.h
 // block_sums.h     sums and maxima over a block, made of those over a warp
-// It knows nothing of tensors: the ladder, the tests and the backend are written with it alike.
+// It knows nothing of tensors: the ladder, the tests and the backend all use it.
 //
 // A .cu file that both compile
 // - launches by launch(), with parameters that are values, and has no <<<>>>;
@@ -65,7 +65,7 @@ __host__ __device__ bool aligned(const T* address) {
   return reinterpret_cast<std::uintptr_t>(address) % (N * sizeof(T)) == 0;
 }
 
-/// How many blocks of `size` cover `count`.
+/// The number of blocks of `size` that cover `count`.
 constexpr unsigned blocks_for(std::size_t count, std::size_t size) {
   return static_cast<unsigned>((count + size - 1) / size);
 }

@@ -1,5 +1,5 @@
-// The parts of device.h that are CUDA's alone: inline PTX, and shared memory of a size that the
-// launch gives.
+// The part of device.h that only CUDA has: inline PTX, and shared memory of a size that the launch
+// gives.
 // Not here: their twins for the emulator (cuda/emulator/device_emulated.h).
 // PTX ISA, instruction set.
 #pragma once
@@ -15,8 +15,8 @@ __device__ T* dynamic_shared() {
   return reinterpret_cast<T*>(paragrad_dynamic_shared);
 }
 
-/// The sum over the lanes of a warp, in every lane: 5 steps of a butterfly. With fewer lanes, a
-/// power of two, the sum over as many neighbours.
+/// The sum over the lanes of a warp, in every lane: 5 steps of a butterfly. With fewer `lanes`, a
+/// power of two, the sum over that number of neighbours.
 template <int lanes = 32, class T>
 __device__ T warp_sum(T value) {
 #pragma unroll
@@ -33,7 +33,7 @@ __device__ T warp_max(T value) {
   return value;
 }
 
-/// sizeof(V) bytes at once; the address must be a multiple of that.
+/// Loads sizeof(V) bytes at once; the address must be a multiple of that.
 template <class V, class T>
 __device__ V load(const T* address) {
   return *reinterpret_cast<const V*>(address);

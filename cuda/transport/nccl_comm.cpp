@@ -1,4 +1,4 @@
-// Nothing here waits but abort() and the end of destroy().
+// Nothing here waits except abort() and the end of destroy().
 // Chapter 13.
 #include "cuda/transport/nccl_comm.h"
 

@@ -1,4 +1,4 @@
-// NcclComm: a communicator of NCCL whose calls never wait, and the stream on which it works.
+// NcclComm: an NCCL communicator whose calls never wait, and the stream on which it works.
 // Not here: what ranks agree on before they call it (nccl_transport.h, nccl_sum.cpp).
 // Chapter 13; NCCL user guide, fault tolerance.
 #pragma once
@@ -15,36 +15,36 @@
 
 namespace paragrad::cuda {
 
-/// NCCL joins ranks, and at the first call connects them, which takes as long as the slowest rank.
-/// So each call is only begun, a thread of NCCL's carries it out, and idle() tells when it has;
-/// what the call does, it does on the stream, in the order of calls.
-/// Calls have numbers, in one order for all ranks. A rank that has taken a number must call, or
-/// abort; so its peers never wait for one that has given up.
+/// NCCL joins ranks, and connects them at the first call, which takes as long as the slowest rank.
+/// So each call only begins here; a thread of NCCL's carries it out, and idle() tells when that is
+/// done. The work of calls runs on the stream, in their order. Calls have numbers, in one order for
+/// all ranks. A rank that has taken a number must call or abort, so that its peers never wait for
+/// one that has given up.
 class NcclComm {
  public:
-  /// Nobody has joined it. `ranks`: of the run; `timeout`: seconds that a call may take to begin.
+  /// No rank has joined yet. `ranks`: of the run; `timeout`: seconds that a call may take to begin.
   NcclComm(std::vector<int> ranks, double timeout) : ranks_(std::move(ranks)), timeout_(timeout) {}
   /// Aborts, unless it has been ended.
   ~NcclComm() { abort(); }
 
   bool joined() const { return joined_; }
-  /// Begins to join the others; this rank is member number `member`. The first to join makes the
-  /// id, and tells the others.
+  /// Begins to join the others; this rank is member number `member`. The first rank to join makes
+  /// the id, and tells the others.
   void join(const ncclUniqueId& id, int member);
   static ncclUniqueId make_id();
 
-  /// A call was begun, with this result.
+  /// Notes that a call has begun, with this result.
   void begun(const char* call, ncclResult_t result);
   /// Whether the last call has been carried out, so that its work is queued on the stream, and
-  /// there may be another. Never again once NCCL says that another rank has aborted: its report,
-  /// which says why, is on its way.
+  /// another call may begin. It stays false once NCCL says that another rank has aborted, whose
+  /// report, which says why, is on its way.
   /// throws: Error if NCCL fails, or takes longer than the timeout
   bool idle();
 
-  /// Ends what this rank has queued. It may wait for kernels of other communicators, which may be
-  /// stuck as well: NcclTransport::abort_all has all of them end at once.
+  /// Ends the work that this rank has queued. It may wait for kernels of other communicators, which
+  /// may be stuck as well: NcclTransport::abort_all ends them all at once.
   void abort();
-  /// At a good end, in two steps, so that ranks may end several in any order.
+  /// Ends it after a run without failure, in two steps, so that ranks may end several in any order.
   void finalize() noexcept;
   void destroy(const parallel::Deadline& deadline) noexcept;
 
@@ -52,7 +52,7 @@ class NcclComm {
   const Stream& stream() const { return stream_; }
 
   std::int64_t numbered = 0;  ///< numbers that were given to calls
-  std::int64_t next = 0;      ///< whose turn it is
+  std::int64_t next = 0;      ///< the number of the call whose turn it is
 
  private:
   void note(ncclResult_t result);

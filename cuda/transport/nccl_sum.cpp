@@ -1,5 +1,5 @@
 // A group's sum by ncclAllReduce, on a communicator and a stream of the group. The first member
-// hears of all others, and answers them.
+// hears from all others, and answers them.
 // Not here: sums that are made of messages (parallel/collectives/collective.h).
 // Chapter 13; NCCL user guide, collective operations.
 #include <algorithm>
@@ -23,11 +23,11 @@ int member_of(const std::vector<int>& ranks, int rank) {
 }
 
 /// A sum begins when each member has told the first one, over the transport below, how much it
-/// adds; then that one lets all of them call NCCL. So no rank's GPU begins to wait for one that is
-/// late or lost, and all members know of each other that they sum up the same. Sums of several
-/// groups can be on a device at a time, and not in one order on all: that relies on a stream for
-/// each, on room for NCCL's kernels beside each other, which take a small part of a GPU, and on
-/// nothing that waits for the whole device. Where that fails, the deadline of each wait reports it.
+/// adds; the first member then lets all of them call NCCL. So no GPU begins to wait for a rank that
+/// is late or lost, and all members know that they sum up the same. Sums of several groups can be
+/// on a device at a time, in a different order on each: this needs a stream for each group, room
+/// for NCCL's kernels side by side, which take a small part of a GPU, and no wait for the whole
+/// device. If one of these is missing, the deadline of each wait reports it.
 class NcclSum : public NcclRequest {
  public:
   NcclSum(NcclTransport& transport, const std::vector<int>& ranks, int channel, const Tensor& x,
@@ -78,7 +78,7 @@ class NcclSum : public NcclRequest {
                           message_.channel);
   }
 
-  /// The first member does this.
+  /// Lets all members call NCCL; only the first member runs it.
   void let_all_begin() {
     for (std::size_t i = 1; i < ranks_.size(); ++i)
       PG_CHECK(offered_[i] == own_, describe(ranks_[i], offered_[i]), ", but ",
@@ -92,7 +92,7 @@ class NcclSum : public NcclRequest {
   const int member_;
   const Offer own_;
   std::vector<Offer> offered_;  // the first member's, by member
-  ncclUniqueId id_{};           // of the group's communicator, if that is not made yet
+  ncclUniqueId id_{};           // of the group's communicator, until that is made
   Handshake handshake_{nccl_.inner()};
 };
 

@@ -1,4 +1,4 @@
-// The two ends of a message. The first of a line's two ranks sends.
+// The two ends of a message. A communicator's first rank sends, its second one receives.
 // Chapter 13.
 #include "cuda/transport/nccl_transport.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 struct Answer {
   std::int64_t bytes = 0, number = 0;  ///< -1: the sizes differ
-  ncclUniqueId id{};                   ///< with number 0: of the line's communicator
+  ncclUniqueId id{};                   ///< with number 0: of the pair's communicator
 };
 
 void check_sizes(const Message& message, int from, std::int64_t sent, int to,

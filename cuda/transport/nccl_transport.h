@@ -14,27 +14,27 @@
 
 namespace paragrad::cuda {
 
-/// A message begins with an offer from sender to receiver, over the transport below; the receiver's
-/// answer, once it wants the message, lets both ends call NCCL. So nothing waits on a GPU for a
+/// A message begins with an offer from sender to receiver, over the transport below. The receiver
+/// answers once it wants the message; then both ends call NCCL. So nothing waits on a GPU for a
 /// rank that is late or lost, both ends know if they disagree on the size, and a message that is
-/// given up before it has begun leaves no trace. What a rank sends to itself is staged. Each piece
-/// of a collective is such a message; all_reduce has one handshake for the whole sum.
+/// given up before it has begun leaves no trace. A message of a rank to itself is staged. Each
+/// piece of a collective is such a message; all_reduce has one handshake for the whole sum.
 ///
-/// NCCL carries the operations of a communicator out one after the other, and a send lasts until it
-/// is received. If ranks shared a communicator, two of them could each wait for what the other one
-/// has queued second. So there is one for every ordered pair that has messages, made with the first
-/// of them; and the receiver, who starts each message, numbers them, so that both ends queue them
-/// in one order.
+/// NCCL carries out the operations of a communicator one after the other, and a send lasts until it
+/// is received. If ranks shared a communicator, two of them could each wait for an operation that
+/// the other has queued second. So every ordered pair of ranks with messages has a communicator,
+/// made with the first of them; the receiver, which starts each message, numbers them, so that both
+/// ends queue them in one order.
 class NcclTransport : public StagedTransport {
  public:
-  /// Each rank on a device of its own. What NCCL has not begun after half of `timeout` seconds is
-  /// an error that says so, before others wait in vain for as long as that.
+  /// Each rank needs a device of its own. A call that NCCL has not begun after half of `timeout`
+  /// seconds is an error that says so, before other ranks wait that long in vain.
   NcclTransport(Transport& inner, CudaBackend& backend, double timeout);
   ~NcclTransport() override;
 
   const char* name() const override { return "nccl"; }
 
-  /// Ends all that is queued, once and for all: the run has failed.
+  /// Ends all queued work for good, as the run has failed.
   void abort_all() noexcept;
 
   std::unique_ptr<Request> all_reduce(const std::vector<int>& ranks, int channel,
@@ -55,7 +55,7 @@ class NcclTransport : public StagedTransport {
 /// Answers have channels of their own, above those of a plan's groups.
 inline constexpr int answers = parallel::control_channel / 2;
 
-/// The words that ranks exchange before they call NCCL, over the transport below. It is the last
+/// The messages that ranks exchange before they call NCCL, over the transport below. It is the last
 /// member of its request: it must end before the memory that it sends and receives.
 class Handshake {
  public:
@@ -63,23 +63,24 @@ class Handshake {
 
   template <class T>
   void tell(int rank, int channel, const T& value) {  // a message to send is only read
-    told_.push_back(transport_.send({rank, channel, const_cast<T*>(&value), sizeof value}));
+    requests_.push_back(transport_.send({rank, channel, const_cast<T*>(&value), sizeof value}));
   }
   template <class T>
   void hear(int rank, int channel, T& value) {
-    told_.push_back(transport_.receive({rank, channel, &value, sizeof value}));
+    requests_.push_back(transport_.receive({rank, channel, &value, sizeof value}));
   }
   /// Whether all has been sent and received.
   bool done() const {
-    return std::all_of(told_.begin(), told_.end(), [](const auto& told) { return told->done(); });
+    return std::all_of(requests_.begin(), requests_.end(),
+                       [](const auto& each) { return each->done(); });
   }
 
  private:
   Transport& transport_;
-  std::vector<std::unique_ptr<Request>> told_;
+  std::vector<std::unique_ptr<Request>> requests_;
 };
 
-/// Messages and sums by NCCL have this in common: a call, once it is its turn, and its end.
+/// The common part of messages and sums by NCCL: a call, once it is its turn, and its end.
 class NcclRequest : public DeviceRequest {
  public:
   NcclRequest(NcclTransport& transport, const Message& message, NcclComm& comm, bool receives)
@@ -87,19 +88,19 @@ class NcclRequest : public DeviceRequest {
     PG_CHECK(message.channel < answers, "nccl: channel ", message.channel,
              "; messages of devices have channels below ", answers);
   }
-  /// NCCL must not use the memory any more once the request is gone, and others not wait for it.
+  /// Aborts an unfinished call: NCCL must not use the memory any more, and others must not wait.
   ~NcclRequest() override {
     if (number_ >= 0 && !over_) nccl_.abort_all();
   }
 
  protected:
-  /// Calls NCCL, by comm_.begun().
+  /// Calls NCCL, and passes the result to comm_.begun().
   virtual void call() = 0;
 
   // [snippet turn]
-  /// Once it has a number: calls behind the kernels that were queued before the request, and tells
-  /// when that is through. The event must stand behind what NCCL queues, so the turn passes on
-  /// with it.
+  /// Makes the call once it has a number and its turn has come, behind the kernels that were queued
+  /// before the request; true once the call's work is done. The event must stand behind what NCCL
+  /// queues, so the turn passes on with it.
   bool is_through() {
     if (!called_) {
       if (number_ != comm_.next || !comm_.idle()) return false;
@@ -119,14 +120,14 @@ class NcclRequest : public DeviceRequest {
 
   NcclTransport& nccl_;
   NcclComm& comm_;
-  std::int64_t number_ = -1;  ///< of the call; none so far
+  std::int64_t number_ = -1;  ///< of the call; -1: none yet
 
  private:
   Event through_;
   bool called_ = false, queued_ = false, over_ = false;
 };
 
-/// The sum of x over the group `ranks`, which are comm's, in place (nccl_sum.cpp).
+/// Sums x over the group `ranks`, which are comm's, in place (nccl_sum.cpp).
 std::unique_ptr<Request> nccl_sum(NcclTransport& transport, const std::vector<int>& ranks,
                                   int channel, const autograd::Tensor& x, NcclComm& comm);
 

@@ -1,5 +1,5 @@
 // A request owns its pinned block until neither the device nor the transport below uses it.
-// Requests are asked in turn, as MPI's are: a device rings no bell.
+// Requests are asked in turn, as MPI's are: a device sends no signal.
 // Chapter 04.
 #include "cuda/transport/staged_transport.h"
 
@@ -20,7 +20,7 @@ DeviceRequest::~DeviceRequest() {
   std::erase(transport_.pending_, this);
 }
 
-/// Whether it has come to its end just now. An error is kept for who asks whether it is done.
+/// Whether the request has just ended. An error is kept until done() is called.
 bool DeviceRequest::progress() try {
   if (done_) return false;
   transport_.backend().use();
@@ -59,7 +59,7 @@ void keep_for_good(std::unique_ptr<Pinned> block) {
   kept.push_back(std::move(block));
 }
 
-/// The part that both directions share: the block, and a copy that uses it.
+/// The common part of both directions: the block, and a copy that uses it.
 class StagedRequest : public DeviceRequest {
  public:
   StagedRequest(StagedTransport& transport, const Message& message, bool receives)
@@ -131,7 +131,7 @@ class StagedReceive : public StagedRequest {
   bool copying_ = false;
 };
 
-/// The backend's device is current before streams are made.
+/// Makes the backend's device current, before streams are made.
 CudaBackend& current(CudaBackend& backend) {
   backend.use();
   return backend;

@@ -1,17 +1,17 @@
 // StagedTransport: messages of device memory by way of pinned host memory and another transport,
-// which carries all else, too: messages of host memory, positions, failures. It works wherever that
-// one does: MPI without NCCL, several ranks on one GPU.
+// which carries everything else, too: messages of host memory, positions, failures. It works
+// wherever that transport does: MPI without NCCL, several ranks on one GPU.
 // Not here: messages from GPU to GPU (nccl_transport.h).
 // Chapters 04 and 13; CUDA C++ Programming Guide, page-locked host memory.
 //
 // The room cuda/transport moves memory of devices between ranks; engines see a Transport:
 // staged_transport.h   the class that all share: a request follows the kernels that were queued
 //                      before it, and asks events instead of waiting
-// nccl_transport.h     NCCL's send and receive in place of the copies, for devices of one's own:
-//                      what ranks agree on first, and a call in its turn; nccl_sum.cpp: sums
+// nccl_transport.h     NCCL's send and receive in place of the copies, if each rank has a device:
+//                      an agreement of the ranks, then a call in its turn; nccl_sum.cpp: sums
 // nccl_comm.h          a communicator whose calls never wait
 // Read staged_transport.cpp first: nccl_transport.cpp has the same two ends of a message, and adds
-// an agreement of the two before they call NCCL. The plan, and what a message means, is not here.
+// an agreement of the two before they call NCCL. The meaning of messages is not here.
 #pragma once
 
 #include <deque>
@@ -32,27 +32,27 @@ using parallel::Transport;
 
 class DeviceRequest;
 
-/// Pinned memory, kept for the next message of about its size.
+/// A store of pinned memory, kept for the next message of about its size.
 struct PinnedPool {
   using Block = std::pair<const std::int64_t, std::unique_ptr<Pinned>>;
   std::multimap<std::int64_t, std::unique_ptr<Pinned>> free;  // by size
 
-  /// At least `bytes` bytes.
+  /// Returns at least `bytes` bytes.
   Block take(std::int64_t bytes);
   void put_back(Block block) { free.insert(std::move(block)); }
 };
 
-/// Messages whose address is memory of the backend's device follow the kernels that are queued on
-/// its stream when they are started: those that write what is sent, or that still read what stood
-/// where a message is received. The host never waits for that: a request asks an event. Kernels
-/// that are queued once a message is done need not wait for it.
+/// Messages of the device's memory follow the kernels that are queued on the backend's stream when
+/// the messages start: kernels that write the values to send, or that still read the memory to
+/// receive into. The host never waits for that: a request asks an event. Kernels that are queued
+/// once a message is done need not wait for it.
 /// On a channel, messages of host memory and of device memory each arrive in their order, but not
-/// all of them in one.
-/// A send is copied to the host by a stream of its own, and begins to travel when it is there; a
-/// message that has arrived is copied to the device by another.
+/// in one common order.
+/// A stream of its own copies a send to the host, where it then begins to travel; another stream
+/// copies a message that has arrived to the device.
 class StagedTransport : public Transport {
  public:
-  /// Both must outlive it. Makes the backend's device current.
+  /// The arguments must outlive it. Makes the backend's device current.
   StagedTransport(Transport& inner, CudaBackend& backend);
 
   int rank() const override { return inner_.rank(); }
@@ -62,7 +62,7 @@ class StagedTransport : public Transport {
   std::unique_ptr<Request> send(const Message& message) override;
   std::unique_ptr<Request> receive(const Message& message) override;
 
-  /// Sleeps little while the device has messages to see to: nobody is told when it is through.
+  /// Sleeps briefly while device messages are in flight: nothing signals that the device is done.
   void wait(double seconds) override;
   void wake() override { inner_.wake(); }
   void publish(parallel::Position position) override { inner_.publish(position); }
@@ -80,7 +80,7 @@ class StagedTransport : public Transport {
  protected:
   virtual std::unique_ptr<Request> send_from_device(const Message& message);
   virtual std::unique_ptr<Request> receive_on_device(const Message& message);
-  /// Whether the message is memory of the device, which is then made current.
+  /// Whether the message is memory of the device, which then becomes current.
   bool is_on_device(const Message& message) const;
 
  private:
@@ -95,12 +95,12 @@ class StagedTransport : public Transport {
   std::map<std::tuple<int, int, bool>, std::shared_ptr<bool>> begun_;
 };
 
-/// An NcclTransport (nccl_transport.h).
-/// throws: Error where this build has no NCCL
+/// Makes an NcclTransport (nccl_transport.h).
+/// throws: Error if this build has no NCCL
 std::unique_ptr<Transport> make_nccl_transport(Transport& inner, CudaBackend& backend,
                                                double timeout);
 
-/// A message of device memory under way.
+/// A message of device memory in flight.
 class DeviceRequest : public Request {
  public:
   DeviceRequest(StagedTransport& transport, const Message& message, bool receives);
@@ -109,15 +109,15 @@ class DeviceRequest : public Request {
   bool done() final;
 
  protected:
-  /// Goes as far as it can without waiting; true once the message is through.
+  /// Advances as far as possible without waiting; true once the message is done.
   virtual bool advance() = 0;
-  /// Whether the messages before it on its channel have begun to travel, so that it may.
+  /// Whether the messages before it on its channel have begun to travel, so that it may, too.
   bool may_begin() const { return !before_ || *before_; }
   void begin() { *begun_ = true; }
 
   StagedTransport& transport_;
   const Message message_;
-  Event ready_;  ///< the kernels that were queued before it
+  Event ready_;  ///< reached after the kernels that were queued before it
 
  private:
   friend class StagedTransport;

@@ -18,7 +18,7 @@ namespace {
 using Layer = std::vector<BitOption>;
 using Choice = std::vector<std::size_t>;
 
-/// More bytes than there are; one layer more does not overflow.
+/// More bytes than any choice has; adding one more layer does not overflow.
 constexpr std::int64_t never = std::numeric_limits<std::int64_t>::max() / 2;
 
 bool is_measured(const Layer& layer) {
@@ -31,7 +31,7 @@ void check(const std::vector<Layer>& layers, const BitBudget& budget) {
            budget.steps, " and ", budget.alpha);
   for (std::size_t l = 0; l < layers.size(); ++l) {
     PG_CHECK(budget.uniform < layers[l].size() && layers[l].size() < 256, "bits: layer ", l,
-             " has ", layers[l].size(), " options; expected fewer than 256, with number ",
+             " has ", layers[l].size(), " options; expected fewer than 256, and among them number ",
              budget.uniform);
     for (const BitOption& option : layers[l])
       PG_CHECK(!(option.error < 0), "bits: the squared error of layer ", l, " is ", option.error);
@@ -52,8 +52,8 @@ Total total(const std::vector<Layer>& layers, const Choice& choice) {
   return sum;
 }
 
-/// An error in steps, rounded up: never less than what it stands for. More than `steps` if it is
-/// not allowed.
+/// An error in steps, rounded up, so that it is never less than the true error; more than `steps`
+/// if it is not allowed.
 int in_steps(double error, double allowed, int steps) {
   if (error > allowed) return steps + 1;
   return error == 0 ? 0 : static_cast<int>(std::ceil(error / allowed * steps));
@@ -62,7 +62,7 @@ int in_steps(double error, double allowed, int steps) {
 // [snippet knapsack]
 /// The smallest choice within `steps`; empty if there is none.
 Choice knapsack(const std::vector<Layer>& layers, double allowed, int steps) {
-  // bytes[t]: the fewest of the layers so far, of t steps; chosen[l][t]: what layer l has in it.
+  // bytes[t]: fewest bytes of the layers so far in t steps; chosen[l][t]: the option of layer l.
   std::vector<std::int64_t> bytes(steps + 1, never);
   std::vector<std::vector<std::uint8_t>> chosen;
   bytes[0] = 0;
@@ -78,7 +78,7 @@ Choice knapsack(const std::vector<Layer>& layers, double allowed, int steps) {
     }
     bytes = std::move(next);
   }
-  // Walk back from the fewest bytes, of equal ones those that spend the fewest steps.
+  // Walk back from the fewest bytes, and among equal ones from the fewest steps.
   auto best = std::min_element(bytes.begin(), bytes.end());
   if (*best == never) return {};
   Choice result(layers.size());

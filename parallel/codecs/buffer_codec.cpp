@@ -8,7 +8,7 @@
 namespace paragrad::parallel {
 namespace {
 
-/// A place in a message as f32 values.
+/// A part of a message as f32 values.
 Tensor as_f32(const Tensor& bytes, Range place) {
   const std::int64_t begin = bytes.raw() - bytes.storage()->data() + place.begin;
   return {bytes.storage(), begin / 4, {place.size() / 4}, DType::f32};

@@ -12,30 +12,30 @@
 
 namespace paragrad::parallel {
 
-/// One rank's, for one stage.
+/// One rank's codec of one stage's gradient.
 class BufferCodec : public PieceCodec {
  public:
   /// `parameters` must outlive it. `source` names the sender in the keys of random numbers.
   BufferCodec(const nn::ParameterList& parameters, const CodecSpec& spec, RandomKey source,
               const DevicePtr& device);
 
-  /// A message is each encoded part, up to a multiple of 8 bytes, and then the rest.
+  /// A message holds each encoded part, padded to a multiple of 8 bytes, and then the other parts.
   std::int64_t encoded_bytes(Range range) const override;
-  /// With error feedback, what the range's last encoding left out is added before.
+  /// With error feedback, first adds what the last encoding of the range left out.
   /// throws: Error that names the layer, if a value is not finite
   void encode(const Tensor& values, Range range, int version, bool take_back,
               const Tensor& bytes) override;
   void decode(const Tensor& bytes, Range range, const Tensor& values) const override;
 
-  /// What 1, 2, ..., 8 bits would mean for each layer that is encoded, with these values of all.
+  /// Measures 1, 2, ..., 8 bits for each encoded layer of `values`, the whole flat gradient.
   /// Changes nothing.
   BitOptions bit_options(const Tensor& values) const;
-  /// Layers that are named have these bits from now on. They begin with CodecSpec::bits.
+  /// Sets the bits of the named layers from now on. All layers begin with CodecSpec::bits.
   void set_bits(const Bits& bits);
 
-  /// What encodings left out so far: flat, as the gradient. Undefined where nothing is left out.
+  /// The values left out so far, flat like the gradient; undefined if the codec leaves nothing out.
   const Tensor& residual() const { return residual_; }
-  /// What codecs remember, by the place in the flat buffer.
+  /// The memory of the layers' codecs, by the place in the flat gradient.
   CodecMemory state() const;
   void restore(const CodecMemory& state);
 
@@ -45,7 +45,7 @@ class BufferCodec : public PieceCodec {
     Range range;                   // in the flat buffer
     std::unique_ptr<Codec> codec;  // null: travels as it is
   };
-  /// Calls visit(layer, what it has of the range), first with those that are encoded.
+  /// Calls visit(layer, its part of the range, place in the message), first for encoded layers.
   template <class Visit>
   void for_each_part(Range range, Visit visit) const;
 

@@ -1,5 +1,5 @@
-// A sparse message is the indices of its slots, then their values. An activation's is kept on both
-// sides until the gradient comes back, which takes the place of its values.
+// A sparse message holds the indices of its slots, then their values. Both ends keep the message of
+// an activation until the gradient comes back and replaces these values.
 // Chapter 10.
 #include "parallel/codecs/channel_codec.h"
 

@@ -8,23 +8,23 @@
 namespace paragrad::parallel {
 
 // [snippet channel]
-/// One rank's. Nothing that an encoding leaves out is added later: the next microbatch is another.
-/// Sparse codecs have one mask both ways: the gradient's message has those elements that were sent
-/// of the activation, and no indices. Used by one thread at a time.
+/// Encodes a rank's messages of activations and their gradients, without error feedback: the next
+/// microbatch has other values. Sparse codecs use one mask both ways: the gradient's message has
+/// the elements that were sent of the activation, and no indices. One thread at a time uses it.
 /// source: Gupta et al. 2021 (dynamic communication thresholding)
 class ChannelCodec {
  public:
   /// `source` names the sender in the keys of random numbers.
   ChannelCodec(const CodecSpec& spec, RandomKey source);
 
-  /// Bytes of the message `x` for n values.
+  /// Bytes of the message `x`, which brings `count` values.
   std::int64_t encoded_bytes(const Instruction& x, std::int64_t count, DType dtype) const;
   /// throws: Error that names the value, if it is not finite
   void encode(const Instruction& x, const Tensor& value, const Tensor& bytes);
   void decode(const Instruction& x, const Tensor& bytes, const Tensor& value);
   // [end snippet]
 
-  /// As Codec::state; places are stages.
+  /// The codec's memory, as Codec::state() gives it; places are stages.
   CodecMemory state() const { return codec_->state(); }
   void restore(const CodecMemory& state) { codec_->restore(state); }
 

@@ -1,5 +1,5 @@
-// Codec: how a run of values is written in fewer bytes, and read back; what all codecs agree on.
-// Not here: where a stage's values stand in messages (buffer_codec.h), and sums over a group's
+// Codec: writes values in fewer bytes, and reads them back; the interface of all codecs.
+// Not here: where a stage's values lie in messages (buffer_codec.h), and sums over a group's
 // factors (low_rank.h). Chapter 10; Markov et al. 2022 (CGX).
 //
 // The room parallel/codecs writes values in fewer bytes, on their way between ranks:
@@ -9,7 +9,7 @@
 // bit_choice.h      how many bits each layer gets, from what ranks measured
 // register.cpp      the list of codecs
 // A new codec is one file and one line of the register; codecs of one family share a file. An entry
-// has a name and numbers as users type them, bytes, and the class that encodes.
+// has a name and numbers as users type them, the bytes of a message, and the class that encodes.
 #pragma once
 
 #include <cmath>
@@ -27,8 +27,8 @@ namespace paragrad::parallel {
 using namespace autograd;
 
 // [snippet filter]
-/// Whether codecs encode a parameter's gradient: where it has more than one dimension and at least
-/// 1024 elements. Statistics are no gradients.
+/// Whether codecs encode a parameter's gradient: it needs more than one dimension and at least 1024
+/// elements. Statistics are not encoded, as they are no gradients.
 /// source: Markov et al. 2022
 inline bool is_encoded(const nn::Parameter& parameter) {
   return parameter.kind == nn::ParameterKind::weight && parameter.shape.rank() > 1 &&
@@ -36,15 +36,15 @@ inline bool is_encoded(const nn::Parameter& parameter) {
 }
 // [end snippet]
 
-/// What a user can do about values that are infinite or NaN.
+/// Advice for the user about values that are infinite or NaN.
 inline constexpr const char* when_not_finite =
     "use a lower --learning-rate, a longer --warmup or, except in cyclic-v2, a --clip of 1";
 
-/// Whether no value is infinite or NaN. Squares are summed in f64, where those of finite f32 values
-/// are finite.
+/// Whether all values are finite. The squares of finite f32 values are finite in f64, in which they
+/// are summed.
 inline bool all_finite(const Tensor& x) { return std::isfinite(x.backend().sum_of_squares(x)); }
 
-/// throws: Error unless `what` is finite: "step 2: the gradient of wte.weight is"
+/// throws: Error unless `finite`; `what` begins it: "step 2: the gradient of wte.weight is"
 inline void check_encodable(bool finite, const std::string& what) {
   PG_CHECK(finite, what, " not finite, so there is no code for it; ", when_not_finite);
 }
@@ -58,25 +58,25 @@ inline Tensor room_for_code(std::int64_t bytes, const DevicePtr& device) {
 using CodecMemory = std::map<std::int64_t, std::vector<double>>;
 
 // [snippet codec]
-/// The values of one layer, or of a part of it, as f32 or bf16. Used by one thread at a time.
+/// Encodes values of one layer, or a part of it, as f32 or bf16. One thread at a time uses it.
 class Codec {
  public:
   explicit Codec(const CodecSpec& spec) : spec_(spec) {}
   virtual ~Codec() = default;
 
-  /// Writes x (n) to `bytes`, u8 (encoded_bytes(n)). Codecs that draw random numbers draw them by
-  /// `key`; those that remember something of a run of values know it by `place`, its first element.
-  /// Returns whether all of x is finite; if not, `bytes` has no meaning.
+  /// Writes x (n) to `bytes`, u8 (encoded_bytes(n)). `key` gives the random numbers. `place`, the
+  /// number of the first element, tells which values these are, for codecs that remember something.
+  /// Returns whether all of x is finite; if not, `bytes` is undefined.
   virtual bool encode(const Tensor& x, RandomKey key, std::int64_t place, const Tensor& bytes) = 0;
-  /// Reads y (n).
+  /// Reads y (n) back from `bytes`.
   virtual void decode(const Tensor& bytes, const Tensor& y) const = 0;
-  /// Bytes for n values.
+  /// Bytes of a message of `count` values.
   std::int64_t encoded_bytes(std::int64_t count, DType dtype) const {
     return parallel::encoded_bytes(spec_, count, size_of(dtype));
   }
   // [end snippet]
 
-  /// What it remembers, for a checkpoint; empty if it remembers nothing.
+  /// The codec's memory, for a checkpoint; empty if it remembers nothing.
   virtual CodecMemory state() const { return {}; }
   virtual void restore(const CodecMemory&) {}
 
@@ -104,15 +104,15 @@ struct CodecEntry : CodecKind {
   using Make = std::unique_ptr<Codec> (*)(const CodecSpec&);
   using MakeLowRank = std::unique_ptr<LowRank> (*)(const CodecSpec&, const nn::ParameterList&,
                                                    std::uint64_t seed, const DevicePtr&);
-  Make make = nullptr;                  ///< of a local codec
-  MakeLowRank make_low_rank = nullptr;  ///< of one that is not
+  Make make = nullptr;                  ///< makes a local codec
+  MakeLowRank make_low_rank = nullptr;  ///< makes one that is not local
 };
 
-/// Uses of a threshold or a basis, or updates between choices of bits.
+/// The number PERIOD: uses of a threshold or a basis, or updates between choices of bits.
 inline constexpr CodecNumber period_number{"PERIOD", &CodecSpec::period, "the period",
                                            "use 1 or more"};
 
-/// A way to make a `Made` of what its constructor takes.
+/// Makes a `Made` from its constructor's arguments; an entry points to it.
 template <class Base, class Made, class... With>
 std::unique_ptr<Base> made(With... with) {
   return std::make_unique<Made>(with...);

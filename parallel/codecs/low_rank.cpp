@@ -1,7 +1,7 @@
-// What both ways share: which matrices are factored, where factors stand in the buffers, the state.
-// Factors are made orthonormal on the host, in f64: they are thin, N R^2 products each, and a basis
-// that loses its right angles would lose gradients. A device's values are copied here and back:
-// there is no kernel yet. Chapter 10.
+// The parts that both codecs share: which matrices are factored, where factors lie in the buffers,
+// the state. Factors are made orthonormal on the host, in f64: they are thin, N R^2 products each,
+// and a basis that loses its right angles would lose gradients. A device's values are copied to the
+// host and back: there is no kernel for it. Chapter 10.
 #include "parallel/codecs/low_rank.h"
 
 #include <cmath>
@@ -21,7 +21,7 @@ double dot(const double* a, const double* b, std::int64_t count) {
 
 double length(const double* a, std::int64_t count) { return std::sqrt(dot(a, a, count)); }
 
-/// Takes the directions of the `known` rows before it out of `row`, one after the other.
+/// Removes the directions of the `known` rows before it from `row`, one after the other.
 void remove_known(double* row, std::int64_t known, std::int64_t count) {
   for (std::int64_t k = known; k > 0; --k) {
     const double* direction = row - k * count;
@@ -40,8 +40,8 @@ void orthonormalize(const Tensor& x, RandomKey key) {
     double* row = values.data() + r * count;
     double before = length(row, count);
     remove_known(row, r, count);
-    // f32 can't tell whether a millionth was there. Longer rests stand at right angles to the
-    // rows before within 1e-10, as f64 rounds.
+    // f32 does not resolve a millionth of a row. A longer rest is at right angles to the rows
+    // before it within 1e-10, as f64 rounds.
     if (length(row, count) <= 1e-6 * before) {
       for (std::int64_t i = 0; i < count; ++i) row[i] = normal(key, r * count + i);
       remove_known(row, r, count);

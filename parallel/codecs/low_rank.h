@@ -18,9 +18,9 @@ namespace paragrad::parallel {
 
 using namespace nn;
 
-/// Where a parameter's gradient stands. A matrix M (rows, columns) that the filter lets pass is
-/// factored if (rows + columns) rank < rows columns; more dimensions than two count as
-/// (first, rest). All else travels as it is: rows and columns are 0.
+/// The place of a parameter's gradient. A matrix M (rows, columns) that is_encoded() selects is
+/// factored if (rows + columns) rank < rows columns; more dimensions count as (first, rest). All
+/// other parameters travel as they are, with rows = columns = 0.
 struct FactoredPart {
   std::string name;
   std::int64_t offset = 0, count = 0;  ///< in the flat gradient
@@ -40,14 +40,14 @@ Factoring factoring(const ParameterList& parameters, std::int64_t rank);
 /// The highest rank at which a parameter is factored; 0: it never is.
 std::int64_t highest_rank(const Parameter& parameter);
 
-/// What is kept from one use to the next, all f32.
+/// The state that lasts from one use to the next, all f32.
 struct FactorState {
-  Tensor residual;        ///< this rank's own, as the flat gradient: what its factors left out
+  Tensor residual;        ///< what this rank's factors left out, flat like the gradient
   Tensor factors;         ///< all Q, as in the second buffer: the same on all ranks
-  std::int64_t uses = 0;  ///< so far
+  std::int64_t uses = 0;  ///< uses so far
 };
 
-/// Elements from `at` on as a batch of one matrix, which is what gemm takes.
+/// The elements from `at` on as a batch of one matrix, the shape that gemm takes.
 inline Tensor matrix(const Tensor& buffer, std::int64_t at, std::int64_t rows,
                      std::int64_t columns) {
   return buffer.window(at, {1, rows, columns});
@@ -60,34 +60,34 @@ inline Tensor matrix(const Tensor& buffer, std::int64_t at, std::int64_t rows,
 /// shapes: x (R,N), f32, finite, R <= N
 void orthonormalize(const Tensor& x, RandomKey key);
 
-/// One stage on one rank. A use is first_factors(), the first sum, second_factors(), the second sum
-/// if there is one, finish(). Sums are made in place, and give all ranks of a group the same bits;
-/// then all have the same factors and gradients, if their processors compute alike.
-/// What a rank's factors leave out of its gradient is added to its next one (error feedback).
-/// Phases may run on any thread, one at a time.
+/// Sums one stage's gradients on one rank. A use is first_factors(), the first sum,
+/// second_factors(), the second sum if there is one, finish(). Sums are made in place, and give all
+/// ranks of a group the same bits; then all have the same factors and gradients, if their
+/// processors compute alike. A rank adds what its factors leave out of its gradient to its next one
+/// (error feedback). Phases may run on any thread, one at a time.
 /// throws: Error that names the parameter whose gradient is not finite
 class LowRank {
  public:
-  /// Q begins with normal numbers from sequences of `seed` and the parameters' names.
+  /// Fills Q with normal numbers from sequences of `seed` and the parameters' names.
   LowRank(const CodecSpec& spec, const ParameterList& parameters, std::uint64_t seed,
           const DevicePtr& device);
   virtual ~LowRank() = default;
 
-  /// Reads the rank's own gradient (N, f32) towards `version`, and gives the first buffer.
+  /// Reads this rank's gradient (N), f32, for the update to `version`; returns the first buffer.
   virtual Tensor first_factors(const Tensor& gradient, int version) = 0;
-  /// Gives the second buffer; undefined if nothing more is to be summed.
+  /// Returns the second buffer; undefined if nothing more is to be summed.
   virtual Tensor second_factors() = 0;
-  /// Writes what stands for the sum of all ranks' gradients. The buffers end.
+  /// Writes the approximate sum of all ranks' gradients to `gradient` (N), and frees the buffers.
   void finish(const Tensor& gradient);
 
   const Factoring& parts() const { return factoring_; }
-  /// Between uses. The tensors are those that are worked on, not copies.
+  /// The state between uses. Its tensors are the ones that are worked on, not copies.
   const FactorState& state() const { return state_; }
-  /// Copies the values.
+  /// Copies the values of `state`, whose shapes must be those of state().
   void restore(const FactorState& state);
 
  protected:
-  /// What finish() does with the sums of the buffers.
+  /// Makes `gradient` (N) of the sums of the buffers, for finish().
   virtual void write_sum(const Tensor& gradient) = 0;
   /// throws: Error that names the part, unless all of x is finite
   void check_finite(const FactoredPart& part, const Tensor& x, const char* what) const;
@@ -98,7 +98,7 @@ class LowRank {
   Tensor residual(const FactoredPart& part) const {
     return matrix(state_.residual, part.offset, part.rows, part.columns);
   }
-  // Factors as they are stored. Products with thin matrices are fastest where these lie in rows.
+  // Factors are stored in rows, in which products with thin matrices are fastest.
   /// P^T, in the first buffer.
   Tensor p(const FactoredPart& part) const {
     return matrix(first_, part.first, factoring_.rank, part.rows);
@@ -111,10 +111,10 @@ class LowRank {
     orthonormalize(x.window(0, {x.size(1), x.size(2)}), key(part));
   }
 
-  /// Makes the first buffer, of so many elements.
+  /// Makes the first buffer, of `count` elements.
   void begin(const Tensor& gradient, int version, std::int64_t count);
-  /// Fills the part's place in it: adds the gradient to the residual, which now is M, and P = M Q.
-  /// Where it is not factored, all of M goes, and nothing is left out.
+  /// Fills the part's place in the first buffer: adds the gradient to the residual, which becomes
+  /// M, and computes P = M Q. A part that is not factored sends all of M, and leaves nothing out.
   void project(const FactoredPart& part, const Tensor& gradient) const;
   /// residual -= P Q^T
   void subtract(const FactoredPart& part, const Tensor& p, const Tensor& q) const;
@@ -124,8 +124,8 @@ class LowRank {
   const CodecSpec spec_;
   Factoring factoring_;
   FactorState state_;
-  Tensor first_, second_;  // while a use is under way
-  int version_ = 0;        // that it is for
+  Tensor first_, second_;  // during a use
+  int version_ = 0;        // the version that the use makes
 
  private:
   void check_gradient(const Tensor& gradient) const;
@@ -142,10 +142,10 @@ class LowRank {
 /// One member's sum of a stage: two collectives, and the phases of a LowRank around them.
 class FactoredRun : public GroupRun {
  public:
-  /// How a buffer is summed, in place.
+  /// Begins the sum of a buffer over the group, in place.
   using Sum = std::function<std::shared_ptr<CollectiveRun>(const Tensor& buffer)>;
 
-  /// `low_rank` must outlive it; `gradient` (N) becomes what stands for the sum towards `version`.
+  /// `low_rank` must outlive it; `gradient` (N) becomes the approximate sum that makes `version`.
   FactoredRun(LowRank& low_rank, Tensor gradient, int version, Sum sum)
       : low_rank_(low_rank),
         gradient_(std::move(gradient)),
@@ -163,7 +163,7 @@ class FactoredRun : public GroupRun {
   std::shared_ptr<CollectiveRun> first_, second_;
 };
 
-/// What a codec that makes factors tells plans of itself: NAME:RANK, and more numbers.
+/// The kind of a codec that makes factors: NAME:RANK, and more numbers.
 CodecKind low_rank_kind(const char* name, std::vector<CodecNumber> more = {});
 
 /// throws: Error unless the codec is lowrank or pca

@@ -1,5 +1,5 @@
 // none and bf16: every value travels, as it is or rounded to bf16.
-// Not here: training in bf16, where all values are so rounded.
+// Not here: training in bf16, in which all values are bf16 already.
 // Chapter 10.
 #include "parallel/codecs/codec.h"
 
@@ -25,7 +25,7 @@ class Plain : public Codec {
 
  private:
   DType wire_dtype(const Tensor& x) const { return spec_.is_none() ? x.dtype() : DType::bf16; }
-  /// The message under the type that its values have.
+  /// The message as a tensor of the type in which values travel.
   Tensor as_values(const Tensor& bytes, const Tensor& x) const {
     std::int64_t offset = bytes.raw() - bytes.storage()->data(), size = size_of(wire_dtype(x));
     PG_CHECK(offset % size == 0, "codec ", print(spec_), ": a message starts at byte ", offset,

@@ -9,9 +9,9 @@ namespace paragrad::parallel {
 namespace {
 
 // [snippet class]
-/// A use, of matrices M on each rank and sums over all ranks:
+/// One use, with a matrix M on each rank and sums over all ranks:
 ///   P = orth(sum of M Q),  Q = sum of M^T P,  gradient = P Q^T = P P^T (sum of M)
-/// One step of a power iteration, which Q carries on from use to use.
+/// It is one step of a power iteration, which Q continues from use to use.
 /// source: Vogels et al. 2019, algorithms 1 and 2
 class PowerSgd : public LowRank {
  public:

@@ -25,7 +25,7 @@ class Quantized : public Codec {
   Quantizer how() const { return {spec_.bits, spec_.bucket, spec_.stochastic}; }
 };
 
-/// An entry whose messages are 2 levels a bucket, then 8-byte words that hold count BITS.
+/// An entry whose messages hold 2 levels per bucket, then count BITS bits in 8-byte words.
 CodecEntry quantizer(CodecKind kind) {
   kind.encoded_bytes = [](const CodecSpec& spec, std::int64_t count, std::int64_t element) {
     const std::int64_t buckets = (count + spec.bucket - 1) / spec.bucket;

@@ -6,14 +6,14 @@
 namespace paragrad::parallel {
 
 // [snippet register]
-#define PARAGRAD_CODECS(CODEC)                                                     \
-  CODEC(none)      /* every value as it is */                                      \
-  CODEC(bf16)      /* the upper half of each f32, rounded */                       \
-  CODEC(quantize)  /* 2^BITS levels between each bucket's extremes */              \
-  CODEC(adaptive)  /* so, with bits for each layer, chosen after PERIOD updates */ \
-  CODEC(topk)      /* the largest values that a message has of each layer */       \
-  CODEC(threshold) /* those above a threshold, set anew after PERIOD uses */       \
-  CODEC(lowrank)   /* products of two thin matrices (PowerSGD) */                  \
+#define PARAGRAD_CODECS(CODEC)                                                          \
+  CODEC(none)      /* every value as it is */                                           \
+  CODEC(bf16)      /* the upper half of each f32, rounded */                            \
+  CODEC(quantize)  /* 2^BITS levels between each bucket's extremes */                   \
+  CODEC(adaptive)  /* quantize, with bits chosen for each layer after PERIOD updates */ \
+  CODEC(topk)      /* the largest values that a message has of each layer */            \
+  CODEC(threshold) /* values above a threshold, set anew after PERIOD uses */           \
+  CODEC(lowrank)   /* products of two thin matrices (PowerSGD) */                       \
   CODEC(pca)       /* coefficients on a basis that follows the sums */
 // [end snippet]
 
@@ -32,7 +32,7 @@ const std::vector<const CodecKind*>& codec_kinds() {
 }
 
 static const CodecEntry& entry_of(const CodecSpec& spec) {
-  return static_cast<const CodecEntry&>(spec.kind());  // there are no others
+  return static_cast<const CodecEntry&>(spec.kind());  // every kind belongs to an entry
 }
 
 std::unique_ptr<Codec> make_codec(const CodecSpec& spec) {

@@ -27,7 +27,7 @@ class SparseCodec : public Codec {
   }
 };
 
-/// Exact: k = ceil(fraction n) values; where magnitudes are equal, those of lower index.
+/// Sends the k = ceil(fraction n) values of largest magnitude; of equal ones, those of lower index.
 class TopK : public SparseCodec {
  public:
   using SparseCodec::SparseCodec;
@@ -41,8 +41,8 @@ class TopK : public SparseCodec {
   }
 };
 
-/// The values whose magnitude reaches a threshold. To find the largest k takes several passes over
-/// the values; the threshold so found serves for many messages.
+/// Sends the values whose magnitude reaches a threshold. Finding the largest k takes several passes
+/// over the values; the threshold found so serves for many messages.
 /// Unlike the paper's, messages keep one size, that of k values, for which they have slots: if
 /// fewer values reach the threshold, slots stay empty; if more do, the rest is left out, the next
 /// message begins with the first of them, and it sets the threshold anew.
@@ -92,7 +92,7 @@ void Threshold::restore(const CodecMemory& state) {
   memory_ = state;
 }
 
-/// NAME:FRACTION, whose messages take (4 + element) k bytes.
+/// The kind NAME:FRACTION, whose messages take (4 + element) k bytes.
 CodecKind sparse_kind(const char* name) {
   auto indices = [](const CodecSpec& spec, std::int64_t count) { return 4 * slots(spec, count); };
   auto bytes = [](const CodecSpec& spec, std::int64_t count, std::int64_t element) {

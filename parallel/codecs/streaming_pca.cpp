@@ -1,4 +1,4 @@
-// Streaming PCA's phases. A whole sum carries all that was left out before: nothing is, after it.
+// Streaming PCA's phases. A whole sum carries all that was left out before, and leaves nothing out.
 // Chapter 10; Mitliagkas et al. 2013.
 #include "autograd/backend.h"
 #include "parallel/codecs/low_rank.h"
@@ -27,7 +27,7 @@ class StreamingPca : public LowRank {
 };
 // [end snippet]
 
-/// From random columns, two steps find a basis that is nearly as good as the best one.
+/// Power steps of a use: from random columns, two find a basis nearly as good as the best one.
 /// source: Halko, Martinsson and Tropp 2011, section 1.6
 constexpr int power_steps = 2;
 

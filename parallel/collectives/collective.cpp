@@ -1,4 +1,4 @@
-// The lists. r is the member who runs it, N the number of members; chunk numbers count modulo N.
+// The lists. r is the member that runs a list, N the number of members; chunks count modulo N.
 // Chapter 04.
 #include "parallel/collectives/collective.h"
 
@@ -19,8 +19,8 @@ void check_member(int member, int members) {
 }
 
 // [snippet ring]
-/// Round k: r sends chunk r + first - k to its right neighbour, and gets from its left neighbour
-/// what that one sends by the same rule.
+/// In round k, r sends chunk r + first - k to its right neighbour, and receives from its left
+/// neighbour the chunk that this one sends by the same rule.
 std::vector<Round> around_the_ring(int r, int n, int first, Exchange::Action then) {
   std::vector<Round> rounds;
   for (int k = 0; k + 1 < n; ++k)
@@ -31,7 +31,7 @@ std::vector<Round> around_the_ring(int r, int n, int first, Exchange::Action the
 // [end snippet]
 
 // [snippet scatter]
-/// r sends to every other member that one's chunk, and adds up what it gets for its own. Members
+/// r sends every other member's chunk to that member, and adds up what arrives for its own. Members
 /// before r are added to each other first: ((v[0] + v[1]) + ... + v[r-1]) + v[r] + v[r+1] + ...
 Round scatter_and_reduce(int r, int n) {
   Round round;
@@ -52,8 +52,8 @@ Round send_to_all(int r, int n) {
 }
 
 // [snippet tree]
-/// r adds up its children r + 1, r + 2, r + 4, ..., as far as r is a multiple of twice the
-/// distance, and sends that to its parent; the sum comes back the same way.
+/// r adds the sums of its children r + 1, r + 2, r + 4, ..., as far as r is a multiple of twice the
+/// distance, and sends the result to its parent. The sum returns the same way.
 std::vector<Round> up_and_down_the_tree(int r, int n) {
   std::vector<Round> rounds;
   int distance = 1;
@@ -68,22 +68,22 @@ std::vector<Round> up_and_down_the_tree(int r, int n) {
 }
 // [end snippet]
 
-/// The same action on every chunk.
+/// A round with one action on every chunk.
 Round each_chunk(Exchange::Action action, int peer, int chunks) {
   Round round;
   for (int chunk = 0; chunk < chunks; ++chunk) round.push_back({action, peer, chunk});
   return round;
 }
 
-/// A list of a smaller group, whose members are these.
+/// Turns a round of a smaller group, whose members these are, into one of the whole group.
 Round among(const std::vector<int>& members, Round round) {
   for (Exchange& exchange : round) exchange.peer = members[exchange.peer];
   return round;
 }
 
 // [snippet hosts]
-/// A host's members send all they have to its first one; these first ones make the sum among
-/// themselves, a chunk each, and hand it out.
+/// The members of a host send all their values to its first member. The first members of all hosts
+/// sum among themselves, a chunk each, and send the sum back to the others.
 Collective by_hosts(const std::vector<int>& hosts, int r, int n) {
   PG_CHECK(hosts.empty() || static_cast<int>(hosts.size()) == n, "the hosts of ", hosts.size(),
            " members are known; the group has ", n);
@@ -128,7 +128,7 @@ const std::map<std::string, AllReduce>& reductions() {
 std::string name_of(AllReduce how) {
   for (const auto& [name, each] : reductions())
     if (each == how) return name;
-  return "nccl";  // which has no list
+  return "nccl";  // by_transport, which has no list
 }
 
 Range chunk_range(std::int64_t count, int chunk, int chunks) {

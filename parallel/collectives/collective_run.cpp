@@ -1,7 +1,7 @@
-// Receives are posted in the order of the list, a window ahead, and what arrives is taken in that
-// order too: this alone fixes the order of the sums. Sends go out in the order of the list.
-// It cannot hang, even if a send waits for its receive: all lists of a collective agree with one
-// order of all its messages, and the first of them that is not through always can be. Chapter 04.
+// Receives are posted in the order of the list, a window ahead, and arrivals are taken in that
+// order too: this alone fixes the order of the sums. Sends go out in the order of the list. A run
+// cannot hang, even if a send waits for its receive: all lists of a collective agree with one order
+// of its messages, and the first message that is not complete can always proceed. Chapter 04.
 #include "parallel/collectives/collective_run.h"
 
 #include <algorithm>
@@ -18,7 +18,8 @@ CollectiveRun::CollectiveRun(const Collective& collective, Tensor data, std::vec
                              int channel, std::int64_t piece_bytes, Encoding encoding)
     : data_(data.detach()), ranks_(std::move(ranks)), channel_(channel), encoding_(encoding) {
   std::int64_t elements = piece_bytes / size_of(data_.dtype());
-  PG_CHECK(elements > 0, "pieces of ", piece_bytes, " bytes of ", data_, "; use larger ones");
+  PG_CHECK(elements > 0, "pieces of ", piece_bytes, " bytes hold no element of ", data_,
+           "; use larger ones");
   for (Piece piece : cut(collective, data_.numel(), elements)) {
     piece.peer = ranks_.at(piece.peer);
     parts_.push_back({piece, {}, false, collective.same});
@@ -26,7 +27,7 @@ CollectiveRun::CollectiveRun(const Collective& collective, Tensor data, std::vec
   set_order();
 }
 
-/// What each piece waits for: a send for the last sum or copy of its values, a receive for the
+/// Sets what each piece waits for: a send for the last sum or copy of its values, a receive for the
 /// sends of the values that it changes. Sums need no more, since arrivals are taken in order.
 void CollectiveRun::set_order() {
   struct Uses {
@@ -126,7 +127,7 @@ bool CollectiveRun::end_send(Underway& sent) {
 }
 
 // [snippet message_of]
-/// Values that a copy replaces later are encoded for one receiver; final ones once for all.
+/// Encodes values that a copy replaces later for one receiver, and final values once for all.
 Tensor CollectiveRun::message_of(const Part& part) {
   Tensor x = values(part.range);
   if (!encoding_.codec) return x;
@@ -142,7 +143,7 @@ Tensor CollectiveRun::values(Range range) const {
   return data_.window(range.begin, {range.size()});
 }
 
-/// Where a piece is received: a copy in its place, if it is not encoded.
+/// The memory for an arriving piece: its own place for a copy that is not encoded, else scratch.
 Tensor CollectiveRun::target_of(const Part& part) {
   return part.action == copy && !encoding_.codec ? values(part.range) : room_for(part.range);
 }
@@ -153,7 +154,7 @@ Tensor CollectiveRun::room_for(Range range) {
   return scratch(encoding_.codec->encoded_bytes(range), DType::u8);
 }
 
-/// The smallest piece of memory that fits, so that codes leave the larger ones to values.
+/// Takes the smallest free memory that fits, so that codes leave the larger ones to values.
 Tensor CollectiveRun::scratch(std::int64_t elements, DType dtype) {
   std::int64_t bytes = elements * size_of(dtype);
   auto fits = free_.end();
@@ -178,7 +179,7 @@ bool TransportSum::advance(Transport& transport) {
   PG_CHECK(request_, "--reduction nccl: the transport ", transport.name(), " has no sums of its ",
            "own; use --transport nccl, or --reduction scatter");
   if (!request_->done()) return false;
-  request_.reset();  // by the thread that uses the transport
+  request_.reset();  // on the thread that uses the transport
   return true;
 }
 

@@ -1,5 +1,5 @@
-// Collective run: one member's collective on a tensor, carried on without ever waiting, so that one
-// thread can have many under way. Not here: the lists (collective.h), and what encodes pieces
+// Collective run: runs one member's list on a tensor without ever waiting, so that one thread can
+// run many at a time. Not here: the lists (collective.h), and what encodes pieces
 // (codecs/buffer_codec.h). Chapters 04 and 10.
 #pragma once
 
@@ -18,68 +18,68 @@ namespace paragrad::parallel {
 
 using namespace autograd;
 
-/// What a group does together, as one member sees it.
+/// One member's part of the work that a group does together.
 class GroupRun {
  public:
   virtual ~GroupRun() = default;
-  /// Goes as far as it can without waiting; true once this member's part is over.
+  /// Advances as far as possible without waiting; true once this member's part is complete.
   /// throws: Error if members disagree on the size
   virtual bool advance(Transport& transport) = 0;
   virtual std::int64_t bytes_sent() const = 0;
 };
 
-/// How a collective's pieces are written in fewer bytes, and read back: one rank's, for one buffer.
-/// Used by one thread at a time.
+/// Writes the pieces of a collective in fewer bytes, and reads them back: one rank's codec of one
+/// buffer. One thread at a time uses it.
 class PieceCodec {
  public:
   virtual ~PieceCodec() = default;
-  /// Bytes of the elements of a range of the buffer.
+  /// Bytes of the encoded elements of a range of the buffer.
   virtual std::int64_t encoded_bytes(Range range) const = 0;
-  /// Writes `values`, that range of a sum towards `version`, to `bytes`. With `take_back`, `values`
-  /// becomes what decode() makes of the bytes, so that the sender has what the receivers have.
+  /// Encodes `values`, a range of the sum that makes `version`, into `bytes`. With `take_back`,
+  /// `values` becomes what decode() makes of the bytes, as on the receivers.
   /// throws: Error if a value is not finite
   virtual void encode(const Tensor& values, Range range, int version, bool take_back,
                       const Tensor& bytes) = 0;
+  /// Reads `values`, a range of the buffer, back from `bytes`.
   virtual void decode(const Tensor& bytes, Range range, const Tensor& values) const = 0;
 };
 
-/// Chunks are cut into pieces, so that a piece can be sent on while the next one arrives. A few are
-/// under way at a time: at most `window` for each member that this one hears from, and that it
-/// sends to.
-///   bytes sent by each member: of an all-reduce by scatter or ring 2 (N-1)/N of the tensor's, half
-///                              of that of a reduce-scatter or all-gather
-///   scratch:                   window pieces a member heard from, charged to communication; with
-///                              a codec also the codes that are sent, and final ones to the end
-/// With a codec, pieces travel encoded, and sums are made of what was decoded. Each member encodes
-/// a piece once; what is to be a copy of it elsewhere goes on without being encoded again, and its
-/// sender takes the decoded values, too: where all members are to end with the same values, they
-/// have the same bits.
+/// Runs a list. Chunks are cut into pieces, so that a piece is sent on while the next one arrives.
+/// At most `window` pieces are in flight for each member that this one receives from, and for each
+/// that it sends to.
+///   bytes sent by each member: all-reduce by scatter or ring 2 (N-1)/N of the tensor's bytes,
+///                              reduce-scatter or all-gather half of that
+///   scratch:                   window pieces per member received from, counted as communication;
+///                              with a codec also the codes that are sent, final ones to the end
+/// With a codec, pieces travel encoded, and sums are made of decoded values. Each member encodes a
+/// piece once: a copy of it is sent on without being encoded again, and its sender takes the
+/// decoded values, too. So if all members are to end with the same values, they have the same bits.
 class CollectiveRun : public GroupRun {
  public:
-  /// How a sum towards `version` is encoded.
+  /// The encoding of the sum that makes `version`.
   struct Encoding {
-    PieceCodec* codec = nullptr;  ///< must outlive the run; null: not at all
+    PieceCodec* codec = nullptr;  ///< must outlive the run; null: pieces are not encoded
     int version = 0;
   };
   static constexpr std::int64_t default_piece = 256 * 1024;  ///< bytes
   static constexpr int window = 4;
 
-  /// Member i of the collective is rank ranks[i]. `data` is worked on in place; nobody else may
+  /// Member i of the collective is rank ranks[i]. `data` is changed in place; nothing else may
   /// touch it until advance() has returned true. A channel carries one collective at a time.
   CollectiveRun(const Collective& collective, Tensor data, std::vector<int> ranks, int channel,
                 std::int64_t piece_bytes = default_piece, Encoding encoding = {nullptr, 0});
 
   bool advance(Transport& transport) override;
   std::int64_t bytes_sent() const override { return bytes_sent_; }
-  /// A rank whose message or readiness it waits for; -1: none.
+  /// The rank whose message, or whose receive, this run waits for; -1: none.
   int waits_for() const;
 
  private:
-  /// A piece, and the earlier ones on the same values that it has to wait for.
+  /// A piece, and the earlier pieces of the same values that it waits for.
   struct Part : Piece {
     std::vector<int> after = {};
     bool over = false;
-    bool final = true;  ///< all are to have these values: no copy replaces them later on
+    bool final = true;  ///< all members get these values: no copy replaces them later
   };
   struct Underway {
     int part = 0;
@@ -89,7 +89,7 @@ class CollectiveRun : public GroupRun {
   /// All sends, or all receives, in the order of the list.
   struct Way {
     std::vector<int> parts;
-    std::size_t next = 0, most = 0;  ///< the part to begin next; how many may be under way
+    std::size_t next = 0, most = 0;  ///< the part to begin next; how many may be in flight
     std::deque<Underway> underway;   ///< the oldest first
     bool is_over() const { return underway.empty() && next == parts.size(); }
   };
@@ -123,7 +123,7 @@ class CollectiveRun : public GroupRun {
 ///   bytes sent by each member: counted as for a ring, whatever the transport does
 class TransportSum : public GroupRun {
  public:
-  /// `data` as for CollectiveRun.
+  /// `data` is summed in place, as by CollectiveRun.
   TransportSum(Tensor data, std::vector<int> ranks, int channel)
       : data_(data.detach()), ranks_(std::move(ranks)), channel_(channel) {}
 
@@ -140,7 +140,7 @@ class TransportSum : public GroupRun {
   std::unique_ptr<Request> request_;
 };
 
-/// Carries it on until it is over.
+/// Advances the run until it is complete.
 /// throws: Error if that takes longer than `timeout` seconds or another rank has failed
 void finish(CollectiveRun& run, Transport& transport, double timeout);
 

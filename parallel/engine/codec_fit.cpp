@@ -1,4 +1,4 @@
-// As with plans: a flag that has no effect is an error.
+// Checks that codecs have an effect on a model: a flag without effect is an error.
 // Chapter 10.
 #include "parallel/engine/training.h"
 
@@ -12,7 +12,7 @@
 namespace paragrad::parallel {
 namespace {
 
-/// Whether users say how many bits a value gets.
+/// Selects the codecs whose bits the user sets.
 constexpr WhichCodecs with_bits = [](const CodecKind& kind) {
   const decltype(CodecNumber::value) bits = &CodecSpec::bits;
   return std::ranges::count(kind.numbers, bits, &CodecNumber::value) > 0;

@@ -1,5 +1,5 @@
-// Stages are made when the first plan needs them, and stay. Two plans that follow each other agree
-// on the versions that lie between them: the plan before keeps what the next one's header names.
+// Stages are made when a plan first needs them, and stay. Two consecutive plans agree on the
+// versions between them: the earlier plan keeps those that the header of the later one names.
 // Chapter 05.
 #include "parallel/engine/engine.h"
 
@@ -17,12 +17,13 @@ Engine::Engine(const Training& training, Transport& transport, DevicePtr device,
       device_(std::move(device)),
       settings_(settings),
       make_form_(training.form) {
-  PG_CHECK(settings.timeout > 0, "a wait of ", settings.timeout, " s can't succeed");
+  PG_CHECK(settings.timeout > 0, "the timeout of a wait is ", settings.timeout,
+           " s; use more than 0");
 }
 
 namespace {
 
-/// An evaluation needs no more than weights: with ZeRO 1 and 2 whole ones are everywhere.
+/// Checks the shard of a stage. Evaluations need only weights, which ZeRO 1 and 2 keep whole.
 void check_shard(const Plan& plan, int stage, const Shard& here, const Shard& planned) {
   if (plan.steps == 0 && here.zero < 3 && planned.zero < 3) return;
   PG_CHECK(here == planned, "the plan shards stage ", stage, " by ZeRO ", planned.zero, " over ",
@@ -37,7 +38,8 @@ void check_fit(const Plan& plan, const Training& training, int ranks) {
   PG_CHECK(plan.stages == training.stages(), "the plan has ", plan.stages, " stages, the model is ",
            "cut into ", training.stages());
   PG_CHECK(plan.steps == 0 || plan.clip == (training.clip > 0), "gradients are ",
-           training.clip > 0 ? "clipped" : "not clipped", ", the plan is made for the contrary; ",
+           training.clip > 0 ? "clipped, but the plan is made without clipping; "
+                             : "not clipped, but the plan is made with clipping; ",
            training.clip > 0 ? "make it by plan show ... --clip, or train with --clip 0"
                              : "make it by plan show ... without --clip, or train with --clip 1");
   std::string users;
@@ -60,7 +62,7 @@ const StateFormPtr& Engine::form(int stage) {
 void Engine::change_form(const Plan& like, MakeStateForm make) {
   make_form_ = std::move(make);
   forms_.clear();
-  forgets_masks_ = true;
+  drops_make_form_ = true;
   if (runners_.empty() && stores_.empty()) return;  // nothing has been prepared yet
   const auto ranks = holders(like);
   for (auto& [stage, store] : stores_)
@@ -77,7 +79,7 @@ void Engine::change_form(const Plan& like, MakeStateForm make) {
 // [snippet gathered]
 Tensor Engine::gathered(const Tensor& shard, std::int64_t count, const Shard& place,
                         const std::vector<int>& holders) {
-  constexpr int channel = 1;  // a group's; plans that use it are over
+  constexpr int channel = 1;  // a group's channel; no plan runs now
   const Tensor whole = empty({count}, shard.dtype(), device_, Category::communication);
   whole.backend().copy(shard, place.window(whole));
   const Collective steps = all_gather({settings_.reduction}, place.member, place.members);
@@ -87,14 +89,14 @@ Tensor Engine::gathered(const Tensor& shard, std::int64_t count, const Shard& pl
 }
 // [end snippet]
 
-/// Of all stages of this rank. Then what makes them, and the masks that it may hold, can go.
+/// Makes the forms of all stages here. After a pruning, drops make_form_ and the masks it may hold.
 void Engine::make_forms() {
   for (const auto& [stage, store] : stores_) form(stage);
   for (auto& [stage, runner] : runners_) {
     runner.read_as(form(stage)->read());
     if (runner.shared_parameters().size() > 0) form(training_.stages());
   }
-  if (!std::exchange(forgets_masks_, false)) return;
+  if (!std::exchange(drops_make_form_, false)) return;
   make_form_ = [](const ParameterList&, const DevicePtr&) -> StateFormPtr {
     throw Error(
         "this rank computes a stage that it did not have when the run was pruned; save a "
@@ -106,7 +108,7 @@ void Engine::set_bits(const Bits& bits) {
   for (auto& [stage, codec] : codecs_) codec.set_bits(bits);
 }
 
-/// Random numbers are drawn by the rank that sends, too, or all would round the same way.
+/// The sending rank is part of the key of random numbers, or all ranks would round the same way.
 BufferCodec make_codec_of(const Plan& plan, const Training& training, int rank, int stage,
                           const ParameterList& parameters, const DevicePtr& device) {
   return {parameters, plan.codec, RandomKey(training.seed, text("codec ", rank, ' ', stage)),
@@ -117,7 +119,7 @@ ChannelCodec make_channel_of(const Plan& plan, const Training& training, int ran
   return {plan.channel, RandomKey(training.seed, text("channel ", rank))};
 }
 
-/// The codecs of stages whose sums pass here.
+/// Makes the codecs of activations, and of stages whose sums come to this rank or leave it.
 void Engine::prepare_codecs(const Plan& plan) {
   if (plan.steps == 0) return;  // an evaluation's plan has no codecs
   const std::pair own(plan.codec, plan.channel);
@@ -170,7 +172,7 @@ void Engine::prepare(const Plan& plan) {
 RunResult Engine::run(const VerifiedPlan& verified, Batches& batches) {
   const Plan& plan = verified.plan();
   prepare(plan);
-  const int number = ++plans_run_ % (1 << 15);  // as positions have it
+  const int number = ++plans_run_ % (1 << 15);  // fits Position::plan
   transport_.publish({.cell = 0, .plan = static_cast<std::int16_t>(number)});
   broadcast_bytes(transport_, "", settings_.timeout);  // all begin together
   RunResult result = Interpreter(*this, verified, number, batches).run();

@@ -4,14 +4,14 @@
 //
 // The room parallel/engine runs one rank's row of a verified plan:
 // engine.h         what outlives a plan: stages, weights, codecs
-// interpreter.h    the way through a row: one function for each operation
-// mailbox.h        values by name: here, arriving, leaving; message_lane.h: the thread for them
+// interpreter.h    runs a row: one function for each operation
+// mailbox.h        values by name: here, arriving, leaving; message_lane.h: moves messages
 // sum_book.h       gradient sums: open, changing, finished; loss_and_norm.h: their norm
 // stage_runner.h   a stage's arithmetic; weight_store.h: its versions, sums and shards (ZeRO)
 // state_form.h     how state lies in buffers, dense or pruned
-// waiting.h        how long a wait may take, what is said then; row_run.h: what all of these share
+// waiting.h        how long a wait may take, and its error; row_run.h: what all of these share
 // training.h       what all ranks agree on beside the plan: model, cut, optimizer
-// What is drawn is the list that runs here; there is no other training loop.
+// Drawings show the very list that runs here.
 #pragma once
 
 #include <chrono>
@@ -35,37 +35,37 @@
 
 namespace paragrad::parallel {
 
-/// What a rank has to tell of a plan that it ran.
+/// A rank's results of one plan.
 struct RunResult {
   std::chrono::steady_clock::time_point begun =
-      std::chrono::steady_clock::now();  ///< when all ranks had come to the plan
-  std::map<int, double> losses;      ///< by microbatch; of those whose last stage is on this rank
-  std::map<int, double> accuracies;  ///< by microbatch, in evaluations, if Training counts_right
-  std::map<int, std::vector<double>> squares;  ///< by version, if the plan has no norms: of the
-                                               ///< summed gradients that this rank counts, each
-                                               ///< parameter's sum of squares, in Training::whole
-  std::map<int, double> norms;    ///< by version, if it has: of the step's mean gradient
-  std::map<int, double> stepped;  ///< by version: seconds after the plan's begin
+      std::chrono::steady_clock::now();  ///< when all ranks had reached the plan
+  std::map<int, double> losses;      ///< by microbatch, in nats, if its last stage is on this rank
+  std::map<int, double> accuracies;  ///< by microbatch, in evaluations, if Training::count_accuracy
+  std::map<int, std::vector<double>> squares;  ///< by version, if the plan has no norms: the sum of
+                                               ///< squares of each gradient sum that this rank
+                                               ///< counts, by parameter of Training::whole
+  std::map<int, double> norms;    ///< by version, if the plan has norms: of the mean gradient
+  std::map<int, double> stepped;  ///< by version: seconds from the plan's begin to the update
   std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
-  std::vector<int> order;       ///< in which a message-driven row's cells were run; empty: as it is
-  BitOptions bit_options;       ///< of gradients that were measured here, with an adaptive codec
+  std::vector<int> order;       ///< the cells as a message-driven row ran them; else empty
+  BitOptions bit_options;       ///< of gradients that this rank measured, with an adaptive codec
   std::vector<Record> records;  ///< of this rank
 
   /// Seconds from the plan's begin to `time`.
   double seconds(std::chrono::steady_clock::time_point time) const {
     return std::chrono::duration<double>(time - begun).count();
   }
-  /// What other ranks can use: all but the clock.
+  /// The members that other ranks can use: all but the clock.
   static auto fields(auto& x) {
     return std::tie(x.losses, x.accuracies, x.squares, x.norms, x.stepped, x.bytes_sent, x.order,
                     x.bit_options, x.records);
   }
 };
 
-/// throws: Error if the engine can't run the plan with this training on so many ranks
+/// throws: Error if the engine can't run the plan with this training on `ranks` ranks
 void check_fit(const Plan& plan, const Training& training, int ranks);
 
-/// How a rank encodes activations, and the sums of a stage.
+/// Make the codecs of a rank: for its activations, and for the gradient sums of a stage.
 ChannelCodec make_channel_of(const Plan& plan, const Training& training, int rank);
 BufferCodec make_codec_of(const Plan& plan, const Training& training, int rank, int stage,
                           const ParameterList& parameters, const DevicePtr& device);
@@ -73,32 +73,31 @@ BufferCodec make_codec_of(const Plan& plan, const Training& training, int rank, 
 class Engine {
  public:
   struct Settings {
-    AllReduce reduction = AllReduce::scatter_reduce;  ///< which adds in rank order
+    AllReduce reduction = AllReduce::scatter_reduce;  ///< adds in rank order
     double timeout = 60;                              ///< seconds that any wait may take
     std::vector<int> hosts = {};  ///< by rank, any numbers; empty: all ranks are on one host
   };
   /// `training` and `transport` must outlive the engine.
   Engine(const Training& training, Transport& transport, DevicePtr device, Settings settings);
 
-  /// Makes the stages of this rank's row, those that are not here yet with the model's
-  /// first values.
+  /// Makes the stages of this rank's row. Those that are not here yet begin with the model's
+  /// initial values.
   /// throws: Error if the plan does not fit the training or the transport
   void prepare(const Plan& plan);
 
   /// Runs this rank's row. All ranks call it together, with the same plan.
-  /// throws: Error with the marked row: another rank is lost or late; a loss or gradient is not
-  ///         finite, before this rank has made the step, and where the plan clips, before any rank
-  ///         has; or the plan does not fit
+  /// throws: Error if the plan does not fit; with the marked row if another rank is lost or late;
+  ///         or if a loss or gradient is not finite, before this rank makes the update, and if the
+  ///         plan clips, before any rank does
   RunResult run(const VerifiedPlan& plan, Batches& batches);
 
-  /// By stage; the tied one is number stages().
+  /// The weights that this rank keeps, by stage; the tied one is number stages().
   std::map<int, WeightStore>& stores() { return stores_; }
-  /// Of a stage that is computed here, or of the tied one: the form of its state, and its
+  /// The form of the state of a stage that is computed here, or of the tied one; and the stage's
   /// parameters as they are stored.
   const StateFormPtr& form(int stage);
   const ParameterList& parameters(int stage) { return form(stage)->stored(); }
-  /// A buffer of `count` elements, put together from the shards of all `holders` of a stage, who
-  /// call it together.
+  /// Gathers `count` elements from the shards of all `holders` of a stage, which call it together.
   Tensor gathered(const Tensor& shard, std::int64_t count, const Shard& place,
                   const std::vector<int>& holders);
   /// Stores all state in another form from now on. Codecs begin anew: what they left out so far is
@@ -109,16 +108,17 @@ class Engine {
   Transport& transport() { return transport_; }
   const Settings& settings() const { return settings_; }
   const DevicePtr& device() const { return device_; }
-  /// Computes a stage of this rank's row.
+  /// The runner of a stage of this rank's row.
   StageRunner& runner(int stage) { return runners_.at(stage); }
-  /// The codec of a stage's gradient sums; null where they travel as they are.
+  /// The codec of a stage's gradient sums; null if they travel as they are.
   BufferCodec* codec(int stage) { return codecs_.contains(stage) ? &codecs_.at(stage) : nullptr; }
+  /// The low-rank sums of a stage; null if the plan's codec makes no factors.
   LowRank* low_rank(int stage) {
     return low_ranks_.contains(stage) ? low_ranks_.at(stage).get() : nullptr;
   }
-  /// With an adaptive codec: the bits of layers from the next plan on. All ranks call it alike.
+  /// Sets an adaptive codec's bits of layers from the next plan on. All ranks call it alike.
   void set_bits(const Bits& bits);
-  /// The codec of activations; null where they travel as they are.
+  /// The codec of activations; null if they travel as they are.
   ChannelCodec* channel() { return channel_ ? &*channel_ : nullptr; }
   std::map<int, BufferCodec>& codecs() { return codecs_; }
   std::map<int, std::unique_ptr<LowRank>>& low_ranks() { return low_ranks_; }
@@ -132,7 +132,7 @@ class Engine {
   DevicePtr device_;
   Settings settings_;
   MakeStateForm make_form_;
-  bool forgets_masks_ = false;  // once all forms are made
+  bool drops_make_form_ = false;  // once all forms are made: it may hold masks
   std::map<int, StageRunner> runners_;
   std::map<int, StateFormPtr> forms_;  // by stage
   std::map<int, WeightStore> stores_;

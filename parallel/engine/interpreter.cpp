@@ -69,7 +69,7 @@ void add_up(const std::vector<double>& x, std::vector<double>& sum) {
   std::transform(x.begin(), x.end(), sum.begin(), sum.begin(), std::plus<>());
 }
 
-/// Records what happens while it lives.
+/// Records a computation, which lasts as long as this object lives.
 struct Stopwatch {
   RowRun& run;
   const Instruction& x;
@@ -162,7 +162,7 @@ void Interpreter::drop(const Instruction& x) {
 
 void Interpreter::send(const Instruction& x) {
   if (x.what == Value::gradient_sum) return book_.send(x);
-  if (x.what == Value::turn) return mailbox_.send(x, {});  // it is empty: anyone can make one
+  if (x.what == Value::turn) return mailbox_.send(x, {});  // a turn is empty
   if (x.what != Value::weights) return mailbox_.send(x, mailbox_.take(value_of(x)));
   const Arriving* arriving = mailbox_.arriving(value_of(x));
   mailbox_.send(x, {run_.stage(x.stage).weights(x.version), arriving ? arriving->by : Issued{}});
@@ -179,7 +179,7 @@ void Interpreter::receive(const Instruction& x) {
 }
 
 // [snippet gather]
-/// Computations wait for it where they need it: what stands between is its time to run.
+/// Starts a gather. Computations wait for it where they need it; the cells before give it time.
 void Interpreter::gather(const Instruction& x) {
   const Tensor whole = run_.kept(x.stage).bring_shard(x.version);
   const AllReduce how = run_.engine.settings().reduction;
@@ -188,7 +188,7 @@ void Interpreter::gather(const Instruction& x) {
 // [end snippet]
 
 // [snippet first_ready]
-/// The first of these computations whose input is here, as soon as there is one.
+/// Waits until the input of one of these computations is here; returns the first of those.
 int Interpreter::first_ready(const std::vector<int>& cells) {
   for (;;) {
     std::vector<const Ticket*> awaited;
@@ -201,7 +201,7 @@ int Interpreter::first_ready(const std::vector<int>& cells) {
   }
 }
 
-/// What brings a forward or backward its input; null if no message does.
+/// The message that brings a forward or backward its input; null if there is none.
 const Arriving* Interpreter::input_of(const Instruction& x) const {
   const bool from_before = begins_pass(x) && !run_.engine.runner(x.stage).under_way(x.micro);
   const Arriving* input =
@@ -211,7 +211,7 @@ const Arriving* Interpreter::input_of(const Instruction& x) const {
 }
 // [end snippet]
 
-/// Versions of the plans before that this row has no use for.
+/// Frees versions from earlier plans that this row does not use.
 void Interpreter::free_unread() {
   for (auto& [stage, store] : run_.engine.stores())
     for (int version = store.versions().begin()->first; version < run_.plan.first; ++version)

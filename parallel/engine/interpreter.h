@@ -1,5 +1,5 @@
-// Interpreter: one rank's way through its row of a plan. Computations run here, one after another;
-// messages go to the other lane by way of the mailbox.
+// Interpreter: runs one rank's row of a plan. Computations run here, one after another; messages go
+// to the other lane by way of the mailbox.
 // Not here: what outlives the plan (engine.h). Chapter 05.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace paragrad::parallel {
 
 class Interpreter {
  public:
-  /// What the references name must outlive it. `number`: of the plan, among those of the run.
+  /// The arguments must outlive it. `number`: the plan's number in the run.
   Interpreter(Engine& engine, const VerifiedPlan& plan, int number, Batches& batches);
   RunResult run();
 
@@ -34,7 +34,7 @@ class Interpreter {
   Mailbox mailbox_;
   SumBook book_;
   LossAndNorm measured_;
-  MessageLane lane_;  // last: its tasks use what is above
+  MessageLane lane_;  // last: its tasks use the members above
 };
 
 }  // namespace paragrad::parallel

@@ -1,6 +1,6 @@
-// Each member fills in the squares that it counts and zeros elsewhere, so that summing up is exact
-// and does not depend on how the model is cut, unless shards cut a parameter: its parts are then
-// added in rank order. Two orders of n terms that are not negative give sums within a share
+// Each member fills in the squares that it counts and zeros elsewhere, so that the sum is exact and
+// does not depend on how the model is cut, unless shards cut a parameter: its parts are then added
+// in rank order. Two orders of adding n terms that are not negative give sums within a share
 // 2 (n - 1) u of each other, so norms within n u, u = 2^-53 (Higham 2002, section 4.2).
 #include "parallel/engine/loss_and_norm.h"
 
@@ -21,7 +21,7 @@ void LossAndNorm::keep_loss(int micro, const Tensor& loss) {
   unread_.push_back(micro);
 }
 
-/// One copy from the device brings all losses of a step.
+/// Reads all losses of an update by one copy from the device.
 void LossAndNorm::read_losses() {
   if (unread_.empty()) return;
   const std::vector<double> values = to_host(losses_);
@@ -50,7 +50,7 @@ void LossAndNorm::begin(const Instruction& x) {
   sums_[x.version] = {squares, mailbox_.meet(x, sum, {}, ready)};
 }
 
-/// A rank that holds all stages needs no message for it.
+/// Waits for the sum of the group; a rank that holds all stages needs no message.
 const std::vector<double>& LossAndNorm::whole(int version) {
   if (auto found = whole_.find(version); found != whole_.end()) return found->second;
   if (auto found = sums_.find(version); found != sums_.end()) {

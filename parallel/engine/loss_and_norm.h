@@ -1,6 +1,6 @@
-// LossAndNorm: the losses of a step's microbatches, and how large its gradients are: each
-// parameter's sum of squares, over all ranks where the plan clips; and the check that all of them
-// are finite. Not here: the gradient sums themselves (sum_book.h). Chapters 05 and 08.
+// LossAndNorm: the losses of an update's microbatches, and the size of its gradients: each
+// parameter's sum of squares, over all ranks if the plan clips; and the check that all of them are
+// finite. Not here: the gradient sums themselves (sum_book.h). Chapters 05 and 08.
 #pragma once
 
 #include <map>
@@ -13,24 +13,24 @@ namespace paragrad::parallel {
 
 class LossAndNorm {
  public:
-  /// What the references name must outlive it.
+  /// The arguments are kept by reference and must outlive it.
   LossAndNorm(RowRun& run, SumBook& book, Mailbox& mailbox, Waiting& waiting)
       : run_(run), book_(book), mailbox_(mailbox), waiting_(waiting) {}
 
-  /// Keeps a microbatch's loss on the device: to read it in each forward would wait for the device.
+  /// Keeps a microbatch's loss on the device: reading it in each forward would wait for the device.
   void keep_loss(int micro, const Tensor& loss);
-  /// Puts what was kept into the run's result.
+  /// Moves the losses that were kept to the run's result.
   void read_losses();
 
-  /// A norm's cell of the row: adds up the squares over a group, on the other lane.
+  /// Starts a norm: adds up the squares over a group, on the other lane.
   void begin(const Instruction& x);
-  /// The squares of a step's whole gradient, by parameter, in Training::whole.
+  /// The sums of squares of an update's whole gradient, by parameter of Training::whole.
   const std::vector<double>& whole(int version);
-  /// The squares of one stage's finished sum, zeros elsewhere.
+  /// The sums of squares of one stage's finished gradient sum; zeros for other parameters.
   std::vector<double> of_stage(const Made& sum);
 
-  /// The norm of the step's mean gradient. Reads the losses, too.
-  /// throws: Error unless it and the step's losses are finite
+  /// The norm of the update's mean gradient. Reads the losses, too.
+  /// throws: Error unless the norm and the update's losses are finite
   double checked(int version, const std::vector<double>& squares);
 
  private:
@@ -50,7 +50,7 @@ class LossAndNorm {
   SumBook& book_;
   Mailbox& mailbox_;
   Waiting& waiting_;
-  Tensor losses_;                             // of unread_, at most a step's
+  Tensor losses_;                             // of unread_, at most one update's
   std::vector<int> unread_;                   // microbatches
   std::map<int, Arriving> sums_;              // by version: on their way
   std::map<int, std::vector<double>> whole_;  // by version: known

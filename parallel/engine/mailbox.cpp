@@ -1,4 +1,4 @@
-// What 2a5>3 does: send() posts a task to the queue of rank 3. When its turn comes, the lane's
+// The way of 2a5>3: send() posts a task to the queue of rank 3. When its turn comes, the lane's
 // thread encodes the value, if the plan's channel has a codec, and starts the transport's message.
 // Chapter 04.
 #include "parallel/engine/mailbox.h"
@@ -8,15 +8,15 @@
 namespace paragrad::parallel {
 namespace {
 
-/// A turn has no value.
+/// The message of a value; a turn has no value, and its message no bytes.
 Message message_with(const Tensor& value, int peer) {
   if (!value.defined()) return {peer, plan_channel, nullptr, 0};
   return {peer, plan_channel, value.raw(), value.bytes()};
 }
 
-/// A message that is started once, when its turn comes. The request dies before `start`, which
+/// A task that starts a message when its turn comes. The request is destroyed before `start`, which
 /// holds the memory that another rank may be copying to; and on the lane's thread, which alone uses
-/// the transport: who posts the task keeps no copy of it.
+/// the transport: the thread that posts the task keeps no copy of it.
 template <class Start>
 MessageLane::Task one_message(Start start) {
   auto message = std::make_shared<std::pair<Start, std::unique_ptr<Request>>>(start, nullptr);
@@ -34,7 +34,7 @@ MessageLane::Task one_message(Start start) {
 Arriving Mailbox::take(const Name& name) {
   if (auto found = here_.extract(name)) return {found.mapped()};
   auto found = arriving_.extract(name);
-  PG_CHECK(found, "this rank has no such value for ", print(run_.row[waiting_.cell()]));
+  PG_CHECK(found, "this rank does not have the value for ", print(run_.row[waiting_.cell()]));
   return found.mapped();
 }
 
@@ -83,7 +83,7 @@ void Mailbox::send(const Instruction& x, const Arriving& sent) {
 // [end snippet]
 
 /// Values that wait to be sent take memory, so a rank that is ahead waits once the channel's
-/// capacity and two more are under way. The verifier has proved that such waiting ends, in the
+/// capacity and two more are in flight. The verifier has proved that such waiting ends, in the
 /// order of the row; in a message-driven plan, what is in flight is bounded anyway.
 void Mailbox::bound_sends(int peer) {
   if (run_.plan.in_flight > 0) return;
@@ -151,7 +151,7 @@ Issued Mailbox::work(Queue queue, const Issued& before, std::function<void()> wo
   return post(queue, before, std::move(task), std::move(bytes));
 }
 
-/// The task's turn in its queue comes no sooner than `before` is through, if that is a message.
+/// Posts a task that waits until `before` is done, if that is a message.
 Issued Mailbox::post(Queue queue, const Issued& before, MessageLane::Task task, Bytes bytes) {
   Issued issued{waiting_.cell(), {}, std::move(bytes)};
   if (before.ticket) {

@@ -15,7 +15,7 @@ namespace paragrad::parallel {
 struct Arriving {
   Tensor value;
   Issued by = {};     ///< without a ticket: the value is here
-  Tensor bytes = {};  ///< the value encoded, where others are to have the same copy of it
+  Tensor bytes = {};  ///< the encoded value, if other ranks get the same copy of it
 };
 
 class Mailbox {
@@ -25,40 +25,40 @@ class Mailbox {
       : run_(run), waiting_(waiting), lane_(lane), channel_(run.engine.channel()) {}
 
   // ---- values ----
-  /// A value that was computed here.
+  /// Stores a value that was computed here.
   void put(const Name& name, const Tensor& value) { here_[name] = value; }
-  /// Takes a value out, which may still be on its way.
+  /// Removes and returns a value, which may still be on its way.
   /// throws: Error if there is none
   Arriving take(const Name& name);
-  /// Takes a value out and waits for it.
+  /// Removes a value, waits for it and returns it.
   Tensor take_value(const Name& name);
-  /// Takes out the first of the values from `begin` to before `end` that arrive.
+  /// Removes and returns the first arriving value from name `begin` to before `end`.
   Arriving take_first(const Name& begin, const Name& end);
-  /// What is on its way under this name; null if nothing is.
+  /// The value that is on its way under this name; null if there is none.
   const Arriving* arriving(const Name& name) const;
-  /// Waits for the value if it is on its way; then it is no longer the mailbox's.
+  /// Waits for the value if it is on its way, and removes it.
   void wait_for(const Name& name);
 
   // ---- messages ----
-  /// Sends a value once what makes it final is through.
+  /// Sends a value once the work that makes it final is done.
   void send(const Instruction& x, const Arriving& value);
-  /// Posts the receive of a message into `value`. Where the sender has encoded it, the message goes
-  /// to `bytes`, and `decode` makes the value of it.
+  /// Posts the receive of a message into `value`. An encoded message goes to `bytes`, and `decode`
+  /// makes the value of it; `keep_bytes` keeps them for ranks that it is passed on to.
   void receive(const Instruction& x, const Tensor& value, const Tensor& bytes = {},
                std::function<void()> decode = {}, bool keep_bytes = false);
-  /// Activations and their gradients, which the channel's codec may encode.
+  /// Receives an activation or its gradient, which the channel's codec may encode.
   void receive_output(const Instruction& x, const Tensor& value);
-  /// Runs this member's part of a group's work. It begins once begin() returns true, if that is
-  /// given. `arrives`: what it brings, by the instruction's name.
+  /// Runs this member's part of a group's work, once begin() returns true, if it is given.
+  /// `arrives`: the value that the work brings, under the instruction's name.
   Issued meet(const Instruction& x, std::shared_ptr<GroupRun> run, const Tensor& arrives = {},
               std::function<bool()> begin = {});
-  /// Does work on the other lane, in a queue, once `before` is through. It is no message: without
-  /// `bytes` it leaves no record.
+  /// Does work on the other lane, in a queue, once `before` is done. Without `bytes` it leaves no
+  /// record, as it is no message.
   Issued work(Queue queue, const Issued& before, std::function<void()> work, Bytes bytes = nullptr);
 
-  /// Waits until the weights have been sent to all who are sent them, so that they can be freed.
+  /// Waits until the weights have been sent to all their receivers, so that they can be freed.
   void wait_for_readers(const Made& weights);
-  /// Waits for all messages that are under way, and writes them down.
+  /// Waits for all messages in flight, and records them.
   void finish();
 
  private:
@@ -70,11 +70,11 @@ class Mailbox {
   RowRun& run_;
   Waiting& waiting_;
   MessageLane& lane_;
-  ChannelCodec* channel_;  // of activations and their gradients; null: they travel as they are
+  ChannelCodec* channel_;  // of activations and their gradients; null: no codec
   std::map<Name, Tensor> here_;
   std::map<Name, Arriving> arriving_;
   std::map<int, std::deque<Issued>> leaving_;    // by peer; the oldest first
-  std::map<Made, std::vector<Issued>> reading_;  // who is sent the weights
+  std::map<Made, std::vector<Issued>> reading_;  // sends of the weights
   std::vector<Issued> issued_;                   // messages, in the order of the row
 };
 

@@ -76,13 +76,13 @@ void MessageLane::loop() try {
 }
 
 // [snippet advance]
-/// Whether any task came to its end.
+/// Advances the first task of each queue. Returns whether any task has completed.
 bool MessageLane::advance() {
   bool moved = false;
   for (auto queue = queues_.begin(); queue != queues_.end();) {
     auto& items = queue->second;
     while (!items.empty() && items.front().task(transport_)) {
-      items.front().task = nullptr;  // frees what it held before anybody goes on
+      items.front().task = nullptr;  // frees its memory before a waiting thread continues
       {
         std::lock_guard lock(mutex_);
         items.front().ticket->done = true;

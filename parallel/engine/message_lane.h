@@ -22,15 +22,15 @@ namespace paragrad::parallel {
 
 using Clock = std::chrono::steady_clock;
 
-/// A message's way through the lane.
+/// The state of a message in the lane.
 struct Ticket {
   bool done = false;  ///< for the lane's own thread and under its lock; others wait or ask is_done
   Clock::time_point issued, finished;
 };
 using TicketPtr = std::shared_ptr<Ticket>;
 
-/// A queue of the lane: messages to a rank, messages from a rank, those of a group, and what is
-/// done to this rank's own sum of a stage.
+/// A queue of the lane: messages to a rank, messages from a rank, messages of a group, or work on
+/// this rank's own sum of a stage.
 struct Queue {
   enum class Kind { to_peer, from_peer, group, own_sum };
   Kind kind = Kind::to_peer;
@@ -40,20 +40,19 @@ struct Queue {
 
 class MessageLane {
  public:
-  /// The lane alone uses the transport until it is deleted. What it computes on its thread takes
-  /// one core.
+  /// The lane alone uses the transport until it is destroyed. Its own computations take one core.
   explicit MessageLane(Transport& transport);
   /// Ends the thread. Tasks that are not done are abandoned.
   ~MessageLane();
   MessageLane(const MessageLane&) = delete;
   MessageLane& operator=(const MessageLane&) = delete;
 
-  /// One step of a message that never blocks; true when it is through.
+  /// Advances a message without ever blocking; true once the message is done.
   using Task = std::function<bool(Transport&)>;
   TicketPtr post(Queue queue, Task task);
 
-  /// Sleeps until one of the messages is through, `seconds` are over, or another rank has failed.
-  /// Returns whether one is through.
+  /// Sleeps until one of the messages is done, `seconds` have passed, or another rank has failed.
+  /// Returns whether one is done.
   /// throws: what a task threw
   bool wait_for_any(const std::vector<const Ticket*>& tickets, double seconds);
   bool is_done(const Ticket& ticket) const;

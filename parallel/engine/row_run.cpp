@@ -1,4 +1,4 @@
-// A row's facts are found once, so that no cell looks them up.
+// A row's facts are found once per plan, so that no cell looks them up.
 // Chapters 04, 05 and 08.
 #include "parallel/engine/row_run.h"
 

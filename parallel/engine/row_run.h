@@ -1,5 +1,5 @@
-// RowRun: one rank's row of a plan on its way: what is known of it before it runs, the stages that
-// it touches, and what it tells. All parts of the interpreter share it.
+// RowRun: the state of one rank's row of a plan while it runs: facts that are known before, the
+// stages that it touches, and its results. All parts of the interpreter share it.
 // Not here: how it runs (interpreter.h). Chapter 05.
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace paragrad::parallel {
 
-/// The gradient sum of a stage that makes a version; or these weights.
+/// A version of a stage's weights; or the gradient sum that makes it.
 struct Made {
   int stage = 0, version = 0;
   friend auto operator<=>(const Made&, const Made&) = default;
@@ -21,8 +21,7 @@ struct Made {
 using MakeCollective = Collective (*)(const Summing& how, int member, int members);
 
 struct RowRun {
-  /// `engine` and `verified` must outlive it. `number`: of the plan, among those that the run has
-  /// made.
+  /// `engine` and `verified` must outlive it. `number`: the plan's number in the run.
   RowRun(Engine& engine, const VerifiedPlan& verified, int number);
 
   Engine& engine;
@@ -35,7 +34,7 @@ struct RowRun {
   std::vector<std::vector<int>> holders;  ///< ranks, per stage
   std::set<Made> stepped;                 ///< sums that the row makes a step with
   std::set<Made> sent;                    ///< finished sums that it sends
-  std::map<int, StageBuffers> visiting;   ///< by stage; another rank keeps it (cyclic, level zero)
+  std::map<int, StageBuffers> visiting;   ///< by stage; another rank keeps it (cyclic, zero)
   RunResult result;
 
   /// The sum that an instruction acts on.
@@ -46,10 +45,10 @@ struct RowRun {
     return {Value::gradient_sum, sum.stage, plan.last_micro_of(sum.version)};
   }
 
-  /// Weights and sums of a stage that this rank keeps, and of any that the row touches.
+  /// The state of a stage that this rank keeps; and the buffers of any stage that the row touches.
   WeightStore& kept(int stage) { return engine.stores().at(stage); }
   StageBuffers& stage(int stage);
-  /// This rank's part of a collective of a group, on x.
+  /// This rank's part of a group's collective on x.
   std::shared_ptr<CollectiveRun> in_group(int group, MakeCollective make, const Tensor& x,
                                           AllReduce how,
                                           CollectiveRun::Encoding encoding = {nullptr, 0}) const;

@@ -13,7 +13,7 @@ namespace {
 
 /// The share of rows whose largest logit is the target's.
 /// shapes: logits (...,C), targets (...)
-double share_of_right(const Tensor& logits, const Tensor& targets) {
+double accuracy_of(const Tensor& logits, const Tensor& targets) {
   const std::vector<double> scores = to_host(logits), labels = to_host(targets);
   const auto classes = static_cast<std::ptrdiff_t>(scores.size() / labels.size());
   double right = 0;
@@ -45,10 +45,10 @@ Tensor StageRunner::forward(int micro, const Inputs& inputs) {
   std::optional<NoGrad> no_grad;
   if (!inputs.training) no_grad.emplace(*device_);
   kept.y = stage_.forward(kept.x, pass);
-  if (last_ && training_.counts_right && !inputs.training)
-    kept.accuracy = share_of_right(kept.y, inputs.targets);
+  if (last_ && training_.count_accuracy && !inputs.training)
+    kept.accuracy = accuracy_of(kept.y, inputs.targets);
   if (last_) kept.y = cross_entropy(kept.y, inputs.targets);
-  stage_.unbind();  // or a version would live on until the next forward
+  stage_.unbind();  // or it would keep a version alive until the next forward
   return kept.y.detach();
 }
 
@@ -80,7 +80,7 @@ Tensor StageRunner::backward(int micro, const Tensor& dy, Part part) {
   Kept& kept = kept_.at(micro);
   Tensor dx;
   if (part != Part::weight) {
-    if (training_.recompute_layers) bind(micro);  // layers that compute again read what is bound
+    if (training_.recompute_layers) bind(micro);  // for layers that compute again
     deferring_ = part == Part::input ? &kept : nullptr;
     autograd::backward(kept.y, dy);
     deferring_ = nullptr;

@@ -1,5 +1,5 @@
 // StageRunner: one stage of the model on one rank: computes microbatches forward and backward and
-// keeps what lies between. The engine and the serial interpreter both compute with it.
+// keeps the activations between. The engine and the serial interpreter both use it.
 // Not here: weights and sums (weight_store.h), and messages. Chapter 06.
 #pragma once
 
@@ -18,31 +18,31 @@ class StageRunner {
 
   const ParameterList& parameters() const { return stage_.parameters(); }
   const ParameterList& shared_parameters() const { return stage_.shared_parameters(); }
-  /// How the weights that it is given from now on are stored (Stage::read_as).
+  /// Sets how the weights of the next forwards are stored (Stage::read_as).
   void read_as(const ParameterList& stored) { stage_.read_as(stored); }
 
   /// Whether the microbatch's forward is done and its backward is not.
   bool under_way(int micro) const { return kept_.contains(micro); }
 
-  /// What a forward needs beside its microbatch.
+  /// The inputs of a forward.
   struct Inputs {
-    Tensor x;                ///< undefined when it is computed again: the first one was kept
+    Tensor x;                ///< undefined if it is computed again: the first one was kept
     Tensor targets;          ///< on the last stage
     Tensor weights, shared;  ///< flat
     bool training = true;
     Stage::ParameterSink sink;  ///< takes the weights' gradients, when backward makes them
   };
-  /// The stage's output; on the last stage the microbatch's mean loss.
+  /// Returns the stage's output; on the last stage the microbatch's mean loss in nats.
   Tensor forward(int micro, const Inputs& inputs);
 
   /// The share of right predictions, where an evaluation counted them on the last stage.
   std::optional<double> accuracy(int micro) const { return kept_.at(micro).accuracy; }
 
-  /// Frees the activations of a microbatch; its input stays where training needs it again.
+  /// Frees the activations of a microbatch; its input stays if training needs it again.
   void drop(int micro);
 
-  /// Which part of a backward: all; the input's gradient; the weights' gradients. The arithmetic of
-  /// both parts is done with the first; the second hands over what was kept.
+  /// The part of a backward: all of it, the input's gradient, or the weights' gradients. `input`
+  /// does the arithmetic of both; `weight` hands over the gradients that were kept.
   enum class Part { whole, input, weight };
   /// The part that a backward's instruction names.
   static Part part_of(const Instruction& x);
@@ -65,7 +65,7 @@ class StageRunner {
   bool first_, last_;
   Stage stage_;
   std::map<int, Kept> kept_;
-  Kept* deferring_ = nullptr;  // whose gradients backward keeps for later
+  Kept* deferring_ = nullptr;  // the microbatch whose gradients backward keeps for later
 };
 
 }  // namespace paragrad::parallel

@@ -1,6 +1,6 @@
 // StateForm: how the state of a stage lies in flat buffers: its versions, gradient sums, optimizer
-// state, and every message of them. Here: as forward reads the weights. Pruned weights are stored
-// in other forms (sparse/samo.h).
+// state, and every message of them. The form here is dense: as forward reads the weights. Pruned
+// weights are stored in other forms (sparse/samo.h).
 // Not here: the buffers (weight_store.h). Chapter 11; Singh and Bhatele 2023 (SAMO).
 #pragma once
 
@@ -23,8 +23,8 @@ class StateForm {
   StateForm(const StateForm&) = delete;
   StateForm& operator=(const StateForm&) = delete;
 
-  /// What forward reads, a buffer of N elements; what is stored of it, n elements: the same
-  /// parameters in the same order, each with as many elements as are kept of it.
+  /// The parameters as forward reads them, N elements, and as they are stored, n elements: the same
+  /// parameters in the same order, each with only its kept elements.
   const ParameterList& parameters() const { return parameters_; }
   const ParameterList& stored() const { return stored_; }
 
@@ -36,22 +36,22 @@ class StateForm {
   virtual void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const {
     dx.backend().accumulate(dx, sum.window(parameter.offset, parameter.shape));
   }
-  /// Stores (n) one of parameters(), of which all elements are given. Buffers are of one type.
+  /// Stores one of parameters(), all its elements, in a stored buffer (n) of the same type.
   virtual void compress(const Parameter& parameter, const Tensor& all, const Tensor& stored) const {
     all.backend().copy(all, stored.window(parameter.offset, parameter.shape));
   }
-  /// Stores (n) all parameters (N).
+  /// Stores all parameters (N) in a stored buffer (n) of the same type.
   void compress(const Tensor& all, const Tensor& stored) const {
     for (const Parameter& parameter : parameters_)
       compress(parameter, all.window(parameter.offset, parameter.shape), stored);
   }
-  /// From stored elements (n) back to all (N), with zeros for those that are not stored.
+  /// Expands stored elements (n) to all (N), with zeros for those that are not stored.
   virtual void expand(const Tensor& stored, const Tensor& all) const {
     stored.backend().copy(stored, all);
   }
 
-  /// The pruned ones, as far as they are kept, and a flat buffer (i32) like them: which elements of
-  /// each these are, ascending. No parameters if nothing is pruned.
+  /// The pruned parameters with their kept elements only, and a flat buffer (i32) like them: the
+  /// places of these elements, ascending. No parameters if nothing is pruned.
   const ParameterList& pruned() const { return pruned_; }
   const Tensor& index() const { return index_; }
   bool prunes() const { return pruned_.size() > 0; }
@@ -68,7 +68,7 @@ class StateForm {
 // [end snippet]
 
 using StateFormPtr = std::shared_ptr<const StateForm>;
-/// The form of a stage with these parameters, which will outlive it.
+/// Makes the form of a stage with these parameters, which must outlive it.
 using MakeStateForm =
     std::function<StateFormPtr(const ParameterList& parameters, const DevicePtr& device)>;
 

@@ -25,7 +25,7 @@ void SumBook::reduce(const Instruction& x) {
   changing_[made] = {mailbox_.meet(x, reduction(x, sum))};
 }
 
-/// By factors, all members have the whole sum then, of which a sharded plan's need a part.
+/// This rank's part of a reduction. By factors, all members get the whole sum, sharded or not.
 std::shared_ptr<GroupRun> SumBook::reduction(const Instruction& x, const Tensor& sum) const {
   const AllReduce how = run_.engine.settings().reduction;
   if (LowRank* low_rank = run_.engine.low_rank(x.stage)) {
@@ -41,7 +41,7 @@ std::shared_ptr<GroupRun> SumBook::reduction(const Instruction& x, const Tensor&
 }
 // [end snippet]
 
-/// Before anything is added to this rank's part: what was encoded once has no error any more.
+/// Measures an own sum before others are added: what was encoded before has no error any more.
 void SumBook::measure(const Made& sum) {
   const CodecSpec& spec = run_.plan.codec;
   if (!spec.kind().chooses_bits || sum.version % spec.period != 0) return;
@@ -63,14 +63,14 @@ void SumBook::fold(const Instruction& x) {
   changing_[made] = {added};
   if (!run_.engine.codec(x.stage) || !run_.plan.ends_step(x.micro) || !run_.sent.contains(made))
     return;
-  // All who step with it are to have the same bits, this rank too, and before anybody reads it.
+  // All ranks that step with it get the same bits, this rank too, before any of them reads it.
   const Arriving finished = encoded(x, {own, added});
   changing_[made] = {finished.by, finished.bytes};
 }
 
 void SumBook::send(const Instruction& x) { mailbox_.send(x, to_send(x)); }
 
-/// One that arrived by this name, or this rank's own. It moves, unless the row still steps with it.
+/// The sum to send, arrived or own. It leaves this rank, unless the row still steps with it.
 Arriving SumBook::to_send(const Instruction& x) {
   const Made made = run_.sum_of(x);
   const bool moves = !run_.plan.ends_step(x.micro) || !run_.stepped.contains(made);
@@ -98,8 +98,7 @@ Arriving SumBook::own_to_send(const Made& made, bool moves) {
 }
 
 // [snippet encoded]
-/// The sum's code, which is made on the other lane; a finished sum becomes what receivers make of
-/// it.
+/// Encodes a sum on the other lane; a finished sum takes the values that its receivers decode.
 Arriving SumBook::encoded(const Instruction& x, const Arriving& sum) {
   BufferCodec* codec = run_.engine.codec(x.stage);
   const Range all{0, sum.value.numel()};

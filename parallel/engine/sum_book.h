@@ -13,14 +13,14 @@ namespace paragrad::parallel {
 
 class SumBook {
  public:
-  /// What the references name must outlive it.
+  /// The arguments are kept by reference and must outlive it.
   SumBook(RowRun& run, Mailbox& mailbox, Waiting& waiting)
       : run_(run), mailbox_(mailbox), waiting_(waiting) {}
 
-  /// Adds a gradient, once the other lane has left the sum alone.
+  /// Adds a gradient, once the other lane has no work on the sum.
   void add(const Made& sum, const Parameter& parameter, const Tensor& dx);
   void reduce(const Instruction& x);
-  /// arrived + own, as soon as the one is here and the other lane has no other work on the sum.
+  /// Adds a sum that arrives to this rank's own, once the other lane has no other work on that.
   void fold(const Instruction& x);
   void send(const Instruction& x);
   void receive(const Instruction& x);
@@ -29,7 +29,7 @@ class SumBook {
 
   /// Waits until the finished sum is in the store: one that arrived, or this rank's own.
   void finish(const Made& sum);
-  /// The step has been made: the sum is gone, and its code.
+  /// Frees the code of a sum after the update, which has freed the sum itself.
   void end(const Made& sum) {
     if (auto found = changing_.find(sum); found != changing_.end()) found->second.bytes = {};
   }
@@ -38,11 +38,11 @@ class SumBook {
   /// holds the stage, or as a holder of a shard. A sum that goes from holder to holder is counted
   /// by the rank that has finished it.
   bool is_counted(const Made& sum, const std::vector<int>& group) const;
-  /// What the other lane still does to sums towards a version.
+  /// The other lane's unfinished work on sums that make `version`.
   std::vector<TicketPtr> changes(int version) const;
 
  private:
-  /// What the other lane does to this rank's own sum; and the sum's code, where it is sent encoded.
+  /// The other lane's work on this rank's own sum; and the sum's code, if it is sent encoded.
   struct Change {
     Issued by;
     Tensor bytes = {};

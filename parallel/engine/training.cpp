@@ -1,4 +1,4 @@
-// Cutting a model evenly: the smallest largest part, by dynamic programming over cut positions.
+// Cuts a model evenly: the smallest largest part, by dynamic programming over cut positions.
 // Not here: the planner, which weighs memory and messages, too.
 // Chapter 06.
 #include "parallel/engine/training.h"
@@ -8,7 +8,7 @@
 
 namespace paragrad::parallel {
 
-/// Where to cut a model so that the most expensive stage costs least, by the layers' flops.
+/// Cuts a model so that the most expensive stage costs least, by the layers' flops.
 /// shapes: stages + 1 ascending numbers of layers, from 0 on
 static std::vector<int> balanced_cuts(const Model& model, int stages) {
   int layers = static_cast<int>(model.size());

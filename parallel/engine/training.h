@@ -16,11 +16,11 @@ namespace paragrad::parallel {
 
 using namespace nn;
 
-/// The microbatches of a plan, by its numbers. A rank asks for those that it works on.
+/// The microbatches of a plan, by their numbers. A rank asks for those that it works on.
 class Batches {
  public:
   virtual ~Batches() = default;
-  /// Of a microbatch's inputs.
+  /// The shape of a microbatch's inputs.
   virtual Shape shape(int micro) const = 0;
   virtual Tensor inputs(int micro, const DevicePtr& device) = 0;
   /// Class ids, as cross_entropy takes them.
@@ -38,16 +38,16 @@ struct Training {
   Model model;
   std::vector<int> cuts;  ///< stage s is layers [cuts[s], cuts[s + 1])
   Shared shared;          ///< parameters that stages share: the tied stage of the plan
-  ParameterList whole;    ///< all parameters, in the order that norms are added up in
+  ParameterList whole;    ///< all parameters, in the order in which norms add them up
 
   DType dtype = DType::f32;  ///< of weights and activations
   std::uint64_t seed = 1337;
   MakeOptimizer optimizer;  ///< default: AdamW
   MakeStateForm form;       ///< of a stage's state; default: dense
   LearningRate learning_rate;
-  double clip = 1;                ///< largest norm of the gradient; 0: any
+  double clip = 1;                ///< largest norm of the gradient; 0: no limit
   bool recompute_layers = false;  ///< keep only what enters each layer
-  bool counts_right = false;      ///< evaluations count right predictions, too
+  bool count_accuracy = false;    ///< evaluations measure the accuracy, too
 
   int stages() const { return static_cast<int>(cuts.size()) - 1; }
 };
@@ -60,12 +60,11 @@ void check_codecs(const Plan& plan, const Training& training);
 /// Parameters of the stages whose sums leave a rank.
 std::vector<Parameter> summed_parameters(const Plan& plan, const Training& training);
 
-/// throws: Error if messages of many values of this type do not become smaller; `flag` asks for it
+/// throws: Error if the codec makes large messages of this type no smaller; `flag` sets the codec
 void check_smaller(const std::string& flag, const CodecSpec& spec, DType dtype);
 
-/// Whether bits are chosen in a run from update `first` to `last` in time to be used. `chosen`:
-/// some were before.
-/// throws: Error if not, and the codec is adaptive
+/// throws: Error if an adaptive codec chooses no bits in time to be used in a run from update
+///         `first` to `last`, and none were `chosen` before
 void check_period(const CodecSpec& spec, int first, int last, bool chosen);
 
 }  // namespace paragrad::parallel

@@ -1,4 +1,4 @@
-// Who gives up names the message, the rank that it depends on, and where that rank was.
+// A rank that gives up names the message, the rank that it depends on, and where that rank was.
 // Chapter 04.
 #include "parallel/engine/waiting.h"
 
@@ -31,11 +31,11 @@ void Waiting::wait_for_any(const std::vector<const Ticket*>& tickets, int cell) 
 }
 
 // [snippet give_up]
-/// rank 1: waited 60 s for 1g5>1 of rank 2; rank 2 was at 2F5v1
+/// Throws `rank 1: waited 60 s for 1g5>1 of rank 2; rank 2 was at 2F5v1`.
 void Waiting::give_up(int cell, double waited, const std::string& why) const {
   Instruction awaited = run_.row[cell];
   const int peer = awaited_rank(cell);
-  if (travels(awaited)) {  // as the other end has it
+  if (travels(awaited)) {  // as the other end writes it
     awaited.op = sends(awaited) ? Op::recv : Op::send;
     awaited.peer = run_.rank;
   }
@@ -47,13 +47,13 @@ void Waiting::give_up(int cell, double waited, const std::string& why) const {
 }
 // [end snippet]
 
-/// The rank that a message depends on: its peer, or the first of the group that has not come to it.
+/// The rank that a message depends on: its peer, or the first of the group that has not reached it.
 int Waiting::awaited_rank(int cell) const {
   const Instruction& x = run_.row[cell];
   if (travels(x)) return x.peer;
-  if (!meets(x)) return run_.rank;  // a fold: its recv is through
+  if (!meets(x)) return run_.rank;  // a fold, whose recv is done
   int other = x.peer;
-  const auto before = std::count(run_.row.begin(), run_.row.begin() + cell, x);  // several gathers
+  const auto before = std::count(run_.row.begin(), run_.row.begin() + cell, x);  // equal gathers
   for (int rank : run_.plan.groups[x.peer]) {
     if (rank == run_.rank) continue;
     other = rank;

@@ -12,14 +12,14 @@
 
 namespace paragrad::parallel {
 
-using Bytes = std::shared_ptr<std::int64_t>;  ///< that were sent; final once the ticket is done
+using Bytes = std::shared_ptr<std::int64_t>;  ///< bytes sent; final once the ticket is done
 
 /// A message, or work on a sum, that was handed to the other lane.
 struct Issued {
-  int cell = 0;  ///< of the row
+  int cell = 0;  ///< in the row
   TicketPtr ticket = {};
   Bytes bytes = {};
-  std::shared_ptr<const Issued> before = {};  ///< that it waits for in the lane
+  std::shared_ptr<const Issued> before = {};  ///< the message that it waits for in the lane
 };
 
 class Waiting {
@@ -28,14 +28,14 @@ class Waiting {
   Waiting(const RowRun& run, MessageLane& lane)
       : run_(run), transport_(run.engine.transport()), lane_(lane) {}
 
-  /// The rank is at this cell now; the others learn of it.
+  /// Notes that the rank is at this cell, and tells the others.
   void reach(int cell);
   int cell() const { return cell_; }
 
-  /// What the message itself waits for is waited for before, by its own name.
+  /// Waits for a message; first for the one that it depends on, so that an error names that one.
   /// throws: Error `rank 1: waited 60 s for 1g5>1 of rank 2; rank 2 was at 2F5v1`
   void wait(const Issued& message) const;
-  /// Waits until one of them is through; `cell` is named if none comes.
+  /// Waits until one of the tickets is done; an error names `cell`.
   void wait_for_any(const std::vector<const Ticket*>& tickets, int cell) const;
 
  private:

@@ -1,7 +1,6 @@
-// Versions and sums are flat buffers by number. The optimizer's moments belong to the newest
-// version: they have no older copies (PipeDream-2BW, section 3.1). Not here: when a version dies
-// (lifetimes.h), and how shards come together (interpreter.cpp).
-// Chapters 07, 09 and 11.
+// Versions and sums are flat buffers by version number. The optimizer's moments belong to the
+// newest version: they have no older copies (PipeDream-2BW, section 3.1). Not here: when a version
+// is freed (lifetimes.h), and how shards are gathered (interpreter.cpp). Chapters 07, 09 and 11.
 #include "parallel/engine/weight_store.h"
 
 namespace paragrad::parallel {
@@ -152,8 +151,8 @@ void WeightStore::remember() {
 }
 
 void WeightStore::rewind(const Training& training) {
-  PG_CHECK(remembered_.defined() && sums_.empty(), "weights can be rewound between plans, and to ",
-           "values that were remembered");
+  PG_CHECK(remembered_.defined() && sums_.empty(), "weights can only be rewound between plans, ",
+           "to remembered values");
   for (auto& [version, values] : own_versions()) values.backend().copy(remembered_, values);
   forget_expanded();
   optimizer_ = training.optimizer(own_parameters_, own(versions().rbegin()->second));
@@ -161,7 +160,7 @@ void WeightStore::rewind(const Training& training) {
 }
 
 void WeightStore::change_form(const Training& training, StateFormPtr form, const Whole& whole) {
-  PG_CHECK(sums_.empty(), "the form of weights can change between plans only");
+  PG_CHECK(sums_.empty(), "the form of weights can only change between plans");
   const StateFormPtr before = std::exchange(form_, std::move(form));
   find_shard(training);
   auto changed = [&](const Tensor& buffer, bool sharded, Category category) {

@@ -1,7 +1,7 @@
 // WeightStore: the state of a stage on a rank that keeps it: versions of its weights, gradient sums
-// of the steps that are under way, the optimizer; or a shard of some or all (ZeRO). StageBuffers:
-// what a rank has of a stage that another one keeps. Not here: when versions are made and die; the
-// plan says. Chapters 07, 09 and 11; Rajbhandari et al. 2020 (ZeRO).
+// of unfinished updates, the optimizer; or a shard of some or all (ZeRO). StageBuffers: a rank's
+// buffers of a stage that another rank keeps. Not here: when versions are made and freed; the plan
+// says. Chapters 07, 09 and 11; Rajbhandari et al. 2020 (ZeRO).
 #pragma once
 
 #include <algorithm>
@@ -14,14 +14,14 @@
 namespace paragrad::parallel {
 
 // [snippet shard]
-/// A rank's place among those that share a stage's state. The flat buffer is cut into as many
-/// shards as there are members, as a collective cuts it into chunks, whatever the parameters'
-/// borders: any number of elements can be cut, and sizes differ by one at most.
+/// A rank's place among the ranks that share a stage's state. The flat buffer is cut into one shard
+/// per member, as a collective cuts it into chunks, whatever the parameters' borders: any number of
+/// elements can be cut, and sizes differ by one at most.
 struct Shard {
-  int zero = 0;  ///< what is sharded: Plan::sharded
+  int zero = 0;  ///< the ZeRO level, as in Plan::sharded
   int member = 0, members = 1;
 
-  /// Elements of this member's shard of a buffer of `count`; all of them where nothing is sharded.
+  /// Elements of this member's shard of a buffer of `count`; all of them if nothing is sharded.
   Range range(std::int64_t count) const { return chunk_range(count, member, members); }
 
   /// This member's shard of a whole buffer.
@@ -44,10 +44,9 @@ inline Shard shard_of(const Plan& plan, int stage, int rank) {
   return {plan.sharded, static_cast<int>(found - ranks.begin()), static_cast<int>(ranks.size())};
 }
 
-/// What a rank needs of a stage to compute with it: whole versions of its weights, and gradient
-/// sums of the steps that are under way. Elements are those that the stage's form stores. Where
-/// forward can't read them so (SAMO), the rank also has one buffer with all elements of the version
-/// that it computes with just now.
+/// A rank's buffers to compute a stage: whole versions of its weights, and gradient sums of
+/// unfinished updates, in the elements that the stage's form stores. If forward can't read these
+/// (SAMO), the rank also has one buffer with all elements of the version that it computes with now.
 class StageBuffers {
  public:
   StageBuffers(const Training& training, StateFormPtr form, const DevicePtr& device)
@@ -58,23 +57,22 @@ class StageBuffers {
   /// The parameters as they are stored.
   const ParameterList& parameters() const { return form_->stored(); }
 
-  /// The whole of a version, as it is stored.
+  /// A whole version, as it is stored.
   /// throws: Error if it is not here
   const Tensor& weights(int version) const;
-  /// The whole of a version as forward and backward read it. Where it must be expanded, all
-  /// versions share one tensor, so that a backward calls this before it runs, too: other versions
-  /// may have been here since its forward.
+  /// A whole version as forward and backward read it. Expanded versions share one tensor, which may
+  /// have held another one since the forward, so a backward calls this before it runs, too.
   const Tensor& dense(int version);
 
-  /// Memory for the whole of a version that a message brings. If the version was here before, it is
-  /// the same tensor: graphs that lie between forward and backward still point to it.
+  /// Memory for a whole version that a message brings. A version that was here before gets the same
+  /// tensor: graphs between forward and backward still point to it.
   Tensor bring(int version);
-  /// Frees the memory of what was brought. Nobody reads it until it is brought again.
+  /// Frees the memory of a version that was brought. Nothing reads it until it is brought again.
   void drop(int version);
   /// Frees a version.
   virtual void release(int version);
 
-  /// Adds to the gradient sum of the step that makes `version`.
+  /// Adds to the gradient sum of the update that makes `version`.
   void add(int version, const Parameter& parameter, const Tensor& dx) {
     form_->add(parameter, dx, sum(version));
   }
@@ -85,7 +83,8 @@ class StageBuffers {
   Tensor new_sum() const {
     return flat(Category::gradients, gradient_dtype(dtype_), parameters().numel());
   }
-  /// The sum so far, which is gone from here.
+  /// Removes and returns the sum so far.
+  /// throws: Error if nothing was added
   Tensor take_sum(int version);
   void put_sum(int version, const Tensor& sum) { sums_[version] = sum; }
 
@@ -98,15 +97,15 @@ class StageBuffers {
   DType dtype_;  // of weights
   DevicePtr device_;
   std::map<int, Tensor> whole_, sums_;  // by version
-  Tensor dense_;                        // where the form is not
+  Tensor dense_;                        // the expanded version, if the form expands
 
  private:
   int expanded_ = -1;  // the version that is in dense_
 };
 
 // [snippet kept]
-/// The state of a stage on a rank that keeps it: versions, sums, the optimizer. What stays between
-/// uses, of a stage of N elements and a shard of n:
+/// The state of a stage on a rank that keeps it: versions, sums, the optimizer. The elements that
+/// stay between uses, for a stage of N elements and a shard of n:
 ///                   zero 0   1    2    3
 ///   version           N      N    N    n    and N while it is gathered
 ///   gradient sum      N      N    n    n    and N from the first backward to the drop
@@ -114,49 +113,50 @@ class StageBuffers {
 // [end snippet]
 class WeightStore : public StageBuffers {
  public:
-  /// Begins with the model's first values as version `version`.
+  /// Begins with the model's initial values as version `version`.
   WeightStore(const Training& training, StateFormPtr form, int version, const DevicePtr& device,
               const Shard& shard = {});
 
   const Shard& shard() const { return shard_; }
-  /// The parameters of the shard, and where each stands in Training::whole.
+  /// The parameters of the shard, and the index of each in Training::whole.
   const ParameterList& own_parameters() const { return own_parameters_; }
   const std::vector<std::size_t>& own_places() const { return own_places_; }
-  /// Acts on the shard.
+  /// The shard's optimizer.
   Optimizer& optimizer() { return *optimizer_; }
 
+  /// The number of the newest version.
   int newest() const { return versions().rbegin()->first; }
-  /// By version, oldest first; flat buffers. With ZeRO 3: shards.
+  /// Flat buffers by version, oldest first; shards with ZeRO 3.
   const std::map<int, Tensor>& versions() const { return shard_.zero == 3 ? shards_ : whole_; }
 
-  /// Makes sure of versions oldest, ..., newest: an older one that is missing begins as a copy of
-  /// the oldest there is. Those older than that are freed.
+  /// Keeps versions oldest, ..., newest: a missing one begins as a copy of the oldest version that
+  /// is here; older ones are freed.
   void keep_from(int oldest);
 
   /// The shard of a sum.
   Tensor own_sum(int version) { return own(sum(version)); }
   /// Frees all of a sum but the shard.
   void cut_sum(int version);
-  /// Memory for the whole of a version that is gathered, with the shard in its place.
+  /// Memory for a whole version that is gathered, with the shard in its place.
   Tensor bring_shard(int version);
 
-  /// Makes version newest + 1 from the newest and its sum, which ends. Without `keep_old` it takes
-  /// the newest one's place in memory. Only the shard of it is new.
+  /// Makes version newest + 1 from the newest and its sum, which is freed. Without `keep_old` it
+  /// takes the newest one's place in memory. Only the shard of it is up to date.
   void step(const StepSettings& settings, bool keep_old);
   void release(int version) override;
 
-  /// Keeps a copy of the newest version, as it is stored, to come back to.
+  /// Keeps a copy of the newest version, as it is stored, for rewind().
   void remember();
-  /// Undefined if nothing was remembered.
+  /// The copy that remember() kept; undefined if there is none.
   const Tensor& remembered() const { return remembered_; }
-  /// All versions take the remembered values; the optimizer begins anew, and counts its steps from
-  /// the newest version on.
+  /// Sets all versions to the remembered values. The optimizer begins anew, and counts its steps
+  /// from the newest version on.
   void rewind(const Training& training);
   /// The version that the optimizer counts its steps from.
   int begun() const { return begun_; }
   void count_steps_from(int version) { begun_ = version; }
 
-  /// Puts a buffer of so many elements together from the shards of all who have one.
+  /// Gathers a buffer of `count` elements from the shards of all holders.
   using Whole = std::function<Tensor(const Tensor& shard, std::int64_t count)>;
   /// Stores everything in another form, between plans. Elements that it does not keep are lost.
   void change_form(const Training& training, StateFormPtr form, const Whole& whole);

@@ -1,4 +1,4 @@
-// What codecs remember, in files and in the checkpoint's JSON. Residuals are named by the rank that
+// The memory of codecs, in files and in the checkpoint's JSON. Residuals are named by the rank that
 // wrote them: "residual-3/wte.weight". Factors are the same on all ranks: "factors/wte.weight".
 // Chapter 10.
 #include "parallel/session/state_files.h"
@@ -29,7 +29,7 @@ ParameterList factor_list(const Factoring& factoring) {
   return list;
 }
 
-/// What codecs left out, as flat buffers by stage.
+/// The residuals of all codecs: flat buffers by stage.
 std::map<int, Tensor> residuals(Engine& engine) {
   std::map<int, Tensor> all;
   for (auto& [stage, codec] : engine.codecs())
@@ -38,7 +38,7 @@ std::map<int, Tensor> residuals(Engine& engine) {
   return all;
 }
 
-/// A finished sum that came is passed on as it is.
+/// Whether a rank encodes a sum that it sends; a finished sum that arrived is passed on as it is.
 bool is_encoded_here(const Instruction& sent, const Plan& plan, const Row& row) {
   if (!plan.ends_step(sent.micro)) return true;
   return std::none_of(row.begin(), row.end(), [&](const Instruction& x) {
@@ -46,9 +46,9 @@ bool is_encoded_here(const Instruction& sent, const Plan& plan, const Row& row) 
   });
 }
 
-/// The ranks that encode each chunk of a stage's flat sum, so that what they left out is sent. In a
-/// reduce-scatter nobody encodes the chunk that is to be its own; the last rank of a sum that is
-/// passed on may encode nothing.
+/// The ranks that encode each chunk of a stage's flat sum, and so send what they left out of it. In
+/// a reduce-scatter no rank encodes its own chunk; the last rank of a sum that is passed on may
+/// encode nothing.
 std::vector<std::set<int>> senders(const Plan& plan, int stage) {
   std::vector<std::set<int>> chunks(1);
   for (int rank = 0; rank < plan.ranks(); ++rank)
@@ -65,7 +65,7 @@ std::vector<std::set<int>> senders(const Plan& plan, int stage) {
   return chunks;
 }
 
-/// Adds `scale` times what is saved of `range` of the stage.
+/// Adds `scale` times the saved residual of `range` to the stage's residual.
 void add_saved(const Checkpoint& checkpoint, const std::string& name, double scale,
                const ParameterList& parameters, Range range, const Tensor& residual) {
   for (const Parameter& parameter : parameters) {
@@ -81,8 +81,8 @@ void add_saved(const Checkpoint& checkpoint, const std::string& name, double sca
   }
 }
 
-/// Sums up what is saved of `saved_ranks`. Gradient sums are divided by the microbatches of a step
-/// when it is made, so what was left out of sums over more of them counts less.
+/// Sums up the saved residuals of `saved_ranks` ranks. An update divides gradient sums by its
+/// microbatches, so residuals of sums over more microbatches count less.
 void read_residual(const Checkpoint& checkpoint, int saved_ranks, double scale, Engine& engine,
                    const Plan& plan, int stage, const Tensor& residual) {
   const auto chunks = senders(plan, stage);
@@ -98,8 +98,8 @@ void read_residual(const Checkpoint& checkpoint, int saved_ranks, double scale, 
     }
 }
 
-/// The names of parameters of which the codec has left out something: in the checkpoint, but in no
-/// sum of the plan.
+/// The names of parameters whose residuals are lost: the checkpoint has them, but the plan sums up
+/// no gradient of theirs.
 std::string lost_layers(const Checkpoint& checkpoint, const CodecSpec& before, int saved_ranks,
                         const Plan& plan, const Training& training) {
   std::set<std::string> summed;
@@ -182,7 +182,7 @@ void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& 
     read_residual(checkpoint, layout.at("ranks"), scale, engine, plan, stage, residual);
   const bool same_kind = parse_codec(layout.at("codec")).name == plan.codec.name;
   for (auto& [stage, low_rank] : engine.low_ranks()) {
-    if (!same_kind) break;  // a basis and factors are not each other
+    if (!same_kind) break;  // a basis is no factors, and vice versa
     FactorState state = low_rank->state();
     const ParameterList list = factor_list(low_rank->parts());
     bool all = true;

@@ -1,4 +1,4 @@
-// The last few plans by what they were asked for.
+// Keeps the last few plans by what was asked for.
 // Chapter 05.
 #include "parallel/session/plans.h"
 
@@ -22,7 +22,7 @@ Plans::Shared Plans::evaluation(int first, int microbatches) {
               [&] { return make_evaluation(like->plan(), first, microbatches); });
 }
 
-/// Others wait at the lock while one rank makes a plan.
+/// Other ranks wait at the lock while one rank makes a plan.
 Plans::Shared Plans::find(const Key& key, const std::function<Plan()>& make) {
   constexpr std::size_t most = 4;
   std::lock_guard lock(mutex_);

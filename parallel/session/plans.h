@@ -15,27 +15,27 @@
 namespace paragrad::parallel {
 
 /// Ranks that are threads share it: the first one that asks for a plan makes it, the others wait
-/// and get the same. The last few plans are remembered.
+/// and get the same. The last few plans are kept.
 class Plans {
  public:
   using Shared = std::shared_ptr<const VerifiedPlan>;
 
-  /// Plans of a schedule; `layout` says all but their steps.
+  /// Makes plans of a schedule; `layout` gives everything but their updates.
   Plans(std::string schedule, const Layout& layout)
       : schedule_(std::move(schedule)), layout_(layout) {}
-  /// A plan of the user's own, over and over.
+  /// Repeats one plan, which the user gave.
   explicit Plans(Plan own) : own_(std::move(own)) {}
   virtual ~Plans() = default;
 
-  /// The steps of each plan, if they are fixed; 0: any number.
+  /// The updates of each plan, if they are fixed; 0: any number.
   int fixed_steps() const { return own_ ? own_->steps : 0; }
-  /// The plan of steps [first, first + steps).
+  /// Returns the plan of updates [first, first + steps).
   /// throws: what making it throws; PlanError if it breaks a rule
   Shared get(int first, int steps);
-  /// The plan of one step, or of as many as are fixed.
+  /// Returns the plan of one update, or of the fixed number of updates.
   Shared shortest(int first) { return get(first, std::max(1, fixed_steps())); }
-  /// Forwards of so many microbatches on the weights of step `first`, on the ranks that compute
-  /// their stages in shortest(first).
+  /// Returns the plan that evaluates version `first` of the weights on `microbatches` microbatches,
+  /// on the ranks that compute their stages in shortest(first).
   Shared evaluation(int first, int microbatches);
 
  protected:

@@ -1,4 +1,4 @@
-// A run that goes on copies the lines of its first steps; one in an occupied folder writes beside
+// A resumed run copies the lines of its first updates. A run in an occupied folder writes beside
 // the earlier run's metrics until it saves. Each line is flushed, so a crash loses none.
 // Chapter 02.
 #include "parallel/session/run_report.h"
@@ -26,7 +26,7 @@ void make_writable(const fs::path& folder) {
            folder.string(), "; choose another with --out");
 }
 
-/// "1:05", "2:00:00".
+/// Formats seconds as "1:05" or "2:00:00".
 std::string clock_time(double seconds) {
   auto whole = static_cast<std::int64_t>(std::min(seconds, 1e9));
   std::int64_t hours = whole / 3600, minutes = whole / 60 % 60;
@@ -89,7 +89,7 @@ void RunLog::step(std::int64_t number, const StepResult& result) {
 
 void RunLog::show(std::int64_t number) {
   if (settings_.quiet) return;
-  double a_step = seconds_ / static_cast<double>(number - first_);
+  double average = seconds_ / static_cast<double>(number - first_);
   std::string validation;
   if (validation_) validation = fmt::format("  validation {:.4f}", validation_->loss);
   if (validation_ && validation_->accuracy)
@@ -98,7 +98,7 @@ void RunLog::show(std::int64_t number) {
             << fmt::format("step {:>6}/{}  loss {:.4f}{}  {:.0f} {}/s  {} left", number,
                            settings_.steps, last_loss_, validation, units_per_second(),
                            settings_.unit,
-                           clock_time(a_step * static_cast<double>(settings_.steps - number)))
+                           clock_time(average * static_cast<double>(settings_.steps - number)))
             << (terminal_ ? "" : "\n") << std::flush;
   line_open_ = terminal_;
 }

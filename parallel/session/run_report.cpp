@@ -1,4 +1,4 @@
-// Costs are medians: a rank that was interrupted once does not count.
+// Costs are medians, so that one interruption of a rank does not count.
 // Chapter 06.
 #include "parallel/session/run_report.h"
 
@@ -15,7 +15,7 @@ using nlohmann::json;
 
 namespace {
 
-/// The value that a share of all values does not exceed; 0 if there are none.
+/// The value that the given share of values does not exceed; 0 if there are none.
 double quantile(std::vector<double> values, double share) {
   if (values.empty()) return 0;
   auto at =
@@ -24,9 +24,9 @@ double quantile(std::vector<double> values, double share) {
   return *at;
 }
 
-/// What computations and messages of a measured timeline cost: medians of the stages' forwards,
-/// backwards and steps; of messages, whose times contain waiting, the shortest time as the latency
-/// and the rate that a tenth of them reach as the bandwidth.
+/// The costs of a measured timeline's computations and messages: medians of the stages' forwards,
+/// backwards and updates. The times of messages contain waiting, so the shortest one is the
+/// latency, and the rate that a tenth of them reach is the bandwidth.
 Costs measured_costs(const Plan& plan, const Timeline& measured) {
   auto medians = [&](bool (*counts)(const Instruction&), int stages) {
     std::vector<std::vector<double>> seconds(stages);
@@ -64,7 +64,7 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
   return costs;
 }
 
-/// The loss over the steps.
+/// The training and validation losses over the updates.
 Curve loss_curve(const std::vector<json>& metrics) {
   Series training{"training", {}, {}}, validation{"validation", {}, {}};
   for (const json& entry : metrics)
@@ -78,7 +78,7 @@ Curve loss_curve(const std::vector<json>& metrics) {
   return curve;
 }
 
-/// The choices of bits.
+/// The choices of bits that metrics.jsonl tells of.
 std::vector<BitChange> bit_history(const std::vector<json>& metrics) {
   std::vector<BitChange> history;
   for (const json& entry : metrics)
@@ -147,7 +147,7 @@ void RunReport::write(const SessionSettings& settings, RunLog& log, const Device
   log.summary(figures(*this, settings, log, simulated, matmul_rate(device)));
   write_file(settings.out / "trace.json", draw_trace(recorded, memory));
   const std::filesystem::path recorded_plan = settings.out / "recorded.plan";
-  std::filesystem::remove(recorded_plan);  // of an earlier run
+  std::filesystem::remove(recorded_plan);  // left by an earlier run
   if (driven) write_file(recorded_plan, print(plan));
   write_file(settings.out / "report.html", draw_html(page_of(*this, settings, log, simulated)));
   log.say(text("report: ", (settings.out / "report.html").string()));
@@ -158,11 +158,11 @@ double matmul_rate(const DevicePtr& device) {
   double best = 0, spent = 0;
   for (std::int64_t n : {256, 512, 1024}) {
     Tensor a = full({1, n, n}, 0.5, DType::f32, device), c = empty_like(a);
-    // A device that is through with its time on small matrices gains nothing from large ones.
+    // A device that spends all its time on small matrices gains nothing from large ones.
     for (int run = 0; run < 8 && spent < 0.3; ++run) {
       auto start = std::chrono::steady_clock::now();
       device->backend().gemm({}, a, a, {}, c);
-      to_host(c.window(0, {1}));  // a device may compute while the host goes on
+      to_host(c.window(0, {1}));  // a device may compute while the host continues
       std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
       double size = static_cast<double>(n);
       best = std::max(best, 2 * size * size * size / seconds.count());

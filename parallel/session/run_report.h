@@ -1,5 +1,5 @@
-// RunLog: what a training run tells while it goes on, on the terminal and in metrics.jsonl.
-// RunReport: what it leaves at its end: summary.json, trace.json and report.html.
+// RunLog: the progress of a training run, on the terminal and in metrics.jsonl.
+// RunReport: the files that a run leaves at its end: summary.json, trace.json and report.html.
 // Not here: drawing (draw.h), and the weights (nn/checkpoint/checkpoint.h). Chapters 02, 03 and 06.
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace paragrad::parallel {
 
-/// What one update was.
+/// The figures of one update; the loss is in nats.
 struct StepResult {
   double loss = 0, learning_rate = 0, gradient_norm = 0;
   double seconds = 0;
@@ -25,7 +25,7 @@ struct StepResult {
   std::int64_t bytes_sent = 0;  ///< by all ranks together
 };
 
-/// What one validation found.
+/// The results of one validation; the loss is in nats.
 struct ValidationResult {
   double loss = 0;
   std::optional<double> accuracy;  ///< share of right predictions, if they were counted
@@ -33,7 +33,7 @@ struct ValidationResult {
 /// Writes "validation_loss", and "validation_accuracy" if there is one.
 void to_json(nlohmann::json& json, const ValidationResult& result);
 
-/// Writes metrics.jsonl, a line a step and one a validation, and shows progress: one line that is
+/// Writes metrics.jsonl, a line per update and per validation, and shows progress: one line that is
 /// rewritten on a terminal, plain lines elsewhere, nothing if `quiet`.
 ///
 /// An earlier run's metrics.jsonl and summary.json belong to its checkpoint and stay as long as
@@ -48,24 +48,24 @@ class RunLog {
   RunLog(const RunLog&) = delete;
   RunLog& operator=(const RunLog&) = delete;
 
-  /// After each update.
+  /// Logs an update; called after each one.
   void step(std::int64_t number, const StepResult& result);
   void validation(std::int64_t number, const ValidationResult& result);
-  /// A line of metrics.jsonl on something else that was found or chosen after an update.
+  /// Writes a line of metrics.jsonl on anything else that was found or chosen after an update.
   void note(std::int64_t number, const char* name, const nlohmann::json& value);
-  /// A line for the user, outside the progress.
+  /// Shows the user a line, outside of the progress.
   void say(const std::string& line);
 
-  /// To be called when this run has saved its checkpoint: the folder's metrics are its own now, and
-  /// a summary there is outdated.
+  /// Replaces the earlier run's metrics by this run's, and removes its summary. Called once this
+  /// run has saved its checkpoint.
   void replace_earlier();
-  /// Writes summary.json, when the run is over.
+  /// Writes summary.json, at the end of the run.
   void summary(const nlohmann::json& figures);
 
-  /// Where the lines are now.
+  /// The file that holds the lines now.
   const std::filesystem::path& path() const { return path_; }
 
-  /// Time spent in steps, and the rate of tokens or images in it, since this log was made.
+  /// Seconds spent in updates, and tokens or images per second of them, since this log was made.
   double seconds() const { return seconds_; }
   double units_per_second() const { return static_cast<double>(units_) / std::max(seconds_, 1e-9); }
   double last_loss() const { return last_loss_; }
@@ -89,30 +89,30 @@ class RunLog {
 /// The lines of a metrics.jsonl that tell of a step; none if there is no such file.
 std::vector<nlohmann::json> metrics_of(const std::filesystem::path& path);
 
-/// What a session has found by its end. Losses are the run's; time, rate and memory the session's.
+/// The results of a session. Losses are the run's; time, rate and memory the session's.
 struct RunReport {
-  int steps = 0;        ///< of the run, by now
-  std::string stopped;  ///< "stopped" or "interrupted", if the run was
+  int steps = 0;        ///< updates of the run so far
+  std::string stopped;  ///< "stopped" or "interrupted"; empty if the run is complete
   std::optional<ValidationResult> validation;
-  Bits bits;                             ///< that were chosen last
-  std::optional<nlohmann::json> pruned;  ///< null: nothing is; none: it is not asked for
-  std::vector<Peaks> peaks;              ///< by rank
+  Bits bits;                             ///< chosen last
+  std::optional<nlohmann::json> pruned;  ///< null: nothing is pruned; none: not asked for
+  std::vector<Peaks> peaks;              ///< bytes, by rank
   std::vector<Peaks> peaks_pruned;       ///< since the last pruning, if there was one
   std::map<std::pair<int, std::string>, std::int64_t> bytes_sent;  ///< by rank and kind
-  // The updates that are shown.
+  // The recorded updates, which the report shows.
   Plan plan;
-  bool driven = false;  ///< whether messages decided the order of what ranks did
+  bool driven = false;  ///< whether messages decided the order of computations
   Timeline recorded;
   std::vector<MemorySample> memory;
 
-  /// Writes summary.json, trace.json and report.html; and recorded.plan, where rows had no order
-  /// before they ran. The device's matrix-product rate is measured now.
+  /// Writes summary.json, trace.json and report.html; also recorded.plan, if messages decided the
+  /// order of rows. Measures the device's matrix-product rate now.
   void write(const SessionSettings& settings, RunLog& log, const DevicePtr& device) const;
 };
 
-/// The rate of a device's matrix products, which a training step's speed is held against: the best
-/// of a few products of square f32 matrices, in floating-point operations a second.
-/// Takes about 0.2 s on a laptop.
+/// The rate of a device's matrix products, to which a training step's speed is compared: the best
+/// of a few products of square f32 matrices, in floating-point operations per second. Takes about
+/// 0.2 s on a laptop.
 double matmul_rate(const DevicePtr& device);
 
 }  // namespace paragrad::parallel

@@ -28,11 +28,11 @@ double weighted_mean(const std::map<int, double>& values, const std::vector<doub
 class Lead : public SessionRank {
  public:
   using SessionRank::SessionRank;
-  /// Returns whether the run has come to its end.
+  /// Returns whether the run is complete.
   bool run();
 
  private:
-  void train_some(int last);
+  void train_next_plan(int last);
   int next_steps(int last) const;
   void log_steps(const Plan& plan, const RunResult& world);
   void choose_bits(const std::vector<RunResult>& results);
@@ -59,7 +59,7 @@ bool Lead::run() {
   if (pruner_ && steps_ == 0 && pruner_->next_pruning(0) == 0) prune();
   while (steps_ < last && !settings_.interrupted()) {
     int before = steps_;
-    train_some(last);
+    train_next_plan(last);
     if (due(settings_.evaluate_every, before) && steps_ < settings_.steps)
       log_.validation(steps_, validate(false));
     if (due(settings_.save_every, before) && steps_ < last) save();
@@ -76,7 +76,7 @@ void Lead::end() {
   if (steps_ < settings_.steps) {
     report_.stopped = settings_.interrupted() ? "interrupted" : "stopped";
     return log_.say(text(report_.stopped, " after ", steps_, " of ", settings_.steps,
-                         " steps; go on with --resume ", settings_.out.string()));
+                         " steps; continue with --resume ", settings_.out.string()));
   }
   report_.validation = validate(true);
   log_.validation(steps_, *report_.validation);
@@ -87,11 +87,11 @@ void Lead::end() {
 /// The first plans are recorded; the report shows the last of them.
 bool Lead::is_recorded() const { return steps_ <= first_ + settings_.reported_steps; }
 
-/// The length of a plan does not change the numbers: versions are explicit.
+/// The updates of the next plan. A plan's length does not change any number: versions are explicit.
 int Lead::next_steps(int last) const {
   if (const int fixed = settings_.plans->fixed_steps(); fixed > 0) return fixed;
   const int done = steps_;
-  int steps = done == first_ ? 1 : settings_.reported_steps;  // to measure; and to record
+  int steps = done == first_ ? 1 : settings_.reported_steps;  // to measure; then to record
   if (!is_recorded())
     steps = steps_in_a_second(seconds_per_step_, report_.plan, settings_.reported_steps);
   steps = std::min(steps, last - done);
@@ -101,7 +101,7 @@ int Lead::next_steps(int last) const {
   return steps;
 }
 
-void Lead::train_some(int last) {
+void Lead::train_next_plan(int last) {
   const int before = steps_;
   const Train train{next_steps(last), is_recorded()};
   const Plan plan = settings_.plans->get(before, train.steps)->plan();
@@ -128,8 +128,8 @@ void Lead::train_some(int last) {
   report_.memory = std::move(memory);
 }
 
-/// Logs a line for each step of the plan: its mean loss, the gradient's norm; and its share of the
-/// plan's time, because without flushes ranks are in different steps at a time.
+/// Logs a line for each update of the plan: its mean loss, the gradient's norm, and an equal share
+/// of the plan's time, because without flushes ranks are in different updates at the same time.
 void Lead::log_steps(const Plan& plan, const RunResult& world) {
   std::int64_t bytes = 0;
   for (const auto& [kind, count] : world.bytes_sent) bytes += count;
@@ -155,7 +155,7 @@ void Lead::log_steps(const Plan& plan, const RunResult& world) {
 }
 
 // [snippet choose_bits]
-/// Chooses from what ranks measured in the last update.
+/// Chooses bits by what the ranks measured in the last update.
 void Lead::choose_bits(const std::vector<RunResult>& results) {
   std::vector<BitOptions> measured;
   for (const RunResult& result : results) measured.push_back(result.bit_options);
@@ -164,7 +164,7 @@ void Lead::choose_bits(const std::vector<RunResult>& results) {
 }
 // [end snippet]
 
-/// Logs what rank 0 found; all ranks find the same.
+/// Prunes if it is time, and logs what rank 0 found; all ranks find the same.
 void Lead::prune() {
   const json found = json::parse(order(Prune()).front());
   log_.note(steps_, "pruning", found);
@@ -173,7 +173,7 @@ void Lead::prune() {
                   " elements"));
 }
 
-/// Means over the validation data.
+/// Returns the weighted means over the validation data.
 ValidationResult Lead::validate(bool all) {
   const RunResult world = merged(order(Validate{all}));
   const std::vector<double> weights = data_.validation_weights(all);
@@ -193,7 +193,7 @@ void Lead::save() {
   json run = settings_.run;
   if (!bits_.empty()) run["bits"] = bits_;
   for (const auto& [stage, store] : engine_.stores())
-    if (store.begun() > 0) run["rewound"] = store.begun();  // all at once
+    if (store.begun() > 0) run["rewound"] = store.begun();  // equal for all stages
   const Plan plan = like()->plan();
   if (!plan.codec.is_none() || !plan.channel.is_none())
     run["codec"] = {{"layout", codec_layout(engine_, plan)}, {"numbers", codecs}};
@@ -201,7 +201,7 @@ void Lead::save() {
   log_.replace_earlier();
 }
 
-/// Reports on runs that were stopped, too. The other ranks wait meanwhile.
+/// Writes the report, of a stopped run, too. The other ranks wait meanwhile.
 void Lead::report() {
   for (const MeasureMemory::Answer& peaks : order(MeasureMemory())) {
     report_.peaks.push_back(peaks.run);

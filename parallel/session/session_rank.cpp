@@ -34,7 +34,7 @@ void check_agreement(Transport& transport, const json& run, double timeout) {
   }
 }
 
-/// The settings with the hosts that hierarchical sums go by. Ranks have to agree that they do.
+/// The engine's settings, with the hosts of hierarchical sums; checks that ranks agree on the run.
 Engine::Settings engine_settings(const SessionSettings& settings, Transport& transport) {
   check_agreement(transport, settings.run, settings.engine.timeout);
   Engine::Settings result = settings.engine;
@@ -65,7 +65,7 @@ void check_hosts(const Plan& plan, const std::vector<int>& hosts) {
   throw Error(
       "--reduction hierarchical: no group that sums up gradients has two ranks on one host and "
       "others elsewhere, so it would do what scatter does; use --reduction scatter, or say with "
-      "--ranks-per-host N which ranks to take for a host");
+      "--ranks-per-host N which ranks share a host");
 }
 
 SessionRank::SessionRank(const Training& training, Transport& transport, const DevicePtr& device,
@@ -140,7 +140,7 @@ Validate::Answer SessionRank::carry_out(const Validate& what) {
 Prune::Answer SessionRank::carry_out(const Prune&) {
   const json found = pruner_->maybe_prune(engine_, plan_at_work(), steps_);
   if (found.contains("pruned")) {
-    engine_.set_bits(bits_);  // of codecs that began anew
+    engine_.set_bits(bits_);  // for the codecs, which are new
     begin_pruned();
   }
   return found.dump();
@@ -173,19 +173,19 @@ MeasureMemory::Answer SessionRank::carry_out(const MeasureMemory&) {
   return {run, now};
 }
 
-/// Peaks are measured anew, beside those so far.
+/// Measures peaks anew, and keeps those so far.
 void SessionRank::begin_pruned() {
   peaks_before_ = carry_out(MeasureMemory()).run;
   engine_.device()->meter().reset_peaks();
 }
 
-/// To make a plan takes a while.
+/// The shortest plan from now on; making it takes a while.
 Plan SessionRank::plan_at_work() {
   AtWork preparing(engine_.transport(), Work::preparing);
   return like()->plan();
 }
 
-// ---- what is made of the answers of ranks, and what of a rank's memory is worth an answer ----
+// ---- how answers of ranks are merged, and a rank's memory events thinned out ----
 
 RunResult merged(const std::vector<RunResult>& ranks) {
   RunResult world;
@@ -208,7 +208,7 @@ RunResult merged(const std::vector<RunResult>& ranks) {
 
 namespace {
 
-/// The highest and the last of each category in each thousandth of the time.
+/// The indices of the highest and the last event of each category in each thousandth of the time.
 std::set<std::size_t> highest_or_last(const std::vector<MemoryMeter::Event>& events) {
   std::map<std::pair<Category, int>, std::pair<std::size_t, std::size_t>> parts;  // highest, last
   const double seconds = std::max(events.back().seconds, 1e-9);

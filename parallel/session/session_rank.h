@@ -1,5 +1,5 @@
-// SessionRank: one rank of a session: it makes its engine, as a checkpoint has it or anew, and
-// carries out orders, which rank 0 has for all ranks and which all of them answer.
+// SessionRank: one rank of a session. It makes its engine, from a checkpoint or anew, and carries
+// out the orders that rank 0 gives to all ranks; each rank answers.
 // Not here: which orders, and when (session_lead.cpp). Chapter 05.
 #pragma once
 
@@ -29,16 +29,16 @@ struct Train {
 
 /// Compute the loss of the validation data.
 struct Validate {
-  bool all = false;  ///< or a few batches of it
+  bool all = false;  ///< all of it, or a few batches
   using Answer = RunResult;
 };
 
-/// Look whether it is time to prune, and prune.
+/// Prune the weights, if it is time.
 struct Prune {
-  using Answer = std::string;  ///< what the log says of it: JSON
+  using Answer = std::string;  ///< the log's entry: JSON
 };
 
-/// Write what this rank has of a checkpoint.
+/// Write this rank's files of a checkpoint.
 struct Save {
   struct Answer {
     std::vector<std::pair<std::string, std::int64_t>> files;  ///< names, bytes
@@ -54,9 +54,10 @@ struct SetBits {
   using Answer = Nothing;
 };
 
+/// Report the peaks of memory, in bytes.
 struct MeasureMemory {
   struct Answer {
-    Peaks run;     ///< in all
+    Peaks run;     ///< of the whole session
     Peaks pruned;  ///< since the last pruning, if there was one
     static auto fields(auto& x) { return std::tie(x.run, x.pruned); }
   };
@@ -69,12 +70,12 @@ struct End {
 
 using Order = std::variant<Train, Validate, Prune, Save, SetBits, MeasureMemory, End>;
 
-/// The result of a world: sums, maxima or unions of its ranks' results. Orders and options of bits
-/// are left out: each rank has its own.
+/// The result of all ranks: sums, maxima or unions of theirs. The order of cells and the options of
+/// bits are left out: each rank has its own.
 RunResult merged(const std::vector<RunResult>& ranks);
 
-/// What is worth telling of a meter's timeline. Of more than 6,000 events those stay that are the
-/// highest or the last of their category in a thousandth of the time, so that peaks do.
+/// The part of a meter's timeline that is worth telling. Of a long one, only the highest and the
+/// last event of each category in each thousandth of the time stay, so that peaks do.
 std::vector<MemoryMeter::Event> outstanding(const std::vector<MemoryMeter::Event>& events);
 
 class SessionRank {
@@ -83,12 +84,11 @@ class SessionRank {
   SessionRank(const Training& training, Transport& transport, const DevicePtr& device,
               RunData& data, const SessionSettings& settings);
 
-  /// Carries out what rank 0 orders, to the end.
+  /// Carries out rank 0's orders, until the session ends.
   void follow();
 
  protected:
-  /// Has all ranks, this one among them, carry out an order; gives their answers by rank. Rank 0
-  /// calls it.
+  /// Has all ranks carry out an order, and returns their answers by rank. Rank 0 calls it.
   template <class What>
   std::vector<typename What::Answer> order(const What& what) {
     broadcast_bytes(engine_.transport(), pack(Order(what)), settings_.engine.timeout);
@@ -106,8 +106,8 @@ class SessionRank {
   RunData& data_;
   int first_ = 0, steps_ = 0;  // updates done before this session, and by now
   int bits_every_ = 0;         // updates between choices of bits; 0: they are not chosen
-  Bits bits_;                  // that were chosen last
-  std::string lost_;           // what a checkpoint has that this run can't use, for the user
+  Bits bits_;                  // chosen last
+  std::string lost_;           // what of a checkpoint this run can't use, for the user
 
  private:
   Train::Answer carry_out(const Train& what);
@@ -126,7 +126,7 @@ class SessionRank {
   void begin_pruned();
   Plan plan_at_work();
 
-  Peaks peaks_before_;  // before it was pruned the last time, or went on so
+  Peaks peaks_before_;  // up to the last pruning, or the resumption of a pruned run
 };
 
 }  // namespace paragrad::parallel

@@ -1,6 +1,6 @@
-// Delayed schedules need more than the newest weights to go on with the same numbers: a checkpoint
-// holds all versions that are alive between plans. Files hold whole buffers, so shards are put
-// together before; whoever reads takes its shard of them.
+// Delayed schedules need more than the newest weights to continue with the same numbers: a
+// checkpoint holds all versions that are alive between plans. Files hold whole buffers, so shards
+// are gathered before they are written; each rank reads its shard of them.
 // Chapters 07, 09 and 11.
 #include "parallel/session/state_files.h"
 
@@ -13,9 +13,9 @@
 namespace paragrad::parallel {
 namespace {
 
-constexpr const char* early_name = "early";  // what a store remembers
+constexpr const char* early_name = "early";  // the values that a store remembers
 
-/// A buffer for all of the stage.
+/// A buffer for all of these parameters.
 Tensor whole_buffer(const ParameterList& parameters, DType dtype, const DevicePtr& device) {
   return empty({parameters.numel()}, dtype, device, Category::communication);
 }
@@ -34,7 +34,7 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
       for (auto& [name, buffer] : buffers) {
         if (!sharded) break;
         const Tensor whole = engine.gathered(buffer, list.numel(), store.shard(), ranks.at(stage));
-        buffer = writes ? whole : Tensor();  // of those who don't write, each is freed at once
+        buffer = writes ? whole : Tensor();  // a rank that doesn't write frees each at once
       }
       if (plan.stage_count() > 1) stem += text("_", stage);
       if (!writes) return;
@@ -59,8 +59,8 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
 void read_state(const Checkpoint& checkpoint, Engine& engine) {
   checkpoint.check_model(engine.training().whole);
   for (auto& [stage, store] : engine.stores()) {
-    // Files are read as if all elements were there, parameter by parameter where the form does not
-    // store all, so that there is never a dense buffer.
+    // Files are read with all their elements, parameter by parameter if the form does not store
+    // all, so that there is never a dense buffer.
     auto fill = [&, &store = store](const Tensor& buffer, bool sharded, auto load) {
       const StateForm& form = store.form();
       const Tensor stored =

@@ -1,5 +1,5 @@
-// Threads that are ranks or that speak for a rank while it works, and messages of unknown length:
-// the length first, then the bytes.
+// Threads run ranks, or give signs of life while a rank works. A message of unknown length travels
+// as two: the length, then the bytes.
 // Chapter 04.
 #include "parallel/transports/launch.h"
 
@@ -18,11 +18,11 @@ using autograd::text;
 
 namespace {
 
-/// Reports of ranks that failed, the first one first; equal ones once. Who quotes another's report,
-/// as those do who stop because of it, only names that rank.
+/// The reports of failed ranks, the first one first; equal ones once. A report that quotes another
+/// one, as that of a rank stopped by it does, is shortened to the other rank's name.
 class Reports {
  public:
-  /// Notes the report before anybody can stop because of it: so the cause stands first.
+  /// Notes the report before another rank can stop because of it, so that the cause comes first.
   void fail(Transport& transport, const std::string& what) {
     {
       std::lock_guard lock(mutex_);
@@ -60,7 +60,7 @@ void run_body(Transport& transport, const std::function<void(Transport&)>& body,
   }
 }
 
-/// `; rank 2 was saving`; nothing for rank -1.
+/// Returns `; rank 2 was saving`, or nothing for rank -1.
 std::string whereabouts(const Transport& transport, int peer) {
   if (peer < 0) return "";
   const Position position = transport.position(peer);
@@ -127,15 +127,15 @@ AtWork::~AtWork() {
   transport_.publish(position_);
 }
 
-/// A transport tells the others where this rank is whenever somebody waits in it.
+/// Waits in the transport, which is enough: it then tells the others where this rank is.
 void AtWork::give_signs_of_life() try {
   while (!over_) transport_.wait(1);
-} catch (const std::exception&) {  // the next to use the transport meets the same
+} catch (const std::exception&) {  // the next call of the transport throws it, too
 }
 
 std::string place_of(const Transport& transport, int rank, const std::string& in_plan) {
   static constexpr const char* work[] = {"", "preparing", "saving", "reporting"};
-  constexpr double news = 1;  // seconds; ranks tell each other where they are more often than that
+  constexpr double news = 1;  // seconds; ranks tell each other where they are more often
   const Work found = transport.position(rank).work;
   const std::string where = found == Work::none ? in_plan : work[static_cast<std::size_t>(found)];
   const double age = transport.silence(rank);

@@ -1,5 +1,5 @@
-// Small messages on a tag of their own, one at a time to each rank: a rank that is gone or slow
-// takes no more memory than that, and nobody waits for it.
+// Notes are small messages on a tag of their own, one at a time to each rank: a rank that is gone
+// or slow takes no more memory than one note, and no rank waits for it.
 // Chapter 04.
 #if PARAGRAD_MPI
 #include "parallel/transports/mpi_board.h"
@@ -19,7 +19,7 @@ using std::chrono::duration;
 
 constexpr int board_tag = last_channel + 1;
 constexpr duration<double> period(0.2);         // between two regular notes
-constexpr duration<double> short_while(0.001);  // between two looks of a busy rank
+constexpr duration<double> short_while(0.001);  // between two calls of drive() by a busy rank
 
 }  // namespace
 
@@ -34,7 +34,7 @@ void check_mpi(int code, const char* call) {
   PG_CHECK(code == MPI_SUCCESS, call, " failed: ", mpi_error_text(code));
 }
 
-bool through(MPI_Request& request) {
+bool has_ended(MPI_Request& request) {
   int flag = 1;
   return MPI_Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag;
 }
@@ -65,30 +65,30 @@ void MpiBoard::fail(const std::string& what) {
 }
 
 void MpiBoard::drive() {
-  looked_ = Clock::now();
+  driven_at_ = Clock::now();
   while (read()) {
   }
-  bool regular = looked_ - sent_ >= period;
-  if (silent_ || (!regular && (!failed_ || told_failure_))) return;
+  bool regular = driven_at_ - notes_sent_at_ >= period;
+  if (silent_ || (!regular && (!failed_ || failure_sent_))) return;
   if (regular) {
-    sent_ = looked_;
+    notes_sent_at_ = driven_at_;
     ++beat_;
   }
   Note note = own_note();
-  bool told_all = true;
+  bool all_sent = true;
   for (int peer = 0; peer < size(); ++peer)
-    if (peer != rank_ && !tell(peer, note)) told_all = false;
-  told_failure_ = told_all && note.failed;
+    if (peer != rank_ && !send_note(peer, note)) all_sent = false;
+  failure_sent_ = all_sent && note.failed;
 }
 
 void MpiBoard::drive_now_and_then() {
-  if (Clock::now() - looked_ >= short_while) drive();
+  if (Clock::now() - driven_at_ >= short_while) drive();
 }
 
-bool MpiBoard::all_told() {
-  return failed_ == told_failure_ &&
+bool MpiBoard::notes_have_left() {
+  return failed_ == failure_sent_ &&
          std::all_of(outbox_.begin(), outbox_.end(),
-                     [](Outgoing& outgoing) { return through(outgoing.request); });
+                     [](Outgoing& outgoing) { return has_ended(outgoing.request); });
 }
 
 void MpiBoard::listen() {
@@ -102,14 +102,14 @@ void MpiBoard::stop_listening() {
   MPI_Request_free(&incoming_request_);
 }
 
-/// Takes one note that has come; false if there is none.
+/// Reads one note that has come; false if there is none.
 bool MpiBoard::read() {
   int flag = 0;
   MPI_Status status;
   check_mpi(MPI_Test(&incoming_request_, &flag, &status), "MPI_Test");
   if (!flag) return false;
   positions_[status.MPI_SOURCE] = incoming_.position;
-  heard_[status.MPI_SOURCE] = looked_;
+  heard_[status.MPI_SOURCE] = driven_at_;
   if (incoming_.failed) failures_.push_back({status.MPI_SOURCE, incoming_.what});
   listen();
   return true;
@@ -125,11 +125,11 @@ MpiBoard::Note MpiBoard::own_note() {
   return note;
 }
 
-/// Whether the peer has been told; not if the note before is still under way to it.
-bool MpiBoard::tell(int peer, const Note& note) {
+/// Sends a note; false if the one before is still in flight to the peer.
+bool MpiBoard::send_note(int peer, const Note& note) {
   Outgoing& out = outbox_[peer];
   if (out.note.beat == note.beat && out.note.failed == note.failed) return true;
-  if (!through(out.request)) return false;
+  if (!has_ended(out.request)) return false;
   out.note = note;
   std::size_t bytes = offsetof(Note, what) + std::strlen(note.what) + 1;
   MPI_Isend(&out.note, static_cast<int>(bytes), MPI_BYTE, peer, board_tag, comm_, &out.request);

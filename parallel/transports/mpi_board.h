@@ -1,4 +1,4 @@
-// Board: on it ranks of an MPI job note how far they are, and that they give up.
+// Board: notes by which the ranks of an MPI job tell how far they are, and that they give up.
 // Not here: messages of plans. Private to the MPI transport: the one header with MPI's types.
 // Chapter 04.
 #pragma once
@@ -19,10 +19,10 @@ namespace paragrad::parallel {
 /// throws: Error with MPI's own text, unless code is MPI_SUCCESS
 void check_mpi(int code, const char* call);
 std::string mpi_error_text(int code);
-/// Whether a request is through, be it by an error.
-bool through(MPI_Request& request);
+/// Whether a request has ended, with or without an error.
+bool has_ended(MPI_Request& request);
 
-/// The part of the MPI transport that is not about messages.
+/// The part of the MPI transport that is not about messages: positions and failures.
 class MpiBoard : public Transport {
  public:
   explicit MpiBoard(MPI_Comm comm);
@@ -40,21 +40,21 @@ class MpiBoard : public Transport {
 
   // The thread that drives the transport calls these.
 
-  /// Takes what came, and sends a failure at once, and every 0.2 s where this rank is: the others
-  /// know from that that it is alive.
+  /// Reads the notes that have come. Sends this rank's failure at once, and every 0.2 s its
+  /// position, from which the others also know that it is alive.
   void drive();
-  /// The same, unless that was a moment ago.
+  /// Calls drive(), unless the last call was a moment ago.
   void drive_now_and_then();
-  /// The failures of other ranks, in the order in which they were heard of.
+  /// The failures of other ranks, in the order in which their notes were read.
   const std::vector<Failure>& failures() const { return failures_; }
-  /// Whether all that was sent has left, and a failure of this rank has been sent to all.
-  bool all_told();
+  /// Whether all notes have left, and a failure of this rank has been sent to all others.
+  bool notes_have_left();
   /// Sends nothing more, but listens.
   void fall_silent() { silent_ = true; }
   void stop_listening();
 
  private:
-  /// What one rank tells another. Short, so that MPI sends it without waiting for the receiver.
+  /// A note from one rank to another, so short that MPI sends it without waiting for the receiver.
   struct Note {
     Position position;
     std::int32_t beat = 0;  // counts the regular notes
@@ -69,7 +69,7 @@ class MpiBoard : public Transport {
   void listen();
   bool read();
   Note own_note();
-  bool tell(int peer, const Note& note);
+  bool send_note(int peer, const Note& note);
 
   MPI_Comm comm_;
   int rank_ = 0;
@@ -84,8 +84,8 @@ class MpiBoard : public Transport {
   std::vector<Outgoing> outbox_;
   std::vector<Failure> failures_;
   int beat_ = 0;
-  bool told_failure_ = false, silent_ = false;
-  std::chrono::steady_clock::time_point looked_, sent_;
+  bool failure_sent_ = false, silent_ = false;
+  std::chrono::steady_clock::time_point driven_at_, notes_sent_at_;
 };
 
 }  // namespace paragrad::parallel

@@ -1,5 +1,5 @@
 // Requests, and the transport, which tests them in turn and sleeps in between, because a blocked
-// MPI call would burn a core. Not here: on what ranks note how far they are (mpi_board).
+// MPI call would burn a core. Not here: positions and failures (mpi_board).
 // Chapter 04.
 #include "parallel/transports/mpi_transport.h"
 
@@ -30,9 +30,9 @@ namespace {
 using autograd::text;
 
 constexpr double farewell_seconds = 2;  // for the others to stop too
-constexpr double leave_seconds = 60;    // for the others to come to their end
+constexpr double leave_seconds = 60;    // for the others to finish
 
-std::atomic<bool> stop_told = false;  // a signal has no object to talk to
+std::atomic<bool> sigterm_came = false;  // global: a signal handler has no object
 static_assert(std::atomic<bool>::is_always_lock_free);
 
 class MpiRequest : public Request {
@@ -68,7 +68,7 @@ class MpiRequest : public Request {
     return done_;
   }
 
-  /// Asks MPI; true if it is through now and was not before.
+  /// Asks MPI; true if the request has ended since the last call.
   bool test() {
     int flag = 0;
     MPI_Status status;
@@ -84,7 +84,7 @@ class MpiRequest : public Request {
   void check_size(int code, const MPI_Status& status) {
     int kind = MPI_SUCCESS, bytes = static_cast<int>(message_.bytes);
     if (code != MPI_SUCCESS) MPI_Error_class(code, &kind);
-    bool too_long = kind == MPI_ERR_TRUNCATE;  // then Open MPI says how long, others may not
+    bool too_long = kind == MPI_ERR_TRUNCATE;  // Open MPI then tells the length, others may not
     if (receives_ && (code == MPI_SUCCESS || too_long)) MPI_Get_count(&status, MPI_BYTE, &bytes);
     if (too_long || (code == MPI_SUCCESS && bytes != message_.bytes)) {
       bool known = !too_long || bytes > message_.bytes;
@@ -131,7 +131,7 @@ class MpiTransport : public MpiBoard {
   std::optional<Failure> failure() override {
     drive_now_and_then();
     if (!failures().empty()) return failures().front();
-    if (stop_told)
+    if (sigterm_came)
       return Failure{
           -1,
           "told to stop (SIGTERM): the job was interrupted, or another of its processes has ended"};
@@ -139,10 +139,10 @@ class MpiTransport : public MpiBoard {
   }
 
  private:
-  /// Whether there is news: a request is through, or somebody has failed.
+  /// Whether there is news: a request has ended, or another rank has failed.
   bool progress() {
     drive();
-    std::size_t known = failures().size() + stop_told;
+    std::size_t known = failures().size() + sigterm_came;
     bool news = std::exchange(known_failures_, known) != known;
     for (std::size_t i = pending_.size(); i-- > 0;) news |= pending_[i]->test();
     return news;
@@ -154,15 +154,15 @@ class MpiTransport : public MpiBoard {
 };
 
 /// Open MPI asks the receiver before it sends more than 64 KiB over TCP, and on a busy link the
-/// question and its answer wait behind other data. The pieces of collectives are larger. What a
-/// user has set stays.
-void send_pieces_unasked() {
+/// question and its answer wait behind other data. The pieces of collectives are larger, so this
+/// raises the limit. A value that the user has set stays.
+void raise_eager_limit() {
   for (const char* most : {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_max_send_size"})
     setenv(most, "524288", 0);
 }
 
-/// Ends the process with status 1 and without MPI_Finalize, which would wait for the others: tells
-/// them, and gives them two seconds to stop too, so that each can say what it waited for.
+/// Tells the others, gives them two seconds to stop too, so that each can say what it waited for,
+/// and ends the process with status 1. MPI_Finalize is left out: it would wait for the others.
 [[noreturn]] void abandon(MpiTransport& transport, const std::string& what) {
   transport.fail(what);
   std::cerr << report(transport.rank(), what) + '\n' << std::flush;
@@ -172,7 +172,7 @@ void send_pieces_unasked() {
   do {
     transport.wait(0.01);
     bool alone = static_cast<int>(transport.failures().size()) >= transport.size() - 1;
-    if ((alone || stop_told) && transport.all_told()) break;
+    if ((alone || sigterm_came) && transport.notes_have_left()) break;
   } while (farewell.left() > 0);
   std::_Exit(1);
 }
@@ -181,15 +181,15 @@ MPI_Comm join() {
   int ready = 0, provided = 0, size = 0;
   MPI_Initialized(&ready);
   PG_CHECK(!ready, "MPI was started before; a process is one rank and has one MpiWorld");
-  std::optional<RankEnvironment> told = rank_environment();
-  send_pieces_unasked();
+  std::optional<RankEnvironment> launched = rank_environment();
+  raise_eager_limit();
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   std::string wrong;
   if (provided < MPI_THREAD_SERIALIZED)
     wrong = "this MPI does not let threads take turns (MPI_THREAD_SERIALIZED); use another build";
-  else if (told && told->size != size)
-    wrong = text(told->launcher, " started this process as one of ", told->size,
+  else if (launched && launched->size != size)
+    wrong = text(launched->launcher, " started this process as one of ", launched->size,
                  " ranks, but the MPI that paragrad was built with knows of ", size,
                  "; start it with the mpirun of that MPI");
   if (!wrong.empty()) {
@@ -216,8 +216,8 @@ MpiWorld::~MpiWorld() {
   MPI_Request barrier = MPI_REQUEST_NULL;
   bool leaving = false;
   Deadline deadline(leave_seconds);
-  // The last notes must be read: a rank stands at the barrier once its own are out.
-  while (!leaving || !through(barrier)) {
+  // The last notes must be read: a rank enters the barrier once its own have left.
+  while (!leaving || !has_ended(barrier)) {
     if (deadline.left() <= 0)
       std::cerr << text("rank ", transport.rank(), ": waited ", leave_seconds,
                         " s for all ranks to end; leaving without them\n");
@@ -226,7 +226,7 @@ MpiWorld::~MpiWorld() {
       state_.release();  // MPI may still write into it
       return;
     }
-    if (!leaving && transport.all_told()) {
+    if (!leaving && transport.notes_have_left()) {
       transport.fall_silent();
       MPI_Ibarrier(comm, &barrier);
       leaving = true;
@@ -252,14 +252,14 @@ void MpiWorld::run(const std::function<void(Transport&)>& body) {
 
 void MpiWorld::stop_on_sigterm() {
   struct sigaction action = {};
-  action.sa_handler = [](int) { stop_told = true; };
+  action.sa_handler = [](int) { sigterm_came = true; };
   action.sa_flags = SA_RESETHAND | SA_RESTART;  // a second one ends the process as usual
   sigaction(SIGTERM, &action, nullptr);
 }
 
 }  // namespace paragrad::parallel
 
-#else  // an error that says how to get it
+#else  // without MPI: an error that says how to get it
 namespace paragrad::parallel {
 
 struct MpiWorld::State {

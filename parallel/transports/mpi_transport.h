@@ -10,9 +10,9 @@
 
 namespace paragrad::parallel {
 
-/// This process's membership of an MPI job; one a process. Every MPI call is made by whoever drives
-/// the transport, so one thread at a time; publish(), fail() and wake() only leave word for it.
-/// A request that is destroyed before it is done leaves its memory to MPI: a rank that gives up
+/// This process's membership of an MPI job; a process has one. Only the thread that drives the
+/// transport calls MPI, so one thread at a time; publish(), fail() and wake() leave it notes. MPI
+/// may still use the memory of a request that is destroyed before it is done: a rank that gives up
 /// must end soon, as run() makes it.
 class MpiWorld {
  public:
@@ -32,8 +32,8 @@ class MpiWorld {
   void run(const std::function<void(Transport&)>& body);
 
   /// mpirun sends SIGTERM to every rank as soon as one has died, and kills them a second later.
-  /// With this, a first SIGTERM makes failure() say so, which ends every wait with a report.
-  /// Without it, SIGTERM does what it did before.
+  /// After this call, the first SIGTERM makes failure() say so, which ends every wait with a
+  /// report; a second one ends the process as usual. Without it, SIGTERM does what it did before.
   static void stop_on_sigterm();
 
  private:

@@ -1,4 +1,4 @@
-// Pack: values as bytes on their way between ranks, and back.
+// Pack: turns values into bytes for messages between ranks, and back.
 // Not here: files, which are JSON; the ranks of a run are one build on machines of one kind.
 // Chapter 05.
 #pragma once
@@ -15,14 +15,14 @@
 
 namespace paragrad::parallel {
 
-/// Values one after the other in a string: appended, or read from its beginning on.
+/// Appends values to a string, or reads them from a string in the same order.
 class Packer {
  public:
   Packer() = default;
   explicit Packer(std::string bytes) : bytes_(std::move(bytes)), reads_(true) {}
 
-  /// Numbers, strings, vectors, maps, pairs, variants, plain structs; others name their
-  /// members by `static auto fields(auto& x)`.
+  /// Appends or reads a number, string, vector, map, pair, variant or plain struct. Other types
+  /// name their members by `static auto fields(auto& x)`.
   template <class T>
   void pass(T& x) {
     if constexpr (requires { T::fields(x); }) {
@@ -33,7 +33,7 @@ class Packer {
       x = T(all.begin(), all.end());
     } else if constexpr (requires { x.resize(1); }) {
       const std::size_t count = passed(x.size());
-      if (reads_) check(count);  // each takes a byte or more
+      if (reads_) check(count);  // an element takes a byte or more
       x.resize(count);
       for (auto& element : x) pass(element);
     } else if constexpr (requires { std::tuple_size<T>::value; }) {
@@ -55,7 +55,7 @@ class Packer {
     std::memcpy(x, bytes_.data() + at_, count);
     at_ += count;
   }
-  /// A number that says what follows.
+  /// Passes a number that says what follows, and returns it.
   std::size_t passed(std::size_t number) {
     pass(number);
     return number;
@@ -63,7 +63,8 @@ class Packer {
   template <class... T>
   void pass_variant(std::variant<T...>& x) {
     std::size_t kind = passed(x.index()), i = 0;
-    PG_CHECK(kind < sizeof...(T), "no such alternative in a message: ", kind, " of ", sizeof...(T));
+    PG_CHECK(kind < sizeof...(T), "no such alternative in a message: ", kind, " of ", sizeof...(T),
+             "; start all ranks from one build");
     if (reads_) ((i++ == kind ? void(x = T()) : void()), ...);
     std::visit([this](auto& value) { pass(value); }, x);
   }
@@ -84,7 +85,7 @@ std::string pack(T value) {
   return packer.bytes();
 }
 
-/// The inverse of pack().
+/// Reads back a value that pack() has written.
 /// throws: Error if the bytes are not those of a T
 template <class T>
 T unpack(std::string bytes) {

@@ -27,7 +27,7 @@ constexpr Launcher launchers[] = {
     {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
 };
 
-/// -1 where the launcher has no such variable, or has not set it.
+/// Reads a number; -1 if the launcher has no such variable, or has not set it.
 int number(const Variable& variable, const char* name) {
   const char* value = name ? variable(name) : nullptr;
   if (!value) return -1;

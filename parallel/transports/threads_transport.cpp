@@ -19,7 +19,7 @@ namespace {
 
 class Line;
 
-/// What one rank knows of a message: its sending or its receiving.
+/// One rank's end of a message: its sending or its receiving.
 class End : public Request {
  public:
   End(Line& line, const Message& begun) : message(begun), line_(line) {}
@@ -32,7 +32,7 @@ class End : public Request {
     PG_CHECK(error_.empty(), error_);
     return true;
   }
-  /// The other end may do this, once with an error or without; again changes nothing.
+  /// Completes the request, if it is not done yet. The other end may call it, too.
   void finish(const std::string& error = "") {
     if (!done_) error_ = error;
     done_.store(true, std::memory_order_release);
@@ -58,7 +58,7 @@ void copy_bytes(void* to, const void* from, std::int64_t bytes) {
   if (bytes) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
-/// First in, first out: at most one of the two queues has something in it.
+/// Messages match first in, first out: at least one of the two queues is empty.
 class Line {
  public:
   Line(int from, int to, int capacity)
@@ -102,7 +102,7 @@ class Line {
 
  private:
   // [snippet fill_buffers]
-  /// The first `capacity` messages that wait are copied, which is all that their senders wait for.
+  /// Copies the first `capacity` waiting messages, so that their senders need not wait any more.
   void fill_buffers() {
     for (std::size_t i = 0; i < std::min(capacity_, sends_.size()); ++i) {
       Sent& sent = sends_[i];
@@ -138,7 +138,7 @@ class Line {
 
 End::~End() { line_.withdraw(*this); }
 
-/// What wakes a rank. A ring stays until it is heard, so none is lost between done() and wait().
+/// Wakes a rank. A ring stays until it is heard, so none is lost between done() and wait().
 class Bell {
  public:
   void ring() {
@@ -163,7 +163,7 @@ class Bell {
 
 }  // namespace
 
-/// What the ranks share.
+/// State that the ranks share.
 struct ThreadsWorld::State {
   State(int ranks, int buffers) : capacity(buffers), bells(ranks), positions(ranks) {}
 
@@ -173,9 +173,9 @@ struct ThreadsWorld::State {
   }
 
   const int capacity;
-  std::mutex mutex;  // guards the two lines below
+  std::mutex mutex;  // guards `lines` and `failures`
   std::map<std::tuple<int, int, int>, Line> lines;
-  std::vector<Failure> failures;  // in the order in which they came
+  std::vector<Failure> failures;  // in the order of their reports
   std::vector<Bell> bells;
   std::vector<std::atomic<Position>> positions;
   std::vector<std::unique_ptr<Transport>> seats;
@@ -246,7 +246,8 @@ ThreadsWorld::~ThreadsWorld() = default;
 int ThreadsWorld::size() const { return static_cast<int>(state_->seats.size()); }
 
 Transport& ThreadsWorld::transport(int rank) {
-  PG_CHECK(rank >= 0 && rank < size(), "rank ", rank, " of a world of ", size(), " ranks");
+  PG_CHECK(rank >= 0 && rank < size(), "rank ", rank, " of a world of ", size(),
+           " ranks; they are numbered from 0");
   return *state_->seats[rank];
 }
 

@@ -9,13 +9,13 @@
 
 namespace paragrad::parallel {
 
-/// The meeting place of `ranks` threads. It must outlive the requests made through it.
-///   capacity 0: rendezvous. A send is done once the receive is there: whoever comes second copies
-///               the bytes, straight from the sender's memory to the receiver's.
-///   capacity c: buffered. A send is done at once while fewer than c messages of its sender,
-///               receiver and channel wait for a receive: the bytes are copied twice.
-/// If the two ends of a message differ in size, done() throws on both; a sender whose bytes were
-/// buffered is past that. A request that is destroyed before it is done is withdrawn.
+/// Connects `ranks` threads. It must outlive the requests made through it.
+///   capacity 0: rendezvous. A send completes once its receive is posted. The rank that comes
+///               second copies the bytes, straight from the sender's memory to the receiver's.
+///   capacity c: buffered. A send completes at once while fewer than c messages of its sender,
+///               receiver and channel wait for a receive. The bytes are copied twice.
+/// If the two ends of a message differ in size, done() throws on both, except for a sender whose
+/// bytes were buffered. A request that is destroyed before it is done is withdrawn.
 class ThreadsWorld {
  public:
   explicit ThreadsWorld(int ranks, int capacity = 0);

@@ -1,15 +1,15 @@
-// Transport: how bytes get from rank to rank, and how ranks learn where the others stand.
+// Transport: how bytes get from rank to rank, and how ranks learn where the others are.
 // Not here: what the bytes mean (engine) and sums over ranks (collective).
 // Chapter 04.
 //
 // The room parallel/transports moves bytes between ranks and knows nothing of plans:
 // transport.h           the interface, and what each transport promises
 // threads_transport.h   ranks that are threads of one process; mpi_transport.h: processes and hosts
-// launch.h              ranks as threads, waits with deadlines, talk of ranks around a plan
-// pack.h                values as bytes, for such talk
+// launch.h              ranks as threads, waits with deadlines, messages outside of a plan
+// pack.h                values as bytes, for messages outside of a plan
 // A new transport is a class with this interface; tests/parallel/support/transport_suite.h tests
-// it. Every wait has a deadline, and whoever gives up says for what it waited and where the other
-// was.
+// it. Every wait has a deadline. A rank that gives up says what it waited for, and where the other
+// rank was.
 #pragma once
 
 #include <cstddef>
@@ -27,29 +27,29 @@ class Tensor;
 
 namespace paragrad::parallel {
 
-/// What a rank does between plans that may take long.
+/// Work between plans that may take a rank a long time.
 enum class Work : std::int16_t { none, preparing, saving, reporting };
 
-/// Where a rank is, as it tells the others: at a cell of its row, or at work between plans.
+/// A rank's position, as it tells the others: a cell of its row, or work between plans.
 struct Position {
   std::int32_t cell = 0;   ///< index in the row; its size at the end of the row
-  std::int16_t plan = -1;  ///< number of the plan in the run; -1: never heard of
+  std::int16_t plan = -1;  ///< number of the plan in the run; -1: nothing was heard yet
   Work work = Work::none;
 
   bool is_known() const { return plan >= 0 || work != Work::none; }
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-/// A message under way.
+/// A message in flight.
 class Request {
  public:
   virtual ~Request() = default;
-  /// Whether it is through: sent, and the bytes may be overwritten; or received.
+  /// Whether the message was sent, so that its bytes may be overwritten, or was received.
   /// throws: Error if the two ends disagree on its size, or the connection is lost
   virtual bool done() = 0;
 };
 
-/// A message that this rank sends or expects. `data` must live until it is done.
+/// A message that this rank sends or expects. `data` must live until the request is done.
 struct Message {
   int peer = 0;
   int channel = 0;  ///< messages of a channel between two ranks arrive in the order they were sent
@@ -59,23 +59,23 @@ struct Message {
 
 // MPI guarantees tags up to 32767 only, so channels are small numbers.
 inline constexpr int plan_channel = 0;         ///< messages between two ranks that a plan lists
-inline constexpr int control_channel = 30000;  ///< what ranks tell each other around a plan
+inline constexpr int control_channel = 30000;  ///< messages between ranks outside of a plan
 inline constexpr int last_channel = control_channel;
 
 /// The channel for sums and gathers of one of a plan's groups.
 inline constexpr int group_channel(int group) { return 1 + group; }
 
-/// Seconds that a clock can be asked to sleep; more would overflow.
+/// The longest sleep, in seconds, that a clock accepts; more would overflow.
 inline constexpr double longest_sleep = 1e6;
 
-/// What befell a rank.
+/// A rank that failed, and its report.
 struct Failure {
   int rank = 0;
   std::string what;
 };
 
-/// One rank's seat among all. Used by one thread at a time, except for wake(), publish(),
-/// position(), silence() and fail(), which any thread of the rank may call.
+/// One rank's access to all others. One thread at a time uses it, but any thread of the rank may
+/// call wake(), publish(), position(), silence() and fail().
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -86,29 +86,29 @@ class Transport {
   virtual std::unique_ptr<Request> send(const Message& message) = 0;
   virtual std::unique_ptr<Request> receive(const Message& message) = 0;
 
-  /// Sums x up over a group, in place, by means of the transport's own, which all of its ranks call
-  /// with as many values of one type, once at a time on a channel. Null: it has none. Members end
-  /// with the same values, but the order of the sum is the transport's, too.
+  /// Sums x (any shape) over the group `ranks`, in place, by the transport's own collective; null
+  /// if it has none. All of these ranks call it with equal sizes and types, one sum at a time on a
+  /// channel. They end with the same values; the transport chooses the order of the additions.
   virtual std::unique_ptr<Request> all_reduce([[maybe_unused]] const std::vector<int>& ranks,
                                               [[maybe_unused]] int channel,
                                               [[maybe_unused]] const autograd::Tensor& x) {
     return nullptr;
   }
 
-  /// Sleeps until a request may have made progress, wake() is called, or so many seconds are over.
+  /// Sleeps until a request may have made progress, wake() is called, or `seconds` have passed.
   virtual void wait(double seconds) = 0;
   virtual void wake() = 0;
 
-  /// Tells the others, soon, where this rank is.
+  /// Tells the others where this rank is; they may learn of it a little later.
   virtual void publish(Position position) = 0;
-  /// Where another rank was when it was heard of last.
+  /// The position that another rank published last, as far as it was heard here.
   virtual Position position(int rank) const = 0;
-  /// Seconds since then; 0 where ranks see each other's positions at once.
+  /// Seconds since a rank was last heard from; 0 if ranks see each other's positions at once.
   virtual double silence(int rank) const = 0;
 
-  /// Tells the others that this rank gives up; their failure() says so from then on.
+  /// Tells the others that this rank gives up; from then on their failure() says so.
   virtual void fail(const std::string& what) = 0;
-  /// The first rank other than this one that gave up, or was found to be gone.
+  /// The first failure of another rank, which gave up or is gone.
   virtual std::optional<Failure> failure() = 0;
 };
 

@@ -91,7 +91,7 @@ TEST_CASE("an interrupted run saves, says how to go on, and goes on to the same 
   CHECK(result.errors.empty());
   std::string steps = std::to_string(metrics_of(out).size());
   CHECK_THAT(result.output, Contains("interrupted after " + steps +
-                                     " of 1000000 steps; go on with "
+                                     " of 1000000 steps; continue with "
                                      "--resume " +
                                      out));
   for (const char* file : {"/trace.json", "/report.html", "/summary.json"})

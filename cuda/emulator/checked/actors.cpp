@@ -1,4 +1,4 @@
-// Numbers for all that uses memory, and what they say of its order.
+// Numbers for everything that uses memory, and the order that they tell.
 // Not here: where clocks come from (history.cpp).
 // Lamport 1978, happened before.
 #include "cuda/emulator/checked/actors.h"

@@ -1,4 +1,4 @@
-// Actors: who uses memory, and which of two uses has happened before the other.
+// Actors: the users of memory, and which of two uses happened before the other.
 // Not here: which bytes they use (watch.h).
 // Lamport 1978, happened before.
 #pragma once
@@ -38,14 +38,14 @@ class Actors {
   }
 
   const Actor& current() const { return actors_.back(); }
-  /// What the one that acts does now, at this place of the program.
+  /// The current actor's access now, at this place of the program.
   Access stamp(Use use, const void* code) const;
-  /// Whether what was done earlier is sure to be complete.
+  /// Whether the earlier access is sure to be complete before the other one.
   bool before(const Access& earlier, const Access& now) const;
 
   bool is_of_current(const Access& access) const { return access.who >= current().first; }
-  /// "kernel f(float*), block (0,0,0), thread (5,0,0) on stream 2 of device 0", but for what the
-  /// current launch has in common with it.
+  /// Describes an access: "kernel f(float*), block (0,0,0), thread (5,0,0) on stream 2 of device
+  /// 0", without the part that it has in common with the current launch.
   std::string describe(const Access& access) const;
 
  private:

@@ -23,7 +23,7 @@ void remember(Access& last, Access now) {
 
 }  // namespace
 
-/// Of shared memory, what another block has left there is forgotten.
+/// Finds an address's cell; forgets what another block has left in a cell of shared memory.
 Cell* Watch::find_cell(std::uintptr_t address, std::uint32_t who) {
   if (global_.contains(address)) return global_.at(address);
   Cell* cell = shared().at(address);
@@ -74,7 +74,7 @@ std::optional<Watch::Fault> Watch::check(Cell& cell, Use use, const Access& now)
       if (conflicts(read)) return Fault{"race", read};
   if (use.reads && !use.moves && (now.bytes & ~cell.written)) return Fault{"unwritten"};
 
-  // What came before a later read says nothing more: who conflicts with it conflicts with both.
+  // An access before a later read adds nothing: whatever conflicts with it conflicts with both.
   if (use.reads && !use.writes) {
     auto& [first, second] = cell.reads;
     remember(actors_.before(first, now) ? first : second, now);

@@ -1,6 +1,6 @@
-// What a compiler calls under -fsanitize=thread, for each access to memory: here, not from
-// ThreadSanitizer's library, whose fibers cost too much for a thread of each CUDA thread. Linux's
-// kernel does the same for its own checker, KCSAN.
+// The functions that a compiler calls under -fsanitize=thread for each access to memory: here, not
+// in ThreadSanitizer's library, whose fibers cost too much for a thread of each CUDA thread.
+// Linux's kernel does the same for its own checker, KCSAN.
 // Not here: what accesses mean (watch.cpp).
 // GCC, gcc/sanitizer.def, lists the calls.
 #include <atomic>

@@ -1,5 +1,5 @@
-// What the checked build says.
-// Not here: when it says it (watch.cpp).
+// The reports of the checked build.
+// Not here: when they are made (watch.cpp).
 // addr2line is part of GNU binutils, which compilers need anyway.
 #include <link.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ using autograd::text;
 
 namespace {
 
-/// Where an address of the program stands in its file.
+/// The place of a program's address in its file.
 std::uintptr_t address_in_file(std::uint32_t code) {
   auto first = [](dl_phdr_info* program, std::size_t, void* loaded_at) {
     *static_cast<std::uintptr_t*>(loaded_at) = program->dlpi_addr;

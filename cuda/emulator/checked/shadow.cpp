@@ -1,4 +1,4 @@
-// Where the cells of an address are.
+// Finds the cells of an address.
 // Not here: what they mean (check.cpp).
 // System V ABI, thread-local storage: a program's variables of one thread are one segment.
 #include "cuda/emulator/checked/shadow.h"

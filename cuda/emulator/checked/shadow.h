@@ -1,4 +1,4 @@
-// The shadow: what the checked build remembers of each word of device and shared memory.
+// The shadow: the checked build's memory of each word of device and shared memory.
 // Not here: what it means (watch.h).
 // Eraser (Savage et al. 1997) and FastTrack (Flanagan and Freund 2009) have such words.
 #pragma once
@@ -14,7 +14,7 @@
 namespace paragrad::cuda::emulator {
 
 // [snippet cell]
-/// Who used a word, and when: after so many barriers of its block, and __syncwarp since then.
+/// The user of a word, and the time: barriers of its block so far, and __syncwarp since the last.
 struct Access {
   std::uint32_t who = 0;   ///< the number of a block, another operation, or a time of the host's
   std::uint32_t code = 0;  ///< where, from the program's start
@@ -23,7 +23,7 @@ struct Access {
                          pending : 1 = 0;
 };
 
-/// Of four bytes: the last write, and two reads that nothing has been ordered after.
+/// The uses of four bytes: the last write, and two reads that nothing is ordered after.
 struct Cell {
   Access write{};
   std::array<Access, 2> reads{};
@@ -38,11 +38,11 @@ constexpr std::uintptr_t word_bytes = 4;
 class GlobalShadow {
  public:
   GlobalShadow();
-  /// The next arena's.
+  /// Returns the addresses of the next arena.
   std::byte* addresses();
   bool contains(std::uintptr_t address) const { return address - start_ < bytes; }
   Cell* at(std::uintptr_t address) const { return cells_ + (address - start_) / word_bytes; }
-  /// Nothing is known of whole pages any more.
+  /// Forgets the accesses to whole pages.
   void forget(std::uintptr_t start, std::size_t count);
 
  private:
@@ -58,11 +58,11 @@ class SharedShadow {
  public:
   SharedShadow();
   void begin_grid(const void* dynamic, std::size_t bytes);
-  /// CUDA's variables, which nobody writes.
+  /// Notes CUDA's variables, which no kernel writes.
   void begin_block(std::uint32_t who);
-  /// Null: it is no shared memory.
+  /// Returns the cell of an address; null if that is no shared memory.
   Cell* at(std::uintptr_t address);
-  /// "byte 8 of dynamic shared memory"
+  /// Describes an address: "byte 8 of dynamic shared memory".
   std::string describe(std::uintptr_t address) const;
 
  private:

@@ -1,5 +1,5 @@
-// Who acts, and whose memory it is that they use.
-// Not here: what the shadow says of it (check.cpp), and the words of reports (race_report.cpp).
+// Tells which actor uses memory, and whose memory that is.
+// Not here: the shadow's verdict (check.cpp), and the words of reports (race_report.cpp).
 // Chapter 12. FastTrack (Flanagan and Freund 2009).
 #include "cuda/emulator/checked/watch.h"
 

@@ -38,13 +38,13 @@ class Watch : public Checker {
     Access other{};
   };
 
-  /// The processor thread's.
+  /// The shadow of this processor thread's shared memory.
   static SharedShadow& shared();
   std::unique_lock<std::mutex> begin_host();
   void use_in_kernel(Block& block, std::uintptr_t address, std::size_t bytes, Use use,
                      const void* code, bool all);
   void use_by_host(std::uintptr_t address, std::size_t bytes, Use use, const void* code);
-  /// False if something is wrong, which it reports.
+  /// Checks an access; false if something is wrong, which it reports.
   bool watch(std::uintptr_t address, std::size_t bytes, Use use, const void* code);
   Cell* find_cell(std::uintptr_t address, std::uint32_t who);
   std::optional<Fault> check(Cell& cell, Use use, const Access& now);
@@ -53,14 +53,14 @@ class Watch : public Checker {
   std::string describe(std::uintptr_t address) const;
   void fail(const Fault& fault, std::uintptr_t address, Use use, const Access& now);
 
-  std::mutex turn_;  // of the one that acts
+  std::mutex turn_;  // held by the actor
   GlobalShadow global_;
   Actors actors_;
   Allocation last_allocation_;
-  bool failed_ = false;  // the one that acts; it then says no more
+  bool failed_ = false;  // the actor has failed, and reports nothing more
 };
 
-/// "(file.cu:12)", of a place in the program; "" where that isn't known.
+/// Describes a place in the program: "(file.cu:12)", or "" if that isn't known.
 std::string line_of(std::uint32_t code);
 
 }  // namespace paragrad::cuda::emulator

@@ -265,11 +265,11 @@ TEST_CASE("a plan that does not fit the run is refused", "[failures]") {
   CHECK_THAT(refusal(training_of(3), two_stages),
              Contains("the plan has 2 stages, the model is cut into 3"));
   CHECK_THAT(refusal(training_of(2, 1), two_stages),
-             Contains("gradients are clipped, the plan is made for the contrary; make it by plan "
-                      "show ... --clip"));
+             Contains("gradients are clipped, but the plan is made without clipping; make it by "
+                      "plan show ... --clip"));
   VerifiedPlan clips = plan_of("data", {.stages = 2, .clip = true});
   CHECK_THAT(refusal(training_of(2), clips),
-             Contains("gradients are not clipped, the plan is made for the contrary; make it by "
+             Contains("gradients are not clipped, but the plan is made with clipping; make it by "
                       "plan show ... without"));
   CHECK_THAT(refusal(training_of(2, 0, true), two_stages),
              Contains("0,1; make it by plan show ... --tied"));
@@ -290,7 +290,7 @@ TEST_CASE("plans must follow each other", "[failures]") {
     CHECK_THROWS_WITH(engine.run(later, batches),
                       Contains("begins with version 5 of the weights; stage 0 has version 2"));
     CHECK_THROWS_WITH(Engine(training, transport, cpu_device(), {AllReduce::ring, 0}),
-                      Contains("a wait of 0 s can't succeed"));
+                      Contains("the timeout of a wait is 0 s"));
   };
   run_ranks(1, body);
 }
