@@ -1,5 +1,5 @@
-// PipeDream with weight stashing: no flush, and every microbatch is an update. A microbatch reads
-// on each stage the newest weights there are when its forward comes:
+// PipeDream with weight stashing: no flush, and every microbatch makes an update. On each stage, a
+// microbatch reads the newest weights that exist when its forward runs:
 //   version m - (stages - 1 - stage)
 // Chapter 07; Narayanan et al. 2019, "PipeDream", section 3.3.
 #include <algorithm>

@@ -144,5 +144,5 @@ TEST_CASE("flags that a schedule has no use for are refused before anything is w
   runs.check_refused({"--zero", "4"}, "--zero: expected a whole number from 0 to 3");
   runs.check_refused({"--zero", "1"}, "with one there is nothing to share");
   runs.check_refused({"--zero", "2", "--stages", "2", "--data-parallel", "2"},
-                     "does not go with 1f1b");
+                     "can't be combined with 1f1b");
 }
