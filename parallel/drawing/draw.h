@@ -58,7 +58,7 @@ struct BitChange {
   std::map<std::string, int> bits;  ///< by layer
 };
 
-/// What a page shows, from top to bottom; empty parts are left out.
+/// The contents of a page, from top to bottom; empty parts are left out.
 struct Report {
   std::string title;
   std::vector<std::pair<std::string, std::string>> facts;  ///< name, value

@@ -41,7 +41,7 @@ class Walk {
     return !of(forward.stage, forward.micro).forwarded;
   }
 
-  int now() const { return now_; }
+  int now() const { return now_; }  ///< time steps since the walk began
 
   const Plan& plan_;  // its rows are the computations
 

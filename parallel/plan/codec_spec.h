@@ -40,7 +40,7 @@ struct CodecNumber {
   bool may_lack = true;                 ///< may be left out, with all that follow
 };
 
-/// What a plan has to know about a codec. A file in codecs/ defines each codec.
+/// All that a plan has to know about a codec. A file in codecs/ defines each codec.
 struct CodecKind {
   using Bytes = std::int64_t (*)(const CodecSpec&, std::int64_t count, std::int64_t element);
   using Indices = std::int64_t (*)(const CodecSpec&, std::int64_t count);
@@ -69,8 +69,8 @@ inline constexpr WhichCodecs any_codec = [](const CodecKind&) { return true; };
 inline constexpr WhichCodecs for_activations = [](const CodecKind& kind) {
   return kind.is_for_activations();
 };
-/// What users can type: "none, bf16, quantize:BITS[:BUCKET[:stochastic]], ..."; `last` precedes
-/// the last one.
+/// The codecs as users type them: "none, bf16, quantize:BITS[:BUCKET[:stochastic]], ..."; `last`
+/// precedes the last one.
 std::string codec_usages(WhichCodecs which = any_codec, const char* last = ", ");
 /// Codecs that a message suggests: "quantize, topk, threshold or bf16". With `numbers`, they are
 /// complete examples.

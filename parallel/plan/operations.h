@@ -15,7 +15,7 @@ namespace paragrad::parallel {
 
 struct Plan;
 
-/// What a cell of a plan does. The first four are computations, the others messages.
+/// The operations of a plan's cells. The first four are computations, the others messages.
 enum class Op { forward, backward, step, drop, send, recv, reduce, fold, norm, gather };
 
 /// The value that an instruction sends, reduces, gathers or drops, or the part that a backward
@@ -49,7 +49,7 @@ struct Instruction {
 
 enum class Lane { compute, message };
 
-/// What an instruction's time and bytes are counted as (simulation/costs.h).
+/// The kind of cost that an instruction's time and bytes follow from (simulation/costs.h).
 enum class Cost { nothing, forward, backward, step, message, reduction, gather };
 
 /// A row of the table: an operation with the value that it takes. The functions needs, frees and
@@ -129,7 +129,7 @@ std::string print(const Instruction& instruction);
 Instruction parse_instruction(const std::string& word);
 /// An instruction in words: "receives version 3 of stage 1 from rank 2".
 std::string describe(const Instruction& instruction);
-/// What a message carries, as legends and tables name it: "activations", "reductions", ...
+/// The kind of a message, as legends and tables name it: "activations", "reductions", ...
 std::string message_kind(const Instruction& instruction);
 
 // ---- values by name ----

@@ -24,7 +24,7 @@ namespace paragrad::parallel {
 
 using Row = std::vector<Instruction>;
 
-/// What the whole world runs: a header, and one row per rank.
+/// A plan for the whole world: a header, and one row per rank.
 /// Microbatches and versions are counted over the run: this plan makes versions first + 1 to
 /// first + steps, from microbatches first * per_step on.
 struct Plan {

@@ -23,9 +23,9 @@
 
 namespace paragrad::parallel {
 
-/// What a rank of a cyclic schedule computes. one_device: everything. data: every stage of its own
+/// The work of a rank in a cyclic schedule. one_device: everything. data: every stage of its own
 /// microbatches. pipeline: one stage. model: one stage, for microbatches that are never on it at
-/// the same time. zero: the same as data, but weights travel.
+/// the same time. zero: as in data, but weights travel.
 /// source: Fournier and Oyallon 2024, table 1
 enum class Setting { one_device, data, pipeline, model, zero };
 /// Settings by the names that users type.
@@ -35,7 +35,7 @@ inline bool has_turns(Setting setting) {
   return setting == Setting::data || setting == Setting::zero;
 }
 
-/// What a schedule is asked to make a plan for.
+/// The choices from which a schedule makes its plan.
 struct Layout {
   int stages = 1;                   ///< parts that the model is split into
   int width = 1;                    ///< replicas of the model
@@ -115,7 +115,7 @@ Plan pipeline_plan(const Layout& layout, std::vector<int> keep,
 void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
                  const std::function<int(int micro)>& version);
 
-/// Where steps are put. eager: after the last gradient in the row. lazy: before the first forward
+/// The places of steps. eager: after the last gradient in the row. lazy: before the first forward
 /// that reads the version, which leaves time for reductions and norms. all_at_once: before the
 /// row's first such forward of any stage. The tied stage's steps are never eager.
 enum class StepPlacement { eager, lazy, all_at_once };

@@ -24,7 +24,7 @@ struct Timeline {
 
   /// End of the last record.
   double makespan() const;
-  /// Share of the ranks' time in which their compute lanes stand still:
+  /// Share of the ranks' time in which their compute lanes are idle:
   ///   1 - busy / (ranks * makespan)
   double bubble() const;
   std::int64_t bytes() const;
@@ -48,7 +48,7 @@ std::vector<Level> activations_alive(const Timeline& timeline);
 /// units: seconds
 double time_step(const Timeline& timeline);
 
-/// What one rank begins to send at a moment: a message, or its part in one round of a collective.
+/// A message that a rank begins to send at a moment, or its part in one round of a collective.
 /// The rounds of a collective are spread over the time that it takes.
 struct Sending {
   int rank = 0;
@@ -57,12 +57,12 @@ struct Sending {
   std::int64_t bytes = 0;
 };
 
-/// What ranks send, in the order of time.
+/// All that ranks send, in the order of time.
 std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline);
 
-/// What ranks send between the first forward of the second update and that of the last: without the
-/// plan's beginning and its end, at which waiting values are sent all at once. A plan with fewer
-/// than three updates is not shortened.
+/// All that ranks send between the first forward of the second update and that of the last: without
+/// the plan's beginning and its end, at which waiting values are sent all at once. A plan with
+/// fewer than three updates is not shortened.
 std::vector<Sending> inner_sendings(const Plan& plan, const Timeline& timeline);
 
 /// The most bytes that all ranks together begin to send within any interval of `seconds`.

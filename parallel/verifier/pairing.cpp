@@ -76,7 +76,7 @@ void hold_meetings(const Plan& plan, int group, Pairing& pairing) {
         refuse("together", at, "rank ", rank, " never joins; all of group ", group, " must");
       const Instruction& other = plan.rows[rank][cells[member][k]];
       if (other.op != at.instruction().op || !same_name(other, at.instruction()))
-        refuse("together", at, "rank ", rank, " stands at ", print(other), " instead");
+        refuse("together", at, "rank ", rank, " is at ", print(other), " instead");
       pairing.ends[rank][cells[member][k]].meeting = static_cast<int>(pairing.meetings.size());
       meeting.cells.push_back(cells[member][k]);
     }

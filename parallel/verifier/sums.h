@@ -12,7 +12,7 @@
 
 namespace paragrad::parallel {
 
-/// What a rank has of the sum that makes one version of one stage. Every gradient is computed once
+/// A rank's part of the sum that makes one version of one stage. Every gradient is computed once
 /// and moves with its sum: no two sums hold the same one, so counting shows whether all are there.
 struct Sum {
   struct Arrived {
@@ -38,7 +38,7 @@ class Sums {
   void run(const Place& at, std::vector<int>& brought_by);
   void add(const Place& at, int stage);  ///< adds the gradient that a backward computes
 
-  /// What this rank brings to the reduction at a cell of its row.
+  /// The sum that this rank brings to the reduction at a cell of its row.
   const Sum& brought(int index) const { return brought_.at(index); }
   /// The stages whose finished sum this rank counts in the norm at a cell: those that it finished
   /// itself or, in a plan with homes, those that it is home to.

@@ -2,7 +2,7 @@
 //
 //   rule            is broken by                                                     file
 //   shape           a header, or fields of an instruction, that make no sense        shape
-//   input           a computation whose input is not here and not to come            replay
+//   input           a computation whose input is not here and not on its way         replay
 //   same version    a backward that reads another version than its forward           replay
 //   stash, once     activations that were dropped; a microbatch that passes twice    replay
 //   turn            the turn of a forward that has run                               replay

@@ -21,7 +21,7 @@
 
 namespace paragrad::parallel {
 
-/// What verify finds out about a plan without running it.
+/// Facts about a plan that verify finds out without running it.
 struct Facts {
   int capacity = 0;  ///< smallest number of messages that each channel must be able to hold so that
                      ///< the plan cannot hang; 0: every send may wait for its recv

@@ -201,10 +201,10 @@ TEST_CASE("rules order and norm", "[verify]") {
 TEST_CASE("rule together", "[verify]") {
   const std::string late = "1Rv1@0 0B1v0 0Rv1@0";
   check_refused(replaced(data, late, "0B1v0 0Rv1@0 1Rv1@0"), "together", 0, "1Rv1@0",
-                "rank 1 stands at 0Rv1@0 instead");
+                "rank 1 is at 0Rv1@0 instead");
   check_refused(replaced(plan_text("zero_3"), " 0Dwv0 2Sv1 1Sv1 0Sv1 0Gwv1@0 1Gwv1@0",
                          " 0Dwv0 2Sv1 1Sv1 0Sv1 1Gwv1@0 0Gwv1@0"),
-                "together", 0, "1Gwv1@0", "rank 1 stands at 0Gwv1@0 instead");
+                "together", 0, "1Gwv1@0", "rank 1 is at 0Gwv1@0 instead");
   check_refused("stages 1 per_step 1 steps 1 groups 0,1 keep 1\n0F0v0 0B0v0 0Rv1@0 0Sv1\n-\n",
                 "together", 0, "0Rv1@0", "rank 1 never joins");
 }
