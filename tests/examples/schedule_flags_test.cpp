@@ -132,7 +132,7 @@ TEST_CASE("layouts that a cyclic schedule can't have are refused before anything
   runs.check_refused(cyclic + Words{"pipeline", "--ranks", "4", "--data-parallel", "2"},
                      "a cyclic schedule has no replicas");
   runs.check_refused(cyclic + Words{"zero", "--untied", "--stages", "4", "--zero", "1"},
-                     "by --setting zero, not by --zero");
+                     "with --setting zero, not with --zero");
   runs.check_refused(cyclic + Words{"ring"}, "--setting: ring not in {data,");
   runs.check_refused(cyclic + Words{"pipeline", "--stages", "5"}, "--batch 12 does not divide");
 }
