@@ -66,9 +66,9 @@ struct Report {
   std::vector<Curve> curves;
   std::vector<MemorySample> memory;
   std::vector<Traffic> traffic;      ///< less than 1 kB in all is left out, too
-  std::vector<Sending> sent = {};    ///< of the first panel; is shown if `traffic` is
+  std::vector<Sending> sent = {};    ///< in the first panel; shown if `traffic` is
   std::vector<BitChange> bits = {};  ///< in the order of steps
-  std::string memory_of = {};        ///< what the samples are of: "steps 2 to 5"
+  std::string memory_of = {};        ///< the part that samples cover: "steps 2 to 5"
 };
 
 /// A table with a row per rank and a column per unit of time, the shortest forward or backward:

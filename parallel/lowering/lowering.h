@@ -102,7 +102,7 @@ class Lowering : public Walk {
   Order order_;
   Plan out_;  // the result; its rows and groups grow
   Homes homes_;
-  std::vector<std::vector<int>> holders_;             // per stage
+  std::vector<std::vector<int>> holders_;             // per stage: ranks
   std::map<Cell, int> forward_rank_, backward_rank_;  // of (stage, microbatch)
   std::map<int, std::set<int>> ranks_of_micro_;
 

@@ -119,7 +119,7 @@ Plan parse_header(const std::string& line) {
     PG_CHECK(in >> value, "the header ends after \"", key, "\", which needs a value");
     set_header(plan, key, value);
   }
-  PG_CHECK(plan.stages < 1 << 20, "a plan of ", plan.stages, " stages is too large");
+  PG_CHECK(plan.stages < 1 << 20, "expected fewer than ", 1 << 20, " stages, got ", plan.stages);
   if (plan.keep.size() == 1) plan.keep.resize(plan.stage_count(), plan.keep[0]);
   return plan;
 }

@@ -19,7 +19,7 @@ Plan pipedream(const Layout& asked) {
   std::vector<int> keep;
   for (int stage = 0; stage < layout.stages; ++stage) keep.push_back(layout.stages - stage);
   if (layout.tied && layout.stages > 1)
-    keep.push_back(layout.stages);  // as on stage 0, which decides
+    keep.push_back(layout.stages);  // as for stage 0, which names its version
   return pipeline_plan(layout, keep, [&](Row& row, int replica, int stage) {
     const int ahead = layout.stages - 1 - stage;
     append_1f1b(row, stage, layout.micros(replica), ahead,

@@ -48,7 +48,7 @@ class Arrivals {
   const Plan& plan_;
   const std::vector<int>& tied_versions_;
   std::unordered_map<Key, int> last_;                        // the event that brought a value last
-  std::unordered_map<int, std::vector<int>> finished_sums_;  // of all stages, by version
+  std::unordered_map<int, std::vector<int>> finished_sums_;  // by version: their events
 };
 
 }  // namespace paragrad::parallel

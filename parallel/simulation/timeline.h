@@ -22,12 +22,12 @@ struct Timeline {
   int ranks = 0;
   std::vector<Record> records;
 
-  /// End of the last record.
+  /// The end of the last record, in seconds.
   double makespan() const;
   /// Share of the ranks' time in which their compute lanes are idle:
   ///   1 - busy / (ranks * makespan)
   double bubble() const;
-  std::int64_t bytes() const;
+  std::int64_t bytes() const;  ///< bytes that all ranks sent
 };
 
 /// A number that holds from time `seconds` on.
@@ -70,7 +70,7 @@ std::int64_t largest_burst(const std::vector<Sending>& sendings, double seconds)
 
 /// Counts with one entry per time step; the last entry counts only what happens at the very end.
 struct TimeSteps {
-  double length = 0;        ///< of a time step, in seconds
+  double length = 0;        ///< length of a time step, in seconds
   std::vector<int> alive;   ///< the most activations at a moment
   std::vector<int> sums;    ///< gradient sums of a stage that are sent. A round of an all-reduce,
                             ///< in which N ranks send 1/N each, counts as one: 2 (N-1) in all
