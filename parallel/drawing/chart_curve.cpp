@@ -21,7 +21,7 @@ using Points = std::map<double, double>;  // y by x
 
 Points finite_points(const Series& series) {
   PG_CHECK(series.x.size() == series.y.size(), "draw: series ", series.name, " has ",
-           series.x.size(), " x and ", series.y.size(), " y, expected as many");
+           series.x.size(), " x and ", series.y.size(), " y, expected equal numbers");
   Points points;
   for (std::size_t i = 0; i < series.x.size(); ++i)
     if (std::isfinite(series.y[i])) points[series.x[i]] = series.y[i];
@@ -39,7 +39,7 @@ void add_line(ChartFrame& frame, const Points& points, const std::string& color)
         markup(R"(<circle cx="{}" cy="{}" r="2.6" fill="{}"/>)", frame.x(x), frame.y(y), color));
 }
 
-/// One strip for each x, or for each of 400 where there are more.
+/// Adds a strip for each x, or for at most 400 of them.
 void add_strips(ChartFrame& frame, const Curve& curve, const std::vector<Points>& all) {
   std::set<double> unique;
   for (const Points& points : all)

@@ -31,8 +31,8 @@ std::vector<Parts> highest_moments(const std::vector<MemorySample>& samples, int
   return result;
 }
 
-/// In the order of their first samples: what is there from the start lies at the bottom. Those that
-/// nothing was ever charged to are left out.
+/// Categories in the order of their first samples, so that the earliest are at the bottom.
+/// Categories that nothing was charged to are left out.
 std::vector<std::string> categories_of(const std::vector<MemorySample>& samples) {
   std::set<std::string> charged;
   for (const MemorySample& sample : samples)
@@ -69,7 +69,7 @@ std::string memory_chart(const std::vector<MemorySample>& samples, int rank, dou
   ChartFrame frame(highest, seconds, time_unit(seconds));
   frame.legend(categories);
 
-  // Stack from the axis upwards; an area goes forth along its top and back along its bottom.
+  // Stack from the axis upwards; an area's path runs along its top and back along its bottom.
   std::vector<double> base(columns, 0);
   std::size_t color = 0;
   auto x = [&](int column) { return frame.x(seconds * column / columns); };

@@ -1,5 +1,5 @@
-// What is sent: bytes by rank, bytes over time, and the bits of layers.
-// Not here: who sends (engine/), and who chooses bits (codecs/bit_choice.h).
+// Charts of what is sent: bytes by rank, bytes over time, and the bits of layers.
+// Not here: sending (engine/), and choosing bits (codecs/bit_choice.h).
 // Chapters 06, 08 and 10.
 #include <algorithm>
 #include <cmath>
@@ -30,7 +30,7 @@ std::vector<NamedColor> colors_of(const Bars& bars) {
   return colors;
 }
 
-/// What is sent at the very end has a slot of its own.
+/// Bytes by slot of time; what is sent at the very end has a slot of its own.
 Bars slots_of(const std::vector<Sending>& sent, double slot, double seconds) {
   Bars slots;
   const int last = static_cast<int>(seconds / slot + 1e-6);

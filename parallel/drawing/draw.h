@@ -7,7 +7,7 @@
 // timeline_figure.h   ranks as lanes, with timeline_legend.cpp
 // chart.h             the parts of a page: curves, memory, traffic, bits; its style and script
 // figure.h            numbers, axes, markup
-// Nothing but the session and the program `plan` knows this room. What is drawn is what ran.
+// Only the session and the program `plan` use this room. What is drawn is what ran.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@
 
 namespace paragrad::parallel {
 
-/// From `seconds` on, so many bytes of a category are alive on a rank. Lists of samples are in the
-/// order of time.
+/// The bytes of a category that are alive on a rank from time `seconds` on. Lists of samples are in
+/// the order of time.
 struct MemorySample {
   int rank = 0;
   double seconds = 0;
@@ -29,7 +29,7 @@ struct MemorySample {
   std::int64_t bytes = 0;
 };
 
-/// What a rank sent, of one kind.
+/// The bytes of one kind that a rank sent.
 struct Traffic {
   int rank = 0;
   std::string kind;
@@ -46,19 +46,19 @@ struct Curve {
   std::vector<Series> series;
 };
 
-/// Panels of one report share the scale of time.
+/// A timeline in a report, whose panels share one scale of time.
 struct Panel {
   std::string title;
   Timeline timeline;
 };
 
-/// From the update after `step` on, layers have so many bits on the wire.
+/// The bits per element that layers have on the wire from the update after `step` on.
 struct BitChange {
   int step = 0;
   std::map<std::string, int> bits;  ///< by layer
 };
 
-/// What a page shows, from top to bottom; empty parts are left out.
+/// The contents of a page, from top to bottom; empty parts are left out.
 struct Report {
   std::string title;
   std::vector<std::pair<std::string, std::string>> facts;  ///< name, value
@@ -66,20 +66,20 @@ struct Report {
   std::vector<Curve> curves;
   std::vector<MemorySample> memory;
   std::vector<Traffic> traffic;      ///< less than 1 kB in all is left out, too
-  std::vector<Sending> sent = {};    ///< of the first panel; is shown if `traffic` is
+  std::vector<Sending> sent = {};    ///< in the first panel; shown if `traffic` is
   std::vector<BitChange> bits = {};  ///< in the order of steps
-  std::string memory_of = {};        ///< what the samples are of: "steps 2 to 5"
+  std::string memory_of = {};        ///< the part that samples cover: "steps 2 to 5"
 };
 
-/// A row a rank, a column per unit of time, which is the shortest forward or backward:
+/// A table with a row per rank and a column per unit of time, the shortest forward or backward:
 ///   rank 0  0F0 0F1 ... 0B0
-/// A cell goes on as ---, ... is idle. Rows end after `columns` columns; a last line then says so.
+/// --- continues a cell, ... is idle. Rows end after `columns` columns; a last line then says so.
 /// throws: Error if nothing takes time
 std::string draw_text(const Timeline& timeline, int columns = 40);
 
-/// A figure for a light background. Two lanes a rank: computations, coloured by the weight version
-/// that they read, and messages below. Very long timelines are cut, and the figure says so.
-///   alive: below the ranks a lane of the activations that are alive on all of them together
+/// A figure for a light background. A rank has two lanes: computations, coloured by the weight
+/// version that they read, and messages below. Very long timelines are cut, and the figure says so.
+///   alive: whether a lane below the ranks shows the activations that are alive on all of them
 /// throws: Error if nothing takes time
 std::string draw_svg(const Timeline& timeline, bool alive = false);
 

@@ -1,5 +1,5 @@
-// A report as one HTML page: every figure is SVG that stands without the script, which adds tips,
-// zoom and pan. Not here: style and script (page.cpp), figures (timeline_figure.cpp, chart.h).
+// A report as one HTML page: every figure is SVG that is complete without the script, which adds
+// tips, zoom and pan. Not here: style, script (page.cpp), figures (timeline_figure.cpp, chart.h).
 // Chapter 06.
 #include <fmt/format.h>
 
@@ -29,7 +29,7 @@ std::string facts(const Report& report) {
   return html + "</dl>\n";
 }
 
-/// So much of a panel that a browser is still quick with it.
+/// How many seconds of a panel are drawn, so that a browser stays responsive.
 double drawable_seconds(const Timeline& timeline) {
   constexpr std::size_t most_records = 8000;
   if (timeline.records.size() <= most_records) return timeline.makespan();
@@ -39,7 +39,7 @@ double drawable_seconds(const Timeline& timeline) {
   return starts[most_records] > 0 ? starts[most_records] : timeline.makespan();
 }
 
-/// A line above figures: what to press, and what to know.
+/// A line above figures, with buttons and notes.
 std::string tools(const std::string& content) {
   return format("<div class=\"bar-of-tools\">{}</div>\n", content);
 }
@@ -69,7 +69,7 @@ std::string panels(const std::vector<Panel>& panels) {
   return section(panels.size() > 1 ? "Timelines, on one scale" : "Timeline", html);
 }
 
-/// In slots of a time step: a burst, or an even flow.
+/// The chart of bytes over time, in slots of a time step, which shows bursts or an even flow.
 std::string flow(const Report& report) {
   if (report.sent.empty() || report.panels.empty()) return "";
   const Timeline& timeline = report.panels.front().timeline;
@@ -82,7 +82,7 @@ std::string flow(const Report& report) {
                      flow_chart(report.sent, slot, seconds));
 }
 
-/// Nothing where only norms and the like were sent.
+/// The charts of sent bytes; empty if only norms and the like were sent.
 std::string bytes_sent(const Report& report) {
   constexpr std::int64_t worth_a_chart = 1000;
   std::int64_t sum = 0;
@@ -94,7 +94,7 @@ std::string bytes_sent(const Report& report) {
   return charts;
 }
 
-/// Whether it is flat shows on one glance; the mean says it in a number.
+/// The chart of all ranks' activations: a glance shows whether it is flat, the mean is a number.
 std::string activations(const std::vector<MemorySample>& samples, double seconds) {
   const std::string category = "activations";
   const MemoryTotal total = memory_total(samples, category);

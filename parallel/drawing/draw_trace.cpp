@@ -1,5 +1,5 @@
-// A timeline in Chrome's trace format: a process a rank, a thread for its computations, and as many
-// for messages as are under way together, since slices of one thread must not overlap.
+// A timeline in Chrome's trace format: a process per rank, a thread for its computations, and one
+// for each message under way at once, since slices of one thread must not overlap.
 // Chapter 06; source: "Trace Event Format", Google.
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
-// The figure of a timeline in SVG. All that moves with time stands in the inner <svg class="view">,
-// so that a page can zoom it by one transform; colours are attributes, which a page's style may
+// The figure of a timeline in SVG. All that moves with time is in the inner <svg class="view">, so
+// that a page can zoom it by one transform; colours are attributes, which a page's style may
 // override. Not here: colours and legend (timeline_legend.cpp).
 // Chapter 06.
 #include "parallel/drawing/timeline_figure.h"
@@ -17,7 +17,7 @@ using fmt::format;
 
 constexpr double compute_height = 26, slot_height = 5, row_gap = 9, axis_height = 24;
 constexpr double repeated_height = 16, alive_height = 44;
-constexpr int most_slots = 4;  // messages under way together that a lane shows side by side
+constexpr int most_slots = 4;  // messages under way at once that a lane shows side by side
 
 class TimelineFigure {
  public:
@@ -61,7 +61,7 @@ class TimelineFigure {
                   layout_.zoomable ? for_script : "");
   }
 
-  /// What moves with time, and is cut at the axes' ends.
+  /// The part that moves with time and is cut at the axes' ends.
   std::string view() const {
     std::string lines = cell_ > 6 ? "1" : "0";  // between cells
     return markup(
@@ -172,7 +172,7 @@ class TimelineFigure {
     }
   }
 
-  /// A shape that is seen even if it takes no time.
+  /// Adds a shape that is visible even if it takes no time.
   void add_outlined(const char* kind, double from, double wide, double top, double high,
                     const std::string& color, const Record& record) {
     bool received = receives(record.instruction);
@@ -183,15 +183,15 @@ class TimelineFigure {
                      received ? R"( opacity=".5")" : "", title(record, false));
   }
 
-  /// The largest size at which so many characters fit; 0 if none does.
+  /// The largest font size at which `characters` fit into `wide` pixels; 0 if none does.
   static int font_size(double wide, std::size_t characters) {
     for (int size : {11, 8})
       if (wide >= 0.6 * size * static_cast<double>(characters) + size / 4.0) return size;
     return 0;
   }
 
-  /// The microbatch; before it the stage, if a rank has several and there is room. Room means: for
-  /// the figure's longest label, so that cells of one width all have a label, or none.
+  /// Adds the microbatch and, if a rank has several stages and there is room, the stage before it.
+  /// The figure's longest label decides about room, so that cells of one width have equal labels.
   void add_label(const Instruction& instruction, double from, double wide, double baseline,
                  const CellColor& color) {
     bool full = several_stages_ && (layout_.zoomable || font_size(wide, longest_full_) == 11);

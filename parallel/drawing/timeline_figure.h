@@ -1,4 +1,4 @@
-// The figure of a timeline, laid out as asked; draw_svg and draw_html choose how.
+// The figure of a timeline in a given layout; draw_svg and draw_html choose the layout.
 // Chapter 06.
 #pragma once
 
@@ -12,20 +12,20 @@ namespace paragrad::parallel {
 struct FigureLayout {
   double pixels_per_second = 0;
   double seconds = 0;       ///< length of the axis; records that begin later are left out
-  double cell_seconds = 0;  ///< of a typical forward
-  int ranks = 0;            ///< drawn, from rank 0 on
-  bool alive = false;       ///< with a lane of the activations that are alive
-  bool zoomable = false;    ///< labels that are too wide are there, hidden; a script moves things
+  double cell_seconds = 0;  ///< length of a typical forward
+  int ranks = 0;            ///< how many ranks are drawn, from rank 0 on
+  bool alive = false;       ///< adds a lane of the activations that are alive
+  bool zoomable = false;    ///< for a script: hides labels that are too wide, leaves none out
 };
 
-/// Forwards have a width of about 22 pixels, if that makes the figure neither narrower than 560
-/// pixels nor wider than 2400; what does not fit even with cells of 9 pixels is cut.
+/// A layout whose forwards are about 22 pixels wide, if the figure is then between 560 and 2400
+/// pixels wide; what does not fit even with cells of 9 pixels is cut.
 /// throws: Error if nothing in the timeline takes time
 FigureLayout suitable_layout(const Timeline& timeline);
 
 std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout);
 
-/// The colours' meanings, in lines no longer than `width` pixels.
+/// A legend: the meanings of colours, in lines no longer than `width` pixels.
 struct Legend {
   std::string svg;
   double height = 0;
@@ -37,11 +37,11 @@ struct NamedColor {
 };
 Legend legend(const std::vector<NamedColor>& colors, double width);
 
-/// Pixels that a figure's text takes, about.
+/// The approximate width of a figure's text, in pixels.
 double text_width(const std::string& text);
 
-/// Fill and text colour of a computation: forward cool, backward warm, one shade a version; there
-/// are four of each, then they come again.
+/// Fill and text colour of a computation: forwards cool, backwards warm, one shade per version; the
+/// four shades of each repeat.
 struct CellColor {
   const char *fill, *text;
 };

@@ -12,19 +12,19 @@
 namespace paragrad::parallel {
 namespace {
 
-/// In the order of the legend.
+/// Colours of messages by kind, in the order of the legend.
 const std::vector<NamedColor> message_colors = {
     {"activations", "#4a90d0"},   {"activation gradients", "#e0813f"},
     {"gradient sums", "#8a4fd3"}, {"reductions", "#8a4fd3"},
     {"weights", "#2f9e5b"},       {"gathers", "#2f9e5b"},
     {"norms", "#868e96"},         {"turns", "#868e96"}};
 
-/// Items from left to right; a full line is followed by the next.
+/// Writes items from left to right, and begins a new line when one is full.
 class LegendWriter {
  public:
   explicit LegendWriter(double width) : width_(width) {}
 
-  /// Begins an item that will be so many pixels wide.
+  /// Begins an item that will be `pixels` wide.
   void item(double pixels) {
     if (x_ > 0 && x_ + pixels > width_) x_ = 0, y_ += line;
   }
@@ -34,7 +34,7 @@ class LegendWriter {
                    x_, y_, color.fill, x_ + 9, y_ + 11, color.text, label);
     x_ += 20;
   }
-  /// As a cell of the figure that is computed again: lower than its lane.
+  /// Adds a swatch that looks like a recomputed cell, which is lower than its lane.
   void low_swatch(const CellColor& color) {
     svg_ += markup(R"(<rect class="lane" x="{}" y="{}" width="18" height="14" fill="#eceff3"/>)"
                    R"(<rect x="{}" y="{}" width="18" height="8" fill="{}"/>)",

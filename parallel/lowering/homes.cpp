@@ -1,5 +1,5 @@
-// Weights on their way: from the home to the first who uses a version, from each to the next.
-// Not here: who uses them in which order (walk.cpp).
+// Homes: sends each version of travelling weights from its home to its users, one after another.
+// Not here: the order of the users (walk.cpp).
 // Chapter 08; Fournier and Oyallon 2024, section 3.2 (ZeRO-DP).
 #include "parallel/lowering/lowering.h"
 
@@ -17,7 +17,7 @@ void Homes::begin() {
       if (back <= plan_.first) appear({stage, plan_.first - back});
 }
 
-/// A version is at its home.
+/// Records a version at its home, and sends it if its first user is due to receive it.
 void Homes::appear(Version version) {
   has_.insert({version, plan_.home[version.first]});
   waiting_.insert(version);
@@ -30,8 +30,8 @@ void Homes::begun(int rank) {
   hand_to_first(rank);
 }
 
-/// A version leaves its home as its first user begins the computation before. If it left at once,
-/// the rank that begins a training step would soon have the whole model.
+/// Sends a version from its home when its first user begins the computation before the use. If
+/// versions left at once, the rank that begins an update would soon hold the whole model.
 void Homes::hand_to_first(int user) {
   if (waiting_.empty()) return;
   const Row& row = plan_.rows[user];
@@ -51,7 +51,7 @@ void Homes::pass(Version version, int from, int to) {
 }
 
 // [snippet step]
-/// Steps of homes stand where their sum comes in.
+/// Appends the home's step at the point of its row where the finished sum arrives.
 void Homes::step(int stage, int version) {
   rows_[plan_.home[stage]].push_back({.op = Op::step, .stage = stage, .version = version});
   appear({stage, version});
@@ -64,7 +64,7 @@ bool Homes::can_read(int rank, const Instruction& x) const {
   return has_.contains({version, rank}) && users_.at(version).front().rank == rank;
 }
 
-/// Whether x is the last use of its weights before another rank's.
+/// Whether x ends its rank's run of uses of a version.
 bool Homes::ends_run(const Instruction& x) const {
   if (plan_.home.empty() || !uses_weights(x)) return false;
   const auto& runs = users_.at({x.stage, x.version});

@@ -16,7 +16,7 @@ void send(std::vector<Row>& rows, int from, Instruction value, int to) {
   value.peer = from;
   Row& row = rows[to];
   auto comes_first =
-      [&](const Instruction& x) {  // what the channel had before, an older copy's end
+      [&](const Instruction& x) {  // an earlier message of the channel, an older copy's drop
         return (receives(x) && x.peer == from) ||
                (drops(x) && x.what == value.what && x.stage == value.stage);
       };
@@ -85,7 +85,7 @@ void Lowering::ends(int rank, const Instruction& x) {
   homes_.let_go(rank, x);
 }
 
-/// Whoever computes on with a result gets it: the next stage, or the one before.
+/// Sends a value to the rank that computes its consumer: a stage for the same microbatch.
 void Lowering::deliver(int rank, Value what, int stage, int micro,
                        const std::map<Cell, int>& consumers, int consumer) {
   auto found = consumers.find({consumer, micro});
@@ -94,7 +94,7 @@ void Lowering::deliver(int rank, Value what, int stage, int micro,
 }
 
 // [snippet pass_turn]
-/// The next microbatch may begin.
+/// Sends a microbatch its turn, unless it has none to wait for.
 void Lowering::pass_turn(int rank, int micro) {
   if (micro < plan_.last_micro() && has_turn(forward(0, micro, 0)))
     deliver(rank, Value::turn, 0, micro, forward_rank_, 0);

@@ -1,11 +1,11 @@
-// How a step's gradients become one sum, and how those who make the step get it: in a group at
-// once, or from rank to rank; in the steady ring, as many sums in each time step as in any other.
+// Adds up a step's gradients, and brings the sum to the ranks that make the step: in a group at
+// once, or in a ring from rank to rank. A steady ring sends equally many sums in every time step.
 // Chapters 05 (groups) and 08 (rings).
 #include "parallel/lowering/lowering.h"
 
 namespace paragrad::parallel {
 
-/// The tied stage's sum goes round only if both its users of a microbatch are on one rank.
+/// Whether a stage's sum moves in a ring. The tied stage's does if one rank computes all its users.
 bool Lowering::in_ring(int stage) const {
   if (path_ == SumPath::group) return false;
   if (stage < plan_.stages) return true;
@@ -32,7 +32,7 @@ void Lowering::reduce_in_group(int stage, int version) {
                                .version = version,
                                .peer = group,
                                .what = Value::gradient_sum});
-    if (plan_.sharded >= 2)  // only the own shard of the sum is needed
+    if (plan_.sharded >= 2)  // the rank needs only its own shard of the sum
       out_.rows[rank].push_back(
           {.op = Op::drop, .stage = stage, .version = version, .what = Value::gradient_sum});
   }
@@ -40,8 +40,8 @@ void Lowering::reduce_in_group(int stage, int version) {
 // [end snippet]
 
 // [snippet pass_on]
-/// Goes on with a sum as far as gradients are there, in the order of microbatches. Those that
-/// follow each other on one rank are added there before the sum comes by.
+/// Moves a partial sum from rank to rank, in the order of microbatches, as far as their gradients
+/// exist. A rank adds up its consecutive microbatches before the sum arrives.
 void Lowering::pass_on(int stage, int version) {
   const int begin = (version - 1) * plan_.per_step, end = version * plan_.per_step;
   auto& [next, after] = ring_.try_emplace({stage, version}, RingSum{begin, begin}).first->second;
@@ -53,7 +53,7 @@ void Lowering::pass_on(int stage, int version) {
       out_.rows[rank].push_back({.op = Op::fold,
                                  .stage = stage,
                                  .micro = after - 1,
-                                 .what = Value::gradient_sum});  // what has come, and the own
+                                 .what = Value::gradient_sum});  // what arrived, and its own
     next = after;
     if (next == end) return finish_sum(stage, version, rank);
     send_sum(stage, after - 1, rank, backward_rank_.at({stage, next}), next - begin - 1);
@@ -81,8 +81,8 @@ void Lowering::finish_sum(int stage, int version, int rank) {
 }
 
 // [snippet visit_next]
-/// A finished sum goes on to the next rank that steps with it; in the steady ring, without waiting
-/// for the steps of those it visits.
+/// Sends a finished sum to the next rank that makes the step. In a steady ring, the sum does not
+/// wait for the steps of the ranks that it visits.
 void Lowering::visit_next(int stage, int version, int from) {
   auto& waiting = order_.steppers[{stage, version}];
   if (waiting.empty()) return;
@@ -93,9 +93,9 @@ void Lowering::visit_next(int stage, int version, int from) {
 }
 // [end snippet]
 
-/// Ranks that hand microbatches to each other hold all stages between them: a replica. Each replica
-/// adds up the norm for itself, once the last stage's sum is there. Sums of a ring are on one rank
-/// each, so that all ranks add up together.
+/// Appends the norms. Ranks that pass microbatches to each other form a replica, which holds all
+/// stages and reduces its own norm once its last sum exists. A ring's sum, or a shard, is on one
+/// rank only; in such plans all ranks reduce one norm together.
 void Lowering::add_norms(int version) {
   std::set<std::set<int>> replicas;
   std::set<int> all;
@@ -113,18 +113,18 @@ void Lowering::add_norms(int version) {
 }
 
 // [snippet departure]
-/// When the sum of stage j leaves for its hop-th time: N - 1 hops complete it, N - 1 bring it to
-/// all who step with it. Hop h leaves at time 2N + c - j of its training step, where (N/2 and
-/// (N-1)/2 rounded down)
+/// The time step in which the sum of stage j leaves for hop h: N - 1 hops complete the sum, N - 1
+/// bring it to all ranks that make the step. Hop h leaves at time 2N + c - j of its update, where
+/// (N/2 and (N-1)/2 rounded down)
 ///   c = 2h + 1   if N/2 - 1 <= h < N - 2,
 ///   c = 2h - 1   if N <= h < N + (N-1)/2,
-///   c = 2h       else: then the rank that it leaves has just ended a backward of the stage.
-/// Modulo 2N, the 2N - 2 hops have all values c but N - 3 and 2N - 3, each once: N - 1 pairs of a c
-/// and c + N. For all stages, a hop takes the N time steps up to c, and a pair takes each of the 2N
-/// time steps of an update once. So every time step has N - 1 sums.
-/// None is late: a partial sum has a time step until the next rank ends its own backward; rank m
-/// has the finished one at 4N - 1 - j + 2m at the latest, and steps at 4N + j + 2m. Until then the
-/// sum stays there, at a time when the rank has few activations.
+///   c = 2h       otherwise: the sending rank has then just finished a backward of the stage.
+/// Modulo 2N, the 2N - 2 hops take every value of c but N - 3 and 2N - 3, each once: N - 1 pairs of
+/// c and c + N. Over all stages, a hop fills the N time steps up to c, and a pair fills each of the
+/// 2N time steps of an update once. So every time step sends N - 1 sums.
+/// No sum is late: a partial sum has a time step until the next rank finishes its own backward;
+/// rank m has the finished sum at 4N - 1 - j + 2m at the latest, and makes its step at 4N + j + 2m.
+/// Until then the rank keeps the sum, at a time when it has few activations.
 int Lowering::departure(int stage, int version, int hop) const {
   const int n = plan_.stages;
   const bool late = n / 2 - 1 <= hop && hop < n - 2;
@@ -133,7 +133,7 @@ int Lowering::departure(int stage, int version, int hop) const {
 }
 // [end snippet]
 
-/// Nobody waits for the sums of the last version, which leave at once.
+/// Sends a sum, in a steady ring not before its departure. Sums of the last version leave at once.
 void Lowering::send_sum(int stage, int micro, int from, int to, int hop) {
   const int version = plan_.made_by(micro);
   auto send_now = [=, this] {

@@ -1,5 +1,5 @@
-// Lowering: the second walk, which writes rows with messages: each at its instant, in the rows of
-// all who take part, so that no plan from here can hang, even if sends wait for their receives.
+// Lowering: the second walk, which writes each message at its instant into the rows of all its
+// ranks, so that no plan from here can hang, even if sends wait for their receives.
 // Chapters 06 (activations, sums in a group) and 08 (sums in a ring, turns, weights that travel).
 #pragma once
 
@@ -11,39 +11,39 @@
 
 namespace paragrad::parallel {
 
-/// The number of a group in the plan's header, where it is added if it is new.
+/// Returns a group's number in the plan's header, and adds the group there if it is new.
 int group_of(Plan& plan, const std::vector<int>& ranks);
 
-/// Adds the gathers, and drops, of ZeRO 3.
+/// Adds the gathers and drops of ZeRO level 3; does nothing at other levels.
 void add_gathers(Plan& plan);
 
-/// Adds both ends of a message to rows that are being written, cell after cell. The send goes to
-/// the end of its row. The recv goes one computation before the end of the other row, so that it is
-/// posted early, but no memory is taken much before that.
+/// Adds both ends of a message to rows that are being written, cell after cell. The send is put at
+/// the end of its row. The recv is put one computation before the end of the other row: it is
+/// posted early, but takes memory only shortly before the value arrives.
 void send(std::vector<Row>& rows, int from, Instruction value, int to);
 
-/// Weights that travel. A stage's home keeps its newest version and makes its steps; whoever uses a
-/// version passes it on as it begins its last use, and lets go of it afterwards. The home has its
-/// own.
+/// Weights that travel. A stage's home keeps its newest version and makes its steps. A rank that
+/// uses a version passes it on when it begins its last use, and drops its copy afterwards; the home
+/// keeps its own.
 /// source: Fournier and Oyallon 2024, section 3.2 (ZeRO-DP)
 class Homes {
  public:
   using Version = std::pair<int, int>;  // stage, version
   using Users = std::map<Version, std::deque<Order::Run>>;
 
-  /// Nothing happens in plans without homes. What the references name must outlive it.
+  /// Does nothing in plans without homes. `computations` and `rows` must outlive it.
   Homes(const Plan& computations, Users users, std::vector<Row>& rows);
 
-  /// The versions that are there before the plan begins.
+  /// Places the versions that exist before the plan begins.
   void begin();
 
-  /// Ranks use a version in turn, its home, too: so that it does not come back to a rank that has
-  /// not let go of it.
+  /// Whether the weights that x reads are here and it is the rank's turn to use them. Homes wait
+  /// for turns, too, so that a version never comes back to a rank that still has a copy.
   bool can_read(int rank, const Instruction& x) const;
 
-  void hand_over(int rank, const Instruction& x);  ///< as x is about to begin
-  void begun(int rank);                            ///< the rank's next computation
-  void let_go(int rank, const Instruction& x);     ///< as x has ended
+  void hand_over(int rank, const Instruction& x);  ///< passes weights on when x is about to begin
+  void begun(int rank);                            ///< notes that the next computation has begun
+  void let_go(int rank, const Instruction& x);     ///< drops the copy of weights when x has ended
 
   void step(int stage, int version);
 
@@ -56,9 +56,9 @@ class Homes {
   const Plan& plan_;
   Users users_;
   std::vector<Row>& rows_;
-  std::vector<std::ptrdiff_t> begun_;      // computations of each rank
+  std::vector<std::ptrdiff_t> begun_;      // by rank: its computations that have begun
   std::set<std::pair<Version, int>> has_;  // a version and a rank that has it
-  std::set<Version> waiting_;              // at home; nobody has been given them yet
+  std::set<Version> waiting_;              // versions that have not left their home yet
 };
 
 class Lowering : public Walk {
@@ -69,8 +69,8 @@ class Lowering : public Walk {
 
  private:
   struct RingSum {
-    int next;   // the microbatch whose gradient it lacks
-    int after;  // gradients before this microbatch are there
+    int next;   // the first microbatch whose gradient is not in the sum
+    int after;  // the gradients before this microbatch exist
   };
 
   bool ready(int rank, const Instruction& x) const override;
@@ -100,18 +100,18 @@ class Lowering : public Walk {
 
   SumPath path_;
   Order order_;
-  Plan out_;  // its rows grow, and its groups
+  Plan out_;  // the result; its rows and groups grow
   Homes homes_;
-  std::vector<std::vector<int>> holders_;             // per stage
+  std::vector<std::vector<int>> holders_;             // per stage: ranks
   std::map<Cell, int> forward_rank_, backward_rank_;  // of (stage, microbatch)
   std::map<int, std::set<int>> ranks_of_micro_;
 
   std::vector<int> tied_versions_;
-  std::map<Cell, std::size_t> steps_made_;          // by (version, stage): ranks
+  std::map<Cell, std::size_t> steps_made_;          // by (version, stage): number of ranks
   std::set<Cell> gathered_;                         // (version, stage)
   std::map<Cell, RingSum> ring_;                    // by (stage, version)
   std::set<Cell> summed_;                           // finished sums (stage, version)
-  std::set<std::pair<Cell, int>> has_sum_;          // and the ranks that have them, in a ring
+  std::set<std::pair<Cell, int>> has_sum_;          // in a ring: (finished sum, rank that has it)
   std::set<int> normed_;                            // versions whose norm is known
   std::multimap<int, std::function<void()>> held_;  // sums that leave later, by time
 };

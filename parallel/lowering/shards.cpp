@@ -1,5 +1,5 @@
-// ZeRO: gathers of sharded weights, put into rows of computations. With stages 1 and 2 weights are
-// whole again after each step; with stage 3 they are gathered for a use and dropped after it.
+// ZeRO: adds gathers of sharded weights to rows of computations. Levels 1 and 2 make weights whole
+// again after each step; level 3 gathers them for a use and drops them after it.
 // Not here: reductions after which a rank keeps its shard (lower_sums.cpp).
 // Chapter 09; Rajbhandari et al. 2020, "ZeRO".
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace paragrad::parallel {
 namespace {
 
 // [snippet around_uses]
-/// Each use is gathered for while the use before it computes, unless that has the same weights.
+/// Gathers a use's weights while the use before it computes, unless both read the same weights.
 Row around_uses(const Row& row, const Plan& plan, const std::vector<int>& tied_versions,
                 const std::vector<int>& groups) {
   Row out;
@@ -30,7 +30,7 @@ Row around_uses(const Row& row, const Plan& plan, const std::vector<int>& tied_v
     auto next = std::find_if(x + 1, row.end(), [](const Instruction& each) {
       return makes_version(each) || uses_weights(each);
     });
-    if (next != row.end() && uses_weights(*next)) gather_for(*next);  // not beyond a step
+    if (next != row.end() && uses_weights(*next)) gather_for(*next);  // not across a step
     out.push_back(*x);
     for (auto [stage, version] : weights_read(plan, tied_versions, *x)) {
       out.push_back(on_weights(Op::drop, stage, version));
@@ -44,14 +44,14 @@ Row around_uses(const Row& row, const Plan& plan, const std::vector<int>& tied_v
 }  // namespace
 
 void add_gathers(Plan& plan) {
-  if (plan.sharded != 3 || plan.steps == 0) return;  // evaluations have theirs
+  if (plan.sharded != 3 || plan.steps == 0) return;  // evaluations have their gathers
   const std::vector<int> tied = tied_versions(plan);
   std::vector<int> groups;
   for (const std::vector<int>& ranks : holders(plan)) groups.push_back(group_of(plan, ranks));
   for (Row& row : plan.rows) row = around_uses(row, plan, tied, groups);
 }
 
-/// With stages 1 and 2, whether all have made the steps that the instruction's weights come from.
+/// At levels 1 and 2, whether all holders have made the steps that the instruction's weights need.
 bool Lowering::stepped_everywhere(const Instruction& x) const {
   if (plan_.sharded == 0 || plan_.sharded == 3 || !begins_pass(x)) return true;
   for (auto [stage, version] : weights_read(plan_, tied_versions_, x))
@@ -63,7 +63,7 @@ bool Lowering::stepped_everywhere(const Instruction& x) const {
 }
 
 // [snippet gather_stepped]
-/// When weights are to be read, in the order in which forwards need them.
+/// Gathers weights that all holders have stepped, in the order in which forwards need them.
 void Lowering::gather_stepped() {
   if (plan_.sharded == 3) return;
   for (const auto& [made, ranks] : steps_made_) {

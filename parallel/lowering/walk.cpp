@@ -1,5 +1,5 @@
-// The clock of a walk, what computations wait for in it, and the first walk. Inputs are there as
-// soon as anybody has made them. Not here: messages, which take no time.
+// The clock of a walk, what computations wait for, and the first walk. An input is everywhere as
+// soon as a rank has made it. Not here: messages, which take no time.
 // Chapters 06 and 08 (the first walk).
 #include "parallel/lowering/walk.h"
 

@@ -1,7 +1,7 @@
-// Walk: goes through rows of computations with a clock, as ranks would if messages took no time: at
-// each instant it ends what ends, then starts what can. A forward or backward takes one unit of
-// time, a step or drop none.
-// Not here: what happens on the way; lowering adds messages there. Chapter 06.
+// Walk: runs through rows of computations with a clock, as ranks would if messages took no time. At
+// each instant it ends what ends, then starts what can start. A forward or backward takes one time
+// step; a step or drop takes no time.
+// Not here: messages, which lowering adds as computations start and end. Chapter 06.
 #pragma once
 
 #include <deque>
@@ -24,24 +24,24 @@ class Walk {
   /// throws: Error if the computations wait for each other
   void walk();
 
-  /// Whether a computation whose activations are there may start now.
+  /// Whether a computation whose input has been computed may start now.
   virtual bool ready(int rank, const Instruction& x) const = 0;
   virtual void starts(int rank, const Instruction& x) = 0;
   virtual void ends(int, const Instruction&) {}
-  /// A rank has added a microbatch's gradient to its part of a stage's sum. `last`: nothing is
-  /// missing any more on any rank.
+  /// Called when a rank has added a microbatch's gradient to its part of a stage's sum. `last`: the
+  /// sum lacks no other gradient on any rank.
   virtual void adds(int stage, int micro, int rank, bool last) = 0;
 
   /// Whether the microbatch's first forward has to wait for its turn.
   bool has_turn(const Instruction& x) const;
-  /// Whether the microbatch's gradient has been added to the stage's sum; to the tied stage's, by
-  /// all who use the tensor.
+  /// Whether a microbatch's gradient has been added to a stage's sum; for the tied stage, whether
+  /// all stages that use its tensor have added theirs.
   bool added(int stage, int micro) const;
   bool first_time(const Instruction& forward) const {
     return !of(forward.stage, forward.micro).forwarded;
   }
 
-  int now() const { return now_; }
+  int now() const { return now_; }  ///< time steps since the walk began
 
   const Plan& plan_;  // its rows are the computations
 
@@ -54,8 +54,8 @@ class Walk {
   /// A microbatch's progress on a stage.
   struct Pass {
     bool forwarded = false;
-    bool gradient = false;  // of the output: it is there
-    bool added = false;     // gradients of weights: they are in the sum
+    bool gradient = false;  // the gradient of the output exists
+    bool added = false;     // the gradients of weights are in the sum
   };
 
   Pass& of(int stage, int micro) { return passes_.at(plan_.pass(stage, micro)); }
@@ -69,15 +69,15 @@ class Walk {
 
   std::vector<Rank> ranks_;
   std::vector<Pass> passes_;
-  std::map<Cell, int> missing_;  // contributions to (stage, version)
+  std::map<Cell, int> missing_;  // gradients that the sum of (stage, version) lacks
   std::priority_queue<Cell, std::vector<Cell>, std::greater<>> ends_;  // (time, rank)
   int now_ = 0;
 };
 
-/// The first walk's result: in which order ranks make the steps of a stage, so that a finished sum
-/// visits them in this order, and in which they use weights that travel.
+/// The first walk's result: the order in which ranks make the steps of a stage, in which a finished
+/// sum then visits them, and the order in which ranks use weights that travel.
 struct Order {
-  /// Uses of a version by one rank, one after the other with no other rank's between.
+  /// Consecutive uses of a version by one rank, up to and including `last`.
   struct Run {
     int rank;
     Instruction last;
@@ -86,7 +86,7 @@ struct Order {
   std::map<Walk::Cell, std::deque<Run>> users;     // by (stage, version read), if there are homes
 };
 
-/// In the first walk, sums and weights are everywhere as soon as they are made.
+/// Runs the first walk, in which sums and weights are everywhere as soon as they are made.
 Order learn_order(const Plan& computations);
 
 }  // namespace paragrad::parallel

@@ -1,5 +1,5 @@
-// Reading and printing what codec is asked for, by the numbers that a kind lists; and whether a
-// plan has any use for it: a flag that has no effect is an error.
+// Reads and prints codec specs by the numbers that a kind lists, and checks that a plan has a use
+// for its codecs: a flag without effect is an error.
 // Not here: the codecs themselves (codecs/). Chapter 10.
 #include "parallel/plan/codec_spec.h"
 
@@ -38,7 +38,7 @@ bool read(const std::string& word, const CodecNumber& number, bool& value) {
   return value = word == number.word;
 }
 
-/// What is wrong with a word that should be the number.
+/// Says what is wrong with a word that should be the number.
 std::string complaint(const std::string& word, const CodecNumber& number) {
   if (std::holds_alternative<bool CodecSpec::*>(number.value))
     return text("expected ", number.word, " after ", number.what, ", or nothing, got ", word);
@@ -54,7 +54,7 @@ std::string print(const CodecSpec& spec, const CodecNumber& number) {
   return fmt::format("{}", spec.*std::get<double CodecSpec::*>(number.value));
 }
 
-/// NAME:NUMBER[:NUMBER]
+/// How users type a codec: "NAME:NUMBER[:NUMBER]".
 std::string usage(const CodecKind& kind) {
   std::string all = kind.name, end;
   for (const CodecNumber& number : kind.numbers) {
@@ -82,7 +82,7 @@ std::string codec_usages(WhichCodecs which, const char* last) {
 
 std::string codecs_to_use(WhichCodecs which, bool numbers) {
   std::vector<std::string> names;
-  for (bool plain : {false, true})  // those that can be set come first
+  for (bool plain : {false, true})  // codecs with numbers come first
     for (const CodecKind* kind : codec_kinds()) {
       const CodecSpec usual{.name = kind->name};
       if (which(*kind) && kind->numbers.empty() == plain && !usual.is_none())
@@ -128,8 +128,8 @@ std::string print(const CodecSpec& spec) {
 }
 
 std::int64_t encoded_bytes(const CodecSpec& spec, std::int64_t count, std::int64_t element) {
-  PG_CHECK(is_local(spec), "codec ", print(spec), ": it sends sums of factors, no values of one ",
-           "buffer; use quantize:4 or another codec here");
+  PG_CHECK(is_local(spec), "codec ", print(spec), ": it sends sums of factors, not the values of ",
+           "one buffer; use quantize:4 or another codec here");
   return spec.kind().encoded_bytes(spec, count, element);
 }
 
@@ -140,7 +140,7 @@ std::int64_t index_bytes(const CodecSpec& spec, std::int64_t count) {
 
 // ---- plans ----
 
-/// Whether a row does this with such a value.
+/// Whether the plan has an instruction that does this with such a value.
 static bool has(const Plan& plan, Value what, bool (*does)(const Instruction&)) {
   for (const Row& row : plan.rows)
     for (const Instruction& x : row)

@@ -1,5 +1,5 @@
-// CodecSpec: which codec a user asks for, and with which numbers. CodecKind: what a plan has to
-// know of a codec. No tensors: plans carry specs.
+// CodecSpec: the codec that a user asks for, with its numbers. CodecKind: what a plan has to know
+// about a codec. Plans carry specs, and no tensors.
 // Not here: encoding (codec.h), and the list of codecs (codecs/register.cpp). Chapter 10.
 #pragma once
 
@@ -16,10 +16,10 @@ struct CodecKind;
 /// A codec as users ask for it. Each kind uses some of the numbers: CodecKind::numbers.
 struct CodecSpec {
   std::string name = "none";
-  int bits = 4;             ///< 1 to 8 (quantize); what adaptive begins with
-  int bucket = 1024;        ///< elements (quantize, adaptive)
-  bool stochastic = false;  ///< rounding, unbiased; else to the nearest level
-  double fraction = 0.01;   ///< of the elements that are sent (topk, threshold)
+  int bits = 4;             ///< 1 to 8 (quantize); adaptive begins with as many
+  int bucket = 1024;        ///< elements per bucket (quantize, adaptive)
+  bool stochastic = false;  ///< rounds at random without bias, not to the nearest level
+  double fraction = 0.01;   ///< share of the elements that are sent (topk, threshold)
   int rank = 4;             ///< columns of a factor (lowrank, pca)
   int period = 100;         ///< uses of a threshold or a basis; updates between choices of bits
 
@@ -30,17 +30,17 @@ struct CodecSpec {
 };
 // [end snippet]
 
-/// A number as users type it behind a colon, or a word for a yes.
+/// A number that users type after a colon, or a word that switches an option on.
 struct CodecNumber {
-  const char* word;  ///< in the usage: "BITS"; the word itself for a yes
+  const char* word;  ///< in the usage: "BITS"; for an option, the word itself
   std::variant<int CodecSpec::*, double CodecSpec::*, bool CodecSpec::*> value;
-  const char* what;                     ///< "the number of bits"; for a yes: what stands before it
+  const char* what;                     ///< "the number of bits"; for an option, what precedes it
   const char* use = "";                 ///< "use 1 to 8 bits, such as quantize:4"
-  double least = 1, most = 2147483647;  ///< that make sense
-  bool may_lack = true;                 ///< and so may those that follow
+  double least = 1, most = 2147483647;  ///< its range
+  bool may_lack = true;                 ///< may be left out, with all that follow
 };
 
-/// What a plan has to know of a codec. A file of codecs/ defines each.
+/// All that a plan has to know about a codec. A file in codecs/ defines each codec.
 struct CodecKind {
   using Bytes = std::int64_t (*)(const CodecSpec&, std::int64_t count, std::int64_t element);
   using Indices = std::int64_t (*)(const CodecSpec&, std::int64_t count);
@@ -48,10 +48,10 @@ struct CodecKind {
   const char* name;
   std::vector<CodecNumber> numbers = {};
   Bytes encoded_bytes = nullptr;  ///< null: the codec needs a whole group's sum, it is not local
-  Indices index_bytes = nullptr;  ///< of the values that a message brings; null: it brings all
+  Indices index_bytes = nullptr;  ///< bytes that tell which values are sent; null: all are sent
   bool leaves_out = false;        ///< what an encoding leaves out is added to the next values
-  bool keeps_bf16 = false;        ///< values that are bf16 already travel as they are
-  bool chooses_bits = false;      ///< for each layer of a gradient, anew after each period
+  bool keeps_bf16 = false;        ///< values that are bf16 already are sent unchanged
+  bool chooses_bits = false;      ///< chooses the bits of each layer anew after each period
 
   /// Whether the codec acts on values one buffer at a time, so that any message can be encoded.
   bool is_local() const { return encoded_bytes != nullptr; }
@@ -59,9 +59,9 @@ struct CodecKind {
   bool is_for_activations() const { return is_local() && !chooses_bits; }
 };
 
-/// All codecs, in the order in which users read of them. Plans read and print their names but know
-/// none, so that this room declares the list and codecs/register.cpp, which stands above, defines
-/// it: a program that links plans links codecs.
+/// All codecs, in the order in which usages list them. Plans read and print codec names but define
+/// no codec: this room declares the list, and codecs/register.cpp, one layer above, defines it. So
+/// a program that links plans links codecs.
 const std::vector<const CodecKind*>& codec_kinds();
 
 using WhichCodecs = bool (*)(const CodecKind&);
@@ -69,16 +69,16 @@ inline constexpr WhichCodecs any_codec = [](const CodecKind&) { return true; };
 inline constexpr WhichCodecs for_activations = [](const CodecKind& kind) {
   return kind.is_for_activations();
 };
-/// What users can type: "none, bf16, quantize:BITS[:BUCKET[:stochastic]], ..."; `last` stands
-/// before the last one.
+/// The codecs as users type them: "none, bf16, quantize:BITS[:BUCKET[:stochastic]], ..."; `last`
+/// precedes the last one.
 std::string codec_usages(WhichCodecs which = any_codec, const char* last = ", ");
-/// Names to try instead of another codec's: "quantize, topk, threshold or bf16". With `numbers`,
-/// they are examples.
+/// Codecs that a message suggests: "quantize, topk, threshold or bf16". With `numbers`, they are
+/// complete examples.
 std::string codecs_to_use(WhichCodecs which, bool numbers = false);
 
-/// throws: Error that says what can be asked for
+/// Reads a codec as users type it: "quantize:4". throws: Error that says what can be typed
 CodecSpec parse_codec(const std::string& text);
-/// The inverse of parse_codec; numbers that are defaults are printed where another one follows.
+/// Prints a codec as parse_codec reads it; a default number appears only if another one follows.
 std::string print(const CodecSpec& spec);
 
 inline bool is_local(const CodecSpec& spec) { return spec.kind().is_local(); }
@@ -87,9 +87,9 @@ inline bool leaves_out(const CodecSpec& spec) { return spec.kind().leaves_out; }
 /// Bytes of `count` values of `element` bytes each, encoded by a local codec.
 /// throws: Error if the codec is not local
 std::int64_t encoded_bytes(const CodecSpec& spec, std::int64_t count, std::int64_t element);
-/// Bytes up to a multiple of 8: codecs write words of 8 bytes.
+/// Rounds bytes up to a multiple of 8, as codecs write words of 8 bytes.
 inline std::int64_t aligned(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
-/// Bytes that the indices take of a message of `count` values; 0 if it has none.
+/// Bytes of the indices in a message of `count` values; 0 if it has none.
 std::int64_t index_bytes(const CodecSpec& spec, std::int64_t count);
 
 }  // namespace paragrad::parallel

@@ -1,5 +1,5 @@
-// Readers are what computes with the weights or passes them on. The engine frees by it, the
-// verifier checks by it.
+// Lifetimes of weights: a reader is an instruction that computes with weights or sends them. The
+// engine frees weights by these rules, and the verifier checks by them.
 // Chapter 07.
 #include "parallel/plan/lifetimes.h"
 

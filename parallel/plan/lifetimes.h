@@ -1,4 +1,4 @@
-// Lifetimes: when versions of weights die on one rank: after their last reader in its row.
+// Lifetimes: when versions of weights die on a rank, which is after their last reader in its row.
 // Not here: the weights themselves (weight_store.h). Chapter 07.
 #pragma once
 
@@ -11,13 +11,13 @@
 
 namespace paragrad::parallel {
 
-/// Stages whose state, or shard of it, each rank keeps: where home says so, else where a row reads
-/// their weights; the tied one among them.
+/// For each rank, the stages whose state or shard it keeps, the tied one among them: those that
+/// `home` assigns to it or, in plans without homes, those whose weights its row reads.
 std::vector<std::set<int>> held_stages(const Plan& plan);
-/// The same by stage: ranks, ascending.
+/// For each stage, the ranks that keep its state or a shard of it, ascending.
 std::vector<std::vector<int>> holders(const Plan& plan);
 
-/// Stages that a rank computes, or whose weights or sums pass through it, besides those it holds.
+/// Stages that a rank computes, or whose weights or sums pass through it, held there or not.
 std::set<int> visited_stages(const Plan& plan, int rank);
 /// Stages whose gradient sums come to a rank or leave it.
 std::set<int> summed_stages(const Plan& plan, int rank);
@@ -33,19 +33,19 @@ std::vector<std::pair<int, int>> weights_read(const Plan& plan,
 
 class Lifetimes {
  public:
-  /// tied_versions: as the function makes them
+  /// tied_versions: the result of the function tied_versions. `plan` must outlive it.
   Lifetimes(const Plan& plan, const Row& row, const std::vector<int>& tied_versions);
 
   /// The oldest version of a stage that lives on after the plan; less than 0 if all do.
   int oldest_kept(int stage) const { return plan_.first + plan_.steps - plan_.kept(stage) + 1; }
   /// The last instruction of the row that reads a version; -1 if none does.
   int last_reader(int stage, int version) const;
-  /// Whether version v is still needed once the instruction at `index` is done: by a later reader
+  /// Whether a version is still needed once the instruction at `index` is done: by a later reader
   /// in the row, or after the plan's end.
   bool needed_after(int stage, int version, int index) const {
     return version >= oldest_kept(stage) || last_reader(stage, version) > index;
   }
-  /// (stage, version) pairs that nobody needs any more once the instruction at `index` is done.
+  /// The (stage, version) pairs that are needed until the instruction at `index` is done.
   const std::vector<std::pair<int, int>>& ending_at(int index) const { return ending_.at(index); }
 
  private:

@@ -1,5 +1,5 @@
-// The text of an instruction is its stage, its letters and the numbers that name it, so that print
-// and parse read the table of operations; its description follows the table's words.
+// Text of instructions: the stage, the letters and the numbers that name it. print, parse and
+// describe read the table of operations.
 // Not here: rows and headers (plan_file.cpp). Chapter 06.
 #include <fmt/ranges.h>
 
@@ -14,13 +14,13 @@ namespace {
 
 using autograd::text;
 
-/// What the messages that carry a value are called, and the value itself.
+/// A kind of message, as its value names it, and the value in words.
 struct ValueWords {
   const char* kind;
   const char* words;
 };
 
-/// The kinds of message, one for each Value; values that no text names have no kind of message.
+/// One row for each Value. Values that no message carries have no kind of message.
 constexpr ValueWords words_of_values[] = {
     {"", ""},
     {"activations", "the output of stage {stage} for microbatch {number}"},
@@ -52,14 +52,14 @@ class Word {
     if (at_ != end()) fail("nothing at", at_);
   }
 
-  /// The letters name no operation, or one that takes other numbers.
+  /// Throws the Error for letters that name no operation, or one that takes other numbers.
   [[noreturn]] void fail_at_letters() const {
     std::string forms, known = "one of ";
     for (const Operation& row : operations()) {
       if (row.letters == letters) forms += text(forms.empty() ? "" : ", or ", takes(row));
       if (known.find(text(' ', row.letters, ' ')) == known.npos) known += text(row.letters, ' ');
     }
-    PG_CHECK(forms.empty(), "\"", word_, "\" is no instruction: ", letters, " takes ", forms);
+    PG_CHECK(forms.empty(), "\"", word_, "\" is not an instruction: ", letters, " takes ", forms);
     fail(text(known, "for"), letters);
   }
 
@@ -72,7 +72,7 @@ class Word {
   bool at_digit() const { return at_ != end() && *at_ >= '0' && *at_ <= '9'; }
   bool at_any(std::string_view set) const { return set.find(*at_) != set.npos; }
   [[noreturn]] void fail(const std::string& expected, const std::string& part) const {
-    throw autograd::Error(text("\"", word_, "\" is no instruction: expected ", expected, " \"",
+    throw autograd::Error(text("\"", word_, "\" is not an instruction: expected ", expected, " \"",
                                part, "\"; examples: 2F0v0 0a5>1 2Rv1@0 2Sv1"));
   }
   bool take_if(char c) { return at_ != end() && *at_ == c ? (++at_, true) : false; }
@@ -92,7 +92,7 @@ class Word {
 
 std::string print(const Instruction& x) {
   const Operation* row = find_operation(x);
-  if (!row)  // only messages about plans that are no plans show one
+  if (!row)  // only error messages show an operation with a wrong value
     row = &*std::ranges::find_if(operations(), [&](auto& r) { return r.op == x.op; });
   std::string out = x.stage < 0 ? "" : std::to_string(x.stage);
   out += row->letters;
@@ -122,7 +122,7 @@ Instruction parse_instruction(const std::string& text_form) {
     x.op = row.op;
     x.what = row.what;
     if (!is_named_fully(x)) continue;
-    PG_CHECK(print(x) == text_form, "\"", text_form, "\" is no instruction; did you mean ",
+    PG_CHECK(print(x) == text_form, "\"", text_form, "\" is not an instruction; did you mean ",
              print(x), "?");
     return x;
   }

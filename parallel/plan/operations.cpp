@@ -1,4 +1,4 @@
-// The table of operations, and what each needs, frees and makes.
+// The table of operations, and what each operation needs, frees and makes.
 // Not here: how an instruction is written and read (operation_text.cpp).
 // Chapter 06.
 #include "parallel/plan/operations.h"

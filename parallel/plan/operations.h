@@ -1,6 +1,6 @@
 // Operations: the closed set of what a plan's cells do, and what each of them means on its rank:
-// what it needs and makes, its lane, its text, what it is counted as. Lowering, verifier,
-// simulator, drawings and engine ask here.
+// what it needs and makes, its lane, its text, its cost. Lowering, verifier, simulator, drawings
+// and engine read it here.
 // Not here: the work itself (engine/interpreter.cpp), and the rules of whole plans (verifier/).
 // Chapter 06.
 #pragma once
@@ -15,21 +15,21 @@ namespace paragrad::parallel {
 
 struct Plan;
 
-/// The first four are computations, the others messages.
+/// The operations of a plan's cells. The first four are computations, the others messages.
 enum class Op { forward, backward, step, drop, send, recv, reduce, fold, norm, gather };
 
-/// What is sent, reduced, gathered or dropped; of a backward, which part it computes. The last two
-/// have no text: they are values that never leave their rank.
+/// The value that an instruction sends, reduces, gathers or drops, or the part that a backward
+/// computes. The last two have no text, as they never leave their rank.
 enum class Value {
   none,
   activation,           ///< a: output of a stage, for one microbatch
   activation_gradient,  ///< g: the loss's gradient with respect to that output
   gradient_sum,  ///< p: sum of a step's weight gradients, up to and including one microbatch's
-  weights,       ///< w: of one version
-  norm,          ///< n: of a step's whole gradient
+  weights,       ///< w: weights of a stage, in one version
+  norm,          ///< n: norm of a step's whole gradient
   turn,          ///< t: empty; lets a forward begin
-  input_part,    ///< of a backward: the gradient of the stage's input
-  weight_part,   ///< of a backward: the rest, the gradients of the weights
+  input_part,    ///< the part of a backward that makes the gradient of the stage's input
+  weight_part,   ///< the rest of a backward, which makes the gradients of the weights
   stash,         ///< what a forward keeps for its backward
   open_sum,      ///< a rank's own gradient sum while microbatches are missing, named by the version
 };
@@ -37,12 +37,11 @@ enum class Value {
 /// One cell of a plan. Values are named by (stage, microbatch or version), never by buffer.
 struct Instruction {
   Op op = Op::forward;
-  int stage = -1;  ///< of the model; -1 for the norm
-  int micro = -1;  ///< microbatch, counted over the run
-  int version =
-      -1;         ///< of weights: read (forward, backward, gather) or made (step). A sum, and the
-                  ///< norm, are named by the version that they will make
-  int peer = -1;  ///< rank (send, recv) or group (reduce, norm, gather)
+  int stage = -1;    ///< part of the model; -1 for the norm
+  int micro = -1;    ///< microbatch, counted over the run
+  int version = -1;  ///< of weights: read (forward, backward, gather) or made (step). A sum or norm
+                     ///< is named by the version that it will make
+  int peer = -1;     ///< rank (send, recv) or group (reduce, norm, gather)
   Value what = Value::none;
 
   friend bool operator==(const Instruction&, const Instruction&) = default;
@@ -50,36 +49,36 @@ struct Instruction {
 
 enum class Lane { compute, message };
 
-/// What an instruction's time and bytes are counted as (simulation/costs.h).
+/// The kind of cost that an instruction's time and bytes follow from (simulation/costs.h).
 enum class Cost { nothing, forward, backward, step, message, reduction, gather };
 
-/// A row of the table: an operation with the value that it takes. What it needs on its rank, frees
-/// and makes there is below (needs); beside that
+/// A row of the table: an operation with the value that it takes. The functions needs, frees and
+/// makes say which values it uses; in addition, it has these effects:
 ///   2F5v1   forward   waits for its turn, if one is received. After a drop it recomputes
 ///   2B5v1   backward  reads the version that its forward read
-///   2Sv2    step      has added each microbatch of the step once; makes the newest version
+///   2Sv2    step      needs each microbatch added to the sum once; makes the newest version
 ///   2Da5    drop      leaves the stage's input, for a forward that recomputes
-///   2a5>3   send      blocks until a slot or the recv. Weights, and a finished sum that is stepped
-///                     here, too, are copied; other values move
-///   2a5<1   recv      posts; same name at both ends; first in, first out
+///   2a5>3   send      blocks until a slot is free or the recv is posted. Copies weights, and a
+///                     finished sum that this rank steps with, too; moves other values
+///   2a5<1   recv      is posted early; both ends have the same name; first in, first out
 ///   2Rv1@0  reduce    waits for all members of the group; adds in rank order
-///   2R5     fold      (arrived + own) is 2p5
+///   2R5     fold      adds the rank's own sum to the one that arrived; the result is 2p5
 ///   Rnv1@0  norm      counts the finished sums of all stages, each once
-///   2Gwv1@0 gather    makes full weights of the shards that the members have
+///   2Gwv1@0 gather    makes full weights from the shards of the members
 ///
 /// A message is issued once the computations before it in the row are done; it then waits in a
 /// queue per peer and direction, or per group. A computation waits only for its inputs.
 /// A version that has a successor dies after its last reader in the row.
 struct Operation {
-  /// The numbers that name it, beside its peer.
+  /// Which numbers name an instruction, beside its peer.
   struct Fields {
     bool stage, micro, version;
     friend bool operator==(const Fields&, const Fields&) = default;
   };
   Op op;
   Value what;
-  const char* letters;  ///< of its text, after the stage: "F", "Da", "a"
-  char mark;            ///< before the peer: > or < a rank, @ a group, 0 none
+  const char* letters;  ///< in its text, after the stage: "F", "Da", "a"
+  char mark;            ///< before the peer: > or < for a rank, @ for a group, 0 for none
   Fields fields;
   Cost cost;
   const char* words;  ///< what it does, as a format: {what} is its value, {pass} what it computes
@@ -89,48 +88,48 @@ struct Operation {
 };
 
 std::span<const Operation> operations();
-/// "a stage, a microbatch and a rank, as 2a5>3": the numbers that name it, for messages.
+/// The numbers that name an operation, for messages: "a stage, a microbatch and a rank, as 2a5>3".
 std::string takes(const Operation& row);
-/// Null where the operation does not take the value, or not under such a name.
+/// The row of an instruction; null if its operation does not take its value.
 const Operation* find_operation(const Instruction& x);
-/// throws: Error if there is none
+/// The row of an instruction. throws: Error if there is none
 const Operation& operation(const Instruction& x);
-/// "forward", "reduce"
+/// The name of an operation: "forward", "reduce".
 const char* name_of(Op op);
-/// Whether it has just the numbers that its operation takes.
+/// Whether x has exactly the numbers that its operation takes.
 bool is_named_fully(const Instruction& x);
 
 inline bool is_compute(const Instruction& x) { return operation(x).lane() == Lane::compute; }
-/// forward or backward: it computes with a stage's weights.
+/// Whether x is a forward or backward, which computes with a stage's weights.
 inline bool uses_weights(const Instruction& x) {
   return x.op == Op::forward || x.op == Op::backward;
 }
-/// A backward that adds to the gradients of weights: a whole one, or the weight part.
+/// Whether x is a backward that adds to the gradients of weights: a whole one, or the weight part.
 inline bool adds_gradient(const Instruction& x) {
   return x.op == Op::backward && x.what != Value::input_part;
 }
-/// A backward that makes the gradient of the stage's input: a whole one, or the input part.
+/// Whether x is a backward that makes the gradient of its input: a whole one, or the input part.
 inline bool makes_input_gradient(const Instruction& x) {
   return x.op == Op::backward && x.what != Value::weight_part;
 }
 inline bool makes_version(const Instruction& x) { return x.op == Op::step; }
-/// A forward, which begins a microbatch's pass through a stage.
+/// Whether x is a forward, which begins a microbatch's pass through a stage.
 inline bool begins_pass(const Instruction& x) { return x.op == Op::forward; }
 inline bool goes_back(const Instruction& x) { return x.op == Op::backward; }
 inline bool sends(const Instruction& x) { return x.op == Op::send; }
 inline bool receives(const Instruction& x) { return x.op == Op::recv; }
 inline bool travels(const Instruction& x) { return sends(x) || receives(x); }
 inline bool drops(const Instruction& x) { return x.op == Op::drop; }
-/// All members of a group run it together.
+/// Whether all members of a group run x together.
 inline bool meets(const Instruction& x) { return operation(x).by_group(); }
 
-/// "2F5v1"
+/// An instruction as text: "2F5v1".
 std::string print(const Instruction& instruction);
-/// throws: Error that shows the word
+/// Inverse of print. throws: Error that shows the word
 Instruction parse_instruction(const std::string& word);
-/// "receives version 3 of stage 1 from rank 2"
+/// An instruction in words: "receives version 3 of stage 1 from rank 2".
 std::string describe(const Instruction& instruction);
-/// "activations", "reductions", ...: what a message carries, as legends and tables name it.
+/// The kind of a message, as legends and tables name it: "activations", "reductions", ...
 std::string message_kind(const Instruction& instruction);
 
 // ---- values by name ----
@@ -138,12 +137,12 @@ std::string message_kind(const Instruction& instruction);
 struct Name {
   Value what = Value::none;
   int stage = 0;
-  int number = 0;  ///< microbatch; of weights, open sums and norms the version
+  int number = 0;  ///< microbatch; for weights, open sums and norms, the version
 
   friend auto operator<=>(const Name&, const Name&) = default;
 };
 
-/// "the output of stage 1 for microbatch 5"
+/// A value in words: "the output of stage 1 for microbatch 5".
 std::string describe(const Name& name);
 
 /// The name as one number, for tables of large plans.
@@ -158,15 +157,15 @@ inline Name value_of(const Instruction& x) {
   return {x.what, x.stage, x.micro >= 0 ? x.micro : x.version};
 }
 
-/// What must be on the rank before it can run, beside what only some plans have: a turn, recomputed
-/// activations, the sums that a norm counts.
+/// The values that x needs on its rank, as a rule. Only some plans have turns to wait for; a
+/// forward that recomputes has its input already; the sums that a norm counts come in addition.
 ///   tied_versions: see lifetimes.h
 std::vector<Name> needs(const Plan& plan, const std::vector<int>& tied_versions,
                         const Instruction& x);
-/// Whether an instruction takes what it needs of this kind, so that it is gone afterwards. The row
-/// decides which sums are copied, and when weights die that nobody drops.
+/// Whether x consumes the values of this kind that it needs. The row decides which sums are copied
+/// instead, and when weights die that no drop frees.
 bool frees(const Instruction& x, Value what);
-/// What it leaves on the rank that was not there before.
+/// The values that x makes on its rank.
 std::vector<Name> makes(const Plan& plan, const Instruction& x);
 
 // ---- instructions ----
@@ -177,7 +176,7 @@ inline Instruction forward(int stage, int micro, int version) {
 inline Instruction backward(int stage, int micro, int version) {
   return {.op = Op::backward, .stage = stage, .micro = micro, .version = version};
 }
-/// A send, recv, gather or drop.
+/// A send, recv, gather or drop of weights.
 inline Instruction on_weights(Op op, int stage, int version, int peer = -1) {
   return {.op = op, .stage = stage, .version = version, .peer = peer, .what = Value::weights};
 }

@@ -1,17 +1,16 @@
-// Plan: a way to train in parallel as plain data: for every rank of the world, what it runs.
-// Not here: who writes a plan (schedules, lower), checks it (verify) or runs it (engine).
+// Plan: a parallelisation strategy as plain data: what every rank of the world runs.
+// Not here: writing a plan (schedules, lower), checking it (verify) and running it (engine).
 // Chapter 06.
 //
-// The room parallel/plan holds what all other rooms speak of, and no tensor. Read it first:
+// The room parallel/plan defines what all other rooms work on, without tensors. Read it first:
 // plan.h         a plan: a header and one row of instructions for each rank
 // operations.h   the table of operations: what each needs, makes and costs, and how it is written
 // plan_file.cpp  a plan as text, and back; operation_text.cpp: an instruction
 // lifetimes.h    what follows from a row: which weights an instruction reads, when versions die
 // codec_spec.h   how a header names a codec
-// The room includes nothing but autograd's errors and text; the list of codecs is handed in by the
-// linker (codec_kinds). Whoever asks what an operation means
-// asks operations.h; another operation is a row of its table, a function of the interpreter, the
-// verifier's replay, and a chapter that can't be written without it.
+// The room includes nothing but autograd's errors and text; the linker supplies the list of codecs
+// (codec_kinds). operations.h alone says what an operation means. A new operation is a row of its
+// table, a function of the interpreter and of the verifier's replay, and a chapter that needs it.
 #pragma once
 
 #include <algorithm>
@@ -25,29 +24,30 @@ namespace paragrad::parallel {
 
 using Row = std::vector<Instruction>;
 
-/// The whole world: a header, and one row a rank.
-/// Microbatches and versions count over the run: this plan makes versions first + 1 to
+/// A plan for the whole world: a header, and one row per rank.
+/// Microbatches and versions are counted over the run: this plan makes versions first + 1 to
 /// first + steps, from microbatches first * per_step on.
 struct Plan {
-  int stages = 1;     ///< with layers; `tied` adds one without
+  int stages = 1;     ///< stages with layers; `tied` adds one without
   int per_step = 1;   ///< microbatches whose gradients make one step, over all ranks
   int steps = 1;      ///< 0: an evaluation: forwards of microbatches [0, per_step), version `first`
-  int first = 0;      ///< steps done before
-  int sharded = 0;    ///< ZeRO stage: 1 optimizer state, 2 gradients, 3 weights
+  int first = 0;      ///< steps that the run has made before this plan
+  int sharded = 0;    ///< ZeRO level: 1 shards optimizer state, 2 also gradients, 3 also weights
   bool clip = false;  ///< steps need the norm
-  int stagger = 0, gap = 2;  ///< of turns (cyclic data parallelism)
-  int in_flight = 0;  ///< 0: rows are run in their order. Else the plan is message-driven: between
-                      ///< two steps a rank runs the forward or backward whose input has come, the
-                      ///< first stage at most so many forwards ahead of its backwards
-  std::vector<int> keep = {1};  ///< per stage: newest versions that live on after the plan; there
-                                ///< are as many before it, as far as so many have been made
+  int stagger = 0, gap = 2;  ///< cyclic: a microbatch's turn comes when the one before has passed
+                             ///< `gap` stages. stagger 0: no turns, 1: in the first step, 2: in all
+  int in_flight = 0;  ///< 0: rows run in their order. Otherwise the plan is message-driven: between
+                      ///< two steps a rank runs the forward or backward whose input has arrived,
+                      ///< with at most this many forwards ahead of its backwards
+  std::vector<int> keep = {1};  ///< per stage: how many newest versions outlive the plan; as many
+                                ///< exist before it, if the run has made as many
   std::vector<int> home;        ///< per stage: the rank that keeps its state (cyclic ZeRO)
-  std::vector<std::vector<int>> groups;  ///< of ranks, ascending
-  std::vector<int> tied;  ///< stages that use one tensor together. It is stage number `stages`: it
+  std::vector<std::vector<int>> groups;  ///< groups of ranks, each ascending
+  std::vector<int> tied;  ///< stages that share one tensor. The tensor is stage number `stages`: it
                           ///< has sums, versions and steps, but no forward. Every use reads the
                           ///< version that the first stage's forward of the microbatch names
-  CodecSpec codec;        ///< of gradient sums on their way between ranks
-  CodecSpec channel;      ///< of activations and their gradients
+  CodecSpec codec;        ///< encodes gradient sums between ranks
+  CodecSpec channel;      ///< encodes activations and their gradients between ranks
   std::vector<Row> rows;
 
   int ranks() const { return static_cast<int>(rows.size()); }
@@ -56,7 +56,7 @@ struct Plan {
   int kept(int stage) const { return keep.size() == 1 ? keep[0] : keep.at(stage); }
   int first_micro() const { return steps == 0 ? 0 : first * per_step; }
   int last_micro() const { return first_micro() + per_step * (steps == 0 ? 1 : steps); }
-  /// A number for each stage with layers and microbatch, from 0 on; passes() of them.
+  /// The index of a stage with layers and a microbatch, from 0 to passes() - 1.
   std::size_t pass(int stage, int micro) const {
     return static_cast<std::size_t>(stage) * (last_micro() - first_micro()) + micro - first_micro();
   }
@@ -71,20 +71,19 @@ struct Plan {
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 
-/// The header's line, which has what differs from the defaults, then one line a rank.
+/// A plan as text: a line of header, which leaves out most defaults, then one line per rank.
 std::string print(const Plan& plan);
 
 /// Inverse of print. Empty lines and what follows a # are skipped.
-/// throws: Error, with line and word, if the text is no plan
+/// throws: Error with line and word if the text is not a plan
 Plan parse(const std::string& text);
 
-/// throws: Error if a codec of the plan's header has nothing to encode, or can't encode what there
-///         is
+/// throws: Error if a codec of the header has nothing to encode, or can't encode the plan's values
 void check_codecs(const Plan& plan);
-/// Whether groups of ranks add up gradients, so that it matters how.
+/// Whether groups of ranks reduce gradient sums, so that the way of reduction matters.
 bool sums_in_groups(const Plan& plan);
 
-/// The neighbourhood of a cell, for messages:
+/// A cell and its neighbours, for error messages:
 ///   rank 1: ... 1F1v0 [1B0v0] 1F2v0 ...
 std::string mark(const Plan& plan, int rank, int index);
 

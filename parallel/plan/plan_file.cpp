@@ -1,5 +1,5 @@
-// The text form of a plan: a line of header, then one line a rank; and how messages show a cell.
-// Not here: single instructions (operations.cpp).
+// The text form of a plan: a line of header, then one line per rank; and how messages show a cell.
+// Not here: single instructions (operation_text.cpp).
 // Chapter 06.
 #include <fmt/ranges.h>
 
@@ -67,7 +67,7 @@ constexpr Entry entry(const char* key) {
           [](Plan& plan, const std::string& value) { read(value, plan.*member); }};
 }
 
-/// One number, if it is the same for all stages.
+/// Shows `keep` as one number if it is the same for all stages.
 std::string show_keep(const Plan& plan) {
   const bool varies = std::ranges::adjacent_find(plan.keep, std::not_equal_to()) != plan.keep.end();
   return varies ? show(plan.keep) : show(plan.keep.front());
@@ -90,7 +90,7 @@ constexpr Entry entries[] = {
     entry<&Plan::codec>("codec"),
     entry<&Plan::channel>("channel"),
 };
-constexpr int always_printed = 3;  // of the entries: the plan's size
+constexpr int always_printed = 3;  // the first entries: the plan's size
 
 void set_header(Plan& plan, const std::string& key, const std::string& value) {
   std::string keys;
@@ -101,7 +101,7 @@ void set_header(Plan& plan, const std::string& key, const std::string& value) {
   throw autograd::Error(text("a plan's header has no \"", key, "\"; it has", keys));
 }
 
-/// What differs from a plan's defaults.
+/// The header's line: the plan's size, and what differs from the defaults.
 std::string print_header(const Plan& plan) {
   std::string out;
   for (const Entry& entry : entries) {
@@ -119,7 +119,7 @@ Plan parse_header(const std::string& line) {
     PG_CHECK(in >> value, "the header ends after \"", key, "\", which needs a value");
     set_header(plan, key, value);
   }
-  PG_CHECK(plan.stages < 1 << 20, "a plan of ", plan.stages, " stages is beyond what is made here");
+  PG_CHECK(plan.stages < 1 << 20, "expected fewer than ", 1 << 20, " stages, got ", plan.stages);
   if (plan.keep.size() == 1) plan.keep.resize(plan.stage_count(), plan.keep[0]);
   return plan;
 }
@@ -163,7 +163,7 @@ Plan parse(const std::string& text_form) {
     }
     has_header = true;
   }
-  PG_CHECK(!plan.rows.empty(), "a plan is a line that begins with \"stages\" and one line a rank; ",
+  PG_CHECK(!plan.rows.empty(), "a plan begins with \"stages\", then has one line per rank; ",
            "this text has ", has_header ? "no rank" : "neither");
   return plan;
 }

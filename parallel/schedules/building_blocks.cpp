@@ -1,4 +1,4 @@
-// What schedules are made of: headers, orders and the places of steps.
+// Building blocks of schedules: headers, orders, the places of steps, recomputation.
 // Not here: a whole schedule.
 // Chapter 06.
 #include <algorithm>
@@ -69,7 +69,7 @@ StepPlacement suitable_placement(const Layout& layout) {
 
 namespace {
 
-/// A row with its steps.
+/// Returns a row with its steps added.
 Row with_steps(const Plan& plan, const Row& row, StepPlacement placement,
                const std::vector<int>& tied_versions) {
   Row out;
@@ -80,12 +80,12 @@ Row with_steps(const Plan& plan, const Row& row, StepPlacement placement,
     held.insert(x.stage);
     left[{x.stage, plan.made_by(x.micro)}] += goes_back(x);
   }
-  // Makes steps that lead to `version`, as far as they are not placed yet.
+  // Adds the steps of a stage up to `version` that are not placed yet.
   auto make = [&](int stage, int version) {
     while (made[stage] < version)
       out.push_back({.op = Op::step, .stage = stage, .version = ++made[stage]});
   };
-  // Makes those of all stages in the row; last stages' sums are finished first.
+  // Adds them for all stages of the row, last stages first, as their sums are finished first.
   auto make_all = [&](int version) {
     if (std::any_of(held.begin(), held.end(), [&](int s) { return plan.uses_tied(s); }))
       make(plan.stages, version);
@@ -95,7 +95,7 @@ Row with_steps(const Plan& plan, const Row& row, StepPlacement placement,
   auto before_forward = [&](const Instruction& x) {
     if (plan.uses_tied(x.stage)) make(plan.stages, tied_versions[x.micro - plan.first_micro()]);
     if (placement == StepPlacement::lazy) make(x.stage, x.version);
-    if (placement == StepPlacement::together) make_all(x.version);
+    if (placement == StepPlacement::all_at_once) make_all(x.version);
   };
   // [end snippet]
   for (const Instruction& x : row) {
@@ -105,7 +105,7 @@ Row with_steps(const Plan& plan, const Row& row, StepPlacement placement,
     const bool last = goes_back(x) && --left[{x.stage, version}] == 0;
     if (last && placement == StepPlacement::eager) make(x.stage, version);
   }
-  // The drain: what no forward of this plan reads.
+  // Add the last steps, whose versions no forward of this plan reads.
   for (int version = plan.first + 1; version <= plan.first + plan.steps; ++version)
     make_all(version);
   return out;

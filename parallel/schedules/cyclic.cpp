@@ -1,8 +1,7 @@
-// Cyclic Data Parallelism: microbatches begin two time steps after each other, as in a round dance,
-// and go on without a pause between training steps. In every time step each stage is
-// processed once.
+// Cyclic Data Parallelism: a microbatch begins two time steps after the one before it, as in a
+// round dance, without a pause between updates. Every time step computes each stage once.
 //   theta(t+1) = theta(t) - lr/N sum_i grad f_i(u_i),   u_i = theta(t-1) in v1; in v2 theta(t), on
-//   stages where it is there already
+//   stages that have it already
 // Chapter 08; Fournier and Oyallon 2024, section 3.
 #include <algorithm>
 #include <functional>
@@ -19,27 +18,28 @@ enum class Rule { v1, v2 };
 void check(const Layout& layout, Rule rule) {
   const int n = layout.stages;
   PG_CHECK(layout.microbatches == 1 || layout.microbatches == n, "a cyclic schedule has as many ",
-           "microbatches as stages, ", n, "; leave out the microbatches, or say so many");
+           "microbatches as stages, ", n, "; leave out the microbatches, or ask for as many");
   PG_CHECK(layout.width == 1,
-           "a cyclic schedule has no replicas; its microbatches are on ranks of ",
-           "their own. Leave out the data parallelism of ", layout.width);
+           "a cyclic schedule has no replicas; its microbatches have ranks of their ",
+           "own. Leave out the data parallelism of ", layout.width);
   PG_CHECK(layout.zero == 0,
-           "a cyclic schedule shares its states by --setting zero, not by --zero");
+           "a cyclic schedule shards its state with --setting zero, not with --zero");
   PG_CHECK(layout.gap >= 1 && layout.gap <= std::max(3, n), "a --gap of ", layout.gap,
-           " does not go with ", n, n == 1 ? " stage" : " stages", "; use one from 1 to ",
+           " does not fit ", n, n == 1 ? " stage" : " stages", "; use one from 1 to ",
            std::max(3, n), ", or more --stages");
   PG_CHECK(!layout.clip || rule == Rule::v1, "cyclic-v2 can't clip: the norm of a step is known ",
-           "after the last backward of stage 0, when later stages have long read the new weights. ",
+           "after the last backward of stage 0, when later stages have already read new weights. ",
            "Use --clip 0, or cyclic-v1");
   bool hands_over = layout.setting == Setting::model || layout.setting == Setting::zero;
-  PG_CHECK(!layout.tied || n == 1 || !hands_over, "stages that share a tensor need it on one rank ",
-           "all the time, which the settings model and zero do not have; untie the embeddings, or ",
+  PG_CHECK(!layout.tied || n == 1 || !hands_over, "stages that share a tensor need one rank that ",
+           "always has it, and the settings model and zero have none; untie the embeddings, or ",
            "use another setting");
 }
 
 // [snippet rank_of]
-/// In setting model, a stage is busy with a microbatch for 2 (stages - stage) time steps, and a new
-/// one comes every second: (stages - stage) ranks take turns.
+/// The rank that computes a stage for a microbatch. In setting model, each takes 2 (stages - stage)
+/// time steps from its forward to the end of its backward, and a new one comes every two:
+/// (stages - stage) ranks take turns.
 int rank_of(Setting setting, int stages, int stage, int micro) {
   switch (setting) {
     case Setting::one_device: return 0;
@@ -52,7 +52,7 @@ int rank_of(Setting setting, int stages, int stage, int micro) {
 }
 // [end snippet]
 
-/// The last rank has the last stage of the last microbatch.
+/// The number of ranks. The last rank computes the last stage of the last microbatch.
 int ranks(const Layout& layout) {
   return rank_of(layout.setting, layout.stages, layout.stages - 1, layout.stages - 1) + 1;
 }
@@ -62,7 +62,7 @@ int ranks(const Layout& layout) {
 Plan dance(const Layout& layout, const std::function<int(int stage, int micro)>& version) {
   const int n = layout.stages;
   Plan plan = empty_plan(layout, ranks(layout), {/*keep*/ 2});
-  std::map<int, Row> at;  // by time; backwards first, so that one device frees before it fills
+  std::map<int, Row> at;  // by time step; backwards first: one device then frees before it fills
   for (int micro = plan.first_micro(); micro < plan.last_micro(); ++micro)
     for (int stage = 0; stage < n; ++stage) {
       at[2 * micro + 2 * n - 1 - stage].push_back(backward(stage, micro, version(stage, micro)));
@@ -87,7 +87,7 @@ Plan cyclic(Layout layout, Rule rule) {
   const bool is_data = layout.setting == Setting::data, is_zero = layout.setting == Setting::zero;
   if (n > 1 && has_turns(layout.setting)) {
     plan.stagger = is_data ? 2 : 1;
-    plan.gap = std::min(layout.gap, n);  // 2 and 3 suit costs, whatever N
+    plan.gap = std::min(layout.gap, n);  // the usual gaps, 2 and 3, can exceed N
   }
   // The last stage's home is rank 0: there v2 reads new weights first.
   for (int stage = 0; is_zero && stage < n; ++stage) plan.home.push_back(n - 1 - stage);
@@ -98,7 +98,7 @@ Plan cyclic(Layout layout, Rule rule) {
 
 SumPath ring(const Layout&) { return SumPath::ring; }
 
-/// The timetable of v1 in setting data has forwards and backwards of one time step, each once.
+/// A steady ring needs a timetable with forwards and backwards of one time step, none repeated.
 SumPath steady_if_possible(const Layout& layout) {
   const bool steady = layout.setting == Setting::data && layout.gap == 2 && !layout.recompute;
   return steady ? SumPath::steady_ring : SumPath::ring;
@@ -114,8 +114,8 @@ extern const Schedule cyclic_v1_schedule{
     .sum_path = steady_if_possible,
     .check = [](const Layout& layout) { check(layout, Rule::v1); }};
 
-/// The norm of a gradient exists after stage 0's last backward, when most forwards of the next
-/// step, which read what the update makes, should have begun.
+/// cyclic-v2 can't clip: the norm of a gradient exists after stage 0's last backward, when most
+/// forwards of the next step, which read the updated weights, should have begun.
 extern const Schedule cyclic_v2_schedule{
     .name = "cyclic-v2",
     .make = [](const Layout& layout) { return cyclic(layout, Rule::v2); },

@@ -17,7 +17,7 @@ Plan data_parallel(const Layout& layout) {
         for (int stage = layout.stages - 1; stage >= 0; --stage)
           plan.rows[rank].push_back(backward(stage, micro, step));
       }
-  place_steps(plan, layout.zero > 0 ? StepPlacement::together : suitable_placement(layout));
+  place_steps(plan, layout.zero > 0 ? StepPlacement::all_at_once : suitable_placement(layout));
   return plan;
 }
 // [end snippet]

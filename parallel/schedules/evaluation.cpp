@@ -10,9 +10,9 @@ namespace paragrad::parallel {
 namespace {
 
 // [snippet add_by_stages]
-/// Adds forwards of some microbatches, one stage at a time: its shards, if `ranks` have shards, are
-/// gathered once for all of them, while the stage before computes. Ranks without microbatches
-/// gather, too: others need their shards.
+/// Adds forwards of some microbatches, one stage at a time. If `ranks` have shards, they gather a
+/// stage once for all these microbatches, while the stage before it computes. Ranks without
+/// microbatches gather, too, because others need their shards.
 void add_by_stages(Plan& plan, const std::vector<int>& ranks,
                    const std::function<void(int stage)>& add_stage) {
   auto on_all = [&](Op op, int stage, int group) {
@@ -42,8 +42,8 @@ Plan make_evaluation(const Plan& like, int first, int microbatches) {
   plan.clip = false;
   plan.stagger = plan.in_flight = 0;
   plan.groups.clear();
-  plan.codec = plan.channel = {};  // what is evaluated is the model
-  // Who computes which stage of the microbatches of a step.
+  plan.codec = plan.channel = {};  // an evaluation measures the model alone
+  // Find the rank that computes each stage of each microbatch of a step.
   std::map<std::pair<int, int>, int> rank_of;
   for (int rank = 0; rank < like.ranks(); ++rank)
     for (const Instruction& x : like.rows[rank])
@@ -56,11 +56,11 @@ Plan make_evaluation(const Plan& like, int first, int microbatches) {
   };
   if (plan.sharded == 3) plan.groups = {holders(like).front()};
   const std::vector<int> ranks = plan.groups.empty() ? std::vector<int>() : plan.groups.front();
-  // Outputs are kept from stage to stage, so not all microbatches go together.
-  const int together = ranks.empty() ? 1 : 2 * like.ranks();
-  for (int begin = 0; begin < microbatches; begin += together)
+  // Outputs are kept from stage to stage, so only some microbatches run at once.
+  const int at_once = ranks.empty() ? 1 : 2 * like.ranks();
+  for (int begin = 0; begin < microbatches; begin += at_once)
     add_by_stages(plan, ranks, [&](int stage) {
-      for (int micro = begin; micro < std::min(begin + together, microbatches); ++micro)
+      for (int micro = begin; micro < std::min(begin + at_once, microbatches); ++micro)
         add(stage, micro);
     });
   return lower(std::move(plan), plan.home.empty() ? SumPath::group : SumPath::ring);

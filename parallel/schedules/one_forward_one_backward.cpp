@@ -16,9 +16,9 @@ Plan one_forward_one_backward(const Layout& layout) {
 }
 // [end snippet]
 
-/// AxoNN's order: a rank runs whichever microbatch's message has come. Rows are those of 1F1B, but
-/// the engine departs from their order (simulation/driven.cpp), and the order that came about is a
-/// plan of its own, which can be drawn and run again.
+/// AxoNN's order: a rank runs the microbatch whose message has arrived. Rows are those of 1F1B, but
+/// the engine departs from their order (simulation/driven.cpp). The order that results is recorded
+/// as a plan of its own, which can be drawn and run again.
 /// source: Singh and Bhatele 2022 (AxoNN), section 4
 // [snippet message_driven]
 Plan message_driven(const Layout& layout) {

@@ -1,5 +1,5 @@
-// PipeDream with weight stashing: no flush, and every microbatch is an update. A microbatch reads
-// on each stage the newest weights there are when its forward comes:
+// PipeDream with weight stashing: no flush, and every microbatch makes an update. On each stage, a
+// microbatch reads the newest weights that exist when its forward runs:
 //   version m - (stages - 1 - stage)
 // Chapter 07; Narayanan et al. 2019, "PipeDream", section 3.3.
 #include <algorithm>
@@ -19,7 +19,7 @@ Plan pipedream(const Layout& asked) {
   std::vector<int> keep;
   for (int stage = 0; stage < layout.stages; ++stage) keep.push_back(layout.stages - stage);
   if (layout.tied && layout.stages > 1)
-    keep.push_back(layout.stages);  // as on stage 0, which decides
+    keep.push_back(layout.stages);  // as for stage 0, which names its version
   return pipeline_plan(layout, keep, [&](Row& row, int replica, int stage) {
     const int ahead = layout.stages - 1 - stage;
     append_1f1b(row, stage, layout.micros(replica), ahead,

@@ -1,5 +1,5 @@
-// The register of schedules, and what any of them is made into: a checked layout, its plan, and
-// that plan at another place of the run. Not here: the orders, and messages (lower.cpp).
+// The register of schedules, and what all of them share: checks of layouts, making a plan, moving
+// it to another place of the run. Not here: the orders, and messages (lower.cpp).
 // Chapter 06.
 #include "parallel/schedules/schedule.h"
 
@@ -8,14 +8,14 @@
 #include "autograd/error.h"
 
 // Sorted by the names that users type, as lists of them are.
-#define PARAGRAD_SCHEDULES(SCHEDULE)                                              \
-  SCHEDULE(one_forward_one_backward) /* a pipeline that empties at each step */   \
-  SCHEDULE(pipedream_2bw)            /* two versions of the weights */            \
-  SCHEDULE(cyclic_v1)                /* microbatches one after the other */       \
-  SCHEDULE(cyclic_v2)                /* so, on weights as fresh as they can be */ \
-  SCHEDULE(data_parallel)            /* every rank holds the model */             \
-  SCHEDULE(gpipe)                    /* all forwards, then all backwards */       \
-  SCHEDULE(message_driven)           /* in the order in which messages come */    \
+#define PARAGRAD_SCHEDULES(SCHEDULE)                                            \
+  SCHEDULE(one_forward_one_backward) /* a pipeline that empties at each step */ \
+  SCHEDULE(pipedream_2bw)            /* two versions of the weights */          \
+  SCHEDULE(cyclic_v1)                /* microbatches one after the other */     \
+  SCHEDULE(cyclic_v2)                /* cyclic_v1 on the freshest weights */    \
+  SCHEDULE(data_parallel)            /* every rank holds the model */           \
+  SCHEDULE(gpipe)                    /* all forwards, then all backwards */     \
+  SCHEDULE(message_driven)           /* in the order in which messages come */  \
   SCHEDULE(pipedream)                /* an update after each microbatch */
 
 namespace paragrad::parallel {
@@ -60,22 +60,22 @@ void check(const Layout& layout) {
   PG_CHECK(micros * (layout.first + 1.0 * layout.steps) < most &&
                micros * layout.stages * layout.steps < most,
            "this plan counts to microbatch ", micros * (layout.first + 1.0 * layout.steps), " on ",
-           layout.stages, " stages; at most ", most, " of them, and forwards, are made for. ",
+           layout.stages, " stages; at most ", most, " microbatches and forwards are possible. ",
            "Use a smaller --first, --steps or --microbatches");
 }
 
-/// A cyclic schedule's own check says what it has instead.
+/// Checks the ZeRO level. A cyclic schedule's own check says what it has instead of levels.
 void check_zero(const Schedule& schedule, const Layout& layout) {
-  PG_CHECK(layout.zero >= 0 && layout.zero <= 3, "ZeRO has stages 1 to 3, not ", layout.zero);
+  PG_CHECK(layout.zero >= 0 && layout.zero <= 3, "ZeRO has levels 1 to 3, not ", layout.zero);
   if (schedule.cyclic) return;
   PG_CHECK(layout.zero == 0 || layout.width > 1, "ZeRO shares the state of replicas; with one ",
            "there is nothing to share. Use a --data-parallel of at least 2");
-  PG_CHECK(layout.zero <= schedule.highest_zero, "ZeRO ", layout.zero, " does not go with ",
+  PG_CHECK(layout.zero <= schedule.highest_zero, "ZeRO ", layout.zero, " can't be combined with ",
            schedule.name, ": a pipeline adds to its gradients and reads its weights with every ",
            "microbatch, and would send them every time. Use --zero 1, or --schedule data");
 }
 
-/// What a schedule with homes writes, whose steps lowering places, too.
+/// The computations that a schedule with homes writes: lowering adds all else, the steps, too.
 Plan without_messages(Plan plan) {
   for (Row& row : plan.rows)
     std::erase_if(row, [](const Instruction& x) {
@@ -107,7 +107,7 @@ Plan make_plan(const std::string& name, const Layout& layout) {
 }
 
 Plan moved_by(Plan plan, int steps) {
-  bool merged = false;  // versions before the first, with the first
+  bool merged = false;  // whether negative versions became version 0
   plan.first += steps;
   for (Row& row : plan.rows)
     for (Instruction& x : row) {
@@ -116,7 +116,7 @@ Plan moved_by(Plan plan, int steps) {
       merged |= x.version + steps < 0;
       x.version = std::max(x.version + steps, 0);
     }
-  // Weights that travel would come twice: merged versions have a way of their own.
+  // Merged versions would send travelling weights twice, so messages are added anew.
   if (merged && !plan.home.empty()) return lower(without_messages(std::move(plan)), SumPath::ring);
   return plan;
 }

@@ -1,15 +1,15 @@
-// Schedules: who computes what, in which order, on which weights. Each is a file in schedules/.
-// Not here: messages and reductions, which lower() adds. What schedules share is here.
+// Schedules: which rank computes what, in which order, on which weights. Each is a file in
+// schedules/; what they share is here. Not here: messages and reductions, which lower() adds.
 // Chapter 06.
 //
 // The room parallel/schedules has a file for each way to train: about 30 lines that read like the
-// paper, computations only, as loops or as a formula for times that is sorted.
+// paper and write only computations, in loops or by sorting the times that a formula gives.
 // schedule.h            what a schedule is asked for (Layout), and how it behaves (Schedule)
 // building_blocks.cpp   orders, steps and recomputation that several schedules share
 // schedule.cpp          the register, a list of them; evaluation.cpp: plans that only run forward
 // A new schedule is one file and one line of the register: its name, the function that makes its
 // plan, and what programs ask of it (how many ranks, whether it clips, which ZeRO levels). Tests
-// of all schedules take it in by themselves. No schedule includes another, and nobody compares
+// of all schedules include it automatically. No schedule includes another, and no code compares
 // their names.
 #pragma once
 
@@ -23,41 +23,41 @@
 
 namespace paragrad::parallel {
 
-/// What a rank of a cyclic schedule does: everything, alone; every stage of its microbatches; one
-/// stage; one stage, shared by microbatches that never meet on it; as data, but the weights travel.
+/// The work of a rank in a cyclic schedule. one_device: everything. data: every stage of its own
+/// microbatches. pipeline: one stage. model: one stage, for microbatches that are never on it at
+/// the same time. zero: as in data, but weights travel.
 /// source: Fournier and Oyallon 2024, table 1
 enum class Setting { one_device, data, pipeline, model, zero };
-/// As users type them.
+/// Settings by the names that users type.
 const std::map<std::string, Setting>& settings();
-/// Whether microbatches wait for turns, which Layout::gap is about.
+/// Whether microbatches wait for turns, so that Layout::gap has an effect.
 inline bool has_turns(Setting setting) {
   return setting == Setting::data || setting == Setting::zero;
 }
 
-/// What a schedule is asked for.
+/// The choices from which a schedule makes its plan.
 struct Layout {
-  int stages = 1;          ///< that the model is cut into
-  int width = 1;           ///< replicas of the model
-  int microbatches = 1;    ///< of each replica, in each step
-  int steps = 1;           ///< of the plan
-  int first = 0;           ///< steps done before
-  bool recompute = false;  ///< drop activations after the forward, compute them again
-  bool clip = false;       ///< steps need the gradient's global norm
-  bool tied = false;       ///< the first and the last stage share a tensor (embeddings)
-  Setting setting =
-      Setting::data;  ///< of cyclic schedules; these have as many microbatches as stages
-  int gap = 2;        ///< cyclic, data and zero: stages that a microbatch is ahead of the next. 3
-                      ///< suits backwards that take twice as long as forwards
+  int stages = 1;                   ///< parts that the model is split into
+  int width = 1;                    ///< replicas of the model
+  int microbatches = 1;             ///< of each replica, in each step
+  int steps = 1;                    ///< steps that the plan makes
+  int first = 0;                    ///< steps that were made before the plan
+  bool recompute = false;           ///< drop activations after the forward, compute them again
+  bool clip = false;                ///< steps need the gradient's global norm
+  bool tied = false;                ///< the first and the last stage share a tensor (embeddings)
+  Setting setting = Setting::data;  ///< cyclic; as many microbatches as stages
+  int gap = 2;        ///< cyclic, data and zero: stages between consecutive microbatches. 3 suits
+                      ///< backwards that take twice as long as forwards
   int in_flight = 0;  ///< message-driven: microbatches that a rank may have between their forward
                       ///< and their backward; 0: as many as stages
-  int zero = 0;       ///< ZeRO stage, of data parallelism; 1 of pipelines, too
-  CodecSpec codec = {}, channel = {};  ///< of sums of gradients; of activations and their gradients
+  int zero = 0;       ///< ZeRO level: up to 3 with data parallelism, up to 1 with pipelines
+  CodecSpec codec = {}, channel = {};  ///< encode gradient sums; activations and their gradients
 
   /// Microbatches of all replicas in one step.
   int per_step() const { return width * microbatches; }
   /// The microbatches of one replica in one step.
   std::vector<int> micros(int replica, int step) const;
-  /// The same over all steps of the plan.
+  /// The microbatches of one replica in all steps of the plan.
   std::vector<int> micros(int replica) const;
 };
 
@@ -65,24 +65,24 @@ struct Layout {
 /// throws: Error if there is no such schedule or the layout makes no sense
 Plan make_plan(const std::string& schedule, const Layout& layout);
 
-/// Forwards only, of so many microbatches in all, on weights `first`. The plan `like` says which
-/// ranks hold which stages.
+/// A plan that only runs forward: `microbatches` in all, on weights of version `first`. The plan
+/// `like` says which ranks hold which stages.
 Plan make_evaluation(const Plan& like, int first, int microbatches);
 
-/// The same plan so many steps later in the run, or earlier. Versions before the first are the
-/// first, as delayed schedules have it; where weights travel, its messages are then found anew.
+/// A plan moved `steps` later in the run, or earlier if negative. Negative versions become 0, as in
+/// delayed schedules; if weights travel, messages are then added anew.
 Plan moved_by(Plan plan, int steps);
 
 // ---- the schedules: each is a file, and a line of the register in schedule.cpp ----
 /// Ranks of a pipeline: one for each stage of each replica.
 int pipeline_ranks(const Layout& layout);
 
-/// A schedule: its name, its plan, and how it behaves. Whoever wants to know the latter asks here,
-/// not for a name.
+/// A schedule: its name, its plan, and how it behaves. Code that depends on its behaviour reads it
+/// here, and never compares names.
 struct Schedule {
   const char* name = "";                         ///< as users type it
   Plan (*make)(const Layout&) = nullptr;         ///< rows of computations only
-  int (*ranks)(const Layout&) = pipeline_ranks;  ///< of its plans
+  int (*ranks)(const Layout&) = pipeline_ranks;  ///< how many its plans have
   bool cyclic = false;  ///< has settings, and as many microbatches as stages instead of replicas
   bool updates_per_microbatch = false;  ///< a step is one microbatch of each replica
   bool has_order = true;  ///< false: ranks take what comes first, up to Layout::in_flight
@@ -90,22 +90,22 @@ struct Schedule {
   const char* why_no_clip = nullptr;  ///< why steps can't wait for a norm, and what to use; null:
                                       ///< they can
   SumPath (*sum_path)(const Layout&) = nullptr;  ///< null: SumPath::group
-  void (*check)(const Layout&) = nullptr;        ///< throws what only this schedule refuses
+  void (*check)(const Layout&) = nullptr;        ///< throws Error for what only it rejects
 };
 
-/// Sorted by name.
+/// All schedules, sorted by name.
 const std::vector<const Schedule*>& schedules();
 /// throws: Error if there is no schedule of this name
 const Schedule& find_schedule(const std::string& name);
 /// throws: Error if the schedule can't have such a layout
 void check_layout(const Schedule& schedule, const Layout& layout);
 
-// ---- what they are made of ----
+// ---- building blocks of schedules ----
 /// A plan with a header and `ranks` empty rows; `keep` versions of each stage outlive it.
 Plan empty_plan(const Layout& layout, int ranks, std::vector<int> keep);
 
 /// The plan of a pipeline: append() adds to a rank's row what it computes for one stage of one
-/// replica. Steps come where they suit.
+/// replica. Steps are placed by suitable_placement.
 Plan pipeline_plan(const Layout& layout, std::vector<int> keep,
                    const std::function<void(Row& row, int replica, int stage)>& append);
 
@@ -115,17 +115,17 @@ Plan pipeline_plan(const Layout& layout, std::vector<int> keep,
 void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
                  const std::function<int(int micro)>& version);
 
-/// Adds the steps. Eager: after the last gradient in the row. Lazy: before the first forward that
-/// reads the version, which leaves time for reductions and norms. Together: before the row's first
-/// such forward of any stage. The tied stage's are never eager.
-enum class StepPlacement { eager, lazy, together };
+/// The places of steps. eager: after the last gradient in the row. lazy: before the first forward
+/// that reads the version, which leaves time for reductions and norms. all_at_once: before the
+/// row's first such forward of any stage. The tied stage's steps are never eager.
+enum class StepPlacement { eager, lazy, all_at_once };
 void place_steps(Plan& plan, StepPlacement placement);
 
-/// Eager where a step waits for nobody.
+/// eager if steps wait for no other rank, otherwise lazy.
 StepPlacement suitable_placement(const Layout& layout);
 
-/// Drops the activations of each forward that is not followed by its backward, and
-/// repeats it there.
+/// Drops the activations of each forward whose backward does not follow at once, and repeats the
+/// forward before its backward.
 void add_recomputation(Plan& plan);
 
 }  // namespace paragrad::parallel

@@ -8,7 +8,7 @@
 namespace paragrad::parallel {
 namespace {
 
-/// Of a stage, or of a rank.
+/// The value of a list for one stage or rank.
 template <class T>
 T of(int index, const std::vector<T>& list) {
   return list.size() == 1 ? list[0] : list[index];
@@ -29,7 +29,7 @@ const std::vector<std::int64_t>& given(const std::vector<std::int64_t>& list,
   return list.empty() ? otherwise : list;
 }
 
-/// The size of what an instruction moves or reduces.
+/// Bytes of the value that an instruction moves or reduces.
 std::int64_t value_bytes(const Instruction& x, const Costs& costs) {
   switch (x.what) {
     case Value::activation: return of(x.stage, costs.activation_bytes);
@@ -42,7 +42,7 @@ std::int64_t value_bytes(const Instruction& x, const Costs& costs) {
   }
 }
 
-/// Members send each other parts of the value, in rounds; else one rank sends all of it, once.
+/// In how many parts a value is sent: one per member of a group, in rounds; otherwise all at once.
 std::int64_t parts(const Instruction& x, const Plan& plan) {
   return meets(x) ? static_cast<std::int64_t>(plan.groups[x.peer].size()) : 1;
 }

@@ -11,20 +11,20 @@
 
 namespace paragrad::parallel {
 
-/// Seconds, bytes, bytes per second. A list holds a value for each stage, or one for all of them;
-/// the last one does so for ranks.
+/// Costs in seconds, bytes, and bytes per second. A list holds a value for each stage, or one for
+/// all stages; `slowness` holds values for ranks.
 struct Costs {
-  std::vector<double> forward = {1};   ///< of a microbatch
-  std::vector<double> backward = {1};  ///< the two parts of one, input and weight, take half each
-  std::vector<double> step = {0};      ///< the tied stage's is the last
-  double bandwidth = std::numeric_limits<double>::infinity();  ///< of every link, each way
-  double latency = 0;                                          ///< of every message
+  std::vector<double> forward = {1};   ///< forward of one microbatch
+  std::vector<double> backward = {1};  ///< backward of one; input and weight parts take half each
+  std::vector<double> step = {0};      ///< the last value is the tied stage's
+  double bandwidth = std::numeric_limits<double>::infinity();  ///< every link's, each way
+  double latency = 0;                                          ///< every message's
   std::vector<std::int64_t> activation_bytes = {0};  ///< a stage's output for one microbatch
   std::vector<std::int64_t> activation_gradient_bytes =
-      {};  ///< of the gradient of that output; empty: as activation_bytes
-  std::vector<std::int64_t> weight_bytes = {0};  ///< the tied stage's are the last
-  std::vector<std::int64_t> sum_bytes = {};      ///< of a sum of gradients; empty: as weight_bytes
-  std::vector<double> slowness = {1};  ///< by rank: its computations take so many times as long
+      {};  ///< the gradient of that output; empty: as activation_bytes
+  std::vector<std::int64_t> weight_bytes = {0};  ///< the last value is the tied stage's
+  std::vector<std::int64_t> sum_bytes = {};      ///< a sum of gradients; empty: as weight_bytes
+  std::vector<double> slowness = {1};  ///< by rank: factor on the time of its computations
 };
 
 /// throws: Error if a list does not fit the plan, or a cost is no number or negative
@@ -39,15 +39,15 @@ void check(const Costs& costs, const Plan& plan);
 /// source: Patarasuk and Yuan 2009, section 3;  tutorial 04
 double duration(const Instruction& instruction, int rank, const Plan& plan, const Costs& costs);
 
-/// How often a rank sends in an instruction: once in a send; in a collective of a group of N, in
-/// each round 1/N of the value.
-///   all-reduce: 2 (N-1);  gather and reduce-scatter: N-1;  all else: 0
+/// How often a rank sends in an instruction: once in a send; in a collective of a group of N, it
+/// sends 1/N of the value in each round.
+///   send: 1;  all-reduce: 2 (N-1);  gather and reduce-scatter: N-1;  all else: 0
 std::int64_t rounds(const Instruction& instruction, const Plan& plan);
 
-/// What a rank sends in an instruction; a recv sends nothing.
+/// Bytes that a rank sends in an instruction; a recv sends nothing.
 ///   all-reduce: 2 (N-1)/N bytes;  gather and reduce-scatter: (N-1)/N bytes
 std::int64_t bytes_sent(const Instruction& instruction, const Plan& plan, const Costs& costs);
-/// The inverse: of the value, where a rank has sent so many bytes.
+/// Inverse of bytes_sent: bytes of the value, if a rank has sent `sent` bytes.
 std::int64_t value_bytes(const Instruction& instruction, const Plan& plan, std::int64_t sent);
 
 }  // namespace paragrad::parallel

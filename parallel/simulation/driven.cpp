@@ -1,6 +1,6 @@
-// The order of a row: cell after cell, unless the plan is message-driven.
-// Not here: whether inputs have come in a real run (interpreter.cpp), and a plan's timeline, which
-// follows from this order as from any other (simulate.cpp). Chapter 06; Singh and Bhatele 2022.
+// The order in which a row runs: cell after cell, unless the plan is message-driven.
+// Not here: whether inputs have arrived in a real run (interpreter.cpp), and a plan's timeline,
+// which follows from any order (simulate.cpp). Chapter 06; Singh and Bhatele 2022.
 #include <algorithm>
 #include <limits>
 #include <set>
@@ -13,24 +13,24 @@
 namespace paragrad::parallel {
 namespace {
 
-/// Between two steps a row has two lines of work: forwards, and backwards, each with its messages.
-/// Either is run in its order, so that sums are added in the order of microbatches and messages
-/// meet, but one may be ahead of where the row has it. Everything else stands where it stands.
-/// Which line an instruction belongs to follows from what it carries; a forward that comes again
-/// (recomputation) belongs to its backward.
+/// The order of a message-driven row. Between two steps a row has two lines of work: forwards, and
+/// backwards, each with its messages. Each line runs in its order, so that sums are added in the
+/// order of microbatches and messages meet, but one line may get ahead of the other. All other
+/// cells keep their places. An instruction's value tells which line it belongs to; a repeated
+/// forward (recomputation) belongs to its backward.
 class DrivenOrder : public CellOrder {
  public:
   DrivenOrder(const Plan& plan, const Row& row) : CellOrder(row), limit_(plan.in_flight) {
     read_lines();
   }
 
-  /// A message or drop, alone; or computations, the one to be preferred first: a backward frees
-  /// memory, and lets the first stage begin another microbatch.
+  /// Returns one message or drop, or the computations that may run, the preferred one first: a
+  /// backward frees memory, and lets the first stage begin another microbatch.
   // [snippet next]
   std::vector<int> next() const override {
     std::vector<int> cells;
     for (const Line* line : {&backwards_, &forwards_}) {
-      if (line->over()) continue;
+      if (line->at_end()) continue;
       if (!uses_weights(row_[line->next()])) return {line->next()};
       if (may_run(*line)) cells.push_back(line->next());
     }
@@ -43,7 +43,7 @@ class DrivenOrder : public CellOrder {
       ++end_;
       return read_lines();
     }
-    const bool of_backwards = !backwards_.over() && backwards_.next() == cell;
+    const bool of_backwards = !backwards_.at_end() && backwards_.next() == cell;
     ++(of_backwards ? backwards_ : forwards_).done;
     if (goes_back(row_[cell])) --in_flight_;
     if (begins_pass(row_[cell]) && !of_backwards) ++in_flight_;
@@ -53,11 +53,11 @@ class DrivenOrder : public CellOrder {
   struct Line {
     std::vector<int> cells;
     std::size_t done = 0;
-    bool over() const { return done == cells.size(); }
+    bool at_end() const { return done == cells.size(); }
     int next() const { return cells[done]; }
   };
 
-  /// From end_ up to the next instruction that keeps its place, that one alone if there are none.
+  /// Reads both lines, from end_ up to the next instruction that keeps its place.
   void read_lines() {
     forwards_ = backwards_ = {};
     std::set<int> begun;  // microbatches
@@ -74,23 +74,24 @@ class DrivenOrder : public CellOrder {
     }
   }
 
-  /// A backward's forward has run before it, as both lines have the same order of microbatches.
+  /// Whether a line's computation may run. A forward in flight is the one of the next backward, as
+  /// both lines have the same order of microbatches.
   bool may_run(const Line& line) const {
     if (&line == &backwards_) return in_flight_ > 0;
     return !begins_pass(row_[line.next()]) || in_flight_ < limit_;
   }
 
-  int limit_;                  // of microbatches in flight
+  int limit_;                  // most microbatches in flight
   int in_flight_ = 0;          // forwards whose backwards have not run
   Line backwards_, forwards_;  // up to end_
 };
 
 constexpr double unknown = std::numeric_limits<double>::infinity();
 
-/// The order in which a message-driven plan runs where costs are known. Which line of work a rank
-/// continues depends on what has come, so times and order are found together.
-/// The computation that can begin first, on any rank, is always next: what has not run yet can't
-/// bring a message before that.
+/// The order in which a message-driven plan runs at given costs. The line of work that a rank
+/// continues depends on what has arrived, so times and order are found together.
+/// The computation that can begin first, on any rank, always runs next: cells that have not run yet
+/// can't bring a message before that.
 class DrivenSimulation {
  public:
   DrivenSimulation(const Plan& plan, const Costs& costs)
@@ -107,7 +108,7 @@ class DrivenSimulation {
                         DrivenOrder(plan, plan.rows[rank]), Arrivals(plan, tied_versions_)});
   }
 
-  /// For each rank, the cells of its row as they run; fewer than there are if it can't go on.
+  /// For each rank, the cells of its row in the order in which they run; not all, if it blocks.
   std::vector<std::vector<int>> run() {
     for (Rank& rank : ranks_) enter_messages(rank);
     for (Choice next = earliest(); next.rank; next = earliest()) {
@@ -122,11 +123,11 @@ class DrivenSimulation {
  private:
   struct Rank {
     const Row& row;
-    int begin;  // its first cell's number among all
+    int begin;  // the number of its first cell, counted over all rows
     DrivenOrder order;
     Arrivals arrivals;
-    std::vector<int> cells{};  // as they were run
-    int computation = -1;      // the last one's event
+    std::vector<int> cells{};  // in the order in which they ran
+    int computation = -1;      // the event of the last computation
   };
   struct Choice {
     Rank* rank = nullptr;
@@ -134,7 +135,7 @@ class DrivenSimulation {
     double start = unknown;
   };
 
-  /// Prefers, of two cells on one rank that can begin, the one that DrivenOrder has first.
+  /// The computation that can begin first; among equals on one rank, DrivenOrder's first.
   Choice earliest() {
     Choice best;
     for (Rank& rank : ranks_)
@@ -144,7 +145,7 @@ class DrivenSimulation {
     return best;
   }
 
-  /// Messages, and all else that takes a rank no time, as soon as their turn comes.
+  /// Enters a rank's messages up to its next computation or drop.
   void enter_messages(Rank& rank) {
     for (auto cells = rank.order.next(); cells.size() == 1; cells = rank.order.next()) {
       if (is_compute(rank.row[cells[0]])) return;
@@ -175,7 +176,7 @@ class DrivenSimulation {
     return time;
   }
 
-  /// Unknown until all its ranks have come to it.
+  /// The time in seconds at which an event ends; unknown until all its ranks have come to it.
   double end(int event) {
     if (end_[event] != unknown || missing_[event] > 0) return end_[event];
     double start = latest(waits_[event]);
@@ -190,9 +191,9 @@ class DrivenSimulation {
   const Events events_;
   const std::vector<int> tied_versions_;
   std::vector<Rank> ranks_;
-  std::vector<int> missing_;             // by event: ranks that have not come to it
-  std::vector<std::vector<int>> waits_;  // by event: for which others
-  std::vector<double> end_;              // by event
+  std::vector<int> missing_;             // by event: number of ranks that have not come to it
+  std::vector<std::vector<int>> waits_;  // by event: the events that it waits for
+  std::vector<double> end_;              // by event: seconds
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Joins the ends of messages to events: those of a channel, and meetings of a group, are first in,
-// first out. Not here: what an instruction needs and makes (plan/operations.h).
+// Joins the ends of messages to events: messages of a channel, and meetings of a group, are first
+// in, first out. Not here: what an instruction needs and makes (plan/operations.h).
 // Chapter 06.
 #include "parallel/simulation/events.h"
 
@@ -54,8 +54,8 @@ std::vector<int> Arrivals::inputs(const Instruction& x) const {
   return sums == finished_sums_.end() ? events : sums->second;
 }
 
-/// A norm counts a sum on the rank that finished it, or at its home; not on those it visits.
-/// A sum is open, and named by its version, while microbatches are missing.
+/// Notes that an event brings a sum. A norm counts a sum on the rank that finished it, or at its
+/// home, not on ranks that it visits. While microbatches are missing, a sum is open.
 void Arrivals::add_sum(const Name& sum, bool visits, int event) {
   last_[key(sum)] = event;
   const int version = plan_.made_by(sum.number);

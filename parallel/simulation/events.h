@@ -16,7 +16,7 @@ namespace paragrad::parallel {
 struct Events {
   std::vector<const Instruction*> cells;
   std::vector<int> row_begin;  ///< by rank: its first cell
-  std::vector<int> of;         ///< by cell
+  std::vector<int> of;         ///< by cell: its event
   std::vector<int> before;     ///< by event: the one before it on its channel, or in its group;
                                ///< -1: none
 
@@ -28,8 +28,8 @@ struct Events {
 /// throws: Error if a message lacks an end
 Events events_of(const Plan& plan);
 
-/// Follows a row of a plan from left to right: which values messages have brought to the rank. What
-/// computations leave there is no matter, as they run in the row's order.
+/// Arrivals: the values that messages have brought to a rank, while its row is read from left to
+/// right. Results of computations do not matter, as computations run in the row's order.
 class Arrivals {
  public:
   /// tied_versions: see lifetimes.h. Both must outlive it.
@@ -47,8 +47,8 @@ class Arrivals {
 
   const Plan& plan_;
   const std::vector<int>& tied_versions_;
-  std::unordered_map<Key, int> last_;                        // who brought a value last
-  std::unordered_map<int, std::vector<int>> finished_sums_;  // of all stages, by version
+  std::unordered_map<Key, int> last_;                        // the event that brought a value last
+  std::unordered_map<int, std::vector<int>> finished_sums_;  // by version: their events
 };
 
 }  // namespace paragrad::parallel

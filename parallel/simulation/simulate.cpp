@@ -75,7 +75,7 @@ class Simulation {
     for (int rank = 0; rank < plan_.ranks(); ++rank)
       for (const Instruction& x : plan_.rows[rank]) {
         const int event = events_.of[cell++];
-        PG_CHECK(pending_[event] == 0, "simulate: the plan can't go on:\n",
+        PG_CHECK(pending_[event] == 0, "simulate: the plan blocks:\n",
                  mark(plan_, rank, cell - 1 - events_.row_begin[rank]));
         result.records.push_back({rank, operation(x).lane(), x, start_[event], end_[event],
                                   bytes_sent(x, plan_, costs)});
@@ -89,7 +89,7 @@ class Simulation {
 
   const Plan& plan_;
   const Events events_;
-  std::vector<int> pending_;  // by event: for how many others it still waits
+  std::vector<int> pending_;  // by event: how many others it still waits for
   std::vector<int> first_edge_;
   std::vector<Edge> edges_;
   std::vector<double> start_, end_;

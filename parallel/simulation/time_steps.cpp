@@ -25,7 +25,7 @@ Name name_of(const Record& record) {
   return {received ? Op::send : x.op, from, to, x.what, x.stage, x.micro, x.version, 0};
 }
 
-/// For each record, when all ends of it have begun.
+/// For each record, the time in seconds at which all its ends have begun.
 std::vector<double> beginnings(const Timeline& timeline) {
   std::map<std::pair<int, Name>, int> before;  // by rank and name
   std::map<Name, double> latest;
@@ -41,7 +41,7 @@ std::vector<double> beginnings(const Timeline& timeline) {
   return result;
 }
 
-/// Whether it is a stage's value; of a collective's members, the first one speaks for all.
+/// Whether a sending counts as a stage's value; in a collective, only the first member's does.
 bool counts(const Sending& sending, const Plan& plan) {
   const Instruction& x = sending.instruction;
   if (x.what == Value::turn || x.what == Value::norm) return false;

@@ -23,7 +23,7 @@ double Timeline::bubble() const {
     if (works) busy += record.end - record.start;
   }
   double available = ranks * makespan();
-  return available > 0 ? 1 - busy / available : 0;  // nothing ran, so nothing stood still
+  return available > 0 ? 1 - busy / available : 0;  // an empty timeline has no bubble
 }
 
 std::int64_t Timeline::bytes() const {
@@ -60,7 +60,7 @@ std::vector<Span> lives(const Timeline& timeline) {
 
 }  // namespace
 
-/// Moments that differ by rounding alone are one: a billionth of the whole time apart.
+/// Treats moments that differ by rounding alone, a billionth of the makespan, as one.
 std::vector<Level> activations_alive(const Timeline& timeline) {
   const double billionth = timeline.makespan() / 1e9;
   std::map<std::int64_t, Level> changes;

@@ -1,4 +1,4 @@
-// Replays positions only: how far each rank gets, cell by cell, given what the others have done.
+// Finds hangs by replaying positions only: how far each rank gets, given what the others have done.
 // Not here: what is computed (replay).
 // Chapter 06.
 #include <algorithm>
@@ -38,11 +38,11 @@ class Walk {
     return std::ranges::all_of(ranks, [this](int rank) { return finished(rank); });
   }
 
-  /// After run() came to a standstill. throws: PlanError, with a circle of ranks that wait
+  /// Explains why run() stopped early. throws: PlanError that names ranks waiting in a circle
   [[noreturn]] void explain() const {
     int rank = 0;
     while (finished(rank)) ++rank;
-    // Whoever is waited for waits as well: after one step for each rank we are in a circle.
+    // Each awaited rank waits as well, so one hop for each rank leads into a circle.
     for (int i = 0; i < plan_.ranks(); ++i) rank = awaited(rank).rank;
     const int first = rank;
     std::string chain;
@@ -56,7 +56,7 @@ class Walk {
   }
 
  private:
-  /// A cell that a rank waits for another to reach.
+  /// The cell of another rank that a rank waits for.
   struct Awaited {
     int rank, index;
   };
@@ -65,7 +65,7 @@ class Walk {
   bool finished(int rank) const { return at_[rank] == static_cast<int>(plan_.rows[rank].size()); }
   const Pairing::End& end(int rank) const { return pairing_.ends[rank][at_[rank]]; }
 
-  /// The first message that the cell needs and that is not sent; null if all are.
+  /// The first message that the rank's cell needs and that is not sent yet; null if all are sent.
   const Pairing::End* missing(int rank) const {
     for (int recv : rows_[rank].waits()[at_[rank]]) {
       const Pairing::End& message = pairing_.ends[rank][recv];
@@ -74,12 +74,12 @@ class Walk {
     return nullptr;
   }
 
-  /// Takes one cell, if it can; and wakes those who may have waited for it.
+  /// Passes the rank's cell, if it can, and wakes the ranks that may have waited for it.
   bool pass(int rank) {
     const Pairing::End& here = end(rank);
     const Instruction& x = plan_.rows[rank][at_[rank]];
     if (sends(x)) {
-      // Weights are sent from where they lie, so before they are freed their send must be through.
+      // Weights are sent without a copy, so their send must complete before they are freed.
       const bool stays = x.what == Value::weights;
       if (here.number >= posted_[here.wire] + (stays ? 0 : capacity_)) return false;
       ++sent_[here.wire];
@@ -94,7 +94,7 @@ class Walk {
     return true;
   }
 
-  /// The last member to come takes all of them on.
+  /// Joins a meeting; the last member to join moves all of them to their next cells.
   bool meet(int rank, int number) {
     const std::vector<int>& members = plan_.groups[pairing_.meetings[number].group];
     if (!joining_[rank]) ++joined_[number];
@@ -108,7 +108,7 @@ class Walk {
     return true;
   }
 
-  /// What a rank that stands still waits for.
+  /// The cell that a blocked rank waits for.
   Awaited awaited(int rank) const {
     if (const Pairing::End* message = missing(rank)) {
       const Wire& wire = pairing_.wires[message->wire];
@@ -131,10 +131,10 @@ class Walk {
   const std::vector<Replay>& rows_;
   const int capacity_;
   std::vector<int> at_;             // per rank: its cell
-  std::vector<int> sent_, posted_;  // per wire: sends, and recvs, that were passed
-  std::vector<int> joined_;         // per meeting: members that have come
-  std::vector<bool> joining_;       // per rank: it has come to the meeting at its cell
-  std::deque<int> awake_;           // ranks that may get on
+  std::vector<int> sent_, posted_;  // per wire: how many sends, and recvs, were passed
+  std::vector<int> joined_;         // per meeting: how many members have joined
+  std::vector<bool> joining_;       // per rank: whether it has joined the meeting at its cell
+  std::deque<int> awake_;           // ranks that may be able to continue
 };
 
 }  // namespace

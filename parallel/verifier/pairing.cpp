@@ -1,5 +1,5 @@
-// Counts messages wire by wire and meetings group by group, and compares what meets.
-// Not here: what a rank may send (replay), and whether the meeting ever happens (hang).
+// Pairs messages wire by wire and meetings group by group, and compares the cells of each pair.
+// Not here: what a rank may send (replay), and whether a meeting ever happens (hang).
 // Chapters 04 and 05.
 #include <algorithm>
 #include <unordered_map>
@@ -9,7 +9,7 @@
 namespace paragrad::parallel {
 namespace {
 
-/// Whether two ends call their message, or meeting, the same.
+/// Whether two cells give their message or meeting the same name.
 bool same_name(const Instruction& a, const Instruction& b) {
   return a.what == b.what && a.stage == b.stage && a.micro == b.micro && a.version == b.version;
 }
@@ -48,7 +48,7 @@ void check_wire(const Plan& plan, const Wire& wire) {
            " recvs from this rank");
 }
 
-/// Per member of a group, the cells of its row that are for the group.
+/// For each member of a group, the cells of its row that meet in the group.
 std::vector<std::vector<int>> cells_of(const Plan& plan, const std::vector<int>& members,
                                        int group) {
   std::vector<std::vector<int>> cells;
@@ -76,7 +76,7 @@ void hold_meetings(const Plan& plan, int group, Pairing& pairing) {
         refuse("together", at, "rank ", rank, " never joins; all of group ", group, " must");
       const Instruction& other = plan.rows[rank][cells[member][k]];
       if (other.op != at.instruction().op || !same_name(other, at.instruction()))
-        refuse("together", at, "rank ", rank, " stands at ", print(other), " instead");
+        refuse("together", at, "rank ", rank, " is at ", print(other), " instead");
       pairing.ends[rank][cells[member][k]].meeting = static_cast<int>(pairing.meetings.size());
       meeting.cells.push_back(cells[member][k]);
     }
@@ -84,7 +84,7 @@ void hold_meetings(const Plan& plan, int group, Pairing& pairing) {
   }
 }
 
-/// Some member knows each stage's finished sum; of a sharded stage, all who hold shards of it do.
+/// Checks that a member has each stage's finished sum; if it is sharded, that all its holders do.
 void check_norm(const Place& at, const std::vector<int>& members, const Meeting& meeting,
                 const std::vector<Replay>& rows, const std::vector<std::vector<int>>& holders) {
   std::vector<std::size_t> counted(holders.size());
@@ -124,7 +124,7 @@ void check_meetings(const Plan& plan, const Pairing& pairing, const std::vector<
     const std::string lacks = sums.empty() ? "" : lacking(plan, sums, x.stage, x.version);
     if (!lacks.empty()) refuse("sum", at, "the gradient lacks ", lacks);
     if (plan.sharded > 0 && members != holders[x.stage])
-      refuse("shape", at, "shards of this stage lie on ranks ", list(holders[x.stage]),
+      refuse("shape", at, "shards of this stage are on ranks ", list(holders[x.stage]),
              ", but the group is ", list(members));
   }
 }

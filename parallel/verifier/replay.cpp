@@ -1,4 +1,4 @@
-// Replay: what the table of operations says of each cell, and the rules beyond it.
+// Replay: applies the table of operations to each cell, and the rules beyond it.
 // Not here: the rules of weights (versions) and of gradient sums (sums).
 // Chapter 06.
 #include "parallel/verifier/replay.h"
@@ -44,7 +44,7 @@ void Replay::run() {
   }
 }
 
-/// What the table needs is here; what it frees goes, and what it makes comes.
+/// Runs a cell: checks that what it needs is here, removes what it frees and adds what it makes.
 void Replay::execute(const Place& at) {
   const Instruction& x = at.instruction();
   const std::vector<Name> needed = needs(plan_, tied_versions_, x);
@@ -56,8 +56,8 @@ void Replay::execute(const Place& at) {
   for (const Name& name : makes(plan_, x)) make(at, name);
 }
 
-/// Notes a forward. returns: whether it recomputes what was dropped; then it takes no input and
-/// makes no output
+/// Records a forward. returns: whether it recomputes dropped activations; it then takes no input
+/// and makes no output
 bool Replay::recomputes(const Place& at) {
   const Instruction& x = at.instruction();
   auto again = passes_.find(key(Value::stash, x.stage, x.micro));
@@ -77,7 +77,7 @@ bool Replay::recomputes(const Place& at) {
   return false;
 }
 
-/// Notes a backward, which needs the activations of its forward, at the same version, once.
+/// Records a backward, which needs the activations of its forward, at the same version, once.
 void Replay::go_back(const Place& at) {
   const Instruction& x = at.instruction();
   int& passed = passages_.backward(x.stage, x.micro);
@@ -98,8 +98,8 @@ void Replay::go_back(const Place& at) {
   pass.input_part_done = true;
 }
 
-/// Takes what the table says that a cell needs; versions and sums take their own. A turn is waited
-/// for only if it was received.
+/// Takes a value that the cell needs, except weights and sums, which versions_ and sums_ take. A
+/// cell waits for a turn only if the rank receives one.
 void Replay::take(const Place& at, const Name& name) {
   const Instruction& x = at.instruction();
   if (name.what == Value::stash && frees(x, name.what)) return free_stash(at, name);
@@ -119,7 +119,7 @@ void Replay::take(const Place& at, const Name& name) {
   }
 }
 
-/// A drop leaves the input, for another forward; an evaluation does not come back to it.
+/// Frees activations. A drop keeps the input for another forward, which evaluations never run.
 void Replay::free_stash(const Place& at, const Name& name) {
   auto found = passes_.find(key(name));
   if (found == passes_.end() || !found->second.kept)
@@ -132,7 +132,7 @@ void Replay::free_stash(const Place& at, const Name& name) {
 
 void Replay::make(const Place& at, const Name& name) {
   const auto [what, stage, number] = name;
-  if (what == Value::weights || what == Value::gradient_sum) return;  // versions and sums have them
+  if (what == Value::weights || what == Value::gradient_sum) return;  // versions_, sums_ add them
   if (what == Value::open_sum) return sums_.add(at, stage);
   if (what == Value::stash) {
     passes_.emplace(key(name), Pass{at.instruction().version, at.index});
@@ -156,7 +156,7 @@ void Replay::keep(int more) {
 void Replay::check_leaks() const {
   versions_.check_leaks();
   sums_.check_leaks();
-  int pass = -1, value = -1;  // the last ones
+  int pass = -1, value = -1;  // the last cells with something left over
   for (const auto& [name, left] : passes_) pass = std::max(pass, left.forward_at);
   for (const auto& [name, cell] : here_)
     if (plan_.rows[rank_][cell].op != Op::norm) value = std::max(value, cell);

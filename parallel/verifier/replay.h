@@ -1,6 +1,6 @@
 // Replay: one rank's row, run strictly in order with names instead of tensors.
-// What other ranks send is believed to be what its name says, for the replay of the sender's row
-// checks just that. So rows are replayed one by one, and timing does not matter. Chapter 06.
+// A received value is taken to be what its name says, because the replay of the sender's row checks
+// exactly that. So rows are replayed one by one, and timing does not matter. Chapter 06.
 #pragma once
 
 #include <unordered_map>
@@ -11,8 +11,8 @@
 
 namespace paragrad::parallel {
 
-/// Passages: which rank runs which microbatch through which stage; -1: none yet. Over all ranks,
-/// every microbatch passes every stage once in each direction: all that replays of rows share.
+/// Passages: the rank that runs each microbatch through each stage; -1: none yet. Every microbatch
+/// passes every stage once in each direction, on any rank, so the replays of all rows share them.
 class Passages {
  public:
   explicit Passages(const Plan& plan)
@@ -35,7 +35,7 @@ using Waits = std::vector<std::vector<int>>;
 
 class Replay {
  public:
-  /// The references must live on.
+  /// The references must outlive it.
   Replay(const Plan& plan, int rank, Passages& passages, const std::set<int>& held,
          const std::vector<int>& tied_versions);
 
@@ -71,7 +71,7 @@ class Replay {
   const std::vector<int>& tied_versions_;
   Versions versions_;
   Sums sums_;
-  std::unordered_map<Key, int> here_;  // a, g, t, n: the cell that made or received them
+  std::unordered_map<Key, int> here_;  // values a, g, t, n: the cell that made or received each
   std::unordered_map<Key, Pass> passes_;
   std::vector<int> brought_by_;  // cells that brought what the present cell needs; -1: none
   Waits waits_;
@@ -80,14 +80,14 @@ class Replay {
 
 // ---- all rows together ----
 
-/// Members of a group bring together what their replays leave open: reduced sums are whole, norms
-/// count every stage, and shards lie in the groups that are asked for them.
+/// Checks what the replays of single rows leave open: reduced sums are whole, norms count every
+/// stage, and groups gather shards from all ranks that have them.
 /// throws: PlanError, rule sum, norm or shape
 void check_meetings(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows);
 
-/// The smallest number of messages that each channel must hold, so that the plan gets to its end.
-/// With 0, a send waits for its recv. A rank has one lane here, where the engine has two: it waits
-/// for more than those would, so a plan that gets to its end here does so there.
+/// The smallest number of messages that each channel must hold so that the plan completes. With 0,
+/// a send waits for its recv. A rank has one lane here and two in the engine: it waits for more
+/// here, so a plan that completes here completes there.
 /// throws: PlanError, rule hang, if no number is large enough
 int smallest_capacity(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows);
 

@@ -18,10 +18,10 @@ struct Place {
   const Instruction& instruction() const { return plan.rows[rank][index]; }
 };
 
-/// "[0, 1]"
+/// Numbers as a list: "[0, 1]".
 std::string list(const std::vector<int>& numbers);
 
-/// Throws the PlanError that says so and shows the cell.
+/// Throws a PlanError that names the broken rule, says what is wrong and shows the cell.
 [[noreturn]] void refuse_text(const char* rule, const Place& place, const std::string& what);
 
 template <class... Parts>
@@ -29,11 +29,11 @@ template <class... Parts>
   refuse_text(rule, place, autograd::text(what...));
 }
 
-/// The header makes sense; every instruction has the fields that its operation takes, and they name
-/// stages, microbatches, ranks and groups that exist. Rows of a message-driven plan are such that
-/// any order of its two lines of work (simulation/driven.cpp) gives the same sums.
-/// throws: PlanError, rule shape or driven
+/// Checks that the header makes sense and that instructions have the fields of their operations,
+/// which name stages, microbatches, ranks and groups that exist. throws: PlanError, rule shape
 void check_shape(const Plan& plan);
+/// Checks that a message-driven plan makes the same sums in any order of its two lines of work
+/// (simulation/driven.cpp). throws: PlanError, rule driven
 void check_driven(const Plan& plan);
 
 /// The messages from one rank to another: the k-th send meets the k-th recv.
@@ -48,10 +48,10 @@ struct Meeting {
   std::vector<int> cells;
 };
 
-/// Which send meets which recv, and which cells of a group meet. It follows from the rows alone:
-/// messages between two ranks, and those of a group, come first in, first out.
+/// Which send meets which recv, and which cells of a group meet. This follows from the rows alone:
+/// messages between two ranks, and meetings of a group, are first in, first out.
 struct Pairing {
-  /// Where a cell belongs.
+  /// The wire or meeting that a cell belongs to.
   struct End {
     int wire = -1, number = -1;  ///< of a send or recv: its wire, and its index there
     int meeting = -1;
@@ -61,7 +61,7 @@ struct Pairing {
   std::vector<std::vector<End>> ends;  ///< by rank and cell
 };
 
-/// throws: PlanError, rule match, together, or end (a message is never received)
+/// Pairs all cells. throws: PlanError, rule match, together, or end (a message is never received)
 Pairing pair_up(const Plan& plan);
 
 }  // namespace paragrad::parallel

@@ -1,5 +1,5 @@
-// Shape: what can be said about a header, an instruction, or the rows of a message-driven plan, by
-// their looks alone. Not here: whether values are where they are needed (replay).
+// Shape: checks of a header, of single instructions, and of the rows of a message-driven plan that
+// need no replay. Not here: whether values are where they are needed (replay).
 // Chapter 06.
 #include <algorithm>
 #include <set>
@@ -47,9 +47,9 @@ void check_header(const Plan& plan) {
     require(rank >= 0 && rank < plan.ranks(), "home ", rank, " does not exist");
   require(plan.home.empty() || plan.sharded == 0, "a plan has shards or homes, not both");
   require(plan.in_flight == 0 || plan.steps > 0,
-          "in_flight bounds forwards by backwards, which a plan of 0 steps has none of");
+          "in_flight bounds forwards by backwards, and a plan of 0 steps has no backwards");
   require(plan.in_flight == 0 || plan.home.empty(),
-          "in a message-driven plan (in_flight) weights do not travel, so that it has no homes");
+          "a message-driven plan (in_flight) has no homes, as its weights do not travel");
 }
 
 void check_fields(const Place& at) {
@@ -82,7 +82,7 @@ void check_names(const Place& at) {
   }
 }
 
-/// Operations that only some plans have.
+/// Checks operations that only some plans may have.
 void check_kind(const Place& at) {
   const Plan& plan = at.plan;
   const Instruction& x = at.instruction();
@@ -102,8 +102,8 @@ void check_kind(const Place& at) {
            "a home, or gathered with sharded 3, is dropped");
 }
 
-/// With one stage a rank, the messages from one rank to another are all activations, or all
-/// gradients: a receiver may take those of one kind in another order than those of the other.
+/// Checks a cell of a message-driven rank. With one stage per rank, a wire carries activations
+/// only, or gradients only, so a receiver may interleave the two kinds in any order.
 void check_driven_cell(const Place& at, int stage) {
   const Instruction& x = at.instruction();
   if (uses_weights(x) && x.stage != stage)
@@ -114,7 +114,7 @@ void check_driven_cell(const Place& at, int stage) {
     refuse("driven", at, "a message-driven rank sends activations and their gradients only");
 }
 
-/// Backwards come in the order of their forwards, so that the first that waits has its forward.
+/// Checks that backwards have the order of their forwards: the next one's forward has then run.
 void check_driven_row(const Plan& plan, int rank) {
   const Row& row = plan.rows[rank];
   std::vector<int> forwards;

@@ -1,5 +1,5 @@
 // The life of a gradient sum. Backwards add to it; it moves from rank to rank, or is reduced in a
-// group; when it is finished it visits the ranks that step, and a step ends it.
+// group; when it is finished it visits the ranks that make the step, and a step ends it.
 // Not here: numbers (weight_store), weights (versions).
 // Chapter 05.
 #include "parallel/verifier/sums.h"
@@ -19,14 +19,14 @@ std::vector<int> users(const Plan& plan, int stage) {
   return stage == plan.stages ? plan.tied : std::vector<int>{stage};
 }
 
-/// How many gradients are missing in a sum of the microbatches up to one.
+/// How many gradients a sum of the microbatches up to `micro` lacks.
 int count_lacking(const Plan& plan, const Sum& sum, int stage, int micro) {
   int begin = sum.folded >= 0 ? sum.folded + 1 : (plan.made_by(micro) - 1) * plan.per_step;
   int each = stage == plan.stages ? static_cast<int>(plan.tied.size()) : 1;
   return each * (micro - begin + 1) - static_cast<int>(sum.own.size());
 }
 
-/// At most eight are listed.
+/// Gradients as a list of (stage, microbatch), at most eight of them.
 std::string list(const std::vector<std::pair<int, int>>& gradients) {
   constexpr std::size_t most = 8;
   std::vector<std::string> shown;
@@ -40,7 +40,7 @@ std::string describe(const Sum& sum) {
   std::string out = list(sum.own);
   if (sum.folded >= 0) out += text(" and all up to ", sum.folded);
   for (int micro : {sum.partial.micro, sum.whole.micro})
-    if (micro >= 0) out += text("; beside it lies one up to ", micro);
+    if (micro >= 0) out += text("; beside it is one up to ", micro);
   return out;
 }
 
@@ -66,7 +66,7 @@ Sums::Sums(const Plan& plan, int rank) : plan_(plan), rank_(rank) {
     if (makes_version(x)) stepped_.insert({x.stage, x.version});
 }
 
-/// Whether the rank's own sum is the one that is named by this microbatch.
+/// Whether the rank's own sum is the one that this microbatch names.
 bool Sums::holds(const Sum& sum, int stage, int micro) const {
   if (sum.finished) return plan_.ends_step(micro);
   auto beyond = [&](const auto& gradient) { return gradient.second > micro; };
@@ -74,8 +74,8 @@ bool Sums::holds(const Sum& sum, int stage, int micro) const {
          std::none_of(sum.own.begin(), sum.own.end(), beyond);
 }
 
-/// The rank's own sum, or one that arrived, ends; what is left of neither is forgotten.
-/// returns: the cell that received it, -1 of an own one
+/// Ends the rank's own sum, or the one that arrived, and erases the entry if it is then empty.
+/// returns: the cell that received the sum; -1 for an own one
 int Sums::take(int stage, int version, bool own, Sum::Arrived& arrived) {
   const auto found = sums_.find({stage, version});
   const int by = own ? -1 : std::exchange(arrived, {}).by;
@@ -128,7 +128,7 @@ int Sums::send(const Place& at) {
   if (!own && arrived.micro != x.micro)
     refuse("sum", at, "the name says up to ", x.micro, ", the sum holds ", describe(sum));
   if (plan_.ends_step(x.micro) && stepped_.contains({x.stage, version}))
-    return own ? -1 : arrived.by;  // it is copied
+    return own ? -1 : arrived.by;  // it is copied, and stays
   return take(x.stage, version, own, arrived);
 }
 

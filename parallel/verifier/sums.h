@@ -12,19 +12,19 @@
 
 namespace paragrad::parallel {
 
-/// What a rank has of the sum that makes one version of one stage. Every gradient is computed once
+/// A rank's part of the sum that makes one version of one stage. Every gradient is computed once
 /// and moves with its sum: no two sums hold the same one, so counting shows whether all are there.
 struct Sum {
   struct Arrived {
-    int micro = -1;  ///< it holds all microbatches of the step up to this one; -1: nothing is here
+    int micro = -1;  ///< the sum holds all microbatches of the step up to this one; -1: no sum
     int by = -1;     ///< the cell that received it
     friend bool operator==(const Arrived&, const Arrived&) = default;
   };
   std::vector<std::pair<int, int>> own;  ///< (stage, microbatch) that this row's backwards added
-  int folded = -1;        ///< with them: all microbatches of the step up to this one, folded in
+  int folded = -1;        ///< folded in as well: all microbatches of the step up to this one
   bool finished = false;  ///< by a reduction; at least this rank's shard is here
   bool shard_only = false;
-  Arrived partial, whole;  ///< beside it, received: one to fold, and a finished one
+  Arrived partial, whole;  ///< received sums, beside `own`: one to fold, and a finished one
 
   friend bool operator==(const Sum&, const Sum&) = default;
 };
@@ -34,11 +34,11 @@ class Sums {
   Sums(const Plan& plan, int rank);
 
   /// Checks what a cell does with sums, and remembers it. Adds the cells of the row that received
-  /// what it takes to `brought_by`; -1 stands for what this rank has made.
+  /// what it takes to `brought_by`; -1 means that this rank has made it.
   void run(const Place& at, std::vector<int>& brought_by);
-  void add(const Place& at, int stage);  ///< the gradient that a backward computes
+  void add(const Place& at, int stage);  ///< adds the gradient that a backward computes
 
-  /// What this rank brings to the reduction at a cell of its row.
+  /// The sum that this rank brings to the reduction at a cell of its row.
   const Sum& brought(int index) const { return brought_.at(index); }
   /// The stages whose finished sum this rank counts in the norm at a cell: those that it finished
   /// itself or, in a plan with homes, those that it is home to.
@@ -73,7 +73,7 @@ class Sums {
   std::map<int, std::vector<int>> counted_;  // by cell
 };
 
-/// "[(2, 4), (2, 5)]": the gradients that sums lack together to make a version of a stage.
+/// The gradients that all `sums` together lack to make a version of a stage: "[(2, 4), (2, 5)]".
 std::string lacking(const Plan& plan, const std::vector<Sum>& sums, int stage, int version);
 
 }  // namespace paragrad::parallel

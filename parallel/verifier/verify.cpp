@@ -2,20 +2,20 @@
 //
 //   rule            is broken by                                                     file
 //   shape           a header, or fields of an instruction, that make no sense        shape
-//   input           a computation whose input is not here and not to come            replay
+//   input           a computation whose input is not here and not on its way         replay
 //   same version    a backward that reads another version than its forward           replay
 //   stash, once     activations that were dropped; a microbatch that passes twice    replay
 //   turn            the turn of a forward that has run                               replay
-//   send, drop      what is not here                                                 replay
+//   send, drop      a value that is not here                                         replay
 //   version         a version that is not here when it is read                       versions
 //   gathered        a version of which only a shard is here                          versions
 //   order           steps that do not follow each other                              versions
-//   sum, sum order  a sum without what its name says, or not added in order          sums
+//   sum, sum order  a sum that lacks what its name says, or is not added in order    sums
 //   norm            a step without its norm, a norm without all sums                 replay
 //   match           ends of a message that name different values                     pairing
 //   together        members of a group that do not meet                              pairing
 //   end             microbatches, receives or steps that are missing                 several
-//   leak            what is left over                                                several
+//   leak            a value that is left over                                        several
 //   driven          a message-driven row whose forwards and backwards are not two     shape
 //                   lines of work of one stage
 //   hang            ranks that wait for each other                                   hang

@@ -1,5 +1,5 @@
-// verify: replays a whole plan with symbols instead of tensors, and is the only maker of a
-// VerifiedPlan, which is all that the engine runs. Not here: time (simulate) and numbers.
+// verify: replays a whole plan with symbols instead of tensors. It alone makes VerifiedPlans, the
+// only plans that the engine runs. Not here: time (simulate) and numbers.
 // Chapter 06.
 //
 // The room parallel/verifier proves that a plan is right before anything runs, in milliseconds:
@@ -8,8 +8,8 @@
 //             broken rule shows its cell
 // replay.h    one row, run with names for tensors: versions.h has the weights, sums.h the
 //             gradients; then all rows, and whether they wait for each other (hang.cpp)
-// What other ranks send is believed to be what its name says, for the replay of the sender's row
-// checks just that: so rows are replayed one by one. The room knows plans only, and no time.
+// Rows are replayed one by one, because the sender's replay checks that what it sends is what its
+// name says. The room depends on plans only, and knows no time.
 #pragma once
 
 #include <map>
@@ -21,23 +21,23 @@
 
 namespace paragrad::parallel {
 
-/// What follows from a plan, without running it.
+/// Facts about a plan that verify finds out without running it.
 struct Facts {
   int capacity = 0;  ///< smallest number of messages that each channel must be able to hold so that
                      ///< the plan cannot hang; 0: every send may wait for its recv
   int staleness = 0;  ///< most steps between the version that a gradient was taken at and the one
                       ///< that it is applied to
-  std::vector<int> live_versions;    ///< per rank: most versions of one stage alive together
-  std::vector<int> versions_in_use;  ///< per rank: the same without those that are here, or still
-                                     ///< here, only for what comes before or after the plan
+  std::vector<int> live_versions;    ///< per rank: most versions of one stage alive at once
+  std::vector<int> versions_in_use;  ///< per rank: most versions of one stage at once that the row
+                                     ///< has made, received or read, and reads now or later
   std::vector<std::string> fresh_reads;  ///< per microbatch of a step, a digit per stage: 1 where
                                          ///< every step reads what the step before it has made
   std::vector<int> peak_microbatches;    ///< per rank: most (stage, microbatch) pairs whose
-                                         ///< activations are kept together
-  std::vector<int> peak_inputs;  ///< per rank: the same, counting those whose activations were
-                                 ///< dropped and whose input is still here
+                                         ///< activations are kept at once
+  std::vector<int> peak_inputs;  ///< per rank: most such pairs whose activations or, after a drop,
+                                 ///< inputs are kept at once
   std::map<std::string, int> messages;  ///< sends by value: "a", "g", "p", "w", "t"; and "reduce",
-                                        ///< "norm", "gather", counted once a group
+                                        ///< "norm", "gather", counted once per group
 };
 
 /// A plan that breaks a rule.
@@ -47,7 +47,7 @@ class PlanError : public autograd::Error {
       : Error(message), rule(rule), rank(rank), index(index) {}
 
   std::string rule;  ///< the rule's name, as in the chapter's table
-  int rank, index;   ///< the cell; -1 where none is to blame
+  int rank, index;   ///< the cell; -1 if no cell is to blame
 };
 
 class VerifiedPlan {

@@ -1,5 +1,5 @@
-// The life of a version on a rank: there from the start, made by a step, or brought by a message;
-// gone with its last reader once it has a successor, or, if a message brought it, with a drop.
+// The life of a version on a rank. It begins at the start, with a step, or with a message. It ends
+// after its last reader once it has a successor or, if a message brought it, with a drop.
 // Not here: gradient sums (sums).
 // Chapter 07.
 #include "parallel/verifier/versions.h"
@@ -97,7 +97,7 @@ void Versions::gather(const Place& at) {
     refuse("gathered", at, "the whole of version ", x.version, " of stage ", x.stage,
            " is here already");
   held.whole = true;
-  held.copy = plan_.sharded == 3;  // with 1 and 2, whole weights live as long as their version
+  held.copy = plan_.sharded == 3;  // at levels 1 and 2, whole weights live as long as their version
   held.brought_by = at.index;
 }
 
@@ -115,7 +115,7 @@ void Versions::drop(const Place& at, std::vector<int>& brought_by) {
   const bool is_here = found != held_.end();
   if (!is_here || !found->second.whole)
     refuse("drop", at, "nothing to drop; there: versions ", list(versions_of(x.stage)),
-           is_here ? ", of this one a shard, which stays" : "");
+           is_here ? "; this one is only a shard, which stays" : "");
   Held& held = found->second;
   brought_by.push_back(held.brought_by);
   held.whole = held.copy = false;
@@ -145,7 +145,7 @@ void Versions::check_end() const {
       const auto found = held_.find({stage, version});
       if (found == held_.end())
         refuse("end", end, "stage ", stage, " ends with versions ", list(versions_of(stage)),
-               ", without ", version, ", which is to be kept");
+               ", without ", version, ", which the plan keeps");
       if (plan_.sharded < 3 && !found->second.whole)
         refuse("end", end, "stage ", stage, " ends with a shard of version ", version,
                "; gather it after its step");

@@ -15,32 +15,32 @@ namespace paragrad::parallel {
 
 class Versions {
  public:
-  /// The references must live on.
+  /// The references must outlive it.
   Versions(const Plan& plan, int rank, const std::set<int>& held,
            const std::vector<int>& tied_versions);
 
   /// Checks what a cell does with weights, and remembers it. Adds the cells of the row that brought
-  /// what it reads to `brought_by`; -1 stands for what was here from the start.
-  ///   needed: what the table of operations says
+  /// what it reads to `brought_by`; -1 means that it was here from the start.
+  ///   needed: the values that the table of operations says x needs
   void run(const Place& at, const std::vector<Name>& needed, std::vector<int>& brought_by);
 
   /// Frees the superseded versions whose last reader in the row is this cell.
   void retire(const Place& at);
 
-  /// The newest versions of every stage held are here, and nothing else.
+  /// Checks that the rank ends with the versions of its stages that the plan keeps.
   void check_end() const;
-  void check_leaks() const;
+  void check_leaks() const;  ///< checks that no copy is left
 
-  int peak() const { return peak_; }  ///< most versions of one stage alive together
-  /// Most whose time in the row, from the making or the first reader to the last, is the same.
+  int peak() const { return peak_; }  ///< most versions of one stage alive at once
+  /// Most versions of one stage in use at once: from the making, or first reader, to the last one.
   int peak_in_use() const { return peak_in_use_; }
 
  private:
   struct Held {
-    bool own;             ///< kept, or a shard of it, until it is superseded and no longer read
-    bool whole;           ///< can be computed with
-    bool copy = false;    ///< sent or gathered for a while: to be dropped
-    int brought_by = -1;  ///< a cell of the row
+    bool own;             ///< it, or its shard, stays until it is superseded and no longer read
+    bool whole;           ///< all of it is here, so that the rank can compute with it
+    bool copy = false;    ///< received or gathered: to be dropped
+    int brought_by = -1;  ///< the cell that received or gathered it
     bool begun = false;   ///< made in the row, or read
   };
 

@@ -391,11 +391,11 @@ TEST_CASE("plan refuses damaged plans, with file and line") {
     for (const char* command : {"show", "verify", "simulate", "draw"})
       check_refused({"plan", command, file}, file + ": " + part);
   };
-  check_damaged(replaced(good, "2F0v0", "2X0v0"), "plan, line 4: \"2X0v0\" is no instruction");
+  check_damaged(replaced(good, "2F0v0", "2X0v0"), "plan, line 4: \"2X0v0\" is not an instruction");
   check_damaged(replaced(good, "stages", "stage"),
                 "plan, line 1: a plan's header has no \"stage\"");
-  check_damaged("stages 4\n", "a plan is a line that begins with \"stages\" and one line a rank");
-  check_damaged("# nothing\n", "a plan is a line that begins with \"stages\" and one line a rank");
+  check_damaged("stages 4\n", "a plan begins with \"stages\", then has one line per rank");
+  check_damaged("# nothing\n", "a plan begins with \"stages\", then has one line per rank");
 }
 
 TEST_CASE("plan refuses costs and files that can't be") {

@@ -187,7 +187,8 @@ TEST_CASE("train_resnet refuses flags that make no sense, before it writes") {
   runs.check_refused({"--setting", "model"}, "--setting model: the schedule data has no settings");
   runs.check_refused({"--zero", "4"}, "--zero: expected a whole number from 0 to 3");
   runs.check_refused({"--zero", "1"}, "with one there is nothing to share");
-  runs.check_refused(two_stages + two_replicas + Words{"--zero", "2"}, "does not go with 1f1b");
+  runs.check_refused(two_stages + two_replicas + Words{"--zero", "2"},
+                     "can't be combined with 1f1b");
   runs.check_refused({"--ranks", "3", "--data-parallel", "2"},
                      "3 ranks: the schedule data with --stages 1 and --data-parallel 2 needs 2");
 }

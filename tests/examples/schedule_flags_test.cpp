@@ -132,7 +132,7 @@ TEST_CASE("layouts that a cyclic schedule can't have are refused before anything
   runs.check_refused(cyclic + Words{"pipeline", "--ranks", "4", "--data-parallel", "2"},
                      "a cyclic schedule has no replicas");
   runs.check_refused(cyclic + Words{"zero", "--untied", "--stages", "4", "--zero", "1"},
-                     "by --setting zero, not by --zero");
+                     "with --setting zero, not with --zero");
   runs.check_refused(cyclic + Words{"ring"}, "--setting: ring not in {data,");
   runs.check_refused(cyclic + Words{"pipeline", "--stages", "5"}, "--batch 12 does not divide");
 }
@@ -144,5 +144,5 @@ TEST_CASE("flags that a schedule has no use for are refused before anything is w
   runs.check_refused({"--zero", "4"}, "--zero: expected a whole number from 0 to 3");
   runs.check_refused({"--zero", "1"}, "with one there is nothing to share");
   runs.check_refused({"--zero", "2", "--stages", "2", "--data-parallel", "2"},
-                     "does not go with 1f1b");
+                     "can't be combined with 1f1b");
 }

@@ -374,7 +374,7 @@ TEST_CASE("simulate: plans that can't run are refused, not waited for", "[simula
     simulate_unverified(rows(text, header), Costs());
   };
   CHECK_THROWS_WITH(simulate_text("0g0<1 0F0v0 0B0v0 0a0>1\n0a0<0 1F0v0 1B0v0 0g0>0", "stages 2"),
-                    Contains("can't go on") && Contains("rank 0: [0g0<1]"));
+                    Contains("the plan blocks") && Contains("rank 0: [0g0<1]"));
   CHECK_THROWS_WITH(simulate_text("0F0v0 0a0>1\n0F1v0 1F1v0", "stages 2"),
                     Contains("never received") && Contains("[0a0>1]"));
   CHECK_THROWS_WITH(simulate_text("0F0v0\n0a0<0 1F0v0", "stages 2"),

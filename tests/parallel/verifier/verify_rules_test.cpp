@@ -169,7 +169,7 @@ TEST_CASE("rules sum and sum order", "[verify]") {
                 "the gradient lacks [(0, 1)]");
   const std::string cyclic = plan_text("cyclic_v2_data");
   check_refused(replaced(cyclic, "2R1 2p1>2", "2p1>2 2R1"), "sum", 1, "2p1>2",
-                "the name says up to 1, the sum holds [(2, 1)]; beside it lies one up to 0");
+                "the name says up to 1, the sum holds [(2, 1)]; beside it is one up to 0");
   check_refused(replaced(cyclic, "2R1 2p1>2", "2R2 2p2>2"), "sum", 1, "2R2",
                 "the name says up to 2, the sum holds [(2, 1)] and all up to 0");
   check_refused(replaced(data, "1B0v0 1Rv1@0", "1Rv1@0 1B0v0"), "sum", 0, "1Rv1@0",
@@ -201,10 +201,10 @@ TEST_CASE("rules order and norm", "[verify]") {
 TEST_CASE("rule together", "[verify]") {
   const std::string late = "1Rv1@0 0B1v0 0Rv1@0";
   check_refused(replaced(data, late, "0B1v0 0Rv1@0 1Rv1@0"), "together", 0, "1Rv1@0",
-                "rank 1 stands at 0Rv1@0 instead");
+                "rank 1 is at 0Rv1@0 instead");
   check_refused(replaced(plan_text("zero_3"), " 0Dwv0 2Sv1 1Sv1 0Sv1 0Gwv1@0 1Gwv1@0",
                          " 0Dwv0 2Sv1 1Sv1 0Sv1 1Gwv1@0 0Gwv1@0"),
-                "together", 0, "1Gwv1@0", "rank 1 stands at 0Gwv1@0 instead");
+                "together", 0, "1Gwv1@0", "rank 1 is at 0Gwv1@0 instead");
   check_refused("stages 1 per_step 1 steps 1 groups 0,1 keep 1\n0F0v0 0B0v0 0Rv1@0 0Sv1\n-\n",
                 "together", 0, "0Rv1@0", "rank 1 never joins");
 }
@@ -214,7 +214,7 @@ TEST_CASE("rules drop and leak", "[verify]") {
                 "nothing to drop: no activations of microbatch 1 are kept here");
   const std::string zero = plan_text("zero_3");
   check_refused(replaced(zero, "0F0v0", "2Dwv0 0F0v0"), "drop", 0, "2Dwv0",
-                "nothing to drop; there: versions [0], of this one a shard, which stays");
+                "nothing to drop; there: versions [0]; this one is only a shard, which stays");
   check_refused(replaced(zero, "2Rv1@0 2Dpv1", "2Dpv1 2Rv1@0"), "drop", 0, "2Dpv1", "not reduced");
   check_refused(replaced(zero, "2Dpv1 ", ""), "leak", 0, "2Sv1", "the unreduced sum is left over");
   check_refused(replaced(zero, "0Dwv1 2Sv2 1Sv2 0Sv2\n", "2Sv2 1Sv2 0Sv2\n"), "leak", 0, "0Gwv1@0",
