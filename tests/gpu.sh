@@ -7,7 +7,7 @@
 #   --out DIR     where results go (default: tests/benchmarks/results/gpu_NAME, by the GPU's name)
 #   --build DIR   where to build (default: build)
 #   --no-build    the programs are there already: in the build folder, or in --bin DIR
-#   --install     first install what is missing, as README.md says
+#   --install     first install what is missing, as BUILDING.md says
 #   --emulator    try this script without a GPU: small sizes, on the emulator, of an ordinary build
 #   --pack DIR    build what a machine without our packages can run, without MPI and NCCL, and put it
 #                 there; copy DIR, and run DIR/tests/gpu.sh --no-build --bin DIR/bin on that machine,

@@ -55,6 +55,14 @@ broken 'expected <!-- code: PATH#NAME -->' '<!-- code: code.cpp -->'
 broken 'without its <!-- end text -->' '<!-- text: figures.md -->'
 printf '// [snippet open]\nint a;\n' >open.cpp
 broken '02.md: a link to ../absent.md, which is not there' 'See [it](../absent.md#part).'
+broken '02.md: a link to 01.md#two, but tutorials/01.md has no such heading' '[Two](01.md#two)'
+broken '02.md: a link to #one, but tutorials/02.md has no such heading' '[One](#one)'
+printf '%s\n' '# One' '## `--data`, [a flag](tutorials/01.md#one): 2' '## One' '[a](#one-1) [b](#--data-a-flag-2)' \
+  '[c](tutorials/01.md#one) `x[i](a, b)` [d](code.cpp#L3)' >RESULTS.md
+expect 0 '' weave --check
+echo '[e](RESULTS.md#three)' >BUILDING.md
+expect 1 'BUILDING.md: a link to RESULTS.md#three' weave --check
+rm RESULTS.md BUILDING.md
 broken 'has no \[end snippet\]' '<!-- code: open.cpp#open -->'
 expect 2 'unknown argument' weave --chek
 

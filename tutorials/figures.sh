@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Draws the figures of the chapters, and prints what they quote of the program `plan`, into figures/:
+# Draws the figures of the README and the chapters, and prints what they quote of the program `plan`,
+# into figures/; takes the README's results from the tables that were measured:
 #   figures.sh [--check] [PLAN]     PLAN is the program; without it, build/bin/plan
 # --check changes nothing and fails where a file would change. What a machine measured is not here:
 # measure.sh writes that. After either, weave.sh puts the texts into the chapters.
@@ -20,6 +21,48 @@ quote() {                                                              # quote N
   { printf '```\n$ build/bin/plan %s\n' "${*:2}"; plan "${@:2}"; printf '```\n'; } >"$new/$1.md"
 }
 fact() { plan verify "${@:2}" | sed -n "s/^$1  *//p"; }              # fact NAME FLAGS...
+
+# ---- the README
+{
+  small='--schedule 2bw --stages 2 --microbatches 2 --steps 2'
+  printf '```\n'
+  printf "$ build/bin/plan show %s | sed 's/1B2v0/1B2v1/' | build/bin/plan verify -\n" "$small"
+  if plan show $small | sed 's/1B2v0/1B2v1/' | plan verify - 2>&1; then
+    echo 'figures.sh: the wrong plan of the README is not rejected' >&2; exit 1
+  fi
+  echo '```'
+} >"$new/rejected_plan.md"
+# cell FILE ROW COLUMN: of the first row of a measured table whose first cells are ROW.
+cell() {
+  awk -F ' *[|] *' -v row="| $2 |" -v column="$3" '
+    !value && index($0, row) == 1 { value = $(column + 1) }
+    END { if (value == "") exit 1; print value }' "$1" ||
+    { echo "figures.sh: no row $2 in $1" >&2; exit 1; }
+}
+# machine FILE: the processor and the date of a measured table.
+machine() { sed -n '1s/^Measured on \([0-9-]*\) on \([^,;]*[^,;.]\).*/| \2 | \1 |/p' "$1"; }
+results=tests/benchmarks/results
+{
+  lab=$results/codec_lab.md losses=tutorials/figures/measured_codecs.md
+  pruned=tutorials/figures/measured_pruned.md dance=tutorials/figures/measured_dance.md
+  torch=$results/against_pytorch_2.15.0.md
+  echo '| from [all tables](RESULTS.md) | result | measured on | date |'
+  echo '| --- | --- | --- | --- |'
+  echo "| [Gradient sums in 4 bits](RESULTS.md#speed-on-a-slow-network) between four hosts on a slow network | $(cell $lab '`quantize:4`' 5) times the tokens/s of" \
+    "f32 sums; in another run, validation loss $(cell $losses '`quantize:4:1024`' 2 | sed 's/ .*//') instead of" \
+    "$(cell $losses '`none`' 2 | sed 's/ .*//') $(machine $lab)"
+  echo "| [A GPT with 90% of each matrix pruned](RESULTS.md#quality-state-and-messages), stored compressed (SAMO) | $(cell $pruned '90% | gradual' 5) of the dense" \
+    "run's state; validation loss $(cell $pruned '90% | gradual' 3 | sed 's/ .*//') instead of" \
+    "$(cell $pruned '0% | -' 3 | sed 's/ .*//') $(machine $pruned)"
+  echo "| [Activations under cyclic data parallelism](RESULTS.md#activations-and-bytes-over-time), eight ranks that sleep instead of computing | a peak of" \
+    "$(cell $dance '8 | alike | `cyclic-v2`' 5 | sed 's/.*(\(.*\))/\1/') times data parallelism's $(machine $dance)"
+  echo "| [The engine beside a bare loop](RESULTS.md#the-engine-beside-a-bare-loop) of forward, backward and update | $(sed -n '/bare loop, tokens/,/^$/p' \
+    $results/engine.md | awk -F ' *[|] *' '$7 + 0 > 0 { if (!low || $7 < low) low = $7; if ($7 > high) high = $7 }
+      END { print low " to " high }') times its tokens/s $(machine $results/engine.md)"
+  echo "| [A GPT's training step beside PyTorch 2.15](RESULTS.md#a-training-step-beside-pytorch-2150) on the same CPU | $(awk -F ' *[|] *' '$7 + 0 > 0 {
+      if (!low || $7 < low) low = $7; if ($7 > high) high = $7 } END { print low " to " high }' $torch)" \
+    "times its tokens/s $(machine $torch)"
+} >"$new/highlights.md"
 
 # ---- 04: messages
 draw messages --schedule 1f1b --stages 2 --microbatches 3 --forward 1 --backward 2 \

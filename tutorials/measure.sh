@@ -16,16 +16,17 @@
 #               three seeds (half an hour)
 #   pruned_speed   what a step costs then, with dense products and with sparse ones (a quarter of an
 #               hour; measure_pruned.sh has both parts)
+#   quickstart  some lines of what examples/quickstart.sh prints (builds what it builds)
 #   reduction_error   how far sums of quantized values are from exact ones; draws that, too
 # The programs are build/bin/train_gpt, train_resnet, benchmarks/round_dance and reduction_error, or what
 # TRAIN_GPT, TRAIN_RESNET, ROUND_DANCE and REDUCTION_ERROR name. A busy machine wakes sleepers late: as root, dance goes first.
 # Afterwards, weave.sh puts the texts into the chapters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles|shards|fashion|dance|codecs|pruned|pruned_speed|reduction_error]..." >&2; exit 2; }
+[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles|shards|fashion|dance|codecs|pruned|pruned_speed|quickstart|reduction_error]..." >&2; exit 2; }
 data=$1
 parts=("${@:2}")
-[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles shards fashion dance codecs pruned pruned_speed reduction_error)
+[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles shards fashion dance codecs pruned pruned_speed quickstart reduction_error)
 train=${TRAIN_GPT:-build/bin/train_gpt}
 train_resnet=${TRAIN_RESNET:-build/bin/train_resnet}
 round_dance=${ROUND_DANCE:-build/bin/benchmarks/round_dance}
@@ -37,7 +38,7 @@ export OMP_WAIT_POLICY=passive
 
 train() { "$train" --data "$data" --quiet --out "$runs/run" "$@"; }
 value() { sed -n "s/^ *\"$1\": \([-0-9.e]*\),*$/\1/p" "$runs/run/summary.json"; }
-machine() { printf 'Measured on %s cores of %s.\n\n' "$(nproc --all)" \
+machine() { printf 'Measured on %s on %s cores of %s.\n\n' "$(date -I)" "$(nproc --all)" \
   "$(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1)"; }
 
 lost_rank() {
@@ -196,7 +197,7 @@ codecs() {
   {
     machine
     echo "| codec | validation loss after $steps updates, mean (lowest to highest of 3 seeds) |" \
-      'kB a step in sums, of all ranks | times fewer |'
+      'kB per update in sums, all ranks | compression |'
     echo '| --- | --- | --- | --- |'
     awk -v steps=$steps '!n[$1]++ { order[++rows] = $1; low[$1] = 1e9 }
       { sum[$1] += $2; bytes[$1] += $3 / steps
@@ -210,12 +211,25 @@ codecs() {
 
 source tutorials/measure_pruned.sh
 
+quickstart() {
+  examples/quickstart.sh --out "$runs/run" >"$runs/quickstart.txt"
+  shorten_quickstart "$runs/quickstart.txt" >"$runs/measured_quickstart.md"
+}
+# What the run says of itself, some of its updates, and lines with letters of the text that it writes.
+shorten_quickstart() {
+  echo '```'
+  grep -E '^[0-9]+ parameters|^step +(1|1000|2000)/|^validation loss' "$1"
+  echo ...
+  sed '1,/^== A sample/d; /^== /,$d' "$1" | grep '[a-z]' | head -n 4
+  echo '```'
+}
+
 reduction_error() { "$reduction_error" --out $figures >"$runs/measured_reduction_error.md"; }
 
 for part in "${parts[@]}"; do
   case $part in
     lost_rank | schedules | longer | bits | bubbles | shards | fashion | dance | codecs | \
-      pruned | pruned_speed | reduction_error)
+      pruned | pruned_speed | quickstart | reduction_error)
       $part
       cp "$runs/measured_$part.md" $figures/
       ;;

@@ -32,7 +32,7 @@ pruned() {
   }
   table() {  # table TITLE FORMAT TIMES
     echo "| pruned | method | $1, mean (lowest to highest of 3 seeds) | state of all ranks, MB |" \
-      'of the dense one | sums, kB an update | of the dense ones |'
+      'state / dense | sums, kB per update | sums / dense |'
     echo '| --- | --- | --- | --- | --- | --- | --- |'
     awk -v times="$3" -v format="| %d%% | %s | $2 ($2 to $2) | %.2f | %.0f%% | %.0f | %.0f%% |\n" '
       { way = $1 " " $2 }
@@ -95,8 +95,8 @@ pruned_speed() {
   } >"$runs/pruned_speed.txt"
   {
     machine
-    echo "Updates a second of pruned runs beside a dense one's, 2 x 2 ranks, 16 sequences of 64 tokens or" \
-      "16 images an update; median (lowest to highest) of $rounds rounds of alternating runs:"
+    echo "Updates per second of pruned runs, divided by those of a dense run, on 2 x 2 ranks, with 16 sequences of" \
+      "64 tokens or 16 images per update; median (lowest to highest) of $rounds rounds of alternating runs:"
     echo
     echo '| network | dense, examples/s | pruned | zeros in dense tensors | `--samo` | `--samo --sparse-compute` |'
     echo '| --- | --- | --- | --- | --- | --- |'

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# Keeps chapters true: puts code and figures into README.md and tutorials/*.md from where they live.
+# Keeps texts true: puts code and figures into README.md, RESULTS.md, BUILDING.md and tutorials/*.md
+# from where they live, and checks their links.
 #   <!-- code: PATH#NAME -->   the fenced block after it becomes the region of PATH between the lines
 #                              `// [snippet NAME]` and `// [end snippet]` (`#` instead of `//` in scripts)
 #   <!-- text: PATH -->        all until <!-- end text --> becomes the file PATH
-# weave.sh rewrites the chapters; weave.sh --check changes nothing and fails where it would.
+# weave.sh rewrites the texts; weave.sh --check changes nothing and fails where it would. Both fail
+# where a link leads to no file, or to no heading of it.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -83,11 +85,14 @@ END {
   if (dropping) fail("the code block after the last <!-- code: --> is not closed")
 }'
 
+texts=()
+for text in README.md RESULTS.md BUILDING.md tutorials/*.md; do
+  [[ ! -f $text ]] || texts+=("$text")
+done
 woven=$(mktemp)
 trap 'rm -f "$woven"' EXIT
 wrong=0
-for chapter in README.md tutorials/*.md; do
-  [[ -f $chapter ]] || continue
+for chapter in "${texts[@]}"; do
   if ! awk "$weaver" "$chapter" >"$woven"; then
     wrong=1
   elif cmp -s "$chapter" "$woven"; then
@@ -99,16 +104,31 @@ for chapter in README.md tutorials/*.md; do
     echo "wove $chapter"
   fi
 done
-# Links lead to files. Those of code have neither a dot nor a slash.
-for chapter in README.md tutorials/*.md; do
-  [[ -f $chapter ]] || continue
+
+# anchors FILE: the names that GitHub gives to the headings of a text.
+anchors() {
+  awk '/^```/ { fenced = !fenced }
+    !fenced && /^#+ / {
+      sub(/^#+ +/, ""); gsub(/\]\([^)]*\)/, ""); $0 = tolower($0)
+      gsub(/[^a-z0-9_ -]/, ""); gsub(/ /, "-")
+      print $0 (seen[$0]++ ? "-" seen[$0] - 1 : "") }' "$1"
+}
+# Links lead to files and headings. Those of code have neither a dot nor a slash nor a hash.
+for chapter in "${texts[@]}"; do
   while read -r link; do
-    [[ -e $(dirname "$chapter")/$link ]] && continue
-    echo "$chapter: a link to $link, which is not there"
-    wrong=1
-  done < <(grep -oP '\]\(\K[^)#\s:]*[./][^)#\s:]*(?=[)#])' "$chapter" || true)
+    file=${link%%#*}
+    file=${file:+$(dirname "$chapter")/$file}
+    file=${file:-$chapter}
+    if [[ ! -e $file ]]; then
+      echo "$chapter: a link to ${link%%#*}, which is not there"
+      wrong=1
+    elif [[ $link == *.md#* || $link == "#"* ]] && ! grep -qxF -- "${link#*#}" <(anchors "$file"); then
+      echo "$chapter: a link to $link, but $file has no such heading"
+      wrong=1
+    fi
+  done < <(grep -oP '\]\(\K[^)\s:]*[./#][^)\s:]*(?=\))' "$chapter" || true)
 done
 if [[ $wrong -ne 0 ]] && $check; then
-  echo "weave.sh: the chapters are not what the sources say; run tutorials/weave.sh" >&2
+  echo "weave.sh: the texts are not what the sources say; run tutorials/weave.sh" >&2
 fi
 exit $wrong

@@ -27,10 +27,11 @@ std::string lines(const Parts& parts) {
 
 std::string chart_svg(const std::string& title, double top, double height, const std::string& body,
                       const std::string& attributes) {
-  return markup(R"(<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" )"
-                R"(aria-label="{}" viewBox="0 {} {} {}" font-size="11"{}>{}</svg>)"
-                "\n",
-                escape(title), top, chart_width, height, attributes, body);
+  return markup(
+      R"(<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" )"
+      R"(aria-label="{}" width="{}" height="{}" viewBox="0 {} {} {}" font-size="11"{}>{}{}</svg>)"
+      "\n",
+      escape(title), chart_width, height, top, chart_width, height, attributes, dark_style, body);
 }
 
 double ChartFrame::x(double value) const {

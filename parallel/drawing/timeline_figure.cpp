@@ -56,9 +56,9 @@ class TimelineFigure {
                   R"(aria-label="Timeline of {} ranks" width="{}" height="{}" viewBox="0 0 {} {}" )"
                   R"(font-family="system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif" )"
                   R"(font-size="11"{}>)"
-                  "\n",
+                  "\n{}",
                   timeline_.ranks, width, height_, width, height_,
-                  layout_.zoomable ? for_script : "");
+                  layout_.zoomable ? for_script : "", dark_style);
   }
 
   /// The part that moves with time and is cut at the axes' ends.

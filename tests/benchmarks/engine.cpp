@@ -119,7 +119,8 @@ Overhead overhead(const Size& size, int microbatches, double clip, int runs, int
 void print_overhead(int runs) {
   fmt::print(
       "One rank through the engine against a bare loop of forward, backward and step, in\n"
-      "alternating runs that end with the same bits:\n\n"
+      "alternating runs that end with the same bits; the ratio is the median of the runs' "
+      "ratios:\n\n"
       "| size | microbatches | clip | bare loop, tokens/s | engine, tokens/s | ratio |\n"
       "| --- | --- | --- | --- | --- | --- |\n");
   for (const Size& size : sizes)
@@ -191,17 +192,17 @@ void print_plan(const std::string& schedule, const Layout& layout) {
   costs.latency = 0.01;
   Timeline timeline;
   double simulating = time_of([&] { timeline = simulate(verified, costs); });
-  fmt::print("| `{}` | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.1f}% |\n", schedule,
-             plan.ranks(), layout.microbatches, instructions, making, verifying, simulating,
-             100 * timeline.bubble());
+  fmt::print("| `{}` | {} | {} | {} | {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.1f}% |\n", schedule,
+             layout.stages, layout.width, plan.ranks(), layout.microbatches, instructions, making,
+             verifying, simulating, 100 * timeline.bubble());
 }
 
 void print_plans() {
   fmt::print(
       "Plans of many ranks, in seconds:\n\n"
-      "| schedule | ranks | microbatches | instructions | making | verifying | simulating | bubble "
-      "|\n"
-      "| --- | --- | --- | --- | --- | --- | --- | --- |\n");
+      "| schedule | stages | replicas | ranks | microbatches | instructions | making | verifying | "
+      "simulating | bubble |\n"
+      "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
   for (const char* schedule : {"1f1b", "2bw"})
     print_plan(schedule, {.stages = 64, .microbatches = 512, .clip = true});
   print_plan("1f1b", {.stages = 64, .width = 64, .microbatches = 64, .clip = true});

@@ -83,14 +83,14 @@ simulated() {  # simulated NAME STAGES GIGABITS
   row 'dense, `--codec quantize:4`' quantized
   row "SAMO, $pruned pruned, \`--codec quantize:4\`" both
   echo
-  echo "The same GPT in bf16 over the same links, with at most ${cap#* } bytes of memory for a rank, half of what" \
-    "dense training on one stage takes. Both go on from checkpoints, the pruned one after its pruning, on the grid" \
+  echo "The same GPT in bf16 over the same links, with at most ${cap#* } bytes of memory per rank, half of what" \
+    "dense training on one stage takes. Both runs continue from checkpoints, the pruned one after its pruning, on the grid" \
     "with the smallest number of stages that fits, in microbatches of two sequences." \
-    "The hosts share this machine's cores, so that others use them while one waits in a bubble. Simulated are hosts" \
-    "with a core each, without overlap of sums and computation, at the links' rate and at 10 Gbit/s:"
+    "The hosts share this machine's cores: while one waits in a bubble, others use its core. The simulated hosts have" \
+    "a core each; sums do not overlap with computation; the links have the same rate, or 10 Gbit/s:"
   echo
-  echo '| state | stages x replicas | bubble by formula | largest peak of a rank, MB | kB sent by a rank a step |' \
-    'tokens/s | of dense | simulated | of dense | simulated, 10 Gbit/s | of dense |'
+  echo '| state | stages x replicas | bubble by formula | largest peak of a rank, MB | kB sent per rank and update |' \
+    'tokens/s | / dense | simulated tokens/s | / dense | simulated tokens/s, 10 Gbit/s | / dense |'
   echo '| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |'
   for name in dense pruned; do
     awk -v name="$name" -v stages="${stages[$name]}" -v hosts="$hosts" -v peak="${peaks[$name]}" -v batch=$batch \

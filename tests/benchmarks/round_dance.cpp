@@ -182,13 +182,13 @@ Figures figures(const Run& run) {
 
 void print_heading(double milliseconds) {
   fmt::print(
-      "A run of the engine on N ranks, which are threads; a stage sleeps {} ms instead of\n"
-      "computing, so that the clock stands for N devices. Activations are those of all ranks\n"
-      "together, by their memory meters, counted in activations of one stage for one microbatch\n"
-      "({} MiB), with the share of `data`'s. A burst is what all ranks begin to send within a "
-      "time\n"
-      "step, in gradients of one stage ({} KiB). All in the steady middle of {} updates:\n\n"
-      "| N | devices | schedule | ms an update | activations, peak | 95% of the time, at most | "
+      "The engine runs on N ranks, which are threads. A stage sleeps {} ms instead of computing,\n"
+      "so that two cores can take the place of N devices. The memory meters count the activations\n"
+      "of all ranks together, here in units of one stage's activations for one microbatch\n"
+      "({} MiB); in brackets is the share of `data`'s. A burst is what all ranks begin to send\n"
+      "within a time step, in gradients of one stage ({} KiB). All figures are from the steady\n"
+      "middle of {} updates:\n\n"
+      "| N | devices | schedule | ms per update | activations, peak | 95% of the time, at most | "
       "mean | lowest | largest burst |\n"
       "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
       milliseconds, kept_bytes >> 20, weight_bytes >> 10, updates);

@@ -64,19 +64,19 @@ row() {
 }
 
 describe_lab() {
-  echo "Measured on $(nproc --all) cores of $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1);" \
+  echo "Measured on $(date -I) on $(nproc --all) cores of $(sed -n 's/^model name[^:]*: *//p' /proc/cpuinfo | head -n 1);" \
     "load before: $load."
   echo
   local why=
-  [[ -n ${RATE:-} ]] || why=', at which the bytes of f32 sums are to take three quarters of a step'
-  echo "$hosts hosts, each a network namespace, joined at $rate Mbit/s$why; a GPT (\`$size\`), $batch sequences a step. A step's computation takes" \
-    "$(awk '{ printf "%.0f", 1e3 * $1 }' <<<"$(median "$runs/compute.seconds")") ms; ideal is that and the bytes" \
-    "at the links' rate. Medians of $rounds rounds:"
+  [[ -n ${RATE:-} ]] || why=', chosen so that f32 sums take three quarters of an update'
+  echo "$hosts hosts, each a network namespace, linked at $rate Mbit/s$why; a GPT (\`$size\`), $batch sequences per update. Computing an update takes" \
+    "$(awk '{ printf "%.0f", 1e3 * $1 }' <<<"$(median "$runs/compute.seconds")") ms. The ideal time is that and the time of the bytes" \
+    "at the links' rate; efficiency is the ideal time divided by the measured one. Medians of $rounds rounds:"
   echo
 }
 
 head_of_rows() {  # head_of_rows FIRST
-  echo "| $1 | kB sent by a rank a step | times fewer | tokens/s | speed-up | ms a step |" \
-    'ideal speed-up | of it reached | ideal time / time |'
+  echo "| $1 | kB sent per rank and update | compression | tokens/s | speed-up | ms per update |" \
+    'ideal speed-up | speed-up / ideal | efficiency |'
   echo '| --- | --- | --- | --- | --- | --- | --- | --- | --- |'
 }

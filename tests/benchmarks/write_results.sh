@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Measures what the README and the chapters show and writes it to tests/benchmarks/results/, then weaves.
-#   write_results.sh [--text FILE] step operations engine dance codecs sparse all_reduce network_lab codec_lab demo PYTHON...    measures the parts that it names
-#   write_results.sh                                                 only puts the results together
-# FILE is tinyshakespeare (examples/data/download.sh fetches it); each PYTHON has a PyTorch to compare with.
+# Measures what RESULTS.md and the chapters show, writes it to tests/benchmarks/results/, then weaves.
+#   write_results.sh [--text FILE] PART...
+# Parts: step operations engine dance codecs sparse all_reduce network_lab codec_lab demo PYTHON
+# FILE is tinyshakespeare (examples/data/download.sh fetches it); PYTHON is a Python with a PyTorch to compare with.
 # Wants a release build and a machine that does nothing else; all parts take about a quarter of an hour.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -25,7 +25,7 @@ machine() {
   local cpu compiler
   cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
   compiler=$("${CXX:-g++}" -dumpfullversion)
-  printf 'Measured on %s cores of %s%s, g++ %s.\n\n' "$(nproc)" "$cpu" \
+  printf 'Measured on %s on %s cores of %s%s, g++ %s.\n\n' "$(date -I)" "$(nproc)" "$cpu" \
     "$(grep -q avx512_bf16 /proc/cpuinfo && echo ' with AVX512-BF16')" "$compiler"
 }
 
@@ -81,36 +81,4 @@ for part; do
   esac
 done
 
-# The README's table: the same figures together, the machine named once.
-{
-  machine
-  echo "A GPT's training step on one rank, and the share of the machine's f32 matrix-product rate that it reaches"
-  echo "(small: 4 layers, width 128, 12 x 64 tokens; larger: 6 layers, width 384, 8 x 256 tokens):"
-  echo
-  grep '^|' "$results/train_step.md"
-  for file in "$results"/against_pytorch_*.md; do
-    [[ -f $file ]] || continue
-    echo
-    version=${file##*_}
-    echo "The same step in PyTorch ${version%.md}, in alternating runs (\`tests/benchmarks/against_pytorch.py\`):"
-    echo
-    grep '^|' "$file"
-  done
-  for file in "$results"/{engine,all_reduce,network_lab,codec_lab}.md; do
-    [[ -f $file ]] || continue
-    echo
-    case $file in
-      */all_reduce.md) echo "paragrad's own all-reduce beside MPI's, ranks on one host:"; echo ;;
-    esac
-    tail -n +3 "$file"
-  done
-  if [[ -f $results/demo.md ]]; then
-    echo
-    echo "nanoGPT's demo for the CPU (4 layers, width 128, context 64, 2,000 steps on tinyshakespeare by characters; its"
-    echo "README reports a validation loss of 1.88). The loss is over the whole validation text. First weights are scaled"
-    echo "by the width; with GPT-2's deviation of 0.02, as nanoGPT has it, seeds 1337, 1 and 2 ended at 1.896, 1.882, 1.905:"
-    echo
-    grep '^|' "$results/demo.md"
-  fi
-} >"$results/summary.md"
 "$root/tutorials/weave.sh"
