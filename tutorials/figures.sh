@@ -202,7 +202,7 @@ steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
 {
   echo '| turns | devices | activations in a time step | visits of a stage in a time step |'
   echo '| --- | --- | --- | --- |'
-  counted() {  # counted TURNS DEVICES CHANGE FLAGS...: 40 training steps, with a change of the plan
+  counted() {  # counted TURNS DEVICES CHANGE FLAGS...: 40 updates, with a change of the plan
     local said
     said=$(plan show $dance --steps 40 | sed -E "$3" | plan verify --time-steps "${@:4}" -)
     echo "| $1 | $2 | $(sed -n 's/^activations  *//p' <<<"$said")" \
@@ -213,7 +213,7 @@ steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
   counted 'at every microbatch' 'alike' ''
   counted 'none' 'alike' "$none"
   counted 'at every microbatch' 'one 10% slower' '' --slowness 1,1.1,1,1
-  counted 'in the first step' 'one 10% slower' "$first" --slowness 1,1.1,1,1
+  counted 'in the first update' 'one 10% slower' "$first" --slowness 1,1.1,1,1
   counted 'at every microbatch' 'backward = 2 forwards' '' --backward 2
 } >"$new/turns.md"
 {
@@ -240,7 +240,7 @@ steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
     done
   done
 } >"$new/timetable.md"
-each_step() {  # each_step FLAGS...: messages of a training step without the ends of a plan
+each_step() {  # each_step FLAGS...: messages of an update without the ends of a plan
   { fact messages "$@" --steps 8; fact messages "$@" --steps 7; } | tr ',' '\n' |
     awk '{ if (seen[$2]++) count[$2] -= $1; else { count[$2] = $1; order[++n] = $2 } }
       END { for (i = 1; i <= n; ++i) {
@@ -249,7 +249,7 @@ each_step() {  # each_step FLAGS...: messages of a training step without the end
         if (!some) printf "none" }'
 }
 {
-  echo '| `--setting` | ranks | kept by each rank | alive in all | messages a training step |'
+  echo '| `--setting` | ranks | kept by each rank | alive in all | messages an update |'
   echo '| --- | --- | --- | --- | --- |'
   for setting in one-device data pipeline model zero; do
     size="$dance --setting $setting"
@@ -299,7 +299,7 @@ done
 slow_links='--forward 1 --backward 2 --weight-bytes 1000000 --bandwidth 1e6'
 draw zero_3 $side_by_side --zero 3 $slow_links
 {
-  echo '| | messages a step | sent by all ranks, in phi | by each rank | by all in one time step |'
+  echo '| | messages an update | sent by all ranks, in phi | by each rank | by all in one time step |'
   echo '| --- | --- | --- | --- | --- |'
   sent() { plan verify "$@" --json | sed -n 's/^  "bytes": \([0-9]*\).*/\1/p'; }
   volume() {  # volume NAME FLAGS...: of four stages that have a quarter of phi each
