@@ -53,7 +53,7 @@ buckets() {  # buckets NUMBER RANKS LATENCY
 }
 for number in 1 4; do draw "buckets_$number" $(buckets $number 2 0); done
 {
-  echo '| buckets | backward of each | all-reduce by the ring | time of a step | all-reduce in two rounds | time of a step |'
+  echo '| buckets | backward of each | all-reduce by the ring | time of an update | all-reduce in two rounds | time of an update |'
   echo '| --- | --- | --- | --- | --- | --- |'
   reduced() {  # reduced NUMBER LATENCIES: an all-reduce of a bucket, and a step with it
     # The simulator counts the ring's 2 (N-1) latencies; a third of the latency makes them two.
