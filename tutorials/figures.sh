@@ -64,6 +64,23 @@ results=tests/benchmarks/results
     "times its tokens/s $(machine $torch)"
 } >"$new/highlights.md"
 
+# ---- 03: time
+# Both tables are measurements; what is computed from them here is how fast the products ran.
+{
+  echo '| | time | rate of its products, GFLOP/s | of the measured rate of products |'
+  echo '| --- | --- | --- | --- |'
+  awk -F'|' '/x W\^T|dy W|dy\^T x/ { ms += $5; gflop += $5 * $6 / 1e3 }
+    /^Matrix products:/ { split($0, word, " "); rate = word[3] }
+    /^All together:/ { split($0, word, " "); parts = word[3] }
+    $2 ~ /larger/ && $3 ~ /f32/ { step = $5 + 0; peak = $6 + 0 }
+    END {
+      printf "| all operations, each by itself | %.1f ms | %.0f | %.0f%% |\n", parts,
+        gflop / ms * 1e3, 100 * gflop / ms * 1e3 / rate
+      printf "| the training step | %.1f ms | at least %.0f | at least %.0f%% |\n", step,
+        gflop / step * 1e3, 100 * gflop / step * 1e3 / peak
+    }' tests/benchmarks/results/operations.md tests/benchmarks/results/train_step.md
+} >"$new/step_and_parts.md"
+
 # ---- 04: messages
 draw messages --schedule 1f1b --stages 2 --microbatches 3 --forward 1 --backward 2 \
   --activation-bytes 500000 --bandwidth 1e6 --latency 0.1
@@ -79,11 +96,16 @@ buckets() {  # buckets NUMBER RANKS LATENCY
 }
 for number in 1 4; do draw "buckets_$number" $(buckets $number 2 0); done
 {
-  echo '| buckets | all-reduce of each | time of a step |'
-  echo '| --- | --- | --- |'
+  echo '| buckets | backward of each | all-reduce by the ring | time of an update | all-reduce in two rounds | time of an update |'
+  echo '| --- | --- | --- | --- | --- | --- |'
+  reduced() {  # reduced NUMBER LATENCIES: an all-reduce of a bucket, and a step with it
+    # The simulator counts the ring's 2 (N-1) latencies; a third of the latency makes them two.
+    awk -v n="$1" -v l="$2" 'BEGIN { printf " %.3g ms |", 1000 * (l * 0.001 + 6 * 1e8 / n / 4 / 1.25e9) }'
+    plan simulate $(buckets "$1" 4 "$(awk -v l="$2" 'BEGIN { print 0.001 * l / 6 }')") |
+      sed -n 's/^makespan *\(.*\)/ \1 |/p' | tr -d '\n'
+  }
   for number in 1 2 4 8 16 32; do
-    each=$(awk -v n="$number" 'BEGIN { print 1000 * 6 * (0.001 + 1e8 / n / 4 / 1.25e9) }')
-    echo "| $number | $each ms | $(plan simulate $(buckets $number 4 0.001) | sed -n 's/^makespan *//p') |"
+    echo "| $number | $(awk -v n="$number" 'BEGIN { print 160 / n }') ms |$(reduced $number 6)$(reduced $number 2)"
   done
 } >"$new/buckets.md"
 
@@ -175,6 +197,21 @@ quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip -
   done
 } >"$new/versions.md"
 
+{
+  echo '| D | m = D - 2 | m = D - 1 | m = D |'
+  echo '| --- | --- | --- | --- |'
+  for d in 2 3 4 5 6 7 8; do
+    row="| $d |"
+    for m in $((d - 2)) $((d - 1)) $d; do
+      if [[ $m -eq 0 ]]; then row+=' |'; continue; fi
+      seconds=$(plan simulate --schedule 2bw --stages $d --microbatches $m --steps 10 --backward 2 --json |
+        sed -n 's/^  "makespan": \([0-9.]*\),*/\1/p')
+      row+=" $(awk -v s="$seconds" -v work=$((3 * (10 * m + d - 1))) 'BEGIN { print s - work }') s |"
+    done
+    echo "$row"
+  done
+} >"$new/2bw_waits.md"
+
 # ---- 08: cyclic data parallelism
 dance='--schedule cyclic-v2 --stages 4' side_by_side='--schedule data --data-parallel 4 --stages 4'
 quote dance draw --schedule cyclic-v2 --stages 3 --steps 3
@@ -199,7 +236,7 @@ steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
 {
   echo '| N | activations, `data` | activations, `cyclic-v2` | sums, `data` | sums, `cyclic-v2` |'
   echo '| --- | --- | --- | --- | --- |'
-  for n in 2 3 4 5 8 16; do
+  for n in 2 3 4 5 6 7 8 9 16; do
     both=("--schedule data --data-parallel $n --stages $n" "--schedule cyclic-v2 --stages $n")
     echo "| $n | $(steady activations ${both[0]}) | $(steady activations ${both[1]})" \
       "| $(steady 'gradient sums' ${both[0]}) | $(steady 'gradient sums' ${both[1]}) |"
@@ -208,7 +245,7 @@ steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
 {
   echo '| turns | devices | activations in a time step | visits of a stage in a time step |'
   echo '| --- | --- | --- | --- |'
-  counted() {  # counted TURNS DEVICES CHANGE FLAGS...: 40 training steps, with a change of the plan
+  counted() {  # counted TURNS DEVICES CHANGE FLAGS...: 40 updates, with a change of the plan
     local said
     said=$(plan show $dance --steps 40 | sed -E "$3" | plan verify --time-steps "${@:4}" -)
     echo "| $1 | $2 | $(sed -n 's/^activations  *//p' <<<"$said")" \
@@ -219,7 +256,7 @@ steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
   counted 'at every microbatch' 'alike' ''
   counted 'none' 'alike' "$none"
   counted 'at every microbatch' 'one 10% slower' '' --slowness 1,1.1,1,1
-  counted 'in the first step' 'one 10% slower' "$first" --slowness 1,1.1,1,1
+  counted 'in the first update' 'one 10% slower' "$first" --slowness 1,1.1,1,1
   counted 'at every microbatch' 'backward = 2 forwards' '' --backward 2
 } >"$new/turns.md"
 {
@@ -246,7 +283,7 @@ steady() { fact "$1" "${@:2}" --steps 8 --time-steps; }  # steady NAME FLAGS...
     done
   done
 } >"$new/timetable.md"
-each_step() {  # each_step FLAGS...: messages of a training step without the ends of a plan
+each_step() {  # each_step FLAGS...: messages of an update without the ends of a plan
   { fact messages "$@" --steps 8; fact messages "$@" --steps 7; } | tr ',' '\n' |
     awk '{ if (seen[$2]++) count[$2] -= $1; else { count[$2] = $1; order[++n] = $2 } }
       END { for (i = 1; i <= n; ++i) {
@@ -255,7 +292,7 @@ each_step() {  # each_step FLAGS...: messages of a training step without the end
         if (!some) printf "none" }'
 }
 {
-  echo '| `--setting` | ranks | kept by each rank | alive in all | messages a training step |'
+  echo '| `--setting` | ranks | kept by each rank | alive in all | messages an update |'
   echo '| --- | --- | --- | --- | --- |'
   for setting in one-device data pipeline model zero; do
     size="$dance --setting $setting"
@@ -305,7 +342,7 @@ done
 slow_links='--forward 1 --backward 2 --weight-bytes 1000000 --bandwidth 1e6'
 draw zero_3 $side_by_side --zero 3 $slow_links
 {
-  echo '| | messages a step | sent by all ranks, in phi | by each rank | by all in one time step |'
+  echo '| | messages an update | sent by all ranks, in phi | by each rank | by all in one time step |'
   echo '| --- | --- | --- | --- | --- |'
   sent() { plan verify "$@" --json | sed -n 's/^  "bytes": \([0-9]*\).*/\1/p'; }
   volume() {  # volume NAME FLAGS...: of four stages that have a quarter of phi each
@@ -321,11 +358,34 @@ draw zero_3 $side_by_side --zero 3 $slow_links
   for zero in 1 2 3; do volume "\`--zero $zero\`" $side_by_side --zero $zero; done
   volume '`cyclic-v2 --setting zero`' $dance --setting zero
 } >"$new/volumes.md"
+# A sum that is dropped one backward later lets that backward begin while the sum is reduced.
+later_drops() {
+  awk 'NR == 1 { print; next }
+    { out = held = ""
+      for (i = 1; i <= NF; ++i) {
+        if ($i ~ /Dp/) { held = held " " $i; continue }
+        if ($i ~ /S/) { out = out held; held = "" }
+        out = out " " $i
+        if ($i ~ /B/) { out = out held; held = "" }
+      }
+      print substr(out, 2) }'
+}
 {
-  echo '| | time of a step |'
-  echo '| --- | --- |'
-  for zero in 0 1 2 3; do
-    echo "| \`--zero $zero\` | $(longer $side_by_side --zero $zero $slow_links) |"
+  echo '| | time of an update | whole gradient sums that a rank has at a time |'
+  echo '| --- | --- | --- |'
+  zero_time() {  # zero_time NAME CHANGE FLAGS...
+    local steps seconds=() sums
+    for steps in 9 7; do
+      seconds+=("$(plan show $side_by_side "${@:3}" --steps $steps | $2 | plan simulate --json $slow_links - |
+        sed -n 's/^  "makespan": \([0-9.]*\),*/\1/p')")
+    done
+    sums=$(plan show $side_by_side "${@:3}" --steps 1 | $2 | sed -n 2p | tr ' ' '\n' |
+      awk '/B/ { if (++alive > most) most = alive } /Dp|S/ { if (alive > 0) --alive } END { print most }')
+    echo "| $1 | $(awk -v a="${seconds[0]}" -v b="${seconds[1]}" 'BEGIN { print (a - b) / 2 " s" }') | $sums |"
+  }
+  for zero in 0 1 2 3; do zero_time "\`--zero $zero\`" cat --zero $zero; done
+  for zero in 2 3; do
+    zero_time "\`--zero $zero\`, each sum dropped one backward later" later_drops --zero $zero
   done
 } >"$new/zero_times.md"
 refused >"$new/zero_refused.md" <<'END'

@@ -9,6 +9,7 @@
 #   shards      memory of ZeRO and of cyclic data parallelism, and what they send
 #   fashion     accuracy on Fashion-MNIST, activations and bursts of data parallelism and cyclic
 #               data parallelism on four ranks, over three seeds (a quarter of an hour)
+#   fashion_state   what the same schedules keep in memory, with small and with large batches
 #   dance       activations and bytes over time of data parallelism and cyclic data parallelism, on
 #               devices that a clock emulates; draws them, too
 #   codecs      the loss of codecs on four replicas, and what they send, over three seeds (half an hour)
@@ -23,10 +24,10 @@
 # Afterwards, weave.sh puts the texts into the chapters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles|shards|fashion|dance|codecs|pruned|pruned_speed|quickstart|reduction_error]..." >&2; exit 2; }
+[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles|shards|fashion|fashion_state|dance|codecs|pruned|pruned_speed|quickstart|reduction_error]..." >&2; exit 2; }
 data=$1
 parts=("${@:2}")
-[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles shards fashion dance codecs pruned pruned_speed quickstart reduction_error)
+[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles shards fashion fashion_state dance codecs pruned pruned_speed quickstart reduction_error)
 train=${TRAIN_GPT:-build/bin/train_gpt}
 train_resnet=${TRAIN_RESNET:-build/bin/train_resnet}
 round_dance=${ROUND_DANCE:-build/bin/benchmarks/round_dance}
@@ -153,13 +154,18 @@ shards() {
   } >"$runs/measured_shards.md"
 }
 
+on_images() {  # on_images SCHEDULE FLAGS...: a narrow ResNet on four ranks, cut into four stages
+  local cut='--ranks 4'
+  [[ $1 != data ]] || cut='--ranks 4 --stages 4 --data-parallel 4'
+  "$train_resnet" --data fashion-mnist --width 8 --evaluate-every 0 --schedule "$1" $cut "${@:2}" \
+    --quiet --out "$runs/run"
+}
+
 fashion() {
-  local seeds='1 2 3' size='--data fashion-mnist --width 8 --batch 64 --steps 937 --evaluate-every 0'
+  local seeds='1 2 3'
   for schedule in data cyclic-v1 cyclic-v2; do
-    local cut='--ranks 4'
-    [[ $schedule != data ]] || cut='--ranks 4 --stages 4 --data-parallel 4'
     for seed in $seeds; do
-      "$train_resnet" --schedule $schedule $cut $size --seed "$seed" --quiet --out "$runs/run"
+      on_images $schedule --batch 64 --steps 937 --seed "$seed"
       echo "$schedule $(value validation_accuracy) $(value peak_activations) $(value largest_burst)"
     done
   done >"$runs/fashion.txt"
@@ -176,6 +182,26 @@ fashion() {
         printf "| %s | %.2f%% (%.2f to %.2f) | %.1f | %.0f |\n", s, 100 * sum[s] / n[s],
           100 * low[s], 100 * high[s], alive[s] / n[s], burst[s] / n[s] } }' "$runs/fashion.txt"
   } >"$runs/measured_fashion.md"
+}
+
+fashion_state() {
+  {
+    machine
+    echo '| batch | updates | schedule | activations, MB | weights | gradients | buffers | these four |'
+    echo '| --- | --- | --- | --- | --- | --- | --- | --- |'
+    while read -r batch updates; do
+      for schedule in data cyclic-v1 cyclic-v2; do
+        on_images $schedule --batch "$batch" --steps "$updates" --seed 1
+        printf '| %s | %s | %s |' "$batch" "$updates" "$schedule"
+        { echo "activations $(value peak_activations)"
+          sed -n '/"peak_bytes"/,/\]/s/^ *"\([a-z]*\)": \([0-9]*\),*$/\1 \2/p' "$runs/run/summary.json"
+        } | awk '$1 != "activations" || !seen++ { bytes[$1] += $2 / 1e6 }
+          END { a = bytes["activations"]; w = bytes["weights"]; g = bytes["gradients"]
+            b = bytes["communication"]
+            printf " %.1f | %.2f | %.2f | %.2f | %.1f |\n", a, w, g, b, a + w + g + b }'
+      done
+    done <<<$'64 100\n256 25'
+  } >"$runs/measured_fashion_state.md"
 }
 
 dance() {
@@ -228,7 +254,7 @@ reduction_error() { "$reduction_error" --out $figures >"$runs/measured_reduction
 
 for part in "${parts[@]}"; do
   case $part in
-    lost_rank | schedules | longer | bits | bubbles | shards | fashion | dance | codecs | \
+    lost_rank | schedules | longer | bits | bubbles | shards | fashion | fashion_state | dance | codecs | \
       pruned | pruned_speed | quickstart | reduction_error)
       $part
       cp "$runs/measured_$part.md" $figures/

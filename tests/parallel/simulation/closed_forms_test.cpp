@@ -154,6 +154,24 @@ TEST_CASE("2BW stands still only while its pipeline fills and empties", "[forms]
       }
 }
 
+TEST_CASE("2BW fills and drains its pipeline only once if and only if m >= D - 1", "[forms]") {
+  for (int stages = 2; stages <= 8; ++stages)
+    for (int microbatches = 1; microbatches <= 8; ++microbatches) {
+      INFO("D" << stages << " m" << microbatches);
+      Costs costs;
+      costs.forward = {1};
+      costs.backward = {2};
+      Layout layout{.stages = stages, .microbatches = microbatches, .steps = 6};
+      const VerifiedPlan plan = verify(make_plan("2bw", layout));
+      const double least = (6 * microbatches + stages - 1) * 3;
+      const double makespan = simulate(plan, costs).makespan();
+      CHECK((makespan == least) == (microbatches >= stages - 1));
+      CHECK(makespan >= least);
+      // Two versions are enough in either case: a pipeline that waits does not need a third.
+      CHECK(plan.facts().live_versions == std::vector<int>(stages, 2));
+    }
+}
+
 TEST_CASE("pipelines send an output and a gradient for each cut and microbatch", "[forms]") {
   for (const char* schedule : {"gpipe", "1f1b", "2bw", "pipedream"})
     for (bool recompute : {false, true})
