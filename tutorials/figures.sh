@@ -21,6 +21,27 @@ quote() {                                                              # quote N
 }
 fact() { plan verify "${@:2}" | sed -n "s/^$1  *//p"; }              # fact NAME FLAGS...
 
+# ---- 00: the spine, each file with its lines and the first sentence of its first comment
+first_sentence() {  # first_sentence FILE
+  awk '!/^\/\// { exit } { sub(/^\/\/ */, ""); text = text (NR > 1 ? " " : "") $0 }
+    END { sub(/\.( .*)?$/, "", text); print text }' "$1"
+}
+{
+  lines=0 files=0
+  while read -r file; do
+    case $file in
+      '# ---- '*) printf '\n**%s**\n\n| file | lines | what one finds there |\n| --- | --- | --- |\n' "${file#\# ---- }" ;;
+      '#'*) ;;
+      *)
+        count=$(wc -l <"$file")
+        lines=$((lines + count)) files=$((files + 1))
+        echo "| [\`$file\`](../$file) | $count | $(first_sentence "$file") |"
+        ;;
+    esac
+  done <tests/spine.txt
+  printf '\n%d files, %d lines.\n' "$files" "$lines"
+} >"$new/spine.md"
+
 # ---- 04: messages
 draw messages --schedule 1f1b --stages 2 --microbatches 3 --forward 1 --backward 2 \
   --activation-bytes 500000 --bandwidth 1e6 --latency 0.1
