@@ -28,9 +28,10 @@ first_sentence() {  # first_sentence FILE
 }
 {
   lines=0 files=0
+  printf '| file | lines | what one finds there |\n| --- | --- | --- |\n'
   while read -r file; do
     case $file in
-      '# ---- '*) printf '\n**%s**\n\n| file | lines | what one finds there |\n| --- | --- | --- |\n' "${file#\# ---- }" ;;
+      '# ---- '*) echo "| **${file#\# ---- }** | | |" ;;
       '#'*) ;;
       *)
         count=$(wc -l <"$file")
@@ -39,8 +40,9 @@ first_sentence() {  # first_sentence FILE
         ;;
     esac
   done <tests/spine.txt
-  printf '\n%d files, %d lines.\n' "$files" "$lines"
+  echo "| **$files files** | **$lines** | |"
 } >"$new/spine.md"
+quote language show --schedule 1f1b --stages 2 --data-parallel 2 --microbatches 1
 
 # ---- 04: messages
 draw messages --schedule 1f1b --stages 2 --microbatches 3 --forward 1 --backward 2 \
@@ -352,6 +354,16 @@ END
 
 # ---- 13: devices
 quote devices show --schedule 2bw --stages 2 --data-parallel 2 --microbatches 1 --steps 2
+
+# ---- 14: what is said before a schedule or a codec is in its register
+{
+  echo '```'
+  for flags in '--schedule zb-h1 --stages 4' '--schedule data --data-parallel 2 --codec sign'; do
+    echo "\$ build/bin/plan show $flags"
+    if plan show $flags 2>&1; then echo "figures.sh: $flags is accepted" >&2; exit 1; fi
+  done
+  echo '```'
+} >"$new/not_added.md"
 
 wrong=0
 for file in "$new"/*; do

@@ -3,8 +3,7 @@
 // Not here: the registers, which the library keeps (chapter 14 names file and line).
 #pragma once
 
-#include <memory>
-#include <vector>
+#include <functional>
 
 #include "nn/models/model.h"
 #include "parallel/codecs/codec.h"
@@ -36,7 +35,7 @@ extern const Schedule zb_h1_schedule;
 
 CodecEntry sign_codec();
 
-/// The seats of ranks that are threads of this process, by rank. They share one office.
-std::vector<std::unique_ptr<Transport>> post_office(int ranks);
+/// Runs body(transport) on one thread a rank, as run_ranks does. Messages go through a post office.
+void run_by_post(int ranks, const std::function<void(Transport&)>& body);
 
 }  // namespace paragrad::parallel

@@ -2,6 +2,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/adding/added.h"
 #include "tests/catch.h"
+#include "tests/figures.h"
 #include "tests/parallel/support/small_run.h"
 
 using namespace paragrad::tests;
@@ -50,4 +51,16 @@ TEST_CASE("adding a model: five stages learn, with the bits of one rank", "[addi
   const Outcome one = run_on_one_rank(training, plans_of("data", layout), images, cpu_device());
   CHECK(pipeline.losses == one.losses);
   CHECK(pipeline.losses.at(11) < 0.5 * pipeline.losses.at(0));
+}
+
+TEST_CASE("adding a model: a layer that tells no shape", "[adding]") {
+  Model model = lenet();
+  model[1].output = nullptr;
+  std::string said;
+  try {
+    output_shape(model, 0, 3, Images().shape(0));
+  } catch (const Error& error) {
+    said = error.what();
+  }
+  check_printed("added_no_shape", text("error: ", said, '\n'));
 }

@@ -1,6 +1,6 @@
 // A transport for ranks that are threads: a message is copied into a letter when it is sent, and
 // lies in a box of one shared office until its receiver takes it.
-// Not here: starting the threads (parallel/transports/launch.h).
+// Not here: threads and reports of ranks that fail (parallel/transports/launch.h).
 // Chapter 14.
 #include <algorithm>
 #include <chrono>
@@ -11,6 +11,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "parallel/transports/launch.h"
 #include "tests/adding/added.h"
 
 namespace paragrad::parallel {
@@ -159,11 +160,19 @@ class Seat : public Transport {
 
 }  // namespace
 
-std::vector<std::unique_ptr<Transport>> post_office(int ranks) {
+// [snippet run_by_post]
+void run_by_post(int ranks, const std::function<void(Transport&)>& body) {
   const auto office = std::make_shared<Office>(ranks);
-  std::vector<std::unique_ptr<Transport>> seats;
-  for (int rank = 0; rank < ranks; ++rank) seats.push_back(std::make_unique<Seat>(office, rank));
-  return seats;
+  run_ranks(ranks, [&](Transport& thread) {
+    Seat seat(office, thread.rank());
+    try {
+      body(seat);
+    } catch (const std::exception& error) {
+      seat.fail(error.what());  // or the others would wait until their deadlines
+      throw;
+    }
+  });
 }
+// [end snippet]
 
 }  // namespace paragrad::parallel

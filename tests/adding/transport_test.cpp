@@ -1,4 +1,6 @@
 // A transport of this program: the suite that every transport passes, and a run over it.
+#include <algorithm>
+
 #include "parallel/transports/launch.h"
 #include "tests/adding/added.h"
 #include "tests/catch.h"
@@ -8,47 +10,39 @@
 using namespace paragrad::tests;
 
 TEST_CASE("adding a transport: it passes the suite of transports and collectives", "[adding]") {
+  // [snippet suite]
   for (int ranks : {1, 2, 3}) {
-    // [snippet suite]
-    const auto seats = post_office(ranks);
-    auto on_its_seat = [&](auto checks) {
-      run_ranks(ranks, [&](Transport& thread) { checks(*seats[thread.rank()]); });
-    };
-    CHECK_NOTHROW(on_its_seat(transport_checks_on_host));
-    CHECK_NOTHROW(on_its_seat(collective_checks_on_host));
-    // [end snippet]
+    CHECK_NOTHROW(run_by_post(ranks, transport_checks_on_host));
+    CHECK_NOTHROW(run_by_post(ranks, collective_checks_on_host));
   }
+  // [end snippet]
 }
 
-TEST_CASE("adding a transport: a run over it has the bits of threads", "[adding]") {
-  const Layout layout{
-      .stages = 2, .width = 2, .microbatches = 3, .steps = 3, .clip = true, .tied = true};
+TEST_CASE("adding a transport: a run over it has the losses of threads", "[adding]") {
+  Layout layout{.stages = 2, .width = 2, .microbatches = 3, .steps = 4};
+  layout.clip = layout.tied = true;
   const Training training(gpt(small_gpt()), layout.stages);
   SmallBatches batches(small_gpt());
   const auto plans = plans_of("2bw", layout);
-  auto seats = post_office(plans[0].plan().ranks());
-  const Outcome by_post = run_by_engine(
-      training, plans, batches, 0, AllReduce::scatter_reduce, {}, {}, [&](Transport& thread) {
-        return Seat{cpu_device(), std::move(seats[thread.rank()])};
-      });
-  const Outcome by_threads = run_by_engine(training, plans, batches);
-  CHECK(by_post.weights == by_threads.weights);
-  CHECK(by_post.losses == by_threads.losses);
+  std::vector<std::map<int, double>> losses(plans[0].plan().ranks());
+  run_by_post(plans[0].plan().ranks(), [&](Transport& transport) {
+    set_compute_threads(1);
+    Engine engine(training, transport, cpu_device(), {});
+    losses[transport.rank()] = engine.run(plans[0], batches).losses;
+  });
+  std::map<int, double> all;
+  for (auto& each : losses) all.merge(each);
+  CHECK(all.size() == 4 * 2 * 3);
+  CHECK(all == run_by_engine(training, plans, batches).losses);
 }
 
 TEST_CASE("adding a transport: others hear of a rank that fails", "[adding]") {
-  const auto seats = post_office(2);
-  CHECK_THROWS_WITH(
-      run_ranks(2,
-                [&](Transport& thread) {
-                  Transport& seat = *seats[thread.rank()];
-                  if (seat.rank() == 1) {
-                    seat.fail("out of paper");
-                    return;
-                  }
-                  int number = 0;
-                  auto request = seat.receive({1, 0, &number, sizeof number});
-                  wait_for(seat, *request, 60, "a letter", 1);
-                }),
-      Contains("rank 0: stopped waiting for a letter") && Contains("rank 1: out of paper"));
+  auto body = [](Transport& transport) {
+    PG_CHECK(transport.rank() != 1, "out of paper");
+    int number = 0;
+    const auto letter = transport.receive({1, 0, &number, sizeof number});
+    wait_for(transport, *letter, 60, "a letter", 1);
+  };
+  CHECK_THROWS_WITH(run_by_post(2, body),
+                    Contains("rank 1: out of paper") && Contains("stopped waiting for a letter"));
 }
