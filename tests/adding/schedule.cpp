@@ -1,6 +1,6 @@
 // ZB-H1: a pipeline whose backwards come in two parts. A stage first computes the gradient of its
-// input (I), for which the stage before waits. The gradients of its weights (W) come later, and fill
-// time in which 1F1B is idle.
+// input (I), for which the stage before waits. The gradients of its weights (W) come later, in time
+// in which 1F1B is idle.
 // Chapter 14; Qi et al. 2024, "Zero Bubble Pipeline Parallelism".
 #include <deque>
 
