@@ -1,0 +1,90 @@
+// A schedule that is not in the register: its plan is verified, simulated and trained like any.
+#include <algorithm>
+#include <ranges>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "parallel/lowering/lower.h"
+#include "parallel/simulation/simulate.h"
+#include "tests/adding/added.h"
+#include "tests/catch.h"
+#include "tests/figures.h"
+#include "tests/parallel/support/small_run.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+// [snippet by_hand]
+/// What make_plan does with a schedule that it finds by name.
+Plan make_plan(const Schedule& schedule, const Layout& layout) {
+  check_layout(schedule, layout);
+  return lower(schedule.make(layout));
+}
+// [end snippet]
+
+}  // namespace
+
+TEST_CASE("adding a schedule: its plan reads like the paper's figure", "[adding]") {
+  const Plan plan = make_plan(zb_h1_schedule, {.stages = 2, .microbatches = 3});
+  check_printed("added_plan", print(plan));
+}
+
+TEST_CASE("adding a schedule: every layout makes a plan that verifies", "[adding]") {
+  for (int stages : {1, 2, 4})
+    for (int width : {1, 2})
+      for (int microbatches : {1, 3, 8})
+        for (bool option : {false, true}) {
+          const Layout layout{.stages = stages,
+                              .width = width,
+                              .microbatches = microbatches,
+                              .steps = 2,
+                              .clip = option,
+                              .tied = option};
+          CAPTURE(stages, width, microbatches, option);
+          CHECK(verify(make_plan(zb_h1_schedule, layout)).facts().capacity == 0);
+        }
+}
+
+TEST_CASE("adding a schedule: its bubble is smaller than 1F1B's, its memory the same", "[adding]") {
+  const Layout layout{.stages = 4, .microbatches = 8};
+  const Costs costs{.backward = {2}};  // each of its two parts takes half of that
+  const VerifiedPlan ours = verify(make_plan(zb_h1_schedule, layout));
+  const VerifiedPlan theirs = verify(make_plan("1f1b", layout));
+  CHECK(simulate(ours, costs).makespan() == 8 * 3 + 3 * (1 + 1 - 1));  // (D-1) (F + I - W) idle
+  CHECK(simulate(theirs, costs).makespan() == 8 * 3 + 3 * (1 + 2));    // (D-1) (F + B) idle
+  CHECK(*std::ranges::max_element(ours.facts().peak_microbatches) ==
+        *std::ranges::max_element(theirs.facts().peak_microbatches));
+}
+
+TEST_CASE("adding a schedule: it trains with the bits of 1F1B", "[adding]") {
+  const Layout layout{.stages = 4, .microbatches = 4, .steps = 3, .clip = true, .tied = true};
+  const Training training(gpt(small_gpt()), layout.stages);
+  SmallBatches batches(small_gpt());
+  const Outcome ours =
+      run_by_engine(training, {verify(make_plan(zb_h1_schedule, layout))}, batches);
+  const Outcome theirs = run_by_engine(training, {verify(make_plan("1f1b", layout))}, batches);
+  CHECK(ours.weights == theirs.weights);
+  CHECK(ours.losses == theirs.losses);
+}
+
+TEST_CASE("adding a schedule: an order that the verifier rejects", "[adding]") {
+  // [snippet last_first]
+  // GPipe's paper lets the last microbatch go back first. Sums would then differ in their bits from
+  // those of one rank, so the verifier asks for the order of the microbatches.
+  auto last_first = [](const Layout& layout) {
+    return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int stage) {
+      const std::vector<int> micros = layout.micros(replica, 0);
+      for (int micro : micros) row.push_back(forward(stage, micro, 0));
+      for (int micro : micros | std::views::reverse) row.push_back(backward(stage, micro, 0));
+    });
+  };
+  const Schedule schedule{.name = "last-first", .make = last_first};
+  // [end snippet]
+  std::string said;
+  try {
+    verify(make_plan(schedule, {.stages = 2, .microbatches = 2}));
+  } catch (const PlanError& error) {
+    said = error.what();
+  }
+  check_printed("added_order", text("error: ", said, '\n'));
+}
