@@ -200,10 +200,10 @@ TEST_CASE("train_resnet refuses to resume what is not the same run") {
   auto check = [&](const std::string& from, const Words& more, const std::string& part) {
     runs.check_refused(Words{"--resume", runs.path(from), "--steps", "9"} + more, part);
   };
-  check("text run", {}, "its checkpoint is not of train_resnet");
+  check("text run", {}, "its checkpoint was not written by train_resnet");
   check("run", {"--width", "4"}, "the run began with --width 2, not 4");
   check("run", {"--optimizer", "adamw"}, "the run began with --optimizer \"sgd\"");
-  check("run", {"--steps", "6"}, "the run has done 6 of its 6 steps");
+  check("run", {"--steps", "6"}, "the run has done 6 of its 6 updates");
   runs.folder.write("images/train-labels-idx1-ubyte", label_file(48, 1));
   check("run", {}, "is not the set of images that the run began with");
 }
