@@ -167,7 +167,8 @@ TEST_CASE("a stopped train_resnet goes on to the bits of one that was not stoppe
 
 TEST_CASE("train_resnet refuses data that it can't train on, before it writes") {
   ImageRuns runs;
-  const std::string package = "dataset-fashion-mnist brings (examples/install_packages.sh --images";
+  const std::string package =
+      "dataset-fashion-mnist provides (examples/install_packages.sh --images";
   runs.check_refused({"--data", runs.folder / "none"}, package);
   if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist"))
     runs.check_refused({"--data", "fashion-mnist"}, package);
