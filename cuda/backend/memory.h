@@ -1,6 +1,6 @@
-// Memory of a device: blocks in the order of one stream, without a call of CUDA for most of them,
-// and copies from and to ordinary host memory by way of pinned memory, which alone the device can
-// read and write while the host does something else.
+// Memory of a device: allocation in the order of one stream, mostly without calls of CUDA, and
+// copies between the device and ordinary host memory through pinned memory, the only host memory
+// that the device can read and write while the host continues.
 // Not here: accounting by category, which Storage does; copies within the device.
 // CUDA Runtime API, memory management; chapters 03 and 13.
 #pragma once
@@ -17,29 +17,29 @@
 
 namespace paragrad::cuda {
 
-/// A freed block is kept for the next allocation of its size, which may come while kernels that use
-/// the block are still queued: those of the new owner are queued behind them, on the same stream.
-/// Work on other streams must have been waited for by this one before its memory is freed.
+/// Keeps freed blocks for later allocations. A block may be reused while kernels that use it are
+/// still queued: kernels of the new owner are queued after them, on the same stream. Before memory
+/// is freed that other streams use, this stream must wait for their work.
 /// Any thread may allocate and free.
 ///
-/// A thread that holds back work, to queue it later, tells: blocks that any thread frees from then
-/// on may be used by that work, so until it is queued, only that thread gets them.
+/// A thread that holds back work, to queue it later, must announce it: its work may use blocks that
+/// any thread frees from then on, so only that thread gets them until the work is queued.
 class CachingAllocator {
  public:
-  /// Without `keeps_blocks`, each call is one of CUDA: the emulator then finds what is used after
-  /// it was freed.
+  /// Without `keeps_blocks`, each call is a call of CUDA, so that the emulator finds memory that is
+  /// used after it was freed.
   CachingAllocator(int device, cudaStream_t stream, bool keeps_blocks);
   ~CachingAllocator();
 
-  /// throws: Error that names the bytes asked for and in use, and the device, if they are not there
-  /// after all kept blocks have been given back
+  /// throws: Error that names the requested bytes, the bytes in use and the device, if memory is
+  /// short even after all kept blocks have been freed
   void* allocate(std::int64_t bytes);
-  /// `bytes` as they were asked for. Does not throw: an error of the device shows at its next call.
+  /// `bytes`: as passed to allocate(). Does not throw: the device's next call reports its errors.
   void free(void* data, std::int64_t bytes) noexcept;
 
-  /// The calling thread begins to hold back work; only one at a time does.
+  /// Announces that the calling thread holds back work from now on; only one thread may at a time.
   void hold_back();
-  /// All that was held back has been queued, or never will be.
+  /// Announces that the work has been queued, or never will be.
   void catch_up() noexcept;
 
   std::int64_t bytes_in_use() const { return in_use_; }
@@ -58,23 +58,23 @@ class CachingAllocator {
   const cudaStream_t stream_;
   const bool keeps_blocks_;
   std::mutex mutex_;
-  Blocks kept_, freed_late_;  // freed_late_: while a thread holds back work
+  Blocks kept_, freed_late_;  // freed_late_: freed while a thread holds back work
   std::thread::id holds_back_{};
   std::atomic<std::int64_t> in_use_ = 0, bytes_kept_ = 0;  // written under the mutex
 };
 
-/// Copies in slots of pinned memory, used in turn: while the device copies one, the host fills or
-/// empties another. One thread at a time, for the device that is current at the first copy.
+/// Copies through slots of pinned memory, used in turn: while the device copies one slot, the host
+/// fills or empties another. For one thread at a time, and the device current at the first copy.
 class Staging {
  public:
-  /// Returns when `source` may be changed; it waits for the stream only if all slots are under way.
+  /// Returns when `source` may be changed; waits for the stream only if all slots are in use.
   void to_device(void* target, const void* source, std::int64_t bytes, cudaStream_t stream);
   /// Returns when `target` has been written.
   void to_host(void* target, const void* source, std::int64_t bytes, cudaStream_t stream);
 
  private:
   static constexpr std::int64_t slot_bytes = 1 << 20;
-  /// Pinned memory, and when the last copy that used it has ended.
+  /// Pinned memory, and an event that marks the end of the last copy that used it.
   struct Slot {
     Pinned memory{slot_bytes};
     Event done;

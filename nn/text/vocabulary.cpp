@@ -28,7 +28,7 @@ void for_each_code_point(std::string_view text, Take&& take) {
   }
 }
 
-/// Describes a character: "U+00E9 'é'", or only the number of a control character, to stay on a line.
+/// Describes a character: "U+00E9 'é'"; a control character by number only, to stay on one line.
 std::string describe(char32_t c) {
   const std::string code = fmt::format("U+{:04X}", static_cast<std::uint32_t>(c));
   return c > 0x20 && (c < 0x7F || c > 0xA0) ? text(code, " '", to_utf8(c), "'") : code;
