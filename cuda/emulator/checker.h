@@ -1,5 +1,5 @@
-// Checker: what the checked build adds to the emulator. It hears of every access to device memory
-// and to shared memory, and of what makes one happen before another.
+// Checker: the interface of the checked build. The emulator reports every access to device memory
+// and to shared memory, and every event that orders accesses.
 // Not here: the checker itself (checked/); other builds have none, and skip all of this.
 // Chapter 12.
 #pragma once

@@ -1,5 +1,5 @@
-// Clock: what has happened before an operation, as one number for each stream.
-// Not here: who makes clocks meet (history.cpp).
+// Clock: the operations that happened before an operation, as one number per stream.
+// Not here: the events that join clocks (history.cpp).
 // Fidge 1988, Mattern 1989, vector clocks.
 #pragma once
 

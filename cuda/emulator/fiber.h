@@ -1,5 +1,5 @@
 // Stacks that one processor thread switches between: each CUDA thread that waits keeps its own.
-// Not here: who runs next (block.h).
+// Not here: the choice of the next thread (block.h).
 #pragma once
 
 #include <cstddef>

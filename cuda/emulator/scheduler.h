@@ -1,5 +1,5 @@
-// The inside of stream.h: all streams, and the search for an operation that can be carried out.
-// Not here: what operations do.
+// The implementation of stream.h: all streams, and the search for an operation that can run.
+// Not here: the work of operations.
 // CUDA C++ Programming Guide, asynchronous concurrent execution.
 #pragma once
 

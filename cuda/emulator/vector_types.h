@@ -1,5 +1,5 @@
-// CUDA's small vectors, dim3, and the variables by which a thread knows its place.
-// Not here: arithmetic on vectors, which CUDA lacks as well.
+// CUDA's small vectors, dim3, and the variables that tell a thread its place.
+// Not here: arithmetic on vectors, which CUDA lacks, too.
 // CUDA C++ Programming Guide, built-in vector types and built-in variables.
 #pragma once
 
