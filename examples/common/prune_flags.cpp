@@ -30,7 +30,7 @@ void PruneFlags::add_flags(Flags& flags) {
       "updates after --prune-after; for lottery, an equal share per round)");
   flags.whole(
       "--prune-until", until, 1,
-      "gradual: update after which all is pruned (default: halfway from --prune-after to the end)");
+      "gradual: update at which --prune is reached (default: halfway from --prune-after to the end)");
   flags.yes("--prune-all", all, "also prune embeddings, biases and norms");
   flags.yes("--samo", samo, "store weights, gradients and optimizer state without pruned elements");
   flags.yes("--sparse-compute", sparse,
@@ -64,10 +64,10 @@ void PruneFlags::check(const parallel::CodecSpec& codec, const std::string& plan
            "--prune-until ", found.until, " must be above --prune-after ", found.after, " and at ",
            "most the run's ", steps, " --steps");
   PG_CHECK(found.after < steps, "--prune-after ", found.after, ": the run has ", steps, " --steps");
-  const int looks = method == "lottery"      ? sparse::lottery_rounds(fraction)
+  const int masks = method == "lottery"      ? sparse::lottery_rounds(fraction)
                     : method == "early-bird" ? sparse::EarlyBird::window
                                              : 0;
-  PG_CHECK(found.after + looks * found.every < steps, "--prune-method ", method, ": ", looks,
+  PG_CHECK(found.after + masks * found.every < steps, "--prune-method ", method, ": ", masks,
            " times --prune-every ", found.every, " after update ", found.after, " is more than ",
            "the run's ", steps, " --steps; give it more, or a smaller --prune-every");
 }
@@ -84,8 +84,8 @@ sparse::PruneSettings PruneFlags::settings(int steps, std::uint64_t seed) const 
   result.seed = seed;
   result.after = after < 0 ? steps / 10 : after;
   const int left = std::max(1, steps - result.after);
-  const int looks = method == "lottery" ? sparse::lottery_rounds(fraction) + 1 : 50;
-  result.every = every > 0 ? every : std::max(1, left / looks);
+  const int parts = method == "lottery" ? sparse::lottery_rounds(fraction) + 1 : 50;
+  result.every = every > 0 ? every : std::max(1, left / parts);
   result.until = until > 0 ? until : result.after + std::max(1, left / 2);
   return result;
 }
