@@ -130,7 +130,7 @@ class Backend {
   struct Rows {
     std::int64_t offset = 0, pitch = 0;
   };
-  /// How a product reads its matrices, and whether it is added to the result.
+  /// Flags of a product: the matrices to transpose, and whether to add it to the result.
   struct Gemm {
     bool transpose_a = false, transpose_b = false;
     bool add = false;

@@ -127,7 +127,7 @@ Tensor record(const Tensor& y, const char* name, const Tensor& x,
 
 void backward(const Tensor& y, const Tensor& dy) {
   PG_CHECK(y.requires_grad(),
-           "backward: no graph; nothing that led to this tensor is a variable()");
+           "backward: this tensor has no graph; it was not computed from a variable()");
   PG_CHECK(dy.defined() || y.numel() == 1, "backward: a result of shape ", y.shape(),
            " needs its gradient as the second argument");
   PG_CHECK(!dy.defined() || dy.shape() == y.shape(), "backward: the gradient is ", dy.shape(),

@@ -55,7 +55,7 @@ class MemoryMeter {
     return held_[index];
   }
 
-  mutable std::mutex mutex_;  // the message lane of a rank allocates too
+  mutable std::mutex mutex_;  // a rank's message lane allocates, too
   std::array<Held, category_count + 1> held_;
   std::int64_t cap_ = 0;
   bool recording_ = false;

@@ -43,7 +43,7 @@ class Tensor {
 
   /// Elements [offset, offset + shape.numel()) with another shape, outside any graph.
   Tensor window(std::int64_t offset, Shape shape) const;
-  /// The same values, outside any graph.
+  /// A tensor with the same values, outside any graph.
   Tensor detach() const;
 
   /// Whether backward reaches this tensor; node() is the node that it reaches.

@@ -27,7 +27,7 @@ class CpuBackend : public Backend {
 #undef PG_KERNEL
 
  private:
-  std::mutex mutex_;  // the message lane of a rank allocates too
+  std::mutex mutex_;  // a rank's message lane allocates, too
   std::unordered_map<std::int64_t, std::vector<void*>> blocks_;  // freed, by size
 };
 

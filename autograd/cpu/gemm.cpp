@@ -188,7 +188,8 @@ void CpuBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
 #endif
   dispatch(a.dtype(), [&]<class T>() {
     if (c.dtype() == a.dtype()) return blocked<T, T>(how, a, b, bias, c);
-    PG_CHECK(a.dtype() == DType::bf16 && c.dtype() == DType::f32, "gemm: from ", a, " to ", c);
+    PG_CHECK(a.dtype() == DType::bf16 && c.dtype() == DType::f32, "gemm: a is ", a, ", c is ", c,
+             "; expected c in a's type, or in f32 for bf16");
     if constexpr (std::is_same_v<T, bf16>) blocked<bf16, float>(how, a, b, bias, c);
   });
 }

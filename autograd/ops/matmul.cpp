@@ -36,7 +36,7 @@ Tensor matmul(const Tensor& a, const Tensor& b, Transposes t) {
 
   // Multiply the rows of all matrices of a at once if there is only one matrix b.
   if (rb == 2 && ra > 2) {
-    PG_CHECK(!t.a, "matmul: a batch of transposed matrices with a single b; transpose a first");
+    PG_CHECK(!t.a, "matmul: can't multiply a batch of transposed a by one b; transpose a first");
     Tensor y = matmul(reshape(a, {-1, k}), b, t);
     return reshape(y, a.shape().with(-1, y.size(-1)));
   }

@@ -54,11 +54,13 @@ struct Operand {
 void CudaBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   refuse_f64(a);
   refuse_f64(c);
-  PG_CHECK(c.dtype() == a.dtype() || c.dtype() == DType::f32, "gemm: from ", a, " to ", c);
+  PG_CHECK(c.dtype() == a.dtype() || c.dtype() == DType::f32, "gemm: a is ", a, ", c is ", c,
+           "; expected c in a's type, or in f32 for bf16");
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   const std::int64_t batch = c.size(0), m = c.size(1), n = c.size(2);
   const std::int64_t k = a.size(how.transpose_a ? 1 : 2);
-  PG_CHECK(std::max({batch, m, n, k}) <= most, "gemm: sizes above 2^31, from ", a, " and ", b);
+  PG_CHECK(std::max({batch, m, n, k}) <= most, "gemm: a size is 2^31 or more, a is ", a, ", b is ",
+           b);
   if (c.numel() == 0) return;
   if (bias.defined())
     dispatch(a, [&]<class T>() {

@@ -86,7 +86,7 @@ __device__ inline void ldmatrix_x4_transposed(unsigned (&fragment)[4], const voi
 
 // [snippet mma]
 /// c += a b, by a warp.                            a (16,16) and b (16,8) in bf16, c (16,8) in f32
-/// With g = lane / 4 and t = 2 (lane % 4); "t" stands for a pair of 16-bit numbers, at t and t + 1:
+/// With g = lane / 4 and t = 2 (lane % 4); t means a pair of 16-bit numbers, at t and t + 1:
 ///   a[0] row g, columns t;   a[1] row g + 8, columns t;   a[2], a[3] these rows, columns t + 8
 ///   b[0] rows t, column g;   b[1] rows t + 8, column g
 ///   c[0], c[1] row g, columns t and t + 1;   c[2], c[3] these columns of row g + 8

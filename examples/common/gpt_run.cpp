@@ -41,7 +41,7 @@ void GptRun::parse(CLI::App& app, int argc, char** argv) {
   RunFlags::parse(app, argc, argv,
                   {"--layers", "--heads", "--width", "--context", "--dropout", "--untied",
                    "--batch", "--seed", "--dtype"});
-  PG_CHECK(!data.empty(), "--data FILE is needed: the text to train on");
+  PG_CHECK(!data.empty(), "--data FILE is needed: a text; examples/data/download.sh fetches one");
   check();
   check_model();
   model.tied = !untied;

@@ -14,8 +14,8 @@ namespace paragrad::examples {
 
 RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
     : run_(run), tied_(tied), parts_(run.parts), ranks_(started > 0 ? started : run.ranks) {
-  PG_CHECK(run.ranks == 0 || run.ranks == ranks_, "--ranks ", run.ranks, ": ", ranks_,
-           " were started");
+  PG_CHECK(run.ranks == 0 || run.ranks == ranks_, "--ranks ", run.ranks, ", but ", ranks_,
+           " ranks were started");
   if (!parts_.plan_file.empty())
     read_own_plan();
   else
