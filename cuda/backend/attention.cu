@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(tile* tile)
   }
 }
 
-/// Sums y dy over each row of each head; a warp has a row.
+/// Sums y dy over each row of each head, with one warp per row.
 template <class T>
 __device__ void dot_row(std::int64_t i, AttentionSizes s, const T* y, const T* dy, float* dots) {
   const int head = static_cast<int>(i / s.time), t = static_cast<int>(i % s.time);

@@ -38,7 +38,7 @@ void ResnetRun::add_flags(CLI::App& app) {
   flags.number("--momentum", momentum, 0, 0.999999, "momentum of sgd");
   flags.number(
       "--weight-decay", weight_decay, 0, limits::large,
-      "decay (default: 5e-4 for sgd, on all weights; 0.1 for adamw, on kernels, matrices)");
+      "decay (default: sgd 5e-4, for all weights; adamw 0.1, for kernels and matrices only)");
   add_run_flags(flags);
 }
 

@@ -62,7 +62,7 @@ void ScheduleFlags::add_flags(Flags& flags) {
       "cyclic, settings data and zero: stages between consecutive microbatches (default: 2; "
       "in training 3, because a backward takes about twice as long as a forward)");
   flags.whole("--in-flight", in_flight, 1,
-              "message-driven: most microbatches that a rank may hold between forward and backward "
+              "message-driven: how many microbatches a rank may hold between forward and backward "
               "(default: as many as stages)");
   flags
       .whole("--zero", zero, 0,
