@@ -66,8 +66,8 @@ constexpr std::uint64_t part_bytes(std::uint64_t word) {
   return part_lanes<8, b>(part_lanes<16, 2 * b>(part_lanes<32, 4 * b>(word)));
 }
 
-// The first loop works on whole words, and the compiler vectorises it. The second one moves 8 bytes
-// of which b count, so that the last word needs 8 bytes of room.
+// One loop works on whole words, and the compiler vectorises it. The other one moves 8 bytes, of
+// which b count, so that the last word needs 8 bytes of room.
 template <int b>
 void pack_words(std::uint64_t* words, std::int64_t groups, std::byte* packed) {
   for (std::int64_t i = 0; i < groups; ++i) words[i] = join_bytes<b>(words[i]);

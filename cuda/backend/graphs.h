@@ -32,7 +32,7 @@ class Graphs {
   /// Whether the calling thread gathers.
   bool gathering() const { return gatherer_ == std::this_thread::get_id(); }
 
-  // The stream that records, for the thread that gathers.
+  // The recording stream, and cuBLAS on it, for the thread that gathers.
   cudaStream_t recorder();
   cublasHandle_t cublas();
   /// Launches what has been gathered so far.
