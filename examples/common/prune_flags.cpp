@@ -30,7 +30,7 @@ void PruneFlags::add_flags(Flags& flags) {
       "updates after --prune-after; for lottery, an equal share per round)");
   flags.whole(
       "--prune-until", until, 1,
-      "gradual: update at which --prune is reached (default: halfway from --prune-after to the end)");
+      "gradual: update that reaches --prune (default: halfway from --prune-after to the end)");
   flags.yes("--prune-all", all, "also prune embeddings, biases and norms");
   flags.yes("--samo", samo, "store weights, gradients and optimizer state without pruned elements");
   flags.yes("--sparse-compute", sparse,
