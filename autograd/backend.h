@@ -1,6 +1,6 @@
-// Backend: what computes for a device. To port paragrad is to write one of these.
+// Backend: computes for a device. To port paragrad to a device is to write a Backend.
 // Not here: graphs and memory meters. A kernel (autograd/kernels.h has the list) reads tensors and
-// writes tensors that exist already.
+// writes to tensors that exist already.
 // Chapters 01 and 03.
 #pragma once
 
@@ -17,23 +17,23 @@ enum class Unary { negate, exp, log, sqrt, tanh, relu, gelu };
 enum class Binary { add, subtract, multiply, divide };
 enum class Reduction { sum, max };
 
-/// Where the elements of a sparse matrix (M,K) stand, row by row: row r has elements
-/// [offsets[r], offsets[r+1]), in columns that ascend (compressed sparse rows).
+/// The places of a sparse matrix's elements in compressed sparse rows: row r of the (M,K) matrix
+/// has elements [offsets[r], offsets[r+1]), in ascending columns.
 struct SparsePattern {
   Tensor offsets;          ///< i32 (M+1)
   Tensor columns;          ///< i32, one for each element
   std::int64_t width = 0;  ///< K
-  Tensor source = {};      ///< i32, of a transposed pattern: where an element's value stands among
-                           ///< the values; if undefined, they stand in the order of the elements
+  Tensor source = {};      ///< i32, in a transposed pattern: the place of each element's value
+                           ///< among the values; undefined if values are in element order
 
   std::int64_t rows() const { return offsets.numel() - 1; }
   std::int64_t elements() const { return columns.numel(); }
 };
 
-/// How N vectors of K values stand in a dense matrix: as its columns (K,N) or as its rows (N,K).
+/// Whether a dense matrix holds N vectors of K values as its columns (K,N) or as its rows (N,K).
 enum class Vectors { columns, rows };
 
-/// How a window of H x W slides over an image.
+/// A window of height x width that slides over an image.
 struct Window {
   int height = 1, width = 1, stride = 1, padding = 0;
 };
@@ -50,7 +50,7 @@ struct AdamWStep {
   double gradient_scale = 1;  ///< multiplies every gradient: clipping, averaging
   std::int64_t step = 1;      ///< counted from 1, for the bias correction
 
-  // What a kernel multiplies with:  w <- shrink w - rate m / (sqrt(v) correction + epsilon)
+  // Factors of the kernel's update:  w <- shrink w - rate m / (sqrt(v) correction + epsilon)
   double shrink() const { return 1 - learning_rate * weight_decay; }
   double rate() const { return learning_rate / (1 - std::pow(beta1, static_cast<double>(step))); }
   double correction() const {
@@ -62,33 +62,33 @@ struct AdamWStep {
 struct Quantizer {
   int bits = 4;                ///< 1 to 8
   std::int64_t bucket = 1024;  ///< elements; the last bucket may have fewer
-  bool stochastic = false;     ///< rounding, unbiased; else to the nearest level
+  bool stochastic = false;     ///< round at random without bias; else to the nearest level
 };
 
 /// The k-th largest magnitude of a tensor's elements.
 struct Magnitude {
   double value = 0;        ///< infinite if an element is not finite
-  std::int64_t equal = 0;  ///< how many of the k largest have it
+  std::int64_t equal = 0;  ///< number of elements with this magnitude among the k largest
 };
 
-/// Elements for a sparse message, in the order of their index from `first` on, and round.
+/// Selects elements for a sparse message, in index order, from `first` to the end and on from 0.
 struct Selection {
-  double threshold = 0;    ///< those with |x| > threshold,
-  std::int64_t equal = 0;  ///< and the first so many with |x| == threshold
+  double threshold = 0;    ///< selects all elements with |x| > threshold
+  std::int64_t equal = 0;  ///< selects this many elements with |x| == threshold, the first ones
   std::int64_t first = 0;
 };
 struct Selected {
   bool finite = true;
-  std::int64_t left = -1;  ///< the first one for which the message had no slot, if there is one
+  std::int64_t left = -1;  ///< first element for which the message had no slot; -1: none
 };
 
 #pragma GCC diagnostic push  // a kernel that a backend does not override ignores its arguments
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-/// A kernel that a backend does not override throws an Error that names kernel and device: what the
-/// memory needs is the least that a backend has. Shapes are checked by the operations above
-/// (autograd/ops). Results do not depend on the number of threads, as far as products by a library
-/// allow: oneDNN's do with AVX-512 (autograd/cpu/gemm.cpp), and not without.
+/// The kernels and the memory of a device. A backend must implement the memory functions; a kernel
+/// that it does not override throws an Error that names kernel and device. Shapes are checked by
+/// operations (autograd/ops). Results do not depend on the number of threads, except for oneDNN's
+/// products on processors without AVX-512 (autograd/cpu/gemm.cpp).
 /// units: f32 and bf16 kernels compute in f32, f64 kernels in f64; bf16 results are rounded once
 class Backend {
  public:
@@ -97,40 +97,40 @@ class Backend {
 
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
-  /// Whether it computes with f64, too; the CPU does, for others.
+  /// Whether kernels compute in f64; if not, the CPU does so for the device.
   virtual bool has_f64() const { return true; }
 
-  /// Called before and after each call of a kernel (see KernelCall), for devices that must know.
-  /// Calls may be nested, and come from several threads.
+  /// Called before and after each call of a kernel (see KernelCall), for devices that keep track.
+  /// Calls may be nested and may come from several threads.
   virtual void begin_kernel() {}
   virtual void end_kernel() {}
 
-  /// Runs `work`. The device may hold its kernels back, to begin them together when it ends, or
-  /// when it needs a value on the host.
+  /// Runs `work`. The device may delay its kernels, to launch them together when `work` ends or
+  /// needs a value on the host.
   virtual void as_one_launch(const std::function<void()>& work) { work(); }
 
-  // Memory. Contents of fresh memory are undefined. Any thread may allocate, and free what another
-  // has allocated.
+  // Memory. The contents of new memory are undefined. Any thread may allocate, and may free memory
+  // that another thread allocated.
   virtual void* allocate(std::int64_t bytes) = 0;
   virtual void free(void* data, std::int64_t bytes) = 0;
   virtual void copy_from_host(const void* source, Out y) = 0;
   virtual void copy_to_host(In x, void* target) = 0;
-  /// Same number of elements; types may differ (conversion).
+  /// Copies x to y, which has as many elements; if types differ, values are converted.
   virtual void copy(In x, Out y) = 0;
   virtual void fill(double value, Out y) = 0;
 
-  /// Sum of the squares of all elements of each tensor; a device is waited for once.
+  /// Sums the squares of each tensor's elements; the host waits for the device only once.
   virtual std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) {
     std::vector<double> sums;
     for (const Tensor& x : tensors) sums.push_back(sum_of_squares(x));
     return sums;
   }
 
-  /// Runs of elements: run r begins at offset + r * pitch.
+  /// Equally spaced runs of elements: run r begins at offset + r * pitch.
   struct Rows {
     std::int64_t offset = 0, pitch = 0;
   };
-  /// How a product reads its matrices, and whether it is added to the result.
+  /// Flags of a product: the matrices to transpose, and whether to add it to the result.
   struct Gemm {
     bool transpose_a = false, transpose_b = false;
     bool add = false;
@@ -148,9 +148,9 @@ class Backend {
 
 #pragma GCC diagnostic pop
 
-/// The type in which gradients of weights of this type are computed and summed: bf16's is f32.
+/// The type in which gradients of weights of type `dtype` are computed and summed: f32 for bf16.
 constexpr DType gradient_dtype(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
-/// The type of row statistics beside values of this type.
+/// The type of row statistics for values of type `dtype`.
 constexpr DType statistic_dtype(DType dtype) { return gradient_dtype(dtype); }
 
 }  // namespace paragrad::autograd

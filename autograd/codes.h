@@ -1,5 +1,5 @@
-// Codes: what the kernels of codecs compute alike on CPU and GPU: the levels of a bucket, as both
-// ends of a message use them, and the k-th largest magnitude. Not here: loops over values.
+// Codes: formulas that the codecs' kernels share on CPU and GPU: the levels of a bucket, which both
+// ends of a message use, and the k-th largest magnitude. Not here: loops over values.
 // Chapter 10; Markov et al. 2022, "CGX"; Alabi et al. 2012 (radix select).
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace paragrad::autograd {
 
-/// The largest finite value.
+/// The largest finite value of T.
 template <class T>
 inline constexpr float largest = std::numeric_limits<float>::max();
 template <>
@@ -28,22 +28,22 @@ PG_HOST_DEVICE T round_up(double x) {
                                    : y;
 }
 
-/// The levels of a bucket, min + unit * level, as they stand in the message.
+/// The levels of a bucket, min + unit * level, in the form that a message holds.
 template <class T>
 struct Levels {
   T unit{}, min{};
 };
 
-/// Levels from `low` to `high`. The unit is rounded up, so that they reach `high`.
+/// Makes levels from `low` to `high`. The unit is rounded up, so that they reach `high`.
 template <class T>
 PG_HOST_DEVICE Levels<T> levels_between(float low, float high, int steps) {
   double unit = (static_cast<double>(high) - low) / steps;
   if (unit <= largest<T>) return {round_up<T>(unit), T(low)};
-  // One step over more than the largest number: as far as a unit goes, about the middle.
+  // The range of one step overflows: take the largest unit, centred on the middle.
   return {T(largest<T>), T(low / 2 + high / 2 - largest<T> / 2)};
 }
 
-/// A bucket's levels in f32, as both directions use them. Where levels span so much that
+/// A bucket's levels in f32, as encoding and decoding use them. If levels are so far apart that
 /// differences would overflow, everything is computed on a quarter of the values.
 struct Scale {
   float shrink, grow, min, unit, inverse;
@@ -67,12 +67,12 @@ PG_HOST_DEVICE inline MagnitudeKey key_of(float x) {
   return std::bit_cast<MagnitudeKey>(x) & 0x7fffffff;
 }
 
-/// A part of a key, and what has been found of those above it.
+/// A group of a key's bits, and the bits above it that the search has already found.
 struct KeyDigit {
   int shift, width;  ///< `width` bits above the lowest `shift`
   MagnitudeKey found = 0;
 
-  /// Whether the key has what was found.
+  /// Whether the key has the bits that were found.
   PG_HOST_DEVICE bool matches(MagnitudeKey key) const {
     return ((key ^ found) & (~MagnitudeKey{0} << (shift + width))) == 0;
   }
@@ -80,11 +80,11 @@ struct KeyDigit {
     return key >> shift & ((MagnitudeKey{1} << width) - 1);
   }
 };
-/// The most values that a digit has.
+/// The largest number of values that a digit can have.
 inline constexpr int digit_values = 2048;
 
-/// Finds the k-th largest key digit by digit. count(digit) tells how many of the keys that match
-/// have each value of the digit, as a list of digit_values numbers.
+/// Finds the k-th largest key digit by digit. count(digit) returns, for each of the digit_values
+/// values of the digit, how many of the matching keys have it.
 template <class Count>
 Magnitude find_magnitude(std::int64_t k, Count&& count) {
   MagnitudeKey found = 0;

@@ -1,5 +1,5 @@
-// When a backend is told of the kernels that it runs, and what it says of those that it lacks.
-// Memory is metered where it is taken and where it is given back, nowhere else.
+// Notifies a backend of the kernels that it runs, and reports kernels that it lacks.
+// Memory is metered where it is allocated and where it is freed, nowhere else.
 // Chapters 01 and 03.
 #include "autograd/device.h"
 
@@ -32,7 +32,7 @@ Storage::~Storage() { vacate(); }
 
 void Storage::occupy() {
   if (data_) return;
-  device_->meter().add(category_, bytes_);  // which may refuse
+  device_->meter().add(category_, bytes_);  // throws above the cap
   try {
     data_ = static_cast<std::byte*>(device_->backend().allocate(bytes_));
   } catch (...) {

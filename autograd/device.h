@@ -1,6 +1,6 @@
-// Device: one rank's seat: the kernels it computes with, its memory meter, its modes; and Storage:
-// memory of it. Not here: globals. Two ranks in one process are two Device objects that share
-// nothing. Chapter 01.
+// Device: one rank's kernels, memory meter and modes; Storage: memory of a device.
+// Not here: globals. Two ranks in one process are two Device objects that share nothing.
+// Chapter 01.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +14,9 @@ namespace paragrad::autograd {
 
 class Backend;
 
-/// The call of a kernel: x.backend().softmax(x, y) makes one of these as backend()'s argument. It
-/// tells the backend that a kernel begins; and as a temporary object it dies where the expression
-/// ends, which tells the backend that the kernel has ended.
+/// A call of a kernel: x.backend().softmax(x, y) makes a KernelCall as the default argument of
+/// backend(). The object tells the backend that a kernel begins; it is a temporary, so it dies at
+/// the end of the expression, and tells the backend that the kernel has ended.
 class KernelCall {
  public:
   KernelCall() = default;
@@ -30,22 +30,22 @@ class KernelCall {
   Backend* backend_ = nullptr;
 };
 
-/// Used by one thread at a time, with two exceptions: its meter, and Storage objects: any thread
-/// may make one for a category that it names, and delete any, as a rank's message lane does.
-/// Devices that share a backend may be used at the same time.
+/// One rank's device. One thread uses it at a time, with two exceptions: the meter, and Storage
+/// objects, which any thread may make, for a category that it names, and delete; a rank's message
+/// lane does so. Devices that share a backend may be used at the same time.
 class Device {
  public:
   explicit Device(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
 
-  /// For one expression: whoever keeps the reference calls kernels that the backend is not told of.
+  /// Use the reference within one expression: the backend is not told of later calls through it.
   Backend& backend(KernelCall&& call = {}) const { return call.on(*backend_); }
   MemoryMeter& meter() { return meter_; }
 
   /// Whether operations record how to differentiate them; see NoGrad.
   bool records_gradients() const { return records_gradients_; }
-  /// What new tensors are charged to; see CategoryScope.
+  /// The category that new tensors are charged to; see CategoryScope.
   Category category() const { return category_; }
-  /// 1, 2, 3, ...: the order in which graph nodes were made.
+  /// The next number in the order in which graph nodes are made: 1, 2, 3, ...
   std::uint64_t next_sequence() { return ++sequence_; }
 
  private:
@@ -62,7 +62,7 @@ class Device {
 
 using DevicePtr = std::shared_ptr<Device>;
 
-/// While it lives, a mode of a device has another value.
+/// Gives a mode of a device another value during the scope's lifetime.
 template <class T>
 class ModeScope {
  public:
@@ -76,17 +76,17 @@ class ModeScope {
   T before_;
 };
 
-/// While it lives, operations on the device record no graph.
+/// During its lifetime, operations on the device record no graph.
 struct NoGrad : ModeScope<bool> {
   explicit NoGrad(Device& device) : ModeScope(device.records_gradients_, false) {}
 };
 
-/// While it lives, operations record again: recomputation inside a backward pass needs that.
+/// During its lifetime, operations record again, as recomputation inside a backward pass needs.
 struct EnableGrad : ModeScope<bool> {
   explicit EnableGrad(Device& device) : ModeScope(device.records_gradients_, true) {}
 };
 
-/// While it lives, new tensors of the device are charged to `category`.
+/// During its lifetime, new tensors of the device are charged to `category`.
 struct CategoryScope : ModeScope<Category> {
   CategoryScope(Device& device, Category category) : ModeScope(device.category_, category) {}
 };
@@ -94,8 +94,8 @@ struct CategoryScope : ModeScope<Category> {
 /// One allocation of a device, charged to its meter for as long as it lives.
 class Storage {
  public:
-  /// Uninitialised bytes of the device.
-  /// throws: Error if the device has no such memory left
+  /// Allocates uninitialised bytes on the device.
+  /// throws: Error if the device has too little memory left
   Storage(DevicePtr device, std::int64_t bytes, Category category);
   ~Storage();
   Storage(const Storage&) = delete;
@@ -105,8 +105,8 @@ class Storage {
   std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
 
-  /// Gives the memory back, or takes it again with undefined contents, while tensors and graphs
-  /// still point here: nobody may read in between. Does nothing if it is so already.
+  /// Frees the memory (vacate), or allocates it again with undefined contents (occupy), while
+  /// tensors and graphs still point here; the values must not be read in between. Idempotent.
   void vacate();
   void occupy();
 

@@ -10,7 +10,7 @@
 
 #include "autograd/error.h"
 
-// Functions that kernels call, too: nvcc compiles them for both sides.
+// Marks functions that kernels call, too: nvcc compiles them for host and device.
 #if defined(__CUDACC__)
 #define PG_HOST_DEVICE __host__ __device__
 #else
@@ -29,7 +29,7 @@ struct bf16 {
 
   bf16() = default;
   PG_HOST_DEVICE bf16(float x) : bits(round(x)) {}
-  /// Beside the constructor, because loops that assign a temporary bf16 are not vectorised.
+  /// Assigns without a temporary bf16, because loops with one are not vectorised.
   bf16& operator=(float x) {
     bits = round(x);
     return *this;
@@ -38,7 +38,7 @@ struct bf16 {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   }
 
-  /// To nearest, ties to even; NaN stays NaN.
+  /// Rounds to nearest, ties to even; NaN stays NaN.
   PG_HOST_DEVICE static std::uint16_t round(float x) {
     std::uint32_t u = std::bit_cast<std::uint32_t>(x);
     std::uint32_t rounded = (u + 0x7fff + ((u >> 16) & 1)) >> 16;
@@ -87,8 +87,8 @@ auto dispatch(DType dtype, Kernel&& kernel) {
   }
 }
 
-/// Calls `kernel.template operator()<n>()` with a number from `first` to `last` that is found while
-/// the program runs.
+/// Calls `kernel.template operator()<n>()` with a number n from `first` to `last` that is known at
+/// run time only.
 template <int first, int last, class Kernel>
 void dispatch(int n, Kernel&& kernel) {
   if constexpr (first < last)

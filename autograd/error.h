@@ -10,7 +10,7 @@
 
 namespace paragrad::autograd {
 
-/// What went wrong, in one line for the user, and where in the code it was found.
+/// An error: one line for the user that says what went wrong, and the place in the code.
 class Error : public std::runtime_error {
  public:
   explicit Error(const std::string& message,
@@ -23,7 +23,7 @@ class Error : public std::runtime_error {
   std::source_location where_;
 };
 
-/// Everything that has operator<<, written one after the other.
+/// Writes all parts, each with operator<<, into one string.
 template <class... Parts>
 std::string text(const Parts&... parts) {
   std::ostringstream out;
@@ -31,7 +31,7 @@ std::string text(const Parts&... parts) {
   return out.str();
 }
 
-/// The value of `condition`, or an Error made of the other arguments. On in every build.
+/// Throws an Error made of the other arguments unless `condition` is true. On in every build.
 #define PG_CHECK(condition, ...)                                                  \
   do {                                                                            \
     if (!(condition)) [[unlikely]]                                                \

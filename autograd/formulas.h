@@ -1,4 +1,4 @@
-// Formulas of the functions of one number, and of their gradients, which CPU and GPU have alike.
+// Formulas that CPU and GPU share: functions of one number, and their gradients.
 // Not here: exp, which each processor computes in its own way (Math::exp), and loops. A CPU's loop
 // is vectorised only where the compiler inlines the formula: that is 5 to 10 times faster.
 // Chapter 03; Hendrycks and Gimpel 2016 for GELU.
@@ -42,7 +42,7 @@ template <Unary op, class Math, class C>
   if constexpr (op == Unary::gelu) return gelu<Math>(x);
 }
 
-/// Whether the gradient is computed from the result, else from the input.
+/// Whether op's gradient is computed from the result; if not, from the input.
 constexpr bool reads_result(Unary op) {
   return op == Unary::exp || op == Unary::sqrt || op == Unary::tanh;
 }

@@ -38,7 +38,7 @@ std::shared_ptr<Node> make_node(const char* name, Device& device) {
 
 bool is_leaf(const Node& node) { return node.sink != nullptr; }
 
-/// a + b; in place where nobody else looks at a's storage.
+/// a + b, computed in place if nothing else uses a's storage.
 Tensor sum(Tensor a, const Tensor& b) {
   if (a.storage().use_count() > 1) {
     Tensor copy = empty_like(a);
@@ -53,15 +53,15 @@ void add_to(Tensor& total, const Tensor& contribution) {
   total = total.defined() ? sum(std::exchange(total, {}), contribution) : contribution;
 }
 
-/// What a sweep knows of a node on its way: the sum of the gradients that have come back to it, and
-/// how many are still to come. Kept beside the graph, so that a sweep that fails leaves no traces.
+/// A sweep's record of a node: the sum of the gradients that have arrived, and the number of those
+/// that have not. It is kept beside the graph, so that a sweep that fails leaves no traces.
 struct Pending {
   int consumers = 0;
   Tensor gradient;
 };
 using Sweep = std::unordered_map<const Node*, Pending>;
 
-/// Counts, for every node reachable from `root`, the uses of its result there.
+/// Counts the uses of each node's result, for all nodes reachable from `root`.
 Sweep count_consumers(const Node* root) {
   Sweep sweep;
   std::vector<const Node*> stack{root};
@@ -127,7 +127,7 @@ Tensor record(const Tensor& y, const char* name, const Tensor& x,
 
 void backward(const Tensor& y, const Tensor& dy) {
   PG_CHECK(y.requires_grad(),
-           "backward: no graph; nothing that led to this tensor is a variable()");
+           "backward: this tensor has no graph; it was not computed from a variable()");
   PG_CHECK(dy.defined() || y.numel() == 1, "backward: a result of shape ", y.shape(),
            " needs its gradient as the second argument");
   PG_CHECK(!dy.defined() || dy.shape() == y.shape(), "backward: the gradient is ", dy.shape(),
@@ -139,7 +139,7 @@ void backward(const Tensor& y, const Tensor& dy) {
   if (is_leaf(*root)) return root->sink(seed);
   Sweep sweep = count_consumers(root.get());
 
-  // Run each node once all its consumers have run; of several that are ready, the newest.
+  // Run each node once all its consumers have run; if several are ready, the newest.
   auto newer = [](const auto& a, const auto& b) { return a->sequence < b->sequence; };
   std::priority_queue<std::shared_ptr<Node>, std::vector<std::shared_ptr<Node>>, decltype(newer)>
       ready(newer);
@@ -188,7 +188,7 @@ Tensor recompute(const std::function<Tensor(const Tensor&)>& f, const Tensor& x)
       CategoryScope category(*x.device(), Category::activations);
       return f(again);
     }();
-    // The weights that f reads take their gradients on the way.
+    // The weights that f reads receive their gradients during this backward.
     if (y.requires_grad()) autograd::backward(y, dy);
     return {dx};
   };

@@ -1,8 +1,8 @@
-// The kernels that a device may have: a list for the inside of a class. In Backend, PG_KERNEL is a
-// body that throws; in a backend that has all kernels it is `override`.
+// The kernels that a device may have: a list to include inside a class. In Backend, PG_KERNEL is a
+// body that throws; in a backend that has all kernels, it is `override`.
 // Not here: their loops (autograd/cpu, cuda/backend). Chapters 01 and 03.
 
-// Random values, as autograd/random.h has them.
+// Random values, drawn as in autograd/random.h.
 virtual void fill_normal(RandomKey key, double mean, double deviation, Out y) PG_KERNEL;
 virtual void fill_uniform(RandomKey key, double low, double high, Out y) PG_KERNEL;
 
@@ -12,9 +12,9 @@ virtual void copy_rows(In x, Rows from, std::int64_t rows, std::int64_t width, O
 /// y's dimension i is x's dimension order[i].
 virtual void permute(In x, const std::vector<int>& order, Out y) PG_KERNEL;
 /// y[i] = x[index[i]], or y[i] += x[index[i]]; x and y may differ in type. Indices (i32) ascend.
-/// throws: Error if one is outside x
+/// throws: Error if an index is outside x
 virtual void gather(In x, In index, bool add, Out y) PG_KERNEL;
-/// y[index[i]] = x[i], and zero elsewhere: what gather reads back. Of one type.
+/// y[index[i]] = x[i], and zero elsewhere; gather reads x back. x and y have the same type.
 /// throws: Error if an index is outside y
 virtual void expand(In x, In index, Out y) PG_KERNEL;
 
@@ -25,7 +25,7 @@ virtual void unary_backward(Unary op, In x, In y, In dy, Out dx) PG_KERNEL;
 virtual void binary(Binary op, In a, In b, Out y) PG_KERNEL;
 /// y = scale * x + shift
 virtual void affine(In x, double scale, double shift, Out y) PG_KERNEL;
-/// y += x; x may be of a narrower type.
+/// y += x; x may have a narrower type.
 virtual void accumulate(In x, Out y) PG_KERNEL;
 /// y = x / (1 - p) where uniform(key, i) >= p, else 0.
 virtual void dropout(In x, double p, RandomKey key, Out y) PG_KERNEL;
@@ -42,7 +42,7 @@ virtual double sum_of_squares(In x) PG_KERNEL;
 
 // Matrices.
 /// c = op(a) op(b), or c += op(a) op(b); `bias` (N), where defined, is added to every row.
-/// op transposes its matrix where the flag says so.    op(a) (B,M,K), op(b) (B,K,N), c (B,M,N)
+/// op transposes its matrix if the flag is set.        op(a) (B,M,K), op(b) (B,K,N), c (B,M,N)
 virtual void gemm(Gemm how, In a, In b, In bias, Out c) PG_KERNEL;
 
 // Sparse matrices.
@@ -50,9 +50,9 @@ virtual void gemm(Gemm how, In a, In b, In bias, Out c) PG_KERNEL;
 /// `how` says.                                                                         bias (M)
 virtual void spmm(const SparsePattern& pattern, In values, Vectors how, In b, In bias,
                   Out c) PG_KERNEL;
-/// The elements of D B^T that a pattern (M,K) without source has: values[i] = sum_n D[r,n] B[k,n]
-/// where element i stands in row r and column k. `d` and `b` hold the columns of D and B as `how`
-/// says; the values are of gradient_dtype.
+/// The elements of D B^T at the places of a pattern (M,K) without source: element i, in row r and
+/// column k, is values[i] = sum_n D[r,n] B[k,n]. `d` and `b` hold the columns of D and B as `how`
+/// says; the values have gradient_dtype.
 virtual void sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Out values) PG_KERNEL;
 
 // Rows.                                                                            x, y (R,C)
@@ -82,42 +82,42 @@ virtual void attention_backward(In qkv, int heads, In y, In normalizer, In dy, O
 virtual void conv2d(In x, In weight, Window window, Out y) PG_KERNEL;
 virtual void conv2d_backward_input(In dy, In weight, Window window, Out dx) PG_KERNEL;
 virtual void conv2d_backward_weight(In x, In dy, Window window, Out dweight) PG_KERNEL;
-/// Also writes where in its image each maximum stood.                     index as y, in i32
+/// Also writes the place of each maximum in its image.                    index as y, in i32
 virtual void max_pool2d(In x, Window window, Out y, Out index) PG_KERNEL;
 virtual void max_pool2d_backward(In dy, In index, Out dx) PG_KERNEL;
-/// Padding counts as zeros, as PyTorch has it.
+/// Padding counts as zeros, as in PyTorch.
 virtual void average_pool2d(In x, Window window, Out y) PG_KERNEL;
 virtual void average_pool2d_backward(In dy, Window window, Out dx) PG_KERNEL;
 /// Mean and biased variance of each channel, in statistic_dtype.               mean, variance (C)
 virtual void batch_norm_statistics(In x, Out mean, Out variance) PG_KERNEL;
 virtual void batch_norm_apply(In x, In mean, In variance, In weight, In bias, double epsilon,
                               Out y) PG_KERNEL;
-/// Through the statistics as well, which are x's own.
+/// The gradient includes that of mean and variance, which are functions of x.
 virtual void batch_norm_backward(In x, In mean, In variance, In weight, double epsilon, In dy,
                                  Out dx, Out dweight, Out dbias) PG_KERNEL;
 
-// Values as bytes (parallel/codecs), of f32 or bf16; `bytes` is u8. What encodes says whether all
-// of x is finite; if not, the bytes have no meaning.
-/// For each bucket unit = (max - min) / (2^bits - 1) and min, in x's type; then every element's
+// Values of f32 or bf16 as bytes (parallel/codecs); `bytes` is u8. Kernels that encode return
+// whether all of x is finite; if not, the bytes have no meaning.
+/// Writes each bucket's unit = (max - min) / (2^bits - 1) and min, in x's type; then each element's
 ///   level = min(floor((x - min) / unit + r), 2^bits - 1), or 0 if unit < 1e-10,
-/// with r = 1/2, or uniform(key, i) of element i: 8 levels in `bits` bytes, the first one lowest,
-/// and zeros up to a multiple of 8 bytes.
+/// with r = 1/2, or uniform(key, i) for element i; 8 levels take `bits` bytes, the first level in
+/// the lowest bits, and zeros fill up to a multiple of 8 bytes.
 virtual bool quantize(In x, Quantizer how, RandomKey key, Out bytes) PG_KERNEL;
 /// y = min + unit * level
 virtual void dequantize(In bytes, Quantizer how, Out y) PG_KERNEL;
-/// k: 1 to the number of elements
+/// The k-th largest magnitude, with k from 1 to the number of elements.
 virtual Magnitude magnitude(In x, std::int64_t k) PG_KERNEL;
-/// Writes the indices (i32) of as many elements as there are slots, then their values; a slot
-/// that stays empty has index -1.
+/// Writes the indices (i32) of selected elements to the slots, then their values; an empty slot has
+/// index -1.
 virtual Selected select(In x, Selection which, Out bytes) PG_KERNEL;
-/// Fills the values of the slots with x[index], 0 for an empty one: other values, same elements.
+/// Fills the slots' values with x[index], or 0 in empty slots: the same elements of another x.
 virtual void collect(In x, Out bytes) PG_KERNEL;
 /// y[index] = value for each slot; zero elsewhere.
 /// throws: Error if an index is outside y
 virtual void scatter(In bytes, Out y) PG_KERNEL;
 
-// Optimizers. `master` is what the step is computed on; `weights`, where it is another tensor,
-// receives the result rounded to its type.
+// Optimizers. The step updates `master`; if `weights` is another tensor, it receives the result,
+// rounded to its type.
 virtual void sgd(const SgdStep& step, In gradient, Out momentum, Out master, Out weights) PG_KERNEL;
 virtual void adamw(const AdamWStep& step, In gradient, Out first_moment, Out second_moment,
                    Out master, Out weights) PG_KERNEL;

@@ -1,5 +1,5 @@
 // Every change updates the live sums and their peaks under one lock, so peaks are exact.
-// Not here: who counts as what (CategoryScope in autograd/device.h).
+// Not here: the choice of categories (CategoryScope in autograd/device.h).
 // Chapter 03.
 #include "autograd/memory_meter.h"
 

@@ -1,4 +1,4 @@
-// MemoryMeter: how many bytes one rank holds, by what they are for, now and at the worst moment.
+// MemoryMeter: counts the bytes that one rank holds, by category, now and at the peak.
 // Not here: allocation. Storage reports to its device's meter; the backend owns the memory.
 // Chapter 03.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace paragrad::autograd {
 
-/// What an allocation is for; `index`: which elements of pruned weights are kept.
+/// The purpose of an allocation; `index`: the indices of the kept elements of pruned weights.
 enum class Category { weights, gradients, optimizer, activations, communication, workspace, index };
 inline constexpr int category_count = 7;
 const char* name_of(Category category);
@@ -25,17 +25,17 @@ class MemoryMeter {
     std::int64_t live;  ///< bytes of that category after the change
   };
 
-  /// throws: Error, and counts nothing, if more would be held than the cap
+  /// throws: Error, and counts nothing, if the rank would hold more than the cap
   void add(Category category, std::int64_t bytes);
   void remove(Category category, std::int64_t bytes) { add(category, -bytes); }
 
-  /// The most that may be held, of all categories together; 0: any.
+  /// Limits the bytes held in all categories together; 0: no limit.
   void set_cap(std::int64_t bytes);
 
-  /// Bytes held now; bytes held at the worst moment since reset_peaks().
+  /// Bytes held now (live), and at the worst moment since reset_peaks() (peak).
   std::int64_t live(Category category) const { return held(index_of(category)).live; }
   std::int64_t peak(Category category) const { return held(index_of(category)).peak; }
-  /// The same over all categories together; the total's peak is not the sum of the peaks.
+  /// Bytes held in all categories together; the total's peak is not the sum of the peaks.
   std::int64_t live() const { return held(total).live; }
   std::int64_t peak() const { return held(total).peak; }
   void reset_peaks();
@@ -48,14 +48,14 @@ class MemoryMeter {
   struct Held {
     std::int64_t live = 0, peak = 0;
   };
-  static constexpr int total = category_count;  // stands after the categories
+  static constexpr int total = category_count;  // the entry after the categories
   static int index_of(Category category) { return static_cast<int>(category); }
   Held held(int index) const {
     std::lock_guard lock(mutex_);
     return held_[index];
   }
 
-  mutable std::mutex mutex_;  // the message lane of a rank allocates too
+  mutable std::mutex mutex_;  // a rank's message lane allocates, too
   std::array<Held, category_count + 1> held_;
   std::int64_t cap_ = 0;
   bool recording_ = false;

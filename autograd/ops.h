@@ -10,7 +10,7 @@ namespace paragrad::autograd {
 
 // ---- Arithmetic
 
-/// Element by element, after broadcasting by NumPy's rule.
+/// a + b, element by element, after broadcasting by NumPy's rule; likewise for the operators below.
 /// throws: Error if shapes do not broadcast or types differ
 Tensor add(const Tensor& a, const Tensor& b);
 Tensor subtract(const Tensor& a, const Tensor& b);
@@ -39,32 +39,32 @@ Tensor gelu(const Tensor& x);
 /// shapes: x (...,C), bias (C) -> (...,C)
 Tensor bias_gelu(const Tensor& x, const Tensor& bias);
 
-/// x / (1 - p) with probability 1 - p, else 0; element i is decided by uniform(key, i).
+/// x / (1 - p) with probability 1 - p, else 0; uniform(key, i) decides for element i.
 /// throws: Error unless 0 <= p < 1
 /// source: Srivastava et al. 2014
 Tensor dropout(const Tensor& x, double p, RandomKey key);
 
-/// x in another floating-point type. The gradient comes back in x's type.
+/// x in another floating-point type. The gradient is converted back to x's type.
 Tensor cast(const Tensor& x, DType dtype);
 
 // ---- Reductions
 
-/// Over all elements.                                                                 (...) -> ()
+/// Sums all elements.                                                                 (...) -> ()
 Tensor sum(const Tensor& x);
 Tensor mean(const Tensor& x);
 
-/// Over the dimensions `axes`, which keep size 1; negative axes count from the end.
+/// Sums over the dimensions `axes`, which keep size 1; negative axes count from the end.
 /// throws: Error if there is no such dimension
 Tensor sum(const Tensor& x, const std::vector<int>& axes);
 Tensor mean(const Tensor& x, const std::vector<int>& axes);
-/// Equal maxima share the gradient evenly.
+/// Maximum over the dimensions `axes`. Equal maxima share the gradient evenly.
 Tensor max(const Tensor& x, const std::vector<int>& axes);
 
-/// Adds up what broadcasting had spread: the inverse of stretching `shape` to x's shape.
+/// Sums over the dimensions that broadcasting stretches from `shape` to x's shape.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
-// ---- Layout: there are no strided views. What is cut or transposed is copied, except rows, which
-// stay in place.
+// ---- Layout: there are no strided views. Slices and transposes are copies, except slices of rows,
+// which share memory.
 
 /// Gives x's values another shape; one size may be -1 and is inferred. Copies nothing.
 /// throws: Error if the number of elements differs
@@ -80,7 +80,7 @@ Tensor transpose(const Tensor& x, int a = -2, int b = -1);
 /// throws: Error if the range is empty or not inside the dimension
 Tensor slice(const Tensor& x, int axis, std::int64_t first, std::int64_t last);
 
-/// The parts one after the other along `axis`; other dimensions must agree.
+/// Joins the parts along `axis`; other dimensions must agree.
 Tensor concatenate(const std::vector<Tensor>& parts, int axis);
 
 // ---- Matrix products
@@ -90,7 +90,7 @@ struct Transposes {
   bool a = false, b = false;
 };
 
-/// op(a) op(b), matrix by matrix; op transposes the last two dimensions where asked.
+/// op(a) op(b), matrix by matrix; op transposes the last two dimensions if `transposes` says so.
 /// shapes: op(a) (...,M,K), op(b) (...,K,N) -> (...,M,N); leading dimensions equal, or b has none
 /// throws: Error if inner sizes, leading dimensions or types differ
 Tensor matmul(const Tensor& a, const Tensor& b, Transposes transposes = {});
@@ -117,7 +117,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
 /// source: Bishop 2006, eq. 4.108
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
 
-/// Row ids[r] of the table, for each r.
+/// Looks up row ids[r] of the table, for each r.
 /// shapes: table (V,C), ids (...) of i32 -> (...,C)
 /// throws: Error if an id is outside [0,V)
 Tensor embedding(const Tensor& table, const Tensor& ids);
@@ -141,18 +141,18 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, int stride = 1, int padding
 /// shapes: x (N,C,H,W) -> (N,C,(H+2p-size)/stride+1,...)
 /// throws: Error if the window is larger than the padded image, or padding is over half of it
 Tensor max_pool2d(const Tensor& x, int size, int stride, int padding = 0);
-/// Padding counts as zeros.
+/// Averages windows as max_pool2d takes their maxima; padding counts as zeros.
 Tensor average_pool2d(const Tensor& x, int size, int stride, int padding = 0);
 
-/// Statistics of a training set's images, which batch norm keeps.
+/// Running mean and variance of the training images, which batch norm uses in evaluation.
 struct RunningStatistics {
   Tensor mean, variance;  // (C), (C)
 };
 
-/// Normalises each channel over batch, height and width, then scales and shifts it. In training by
+/// Normalises each channel over batch, height and width, then scales and shifts it. Training uses
 /// the batch's own mean and biased variance; backward then hands the batch's mean and unbiased
 /// variance to the leaves of `running` as their "gradients": running statistics travel and are
-/// averaged like gradients, once per microbatch, whatever the schedule. Otherwise by `running`.
+/// averaged like gradients, once per microbatch, in every schedule. Evaluation uses `running`.
 /// shapes: x (N,C,H,W), weight (C), bias (C) -> (N,C,H,W)
 /// throws: Error in training if a channel has only one value
 /// source: Ioffe and Szegedy 2015, algorithm 1

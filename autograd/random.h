@@ -1,7 +1,7 @@
 // Philox4x32-10: random numbers as a pure function of (seed, name, index).
-// Not here: generator state. Nothing is advanced, so cutting a model or recomputing a layer
-// redraws the same numbers. Chapter 02; Salmon et al. 2011, "Parallel random numbers: as easy as 1,
-// 2, 3".
+// Not here: generator state. Nothing advances, so a model that is cut into stages, and a layer that
+// is recomputed, draw the same numbers again. Chapter 02; Salmon et al. 2011, "Parallel random
+// numbers: as easy as 1, 2, 3".
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace paragrad::autograd {
 
-/// Names one endless sequence of random numbers.
+/// The key of one endless sequence of random numbers.
 struct RandomKey {
   std::uint32_t low = 0, high = 0;
 

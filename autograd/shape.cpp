@@ -1,5 +1,5 @@
-// Dimensions may be named from the end, by negative numbers; broadcast aligns shapes there. Walks
-// have their dimensions merged, and reductions their runs found.
+// Negative numbers count dimensions from the end, where broadcast aligns shapes. Also merges the
+// dimensions of walks, and finds the runs of reductions.
 // Chapter 01.
 #include "autograd/shape.h"
 

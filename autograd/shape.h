@@ -1,6 +1,6 @@
-// Shape: the sizes of a tensor's dimensions, outermost first; row-major, contiguous. Walks: where
-// the elements of two tensors stand beside those of a shape that both broadcast to.
-// Not here: strided tensors. What is cut or transposed is copied. Chapter 01.
+// Shape: the sizes of a tensor's dimensions, outermost first; row-major, contiguous. Walks: the
+// places of two tensors' elements for each element of a shape that both broadcast to.
+// Not here: strided tensors. Slices and transposes are copies. Chapter 01.
 #pragma once
 
 #include <cstdint>
@@ -24,12 +24,12 @@ class Shape {
   /// Size of dimension i; negative i counts from the end.
   /// throws: Error if there is no such dimension
   std::int64_t operator[](int i) const;
-  /// i as a number from 0, with the check of operator[].
+  /// Dimension i counted from 0, also if i is negative; checks i as operator[] does.
   int axis(int i) const;
   /// Product of the sizes of dimensions [first, last).
   std::int64_t product(int first, int last) const;
 
-  /// The same shape with dimension i set to `size`.
+  /// This shape with dimension i set to `size`.
   Shape with(int i, std::int64_t size) const;
   const std::vector<std::int64_t>& sizes() const { return sizes_; }
   bool operator==(const Shape&) const = default;
@@ -38,20 +38,20 @@ class Shape {
   std::vector<std::int64_t> sizes_;
 };
 
-/// The smallest shape that both broadcast to, by NumPy's rule (align at the end; 1 stretches).
-/// throws: Error if they do not fit
+/// The smallest shape that a and b broadcast to by NumPy's rule (align at the end; 1 stretches).
+/// throws: Error if the shapes do not fit
 Shape broadcast(const Shape& a, const Shape& b);
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
-/// One dimension of a walk over tensors a and b: its size, and by how many elements a step moves in
-/// each of them, which is 0 where the tensor is stretched.
+/// One dimension of a walk over tensors a and b: its size, and the number of elements by which a
+/// step moves in each tensor, which is 0 if the tensor is stretched there.
 struct WalkStep {
   std::int64_t size, a, b;
 };
 
-/// The dimensions of `shape`, outermost first. Those that both tensors cross evenly are merged, so
-/// that most walks have one or two, and those of size 1 are left out.
+/// The walk over the dimensions of `shape`, outermost first. Dimensions that both tensors cross
+/// evenly are merged, so that most walks have one or two; those of size 1 are left out.
 std::vector<WalkStep> walk_over(const Shape& shape, const Shape& a, const Shape& b);
 
 /// The places of an element in a and in b.
@@ -71,8 +71,8 @@ PG_HOST_DEVICE inline WalkPlace place_of(const WalkStep* steps, int count, std::
   return place;
 }
 
-/// The part of x, taken as (outer, reduced, inner), that one pass of a reduction reduces: the last
-/// run of neighbouring dimensions that are smaller in y.
+/// The dimensions that one pass of a reduction of x to y reduces: the last run of neighbouring
+/// dimensions that are smaller in y. The pass sees x as (outer, reduced, inner).
 struct ReducedRun {
   int first, last;  ///< dimensions [first, last)
   std::int64_t outer, reduced, inner;

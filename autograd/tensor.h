@@ -1,5 +1,5 @@
-// Tensor: a cheap handle on values: shared storage, a shape, a type, and perhaps a place in a
-// graph. Not here: mathematics (autograd/ops) and differentiation (autograd/graph.h). Chapter 01.
+// Tensor: a cheap handle on values: shared storage, a shape, a type, and possibly a graph's node.
+// Not here: mathematics (autograd/ops) and differentiation (autograd/graph.h). Chapter 01.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ namespace paragrad::autograd {
 
 struct Node;
 
-/// Copies share values. Contiguous and row-major, always.
+/// A handle on values, whose copies share them. Always contiguous and row-major.
 class Tensor {
  public:
   Tensor() = default;
@@ -27,11 +27,11 @@ class Tensor {
   std::int64_t bytes() const { return numel() * size_of(dtype_); }
   DType dtype() const { return dtype_; }
   const DevicePtr& device() const { return storage_->device(); }
-  /// For one expression, as Device::backend.
+  /// The device's backend, for use within one expression (see Device::backend).
   Backend& backend(KernelCall&& call = {}) const { return device()->backend(std::move(call)); }
   const std::shared_ptr<Storage>& storage() const { return storage_; }
 
-  /// Address on the device, which the host may be unable to read. For backends.
+  /// The address on the device, for backends; the host may be unable to read it.
   /// throws: Error if T is not the tensor's type
   template <class T>
   T* data() const {
@@ -41,12 +41,12 @@ class Tensor {
   }
   std::byte* raw() const { return storage_->data() + offset_ * size_of(dtype_); }
 
-  /// Elements [offset, offset + shape.numel()) under another shape, outside any graph.
+  /// Elements [offset, offset + shape.numel()) with another shape, outside any graph.
   Tensor window(std::int64_t offset, Shape shape) const;
-  /// The same values, outside any graph.
+  /// A tensor with the same values, outside any graph.
   Tensor detach() const;
 
-  /// Whether backward reaches this tensor, and the node that it reaches.
+  /// Whether backward reaches this tensor; node() is the node that it reaches.
   bool requires_grad() const { return node_ != nullptr; }
   const std::shared_ptr<Node>& node() const { return node_; }
   void set_node(std::shared_ptr<Node> node) { node_ = std::move(node); }
@@ -59,18 +59,18 @@ class Tensor {
   std::shared_ptr<Node> node_;
 };
 
-/// Uninitialised values, charged to the device's current category.
+/// Makes a tensor of uninitialised values, charged to the device's current category.
 Tensor empty(Shape shape, DType dtype, const DevicePtr& device);
-/// Charged to this category, not to the device's, which belongs to the thread that computes.
+/// Makes a tensor charged to `category`, not to the device's, which the computing thread sets.
 Tensor empty(Shape shape, DType dtype, const DevicePtr& device, Category category);
-/// Memory that lasts no longer than an operation, whatever the device's category.
+/// Makes a tensor for use within one operation, charged to Category::workspace.
 Tensor workspace(Shape shape, DType dtype, const DevicePtr& device);
 Tensor empty_like(const Tensor& x);
 Tensor zeros(Shape shape, DType dtype, const DevicePtr& device);
 Tensor full(Shape shape, double value, DType dtype, const DevicePtr& device);
 
-/// Copies `values` to the device; they are rounded where dtype is narrower.
-/// throws: Error if the number of values is not the shape's
+/// Copies `values` to the device, and rounds them if dtype is narrower.
+/// throws: Error if the number of values does not fit the shape
 Tensor from_host(const std::vector<float>& values, Shape shape, const DevicePtr& device,
                  DType dtype = DType::f32);
 Tensor from_host(const std::vector<double>& values, Shape shape, const DevicePtr& device);

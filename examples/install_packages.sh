@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs what paragrad needs and this machine lacks: what the programs need; with --tests also what
-# only the tests, the benchmarks and the format check need; with --images Fashion-MNIST, 30 MB that
-# train_resnet trains on. Says nothing where nothing is missing.
-# On Debian and Ubuntu by apt-get, with sudo when not root; elsewhere it lists what to install and stops.
+# Installs the packages that this machine lacks: those of the programs; with --tests also those of the
+# tests, the benchmarks and the format check; with --images Fashion-MNIST, 30 MB that train_resnet
+# trains on. Prints nothing if nothing is missing.
+# Uses apt-get on Debian and Ubuntu, with sudo when not root; elsewhere it lists what to install and stops.
 set -euo pipefail
 
 usage="usage: install_packages.sh [--tests] [--images]"

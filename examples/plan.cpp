@@ -1,5 +1,5 @@
-// plan: shows, verifies, simulates and draws plans: a schedule's, or one from a text file.
-// Not here: all of that work (parallel/). It needs no model and no data.
+// plan: shows, verifies, simulates and draws plans, made by a schedule or read from a text file.
+// Not here: the work itself (parallel/). A plan needs no model and no data.
 // Chapter 06.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace {
 using namespace paragrad::parallel;
 using namespace paragrad::examples;
 
-/// What the user asks for; every command uses a part of it.
+/// The flags of all commands; each command uses some of them.
 struct Request {
   ScheduleFlags schedule;
   CostFlags costs;
@@ -33,7 +33,7 @@ struct Request {
   bool clip = false, tied = false, table = false, json = false, time_steps = false, alive = false;
   std::string out;
 
-  /// The plan's file, and the flags that describe a schedule.
+  /// Adds the plan's file, and the flags that describe a schedule.
   void add_plan_flags(CLI::App& command);
   /// throws: Error if `command` was given both, or neither
   Plan plan(const CLI::App& command) const;
@@ -43,23 +43,23 @@ struct Request {
 void Request::add_plan_flags(CLI::App& command) {
   Flags flags(command);
   flags.words("FILE", schedule.plan_file, "",
-              "a plan's text, instead of the schedule flags; - is standard input");
+              "file with a plan's text, instead of schedule flags; - is standard input");
   schedule.add_flags(flags);
   flags.whole("--steps", steps, 1,
-              "updates; in pipedream each has --microbatches of them (default: 1; 8 of a cyclic "
-              "schedule, which then has a middle)");
-  flags.whole("--first", first, 0, "steps done before the plan");
-  flags.yes("--clip", clip, "updates wait for the norm of the whole gradient");
-  flags.yes("--tied", tied, "the first and the last stage share a tensor");
+              "steps of the plan, one update each, but in pipedream --microbatches updates each "
+              "(default: 1, or 8 for cyclic schedules, to show their steady state)");
+  flags.whole("--first", first, 0, "steps done before the plan begins");
+  flags.yes("--clip", clip, "let each update wait for the norm of the whole gradient");
+  flags.yes("--tied", tied, "let the first and the last stage share a tensor");
 }
 
 Plan Request::plan(const CLI::App& command) const {
   const std::string& file = schedule.plan_file;
   for (const CLI::Option* option : command.get_options())
     PG_CHECK(file.empty() || option->get_group() != "Schedule" || option->count() == 0, file,
-             " and ", option->get_name(), ": give a plan's file or schedule flags, not both");
+             " and ", option->get_name(), ": give a plan file or schedule flags, not both");
   if (!file.empty()) return read_plan(file);
-  PG_CHECK(!schedule.schedule.empty(), "which plan? Give --schedule NAME, or a plan's text file");
+  PG_CHECK(!schedule.schedule.empty(), "no plan given: use --schedule NAME, or a plan's text file");
   Layout layout = schedule.layout();
   layout.steps = steps > 0 ? steps : schedule.cyclic() ? 8 : 1;
   layout.first = first;
@@ -79,7 +79,7 @@ void print_lines(const Lines& lines) {
 
 void print_json(const nlohmann::json& json) { std::cout << json.dump(2) << '\n'; }
 
-/// Prints the plan with the facts, or the rule that it breaks: showing does not judge.
+/// Prints the plan with its facts, or with the rule that it breaks: a wrong plan is shown, too.
 void show_json(const Plan& plan) {
   nlohmann::json shown = to_json(plan);
   try {
@@ -91,7 +91,7 @@ void show_json(const Plan& plan) {
   print_json(shown);
 }
 
-/// The plan's text. The timetable stands in comments below it, so that all of it is still a plan.
+/// Prints the plan's text. The timetable follows as comments, so that the output is still a plan.
 void show_plan(const Request& request, const Plan& plan) {
   PG_CHECK(!request.json || !request.table, "--json has no timetable; leave out --table");
   if (request.json) return show_json(plan);
@@ -125,7 +125,7 @@ void simulate_plan(const Request& request, const Plan& plan) {
   print_lines(times(request, verified.plan(), timeline));
 }
 
-/// A page with the facts beside the picture.
+/// Makes an HTML page with the facts beside the timeline.
 std::string page(const Request& request, const VerifiedPlan& verified, const Timeline& timeline) {
   Report report;
   report.title = request.title();
@@ -143,7 +143,7 @@ void draw_plan(const Request& request, const Plan& plan) {
   PG_CHECK(!request.json || !request.out.empty(),
            "--json prints the facts; the drawing needs a file: give --out FILE");
   PG_CHECK(!request.alive || request.out.ends_with(".svg"),
-           "--alive draws below a figure; give --out FILE.svg, or leave it out");
+           "--alive draws below a figure; add --out FILE.svg, or leave out --alive");
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
   const std::string ending = std::filesystem::path(request.out).extension();
@@ -186,18 +186,18 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
     flags.group("Output");
     return flags;
   };
-  const char* columns = "of the timetable; a column is the shortest forward or backward";
+  const char* columns = "width of the timetable; a column is the shortest forward or backward";
   const char* json = "print the facts as JSON";
 
-  Flags show = add("show", "Prints a plan as text, which can be edited and given back.",
+  Flags show = add("show", "Prints a plan as text, which can be edited and read back.",
                    "--schedule 1f1b --stages 4 --microbatches 8 > my.plan", show_plan);
-  show.yes("--table", request.table, "a timetable below it, as on a terminal: each part takes 1");
+  show.yes("--table", request.table, "add a timetable, as on a terminal; computations take 1");
   show.whole("--columns", request.columns, 1, columns);
-  show.yes("--json", request.json, "print header, rows and facts as JSON");
+  show.yes("--json", request.json, "print the header, the rows and the facts as JSON");
 
   const char* time_steps = "print what each time step holds in the middle of the plan";
   Flags verify =
-      add("verify", "Checks every rule of a plan, and prints the facts that follow from it.",
+      add("verify", "Checks a plan against every rule, and prints the facts that follow from it.",
           "my.plan", verify_plan);
   Flags simulate =
       add("simulate", "Predicts how long a plan takes.",
@@ -211,13 +211,14 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
   Flags draw =
       add("draw", "Draws a plan's timeline.",
           "--schedule 2bw --stages 4 --microbatches 4 --steps 3 --out 2bw.html", draw_plan);
-  draw.words("--out", request.out, "FILE",
-             "a figure (.svg), a page to explore (.html), a trace for ui.perfetto.dev (.json), or "
-             "text (.txt); without it, text on standard output")
+  draw.words(
+          "--out", request.out, "FILE",
+          "write a figure (.svg), a page to explore (.html), a trace for ui.perfetto.dev (.json) "
+          "or text (.txt); without --out, print text")
       ->check(CLI::Validator(check_ending, ""));
-  draw.yes("--alive", request.alive, "below a figure, the activations alive on all ranks together");
+  draw.yes("--alive", request.alive, "below a figure, draw the activations alive on all ranks");
   draw.whole("--columns", request.columns, 1, columns);
-  draw.yes("--json", request.json, "print the facts, and the file's name, as JSON");
+  draw.yes("--json", request.json, "print the facts and the file's name as JSON");
   return commands;
 }
 
@@ -225,9 +226,9 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Shows, verifies, simulates and draws plans: what each rank of a training run does, in "
-      "which\n"
-      "order, on which version of the weights. A plan comes from a schedule or from a text file.",
+      "Shows, verifies, simulates and draws plans. A plan says what each rank of a training run\n"
+      "does, in which order, and with which version of the weights. It comes from a schedule or\n"
+      "from a text file.",
       "plan");
   app.footer(
       "plan COMMAND --help lists its flags.\n"
@@ -237,7 +238,8 @@ int main(int argc, char** argv) {
   const std::map<CLI::App*, Command> commands = add_commands(app, request);
   return run_program(app, [&] {
     app.parse(argc, argv);
-    PG_CHECK(!app.get_subcommands().empty(), "what with the plan? show, verify, simulate or draw");
+    PG_CHECK(!app.get_subcommands().empty(),
+             "no command given: use show, verify, simulate or draw");
     CLI::App* command = app.get_subcommands().front();
     try {
       commands.at(command)(request, request.plan(*command));

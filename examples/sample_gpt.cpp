@@ -1,5 +1,5 @@
-// sample_gpt: writes text with a GPT that train_gpt trained, or with GPT-2's files from elsewhere.
-// Not here: a cache of keys and values; each token reads the whole context again.
+// sample_gpt: writes text with a GPT that train_gpt trained, or with GPT-2 files from Hugging Face.
+// Not here: a cache of keys and values. Each token's forward pass reads the whole context again.
 // Chapter 02.
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ namespace {
 
 using namespace paragrad::nn;
 
-/// A model with its weights, and the vocabulary that its tokens stand in.
+/// A model with its weights and its vocabulary.
 struct Writer {
   GptConfig config;
   DevicePtr device;
@@ -34,9 +34,9 @@ struct Writer {
   }
 };
 
-/// Reads a model from the folder of a training run (with checkpoint/) or of Hugging Face (with
-/// config.json).
-/// throws: Error if there is no such model, or its vocabulary is another one's
+/// Reads a model from the folder of a training run (with checkpoint/) or from a Hugging Face folder
+/// (with config.json).
+/// throws: Error if there is no such model, or its vocabulary belongs to another model
 Writer load(const std::filesystem::path& folder, const std::string& device) {
   Writer writer;
   writer.device = paragrad::examples::device_kind(device).make(0, /*graphs*/ false);
@@ -48,9 +48,8 @@ Writer load(const std::filesystem::path& folder, const std::string& device) {
   };
   if (std::filesystem::exists(folder / "config.json")) {
     writer.config = read_gpt_config(folder);
-    PG_CHECK(
-        std::filesystem::exists(folder / "vocab.json"), folder.string(),
-        ": no vocab.json, which the model's text is spelled with; copy it and merges.txt there");
+    PG_CHECK(std::filesystem::exists(folder / "vocab.json"), folder.string(),
+             ": no vocab.json, which turns tokens into text; copy vocab.json and merges.txt there");
     writer.vocabulary = make_vocabulary((folder / "vocab.json").string(), "");
     const Tensor& weights = build();
     load_gpt_weights(folder, writer.stage->parameters(), weights);
@@ -59,9 +58,9 @@ Writer load(const std::filesystem::path& folder, const std::string& device) {
   }
   Checkpoint checkpoint(folder / "checkpoint");
   PG_CHECK(checkpoint.run().contains("flags"), folder.string(),
-           ": its checkpoint is not of train_gpt");
+           ": its checkpoint was not written by train_gpt");
   PG_CHECK(checkpoint.run().contains("vocabulary"), folder.string(),
-           ": trained on token ids without a vocabulary, so there is no text to write");
+           ": the model was trained on token ids without a vocabulary, so it can't write text");
   writer.config = gpt_config(checkpoint.run().at("model"));
   writer.vocabulary = load_vocabulary(checkpoint.run().at("vocabulary"));
   const Tensor& weights = build();
@@ -71,7 +70,7 @@ Writer load(const std::filesystem::path& folder, const std::string& device) {
   return writer;
 }
 
-/// Logits of the token after `tokens`, of which the last `context` count.
+/// Computes the logits of the token after `tokens`, from the last `context` of them.
 std::vector<double> next_logits(Writer& writer, const std::vector<std::int32_t>& tokens) {
   NoGrad no_grad(*writer.device);
   std::size_t seen = std::min<std::size_t>(tokens.size(), writer.config.context);
@@ -81,7 +80,7 @@ std::vector<double> next_logits(Writer& writer, const std::vector<std::int32_t>&
   return to_host(slice(logits, 1, length - 1, length));
 }
 
-/// A new line, or the first token where a vocabulary has no new line.
+/// Returns a new line, or the first token if the vocabulary has no new line.
 std::vector<std::int32_t> first_tokens(const Vocabulary& vocabulary) {
   try {
     return vocabulary.encode("\n");
@@ -94,7 +93,7 @@ void write(Writer writer, const std::optional<std::string>& prompt, std::int64_t
            const SampleSettings& settings, std::uint64_t seed) {
   std::vector<std::int32_t> tokens =
       prompt ? writer.vocabulary->encode(*prompt) : first_tokens(*writer.vocabulary);
-  PG_CHECK(!tokens.empty(), "--prompt is empty; give the model something to go on from");
+  PG_CHECK(!tokens.empty(), "--prompt is empty; give the model some text to continue");
   std::cout << writer.vocabulary->decode(tokens) << std::flush;
   RandomKey key(seed, "sample");
   for (std::int64_t i = 0; i < count; ++i) {
@@ -116,17 +115,17 @@ int main(int argc, char** argv) {
   SampleSettings settings;
   std::filesystem::path folder;
   paragrad::examples::Flags flags(app);
-  flags.words("--from", from, "DIR", "folder of a train_gpt run, or of GPT-2 from Hugging Face")
+  flags.words("--from", from, "DIR", "folder of a train_gpt run, or of a GPT-2 from Hugging Face")
       ->capture_default_str();
-  flags.words("--prompt", prompt, "TEXT", "text to go on from (default: a new line)");
-  flags.whole("--tokens", count, 1, "how many to write");
+  flags.words("--prompt", prompt, "TEXT", "text to continue (default: a new line)");
+  flags.whole("--tokens", count, 1, "number of tokens to write");
   flags.number("--temperature", settings.temperature, 0, 1e30,
-               "below 1 is safer, 0 always the likeliest");
-  flags.whole("--top-k", settings.top_k, 0, "choose among so many of the likeliest; 0: all");
-  flags.whole("--seed", seed, 0, "of the choices");
+               "below 1 favours likely tokens; 0 always takes the likeliest");
+  flags.whole("--top-k", settings.top_k, 0, "choose among this many likeliest tokens; 0: all");
+  flags.whole("--seed", seed, 0, "seed of the random choices");
   flags.words("--export", folder, "FOLDER",
-              "write the weights there as Hugging Face's files of GPT-2, those that are pruned as "
-              "zeros, and no text");
+              "write no text, but the weights, as GPT-2 files for Hugging Face; pruned weights are "
+              "written as zeros");
   paragrad::examples::add_device_flag(flags, device);
   return paragrad::examples::run_program(app, [&] {
     app.parse(argc, argv);

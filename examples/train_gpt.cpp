@@ -1,6 +1,6 @@
-// train_gpt: trains a GPT on text, over one or many ranks. See --help; sample_gpt writes text with
+// train_gpt: trains a GPT on text, on one or many ranks. See --help; sample_gpt writes text with
 // the result. Not here: flags and data (examples/common/gpt_run.h), ranks and signals
-// (examples/common/run_session.h), and what a run does between its first step and its last
+// (examples/common/run_session.h), and a run's work from its first update to its last
 // (parallel/session/session.h). Chapters 02 and 05.
 #include "examples/common/gpt_run.h"
 #include "examples/common/program.h"
@@ -11,14 +11,14 @@ namespace {
 using namespace paragrad::parallel;
 using namespace paragrad::examples;
 
-/// What sample_gpt decodes with; null for token ids without a vocabulary.
+/// Returns the vocabulary for sample_gpt's decoding; null for token ids without a vocabulary.
 nlohmann::json vocabulary_of(const TextData& data) {
   return data.vocabulary ? data.vocabulary->to_json() : nlohmann::json();
 }
 
 TextData load(const GptRun& run) {
   TextData data = run.load_data();
-  data.training.evaluation_windows(run.model.context);  // says now if a text is too short
+  data.training.evaluation_windows(run.model.context);  // throws now if a text is too short
   data.validation.evaluation_windows(run.model.context);
   return data;
 }
@@ -27,8 +27,8 @@ void check_resume(const GptRun& run, const TextData& data) {
   if (!run.resume.empty())
     PG_CHECK(Checkpoint(run.resume / "checkpoint").run().value("vocabulary", nlohmann::json()) ==
                  vocabulary_of(data),
-             "--resume: the data has another vocabulary than the run's; give it the same --data ",
-             "and --vocab");
+             "--resume: the data's vocabulary is not the run's; give the same --data and --vocab ",
+             "as before");
   check_resume(run, nlohmann::json(data.training.checksum()));
 }
 
@@ -61,9 +61,8 @@ ReadyRun prepare(const GptRun& run, int started) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Trains a GPT on text, over one or many ranks. Writes metrics.jsonl, summary.json, "
-      "trace.json, "
-      "report.html and checkpoint/ under --out.",
+      "Trains a GPT on text, on one or many ranks. Writes metrics.jsonl, summary.json, trace.json, "
+      "report.html and checkpoint/ to --out.",
       "train_gpt");
   GptRun run;
   run.add_flags(app);

@@ -1,6 +1,6 @@
-// train_resnet: trains ResNet-18, or a narrow one, to tell what images show, over one or many
-// ranks. See --help. Not here: flags and data (examples/common/resnet_run.h), ranks and signals
-// (examples/common/run_session.h), and what a run does between its first step and its last
+// train_resnet: trains ResNet-18, or a narrow one, to classify images, on one or many ranks. See
+// --help. Not here: flags and data (examples/common/resnet_run.h), ranks and signals
+// (examples/common/run_session.h), and a run's work from its first update to its last
 // (parallel/session/session.h). Chapters 02 and 05.
 #include "examples/common/program.h"
 #include "examples/common/resnet_run.h"
@@ -11,7 +11,7 @@ namespace {
 using namespace paragrad::parallel;
 using namespace paragrad::examples;
 
-/// Multiplications and additions of an image's forward and its backward, which takes two of them.
+/// Counts multiplications and additions per image; a backward has twice as many as a forward.
 double flops_per_image(const Model& model) {
   double flops = 0;
   for (const LayerSpec& layer : model) flops += layer.flops;
@@ -49,8 +49,8 @@ ReadyRun prepare(const ResnetRun& run, int started) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Trains ResNet-18, or a narrow one, to classify small grey images, over one or many ranks. "
-      "Writes metrics.jsonl, summary.json, trace.json, report.html and checkpoint/ under --out.",
+      "Trains ResNet-18, or a narrow one, to classify small grey images, on one or many ranks. "
+      "Writes metrics.jsonl, summary.json, trace.json, report.html and checkpoint/ to --out.",
       "train_resnet");
   ResnetRun run;
   run.add_flags(app);

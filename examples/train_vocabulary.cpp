@@ -24,8 +24,8 @@ void train_vocabulary(const std::string& data, int size, const std::string& out)
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Trains a byte-pair vocabulary, as GPT-2's: single bytes at first, then the most frequent\n"
-      "pair of neighbours becomes a token, again and again. Words are never joined.\n"
+      "Trains a byte-pair vocabulary like GPT-2's: starts from single bytes and repeatedly turns\n"
+      "the most frequent pair of neighbours into a token. It never joins words.\n"
       "Use it with: train_gpt --vocab DIR/vocab.json",
       "train_vocabulary");
   std::string data, out;
@@ -37,7 +37,7 @@ int main(int argc, char** argv) {
              "tokens of the vocabulary: 256 bytes, one per merge, and <|endoftext|>; GPT-2's 50257")
       ->required()
       ->default_str("");
-  flags.words("--out", out, "DIR", "folder for vocab.json and merges.txt, made if it is missing")
+  flags.words("--out", out, "DIR", "folder for vocab.json and merges.txt, created if missing")
       ->required();
   return paragrad::examples::run_program(app, [&] {
     app.parse(argc, argv);

@@ -1,5 +1,5 @@
-// Masks travel packed. Draws lie in a checkpoint, the oldest as number 0, as the indices of what
-// they keep: "draw-0/h.0.attn.c_attn.weight". Chapter 11.
+// Sends masks packed. Stores each draw in a checkpoint as the indices of its kept elements, the
+// oldest draw as number 0: "draw-0/h.0.attn.c_attn.weight". Chapter 11.
 #include "sparse/mask_exchange.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace {
 
 std::string draw_name(std::size_t draw) { return text("draw-", draw); }
 
-/// The parameters of `list` that a draw has, as its indices lie one behind the other.
+/// The parameters of `list` that a draw has, with the offsets of its concatenated indices.
 ParameterList drawn_list(const ParameterList& list, const Masks& draw) {
   ParameterList drawn;
   for (const Parameter& p : list)

@@ -1,5 +1,5 @@
-// The first rank that holds a stage chooses its masks, which go to all ranks, so that they have the
-// same, whatever they compute.
+// Prunes a run. The first rank that holds a stage chooses its masks and sends them to all ranks, so
+// that all have the same masks, also if their numbers differ.
 // Chapter 11.
 #include "sparse/prune_run.h"
 
@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Kept elements of each pruned parameter of a stage.
+/// The kept elements of each pruned parameter of a stage.
 Masks masks_of(const StateForm& form) {
   Masks masks;
   for (const Parameter& parameter : form.pruned()) {
@@ -27,7 +27,7 @@ Masks masks_of(const StateForm& form) {
   return masks;
 }
 
-/// The parameters of a stage that can be pruned, from its newest weights.
+/// Adds the parameters of a stage that can be pruned, with keys from its newest weights.
 void add_candidates(const WeightStore& store, const Tensor& stored, const ParameterList& whole,
                     const PruneSettings& settings, std::vector<Candidate>& candidates) {
   const ParameterList& list = store.form().parameters();
@@ -48,8 +48,8 @@ void add_candidates(const WeightStore& store, const Tensor& stored, const Parame
   }
 }
 
-/// Candidates of the stages that this rank chooses masks for. All ranks that have a shard of a
-/// stage put it together.
+/// Returns the candidates of the stages whose masks this rank chooses. All ranks that hold a shard
+/// of such a stage call it, to gather the stage.
 std::vector<Candidate> own_candidates(Engine& engine, const Plan& like,
                                       const PruneSettings& settings) {
   std::vector<Candidate> candidates;
@@ -59,7 +59,7 @@ std::vector<Candidate> own_candidates(Engine& engine, const Plan& like,
     if (store.shard().zero == 3)
       stored = engine.gathered(stored, store.parameters().numel(), store.shard(), ranks.at(stage));
     if (ranks.at(stage).front() != engine.transport().rank()) continue;
-    AtWork looking(engine.transport(), Work::preparing);
+    AtWork preparing(engine.transport(), Work::preparing);
     add_candidates(store, stored, engine.training().whole, settings, candidates);
   }
   return candidates;
@@ -91,7 +91,7 @@ int PruneRun::next_pruning(int steps) const {
   if (method == "lottery") last = after + lottery_rounds(settings_.fraction) * every;
   if (method == "early-bird") last = found_ ? -1 : never;
   if (steps > last) return never;
-  const int first = method == "gradual" ? 1 : 0;  // at once it would prune nothing
+  const int first = method == "gradual" ? 1 : 0;  // its fraction is 0 at the first one
   const int times = std::max(first, (std::max(steps - after, 0) + every - 1) / every);
   return std::min(after + times * every, last);
 }
@@ -142,8 +142,8 @@ void PruneRun::set_form(Engine& engine, const Plan& like, Masks all) {
   const auto before = std::exchange(kept_, {});
   for (const auto& [name, index] : all) kept_[name] = static_cast<std::int64_t>(index.size());
   for (const auto& [name, count] : before)
-    PG_CHECK(kept_.at(name) <= count, "pruning: ", name, " has ", count, " elements left, and was ",
-             "to have ", kept_.at(name), "; what is pruned does not come back");
+    PG_CHECK(kept_.at(name) <= count, "pruning: ", name, " has ", count,
+             " elements left, expected ", kept_.at(name), "; pruned elements can't be restored");
   auto masks = std::make_shared<const Masks>(std::move(all));
   engine.change_form(like, settings_.sparse ? form_of<SparseForm>(masks)
                            : settings_.samo ? form_of<SamoForm>(masks)

@@ -1,4 +1,4 @@
-// PruneRun: when a run is pruned on its way, by which method, and how far it has come.
+// PruneRun: decides when a run is pruned and by which method, and keeps its progress.
 // Not here: the methods themselves (pruning.h), and flags (examples/common/prune_flags.h).
 // Chapter 11.
 #pragma once
@@ -12,30 +12,30 @@
 namespace paragrad::sparse {
 
 // [snippet methods]
-/// When a run is pruned, with `after`, `every` and `until` in updates:
+/// When and how a run is pruned, with `after`, `every` and `until` in updates:
 ///   magnitude, global, random   once, after `after`
-///   gradual                     every `every` from `after` to `until`, each with more pruned
-///   lottery                     the weights after `after` are remembered; then, every `every`, a
-///                               round prunes 20% of what is left and goes back to them, until the
-///                               fraction is reached
-///   early-bird                  every `every` from `after` on, until a ticket is found
-/// All but `global` and `random` prune the smallest elements of each parameter; `global` those of
-/// all parameters together.
+///   gradual                     every `every` from `after` to `until`, more each time
+///   lottery                     keeps a copy of the weights after `after`; then, every `every`, a
+///                               round prunes 20% of the elements left and restores the others from
+///                               the copy, until the fraction is reached
+///   early-bird                  draws masks every `every` from `after` on, until one is a ticket
+/// All but `global` and `random` prune the smallest elements of each parameter; `global` prunes the
+/// smallest of all parameters together.
 // [end snippet]
 struct PruneSettings {
   double fraction = 0.9;
   std::string method = "magnitude";
-  bool samo = false;    ///< store the kept elements alone; else zeros, too
-  bool sparse = false;  ///< compute with them alone, too
-  bool all = false;     ///< embeddings, biases and norms, too
+  bool samo = false;    ///< store only the kept elements; otherwise zeros, too
+  bool sparse = false;  ///< also compute linear layers with the kept elements only
+  bool all = false;     ///< also prune embeddings, biases and norms
   int after = 0, every = 1, until = 1;
-  std::uint64_t seed = 1337;  ///< of random masks
+  std::uint64_t seed = 1337;  ///< seed of random masks
 };
 
-/// The names of methods.
+/// The names of all methods.
 inline const std::vector<std::string> prune_methods{"magnitude", "global",  "random",
                                                     "gradual",   "lottery", "early-bird"};
-/// Rounds of a lottery.
+/// The number of rounds after which a lottery reaches the fraction.
 int lottery_rounds(double fraction);
 
 class PruneRun : public Pruner {
@@ -57,9 +57,9 @@ class PruneRun : public Pruner {
 
   PruneSettings settings_;
   EarlyBird bird_;
-  bool found_ = false;                        // the ticket
-  std::map<std::string, std::int64_t> kept_;  // by parameter, of the whole model
-  std::int64_t elements_ = 0;                 // that these parameters have
+  bool found_ = false;                        // whether a ticket was found
+  std::map<std::string, std::int64_t> kept_;  // kept elements of the whole model's parameters
+  std::int64_t elements_ = 0;                 // elements of these parameters before pruning
 };
 
 }  // namespace paragrad::sparse

@@ -1,5 +1,5 @@
-// Every method is a choice of keys and of how many of the greatest stay. Parameters that can be
-// pruned are told apart by their names and by what weight decay holds for: matrices.
+// A method chooses a key for each element, and the number of elements with the greatest keys that
+// stay. Prunable parameters are those with weight decay, the matrices, except some by name.
 // Chapter 11.
 #include "sparse/pruning.h"
 
@@ -17,7 +17,7 @@ namespace {
 
 using Key = MagnitudeKey;
 
-/// Indices of the keys above `threshold`, and of the first `ties` keys that equal it.
+/// The indices of the keys above `threshold`, and of the first `ties` keys equal to it.
 Index above(const std::vector<Key>& keys, Key threshold, std::int64_t ties) {
   Index index;
   for (std::size_t i = 0; i < keys.size(); ++i)
@@ -49,7 +49,7 @@ void check_index(const Parameter& parameter, const Index& index) {
       std::adjacent_find(index.begin(), index.end(), std::greater_equal<>()) == index.end();
   PG_CHECK(ascends && (index.empty() || (index.front() >= 0 && index.back() < count)),
            "pruning: the kept elements of ", parameter.name, " must ascend from 0 on and be below ",
-           count, "; the mask is damaged or of another model");
+           count, "; the mask is damaged or belongs to another model");
 }
 
 std::vector<Key> magnitude_keys(const std::string& name, std::span<const double> values,
@@ -57,9 +57,9 @@ std::vector<Key> magnitude_keys(const std::string& name, std::span<const double>
   std::vector<Key> keys;
   keys.reserve(values.size());
   for (double value : values) {
-    PG_CHECK(std::isfinite(value), "pruning: ", name, " holds ", value, ", whose magnitude says ",
-             "nothing; use a lower --learning-rate or a longer --warmup");
-    // 0 is for what was pruned before.
+    PG_CHECK(std::isfinite(value), "pruning: ", name, " holds ", value, ", which has no magnitude ",
+             "to compare; use a lower --learning-rate or a longer --warmup");
+    // Key 0 is reserved for elements that are pruned already.
     keys.push_back(key_of(static_cast<float>(value)) + 1);
   }
   if (!kept) return keys;
@@ -95,11 +95,11 @@ Masks prune_each(const std::vector<Candidate>& candidates, double pruned) {
 
 // [snippet prune_all]
 /// Ranks agree on the key of the last element that stays, bit by bit from the highest: a bit is set
-/// if enough elements have keys that are as great. Those with just this key stay in the order of
-/// the whole model.
+/// if enough elements have keys at least as great. Elements with exactly this key stay in the order
+/// of the whole model.
 Masks prune_all(const std::vector<Candidate>& candidates, std::size_t places, double pruned,
                 const SumCounts& sum) {
-  auto everywhere = [&](Key least) {  // elements with keys of `least` or more
+  auto everywhere = [&](Key least) {  // counts elements of all ranks with keys of at least `least`
     std::int64_t count = 0;
     for (const Candidate& candidate : candidates)
       count += std::ranges::count_if(candidate.keys, [=](Key key) { return key >= least; });
@@ -110,7 +110,7 @@ Masks prune_all(const std::vector<Candidate>& candidates, std::size_t places, do
   for (Key bit = Key{1} << 31; bit > 0; bit >>= 1)
     if (everywhere(threshold | bit) >= std::max<std::int64_t>(kept, 1)) threshold |= bit;
 
-  std::vector<std::int64_t> counts(places + 1, 0);  // with this key, by place; with greater ones
+  std::vector<std::int64_t> counts(places + 1, 0);  // by place: this key; last: all greater keys
   for (const Candidate& candidate : candidates)
     for (Key key : candidate.keys) {
       counts[candidate.place] += key == threshold;
@@ -139,7 +139,7 @@ double lottery_fraction(double pruned, int round, int rounds) {
 }
 
 double EarlyBird::distance(const Masks& newest, std::int64_t elements, const SumCounts& sum) {
-  std::vector<std::int64_t> counts(window + 1, 0);  // differing elements by mask; all of them
+  std::vector<std::int64_t> counts(window + 1, 0);  // by mask: elements that differ; last: all
   for (std::size_t i = 0; i < draws.size(); ++i)
     for (const auto& [name, index] : newest) {
       Index apart;  // elements that only one of the two masks keeps

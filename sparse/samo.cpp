@@ -1,4 +1,4 @@
-// Everything is done parameter by parameter with two kernels: gather and expand.
+// Compresses and expands each parameter on its own, with two kernels: gather and expand.
 // Chapter 11.
 #include "sparse/samo.h"
 
@@ -8,7 +8,7 @@ namespace paragrad::sparse {
 
 namespace {
 
-/// Adds a parameter to the list, as far as the masks keep it.
+/// Adds to the list the elements of a parameter that the masks keep.
 void add_kept(ParameterList& list, const Parameter& parameter, const Masks& masks) {
   Shape shape = parameter.shape;
   if (const auto mask = masks.find(parameter.name); mask != masks.end()) {
@@ -26,8 +26,8 @@ Tensor window(const Tensor& flat, const Parameter& parameter) {
 
 void check_multiplies(const Parameter& parameter) {
   PG_CHECK(parameter.multiplies, "sparse compute: ", parameter.name, " ", parameter.shape,
-           " is pruned, but is not only multiplied with; there are sparse products for the ",
-           "matrices of linear layers alone: leave out --sparse-compute or --prune-all");
+           " is pruned, but is not only multiplied with; sparse products exist only for the ",
+           "matrices of linear layers: leave out --sparse-compute or --prune-all");
 }
 
 }  // namespace
@@ -69,7 +69,7 @@ Tensor SamoForm::kept(const Tensor& stored, const Parameter& parameter) const {
 }
 
 // [snippet gathered]
-/// Puts the kept elements of x where they are stored, or adds them there.
+/// Writes the kept elements of x to their place in storage, or adds them there.
 void SamoForm::gather(const Parameter& parameter, const Tensor& x, bool adds,
                       const Tensor& stored) const {
   const Tensor to = kept(stored, parameter);
@@ -121,7 +121,7 @@ void SparseForm::add(const Parameter& parameter, const Tensor& dx, const Tensor&
   dx.backend().accumulate(dx, kept(sum, parameter));
 }
 
-/// x with zeros where elements are pruned; x itself if the parameter is not.
+/// x with zeros for pruned elements; x itself if the parameter is not pruned.
 Tensor MaskedForm::masked(const Parameter& parameter, const Tensor& x) const {
   const Tensor index = index_of(parameter);
   if (!index.defined()) return x;

@@ -1,6 +1,6 @@
-// Forms of the state of pruned stages. SAMO stores the kept elements alone; the sparse form
-// computes with them alone, too. The masked form stores all, with zeros where pruned ones were: the
-// same training with less code and more memory, which SAMO is compared with.
+// Forms of the state of pruned stages. SAMO stores only the kept elements; the sparse form also
+// computes with the kept elements only. The masked form stores all elements, with zeros for pruned
+// ones: the same training with less code and more memory, as a reference for SAMO.
 // Not here: masks (pruning.h); when weights are expanded (weight_store.cpp).
 // Chapter 11; Singh and Bhatele 2023 (SAMO), section III.
 #pragma once
@@ -15,8 +15,8 @@
 
 namespace paragrad::sparse {
 
-/// What all pruned forms know: the index of each pruned parameter, one tensor for weights,
-/// gradients and optimizer state alike, charged to Category::index.
+/// The base of all pruned forms. It holds the index of each pruned parameter, one tensor for
+/// weights, gradients and optimizer state, charged to Category::index.
 class PrunedForm : public StateForm {
  public:
   /// throws: Error if a mask does not fit its parameter
@@ -31,7 +31,7 @@ class PrunedForm : public StateForm {
   std::map<std::string, Tensor> index_by_name_;
 };
 
-/// A pruned matrix is stored as (1, kept elements): two dimensions, as codecs tell matrices.
+/// Stores a pruned matrix as (1, kept elements): codecs recognise matrices by two dimensions.
 class SamoForm : public PrunedForm {
  public:
   SamoForm(const ParameterList& parameters, const Masks& masks, const DevicePtr& device);
@@ -43,7 +43,7 @@ class SamoForm : public PrunedForm {
   void expand(const Tensor& stored, const Tensor& all) const override;
 
  protected:
-  /// The parameter's part of a flat buffer as it is stored.
+  /// The parameter's kept elements in a stored flat buffer.
   Tensor kept(const Tensor& stored, const Parameter& parameter) const;
 
   ParameterList kept_;
@@ -55,8 +55,8 @@ class SamoForm : public PrunedForm {
 };
 
 // [snippet sparse_compute]
-/// SAMO where forward and backward compute with the kept elements, too: nothing is expanded, and a
-/// gradient has no other elements.
+/// SAMO with forward and backward on the kept elements only: nothing is expanded, and gradients
+/// have no other elements.
 class SparseForm : public SamoForm {
  public:
   SparseForm(const ParameterList& parameters, const Masks& masks, const DevicePtr& device);
@@ -79,11 +79,11 @@ class MaskedForm : public PrunedForm {
   Tensor masked(const Parameter& parameter, const Tensor& x) const;
 };
 
-/// throws: Error that names a parameter which pruning takes elements of, but which is not a linear
-///         layer's matrix: there is no sparse product for it
+/// throws: Error that names a prunable parameter which is not the matrix of a linear layer: there
+///         is no sparse product for it
 void check_sparse(const ParameterList& parameters, bool all);
 
-/// Makes forms of type `Form`; a stage that nothing is pruned of stays dense.
+/// Makes forms of type `Form`; a stage without pruned parameters stays dense.
 template <class Form>
 MakeStateForm form_of(std::shared_ptr<const Masks> masks) {
   return [masks](const ParameterList& parameters, const DevicePtr& device) -> StateFormPtr {

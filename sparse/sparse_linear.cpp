@@ -1,6 +1,6 @@
-// Patterns, which are made on the host, once for a mask; and the formulas of linear in
-// autograd/ops/matmul.cpp, with sparse products, forward beside backward.
-// Not here: the products, which are the backend's. Gale et al. 2020.
+// Makes patterns on the host, once per mask; and applies the formulas of linear()
+// (autograd/ops/matmul.cpp) with sparse products, forward beside backward.
+// Not here: the products, which are kernels of the backend. Gale et al. 2020.
 #include "sparse/sparse_linear.h"
 
 #include <limits>
@@ -23,7 +23,7 @@ Tensor on_device(const Integers& values, const DevicePtr& device) {
   return from_host(values, {static_cast<std::int64_t>(values.size())}, device);
 }
 
-/// Where each row begins, from the row of every element, and after the last one the end.
+/// Computes where each row begins from the rows of all elements; the last offset is the end.
 Integers offsets_of(const Integers& rows, std::int64_t count) {
   Integers offsets(count + 1);
   for (std::int32_t row : rows) ++offsets[row + 1];
@@ -70,7 +70,7 @@ SparsePattern transposed(const SparsePattern& pattern) {
 SparseWeight::SparseWeight(const Tensor& index, std::int64_t out, std::int64_t in)
     : pattern(pattern_of(index, out, in)), transposed(sparse::transposed(pattern)) {}
 
-// y = x W^T + b:  dx = dy W,  dW = dy^T x where W has elements,  db = the sum of dy over its rows
+// y = x W^T + b:  dx = dy W,  dW = dy^T x at W's elements,  db = the sum of dy over its rows
 Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& values,
                      const Tensor& bias) {
   std::int64_t in = weight.pattern.width, out = weight.pattern.rows(), rows = x.numel() / in;

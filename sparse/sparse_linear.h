@@ -1,5 +1,5 @@
-// sparse_linear: a layer whose weight is pruned, computed on the elements that are left alone.
-// Not here: which elements these are (pruning.h); dense products with explicit zeros, which are
+// sparse_linear: a linear layer with a pruned weight, computed on the kept elements only.
+// Not here: the choice of kept elements (pruning.h); dense products with explicit zeros, which are
 // faster while half of the weights are left (tests/benchmarks/results/sparse_matmul.md).
 // Gale et al. 2020, "Sparse GPU kernels for deep learning".
 #pragma once
@@ -13,24 +13,24 @@ using namespace autograd;
 
 // The tensors of a pattern are charged to the device's current category.
 
-/// The pattern of the elements whose indices into the flattened matrix are given. Values in the
-/// order of these indices are in the pattern's order.
+/// Makes a pattern of the elements at these indices into the flattened matrix. Values in the order
+/// of the indices are in the pattern's order.
 /// shapes: index (elements), i32 -> a pattern (rows,columns)
 /// throws: Error if the indices do not ascend, or if one lies outside the matrix
 SparsePattern pattern_of(const Tensor& index, std::int64_t rows, std::int64_t columns);
 
-/// The pattern of the transposed matrix, to be used with the values of this one.
+/// Makes the pattern of the transposed matrix, for use with the values of `pattern`.
 SparsePattern transposed(const SparsePattern& pattern);
 
-/// Where a layer's weight (Out,In) has elements: by rows for x W^T, by columns for dy W.
+/// The elements of a layer's weight (Out,In), by rows for x W^T and by columns for dy W.
 struct SparseWeight {
   SparsePattern pattern, transposed;
 
-  /// The elements at these indices into the flattened weight (pattern_of).
+  /// Makes both patterns from indices into the flattened weight (pattern_of).
   SparseWeight(const Tensor& index, std::int64_t out, std::int64_t in);
 };
 
-/// x W^T + bias; bias may be undefined. The values' gradient has their shape, and is of
+/// x W^T + bias; bias may be undefined. The gradient of `values` has their shape, and has
 /// gradient_dtype.
 /// shapes: x (...,In), values (elements) or (1,elements), bias (Out) -> (...,Out)
 /// throws: Error if sizes or types differ

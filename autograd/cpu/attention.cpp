@@ -18,11 +18,11 @@ std::int64_t padded(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/// Sizes of one head's work, and where in (B,T,width) its values stand.
+/// Sizes of one head's work, and the places of its values in (B,T,width).
 template <class T>
 struct Head {
   std::int64_t time, size;  ///< T and d
-  std::int64_t pitch;       ///< from one position's values to the next
+  std::int64_t pitch;       ///< elements from one position's values to the next position's
   std::int64_t ptime = padded(time, cpu::column_multiple<Compute<T>>);  ///< padded for tiles
   std::int64_t psize = padded(size, cpu::column_multiple<Compute<T>>);
   Compute<T> scale = Compute<T>(1 / std::sqrt(static_cast<double>(size)));
@@ -30,7 +30,7 @@ struct Head {
   /// The cost of a head, in elements of an element-wise loop.
   std::int64_t work() const { return time * time * size / 16; }
 
-  /// A head's values as rows of `psize`, widened and padded with zeros.          (T,d) -> (T,psize)
+  /// Copies a head's values to rows of `psize`, widened, padded with zeros.     (T,d) -> (T,psize)
   void load(const T* from, std::int64_t from_pitch, Compute<T>* to) const {
     for (std::int64_t t = 0; t < time; ++t) {
       const T* row = from + t * from_pitch;
@@ -39,7 +39,7 @@ struct Head {
       std::fill(to + t * psize + size, to + (t + 1) * psize, Compute<T>(0));
     }
   }
-  /// The transpose of rows made by load().                               (T,psize) -> (psize,ptime)
+  /// Transposes rows made by load().                                     (T,psize) -> (psize,ptime)
   void transpose(const Compute<T>* from, Compute<T>* to) const {
     for (std::int64_t c = 0; c < size; ++c)
       for (std::int64_t t = 0; t < ptime; ++t)
@@ -52,7 +52,7 @@ struct Head {
   }
 };
 
-/// Memory that threads take their scratch buffers from, on the meter as workspace.
+/// Memory for the scratch buffers of threads, metered as workspace.
 template <class C>
 struct Scratch {
   Tensor values;
@@ -70,7 +70,7 @@ struct Scratch {
   }
 };
 
-/// Scores of queries [first, first + rows) against keys [0, columns).
+/// Computes the scores of queries [first, first + rows) against keys [0, columns).
 template <class T>
 void scores(const Head<T>& h, const Compute<T>* q, const Compute<T>* k_transposed,
             std::int64_t first, std::int64_t rows, std::int64_t columns, Compute<T>* s) {
@@ -78,9 +78,8 @@ void scores(const Head<T>& h, const Compute<T>* q, const Compute<T>* k_transpose
                              h.ptime, s, h.ptime, false);
 }
 
-/// Makes a row of scores causal: 0 from the end of the last vector that has a visible key on, and
-/// -inf, which exp turns into 0, from the last visible key to there. Returns that
-/// vector's end.
+/// Makes a row of scores causal: -inf, which exp turns into 0, after the last visible key up to the
+/// end of that key's vector, and 0 from there on. Returns the end of that vector.
 template <class C>
 std::int64_t hide_later(C* row, std::int64_t seen, std::int64_t keys) {
   std::int64_t end = padded(seen, cpu::column_multiple<C>);

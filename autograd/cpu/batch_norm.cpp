@@ -1,4 +1,4 @@
-// Batch norm kernels: statistics of each channel, their use, and the gradient through them.
+// Batch norm kernels: each channel's statistics, normalisation by them, and the gradient of both.
 // Not here: running statistics, which travel like gradients (autograd/ops.h).
 // Chapter 02; Ioffe and Szegedy 2015.
 #include <cmath>
@@ -26,7 +26,7 @@ struct Planes {
     cpu::parallel_each(channels, images * size, body);
   }
 
-  /// The sum of value(i) over the positions i of channel c; planes are added up in f64.
+  /// Sums value(i) over the positions i of channel c; the sums of planes are added in f64.
   template <class C, class Value>
   double sum(std::int64_t c, Value value) const {
     double total = 0;
@@ -61,7 +61,7 @@ void CpuBackend::batch_norm_statistics(In x, Out mean, Out variance) {
     using C = Compute<T>;
     const T* in = x.data<T>();
     C *means = mean.data<C>(), *variances = variance.data<C>();
-    // Twice over x: the sum of squares less the square of the sum would cancel.
+    // Read x twice: the sum of squares minus the square of the sum would cancel.
     planes.for_channels([=](std::int64_t c) {
       C m = static_cast<C>(planes.sum<C>(c, [=](std::int64_t i) { return C(in[i]); }) /
                            planes.count());

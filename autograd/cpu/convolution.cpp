@@ -1,5 +1,5 @@
 // Convolution as matrix products: patches of the image are unfolded into the columns of a matrix.
-// Not here: the products, which are gemm's.
+// Not here: the products themselves (autograd/cpu/gemm.cpp).
 // Chapter 03; Chellapilla, Puri and Simard 2006.
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
@@ -38,7 +38,7 @@ struct Sizes {
   bool pixels() const {
     return window.height * window.width * window.stride == 1 && window.padding == 0;
   }
-  /// Images that are unfolded together: enough columns for a product to be efficient, few enough
+  /// The number of images to unfold at a time: enough columns for an efficient product, few enough
   /// to stay in the cache.
   std::int64_t block() const {
     std::int64_t enough = (512 + area() - 1) / area();
@@ -77,7 +77,7 @@ void unfold(const Sizes& s, std::int64_t images, const T* x, T* columns) {
   });
 }
 
-/// x[n,c,a,b] = the sum of columns over all places where unfold() copies x[n,c,a,b] to.
+/// x[n,c,a,b] = the sum of the columns' elements to which unfold() copies x[n,c,a,b].
 template <class T, class C>
 void fold(const Sizes& s, std::int64_t images, const C* columns, T* x) {
   std::int64_t kw = s.window.width, kh = s.window.height, stride = s.window.stride;
@@ -106,14 +106,14 @@ void fold(const Sizes& s, std::int64_t images, const C* columns, T* x) {
   parallel_for(images * s.channels * s.height, element_grain / (s.width * kw * kh) + 1, run);
 }
 
-/// Calls body(first, images) for one block of images after the other.
+/// Calls body(first, images) for each block of images in turn.
 template <class Body>
 void for_blocks(const Sizes& s, Body&& body) {
   for (std::int64_t first = 0; first < s.images; first += s.block())
     body(first, std::min(s.block(), s.images - first));
 }
 
-/// The patches of some images as the columns of a matrix.              (1, C kh kw, images Ho Wo)
+/// Makes a matrix whose columns are the patches of some images.        (1, C kh kw, images Ho Wo)
 Tensor unfolded(const Sizes& s, const Tensor& x, std::int64_t first, std::int64_t images) {
   std::int64_t size = s.channels * s.height * s.width;
   Shape shape{1, s.patch(), images * s.area()};
@@ -124,7 +124,7 @@ Tensor unfolded(const Sizes& s, const Tensor& x, std::int64_t first, std::int64_
   return columns;
 }
 
-/// dy with the kernels outermost, to match the columns.                    (1, K, images Ho Wo)
+/// Makes the kernels dy's outermost dimension, to match the columns.       (1, K, images Ho Wo)
 Tensor by_kernel(const Sizes& s, const Tensor& dy, std::int64_t first, std::int64_t images) {
   Tensor part = dy.window(first * s.kernels * s.area(), {images, s.kernels, s.area()});
   Shape shape{1, s.kernels, images * s.area()};
@@ -154,7 +154,7 @@ void CpuBackend::conv2d(In x, In weight, Window window, Out y) {
 void CpuBackend::conv2d_backward_input(In dy, In weight, Window window, Out dx) {
   Sizes s(dx, dy, window);
   CategoryScope category(*dx.device(), Category::workspace);
-  DType dtype = statistic_dtype(dx.dtype());  // sums of bf16 are rounded once, at their end
+  DType dtype = statistic_dtype(dx.dtype());  // round sums of bf16 once, at their end
   for_blocks(s, [&](std::int64_t first, std::int64_t images) {
     Tensor columns = empty({1, s.patch(), images * s.area()}, dtype, dx.device());
     gemm({true, false}, weight.window(0, {1, s.kernels, s.patch()}),

@@ -1,5 +1,5 @@
-// What CpuBackend has of the host: its memory, with a cache of freed blocks, and its threads, whose
-// number OpenMP keeps for each thread that starts a parallel loop; oneDNN asks OpenMP.
+// CpuBackend's use of the host: memory, with a cache of freed blocks, and the number of threads,
+// which OpenMP keeps for each thread that starts a parallel loop; oneDNN asks OpenMP for it.
 // Not here: accounting, which Storage does. Chapter 03.
 #include "autograd/cpu/cpu_backend.h"
 
@@ -38,8 +38,8 @@ const char* CpuBackend::name() const { return "cpu"; }
 
 DevicePtr cpu_device() { return std::make_shared<Device>(std::make_shared<CpuBackend>()); }
 
-// A training step frees and allocates the same sizes again and again. Giving large blocks back to
-// the system each time would cost a page fault for every 4 KiB.
+// Training frees and allocates the same sizes with every update. Returning large blocks to the
+// system each time would cost a page fault for every 4 KiB.
 void* CpuBackend::allocate(std::int64_t bytes) {
   std::int64_t size = rounded(bytes);
   if (PARAGRAD_CACHE_BLOCKS) {
@@ -52,8 +52,8 @@ void* CpuBackend::allocate(std::int64_t bytes) {
     }
   }
   void* block = std::aligned_alloc(64, PARAGRAD_CACHE_BLOCKS ? size : (bytes + 64) / 64 * 64);
-  PG_CHECK(block, "out of memory: the host has no ", bytes,
-           " bytes left; use a smaller model, batch or context");
+  PG_CHECK(block, "out of memory: the host can't allocate ", bytes,
+           " more bytes; use a smaller model, batch or context");
   return block;
 }
 
@@ -72,7 +72,7 @@ void CpuBackend::copy_to_host(In x, void* target) {
 }
 
 void set_compute_threads(int n) {
-  PG_CHECK(n > 0, "a rank computes with at least one thread, got ", n);
+  PG_CHECK(n > 0, "a rank needs at least one thread, got ", n);
 #if PARAGRAD_OPENMP
   omp_set_num_threads(n);
 #endif

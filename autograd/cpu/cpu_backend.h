@@ -1,5 +1,5 @@
-// CpuBackend: every kernel on the host's processor, and how many threads it may use.
-// Not here: the kernels, which are spread over the .cpp files of this folder by what they do.
+// CpuBackend: implements every kernel on the host's processor, with a limited number of threads.
+// Not here: the kernels themselves, which are grouped in the .cpp files of this folder.
 // Chapter 03.
 #pragma once
 
@@ -27,20 +27,20 @@ class CpuBackend : public Backend {
 #undef PG_KERNEL
 
  private:
-  std::mutex mutex_;  // the message lane of a rank allocates too
+  std::mutex mutex_;  // a rank's message lane allocates, too
   std::unordered_map<std::int64_t, std::vector<void*>> blocks_;  // freed, by size
 };
 
-/// A device of its own that computes on the host.
+/// Makes a device that computes on the host; each call makes a new one.
 DevicePtr cpu_device();
 
-/// Limits the kernels that the calling thread runs from now on, products by oneDNN among them.
-/// Ranks that are threads of one process share its cores this way. Without OpenMP a kernel has one
-/// thread, whatever the limit.
+/// Limits the threads of all kernels that the calling thread runs from now on, including oneDNN's
+/// products. Ranks that are threads of one process share its cores this way. Without OpenMP, a
+/// kernel has one thread, whatever the limit.
 /// throws: Error if n is not positive
 void set_compute_threads(int n);
 
-/// The limit of the calling thread; before it is set, OpenMP's, which is all cores.
+/// Returns the calling thread's limit; until it is set, OpenMP's default, which is all cores.
 int compute_threads();
 
 }  // namespace paragrad::autograd

@@ -1,6 +1,6 @@
-// Values as the bytes of a message: items at any byte, and small whole numbers, 8 of b bits in b
-// bytes, the first one lowest. Not here: what the numbers mean (autograd/cpu/quantize.cpp,
-// sparse_values.cpp). Chapter 10.
+// Values as the bytes of a message: items at any byte, and small whole numbers, packed 8 at a time:
+// 8 numbers of b bits take b bytes, the first number in the lowest bits. Not here: the meaning of
+// the numbers (autograd/cpu/quantize.cpp, sparse_values.cpp). Chapter 10.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace paragrad::autograd::cpu {
 
-/// Calls `kernel.template operator()<T>()` with the type of values that travel encoded.
+/// Calls `kernel.template operator()<T>()` with the C++ type of values that codecs encode.
 template <class Kernel>
 auto dispatch_encoded(DType dtype, Kernel&& kernel) {
   PG_CHECK(dtype == DType::f32 || dtype == DType::bf16, "codecs act on f32 and bf16, not ", dtype);
@@ -30,7 +30,7 @@ void write(std::byte* array, std::int64_t i, T item) {
   std::memcpy(array + i * sizeof item, &item, sizeof item);
 }
 
-/// The lowest `used` bits of every `lane` bits of a word.
+/// A mask of the lowest `used` bits in every lane of `lane` bits of a word.
 constexpr std::uint64_t low_bits(int lane, int used) {
   std::uint64_t one = used == 64 ? ~0ull : (1ull << used) - 1, all = 0;
   for (int at = 0; at < 64; at += lane) all |= one << at;
@@ -38,7 +38,7 @@ constexpr std::uint64_t low_bits(int lane, int used) {
 }
 
 // [snippet join]
-/// Lanes hold `used` bits each; moves the upper lane of each pair down beside the lower one.
+/// Joins pairs of lanes that hold `used` bits each: moves the upper lane down beside the lower one.
 template <int lane, int used>
 constexpr std::uint64_t join_lanes(std::uint64_t word) {
   constexpr std::uint64_t low = low_bits(2 * lane, used);
@@ -46,7 +46,7 @@ constexpr std::uint64_t join_lanes(std::uint64_t word) {
 }
 // [end snippet]
 
-/// The inverse of join_lanes.
+/// Splits each pair of lanes again: the inverse of join_lanes.
 template <int lane, int used>
 constexpr std::uint64_t part_lanes(std::uint64_t word) {
   constexpr std::uint64_t low = low_bits(2 * lane, used);
@@ -54,20 +54,20 @@ constexpr std::uint64_t part_lanes(std::uint64_t word) {
 }
 
 // [snippet join_bytes]
-/// 8 numbers of b bits, from 8 bytes to the lowest b bytes.
+/// Packs 8 numbers of b bits, one in each byte, into the lowest b bytes.
 template <int b>
 constexpr std::uint64_t join_bytes(std::uint64_t word) {
   return join_lanes<32, 4 * b>(join_lanes<16, 2 * b>(join_lanes<8, b>(word)));
 }
 // [end snippet]
-/// The inverse of join_bytes.
+/// Unpacks 8 numbers of b bits to one in each byte: the inverse of join_bytes.
 template <int b>
 constexpr std::uint64_t part_bytes(std::uint64_t word) {
   return part_lanes<8, b>(part_lanes<16, 2 * b>(part_lanes<32, 4 * b>(word)));
 }
 
-// One loop over whole words, which the compiler turns into vector code, and one that moves 8 bytes
-// for each b that count, so that the last word needs 8 bytes of room.
+// One loop works on whole words, and the compiler vectorises it. The other one moves 8 bytes, of
+// which b count, so that the last word needs 8 bytes of room.
 template <int b>
 void pack_words(std::uint64_t* words, std::int64_t groups, std::byte* packed) {
   for (std::int64_t i = 0; i < groups; ++i) words[i] = join_bytes<b>(words[i]);
@@ -79,12 +79,12 @@ void unpack_words(const std::byte* packed, std::int64_t groups, std::uint64_t* w
   for (std::int64_t i = 0; i < groups; ++i) words[i] = part_bytes<b>(words[i]);
 }
 
-/// Packs groups of 8 numbers below 2^bits, a byte each, which are lost. Writes 8 - bits bytes more
-/// than the groups need.                                                             bits: 1 to 8
+/// Packs groups of 8 numbers below 2^bits, one byte each, and overwrites `words`. Writes 8 - bits
+/// more bytes than the groups need.                                                  bits: 1 to 8
 inline void pack(int bits, std::uint64_t* words, std::int64_t groups, std::byte* packed) {
   dispatch<1, 8>(bits, [=]<int b>() { pack_words<b>(words, groups, packed); });
 }
-/// The inverse of pack, which reads as many bytes more.
+/// Unpacks what pack() wrote. Reads 8 - bits more bytes than the groups need.
 inline void unpack(int bits, const std::byte* packed, std::int64_t groups, std::uint64_t* words) {
   dispatch<1, 8>(bits, [=]<int b>() { unpack_words<b>(packed, groups, words); });
 }

@@ -1,5 +1,5 @@
-// Matrix products: by oneDNN's primitives, each compiled once for its sizes and types in every
-// thread, else by a blocked loop over register tiles.
+// Matrix products: oneDNN's primitives, each compiled once per thread, sizes and types; where there
+// is none, a blocked loop over register tiles.
 // Not here: attention's small products (autograd/cpu/attention.cpp). Chapter 03.
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
@@ -24,8 +24,8 @@ memory::data_type type_of(const Tensor& x) {
   return x.dtype() == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-/// A batch of row-major matrices (rows,columns) as it stands in memory, or transposed; empty where
-/// x is undefined.
+/// Describes a batch of row-major matrices (rows,columns), as stored or transposed; empty if x is
+/// undefined.
 memory::desc describe(const Tensor& x, bool transposed = false) {
   if (!x.defined()) return {};
   memory::dim batch = x.size(0), rows = x.size(1), columns = x.size(2), all = rows * columns;
@@ -38,7 +38,7 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-/// Nothing where oneDNN has no such product: bf16 needs AVX-512.
+/// Compiles a product; returns nothing if oneDNN has no such product: bf16 needs AVX-512.
 std::optional<dnnl::matmul> compile(Backend::Gemm how, const Tensor& a, const Tensor& b,
                                     const Tensor& bias, const Tensor& c) {
   dnnl::primitive_attr attributes;
@@ -54,8 +54,8 @@ std::optional<dnnl::matmul> compile(Backend::Gemm how, const Tensor& a, const Te
   return dnnl::matmul(implementation);
 }
 
-/// Compiled products are a cache: they change no result. One for each thread, because oneDNN ties
-/// a primitive's scratch memory to the thread that made it. A key is all that a product depends on.
+/// Caches compiled products, without effect on results, in each thread: oneDNN ties a primitive's
+/// scratch memory to the thread that made it. The key holds all that a product depends on.
 const std::optional<dnnl::matmul>& compiled(Backend::Gemm how, const Tensor& a, const Tensor& b,
                                             const Tensor& bias, const Tensor& c) {
   auto key =
@@ -67,10 +67,10 @@ const std::optional<dnnl::matmul>& compiled(Backend::Gemm how, const Tensor& a, 
   return found->second;
 }
 
-/// oneDNN's f32 product without a plan. A training step of width 384 was 6 and 13% faster with it
-/// than with the primitive, in two runs; not where b is transposed. Where c is small it shares out
-/// a long inner sum, in an order that depends on the number of threads; from 128 rows and columns
-/// on it did not.
+/// Computes an f32 product by oneDNN's sgemm, without a compiled primitive. In two runs, a training
+/// step of width 384 was 6 and 13% faster with it than with the primitive, but not if b is
+/// transposed. If c is small, sgemm divides a long inner sum among threads, so that its order
+/// depends on their number; from 128 rows and columns on, it did not.
 bool sgemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& c) {
   std::int64_t m = c.size(1), n = c.size(2), k = a.size(how.transpose_a ? 1 : 2);
   for (std::int64_t i = 0; i < c.size(0); ++i) {
@@ -78,13 +78,13 @@ bool sgemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& c)
         dnnl_sgemm(how.transpose_a ? 'T' : 'N', how.transpose_b ? 'T' : 'N', m, n, k, 1.0f,
                    a.data<float>() + i * m * k, a.size(2), b.data<float>() + i * k * n, b.size(2),
                    how.add ? 1.0f : 0.0f, c.data<float>() + i * m * n, n);
-    PG_CHECK(status == dnnl_success, "gemm: oneDNN refused with status ", status);
+    PG_CHECK(status == dnnl_success, "gemm: oneDNN's sgemm failed with status ", status);
   }
   return true;
 }
 
-/// False if oneDNN can't compute it (f64, or bf16 on a processor without AVX-512), or if its sum
-/// would depend on the number of threads.
+/// Computes the product, unless oneDNN can't (f64, or bf16 on a processor without AVX-512), or its
+/// sum would depend on the number of threads: then returns false.
 bool onednn_gemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
                  const Tensor& c) {
   if (a.dtype() != DType::f32 && a.dtype() != DType::bf16) return false;
@@ -113,7 +113,7 @@ bool onednn_gemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tens
 
 using cpu::Strided;
 
-/// One product, c = a b + bias, or c += a b + bias, with c (m,n).
+/// Arguments of one product, c = a b + bias, or c += a b + bias, with c (m,n).
 template <class T, class U>
 struct Product {
   std::int64_t m, n, k;
@@ -123,8 +123,8 @@ struct Product {
   bool add;
 };
 
-/// Rows [first, last) of one product. Blocks of b are copied to a buffer of padded rows, and their
-/// product with a block of a's rows is added up in another.
+/// Computes rows [first, last) of one product. Copies blocks of b to a buffer of padded rows, and
+/// sums their products with a block of a's rows in another buffer.
 template <class T, class U>
 void blocked_rows(const Product<T, U>& p, std::int64_t first, std::int64_t last) {
   using C = Compute<T>;
@@ -171,7 +171,7 @@ void blocked(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& 
     Strided<T> y{b.data<T>() + i * k * n, how.transpose_b ? 1 : n, how.transpose_b ? k : 1};
     Product<T, U> product{
         m, n, k, x, y, bias.defined() ? bias.data<T>() : nullptr, c.data<U>() + i * m * n, how.add};
-    // Six rows at a time, so that where threads cut does not change a tile.
+    // Divide rows in sixes, so that the division among threads does not change a tile.
     cpu::parallel_for((m + 5) / 6, 65536 / (6 * n * k + 1) + 1,
                       [&](std::int64_t first, std::int64_t last) {
                         blocked_rows(product, 6 * first, std::min(6 * last, m));
@@ -188,7 +188,8 @@ void CpuBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
 #endif
   dispatch(a.dtype(), [&]<class T>() {
     if (c.dtype() == a.dtype()) return blocked<T, T>(how, a, b, bias, c);
-    PG_CHECK(a.dtype() == DType::bf16 && c.dtype() == DType::f32, "gemm: from ", a, " to ", c);
+    PG_CHECK(a.dtype() == DType::bf16 && c.dtype() == DType::f32, "gemm: a is ", a, ", c is ", c,
+             "; expected c in a's type, or in f32 for bf16");
     if constexpr (std::is_same_v<T, bf16>) blocked<bf16, float>(how, a, b, bias, c);
   });
 }

@@ -1,5 +1,5 @@
-// Kernels that make values and move them: fills, copies between types and places, and elements by
-// their index. Not here: which elements these are (sparse/pruning.h), and messages of them
+// Kernels that fill tensors and move values: copies between types and places, and copies by index.
+// Not here: the choice of the indices (sparse/pruning.h), and sparse messages
 // (autograd/cpu/sparse_values.cpp). Chapters 03 and 11; Singh and Bhatele 2023 (SAMO).
 #include <cstring>
 
@@ -89,7 +89,7 @@ void CpuBackend::permute(In x, const std::vector<int>& order, Out y) {
 
 namespace {
 
-/// Indices ascend, so that the ends tell of all.
+/// Checks the first and the last index only: indices ascend, so the others lie between.
 void check_index(const char* kernel, const Tensor& index, std::int64_t listed, const Tensor& all) {
   const std::int64_t count = index.numel();
   PG_CHECK(count == listed, kernel, ": there are ", count, " indices for ", listed, " elements");

@@ -1,4 +1,4 @@
-// Optimizer steps, one pass over a flat buffer each.
+// Optimizer steps, each in one pass over a flat buffer.
 // Not here: schedules and which parameters decay (nn/optimizers/optimizer.h).
 // Chapter 02.
 #include "autograd/cpu/cpu_backend.h"
@@ -8,8 +8,8 @@ namespace paragrad::autograd {
 
 namespace {
 
-/// Calls step(i) for each element of `master`, and rounds it to `weights` where that is another
-/// tensor.
+/// Calls step(i) for each element of `master`, and rounds the element to `weights` if that is
+/// another tensor.
 template <class C, class Step>
 void update(const Tensor& master, const Tensor& weights, Step step) {
   cpu::parallel_for(master.numel(), cpu::element_grain / 2,

@@ -1,5 +1,5 @@
-// A dense matrix in panels: some of its vectors side by side, so that the rows that a sparse matrix
-// picks lie in whole registers, and all of them in the second cache.
+// A dense matrix in panels of a few vectors side by side, so that each row that a sparse matrix
+// picks lies in whole registers, and a panel lies in the second-level cache.
 // Not here: the sparse matrix (autograd/cpu/sparse_matmul.cpp). Gale et al. 2020.
 #pragma once
 
@@ -13,12 +13,12 @@ template <class T>
 using Register = typename VectorOf<Compute<T>>::type;
 template <class T>
 inline constexpr int lanes = VectorOf<Compute<T>>::lanes;
-/// Values in a panel's row of so many registers.
+/// The number of values in a panel's row of `Registers` registers.
 template <class T, int Registers>
 inline constexpr std::int64_t panel_width = Registers* lanes<T>;
 
-/// Reads two registers of a panel's row. In bf16 each word has a value of the first and one of the
-/// second, which a shift and a mask widen to floats.
+/// Reads two registers of a panel's row. In bf16, each word holds one value of the first register
+/// and one of the second, which a shift and a mask widen to floats.
 template <class T>
 void load_pair(const T* row, int pair, Register<T>& first, Register<T>& second) {
   row += 2 * lanes<T> * pair;
@@ -34,7 +34,7 @@ void load_pair(const T* row, int pair, Register<T>& first, Register<T>& second) 
   }
 }
 
-/// Its inverse, for values that T can hold.
+/// Writes two registers to a panel's row, whose values T can hold: the inverse of the read.
 template <class T>
 void store_pair(T* row, int pair, Register<T> first, Register<T> second) {
   row += 2 * lanes<T> * pair;
@@ -66,7 +66,7 @@ void transpose(V* rows) {
   if constexpr (Step > 1) transpose<Step / 2>(rows);
 }
 
-/// Element (k,n) of a dense matrix stands at data[k * row + n * column]; one of them is 1.
+/// A dense matrix with element (k,n) at data[k * row + n * column]; row or column is 1.
 template <class T>
 struct Dense {
   T* data;
@@ -79,13 +79,13 @@ struct Dense {
   T* at(std::int64_t k, std::int64_t n) const { return data + k * row + n * column; }
 };
 
-/// As many rows of a panel as a register has lanes. Register i of row r is data[i * lanes + r].
+/// A block of as many panel rows as a register has lanes. Register i of row r: data[i * lanes + r].
 template <class T, int Registers>
 struct Block {
   using C = Compute<T>;
   Register<T> data[panel_width<T, Registers>];
 
-  /// From rows [k, k + rows) of vectors [n, n + width); the others are zero.
+  /// Reads rows [k, k + rows) of vectors [n, n + width) into the block; the rest becomes zero.
   void read(const Dense<T>& x, std::int64_t k, std::int64_t rows, std::int64_t n,
             std::int64_t width) {
     if (x.column == 1) {
@@ -105,7 +105,7 @@ struct Block {
     turn();
   }
 
-  /// To the same places, rounded to their type. The block is lost.
+  /// Writes the block to the places that read() reads, rounded to their type; overwrites the block.
   void write(const Dense<T>& x, std::int64_t k, std::int64_t rows, std::int64_t n,
              std::int64_t width) {
     if (x.column == 1) {
@@ -126,11 +126,11 @@ struct Block {
   }
 
  private:
-  /// Between data[j] holding a part of vector j, and the order above.
+  /// Transposes the block: from data[j] holding a part of vector j to the order above, and back.
   void turn() {
     for (int i = 0; i < Registers; ++i) transpose<lanes<T> / 2>(data + i * lanes<T>);
   }
-  // At most a register's lanes. Where there are as many, the compiler knows the loop's length.
+  // Copies at most a register's lanes; for a whole register, the compiler knows the loop's length.
   static void widen(const T* from, std::int64_t count, C* to) {
     if (count == lanes<T>)
       std::copy_n(from, lanes<T>, to);
@@ -147,7 +147,7 @@ struct Block {
   }
 };
 
-/// All panels of a matrix, one after the other.                       (panels, rows, panel_width)
+/// All panels of a matrix, stored one after the other.                (panels, rows, panel_width)
 template <class T, int Registers>
 Tensor pack(const Tensor& x, Vectors how) {
   constexpr std::int64_t width = panel_width<T, Registers>, height = lanes<T>;
@@ -159,9 +159,9 @@ Tensor pack(const Tensor& x, Vectors how) {
   parallel_each(panels * blocks, height * width, [=](std::int64_t b) {
     Block<T, Registers> block;
     std::int64_t j = b / blocks * width, k = b % blocks * height;
-    std::int64_t some = std::min(height, rows - k);
-    block.read(dense, k, some, j, std::min(width, n - j));
-    for (std::int64_t r = 0; r < some; ++r)
+    std::int64_t filled = std::min(height, rows - k);
+    block.read(dense, k, filled, j, std::min(width, n - j));
+    for (std::int64_t r = 0; r < filled; ++r)
       for (int pair = 0; pair < Registers / 2; ++pair)
         store_pair(data + j * rows + (k + r) * width, pair, block.data[2 * pair * height + r],
                    block.data[(2 * pair + 1) * height + r]);

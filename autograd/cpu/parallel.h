@@ -1,6 +1,6 @@
-// The loops of kernels, cut into one piece per thread by OpenMP, where it is there.
-// Not here: results that change with the number of threads or with the machine's vectors. What is
-// added up is added up in pieces of fixed size, and those in order. Chapter 03.
+// Loops of kernels, divided among threads by OpenMP if the build has it.
+// Not here: results that change with the number of threads or with the machine's vectors. Sums are
+// computed in pieces of fixed size, which are then added in order. Chapter 03.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,8 @@
 
 namespace paragrad::autograd::cpu {
 
-/// Calls body(first, last) on disjoint ranges that together are [0, count). `grain` is the least
-/// number of items worth a thread: waking one costs about as much as 20,000 additions.
+/// Calls body(first, last) on disjoint ranges that cover [0, count). `grain` is the smallest number
+/// of items worth a thread: waking a thread costs about as much as 20,000 additions.
 /// The body must not throw.
 template <class Body>
 void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
@@ -39,10 +39,10 @@ void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
   if (count > 0) body(0, count);
 }
 
-/// The number of elements of an element-wise loop that is worth a thread.
+/// The smallest number of elements of an element-wise loop that is worth a thread.
 inline constexpr std::int64_t element_grain = 16384;
 
-/// Calls body(i) for each i in [0, count), in several threads. `work`: what a call costs, in
+/// Calls body(i) for each i in [0, count), in several threads. `work`: the cost of a call, in
 /// elements of an element-wise loop. The body must not throw.
 template <class Body>
 void parallel_each(std::int64_t count, std::int64_t work, Body&& body) {
@@ -79,7 +79,7 @@ void map(const Tensor& y, F f, const X*... x) {
 }
 
 /// Calls body(first, step, place) for each run of a walk's innermost dimension over `count`
-/// elements: the run begins at element `first`, at `place`, and goes on by `step`.
+/// elements: the run begins at element `first`, at `place`, and moves by `step`.
 template <class Body>
 void for_runs(std::vector<WalkStep> walk, std::int64_t count, Body&& body) {
   if (walk.empty()) walk.push_back({1, 0, 0});
@@ -90,8 +90,8 @@ void for_runs(std::vector<WalkStep> walk, std::int64_t count, Body&& body) {
   });
 }
 
-/// Calls row(r, sums) for each row; it adds to `sums`, which has `width` values for each tensor of
-/// `totals`, one after the other. The tensors receive the sums over all rows.
+/// Calls row(r, sums) for each row, which adds to `sums`: `width` values for each tensor of
+/// `totals`, one tensor after the other. The tensors receive the sums over all rows.
 template <class C, class Row>
 void sum_columns(std::int64_t rows, std::int64_t width, const std::vector<Tensor>& totals,
                  Row&& row) {
@@ -115,8 +115,8 @@ void sum_columns(std::int64_t rows, std::int64_t width, const std::vector<Tensor
   }
 }
 
-/// Folds value(i) over each i in [first, last). The accumulators, which begin as `start`, take the
-/// values in turn, and are then folded in order.
+/// Folds value(i) over each i in [first, last). Accumulators, which begin as `start`, take the
+/// values in turn and are then folded in order.
 template <int accumulators, class C, class Fold, class Value>
 C fold_in_turn(std::int64_t first, std::int64_t last, C start, Fold fold, Value value) {
   C lane[accumulators];

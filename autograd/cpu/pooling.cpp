@@ -16,7 +16,7 @@ void for_planes(const Tensor& x, std::int64_t work, Body&& body) {
   cpu::parallel_each(x.size(0) * x.size(1), work, body);
 }
 
-/// A window that slides over planes of height x width, and what it makes of each.
+/// A window that slides over planes of height x width, and the sizes of the results.
 struct Planes {
   std::int64_t height, width, out_height, out_width;
   Window window;
@@ -33,7 +33,7 @@ struct Planes {
   std::int64_t window_size() const { return std::int64_t{window.height} * window.width; }
   std::int64_t work() const { return outputs() * window_size(); }
 
-  /// Calls body(position in the plane) for all that window o of a plane reads.
+  /// Calls body(position in the plane) for each element that window o of a plane reads.
   template <class Body>
   void for_read(std::int64_t o, Body body) const {
     std::int64_t top = o / out_width * window.stride - window.padding;
@@ -47,7 +47,7 @@ struct Planes {
 
 }  // namespace
 
-// Of equals the first, of NaNs the last.
+// Ties go to the first element; if there are NaNs, the last one wins.
 void CpuBackend::max_pool2d(In x, Window window, Out y, Out index) {
   const Planes p(x, y, window);
   dispatch(x.dtype(), [&]<class T>() {

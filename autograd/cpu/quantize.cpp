@@ -1,6 +1,6 @@
 // Max-min quantization of buckets, to the bytes of a message and back, one strip at a time: its
-// values stay in the first cache from the search for extremes to the packing of their levels.
-// Not here: what a compressed sum does with them (parallel/codecs).
+// values stay in the first-level cache from the search for extremes to the packing of their levels.
+// Not here: the use of quantized values in compressed sums (parallel/codecs).
 // Chapter 10; Markov et al. 2022, "CGX".
 #include <atomic>
 #include <limits>
@@ -57,7 +57,7 @@ void from_levels(const std::uint8_t* level, std::int64_t count, Scale s, T* y) {
 }
 // [end snippet]
 
-/// The levels of some values, one in a byte and packed.
+/// The levels of a few values, first one per byte, then packed.
 struct Block {
   static constexpr std::int64_t size = 1024;
   alignas(64) std::uint64_t words[size / 8];
@@ -66,8 +66,8 @@ struct Block {
   std::uint8_t* levels() { return reinterpret_cast<std::uint8_t*>(words); }
 };
 
-/// Where a message of n values has its parts, and how it is cut. A strip has whole buckets, whose
-/// levels fill whole bytes; they are made and packed a block at a time.
+/// The layout of a message of n values, and its strips. A strip has whole buckets, whose levels
+/// fill whole bytes; levels are computed and packed one block at a time.
 template <class T>
 struct Message {
   std::int64_t count, bucket, bits;
@@ -155,7 +155,7 @@ bool CpuBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
                                  : encode_strip<T, false>(in, m, first, last, key);
       if (!good) finite = false;
     });
-    // What follows the last level in its word.
+    // Clear the rest of the last level's word.
     std::fill(m.packed() + m.packed_bytes(m.count), m.bytes + bytes.numel(), std::byte{0});
   });
   return finite;

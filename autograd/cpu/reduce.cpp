@@ -1,5 +1,5 @@
 // Reductions over a tensor's dimensions, and the sum of squares.
-// Not here: sums that a kernel makes on the way (autograd/cpu/parallel.h).
+// Not here: sums that other kernels compute while they work (autograd/cpu/parallel.h).
 // Chapter 03.
 #include <functional>
 #include <limits>
@@ -66,7 +66,7 @@ void reduce_run(const Tensor& x, const Tensor& y, const ReducedRun& run) {
 }  // namespace
 
 void CpuBackend::reduce(Reduction op, In x, Out y) {
-  const ReducedRun run(x.shape(), y.shape());  // earlier runs take another pass
+  const ReducedRun run(x.shape(), y.shape());  // earlier runs need another pass
   Shape shape = x.shape();
   for (int i = run.first; i < run.last; ++i) shape = shape.with(i, 1);
   bool done = shape == y.shape();

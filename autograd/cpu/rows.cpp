@@ -1,5 +1,5 @@
 // Kernels that work row by row: softmax, layer norm, cross-entropy, embedding.
-// Not here: attention's softmax, which never stands in memory whole.
+// Not here: attention's softmax, which is never in memory as a whole.
 // Chapters 02 and 03.
 #include <limits>
 
@@ -13,7 +13,7 @@ namespace {
 
 using cpu::RowsOf;
 
-/// max_c row[c]; NaN where a value is NaN only if it comes first, so sums must show it.
+/// max_c row[c]. A NaN is returned only if it comes first; the sums that follow show the others.
 template <class C, class T>
 C row_max(const T* row, std::int64_t width) {
   C top = -std::numeric_limits<C>::infinity();
@@ -181,7 +181,7 @@ void CpuBackend::embedding_backward(In ids, In dy, Out dtable) {
     const RowsOf<T> d(dy);
     const RowsOf<C> table(dtable);
     const std::int32_t* id = ids.data<std::int32_t>();
-    // Threads share out columns, so that each row's sum keeps its order.
+    // Divide columns among threads, so that each row's sum keeps its order.
     cpu::parallel_for(d.width, cpu::element_grain / d.count + 1,
                       [=](std::int64_t first, std::int64_t last) {
                         for (std::int64_t r = 0; r < d.count; ++r) {

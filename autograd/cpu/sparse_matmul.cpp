@@ -1,6 +1,6 @@
 // Products with sparse matrices. Each element of a sparse row picks a row of a panel: every
 // multiply-add loads a register, mostly from the second cache, where a dense product reuses it.
-// Not here: rows in the order of their lengths, as a GPU takes them; the CPU was slower that way.
+// Not here: rows sorted by length, as on the GPU; the CPU was slower that way.
 // Gale et al. 2020, "Sparse GPU kernels for deep learning".
 #include <ranges>
 
@@ -16,10 +16,10 @@ using cpu::lanes;
 using cpu::panel_width;
 using cpu::Register;
 
-/// What a product adds up in, beside what it loads, must fit into the processor's registers.
+/// Numbers of accumulators, which must fit into the processor's registers beside the loaded values.
 constexpr int spmm_registers = cpu::vector_bytes == 64 ? 4 : 8, sddmm_registers = 8;
 
-/// Row by row, the columns of a pattern's elements.
+/// A pattern's elements as rows: the column of each element.
 struct Rows {
   const std::int32_t *offsets, *columns;
 
@@ -29,8 +29,8 @@ struct Rows {
   std::int64_t length(std::int64_t r) const { return offsets[r + 1] - offsets[r]; }
 };
 
-/// Calls body(panel, first, last) on rows [first, last) for every panel. Threads get equal shares
-/// of elements and of rows, which cost something even if they are empty. Cuts are between blocks.
+/// Calls body(panel, first, last) on rows [first, last) of every panel. Threads get equal shares of
+/// the cost of elements and rows; empty rows have a cost, too. Shares consist of whole blocks.
 template <class Body>
 void share_rows(const SparsePattern& pattern, std::int64_t panels, std::int64_t block,
                 std::int64_t grain, Body&& body) {
@@ -48,8 +48,8 @@ void share_rows(const SparsePattern& pattern, std::int64_t panels, std::int64_t 
   });
 }
 
-/// sums = start + sum_i values[i] panel[columns[i]], one element after the other. The registers of
-/// `sums` stand `pitch` apart.
+/// sums = start + sum_i values[i] panel[columns[i]], one element after the other. `pitch` is the
+/// distance between the registers of `sums`.
 template <class T>
 void sum_row(const std::int32_t* columns, const T* values, std::int64_t count, const T* panel,
              Compute<T> start, Register<T>* sums, std::int64_t pitch) {
@@ -89,7 +89,7 @@ void multiply(const SparsePattern& pattern, const T* values, Vectors how, const 
   share_rows(pattern, packed.size(0), height, cpu::element_grain / wide, run);
 }
 
-/// The upper half of a register is added to the lower one, until one lane is left.
+/// Adds a register's upper half to its lower one, until one lane is left.
 template <class V, std::size_t... Lane>
 auto sum_lanes(V v, std::index_sequence<Lane...>) {
   constexpr std::size_t half = sizeof...(Lane);
@@ -100,7 +100,7 @@ auto sum_lanes(V v, std::index_sequence<Lane...>) {
     return sum_lanes(sum, std::make_index_sequence<half / 2>());
 }
 
-/// sums[i] += the product of a row d and the row columns[i], both of panels.
+/// sums[i] += the dot product of row d of one panel and row columns[i] of another.
 template <class T>
 void sample_row(const std::int32_t* columns, std::int64_t count, const T* d, const T* panel,
                 Compute<T>* sums) {

@@ -1,6 +1,6 @@
-// The largest elements of a tensor: finding how large they are, writing them to a message with
-// their indices, and putting them back among zeros.
-// Not here: which message holds how many, and when a threshold is set (parallel/codecs).
+// The largest elements of a tensor: finds their magnitude, writes them to a message with their
+// indices, and scatters them among zeros again.
+// Not here: how many elements a message holds, and when a threshold is set (parallel/codecs).
 // Chapter 10.
 #include <array>
 #include <mutex>
@@ -33,7 +33,7 @@ Histogram count_keys(const T* x, std::int64_t count, KeyDigit digit) {
   return total;
 }
 
-/// Elements whose keys are `least` or more, in order.
+/// Indices of the elements with large keys, in order, and whether all elements are finite.
 struct Found {
   std::vector<std::int32_t> index;
   bool finite = true;
@@ -50,7 +50,7 @@ Found find_from(const T* x, std::int64_t first, std::int64_t last, Key least) {
       Key key = key_of(x[i]);
       largest = std::max(largest, key);
       index[chosen] = static_cast<std::int32_t>(i);
-      chosen += key >= least;  // without a branch, as nobody can predict it
+      chosen += key >= least;  // a branch here would be unpredictable
     }
     found.index.insert(found.index.end(), index, index + chosen);
     found.finite &= largest < infinity_key;
@@ -58,7 +58,7 @@ Found find_from(const T* x, std::int64_t first, std::int64_t last, Key least) {
   return found;
 }
 
-/// The same of [first, last), in pieces that several threads search.
+/// Finds the elements of [first, last) whose keys are at least `least`, in several threads.
 template <class T>
 std::vector<Found> find_in_pieces(const T* x, std::int64_t first, std::int64_t last, Key least) {
   constexpr std::int64_t piece = 4 * cpu::element_grain;

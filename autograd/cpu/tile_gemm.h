@@ -1,5 +1,5 @@
-// A matrix product in registers: tiles of 6 rows by 4 vectors, for attention and where oneDNN is
-// not. Not here: packing and threads. b and c are row-major, a has any strides. Chapter 03; Goto
+// A matrix product in registers: tiles of 6 rows by 4 vectors, for attention and for builds without
+// oneDNN. b and c are row-major, a has any strides. Not here: packing and threads. Chapter 03; Goto
 // and van de Geijn 2008, "Anatomy of high-performance matrix multiplication".
 #pragma once
 
@@ -18,7 +18,7 @@ inline constexpr int vector_bytes = 32;
 #else
 inline constexpr int vector_bytes = 16;
 #endif
-/// Vectors side by side in a tile: as many as the registers hold accumulators for.
+/// The number of vectors in a tile's row, so that the registers hold all accumulators.
 inline constexpr int tile_vectors = vector_bytes == 64 ? 4 : 2;
 
 template <class C>
@@ -27,7 +27,7 @@ struct VectorOf {
   static constexpr int lanes = vector_bytes / sizeof(C);
 };
 
-/// A matrix whose element (i, j) stands at data[i * row + j * column].
+/// A matrix with element (i, j) at data[i * row + j * column].
 template <class C>
 struct Strided {
   const C* data;

@@ -1,5 +1,5 @@
 // exp and random numbers, written so that the compiler turns loops over them into vector code.
-// Not here: calls of the C library, which stay scalar. double goes there, for exactness.
+// Not here: calls of the C library, which stay scalar; double uses them, to be exact.
 // Chapter 03.
 #pragma once
 

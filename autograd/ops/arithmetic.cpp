@@ -1,5 +1,5 @@
 // Functions of one tensor share apply(); the others have their gradient's formula above them.
-// Where broadcasting repeated an input, sum_to adds its gradient up again.
+// If broadcasting repeated an input, sum_to sums its gradient.
 // Chapter 01.
 #include "autograd/ops.h"
 

@@ -1,5 +1,5 @@
-// The gradient's formulas, and what the forward pass keeps for them: its inputs, y and one number
-// for each row. Not here: the loops over blocks of queries (autograd/cpu/attention.cpp).
+// Causal attention and the formulas of its gradient. The forward pass keeps its inputs, y and one
+// number per row. Not here: the loops over blocks of queries (autograd/cpu/attention.cpp).
 // Chapter 02.
 #include "autograd/ops.h"
 
@@ -11,7 +11,7 @@ namespace paragrad::autograd {
 // With P = softmax(S), S = Q K^T / sqrt(d), O = P V:
 //   dV = P^T dO,  dP = dO V^T,  dS = P (dP - sum_k dO O),
 //   dQ = dS K / sqrt(d),  dK = dS^T Q / sqrt(d)
-// P is computed again from S and the logarithm of its normalizer, one number a row.
+// P is computed again from S and the logarithm of its normalizer, one number per row.
 Tensor attention(const Tensor& qkv, int heads) {
   PG_CHECK(qkv.shape().rank() == 3 && heads > 0 && qkv.size(2) % (3 * heads) == 0,
            "attention: expected (B,T,3C) with C a multiple of ", heads, " heads, got ",

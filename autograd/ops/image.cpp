@@ -1,5 +1,5 @@
-// Checks, sizes of results, and the gradient's formula above each operation on images.
-// Not here: how windows are gathered (autograd/cpu/convolution.cpp, pooling.cpp, batch_norm.cpp).
+// Operations on images: checks, sizes of results, and above each the formula of its gradient.
+// Not here: loops over windows (autograd/cpu/convolution.cpp, pooling.cpp, batch_norm.cpp).
 // Chapter 02.
 #include "autograd/ops.h"
 
@@ -9,7 +9,7 @@ namespace paragrad::autograd {
 
 namespace {
 
-/// Each side of the result: (size + 2 padding - window) / stride + 1.
+/// The shape of the result, each side of which is (size + 2 padding - window) / stride + 1.
 Shape slide(const char* name, const Tensor& x, Window window, std::int64_t channels) {
   PG_CHECK(window.stride > 0 && window.padding >= 0, name,
            ": the stride must be at least 1 and the padding at least 0, got ", window.stride,
@@ -61,7 +61,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, int stride, int padding) {
 }
 
 // y[h,w] = max_{i,j} x[h s + i - p, w s + j - p], padding never wins
-//   dx[a,b] = the sum of dy[h,w] over the windows whose maximum is x[a,b]; of equals, the first
+//   dx[a,b] = the sum of dy[h,w] over the windows whose maximum is x[a,b]; the first of equals
 Tensor max_pool2d(const Tensor& x, int size, int stride, int padding) {
   Window window{size, size, stride, padding};
   Tensor y = empty(pool("max_pool2d", x, window), x.dtype(), x.device());

@@ -12,8 +12,8 @@ namespace paragrad::autograd {
 
 namespace {
 
-/// Copies x into elements [first, first + x.size(axis)) of y's dimension `axis`, or, if `out`, the
-/// other way round: those elements of y into x.
+/// Copies x into elements [first, first + x.size(axis)) of y's dimension `axis`; if `out`, copies
+/// those elements of y into x instead.
 void copy_part(const Tensor& x, const Tensor& y, int axis, std::int64_t first, bool out = false) {
   std::int64_t rows = y.shape().product(0, axis);
   std::int64_t inner = y.shape().product(axis + 1, y.shape().rank());

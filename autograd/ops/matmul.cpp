@@ -1,5 +1,5 @@
-// All products become one kernel on batches of matrices, and their gradients products of it again;
-// linear() adds a bias, and gives its weights' gradients in their own type (gradient_dtype).
+// All products, and those in their gradients, use one kernel on batches of matrices; linear() adds
+// a bias, and gives its weights' gradients in a type of their own (gradient_dtype).
 // Chapter 01.
 #include "autograd/ops.h"
 
@@ -34,9 +34,9 @@ Tensor matmul(const Tensor& a, const Tensor& b, Transposes t) {
   PG_CHECK(k == b.size(t.b ? -1 : -2), "matmul: inner sizes differ, a is ", a.shape(),
            t.a ? " transposed" : "", ", b is ", b.shape(), t.b ? " transposed" : "");
 
-  // One matrix b for many of a: the rows of all of them are multiplied at once.
+  // Multiply the rows of all matrices of a at once if there is only one matrix b.
   if (rb == 2 && ra > 2) {
-    PG_CHECK(!t.a, "matmul: a batch of transposed matrices with a single b; transpose a first");
+    PG_CHECK(!t.a, "matmul: can't multiply a batch of transposed a by one b; transpose a first");
     Tensor y = matmul(reshape(a, {-1, k}), b, t);
     return reshape(y, a.shape().with(-1, y.size(-1)));
   }

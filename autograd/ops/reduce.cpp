@@ -1,5 +1,5 @@
-// Reduced dimensions stay, as 1, so that broadcasting spreads the gradient of a sum over them.
-// A mean is a scaled sum, and sum_to is what other operations undo their broadcasting with.
+// Reduced dimensions stay, with size 1, so that broadcasting spreads the gradient of a sum over
+// them. A mean is a scaled sum; other operations undo their broadcasting by sum_to.
 // Chapter 01.
 #include "autograd/ops.h"
 
@@ -53,7 +53,7 @@ Tensor mean(const Tensor& x) { return affine(sum(x), 1 / static_cast<double>(x.n
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
-  // Align at the end: leading dimensions that `shape` lacks are summed away.
+  // Align shapes at the end, and sum over leading dimensions that `shape` lacks.
   int extra = x.shape().rank() - shape.rank();
   std::vector<int> axes;
   for (int i = 0; i < x.shape().rank(); ++i)

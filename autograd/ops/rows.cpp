@@ -1,5 +1,5 @@
-// Each operation has its gradient's formula above it, and shows its kernel rows of values (R,C),
-// whatever the rank. Not here: the kernels (autograd/cpu/rows.cpp).
+// Operations on rows, with the formula of the gradient above each. Kernels see a tensor of any rank
+// as rows of values (R,C). Not here: the kernels (autograd/cpu/rows.cpp).
 // Chapter 02.
 #include "autograd/ops.h"
 

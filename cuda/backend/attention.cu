@@ -1,5 +1,5 @@
-// Causal attention: chooses its kernels, and has those in f32, which take 16 queries by 16 keys at
-// a time: thread (x,y) of a block computes one score.
+// Causal attention: chooses the kernels; has those in f32, which take 16 queries by 16 keys at a
+// time: thread (x,y) of a block computes one score.
 // Not here: tensor cores (attention_flash.cu). Chapter 03; Dao et al. 2022, "FlashAttention",
 // algorithms 1 and 4, and section B.4 for the sum over y dy.
 #include "cuda/backend/attention.h"
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int tile = 16;
 
-/// Rows of f32 in shared memory, an odd number of values apart, so that columns differ in bank.
+/// Rows of f32 in shared memory. Their distance is odd, so that a column's values differ in bank.
 struct Tile {
   float* data;
   int pitch;
@@ -24,7 +24,7 @@ struct Tile {
   __device__ float* row(int r) const { return data + r * pitch; }
 };
 
-/// Loads rows [first, first + 16) of a head, with zeros behind the last one.
+/// Loads rows [first, first + 16) of a head, with zeros after the last row.
 template <class T>
 __device__ void load_tile(const AttentionSizes& s, HeadRows<const T> rows, int first, Tile to) {
   for (int i = threadIdx.y * tile + threadIdx.x; i < tile * s.size; i += tile * tile) {
@@ -39,7 +39,7 @@ __device__ float dot(const float* a, const float* b, int size) {
   return sum;
 }
 
-/// Updates this thread's columns: sums = shrink sums + factors tile, with a factor for each row.
+/// sums = shrink sums + factors tile, in this thread's columns; each row of the tile has a factor.
 __device__ void add_rows(float shrink, const float* factors, Tile rows, int size, float* sums) {
   for (int c = threadIdx.x; c < size; c += tile) {
     float sum = shrink == 0 ? 0 : sums[c] * shrink;
@@ -48,7 +48,7 @@ __device__ void add_rows(float shrink, const float* factors, Tile rows, int size
   }
 }
 
-/// Attends 16 queries of a head. A larger score shrinks the sums so far.
+/// Computes 16 queries of a head. When a larger score arrives, the sums so far are scaled down.
 template <class T>
 __global__ void __launch_bounds__(tile* tile)
     forward_kernel(AttentionSizes s, const T* qkv, T* y, float* normalizer) {
@@ -69,9 +69,9 @@ __global__ void __launch_bounds__(tile* tile)
     const float share = expf(score - top), shrink = expf(before - top);  // 0 if they were -inf
     total = total * shrink + warp_sum<tile>(share);
     shares[r][x] = share;
-    __syncwarp();  // a row's shares come from the same warp
+    __syncwarp();  // one warp computes all shares of a row
     add_rows(shrink, shares[r], v, s.size, sums);
-    __syncthreads();  // no thread needs the tiles any more
+    __syncthreads();  // all threads have read the tiles
   }
   if (query >= s.time) return;
   for (int c = x; c < s.size; c += tile)
@@ -79,8 +79,8 @@ __global__ void __launch_bounds__(tile* tile)
   if (x == 0) normalizer[std::int64_t{head} * s.time + query] = top + logf(total);
 }
 
-/// The gradients of 16 keys and values of a head, or of 16 queries; "other" are those of the other
-/// kind that they meet. With P the shares of attention and dP = dy v^T:
+/// The gradients of 16 keys and values of a head, or of 16 queries; "other" are the queries, or the
+/// keys and values, that they meet. With P the shares of attention and dP = dy v^T:
 ///   dS = P (dP - dot),  dv = P^T dy,  dk = scale dS^T q,  dq = scale dS k
 template <class T, bool of_keys>
 __global__ void __launch_bounds__(tile* tile)
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(tile* tile)
     const float keep = start == begin ? 0 : 1;
     add_rows(keep, slopes[r], other, s.size, sums);
     if (of_keys) add_rows(keep, shares[r], other_value, s.size, value_sums);
-    __syncthreads();  // no thread needs the tiles any more
+    __syncthreads();  // all threads have read the tiles
   }
   if (first + r >= s.time) return;
   for (int c = x; c < s.size; c += tile) {
@@ -122,7 +122,7 @@ __global__ void __launch_bounds__(tile* tile)
   }
 }
 
-/// The sum over y dy of each row of each head, by a warp.
+/// Sums y dy over each row of each head, with one warp per row.
 template <class T>
 __device__ void dot_row(std::int64_t i, AttentionSizes s, const T* y, const T* dy, float* dots) {
   const int head = static_cast<int>(i / s.time), t = static_cast<int>(i % s.time);
@@ -134,7 +134,7 @@ __device__ void dot_row(std::int64_t i, AttentionSizes s, const T* y, const T* d
   if (threadIdx.x % 32 == 0) dots[i] = sum;
 }
 
-/// The launch of a block for 16 rows of each head, with `tiles` tiles in shared memory.
+/// The grid with a block for 16 rows of each head, with `tiles` tiles in shared memory.
 Grid grid_for(const AttentionSizes& s, int tiles) {
   return {blocks_for(s.time, tile) * s.all_heads(), dim3(tile, tile),
           std::size_t(tiles) * tile * (s.size | 1) * sizeof(float)};
@@ -164,7 +164,7 @@ void CudaBackend::attention(In qkv, int heads, Out y, Out normalizer) {
       y, [&]<class T>() { run(forward_kernel<T>, grid_for(sizes, 4), sizes, qkv, y, normalizer); });
 }
 
-// Each sum has one owner, so scores are computed once for queries and once for keys.
+// Each sum has one owner; therefore scores are computed twice, for queries and for keys.
 void CudaBackend::attention_backward(In qkv, int heads, In y, In normalizer, In dy, Out dqkv) {
   const AttentionSizes sizes(y, heads);
   const Tensor dots = workspace(normalizer.shape(), DType::f32, y.device());

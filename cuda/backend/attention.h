@@ -1,5 +1,5 @@
-// The common part of causal attention's two families of kernels: where a head's rows lie, and the
-// tiles that tensor cores multiply.
+// The interface of causal attention's two families of kernels, and definitions that they share: the
+// places of a head's rows, and the tiles that tensor cores multiply.
 // Not here: the kernels (attention.cu in f32, attention_flash.cu by tensor cores).
 // Chapters 02 and 03.
 #pragma once
@@ -19,7 +19,7 @@ struct HeadRows {
   __device__ T* row(std::int64_t t) const { return data + t * pitch; }
 };
 
-/// Heads are numbered through the batch: head h of image b is b H + h, as in normalizer (B,H,T).
+/// Sizes. Heads are numbered through the batch: head h of sequence b is b H + h, as in (B,H,T).
 struct AttentionSizes {
   int batch, time, heads, size;
   float scale;  ///< 1 / sqrt(size)
@@ -35,27 +35,27 @@ struct AttentionSizes {
   }
 };
 
-/// Whether tensor cores compute it: bf16, heads of 16, 32, 48, ... 128 values at addresses that are
-/// multiples of 16 bytes. They round shares of attention, and gradients of scores, to bf16 to
-/// multiply them. All other attention is computed in f32.
+/// Whether tensor cores can compute it: bf16, heads of 16, 32, 48, ... 128 values at addresses that
+/// are multiples of 16 bytes. They multiply shares of attention, and gradients of scores, rounded
+/// to bf16. Otherwise, everything is computed in f32.
 bool flash_fits(const AttentionSizes& sizes, std::initializer_list<Tensor> tensors);
 void flash_attention(const CudaBackend& backend, const AttentionSizes& sizes, const Tensor& qkv,
                      const Tensor& y, const Tensor& normalizer);
-/// `dot` (B,H,T) is the sum over y dy.
+/// Computes dqkv by tensor cores; `dot` (B,H,T) is the sum of y dy over each row.
 void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& sizes,
                               const Tensor& qkv, const Tensor& normalizer, const Tensor& dot,
                               const Tensor& dy, const Tensor& dqkv);
 
 // ---- tiles of bf16 in shared memory, and their products by tensor cores. A warp has 16 rows of a
-// result, whose fragments are laid out as mma_16816 (cuda/launch/device_gpu.h) gives them.
+// result, in fragments with the layout of mma_16816 (cuda/launch/device_gpu.h).
 // source: PTX ISA, matrix multiply-accumulate operation with mma
 
 using Bf16 = __nv_bfloat16;
 
-constexpr int flash_rows = 64, flash_threads = 32 * flash_rows / 16;  // of a block: 16 rows a warp
+constexpr int flash_rows = 64, flash_threads = 32 * flash_rows / 16;  // per block: 16 rows per warp
 
-/// Elements from row to row of a tile with D columns: 8 more, so that the 8 rows of a matrix that
-/// ldmatrix loads at once are in different banks.
+/// The distance of rows in a tile with D columns: 8 elements more, so that the 8 rows of a matrix
+/// that ldmatrix loads at once are in different banks.
 template <int D>
 constexpr int tile_pitch = D + 8;
 
@@ -64,7 +64,7 @@ constexpr std::size_t tile_bytes(int rows) {
   return sizeof(Bf16) * rows * tile_pitch<D>;
 }
 
-/// Begins to copy rows [first, first + N) of a head; rows behind the last one are zeros.
+/// Starts a copy of rows [first, first + N) of a head, with zeros after the last row.
 template <int N, int D>
 __device__ void begin_tile(HeadRows<const Bf16> rows, int first, int time, Bf16* tile) {
   constexpr int chunks = D / 8;
@@ -77,7 +77,7 @@ __device__ void begin_tile(HeadRows<const Bf16> rows, int first, int time, Bf16*
   }
 }
 
-/// Rounds two numbers to a pair; `low` lies first in memory.
+/// Rounds two numbers to bf16 and packs them; `low` comes first in memory.
 __device__ inline unsigned rounded_pair(float low, float high) {
   const __nv_bfloat162 pair = __floats2bfloat162_rn(low, high);
   unsigned bits;
@@ -104,7 +104,7 @@ __device__ void multiply_transposed(const Bf16* a, const Bf16* b, float (&sums)[
   }
 }
 
-/// sums += a b, where a's fragments are rounded here.             a (16,N), b (N,D), sums (16,D)
+/// sums += a b, with a's fragments rounded to bf16.               a (16,N), b (N,D), sums (16,D)
 template <int N, int D>
 __device__ void multiply(const float (&a)[N / 8][4], const Bf16* b, float (&sums)[D / 8][4]) {
   const int lane = threadIdx.x % 32;
@@ -124,7 +124,7 @@ __device__ void multiply(const float (&a)[N / 8][4], const Bf16* b, float (&sums
   }
 }
 
-/// Rounds a warp's 16 rows, times a factor for each half of 8, and writes rows before `time`.
+/// Writes a warp's 16 rows, if before `time`, rounded, each half of 8 rows times its own factor.
 template <int D>
 __device__ void write_rows(const float (&sums)[D / 8][4], const float (&factor)[2],
                            HeadRows<Bf16> rows, int first, int time) {

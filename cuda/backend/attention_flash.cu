@@ -1,7 +1,7 @@
 // Attention by tensor cores: a block has 64 queries of a head, and takes 64 keys and values at a
-// time. Scores and shares stay in registers; a T x T matrix is nowhere. Its gradient comes from the
+// time. Scores and shares stay in registers; there is no T x T matrix. Gradients are computed from
 // normalizers, in a pass for queries and one for keys and values: each sum has one owner, so that
-// its order is fixed; scores are computed twice for it.
+// its order is fixed; in return, scores are computed twice.
 // Chapter 03; Dao 2023, "FlashAttention-2"; Dao et al. 2022, "FlashAttention", algorithm 4.
 #include <cmath>
 
@@ -13,12 +13,12 @@ namespace {
 
 constexpr int keys = 64;
 
-/// A lane's state of its two rows: the largest score so far, and its own sum of 2^(score -
-/// largest), where scores have been multiplied by the logarithm to base 2 of e.
+/// A lane's state of its two rows: the largest score so far, and the lane's own sum of
+/// 2^(score - largest). Scores are multiplied by log2(e) beforehand.
 struct Softmax {
   float top[2] = {-INFINITY, -INFINITY}, sum[2] = {0, 0};
 
-  /// Turns scores into shares, yet to be divided by the sum, and shrinks what has been summed.
+  /// Turns scores into shares, not yet divided by the sum, and scales the sums so far down.
   template <int D>
   __device__ void add(float scale, float (&scores)[keys / 8][4], float (&sums)[D / 8][4]) {
     PG_UNROLL
@@ -42,7 +42,7 @@ struct Softmax {
   }
 };
 
-/// Sets scores of keys behind the query to -inf, in the tile where keys and queries begin alike.
+/// Sets scores of keys after the query to -inf, in a tile whose keys and queries start together.
 __device__ void hide_later(int row, float (&scores)[keys / 8][4]) {
   const int lane = threadIdx.x % 32;
   PG_UNROLL
@@ -52,15 +52,15 @@ __device__ void hide_later(int row, float (&scores)[keys / 8][4]) {
   }
 }
 
-/// While shares are computed, the next keys arrive; while scores are, the next values.
+/// Computes attention. The next keys arrive while shares are computed, values while scores are.
 template <int D>
 __global__ void __launch_bounds__(flash_threads)
     flash_kernel(AttentionSizes s, const Bf16* qkv, Bf16* y, float* normalizer) {
   Bf16* q = dynamic_shared<Bf16>();
   Bf16 *k = q + flash_rows * tile_pitch<D>, *v = k + keys * tile_pitch<D>;
   const int tiles = gridDim.x / s.all_heads(), head = blockIdx.x % s.all_heads();
-  const int first = (tiles - 1 - blockIdx.x / s.all_heads()) * flash_rows;  // the longest begin
-  const int row = threadIdx.x / 32 * 16, lane = threadIdx.x % 32;           // the warp's first
+  const int first = (tiles - 1 - blockIdx.x / s.all_heads()) * flash_rows;  // longest blocks first
+  const int row = threadIdx.x / 32 * 16, lane = threadIdx.x % 32;           // the warp's first row
   auto begin = [&](int part, int start, Bf16* tile) {
     if (start <= first) begin_tile<keys, D>(s.rows(qkv, 3, part, head), start, s.time, tile);
     cp_async_commit();
@@ -74,16 +74,16 @@ __global__ void __launch_bounds__(flash_threads)
   for (int start = 0; start <= first; start += keys) {
     float scores[keys / 8][4] = {};
     cp_async_wait<1>();
-    __syncthreads();  // keys are here
+    __syncthreads();  // keys have arrived
     multiply_transposed<keys, D>(q + row * tile_pitch<D>, k, scores);
-    __syncthreads();  // no thread needs them any more
+    __syncthreads();  // all threads have read them
     begin(1, start + keys, k);
     if (start == first) hide_later(row, scores);
     softmax.add<D>(scale, scores, sums);
     cp_async_wait<1>();
-    __syncthreads();  // values are here
+    __syncthreads();  // values have arrived
     multiply<keys, D>(scores, v, sums);
-    __syncthreads();  // no thread needs them any more
+    __syncthreads();  // all threads have read them
     begin(2, start + keys, v);
   }
   float inverse[2];
@@ -98,12 +98,12 @@ __global__ void __launch_bounds__(flash_threads)
   write_rows<D>(sums, inverse, s.rows(y, 1, 0, head), first + row, s.time);
 }
 
-/// Rows that a block meets at a time: as many as registers allow beside the sums.
+/// The number of rows that a block takes at a time: as many as registers allow beside the sums.
 template <int D>
 constexpr int met_rows = D <= 64 ? 64 : 32;
 
-/// Turns scores into P, and dP, which begins as dy v^T, into dS = P (dP - dot). Rows of both are
-/// keys and columns queries, or the other way around, from these on; the lane's own.
+/// Turns the lane's scores into P, and dP, which is dy v^T at first, into dS = P (dP - dot). Rows
+/// are keys and columns queries, or the other way around; these arguments are the first of each.
 template <bool of_keys, int N>
 __device__ void to_slopes(const AttentionSizes& s, const float* normalizer, const float* dot,
                           int row, int column, float (&p)[N / 8][4], float (&ds)[N / 8][4]) {
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(flash_threads)
        *other = own_value + flash_rows * tile_pitch<D>;
   Bf16* other_value = other + met * tile_pitch<D>;
   const int head = blockIdx.x % s.all_heads(), first = blockIdx.x / s.all_heads() * flash_rows;
-  const int row = threadIdx.x / 32 * 16, lane = threadIdx.x % 32;  // the warp's first
+  const int row = threadIdx.x / 32 * 16, lane = threadIdx.x % 32;  // the warp's first row
   const HeadRows<const Bf16> q = s.rows(qkv, 3, 0, head), k = s.rows(qkv, 3, 1, head);
   const HeadRows<const Bf16> v = s.rows(qkv, 3, 2, head), d = s.rows(dy, 1, 0, head);
   begin_tile<flash_rows, D>(of_keys ? k : q, first, s.time, own);
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(flash_threads)
                             ds);
     multiply<met, D>(ds, other, sums);
     if constexpr (of_keys) multiply<met, D>(p, other_value, value_sums);
-    __syncthreads();  // no thread needs the tiles any more
+    __syncthreads();  // all threads have read the tiles
   }
   const float scale[2] = {s.scale, s.scale}, one[2] = {1, 1};
   write_rows<D>(sums, scale, s.rows(dqkv, 3, of_keys, head), first + row, s.time);
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(flash_threads)
     write_rows<D>(value_sums, one, s.rows(dqkv, 3, 2, head), first + row, s.time);
 }
 
-/// The launch of a block for 64 rows of each head, with `rows` rows of tiles in shared memory.
+/// The grid with a block for 64 rows of each head, with `rows` rows of tiles in shared memory.
 template <int D>
 Grid grid_for(const AttentionSizes& s, int rows) {
   return {blocks_for(s.time, flash_rows) * s.all_heads(), flash_threads, tile_bytes<D>(rows)};

@@ -1,4 +1,4 @@
-// Batch norm, by a block for each channel where something is summed.
+// Batch norm. Kernels that sum have one block per channel.
 // Not here: running statistics (autograd/ops.h).
 // Chapter 02; Ioffe and Szegedy 2015.
 #include "cuda/backend/kernel_types.h"
@@ -12,7 +12,7 @@ constexpr int threads = 512;
 
 /// The layout of x (N,C,H,W): plane (n,c) is a run of H * W values.
 struct Planes {
-  std::int64_t channels, size, count;  // count: values in a channel
+  std::int64_t channels, size, count;  // count: number of values in a channel
 
   explicit Planes(const Tensor& x)
       : channels(x.size(1)), size(x.size(2) * x.size(3)), count(x.size(0) * size) {}
@@ -23,7 +23,7 @@ struct Planes {
     for (std::int64_t i = threadIdx.x; i < count; i += threads)
       body((i / size * channels + blockIdx.x) * size + i % size);
   }
-  /// The sum of value(position) over the block's channel. The threads' sums are added up in f64.
+  /// Sums value(position) over the block's channel. The sums of threads are added in f64.
   template <class Value>
   __device__ double sum(Value value) const {
     float own = 0;
@@ -32,7 +32,7 @@ struct Planes {
   }
 };
 
-/// Reads x twice: the sum of squares less the square of the sum would cancel.
+/// Reads x twice: the sum of squares minus the square of the sum would cancel.
 template <class T>
 __global__ void __launch_bounds__(threads)
     statistics_kernel(Planes p, const T* x, float* mean, float* variance) {

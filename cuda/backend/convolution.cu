@@ -1,5 +1,5 @@
-// Convolution and its gradients as matrix products whose operands are read from the images where
-// they stand: no matrix of patches is written. Blocks multiply tiles of 64 x 64 in f32.
+// Convolution and its gradients as matrix products whose operands are read from the images: no
+// matrix of patches is written. Blocks multiply tiles of 64 x 64 in f32.
 // Not here: tensor cores, and products of matrices in memory (gemm.cu).
 // Chapter 03; Chetlur et al. 2014, "cuDNN", section 3.
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace paragrad::cuda {
 namespace {
 
 constexpr int tile = 64, depth_tile = 16, side = 16, threads = side * side;
-constexpr int part_depth = 4096;  // of a sum that several blocks share
+constexpr int part_depth = 4096;  // length of a block's part of a sum that several blocks share
 
 /// One convolution: x (N,C,H,W), weight (K,C,kh,kw), y (N,K,Ho,Wo).
 struct Sizes {
@@ -29,7 +29,7 @@ struct Sizes {
   __host__ __device__ int taps() const { return window.height * window.width; }
 };
 
-/// Numbers (a,b,c), the last one fastest: pixel (n,h,w) of all images, or tap (c,i,j) of a kernel.
+/// Three indices, the last one fastest: pixel (n,h,w) of all images, or tap (c,i,j) of a kernel.
 struct Triple {
   int a, b, c;
 
@@ -38,13 +38,13 @@ struct Triple {
   }
 };
 
-/// Element i, counted through the images, of one channel of images with `area` pixels a channel.
+/// Element i of one channel, counted through all images; images have `area` pixels per channel.
 template <class T>
 __device__ T& in_channel(T* x, int channels, int area, int channel, int i) {
   return x[(i / area * channels + channel) * area + i % area];
 }
 
-/// Element of x that the window at pixel `at` of y reads by a tap, or 0 outside.
+/// The element of x that a tap of the window at pixel `at` of y reads, or 0 outside the image.
 template <class T>
 __device__ float pixel(const T* x, const Sizes& s, Triple at, Triple tap) {
   const int h = at.b * s.window.stride + tap.b - s.window.padding;
@@ -53,8 +53,8 @@ __device__ float pixel(const T* x, const Sizes& s, Triple at, Triple tap) {
   return to_float(x[((at.a * s.channels + tap.a) * s.height + h) * s.width + w]);
 }
 
-// Each problem is c = a b: left(r,k) is a's element, and right(k,column) b's, whose column number
-// has been taken apart, once for all k.                  a (rows,depth), b (depth,columns)
+// Each problem is c = a b: left(r,k) is an element of a, and right(k,column) of b, whose column is
+// decomposed once for all k.                             a (rows,depth), b (depth,columns)
 struct Problem {
   Sizes s;
   int rows, columns, depth, part;
@@ -77,7 +77,7 @@ struct Forward : Problem {
   }
 };
 
-/// dx[c, nhw] = sum over kernels and places of a window where it reads the pixel
+/// dx[c, nhw] = sum over kernels, and over the places of a window at which it reads the pixel
 template <class T>
 struct BackwardInput : Problem {
   const T *dy, *weight;
@@ -101,7 +101,7 @@ struct BackwardInput : Problem {
   }
 };
 
-/// dweight[k,t] = sum over nhw of dy[k, nhw] x[t, nhw], in parts.
+/// dweight[k,t] = sum over nhw of dy[k, nhw] x[t, nhw], computed in parts.
 template <class T>
 struct BackwardWeight : Problem {
   const T *x, *dy;
@@ -117,7 +117,7 @@ struct BackwardWeight : Problem {
   }
 };
 
-/// A thread has 4 x 4 elements of the block's tile, 16 rows and columns apart.
+/// Multiplies tiles. A thread has 4 x 4 elements of the block's tile, 16 rows and columns apart.
 template <class P>
 __global__ void __launch_bounds__(threads) product_kernel(P p) {
   __shared__ float a[depth_tile][tile + 1], b[depth_tile][tile + 1];
@@ -141,7 +141,7 @@ __global__ void __launch_bounds__(threads) product_kernel(P p) {
         for (int j = 0; j < tile / side; ++j) sums[i][j] += a[k][y + i * side] * b[k][x + j * side];
       }
     }
-    __syncthreads();  // no thread needs them any more
+    __syncthreads();  // all threads have read them
   }
   for (int i = 0; i < tile / side; ++i)
     for (int j = 0; j < tile / side; ++j) {
@@ -180,7 +180,7 @@ void CudaBackend::conv2d_backward_input(In dy, In weight, Window window, Out dx)
   });
 }
 
-// The sum over all pixels is long, and its results are few: its parts are blocks of their own.
+// Sums over all pixels are long, and their results are few, so several blocks share each sum.
 void CudaBackend::conv2d_backward_weight(In x, In dy, Window window, Out dweight) {
   const Sizes s(x, dy, window);
   const int depth = s.images * s.out_height * s.out_width;

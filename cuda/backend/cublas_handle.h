@@ -1,4 +1,4 @@
-// CublasHandle: cuBLAS on one device and stream, and its errors thrown as paragrad's.
+// CublasHandle: cuBLAS on one device and stream; throws its errors as paragrad's Error.
 // Not here: products (cuda/backend/gemm.cu).
 // cuBLAS library reference, helper functions.
 #pragma once
@@ -9,17 +9,17 @@
 
 namespace paragrad::cuda {
 
-/// Throws an Error that names the call, unless it has succeeded.
+/// Throws an Error that names the call, unless the call has succeeded.
 inline void check(cublasStatus_t status, const char* call) {
   PG_CHECK(status == CUBLAS_STATUS_SUCCESS, call, ": ", cublasGetStatusString(status));
 }
 
-/// A handle of cuBLAS for the device that is current when it is made, and whenever it is used.
+/// cuBLAS for the device that is current when the handle is made, and whenever it is used.
 struct CublasHandle : Handle<cublasHandle_t, cublasDestroy> {
   explicit CublasHandle(cudaStream_t stream) {
     check(cublasCreate(&made), "cublasCreate");
     check(cublasSetStream(made, stream), "cublasSetStream");
-    // Otherwise parts of a sum may be rounded to bf16 before they are added up.
+    // Otherwise parts of a sum may be rounded to bf16 before they are added.
     check(cublasSetMathMode(made, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
           "cublasSetMathMode");
   }

@@ -9,7 +9,7 @@ namespace paragrad::cuda {
 
 namespace {
 
-/// Makes the device current.
+/// Checks that the device can be used, and makes it current.
 int usable(int ordinal) {
   int count = 0;
   PG_CUDA(cudaGetDeviceCount(&count));
@@ -24,7 +24,7 @@ int usable(int ordinal) {
   return ordinal;
 }
 
-/// The kernel of each IndexUse, and its word for the number.
+/// The kernel of each IndexUse, and its name for the index, for messages.
 constexpr const char* names[] = {"index",          "gather: index",  "expand: index",
                                  "collect: index", "scatter: index", "cross_entropy: target",
                                  "embedding: id"};
@@ -41,7 +41,7 @@ CudaBackend::CudaBackend(int ordinal, CudaSettings settings)
   PG_CUDA(cudaMemsetAsync(fault_, 0, sizeof(IndexFault), stream_));
 }
 
-// Nothing can be done about errors here; those of kernels have been thrown by other calls.
+// Ignores errors: a destructor can't throw, and other calls have thrown those of kernels.
 CudaBackend::~CudaBackend() {
   cudaSetDevice(ordinal_);
   cudaStreamSynchronize(stream_);
@@ -66,7 +66,7 @@ void CudaBackend::as_one_launch(const std::function<void()>& work) {
   graphs_ ? graphs_->gather(work) : work();
 }
 
-/// Once what is gathered has begun, more memory can be given back.
+/// Launches gathered work if memory runs out: after that, more memory can be freed.
 void* CudaBackend::allocate(std::int64_t bytes) try {
   return allocator_.allocate(bytes);
 } catch (const autograd::Error&) {
@@ -88,7 +88,7 @@ void CudaBackend::copy_to_host(In x, void* target) { read(x.raw(), target, x.byt
 
 void CudaBackend::synchronize() { read(nullptr, nullptr, 0); }
 
-/// The fault is copied first, so that waiting for the last copy is enough.
+/// Copies the fault first, so that waiting for the last copy is enough.
 void CudaBackend::read(const void* source, void* target, std::int64_t bytes) {
   use();
   std::lock_guard lock(host_mutex_);

@@ -1,19 +1,19 @@
 // CudaBackend: every kernel on a GPU, or on the emulator, which runs the same files.
-// Not here: the kernels, which are spread over the .cu files of cuda/backend by what they do.
+// Not here: the kernels themselves, which are grouped in the .cu files of cuda/backend.
 // Chapters 03 and 13; CUDA C++ Programming Guide.
 //
 // The room cuda/backend computes tensors on a device; autograd knows it as a Backend:
 // cuda_backend.h             a device's stream and kernels; copies from and to the host
-// memory.h                   blocks in the order of the stream, and copies by pinned memory
-// graphs.h                   a step's kernels begun as one CUDA graph; cublas_handle.h: cuBLAS
+// memory.h                   allocation in the order of the stream, and copies by pinned memory
+// graphs.h                   launches a step's kernels as one CUDA graph; cublas_handle.h: cuBLAS
 // kernel_types.h             types, packs of elements and launches, for all kernels
-// map.h, elementwise.cu      functions of elements, numbers, copies; indexed.cu: at other places
-// softmax.cu, layer_norm.cu  a block for each row; reduce.cu: sums and maxima over dimensions
+// map.h, elementwise.cu      functions of elements, random numbers, copies; indexed.cu: by index
+// softmax.cu, layer_norm.cu  one block per row; reduce.cu: sums and maxima over dimensions
 // attention.cu               causal attention in f32; attention_flash.cu: by tensor cores
 // gemm.cu                    products by cuBLAS; sparse_matmul.cu, convolution.cu: by our kernels
-// quantize.cu, largest.cu    kernels of codecs, and of pruning; optimizer.cu: the update
-// Read elementwise.cu with map.h first, then softmax.cu, then what you like. No kernel waits for
-// another, or adds in an order that may change, so a run gives the same bits twice.
+// quantize.cu, largest.cu    kernels of codecs and of pruning; optimizer.cu: the update
+// Read elementwise.cu with map.h first, then softmax.cu, then the others in any order. No kernel
+// waits for another or adds in a varying order, so every run computes the same bits.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -48,20 +48,20 @@ struct IndexFault;  // cuda/backend/kernel_types.h
 
 struct CudaSettings {
   bool keeps_blocks = true;  ///< see CachingAllocator
-  bool graphs = false;       ///< as_one_launch() begins work as CUDA graphs
+  bool graphs = false;       ///< as_one_launch() launches work as CUDA graphs
 };
 
-/// The blocks of a kernel, their threads, and their bytes of dynamic shared memory.
+/// A kernel's number of blocks, threads per block, and bytes of dynamic shared memory per block.
 struct Grid {
   dim3 blocks, threads;
   std::size_t shared_bytes = 0;
 };
 
-/// Kernels are queued on one stream, and the host waits only if it needs a value: in copy_to_host,
-/// in sums_of_squares, and if a kernel's result is a number. The device finds indices that are
+/// A GPU's kernels, queued on one stream. The host waits only when it needs a value: in
+/// copy_to_host, in sums_of_squares, and for kernels that return a number. The device finds indices
 /// outside of a tensor, and leaves their elements undefined; the next of these calls, or
-/// synchronize, throws the Error. Tensors are f32 and bf16; f64 is the CPU's. Results do not depend
-/// on the order of blocks and threads, nor on the GPU's size.
+/// synchronize, throws the Error. Kernels compute f32 and bf16; the CPU computes f64.
+/// Results do not depend on the order of blocks and threads, or on the GPU's size.
 class CudaBackend : public autograd::Backend {
  public:
   /// throws: Error if there is no such device, or it is older than compute capability 8.0
@@ -70,32 +70,32 @@ class CudaBackend : public autograd::Backend {
 
   int ordinal() const { return ordinal_; }
   /// The stream, for callers that queue work of their own, with the device made current by use().
-  /// Everything that this thread has gathered for a graph begins first.
+  /// Work that this thread has gathered for a graph is launched first.
   cudaStream_t stream() const;
-  /// The graphs of this backend; null without graphs.
+  /// The graphs; null if the settings have none.
   const Graphs* graphs() const { return graphs_.get(); }
   const CachingAllocator& allocator() const { return allocator_; }
   /// Makes the device current for the calling thread.
   void use() const { PG_CUDA(cudaSetDevice(ordinal_)); }
-  /// Queues a kernel; an empty grid does nothing. A tensor among the arguments gives its address,
-  /// and numbers are rounded to the kernel's types.
-  /// This and run_each are defined in kernel_types.h, for .cu files.
-  /// throws: Error if the device has less shared memory for a block
+  /// Queues a kernel; an empty grid does nothing. Tensors among the arguments pass their addresses,
+  /// and numbers are rounded to the kernel's types. Defined in kernel_types.h, for .cu files, as is
+  /// run_each.
+  /// throws: Error if the device has too little shared memory for a block
   template <class... Parameters, class... Arguments>
   void run(void (*kernel)(Parameters...), Grid grid, const Arguments&... arguments) const;
-  /// Queues body(item, arguments...) for each item below `count`, with a thread for each, or with
-  /// a warp: `lanes` is 1 or 32. The body is a function on the device.
+  /// Queues body(item, arguments...) for each item below `count`, with one thread per item if
+  /// `lanes` is 1, or one warp if it is 32. The body is a function on the device.
   template <auto body, int lanes = 1, class... Arguments>
   void run_each(std::int64_t count, const Arguments&... arguments) const;
   /// Waits for all queued work.
   /// throws: Error if a kernel has met an index outside of a tensor
   void synchronize();
   /// Waits, and reads `bytes` bytes of device memory.
-  /// throws: as synchronize
+  /// throws: Error as synchronize() does
   void read(const void* source, void* target, std::int64_t bytes);
 
-  /// Begins all that `work` queues as one CUDA graph, if the settings have graphs; as several if
-  /// the host waits for a value in between.
+  /// Launches all that `work` queues as one CUDA graph, if the settings have graphs; as several
+  /// graphs if the host waits for values in between.
   void as_one_launch(const std::function<void()>& work) override;
   const char* name() const override;
   bool has_f64() const override { return false; }
@@ -114,7 +114,7 @@ class CudaBackend : public autograd::Backend {
  private:
   void throw_index_fault();
   bool gathering() const { return graphs_ && graphs_->gathering(); }
-  /// The stream for this thread's kernels now: the backend's, or the recorder of a graph.
+  /// The stream that this thread's kernels are queued on now, which may be the recorder of a graph.
   cudaStream_t queue() const { return gathering() ? graphs_->recorder() : stream_; }
   cublasHandle_t cublas() const { return gathering() ? graphs_->cublas() : cublas_; }
 
@@ -125,12 +125,12 @@ class CudaBackend : public autograd::Backend {
   std::unique_ptr<Graphs> graphs_;
   IndexFault* const fault_;  // on the device
   const Pinned fault_copy_;
-  std::mutex host_mutex_;  // guards staging_ and fault_copy_
+  std::mutex host_mutex_;  // protects staging_ and fault_copy_
   Staging staging_;
 };
 
-/// Makes a device of its own that computes on GPU `ordinal`; several may share one GPU.
-/// throws: as CudaBackend
+/// Makes a device that computes on GPU `ordinal`; several devices may share one GPU.
+/// throws: Error as CudaBackend's constructor does
 autograd::DevicePtr cuda_device(int ordinal = 0, CudaSettings settings = {});
 
 }  // namespace paragrad::cuda

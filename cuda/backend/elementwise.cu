@@ -1,5 +1,5 @@
-// Element by element: constants, random numbers, copies; functions of one tensor and of two, and
-// their gradients. Those of two stretch them where sizes are 1; GELU adds a bias to rows first.
+// Element-wise kernels: constants, random numbers, copies; functions of one and of two tensors, and
+// their gradients. Functions of two broadcast their inputs; GELU adds a bias to rows first.
 // Not here: elements at other places (indexed.cu).
 // Chapters 01, broadcasting, 02, random numbers, and 03.
 #include <functional>
@@ -16,7 +16,7 @@ struct Constant {
   __device__ float operator()() const { return value; }
 };
 
-/// A random number, computed in f64 as on the CPU, so that both draw the same.
+/// A random number, computed in f64 as on the CPU, so that both draw the same numbers.
 template <auto number, class T>
 __device__ void draw(std::int64_t i, RandomKey key, double start, double scale, T* y) {
   y[i] = from_float<T>(static_cast<float>(start + scale * number(key, i)));
@@ -72,7 +72,7 @@ void combine(const CudaBackend& backend, const Tensor& a, const Tensor& b, const
 }
 
 constexpr int bias_threads = 128;
-constexpr int block_rows = 16;  // the fewer, the more blocks; the more, the fewer sums of parts
+constexpr int block_rows = 16;  // fewer rows give more blocks; more rows give fewer partial sums
 
 /// The N columns of a thread, and the rows of its block.
 template <int N>
@@ -195,7 +195,7 @@ void CudaBackend::binary(Binary op, In a, In b, Out y) {
   });
 }
 
-// y may be wider than x.
+// The type of y may be wider than that of x.
 void CudaBackend::accumulate(In x, Out y) {
   dispatch(x, [&]<class From>() {
     dispatch(y, [&]<class To>() {

@@ -1,6 +1,6 @@
-// Matrix products, by cuBLAS, which has matrices by columns: what it takes for the product
-// c^T = op(b)^T op(a)^T is c = op(a) op(b) by rows.
-// Not here: products with sparse matrices (sparse_matmul.cu), attention's.
+// Matrix products by cuBLAS, which stores matrices by columns: its product
+// c^T = op(b)^T op(a)^T is our c = op(a) op(b), which is stored by rows.
+// Not here: sparse products (sparse_matmul.cu), and attention's products.
 // Chapter 03; cuBLAS library reference, gemm.
 #include <algorithm>
 #include <limits>
@@ -31,7 +31,7 @@ void add_bias(const CudaBackend& backend, const Tensor& bias, bool add, const Te
     backend.run_each<add_bias_pack<1, T, U>>(count, width, bias, add, c);
 }
 
-/// A batch of matrices as cuBLAS takes it.                                       x (B,rows,columns)
+/// A batch of matrices in the form that cuBLAS takes.                            x (B,rows,columns)
 struct Operand {
   const void* data;
   cudaDataType_t type;
@@ -49,16 +49,18 @@ struct Operand {
 
 }  // namespace
 
-// The bias is there before the product is added to it, which is then rounded once. Only results in
-// bf16 with both `add` and a bias are rounded twice.
+// Writes the bias first and adds the product to it, so that results are rounded once. Only bf16
+// results with both `add` and a bias are rounded twice.
 void CudaBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   refuse_f64(a);
   refuse_f64(c);
-  PG_CHECK(c.dtype() == a.dtype() || c.dtype() == DType::f32, "gemm: from ", a, " to ", c);
+  PG_CHECK(c.dtype() == a.dtype() || c.dtype() == DType::f32, "gemm: a is ", a, ", c is ", c,
+           "; expected c in a's type, or in f32 for bf16");
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   const std::int64_t batch = c.size(0), m = c.size(1), n = c.size(2);
   const std::int64_t k = a.size(how.transpose_a ? 1 : 2);
-  PG_CHECK(std::max({batch, m, n, k}) <= most, "gemm: sizes above 2^31, from ", a, " and ", b);
+  PG_CHECK(std::max({batch, m, n, k}) <= most, "gemm: a size is 2^31 or more, a is ", a, ", b is ",
+           b);
   if (c.numel() == 0) return;
   if (bias.defined())
     dispatch(a, [&]<class T>() {

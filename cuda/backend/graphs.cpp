@@ -1,5 +1,5 @@
-// A graph is recorded from the first work that a thread queues to the point where it begins.
-// Not here: the order of memory that is freed meanwhile (memory.h).
+// Records a graph from the first work that a thread queues until the graph is launched.
+// Not here: the reuse of memory that is freed meanwhile (memory.h).
 // CUDA C++ Programming Guide, CUDA graphs.
 #include "cuda/backend/graphs.h"
 
@@ -9,9 +9,9 @@ using Recorded = Handle<cudaGraph_t, cudaGraphDestroy>;
 
 namespace {
 
-/// The size that cuBLAS takes by itself on the current device, so that it chooses the same kernels
-/// (its library reference, cublasSetWorkspace). Without a workspace of ours it would allocate one
-/// in each graph, which could then not be brought up to date.
+/// The size of cuBLAS's own workspace on the current device, with which it chooses the same kernels
+/// (its library reference, cublasSetWorkspace). Without a workspace of ours, it would allocate one
+/// in each graph, and the graph could not be updated.
 std::int64_t workspace_of_device() {
   int device = 0, major = 0;
   PG_CUDA(cudaGetDevice(&device));
@@ -36,14 +36,14 @@ Graphs::~Graphs() {
 }
 
 void Graphs::gather(const std::function<void()>& work) {
-  std::thread::id nobody;
-  if (!gatherer_.compare_exchange_strong(nobody, std::this_thread::get_id())) return work();
+  std::thread::id idle;
+  if (!gatherer_.compare_exchange_strong(idle, std::this_thread::get_id())) return work();
   try {
     work();
     begin();
   } catch (...) {
     give_up();
-    gatherer_ = nobody;
+    gatherer_ = idle;
     throw;
   }
   gatherer_ = std::thread::id();
@@ -51,7 +51,7 @@ void Graphs::gather(const std::function<void()>& work) {
 
 cudaStream_t Graphs::recorder() {
   if (!recording_) {
-    // Relaxed, as memory may be allocated meanwhile, by this thread and others.
+    // Relaxed, because this thread and others may allocate memory during the capture.
     PG_CUDA(cudaStreamBeginCapture(recorder_, cudaStreamCaptureModeRelaxed));
     allocator_.hold_back();
     recording_ = true;
@@ -75,8 +75,8 @@ void Graphs::begin() {
 }
 
 // [snippet executable]
-/// Returns an executable graph with the same number of nodes that can be updated to the graph.
-/// Launches that are queued stay as they are.
+/// Returns an executable graph with as many nodes, updated to `graph`, or a new one if none can be
+/// updated. Launches that are already queued do not change.
 cudaGraphExec_t Graphs::executable(cudaGraph_t graph) {
   std::size_t nodes = 0;
   PG_CUDA(cudaGraphGetNodes(graph, nullptr, &nodes));
@@ -85,7 +85,7 @@ cudaGraphExec_t Graphs::executable(cudaGraph_t graph) {
     const cudaError_t error = cudaGraphExecUpdate(same_size, graph, &info);
     if (error == cudaSuccess) return same_size;
     if (error != cudaErrorGraphExecUpdateFailure) check(error, "cudaGraphExecUpdate");
-    cudaGetLastError();  // CUDA would return it once more
+    cudaGetLastError();  // clears the error, which CUDA would return again
   }
   cudaGraphExec_t made = nullptr;
   PG_CUDA(cudaGraphInstantiate(&made, graph, 0));

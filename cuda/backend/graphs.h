@@ -1,5 +1,5 @@
-// Graphs: gathers the work that a thread queues, and begins it as one CUDA graph.
-// Not here: which parts of a step are gathered (the engine, by Backend::as_one_launch).
+// Graphs: gathers the work that a thread queues, and launches it as one CUDA graph.
+// Not here: the choice of that work (the engine calls Backend::as_one_launch).
 // CUDA C++ Programming Guide, CUDA graphs.
 #pragma once
 
@@ -14,33 +14,33 @@
 
 namespace paragrad::cuda {
 
-/// A stream of its own records what one thread queues while it gathers; other threads queue on the
-/// target as usual. The recorded graph updates an executable graph of the same nodes, so that
-/// addresses and numbers may change from step to step; a new executable graph is made only for new
-/// nodes. The host does the work of queueing, and somewhat more; the GPU finds its next kernel
-/// without the host.
+/// Records on its own stream what one thread queues while it gathers; other threads queue on the
+/// target as usual. Each recorded graph updates an executable graph with the same nodes, so that
+/// addresses and numbers may change from update to update; a new executable graph is made only for
+/// nodes that have not occurred before. The host still does the work of queueing, and a little
+/// more; the GPU finds its next kernel without the host.
 class Graphs {
  public:
-  /// Gathers work of the current device, to begin it on `target`. `allocator` gives memory in the
-  /// order of that stream. Both must outlive it.
+  /// Gathers work of the current device, to launch it on `target`, in whose order `allocator`
+  /// allocates. Both must outlive the Graphs.
   Graphs(cudaStream_t target, CachingAllocator& allocator);
   ~Graphs();
 
-  /// Gathers what `work` queues. Within another call, and while another thread gathers, work is
-  /// queued as without graphs. If `work` throws, what has not begun yet never does.
+  /// Gathers what `work` queues. In a nested call, and while another thread gathers, work is queued
+  /// as without graphs. If `work` throws, gathered work that is not launched yet is dropped.
   void gather(const std::function<void()>& work);
   /// Whether the calling thread gathers.
   bool gathering() const { return gatherer_ == std::this_thread::get_id(); }
 
-  // The thread that gathers calls these.
+  // The recording stream, and cuBLAS on it, for the thread that gathers.
   cudaStream_t recorder();
   cublasHandle_t cublas();
-  /// Begins what has been gathered so far.
+  /// Launches what has been gathered so far.
   void begin();
 
-  /// The number of executable graphs that were made.
+  /// The number of executable graphs that have been made.
   int made() const { return made_; }
-  /// The number of times that one was begun.
+  /// The number of launches of graphs.
   int begun() const { return begun_; }
 
  private:
@@ -50,7 +50,7 @@ class Graphs {
 
   const cudaStream_t target_;
   CachingAllocator& allocator_;
-  const std::int64_t workspace_bytes_;  // beside what the memory meter counts
+  const std::int64_t workspace_bytes_;  // not counted by the memory meter
   void* const workspace_;
   Stream recorder_;
   CublasHandle cublas_;

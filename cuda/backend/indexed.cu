@@ -1,4 +1,4 @@
-// Elements at other places: rows, permutations, elements by index, rows of a table by id.
+// Kernels that move elements: rows, permutations, elements by index, rows of a table by id.
 // Not here: the largest elements of a tensor, with their indices (largest.cu).
 // Chapters 02, 03 and 11; Singh and Bhatele 2023 (SAMO) for gather and expand.
 #include "cuda/backend/map.h"
@@ -7,7 +7,7 @@ namespace paragrad::cuda {
 
 namespace {
 
-/// Rows of `width` words; pitches in words.
+/// Copies rows of `width` words; pitches are in words.
 template <class Word>
 __device__ void copy_word(std::int64_t i, std::int64_t width, const Word* x, std::int64_t x_pitch,
                           Word* y, std::int64_t y_pitch) {
@@ -42,23 +42,23 @@ __device__ void embed_word(std::int64_t i, std::int64_t width, const Word* table
   if (inside(id, limit, IndexUse::embedding, fault)) y[i] = table[id * width + i % width];
 }
 
-/// A warp for 32 N columns of a row r of dy: if r is the first row of its id, the warp adds up the
-/// rows of that id, in their order; it looks for them by 32 ids at once. So no two warps write the
-/// same sum, and no order of warps changes it.
+/// Has a warp for 32 N columns of each row r of dy: if r is the first row of its id, the warp adds
+/// the rows of that id in order, and searches for them 32 ids at a time. So no two warps write the
+/// same sum, and the order of warps does not change it.
 template <int N, class T>
 __device__ void sum_rows_of_id(std::int64_t warp, std::int64_t rows, std::int64_t width,
                                const int* ids, const T* dy, float* dtable, std::int64_t limit) {
   const std::int64_t mine = warp % rows;
   const int id = ids[mine], lane = threadIdx.x % 32;
   const std::int64_t column = (warp / rows * 32 + lane) * N;
-  if (id < 0 || id >= limit) return;  // the forward pass has noted it
+  if (id < 0 || id >= limit) return;  // the forward pass has recorded it
   float sum[N] = {};
   for (std::int64_t start = 0; start < rows; start += 32) {
     const std::int64_t r = start + lane;
     unsigned equal = __ballot_sync(~0u, r < rows && ids[r] == id);
     for (; equal; equal &= equal - 1) {
       const std::int64_t found = start + __ffs(static_cast<int>(equal)) - 1;
-      if (found < mine) return;  // all of the warp: an earlier row's adds this one
+      if (found < mine) return;  // the whole warp: an earlier row's warp adds this row
       if (column >= width) continue;
       const auto d = load<Pack<T, N>>(dy + found * width + column);
       for (int j = 0; j < N; ++j) sum[j] += to_float(d.at[j]);
@@ -99,7 +99,7 @@ void CudaBackend::permute(In x, const std::vector<int>& order, Out y) {
   for (int i = 0; i < rank; ++i)
     steps.push_back({y.size(i), x.shape().product(x.shape().axis(order[i]) + 1, rank), 0});
   Walk walk(steps, "permute", x.shape());
-  // Where the last dimension stays the last one, what it crosses moves in whole words.
+  // Move whole words if the last dimension stays the last one.
   const std::int64_t size = size_of(x.dtype());
   const bool runs = rank > 0 && walk.steps[rank - 1].a == 1;
   dispatch_words(

@@ -15,7 +15,7 @@
 #include "cuda/backend/cuda_backend.h"
 #include "cuda/launch/device.h"
 
-/// Tensor::data knows bf16 under CUDA's name as well.
+/// Lets Tensor::data accept bf16 under CUDA's name.
 template <>
 struct paragrad::autograd::DTypeOf<__nv_bfloat16> {
   static constexpr DType value = DType::bf16;
@@ -23,14 +23,14 @@ struct paragrad::autograd::DTypeOf<__nv_bfloat16> {
 
 namespace paragrad::cuda {
 
-/// throws: Error that says what to do, if the tensor is of f64
+/// throws: Error that says what to do, if the tensor has type f64
 inline void refuse_f64(const Tensor& x) {
   PG_CHECK(x.dtype() != DType::f64, "cuda: expected f32 or bf16, got ", x,
            "; f64 is for the CPU: use that, or f32");
 }
 
-/// Calls `kernel.template operator()<T>()` with float or __nv_bfloat16, as the tensor is.
-/// throws: Error if it is neither
+/// Calls `kernel.template operator()<T>()` with float or __nv_bfloat16, the type of the tensor.
+/// throws: Error if the tensor has another type
 template <class Kernel>
 void dispatch(const Tensor& x, Kernel&& kernel) {
   refuse_f64(x);
@@ -43,8 +43,8 @@ void dispatch(const Tensor& x, Kernel&& kernel) {
 template <class T>
 constexpr int pack_size = 16 / sizeof(T);
 
-/// Calls `kernel.template operator()<T, N>()`, with T as in the first tensor. N elements are 16
-/// bytes if rows of `width` elements of all these tensors consist of whole packs, else N is 1.
+/// Calls `kernel.template operator()<T, N>()` with T, the type of the first tensor. N elements are
+/// 16 bytes if rows of `width` elements of all these tensors consist of whole packs; else N is 1.
 template <class Kernel>
 void dispatch_packs(std::int64_t width,
                     std::initializer_list<std::reference_wrapper<const Tensor>> tensors,
@@ -60,7 +60,7 @@ void dispatch_packs(std::int64_t width,
 }
 
 /// Calls `kernel.template operator()<Word>()` with the longest word, of 1 to 16 bytes, that divides
-/// all of these addresses and numbers of bytes: for kernels that only move them.
+/// all of these addresses and numbers of bytes, for kernels that only move bytes.
 template <class Kernel, class... Numbers>
 void dispatch_words(Kernel&& kernel, Numbers... numbers) {
   const std::uint64_t bits = (std::uint64_t(numbers) | ... | 0);
@@ -91,7 +91,7 @@ struct Math {
   __host__ __device__ static float exp(float x) { return expf(x); }
 };
 
-/// The pack of f(0), f(1), ..., converted to T.
+/// Makes a pack of f(0), f(1), ..., converted to T.
 template <class T, int N, class F>
 __device__ Pack<T, N> pack(F f) {
   Pack<T, N> result;
@@ -100,7 +100,7 @@ __device__ Pack<T, N> pack(F f) {
   return result;
 }
 
-/// Item i of an array of T that may begin anywhere.
+/// Reads item i of an array of T that may begin at any address.
 template <class T>
 __device__ T read_item(const std::uint8_t* array, std::int64_t i) {
   T item;
@@ -112,18 +112,18 @@ __device__ void write_item(std::uint8_t* array, std::int64_t i, T item) {
   memcpy(array + i * sizeof item, &item, sizeof item);
 }
 
-/// Which kernel met the index.
+/// The kernel that used an index.
 enum class IndexUse : int { none, gather, expand, collect, scatter, cross_entropy, embedding };
 
-/// The first one since the host last asked; `use` is none without one. In device memory.
+/// The first wrong index since the host last asked, in device memory; without one, `use` is none.
 struct IndexFault {
   int use = 0;
   int index = 0;
   std::int64_t limit = 0;
 };
 
-/// Whether the index is in [0, limit). If not, `fault` notes it, and the kernel must leave the
-/// element alone.
+/// Whether the index is in [0, limit). If not, records a fault, and the kernel must skip the
+/// element.
 __device__ inline bool inside(int index, std::int64_t limit, IndexUse use, IndexFault* fault) {
   if (index >= 0 && index < limit) return true;
   if (atomicCAS(&fault->use, 0, static_cast<int>(use)) == 0) {
@@ -133,8 +133,8 @@ __device__ inline bool inside(int index, std::int64_t limit, IndexUse use, Index
   return false;
 }
 
-/// Turns an argument into the kernel's parameter: a tensor into its address, bytes into words;
-/// numbers are rounded.
+/// Converts an argument to a kernel's parameter: tensors to addresses, bytes to words, numbers to
+/// the kernel's types.
 template <class Parameter, class Argument>
 Parameter as_parameter(const Argument& argument) {
   if constexpr (std::is_same_v<Argument, Tensor>)
@@ -150,20 +150,20 @@ void CudaBackend::run(void (*kernel)(Parameters...), Grid grid,
                       const Arguments&... arguments) const {
   if (grid.blocks.x == 0 || grid.blocks.y == 0 || grid.blocks.z == 0) return;
   use();
-  // More than 48 KiB must be asked for, and the kernel's static shared memory counts as well.
+  // More than 48 KiB must be requested, and the kernel's static shared memory counts, too.
   if (grid.shared_bytes > 32 * 1024) {
     const cudaError_t error = cudaFuncSetAttribute(
         kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(grid.shared_bytes));
-    if (error != cudaSuccess) cudaGetLastError();  // CUDA would return it once more
+    if (error != cudaSuccess) cudaGetLastError();  // clears it, as CUDA would return it again
     PG_CHECK(error == cudaSuccess, "cuda: a kernel needs ", grid.shared_bytes,
-             " bytes of shared memory a block, more than device ", ordinal_,
+             " bytes of shared memory per block, more than device ", ordinal_,
              " has; use narrower rows");
   }
   launch(kernel, grid.blocks, grid.threads, grid.shared_bytes, queue(),
          as_parameter<Parameters>(arguments)...);
 }
 
-/// The threads of a block, where each item has a thread or a warp.
+/// The threads per block of kernels with one thread or warp per item.
 constexpr int item_threads = 256;
 
 template <auto body, int lanes, class... Parameters>
@@ -173,8 +173,8 @@ __global__ void __launch_bounds__(item_threads)
   if (item < count) body(item, parameters...);
 }
 
-/// The kernel of a body void(std::int64_t item, Parameters...). A structure that the body takes by
-/// reference stays in the kernel's parameters; a copy with an array would go to local memory.
+/// The kernel of a body void(std::int64_t item, Parameters...). Structures that the body takes by
+/// reference stay in the kernel's parameters; a copy with an array would go to local memory.
 template <auto body, int lanes, class Body = decltype(body)>
 struct Each;
 template <auto body, int lanes, class... Parameters>
@@ -188,10 +188,10 @@ void CudaBackend::run_each(std::int64_t count, const Arguments&... arguments) co
       arguments...);
 }
 
-// Kernels with a block for each row of a matrix.
+// Kernels with one block per row of a matrix.
 
 constexpr unsigned most_row_threads = 1024;
-constexpr int row_elements = 8;  // of a thread, in rows that are no wider than such blocks
+constexpr int row_elements = 8;  // elements per thread in rows that a block can cover
 
 /// The number of threads for a row of this width: whole warps.
 inline unsigned row_threads(std::int64_t width) {
@@ -201,8 +201,8 @@ inline Grid block_for_rows(const Tensor& x) {
   return {static_cast<unsigned>(x.size(0)), row_threads(x.size(1))};
 }
 
-/// Calls body(c, pack) for the packs of N elements of a row that are this thread's, with their
-/// first column c. N divides the width.
+/// Calls body(c, pack) for this thread's packs of N elements of a row; c is the first column of a
+/// pack. N divides the width.
 template <int N, class T, class Body>
 __device__ void for_packs(const T* row, std::int64_t width, Body body) {
   for (std::int64_t c = std::int64_t{threadIdx.x} * N; c < width; c += blockDim.x * N)

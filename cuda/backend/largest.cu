@@ -1,8 +1,8 @@
-// The largest elements of a tensor: how large the k-th is, by counting for autograd/codes.h;
-// writing them to a message with their indices, and putting them back among zeros. Order is that of
-// the CPU: each thread counts its own, and what comes before.
-// Not here: which message holds how many (parallel/codecs). Chapter 10; Alabi et al. 2012, "Fast
-// k-selection algorithms for graphics processing units".
+// The largest elements of a tensor: finds the k-th magnitude by counting (autograd/codes.h), writes
+// elements to a message with their indices, and scatters them among zeros again. Their order is
+// the CPU's: each thread counts its own elements, and adds the counts of earlier threads.
+// Not here: how many elements a message holds (parallel/codecs). Chapter 10; Alabi et al. 2012,
+// "Fast k-selection algorithms for graphics processing units".
 #include <algorithm>
 #include <bit>
 #include <vector>
@@ -22,7 +22,7 @@ using autograd::infinity_key;
 using autograd::key_of;
 using autograd::KeyDigit;
 
-constexpr int own = 16, piece = own * item_threads;  // elements of a thread, and of a block
+constexpr int own = 16, piece = own * item_threads;  // elements per thread and per block
 
 template <class T>
 __global__ void __launch_bounds__(item_threads)
@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(item_threads)
     if (mine[i] > 0) atomicAdd(&histogram[i], mine[i]);
 }
 
-/// The elements from `first` on, and round, of which those above `least` are chosen, and the first
-/// `equal` of its size.
+/// The elements in order from `first` to the end and on from 0. Those above `least` are chosen, and
+/// the first `equal` elements of its size.
 template <class T>
 struct Choice {
   const T* x;
@@ -54,11 +54,11 @@ struct Choice {
   }
 };
 
-/// How many are above `least` (upper half) and of its size (lower half).
+/// Numbers of elements above `least` (upper half) and of its size (lower half).
 using Counts = unsigned long long;
 constexpr Counts one_above = Counts{1} << 32, one_equal = 1;
 
-/// Calls body(index, key) for this thread's elements, one after the other.
+/// Calls body(index, key) for each of this thread's elements in order.
 template <class T, class Body>
 __device__ void for_own(const Choice<T>& c, Body body) {
   const std::int64_t start = std::int64_t{blockIdx.x} * piece + threadIdx.x * own;
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(item_threads)
   if (threadIdx.x == 0) counts[blockIdx.x] = total;
 }
 
-/// Each count becomes the sum of those before it. By one block.
+/// Replaces each count by the sum of the counts before it, in one block.
 __global__ void __launch_bounds__(item_threads) sums_before_kernel(int size, Counts* counts) {
   Counts so_far = 0, total;
   for (int start = 0; start < size; start += item_threads) {
@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(item_threads) sums_before_kernel(int size, Cou
   }
 }
 
-/// Element number n of those chosen goes to slot n; `left` is the one that comes after the last.
+/// Writes chosen element n to slot n; `left` receives the first chosen element without a slot.
 template <class T>
 __global__ void __launch_bounds__(item_threads)
     write_chosen_kernel(Choice<T> c, const Counts* counts, std::int64_t slots, Byte* bytes,
@@ -134,14 +134,14 @@ __device__ void scatter_one(std::int64_t slot, std::int64_t slots, const Byte* b
     y[i] = read_item<T>(bytes + slots * sizeof(int), slot);
 }
 
-/// How many elements a message for values of x's type holds.
+/// The number of slots in a message for values of x's type.
 std::int64_t slots_of(const Tensor& bytes, const Tensor& x) {
   return bytes.numel() / (static_cast<std::int64_t>(sizeof(int)) + size_of(x.dtype()));
 }
 
 }  // namespace
 
-// Each digit is looked for by the host, which needs the result.
+// The host searches for each digit, because it needs the result.
 Magnitude CudaBackend::magnitude(In x, std::int64_t k) {
   const Tensor histogram = workspace({digit_values}, DType::i32, x.device());
   std::vector<unsigned> counted(digit_values);
@@ -165,7 +165,7 @@ Selected CudaBackend::select(In x, Selection which, Out bytes) {
   auto* before = reinterpret_cast<Counts*>(counts.raw());
   Byte* to = bytes.data<std::uint8_t>();
   use();
-  // Slots that stay empty: index -1, value 0. Bytes of ones are -1, too.
+  // Make all slots empty: index -1, value 0. An index of bytes 0xff is -1.
   PG_CUDA(cudaMemsetAsync(to, 0xff, slots * sizeof(int), queue()));
   PG_CUDA(cudaMemsetAsync(to + slots * sizeof(int), 0, slots * size_of(x.dtype()), queue()));
   PG_CUDA(cudaMemsetAsync(left, 0xff, sizeof(int), queue()));

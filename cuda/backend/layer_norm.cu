@@ -1,5 +1,5 @@
-// Layer norm, by a block for each row; backward, by a block for some rows, whose shares of the
-// weight's and bias's gradients it adds up in shared memory.
+// Layer norm, with one block per row; in backward, a block has several rows, and sums their shares
+// of the gradients of weight and bias in shared memory.
 // Not here: batch norm. Chapters 02 and 03; Ba, Kiros and Hinton 2016, eq. 3.
 #include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_sums.h"
@@ -8,9 +8,9 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int block_rows = 16;  // of a backward block: as many shares as rows / 16 are left to add
+constexpr int block_rows = 16;  // rows per backward block, so that rows / 16 shares are left to add
 
-/// This thread's part of a row that is read more than once: kept if `Fits`, else loaded again.
+/// This thread's part of a row that is read repeatedly: kept if `Fits`, otherwise loaded again.
 template <int N, bool Fits, class T>
 class Row {
  public:
@@ -18,14 +18,14 @@ class Row {
     if constexpr (Fits)
       for_each(width, [&](std::int64_t c, int k) { packs_[k] = load<Pack<T, N>>(row + c); });
   }
-  /// Pack k of this thread, which begins at column c.
+  /// This thread's pack k, which begins at column c.
   __device__ Pack<T, N> at(std::int64_t c, int k) const {
     if constexpr (Fits)
       return packs_[k];
     else
       return load<Pack<T, N>>(row_ + c);
   }
-  /// Calls body(c, k) for the packs of this thread.
+  /// Calls body(c, k) for each pack of this thread.
   template <class Body>
   static __device__ void for_each(std::int64_t width, Body body) {
     if constexpr (Fits) {
@@ -93,8 +93,8 @@ struct Normalised {
   }
 };
 
-/// shares[0,block] and shares[1,block]: sums over the block's rows of dy n, and of dy.
-/// In shared memory element j of pack p stands at j (packs) + p, so that neighbours differ in bank.
+/// shares[0,block] and shares[1,block]: sums over the block's rows of dy n, and of dy. In shared
+/// memory, element j of pack p is at j (packs) + p, so that neighbours differ in bank.
 template <int N, bool Fits, class T>
 __global__ void __launch_bounds__(most_row_threads)
     layer_norm_backward_kernel(std::int64_t rows, std::int64_t width, const T* x, const T* weight,
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(most_row_threads)
     row.for_each(width, [&](std::int64_t c, int k) {
       const Normalised<N> at(row.at(c, k), weight + c, gradient.at(c, k), average, scale);
       for (int j = 0; j < N; ++j) {
-        const std::int64_t place = j * packs + c / N;  // this thread's alone
+        const std::int64_t place = j * packs + c / N;  // only this thread uses it
         sum += at.dn[j];
         dot += at.dn[j] * at.n[j];
         dweight[place] = (r == first ? 0 : dweight[place]) + at.dy[j] * at.n[j];
@@ -133,7 +133,7 @@ __global__ void __launch_bounds__(most_row_threads)
   });
 }
 
-/// Calls dispatch_packs, with `Fits` as Row has it.
+/// Calls dispatch_packs, and also chooses `Fits` (see Row).
 template <class Kernel>
 void dispatch_row(std::int64_t width,
                   std::initializer_list<std::reference_wrapper<const Tensor>> tensors,

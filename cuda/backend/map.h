@@ -1,6 +1,6 @@
-// map: y[i] = f(x[i]...), the shape of most element-wise kernels; and Walk, the places of elements
-// in tensors that are stretched (autograd/shape.h), as a kernel's parameter.
-// Not here: what is computed (elementwise.cu).
+// map: y[i] = f(x[i]...), the form of most element-wise kernels; Walk: the places of elements in
+// broadcast tensors (autograd/shape.h), as a kernel's parameter.
+// Not here: the functions (elementwise.cu).
 // Chapters 01, broadcasting, and 03.
 #pragma once
 
@@ -16,7 +16,7 @@ __device__ Pack<T, N> apply(F f, const Pack<X, N>&... x) {
   return pack<T, N>([&]([[maybe_unused]] int i) { return f(to_float(x.at[i])...); });
 }
 
-/// Computes N neighbours; at the end of the tensor, those that are left.
+/// Computes N neighbours, or the rest at the end.
 template <int N, class F, class T, class... X>
 __device__ void map_pack(std::int64_t number, std::int64_t count, F f, T* y, const X*... x) {
   const std::int64_t start = number * N;
@@ -31,8 +31,8 @@ void run_map(const CudaBackend& backend, std::int64_t count, F f, T* y, const X*
   backend.run_each<map_pack<N, F, T, X...>>(blocks_for(count, N), count, f, y, x...);
 }
 
-/// Computes y[i] = f(x[i]...) in f32; f is a structure with an operator() for devices. A pack of
-/// elements is 16 bytes of the widest type, if all addresses allow.
+/// y[i] = f(x[i]...), computed in f32; f is a structure with an operator() for devices. Takes 16
+/// bytes of the widest type at a time if all addresses are aligned.
 template <class T, class F, class... X>
 void map(const CudaBackend& backend, const Tensor& y, F f, const X*... x) {
   constexpr int n = std::min({pack_size<T>, pack_size<X>...});
@@ -46,7 +46,7 @@ void map(const CudaBackend& backend, const Tensor& y, F f, const X*... x) {
 using autograd::WalkPlace;
 using autograd::WalkStep;
 
-/// The most dimensions of a tensor whose places a kernel computes.
+/// The largest number of dimensions for which a kernel computes places.
 constexpr int most_dimensions = 8;
 
 struct Walk {
@@ -60,7 +60,7 @@ struct Walk {
              purpose, ", got ", shape);
     std::copy(walk.begin(), walk.end(), steps);
   }
-  /// Walks over y, to which a and b are stretched.
+  /// Walks over y, to which a and b broadcast.
   Walk(const Tensor& a, const Tensor& b, const Tensor& y)
       : Walk(walk_over(y.shape(), a.shape(), b.shape()), "broadcast over", y.shape()) {}
 

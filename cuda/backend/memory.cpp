@@ -1,5 +1,5 @@
-// Blocks have one of 8 sizes per power of two, so that similar sizes share them.
-// Not here: the reasons (memory.h).
+// Allocates blocks of 8 sizes per power of two, so that similar sizes share blocks.
+// Not here: the reasons for this allocator (memory.h).
 // CUDA Runtime API, memory management; CUDA C++ Programming Guide, page-locked host memory.
 #include "cuda/backend/memory.h"
 
@@ -45,7 +45,7 @@ void* CachingAllocator::allocate(std::int64_t bytes) {
     PG_CUDA(cudaSetDevice(device_));
     cudaError_t error = ask(&block, size);
     if (error == cudaErrorMemoryAllocation) {
-      cudaGetLastError();  // CUDA would return it once more
+      cudaGetLastError();  // clears the error, which CUDA would return again
       const Blocks blocks = take_all();
       lock.unlock();
       give_back(blocks);
@@ -101,7 +101,7 @@ CachingAllocator::Blocks CachingAllocator::take_all() {
   return std::exchange(kept_, {});
 }
 
-/// cudaFree waits until the device has done what is queued; others may then allocate meanwhile.
+/// Frees blocks. cudaFree waits for all queued work; other threads may allocate meanwhile.
 void CachingAllocator::give_back(const Blocks& all) {
   for (const auto& [size, blocks] : all)
     for (void* block : blocks) cudaFree(block);
@@ -126,7 +126,7 @@ void Staging::to_device(void* target, const void* source, std::int64_t bytes, cu
 }
 
 void Staging::to_host(void* target, const void* source, std::int64_t bytes, cudaStream_t stream) {
-  Slot* before = nullptr;  // the slot of the part that ends at `at`
+  Slot* before = nullptr;  // holds the part that ends at `at`
   for (std::int64_t at = 0; at < bytes || before; at += slot_bytes) {
     Slot* slot = nullptr;
     if (at < bytes) {

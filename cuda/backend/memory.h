@@ -1,6 +1,6 @@
-// Memory of a device: blocks in the order of one stream, mostly without a call of CUDA, and copies
-// from and to ordinary host memory by way of pinned memory, the only one that the device can read
-// and write while the host does something else.
+// Memory of a device: allocation in the order of one stream, mostly without calls of CUDA, and
+// copies between the device and ordinary host memory through pinned memory, the only host memory
+// that the device can read and write while the host continues.
 // Not here: accounting by category, which Storage does; copies within the device.
 // CUDA Runtime API, memory management; chapters 03 and 13.
 #pragma once
@@ -17,28 +17,29 @@
 
 namespace paragrad::cuda {
 
-/// Keeps a freed block for the next allocation of its size, even while kernels that use the block
-/// are still queued: the new owner's kernels are queued behind them, on the same stream. If other
-/// streams work on memory, this stream must wait for them before the memory is freed.
+/// Keeps freed blocks for later allocations. A block may be reused while kernels that use it are
+/// still queued: kernels of the new owner are queued after them, on the same stream. Before memory
+/// is freed that other streams use, this stream must wait for their work.
 /// Any thread may allocate and free.
 ///
-/// A thread that holds back work, to queue it later, tells the allocator: that work may use blocks
-/// that any thread frees from then on, so until it is queued, only that thread gets them.
+/// A thread that holds back work, to queue it later, must announce it: its work may use blocks that
+/// any thread frees from then on, so only that thread gets them until the work is queued.
 class CachingAllocator {
  public:
-  /// Without `keeps_blocks`, each call is one of CUDA: the emulator then finds uses after a free.
+  /// Without `keeps_blocks`, each call is a call of CUDA, so that the emulator finds memory that is
+  /// used after it was freed.
   CachingAllocator(int device, cudaStream_t stream, bool keeps_blocks);
   ~CachingAllocator();
 
-  /// throws: Error that names the bytes asked for and in use, and the device, if there is too
-  ///         little memory after all kept blocks have been given back
+  /// throws: Error that names the requested bytes, the bytes in use and the device, if memory is
+  /// short even after all kept blocks have been freed
   void* allocate(std::int64_t bytes);
-  /// Frees `bytes`, as asked for. Does not throw: an error of the device shows at its next call.
+  /// `bytes`: as passed to allocate(). Does not throw: the device's next call reports its errors.
   void free(void* data, std::int64_t bytes) noexcept;
 
-  /// Begins to hold back work of the calling thread; only one thread at a time does.
+  /// Announces that the calling thread holds back work from now on; only one thread may at a time.
   void hold_back();
-  /// Ends holding back: all work that was held back has been queued, or never will be.
+  /// Announces that the work has been queued, or never will be.
   void catch_up() noexcept;
 
   std::int64_t bytes_in_use() const { return in_use_; }
@@ -57,23 +58,23 @@ class CachingAllocator {
   const cudaStream_t stream_;
   const bool keeps_blocks_;
   std::mutex mutex_;
-  Blocks kept_, freed_late_;  // freed_late_: while a thread holds back work
+  Blocks kept_, freed_late_;  // freed_late_: freed while a thread holds back work
   std::thread::id holds_back_{};
   std::atomic<std::int64_t> in_use_ = 0, bytes_kept_ = 0;  // written under the mutex
 };
 
-/// Copies in slots of pinned memory, used in turn: while the device copies one, the host fills or
-/// empties another. One thread at a time uses it, for the device that is current at the first copy.
+/// Copies through slots of pinned memory, used in turn: while the device copies one slot, the host
+/// fills or empties another. For one thread at a time, and the device current at the first copy.
 class Staging {
  public:
-  /// Returns once `source` may be changed; waits for the stream only if all slots are in use.
+  /// Returns when `source` may be changed; waits for the stream only if all slots are in use.
   void to_device(void* target, const void* source, std::int64_t bytes, cudaStream_t stream);
   /// Returns once `target` has been written.
   void to_host(void* target, const void* source, std::int64_t bytes, cudaStream_t stream);
 
  private:
   static constexpr std::int64_t slot_bytes = 1 << 20;
-  /// Pinned memory, and when the last copy that used it has ended.
+  /// Pinned memory, and an event that marks the end of the last copy that used it.
   struct Slot {
     Pinned memory{slot_bytes};
     Event done;

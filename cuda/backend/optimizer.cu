@@ -1,4 +1,4 @@
-// Optimizer steps, one pass over a flat buffer each.
+// Optimizer steps, each in one pass over a flat buffer.
 // Not here: schedules and which parameters decay (nn/optimizers/optimizer.h).
 // Chapter 02.
 #include <cmath>
@@ -32,7 +32,7 @@ struct AdamW {
   }
 };
 
-/// Steps N elements from i on. `weights` is null where it is the master.
+/// Steps N elements from i on. `weights` is null if the master is the weights.
 template <int N, class Step, class W, class... Moment>
 __device__ void update(std::int64_t i, const Step& step, const float* gradient, float* master,
                        W* weights, Moment*... moments) {
@@ -60,7 +60,7 @@ __device__ void update_pack(std::int64_t i, std::int64_t count, Step step, const
 template <class Step, class... Moment>
 void run_update(const CudaBackend& backend, const Step& step, const Tensor& gradient,
                 const Tensor& master, const Tensor& weights, Moment*... moments) {
-  constexpr int n = 4;  // elements of a thread: 16 bytes of f32
+  constexpr int n = 4;  // elements per thread: 16 bytes of f32
   const float* g = gradient.data<float>();
   float* w = master.data<float>();
   const std::int64_t count = master.numel();

@@ -1,5 +1,5 @@
-// Pooling, by a thread for each result; gradients, by a thread for each pixel, which adds its parts
-// in the order of the windows.
+// Pooling, with one thread per result; gradients, with one thread per pixel, which adds the pixel's
+// contributions in the order of the windows.
 // Not here: the average over a whole image, which is a reduction. Chapter 02.
 #include <cmath>
 
@@ -14,7 +14,7 @@ struct Range {
   int first, last;
 };
 
-/// Planes of height x width, and the results of a window that slides over them.
+/// Planes of height x width, the window that slides over them, and the sizes of the results.
 struct Planes {
   int height, width, out_height, out_width;
   Window window;
@@ -37,7 +37,7 @@ struct Planes {
     return {first <= 0 ? 0 : (first + window.stride - 1) / window.stride,
             min(last / window.stride + 1, out_size)};
   }
-  /// Calls body(position in the plane) for all that window o of a plane reads.
+  /// Calls body(position in the plane) for each element that window o of a plane reads.
   template <class Body>
   __device__ void for_read(int o, Body body) const {
     const Range down = read(o / out_width, window.height, height);
@@ -55,7 +55,7 @@ struct Planes {
   }
 };
 
-/// The first of equal values wins, and the last NaN.
+/// Ties go to the first value; if there are NaNs, the last one wins.
 template <class T>
 __device__ void max_of_window(std::int64_t i, Planes p, const T* x, T* y, int* index) {
   const int area = p.out_height * p.out_width;
@@ -91,8 +91,8 @@ __device__ void shares_of_windows(std::int64_t i, Planes p, const T* dy, T* dx) 
   dx[i] = from_float<T>(sum);
 }
 
-/// A block for each plane. Its threads read all indices, and add where the remainder of the index
-/// is their own number.
+/// Has one block per plane, whose threads all read all indices. A thread adds the gradients of
+/// indices whose remainder is its own number.
 template <class T>
 __global__ void __launch_bounds__(item_threads)
     max_pool_backward_kernel(int size, int outputs, const T* dy, const int* index, float* sums) {
@@ -104,10 +104,10 @@ __global__ void __launch_bounds__(item_threads)
   for (int start = 0; start < outputs; start += item_threads) {
     const int loaded = min(item_threads, outputs - start);
     if (thread < loaded) at[thread] = index[first + start + thread];
-    __syncthreads();  // indices are here
+    __syncthreads();  // indices have arrived
     for (int o = 0; o < loaded; ++o)
       if (at[o] % item_threads == thread) plane[at[o]] += to_float(dy[first + start + o]);
-    __syncthreads();  // no thread needs them any more
+    __syncthreads();  // all threads have read them
   }
 }
 

@@ -1,7 +1,7 @@
-// Max-min quantization of buckets: one kernel finds the levels of each bucket, by a block, another
-// packs the elements' levels, 8 of them by a thread. Bytes are those of the CPU, bit for bit, so no
-// multiplication is fused with an addition.
-// Not here: what a compressed sum does with them. Chapter 10; Markov et al. 2022, "CGX".
+// Max-min quantization of buckets: one kernel finds the buckets' levels, with a block per bucket;
+// another one packs the elements' levels, 8 per thread. The bytes equal the CPU's bit for bit, so
+// no multiplication is fused with an addition.
+// Not here: compressed sums. Chapter 10; Markov et al. 2022, "CGX".
 #include <cmath>
 
 #include "autograd/codes.h"
@@ -17,11 +17,11 @@ using autograd::largest;
 using autograd::Levels;
 using autograd::Scale;
 
-/// The type of a message's levels for values of type T.
+/// The type of a message's bucket levels for values of type T.
 template <class T>
 using Stored = std::conditional_t<sizeof(T) == sizeof(float), float, autograd::bf16>;
 
-/// The parts of a message of n values: the buckets' levels, then packed ones.
+/// The parts of a message of n values: the buckets' levels, then the elements' packed levels.
 struct Layout {
   std::int64_t count, bucket;
   int bits;
@@ -61,7 +61,7 @@ __global__ void levels_kernel(Layout m, const T* x, Byte* bytes, int* not_finite
   const bool finite = block_max(strange) == 0;
   if (threadIdx.x > 0) return;
   if (!finite) atomicOr(not_finite, 1);
-  // The message is always packed, by levels that must be numbers.
+  // Write levels that are numbers even if x is not finite: the message is packed in any case.
   write_item(bytes, blockIdx.x,
              finite ? autograd::levels_between<Stored<T>>(low, high, (1 << m.bits) - 1)
                     : Levels<Stored<T>>{});
@@ -109,7 +109,7 @@ bool CudaBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
     run(levels_kernel<T>, {static_cast<unsigned>(m.buckets()), row_threads(how.bucket)}, m, x, to,
         not_finite);
     run_each<pack_group<T>>(m.groups(), m, x, how.stochastic, key, to);
-    // The rest of the last level's word.
+    // Clear the rest of the last level's word.
     const std::int64_t end = m.packed<T>() + m.packed_bytes();
     PG_CUDA(cudaMemsetAsync(to + end, 0, bytes.numel() - end, queue()));
   });

@@ -1,7 +1,7 @@
 // Sums and maxima over a tensor's dimensions, and sums of squares. Each thread, warp or block
-// reduces a part of fixed length, and further launches reduce what the parts have left, so that
-// sums do not depend on the GPU.
-// Not here: what kernels sum on their way. Chapter 03.
+// reduces a part of fixed length, and further launches reduce the results of parts, so that sums do
+// not depend on the GPU.
+// Not here: sums that other kernels compute while they work. Chapter 03.
 #include <cmath>
 
 #include "cuda/backend/map.h"
@@ -26,7 +26,7 @@ struct Sum {
   static __device__ float across_warp(float x) { return warp_sum(x); }
 };
 
-/// Keeps NaN, which warp_max does not.
+/// The maximum that keeps NaN, unlike warp_max.
 struct Max {
   static __device__ float start() { return -INFINITY; }
   static __device__ float combine(float a, float b) { return a != a || a > b ? a : b; }
@@ -36,7 +36,7 @@ struct Max {
   }
 };
 
-/// A warp for each result, where what is reduced stands side by side: inner is 1.
+/// Has one warp per result, for reduced elements that are neighbours: inner is 1.
 template <int N, class Op, class T, class U>
 __device__ void reduce_row(std::int64_t result, Runs runs, const T* x, U* y) {
   const std::int64_t first = result % runs.parts() * runs.part;
@@ -51,7 +51,7 @@ __device__ void reduce_row(std::int64_t result, Runs runs, const T* x, U* y) {
   if (threadIdx.x % 32 == 0) y[result] = from_float<U>(value);
 }
 
-/// A thread for each result: neighbours read neighbours.
+/// Has one thread per result: neighbouring threads read neighbouring elements.
 template <class Op, class T, class U>
 __device__ void reduce_column(std::int64_t result, Runs runs, const T* x, U* y) {
   const std::int64_t i = result % runs.inner, k = result / runs.inner % runs.parts();
@@ -63,7 +63,7 @@ __device__ void reduce_column(std::int64_t result, Runs runs, const T* x, U* y) 
   y[result] = from_float<U>(value);
 }
 
-constexpr int short_row = 16;  // a warp would be idle for the most part
+constexpr int short_row = 16;  // most lanes of a warp would be idle
 
 template <class Op>
 void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Tensor& y) {
@@ -81,7 +81,7 @@ void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Te
 }  // namespace
 
 void CudaBackend::reduce(Reduction op, In x, Out y) {
-  const autograd::ReducedRun run(x.shape(), y.shape());  // earlier runs take another pass
+  const autograd::ReducedRun run(x.shape(), y.shape());  // earlier runs need another pass
   Runs runs{run.outer, run.reduced, run.inner, 0};
   runs.part = runs.inner == 1 ? 1024 : 64;
 
@@ -99,13 +99,13 @@ void CudaBackend::reduce(Reduction op, In x, Out y) {
 
 namespace {
 
-/// mark = 1 where x is its maximum, else 0.
+/// mark = 1 where x is the maximum, else 0.
 template <class T>
 __device__ void mark_maximum(std::int64_t i, const Walk& walk, const T* x, const T* y, T* mark) {
   mark[i] = from_float<T>(to_float(x[i]) == to_float(y[walk.place(i).b]) ? 1 : 0);
 }
 
-/// Shares dy among the marked elements, in place.
+/// Divides dy among the marked elements, in place.
 template <class T>
 __device__ void share_among_marked(std::int64_t i, const Walk& walk, const float* marks,
                                    const T* dy, T* dx) {
@@ -129,8 +129,8 @@ namespace {
 
 constexpr int threads = 256, neighbours = 4, part = 8 * neighbours * threads;
 
-/// A thread has 4 neighbours at a time, whether they are loaded at once or not: the order of
-/// additions does not depend on where x begins.
+/// Sums squares in parts. A thread takes 4 neighbours at a time, loaded at once or not, so that the
+/// order of additions does not depend on the address of x.
 template <int N, class T>
 __global__ void __launch_bounds__(threads)
     sum_of_squares_kernel(std::int64_t count, const T* x, double* sums) {
@@ -152,7 +152,7 @@ __global__ void __launch_bounds__(threads)
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
-/// One block sums the parts.
+/// Sums the parts, in one block.
 __global__ void __launch_bounds__(threads) sum_kernel(int count, const double* x, double* total) {
   double sum = 0;
   for (int i = threadIdx.x; i < count; i += threads) sum += x[i];
@@ -164,7 +164,7 @@ __global__ void __launch_bounds__(threads) sum_kernel(int count, const double* x
 
 double CudaBackend::sum_of_squares(In x) { return sums_of_squares({x})[0]; }
 
-/// Parts of all tensors lie one after the other, and then their sums.
+/// Stores the parts of all tensors one after the other, then their sums.
 std::vector<double> CudaBackend::sums_of_squares(const std::vector<Tensor>& tensors) {
   std::vector<double> result(tensors.size());
   if (tensors.empty()) return result;

@@ -1,6 +1,6 @@
-// Softmax, and softmax cross-entropy, by a block for each row. Cross-entropy keeps one number of a
+// Softmax, and softmax cross-entropy, with one block per row. Cross-entropy keeps one number per
 // row, from which the backward pass computes the probabilities again.
-// Not here: attention's softmax, which never stands in memory whole; the mean over rows
+// Not here: attention's softmax, which is never in memory as a whole; the mean over rows
 // (autograd/ops/rows.cpp). Chapters 02 and 03; Bishop 2006, eq. 4.109.
 #include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_sums.h"
@@ -9,8 +9,8 @@ namespace paragrad::cuda {
 
 namespace {
 
-/// for_packs for a row of any width that begins anywhere: body(c, pack) gets single elements up to
-/// the first address that packs can be loaded from, and behind the last whole pack.
+/// Does the work of for_packs for a row of any width at any address: body(c, pack) gets single
+/// elements before the first aligned address, and after the last whole pack.
 template <int N, class T, class Body>
 __device__ void for_any_packs(const T* row, std::int64_t width, Body body) {
   const auto past =
@@ -28,11 +28,11 @@ struct ExpSum {
   float top, sum;
 };
 
-/// Takes one pass: when a larger maximum comes, the sum so far shrinks. NaN gets into the sum.
+/// Needs one pass: a larger maximum scales the sum so far down. NaN stays in the sum.
 /// source: Milakov and Gimelshein 2018, algorithm 3
 template <int N, class T>
 __device__ ExpSum exp_sum(const T* row, std::int64_t width) {
-  float top = -3.402823466e38f, sum = 0;  // the lowest number: differences to it are not NaN
+  float top = -3.402823466e38f, sum = 0;  // the lowest number, so that differences are not NaN
   for_any_packs<N>(row, width, [&]<int M>(std::int64_t, const Pack<T, M>& x) {
     for (int j = 0; j < M; ++j) {
       const float value = to_float(x.at[j]);

@@ -1,7 +1,6 @@
-// Products with sparse matrices: a warp has a row of the sparse one, and its lanes neighbouring
-// columns of the dense one, or neighbouring elements of the row.
-// Not here: rows in the order of their lengths. Gale et al. 2020, "Sparse GPU kernels for deep
-// learning".
+// Products with sparse matrices: a warp has a row of the sparse matrix; its lanes have neighbouring
+// columns of the dense matrix, or neighbouring elements of the row.
+// Not here: rows sorted by length. Gale et al. 2020, "Sparse GPU kernels for deep learning".
 #include "cuda/backend/kernel_types.h"
 
 namespace paragrad::cuda {
@@ -20,7 +19,7 @@ struct Pattern {
         source(p.source.defined() ? p.source.data<std::int32_t>() : nullptr) {}
 };
 
-/// c (M,n) = a b + bias, a pack of N neighbours for each lane, element after element.
+/// c (M,n) = a b + bias; each lane has a pack of N neighbours, and adds element after element.
 template <int N, class T>
 __device__ void multiply_row(std::int64_t warp, Pattern a, const T* values, std::int64_t n,
                              const T* b, const T* bias, T* c) {
@@ -38,7 +37,7 @@ __device__ void multiply_row(std::int64_t warp, Pattern a, const T* values, std:
   store(c + row * n + column, pack<T, N>([&](int j) { return sums[j]; }));
 }
 
-/// values[i] = sum_j d[r,j] b[k,j], by a warp for each element.               d (M,n), b (K,n)
+/// values[i] = sum_j d[r,j] b[k,j], with one warp per element.                d (M,n), b (K,n)
 template <class T>
 __device__ void sample_columns(std::int64_t row, Pattern p, std::int64_t n, const T* d, const T* b,
                                float* values) {
@@ -53,7 +52,7 @@ __device__ void sample_columns(std::int64_t row, Pattern p, std::int64_t n, cons
   }
 }
 
-/// values[i] = sum_j d[j,r] b[j,k], by a lane for each element.               d (n,M), b (n,K)
+/// values[i] = sum_j d[j,r] b[j,k], with one lane per element.                d (n,M), b (n,K)
 template <class T>
 __device__ void sample_rows(std::int64_t row, Pattern p, std::int64_t n, std::int64_t width,
                             const T* d, const T* b, float* values) {
@@ -67,8 +66,8 @@ __device__ void sample_rows(std::int64_t row, Pattern p, std::int64_t n, std::in
 
 }  // namespace
 
-// Vectors that stand as rows are turned into columns, and the results back: lanes that read and
-// write neighbours are worth more than a copy.
+// Transposes vectors that are rows to columns, and the results back: lanes that read and write
+// neighbours save more time than the copies cost.
 void CudaBackend::spmm(const SparsePattern& pattern, In values, Vectors how, In b, In bias, Out c) {
   refuse_f64(b);
   if (c.numel() == 0) return;

@@ -1,6 +1,6 @@
-// Arena: addresses of one device, or of pinned host memory, each used once. An access past the end
-// of an allocation, or after it has been freed, meets no memory.
-// Not here: how much a device may hold, and what an address belongs to (device_memory.h).
+// Arena: addresses of one device, or of pinned host memory, each used once. No memory is mapped
+// past the end of an allocation, or after it has been freed, so that such accesses fault.
+// Not here: the size of a device's memory, and the owners of addresses (device_memory.h).
 // Electric Fence (Perens 1987) is the model; under AddressSanitizer its own allocator takes over.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Block: the threads of one CUDA block, run in turn by one processor thread.
-// Not here: the grid (grid.cpp), and the operations that a warp carries out (warp.h).
+// Not here: the grid (grid.cpp), and the results of warp operations (kernel_language.h).
 // CUDA C++ Programming Guide, thread hierarchy and synchronization functions.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Checker: the part that the checked build adds to the emulator. It learns of every access to
-// device memory and to shared memory, and of everything that makes one happen before another.
+// Checker: the interface of the checked build. The emulator reports every access to device memory
+// and to shared memory, and every event that orders accesses.
 // Not here: the checker itself (checked/); other builds have none, and skip all of this.
 // Chapter 12.
 #pragma once

@@ -1,5 +1,5 @@
-// Clock: the operations that happened before another one, as one number for each stream.
-// Not here: how clocks are combined (history.cpp).
+// Clock: the operations that happened before an operation, as one number per stream.
+// Not here: the events that join clocks (history.cpp).
 // Fidge 1988, Mattern 1989, vector clocks.
 #pragma once
 

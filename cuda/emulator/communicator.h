@@ -1,5 +1,5 @@
-// NCCL's communicators on the emulated machine, and the calls that meet in them.
-// Not here: when they run: as soon as they head the streams of all their ranks (stream.h).
+// NCCL's communicators on the emulated machine, and the calls that meet in them. A call runs as
+// soon as it is the first operation in the streams of all its ranks. Not here: streams (stream.h).
 // NCCL user guide, communicators and group calls.
 #pragma once
 

@@ -1,6 +1,6 @@
 // The part of the CUDA runtime's interface that paragrad uses, on the emulated machine.
-// Not here: what the toolkit's header of this name has beyond it. Names, values and meanings are
-// CUDA's; a call that CUDA refuses is refused with the same code.
+// Not here: the rest of the toolkit's header of this name. Names, values and meanings are CUDA's;
+// calls that CUDA rejects are rejected with the same error code.
 // CUDA Runtime API reference; CUDA C++ Programming Guide.
 #pragma once
 

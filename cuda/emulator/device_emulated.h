@@ -1,5 +1,5 @@
-// The part of device.h for the emulator: the same results as device_gpu.h's, bit for bit.
-// Not here: what both compilers share (cuda/launch/device.h).
+// The parts of device.h for the emulator: the same results as device_gpu.h's, bit for bit.
+// Not here: definitions that both compilers share (cuda/launch/device.h).
 // PTX ISA, instruction set.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Functions that kernels call besides C++'s own: atomics, bits, a few of mathematics.
+// Functions that kernels call besides those of C++: atomics, bits, and some mathematics.
 // Not here: fast approximations (__expf and others), whose results a host compiler doesn't have.
 // CUDA C++ Programming Guide, atomic functions; CUDA Math API.
 #pragma once

@@ -1,5 +1,5 @@
-// The memory of the emulated devices, and pinned host memory: how much each holds, and which
-// allocation an address belongs to.
+// The memory of the emulated devices, and pinned host memory: the bytes that each device holds, and
+// the allocation to which an address belongs.
 // Not here: when a free takes effect (runtime_memory.cpp), pages and red zones (arena.h).
 // CUDA Runtime API, memory management.
 #pragma once

@@ -1,14 +1,14 @@
-// The emulated machine: its settings, and how a program learns of faults.
-// Not here: CUDA's own functions, which have their own names in cuda_runtime.h and the other
-// headers of this folder. The emulator proves that a kernel is right; it says nothing of its speed.
+// The emulated machine: the settings that a program may choose, and the reports of faults.
+// Not here: CUDA's own functions, which have their own names in cuda_runtime.h and other headers of
+// this folder. The emulator proves that a kernel is right; it does not tell how fast it is.
 //
 // The emulator is a house of its own inside cuda/: headers with the toolkit's names, so that the
 // .cu files that nvcc compiles are compiled by the host's compiler, too, and run on its processor.
 // fiber.h, block.h, grid.cpp       threads of a block as fibers; barriers and warp operations
 // stream.h, scheduler.h            streams, events and graphs, in orders that tests choose
-// device_memory.h, arena.h         memory with borders that are watched
-// cublas_v2.h, nccl.h              products by oneDNN, NCCL by threads
-// checked/                         the flavour that looks for races
+// device_memory.h, arena.h         memory whose borders are guarded
+// cublas_v2.h, nccl.h              cuBLAS by oneDNN, NCCL by threads
+// checked/                         the build that searches for races
 // A student without a GPU can step through a kernel in a debugger; tests/cuda is its test.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Fibers: stacks that one processor thread switches between; each CUDA thread that waits keeps one.
-// Not here: which thread runs next (block.h).
+// Stacks that one processor thread switches between: each CUDA thread that waits keeps its own.
+// Not here: the choice of the next thread (block.h).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// CUDA's additions to C++ inside a kernel: its words, its barriers, its warp operations.
+// CUDA's additions to C++ inside a kernel: keywords, barriers, and warp operations.
 // Not here: atomics and mathematics (device_functions.h). Warp operations take whole warps and the
 // full mask; sub-groups (`width`) are left out.
 // CUDA C++ Programming Guide, C++ language extensions.

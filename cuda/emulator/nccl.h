@@ -1,5 +1,5 @@
 // The part of NCCL that paragrad uses, for ranks that are host threads of this process, or for one
-// thread that drives them all by groups.
+// thread that drives all ranks by group calls.
 // Not here: ranks in several processes.
 // NCCL user guide, API.
 #pragma once

@@ -1,5 +1,5 @@
-// Reports of the errors of kernels and calls.
-// Not here: the checks themselves, which are made where a fault shows.
+// Reports of errors in kernels and calls.
+// Not here: the checks themselves, which are in the code that meets the error.
 // AddressSanitizer's reports are the model: what happened, to which memory, by whom.
 #pragma once
 

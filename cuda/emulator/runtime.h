@@ -1,4 +1,4 @@
-// The state that the calls of the CUDA runtime share.
+// Definitions that the calls of the CUDA runtime share.
 // Not here: the calls (runtime_*.cpp).
 // CUDA Runtime API, error handling.
 #pragma once

@@ -1,5 +1,5 @@
-// The few calls of AddressSanitizer that the emulator makes; nothing in builds without it.
-// Not here: the switch between stacks (fiber.cpp), which it must be told of as well.
+// The few calls of AddressSanitizer that the emulator makes; they do nothing in builds without it.
+// Not here: the switch between stacks (fiber.cpp), of which AddressSanitizer is told, too.
 // sanitizer/asan_interface.h
 #pragma once
 

@@ -1,4 +1,4 @@
-// The inside of stream.h: all streams, and the search for an operation that can be carried out.
+// The implementation of stream.h: all streams, and the search for an operation that can run.
 // Not here: the work of operations.
 // CUDA C++ Programming Guide, asynchronous concurrent execution.
 #pragma once

@@ -1,4 +1,4 @@
-// Streams: queues of operations, which host threads carry out while they wait for some of them.
+// Streams: queues of operations, which host threads run while they wait for one of them.
 // Nothing runs in the background.
 // Not here: the calls of CUDA that fill the queues (runtime_*.cpp).
 // CUDA C++ Programming Guide, asynchronous concurrent execution.

@@ -1,5 +1,5 @@
 // CUDA's small vectors, dim3, and the variables that tell a thread its place.
-// Not here: arithmetic on vectors, which CUDA lacks as well.
+// Not here: arithmetic on vectors, which CUDA lacks, too.
 // CUDA C++ Programming Guide, built-in vector types and built-in variables.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Layer norm, rung 2: one warp for each row. Its lanes read neighbouring elements, and add up by
-// shuffles, without shared memory or barriers.
-// Not here: vectors of 4 elements for each read, which is the next rung.
+// Layer norm, rung 2: one warp per row. Its lanes read neighbouring elements, and sum by shuffles,
+// without shared memory or barriers.
+// Not here: vectors of 4 elements per read, which are the next rung.
 // Ba, Kiros and Hinton 2016, eq. 3.
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/device.h"
@@ -11,7 +11,7 @@ namespace {
 
 constexpr int warps = 4;
 
-/// Whole warps return early, never a part of one.
+/// Warps return early only as a whole.
 __global__ void __launch_bounds__(warps * 32) layer_norm_warp_kernel(LayerNorm norm) {
   int row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
   if (row >= norm.rows) return;

@@ -1,5 +1,5 @@
 // Layer norm, rung 3: a warp keeps its row in registers, and so reads it once instead of three
-// times, 16 bytes by each lane at a time.
+// times; each lane reads 16 bytes at a time.
 // Not here: rows of more than 2048 elements, which need a block's registers.
 // Ba, Kiros and Hinton 2016, eq. 3.
 #include "cuda/ladder/ladder.h"
@@ -11,8 +11,8 @@ namespace {
 
 constexpr int warps = 4, most_kept = 64;
 
-/// Each lane keeps `kept` elements of a row, in vectors of N, of which those past its end are not
-/// used. The number is a constant, because registers have no addresses.
+/// Each lane keeps `kept` elements of a row, in vectors of N; those past the row's end are unused.
+/// `kept` is a constant, because registers have no addresses.
 template <int kept, int N>
 __global__ void __launch_bounds__(warps * 32) layer_norm_registers_kernel(LayerNorm norm) {
   const int row = blockIdx.x * warps + threadIdx.x / 32, lane = threadIdx.x % 32;
@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(warps * 32) layer_norm_registers_kernel(LayerN
   });
 }
 
-/// Runs with the first of kept, 2 kept, 4 kept, ... for which a row fits.
+/// Runs the kernel with the first of kept, 2 kept, 4 kept, ... that fits a row.
 template <int kept>
 void run(const LayerNorm& norm, bool vectors, cudaStream_t stream) {
   if constexpr (kept < most_kept)

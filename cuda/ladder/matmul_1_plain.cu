@@ -1,4 +1,4 @@
-// Matrix product, rung 1: one thread for each element of the result.
+// Matrix product, rung 1: one thread per element of the result.
 // Not here: reuse. Each element of a is read n times from memory, each of b m times.
 // CUDA C++ Programming Guide, shared memory (its first kernel).
 #include "cuda/ladder/ladder.h"

@@ -1,6 +1,6 @@
 // Matrix product, rung 2: the threads of a block load a tile of a and a tile of b into shared
-// memory, once for all, and multiply from there.
-// Not here: several elements for each thread, which is the next rung.
+// memory, once for the whole block, and multiply from there.
+// Not here: several elements per thread, which are the next rung.
 // CUDA C++ Programming Guide, shared memory (its second kernel).
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/device.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr int tile = 16;
 
 // [snippet kernel]
-/// No thread returns early: those outside of c load zeros, and wait at all barriers.
+/// No thread returns early: threads outside of c load zeros, and wait at all barriers.
 __global__ void __launch_bounds__(tile* tile) matmul_tiled_kernel(Product p) {
   __shared__ float tile_a[tile][tile], tile_b[tile][tile];
   int x = threadIdx.x, y = threadIdx.y;
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(tile* tile) matmul_tiled_kernel(Product p) {
     __syncthreads();  // the tiles are complete
     PG_UNROLL
     for (int i = 0; i < tile; ++i) sum += tile_a[y][i] * tile_b[i][x];
-    __syncthreads();  // no thread needs them any more
+    __syncthreads();  // all threads have read the tiles
   }
   if (row < p.m && column < p.n) p.c[row * p.n + column] = sum;
 }

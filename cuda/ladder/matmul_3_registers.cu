@@ -1,5 +1,5 @@
-// Matrix product, rung 3: a thread computes 8 x 8 elements of c. It reads 8 numbers of a and 8 of b
-// from shared memory for 64 multiplications, which rung 2 needs 128 reads for.
+// Matrix product, rung 3: a thread computes 8 x 8 elements of c. For 64 multiplications, it reads 8
+// numbers of a and 8 of b from shared memory; rung 2 needs 128 reads.
 // Not here: loads of several elements at once, which are the next rung.
 // Volkov and Demmel 2008, "Benchmarking GPUs to tune dense linear algebra".
 #include "cuda/ladder/ladder.h"
@@ -9,10 +9,10 @@ namespace paragrad::cuda::ladder {
 
 namespace {
 
-constexpr int tile = 128, depth = 16;  // a block's part of c, and how much of k at once
+constexpr int tile = 128, depth = 16;  // side of a block's part of c, and its step along k
 constexpr int side = 16, threads = side * side, each = tile / side;
 
-/// The element of a row-major matrix (height,width); outside of it, zero.
+/// The element of a row-major matrix (height,width), or zero outside of it.
 __device__ float element(const float* matrix, int height, int width, int row, int column) {
   return row < height && column < width ? matrix[row * width + column] : 0;
 }

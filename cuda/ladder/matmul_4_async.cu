@@ -1,6 +1,6 @@
-// Matrix product, rung 4: there are two buffers of tiles. While a block multiplies from one, the
-// next tiles are on their way into the other, past the registers. All loads take 16 bytes.
-// Not here: other processors than those of rung 1, which is the last rung.
+// Matrix product, rung 4: two buffers of tiles. While a block multiplies from one buffer, the next
+// tiles are copied to the other one, without passing through registers, 16 bytes at a time.
+// Not here: tensor cores, which are the last rung.
 // CUDA C++ Programming Guide, asynchronous data copies.
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/vectors.h"
@@ -12,7 +12,7 @@ namespace {
 constexpr int tile = 128, depth = 16;
 constexpr int side = 16, threads = side * side, each = tile / side;
 
-/// The tile's column that is number c of those of thread x: they come in fours.
+/// The tile's column for column c of thread x; a thread has groups of four neighbouring columns.
 __device__ int column_of(int x, int c) { return c / 4 * 4 * side + 4 * x + c % 4; }
 
 /// The sums of thread (x,y): rows y, y + 16, ... of the tile, and 8 columns.
@@ -54,8 +54,8 @@ __global__ void __launch_bounds__(threads) matmul_async_kernel(Product p) {
   Sums sums = {};
   begin(0);
   for (int start = 0; start < p.k; start += depth) {
-    cp_async_wait<0>();  // what this thread has begun is there,
-    __syncthreads();     // and what the others have; no thread needs the other buffer any more
+    cp_async_wait<0>();  // this thread's copies have arrived
+    __syncthreads();     // all threads' copies have arrived, and the other buffer is free
     begin(start + depth);
     // [end snippet]
     const int buffer = start / depth % 2;

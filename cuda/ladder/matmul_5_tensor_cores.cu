@@ -1,6 +1,6 @@
-// Matrix product, rung 5: tensor cores. A warp hands them fragments of a (16,16) and b (16,8) in
-// bf16, of which each lane holds a few numbers, and adds the product to one of c in f32.
-// Not here: what cuBLAS does beyond: more buffers, and on an H100 the instructions of four warps.
+// Matrix product, rung 5: tensor cores. A warp gives them fragments of a (16,16) and b (16,8) in
+// bf16, of which each lane holds a few numbers, and adds the product to a fragment of c in f32.
+// Not here: cuBLAS's further steps: more buffers and, on an H100, instructions of four warps.
 // PTX ISA, warp-level matrix instructions; cuda/launch/device_gpu.h has the fragments' layout.
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/vectors.h"
@@ -12,16 +12,16 @@ namespace {
 using bf16 = __nv_bfloat16;
 
 constexpr int tile = 128, depth = 32, threads = 256;
-constexpr int warp_rows = 64, warp_columns = 32;  // of the tile: 2 x 4 warps cover it
-// Rows of shared memory are 8 longer than those of the tiles: the 8 rows of 16 bytes that ldmatrix
-// loads at once are then in different banks.
+constexpr int warp_rows = 64, warp_columns = 32;  // a warp's part of the tile; 2 x 4 cover it
+// Rows in shared memory are 8 elements longer than rows of the tiles, so that the 8 rows of 16
+// bytes that ldmatrix loads at once are in different banks.
 constexpr int padding = 8;
 
-/// The fragment of c whose place in its warp's part is (16 r, 8 c), in 4 registers of each lane.
+/// A lane's sums: 4 registers for the fragment of c at each place (16 r, 8 c) of the warp's part.
 using Sums = float[warp_rows / 16][warp_columns / 8][4];
 
 // [snippet fragments]
-/// sums += a b, with a (64,32) and b (32,32); lane l points at their elements (l % 16, l / 16 * 8).
+/// sums += a b, with a (64,32) and b (32,32); lane l points at (l % 16, l / 16 * 8) in each.
 __device__ void multiply(const bf16* a, const bf16* b, Sums& sums) {
   PG_UNROLL
   for (int k = 0; k < depth; k += 16) {

@@ -1,4 +1,4 @@
-// 16 bytes at a time: vectors of floats, and tiles that are copied while the threads compute.
+// Accesses of 16 bytes: vectors of floats, and tiles that are copied while the threads compute.
 // Not here: kernels (matmul_4_async.cu, matmul_5_tensor_cores.cu, layer_norm_3_registers.cu).
 // CUDA C++ Programming Guide, device memory accesses and asynchronous data copies.
 #pragma once
@@ -10,8 +10,8 @@ namespace paragrad::cuda::ladder {
 template <int N>
 using Floats = Pack<float, N>;
 
-/// Begins to copy 16 bytes of a row-major matrix (height,width); elements outside of it are zeros.
-/// Whole aligned vectors are copied asynchronously, all others element by element.
+/// Starts a copy of 16 bytes of a row-major matrix (height,width), which is zero outside. Whole
+/// vectors are copied asynchronously; partial or unaligned ones, element by element.
 template <class T>
 __device__ void copy_vector(T* shared, const T* matrix, int height, int width, int row,
                             int column) {
@@ -21,8 +21,8 @@ __device__ void copy_vector(T* shared, const T* matrix, int height, int width, i
   for (int i = 0; i < n; ++i) shared[i] = row < height && column + i < width ? from[i] : T{};
 }
 
-/// All threads of a block together begin to copy `columns` columns of the rows that `shared` has,
-/// from (top,left) of the matrix on. The copies are complete after cp_async_wait and a barrier.
+/// Starts a copy by all threads of a block: `columns` columns of as many rows as `shared` has, from
+/// (top,left) of the matrix on. The tile is complete after cp_async_wait and a barrier.
 template <int columns, class T, int rows, int pitch>
 __device__ void copy_tile(T (&shared)[rows][pitch], const T* matrix, int height, int width, int top,
                           int left) {

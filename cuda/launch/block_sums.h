@@ -1,5 +1,5 @@
-// Sums and maxima over the threads of a block, in every thread, and sums of the threads before it.
-// Not here: sums over a warp (cuda/launch/device.h).
+// Sums and maxima over the threads of a block, for every thread, and sums of earlier threads.
+// Not here: sums and maxima over a warp (cuda/launch/device.h).
 // CUDA C++ Programming Guide, warp shuffle functions; Harris, Sengupta and Owens 2007, "Parallel
 // prefix sum (scan) with CUDA". All threads of a block, which has whole warps, call these.
 #pragma once
@@ -8,15 +8,15 @@
 
 namespace paragrad::cuda {
 
-/// Reduces the values of a block: each warp reduces its own, then each reduces the warps' results,
-/// so that all threads get the same bits. `nothing` changes no result.
+/// Reduces over a block: each warp reduces its values, then the results of all warps, so that all
+/// threads get the result of the same order of additions.
 template <class T, class Warp>
 __device__ T block_reduce(T value, T nothing, Warp across_warp) {
   __shared__ T of_warps[32];
   const int lane = threadIdx.x % 32, warps = blockDim.x / 32;
   value = across_warp(value);
   if (warps == 1) return value;
-  __syncthreads();  // no thread reads the results of an earlier call any more
+  __syncthreads();  // all threads have read the results of an earlier call
   if (lane == 0) of_warps[threadIdx.x / 32] = value;
   __syncthreads();
   return across_warp(lane < warps ? of_warps[lane] : nothing);
@@ -27,22 +27,22 @@ __device__ T block_sum(T value) {
   return block_reduce(value, T(0), [](T x) { return warp_sum(x); });
 }
 
-/// The maximum of the block's values; NaN beside numbers is left out.
+/// The maximum over a block; NaN is ignored if there are numbers.
 __device__ inline float block_max(float value) {
   return block_reduce(value, value, [](float x) { return warp_max(x); });
 }
 
-/// The sum of the values of the threads before this one; `total` becomes the sum of all threads.
+/// The sum of the values of the threads before this one; `total` receives the sum over all threads.
 template <class T>
 __device__ T block_sum_before(T value, T& total) {
   __shared__ T of_warps[32];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
-  T sum = value;  // up to this lane
+  T sum = value;  // of the lanes up to this one
   for (int offset = 1; offset < 32; offset *= 2) {
     const T before = __shfl_up_sync(~0u, sum, offset);
     if (lane >= offset) sum += before;
   }
-  __syncthreads();  // no thread reads the sums of an earlier call any more
+  __syncthreads();  // all threads have read the sums of an earlier call
   if (lane == 31) of_warps[warp] = sum;
   __syncthreads();
   total = 0;

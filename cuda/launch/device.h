@@ -1,16 +1,16 @@
-// The functions that kernels are written with: the one layer that knows whether nvcc compiles for a
-// GPU or the host compiler for the emulator.
+// The vocabulary of kernels: the only layer that depends on the compiler, nvcc for a GPU or the
+// host compiler for the emulator.
 // Not here: kernels. They use this and CUDA's own names; nothing else branches on CUDA_EMULATOR.
 // Chapter 12; CUDA C++ Programming Guide.
 //
-// The room cuda/launch stands between CUDA and all that paragrad computes with it:
+// The room cuda/launch is the layer between CUDA and all of paragrad's code that uses it:
 // runtime.h        for the host: errors, streams, events, pinned memory
-// device.h         for kernels: launches, and what the two compilers share
+// device.h         for kernels: launches, and definitions that both compilers share
 // device_gpu.h     for nvcc: inline PTX; its twin is cuda/emulator/device_emulated.h
 // block_sums.h     sums and maxima over a block, made of those over a warp
-// It knows nothing of tensors: the ladder, the tests and the backend all use it.
+// It does not know tensors: the ladder, the tests and the backend use it alike.
 //
-// A .cu file that both compile
+// A .cu file that both compilers accept
 // - launches by launch(), with parameters that are values, and has no <<<>>>;
 // - takes dynamic shared memory from dynamic_shared(), and writes alignas before __shared__;
 // - lets all threads of a block reach every barrier, and all 32 of a warp every warp operation;
@@ -36,8 +36,8 @@
 
 namespace paragrad::cuda {
 
-/// Queues kernel(arguments...) for the grid. Parameters are values, copied now.
-/// throws: Error if CUDA refuses the grid, the shared memory or the stream
+/// Queues kernel(arguments...) for the grid. Parameters are values, which are copied now.
+/// throws: Error if CUDA rejects the grid, the shared memory or the stream
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Arguments&&... arguments) {
@@ -59,7 +59,7 @@ struct alignas(sizeof(T) * N) Pack {
   T at[N];
 };
 
-/// Whether packs of N elements from this address on can be loaded.
+/// Whether packs of N elements can be loaded from this address.
 template <int N, class T>
 __host__ __device__ bool aligned(const T* address) {
   return reinterpret_cast<std::uintptr_t>(address) % (N * sizeof(T)) == 0;

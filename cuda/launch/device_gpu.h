@@ -1,5 +1,5 @@
-// The part of device.h that only CUDA has: inline PTX, and shared memory of a size that the launch
-// gives.
+// The parts of device.h for nvcc only: inline PTX, and shared memory whose size is a parameter of
+// the launch.
 // Not here: their twins for the emulator (cuda/emulator/device_emulated.h).
 // PTX ISA, instruction set.
 #pragma once
@@ -16,7 +16,7 @@ __device__ T* dynamic_shared() {
 }
 
 /// The sum over the lanes of a warp, in every lane: 5 steps of a butterfly. With fewer `lanes`, a
-/// power of two, the sum over that number of neighbours.
+/// power of two, the sum over groups of this many neighbours.
 template <int lanes = 32, class T>
 __device__ T warp_sum(T value) {
 #pragma unroll
@@ -33,12 +33,12 @@ __device__ T warp_max(T value) {
   return value;
 }
 
-/// Loads sizeof(V) bytes at once; the address must be a multiple of that.
+/// Loads sizeof(V) bytes at once; the address must be a multiple of sizeof(V).
 template <class V, class T>
 __device__ V load(const T* address) {
   return *reinterpret_cast<const V*>(address);
 }
-/// Stores by PTX where V has several elements: nvcc 13 splits some stores of structures into those.
+/// Stores V at once, by PTX if it has several elements: nvcc 13 splits some stores of structures.
 template <class V, class T>
 __device__ void store(T* address, V value) {
   [[maybe_unused]] const auto* word = reinterpret_cast<const unsigned*>(&value);
@@ -52,12 +52,12 @@ __device__ void store(T* address, V value) {
     *reinterpret_cast<V*>(address) = value;
 }
 
-/// Begins to copy 16 bytes from global to shared memory; both addresses are multiples of 16.
+/// Starts a copy of 16 bytes from global to shared memory; both addresses are multiples of 16.
 __device__ inline void cp_async_16(void* shared, const void* global) {
   unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
 }
-/// Makes a group of the copies that this thread has begun since the last one.
+/// Makes a group of the copies that this thread has started since its last group.
 __device__ inline void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits until all but this thread's last N groups have arrived; others see them after a barrier.
 template <int N>
@@ -86,10 +86,10 @@ __device__ inline void ldmatrix_x4_transposed(unsigned (&fragment)[4], const voi
 
 // [snippet mma]
 /// c += a b, by a warp.                            a (16,16) and b (16,8) in bf16, c (16,8) in f32
-/// With g = lane / 4 and t = 2 (lane % 4), a pair of 16-bit numbers being at t and t + 1:
-///   a[0] row g, columns t;   a[1] row g + 8, columns t;   a[2], a[3] the same, columns t + 8
+/// With g = lane / 4 and t = 2 (lane % 4); t means a pair of 16-bit numbers, at t and t + 1:
+///   a[0] row g, columns t;   a[1] row g + 8, columns t;   a[2], a[3] these rows, columns t + 8
 ///   b[0] rows t, column g;   b[1] rows t + 8, column g
-///   c[0], c[1] row g, columns t and t + 1;   c[2], c[3] the same of row g + 8
+///   c[0], c[1] row g, columns t and t + 1;   c[2], c[3] these columns of row g + 8
 __device__ inline void mma_16816(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   // [end snippet]
   asm volatile(

@@ -1,6 +1,6 @@
-// CUDA's runtime for host code: its errors as paragrad's Error, streams and events that end with
-// their scope.
-// Not here: the errors of running kernels; a later call returns them.
+// CUDA's runtime for host code: its errors as paragrad's Error, and streams and events that are
+// destroyed at the end of their scope.
+// Not here: errors that a kernel finds while it runs; a later call returns those.
 // CUDA C++ Programming Guide, streams and events; CUDA Runtime API, error handling.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace paragrad::cuda {
 
-/// Throws an Error that names the call, unless it has succeeded.
+/// Throws an Error that names the call, unless the call has succeeded.
 inline void check(cudaError_t error, const char* call) {
   PG_CHECK(error == cudaSuccess, call, ": ", cudaGetErrorString(error), " (",
            cudaGetErrorName(error), ")");
@@ -18,7 +18,7 @@ inline void check(cudaError_t error, const char* call) {
 
 #define PG_CUDA(call) ::paragrad::cuda::check(call, #call)
 
-/// An object that a call of CUDA made, or nothing yet; it ends with its scope.
+/// A handle that a call of CUDA made, or nothing yet; destroyed at the end of its scope.
 template <class T, auto destroy>
 struct Handle {
   T made;
@@ -32,30 +32,30 @@ struct Handle {
   operator T() const { return made; }
 };
 
-/// A stream of the device that is current when it is made; it does not wait for other streams.
+/// A stream of the device that is current when it is made; it waits for no other stream by itself.
 struct Stream : Handle<cudaStream_t, cudaStreamDestroy> {
   Stream() { PG_CUDA(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking)); }
 };
 
-/// A mark in a stream; others can wait for the work that was queued before it.
+/// A mark in a stream: others can wait for all work that was queued before it.
 struct Event : Handle<cudaEvent_t, cudaEventDestroy> {
   Event() { PG_CUDA(cudaEventCreateWithFlags(&made, cudaEventDisableTiming)); }
 
   void record(cudaStream_t stream) { PG_CUDA(cudaEventRecord(made, stream)); }
   /// Makes work that is queued on the stream from now on wait for the mark; the host does not wait.
   void hold(cudaStream_t stream) const { PG_CUDA(cudaStreamWaitEvent(stream, made, 0)); }
-  /// Whether the mark is reached; does not wait.
+  /// Whether the work before the mark is complete; does not wait.
   bool reached() const {
     const cudaError_t state = cudaEventQuery(made);
     if (state == cudaErrorNotReady) return false;
     check(state, "cudaEventQuery");
     return true;
   }
-  /// Waits for the mark. It is for destructors: another call returns the error of failed work.
+  /// Waits, for destructors: errors of the work are thrown by other calls.
   void finish() const noexcept { cudaEventSynchronize(made); }
 };
 
-/// Host memory that stays where it is, so that a device can copy it while the host continues.
+/// Page-locked host memory, which a device can copy while the host continues.
 struct Pinned : Handle<void*, cudaFreeHost> {
   explicit Pinned(std::size_t bytes) { PG_CUDA(cudaMallocHost(&made, bytes)); }
 };

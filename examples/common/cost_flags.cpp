@@ -1,4 +1,4 @@
-// Costs as lists between commas, and what a plan's codecs make of them.
+// Parses costs, which are lists separated by commas, and applies a plan's codecs to the bytes.
 // Chapter 06.
 #include "examples/common/cost_flags.h"
 
@@ -12,7 +12,7 @@
 namespace paragrad::examples {
 namespace {
 
-/// A flag for numbers between commas: "1,2.5". Given twice, the last one counts.
+/// Adds a flag for numbers separated by commas, as in "1,2.5". If it is given twice, the last wins.
 template <class T>
 void add_list(CLI::App& app, const char* name, std::vector<T>& list, const char* what) {
   auto parse = [name, &list](const std::string& value) {
@@ -38,16 +38,17 @@ void add_list(CLI::App& app, const char* name, std::vector<T>& list, const char*
 void CostFlags::add_flags(CLI::App& app) {
   constexpr double tiny = 1e-30, large = 1e30;
   Flags flags(app);
-  flags.group("Costs (a list has one value, or one for each stage; --slowness for each rank)");
-  add_list(app, "--forward", costs.forward, "seconds of a microbatch's forward");
-  add_list(app, "--backward", costs.backward, "seconds of its backward");
-  add_list(app, "--step", costs.step, "seconds of an update");
-  add_list(app, "--activation-bytes", costs.activation_bytes, "of a stage's output, a microbatch");
-  add_list(app, "--weight-bytes", costs.weight_bytes, "of a stage's weights, or their gradient");
-  add_list(app, "--slowness", costs.slowness, "a rank's computations take so many times as long");
+  flags.group("Costs (a list has one value, or one per stage; --slowness has one per rank)");
+  add_list(app, "--forward", costs.forward, "seconds per forward of a microbatch");
+  add_list(app, "--backward", costs.backward, "seconds per backward of a microbatch");
+  add_list(app, "--step", costs.step, "seconds per update");
+  add_list(app, "--activation-bytes", costs.activation_bytes,
+           "bytes of a stage's output per microbatch");
+  add_list(app, "--weight-bytes", costs.weight_bytes, "bytes of a stage's weights, or gradient");
+  add_list(app, "--slowness", costs.slowness, "how many times longer a rank computes");
   flags.number("--bandwidth", costs.bandwidth, tiny, large, "bytes per second of every link")
       ->default_str("unlimited");
-  flags.number("--latency", costs.latency, 0, large, "seconds that a message takes at least");
+  flags.number("--latency", costs.latency, 0, large, "seconds added to every message");
 }
 
 parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
@@ -59,13 +60,13 @@ parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
   };
   const std::vector<std::int64_t>& weights = costs.weight_bytes;
   PG_CHECK(is_local(plan.codec) || weights == std::vector<std::int64_t>(weights.size()),
-           "--weight-bytes: what the codec ", print(plan.codec), " makes of them depends on the ",
-           "shapes of matrices, which a plan doesn't know; leave one of both out, or give the ",
-           "bytes of the factors as --weight-bytes of a plan without codec");
+           "--weight-bytes: how many bytes the codec ", print(plan.codec), " sends depends on the ",
+           "shapes of matrices, which a plan doesn't know; leave out one of the two, or give the ",
+           "bytes of the factors as the --weight-bytes of a plan without a codec");
   parallel::Costs result = costs;
   result.sum_bytes = encoded(plan.codec, weights);
   result.activation_bytes = encoded(plan.channel, costs.activation_bytes);
-  // A sparse gradient has the activation's indices.
+  // A sparse gradient uses the activation's indices, so only its values are sent.
   for (std::size_t i = 0; i < costs.activation_bytes.size(); ++i)
     result.activation_gradient_bytes.push_back(
         result.activation_bytes[i] - index_bytes(plan.channel, costs.activation_bytes[i] / 4));

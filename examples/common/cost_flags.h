@@ -1,5 +1,5 @@
-// CostFlags: what computations and messages cost, as a command line gives it.
-// Not here: what follows from it (parallel/simulation/costs.h).
+// CostFlags: the costs of computations and messages that a command line gives.
+// Not here: how long they take in a plan (parallel/simulation/costs.h).
 // Chapter 06.
 #pragma once
 
@@ -11,13 +11,13 @@ class App;
 
 namespace paragrad::examples {
 
-/// Units: seconds, bytes, bytes per second.
+/// Costs in seconds, bytes, and bytes per second.
 struct CostFlags {
   parallel::Costs costs;
 
   void add_flags(CLI::App& app);
-  /// Messages that the plan encodes are as long as its codecs make values of f32.
-  /// throws: Error if that depends on shapes, as it does with lowrank and pca
+  /// Returns the costs of `plan`; its codecs shorten messages as they shorten f32 values.
+  /// throws: Error if that length depends on shapes, as with lowrank and pca
   parallel::Costs of(const parallel::Plan& plan) const;
 };
 

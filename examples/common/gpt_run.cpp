@@ -1,5 +1,5 @@
-// Flags of train_gpt, the least memory that a run needs, and sequences of a text, copied to where
-// they are needed.
+// The flags of train_gpt, an estimate of the memory that a run needs, and sequences of text, copied
+// to a rank's device.
 // Chapters 02 and 05.
 #include "examples/common/gpt_run.h"
 
@@ -16,24 +16,24 @@ GptRun::GptRun() {
 void GptRun::add_flags(CLI::App& app) {
   Flags flags(app);
   flags.group("Model");
-  flags.whole("--layers", model.layers, 1, "blocks");
+  flags.whole("--layers", model.layers, 1, "transformer blocks");
   flags.whole("--heads", model.heads, 1, "attention heads");
-  flags.whole("--width", model.width, 1, "channels, a multiple of the heads");
-  flags.whole("--context", model.context, 1, "tokens that a prediction looks back on");
+  flags.whole("--width", model.width, 1, "channels, a multiple of --heads");
+  flags.whole("--context", model.context, 1, "tokens that a prediction can see");
   flags.number("--dropout", model.dropout, 0, 0.99, "share of activations dropped in training");
-  flags.yes("--untied", untied, "a head with a table of its own, instead of the embedding's");
+  flags.yes("--untied", untied, "give the head weights of its own instead of the embedding's");
   flags.words("--vocab", vocabulary, "NAME",
-              "chars, bytes, or a vocab.json with merges.txt beside it (default: chars for text)");
+              "chars, bytes, or a vocab.json next to its merges.txt (default: chars for text)");
 
   flags.group("Data");
   flags.words("--data", data, "FILE", "plain text, or token ids as headerless uint16 (.bin)");
   flags.words("--validation", validation, "FILE",
-              "the same, to validate on (default: the last tenth of --data)");
+              "validation data, in the same format (default: the last tenth of --data)");
 
   add_length_flags(flags);
-  flags.number("--weight-decay", weight_decay, 0, limits::large, "AdamW's, of matrices");
+  flags.number("--weight-decay", weight_decay, 0, limits::large, "AdamW's decay of matrices");
   flags.number("--beta2", beta2, 0, 0.999999,
-               "AdamW's memory of squared gradients; 0.95 suits large batches");
+               "AdamW's decay rate of squared gradients; 0.95 suits large batches");
   add_run_flags(flags);
 }
 
@@ -41,16 +41,16 @@ void GptRun::parse(CLI::App& app, int argc, char** argv) {
   RunFlags::parse(app, argc, argv,
                   {"--layers", "--heads", "--width", "--context", "--dropout", "--untied",
                    "--batch", "--seed", "--dtype"});
-  PG_CHECK(!data.empty(), "--data FILE is needed: a text to train on");
+  PG_CHECK(!data.empty(), "--data FILE is needed: a text; examples/data/download.sh fetches one");
   check();
   check_model();
   model.tied = !untied;
-  // A run can be resumed from another folder.
+  // Save absolute paths, so that a run can be resumed from another folder.
   saved["--data"] = std::filesystem::absolute(data).string();
   if (!validation.empty()) saved["--validation"] = std::filesystem::absolute(validation).string();
 }
 
-/// Estimates the least memory that training can need; chapter 03 explains the sums.
+/// Checks a lower bound of the memory that training needs; chapter 03 explains the terms.
 void GptRun::check_model() const {
   GptConfig config = model;
   config.vocabulary = 1;  // not known before the data

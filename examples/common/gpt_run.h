@@ -1,6 +1,6 @@
-// GptRun: the flags of train_gpt beside those that all training programs have: a GPT, its text and
-// its optimizer; and the text's sequences as examples. Not here: what flags lead to
-// (examples/train_gpt.cpp), texts and windows (nn/data/text_data.h). Chapters 02 and 05.
+// GptRun: the flags that train_gpt adds to those of all training programs: a GPT, its text and its
+// optimizer; TextExamples: sequences of the text. Not here: the program (examples/train_gpt.cpp),
+// texts and windows (nn/data/text_data.h). Chapters 02 and 05.
 #pragma once
 
 #include "examples/common/run_data.h"
@@ -23,10 +23,10 @@ struct GptRun : RunFlags {
   /// Describes every flag to `app`.
   void add_flags(CLI::App& app);
   /// Parses a command line, or a saved run's flags and what the command line adds.
-  /// throws: Error if a flag contradicts the saved run, or asks for what this build has not
+  /// throws: Error if a flag contradicts the saved run, or asks for something this build lacks
   void parse(CLI::App& app, int argc, char** argv);
 
-  /// Text without --vocab is cut into characters.
+  /// Reads the text or the token ids; without --vocab, text is cut into characters.
   TextData load_data() const;
   parallel::MakeOptimizer optimizer() const;
 
@@ -34,7 +34,7 @@ struct GptRun : RunFlags {
   void check_model() const;
 };
 
-/// Windows of `context` tokens: for training where `seed` says, for validation one after the other.
+/// Windows of `context` tokens: at places drawn from `seed` in training, consecutive in validation.
 /// shapes: inputs and targets (N,context)
 class TextExamples : public Examples {
  public:

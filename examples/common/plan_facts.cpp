@@ -1,4 +1,4 @@
-// What a plan's facts, its times and its time steps are called, and how they are written.
+// Names and formats of a plan's facts, times and time steps.
 // Chapter 06.
 #include "examples/common/plan_facts.h"
 
@@ -14,7 +14,7 @@ namespace paragrad::examples {
 
 namespace {
 
-/// The share of the time in which each rank computes.
+/// Returns the share of the time in which each rank computes.
 std::vector<double> busy_shares(const parallel::Timeline& timeline) {
   std::vector<double> busy(timeline.ranks);
   for (const parallel::Record& record : timeline.records)
@@ -27,7 +27,7 @@ std::vector<double> busy_shares(const parallel::Timeline& timeline) {
 std::string percent(double share) { return fmt::format("{:.3g}%", 100 * share); }
 std::string digits(int value) { return std::to_string(value); }
 
-/// "4 3 2 1", "2 on every rank", or, of many ranks, "1 to 64".
+/// Writes one value per rank: "4 3 2 1", "2 on every rank" or, for many ranks, "1 to 64".
 template <class T>
 std::string per_rank(const std::vector<T>& values, std::string (*print)(T)) {
   constexpr std::size_t most = 16;
@@ -40,7 +40,7 @@ std::string per_rank(const std::vector<T>& values, std::string (*print)(T)) {
   return line;
 }
 
-/// "3 of 4; the stages of each microbatch: 01 11".
+/// Writes which stages read new weights: "3 of 4; the stages of each microbatch: 01 11".
 std::string reads_text(const std::vector<std::string>& fresh) {
   constexpr std::size_t most = 16;
   std::ptrdiff_t count = 0;
@@ -54,7 +54,7 @@ std::string reads_text(const std::vector<std::string>& fresh) {
   return line + "; the stages of each microbatch:" + all;
 }
 
-/// The part of a count by time step that is in the middle of the plan.
+/// Returns the counts of the time steps in the middle of the plan.
 template <class T>
 std::vector<T> middle(const parallel::TimeSteps& steps, const std::vector<T>& count) {
   return {count.begin() + steps.first, count.begin() + steps.last};
@@ -66,7 +66,7 @@ int peak_activations(const parallel::TimeSteps& steps) {
 
 std::string plain(double value) { return fmt::format("{:.3g}", value); }
 
-/// "6 in each", or "1 to 4, 2 on average".
+/// Writes a range: "6 in each", or "1 to 4, 2 on average".
 template <class T>
 std::string range(const std::vector<T>& values, std::string (*print)(double) = plain) {
   const auto [least, largest] = std::minmax_element(values.begin(), values.end());
@@ -77,7 +77,7 @@ std::string range(const std::vector<T>& values, std::string (*print)(double) = p
                      print(sum / static_cast<double>(values.size())));
 }
 
-/// How often each stage is computed in each time step of the middle.
+/// Counts how often each stage is computed in each time step in the middle of the plan.
 std::vector<int> visits(const parallel::TimeSteps& steps) {
   std::vector<int> result;
   for (int t = steps.first; t < steps.last; ++t)

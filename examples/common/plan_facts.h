@@ -1,5 +1,5 @@
-// What is known of a plan, for people (names with values) and for programs (JSON).
-// Not here: how it is found out (parallel/verifier/verify.h, parallel/simulation/simulate.h).
+// Facts about a plan, for people (names with values) and for programs (JSON).
+// Not here: how they are computed (parallel/verifier/verify.h, parallel/simulation/simulate.h).
 // Chapter 06.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace paragrad::examples {
 
-/// Names and values, as a Report has them.
+/// Names and values, in the form that a Report takes.
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
 /// The facts that verify found, as names and values.
@@ -23,7 +23,7 @@ Lines lines(const parallel::Timeline& timeline);
 /// The contents of the time steps of the update in the middle, as names and values.
 Lines lines(const parallel::TimeSteps& steps);
 
-/// Facts and times as JSON, without time steps where no computation takes time.
+/// Facts and times as JSON; time steps are left out if no computation takes time.
 nlohmann::json to_json(const parallel::VerifiedPlan& verified, const parallel::Timeline& timeline);
 /// A plan's header, and its rows as lists of words.
 nlohmann::json to_json(const parallel::Plan& plan);

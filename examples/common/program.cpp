@@ -1,5 +1,5 @@
-// Checks of values, and the last resort of errors.
-// Not here: what flags mean.
+// Checks the values of flags, and turns exceptions into one line and an exit status.
+// Not here: the meaning of flags.
 // Chapter 02.
 #include "examples/common/program.h"
 

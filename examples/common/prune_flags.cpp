@@ -1,5 +1,5 @@
-// Flags of pruning: what they are called, which can be combined, and what follows for those that
-// are not given.
+// The flags of pruning: their names, which of them can be combined, and defaults that follow from
+// other flags.
 // Chapter 11.
 #include "examples/common/prune_flags.h"
 
@@ -18,23 +18,23 @@ const std::vector<std::string>& PruneFlags::fixed() {
 void PruneFlags::add_flags(Flags& flags) {
   flags.group("Pruning");
   flags.number("--prune", fraction, 0, 0.9999,
-               "fraction of each matrix's elements to prune while training; 0: none");
+               "fraction of each matrix's elements to prune during training; 0: none");
   flags.choice("--prune-method", method, sparse::prune_methods,
-               "magnitude, global (over all matrices) and random prune once; gradual in many "
-               "steps; lottery in rounds that go back to early weights; early-bird when masks "
-               "have settled");
-  flags.whole("--prune-after", after, 0, "updates before it begins (default: a tenth of --steps)");
+               "magnitude, global (over all matrices) and random prune once; gradual prunes in "
+               "many small steps; lottery in rounds that rewind to early weights; early-bird once "
+               "the masks have settled");
+  flags.whole("--prune-after", after, 0, "updates before pruning (default: 1/10 of --steps)");
   flags.whole(
       "--prune-every", every, 1,
-      "gradual, lottery, early-bird: updates from one mask to the next (default: a fiftieth "
-      "of those left; in a lottery they are shared out among its rounds)");
+      "gradual, lottery, early-bird: updates from one mask to the next (default: 1/50 of the "
+      "updates after --prune-after; for lottery, an equal share per round)");
   flags.whole(
       "--prune-until", until, 1,
-      "gradual: the update after which the fraction is reached (default: half of those left)");
-  flags.yes("--prune-all", all, "prune embeddings, biases and norms, too");
-  flags.yes("--samo", samo, "store weights, gradients and optimizer state without what is pruned");
+      "gradual: update that reaches --prune (default: halfway from --prune-after to the end)");
+  flags.yes("--prune-all", all, "also prune embeddings, biases and norms");
+  flags.yes("--samo", samo, "store weights, gradients and optimizer state without pruned elements");
   flags.yes("--sparse-compute", sparse,
-            "with --samo: compute linear layers without what is pruned, too, by sparse products");
+            "with --samo: also compute linear layers without pruned elements, as sparse products");
 }
 
 void PruneFlags::check(const parallel::CodecSpec& codec, const std::string& plan_file,
@@ -43,39 +43,39 @@ void PruneFlags::check(const parallel::CodecSpec& codec, const std::string& plan
     PG_CHECK(
         !samo && !sparse && !all && after < 0 && every == 0 && until == 0 && method == "magnitude",
         "nothing is pruned without --prune FRACTION; add it, or leave out ",
-        samo ? "--samo" : "the other flags of pruning");
+        samo ? "--samo" : "the other pruning flags");
     return;
   }
   PG_CHECK(samo || !sparse, "--sparse-compute computes with the elements that --samo stores; add ",
            "--samo, or leave it out");
-  PG_CHECK(plan_file.empty(), "--prune: a plan of yours has no place for pruning between its ",
+  PG_CHECK(plan_file.empty(), "--prune: a plan from a file leaves no room for pruning between its ",
            "updates; use --schedule, or leave out --prune");
   const bool coded = !codec.is_none();
   PG_CHECK(samo || !coded, "--codec ", print(codec), ": pruned gradients that are stored with ",
-           "their zeros would not stay zero on the way; add --samo, or leave out --codec");
-  PG_CHECK(is_local(codec), "--codec ", print(codec), " makes factors of matrices, of which ",
-           "--samo stores lists of kept elements; use another codec, or leave out --samo");
+           "their zeros would not stay zero when encoded; add --samo, or leave out --codec");
+  PG_CHECK(is_local(codec), "--codec ", print(codec), " factors matrices, but --samo stores only ",
+           "lists of kept elements; use another codec, or leave out --samo");
   PG_CHECK(!once() || every == 0, "--prune-every ", every, ": --prune-method ", method,
            " prunes once; leave it out, or use gradual, lottery or early-bird");
   PG_CHECK(method == "gradual" || until == 0, "--prune-until ", until, ": --prune-method ", method,
-           " has no ramp, which gradual has; leave it out");
+           " has no ramp, only gradual has one; leave it out");
   const sparse::PruneSettings found = settings(steps, 0);
   PG_CHECK(method != "gradual" || (found.after < found.until && found.until <= steps),
            "--prune-until ", found.until, " must be above --prune-after ", found.after, " and at ",
            "most the run's ", steps, " --steps");
   PG_CHECK(found.after < steps, "--prune-after ", found.after, ": the run has ", steps, " --steps");
-  const int looks = method == "lottery"      ? sparse::lottery_rounds(fraction)
+  const int masks = method == "lottery"      ? sparse::lottery_rounds(fraction)
                     : method == "early-bird" ? sparse::EarlyBird::window
                                              : 0;
-  PG_CHECK(found.after + looks * found.every < steps, "--prune-method ", method, ": ", looks,
-           " times --prune-every ", found.every, " after update ", found.after, " are more than ",
+  PG_CHECK(found.after + masks * found.every < steps, "--prune-method ", method, ": ", masks,
+           " times --prune-every ", found.every, " after update ", found.after, " is more than ",
            "the run's ", steps, " --steps; give it more, or a smaller --prune-every");
 }
 
 void PruneFlags::check_begins(int done, int steps) const {
   const int begins = settings(steps, 0).after;
   PG_CHECK(begins > done, "--prune-after ", begins, ": the run has done ", done,
-           " updates, and can ", "be pruned after more of them; say --prune-after ", done + 1,
+           " updates already, ", "so pruning can only begin later; use --prune-after ", done + 1,
            " or more");
 }
 
@@ -84,8 +84,8 @@ sparse::PruneSettings PruneFlags::settings(int steps, std::uint64_t seed) const 
   result.seed = seed;
   result.after = after < 0 ? steps / 10 : after;
   const int left = std::max(1, steps - result.after);
-  const int looks = method == "lottery" ? sparse::lottery_rounds(fraction) + 1 : 50;
-  result.every = every > 0 ? every : std::max(1, left / looks);
+  const int parts = method == "lottery" ? sparse::lottery_rounds(fraction) + 1 : 50;
+  result.every = every > 0 ? every : std::max(1, left / parts);
   result.until = until > 0 ? until : result.after + std::max(1, left / 2);
   return result;
 }

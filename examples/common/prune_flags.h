@@ -1,5 +1,5 @@
-// PruneFlags: how a run is pruned on its way, as a command line gives it.
-// Not here: methods and when they act (sparse/prune_run.h).
+// PruneFlags: the flags that say how a run is pruned.
+// Not here: the methods, and when they act (sparse/prune_run.h).
 // Chapter 11.
 #pragma once
 
@@ -14,22 +14,21 @@ namespace paragrad::examples {
 class Flags;
 
 struct PruneFlags : sparse::PruneSettings {
-  /// Nothing is given.
+  /// No flag is given.
   PruneFlags() : PruneSettings{.fraction = 0, .after = -1, .every = 0, .until = 0} {}
 
-  /// The flags that must stay as they were when a run is resumed; --samo and --sparse-compute may
-  /// change.
+  /// Names the flags that a resumed run must keep; --samo and --sparse-compute may change.
   static const std::vector<std::string>& fixed();
 
   void add_flags(Flags& flags);
   bool given() const { return fraction > 0; }
-  /// Whether there is only one mask.
+  /// Whether the method makes only one mask.
   bool once() const { return method == "magnitude" || method == "global" || method == "random"; }
   /// throws: Error if flags contradict each other, the codec, or the length of the run
   void check(const parallel::CodecSpec& codec, const std::string& plan_file, int steps) const;
-  /// throws: Error unless pruning begins after `done` updates, those of a run that goes on
+  /// throws: Error unless pruning begins after the `done` updates of the run that is resumed
   void check_begins(int done, int steps) const;
-  /// What was not given has its default, which follows from the run's length.
+  /// Returns the settings; defaults of flags that were not given follow from the run's length.
   sparse::PruneSettings settings(int steps, std::uint64_t seed) const;
 };
 

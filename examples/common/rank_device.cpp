@@ -1,5 +1,5 @@
-// The macros PARAGRAD_EMULATOR and PARAGRAD_CUDA, which CMake sets for this library, say what this
-// build has.
+// Maps --device to the functions of cuda/devices.h. CMake sets the macros PARAGRAD_EMULATOR and
+// PARAGRAD_CUDA for this library where the build has these devices.
 // Chapter 04.
 #include "examples/common/rank_device.h"
 
@@ -10,7 +10,7 @@ namespace paragrad::examples {
 
 namespace {
 
-/// Null for what this build has not.
+/// Returns the kind of device, or null if this build lacks it.
 const DeviceKind* find_device(const std::string& device) {
   static constexpr DeviceKind cpu{
       [](int, bool) {}, [](int, bool) { return autograd::cpu_device(); },
@@ -33,14 +33,14 @@ const DeviceKind* find_device(const std::string& device) {
 const DeviceKind& device_kind(const std::string& device) {
   const DeviceKind* kind = find_device(device);
   PG_CHECK(kind || device != "emulator", "--device emulator: this build has no such device; the ",
-           "emulator is written for x86-64 and AArch64 processors. Use cpu");
+           "emulator runs on x86-64 and AArch64 processors only. Use cpu");
   PG_CHECK(kind, "--device ", device, ": this build has no such device; build with CUDA's ",
            "compiler, nvcc, or use emulator or cpu");
   return *kind;
 }
 
 void add_device_flag(Flags& flags, std::string& device) {
-  std::string built = "this build has cpu";
+  std::string built = "where ranks compute; this build has cpu";
   for (const char* name : {"cuda", "emulator"})
     if (find_device(name)) built += text(", ", name);
   flags.choice("--device", device, {"cpu", "cuda", "emulator"}, built.c_str());

@@ -1,5 +1,5 @@
-// Where ranks compute: --device, as the functions of cuda/devices.h that it stands for.
-// Not here: what they do.
+// The flag --device, which selects where ranks compute, and the functions of cuda/devices.h for it.
+// Not here: what those functions do.
 // Chapter 04.
 #pragma once
 

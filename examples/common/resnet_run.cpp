@@ -1,5 +1,5 @@
-// Flags of train_resnet, the least memory that a run needs, and images, copied to where
-// they are needed.
+// The flags of train_resnet, an estimate of the memory that a run needs, and images, copied to a
+// rank's device.
 // Chapters 02 and 05.
 #include "examples/common/resnet_run.h"
 
@@ -25,19 +25,20 @@ void ResnetRun::add_flags(CLI::App& app) {
   Flags flags(app);
   flags.group("Model");
   flags.whole("--width", width, 1,
-              "channels of the first of four groups of blocks; 64 is ResNet-18");
+              "channels in the first of four groups of blocks; 64 is ResNet-18");
 
   flags.group("Data");
   flags
       .words("--data", data, "NAME",
-             "fashion-mnist, or a folder of IDX files named as there; the test images validate")
+             "fashion-mnist, or a folder of equally named IDX files; validates on test images")
       ->capture_default_str();
 
-  add_length_flags(flags, "highest rate (default: 0.05 for sgd, 0.001 for adamw)");
-  flags.choice("--optimizer", optimizer, {"sgd", "adamw"}, "what makes updates of gradients");
-  flags.number("--momentum", momentum, 0, 0.999999, "sgd's");
-  flags.number("--weight-decay", weight_decay, 0, limits::large,
-               "(default: 0.0005 for sgd, of all weights; 0.1 for adamw, of kernels and matrices)");
+  add_length_flags(flags, "highest learning rate (default: 0.05 for sgd, 0.001 for adamw)");
+  flags.choice("--optimizer", optimizer, {"sgd", "adamw"}, "rule that makes updates of gradients");
+  flags.number("--momentum", momentum, 0, 0.999999, "momentum of sgd");
+  flags.number(
+      "--weight-decay", weight_decay, 0, limits::large,
+      "decay (default: sgd 5e-4, for all weights; adamw 0.1, for kernels and matrices only)");
   add_run_flags(flags);
 }
 
@@ -49,7 +50,7 @@ void ResnetRun::parse(CLI::App& app, int argc, char** argv) {
   saved["--learning-rate"] = learning_rate;
   saved["--weight-decay"] = weight_decay;
   check();
-  // A run can be resumed from another folder.
+  // Save an absolute path, so that a run can be resumed from another folder.
   if (std::filesystem::exists(data)) saved["--data"] = std::filesystem::absolute(data).string();
 }
 
@@ -58,7 +59,7 @@ Model ResnetRun::model(const ImageSet& images) const {
                           .size = std::max(images.height(), images.width()),
                           .classes = images.classes(),
                           .width = width});
-  // Weights, gradients and the optimizer's state; and the stem's output, of which it keeps three.
+  // Count weights, gradients and optimizer state, and three tensors as large as the stem's output.
   const double parameters = static_cast<double>(whole_parameters(model).numel());
   const double kept = parts.recompute ? 0 : 3 * parts.smallest_share(batch, ranks);
   const double pixels = static_cast<double>(images.height() * images.width());
@@ -85,7 +86,7 @@ ImageBatch ImageExamples::batch(const Part& part) const {
   return images_->training.batch(seed_, part.step, batch_size_, part.first, part.last);
 }
 
-/// All images of both sets have one size.
+/// Takes the size from the training images: those of both sets have the same size.
 Shape ImageExamples::shape(const Part& part) const {
   return {part.size(), 1, images_->training.height(), images_->training.width()};
 }

@@ -1,5 +1,5 @@
-// ResnetRun: the flags of train_resnet beside those that all training programs have: a residual
-// network, its images and its optimizer; and the images as examples. Not here: what flags lead to
+// ResnetRun: the flags that train_resnet adds to those of all training programs, for a residual
+// network, its images and its optimizer; ImageExamples: the images. Not here: the program
 // (examples/train_resnet.cpp), files and shuffles (nn/data/image_data.h). Chapters 02 and 05.
 #pragma once
 
@@ -20,17 +20,17 @@ struct ResnetRun : RunFlags {
   /// Describes every flag to `app`.
   void add_flags(CLI::App& app);
   /// Parses a command line, or a saved run's flags and what the command line adds.
-  /// throws: Error if a flag contradicts the saved run, or asks for what this build has not
+  /// throws: Error if a flag contradicts the saved run, or asks for something this build lacks
   void parse(CLI::App& app, int argc, char** argv);
 
-  /// For images and classes like these.
-  /// throws: Error if its training can't fit into the memory
+  /// Makes a network for the size and the classes of `images`.
+  /// throws: Error if training it can't fit into the machine's memory
   Model model(const ImageSet& images) const;
   parallel::MakeOptimizer make_optimizer() const;
 };
 
-/// A training batch has `batch_size` images of an order that follows from `seed`; validation has
-/// them in their own order.
+/// Images as examples. A training batch has `batch_size` images in an order that follows from
+/// `seed`; validation keeps the order of the files.
 /// shapes: inputs (N,1,H,W) of `dtype`, targets (N)
 class ImageExamples : public Examples {
  public:

@@ -1,5 +1,5 @@
-// Which examples a microbatch has.
-// Not here: what they are.
+// Selects the examples of each microbatch.
+// Not here: the examples themselves (gpt_run.h, resnet_run.h).
 // Chapter 05.
 #include "examples/common/run_data.h"
 
@@ -10,7 +10,7 @@
 namespace paragrad::examples {
 namespace {
 
-/// Microbatches whose parts a function gives.
+/// Microbatches whose parts are chosen by a function.
 class PartBatches : public Batches {
  public:
   PartBatches(const Examples& examples, std::function<Part(int micro)> part)
@@ -29,7 +29,7 @@ class PartBatches : public Batches {
   std::function<Part(int micro)> part_;
 };
 
-/// The validation data in order, `rows` at a time; about `limit` such parts (0: all).
+/// Returns parts of the validation data in order, `rows` at a time: about `limit` of them (0: all).
 std::vector<Part> validation_parts(std::int64_t size, std::int64_t rows, int limit) {
   const std::int64_t count = (size + rows - 1) / rows;
   const std::int64_t stride = limit > 0 ? (count + limit - 1) / limit : 1;

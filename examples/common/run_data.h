@@ -1,5 +1,5 @@
-// Examples, of which texts and images are two kinds, as the microbatches of a run's plans.
-// Not here: what an example is (gpt_run.h, resnet_run.h).
+// Examples, and the microbatches that a run's plans make of them.
+// Not here: the two kinds of examples, text and images (gpt_run.h, resnet_run.h).
 // Chapter 05.
 #pragma once
 
@@ -12,7 +12,7 @@ namespace paragrad::examples {
 
 using namespace paragrad::parallel;
 
-/// Examples [first, last) of the batch of a step; or, without a step, of the validation data.
+/// Examples [first, last) of the batch of update `step`, or of the validation data.
 struct Part {
   static constexpr int validation = -1;
   std::int64_t first = 0, last = 0;
@@ -20,15 +20,15 @@ struct Part {
   std::int64_t size() const { return last - first; }
 };
 
-/// What a program has to train and to validate on. Ranks share it.
+/// The data that a program trains and validates on. All ranks of a process share it.
 class Examples {
  public:
   virtual ~Examples() = default;
   virtual std::int64_t validation_size() const = 0;
-  /// The inputs' shape.
+  /// Returns the shape of inputs(part).
   virtual Shape shape(const Part& part) const = 0;
   virtual Tensor inputs(const Part& part, const DevicePtr& device) const = 0;
-  /// Class ids.
+  /// Returns class ids or token ids, in i32.
   virtual Tensor targets(const Part& part, const DevicePtr& device) const = 0;
 };
 

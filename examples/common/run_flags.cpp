@@ -1,5 +1,5 @@
-// Flags of training programs as values, and those of a saved run before them.
-// Not here: a program's model and data.
+// Parses the flags that training programs share; a resumed run's saved flags are parsed first.
+// Not here: the flags of a program's model and data.
 // Chapter 02.
 #include "examples/common/run_flags.h"
 
@@ -17,26 +17,25 @@ namespace paragrad::examples {
 
 void RunFlags::add_length_flags(Flags& flags, const char* rate) {
   flags.group("Run");
-  flags.whole("--steps", steps, 1, "updates");
-  flags.whole("--batch", batch, 1, text(examples, " an update").c_str());
+  flags.whole("--steps", steps, 1, "updates of the whole run");
+  flags.whole("--batch", batch, 1, text(examples, " per update").c_str());
   flags.number("--learning-rate", learning_rate, limits::tiny, limits::large, rate);
   flags.number("--min-learning-rate", lowest_rate, 0, limits::large,
-               "rate at the end (default: a tenth of the highest)");
-  flags.whole(
-      "--warmup", warmup, 0,
-      "updates until the highest rate (default: 100, or a tenth of --steps if that is less)");
+               "learning rate at the end (default: 1/10 of the highest)");
+  flags.whole("--warmup", warmup, 0,
+              "updates until the highest rate (default: 100, or 1/10 of --steps if that is less)");
 }
 
 void RunFlags::add_run_flags(Flags& flags) {
-  flags.number("--clip", clip, 0, limits::large, "largest norm of the gradient; 0: any");
-  flags.whole("--seed", seed, 0, "of first weights, data order and dropout");
-  flags.words("--out", out, "DIR", "folder to write to (default: out, or the one resumed)");
+  flags.number("--clip", clip, 0, limits::large, "largest norm of the gradient; 0: no limit");
+  flags.whole("--seed", seed, 0, "seed of initial weights, data order and dropout");
+  flags.words("--out", out, "DIR", "output folder (default: out, or the run being resumed)");
   flags.words("--resume", resume, "DIR",
-              "continue the run in this folder, with its flags; --schedule, --stages, "
-              "--data-parallel, --ranks or --plan discards its layout");
+              "continue the run in this folder with its saved flags; --schedule, --stages, "
+              "--data-parallel, --ranks or --plan discards the saved layout");
   flags.whole("--save-every", save_every, 0, "updates between checkpoints; 0: only at the end");
   flags.whole("--stop-after", stop_after, 0,
-              "save and stop after so many updates of --steps; 0: go on");
+              "save and stop after this many of the --steps updates; 0: run to the end");
   flags.whole("--evaluate-every", evaluate_every, 0,
               "updates between validations; 0: only at the end");
   flags.yes("--quiet", quiet, "print errors only");
@@ -46,9 +45,9 @@ void RunFlags::add_run_flags(Flags& flags) {
 
 void RunFlags::add_layout_flags(Flags& flags) {
   parts.add_flags(flags);
-  flags.whole("--ranks", ranks, 1, "workers (default: as the parts need)");
+  flags.whole("--ranks", ranks, 1, "workers (default: as many as the layout needs)");
   flags.words("--plan", parts.plan_file, "FILE",
-              "run this plan, over and over, instead of a schedule");
+              "repeat the plan in this file instead of using a schedule");
   prune.add_flags(flags);
 }
 
@@ -56,30 +55,29 @@ void RunFlags::add_machine_flags(Flags& flags) {
   flags.group("Machine");
   add_device_flag(flags, device);
   flags.yes("--cuda-graph", cuda_graph,
-            "begin each forward, backward and update as one CUDA graph; its gain is not measured");
-  flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
+            "launch each forward, backward and update as one CUDA graph; speed not yet measured");
+  flags.choice("--dtype", dtype, {"f32", "bf16"}, "type of weights and activations");
   flags.choice("--reduction", reduction, {"scatter", "ring", "tree", "hierarchical", "nccl"},
-               "how a group sums up gradients; nccl: by NCCL's own all-reduce");
+               "how a group of ranks sums gradients; nccl: by NCCL's own all-reduce");
   flags.whole("--ranks-per-host", ranks_per_host, 1,
-              "ranks per host for --reduction hierarchical (default: by the hosts' names)");
+              "ranks per host for --reduction hierarchical (default: group by host name)");
   flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
-               "threads of this process, or processes that mpirun starts; nccl: either, with "
-               "messages from GPU to GPU");
-  flags.whole("--memory-cap", memory_cap, 0,
-              "bytes that a rank may hold, of all categories together; 0: any");
+               "ranks are threads of this process, or processes started by mpirun; nccl: either, "
+               "with messages from GPU to GPU");
+  flags.whole("--memory-cap", memory_cap, 0, "bytes that a rank may hold in total; 0: no limit");
   flags.number("--timeout", timeout, limits::tiny, limits::large,
                "seconds that a rank waits for another");
 }
 
 namespace {
 
-/// Parses a list of arguments, in place of those parsed before.
+/// Parses a list of arguments; they replace those that were parsed before.
 void parse_list(CLI::App& app, std::vector<std::string> arguments) {
-  std::reverse(arguments.begin(), arguments.end());  // the order that CLI11 wants
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector's last element first
   app.parse(arguments);
 }
 
-/// The value of every flag that decides a run, given or not.
+/// Returns the value of every flag that affects the run's result, given or not.
 nlohmann::json flag_values(const CLI::App& app) {
   static const std::set<std::string> of_one_session{"--help",       "--out",       "--resume",
                                                     "--stop-after", "--quiet",     "--timeout",
@@ -111,7 +109,7 @@ void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std
   plan_given = app.count("--plan") > 0;
   if (!resume.empty()) resume_flags(app, own, fixed);
   saved = flag_values(app);
-  if (prune.given()) {  // as they were found for this length of the run
+  if (prune.given()) {  // save the defaults that follow from this run's length
     const sparse::PruneSettings found = prune.settings(steps, 0);
     saved["--prune-after"] = found.after;
     if (!prune.once()) saved["--prune-every"] = found.every;
@@ -122,28 +120,28 @@ void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std
 
 namespace {
 
-/// Flags that lay a run out; the first of them, given to resume a run, replace all
-/// of the saved ones.
+/// The flags of a run's layout. When a run is resumed, giving one of the first `replacing_flags`
+/// discards the saved values of all.
 constexpr const char* layout_flags[] = {"--schedule", "--stages", "--data-parallel",
                                         "--ranks",    "--plan",   "--setting",
                                         "--zero",     "--gap",    "--in-flight"};
 constexpr int replacing_flags = 5;
 
-/// The saved run's flags that give way to what this command line says of the layout.
+/// Names the saved flags that this command line's layout flags override.
 std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {
   auto given = [&](const char* name) { return app.count(name) > 0; };
   std::set<std::string> replaced;
   if (std::any_of(layout_flags, layout_flags + replacing_flags, given))
     replaced = {std::begin(layout_flags), std::end(layout_flags)};
   if (given("--plan")) replaced.insert({"--microbatches", "--recompute"});
-  if (own.cyclic()) replaced.insert("--microbatches");  // its stages decide
+  if (own.cyclic()) replaced.insert("--microbatches");  // follow from its stages
   if (given("--setting")) replaced.insert("--gap");     // not all settings have turns
   return replaced;
 }
 
 }  // namespace
 
-/// Parses the saved flags and then `own`, which win where the saved weights allow it.
+/// Parses the saved flags and then `own`, which override them where the saved weights allow it.
 void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
                             const std::vector<std::string>& fixed) {
   const std::filesystem::path folder = resume;
@@ -151,7 +149,7 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   const nlohmann::json run = nn::Checkpoint(folder / "checkpoint").run();
   PG_CHECK(
       run.contains("flags") && run["flags"].is_object() && run.value("program", program) == program,
-      "--resume ", folder.string(), ": its checkpoint is not of ", program);
+      "--resume ", folder.string(), ": its checkpoint was not written by ", program);
   const nlohmann::json& before = run["flags"];
   const std::set<std::string> replaced = replaced_flags(app, parts);
   std::vector<std::string> all;
@@ -176,19 +174,20 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
 
 void RunFlags::check() const {
   PG_CHECK(parts.plan_file.empty() || (parts.codec.empty() && parts.channel.empty()),
-           "--plan: the first line of a plan says how its messages are encoded; make it by plan ",
-           "show ... --codec NAME, and leave out --codec and --codec-channel here");
+           "--plan: a plan's first line says how its messages are encoded; make the plan with ",
+           "plan show ... --codec NAME, and leave out --codec and --codec-channel here");
   PG_CHECK(parts.plan_file.empty() || !parts.given(),
            "give --plan or the other flags of a schedule, not both");
   const auto activations = dtype == "bf16" ? autograd::DType::bf16 : autograd::DType::f32;
   parallel::check_smaller("--codec", parts.codec_found(), autograd::DType::f32);
   parallel::check_smaller("--codec-channel", parts.channel_found(), activations);
-  device_kind(device);  // or an error
+  device_kind(device);  // throws if this build lacks it
   PG_CHECK(transport != "nccl" || device != "cpu", "--transport nccl: NCCL moves the memory of ",
            "GPUs; use --device cuda or emulator with it, or --transport threads or mpi");
   PG_CHECK(reduction != "nccl" || transport == "nccl", "--reduction nccl: NCCL sums up what it ",
            "carries; use it with --transport nccl, or use --reduction scatter");
-  PG_CHECK(!cuda_graph || device != "cpu", "--cuda-graph: CUDA graphs are of GPUs; use --device ",
+  PG_CHECK(!cuda_graph || device != "cpu",
+           "--cuda-graph: the CPU has no CUDA graphs; use --device ",
            "cuda or emulator with it, or leave it out");
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
            " is above --learning-rate ", learning_rate);

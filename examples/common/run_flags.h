@@ -1,5 +1,5 @@
 // RunFlags: the flags that all training programs have, as values: checked, saved with a run, and
-// read back to resume it. Not here: a program's model and data, and what flags lead to.
+// read back to resume it. Not here: a program's model and data, and the run itself.
 // Chapter 02.
 #pragma once
 
@@ -25,7 +25,7 @@ constexpr double large = 1e30, tiny = 1e-30;
 }
 
 struct RunFlags : parallel::SessionScope {
-  std::string program, examples, kind_of_data;  ///< its name, what a batch has, what that is of
+  std::string program, examples, kind_of_data;  ///< as in "train_gpt", "sequences", "text"
   std::filesystem::path data;
   std::int64_t batch = 12, warmup = -1;
   double learning_rate = 1e-3, lowest_rate = -1, clip = 1;
@@ -34,27 +34,27 @@ struct RunFlags : parallel::SessionScope {
   bool cuda_graph = false;
   ScheduleFlags parts;  // how the work is laid out over ranks
   PruneFlags prune;
-  std::int64_t memory_cap = 0;  // bytes of a rank; 0: any
-  int ranks = 0;                // 0: as many as the parts say
-  int ranks_per_host = 0;       // 0: by the names of hosts
+  std::int64_t memory_cap = 0;  // bytes per rank; 0: no limit
+  int ranks = 0;                // 0: as many as the layout needs
+  int ranks_per_host = 0;       // 0: group ranks by host name
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "scatter";
 
   bool clip_given = false, plan_given = false;
-  nlohmann::json saved;  ///< the flags that decide the run, with their values
+  nlohmann::json saved;  ///< the flags that affect the run's result, with their values
 
-  /// Describe flags, in the order of --help: a program's own stand before and between. `rate`: what
-  /// --learning-rate is.
-  void add_length_flags(Flags& flags, const char* rate = "highest rate");
-  void add_run_flags(Flags& flags);  ///< and all that follow, of layout and machine
+  /// Adds flags in the order of --help; a program adds its own before these and between them.
+  /// `rate` describes --learning-rate.
+  void add_length_flags(Flags& flags, const char* rate = "highest learning rate");
+  void add_run_flags(Flags& flags);  ///< adds the flags of layout and machine, too
 
-  /// Parses a command line. With --resume, the flags of the saved run come first; `fixed` are those
-  /// that must stay as they were.
+  /// Parses a command line. With --resume, the flags of the saved run come first; `fixed` names
+  /// those that must not change.
   /// throws: Error if a flag contradicts the saved run
   void parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed);
 
-  /// throws: Error if flags contradict each other, or ask for what this build has not
+  /// throws: Error if flags contradict each other, or ask for something this build lacks
   void check() const;
-  /// Refuses what can't fit before anything is written. `remedies`: flags that would help.
+  /// Rejects a run that can't fit, before anything is written. `remedies`: flags that would help.
   void check_memory(double bytes, const std::string& remedies) const;
 
  private:

@@ -1,5 +1,5 @@
-// The parts of a run that flags leave open, and what does not fit.
-// Not here: which ranks a schedule needs (schedule_flags.h).
+// Finds the parts of a layout that flags leave open, and rejects combinations that do not fit.
+// Not here: how many ranks a schedule needs (schedule_flags.h).
 // Chapter 06.
 #include "examples/common/run_layout.h"
 
@@ -14,8 +14,8 @@ namespace paragrad::examples {
 
 RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
     : run_(run), tied_(tied), parts_(run.parts), ranks_(started > 0 ? started : run.ranks) {
-  PG_CHECK(run.ranks == 0 || run.ranks == ranks_, "--ranks ", run.ranks, ": ", ranks_,
-           " were started");
+  PG_CHECK(run.ranks == 0 || run.ranks == ranks_, "--ranks ", run.ranks, ", but ", ranks_,
+           " ranks were started");
   if (!parts_.plan_file.empty())
     read_own_plan();
   else
@@ -42,15 +42,15 @@ void RunLayout::read_own_plan() {
   int delay = *std::max_element(own_plan_->keep.begin(), own_plan_->keep.end()) - 1;
   PG_CHECK(own_plan_->steps > 0, "--plan ", parts_.plan_file, " makes no updates");
   PG_CHECK(own_plan_->first >= delay || own_plan_->steps == run_.steps, "--plan ", parts_.plan_file,
-           " reads older weights, but at its beginning as a run's beginning does, so it can't be ",
-           "repeated; make it for later steps: plan show ... --first ", delay);
+           " is a plan of delayed updates that begins like the beginning of a run, so it can't be ",
+           "repeated; make it for later updates: plan show ... --first ", delay);
   if (!run_.resume.empty() && !run_.plan_given) {
     const nlohmann::json run = Checkpoint(run_.resume / "checkpoint").run();
-    // Plans are compared, not texts: an older header says more.
+    // Compare plans, not their texts: headers of earlier versions say more.
     PG_CHECK(parallel::parse(run.value("plan", own_plan())) == *own_plan_,
              "--resume: ", parts_.plan_file,
-             " is not the plan that the run was made by any more; to go on with ",
-             "what it is now, say --plan ", parts_.plan_file);
+             " is no longer the plan that the run was made with; to continue with ",
+             "the new one, add --plan ", parts_.plan_file);
   }
   PG_CHECK(run_.stop_after % own_plan_->steps == 0, "--plan ", parts_.plan_file, " makes ",
            own_plan_->steps, " updates at a time, which does not divide the ", run_.stop_after,
@@ -59,7 +59,7 @@ void RunLayout::read_own_plan() {
   parts_.microbatches = own_plan_->per_step;
 }
 
-/// Some schedules can't wait for the norm of a gradient.
+/// Turns clipping off for schedules that can't wait for the norm of the gradient.
 void RunLayout::choose_clip() {
   const char* why_not = parts_.behaviour().why_no_clip;
   if (!why_not || run_.clip == 0) return;
@@ -68,26 +68,26 @@ void RunLayout::choose_clip() {
   run_.clip = 0;
 }
 
-/// A reduction that nothing is summed by would be a flag without effect.
+/// Rejects a reduction that the run would not use: it would be a flag without effect.
 void RunLayout::check_reduction() const {
   PG_CHECK(run_.ranks_per_host == 0 || run_.reduction == "hierarchical", "--ranks-per-host ",
-           run_.ranks_per_host, ": --reduction ", run_.reduction, " doesn't go by hosts; leave it ",
-           "out, or use --reduction hierarchical");
+           run_.ranks_per_host, ": --reduction ", run_.reduction, " ignores hosts; leave it out, ",
+           "or use --reduction hierarchical");
   if (run_.reduction == "scatter") return;
   const parallel::Plans::Shared shared = first_plan();
   const parallel::Plan& sample = shared->plan();
   PG_CHECK(parallel::sums_in_groups(sample), "--reduction ", run_.reduction,
-           ": in this plan no group of ", "ranks sums up gradients",
-           parts_.cyclic() ? ", they go from rank to rank" : "", "; leave this flag out");
+           ": in this plan no group of ", "ranks sums gradients",
+           parts_.cyclic() ? ", they travel from rank to rank" : "", "; leave this flag out");
   PG_CHECK(sample.sharded == 0 || run_.reduction == "ring", "--reduction ", run_.reduction,
-           ": ZeRO gives each rank a part of the sum, which this reduction doesn't make; use ",
-           "scatter or ring, or leave out --zero");
+           ": ZeRO gives each rank one part of the sum, but this reduction gives each all of it; ",
+           "use scatter or ring, or leave out --zero");
   PG_CHECK(run_.reduction != "nccl" || sample.codec.is_none(),
            "--reduction nccl: NCCL sums up values as they are, and codec ",
            parallel::print(sample.codec), " encodes them; leave out one of the two");
 }
 
-/// Threads are all on one host, unless a user says otherwise.
+/// Returns the ranks' hosts. Threads are all on one host, unless --ranks-per-host says otherwise.
 std::vector<int> RunLayout::hosts() const {
   if (run_.reduction != "hierarchical") return {};
   if (run_.ranks_per_host == 0 && run_.transport == "mpi") return {};
@@ -99,7 +99,7 @@ int RunLayout::per_step() const {
   return updates_per_microbatch() ? layout_.width : static_cast<int>(pieces());
 }
 
-/// With one microbatch a step and no flush, more is seen than filling and draining.
+/// Returns enough updates to show more than a pipeline that fills and drains.
 int RunLayout::reported_steps() const {
   return updates_per_microbatch() ? std::max(4, 2 * layout_.stages) : 4;
 }
@@ -136,13 +136,13 @@ nlohmann::json RunLayout::flags() const {
       flags.erase(name);
     return flags;
   }
-  // A resumed run has the layout that was found, unless it is told another.
+  // Save the layout that was found, so that a resumed run keeps it unless flags change it.
   flags["--schedule"] = parts_.schedule;
   flags["--stages"] = layout_.stages;
   flags["--data-parallel"] = layout_.width;
   flags["--clip"] = run_.clip;
   if (parts_.cyclic()) {
-    flags.erase("--microbatches");  // follow from the stages; another schedule begins without
+    flags.erase("--microbatches");  // they follow from the stages, and not in another schedule
     flags["--setting"] = parts_.setting_found();
     if (parts_.has_turns()) flags["--gap"] = layout_.gap;
   } else {
@@ -163,9 +163,9 @@ std::string RunLayout::describe() const {
     line += text("; every microbatch is an update, of ", rows_per_step(), ' ', run_.examples);
   if (updates_per_microbatch() && layout_.stages > 1 && run_.clip > 0)
     line +=
-        text(". With --clip ", run_.clip, " each update waits for the gradient's norm over all ",
-             "stages, so the stages work almost one after the other; with --clip 0 they work at ",
-             "the same time");
+        text(". With --clip ", run_.clip, ", each update waits for the gradient's norm over all ",
+             "stages, so the stages work almost one after the other; with --clip 0, they work in ",
+             "parallel");
   if (run_.clip != run_.saved.value("--clip", run_.clip))
     line += text("; gradients are not clipped, which ", parts_.schedule, " can't do");
   return line;

@@ -1,5 +1,5 @@
-// RunLayout: how a run's work is laid out over its ranks, found from its flags: the plans, the
-// parts of a batch. Not here: flags (run_flags.h), and what runs the plans (run_session.h).
+// RunLayout: derives from the flags how a run's work is laid out over its ranks: the plans, and the
+// parts of a batch. Not here: flags (run_flags.h), and the code that runs plans (run_session.h).
 // Chapter 06.
 #pragma once
 
@@ -15,35 +15,35 @@ namespace paragrad::examples {
 
 class RunLayout {
  public:
-  /// `started` ranks are there already (0: none). `tied`: the model's ends share a tensor.
-  /// throws: Error if the flags don't fit each other, or the number of ranks
+  /// `started`: the number of ranks that exist already, 0 if the flags decide it. `tied`: the first
+  /// and the last stage share a tensor. throws: Error if flags or ranks do not fit together
   RunLayout(const RunFlags& run, int started, bool tied);
 
   int ranks() const { return ranks_; }
-  /// Steps done before.
+  /// Number of updates that a resumed run has done already.
   int first() const { return first_; }
   /// The run's plans; all ranks of this process share them.
   const std::shared_ptr<parallel::Plans>& plans() const { return plans_; }
-  /// The plan of the first steps that are to be done.
+  /// The plan of the first updates that remain.
   parallel::Plans::Shared first_plan() const { return plans_->shortest(first_); }
-  /// The host of each rank, for hierarchical sums; empty: other sums, or hosts go by their names.
+  /// The host of each rank, for hierarchical sums; empty for other sums, and if host names decide.
   std::vector<int> hosts() const;
-  /// The text of the user's own plan, which a checkpoint keeps; empty: there is none.
+  /// The text of the plan given by --plan, which a checkpoint keeps; empty without --plan.
   std::string own_plan() const { return own_plan_ ? parallel::print(*own_plan_) : ""; }
   /// Microbatches whose gradients make one update.
   int per_step() const;
-  /// Sequences or images in a microbatch, and in all of one update.
+  /// Sequences or images in a microbatch (rows) and in an update (rows_per_step).
   std::int64_t rows() const { return run_.batch / pieces(); }
   std::int64_t rows_per_step() const { return rows() * per_step(); }
 
-  /// Updates of the plan that the report shows.
+  /// Number of updates that the report's timeline shows.
   int reported_steps() const;
 
-  /// All that flags say of a training but its optimizer.
+  /// The training that the flags describe, without its optimizer.
   parallel::Training training(const nn::Model& model) const;
-  /// The flags that decide the run, with the layout that was found.
+  /// The flags that affect the run's result, with the layout that was found.
   nlohmann::json flags() const;
-  /// A line on plan and ranks, for the user.
+  /// Describes plan and ranks to the user, in one line.
   std::string describe() const;
   std::string title() const;
 
@@ -57,8 +57,8 @@ class RunLayout {
 
   RunFlags run_;
   bool tied_;
-  ScheduleFlags parts_;      // as the flags have them, and what was found for those not given
-  parallel::Layout layout_;  // that follows from the parts
+  ScheduleFlags parts_;      // given by flags, or found
+  parallel::Layout layout_;  // follows from parts_
   int ranks_;
   int first_ = 0;
   std::optional<parallel::Plan> own_plan_;

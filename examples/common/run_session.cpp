@@ -1,4 +1,4 @@
-// Ranks, their devices, and signals.
+// Starts ranks as threads or processes, makes their devices, and handles signals.
 // Not here: how a run is laid out (run_layout.h).
 // Chapter 05.
 #include "examples/common/run_session.h"
@@ -19,9 +19,9 @@ namespace paragrad::examples {
 namespace {
 
 std::atomic<int> interrupted = 0;  // the signal's number; rank 0's thread reads it
-static_assert(std::atomic<int>::is_always_lock_free, "or a signal handler must not write it");
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
-/// Ends training after the present plan; a second signal ends the program.
+/// Ends training after the current plan; a second signal ends the program.
 void interrupt(int signal) {
   interrupted = signal;
   std::signal(signal, SIG_DFL);
@@ -36,7 +36,7 @@ void check_resume(const RunFlags& run, const nlohmann::json& data) {
            "--resume: ", run.data.string(), " is not the ", run.kind_of_data,
            " that the run began with");
   PG_CHECK(checkpoint.step() < run.steps, "--resume: the run has done ", checkpoint.step(),
-           " of its ", run.steps, " steps; give it more with --steps");
+           " of its ", run.steps, " updates; give it more with --steps");
 }
 
 SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
@@ -67,12 +67,12 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
 
 namespace {
 
-/// What would stop every rank stops the program before there are any.
+/// Checks before any rank starts what would stop all of them.
 ReadyRun checked(ReadyRun run) {
   const int first = run.layout.first(), left = run.settings.steps - first;
-  const int some = std::max(1, run.settings.plans->fixed_steps());
-  PG_CHECK(left % some == 0, "--plan makes ", some, " updates at a time, which does ",
-           "not divide the ", left, " that are to be done");
+  const int steps = std::max(1, run.settings.plans->fixed_steps());
+  PG_CHECK(left % steps == 0, "--plan makes ", steps, " updates at a time, which does ",
+           "not divide the ", left, " that remain");
   const Plans::Shared shared = run.layout.first_plan();
   const Plan& plan = shared->plan();
   check_fit(plan, run.training, run.layout.ranks());
@@ -86,15 +86,15 @@ ReadyRun checked(ReadyRun run) {
   return run;
 }
 
-/// One rank's part of the run. Returns whether the run has come to its end.
-/// `place`: the rank's number among those of this host.
+/// Runs one rank's part of the training. Returns whether the run is complete.
+/// `place`: the rank's number among the ranks of this host.
 bool train(const RunFlags& flags, const ReadyRun& run, Transport& inner, int place) {
   const std::unique_ptr<RunData> data =
       run_data(run.examples, run.layout.per_step(), run.layout.rows(), flags.batch);
   const DeviceKind& kind = device_kind(flags.device);
   const DevicePtr device = kind.make(place, flags.cuda_graph);
   device->meter().set_cap(flags.memory_cap);
-  // A device with a memory of its own has a transport of its own, too.
+  // Wrap the transport for devices that have their own memory.
   const std::unique_ptr<Transport> outer =
       kind.transport(inner, device, flags.transport == "nccl", flags.timeout);
   Transport& transport = outer ? *outer : inner;
@@ -104,7 +104,7 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& inner, int pla
 bool train_on_threads(const RunFlags& flags, const Prepare& prepare) {
   auto started = rank_environment();
   PG_CHECK(!started, "this process is one of ", started->size, " that ", started->launcher,
-           " started; say --transport mpi, or start it alone");
+           " started; add --transport mpi, or start it alone");
   const ReadyRun run = checked(prepare(0));
   const int ranks = run.layout.ranks();
   device_kind(flags.device).prepare(ranks, flags.transport == "nccl");
@@ -132,16 +132,16 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare) {
            started->size, "; use --transport mpi, or start it alone with --ranks");
   MpiWorld world;
   int size = world.transport().size();
-  MpiWorld::stop_on_sigterm();  // by which mpirun says that a rank is lost, or it was interrupted
+  MpiWorld::stop_on_sigterm();  // mpirun sends it when a rank is lost or the user interrupts
   bool complete = true;
   world.run([&](Transport& transport) {
     int here = std::max(1, started->local_size);  // ranks of this host share its cores
     int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
     const ReadyRun run = checked(prepare(size));
-    const bool told = started->local_rank >= 0;
-    device_kind(flags.device).prepare(told ? here : size, flags.transport == "nccl");
-    complete = train(flags, run, transport, told ? started->local_rank : transport.rank());
+    const bool known = started->local_rank >= 0;
+    device_kind(flags.device).prepare(known ? here : size, flags.transport == "nccl");
+    complete = train(flags, run, transport, known ? started->local_rank : transport.rank());
   });
   return complete;
 }

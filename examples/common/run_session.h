@@ -1,6 +1,6 @@
-// What training programs do around a session: ranks as threads or processes, signals, a resumed
-// run's checkpoint. Not here: what a session does (parallel/session/session.h); a program's model
-// and data.
+// Starts the ranks of a training run as threads or processes, handles signals, and checks the
+// checkpoint of a resumed run. Not here: the session itself (parallel/session/session.h); a
+// program's model and data.
 // Chapter 05.
 #pragma once
 
@@ -14,29 +14,29 @@
 
 namespace paragrad::examples {
 
-/// A run that can begin.
+/// A run whose flags, layout and data are ready.
 struct ReadyRun {
   Training training;
   SessionSettings settings;
   RunLayout layout;
-  std::shared_ptr<const Examples> examples;  ///< that ranks see in microbatches of the layout
+  std::shared_ptr<const Examples> examples;  ///< shared by the ranks of this process
 };
 
-/// How a program makes one; `started` ranks are there already (0: none).
+/// Makes a program's ReadyRun; `started`: ranks that exist already, 0 if the flags decide.
 using Prepare = std::function<ReadyRun(int started)>;
 
-/// `data`: its checksum.
-/// throws: Error if the run can't go on with this data, or is over
+/// Checks that a run can be resumed with this data; `data`: the checksum of the data.
+/// throws: Error if the data differ, or if the run is complete
 void check_resume(const RunFlags& run, const nlohmann::json& data);
 
-/// What flags, layout and training say; a program adds its unit.
-///   config: what a program says of its model; checksum: of the data; sizes: of the data, for the
-///   user
+/// Makes settings from flags, layout and training; a program adds the unit of its examples.
+///   config: describes the model; checksum: that of the data; sizes: sizes of the data, as text for
+///   the user
 SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
                                  const Training& training, nlohmann::json config,
                                  const nlohmann::json& checksum, const std::string& sizes);
 
-/// Trains; returns the program's exit status.
+/// Trains, and returns the program's exit status.
 int train_run(const RunFlags& run, const Prepare& prepare);
 
 }  // namespace paragrad::examples

@@ -1,5 +1,5 @@
-// What a schedule's flags are called, which of them a schedule brings, and what follows for those
-// that are not given.
+// The flags of schedules: their names, which schedule has which, and defaults that follow from
+// other flags.
 // Chapter 06.
 #include "examples/common/schedule_flags.h"
 
@@ -17,7 +17,7 @@
 namespace paragrad::examples {
 namespace {
 
-/// The names of all schedules that behave so.
+/// Names all schedules for which `behave` is true.
 std::vector<std::string> names_of(bool (*behave)(const parallel::Schedule&)) {
   std::vector<std::string> names;
   for (const parallel::Schedule* each : parallel::schedules())
@@ -25,7 +25,7 @@ std::vector<std::string> names_of(bool (*behave)(const parallel::Schedule&)) {
   return names;
 }
 
-/// What is wrong with a codec's name; empty: nothing.
+/// Describes what is wrong with a codec's name; empty if nothing is.
 std::string problem_of_codec(const std::string& value) {
   try {
     parallel::parse_codec(value);
@@ -47,23 +47,23 @@ void ScheduleFlags::add_flags(Flags& flags) {
   for (const auto& [name, value] : parallel::settings()) setting_names.push_back(name);
   flags.group("Schedule");
   flags.choice("--schedule", schedule, names_of([](const auto&) { return true; }),
-               "order of the work, and the weights that it reads");
+               "order of the work, and which version of the weights it reads");
   flags.whole("--stages", stages, 1, "parts that the model is cut into")->default_str("1");
   flags.whole("--data-parallel", data_parallel, 1, "replicas of the model")->default_str("1");
   flags
       .whole("--microbatches", microbatches, 1,
-             "parts of a replica's batch; in a cyclic schedule always as many as stages")
+             "parts of a replica's batch; cyclic schedules always have as many as stages")
       ->default_str("1");
-  flags.yes("--recompute", recompute, "drop activations and compute them again; saves memory");
+  flags.yes("--recompute", recompute, "save memory: drop activations and compute them again");
   flags.choice("--setting", setting, setting_names,
                "where a cyclic schedule's microbatches run (default: data)");
   flags.whole(
       "--gap", gap, 1,
       "cyclic, settings data and zero: stages between consecutive microbatches (default: 2; "
-      "in training 3, as backwards take about twice as long as forwards)");
+      "in training 3, because a backward takes about twice as long as a forward)");
   flags.whole("--in-flight", in_flight, 1,
-              "microbatches that a rank of a message-driven run may have between their forward and "
-              "their backward (default: as many as stages)");
+              "message-driven: how many microbatches a rank may hold between forward and backward "
+              "(default: as many as stages)");
   flags
       .whole("--zero", zero, 0,
              "ZeRO level: 1 shards optimizer state, 2 also gradients, 3 also weights")
@@ -100,7 +100,7 @@ bool ScheduleFlags::given() const {
          std::max({stages, data_parallel, microbatches, zero, gap, in_flight}) > 0;
 }
 
-/// Flags that only some schedules bring.
+/// Rejects flags that the schedule does not have.
 void ScheduleFlags::check_own_flags() const {
   auto names = [](bool (*behave)(const parallel::Schedule&)) {
     return fmt::format("{}", fmt::join(names_of(behave), " and "));
@@ -108,11 +108,11 @@ void ScheduleFlags::check_own_flags() const {
   const std::string cyclic_ones = names([](const auto& schedule) { return schedule.cyclic; });
   const std::string free_ones = names([](const auto& schedule) { return !schedule.has_order; });
   PG_CHECK(setting.empty() || cyclic(), "--setting ", setting, ": the schedule ", schedule,
-           " has no settings; ", cyclic_ones, " have");
+           " has no settings; ", cyclic_ones, " have them");
   PG_CHECK(gap == 0 || cyclic(), "--gap ", gap, ": the schedule ", schedule, " has no turns; ",
-           cyclic_ones, " have");
+           cyclic_ones, " have them");
   PG_CHECK(gap == 0 || has_turns(), "--gap ", gap, ": --setting ", setting,
-           " has no turns; data and zero have");
+           " has no turns; data and zero have them");
   PG_CHECK(in_flight == 0 || !behaviour().has_order, "--in-flight ", in_flight, ": the schedule ",
            schedule, " has a fixed order; ", free_ones, " has none");
   if (cyclic()) check_cyclic();
@@ -138,19 +138,19 @@ double ScheduleFlags::smallest_share(std::int64_t batch, int ranks) const {
   return static_cast<double>(batch) / parts;
 }
 
-/// A cyclic schedule's microbatches are its replicas, one for each stage.
+/// Checks that a cyclic schedule has stages, and as many microbatches, which are its replicas.
 void ScheduleFlags::check_cyclic() const {
   PG_CHECK(stages > 0, "--schedule ", schedule, " needs --stages N",
-           setting == "one-device" ? ": all of them run on one rank" : "");
+           setting == "one-device" ? ": one rank runs all of them" : "");
   PG_CHECK(microbatches == 0 || microbatches == stages, "--microbatches ", microbatches,
            ": the schedule ", schedule, " has as many microbatches as stages, ", stages,
            "; leave this flag out");
 }
 
-/// Stages of a cyclic schedule that make use of all ranks.
+/// Returns the number of stages with which a cyclic schedule uses all ranks; 0: any number does.
 int ScheduleFlags::stages_on(int ranks) const {
   const parallel::Setting found = parallel::settings().at(setting_found());
-  if (found == parallel::Setting::one_device) return 0;  // any number runs there
+  if (found == parallel::Setting::one_device) return 0;
   if (found != parallel::Setting::model) return ranks;
   // N stages take N (N + 1) / 2 ranks.
   auto needed = [](std::int64_t n) { return n * (n + 1) / 2; };
@@ -165,7 +165,7 @@ void ScheduleFlags::fit(int ranks) {
   if (cyclic() && stages == 0 && ranks > 0) stages = stages_on(ranks);
   auto needed = [this] {
     parallel::Layout plain = layout();
-    plain.zero = 0;  // it shares out what ranks hold, and adds none
+    plain.zero = 0;  // ZeRO shards what ranks hold, and does not change their number
     parallel::check_layout(behaviour(), plain);
     return behaviour().ranks(plain);
   };

@@ -1,5 +1,5 @@
-// ScheduleFlags: a plan as a command line asks for it: by a schedule's name and sizes, or as the
-// text file that holds it. Not here: the schedules (parallel/schedules/).
+// ScheduleFlags: the flags that select a plan: by a schedule's name and sizes, or by the text file
+// that holds it. Not here: the schedules (parallel/schedules/).
 // Chapter 06.
 #pragma once
 
@@ -18,31 +18,31 @@ struct ScheduleFlags {
   int gap = 0, in_flight = 0;  ///< 0: not given
   bool recompute = false;
   std::string codec, channel;  ///< empty: not given
-  std::string plan_file;       ///< instead of the others; "-" is standard input, empty: not given
+  std::string plan_file;       ///< replaces the other flags; "-": standard input; empty: not given
 
-  /// Describes every flag but the plan's file, which each program asks for in its own way.
+  /// Describes every flag but the plan's file, which each program names in its own way.
   void add_flags(Flags& flags);
   bool given() const;
-  /// How the schedule behaves; before one is found, as most do.
+  /// The schedule's traits; before a schedule is found, those that most schedules have.
   const parallel::Schedule& behaviour() const;
   bool cyclic() const { return behaviour().cyclic; }
   std::string setting_found() const { return setting.empty() ? "data" : setting; }
-  /// The schedule, and its setting if it has any.
+  /// The schedule's name, with its setting if it has one.
   std::string title() const;
   parallel::CodecSpec codec_found() const;
   parallel::CodecSpec channel_found() const;
-  /// Whether microbatches wait for turns, which --gap is about.
+  /// Whether microbatches take turns, which --gap spaces.
   bool has_turns() const;
 
-  /// The layout of the run's first step; what was not given has its default.
+  /// The layout of the run's first update, with defaults for flags that were not given.
   /// throws: Error if the flags contradict each other
   parallel::Layout layout() const;
 
-  /// Examples of a batch in a microbatch, or fewer where only the number of ranks will tell.
+  /// The number of a batch's examples in a microbatch, or a lower bound if it depends on ranks.
   double smallest_share(std::int64_t batch, int ranks) const;
 
-  /// Finds what was not given from the number of ranks, if that is known (0: it is not).
-  /// throws: Error if no layout has this number
+  /// Derives flags that were not given from the number of ranks (0: not known yet).
+  /// throws: Error if no layout fits this number
   void fit(int ranks);
 
  private:
@@ -51,7 +51,7 @@ struct ScheduleFlags {
   int stages_on(int ranks) const;
 };
 
-/// A plan from its text form. What it says is not verified.
+/// Reads a plan's text form, without verifying the plan.
 /// throws: Error, with file and line
 parallel::Plan read_plan(const std::string& file);
 

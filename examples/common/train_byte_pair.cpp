@@ -15,7 +15,7 @@ using namespace nn;
 
 namespace {
 
-/// Two token ids, as pair_key() has them.
+/// Two token ids, packed by pair_key().
 using Pair = std::uint64_t;
 
 struct Word {
@@ -23,7 +23,7 @@ struct Word {
   std::int64_t count = 0;
 };
 
-/// The distinct words of `text`, as bytes, in sorted order; documents are cut apart first.
+/// Returns the distinct words of `text`, as bytes, in sorted order; documents are split first.
 std::vector<Word> count_words(std::string_view text,
                               const std::array<std::int32_t, 256>& byte_ids) {
   std::map<std::string_view, std::int64_t> counts;
@@ -40,7 +40,7 @@ std::vector<Word> count_words(std::string_view text,
   return words;
 }
 
-/// How often each pair of neighbours occurs. A merge recounts only the words that have its pair.
+/// Counts how often each pair of neighbours occurs. A merge recounts only words that have its pair.
 class PairCounts {
  public:
   explicit PairCounts(std::vector<Word> words) : words_(std::move(words)) {
@@ -48,13 +48,13 @@ class PairCounts {
     queue_changed();
   }
 
-  /// The most frequent pair, of equals the smallest; false if no pair occurs twice.
+  /// Finds the most frequent pair; ties go to the smallest. False if no pair occurs twice.
   bool most_frequent(Pair& pair) {
     for (; !queue_.empty(); queue_.pop()) {
       auto [occurrences, complement] = queue_.top();
       pair = ~complement;
       if (counts_[pair] == occurrences) return occurrences >= 2;
-      // Otherwise it was counted anew since, and that count is in the queue too.
+      // Otherwise the count is outdated, and the newer one is in the queue, too.
     }
     return false;
   }
@@ -72,8 +72,8 @@ class PairCounts {
   }
 
  private:
-  /// Adds (sign +1) or takes away (-1) the pairs of word i. Notes its place under the pairs that
-  /// are new to it: those with token `fresh`, or all if that is -1.
+  /// Adds (sign +1) or subtracts (-1) the pairs of word i. Lists the word under the pairs that are
+  /// new to it: those with token `fresh`, or all if `fresh` is -1.
   void count(std::size_t i, int sign, std::int32_t fresh) {
     const auto& tokens = words_[i].tokens;
     for (std::size_t k = 0; k + 1 < tokens.size(); ++k) {
@@ -107,8 +107,7 @@ class PairCounts {
 
   std::vector<Word> words_;
   std::unordered_map<Pair, std::int64_t> counts_;
-  std::unordered_map<Pair, std::vector<std::size_t>>
-      places_;  // words that have the pair, or had it
+  std::unordered_map<Pair, std::vector<std::size_t>> places_;  // words that have or had the pair
   std::unordered_set<Pair> changed_;
   std::priority_queue<std::pair<std::int64_t, Pair>> queue_;  // (count, ~pair): smaller pair first
 };
@@ -133,8 +132,8 @@ BytePairVocabulary train_byte_pairs(std::string_view text, int size) {
   PairCounts pairs(count_words(text, byte_ids));
   while (static_cast<int>(tokens.size()) < size - 1) {
     Pair pair = 0;
-    PG_CHECK(pairs.most_frequent(pair), "the text gives a vocabulary of ", tokens.size() + 1,
-             " tokens at most, ", size, " were asked for: ask for fewer, or give more text");
+    PG_CHECK(pairs.most_frequent(pair), "the text gives a vocabulary of at most ",
+             tokens.size() + 1, " tokens, not ", size, "; use a smaller --size, or more text");
     std::string left = tokens[pair >> 32], right = tokens[pair & 0xFFFFFFFF];
     merges.push_back(left + " " + right);
     pairs.merge(pair, static_cast<std::int32_t>(tokens.size()));

@@ -7,9 +7,9 @@
 
 namespace paragrad::examples {
 
-/// A vocabulary of `size` tokens: the 256 bytes, size - 257 merges and "<|endoftext|>". Of equally
-/// frequent pairs the one with the smaller ids is joined first, so the result depends on the text
-/// alone. A pair that occurs once is not joined.
+/// Makes a vocabulary of `size` tokens: the 256 bytes, size - 257 merges and "<|endoftext|>". Among
+/// equally frequent pairs, the one with the smaller ids is joined first, so the result depends on
+/// the text alone. A pair that occurs once is not joined.
 /// throws: Error if `size` is below 257, or the text has too few repeated pairs for it
 nn::BytePairVocabulary train_byte_pairs(std::string_view text, int size);
 

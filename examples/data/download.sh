@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Downloads tinyshakespeare (1.1 MB of plain text) beside this script, and checks that it is the file
-# that everybody means by that name.
+# Downloads tinyshakespeare (1.1 MB of plain text) to this script's folder, and checks that it is the
+# well-known file of that name.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 

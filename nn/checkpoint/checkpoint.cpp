@@ -1,4 +1,4 @@
-// Reading checkpoints: every file is opened and its size checked before a tensor is asked for.
+// Reads checkpoints: opens every file and checks its size before a tensor is asked for.
 // Not here: saving (nn/checkpoint/checkpoint_save.cpp).
 // Chapter 02.
 #include "nn/checkpoint/checkpoint.h"
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The dtype whose name in the format this is.
+/// The dtype of a tensor in a data file.
 DType dtype_of(const SafetensorsEntry& entry) {
   for (DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i32})
     if (entry.dtype == safetensors_dtype(dtype)) return dtype;
@@ -25,7 +25,7 @@ DType dtype_of(const SafetensorsEntry& entry) {
                    ", expected F32, BF16, F64 or I32"));
 }
 
-/// Copies a tensor of the file to the device, which converts it where the types differ.
+/// Copies a tensor of the file to the device, which converts it if the types differ.
 void copy_entry(const SafetensorsEntry& entry, const Tensor& y) {
   if (dtype_of(entry) == y.dtype()) return y.backend().copy_from_host(entry.bytes.data(), y);
   const Tensor staged = workspace(y.shape(), dtype_of(entry), y.device());
@@ -36,7 +36,7 @@ void copy_entry(const SafetensorsEntry& entry, const Tensor& y) {
 }  // namespace
 
 std::string version_name(int back) {
-  PG_CHECK(back >= 0, "weights ", back, " versions back: the newest ones are 0 back");
+  PG_CHECK(back >= 0, "weights ", back, " versions back: the newest version is 0 back");
   return back == 0 ? "" : text("version-", back);
 }
 
@@ -64,11 +64,11 @@ const SafetensorsEntry& Checkpoint::find(const std::string& tensor,
                                          const Parameter& parameter) const {
   const SafetensorsEntry* found = entry(tensor);
   PG_CHECK(found, title_, " has no tensor ", tensor, ", which the model has as ", parameter.shape,
-           "; it is of another model or optimizer");
+           "; it belongs to another model or optimizer");
   const SafetensorsEntry* index = entry(tensor_name(index_name, parameter.name));
   const bool compressed = index && found->shape == index->shape;
   PG_CHECK(compressed || found->shape == parameter.shape, title_, " has ", tensor, " as ",
-           found->shape, ", the model as ", parameter.shape, "; it is of another model");
+           found->shape, ", the model as ", parameter.shape, "; it belongs to another model");
   return *found;
 }
 
@@ -86,11 +86,11 @@ std::optional<std::vector<std::int32_t>> Checkpoint::index(const std::string& pa
   std::memcpy(index.data(), saved->bytes.data(), saved->bytes.size());
   PG_CHECK(std::adjacent_find(index.begin(), index.end(), std::greater_equal<>()) == index.end() &&
                (index.empty() || index.front() >= 0),
-           title_, " is damaged: ", saved->name, " does not ascend");
+           title_, " is damaged: the indices in ", saved->name, " do not ascend");
   return index;
 }
 
-/// The file may have only the kept elements of a pruned parameter; they are put among zeros.
+/// Copies a parameter's values. If the file has only the kept elements, puts them among zeros.
 void Checkpoint::copy(const SafetensorsEntry& entry, const Parameter& parameter,
                       const Tensor& y) const {
   if (entry.shape == parameter.shape) return copy_entry(entry, y);
@@ -108,7 +108,7 @@ void Checkpoint::check_model(const ParameterList& model) const {
   }
   for (const auto& [name, entry] : tensors_)
     PG_CHECK(names.contains(name) || name.find('/') != name.npos, title_, " has a tensor ", name,
-             " ", entry.shape, ", which the model has not; it is of another model");
+             " ", entry.shape, ", which the model lacks; it belongs to another model");
 }
 
 void Checkpoint::load_version(int back, const ParameterList& parameters,
@@ -151,7 +151,7 @@ void Checkpoint::copy_state(const SafetensorsEntry& entry, const Parameter& para
                             const Tensor& state) const {
   PG_CHECK(dtype_of(entry) == state.dtype(), title_, " has ", entry.name, " in ", dtype_of(entry),
            ", the run in ", state.dtype(),
-           "; state is not converted, so go on with the dtype that it was saved with");
+           "; state is not converted, so resume with the dtype that it was saved with");
   copy(entry, parameter, state);
 }
 

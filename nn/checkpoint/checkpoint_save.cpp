@@ -1,5 +1,5 @@
-// Saving a checkpoint: data files under new names, then the manifest in one atomic step. The
-// manifest is read here, too. Not here: reading data files (nn/checkpoint/checkpoint.cpp).
+// Saves a checkpoint: data files under new names, then the manifest in one atomic step; also reads
+// the manifest. Not here: reading data files (nn/checkpoint/checkpoint.cpp).
 // Chapter 02.
 #include <fcntl.h>
 #include <unistd.h>
@@ -25,12 +25,12 @@ using nlohmann::json;
 constexpr const char* format_name = "paragrad checkpoint";
 constexpr int format_version = 1;
 
-/// Each field is checked as it is read: the file may be damaged, or another's.
+/// Parses a manifest and checks each field: the file may be damaged, or of another program.
 Manifest parse_manifest(const std::string& text) {
   const json manifest = json::parse(text);
   PG_CHECK(manifest.at("format") == format_name, "\"format\" is not \"", format_name, "\"");
   const json &version = manifest.at("version"), &step = manifest.at("step");
-  PG_CHECK(version.is_number_integer() && version == format_version, "it is of version ",
+  PG_CHECK(version.is_number_integer() && version == format_version, "it has version ",
            version.dump(), ", this program reads ", format_version);
   PG_CHECK(step.is_number_unsigned() && step.get<std::uint64_t>() <= INT64_MAX,
            "\"step\" is not a whole number from 0");
@@ -39,11 +39,12 @@ Manifest parse_manifest(const std::string& text) {
   Manifest result{step, manifest.at("run"), manifest.at("files")};
   for (const CheckpointFile& file : result.files)
     PG_CHECK(!file.name.empty() && file.name.find('/') == file.name.npos,
-             "a data file is called \"", file.name, "\", which is no name in its folder");
+             "a data file is called \"", file.name, "\", which is not a name in its folder");
   return result;
 }
 
-/// throws: Error if the run can't be written as JSON
+/// Writes a manifest as JSON text.
+/// throws: Error if the run's description is not UTF-8
 std::string manifest_text(const Manifest& manifest) {
   const json all = {{"format", format_name},
                     {"version", format_version},
@@ -57,7 +58,7 @@ std::string manifest_text(const Manifest& manifest) {
   }
 }
 
-/// Names of the data files that the folder's checkpoint is made of; none if it offers none.
+/// Names of the data files of the folder's checkpoint; none if the folder has no checkpoint.
 std::set<std::string> committed_names(const fs::path& folder) {
   std::set<std::string> names;
   try {
@@ -68,7 +69,7 @@ std::set<std::string> committed_names(const fs::path& folder) {
   return names;
 }
 
-/// A name that the present checkpoint does not use: a step may be saved twice.
+/// A name that the current checkpoint does not use, even if the same step is saved twice.
 std::string fresh_name(const fs::path& folder, const std::string& stem, std::int64_t step) {
   const std::set<std::string> taken = committed_names(folder);
   std::string name = text(stem, "-", step, ".safetensors");
@@ -76,15 +77,15 @@ std::string fresh_name(const fs::path& folder, const std::string& stem, std::int
   return name;
 }
 
-/// Asks the disk to keep what was written to this file or folder, also through a power failure.
+/// Forces this file or folder to disk, so that it survives a power failure.
 void sync_to_disk(const fs::path& path) {
   const format::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   PG_CHECK(file.number >= 0 && ::fsync(file.number) == 0, path.string(),
            ": can't be written to disk");
 }
 
-/// Removes data files that no manifest names: files with names that fresh_name() gives, perhaps
-/// with the .tmp of an unfinished file. One that can't be removed only takes space.
+/// Removes data files that the manifest does not name, that is, files with names from fresh_name(),
+/// with or without the .tmp of an unfinished file. A file that can't be removed only takes space.
 void remove_leftovers(const fs::path& folder, const std::set<std::string>& keep) {
   static const std::regex data_file(R"([^-]*-[0-9]+(\.again)?\.safetensors(\.tmp)?)");
   std::error_code ignored;
@@ -107,9 +108,9 @@ Manifest read_manifest(const fs::path& folder) {
   try {
     return parse_manifest(bytes);
   } catch (const json::exception&) {
-    throw Error(path.string() + " is damaged: it is not the JSON that a checkpoint begins with");
+    throw Error(path.string() + " is damaged: it is not valid JSON");
   } catch (const Error& error) {
-    throw Error(path.string() + " is damaged or not a checkpoint's: " + error.what());
+    throw Error(path.string() + " is damaged or not a checkpoint's manifest: " + error.what());
   }
 }
 
@@ -117,11 +118,11 @@ CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& 
                                      std::int64_t step, const ParameterList& parameters,
                                      const FlatBuffers& buffers) {
   PG_CHECK(!stem.empty() && stem.find_first_of("-/") == stem.npos, "a checkpoint's file name \"",
-           stem, "\" must have letters, and neither - nor /");
-  PG_CHECK(step >= 0, "a checkpoint of step ", step, ": steps count from 0");
+           stem, "\" must not be empty, and must contain neither - nor /");
+  PG_CHECK(step >= 0, "a checkpoint of step ", step, ": steps are numbered from 0");
   make_folder(folder);
 
-  std::vector<std::byte> host;  // one tensor at a time
+  std::vector<std::byte> host;  // holds one tensor at a time
   std::vector<SafetensorsSource> tensors;
   for (const auto& [name, flat] : buffers) {
     check_buffer(parameters, flat, text('"', name, '"'));
@@ -150,7 +151,7 @@ void commit_checkpoint(const fs::path& folder, std::int64_t step, const json& ru
   const fs::path manifest = folder / manifest_name, unfinished = folder / "manifest.json.new";
   write_file(unfinished, manifest_text({step, run, files}));
   sync_to_disk(unfinished);
-  sync_to_disk(folder);  // the data files' names, before the manifest that relies on them
+  sync_to_disk(folder);  // names of data files must be on disk before the manifest that lists them
   std::error_code problem;
   fs::rename(unfinished, manifest, problem);
   PG_CHECK(!problem, "can't replace ", manifest.string(), ": ", problem.message());

@@ -9,8 +9,8 @@ namespace paragrad::nn {
 
 std::string read_file(const std::filesystem::path& path) {
   std::error_code ignored;
-  PG_CHECK(std::filesystem::exists(path, ignored), "no file ", path.string(),
-           ": check the path, or make the file first");
+  PG_CHECK(std::filesystem::exists(path, ignored), "there is no file ", path.string(),
+           ": check the path, or create the file first");
   PG_CHECK(!std::filesystem::is_directory(path, ignored), path.string(),
            " is a folder: name a file in it");
   std::ifstream file(path, std::ios::binary);
@@ -24,7 +24,7 @@ std::string read_file(const std::filesystem::path& path) {
 void make_folder(const std::filesystem::path& folder) {
   std::error_code problem;
   std::filesystem::create_directories(folder, problem);
-  PG_CHECK(!problem, "can't make the folder ", folder.string(), ": ", problem.message(),
+  PG_CHECK(!problem, "can't create the folder ", folder.string(), ": ", problem.message(),
            "; name another one");
 }
 
@@ -37,7 +37,7 @@ void write_file(const std::filesystem::path& path, std::string_view bytes) {
   std::error_code problem;
   if (file) std::filesystem::rename(partial, path, problem);
   PG_CHECK(file && !problem, "can't write ", path.string(),
-           ": check that its folder exists, may be written to, and that the disk has room");
+           ": check that its folder exists and is writable, and that the disk has space");
 }
 
 }  // namespace paragrad::nn

@@ -1,4 +1,4 @@
-// Whole files in and out, with errors that name the file.
+// Reads and writes whole files, with errors that name the file.
 // Not here: formats. Readers of .bin, IDX and vocabularies build on this.
 // Chapter 02.
 #pragma once
@@ -12,15 +12,15 @@
 namespace paragrad::nn {
 using namespace autograd;
 
-/// All bytes of a file.
+/// Returns all bytes of a file.
 /// throws: Error if the file is missing, is a folder, can't be read, or is empty
 std::string read_file(const std::filesystem::path& path);
 
-/// Makes a folder, and those that it lies in, unless they are there.
-/// throws: Error if the system refuses
+/// Creates a folder and its parent folders, unless they exist.
+/// throws: Error if the system can't create them
 void make_folder(const std::filesystem::path& folder);
 
-/// Replaces a file as a whole: an earlier one stays intact until the new one is complete.
+/// Replaces a file as a whole: the old file stays intact until the new one is complete.
 /// throws: Error if the folder is missing or can't be written
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 

@@ -1,6 +1,6 @@
-// Formats: what readers and writers share: the limits of safetensors and its dtypes; the manifest
-// of a checkpoint, and the names of tensors in its data files.
-// Not here: an interface. Only files of nn/checkpoint include this.
+// Definitions that readers and writers share: the limits and dtypes of safetensors, the manifest of
+// a checkpoint, and the names of tensors in its data files.
+// Not here: an interface for others. Only files of nn/checkpoint include this.
 // Chapter 02.
 #pragma once
 
@@ -25,17 +25,17 @@ inline constexpr std::uint64_t length_bytes = 8;
 inline constexpr std::uint64_t header_limit = 100'000'000;
 inline constexpr const char* metadata_key = "__metadata__";
 
-/// A name as an error shows it: on one line, whatever it holds.
+/// Quotes a name for an error: on one line, whatever characters it has.
 inline std::string in_quotes(const std::string& name) {
   using nlohmann::json;
   return json(name).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// What the system says about its last error.
+/// The system's message for its last error.
 inline std::string system_message() { return std::generic_category().message(errno); }
 
-/// Bytes of a tensor; every product on the way must fit in 63 bits, even where a later size is 0.
-/// throws: Error, which begins with `where`, if they do not, or the format has no such dtype
+/// The bytes of a tensor. All partial products must fit in 63 bits, even if a later size is 0.
+/// throws: Error that begins with `where`, if they do not, or if the format has no such dtype
 std::int64_t checked_byte_count(const std::string& where, const std::string& dtype,
                                 const std::vector<std::int64_t>& sizes);
 
@@ -64,8 +64,8 @@ struct Manifest {
 /// throws: Error if the folder has no manifest, or a damaged one
 Manifest read_manifest(const std::filesystem::path& folder);
 
-/// The name of a parameter's part of a flat buffer: the weights, whose name is "", by the
-/// parameter's name alone.
+/// The name of a parameter's part of a flat buffer. The weights' buffer is called "", so its parts
+/// have the names of parameters.
 inline std::string tensor_name(const std::string& buffer, const std::string& parameter) {
   return buffer.empty() ? parameter : buffer + "/" + parameter;
 }

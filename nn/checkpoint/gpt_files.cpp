@@ -1,6 +1,6 @@
-// Checks config.json and the names and shapes of all tensors before it loads a value: a setting or
-// tensor that our network does not compute is an error. Weights of Hugging Face's Conv1D are
-// transposed on the way. Chapter 02.
+// Reads and writes GPT-2's files. Checks config.json and all tensors' names and shapes before any
+// value: settings and tensors that our network does not have are errors. Transposes the weights of
+// Hugging Face's Conv1D. Chapter 02.
 #include "nn/checkpoint/gpt_files.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// Settings that nn/models/gpt.h has built in; where config.json has them, they must say the same.
+/// Settings that are fixed in nn/models/gpt.h; if config.json has them, their values must agree.
 json built_in() {
   return {{"model_type", "gpt2"},
           {"activation_function", "gelu_new"},
@@ -26,7 +26,7 @@ json built_in() {
           {"add_cross_attention", false}};
 }
 
-/// The positive whole number under the first of `names` that the config has.
+/// Reads a positive whole number, under the first of `names` that the config has.
 int size_setting(const json& config, std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (!config.contains(name)) continue;
@@ -42,7 +42,7 @@ GptConfig parse_config(const json& config) {
   const json expected = built_in();
   for (const auto& [name, value] : expected.items())
     PG_CHECK(!config.contains(name) || config[name] == value, name, " is ", config[name].dump(),
-             "; paragrad's GPT has ", value.dump(), " and nothing else");
+             "; paragrad's GPT supports only ", value.dump());
   GptConfig result;
   result.layers = size_setting(config, {"n_layer"});
   result.heads = size_setting(config, {"n_head"});
@@ -51,13 +51,13 @@ GptConfig parse_config(const json& config) {
   result.vocabulary = size_setting(config, {"vocab_size"});
   json inner = config.value("n_inner", json());
   PG_CHECK(inner.is_null() || inner == 4ll * result.width, "n_inner is ", inner.dump(),
-           "; paragrad's GPT has 4 * n_embd = ", 4ll * result.width, " and nothing else");
+           "; paragrad's GPT supports only 4 * n_embd = ", 4ll * result.width);
   result.tied = config.value("tie_word_embeddings", true);
   result.check();
   return result;
 }
 
-/// Whether Hugging Face keeps this weight as (In,Out): its class Conv1D.
+/// Whether Hugging Face stores this weight as (In,Out), as its class Conv1D does.
 bool lies_transposed(const std::string& name) {
   return name.ends_with("c_attn.weight") || name.ends_with("c_proj.weight") ||
          name.ends_with("c_fc.weight");
@@ -68,7 +68,7 @@ Shape shape_in_file(const Parameter& parameter) {
   return {parameter.shape[1], parameter.shape[0]};
 }
 
-/// The values of a parameter turned from our layout to the file's, or back.
+/// Converts a parameter's values from our layout to the file's, or back.
 Tensor turned(const Parameter& parameter, const Tensor& x) {
   if (!lies_transposed(parameter.name)) return x;
   const Tensor y = workspace({x.size(1), x.size(0)}, x.dtype(), x.device());
@@ -76,7 +76,7 @@ Tensor turned(const Parameter& parameter, const Tensor& x) {
   return y;
 }
 
-/// The tensors of the file under our names, without the causal masks, which are no weights.
+/// The file's tensors under our names, without causal masks, which are not weights.
 std::map<std::string, SafetensorsEntry> weights_of(const SafetensorsFile& file) {
   const std::string prefix = "transformer.";
   std::map<std::string, SafetensorsEntry> result;
@@ -90,7 +90,7 @@ std::map<std::string, SafetensorsEntry> weights_of(const SafetensorsFile& file) 
   return result;
 }
 
-/// The tensor of a parameter, which `asker` has.
+/// Finds the tensor of a parameter; `asker` names what needs it, for the error.
 const SafetensorsEntry& find(const std::string& path,
                              const std::map<std::string, SafetensorsEntry>& entries,
                              const Parameter& parameter, const char* asker) {
@@ -103,7 +103,7 @@ const SafetensorsEntry& find(const std::string& path,
   return found->second;
 }
 
-/// Checks that the file holds the network of the config, the whole of it and nothing else.
+/// Checks that the file holds exactly the network of the config.
 void check_names(const std::string& path, const GptConfig& config,
                  std::map<std::string, SafetensorsEntry> found) {
   const Stage network(gpt(config), 0, config.layers + 2);
@@ -121,7 +121,7 @@ void check_names(const std::string& path, const GptConfig& config,
   }
   for (const Parameter& parameter : network.parameters()) found.erase(parameter.name);
   PG_CHECK(found.empty(), path, ": has a tensor ", found.begin()->first, " ",
-           found.begin()->second.shape, ", which is no part of the network of config.json");
+           found.begin()->second.shape, ", which the network of config.json does not have");
 }
 
 }  // namespace
@@ -132,7 +132,7 @@ GptConfig read_gpt_config(const fs::path& folder) {
   try {
     return parse_config(json::parse(bytes));
   } catch (const json::exception&) {
-    throw Error(path.string() + ": is not the JSON object of a GPT-2 config; it is damaged");
+    throw Error(path.string() + ": is damaged: it is not the JSON object of a GPT-2 config");
   } catch (const Error& error) {
     throw Error(path.string() + ": " + error.what());
   }
@@ -162,8 +162,8 @@ void write_gpt_folder(const fs::path& folder, const GptConfig& config,
   };
   const Stage network(gpt(config), 0, config.layers + 2);
   PG_CHECK(std::ranges::equal(parameters, network.parameters(), same),
-           "only a whole GPT goes into a Hugging Face folder; these parameters are not its");
-  std::vector<std::byte> host;  // one tensor at a time
+           "a Hugging Face folder holds a whole GPT; these parameters are not a whole one's");
+  std::vector<std::byte> host;  // holds one tensor at a time
   std::vector<SafetensorsSource> tensors;
   for (const Parameter& parameter : parameters) {
     bool head = parameter.name == "lm_head.weight";
@@ -187,7 +187,7 @@ void write_gpt_folder(const fs::path& folder, const GptConfig& config,
                    {"n_positions", config.context},
                    {"vocab_size", config.vocabulary},
                    {"tie_word_embeddings", config.tied}});
-  if (config.vocabulary != 50257)  // else Hugging Face takes GPT-2's <|endoftext|> for granted
+  if (config.vocabulary != 50257)  // otherwise Hugging Face assumes GPT-2's <|endoftext|>
     settings["bos_token_id"] = settings["eos_token_id"] = nullptr;
   write_file(folder / "config.json", settings.dump(2) + "\n");
 }

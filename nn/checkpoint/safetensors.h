@@ -1,5 +1,5 @@
 // Safetensors: named tensors in one file, as 8 bytes of header length, a JSON header, raw bytes.
-// Not here: tensors and devices. Bytes come and go; who loads a model knows what they mean.
+// Not here: tensors and devices. This file moves bytes; code that loads a model interprets them.
 // Chapter 02; the format of Hugging Face, with all of its validity rules.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace paragrad::nn {
 using namespace autograd;
 
 /// One tensor of an open file. The bytes are row-major and little-endian, may lie at any address
-/// (copy them, do not cast the pointer), and are there for as long as the SafetensorsFile.
+/// (copy them, do not cast the pointer), and stay valid as long as the SafetensorsFile.
 struct SafetensorsEntry {
   std::string name;
   std::string dtype;  // as the format writes it: F32, BF16, I64, ...
@@ -27,8 +27,8 @@ struct SafetensorsEntry {
   std::span<const std::byte> bytes;
 };
 
-/// A file opened for reading: its header is checked as a whole, its data is memory-mapped, so that
-/// a large file costs nothing until a tensor's bytes are read. Copies share the mapping.
+/// A file opened for reading. Its whole header is checked; its data is memory-mapped, so that a
+/// large file costs nothing until a tensor's bytes are read. Copies share the mapping.
 class SafetensorsFile {
  public:
   /// throws: Error if the file can't be read or breaks a rule of the format
@@ -36,7 +36,7 @@ class SafetensorsFile {
 
   const std::string& path() const { return path_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
-  /// In the order of their data in the file.
+  /// All tensors, in the order of their data in the file.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
   bool contains(const std::string& name) const {
     return std::ranges::count(entries_, name, &SafetensorsEntry::name) > 0;
@@ -51,8 +51,8 @@ class SafetensorsFile {
   std::vector<SafetensorsEntry> entries_;
 };
 
-/// One tensor to be written. `bytes` is called once, when the tensor's turn comes, so that it may
-/// first copy from a device; what it returns must last until the next tensor's turn.
+/// One tensor to write. `bytes` is called once, when the tensor's turn comes, so that it may copy
+/// from a device first; the bytes that it returns must last until the next tensor's turn.
 struct SafetensorsSource {
   std::string name;
   std::string dtype;
@@ -60,9 +60,9 @@ struct SafetensorsSource {
   std::function<std::span<const std::byte>()> bytes;
 };
 
-/// Writes the tensors in the order given. The file is made under the name `path`.tmp and renamed
-/// when it is complete and on disk, so a write that fails leaves an earlier file as it was.
-/// throws: Error if a tensor can't be described in the format or the disk refuses
+/// Writes the tensors in the given order. The file is written as `path`.tmp and renamed when it is
+/// complete and on disk, so a write that fails leaves an earlier file as it was.
+/// throws: Error if the format can't describe a tensor, or the file can't be written
 void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
                        const std::vector<SafetensorsSource>& tensors);
 

@@ -1,4 +1,4 @@
-// SafetensorsFile: opens a file and checks every rule of the format. Values become floats.
+// SafetensorsFile: opens a file, checks every rule of the format, and converts values to floats.
 // Not here: writing (safetensors_write.cpp).
 // Chapter 02.
 #include <fcntl.h>
@@ -41,7 +41,7 @@ Bytes map_file(const std::string& path, std::shared_ptr<const void>& owner) {
   return {static_cast<const std::byte*>(start), size};
 }
 
-/// The header's text, its length checked against the limit and the file.
+/// Returns the header's text, and checks its length against the limit and the file.
 std::string_view header_text(const std::string& path, Bytes file) {
   std::uint64_t length = 0;
   std::memcpy(&length, file.data(), length_bytes);
@@ -54,8 +54,8 @@ std::string_view header_text(const std::string& path, Bytes file) {
   return text;
 }
 
-/// The header as JSON.
-/// The parser would keep the last of two equal keys and stop at a zero byte: both are refused here.
+/// Parses the header. Rejects equal keys, of which the JSON parser would keep the last, and zero
+/// bytes, at which it would stop.
 json parse_header(const std::string& path, std::string_view text) {
   using Event = json::parse_event_t;
   constexpr int deepest = 8;
@@ -88,7 +88,7 @@ std::map<std::string, std::string> parse_metadata(const std::string& path, const
   return result;
 }
 
-/// The field `key`, a list of whole numbers from 0 to 2^63 - 1.
+/// Reads the field `key`, a list of whole numbers from 0 to 2^63 - 1.
 std::vector<std::int64_t> whole_numbers(const std::string& where, const json& info,
                                         const char* key) {
   PG_CHECK(info.contains(key), where, " has no ", key);
@@ -103,7 +103,7 @@ std::vector<std::int64_t> whole_numbers(const std::string& where, const json& in
   return result;
 }
 
-/// A tensor as its header entry describes it, before its place in the data is known to be right.
+/// A tensor as the header describes it, before its place in the data has been checked.
 struct Claim {
   std::string name, dtype;
   std::vector<std::int64_t> sizes;
@@ -145,8 +145,8 @@ void check_layout(const std::string& path, std::vector<Claim>& claims, std::uint
   std::uint64_t expected = data_start + end;
   PG_CHECK(file_size >= expected, path, ": file is cut short: expected ", expected,
            " bytes, found ", file_size);
-  PG_CHECK(file_size == expected, path, ": file goes on after its last tensor: expected ", expected,
-           " bytes, found ", file_size);
+  PG_CHECK(file_size == expected, path, ": file continues after its last tensor: expected ",
+           expected, " bytes, found ", file_size);
 }
 
 /// IEEE half precision: 1 bit of sign, 5 of exponent, 10 of mantissa. Every value is a float.
@@ -160,7 +160,7 @@ float float_of_half(std::uint16_t half) {
   return std::bit_cast<float>(sign | exponent << 23 | mantissa << 13);
 }
 
-/// Reads elements of type T, wherever they lie, and converts each to float.
+/// Reads elements of type T at any address, and converts each to float.
 template <class T, class Convert>
 std::vector<float> converted(Bytes bytes, Convert convert) {
   std::vector<float> result(bytes.size() / sizeof(T));

@@ -1,5 +1,5 @@
-// write_safetensors: the header, then each tensor's bytes, into a file that replaces the old one.
-// Sizes and names of dtypes, which reading needs, too (nn/checkpoint/safetensors_read.cpp).
+// write_safetensors: writes the header, then each tensor's bytes, to a file that replaces the old
+// one. Also sizes and names of dtypes, for reading, too (nn/checkpoint/safetensors_read.cpp).
 // Chapter 02.
 #include <fcntl.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace paragrad::nn {
 
 std::int64_t format::checked_byte_count(const std::string& where, const std::string& dtype,
                                         const std::vector<std::int64_t>& sizes) {
-  // Bytes of one element of each type that the format has, those of half a byte left out.
+  // Bytes of one element of each of the format's types, except those of half a byte.
   static const std::map<std::string, std::int64_t, std::less<>> element_bytes = {
       {"BOOL", 1},    {"U8", 1},   {"I8", 1},          {"F8_E4M3", 1},     {"F8_E5M2", 1},
       {"F8_E8M0", 1}, {"U16", 2},  {"F8_E4M3FNUZ", 1}, {"F8_E5M2FNUZ", 1}, {"I16", 2},
@@ -48,7 +48,7 @@ std::string make_header(const std::string& path, const std::map<std::string, std
   for (const auto& [name, dtype, shape, bytes] : tensors) {
     const std::string where = path + ": tensor " + in_quotes(name);
     PG_CHECK(name != metadata_key && !header.contains(name), where,
-             " can't be written: the name is taken");
+             " can't be written: its name is used twice or reserved");
     const std::int64_t begin = end, size = checked_byte_count(where, dtype, shape.sizes());
     PG_CHECK(!__builtin_add_overflow(begin, size, &end), where,
              " can't be written: the file's size overflows 63 bits");

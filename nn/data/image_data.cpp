@@ -1,5 +1,5 @@
-// IDX files: a magic number, a size for each dimension (big-endian, 4 bytes each), the bytes. The
-// order of an epoch is a function of (seed, epoch, place): a Feistel network permutes a power of
+// Reads IDX files: a magic number, a size for each dimension (big-endian, 4 bytes each), the bytes.
+// Shuffles an epoch by a function of (seed, epoch, place): a Feistel network permutes a power of
 // four, and places outside the set are permuted again (Black and Rogaway 2002). Chapter 02.
 #include "nn/data/image_data.h"
 
@@ -20,17 +20,17 @@ struct Close {
   void operator()(gzFile file) const { gzclose(file); }
 };
 
-/// All bytes of a file. zlib reads plain files as well as packed ones.
+/// Returns all bytes of a file, unpacked if it is compressed: zlib reads plain files, too.
 std::vector<std::uint8_t> unpack(const std::filesystem::path& path) {
-  PG_CHECK(std::filesystem::exists(path), "no file ", path.string(), ": check the path");
+  PG_CHECK(std::filesystem::exists(path), "there is no file ", path.string(), ": check the path");
   PG_CHECK(!std::filesystem::is_directory(path), path.string(), " is a folder: name an IDX file");
   std::unique_ptr<gzFile_s, Close> file(gzopen(path.c_str(), "rb"));
   PG_CHECK(file, "can't open ", path.string(), ": check its permissions");
   std::vector<std::uint8_t> bytes, block(1 << 20);
   for (int count = 1; count > 0;) {
     count = gzread(file.get(), block.data(), static_cast<unsigned>(block.size()));
-    // A packed file without its end gives what it has; the sizes in its header tell.
-    PG_CHECK(count >= 0, path.string(), " is damaged and can't be unpacked: get it again");
+    // A truncated file yields fewer bytes, which the check against its header's sizes finds.
+    PG_CHECK(count >= 0, path.string(), " is damaged and can't be unpacked: download it again");
     if (count > 0) bytes.insert(bytes.end(), block.begin(), block.begin() + count);
   }
   return bytes;
@@ -53,7 +53,7 @@ Idx read_idx(const std::filesystem::path& path, std::size_t dimensions, const ch
            " bytes, found ", bytes.size());
   std::int64_t magic = big_endian(bytes, 0);
   std::int64_t expected = 0x800 + static_cast<std::int64_t>(dimensions);  // 8: unsigned bytes
-  PG_CHECK(magic == expected, path.string(), " is no IDX file of ", content,
+  PG_CHECK(magic == expected, path.string(), " is not an IDX file of ", content,
            ": its magic number is ", magic, ", expected ", expected);
 
   std::vector<std::int64_t> sizes;
@@ -62,7 +62,7 @@ Idx read_idx(const std::filesystem::path& path, std::size_t dimensions, const ch
     sizes.push_back(big_endian(bytes, 4 + 4 * i));
     constexpr std::int64_t most = std::int64_t{1} << 40;  // keeps the product from overflowing
     PG_CHECK(sizes[i] > 0 && elements <= most / sizes[i], path.string(), " has ", sizes[i],
-             " as size of dimension ", i, ", which can't be: get the file again");
+             " as the size of dimension ", i, ", which is impossible: download the file again");
     elements *= sizes[i];
   }
   std::size_t total = header + static_cast<std::size_t>(elements);
@@ -100,7 +100,7 @@ PixelStatistics pixel_statistics(const IdxImages& images) {
 
 ImageSet::ImageSet(IdxImages images, std::vector<std::uint8_t> labels, PixelStatistics statistics)
     : images_(std::move(images)), labels_(std::move(labels)), statistics_(statistics) {
-  PG_CHECK(images_.count > 0, "there are no images: give files that have some");
+  PG_CHECK(images_.count > 0, "there are no images: give files with images");
   PG_CHECK(images_.count == static_cast<std::int64_t>(labels_.size()), "there are ", images_.count,
            " images and ", labels_.size(), " labels: give the two files that belong together");
   classes_ = 1 + *std::max_element(labels_.begin(), labels_.end());
@@ -165,9 +165,9 @@ ImageData load_image_data(const std::string& folder) {
   namespace fs = std::filesystem;
   bool packaged = folder == "fashion-mnist" && !fs::exists(folder);
   fs::path from = packaged ? "/usr/share/datasets/fashion-mnist" : folder;
-  PG_CHECK(fs::is_directory(from), "no folder ", from.string(),
+  PG_CHECK(fs::is_directory(from), "there is no folder ", from.string(),
            ": give a folder of IDX files, or \"fashion-mnist\", which Debian's package ",
-           "dataset-fashion-mnist brings (examples/install_packages.sh --images installs it)");
+           "dataset-fashion-mnist provides (examples/install_packages.sh --images installs it)");
   auto find = [&](const std::string& name) {
     return fs::exists(from / (name + ".gz")) ? from / (name + ".gz") : from / name;
   };

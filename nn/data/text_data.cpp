@@ -1,5 +1,5 @@
-// A window's place is a random number of (seed, step, sequence), so ranks draw their shares alone.
-// Not here: encoding (nn/text/vocabulary.cpp).
+// Token data and its windows. A window's place is a random number that depends on (seed, step,
+// sequence), so each rank draws its share alone. Not here: encoding (nn/text/vocabulary.cpp).
 // Chapter 02.
 #include "nn/data/text_data.h"
 
@@ -16,7 +16,7 @@ TokenData::TokenData(std::string name, std::vector<std::int32_t> tokens, int voc
   for (std::size_t i = 0; i < tokens_.size(); ++i)
     PG_CHECK(tokens_[i] >= 0 && tokens_[i] < vocabulary_size, name_, " has token ", tokens_[i],
              " at position ", i, ", outside the vocabulary of ", vocabulary_size,
-             " tokens: give the vocabulary that the data was made with");
+             " tokens: use the vocabulary that the data was made with");
 }
 
 std::uint64_t TokenData::checksum() const {
@@ -39,7 +39,7 @@ Batch TokenData::batch(std::uint64_t seed, std::int64_t step, std::int64_t first
   RandomKey key(seed, "data");
   Batch batch;
   for (std::int64_t i = first; i < last; ++i) {
-    // Steps lie 2^32 apart in the sequence of random numbers, so that sequence i of a step stays
+    // Steps are 2^32 apart in the sequence of random numbers, so that sequence i of a step stays
     // the same in a larger batch.
     std::uint64_t index = (static_cast<std::uint64_t>(step) << 32) + static_cast<std::uint64_t>(i);
     auto start = uniform_integer(key, index, static_cast<std::uint64_t>(size() - context));
@@ -49,7 +49,7 @@ Batch TokenData::batch(std::uint64_t seed, std::int64_t step, std::int64_t first
 }
 
 std::int64_t TokenData::evaluation_windows(std::int64_t context) const {
-  PG_CHECK(context >= 1, "a context of ", context, " tokens is too short, it takes at least 1");
+  PG_CHECK(context >= 1, "a context of ", context, " tokens is too short: it needs at least 1");
   PG_CHECK(size() > context, name_, " has ", size(), " tokens, a context of ", context,
            " needs at least ", context + 1, ": give more text or a shorter context");
   return (size() - 1) / context;
@@ -67,12 +67,11 @@ Batch TokenData::evaluation_batch(std::int64_t first, std::int64_t last,
 
 namespace {
 
-/// The token ids of a .bin file.
+/// Reads the token ids of a .bin file.
 std::vector<std::int32_t> read_token_file(const std::filesystem::path& path) {
   std::string bytes = read_file(path);
-  PG_CHECK(
-      bytes.size() % 2 == 0, path.string(), " has an odd number of bytes, ", bytes.size(),
-      ": token ids of 2 bytes each were expected, so the file is cut short or of another kind");
+  PG_CHECK(bytes.size() % 2 == 0, path.string(), " has an odd number of bytes, ", bytes.size(),
+           ": expected token ids of 2 bytes each, so the file is cut short or of another kind");
   std::vector<std::int32_t> tokens;
   tokens.reserve(bytes.size() / 2);
   for (std::size_t i = 0; i < bytes.size(); i += 2)
@@ -95,8 +94,8 @@ TextData load_text_data(const std::filesystem::path& data, const std::filesystem
                         const std::string& vocabulary) {
   bool tokens = holds_tokens(data), split = validation.empty();
   PG_CHECK(split || tokens == holds_tokens(validation), data.string(), " and ", validation.string(),
-           " are not of one kind: give two .bin files or two texts");
-  PG_CHECK(!tokens || vocabulary != "chars", data.string(), " holds token ids, which name no ",
+           " are of different kinds: give two .bin files or two texts");
+  PG_CHECK(!tokens || vocabulary != "chars", data.string(), " holds token ids, not ",
            "characters: give the vocab.json that they were made with, or the text itself");
 
   std::string data_text = tokens ? "" : read_file(data);
@@ -105,7 +104,7 @@ TextData load_text_data(const std::filesystem::path& data, const std::filesystem
     check_utf8(data, data_text);
     check_utf8(validation, validation_text);
   }
-  // A vocabulary of characters has those of both files.
+  // Make a vocabulary of characters from both files.
   std::shared_ptr<const Vocabulary> made;
   if (!tokens || !vocabulary.empty())
     made = make_vocabulary(vocabulary, data_text + validation_text);

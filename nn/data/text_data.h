@@ -1,16 +1,16 @@
 // Text data: token ids in memory, cut into random training windows and sequential evaluation ones.
-// Not here: devices. The caller copies a batch to where the model is.
+// Not here: devices. The caller copies a batch to the model's device.
 // Chapter 02.
 //
-// The room nn/data holds what models learn from, on the host, as plain vectors of numbers:
+// The room nn/data holds the data that models learn from, on the host, as plain vectors of numbers:
 // text_data.h   tokens of a text or of nanoGPT's .bin files, in windows of a context's length
 // image_data.h  images and labels of IDX files (MNIST, Fashion-MNIST), normalised
-// Both answer the same questions: the training batch of a step, or a part of it; the validation
-// data from its beginning to its end; a checksum. There is no cursor: a batch is a function of
-// (seed, step, place in the batch), so a run that is resumed sees the data that it would have seen,
-// and ranks draw their shares of one batch without talking to each other.
-// Programs bring batches to devices (examples/common/gpt_run.h, examples/common/resnet_run.h).
-// Another kind of data is a file here with these questions, and such an adapter there.
+// Both have the same functions: the training batch of a step, or a part of it; the validation data
+// from beginning to end; a checksum. There is no cursor: a batch is a function of (seed, step,
+// place in the batch), so a resumed run sees the data that it would have seen without the
+// interruption, and ranks draw their shares of one batch without communication.
+// Programs copy batches to devices (examples/common/gpt_run.h, examples/common/resnet_run.h).
+// A new kind of data is a file here with these functions, and such an adapter there.
 #pragma once
 
 #include <filesystem>
@@ -28,27 +28,27 @@ struct Batch {
 class TokenData {
  public:
   TokenData() = default;
-  /// `name` is what messages call it, such as "the training data".
+  /// `name` names the data in messages, as in "the training data".
   /// throws: Error if a token is outside [0, vocabulary_size)
   TokenData(std::string name, std::vector<std::int32_t> tokens, int vocabulary_size);
 
   const std::vector<std::int32_t>& tokens() const { return tokens_; }
   std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
   int vocabulary_size() const { return vocabulary_size_; }
-  /// Tells other data from the same (FNV-1a over the ids).
+  /// A hash that differs for different data (FNV-1a over the ids).
   std::uint64_t checksum() const;
 
   /// Sequences [first, last) of the batch of `step`: windows at random places. Sequence i depends
-  /// on (seed, step, i) alone, so a run resumes exactly and a batch can be cut over ranks.
+  /// on (seed, step, i) alone, so a run resumes exactly, and ranks can partition a batch.
   /// throws: Error if there are fewer than context + 1 tokens
   Batch batch(std::uint64_t seed, std::int64_t step, std::int64_t first, std::int64_t last,
               std::int64_t context) const;
 
-  /// Number of windows that lie end to end in the data. Fewer than `context` targets at its end
-  /// are in none.
+  /// The number of consecutive windows in the data. Up to `context` - 1 targets at the end of the
+  /// data are in no window.
   /// throws: Error if there are fewer than context + 1 tokens
   std::int64_t evaluation_windows(std::int64_t context) const;
-  /// Windows [first, last) of those.
+  /// Windows [first, last) of the evaluation windows.
   Batch evaluation_batch(std::int64_t first, std::int64_t last, std::int64_t context) const;
 
  private:
@@ -59,16 +59,16 @@ class TokenData {
   std::vector<std::int32_t> tokens_;
 };
 
-/// What a model trains on and is measured by.
+/// The data that a model trains on, and the data that validates it.
 struct TextData {
   std::shared_ptr<const Vocabulary> vocabulary;  // null for .bin files without one
   TokenData training, validation;
 };
 
-/// Reads `data`, and `validation` unless it is empty: then the last tenth of `data` is validation.
-/// Files whose names end in .bin hold token ids as nanoGPT writes them: little-endian uint16
-/// without a header. All others are text. `vocabulary` is as for make_vocabulary(); .bin files
-/// take "" (as many tokens as the largest id needs), "bytes" or a vocab.json.
+/// Reads `data` and `validation`; if `validation` is empty, the last tenth of `data` validates.
+/// Files whose names end in .bin hold token ids in nanoGPT's format: little-endian uint16 without a
+/// header. All others are text. `vocabulary` is that of make_vocabulary(); for .bin files, it is ""
+/// (as many tokens as the largest id needs), "bytes" or a vocab.json.
 /// throws: Error if a file is missing, empty or broken, or does not fit the vocabulary
 TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,
                         const std::string& vocabulary);

@@ -1,5 +1,5 @@
-// The three kinds of layers, their first weights, and the arithmetic that they cost.
-// Parameters have Hugging Face's names. Not here: its files, where matrices lie transposed
+// The three kinds of layers of a GPT, their initial weights, and their FLOPs. Parameters have
+// Hugging Face's names. Not here: Hugging Face's files, which store matrices transposed
 // (nn/checkpoint/gpt_files.cpp). Chapter 02; Radford et al. 2019, section 2.3.
 #include "nn/models/gpt.h"
 
@@ -16,7 +16,7 @@ void GptConfig::check() const {
            ", heads ", heads, ", width ", width, ", context ", context, ", vocabulary ",
            vocabulary);
   PG_CHECK(width <= 1 << 20 && layers <= 1 << 20, "a width of ", width, " and ", layers,
-           " layers are more than this network is made for; each is at most ", 1 << 20);
+           " layers are more than this network supports; each is at most ", 1 << 20);
   PG_CHECK(width % heads == 0, "the width must be a multiple of the heads; ", width, " / ", heads,
            " leaves ", width % heads);
   PG_CHECK(dropout >= 0 && dropout < 1, "dropout must be in [0,1), got ", dropout);
@@ -32,23 +32,23 @@ GptConfig gpt_config(const nlohmann::json& saved) try {
   config.check();
   return config;
 } catch (const nlohmann::json::exception& error) {
-  throw Error(text("not a GPT's description: ", error.what()));
+  throw Error(text("this is not the description of a GPT: ", error.what()));
 }
 
 namespace {
 
-/// All first weights are drawn from N(0, 2 / 5C): 0.023 at width 768, near GPT-2's 0.02, and more
-/// in narrow models, whose sums have fewer terms.
+/// The deviation of initial weights, which are drawn from N(0, 2 / 5C): 0.023 at width 768, near
+/// GPT-2's 0.02, and more in narrow models, whose sums have fewer terms.
 /// source: Nguyen and Salazar 2019, "Transformers without tears", section 2.2
 double deviation(const GptConfig& config) { return std::sqrt(2.0 / (5.0 * config.width)); }
 
-/// Drops values of the named place in this pass.
+/// Applies dropout at the named place; pass and place decide which values it drops.
 Tensor drop(const Tensor& x, double p, const std::string& place, const Pass& pass) {
   if (!pass.training || p == 0) return x;
   return dropout(x, p, RandomKey(pass.seed, place + "." + std::to_string(pass.microbatch)));
 }
 
-/// Token plus position.                                             tokens (B,T) -> (B,T,C)
+/// Adds the embeddings of token and position.                       tokens (B,T) -> (B,T,C)
 class Embedding : public Layer {
  public:
   Embedding(ParameterList& list, const GptConfig& config)
@@ -96,7 +96,7 @@ class Block : public Layer {
   }
 
  private:
-  /// 2 * layers sums go into the residual path; this keeps its variance (GPT-2, section 2.3).
+  /// Keeps the variance of the residual path, which adds 2 * layers terms (GPT-2, section 2.3).
   static Init into_residual(const GptConfig& config) {
     return Init::normal(deviation(config) / std::sqrt(2.0 * config.layers));
   }
@@ -111,7 +111,7 @@ class Block : public Layer {
 };
 // [end snippet]
 
-/// Logits of the next token.                                          (B,T,C) -> (B,T,V)
+/// Computes the logits of the next token.                             (B,T,C) -> (B,T,V)
 class Head : public Layer {
  public:
   Head(ParameterList& list, const GptConfig& config)
@@ -130,7 +130,7 @@ class Head : public Layer {
   Parameter& table_;
 };
 
-/// Weights of a block's matrices: 3 + 1 + 4 + 4 squares.
+/// The number of weights in a block's matrices: 3 + 1 + 4 + 4 squares of the width.
 double block_matrices(const GptConfig& config) { return 12.0 * config.width * config.width; }
 
 }  // namespace

@@ -22,13 +22,13 @@ struct GptConfig {
   void check() const;
 };
 
-/// A config as JSON, for checkpoints, and back.
+/// Converts a config to JSON, for checkpoints, and back.
 /// throws: Error if a field is missing or makes no sense
 nlohmann::json to_json(const GptConfig& config);
 GptConfig gpt_config(const nlohmann::json& saved);
 
-/// Layers: the embedding, then `layers` blocks, then the head, which gives logits. Parameters have
-/// GPT-2's names; weights of linear layers are (Out,In).
+/// Makes a list of layers: the embedding, `layers` blocks, and the head, which computes logits.
+/// Parameters have GPT-2's names; weights of linear layers are (Out,In).
 /// shapes: tokens (B,T) of i32, T <= context -> logits (B,T,V)
 Model gpt(const GptConfig& config);
 

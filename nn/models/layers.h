@@ -14,7 +14,7 @@ inline Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bia
   return autograd::linear(x, weight.value, bias);
 }
 
-/// Says how a layer of type L is made of these arguments: LayerSpec::build.
+/// Makes a LayerSpec::build function that builds a layer of type L from these arguments.
 template <class L, class... Arguments>
 auto builds(const Arguments&... arguments) {
   return [=](ParameterList& list) { return std::make_unique<L>(list, arguments...); };

@@ -1,6 +1,6 @@
 // A stage binds its parameters to windows of one flat buffer, and sends their gradients to a sink.
-// Those that it shares with other stages have another buffer, which all these stages have alike.
-// What cuts mean is read off parameters' names: layers are built to ask for them. Chapter 02.
+// Parameters that it shares with other stages have another buffer, with the same layout in all of
+// these stages. Their names tell which stages share them; layers are built to get them. Chapter 02.
 #include "nn/models/model.h"
 
 #include <map>
@@ -12,10 +12,11 @@ namespace paragrad::nn {
 
 namespace {
 
-/// throws: Error unless the model has layers [first, last), which are `least` or more
+/// throws: Error unless the model has layers [first, last), and they are at least `least`
 void check_range(const Model& model, int first, int last, int least) {
   PG_CHECK(0 <= first && last - first >= least && last <= static_cast<int>(model.size()),
-           "layers [", first, ",", last, ") of a model with ", model.size(), " layers");
+           "layers [", first, ",", last, ") of a model with ", model.size(),
+           " layers do not exist");
 }
 
 }  // namespace
@@ -79,7 +80,7 @@ Shape output_shape(const Model& model, int first, int last, Shape input) {
   check_range(model, first, last, 0);
   for (int i = first; i < last; ++i) {
     PG_CHECK(model[i].output, "layer ", model[i].name,
-             " does not tell the shape of its output; set LayerSpec::output");
+             " does not declare the shape of its output; set LayerSpec::output");
     input = model[i].output(input);
   }
   return input;

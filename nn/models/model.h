@@ -1,17 +1,17 @@
-// Model: a list of layers that can be cut into stages anywhere; Stage: one such piece, with
-// weights; what cuts mean. Not here: training, and who runs which stage. Chapters 02 and 06.
+// Model: a list of layers that can be cut into stages anywhere; Stage: a range of layers with
+// weights; the effects of cuts. Not here: training, and the ranks of stages. Chapters 02 and 06.
 //
 // The room nn/models builds networks that can be cut, and computes with them on one device:
 // parameter.h  a named tensor and its place in a flat buffer; the list that layers add theirs to
-// model.h      layers as data, stages of them, and what two stages share
+// model.h      layers as data, stages of them, and the parameters that stages share
 // layers.h     the modules that layers are made of
 // gpt.h        GPT-2; resnet.h: ResNet-18 for small images
 // sample.h     from logits to the next token
-// All weights of a stage lie in one flat buffer, which the stage does not own: whoever holds it
-// steps it, cuts it, sends it and saves it as one vector. Gradients leave by a sink, one parameter
-// after the other, while backward runs. A parameter is known by its name everywhere, so a
-// checkpoint and the first values are the same however a model is cut.
-// Another model is a file here that returns a Model, and a program that offers it.
+// All weights of a stage are in one flat buffer, which the stage does not own: its owner updates,
+// cuts, sends and saves it as one vector. Gradients leave through a sink, one parameter after the
+// other, while backward runs. A parameter has one name everywhere, so a checkpoint and the initial
+// values are the same for every cut of a model.
+// A new model is a file here that returns a Model, and a program that offers it.
 #pragma once
 
 #include <functional>
@@ -24,16 +24,16 @@
 
 namespace paragrad::nn {
 
-/// What a forward pass must know beside its input.
+/// The arguments of a forward pass beside its input.
 struct Pass {
-  bool training = false;        ///< dropout and batch statistics
-  std::uint64_t seed = 0;       ///< of the run
-  std::int64_t microbatch = 0;  ///< counted over the run; with the seed and a layer's name it
-                                ///< decides what dropout drops
-  bool recompute = false;  ///< keep only what enters each layer; backward computes the rest again
+  bool training = false;        ///< use dropout and batch statistics
+  std::uint64_t seed = 0;       ///< the run's seed
+  std::int64_t microbatch = 0;  ///< counted over the run; the seed, this number and a layer's name
+                                ///< decide which values dropout drops
+  bool recompute = false;  ///< keep only the inputs of layers; backward computes the rest again
 };
 
-/// One step of a model, from activation to activation.
+/// One layer of a model: computes activations from activations.
 class Layer {
  public:
   virtual ~Layer() = default;
@@ -44,39 +44,39 @@ class Layer {
 struct LayerSpec {
   std::string name;
   std::function<std::unique_ptr<Layer>(ParameterList&)> build;
-  double flops = 0;  ///< of one example's forward pass, multiply and add counted apart
-  std::function<Shape(const Shape& input)> output = {};  ///< shape of what it makes of an input
+  double flops = 0;  ///< of one example's forward pass; a multiply-add counts as two
+  std::function<Shape(const Shape& input)> output = {};  ///< the output's shape for this input
 };
 
 /// A network as data. Every rank holds all of it and builds only its own stages.
 using Model = std::vector<LayerSpec>;
 
-/// Layers [first, last) of a model.
+/// A range of a model's layers, built, with parameters that can be bound to weights.
 class Stage {
  public:
-  /// throws: Error if the range is empty or outside the model
+  /// Builds layers [first, last). throws: Error if the range is empty or outside the model
   Stage(const Model& model, int first, int last);
-  /// A stage whose parameters that `shared` names, too, live apart from the others.
+  /// Builds layers [first, last); the parameters that `shared` names have a buffer of their own.
   Stage(const Model& model, int first, int last, const ParameterList& shared);
 
   ParameterList& parameters() { return parameters_; }
   const ParameterList& parameters() const { return parameters_; }
-  /// All parameters that the model's stages share, at the same offsets in each stage; none if this
-  /// one reads none of them.
+  /// All parameters that the model's stages share, at the same offsets in each stage; empty if this
+  /// stage reads none of them.
   const ParameterList& shared_parameters() const { return shared_; }
 
-  /// How the buffers that are bound from now on hold the stage's parameters: the same ones in the
-  /// same order, some of them with less elements and a product of their own. The list must outlive
-  /// that.
+  /// Declares how buffers that are bound later hold the parameters: the same parameters in the same
+  /// order, some with fewer elements and a product of their own. The list must outlive the stage's
+  /// use of it.
   void read_as(const ParameterList& stored) { stored_ = &stored; }
 
   /// Makes forward read from `weights`, a flat buffer; a stage with shared parameters needs their
-  /// buffer, too. Backward hands each contribution to a parameter's gradient to `sink`; without
-  /// one, nothing is recorded.
+  /// buffer, too. Backward hands each contribution to a parameter's gradient to `sink`; without a
+  /// sink, no graph is recorded.
   using ParameterSink = std::function<void(const Parameter& parameter, const Tensor& dx)>;
   void bind(const Tensor& weights, const ParameterSink& sink = {}, const Tensor& shared = {});
 
-  /// Lets go of the weights. What backward needs of them, a graph keeps.
+  /// Releases the weights; graphs keep those that backward needs.
   void unbind();
 
   /// throws: Error if no weights are bound
@@ -88,28 +88,28 @@ class Stage {
   std::vector<std::unique_ptr<Layer>> layers_;
 };
 
-/// A sink that adds every contribution to a flat buffer like the weights'.
+/// Makes a sink that adds every contribution to a flat buffer with the layout of the weights.
 Stage::ParameterSink add_to_flat(const Tensor& gradients);
 
-/// Shape of what layers [first, last) make of an input of this shape. Nothing is built.
-/// throws: Error if the range is outside the model, or a layer does not tell
+/// The shape of the output of layers [first, last) for this input's shape. Nothing is built.
+/// throws: Error if the range is outside the model, or a layer does not declare its output
 Shape output_shape(const Model& model, int first, int last, Shape input);
 
 /// All parameters of the model, without values, in the order that sums over parameters follow.
 ParameterList whole_parameters(const Model& model);
 
-/// For each parameter of `part`, its place in `whole`: 0, 1, 2, ...
-/// throws: Error if it has none
+/// The places of the parameters of `part` in `whole`, counted from 0.
+/// throws: Error if `whole` lacks a parameter
 std::vector<std::size_t> places(const ParameterList& part, const ParameterList& whole);
 
-/// Parameters that two or more stages read (a GPT's tied table, which embedding and head read), in
-/// the whole model's order, with offsets in a flat buffer of their own; and which stages these are.
+/// The parameters that two or more stages read, such as a GPT's tied table, in the whole model's
+/// order, with offsets in a flat buffer of their own; and the stages that read them.
 struct Shared {
   ParameterList parameters;
   std::vector<int> stages;  ///< ascending
 };
 
-/// Finds the parameters that stages share, where stage s is layers [cuts[s], cuts[s + 1]).
+/// Finds the parameters that stages share, if stage s is layers [cuts[s], cuts[s + 1]).
 /// throws: Error unless the cuts begin with 0, ascend, and end with the number of layers
 Shared shared_parameters(const Model& model, const std::vector<int>& cuts);
 

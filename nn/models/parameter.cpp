@@ -1,5 +1,5 @@
-// A name that is added twice is one parameter: so GPT's head shares the embedding's table. Where
-// the two are cut apart, it is taken out of both lists: each holds a copy, and both must agree.
+// A name that is added twice is one parameter, as the table that a GPT's embedding and head share.
+// If a cut separates the two, each stage takes it out of its list, and holds a copy; copies agree.
 // Chapter 02.
 #include "nn/models/parameter.h"
 
@@ -29,7 +29,7 @@ ParameterList ParameterList::take(const ParameterList& shared) {
   for (const Parameter& like : shared) {
     auto mine = std::find_if(begin(), end(), [&](auto& p) { return p.name == like.name; });
     if (mine == end()) {
-      taken.parameters_.emplace_back();  // keeps its place, so that all stages' buffers are alike
+      taken.parameters_.emplace_back();  // keeps its place, so that all stages' buffers agree
     } else {
       PG_CHECK(mine->shape == like.shape, "parameter ", like.name, " is ", mine->shape,
                " in this stage and ", like.shape, " in the list of shared ones");

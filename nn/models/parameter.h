@@ -1,5 +1,5 @@
-// Parameter: a named tensor of a model, and ParameterList, which collects them while layers are
-// made. Not here: values. They live in a flat buffer that a stage binds its parameters to.
+// Parameter: a named tensor of a model; ParameterList: collects parameters while layers are built.
+// Not here: values. They are in a flat buffer, to which a stage binds its parameters.
 // Chapter 02.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace paragrad::nn {
 
 using namespace autograd;
 
-/// How a parameter's values begin, drawn from the sequence (seed, name).
+/// The distribution of a parameter's initial values, drawn from the sequence (seed, name).
 struct Init {
   enum class Kind { constant, normal, uniform } kind = Kind::constant;
   double a = 0, b = 0;  ///< the constant; mean and deviation; lowest and highest
@@ -25,13 +25,13 @@ struct Init {
   static Init uniform(double bound) { return {Kind::uniform, -bound, bound}; }
 };
 
-/// A weight is learnt from its gradient. A statistic follows an average: what arrives as its
-/// "gradient" is an observation (batch norm).
+/// Kinds of parameters: a weight is learnt from its gradient; a statistic follows the average of
+/// observations, which arrive as its "gradient" (batch norm).
 enum class ParameterKind { weight, statistic };
 
-/// Computes x W^T + bias with a weight matrix W of which only these values are there; bias may be
-/// undefined.
-/// shapes: x (...,In), values as the parameter's, bias (Out) -> (...,Out)
+/// Computes x W^T + bias from the stored values of a weight matrix W whose other elements are zero;
+/// bias may be undefined.
+/// shapes: x (...,In), values like the parameter's, bias (Out) -> (...,Out)
 using Product = std::function<Tensor(const Tensor& x, const Tensor& values, const Tensor& bias)>;
 
 struct Parameter {
@@ -39,33 +39,33 @@ struct Parameter {
   Shape shape;
   Init init;
   ParameterKind kind = ParameterKind::weight;
-  std::int64_t offset = 0;    ///< of its first element in the flat buffer
-  bool shared = false;        ///< other stages read it, too: it lives in a flat buffer of its own
+  std::int64_t offset = 0;    ///< place of its first element in the flat buffer
+  bool shared = false;        ///< other stages read it, too: it is in a flat buffer of its own
   bool decays = false;        ///< weight decay is for matrices, not for biases and norms (GPT-2)
-  bool multiplies = false;    ///< all that reads it is linear (nn/models/layers.h)
-  Tensor value = {};          ///< what forward reads: a window on the flat buffer that is bound now
-  Product product = nullptr;  ///< where the value has only some elements of the matrix
+  bool multiplies = false;    ///< it is read by linear() only (nn/models/layers.h)
+  Tensor value = {};          ///< read by forward: a window on the flat buffer that is bound now
+  Product product = nullptr;  ///< replaces linear() if the value has only some elements
 };
 
-/// The parameters of a stage in flat-buffer order. Addresses stay valid while it grows.
+/// The parameters of a stage in flat-buffer order. Addresses stay valid while the list grows.
 class ParameterList {
  public:
-  /// The parameter `name`, made on first use; layers that name the same one share it (tied
+  /// Returns the parameter `name`, made on first use; layers that use the same name share it (tied
   /// embeddings).
   /// throws: Error if it exists with another shape
   Parameter& add(const std::string& name, const Shape& shape, Init init,
                  ParameterKind kind = ParameterKind::weight);
 
-  /// Moves those that `shared` names too, to a list that looks like `shared`, offsets and all.
-  /// Empty if there are none. The others' offsets close the gaps.
+  /// Moves parameters that `shared` names, too, to a list with the offsets of `shared`; the list is
+  /// empty if there are none. The offsets of the others close the gaps.
   ParameterList take(const ParameterList& shared);
 
-  /// Elements [first, last) of the flat buffer as a list of its own, whose buffer is that much
-  /// shorter: what an optimizer acts on that has a shard of a stage. Each parameter is there as far
-  /// as it lies within, as a vector.
+  /// A list for elements [first, last) of the flat buffer, on which the optimizer of a shard acts.
+  /// Each parameter is a vector of its elements in this range; the list's buffer has last - first
+  /// elements.
   ParameterList part(std::int64_t first, std::int64_t last) const;
 
-  /// Number of elements of all parameters together.
+  /// The number of elements of all parameters together.
   std::int64_t numel() const { return numel_; }
   auto begin() { return parameters_.begin(); }
   auto end() { return parameters_.end(); }
@@ -78,14 +78,14 @@ class ParameterList {
   std::int64_t numel_ = 0;
 };
 
-/// Flat buffers by name: what an optimizer keeps and a checkpoint holds. The weights' name is "".
+/// Flat buffers by name, as optimizers and checkpoints keep them. The weights' name is "".
 using FlatBuffers = std::vector<std::pair<std::string, Tensor>>;
 
-/// throws: Error unless `flat`, which messages call `name`, has the parameters' elements
+/// throws: Error that calls the buffer `name`, unless `flat` has as many elements as the parameters
 void check_buffer(const ParameterList& parameters, const Tensor& flat, const std::string& name);
 
-/// Writes the first values of all parameters to their flat buffer. They depend on seed, name and
-/// shape alone, so a model begins the same however it is cut.
+/// Writes initial values of all parameters to their flat buffer. They depend on seed, name and
+/// shape alone, so they are the same for every cut of a model.
 /// shapes: weights (parameters.numel())
 void initialize(const ParameterList& parameters, const Tensor& weights, std::uint64_t seed);
 

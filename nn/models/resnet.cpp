@@ -12,9 +12,9 @@ namespace paragrad::nn {
 
 namespace {
 
-/// A convolution without bias, whose padding keeps the size where the stride is 1; then batch norm.
-/// What the norm observes while training reaches its statistics like a gradient.
-/// shapes: kernel (Out,In,size,size), all of the norm (Out)
+/// A convolution without bias, then batch norm. Padding keeps the size if the stride is 1. In
+/// training, the norm's observations reach its running statistics like gradients.
+/// shapes: kernel (Out,In,size,size), all parameters of the norm (Out)
 class ConvNorm {
  public:
   ConvNorm(ParameterList& list, const std::string& name, const std::string& norm, std::int64_t in,
@@ -43,8 +43,8 @@ class ConvNorm {
   int size_, stride_;
 };
 
-/// relu(conv2(relu(conv1(x))) + shortcut(x)); the shortcut is x itself, or a 1x1 convolution where
-/// the shape changes. Each convolution is followed by its norm.
+/// relu(conv2(relu(conv1(x))) + shortcut(x)); the shortcut is x itself, or a 1x1 convolution if the
+/// shape changes. A norm follows each convolution.
 class BasicBlock : public Layer {
  public:
   BasicBlock(ParameterList& list, const std::string& name, std::int64_t in, std::int64_t out,
@@ -79,7 +79,7 @@ class Stem : public Layer {
   ConvNorm conv_;
 };
 
-/// The average over each channel's image, then a linear layer.
+/// Averages each channel over the image, then applies a linear layer.
 class Head : public Layer {
  public:
   Head(ParameterList& list, std::int64_t in, std::int64_t out)
@@ -90,7 +90,7 @@ class Head : public Layer {
   }
 
  private:
-  /// PyTorch's for linear layers (LeCun et al. 1998, section 4.6, with a third of its variance).
+  /// Initial values of PyTorch's linear layers (LeCun et al. 1998, 4.6, with 1/3 of the variance).
   static Init first_values(std::int64_t in) {
     return Init::uniform(1 / std::sqrt(static_cast<double>(in)));
   }

@@ -11,10 +11,10 @@ struct ResNetConfig {
   std::int64_t channels = 1;  ///< of the images: 1 for grey, 3 for colour
   std::int64_t size = 28;     ///< height and width of the images; only the FLOPs depend on it
   std::int64_t classes = 10;
-  std::int64_t width = 64;  ///< of the first blocks, in channels; then 2, 4, 8 times as many
+  std::int64_t width = 64;  ///< channels of the first blocks; later ones have 2, 4, 8 times as many
 };
 
-/// Images to class scores. FLOPs count convolutions and the final product.
+/// Makes a network from images to class scores. FLOPs count convolutions and the final product.
 /// shapes: (N,channels,H,W) -> (N,classes)
 /// throws: Error if a size is not positive
 Model resnet18(const ResNetConfig& config);

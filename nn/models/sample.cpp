@@ -12,7 +12,7 @@ namespace paragrad::nn {
 
 namespace {
 
-/// The `count` likeliest tokens, in no order; of equal ones, those with the lower numbers.
+/// The `count` likeliest tokens, in no order; ties go to lower numbers.
 std::vector<std::size_t> likeliest(const std::vector<double>& logits, std::size_t count) {
   std::vector<std::size_t> tokens(logits.size());
   std::iota(tokens.begin(), tokens.end(), 0);
@@ -34,7 +34,7 @@ std::int32_t sample_token(const std::vector<double>& logits, const SampleSetting
   PG_CHECK(settings.top_k >= 0, "top-k must not be negative, got ", settings.top_k);
   PG_CHECK(!logits.empty(), "there are no logits to choose from");
   for (double logit : logits)
-    PG_CHECK(std::isfinite(logit), "the model gives ", logit, "; was it trained to a finite loss?");
+    PG_CHECK(std::isfinite(logit), "a logit is ", logit, "; was the model's training loss finite?");
   auto best = std::max_element(logits.begin(), logits.end());
   if (settings.temperature == 0) return static_cast<std::int32_t>(best - logits.begin());
 
@@ -46,7 +46,7 @@ std::int32_t sample_token(const std::vector<double>& logits, const SampleSetting
   double sum = 0;
   for (std::size_t token : tokens)
     sums.push_back(sum += std::exp((logits[token] - *best) / settings.temperature));
-  // The first token whose sum passes the random number.
+  // Choose the first token whose sum exceeds the random number.
   double point = autograd::uniform(key, index) * sum;
   auto chosen = std::upper_bound(sums.begin(), sums.end(), point);
   return static_cast<std::int32_t>(tokens[static_cast<std::size_t>(chosen - sums.begin())]);

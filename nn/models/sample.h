@@ -15,7 +15,7 @@ struct SampleSettings {
   int top_k = 0;             ///< choose among the likeliest only; 0: among all
 };
 
-/// A token drawn from softmax(logits / temperature) by random number `index` of `key`.
+/// Draws a token from softmax(logits / temperature), with random number `index` of `key`.
 /// throws: Error if a setting is negative, or a logit is not finite
 /// source: Fan, Lewis and Dauphin 2018, section 5.4 (top-k)
 std::int32_t sample_token(const std::vector<double>& logits, const SampleSettings& settings,

@@ -1,4 +1,4 @@
-// A step is one kernel for each segment: neighbours in the flat buffer that are treated alike.
+// A step runs one kernel per segment, that is, per run of parameters that are treated alike.
 // Not here: the kernels (autograd/cpu/optimizer.cpp).
 // Chapter 02; Loshchilov and Hutter 2017 (the schedule) and 2019 (AdamW).
 #include "nn/optimizers/optimizer.h"

@@ -1,5 +1,5 @@
-// Encodes word by word, and each word by a queue of its possible merges, lowest rank first; reads
-// and writes GPT-2's two files. Not here: the cut into words (nn/text/split_words.cpp).
+// Encodes each word with a queue of its possible merges, lowest rank first; reads and writes
+// GPT-2's two files. Not here: splitting text into words (nn/text/split_words.cpp).
 // Chapter 02; Sennrich et al. 2016.
 #include "nn/text/byte_pair.h"
 
@@ -14,7 +14,7 @@ namespace paragrad::nn {
 
 namespace {
 
-/// The bytes of a token in GPT-2's spelling.
+/// Decodes the bytes of a token from GPT-2's spelling.
 std::string spelled_bytes(const std::string& token) {
   static const auto byte_of = [] {
     std::unordered_map<std::string, char> table;
@@ -33,7 +33,7 @@ std::string spelled_bytes(const std::string& token) {
   return bytes;
 }
 
-/// {"token": id} as a list by id.
+/// Converts {"token": id} to a list by id.
 std::vector<std::string> tokens_by_id(const nlohmann::json& vocab) {
   std::vector<std::string> tokens(vocab.size());
   std::vector<bool> taken(vocab.size());
@@ -47,7 +47,7 @@ std::vector<std::string> tokens_by_id(const nlohmann::json& vocab) {
   return tokens;
 }
 
-/// The lines of merges.txt without its first, "#version: 0.2".
+/// Returns the lines of merges.txt without the first one, "#version: 0.2".
 std::vector<std::string> merge_lines(const std::string& file) {
   std::istringstream in(file);
   std::vector<std::string> lines;
@@ -63,7 +63,7 @@ std::vector<std::string> merge_lines(const std::string& file) {
 const std::array<std::string, 256>& byte_symbols() {
   static const auto symbols = [] {
     std::array<std::string, 256> table;
-    char32_t next = 256;  // the bytes that are not visible in Latin-1 move up here, in order
+    char32_t next = 256;  // bytes that are not visible in Latin-1 get numbers from here, in order
     for (int byte = 0; byte < 256; ++byte) {
       bool visible = (byte > 32 && byte < 127) || (byte > 160 && byte != 173);
       table[byte] = to_utf8(visible ? static_cast<char32_t>(byte) : next++);
@@ -126,7 +126,7 @@ std::vector<std::int32_t> BytePairVocabulary::encode(std::string_view text) cons
   return tokens;
 }
 
-/// Remembers the words of this text: most of a text is a few thousand words again and again.
+/// Encodes each distinct word once: a text repeats a few thousand words most of the time.
 void BytePairVocabulary::encode_words(std::string_view text,
                                       std::vector<std::int32_t>& tokens) const {
   std::unordered_map<std::string_view, std::vector<std::int32_t>> known;
@@ -137,11 +137,11 @@ void BytePairVocabulary::encode_words(std::string_view text,
   });
 }
 
-/// A list of tokens in which position i, if joined, takes over its right neighbour; and a queue of
-/// the joints, lowest rank first, then leftmost. A word of n bytes takes n log n steps.
+/// Encodes a word with a list of tokens, in which position i absorbs its right neighbour when they
+/// are joined, and a queue of joints, lowest rank first, then leftmost, in O(n log n) for n bytes.
 std::vector<std::int32_t> BytePairVocabulary::encode_word(std::string_view word) const {
   int length = static_cast<int>(word.size());
-  std::vector<std::int32_t> token(length);  // -1: taken over
+  std::vector<std::int32_t> token(length);  // -1: absorbed
   std::vector<int> previous(length), next(length);
   for (int i = 0; i < length; ++i) {
     token[i] = byte_ids_[static_cast<unsigned char>(word[i])];
@@ -162,7 +162,7 @@ std::vector<std::int32_t> BytePairVocabulary::encode_word(std::string_view word)
     auto [rank, left] = joints.top();
     joints.pop();
     const Merge& merge = ranked_[rank];
-    // Skip a joint whose tokens have been joined with others meanwhile.
+    // Skip a joint if one of its tokens has been joined with another token since.
     int right = next[left];
     if (token[left] != merge.left || right >= length || token[right] != merge.right) continue;
     token[left] = merge.result;
@@ -189,7 +189,7 @@ BytePairVocabulary read_byte_pairs(const std::filesystem::path& vocab_json) {
     return BytePairVocabulary(tokens_by_id(vocab), merge_lines(merges_text));
   } catch (const std::exception& problem) {
     throw Error(text(vocab_json.string(),
-                     " and its merges.txt are no byte-pair vocabulary: ", problem.what()));
+                     " and its merges.txt are not a byte-pair vocabulary: ", problem.what()));
   }
 }
 

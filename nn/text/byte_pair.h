@@ -11,29 +11,29 @@
 
 namespace paragrad::nn {
 
-/// Tokens are spelled as in GPT-2's files: each byte is one visible character, so that a space is
-/// "Ġ" and a line feed "Ċ". `byte_symbols()[byte]` is that character.
+/// The characters that spell bytes in GPT-2's files: byte_symbols()[byte] is one visible character,
+/// "Ġ" for a space and "Ċ" for a line feed.
 const std::array<std::string, 256>& byte_symbols();
 
-/// Starts a new document; a token of its own wherever the text has it, if the vocabulary does.
+/// Separates documents; it is one token wherever it occurs in text, if the vocabulary has it.
 inline constexpr std::string_view end_of_text = "<|endoftext|>";
 
-/// Two token ids in one number, so that pairs sort by left, then right.
+/// Packs two token ids into one number, so that pairs sort by left, then right.
 inline std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
 }
 
-/// Calls `take` for each word of `text` by GPT-2's pattern, in order; byte pairs never reach across
-/// words. The words joined give the text. A stretch of bytes that are not valid UTF-8 is a word of
-/// its own. Takes time linear in the length of `text`.
+/// Calls `take` for each word of `text` by GPT-2's pattern, in order; byte pairs never cross words.
+/// The words concatenated are the text. A stretch of bytes that are not valid UTF-8 is one word.
+/// The time is linear in the length of `text`.
 /// source: Radford et al. 2019, section 2.2, and the pattern of the published encoder
 void split_words(std::string_view text, const std::function<void(std::string_view)>& take);
 
-/// Words begin as single bytes; then the neighbours that come first in `merges` are joined, again
-/// and again, until no pair of neighbours is listed. Any bytes can be encoded, UTF-8 or not.
+/// A byte-pair vocabulary. A word starts as single bytes; then neighbours whose pair comes first in
+/// `merges` are joined, repeatedly, until no pair is listed. It encodes any bytes, UTF-8 or not.
 class BytePairVocabulary : public Vocabulary {
  public:
-  /// `tokens` by id and `merges` ("a b"), most important first, in GPT-2's spelling.
+  /// Takes `tokens` by id, and `merges` ("a b"), most important first, in GPT-2's spelling.
   /// throws: Error if one of the 256 bytes or the result of a merge is not a token
   BytePairVocabulary(std::vector<std::string> tokens, std::vector<std::string> merges);
 
@@ -55,7 +55,7 @@ class BytePairVocabulary : public Vocabulary {
   std::vector<std::int32_t> encode_word(std::string_view word) const;
 
   std::vector<std::string> tokens_, merges_;  // in GPT-2's spelling
-  std::vector<std::string> bytes_;            // what each token stands for
+  std::vector<std::string> bytes_;            // the bytes of each token
   std::array<std::int32_t, 256> byte_ids_{};
   std::vector<Merge> ranked_;                       // by rank
   std::unordered_map<std::uint64_t, int> rank_of_;  // by pair of ids
@@ -66,7 +66,7 @@ class BytePairVocabulary : public Vocabulary {
 /// throws: Error if a file is missing or broken
 BytePairVocabulary read_byte_pairs(const std::filesystem::path& vocab_json);
 
-/// Writes vocab.json and merges.txt into `folder`, which is made if it is missing.
+/// Writes vocab.json and merges.txt to `folder`, and creates it if it is missing.
 /// throws: Error if they can't be written
 void write_byte_pairs(const BytePairVocabulary& vocabulary, const std::filesystem::path& folder);
 

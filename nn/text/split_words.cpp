@@ -18,9 +18,9 @@ struct Free {
   void operator()(pcre2_match_data* data) const { pcre2_match_data_free(data); }
 };
 
-// Contractions; then letters, digits or other signs, each with at most one space before; then
-// spaces, of which the last is left to the word that follows. GPT-2 writes \s for [\p{Z}\t-\r\x85],
-// Unicode's White_Space, and \S for the rest; PCRE2's own \s counts U+180E too.
+// Matches contractions; letters, digits or other signs, each with at most one space before; and
+// spaces, but leaves the last one to the word that follows. GPT-2 writes \s for [\p{Z}\t-\r\x85],
+// Unicode's White_Space, and \S for the rest; PCRE2's own \s includes U+180E, too.
 constexpr const char* gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{L}\p{N}\p{Z}\t-\r\x85]+)"
     R"(|[\p{Z}\t-\r\x85]+(?![^\p{Z}\t-\r\x85])|[\p{Z}\t-\r\x85]+)";
@@ -31,15 +31,15 @@ std::unique_ptr<pcre2_code, Free> compile_pattern() {
   std::unique_ptr<pcre2_code, Free> code(
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(gpt2_pattern), PCRE2_ZERO_TERMINATED,
                     PCRE2_UTF | PCRE2_UCP | PCRE2_ANCHORED, &error, &at, nullptr));
-  PG_CHECK(code, "PCRE2 refuses the word pattern at ", at, ", error ", error,
+  PG_CHECK(code, "PCRE2 rejects the word pattern at ", at, ", error ", error,
            ": use a PCRE2 that was built with Unicode");
-  // Where PCRE2 has no JIT, pcre2_match runs its interpreter: slower, the same words.
+  // Without JIT, pcre2_match runs PCRE2's interpreter, which is slower and finds the same words.
   pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
   return code;
 }
 
-/// The words of valid UTF-8. PCRE2 must not check that again: it would do so from `at` to the end
-/// of the text for every word.
+/// Splits valid UTF-8 into words. Turns off PCRE2's own check of UTF-8, which would read from `at`
+/// to the end of the text for every word.
 void split_valid(std::string_view text, const std::function<void(std::string_view)>& take) {
   static const std::unique_ptr<pcre2_code, Free> code = compile_pattern();
   std::unique_ptr<pcre2_match_data, Free> match(pcre2_match_data_create(1, nullptr));

@@ -1,4 +1,4 @@
-// UTF-8: code points out of bytes and back, with the checks of the standard.
+// UTF-8: decodes bytes to code points and encodes them again, with the checks of the standard.
 // Not here: character classes; GPT-2's word pattern gets them from PCRE2 (nn/text/split_words.cpp).
 // Chapter 02; RFC 3629.
 #pragma once
@@ -14,7 +14,7 @@ struct CodePoint {
   int length = 0;
 };
 
-/// The code point at the start of `text`, which is not empty.
+/// Decodes the code point at the start of `text`, which must not be empty.
 inline CodePoint first_code_point(std::string_view text) {
   auto lead = static_cast<unsigned char>(text[0]);
   if (lead < 0x80) return {lead, 1};
@@ -26,13 +26,13 @@ inline CodePoint first_code_point(std::string_view text) {
     if ((next & 0xC0) != 0x80) return {};
     value = value << 6 | (next & 0x3F);
   }
-  // Refuse longer spellings than needed, UTF-16's surrogates, and what lies beyond Unicode.
+  // Reject overlong encodings, UTF-16's surrogates, and values beyond Unicode.
   bool too_long = value < (length == 4 ? 0x10000u : length == 3 ? 0x800u : 0x80u);
   if (too_long || (value >= 0xD800 && value < 0xE000) || value > 0x10FFFF) return {};
   return {value, length};
 }
 
-/// Number of bytes at the start of `text` that are valid UTF-8.
+/// Counts the bytes at the start of `text` that are valid UTF-8.
 inline std::size_t valid_utf8_prefix(std::string_view text) {
   std::size_t at = 0;
   while (at < text.size()) {
@@ -43,7 +43,7 @@ inline std::size_t valid_utf8_prefix(std::string_view text) {
   return at;
 }
 
-/// The bytes of one code point.
+/// Encodes one code point as bytes.
 inline std::string to_utf8(char32_t value) {
   auto tail = [value](int shift) { return static_cast<char>(0x80 | ((value >> shift) & 0x3F)); };
   auto head = [value](int mark, int shift) { return static_cast<char>(mark | (value >> shift)); };

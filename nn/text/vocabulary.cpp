@@ -28,7 +28,7 @@ void for_each_code_point(std::string_view text, Take&& take) {
   }
 }
 
-/// "U+00E9 'é'"; control characters by number alone, so that a message stays one line.
+/// Describes a character: "U+00E9 'é'"; a control character by number only, to stay on one line.
 std::string describe(char32_t c) {
   const std::string code = fmt::format("U+{:04X}", static_cast<std::uint32_t>(c));
   return c > 0x20 && (c < 0x7F || c > 0xA0) ? text(code, " '", to_utf8(c), "'") : code;
@@ -40,7 +40,7 @@ std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
   std::string text;
   for (std::int32_t token : tokens) {
     PG_CHECK(token >= 0 && token < size(), "token ", token, " is outside the vocabulary of ",
-             size(), " tokens: decode with the vocabulary that the tokens were made with");
+             size(), " tokens: decode with the vocabulary that encoded the tokens");
     text += bytes_of(token);
   }
   return text;
@@ -63,7 +63,7 @@ std::vector<std::int32_t> CharVocabulary::encode(std::string_view text) const {
     auto found = ids_.find(c);
     PG_CHECK(found != ids_.end(), "character ", describe(c), " at byte ", at, " is not among the ",
              size(),
-             " characters of the vocabulary: leave it out, or make the vocabulary of text with it");
+             " characters of the vocabulary: leave it out, or make a vocabulary from text with it");
     tokens.push_back(found->second);
   });
   return tokens;
@@ -86,7 +86,7 @@ std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string
   if (spec == "chars") return std::make_unique<CharVocabulary>(corpus);
   if (spec == "bytes") return std::make_unique<ByteVocabulary>();
   PG_CHECK(std::filesystem::exists(spec), "vocabulary \"", spec,
-           "\" is neither \"chars\" nor \"bytes\" nor a file: give one of these, "
+           "\" is neither \"chars\" nor \"bytes\" nor a file: use one of these, "
            "or the path of a vocab.json");
   return std::make_unique<BytePairVocabulary>(read_byte_pairs(spec));
 }

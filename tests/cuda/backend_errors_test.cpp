@@ -102,7 +102,7 @@ TEST_CASE("backend errors: rows too wide for the shared memory of a block") {
   const Tensor x = variable(zeros({1, 30'000}, DType::f32, device));
   const Tensor w = zeros({30'000}, DType::f32, device);
   CHECK_THROWS_WITH(backward(layer_norm(x, w, w), zeros({1, 30'000}, DType::f32, device)),
-                    Contains("240000 bytes of shared memory a block, more than device 0 has"));
+                    Contains("240000 bytes of shared memory per block, more than device 0 has"));
 }
 
 TEST_CASE("backend errors: f64 is refused by kernels on matrices, images and encoded values") {
@@ -150,5 +150,5 @@ TEST_CASE("backend errors: heads too wide for the shared memory of a block") {
   Machine machine;
   const DevicePtr device = cuda_device();
   CHECK_THROWS_WITH(attention(zeros({1, 1, 3000}, DType::f32, device), 1),
-                    Contains("256256 bytes of shared memory a block, more than device 0 has"));
+                    Contains("256256 bytes of shared memory per block, more than device 0 has"));
 }

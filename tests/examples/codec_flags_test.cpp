@@ -28,7 +28,7 @@ TEST_CASE("codecs that make messages larger are refused, and codecs beside a pla
       runs.folder.write("a.plan", "stages 1 per_step 1 steps 1\n0F0v0 0B0v0 0Sv1\n");
   const Runs planned;
   planned.check_refused({"--plan", file, "--codec", "quantize:4"},
-                        "the first line of a plan says how its messages are encoded");
+                        "a plan's first line says how its messages are encoded");
 }
 
 TEST_CASE("plan shows the codecs that its flags ask for, and reads them back") {
@@ -102,7 +102,7 @@ TEST_CASE("sums by hosts are those of the hosts that a flag says, or are refused
   runs.check_refused(hierarchical, "--reduction hierarchical: no group");  // threads of one host
   for (const char* all_or_one : {"1", "4", "9"})
     runs.check_refused(hierarchical + Words{"--ranks-per-host", all_or_one}, "what scatter does");
-  runs.check_refused({"--ranks-per-host", "2"}, "--reduction scatter doesn't go by hosts");
+  runs.check_refused({"--ranks-per-host", "2"}, "--reduction scatter ignores hosts");
   runs.check_refused(hierarchical + Words{"--ranks-per-host", "0"}, "--ranks-per-host");
   runs.train("scatter");
   runs.train("hosts", hierarchical + Words{"--ranks-per-host", "2"});
@@ -139,7 +139,7 @@ TEST_CASE("plan simulate counts the bytes of encoded messages") {
   const Words sums{"--data-parallel", "2", "--codec", "lowrank:4", "--weight-bytes"};
   CHECK(bytes(sums + Words{"0"}) == 0);
   CHECK_THAT(simulated(sums + Words{"4096"}).errors,
-             Contains("what the codec lowrank:4 makes of them depends on the shapes"));
+             Contains("how many bytes the codec lowrank:4 sends depends on the shapes"));
 }
 
 TEST_CASE("codecs and reductions without anything to act on are refused") {
@@ -155,12 +155,12 @@ TEST_CASE("codecs and reductions without anything to act on are refused") {
                             "needs a group that sums its factors");
   Runs{model}.check_refused(
       {"--schedule", "cyclic-v1", "--ranks", "3", "--untied", "--reduction", "ring"},
-      "--reduction ring: in this plan no group of ranks sums up gradients");
+      "--reduction ring: in this plan no group of ranks sums gradients");
   Runs{model}.check_refused(pipeline + Words{"--untied", "--reduction", "tree"},
                             "--reduction tree: in this plan no group");
   for (const char* reduction : {"tree", "hierarchical"})
     Runs{model}.check_refused(replicas + Words{"--zero", "1", "--reduction", reduction},
-                              "ZeRO gives each rank a part of the sum");
+                              "ZeRO gives each rank one part of the sum");
   Runs{model}.check_refused(pipeline + Words{"--dtype", "bf16", "--codec-channel", "bf16"},
                             "--codec-channel bf16: activations of this run are bf16 already");
   Runs{model}.check_refused(replicas + Words{"--codec", "gzip"},

@@ -128,7 +128,7 @@ TEST_CASE("devices: steps that begin as CUDA graphs leave the same run") {
   const Runs runs{layout};
   const Words graphs{"--cuda-graph"};
   runs.check_refused(graphs,
-                     "--cuda-graph: CUDA graphs are of GPUs; use --device cuda or emulator");
+                     "--cuda-graph: the CPU has no CUDA graphs; use --device cuda or emulator");
   runs.train("without", on_devices());
   runs.train("with", on_devices() + graphs);
   runs.check_same("without", "with");
@@ -147,9 +147,9 @@ TEST_CASE("devices: sums by NCCL need its transport, whole gradients and a group
   runs.check_refused(all + Words{"--codec", "quantize:4"}, "codec quantize:4 encodes them");
   runs.check_refused(all + Words{"--zero", "1"}, "use scatter or ring, or leave out --zero");
   runs.check_refused(all + Words{"--stages", "4", "--data-parallel", "1", "--untied"},
-                     "in this plan no group of ranks sums up gradients; leave this flag out");
+                     "in this plan no group of ranks sums gradients; leave this flag out");
   const Runs cyclic{{"--batch", "12", "--ranks", "4", "--schedule", "cyclic-v2"}};
-  cyclic.check_refused(all, "they go from rank to rank");
+  cyclic.check_refused(all, "they travel from rank to rank");
 }
 
 TEST_CASE("checkpoints move between the CPU and devices") {

@@ -362,8 +362,8 @@ TEST_CASE("plan refuses requests that make no sense") {
   check_refused({"plan", "shwo"}, "not expected: shwo");
   for (const char* command : {"show", "verify", "simulate", "draw"}) {
     const Words words{"plan", command};
-    check_refused(words, "which plan? Give --schedule NAME, or a plan's text file");
-    check_refused(words + Words{"--stages", "4"}, "which plan?");
+    check_refused(words, "no plan given: use --schedule NAME, or a plan's text file");
+    check_refused(words + Words{"--stages", "4"}, "no plan given");
     check_refused(words + Words{"--schedule", "zigzag"},
                   "--schedule: zigzag not in {1f1b,2bw,cyclic-v1,cyclic-v2,data,gpipe,");
     for (const char* flag : {"--stages", "--data-parallel", "--microbatches", "--steps"})
@@ -375,7 +375,7 @@ TEST_CASE("plan refuses requests that make no sense") {
     check_refused(words + Words{"--schedule", "gpipe", "--stages", "100000", "--steps", "1001"},
                   "Use a smaller --first, --steps");
     check_refused(words + Words{good, "--microbatches", "4"},
-                  good + " and --microbatches: give a plan's file or schedule flags, not both");
+                  good + " and --microbatches: give a plan file or schedule flags, not both");
     check_refused(words + Words{good, "--clip"}, " and --clip: ");
     check_refused(words + Words{good, good}, "not expected");
     check_refused(words + Words{folder / "none.plan"}, "no file ");

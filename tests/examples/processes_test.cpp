@@ -67,7 +67,7 @@ TEST_CASE("processes that don't know of each other, or differ, are refused befor
   };
   check(run(mpi), {"error: --transport mpi: this process was started alone"});
   check(mpirun(processes(2, runs.words("new"))),
-        {"error: this process is one of 2 that ", "say --transport mpi"});
+        {"error: this process is one of 2 that ", "add --transport mpi"});
   check(mpirun(processes(1, mpi) + Words{":"} + processes(1, mpi + Words{"--seed", "5"})),
         {"rank 1 was started with another ", "--seed"});
   check(mpirun(processes(1, mpi) + Words{":"} +

@@ -144,15 +144,15 @@ TEST_CASE("train_gpt refuses to resume what is not the same run") {
   const Words resume{"--resume", folder / "earlier"};
   check_refusals(folder,
                  {{{"--resume", folder / "none"}, "holds no checkpoint"},
-                  {resume, "the run has done 6 of its 6 steps"},
+                  {resume, "the run has done 6 of its 6 updates"},
                   {resume + Words{"--steps", "9", "--layers", "2"},
                    "the run began with --layers 1, not 2; leave this flag out"},
                   {resume + Words{"--steps", "9", "--seed", "5"}, "began with --seed 1337, not 5"},
                   {resume + Words{"--steps", "9", "--untied"}, "began with --untied false"},
                   {resume + Words{"--steps", "9", "--dtype", "bf16"}, "began with --dtype"},
-                  {resume + Words{"--steps", "9", "--data", other}, "another vocabulary"},
+                  {resume + Words{"--steps", "9", "--data", other}, "vocabulary is not the run's"},
                   {resume + Words{"--steps", "9", "--data", turned}, "is not the text"},
-                  {resume + Words{"--steps", "9", "--data", ids}, "another vocabulary"}});
+                  {resume + Words{"--steps", "9", "--data", ids}, "vocabulary is not the run's"}});
 }
 
 TEST_CASE("an output folder that can't be written is found before training") {

@@ -246,7 +246,7 @@ TEST_CASE("what pruning does not go with is refused by name") {
   runs.check_refused(half + Words{"--samo", "--sparse-compute", "--prune-all"},
                      "sparse compute: wte.weight");
   runs.check_refused({"--prune-after", "4"}, "nothing is pruned without --prune");
-  runs.check_refused({"--sparse-compute"}, "leave out the other flags of pruning");
+  runs.check_refused({"--sparse-compute"}, "leave out the other pruning flags");
   runs.check_refused({"--prune", "1"}, "expected a number from 0 to 0.9999");
   runs.check_refused(half + Words{"--prune-after", "30"}, "the run has 30 --steps");
   runs.check_refused(half + Words{"--prune-method", "lottery", "--prune-every", "9"},

@@ -127,7 +127,7 @@ TEST_CASE("on four ranks every schedule writes metrics, a summary, a trace and a
 
 TEST_CASE("a run of pipedream says what clipping costs it, and reports more than filling up") {
   Runs runs{model + Split{"pipedream", four_stages}.flags() + Words{"--steps", "12"}};
-  const std::string advice = "with --clip 0 they work at the same time";
+  const std::string advice = "with --clip 0, they work in parallel";
   Finished clipped = run(runs.words("clipped")), other = run(runs.words("other", {"--clip", "0"}));
   CHECK_THAT(clipped.output, Contains(advice));
   CHECK(other.status == 0);

@@ -167,7 +167,8 @@ TEST_CASE("a stopped train_resnet goes on to the bits of one that was not stoppe
 
 TEST_CASE("train_resnet refuses data that it can't train on, before it writes") {
   ImageRuns runs;
-  const std::string package = "dataset-fashion-mnist brings (examples/install_packages.sh --images";
+  const std::string package =
+      "dataset-fashion-mnist provides (examples/install_packages.sh --images";
   runs.check_refused({"--data", runs.folder / "none"}, package);
   if (!std::filesystem::exists("/usr/share/datasets/fashion-mnist"))
     runs.check_refused({"--data", "fashion-mnist"}, package);
@@ -201,10 +202,10 @@ TEST_CASE("train_resnet refuses to resume what is not the same run") {
   auto check = [&](const std::string& from, const Words& more, const std::string& part) {
     runs.check_refused(Words{"--resume", runs.path(from), "--steps", "9"} + more, part);
   };
-  check("text run", {}, "its checkpoint is not of train_resnet");
+  check("text run", {}, "its checkpoint was not written by train_resnet");
   check("run", {"--width", "4"}, "the run began with --width 2, not 4");
   check("run", {"--optimizer", "adamw"}, "the run began with --optimizer \"sgd\"");
-  check("run", {"--steps", "6"}, "the run has done 6 of its 6 steps");
+  check("run", {"--steps", "6"}, "the run has done 6 of its 6 updates");
   runs.folder.write("images/train-labels-idx1-ubyte", label_file(48, 1));
   check("run", {}, "is not the set of images that the run began with");
 }

@@ -122,7 +122,7 @@ TEST_CASE("what follows from a cyclic schedule ends when a run goes on with anot
 TEST_CASE("layouts that a cyclic schedule can't have are refused before anything is written") {
   Runs runs{model};
   runs.check_refused({"--schedule", "cyclic-v2"}, "--schedule cyclic-v2 needs --stages N");
-  runs.check_refused(cyclic + Words{"one-device", "--ranks", "1"}, "all of them run on one rank");
+  runs.check_refused(cyclic + Words{"one-device", "--ranks", "1"}, "one rank runs all of them");
   runs.check_refused(cyclic + Words{"model", "--ranks", "5"}, "3 make 2, 6 make 3");
   runs.check_refused(cyclic + Words{"model", "--stages", "3", "--ranks", "3"},
                      "3 ranks: the schedule cyclic-v2 with --stages 3 and --setting model needs 6");

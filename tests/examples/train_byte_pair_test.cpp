@@ -27,7 +27,7 @@ TEST_CASE("byte pairs: training joins the most frequent pair, never across words
   CHECK(trained.size() == 258);
   // Of equally frequent pairs, the smaller ids: "a b" and "c d" both occur twice.
   CHECK(train_byte_pairs("cd,cd,ab,ab", 258).merges()[0] == "a b");
-  CHECK_THROWS_WITH(train_byte_pairs("ab ab", 300), Contains("vocabulary of 258 tokens at most"));
+  CHECK_THROWS_WITH(train_byte_pairs("ab ab", 300), Contains("vocabulary of at most 258 tokens"));
   CHECK_THROWS_WITH(train_byte_pairs("ab ab", 256), Contains("too small"));
 }
 

@@ -400,15 +400,15 @@ TEST_CASE("a damaged checkpoint is refused, and says where") {
   };
 
   CHECK_THAT(with("format", "zip"), Contains("\"format\" is not \"paragrad checkpoint\""));
-  CHECK_THAT(with("version", 2), Contains("it is of version 2, this program reads 1"));
+  CHECK_THAT(with("version", 2), Contains("it has version 2, this program reads 1"));
   CHECK_THAT(with("step", -1), Contains("\"step\" is not a whole number from 0"));
   CHECK_THAT(with("step", "1"), Contains("\"step\" is not a whole number"));
   CHECK_THAT(with("files", 3), Contains("manifest.json is damaged"));
-  CHECK_THAT(with("files", {{{"name", "../x"}, {"bytes", 1}}}), Contains("\"../x\", which is no"));
+  CHECK_THAT(with("files", {{{"name", "../x"}, {"bytes", 1}}}), Contains("\"../x\", which is not"));
   CHECK_THAT(with("files", {{{"name", "x"}}}), Contains("manifest.json is damaged"));
   for (std::size_t length = 1; length + 2 < good.size(); length += 13) {
     write_file(manifest, good.substr(0, length));
-    CHECK_THAT(message(), Contains("manifest.json is damaged: it is not the JSON"));
+    CHECK_THAT(message(), Contains("manifest.json is damaged: it is not valid JSON"));
   }
   std::ofstream(manifest).close();
   CHECK_THAT(message(), Contains("manifest.json is empty"));
@@ -453,7 +453,7 @@ TEST_CASE("the checkpoint of another model is refused, with both shapes") {
   CHECK_THAT(deep, Contains("has no tensor h.2.ln_1.weight, which the model has as (8)"));
   CHECK(deep_load == deep);
   auto [shallow, shallow_load] = changed([](GptConfig& c) { c.layers = 1; });
-  CHECK_THAT(shallow, Contains("has a tensor h.1.attn.c_attn.bias (24), which the model has not"));
+  CHECK_THAT(shallow, Contains("has a tensor h.1.attn.c_attn.bias (24), which the model lacks"));
   CHECK(shallow_load == "nothing was refused");  // part of a model is what a stage is
 
   Run model;
@@ -476,8 +476,8 @@ TEST_CASE("a folder that can't be made or written to is an error") {
   write_file(folder.path / "file", "not a folder");
   CHECK_THROWS_WITH(model.save(folder.path / "file", 1), Contains("file"));
   CHECK_THROWS_WITH(model.save(folder.path / "file/checkpoint", 1),
-                    Contains("can't make the folder"));
-  CHECK_THROWS_WITH(model.save(folder.path, -1), Contains("steps count from 0"));
+                    Contains("can't create the folder"));
+  CHECK_THROWS_WITH(model.save(folder.path, -1), Contains("steps are numbered from 0"));
   CHECK_THROWS_WITH(write_checkpoint_file(folder.path, "a-b", 1, model.stage.parameters(), {}),
                     Contains("\"a-b\""));
   CHECK(read_file(folder.path / "file") == "not a folder");

@@ -137,7 +137,7 @@ TEST_CASE("cut: shapes are foretold at every cut") {
   Model model = gpt(config);
   CHECK_THROWS_WITH(output_shape(model, 2, 6, {1, 1}), Contains("layers [2,6) of a model with 5"));
   model[1].output = nullptr;
-  CHECK_THROWS_WITH(output_shape(model, 0, 5, {1, 1}), Contains("layer h.0 does not tell"));
+  CHECK_THROWS_WITH(output_shape(model, 0, 5, {1, 1}), Contains("layer h.0 does not declare"));
 }
 
 TEST_CASE("cut: a tied table is shared by the stages that read it, and apart from all else") {

@@ -224,17 +224,19 @@ TEST_CASE("a config that the network does not compute is refused by name") {
     folder.write();
     return refusal(folder);
   };
-  CHECK_THAT(with("model_type", "bert"), Contains("model_type is \"bert\"; paragrad's GPT has"));
+  CHECK_THAT(with("model_type", "bert"),
+             Contains("model_type is \"bert\"; paragrad's GPT supports only"));
   CHECK_THAT(with("activation_function", "relu"), Contains("activation_function is \"relu\""));
   CHECK_THAT(with("layer_norm_epsilon", 1e-6), Contains("layer_norm_epsilon is 1e-06"));
   CHECK_THAT(with("scale_attn_weights", false), Contains("scale_attn_weights is false"));
   CHECK_THAT(with("scale_attn_by_inverse_layer_idx", true), Contains("inverse_layer_idx is true"));
   CHECK_THAT(with("add_cross_attention", true), Contains("add_cross_attention is true"));
-  CHECK_THAT(with("n_inner", 32), Contains("n_inner is 32; paragrad's GPT has 4 * n_embd = 16"));
+  CHECK_THAT(with("n_inner", 32),
+             Contains("n_inner is 32; paragrad's GPT supports only 4 * n_embd = 16"));
   for (const json& bad : {json(0), json(-1), json(1.5), json("2"), json(1ll << 31), json()})
     CHECK_THAT(with("n_layer", bad), Contains("n_layer is " + bad.dump() + ", expected a whole"));
   CHECK_THAT(with("n_head", 3), Contains("the width must be a multiple of the heads"));
-  CHECK_THAT(with("tie_word_embeddings", "yes"), Contains("config.json: is not the JSON object"));
+  CHECK_THAT(with("tie_word_embeddings", "yes"), Contains("it is not the JSON object"));
 
   Folder folder;
   CHECK_THAT(refusal(folder), Contains("no file "));
@@ -242,7 +244,7 @@ TEST_CASE("a config that the network does not compute is refused by name") {
   folder.write();
   CHECK_THAT(refusal(folder), Contains("vocab_size is missing"));
   write_file(folder.path / "config.json", "{\"n_layer\":");
-  CHECK_THAT(refusal(folder), Contains("config.json: is not the JSON object"));
+  CHECK_THAT(refusal(folder), Contains("it is not the JSON object"));
   write_file(folder.path / "config.json", "[]");
   CHECK_THAT(refusal(folder), Contains("n_layer is missing"));
 }
@@ -261,7 +263,7 @@ TEST_CASE("a model file that is not the config's is refused") {
              }),
              Contains("h.1.mlp.c_fc.weight is (16,4), config.json asks for (4,16)"));
   CHECK_THAT(after([](Folder& f) { f.config["n_layer"] = 1; }),
-             Contains("has a tensor h.1.attn.c_attn.bias (12), which is no part"));
+             Contains("has a tensor h.1.attn.c_attn.bias (12), which the network of config.json"));
   CHECK_THAT(after([](Folder& f) { f.config["vocab_size"] = 6; }),
              Contains("wte.weight is (5,4), config.json asks for (6,4)"));
   CHECK_THAT(after([](Folder& f) { f.tensors["transformer.ln_f.bias"] = Values("x", {4}); }),
@@ -315,12 +317,12 @@ TEST_CASE("an export of less than a network, or to an impossible folder, is refu
   const fs::path taken = folder.path / "config.json" / "out";
   CHECK_THROWS_WITH(
       write_gpt_folder(folder.path / "out", part.config, part.stage.parameters(), part.weights),
-      Contains("only a whole GPT"));
+      Contains("holds a whole GPT"));
   CHECK_THROWS_WITH(write_gpt_folder(folder.path / "out", network.config,
                                      network.stage.parameters(), part.weights),
                     Contains("the buffer to write is f32"));
   CHECK_THROWS_WITH(
       write_gpt_folder(taken, network.config, network.stage.parameters(), network.weights),
-      Contains("can't make the folder"));
+      Contains("can't create the folder"));
   CHECK_FALSE(fs::exists(folder.path / "out"));
 }

@@ -82,11 +82,12 @@ TEST_CASE("image data: broken IDX files are refused with a reason") {
   CHECK_THROWS_WITH(images(good + "x"), Contains("too long: expected 40 bytes, found 41"));
   CHECK_THROWS_WITH(images(good.substr(0, 15)), Contains("a header of 16 bytes, found 15"));
   CHECK_THROWS_WITH(images(label_file(20)),
-                    Contains("no IDX file of images") && Contains("2049, expected 2051"));
+                    Contains("not an IDX file of images") && Contains("2049, expected 2051"));
   CHECK_THROWS_WITH(images(word(0x803) + word(~0u) + word(~0u) + word(~0u)),
-                    Contains("which can't be"));
-  CHECK_THROWS_WITH(images(word(0x803) + word(0) + word(2) + word(3)), Contains("which can't be"));
-  CHECK_THROWS_WITH(read_idx_labels(folder.file("x", good)), Contains("no IDX file of labels"));
+                    Contains("which is impossible"));
+  CHECK_THROWS_WITH(images(word(0x803) + word(0) + word(2) + word(3)),
+                    Contains("which is impossible"));
+  CHECK_THROWS_WITH(read_idx_labels(folder.file("x", good)), Contains("not an IDX file of labels"));
   CHECK_THROWS_WITH(read_idx_images(folder.path / "none"), Contains("no file"));
   CHECK_THROWS_WITH(read_idx_images(folder.path), Contains("is a folder"));
 }

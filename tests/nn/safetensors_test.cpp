@@ -281,7 +281,7 @@ TEST_CASE("tensors that do not fill the file exactly are refused", "[safetensors
   CHECK_THAT(refusal(file_of(header, 2)),
              Contains("file is cut short: expected " + full + " bytes, found "));
   CHECK_THAT(refusal(file_of(header, 4)),
-             Contains("goes on after its last tensor: expected " + full + " bytes, found "));
+             Contains("continues after its last tensor: expected " + full + " bytes, found "));
   CHECK_THAT(refusal(file_of("{}", 1)), Contains("expected 10 bytes, found 11"));
 
   const std::string good = file_of(header, 3);
@@ -366,8 +366,8 @@ TEST_CASE("a write that fails says why and leaves the earlier file", "[safetenso
     CHECK(read_bytes(path) == before);
     CHECK_FALSE(fs::exists(fs::symlink_status(path + ".tmp")));
   };
-  fails({good, good}, "\"w\" can't be written: the name is taken");
-  fails({source("__metadata__", "F32", {2}, two_floats)}, "the name is taken");
+  fails({good, good}, "\"w\" can't be written: its name is used twice");
+  fails({source("__metadata__", "F32", {2}, two_floats)}, "its name is used twice or reserved");
   fails({source("w", "f32", {2}, two_floats)}, "unknown dtype \"f32\"");
   fails({source("\xff", "F32", {2}, two_floats)}, "not UTF-8");
   fails({good}, "not UTF-8", {{"key", "\xff"}});

@@ -120,11 +120,12 @@ TEST_CASE("text data: nanoGPT's token files are little-endian uint16") {
 
   CHECK_THROWS_WITH(load_text_data(train, validation, "bytes"),
                     Contains("token 256 at position 1, outside the vocabulary of 256"));
-  CHECK_THROWS_WITH(load_text_data(train, validation, "chars"), Contains("name no characters"));
+  CHECK_THROWS_WITH(load_text_data(train, validation, "chars"),
+                    Contains("token ids, not characters"));
   CHECK_THROWS_WITH(load_text_data(folder.file("odd.bin", "abc"), "", ""),
                     Contains("odd number of bytes, 3"));
   CHECK_THROWS_WITH(load_text_data(train, folder.file("v.txt", "abc"), ""),
-                    Contains("not of one kind"));
+                    Contains("of different kinds"));
 }
 
 TEST_CASE("text data: files that can't be used are named") {

@@ -1,5 +1,5 @@
-// Actors: the users of memory, and which of two uses happened before the other.
-// Not here: which bytes they use (watch.h).
+// Actors: the threads and operations that use memory, and which of two uses happened first.
+// Not here: the bytes that they use (watch.h).
 // Lamport 1978, happened before.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The shadow: the checked build's memory of each word of device and shared memory.
-// Not here: what it means (watch.h).
+// The shadow: the record of earlier accesses that the checked build keeps for each word of device
+// and shared memory. Not here: the rules that use it (watch.h).
 // Eraser (Savage et al. 1997) and FastTrack (Flanagan and Freund 2009) have such words.
 #pragma once
 

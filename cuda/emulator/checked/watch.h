@@ -1,6 +1,6 @@
-// Watch: the checker. Each access to memory is compared with those before it, of which the shadow
-// knows; what nothing orders is a race, whichever order it happened to take this time.
-// Not here: the calls by which programs tell of accesses (compiled_calls.cpp).
+// Watch: the checker. It compares each access to memory with earlier ones in the shadow; two
+// accesses that nothing orders are a race, in whichever order they happened this time.
+// Not here: the calls by which programs report accesses (compiled_calls.cpp).
 // Chapter 12. FastTrack (Flanagan and Freund 2009).
 #pragma once
 
