@@ -337,7 +337,7 @@ quote devices show --schedule 2bw --stages 2 --data-parallel 2 --microbatches 1 
   echo '```'
   for flags in '--schedule zb-h1 --stages 4' '--schedule data --data-parallel 2 --codec sign'; do
     echo "\$ build/bin/plan show $flags"
-    if plan show $flags 2>&1; then echo "figures.sh: $flags is accepted" >&2; exit 1; fi
+    plan show $flags 2>&1 || true  # once a reader has added it, this is its plan
   done
   echo '```'
 } >"$new/not_added.md"
