@@ -81,29 +81,6 @@ results=tests/benchmarks/results
     }' tests/benchmarks/results/operations.md tests/benchmarks/results/train_step.md
 } >"$new/step_and_parts.md"
 
-# ---- 00: the spine, each file with its lines and the first sentence of its first comment
-first_sentence() {  # first_sentence FILE
-  awk '!/^\/\// { exit } { sub(/^\/\/ */, ""); text = text (NR > 1 ? " " : "") $0 }
-    END { sub(/\.( .*)?$/, "", text); print text }' "$1"
-}
-{
-  lines=0 files=0
-  printf '| file | lines | what one finds there |\n| --- | --- | --- |\n'
-  while read -r file; do
-    case $file in
-      '# ---- '*) echo "| **${file#\# ---- }** | | |" ;;
-      '#'*) ;;
-      *)
-        count=$(wc -l <"$file")
-        lines=$((lines + count)) files=$((files + 1))
-        echo "| [\`$file\`](../$file) | $count | $(first_sentence "$file") |"
-        ;;
-    esac
-  done <tests/spine.txt
-  echo "| **$files files** | **$lines** | |"
-} >"$new/spine.md"
-quote language show --schedule 1f1b --stages 2 --data-parallel 2 --microbatches 1
-
 # ---- 04: messages
 draw messages --schedule 1f1b --stages 2 --microbatches 3 --forward 1 --backward 2 \
   --activation-bytes 500000 --bandwidth 1e6 --latency 0.1
@@ -463,10 +440,33 @@ quote devices show --schedule 2bw --stages 2 --data-parallel 2 --microbatches 1 
   echo '```'
   for flags in '--schedule zb-h1 --stages 4' '--schedule data --data-parallel 2 --codec sign'; do
     echo "\$ build/bin/plan show $flags"
-    if plan show $flags 2>&1; then echo "figures.sh: $flags is accepted" >&2; exit 1; fi
+    plan show $flags 2>&1 || true  # once a reader has added it, this is its plan
   done
   echo '```'
 } >"$new/not_added.md"
+
+# ---- 00: the spine, each file with its lines and the first sentence of its first comment
+first_sentence() {  # first_sentence FILE
+  awk '!/^\/\// { exit } { sub(/^\/\/ */, ""); text = text (NR > 1 ? " " : "") $0 }
+    END { sub(/\.( .*)?$/, "", text); print text }' "$1"
+}
+{
+  lines=0 files=0
+  printf '| file | lines | what one finds there |\n| --- | --- | --- |\n'
+  while read -r file; do
+    case $file in
+      '# ---- '*) echo "| **${file#\# ---- }** | | |" ;;
+      '#'*) ;;
+      *)
+        count=$(wc -l <"$file")
+        lines=$((lines + count)) files=$((files + 1))
+        echo "| [\`$file\`](../$file) | $count | $(first_sentence "$file") |"
+        ;;
+    esac
+  done <tests/spine.txt
+  echo "| **$files files** | **$lines** | |"
+} >"$new/spine.md"
+quote language show --schedule 1f1b --stages 2 --data-parallel 2 --microbatches 1
 
 wrong=0
 for file in "$new"/*; do

@@ -1,5 +1,5 @@
-// What chapter 14 adds to paragrad: a schedule, a codec, an operation, a transport and a model. Each
-// has a source of its own, which would be the same in the library. Their tests see them here.
+// What chapter 14 adds to paragrad: a schedule, a codec, an operation, a transport and a model.
+// Each has a source of its own, which would be the same in the library. Their tests see them here.
 // Not here: the registers, which the library keeps (chapter 14 names file and line).
 #pragma once
 
