@@ -171,7 +171,7 @@ void backward(const Tensor& y, const Tensor& dy) {
 }
 
 Tensor recompute(const std::function<Tensor(const Tensor&)>& f, const Tensor& x) {
-  DevicePtr device = x.device();
+  const DevicePtr& device = x.device();
   if (!device->records_gradients()) return f(x);
   Tensor y;
   {

@@ -8,7 +8,6 @@
 #if PARAGRAD_ONEDNN
 #include <dnnl.hpp>
 #include <map>
-#include <optional>
 #include <tuple>
 #endif
 
@@ -38,30 +37,32 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-/// Compiles a product; returns nothing if oneDNN has no such product: bf16 needs AVX-512.
-std::optional<dnnl::matmul> compile(Backend::Gemm how, const Tensor& a, const Tensor& b,
-                                    const Tensor& bias, const Tensor& c) {
+/// Compiles a product; empty if oneDNN has no such product: bf16 needs AVX-512.
+dnnl::matmul compile(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
+                     const Tensor& c) {
+  dnnl::post_ops after;
+  if (how.add) after.append_sum();
   dnnl::primitive_attr attributes;
-  if (how.add) {
-    dnnl::post_ops after;
-    after.append_sum();
-    attributes.set_post_ops(after);
-  }
-  dnnl::matmul::desc desc(describe(a, how.transpose_a), describe(b, how.transpose_b),
-                          describe(bias), describe(c));
-  dnnl::matmul::primitive_desc implementation(desc, attributes, engine(), true);
-  if (!implementation) return {};
-  return dnnl::matmul(implementation);
+  attributes.set_post_ops(after);
+  memory::desc x = describe(a, how.transpose_a), y = describe(b, how.transpose_b);
+#if DNNL_VERSION_MAJOR < 3  // an operation has a description of its own
+  dnnl::matmul::primitive_desc implementation({x, y, describe(bias), describe(c)}, attributes,
+                                              engine(), true);
+#else
+  dnnl::matmul::primitive_desc implementation(engine(), x, y, describe(bias), describe(c),
+                                              attributes, true);
+#endif
+  return implementation ? dnnl::matmul(implementation) : dnnl::matmul();
 }
 
 /// Caches compiled products, without effect on results, in each thread: oneDNN ties a primitive's
 /// scratch memory to the thread that made it. The key holds all that a product depends on.
-const std::optional<dnnl::matmul>& compiled(Backend::Gemm how, const Tensor& a, const Tensor& b,
-                                            const Tensor& bias, const Tensor& c) {
+const dnnl::matmul& compiled(Backend::Gemm how, const Tensor& a, const Tensor& b,
+                             const Tensor& bias, const Tensor& c) {
   auto key =
       std::tuple(c.size(0), c.size(1), c.size(2), a.size(how.transpose_a ? 1 : 2), how.transpose_a,
                  how.transpose_b, how.add, bias.defined(), a.dtype(), c.dtype(), compute_threads());
-  static thread_local std::map<decltype(key), std::optional<dnnl::matmul>> cache;
+  static thread_local std::map<decltype(key), dnnl::matmul> cache;
   auto found = cache.find(key);
   if (found == cache.end()) found = cache.emplace(key, compile(how, a, b, bias, c)).first;
   return found->second;
@@ -94,8 +95,8 @@ bool onednn_gemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tens
     if (small && how.transpose_a) return false;  // the primitive would call the same sgemm
   }
   Tensor row = bias.defined() ? bias.window(0, {1, 1, bias.numel()}) : bias;
-  const std::optional<dnnl::matmul>& found = compiled(how, a, b, row, c);
-  if (!found) return false;
+  const dnnl::matmul& product = compiled(how, a, b, row, c);
+  if (!product) return false;
   auto argument = [](const Tensor& x, bool transposed = false) {
     return memory(describe(x, transposed), engine(), x.raw());
   };
@@ -104,7 +105,7 @@ bool onednn_gemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tens
                                             {DNNL_ARG_DST, argument(c)}};
   if (row.defined()) arguments[DNNL_ARG_BIAS] = argument(row);
   dnnl::stream stream(engine());
-  found->execute(stream, arguments);
+  product.execute(stream, arguments);
   stream.wait();
   return true;
 }

@@ -26,7 +26,7 @@ class Packer {
   template <class T>
   void pass(T& x) {
     if constexpr (requires { T::fields(x); }) {
-      std::apply([this](auto&... members) { (pass(members), ...); }, T::fields(x));
+      std::apply([this](auto&... members) { (this->pass(members), ...); }, T::fields(x));
     } else if constexpr (requires { typename T::mapped_type; }) {
       std::vector<std::pair<typename T::key_type, typename T::mapped_type>> all(x.begin(), x.end());
       pass(all);
@@ -37,7 +37,7 @@ class Packer {
       x.resize(count);
       for (auto& element : x) pass(element);
     } else if constexpr (requires { std::tuple_size<T>::value; }) {
-      std::apply([this](auto&... members) { (pass(members), ...); }, x);
+      std::apply([this](auto&... members) { (this->pass(members), ...); }, x);
     } else if constexpr (requires { x.valueless_by_exception(); }) {
       pass_variant(x);
     } else {
@@ -66,7 +66,7 @@ class Packer {
     PG_CHECK(kind < sizeof...(T), "no such alternative in a message: ", kind, " of ", sizeof...(T),
              "; start all ranks from one build");
     if (reads_) ((i++ == kind ? void(x = T()) : void()), ...);
-    std::visit([this](auto& value) { pass(value); }, x);
+    std::visit([this](auto& value) { this->pass(value); }, x);
   }
   void check(std::size_t count) const {
     PG_CHECK(count <= left(), "a message of ", bytes_.size(), " bytes ends too early; start all ",

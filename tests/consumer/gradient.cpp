@@ -1,0 +1,14 @@
+// A tensor and its gradient, by paragrad::autograd alone. Chapter 01.
+#include <cstdio>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/ops.h"
+
+using namespace paragrad::autograd;
+
+int main() {
+  Tensor x = variable(from_host(std::vector<float>{1, 2, 3, 4}, {2, 2}, cpu_device()));
+  Tensor y = sum(matmul(x, x));
+  backward(y);
+  std::printf("y = %g, dy/dx sums up to %g\n", item(y), item(sum(gradient(x))));
+}
