@@ -121,3 +121,6 @@ virtual void scatter(In bytes, Out y) PG_KERNEL;
 virtual void sgd(const SgdStep& step, In gradient, Out momentum, Out master, Out weights) PG_KERNEL;
 virtual void adamw(const AdamWStep& step, In gradient, Out first_moment, Out second_moment,
                    Out master, Out weights) PG_KERNEL;
+
+#ifndef PG_GPU_KERNELS  // kernels for the CPU alone: CudaBackend throws an error with their name
+#endif

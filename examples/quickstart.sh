@@ -10,6 +10,7 @@ if [[ " $* " == *" --help "* || " $* " == *" -h "* ]]; then
   exit 0
 fi
 
+programs=(plan train_gpt sample_gpt train_resnet train_vocabulary pipeline)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
 corpus=$build/quickstart/corpus.txt
@@ -42,13 +43,14 @@ done
 step "Installing what is missing"
 "$root/examples/install_packages.sh"
 
-step "Building train_gpt and sample_gpt in $build"
+step "Building ${programs[*]} in $build/bin"
 (cd "$root" && cmake --preset release >"$build.log" 2>&1) || {
   cat "$build.log" >&2
   exit 1
 }
+grep -o ' CUDA: .*' "$build.log"
 rm -f "$build.log"
-cmake --build "$build" -j "$(nproc)" --target train_gpt sample_gpt
+cmake --build "$build" -j "$(nproc)" --target "${programs[@]}"
 
 step "Making a corpus of paragrad's own chapters and sources: $corpus"
 # By checksum the files come in an order that mixes prose and code, so that the last tenth, on which
@@ -67,6 +69,10 @@ step "Training: train_gpt ${flags[*]} $*"
 step "A sample of what the model writes: sample_gpt --from $out"
 "$build/bin/sample_gpt" --from "$out" "${sample[@]}"
 
+step "Drawing the plan of a pipeline"
+"$build/bin/plan" draw --schedule 1f1b --stages 4 --microbatches 8 --out "$build/quickstart/plan.html"
+
 step "Done: losses, settings and the checkpoint are in $out"
-echo "To look at in a browser: $out/report.html"
+echo "To look at in a browser: $out/report.html and $build/quickstart/plan.html"
 echo "More text: $build/bin/sample_gpt --from $out"
+echo "To read next: $root/tutorials/00-map.md"

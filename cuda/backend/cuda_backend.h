@@ -108,7 +108,9 @@ class CudaBackend : public autograd::Backend {
   std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) override;
 
 #define PG_KERNEL override
+#define PG_GPU_KERNELS
 #include "autograd/kernels.h"
+#undef PG_GPU_KERNELS
 #undef PG_KERNEL
 
  private:

@@ -59,8 +59,7 @@ void CudaBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   constexpr std::int64_t most = std::numeric_limits<int>::max();
   const std::int64_t batch = c.size(0), m = c.size(1), n = c.size(2);
   const std::int64_t k = a.size(how.transpose_a ? 1 : 2);
-  PG_CHECK(std::max({batch, m, n, k}) <= most, "gemm: a size is 2^31 or more, a is ", a, ", b is ",
-           b);
+  PG_CHECK(std::max({batch, m, n, k}) <= most, "gemm: a size is 2^31 or more: ", a, " and ", b);
   if (c.numel() == 0) return;
   if (bias.defined())
     dispatch(a, [&]<class T>() {

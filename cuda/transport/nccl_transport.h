@@ -71,8 +71,7 @@ class Handshake {
   }
   /// Whether all has been sent and received.
   bool done() const {
-    return std::all_of(requests_.begin(), requests_.end(),
-                       [](const auto& each) { return each->done(); });
+    return std::ranges::all_of(requests_, [](const auto& each) { return each->done(); });
   }
 
  private:

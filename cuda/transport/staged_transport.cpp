@@ -131,16 +131,10 @@ class StagedReceive : public StagedRequest {
   bool copying_ = false;
 };
 
-/// Makes the backend's device current, before streams are made.
-CudaBackend& current(CudaBackend& backend) {
-  backend.use();
-  return backend;
-}
-
 }  // namespace
 
 StagedTransport::StagedTransport(Transport& inner, CudaBackend& backend)
-    : inner_(inner), backend_(current(backend)) {}
+    : inner_(inner), backend_((backend.use(), backend)) {}  // current before streams are made
 
 bool StagedTransport::is_on_device(const Message& message) const {
   parallel::check_message(*this, message);

@@ -10,8 +10,7 @@
 // nccl_transport.h     NCCL's send and receive in place of the copies, if each rank has a device:
 //                      an agreement of the ranks, then a call in its turn; nccl_sum.cpp: sums
 // nccl_comm.h          a communicator whose calls never wait
-// Read staged_transport.cpp first: nccl_transport.cpp has the same two ends of a message, and adds
-// an agreement of the two before they call NCCL. The meaning of messages is not here.
+// Read staged_transport.cpp first: nccl_transport.cpp has the same two ends of a message.
 #pragma once
 
 #include <deque>

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 

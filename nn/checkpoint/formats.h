@@ -12,7 +12,6 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "nn/checkpoint/checkpoint.h"

@@ -15,8 +15,7 @@ namespace {
 /// throws: Error unless the model has layers [first, last), and they are at least `least`
 void check_range(const Model& model, int first, int last, int least) {
   PG_CHECK(0 <= first && last - first >= least && last <= static_cast<int>(model.size()),
-           "layers [", first, ",", last, ") of a model with ", model.size(),
-           " layers do not exist");
+           "no layers [", first, ",", last, ") in a model with ", model.size(), " layers");
 }
 
 }  // namespace

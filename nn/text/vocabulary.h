@@ -5,13 +5,13 @@
 // The room nn/text turns text into token ids and back, without tensors or devices:
 // vocabulary.h     start here: the interface; characters, bytes, and the choice of a vocabulary
 // utf8.h           bytes to code points and back, with the checks of the standard
-// byte_pair.h      GPT-2's vocabulary: a word starts as bytes, which a list of merges joins
+// byte_pair.h      GPT-2's vocabulary: a word starts as bytes, which a list of merges joins; a
+//                  program trains one (examples/common/train_byte_pair.h)
 // split_words.cpp  GPT-2's pattern of words; merges never cross words
 // A vocabulary never changes, so that ranks share one, and it is saved with a model (to_json), so
 // that a checkpoint suffices to write text. Bytes and byte pairs spell any bytes, so every text is
-// decoded bit for bit; characters spell only those of their corpus. Byte pairs are trained by a
-// program (examples/common/train_byte_pair.h).
-// A new kind of vocabulary is a class here, and a line in make_vocabulary and load_vocabulary.
+// decoded bit for bit; characters spell only those of their corpus.
+// A new kind is a class here, and a line in make_vocabulary and load_vocabulary.
 #pragma once
 
 #include <cstdint>

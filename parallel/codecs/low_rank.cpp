@@ -6,7 +6,6 @@
 
 #include <cmath>
 
-#include "parallel/codecs/codec.h"
 
 namespace paragrad::parallel {
 

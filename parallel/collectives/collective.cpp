@@ -2,7 +2,6 @@
 // Chapter 04.
 #include "parallel/collectives/collective.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "autograd/error.h"

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "parallel/drawing/figure.h"
-#include "parallel/simulation/timeline.h"
 
 namespace paragrad::parallel {
 namespace {

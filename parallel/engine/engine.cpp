@@ -17,8 +17,7 @@ Engine::Engine(const Training& training, Transport& transport, DevicePtr device,
       device_(std::move(device)),
       settings_(settings),
       make_form_(training.form) {
-  PG_CHECK(settings.timeout > 0, "the timeout of a wait is ", settings.timeout,
-           " s; use more than 0");
+  PG_CHECK(settings.timeout > 0, "the timeout of a wait is ", settings.timeout, " s; use more");
 }
 
 namespace {

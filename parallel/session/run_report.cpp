@@ -2,7 +2,6 @@
 // Chapter 06.
 #include "parallel/session/run_report.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "autograd/backend.h"

@@ -5,7 +5,6 @@
 #include "parallel/session/state_files.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "parallel/plan/lifetimes.h"
 #include "parallel/transports/launch.h"

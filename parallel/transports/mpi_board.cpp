@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "autograd/error.h"
-#include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
 namespace {

@@ -7,7 +7,6 @@
 #include <mpi.h>
 #include <sched.h>
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <climits>

@@ -246,8 +246,7 @@ ThreadsWorld::~ThreadsWorld() = default;
 int ThreadsWorld::size() const { return static_cast<int>(state_->seats.size()); }
 
 Transport& ThreadsWorld::transport(int rank) {
-  PG_CHECK(rank >= 0 && rank < size(), "rank ", rank, " of a world of ", size(),
-           " ranks; they are numbered from 0");
+  PG_CHECK(rank >= 0 && rank < size(), "rank ", rank, " of a world of ", size(), " ranks");
   return *state_->seats[rank];
 }
 

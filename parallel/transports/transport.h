@@ -12,7 +12,6 @@
 // rank was.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>

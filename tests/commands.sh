@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Runs the commands of README.md, RESULTS.md, BUILDING.md and the chapters, in a folder that looks as
+# a clone does after examples/quickstart.sh:
+#   tests/commands.sh BIN          BIN: the folder of the built programs; prints each command
+# A command stands in a fence that begins with ```sh. Training runs make 3 updates each. Tests and
+# benchmarks are looked up, not run. A second word after ```sh says what a command needs that a test
+# has not: gpu, hosts (several machines), build (minutes); only its programs are looked up then.
+# A command outside of such a fence fails the test, since nothing would run it.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+bin=$(cd "${1:?usage: tests/commands.sh BIN}" && pwd)
+documents=("$root"/README.md "$root"/RESULTS.md "$root"/BUILDING.md "$root"/tutorials/*.md)
+
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+mkdir -p "$folder/build/quickstart"
+ln -s "$bin" "$folder/build/bin"
+for name in examples tests tutorials parallel CMakePresets.json; do
+  ln -s "$root/$name" "$folder/$name"
+done
+cd "$folder"
+head -c 60000 "$root"/tutorials/0[1-3]*.md >build/quickstart/corpus.txt
+export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_rmaps_base_oversubscribe=1
+
+# The commands of a document, one a line, after the line and the needs that they have.
+commands='
+/^ *```/ { open = !open; fence = $0; sub(/^ *```/, "", fence); next }
+open && fence ~ /^sh( |$)/ {
+  line = $0
+  sub(/^ */, "", line)
+  if (command == "") start = FNR
+  command = command line
+  if (sub(/\\$/, "", command)) next
+  sub(/ +# .*$/, "", command)
+  if (command !~ /^ *(#|$)/) {
+    split(fence, words, " ")
+    print start "\t" (words[2] == "" ? "-" : words[2]) "\t" command
+  }
+  command = ""
+  next
+}
+!open && /^    (build\/bin|examples|tests|tutorials|mpirun|cmake|ctest)[\/ ]/ { print FNR "\tstray\t" $0 }'
+
+failed=0
+fail() {
+  printf 'FAILED %s\n' "$*"
+  failed=1
+}
+exists() {  # exists PROGRAM: below build/bin, or a script of the project, or a command of the system
+  [[ -x $1 ]] || command -v "$1" >/dev/null
+}
+look_up() {  # look_up WHERE COMMAND: whether its programs, presets, targets and tests exist
+  local word words
+  read -ra words <<<"$2"
+  for word in "${words[@]}"; do
+    case $word in
+      build-*/* | build/checked/*) ;;  # another preset's folder, which this build does not make
+      build/bin/* | examples/*.sh | tests/*.sh) exists "$word" || fail "$1: there is no $word" ;;
+    esac
+  done
+  if [[ $2 =~ --preset[=\ ]+([a-z]+) ]] &&
+    ! grep -q "\"name\": \"${BASH_REMATCH[1]}\"" CMakePresets.json; then
+    fail "$1: there is no preset ${BASH_REMATCH[1]}"
+  fi
+  if [[ $2 =~ ^ctest.*-R\ +\"?([^\"]*)\"? ]] &&
+    ! ctest --test-dir "$bin/.." -N -R "${BASH_REMATCH[1]}" | grep -qE 'Total Tests: [1-9]'; then
+    fail "$1: no test is called ${BASH_REMATCH[1]}"
+  fi
+}
+run() {  # run WHERE COMMAND
+  if ! timeout 120 bash -euo pipefail -c "$2" >output 2>&1 </dev/null; then
+    fail "$1: $2"
+    tail -n 15 output
+  fi
+}
+
+# The run that the quickstart leaves.
+run quickstart "build/bin/train_gpt --data build/quickstart/corpus.txt --vocab chars --layers 1 \
+  --heads 2 --width 16 --context 64 --batch 4 --steps 3 --out build/quickstart/run"
+
+count=0
+for document in "${documents[@]}"; do
+  while IFS=$'\t' read -r line needs command; do
+    where=${document#"$root"/}:$line
+    [[ $needs == stray ]] && { fail "$where: this command stands outside of a fence of sh"; continue; }
+    count=$((count + 1))
+    echo "$where: $command"
+    case $needs:$command in
+      gpu:* | hosts:* | build:* | *:cmake* | *:ctest* | *quickstart.sh* | *build/bin/tests_* | \
+        *build/bin/benchmarks/*) look_up "$where" "$command" ;;
+      *mpirun*) command -v mpirun >/dev/null && run "$where" "$command --steps 3" ;;
+      *train_gpt* | *train_resnet*) run "$where" "$command --steps 3" ;;
+      *) run "$where" "$command" ;;
+    esac
+  done < <(awk "$commands" "$document")
+done
+echo "$count commands"
+exit $failed
