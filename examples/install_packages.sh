@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs what paragrad needs and this machine lacks: what the programs need; with --tests also what
-# only the tests, the benchmarks and the format check need; with --images Fashion-MNIST, 30 MB that
-# train_resnet trains on. Says nothing where nothing is missing.
+# only the tests, the benchmarks and the format check need; with --ci also clang and clang-tidy, 350 MB
+# that only .ci/run needs; with --images Fashion-MNIST, 30 MB that train_resnet trains on. Says
+# nothing where nothing is missing.
 # On Debian and Ubuntu by apt-get, with sudo when not root; elsewhere it lists what to install and stops.
 set -euo pipefail
 
-usage="usage: install_packages.sh [--tests] [--images]"
+usage="usage: install_packages.sh [--tests] [--ci] [--images]"
 # Debian's name of each package, and how we know that it is there: a command, a header or a folder.
 needs="
 g++                 c++
@@ -24,12 +25,17 @@ catch2              <catch2/catch_test_macros.hpp>|<catch2/catch.hpp>
 libbenchmark-dev    <benchmark/benchmark.h>
 libopenmpi-dev      mpicxx
 openmpi-bin         mpirun"
+needs_of_ci="
+clang-19            clang++-19
+clang-tidy-19       clang-tidy-19
+libomp-19-dev       /usr/lib/llvm-19/share/gdb/python/ompd"
 images="
 dataset-fashion-mnist  /usr/share/datasets/fashion-mnist"
 
 for argument; do
   case $argument in
     --tests) needs+=$needs_of_tests ;;
+    --ci) needs+=$needs_of_ci ;;
     --images) needs+=$images ;;
     -h | --help) echo "$usage"; exit 0 ;;
     *) echo "install_packages.sh: unknown argument '$argument'; $usage" >&2; exit 2 ;;

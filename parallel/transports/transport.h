@@ -63,7 +63,7 @@ inline constexpr int control_channel = 30000;  ///< what ranks tell each other a
 inline constexpr int last_channel = control_channel;
 
 /// The channel for sums and gathers of one of a plan's groups.
-inline constexpr int group_channel(int group) { return 1 + group; }
+constexpr int group_channel(int group) { return 1 + group; }
 
 /// Seconds that a clock can be asked to sleep; more would overflow.
 inline constexpr double longest_sleep = 1e6;
