@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Installs the packages that this machine lacks: those of the programs; with --tests also those of the
-# tests, the benchmarks and the format check; with --images Fashion-MNIST, 30 MB that train_resnet
-# trains on. Prints nothing if nothing is missing.
+# tests, the benchmarks and the format check; with --ci also clang and clang-tidy, 350 MB that only
+# .ci/run needs; with --images Fashion-MNIST, 30 MB that train_resnet trains on. Prints nothing if
+# nothing is missing.
 # Uses apt-get on Debian and Ubuntu, with sudo when not root; elsewhere it lists what to install and stops.
 set -euo pipefail
 
-usage="usage: install_packages.sh [--tests] [--images]"
+usage="usage: install_packages.sh [--tests] [--ci] [--images]"
 # Debian's name of each package, and how we know that it is there: a command, a header or a folder.
 needs="
 g++                 c++
@@ -24,12 +25,17 @@ catch2              <catch2/catch_test_macros.hpp>|<catch2/catch.hpp>
 libbenchmark-dev    <benchmark/benchmark.h>
 libopenmpi-dev      mpicxx
 openmpi-bin         mpirun"
+needs_of_ci="
+clang-19            clang++-19
+clang-tidy-19       clang-tidy-19
+libomp-19-dev       /usr/lib/llvm-19/share/gdb/python/ompd"
 images="
 dataset-fashion-mnist  /usr/share/datasets/fashion-mnist"
 
 for argument; do
   case $argument in
     --tests) needs+=$needs_of_tests ;;
+    --ci) needs+=$needs_of_ci ;;
     --images) needs+=$images ;;
     -h | --help) echo "$usage"; exit 0 ;;
     *) echo "install_packages.sh: unknown argument '$argument'; $usage" >&2; exit 2 ;;

@@ -76,7 +76,9 @@ class Staging {
   static constexpr std::int64_t slot_bytes = 1 << 20;
   /// Pinned memory, and an event that marks the end of the last copy that used it.
   struct Slot {
-    Pinned memory{slot_bytes};
+    Slot() : memory(slot_bytes) {}
+
+    Pinned memory;
     Event done;
   };
   Slot& free_slot();

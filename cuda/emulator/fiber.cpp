@@ -100,7 +100,7 @@ void arrive(void* fake_stack) {
 thread_local void (*body_to_start)();
 
 /// The first code on a fresh stack. Not instrumented: its red zones would never be lifted.
-[[gnu::no_sanitize("address", "undefined")]] void first_frame() {
+__attribute__((no_sanitize("address", "undefined"))) void first_frame() {
 #if defined(__SANITIZE_ADDRESS__)
   arrive(nullptr);
 #endif

@@ -19,7 +19,8 @@ Message message_with(const Tensor& value, int peer) {
 /// the transport: the thread that posts the task keeps no copy of it.
 template <class Start>
 MessageLane::Task one_message(Start start) {
-  auto message = std::make_shared<std::pair<Start, std::unique_ptr<Request>>>(start, nullptr);
+  auto message =
+      std::make_shared<std::pair<Start, std::unique_ptr<Request>>>(std::move(start), nullptr);
   return [message](Transport& transport) {
     auto& [start, request] = *message;
     if (!request) request = start(transport);

@@ -62,7 +62,7 @@ inline constexpr int control_channel = 30000;  ///< messages between ranks outsi
 inline constexpr int last_channel = control_channel;
 
 /// The channel for sums and gathers of one of a plan's groups.
-inline constexpr int group_channel(int group) { return 1 + group; }
+constexpr int group_channel(int group) { return 1 + group; }
 
 /// The longest sleep, in seconds, that a clock accepts; more would overflow.
 inline constexpr double longest_sleep = 1e6;
