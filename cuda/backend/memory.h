@@ -77,7 +77,6 @@ class Staging {
   /// Pinned memory, and an event that marks the end of the last copy that used it.
   struct Slot {
     Slot() : memory(slot_bytes) {}
-
     Pinned memory;
     Event done;
   };

@@ -18,8 +18,7 @@ CollectiveRun::CollectiveRun(const Collective& collective, Tensor data, std::vec
                              int channel, std::int64_t piece_bytes, Encoding encoding)
     : data_(data.detach()), ranks_(std::move(ranks)), channel_(channel), encoding_(encoding) {
   std::int64_t elements = piece_bytes / size_of(data_.dtype());
-  PG_CHECK(elements > 0, "pieces of ", piece_bytes, " bytes hold no element of ", data_,
-           "; use larger ones");
+  PG_CHECK(elements > 0, "pieces of ", piece_bytes, " bytes hold no ", data_, "; use more");
   for (Piece piece : cut(collective, data_.numel(), elements)) {
     piece.peer = ranks_.at(piece.peer);
     parts_.push_back({piece, {}, false, collective.same});

@@ -34,8 +34,8 @@ std::string with_unit(double value, const std::vector<std::pair<double, const ch
 const char* const dark_style =
     "<style>@media (prefers-color-scheme: dark) { :where(.ink, .step) { fill: #e6edf3 } "
     ":where(.cells .step, .mark) { stroke: #e6edf3 } :where(.cells) { stroke: #0d1117 } "
-    ":where(.grid) { stroke: #3d444d } :where(.lane) { fill: #2a313c } "
-    ":where(.faint) { fill: #1c222b } }</style>\n";
+    ":where(.grid) { stroke: #3d444d } :where(.lane) { fill: #2a313c } :where(.faint) { fill: "
+    "#1c222b } }</style>\n";
 
 std::string seconds_text(double seconds) {
   if (seconds >= 9999.5) {

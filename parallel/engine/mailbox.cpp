@@ -19,10 +19,9 @@ Message message_with(const Tensor& value, int peer) {
 /// the transport: the thread that posts the task keeps no copy of it.
 template <class Start>
 MessageLane::Task one_message(Start start) {
-  auto message =
-      std::make_shared<std::pair<Start, std::unique_ptr<Request>>>(std::move(start), nullptr);
-  return [message](Transport& transport) {
-    auto& [start, request] = *message;
+  using Both = std::pair<Start, std::unique_ptr<Request>>;
+  return [both = std::make_shared<Both>(std::move(start), nullptr)](Transport& transport) {
+    auto& [start, request] = *both;
     if (!request) request = start(transport);
     return request->done();
   };
