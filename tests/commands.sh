@@ -2,10 +2,10 @@
 # Runs the commands of README.md, RESULTS.md, BUILDING.md and the chapters, in a folder that looks as
 # a clone does after examples/quickstart.sh:
 #   tests/commands.sh BIN          BIN: the folder of the built programs; prints each command
-# A command stands in a fence that begins with ```sh. Training runs make 3 updates each. Tests and
-# benchmarks are looked up, not run. A second word after ```sh says what a command needs that a test
-# has not: gpu, hosts (several machines), build (minutes); only its programs are looked up then.
-# A command outside of such a fence fails the test, since nothing would run it.
+# A command is in a fence that begins with ```sh. Training runs make 3 updates, and 3 more when they
+# are resumed. Tests and benchmarks are looked up, not run. A second word after ```sh names a need
+# that this test does not meet: gpu, hosts (several machines), build (minutes). The programs of such
+# a command are looked up, too. A command outside of such a fence fails the test.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bin=$(cd "${1:?usage: tests/commands.sh BIN}" && pwd)
@@ -15,7 +15,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 mkdir -p "$folder/build/quickstart"
 ln -s "$bin" "$folder/build/bin"
-for name in examples tests tutorials parallel CMakePresets.json; do
+for name in examples tests tutorials parallel CMakePresets.json LICENSE; do
   ln -s "$root/$name" "$folder/$name"
 done
 cd "$folder"
@@ -89,6 +89,7 @@ for document in "${documents[@]}"; do
     case $needs:$command in
       gpu:* | hosts:* | build:* | *:cmake* | *:ctest* | *quickstart.sh* | *build/bin/tests_* | \
         *build/bin/benchmarks/*) look_up "$where" "$command" ;;
+      *--resume*) run "$where" "$command --steps 6" ;;
       *mpirun*) command -v mpirun >/dev/null && run "$where" "$command --steps 3" ;;
       *train_gpt* | *train_resnet*) run "$where" "$command --steps 3" ;;
       *) run "$where" "$command" ;;

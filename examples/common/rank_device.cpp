@@ -1,5 +1,5 @@
 // Maps --device to the functions of cuda/devices.h. CMake sets the macros PARAGRAD_EMULATOR and
-// PARAGRAD_CUDA for this library where the build has these devices.
+// PARAGRAD_CUDA for this file where the build has these devices.
 // Chapter 04.
 #include "examples/common/rank_device.h"
 
