@@ -135,7 +135,7 @@ TEST_CASE("cut: shapes are foretold at every cut") {
   CHECK(output_shape(gpt({}), 0, 14, {8, 1024}) == Shape{8, 1024, 50257});
 
   Model model = gpt(config);
-  CHECK_THROWS_WITH(output_shape(model, 2, 6, {1, 1}), Contains("layers [2,6) of a model with 5"));
+  CHECK_THROWS_WITH(output_shape(model, 2, 6, {1, 1}), Contains("layers [2,6) in a model with 5"));
   model[1].output = nullptr;
   CHECK_THROWS_WITH(output_shape(model, 0, 5, {1, 1}), Contains("layer h.0 does not declare"));
 }

@@ -88,8 +88,8 @@ TEST_CASE("the same key and index draw the same token, others draw anew") {
 TEST_CASE("sampling refuses logits and settings that mean nothing") {
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = INFINITY;
   for (double temperature : {0.0, 1.0}) {
-    CHECK_THROWS_WITH(sample_token({0, nan}, {temperature, 0}, key, 0), Contains("gives nan"));
-    CHECK_THROWS_WITH(sample_token({0, infinity}, {temperature, 0}, key, 0), Contains("gives inf"));
+    CHECK_THROWS_WITH(sample_token({0, nan}, {temperature, 0}, key, 0), Contains("logit is nan"));
+    CHECK_THROWS_WITH(sample_token({0, infinity}, {temperature, 0}, key, 0), Contains("is inf"));
     CHECK_THROWS_WITH(sample_token({}, {temperature, 0}, key, 0), Contains("no logits"));
   }
   CHECK_THROWS_WITH(sample_token(logits, {-1, 0}, key, 0), Contains("temperature"));

@@ -54,7 +54,7 @@ TEST_CASE("operations: a word that is none says what it lacks", "[plan]") {
   CHECK_THROWS_WITH(parse_instruction("2X5v1"),
                     Contains("expected one of F B I W S Da") && Contains("for \"X\""));
   CHECK_THROWS_WITH(parse_instruction("2F05v1"), Contains("did you mean 2F5v1?"));
-  CHECK_THROWS_WITH(parse_instruction("2F5v1@0"), Contains("no instruction"));
+  CHECK_THROWS_WITH(parse_instruction("2F5v1@0"), Contains("is not an instruction"));
   CHECK_THROWS_WITH(parse_instruction("2F5v1 "), Contains("expected nothing"));
   CHECK_THROWS_WITH(parse_instruction("2a5>"), Contains("expected a number"));
   CHECK_THROWS_WITH(parse_instruction("2F99999999999v1"), Contains("expected a number"));

@@ -264,5 +264,5 @@ TEST_CASE("ZeRO: combinations", "[zero]") {
     CHECK_NOTHROW(verify(make_plan("data", wanted)));
   }
   CHECK_THROWS_WITH(make_plan("data", {.zero = 1}), Contains("nothing to share"));
-  CHECK_THROWS_WITH(make_plan("data", {.width = 2, .zero = 4}), Contains("stages 1 to 3, not 4"));
+  CHECK_THROWS_WITH(make_plan("data", {.width = 2, .zero = 4}), Contains("levels 1 to 3, not 4"));
 }
