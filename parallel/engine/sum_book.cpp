@@ -2,7 +2,6 @@
 // Chapters 05, 08 and 10.
 #include "parallel/engine/sum_book.h"
 
-
 #include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
