@@ -46,9 +46,9 @@ void Request::add_plan_flags(CLI::App& command) {
               "file with a plan's text, instead of schedule flags; - is standard input");
   schedule.add_flags(flags);
   flags.whole("--steps", steps, 1,
-              "steps of the plan, one update each, but in pipedream --microbatches updates each "
+              "updates of the plan; in pipedream, times --microbatches "
               "(default: 1, or 8 for cyclic schedules, to show their steady state)");
-  flags.whole("--first", first, 0, "steps done before the plan begins");
+  flags.whole("--first", first, 0, "updates done before the plan begins");
   flags.yes("--clip", clip, "let each update wait for the norm of the whole gradient");
   flags.yes("--tied", tied, "let the first and the last stage share a tensor");
 }

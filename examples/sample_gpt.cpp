@@ -123,9 +123,10 @@ int main(int argc, char** argv) {
                "below 1 favours likely tokens; 0 always takes the likeliest");
   flags.whole("--top-k", settings.top_k, 0, "choose among this many likeliest tokens; 0: all");
   flags.whole("--seed", seed, 0, "seed of the random choices");
-  flags.words("--export", folder, "FOLDER",
-              "write no text, but the weights, as GPT-2 files for Hugging Face; pruned weights are "
-              "written as zeros");
+  flags.words(
+      "--export", folder, "FOLDER",
+      "instead of text, write the weights as GPT-2 files for Hugging Face; pruned weights are "
+      "written as zeros");
   paragrad::examples::add_device_flag(flags, device);
   return paragrad::examples::run_program(app, [&] {
     app.parse(argc, argv);

@@ -452,7 +452,7 @@ first_sentence() {  # first_sentence FILE
 }
 {
   lines=0 files=0
-  printf '| file | lines | what one finds there |\n| --- | --- | --- |\n'
+  printf '| file | lines | contents |\n| --- | --- | --- |\n'
   while read -r file; do
     case $file in
       '# ---- '*) echo "| **${file#\# ---- }** | | |" ;;

@@ -135,7 +135,7 @@ shards() {
   }
   head -c 2000 "$data" >"$runs/little.txt"
   {
-    echo '| N | train_gpt --schedule ... | weights | gradients | optimizer | sent a step |'
+    echo '| N | train_gpt --schedule ... | weights | gradients | optimizer | sent per update |'
     echo '| --- | --- | --- | --- | --- | --- |'
     kept() {  # kept N FLAGS...
       train --validation "$runs/little.txt" --layers $(($1 - 2)) --stages "$1" --batch "$1" \

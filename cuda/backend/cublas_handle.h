@@ -1,6 +1,5 @@
 // CublasHandle: cuBLAS on one device and stream; throws its errors as paragrad's Error.
-// Not here: products (cuda/backend/gemm.cu).
-// cuBLAS library reference, helper functions.
+// Not here: products (cuda/backend/gemm.cu). cuBLAS library reference, helper functions.
 #pragma once
 
 #include <cublas_v2.h>

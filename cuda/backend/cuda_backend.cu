@@ -1,6 +1,5 @@
 // A backend's device, stream and memory, and the copies from and to the host.
-// Not here: kernels (cuda/backend).
-// CUDA C++ Programming Guide, streams.
+// Not here: kernels (cuda/backend). CUDA C++ Programming Guide, streams.
 #include "cuda/backend/cuda_backend.h"
 
 #include "cuda/backend/kernel_types.h"

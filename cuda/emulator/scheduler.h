@@ -60,7 +60,7 @@ Scheduler& scheduler();
 void note_queued(Scheduler& all, Stream& stream, Operation& operation);
 void note_step(const std::set<Stream*>& streams);
 void note_waited(Scheduler& all, const std::vector<Position>& positions);
-/// Without the lock.
+/// Call it without the lock.
 Clock history_of_host();
 
 inline bool done(const Position& position) { return position.stream->completed >= position.number; }

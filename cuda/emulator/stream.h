@@ -103,7 +103,7 @@ void advance(const Position& position);
 /// the group's other operations wait in vain.
 void withdraw(int device, const void* group);
 
-// For configure and reset.
+// configure() and reset() call these.
 void seed_schedule(std::uint64_t seed);
 bool all_idle();
 void drop_all();

@@ -1,7 +1,6 @@
 // Layer norm, rung 1: one thread per row.
 // Not here: neighbouring reads. The threads of a warp read addresses one row apart, so each read of
-// 32 values moves up to 32 times as many bytes as it needs.
-// Ba, Kiros and Hinton 2016, eq. 3.
+// 32 values moves up to 32 times as many bytes as it needs. Ba, Kiros and Hinton 2016, eq. 3.
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/device.h"
 

@@ -44,11 +44,10 @@ struct PinnedPool {
 /// Messages of the device's memory follow the kernels that are queued on the backend's stream when
 /// the messages start: kernels that write the values to send, or that still read the memory to
 /// receive into. The host never waits for that: a request asks an event. Kernels that are queued
-/// once a message is done need not wait for it.
-/// On a channel, messages of host memory and of device memory each arrive in their order, but not
-/// in one common order.
-/// A stream of its own copies a send to the host, where it then begins to travel; another stream
-/// copies a message that has arrived to the device.
+/// once a message is done need not wait for it. On a channel, messages of host memory and of device
+/// memory each arrive in their order, but not in one common order. A stream of its own copies a
+/// send to the host, where it then begins to travel; another stream copies a message that has
+/// arrived to the device.
 class StagedTransport : public Transport {
  public:
   /// The arguments must outlive it. Makes the backend's device current.

@@ -34,7 +34,7 @@ void ResnetRun::add_flags(CLI::App& app) {
       ->capture_default_str();
 
   add_length_flags(flags, "highest learning rate (default: 0.05 for sgd, 0.001 for adamw)");
-  flags.choice("--optimizer", optimizer, {"sgd", "adamw"}, "rule that makes updates of gradients");
+  flags.choice("--optimizer", optimizer, {"sgd", "adamw"}, "what turns gradients into updates");
   flags.number("--momentum", momentum, 0, 0.999999, "momentum of sgd");
   flags.number(
       "--weight-decay", weight_decay, 0, limits::large,

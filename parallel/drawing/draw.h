@@ -77,8 +77,8 @@ struct Report {
 /// throws: Error if nothing takes time
 std::string draw_text(const Timeline& timeline, int columns = 40);
 
-/// A figure for a light background. A rank has two lanes: computations, coloured by the weight
-/// version that they read, and messages below. Very long timelines are cut, and the figure says so.
+/// A figure for light and dark backgrounds. A rank has two lanes: computations, coloured by their
+/// weight version, and messages below. Very long timelines are cut, and the figure says so.
 ///   alive: whether a lane below the ranks shows the activations that are alive on all of them
 /// throws: Error if nothing takes time
 std::string draw_svg(const Timeline& timeline, bool alive = false);

@@ -16,7 +16,7 @@ namespace paragrad::parallel {
 std::string seconds_text(double seconds);
 std::string bytes_text(double bytes);
 
-/// The unit that suits an axis of so many seconds: "ms", and 1000 of them in a second.
+/// The unit that suits an axis of `seconds`: "ms", and 1000 of them in a second.
 struct TimeUnit {
   std::string name;
   double per_second;
@@ -26,7 +26,7 @@ TimeUnit time_unit(double seconds);
 /// Round numbers from `low` to `high`, about `count` of them.
 std::vector<double> ticks(double low, double high, int count);
 
-/// For text and attributes of XML and HTML.
+/// Escapes text for XML and HTML.
 std::string escape(const std::string& text);
 
 /// A position or length in a figure, without idle digits.

@@ -1,5 +1,5 @@
 // The figure of a timeline in a given layout; draw_svg and draw_html choose the layout.
-// Chapter 06.
+// Not here: what a timeline is (simulation/timeline.h). Chapter 06.
 #pragma once
 
 #include <string>

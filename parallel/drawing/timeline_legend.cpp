@@ -15,7 +15,7 @@ namespace {
 /// Colours of messages by kind, in the order of the legend.
 const std::vector<NamedColor> message_colors = {
     {"activations", "#4a90d0"},   {"activation gradients", "#e0813f"},
-    {"gradient sums", "#8a4fd3"}, {"reductions", "#8a4fd3"},
+    {"gradient sums", "#8a4fd3"}, {"reductions", "#c28bff"},
     {"weights", "#2f9e5b"},       {"gathers", "#2f9e5b"},
     {"norms", "#868e96"},         {"turns", "#868e96"}};
 
@@ -119,7 +119,7 @@ Legend legend(const Timeline& timeline, double width) {
   add_versions(out, Op::backward, versions[Op::backward]);
   if (!versions[Op::step].empty()) {
     out.bar(cell_color({.op = Op::step}).fill, 4, 14);
-    out.words("step", 16);
+    out.words("update", 16);
   }
   for (const NamedColor& color : message_colors)
     if (kinds.contains(color.name)) add_bar(out, color);

@@ -1,5 +1,5 @@
 // Lowering: the second walk, which writes each message at its instant into the rows of all its
-// ranks, so that no plan from here can hang, even if sends wait for their receives.
+// ranks, so that no plan from here can hang, even if sends wait for receives. Not here: the first.
 // Chapters 06 (activations, sums in a group) and 08 (sums in a ring, turns, weights that travel).
 #pragma once
 

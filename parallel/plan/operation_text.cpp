@@ -27,7 +27,7 @@ constexpr ValueWords words_of_values[] = {
     {"activation gradients", "the gradient of stage {stage}'s output for microbatch {number}"},
     {"gradient sums", "the gradient sum of stage {stage} up to microbatch {number}"},
     {"weights", "version {number} of stage {stage}"},
-    {"norms", "the norm of step {number}"},
+    {"norms", "the norm of update {number}"},
     {"turns", "the turn of microbatch {number} at stage {stage}"},
     {"", ""},
     {"", ""},

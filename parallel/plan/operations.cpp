@@ -27,7 +27,7 @@ constexpr auto table = std::to_array<Operation>({
     {Op::backward, weight_part, "W", 0, pass, Cost::backward,
      "backward, gradient of the weights, of {pass}"},
     {Op::step, none, "S", 0, by_version, Cost::step,
-     "step of stage {stage}: makes version {version}"},
+     "update of stage {stage}: makes version {version}"},
     {Op::drop, activation, "Da", 0, by_micro, Cost::nothing,
      "drops the activations of stage {stage} for microbatch {micro}"},
     {Op::drop, weights, "Dw", 0, by_version, Cost::nothing, "drops {what}"},

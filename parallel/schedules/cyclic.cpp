@@ -31,9 +31,10 @@ void check(const Layout& layout, Rule rule) {
            "after the last backward of stage 0, when later stages have already read new weights. ",
            "Use --clip 0, or cyclic-v1");
   bool hands_over = layout.setting == Setting::model || layout.setting == Setting::zero;
-  PG_CHECK(!layout.tied || n == 1 || !hands_over, "stages that share a tensor need one rank that ",
-           "always has it, and the settings model and zero have none; untie the embeddings, or ",
-           "use another setting");
+  PG_CHECK(
+      !layout.tied || n == 1 || !hands_over, "stages that share a tensor need one rank that ",
+      "always has it, and the settings model and zero have none; untie the embeddings (--untied), ",
+      "or use another --setting");
 }
 
 // [snippet rank_of]

@@ -78,6 +78,7 @@ class Packer {
   bool reads_ = false;
 };
 
+/// The bytes of a value, for unpack() on another rank.
 template <class T>
 std::string pack(T value) {
   Packer packer;

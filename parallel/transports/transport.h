@@ -82,7 +82,9 @@ class Transport {
   virtual int size() const = 0;
   virtual const char* name() const = 0;
 
+  /// Starts to send, and returns at once; the memory must not change until the request is done.
   virtual std::unique_ptr<Request> send(const Message& message) = 0;
+  /// Starts to receive; the memory has the message once the request is done.
   virtual std::unique_ptr<Request> receive(const Message& message) = 0;
 
   /// Sums x (any shape) over the group `ranks`, in place, by the transport's own collective; null
@@ -96,7 +98,7 @@ class Transport {
 
   /// Sleeps until a request may have made progress, wake() is called, or `seconds` have passed.
   virtual void wait(double seconds) = 0;
-  virtual void wake() = 0;
+  virtual void wake() = 0;  ///< ends this rank's wait(), or the next one; any thread may call it
 
   /// Tells the others where this rank is; they may learn of it a little later.
   virtual void publish(Position position) = 0;

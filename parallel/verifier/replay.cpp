@@ -112,7 +112,7 @@ void Replay::take(const Place& at, const Name& name) {
     brought_by_.push_back(found->second);
     if (frees(x, name.what)) here_.erase(found);
   } else if (name.what == Value::norm) {
-    refuse("norm", at, "norm of step ", x.version, " unknown; the plan clips");
+    refuse("norm", at, "norm of update ", x.version, " unknown; the plan clips");
   } else if (name.what == Value::activation || name.what == Value::activation_gradient) {
     if (sends(x)) refuse("send", at, "sends what is not here: ", describe(name));
     refuse("input", at, describe(name), " is not here and no recv for it is posted");
@@ -141,7 +141,7 @@ void Replay::make(const Place& at, const Name& name) {
   }
   const bool is_new = here_.insert_or_assign(key(name), at.index).second;
   if (what == Value::norm && !is_new)
-    refuse("norm", at, "norm of step ", number, " is known already");
+    refuse("norm", at, "norm of update ", number, " is known already");
   if (!receives(at.instruction())) return;
   if (what == Value::turn && passages_.forward(stage, number) == rank_)
     refuse("turn", at, "the forward whose turn this is has run; receive it before");

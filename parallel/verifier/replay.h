@@ -1,6 +1,6 @@
 // Replay: one rank's row, run strictly in order with names instead of tensors.
 // A received value is taken to be what its name says, because the replay of the sender's row checks
-// exactly that. So rows are replayed one by one, and timing does not matter. Chapter 06.
+// exactly that: rows are replayed one by one. Not here: timing, and hangs (hang.cpp). Chapter 06.
 #pragma once
 
 #include <unordered_map>

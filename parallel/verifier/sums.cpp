@@ -174,7 +174,8 @@ int Sums::step(const Place& at) {
   Sum& sum = sums_[{x.stage, x.version}];
   const bool own = holds(sum, x.stage, plan_.last_micro_of(x.version));
   if (!own && sum.whole.micro < 0)
-    refuse("sum", at, "the gradient lacks ", lacking(plan_, {sum}, x.stage, x.version),
+    refuse("sum", at, "the gradient lacks (stage, microbatch) ",
+           lacking(plan_, {sum}, x.stage, x.version),
            sum.partial.micro >= 0 ? "; the sum that arrived is not folded in" : "");
   if (plan_.sharded >= 2 && sum.finished && !sum.shard_only)
     refuse("leak", at, "the unreduced sum is left over; ", x.stage, "Dpv", x.version,

@@ -50,6 +50,7 @@ class PlanError : public autograd::Error {
   int rank, index;   ///< the cell; -1 if no cell is to blame
 };
 
+/// A plan that passed every rule, and its facts; only verify() makes one.
 class VerifiedPlan {
  public:
   const Plan& plan() const { return plan_; }

@@ -462,13 +462,13 @@ TEST_CASE("figure: instructions in words", "[draw]") {
   CHECK(words("2F5v1") == "forward of microbatch 5 on stage 2, with weights of version 1");
   CHECK(words("2W5v1") ==
         "backward, gradient of the weights, of microbatch 5 on stage 2, with weights of version 1");
-  CHECK(words("2Sv2") == "step of stage 2: makes version 2");
+  CHECK(words("2Sv2") == "update of stage 2: makes version 2");
   CHECK(words("2Da5") == "drops the activations of stage 2 for microbatch 5");
   CHECK(words("2Dpv1") == "drops the gradient sum of stage 2 for version 1");
   CHECK(words("2g5<1") == "receives the gradient of stage 2's output for microbatch 5 from rank 1");
   CHECK(words("2Rv1@0") == "adds the gradient sum of stage 2 for version 1 over group 0");
   CHECK(words("2R5") == "adds its own to the gradient sum of stage 2 up to microbatch 5");
-  CHECK(words("Rnv1@0") == "adds the norm of step 1 over group 0");
+  CHECK(words("Rnv1@0") == "adds the norm of update 1 over group 0");
   CHECK(words("2Gwv1@0") == "gathers version 1 of stage 2 in group 0");
 }
 

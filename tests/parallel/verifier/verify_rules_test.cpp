@@ -166,7 +166,7 @@ TEST_CASE("rule turn", "[verify]") {
 
 TEST_CASE("rules sum and sum order", "[verify]") {
   check_refused(replaced(delayed, "0F1v0 0B1v0 0Sv1", "0F1v0 0Sv1 0B1v0"), "sum", 0, "0Sv1",
-                "the gradient lacks [(0, 1)]");
+                "the gradient lacks (stage, microbatch) [(0, 1)]");
   const std::string cyclic = plan_text("cyclic_v2_data");
   check_refused(replaced(cyclic, "2R1 2p1>2", "2p1>2 2R1"), "sum", 1, "2p1>2",
                 "the name says up to 1, the sum holds [(2, 1)]; beside it is one up to 0");
@@ -178,7 +178,7 @@ TEST_CASE("rules sum and sum order", "[verify]") {
   check_refused(replaced(wide, "0Rv1@0 1Sv1 0Sv1", "0Rv1@0 0F2v0 1F2v0 1B2v0 0B2v0 1Sv1 0Sv1"),
                 "sum", 0, "1B2v0", "adds to the sum of stage 1 after its reduction");
   check_refused(replaced(wide, "0F0v0", "0F2v0 1F2v0 0F0v0"), "sum", 0, "1Rv1@0",
-                "the gradient lacks [(1, 2)]");
+                "the gradient lacks (stage, microbatch) [(1, 2)]");
   check_refused(replaced(delayed, "0B0v0 0F1v0 0B1v0", "0F1v0 0B1v0 0B0v0"), "sum order", 0,
                 "0B0v0", "adds microbatch 0 after a later one");
 }
@@ -190,7 +190,7 @@ TEST_CASE("rules order and norm", "[verify]") {
   check_refused(replaced(plan_text("cyclic_v2_zero"), "1p2<2", "1p2<2 0Sv1"), "order", 1, "0Sv1",
                 "newest is none");
   check_refused(replaced(data, "keep 1", "clip 1 keep 1"), "norm", 0, "1Sv1",
-                "norm of step 1 unknown");
+                "norm of update 1 unknown");
   const std::string clipped = plan_text("zero_1_clip");
   check_refused(replaced(clipped, "Rnv1@0", "Rnv1@0 Rnv1@0"), "norm", 0, "Rnv1@0", "known already");
   const std::string early = replaced(clipped, "0Rv1@0 Rnv1@0", "Rnv1@0 0Rv1@0");

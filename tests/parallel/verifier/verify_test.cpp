@@ -115,7 +115,7 @@ TEST_CASE("tied stages: a sum of both ends, and one version for both", "[verify]
   CHECK(facts(tied).messages == Messages{{"a", 2}, {"g", 2}, {"reduce", 2}});
   CHECK(facts(tied).staleness == 0);
   const std::string apart = replaced(replaced(tied, "2Rv1@0 ", ""), "2Rv1@0 ", "");
-  check_refused(apart, "sum", 0, "2Sv1", "the gradient lacks [(1, 0)]");
+  check_refused(apart, "sum", 0, "2Sv1", "the gradient lacks (stage, microbatch) [(1, 0)]");
   const std::string late = replaced(tied, "1Sv1 2Sv1 0a1<0 1F1v1", "1Sv1 0a1<0 1F1v1 2Sv1");
   check_refused(late, "version", 1, "1F1v1", "reads version 1 of stage 2; there: [0]");
   check_refused(replaced(tied, " 2Sv2\n", "\n"), "end", 0, "", "stage 2 ends at version 1, not 2");
