@@ -189,10 +189,10 @@ TEST_CASE("schedules: an evaluation is forwards alone, where the stages lie", "[
 }
 
 TEST_CASE("schedules: what makes no sense is refused", "[schedule]") {
-  CHECK_THROWS_WITH(
-      make_plan("zigzag", {}),
-      Contains("no schedule \"zigzag\"") &&
-          Contains("1f1b 2bw cyclic-v1 cyclic-v2 data gpipe message-driven pipedream"));
+  std::string names;
+  for (const Schedule* each : schedules()) names += std::string(" ") + each->name;
+  CHECK_THROWS_WITH(make_plan("zigzag", {}), Contains("no schedule \"zigzag\"") && Contains(names));
+  CHECK_THAT(names, Contains(" 1f1b") && Contains(" pipedream"));
   auto with = [](auto change) {
     Layout layout{.stages = 2, .width = 2, .microbatches = 2, .steps = 2};
     change(layout);
