@@ -122,7 +122,7 @@ void check_meetings(const Plan& plan, const Pairing& pairing, const std::vector<
     for (std::size_t i = 0; x.what == Value::gradient_sum && i < members.size(); ++i)
       sums.push_back(rows[members[i]].sums().brought(meeting.cells[i]));
     const std::string lacks = sums.empty() ? "" : lacking(plan, sums, x.stage, x.version);
-    if (!lacks.empty()) refuse("sum", at, "the gradient lacks ", lacks);
+    if (!lacks.empty()) refuse("sum", at, "the gradient lacks (stage, microbatch) ", lacks);
     if (plan.sharded > 0 && members != holders[x.stage])
       refuse("shape", at, "shards of this stage are on ranks ", list(holders[x.stage]),
              ", but the group is ", list(members));
