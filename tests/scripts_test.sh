@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves that weave.sh, includes.sh, spine.sh and gpu.sh notice what they are there to notice, in a
-# folder of its own.
+# Proves that weave.sh, headers.sh, includes.sh, spine.sh and gpu.sh notice what they are there to
+# notice, in a folder of its own.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(mktemp -d)
@@ -65,6 +65,12 @@ expect 1 'BUILDING.md: a link to RESULTS.md#three' weave --check
 rm RESULTS.md BUILDING.md
 broken 'has no \[end snippet\]' '<!-- code: open.cpp#open -->'
 expect 2 'unknown argument' weave --chek
+
+# ---- headers.sh
+printf 'inline std::string text;\n' >alone.h
+expect 123 'alone.h /dev/null fails' "$root/tests/headers.sh" "$folder/alone.h"
+printf '#include <string>\ninline std::string text;\n' >alone.h
+expect 0 '1 headers compile alone' "$root/tests/headers.sh" "$folder/alone.h"
 
 # ---- includes.sh
 mkdir -p autograd nn/models
