@@ -58,7 +58,7 @@ inline Tensor room_for_code(std::int64_t bytes, const DevicePtr& device) {
 using CodecMemory = std::map<std::int64_t, std::vector<double>>;
 
 // [snippet codec]
-/// Encodes values of one layer, or a part of it, as f32 or bf16. One thread at a time uses it.
+/// Encodes f32 or bf16 values of a layer, or a part of it; on one thread, making no tensors there.
 class Codec {
  public:
   explicit Codec(const CodecSpec& spec) : spec_(spec) {}

@@ -37,10 +37,12 @@ class Sign : public Codec {
     bytes.backend().copy_to_host(bytes, message.data());
     float size = 0;
     std::memcpy(&size, message.data(), sizeof size);
-    std::vector<float> values(y.numel());
-    for (std::size_t i = 0; i < values.size(); ++i)
-      values[i] = message[sizeof size + i / 8] >> i % 8 & 1 ? -size : size;
-    y.backend().copy(from_host(values, y.shape(), y.device()), y);
+    dispatch(y.dtype(), [&]<class T>() {
+      std::vector<T> values(y.numel());
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = T(message[sizeof size + i / 8] >> i % 8 & 1 ? -size : size);
+      y.backend().copy_from_host(values.data(), y);
+    });
   }
 };
 // [end snippet]
