@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves that weave.sh, headers.sh, includes.sh, spine.sh and gpu.sh notice what they are there to
-# notice, in a folder of its own.
+# Proves that weave.sh, headers.sh, commands.sh, includes.sh, spine.sh and gpu.sh notice what they are
+# there to notice, in a folder of its own.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(mktemp -d)
@@ -71,6 +71,24 @@ printf 'inline std::string text;\n' >alone.h
 expect 123 'alone.h /dev/null fails' "$root/tests/headers.sh" "$folder/alone.h"
 printf '#include <string>\ninline std::string text;\n' >alone.h
 expect 0 '1 headers compile alone' "$root/tests/headers.sh" "$folder/alone.h"
+
+# ---- commands.sh, with a program that does nothing
+mkdir -p documents/tests documents/tutorials documents/bin
+cp "$root/tests/commands.sh" documents/tests/
+printf '#!/bin/sh\n' >documents/bin/train_gpt
+chmod +x documents/bin/train_gpt
+touch documents/{RESULTS,BUILDING}.md documents/tutorials/0{1,2,3}.md
+document() {
+  printf '%s\n' "$@" >documents/README.md
+}
+document '```sh' 'build/bin/train_gpt \' '  --steps 9' '```'
+expect 0 'README.md:2: build/bin/train_gpt --steps 9' documents/tests/commands.sh documents/bin
+document '```sh' 'false' '```'
+expect 1 'FAILED README.md:2: false' documents/tests/commands.sh documents/bin
+document '```sh build' 'build/bin/absent' '```'
+expect 1 'README.md:2: there is no build/bin/absent' documents/tests/commands.sh documents/bin
+document '    build/bin/train_gpt'
+expect 1 'README.md:1: this command stands outside' documents/tests/commands.sh documents/bin
 
 # ---- includes.sh
 mkdir -p autograd nn/models

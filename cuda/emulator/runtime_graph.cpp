@@ -88,7 +88,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
   return finish(graph ? cudaSuccess : cudaErrorInvalidValue);
 }
 
-/// What is queued of it still runs.
+/// Queued launches of the graph still run.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
   delete executable;
   return finish(executable ? cudaSuccess : cudaErrorInvalidValue);

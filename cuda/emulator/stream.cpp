@@ -19,7 +19,8 @@ Position end(const std::shared_ptr<Stream>& stream) {
   return {stream, stream->issued, stream->last};
 }
 
-/// Where the default stream of a device and its other streams wait for each other.
+/// Adds the ends of the streams that a stream waits for: the default stream and the others of a
+/// device wait for each other.
 void order_by_default_stream(Scheduler& all, const Stream& stream, std::vector<Position>& after) {
   for (const auto& other : all.streams) {
     bool ordered = other->device == stream.device && other->waits_for_default &&
@@ -28,7 +29,7 @@ void order_by_default_stream(Scheduler& all, const Stream& stream, std::vector<P
   }
 }
 
-/// What the schedule has carried out as soon as something is queued.
+/// Runs what the schedule wants to have run as soon as something is queued.
 void run_ahead(Scheduler& all, Stream& stream, Scheduler::Lock& lock) {
   if (settings().schedule == Schedule::eager)
     while (Step step = all.find_step(stream)) all.perform(step, lock);

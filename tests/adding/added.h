@@ -1,4 +1,4 @@
-// What chapter 14 adds to paragrad: a schedule, a codec, an operation, a transport and a model.
+// The additions of chapter 14: a schedule, a codec, an operation, a transport and a model.
 // Each has a source of its own, which would be the same in the library. Their tests see them here.
 // Not here: the registers, which the library keeps (chapter 14 names file and line).
 #pragma once
@@ -12,11 +12,12 @@
 
 namespace paragrad::autograd {
 
-/// x / (1 + e^-x), written with operations that are there.
+/// SiLU, x / (1 + e^-x), composed of the library's operations. Any shape; the result has x's.
 Tensor silu_of_operations(const Tensor& x);
-/// The same values with a gradient of its own, which keeps two tensors for backward.
+/// SiLU as one node of the graph, which keeps two tensors for backward. Any shape.
 Tensor silu(const Tensor& x);
-/// What a kernel of the CPU would do in one pass: y = silu(x), outside any graph.
+/// Writes silu(x) to y in one pass, outside any graph, as a kernel of the CPU does.
+/// shapes: x and y alike, of one type
 void silu_on_cpu(const Tensor& x, const Tensor& y);
 
 }  // namespace paragrad::autograd
@@ -31,8 +32,10 @@ Model lenet();
 
 namespace paragrad::parallel {
 
+/// ZB-H1, with the name zb-h1: 1F1B whose backwards have two parts (Qi et al. 2024).
 extern const Schedule zb_h1_schedule;
 
+/// The codec `sign`: 4 bytes and a bit for each value.
 CodecEntry sign_codec();
 
 /// Runs body(transport) on one thread a rank, as run_ranks does. Messages go through a post office.

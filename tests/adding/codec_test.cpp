@@ -1,4 +1,5 @@
-// A codec of this program: what its messages hold, and runs that use it.
+// A codec of this program: its messages, and runs that use it.
+// Not here: the codec (codec.cpp). Chapter 14.
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/adding/added.h"
 #include "tests/catch.h"

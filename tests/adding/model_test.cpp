@@ -1,4 +1,5 @@
 // A model outside of nn/models: its shapes, its cuts, and a run in stages.
+// Not here: the model (model.cpp). Chapter 14.
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/adding/added.h"
 #include "tests/catch.h"

@@ -1,4 +1,5 @@
 // An operation outside of autograd/ops: the checks that the library's operations pass.
+// Not here: the operation (operation.cpp). Chapter 14.
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
 #include "tests/adding/added.h"

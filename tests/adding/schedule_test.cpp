@@ -1,4 +1,5 @@
 // A schedule that is not in the register: its plan is verified, simulated and trained like any.
+// Not here: the schedule (schedule.cpp). Chapter 14.
 #include <algorithm>
 #include <ranges>
 
@@ -15,7 +16,7 @@ using namespace paragrad::tests;
 namespace {
 
 // [snippet by_hand]
-/// What make_plan does with a schedule that it finds by name.
+/// Makes the plan of a schedule that is in no register; make_plan(name, layout) needs a register.
 Plan make_plan(const Schedule& schedule, const Layout& layout) {
   check_layout(schedule, layout);
   return lower(schedule.make(layout));

@@ -26,7 +26,7 @@ struct Box {
   std::deque<Expected*> receives;
 };
 
-/// What the ranks share. Whoever reads or writes it holds the lock.
+/// State that the ranks share. A thread holds the lock while it reads or writes.
 struct Office {
   explicit Office(int ranks) : positions(ranks), woken(ranks) {}
 

@@ -1,4 +1,4 @@
-// What chapter 11 says of sparse products, computed from the measured table that it shows.
+// Statements of chapter 11 on sparse products, computed from the measured table that it shows.
 // Not here: the measurement (tests/benchmarks/sparse_matmul.cpp). Chapter 11.
 #include <fmt/format.h>
 

@@ -111,7 +111,7 @@ void Watch::note(const void* start, std::size_t bytes, Use use, const void* code
   if (!watch(at, bytes, use, code) && Block::current()) Block::current()->abandon();
 }
 
-/// What was never written may be copied, and then is still never written.
+/// Memory that was never written may be copied; the copy then counts as never written.
 void Watch::note_copy(void* to, const void* from, std::size_t bytes) {
   note(from, bytes, moving, nullptr);
   note(to, bytes, writing, nullptr);

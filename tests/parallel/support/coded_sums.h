@@ -26,7 +26,7 @@ struct CodedSum {
   std::int64_t piece = 1000;
 };
 
-/// What each member is left with.
+/// The result of each member.
 struct CodedResult {
   std::vector<std::vector<float>> values;
   std::vector<std::int64_t> bytes_sent;

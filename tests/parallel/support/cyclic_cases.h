@@ -12,7 +12,7 @@
 
 namespace paragrad::tests {
 
-/// By AdamW, or by SGD with momentum.
+/// A training by AdamW, or by SGD with momentum.
 inline Training cyclic_training(const Model& model, int stages, bool adamw, double clip = 0) {
   Training training(model, stages);
   training.clip = clip;
@@ -24,7 +24,7 @@ inline Training cyclic_training(const Model& model, int stages, bool adamw, doub
   return training;
 }
 
-/// Of the small GPT, with as many layers as stages at least.
+/// The small GPT, with at least as many layers as stages.
 inline Training cyclic_training(int stages, bool adamw, bool tied = false, double clip = 0) {
   GptConfig config = small_gpt(tied, 0.1);
   config.layers = std::max<std::int64_t>(config.layers, stages - 2);

@@ -49,7 +49,7 @@ struct FactorWorld {
     for (int r = 0; r < count; ++r) ranks.push_back(make_low_rank(spec, parameters, 7, device));
   }
 
-  /// What each rank gets for its gradient.
+  /// The sum that each rank gets for its gradient.
   std::vector<Tensor> use(const std::vector<Tensor>& gradients) {
     std::vector<Tensor> first, second, result;
     ++step;

@@ -12,7 +12,7 @@ namespace paragrad::tests {
 
 /// A file of tests/parallel/plans.
 std::string plan_text(const std::string& name);
-/// The same without its line of explanation.
+/// A plan as text, without the line that explains it.
 std::string golden(const std::string& name);
 
 struct PlanCase {

@@ -33,14 +33,14 @@ class ScalarRank {
   /// Forward, backward, step or drop; or false if an input has not arrived.
   bool compute(const parallel::Instruction& x);
 
-  /// What a send takes along. What moves is gone at once.
+  /// The value that a send takes along; a value that moves is gone at once.
   Promise send(const parallel::Instruction& x);
-  /// Where a recv puts what it gets.
+  /// Stores the value that a recv gets.
   Promise receive(const parallel::Instruction& x);
   /// The sum that the fold makes, once both parts are there.
   Promise fold(const parallel::Instruction& x);
   bool finish_folds();
-  /// What this rank brings, by stage, to a meeting that will leave `result` here.
+  /// The values, by stage, that this rank brings to a meeting that will leave `result` here.
   std::map<int, Promise> enter(const parallel::Instruction& x, const Promise& result);
 
   /// Whether a sum holds every gradient of its step.

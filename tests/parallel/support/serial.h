@@ -29,7 +29,7 @@ class Serial {
 
   /// The newest weights of a stage on a rank, flat. What a sharded plan has not gathered is NaN.
   const Tensor& weights(int rank, int stage) const;
-  /// Of the version's step: the norm of the mean gradient, where the plan clips.
+  /// The norm of the mean gradient in the version's update, if the plan clips.
   double norm(int version) const { return norms_.at(version); }
 
  private:

@@ -142,7 +142,7 @@ Tensor Serial::sum_to_send(int rank, const Instruction& x) {
   return finished && here.encoded.contains({x.stage, version}) ? own : encoded(here, x, own);
 }
 
-/// What the receiver of an activation, or of its gradient, decodes.
+/// The values that the receiver of an activation, or of its gradient, decodes.
 Tensor Serial::through_channel(int from, const Instruction& x, const Tensor& value) {
   if (plan_->channel.is_none()) return value;
   ChannelCodec& codec = *ranks_[from].channel;
@@ -153,7 +153,7 @@ Tensor Serial::through_channel(int from, const Instruction& x, const Tensor& val
   return arrives;
 }
 
-/// What the receiver of a sum decodes; a finished sum becomes that itself.
+/// The values that the receiver of a sum decodes; a finished sum becomes them itself.
 Tensor Serial::encoded(Rank& rank, const Instruction& x, const Tensor& sum) {
   BufferCodec* codec = this->codec(rank, x.stage);
   if (!codec) return sum;

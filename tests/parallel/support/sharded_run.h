@@ -11,7 +11,7 @@ namespace paragrad::tests {
 /// Widths and numbers of parameters that 2, 3 and 4 do not divide.
 GptConfig odd_gpt(bool tied = false);
 
-/// What is run: ZeRO 0 is plain data parallelism.
+/// The run to make; ZeRO 0 is plain data parallelism.
 struct Form {
   int zero, ranks, stages;
   int microbatches = 1;
@@ -25,7 +25,7 @@ Training training_of(const Form& form);
 Plan plan_of(const Form& form, int steps, int first = 0);
 /// Two plans of two steps.
 std::vector<VerifiedPlan> plans_of(const Form& form);
-/// By the engine.
+/// Runs it by the engine.
 Outcome run(const Form& form);
 
 /// Elements of each stage, and of all of them.

@@ -20,7 +20,7 @@ using namespace paragrad::parallel;
 /// 4 blocks, so 6 layers, of width 16.
 GptConfig small_gpt(bool tied = true, double dropout = 0);
 
-/// The same microbatches for everybody: ids drawn from the microbatch's number.
+/// Microbatches that are alike on every rank: ids are drawn from the microbatch's number.
 class SmallBatches : public Batches {
  public:
   explicit SmallBatches(const GptConfig& config, int rows = 2) : config_(config), rows_(rows) {}
@@ -50,7 +50,7 @@ class SameBatch : public Batches {
 /// Plans that follow each other, of a schedule: `plans` of them, `layout.steps` steps each.
 std::vector<VerifiedPlan> plans_of(const std::string& schedule, Layout layout, int plans = 1);
 
-/// What a run left.
+/// The results of a run.
 struct Outcome {
   std::map<std::pair<int, int>, std::vector<double>> weights;  ///< newest, by (rank, stage); with
                                                                ///< ZeRO 3 the rank's shard
@@ -70,17 +70,18 @@ struct Seat {
 };
 using TakeSeat = std::function<Seat(Transport&)>;
 
-/// By the engine, a thread a rank; capacity 0: rendezvous. `bits` are set after the first plan.
+/// Runs plans by the engine, a thread per rank. Capacity 0 means rendezvous; `bits` are set after
+/// the first plan.
 /// Without `take_seat`, ranks compute on the CPU.
 Outcome run_by_engine(const Training& training, const std::vector<VerifiedPlan>& plans,
                       Batches& batches, int capacity = 0,
                       AllReduce reduction = AllReduce::scatter_reduce,
                       const std::vector<int>& hosts = {}, const Bits& bits = {},
                       const TakeSeat& take_seat = {});
-/// By the engine on the only rank there is, in the calling thread and on this device.
+/// Runs plans by the engine on a single rank, in the calling thread and on this device.
 Outcome run_on_one_rank(const Training& training, const std::vector<VerifiedPlan>& plans,
                         Batches& batches, const DevicePtr& device);
-/// By the serial interpreter, on the CPU or a device.
+/// Runs plans by the serial interpreter, on the CPU or a device.
 Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& plans,
                      Batches& batches, AllReduce reduction = AllReduce::scatter_reduce,
                      const std::vector<int>& hosts = {}, const Bits& bits = {},

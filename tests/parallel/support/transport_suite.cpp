@@ -62,7 +62,7 @@ std::unique_ptr<Request> receive(Transport& transport, int peer, int channel,
   return transport.receive({peer, channel, buffer.data(), buffer.size()});
 }
 
-/// What `body` throws.
+/// The message of the error that `body` throws.
 template <class Body>
 std::string error_of(Body body) {
   try {

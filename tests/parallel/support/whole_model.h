@@ -29,7 +29,7 @@ class WholeModel {
   /// Each parameter from the weights that its stage reads; the tied one from what stage 0 reads.
   Tensor mixed(const std::function<Tensor(int stage)>& read);
 
-  /// What the flat buffer of a stage, or the tied one's, holds of these weights.
+  /// The part of these weights in the flat buffer of a stage, or in the tied one.
   std::vector<double> part(const Tensor& weights, int stage);
 
   std::map<int, double> norms;  ///< by version
