@@ -17,11 +17,11 @@ void for_planes(const Tensor& x, std::int64_t work, Body&& body) {
 }
 
 /// A window that slides over planes of height x width, and the sizes of the results.
-struct Planes {
+struct PooledPlanes {
   std::int64_t height, width, out_height, out_width;
   Window window;
 
-  Planes(const Tensor& x, const Tensor& y, Window window)
+  PooledPlanes(const Tensor& x, const Tensor& y, Window window)
       : height(x.size(2)),
         width(x.size(3)),
         out_height(y.size(2)),
@@ -49,7 +49,7 @@ struct Planes {
 
 // Ties go to the first element; if there are NaNs, the last one wins.
 void CpuBackend::max_pool2d(In x, Window window, Out y, Out index) {
-  const Planes p(x, y, window);
+  const PooledPlanes p(x, y, window);
   dispatch(x.dtype(), [&]<class T>() {
     for_planes(x, p.work(), [&](std::int64_t plane) {
       const T* in = x.data<T>() + plane * p.size();
@@ -70,7 +70,7 @@ void CpuBackend::max_pool2d(In x, Window window, Out y, Out index) {
 }
 
 void CpuBackend::max_pool2d_backward(In dy, In index, Out dx) {
-  const Planes p(dx, dy, {});
+  const PooledPlanes p(dx, dy, {});
   dispatch(dx.dtype(), [&]<class T>() {
     for_planes(dx, p.size(), [&](std::int64_t plane) {
       std::vector<Compute<T>> sum(p.size());  // windows may overlap
@@ -83,7 +83,7 @@ void CpuBackend::max_pool2d_backward(In dy, In index, Out dx) {
 }
 
 void CpuBackend::average_pool2d(In x, Window window, Out y) {
-  const Planes p(x, y, window);
+  const PooledPlanes p(x, y, window);
   dispatch(x.dtype(), [&]<class T>() {
     Compute<T> count = static_cast<Compute<T>>(p.window_size());
     for_planes(x, p.work(), [&](std::int64_t plane) {
@@ -98,7 +98,7 @@ void CpuBackend::average_pool2d(In x, Window window, Out y) {
 }
 
 void CpuBackend::average_pool2d_backward(In dy, Window window, Out dx) {
-  const Planes p(dx, dy, window);
+  const PooledPlanes p(dx, dy, window);
   dispatch(dx.dtype(), [&]<class T>() {
     Compute<T> count = static_cast<Compute<T>>(p.window_size());
     for_planes(dx, p.work(), [&](std::int64_t plane) {

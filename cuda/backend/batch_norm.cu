@@ -8,7 +8,7 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int threads = 512;
+constexpr int channel_threads = 512;
 
 /// The layout of x (N,C,H,W): plane (n,c) is a run of H * W values.
 struct Planes {
@@ -20,7 +20,7 @@ struct Planes {
   /// Calls body(position) for this thread's values of the block's channel.
   template <class Body>
   __device__ void for_own(Body body) const {
-    for (std::int64_t i = threadIdx.x; i < count; i += threads)
+    for (std::int64_t i = threadIdx.x; i < count; i += channel_threads)
       body((i / size * channels + blockIdx.x) * size + i % size);
   }
   /// Sums value(position) over the block's channel. The sums of threads are added in f64.
@@ -34,7 +34,7 @@ struct Planes {
 
 /// Reads x twice: the sum of squares minus the square of the sum would cancel.
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(channel_threads)
     statistics_kernel(Planes p, const T* x, float* mean, float* variance) {
   const auto count = static_cast<double>(p.count);
   const double sum = p.sum([=](std::int64_t i) { return to_float(x[i]); });
@@ -58,7 +58,7 @@ __device__ void apply_one(std::int64_t i, Planes p, const T* x, const float* mea
 /// The gradients, with n the normalised x and means over a channel:
 ///   dx = weight inverse (dy - mean(dy) - n mean(dy n)),  dweight = sum dy n,  dbias = sum dy
 template <class T>
-__global__ void __launch_bounds__(threads)
+__global__ void __launch_bounds__(channel_threads)
     backward_kernel(Planes p, const T* x, const float* mean, const float* variance, const T* weight,
                     float epsilon, const T* dy, T* dx, float* dweight, float* dbias) {
   const int c = blockIdx.x;
@@ -77,7 +77,9 @@ __global__ void __launch_bounds__(threads)
   dbias[c] = static_cast<float>(sum);
 }
 
-Grid block_for_channels(const Tensor& x) { return {static_cast<unsigned>(x.size(1)), threads}; }
+Grid block_for_channels(const Tensor& x) {
+  return {static_cast<unsigned>(x.size(1)), channel_threads};
+}
 
 }  // namespace
 

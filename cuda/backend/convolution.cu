@@ -11,7 +11,7 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr int tile = 64, depth_tile = 16, side = 16, threads = side * side;
+constexpr int edge = 64, depth_tile = 16, side = 16, block_threads = side * side;
 constexpr int part_depth = 4096;  // length of a block's part of a sum that several blocks share
 
 /// One convolution: x (N,C,H,W), weight (K,C,kh,kw), y (N,K,Ho,Wo).
@@ -119,32 +119,32 @@ struct BackwardWeight : Problem {
 
 /// Multiplies tiles. A thread has 4 x 4 elements of the block's tile, 16 rows and columns apart.
 template <class P>
-__global__ void __launch_bounds__(threads) product_kernel(P p) {
-  __shared__ float a[depth_tile][tile + 1], b[depth_tile][tile + 1];
+__global__ void __launch_bounds__(block_threads) product_kernel(P p) {
+  __shared__ float a[depth_tile][edge + 1], b[depth_tile][edge + 1];
   const int thread = threadIdx.x, x = thread % side, y = thread / side;
-  const int row = blockIdx.y * tile, column = blockIdx.x * tile, own = column + thread % tile;
+  const int row = blockIdx.y * edge, column = blockIdx.x * edge, own = column + thread % edge;
   const int begin = blockIdx.z * p.part, end = min(begin + p.part, p.depth);
   const Triple at = p.column(own);
-  float sums[tile / side][tile / side] = {};
+  float sums[edge / side][edge / side] = {};
   for (int start = begin; start < end; start += depth_tile) {
-    for (int i = thread; i < depth_tile * tile; i += threads) {
+    for (int i = thread; i < depth_tile * edge; i += block_threads) {
       const int k = i % depth_tile, r = i / depth_tile;
       a[k][r] = start + k < end && row + r < p.rows ? p.left(row + r, start + k) : 0;
     }
-    for (int k = thread / tile; k < depth_tile; k += threads / tile)
-      b[k][thread % tile] = start + k < end && own < p.columns ? p.right(start + k, at) : 0;
+    for (int k = thread / edge; k < depth_tile; k += block_threads / edge)
+      b[k][thread % edge] = start + k < end && own < p.columns ? p.right(start + k, at) : 0;
     __syncthreads();  // the tiles are complete
     for (int k = 0; k < depth_tile; ++k) {
       PG_UNROLL
-      for (int i = 0; i < tile / side; ++i) {
+      for (int i = 0; i < edge / side; ++i) {
         PG_UNROLL
-        for (int j = 0; j < tile / side; ++j) sums[i][j] += a[k][y + i * side] * b[k][x + j * side];
+        for (int j = 0; j < edge / side; ++j) sums[i][j] += a[k][y + i * side] * b[k][x + j * side];
       }
     }
     __syncthreads();  // all threads have read them
   }
-  for (int i = 0; i < tile / side; ++i)
-    for (int j = 0; j < tile / side; ++j) {
+  for (int i = 0; i < edge / side; ++i)
+    for (int j = 0; j < edge / side; ++j) {
       const int r = row + y + i * side, c = column + x + j * side;
       if (r < p.rows && c < p.columns) p.write(r, c, sums[i][j]);
     }
@@ -152,8 +152,8 @@ __global__ void __launch_bounds__(threads) product_kernel(P p) {
 
 template <class P>
 void run_product(const CudaBackend& backend, const P& p, unsigned parts = 1) {
-  const dim3 blocks(blocks_for(p.columns, tile), blocks_for(p.rows, tile), parts);
-  backend.run(product_kernel<P>, {blocks, threads}, p);
+  const dim3 blocks(blocks_for(p.columns, edge), blocks_for(p.rows, edge), parts);
+  backend.run(product_kernel<P>, {blocks, block_threads}, p);
 }
 
 }  // namespace

@@ -146,7 +146,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
-  cudaDeviceProp properties;
+  cudaDeviceProp properties{};
   if (cudaError_t error = cudaGetDeviceProperties(&properties, device)) return error;
   switch (attribute) {
     case cudaDevAttrMaxThreadsPerBlock: *value = properties.maxThreadsPerBlock; break;

@@ -49,7 +49,7 @@ const std::map<std::string, Setting>& settings() {
 
 namespace {
 
-void check(const Layout& layout) {
+void check_sizes(const Layout& layout) {
   PG_CHECK(layout.stages > 0 && layout.width > 0 && layout.microbatches > 0 && layout.steps > 0 &&
                layout.first >= 0,
            "a plan needs at least one stage, replica, microbatch and step; got ", layout.stages,
@@ -89,7 +89,7 @@ Plan without_messages(Plan plan) {
 int pipeline_ranks(const Layout& layout) { return layout.width * layout.stages; }
 
 void check_layout(const Schedule& schedule, const Layout& layout) {
-  check(layout);
+  check_sizes(layout);
   check_zero(schedule, layout);
   if (schedule.check) schedule.check(layout);
 }

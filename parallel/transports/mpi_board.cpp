@@ -14,11 +14,11 @@ namespace paragrad::parallel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using std::chrono::duration;
+using Seconds = std::chrono::duration<double>;
 
 constexpr int board_tag = last_channel + 1;
-constexpr duration<double> period(0.2);         // between two regular notes
-constexpr duration<double> short_while(0.001);  // between two calls of drive() by a busy rank
+constexpr Seconds period(0.2);         // between two regular notes
+constexpr Seconds short_while(0.001);  // between two calls of drive() by a busy rank
 
 }  // namespace
 
@@ -50,7 +50,7 @@ MpiBoard::MpiBoard(MPI_Comm comm) : comm_(comm) {
 
 double MpiBoard::silence(int rank) const {
   if (rank == rank_) return 0;
-  return duration<double>(Clock::now() - heard_.at(rank).load()).count();
+  return Seconds(Clock::now() - heard_.at(rank).load()).count();
 }
 
 void MpiBoard::fail(const std::string& what) {
