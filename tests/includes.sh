@@ -16,8 +16,8 @@ nn/text                autograd nn/checkpoint
 nn/data                autograd nn/checkpoint nn/text
 parallel/plan          autograd
 parallel/lowering      autograd parallel/plan
-parallel/schedules     autograd parallel/plan parallel/lowering
 parallel/verifier      autograd parallel/plan
+parallel/schedules     autograd parallel/plan parallel/lowering parallel/verifier
 parallel/simulation    autograd parallel/plan parallel/verifier
 parallel/drawing       autograd parallel/simulation
 parallel/transports    autograd

@@ -16,7 +16,7 @@ RowRun::RowRun(Engine& engine, const VerifiedPlan& verified, int number)
       row(plan.rows.at(rank)),
       capacity(verified.facts().capacity),
       tied_versions(parallel::tied_versions(plan)),
-      lifetimes(plan, row, tied_versions),
+      lifetimes(plan, rank, tied_versions),
       holders(parallel::holders(plan)) {
   for (const Instruction& x : row) {
     if (makes_version(x)) stepped.insert(sum_of(x));

@@ -3,6 +3,8 @@
 // Chapter 07.
 #include "parallel/plan/lifetimes.h"
 
+#include <algorithm>
+
 namespace paragrad::parallel {
 
 std::vector<int> tied_versions(const Plan& plan) {
@@ -60,18 +62,60 @@ std::vector<std::pair<int, int>> weights_read(const Plan& plan,
   return read;
 }
 
-Lifetimes::Lifetimes(const Plan& plan, const Row& row, const std::vector<int>& tied_versions)
-    : plan_(plan), ending_(row.size()) {
-  for (std::size_t i = 0; i < row.size(); ++i)
+Lifetimes::Lifetimes(const Plan& plan, int rank, const std::vector<int>& tied_versions)
+    : plan_(plan), rank_(rank), ending_(plan.rows[rank].size()) {
+  const Row& row = plan.rows[rank];
+  for (int i = 0; i < static_cast<int>(row.size()); ++i)
     for (const auto& read : weights_read(plan, tied_versions, row[i]))
-      last_reader_[read] = static_cast<int>(i);
-  for (const auto& [key, index] : last_reader_)
-    if (key.second < oldest_kept(key.first)) ending_[index].push_back(key);
+      readers_[static_cast<int>(part_of(plan, rank, i))][read] = i;
+  for (Part part : {Part::head, Part::body, Part::tail})
+    for (const auto& [key, index] : readers_in(part))
+      if (!needed_behind(part, key.first, key.second)) ending_[index].push_back(key);
+  if (!plan.is_endless()) return;
+  for (Part part : {Part::body, Part::tail})
+    if (auto [first, end] = cells_of(plan, rank, part); first < end) end_at_bar(part, first);
 }
 
 int Lifetimes::last_reader(int stage, int version) const {
-  auto found = last_reader_.find({stage, version});
-  return found == last_reader_.end() ? -1 : found->second;
+  for (Part part : {Part::tail, Part::body, Part::head})
+    if (auto found = readers_in(part).find({stage, version}); found != readers_in(part).end())
+      return found->second;
+  return -1;
+}
+
+bool Lifetimes::needed_after(int stage, int version, int index) const {
+  const Part part = part_of(plan_, rank_, std::max(index, 0));
+  const auto reader = readers_in(part).find({stage, version});
+  return (reader != readers_in(part).end() && reader->second > index) ||
+         needed_behind(part, stage, version);
+}
+
+/// Whether some run goes on to read or keep a version once it has passed a part of the row.
+bool Lifetimes::needed_behind(Part part, int stage, int version) const {
+  if (part == Part::tail) return version >= oldest_kept(stage);
+  return needed_at_second_bar(stage, part == Part::head ? version + plan_.period : version);
+}
+
+/// After i more bodies a version is older by i periods, from the view of the cells as written.
+bool Lifetimes::needed_at_second_bar(int stage, int version) const {
+  for (int seen = version; seen >= 0; seen -= plan_.period)
+    if (readers_in(Part::tail).contains({stage, seen}) ||
+        readers_in(Part::body).contains({stage, seen - plan_.period}))
+      return true;
+  return version >= oldest_kept(stage);
+}
+
+/// Ends what was kept for another way on than the one taken, at the first cell behind a bar.
+void Lifetimes::end_at_bar(Part part, int cell) {
+  const Part before = part == Part::body ? Part::head : Part::body;
+  std::set<int> stages;
+  for (const Readers& readers : readers_)
+    for (const auto& [key, index] : readers) stages.insert(key.first);
+  for (int stage : stages)
+    for (int version = 0; version <= plan_.first + plan_.steps; ++version)
+      if (needed_behind(before, stage, version) && !needed_behind(part, stage, version) &&
+          !readers_in(part).contains({stage, version}))
+        ending_[cell].emplace_back(stage, version);
 }
 
 }  // namespace paragrad::parallel

@@ -151,6 +151,9 @@ constexpr Key key(Value what, int stage, int number) {
   return Key(what) << 60 | Key(stage) << 32 | Key(number);
 }
 inline Key key(const Name& name) { return key(name.what, name.stage, name.number); }
+inline Name name_of(Key key) {
+  return {Value(key >> 60), int(key >> 32 & 0xfffffff), int(key & 0xffffffff)};
+}
 
 /// The value that an instruction sends, receives, gathers or drops.
 inline Name value_of(const Instruction& x) {

@@ -7,6 +7,7 @@
 // operations.h   the table of operations: what each needs, makes and costs, and how it is written
 // plan_file.cpp  a plan as text, and back; operation_text.cpp: an instruction
 // lifetimes.h    what follows from a row: which weights an instruction reads, when versions die
+// endless.h      a plan whose middle repeats: its parts, and the plan of any length
 // codec_spec.h   how a header names a codec
 // The room includes nothing but autograd's errors and text; the linker supplies the list of codecs
 // (codec_kinds). operations.h alone says what an operation means. A new operation is a row of its
@@ -23,6 +24,12 @@
 namespace paragrad::parallel {
 
 using Row = std::vector<Instruction>;
+
+/// The two bars of a row of an endless plan: its body is the cells from `first` to before `second`.
+struct Bars {
+  int first = 0, second = 0;
+  friend bool operator==(const Bars&, const Bars&) = default;
+};
 
 /// A plan for the whole world: a header, and one row per rank.
 /// Microbatches and versions are counted over the run: this plan makes versions first + 1 to
@@ -46,12 +53,17 @@ struct Plan {
   std::vector<int> tied;  ///< stages that share one tensor. The tensor is stage number `stages`: it
                           ///< has sums, versions and steps, but no forward. Every use reads the
                           ///< version that the first stage's forward of the microbatch names
-  CodecSpec codec;        ///< encodes gradient sums between ranks
-  CodecSpec channel;      ///< encodes activations and their gradients between ranks
+  int period = 0;  ///< 0: the plan has one length. Otherwise it is endless (endless.h): the cells
+                   ///< between its bars can run any number of times, also never; each time counts
+                   ///< versions on by `period`, and microbatches by period * per_step
+  std::vector<Bars> bars;  ///< per rank, in an endless plan
+  CodecSpec codec;         ///< encodes gradient sums between ranks
+  CodecSpec channel;       ///< encodes activations and their gradients between ranks
   std::vector<Row> rows;
 
   int ranks() const { return static_cast<int>(rows.size()); }
   int stage_count() const { return stages + (tied.empty() ? 0 : 1); }
+  bool is_endless() const { return period > 0; }
   bool uses_tied(int stage) const { return std::count(tied.begin(), tied.end(), stage) > 0; }
   int kept(int stage) const { return keep.size() == 1 ? keep[0] : keep.at(stage); }
   int first_micro() const { return steps == 0 ? 0 : first * per_step; }

@@ -87,6 +87,7 @@ constexpr Entry entries[] = {
     entry<&Plan::home>("home"),
     entry<&Plan::groups>("groups"),
     entry<&Plan::tied>("tied"),
+    entry<&Plan::period>("period"),
     entry<&Plan::codec>("codec"),
     entry<&Plan::channel>("channel"),
 };
@@ -124,21 +125,37 @@ Plan parse_header(const std::string& line) {
   return plan;
 }
 
-Row parse_row(const std::string& line) {
+/// Adds a row, with the bars that an endless plan has in each.
+void parse_row(const std::string& line, Plan& plan) {
   Row row;
+  std::vector<int> bars;
   std::istringstream in(line);
-  for (std::string word; in >> word;) row.push_back(parse_instruction(word));
-  return row;
+  for (std::string word; in >> word;) {
+    if (word == "|")
+      bars.push_back(static_cast<int>(row.size()));
+    else if (word != "-")  // the line of a rank without work
+      row.push_back(parse_instruction(word));
+  }
+  const std::size_t expected = plan.is_endless() ? 2 : 0;
+  PG_CHECK(bars.size() == expected, "this row has ", bars.size(), " bars; ",
+           plan.is_endless() ? "each row of a plan with a period has two, around its body"
+                             : "only a plan with a period has bars: two in each row");
+  if (plan.is_endless()) plan.bars.push_back({bars[0], bars[1]});
+  plan.rows.push_back(std::move(row));
 }
 
 }  // namespace
 
 std::string print(const Plan& plan) {
   std::string out = print_header(plan) + '\n';
-  for (const Row& row : plan.rows) {
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
     std::vector<std::string> cells;
-    for (const Instruction& x : row) cells.push_back(print(x));
-    if (row.empty()) cells = {"-"};  // a rank without work keeps its line
+    for (const Instruction& x : plan.rows[rank]) cells.push_back(print(x));
+    if (cells.empty()) cells = {"-"};  // a rank without work keeps its line
+    if (plan.is_endless()) {
+      cells.insert(cells.begin() + plan.bars[rank].second, "|");
+      cells.insert(cells.begin() + plan.bars[rank].first, "|");
+    }
     out += fmt::format("{}\n", fmt::join(cells, " "));
   }
   return out;
@@ -157,7 +174,7 @@ Plan parse(const std::string& text_form) {
       if (!has_header)
         plan = parse_header(line);
       else
-        plan.rows.push_back(split(line, ' ') == split("-", ' ') ? Row() : parse_row(line));
+        parse_row(line, plan);
     } catch (const autograd::Error& error) {
       throw autograd::Error(text("plan, line ", number, ": ", error.what()));
     }

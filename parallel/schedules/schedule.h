@@ -15,6 +15,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,11 @@ struct Layout {
 /// The plan of a schedule: compute order, versions and messages.
 /// throws: Error if there is no such schedule or the layout makes no sense
 Plan make_plan(const std::string& schedule, const Layout& layout);
+
+/// The endless plan (plan/endless.h) whose unrolled ones are the schedule's own, of any length;
+/// layout.steps has no effect. nullopt: the schedule's order depends on timing, or its rows do not
+/// repeat within 12 steps (cyclic, setting model, of many stages)
+std::optional<Plan> make_endless(const std::string& schedule, Layout layout);
 
 /// A plan that only runs forward: `microbatches` in all, on weights of version `first`. The plan
 /// `like` says which ranks hold which stages.

@@ -20,13 +20,23 @@ class Walk {
         rows_(rows),
         capacity_(capacity),
         at_(plan.ranks()),
+        ends_(plan.ranks()),
         sent_(pairing.wires.size()),
         posted_(pairing.wires.size()),
         joined_(pairing.meetings.size()),
         joining_(plan.ranks()) {}
 
-  /// Whether all ranks reach the ends of their rows.
+  /// Whether all ranks reach their bars, if the plan has any, and then the ends of their rows.
   bool run() {
+    if (!plan_.is_endless()) return run_to(Part::tail);
+    return run_to(Part::head) && run_to(Part::body) && run_to(Part::tail);
+  }
+
+  /// Whether all ranks reach the end of a part. One order of events that does so proves all: what a
+  /// cell has once been able to do, it stays able to do until it does it.
+  bool run_to(Part part) {
+    for (int rank = 0; rank < plan_.ranks(); ++rank)
+      ends_[rank] = cells_of(plan_, rank, part).second;
     std::vector<int> ranks(plan_.ranks());
     std::iota(ranks.begin(), ranks.end(), 0);
     awake_.assign(ranks.begin(), ranks.end());
@@ -43,7 +53,15 @@ class Walk {
     int rank = 0;
     while (finished(rank)) ++rank;
     // Each awaited rank waits as well, so one hop for each rank leads into a circle.
-    for (int i = 0; i < plan_.ranks(); ++i) rank = awaited(rank).rank;
+    for (int i = 0; i < plan_.ranks(); ++i) {
+      const auto [other, index] = awaited(rank);
+      if (finished(other))
+        refuse("hang", {plan_, rank, at_[rank]}, "waits for rank ", other, " to reach ",
+               show(other, index),
+               ", which stands behind its bar: the rows do not all reach their ",
+               "bars without what comes after; move the bars");
+      rank = other;
+    }
     const int first = rank;
     std::string chain;
     do {
@@ -62,7 +80,7 @@ class Walk {
   };
 
   std::string show(int rank, int index) const { return print(plan_.rows[rank][index]); }
-  bool finished(int rank) const { return at_[rank] == static_cast<int>(plan_.rows[rank].size()); }
+  bool finished(int rank) const { return at_[rank] == ends_[rank]; }
   const Pairing::End& end(int rank) const { return pairing_.ends[rank][at_[rank]]; }
 
   /// The first message that the rank's cell needs and that is not sent yet; null if all are sent.
@@ -130,7 +148,7 @@ class Walk {
   const Pairing& pairing_;
   const std::vector<Replay>& rows_;
   const int capacity_;
-  std::vector<int> at_;             // per rank: its cell
+  std::vector<int> at_, ends_;      // per rank: its cell, and where it stops
   std::vector<int> sent_, posted_;  // per wire: how many sends, and recvs, were passed
   std::vector<int> joined_;         // per meeting: how many members have joined
   std::vector<bool> joining_;       // per rank: whether it has joined the meeting at its cell

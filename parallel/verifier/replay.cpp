@@ -36,11 +36,33 @@ void Replay::run() {
   const Row& row = plan_.rows[rank_];
   for (int index = 0; index < static_cast<int>(row.size()); ++index) {
     const Place at{plan_, rank_, index};
+    note_bars(index);
     brought_by_.clear();
     execute(at);
     versions_.retire(at);
     for (int cell : brought_by_)
       if (cell >= 0 && receives(row[cell])) waits_[index].push_back(cell);
+  }
+  note_bars(static_cast<int>(row.size()));
+}
+
+/// Notes the state if a bar stands before the cell. A norm that no stage waits for is forgotten.
+void Replay::note_bars(int index) {
+  if (!plan_.is_endless()) return;
+  for (int cell : {plan_.bars[rank_].first, plan_.bars[rank_].second}) {
+    if (cell != index) continue;
+    const int back = static_cast<int>(at_bars_.size());
+    std::set<std::string>& lines = at_bars_.emplace_back();
+    versions_.add_state(back, lines);
+    sums_.add_state(back, lines);
+    for (const auto& [name, cell] : here_)
+      if (const Name value = name_of(name);
+          value.what != Value::norm || versions_.lacks(value.number))
+        lines.insert(describe(shifted(plan_, value, -back)));
+    for (const auto& [name, pass] : passes_)
+      lines.insert(autograd::text(describe(shifted(plan_, name_of(name), -back)), " at version ",
+                                  pass.version - back * plan_.period, pass.kept ? "" : ", dropped",
+                                  pass.input_part_done ? ", half back" : ""));
   }
 }
 

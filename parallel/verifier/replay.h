@@ -3,6 +3,8 @@
 // exactly that: rows are replayed one by one. Not here: timing, and hangs (hang.cpp). Chapter 06.
 #pragma once
 
+#include <set>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -43,6 +45,10 @@ class Replay {
   void run();
   void check_leaks() const;
 
+  /// What the rank has at its first or second bar, as lines: values, activations, sums, weights. At
+  /// the second one all are named as one body earlier.
+  const std::set<std::string>& state_at_bar(int bar) const { return at_bars_.at(bar); }
+
   const Versions& versions() const { return versions_; }
   const Sums& sums() const { return sums_; }
   const Waits& waits() const { return waits_; }
@@ -58,6 +64,7 @@ class Replay {
   };
 
   void execute(const Place& at);
+  void note_bars(int index);
   bool recomputes(const Place& at);
   void go_back(const Place& at);
   void take(const Place& at, const Name& name);
@@ -75,6 +82,7 @@ class Replay {
   std::unordered_map<Key, Pass> passes_;
   std::vector<int> brought_by_;  // cells that brought what the present cell needs; -1: none
   Waits waits_;
+  std::vector<std::set<std::string>> at_bars_;
   int kept_ = 0, peak_kept_ = 0, peak_passes_ = 0, staleness_ = 0;
 };
 
@@ -84,6 +92,11 @@ class Replay {
 /// stage, and groups gather shards from all ranks that have them.
 /// throws: PlanError, rule sum, norm or shape
 void check_meetings(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows);
+
+/// Checks that each part of an endless plan can follow a body, however many have run: the body ends
+/// with the state that it began with, counted on by the period.
+/// throws: PlanError, rule repeat, or together if a group meets across bars
+void check_repeat(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows);
 
 /// The smallest number of messages that each channel must hold so that the plan completes. With 0,
 /// a send waits for its recv. A rank has one lane here and two in the engine: it waits for more

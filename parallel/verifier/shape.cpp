@@ -48,6 +48,18 @@ void check_header(const Plan& plan) {
   require(plan.home.empty() || plan.sharded == 0, "a plan has shards or homes, not both");
   require(plan.in_flight == 0 || plan.steps > 0,
           "in_flight bounds forwards by backwards, and a plan of 0 steps has no backwards");
+  require(plan.period >= 0 && plan.period <= plan.steps, "a period is 1 to ", plan.steps,
+          " steps, as many as the plan has at most, not ", plan.period);
+  require(plan.in_flight == 0 || !plan.is_endless(),
+          "the order of a message-driven plan depends on timing, so it can't repeat (period)");
+  require(static_cast<int>(plan.bars.size()) == (plan.is_endless() ? plan.ranks() : 0),
+          "each row of a plan with a period has two bars, and no other plan has any");
+  for (int rank = 0; rank < static_cast<int>(plan.bars.size()); ++rank) {
+    const auto [first, second] = plan.bars[rank];
+    require(0 <= first && first <= second && second <= static_cast<int>(plan.rows[rank].size()),
+            "the bars of rank ", rank, " stand at cells ", first, " and ", second, " of ",
+            plan.rows[rank].size());
+  }
   require(plan.in_flight == 0 || plan.home.empty(),
           "a message-driven plan (in_flight) has no homes, as its weights do not travel");
 }

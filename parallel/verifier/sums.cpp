@@ -62,7 +62,7 @@ std::string lacking(const Plan& plan, const std::vector<Sum>& sums, int stage, i
 
 Sums::Sums(const Plan& plan, int rank) : plan_(plan), rank_(rank) {
   for (const Instruction& x : plan.rows[rank])
-    if (makes_version(x)) stepped_.insert({x.stage, x.version});
+    if (makes_version(x)) stepped_.insert(x.stage);
 }
 
 /// Whether the rank's own sum is the one that this microbatch names.
@@ -126,7 +126,7 @@ int Sums::send(const Place& at) {
     refuse("send", at, "sends what is not here: ", parallel::describe(value_of(x)));
   if (!own && arrived.micro != x.micro)
     refuse("sum", at, "the name says up to ", x.micro, ", the sum holds ", describe(sum));
-  if (plan_.ends_step(x.micro) && stepped_.contains({x.stage, version}))
+  if (plan_.ends_step(x.micro) && stepped_.contains(x.stage))
     return own ? -1 : arrived.by;  // it is copied, and stays
   return take(x.stage, version, own, arrived);
 }
@@ -193,6 +193,24 @@ void Sums::count(const Place& at, std::vector<int>& brought_by) {
     if (!own && (plan_.home.empty() || sum.whole.micro < 0)) continue;
     if (!own) brought_by.push_back(sum.whole.by);
     stages.push_back(stage);
+  }
+}
+
+void Sums::add_state(int back, std::set<std::string>& lines) const {
+  const int micros = back * plan_.period * plan_.per_step;
+  auto earlier = [&](int& micro) {
+    if (micro >= 0) micro -= micros;
+  };
+  for (auto [name, sum] : sums_) {
+    for (auto& [stage, micro] : sum.own) earlier(micro);
+    for (int* micro : {&sum.folded, &sum.partial.micro, &sum.whole.micro}) earlier(*micro);
+    std::ranges::sort(sum.own);
+    const std::vector<int> arrived{sum.folded, sum.partial.micro, sum.whole.micro};
+    if (sum != Sum())
+      lines.insert(text("the gradient sum of stage ", name.first, " for version ",
+                        name.second - back * plan_.period, ", of ", fmt::format("{}", sum.own),
+                        " and ", parallel::list(arrived), sum.finished ? ", reduced" : "",
+                        sum.shard_only ? ", its shard only" : ""));
   }
 }
 

@@ -45,6 +45,8 @@ class Sums {
   const std::vector<int>& counted(int index) const { return counted_.at(index); }
 
   void check_leaks() const;
+  /// Adds each sum that is here, as a line that says what it holds, `back` bodies earlier.
+  void add_state(int back, std::set<std::string>& lines) const;
 
  private:
   void receive(const Place& at);
@@ -67,7 +69,7 @@ class Sums {
 
   const Plan& plan_;
   int rank_;
-  std::set<std::pair<int, int>> stepped_;  // (stage, version) that this row steps
+  std::set<int> stepped_;  // stages that this row steps
   std::map<std::pair<int, int>, Sum> sums_;
   std::map<int, Sum> brought_;               // by cell
   std::map<int, std::vector<int>> counted_;  // by cell

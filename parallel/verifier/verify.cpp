@@ -18,6 +18,7 @@
 //   leak            a value that is left over                                        several
 //   driven          a message-driven row whose forwards and backwards are not two     shape
 //                   lines of work of one stage
+//   repeat          an endless plan's body that does not end as it began            repeat
 //   hang            ranks that wait for each other                                   hang
 //
 // Not here: time (simulate) and numbers (engine). Chapter 06.
@@ -36,8 +37,9 @@ std::string list(const std::vector<int>& numbers) {
 }
 
 void refuse_text(const char* rule, const Place& place, const std::string& what) {
-  bool at_end = place.index < 0;
-  int index = at_end ? static_cast<int>(place.plan.rows[place.rank].size()) : place.index;
+  const int size = static_cast<int>(place.plan.rows[place.rank].size());
+  const bool at_end = place.index < 0 || place.index == size;
+  const int index = at_end ? size : place.index;
   std::string cell = at_end ? "the end of its row" : print(place.instruction());
   throw PlanError(rule, place.rank, place.index,
                   text(rule, ": rank ", place.rank, ", ", cell, ": ", what, "\n",
@@ -91,6 +93,7 @@ VerifiedPlan verify(Plan plan) {
   passages.check_end();
   for (const Replay& row : rows) row.versions().check_end();
   for (const Replay& row : rows) row.check_leaks();
+  check_repeat(plan, pairing, rows);
   Facts facts = facts_of(plan, pairing, rows);
   return VerifiedPlan(std::move(plan), std::move(facts));
 }

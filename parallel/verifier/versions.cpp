@@ -15,10 +15,7 @@ std::string show(int version) { return version < 0 ? "none" : std::to_string(ver
 
 Versions::Versions(const Plan& plan, int rank, const std::set<int>& held,
                    const std::vector<int>& tied_versions)
-    : plan_(plan),
-      rank_(rank),
-      held_stages_(held),
-      lifetimes_(plan, plan.rows[rank], tied_versions) {
+    : plan_(plan), rank_(rank), held_stages_(held), lifetimes_(plan, rank, tied_versions) {
   for (int stage : held) {
     const int oldest = std::max(0, lifetimes_.oldest_kept(stage) - plan.steps);
     for (int version = oldest; version <= plan.first; ++version)
@@ -151,6 +148,17 @@ void Versions::check_end() const {
                "; gather it after its step");
     }
   }
+}
+
+void Versions::add_state(int back, std::set<std::string>& lines) const {
+  for (const auto& [name, held] : held_)
+    lines.insert(autograd::text("version ", name.second - back * plan_.period, " of stage ",
+                                name.first, held.whole ? "" : ", a shard",
+                                held.copy ? ", a copy" : "", held.own ? "" : ", not its own"));
+}
+
+bool Versions::lacks(int version) const {
+  return std::ranges::any_of(held_stages_, [&](int stage) { return newest(stage) < version; });
 }
 
 void Versions::check_leaks() const {

@@ -30,6 +30,10 @@ class Versions {
   /// Checks that the rank ends with the versions of its stages that the plan keeps.
   void check_end() const;
   void check_leaks() const;  ///< checks that no copy is left
+  /// Adds each version that is here, as a line, `back` bodies earlier.
+  void add_state(int back, std::set<std::string>& lines) const;
+  /// Whether a stage that this rank keeps has still to make a version.
+  bool lacks(int version) const;
 
   int peak() const { return peak_; }  ///< most versions of one stage alive at once
   /// Most versions of one stage in use at once: from the making, or first reader, to the last one.

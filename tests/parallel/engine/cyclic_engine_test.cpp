@@ -52,7 +52,7 @@ std::int64_t bytes_of(const Training& training, int stage) {
 std::int64_t predicted_peak(const Training& training, const Plan& plan, int rank) {
   const Row& row = plan.rows[rank];
   const std::set<int> held = held_stages(plan)[rank];
-  Lifetimes lifetimes(plan, row, tied_versions(plan));
+  Lifetimes lifetimes(plan, rank, tied_versions(plan));
   std::set<std::pair<int, int>> alive;
   for (int stage : held) alive.insert({stage, plan.first});
   std::int64_t peak = 0;
