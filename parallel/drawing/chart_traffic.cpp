@@ -13,15 +13,15 @@ namespace {
 
 using fmt::format;
 
-using Bars = std::map<int, Parts>;  // bytes by kind; by rank, or by slot of time
+using Stacks = std::map<int, Parts>;  // bytes by kind; by rank, or by slot of time
 
-double highest_of(const Bars& bars) {
+double highest_of(const Stacks& bars) {
   double most = 0;
   for (const auto& [key, parts] : bars) most = std::max(most, sum(parts));
   return most;
 }
 
-std::vector<NamedColor> colors_of(const Bars& bars) {
+std::vector<NamedColor> colors_of(const Stacks& bars) {
   std::set<std::string> kinds;
   for (const auto& [key, parts] : bars)
     for (const auto& [kind, bytes] : parts) kinds.insert(kind);
@@ -31,8 +31,8 @@ std::vector<NamedColor> colors_of(const Bars& bars) {
 }
 
 /// Bytes by slot of time; what is sent at the very end has a slot of its own.
-Bars slots_of(const std::vector<Sending>& sent, double slot, double seconds) {
-  Bars slots;
+Stacks slots_of(const std::vector<Sending>& sent, double slot, double seconds) {
+  Stacks slots;
   const int last = static_cast<int>(seconds / slot + 1e-6);
   for (int i = 0; i <= last; ++i) slots[i] = {};
   for (const Sending& sending : sent) {
@@ -47,7 +47,7 @@ Bars slots_of(const std::vector<Sending>& sent, double slot, double seconds) {
 
 std::string traffic_chart(const std::vector<Traffic>& traffic) {
   constexpr double row = 24, left = 62, longest = 420;
-  Bars ranks;
+  Stacks ranks;
   for (const Traffic& part : traffic)
     ranks[part.rank][part.kind] += static_cast<double>(part.bytes);
   const double most = highest_of(ranks);
@@ -77,7 +77,7 @@ double slot_length(double time_step, double seconds) {
 
 std::string flow_chart(const std::vector<Sending>& sent, double slot, double seconds,
                        double highest) {
-  const Bars slots = slots_of(sent, slot, seconds);
+  const Stacks slots = slots_of(sent, slot, seconds);
   ChartFrame frame(highest > 0 ? highest : highest_of(slots),
                    slot * static_cast<double>(slots.size()), time_unit(seconds));
   frame.legend(colors_of(slots));
