@@ -168,15 +168,21 @@ void Engine::prepare(const Plan& plan) {
   make_forms();
 }
 
-RunResult Engine::run(const VerifiedPlan& verified, Batches& batches) {
+int Engine::made_everywhere() const {
+  int made = std::numeric_limits<int>::max();
+  for (const auto& [stage, store] : stores_) made = std::min(made, store.newest());
+  return made;
+}
+
+RunResult Engine::run(const VerifiedPlan& verified, Batches& batches, const Course& course) {
   const Plan& plan = verified.plan();
   prepare(plan);
   const int number = ++plans_run_ % (1 << 15);  // fits Position::plan
   transport_.publish({.cell = 0, .plan = static_cast<std::int16_t>(number)});
   broadcast_bytes(transport_, "", settings_.timeout);  // all begin together
-  RunResult result = Interpreter(*this, verified, number, batches).run();
+  RunResult result = Interpreter(*this, verified, number, batches, course).run();
   for (auto& [stage, store] : stores_)
-    store.keep_from(std::max(0, plan.first + plan.steps - plan.kept(stage) + 1));
+    store.keep_from(std::max(0, result.last_step - plan.kept(stage) + 1));
   return result;
 }
 

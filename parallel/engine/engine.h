@@ -15,6 +15,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -44,6 +45,7 @@ struct RunResult {
   std::map<int, std::vector<double>> squares;  ///< by version, if the plan has no norms: the sum of
                                                ///< squares of each gradient sum that this rank
                                                ///< counts, by parameter of Training::whole
+  int last_step = 0;                           ///< updates that the run has made by now
   std::map<int, double> norms;    ///< by version, if the plan has norms: of the mean gradient
   std::map<int, double> stepped;  ///< by version: seconds from the plan's begin to the update
   std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
@@ -57,9 +59,21 @@ struct RunResult {
   }
   /// The members that other ranks can use: all but the clock.
   static auto fields(auto& x) {
-    return std::tie(x.losses, x.accuracies, x.squares, x.norms, x.stepped, x.bytes_sent, x.order,
-                    x.bit_options, x.records);
+    return std::tie(x.losses, x.accuracies, x.squares, x.last_step, x.norms, x.stepped,
+                    x.bytes_sent, x.order, x.bit_options, x.records);
   }
+};
+
+/// How long a plan runs, and what is kept of it.
+struct Course {
+  int bodies = 1;       ///< how often the body of an endless plan runs
+  bool records = true;  ///< whether each cell leaves a record
+  int report_every =
+      0;  ///< bodies after which rank 0 hears of finished updates; 0: at the end only
+  /// Called on rank 0 with the results of all ranks since the last call: those of updates up to
+  /// last_step, which each rank has its own of. Returns whether to go on; if not, all ranks leave
+  /// the body a little later, together.
+  std::function<bool(const std::vector<RunResult>&)> heard = nullptr;
 };
 
 /// throws: Error if the engine can't run the plan with this training on `ranks` ranks
@@ -89,10 +103,12 @@ class Engine {
   /// throws: Error if the plan does not fit; with the marked row if another rank is lost or late;
   ///         or if a loss or gradient is not finite, before this rank makes the update, and if the
   ///         plan clips, before any rank does
-  RunResult run(const VerifiedPlan& plan, Batches& batches);
+  RunResult run(const VerifiedPlan& plan, Batches& batches, const Course& course = {});
 
   /// The weights that this rank keeps, by stage; the tied one is number stages().
   std::map<int, WeightStore>& stores() { return stores_; }
+  /// The newest version that all weights here have reached.
+  int made_everywhere() const;
   /// The form of the state of a stage that is computed here, or of the tied one; and the stage's
   /// parameters as they are stored.
   const StateFormPtr& form(int stage);

@@ -5,47 +5,53 @@
 
 #include <algorithm>
 
-#include "parallel/simulation/simulate.h"
-
 namespace paragrad::parallel {
 
-Interpreter::Interpreter(Engine& engine, const VerifiedPlan& verified, int number, Batches& batches)
-    : run_(engine, verified, number),
+Interpreter::Interpreter(Engine& engine, const VerifiedPlan& verified, int number, Batches& batches,
+                         const Course& course)
+    : run_(engine, verified, number, course.bodies),
+      course_(course),
       batches_(batches),
       waiting_(run_, lane_),
       mailbox_(run_, waiting_, lane_),
       book_(run_, mailbox_, waiting_),
       measured_(run_, book_, mailbox_, waiting_),
+      progress_(run_, waiting_, lane_, course),
       lane_(engine.transport()) {}
 
 // [snippet interpreter]
 RunResult Interpreter::run() {
+  run_.records = course_.records;
   free_unread();
-  const auto order = make_order(run_.plan, run_.row);
-  for (std::vector<int> cells = order->next(); !cells.empty(); cells = order->next()) {
-    const int cell = cells.size() == 1 ? cells.front() : first_ready(cells);
-    run_cell(cell);
-    order->ran(cell);
-    if (run_.plan.in_flight > 0) run_.result.order.push_back(cell);
-  }
-  waiting_.reach(static_cast<int>(run_.row.size()));
+  progress_.begin();
+  if (run_.plan.in_flight > 0)
+    run_driven();
+  else
+    for (int cell = 0; cell < run_.cells_of(run_.rank); ++cell) run_cell(cell);
+  if (run_.has_empty_body())
+    for (int bodies = 0; bodies <= run_.bodies; ++bodies) pause(bodies);
+  waiting_.reach(run_.cells_of(run_.rank));
   mailbox_.finish();
   measured_.read_losses();
+  progress_.finish();
+  run_.result.last_step = run_.last_step();
   return std::move(run_.result);
 }
 
 void Interpreter::run_cell(int cell) {
+  if (const auto bodies = run_.bodies_before(cell)) pause(*bodies);
   waiting_.reach(cell);
-  execute(run_.row[cell]);
-  for (auto [stage, version] : run_.lifetimes.ending_at(cell)) {
-    mailbox_.wait_for_readers({stage, version});
-    run_.stage(stage).release(version);
+  needed_ = run_.needs(cell);
+  execute(run_.at(cell));
+  for (const Made& weights : run_.ending_at(cell)) {
+    mailbox_.wait_for_readers(weights);
+    run_.stage(weights.stage).release(weights.version);
   }
 }
 
 void Interpreter::execute(const Instruction& x) {
   if (is_compute(x))
-    for (const Name& name : needs(run_.plan, run_.tied_versions, x))
+    for (const Name& name : needed_)
       if (name.what == Value::weights || name.what == Value::turn) mailbox_.wait_for(name);
   switch (x.op) {
     case Op::forward: return forward(x);
@@ -62,6 +68,14 @@ void Interpreter::execute(const Instruction& x) {
 }
 // [end snippet]
 
+/// Forgets what is over, when the body of an endless plan begins or ends: tables that grew with the
+/// run would end it one day.
+void Interpreter::pause(int bodies) {
+  mailbox_.forget_finished();
+  measured_.forget_stepped();
+  progress_.pass_bar(bodies);
+}
+
 namespace {
 
 void add_up(const std::vector<double>& x, std::vector<double>& sum) {
@@ -77,6 +91,7 @@ struct Stopwatch {
 
   ~Stopwatch() {
     RunResult& result = run.result;
+    if (!run.records) return;
     result.records.push_back(
         {run.rank, Lane::compute, x, result.seconds(start), result.seconds(Clock::now())});
   }
@@ -95,9 +110,9 @@ void Interpreter::forward(const Instruction& x) {
                             : mailbox_.take_value({Value::activation, x.stage - 1, x.micro});
   if (last) inputs.targets = batches_.targets(x.micro, device);
   inputs.weights = run_.stage(x.stage).dense(x.version);
-  if (runner.shared_parameters().size() > 0)
-    inputs.shared =
-        run_.stage(plan.stages).dense(run_.tied_versions.at(x.micro - plan.first_micro()));
+  for (const Name& name : needed_)
+    if (name.what == Value::weights && name.stage == plan.stages)
+      inputs.shared = run_.stage(name.stage).dense(name.number);
   inputs.training = plan.steps > 0;
   inputs.sink = [this, made = run_.sum_of(x)](const Parameter& parameter, const Tensor& dx) {
     book_.add({parameter.shared ? run_.plan.stages : made.stage, made.version}, parameter, dx);
@@ -120,8 +135,8 @@ void Interpreter::backward(const Instruction& x) {
   const Stopwatch stopwatch{run_, x};
   Tensor dx;
   run_.engine.device()->backend().as_one_launch([&] {
-    for (auto [stage, version] : weights_read(run_.plan, run_.tied_versions, x))
-      run_.stage(stage).dense(version);
+    for (const Name& name : needed_)
+      if (name.what == Value::weights) run_.stage(name.stage).dense(name.number);
     dx = run_.engine.runner(x.stage).backward(x.micro, dy, part);
   });
   if (dx.defined()) mailbox_.put({Value::activation_gradient, x.stage - 1, x.micro}, dx);
@@ -142,7 +157,7 @@ void Interpreter::step(const Instruction& x) {
     run_.result.norms[x.version] = norm;
   else if (plan.sharded > 0 || run_.holders[x.stage].front() == run_.rank)
     add_up(squares, run_.result.squares[x.version]);
-  const bool keep_old = run_.lifetimes.needed_after(old.stage, old.version, waiting_.cell());
+  const bool keep_old = run_.needed_after(old, waiting_.cell());
   if (!keep_old) mailbox_.wait_for_readers(old);
   const double rate = run_.engine.training().learning_rate.at(x.version - 1);
   run_.engine.device()->backend().as_one_launch([&] {
@@ -184,30 +199,6 @@ void Interpreter::gather(const Instruction& x) {
   const Tensor whole = run_.kept(x.stage).bring_shard(x.version);
   const AllReduce how = run_.engine.settings().reduction;
   mailbox_.meet(x, run_.in_group(x.peer, all_gather, whole, how), whole);
-}
-// [end snippet]
-
-// [snippet first_ready]
-/// Waits until the input of one of these computations is here; returns the first of those.
-int Interpreter::first_ready(const std::vector<int>& cells) {
-  for (;;) {
-    std::vector<const Ticket*> awaited;
-    for (int cell : cells) {
-      const Arriving* input = input_of(run_.row[cell]);
-      if (!input || lane_.is_done(*input->by.ticket)) return cell;
-      awaited.push_back(input->by.ticket.get());
-    }
-    waiting_.wait_for_any(awaited, input_of(run_.row[cells.front()])->by.cell);
-  }
-}
-
-/// The message that brings a forward or backward its input; null if there is none.
-const Arriving* Interpreter::input_of(const Instruction& x) const {
-  const bool from_before = begins_pass(x) && !run_.engine.runner(x.stage).under_way(x.micro);
-  const Arriving* input =
-      mailbox_.arriving(from_before ? Name{Value::activation, x.stage - 1, x.micro}
-                                    : Name{Value::activation_gradient, x.stage, x.micro});
-  return input && input->by.ticket ? input : nullptr;
 }
 // [end snippet]
 

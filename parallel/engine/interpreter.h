@@ -4,17 +4,21 @@
 #pragma once
 
 #include "parallel/engine/loss_and_norm.h"
+#include "parallel/engine/progress.h"
 
 namespace paragrad::parallel {
 
 class Interpreter {
  public:
   /// The arguments must outlive it. `number`: the plan's number in the run.
-  Interpreter(Engine& engine, const VerifiedPlan& plan, int number, Batches& batches);
+  Interpreter(Engine& engine, const VerifiedPlan& plan, int number, Batches& batches,
+              const Course& course);
   RunResult run();
 
  private:
+  void run_driven();
   void run_cell(int cell);
+  void pause(int bodies);
   void execute(const Instruction& x);
   void forward(const Instruction& x);
   void backward(const Instruction& x);
@@ -29,11 +33,14 @@ class Interpreter {
   void free_unread();
 
   RowRun run_;
+  const Course& course_;
   Batches& batches_;
+  std::vector<Name> needed_;  // by the present cell
   Waiting waiting_;
   Mailbox mailbox_;
   SumBook book_;
   LossAndNorm measured_;
+  Progress progress_;
   MessageLane lane_;  // last: its tasks use the members above
 };
 

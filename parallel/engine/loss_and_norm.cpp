@@ -61,6 +61,12 @@ const std::vector<double>& LossAndNorm::whole(int version) {
   return whole_[version] = squares_of(counted(version, {run_.rank}));
 }
 
+void LossAndNorm::forget_stepped() {
+  const int made = run_.engine.made_everywhere();
+  sums_.erase(sums_.begin(), sums_.upper_bound(made));
+  whole_.erase(whole_.begin(), whole_.upper_bound(made));
+}
+
 std::vector<double> LossAndNorm::of_stage(const Made& sum) {
   WeightStore& store = run_.kept(sum.stage);
   return squares_of({{&store, store.own_sum(sum.version), nullptr}});

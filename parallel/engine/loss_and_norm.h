@@ -29,6 +29,9 @@ class LossAndNorm {
   /// The sums of squares of one stage's finished gradient sum; zeros for other parameters.
   std::vector<double> of_stage(const Made& sum);
 
+  /// Forgets the norms of updates that all stages here have made.
+  void forget_stepped();
+
   /// The norm of the update's mean gradient. Reads the losses, too.
   /// throws: Error unless the norm and the update's losses are finite
   double checked(int version, const std::vector<double>& squares);

@@ -34,7 +34,7 @@ MessageLane::Task one_message(Start start) {
 Arriving Mailbox::take(const Name& name) {
   if (auto found = here_.extract(name)) return {found.mapped()};
   auto found = arriving_.extract(name);
-  PG_CHECK(found, "this rank does not have the value for ", print(run_.row[waiting_.cell()]));
+  PG_CHECK(found, "this rank does not have the value for ", print(run_.at(waiting_.cell())));
   return found.mapped();
 }
 
@@ -47,7 +47,7 @@ Tensor Mailbox::take_value(const Name& name) {
 Arriving Mailbox::take_first(const Name& begin, const Name& end) {
   auto found = arriving_.lower_bound(begin);
   PG_CHECK(found != arriving_.end() && found->first < end, "this rank has no partial sum for ",
-           print(run_.row[waiting_.cell()]));
+           print(run_.at(waiting_.cell())));
   return arriving_.extract(found).mapped();
 }
 
@@ -173,13 +173,19 @@ void Mailbox::wait_for_readers(const Made& weights) {
 
 void Mailbox::finish() {
   for (const Issued& message : issued_) waiting_.wait(message);
-  for (const Issued& message : issued_) {
-    const Instruction& x = run_.row[message.cell];
+  forget_finished();
+}
+
+void Mailbox::forget_finished() {
+  for (; !issued_.empty() && lane_.is_done(*issued_.front().ticket); issued_.pop_front()) {
+    const Issued& message = issued_.front();
+    const Instruction x = run_.at(message.cell);
     const std::int64_t bytes = *message.bytes;
     RunResult& result = run_.result;
     if (bytes > 0) result.bytes_sent[message_kind(x)] += bytes;
-    result.records.push_back({run_.rank, Lane::message, x, result.seconds(message.ticket->issued),
-                              result.seconds(message.ticket->finished), bytes});
+    if (run_.records)
+      result.records.push_back({run_.rank, Lane::message, x, result.seconds(message.ticket->issued),
+                                result.seconds(message.ticket->finished), bytes});
   }
 }
 

@@ -60,6 +60,8 @@ class Mailbox {
   void wait_for_readers(const Made& weights);
   /// Waits for all messages in flight, and records them.
   void finish();
+  /// Records the oldest messages as far as they are done.
+  void forget_finished();
 
  private:
   Issued post(Queue queue, const Issued& before, MessageLane::Task task, Bytes bytes);
@@ -75,7 +77,7 @@ class Mailbox {
   std::map<Name, Arriving> arriving_;
   std::map<int, std::deque<Issued>> leaving_;    // by peer; the oldest first
   std::map<Made, std::vector<Issued>> reading_;  // sends of the weights
-  std::vector<Issued> issued_;                   // messages, in the order of the row
+  std::deque<Issued> issued_;                    // messages, in the order of the row
 };
 
 }  // namespace paragrad::parallel

@@ -8,21 +8,78 @@
 
 namespace paragrad::parallel {
 
-RowRun::RowRun(Engine& engine, const VerifiedPlan& verified, int number)
+RowRun::RowRun(Engine& engine, const VerifiedPlan& verified, int number, int bodies)
     : engine(engine),
       plan(verified.plan()),
       rank(engine.transport().rank()),
       number(number),
-      row(plan.rows.at(rank)),
+      bodies(bodies),
       capacity(verified.facts().capacity),
       tied_versions(parallel::tied_versions(plan)),
       lifetimes(plan, rank, tied_versions),
       holders(parallel::holders(plan)) {
-  for (const Instruction& x : row) {
-    if (makes_version(x)) stepped.insert(sum_of(x));
-    if (sends(x) && x.what == Value::gradient_sum && plan.ends_step(x.micro))
-      sent.insert(sum_of(x));
+  for (const Instruction& x : plan.rows.at(rank)) {
+    if (makes_version(x)) stepped.insert(x.stage);
+    if (sends(x) && x.what == Value::gradient_sum && plan.ends_step(x.micro)) sent.insert(x.stage);
   }
+}
+
+RowRun::Written RowRun::written(int rank, int cell) const {
+  if (!plan.is_endless()) return {cell, 0};
+  const auto [first, second] = plan.bars[rank];
+  const int length = second - first;
+  if (cell < first) return {cell, 0};
+  if (cell >= first + bodies * length) return {cell - (bodies - 1) * length, bodies - 1};
+  return {first + (cell - first) % length, (cell - first) / length};
+}
+
+int RowRun::cells_of(int rank) const {
+  const int written = static_cast<int>(plan.rows[rank].size());
+  if (!plan.is_endless()) return written;
+  return written + (bodies - 1) * (plan.bars[rank].second - plan.bars[rank].first);
+}
+
+Instruction RowRun::at(int rank, int cell) const {
+  const auto [index, later] = written(rank, cell);
+  return shifted(plan, plan.rows[rank][index], later);
+}
+
+std::optional<int> RowRun::bodies_before(int cell) const {
+  if (!plan.is_endless()) return std::nullopt;
+  const auto [first, second] = plan.bars[rank];
+  const int begun = cell - first, length = second - first;
+  if (length == 0 || begun < 0 || begun % length != 0 || begun / length > bodies)
+    return std::nullopt;
+  return begun / length;
+}
+
+std::string RowRun::mark(int cell) const {
+  constexpr int around = 7;  // one more than is shown
+  const int begin = std::max(cell - around, 0), end = std::min(cell + around + 1, cells_of(rank));
+  Plan shown;
+  shown.rows.resize(rank + 1);
+  for (int i = begin; i < end; ++i) shown.rows[rank].push_back(at(i));
+  return parallel::mark(shown, rank, cell - begin);
+}
+
+std::vector<Name> RowRun::needs(int cell) const {
+  const auto [index, later] = written(rank, cell);
+  std::vector<Name> names = parallel::needs(plan, tied_versions, plan.rows[rank][index]);
+  for (Name& name : names) name = shifted(plan, name, later);
+  return names;
+}
+
+std::vector<Made> RowRun::ending_at(int cell) const {
+  const auto [index, later] = written(rank, cell);
+  std::vector<Made> ending;
+  for (auto [stage, version] : lifetimes.ending_at(index))
+    ending.push_back({stage, version + later * plan.period});
+  return ending;
+}
+
+bool RowRun::needed_after(const Made& weights, int cell) const {
+  const auto [index, later] = written(rank, cell);
+  return lifetimes.needed_after(weights.stage, weights.version - later * plan.period, index);
 }
 
 StageBuffers& RowRun::stage(int stage) {

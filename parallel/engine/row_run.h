@@ -4,6 +4,7 @@
 #pragma once
 
 #include <compare>
+#include <optional>
 #include <set>
 #include <vector>
 
@@ -20,22 +21,45 @@ struct Made {
 
 using MakeCollective = Collective (*)(const Summing& how, int member, int members);
 
+/// Cells are counted over the run: those of an endless plan's body have new numbers each time, and
+/// at() names their values anew.
 struct RowRun {
-  /// `engine` and `verified` must outlive it. `number`: the plan's number in the run.
-  RowRun(Engine& engine, const VerifiedPlan& verified, int number);
+  /// `engine` and `verified` must outlive it. `number`: the plan's number in the run. `bodies`: how
+  /// often the body of an endless plan runs; it can be made smaller until the last one has begun.
+  RowRun(Engine& engine, const VerifiedPlan& verified, int number, int bodies);
 
   Engine& engine;
   const Plan& plan;
-  int rank, number;
-  const Row& row;
+  int rank, number, bodies;
+  bool records = true;   ///< whether each cell leaves a record
   std::size_t capacity;  ///< messages that a channel holds
   std::vector<int> tied_versions;
   Lifetimes lifetimes;
   std::vector<std::vector<int>> holders;  ///< ranks, per stage
-  std::set<Made> stepped;                 ///< sums that the row makes a step with
-  std::set<Made> sent;                    ///< finished sums that it sends
+  std::set<int> stepped;                  ///< stages that the row makes steps of
+  std::set<int> sent;                     ///< stages whose finished sums it sends
   std::map<int, StageBuffers> visiting;   ///< by stage; another rank keeps it (cyclic, zero)
   RunResult result;
+
+  /// The number of cells of a rank's row, and one of them.
+  int cells_of(int rank) const;
+  Instruction at(int rank, int cell) const;
+  Instruction at(int cell) const { return at(rank, cell); }
+  /// The bodies that a rank has begun when it reaches a cell, if a body or the tail begins there;
+  /// nullopt: neither does. A plan of one length has no bodies.
+  std::optional<int> bodies_before(int cell) const;
+  /// Whether the plan is endless and this rank has nothing to do in its body.
+  bool has_empty_body() const {
+    return plan.is_endless() && plan.bars[rank].first == plan.bars[rank].second;
+  }
+  /// A cell and its neighbours, for error messages.
+  std::string mark(int cell) const;
+  /// The values that a cell needs; and what follows from the row for it (lifetimes.h).
+  std::vector<Name> needs(int cell) const;
+  std::vector<Made> ending_at(int cell) const;
+  bool needed_after(const Made& weights, int cell) const;
+  /// The updates that the run has made when the row ends.
+  int last_step() const { return plan.first + plan.steps + (bodies - 1) * plan.period; }
 
   /// The sum that an instruction acts on.
   Made sum_of(const Instruction& x) const {
@@ -52,6 +76,13 @@ struct RowRun {
   std::shared_ptr<CollectiveRun> in_group(int group, MakeCollective make, const Tensor& x,
                                           AllReduce how,
                                           CollectiveRun::Encoding encoding = {nullptr, 0}) const;
+
+ private:
+  /// Where a cell is written, and how many bodies later it runs.
+  struct Written {
+    int index, later;
+  };
+  Written written(int rank, int cell) const;
 };
 
 }  // namespace paragrad::parallel

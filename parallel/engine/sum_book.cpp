@@ -59,7 +59,7 @@ void SumBook::fold(const Instruction& x) {
   const Issued added = mailbox_.work({Queue::Kind::own_sum, x.stage}, partial.by, add,
                                      std::make_shared<std::int64_t>(0));
   changing_[made] = {added};
-  if (!run_.engine.codec(x.stage) || !run_.plan.ends_step(x.micro) || !run_.sent.contains(made))
+  if (!run_.engine.codec(x.stage) || !run_.plan.ends_step(x.micro) || !run_.sent.contains(x.stage))
     return;
   // All ranks that step with it get the same bits, this rank too, before any of them reads it.
   const Arriving finished = encoded(x, {own, added});
@@ -71,7 +71,7 @@ void SumBook::send(const Instruction& x) { mailbox_.send(x, to_send(x)); }
 /// The sum to send, arrived or own. It leaves this rank, unless the row still steps with it.
 Arriving SumBook::to_send(const Instruction& x) {
   const Made made = run_.sum_of(x);
-  const bool moves = !run_.plan.ends_step(x.micro) || !run_.stepped.contains(made);
+  const bool moves = !run_.plan.ends_step(x.micro) || !run_.stepped.contains(x.stage);
   const Arriving* arrived = mailbox_.arriving(value_of(x));
   Arriving sum = !arrived ? own_to_send(made, moves)
                  : moves  ? mailbox_.take(value_of(x))
@@ -133,7 +133,7 @@ bool SumBook::is_counted(const Made& sum, const std::vector<int>& group) const {
   if (run_.plan.sharded > 0) return true;
   const std::vector<int>& holders = run_.holders.at(sum.stage);
   const auto changing = changing_.find(sum);
-  const bool in_group = changing != changing_.end() && meets(run_.row[changing->second.by.cell]);
+  const bool in_group = changing != changing_.end() && meets(run_.at(changing->second.by.cell));
   if (holders.size() > 1 && !in_group) return run_.stage(sum.stage).has_sum(sum.version);
   auto first = std::find_first_of(group.begin(), group.end(), holders.begin(), holders.end());
   return first != group.end() && *first == run_.rank;

@@ -29,10 +29,8 @@ class SumBook {
 
   /// Waits until the finished sum is in the store: one that arrived, or this rank's own.
   void finish(const Made& sum);
-  /// Frees the code of a sum after the update, which has freed the sum itself.
-  void end(const Made& sum) {
-    if (auto found = changing_.find(sum); found != changing_.end()) found->second.bytes = {};
-  }
+  /// Forgets a sum after the update, which has freed it.
+  void end(const Made& sum) { changing_.erase(sum); }
 
   /// Whether this rank counts a sum in the norm of a group: as the first rank of the group that
   /// holds the stage, or as a holder of a shard. A sum that goes from holder to holder is counted

@@ -23,44 +23,49 @@ void Waiting::wait(const Issued& message) const {
 }
 
 void Waiting::wait_for_any(const std::vector<const Ticket*>& tickets, int cell) const {
-  auto start = Clock::now();
+  const auto start = Clock::now();
   if (lane_.wait_for_any(tickets, run_.engine.settings().timeout)) return;
-  double waited = std::chrono::duration<double>(Clock::now() - start).count();
-  auto failure = lane_.failure();
-  give_up(cell, waited, failure ? report(failure->rank, failure->what) : "");
-}
-
-// [snippet give_up]
-/// Throws `rank 1: waited 60 s for 1g5>1 of rank 2; rank 2 was at 2F5v1`.
-void Waiting::give_up(int cell, double waited, const std::string& why) const {
-  Instruction awaited = run_.row[cell];
+  Instruction awaited = run_.at(cell);
   const int peer = awaited_rank(cell);
   if (travels(awaited)) {  // as the other end writes it
     awaited.op = sends(awaited) ? Op::recv : Op::send;
     awaited.peer = run_.rank;
   }
-  double rounded = std::round(waited * 10) / 10;
-  throw Error(text("rank ", run_.rank, ": waited ", rounded, " s for ", print(awaited), " of rank ",
-                   peer, "; rank ", peer, " was ", place_of(peer),
-                   why.empty() ? "" : "; stopped by ", why, '\n',
-                   mark(run_.plan, run_.rank, cell_)));
+  give_up(start, print(awaited), peer);
+}
+
+void Waiting::wait_for_word(const Ticket& ticket, const std::string& what, int peer) const {
+  const auto start = Clock::now();
+  if (!lane_.wait_for_any({&ticket}, run_.engine.settings().timeout)) give_up(start, what, peer);
+}
+
+// [snippet give_up]
+/// Throws `rank 1: waited 60 s for 1g5>1 of rank 2; rank 2 was at 2F5v1`.
+void Waiting::give_up(Clock::time_point start, const std::string& awaited, int peer) const {
+  const double waited = std::chrono::duration<double>(Clock::now() - start).count();
+  const auto failure = lane_.failure();
+  throw Error(text("rank ", run_.rank, ": waited ", std::round(waited * 10) / 10, " s for ",
+                   awaited, " of rank ", peer, "; rank ", peer, " was ", place_of(peer),
+                   failure ? "; stopped by " + report(failure->rank, failure->what) : "", '\n',
+                   run_.mark(cell_)));
 }
 // [end snippet]
 
 /// The rank that a message depends on: its peer, or the first of the group that has not reached it.
 int Waiting::awaited_rank(int cell) const {
-  const Instruction& x = run_.row[cell];
+  const Instruction x = run_.at(cell);
   if (travels(x)) return x.peer;
   if (!meets(x)) return run_.rank;  // a fold, whose recv is done
   int other = x.peer;
-  const auto before = std::count(run_.row.begin(), run_.row.begin() + cell, x);  // equal gathers
+  auto is_equal = [&](int rank, int there) { return run_.at(rank, there) == x; };
+  int before = 0;  // equal gathers
+  for (int there = 0; there < cell; ++there) before += is_equal(run_.rank, there);
   for (int rank : run_.plan.groups[x.peer]) {
     if (rank == run_.rank) continue;
     other = rank;
-    const Row& row = run_.plan.rows[rank];
     int there = 0;
-    for (auto left = before; there < static_cast<int>(row.size()); ++there)
-      if (row[there] == x && left-- == 0) break;
+    for (int left = before; there < run_.cells_of(rank); ++there)
+      if (is_equal(rank, there) && left-- == 0) break;
     const Position place = transport_.position(rank);
     if (!is_in_plan(place, rank) || place.cell <= there) return rank;
   }
@@ -68,18 +73,16 @@ int Waiting::awaited_rank(int cell) const {
 }
 
 bool Waiting::is_in_plan(const Position& place, int rank) const {
-  return place.plan == run_.number && place.work == Work::none &&
-         place.cell <= static_cast<int>(run_.plan.rows[rank].size());
+  return place.plan == run_.number && place.work == Work::none && place.cell <= run_.cells_of(rank);
 }
 
 std::string Waiting::place_of(int rank) const {
   const Position place = transport_.position(rank);
   if (!place.is_known()) return "never heard of";
-  const Row& row = run_.plan.rows[rank];
   const std::string in_plan = !is_in_plan(place, rank) ? "not in this plan yet"
-                              : place.cell == static_cast<int>(row.size())
+                              : place.cell == run_.cells_of(rank)
                                   ? "at the end of its row"
-                                  : "at " + print(row[place.cell]);
+                                  : "at " + print(run_.at(rank, place.cell));
   return parallel::place_of(transport_, rank, in_plan);
 }
 

@@ -38,8 +38,12 @@ class Waiting {
   /// Waits until one of the tickets is done; an error names `cell`.
   void wait_for_any(const std::vector<const Ticket*>& tickets, int cell) const;
 
+  /// Waits for a message that no cell names.
+  /// throws: Error `rank 1: waited 60 s for <what> of rank 0; rank 0 was at 2F5v1`
+  void wait_for_word(const Ticket& ticket, const std::string& what, int peer) const;
+
  private:
-  [[noreturn]] void give_up(int cell, double waited, const std::string& why) const;
+  [[noreturn]] void give_up(Clock::time_point start, const std::string& awaited, int peer) const;
   int awaited_rank(int cell) const;
   std::string place_of(int rank) const;
   bool is_in_plan(const Position& place, int rank) const;

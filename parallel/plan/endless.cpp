@@ -3,6 +3,7 @@
 #include "parallel/plan/endless.h"
 
 #include "autograd/error.h"
+#include "parallel/plan/lifetimes.h"
 
 namespace paragrad::parallel {
 
@@ -52,6 +53,30 @@ Plan unrolled(const Plan& plan, int bodies) {
     for (auto x = second; x != row.end(); ++x) longer.push_back(shifted(plan, *x, bodies - 1));
   }
   return out;
+}
+
+// ---- the look ahead of lifetimes ----
+
+/// After i more bodies a version is older by i periods, from the view of the cells as written.
+bool Lifetimes::needed_at_second_bar(int stage, int version) const {
+  for (int seen = version; seen >= 0; seen -= plan_.period)
+    if (readers_in(Part::tail).contains({stage, seen}) ||
+        readers_in(Part::body).contains({stage, seen - plan_.period}))
+      return true;
+  return version >= oldest_kept(stage);
+}
+
+/// Ends what was kept for another way on than the one taken, at the first cell behind a bar.
+void Lifetimes::end_at_bar(Part part, int cell) {
+  const Part before = part == Part::body ? Part::head : Part::body;
+  std::set<int> stages;
+  for (const Readers& readers : readers_)
+    for (const auto& [key, index] : readers) stages.insert(key.first);
+  for (int stage : stages)
+    for (int version = 0; version <= plan_.first + plan_.steps; ++version)
+      if (needed_behind(before, stage, version) && !needed_behind(part, stage, version) &&
+          !readers_in(part).contains({stage, version}))
+        ending_[cell].emplace_back(stage, version);
 }
 
 }  // namespace paragrad::parallel

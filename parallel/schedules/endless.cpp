@@ -138,6 +138,10 @@ std::optional<Plan> find_bars(Plan plan, int period) {
 std::optional<Plan> make_endless(const std::string& schedule, Layout layout) {
   constexpr int longest_period = 12;
   const int most_steps = 2 * layout.stages + 2 * longest_period;
+  if (find_schedule(schedule).updates_per_microbatch) {  // so that layout.steps is the plan's
+    layout.first *= layout.microbatches;
+    layout.microbatches = 1;
+  }
   auto plan_of = [&](int steps) {
     layout.steps = steps;
     return make_plan(schedule, layout);

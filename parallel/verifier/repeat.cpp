@@ -108,6 +108,26 @@ void compare(const Plan& plan, int rank, const Lines& before, const Lines& after
 
 }  // namespace
 
+/// Notes the state if a bar stands before the cell. A norm that no stage waits for is forgotten.
+void Replay::note_bars(int index) {
+  if (!plan_.is_endless()) return;
+  for (int cell : {plan_.bars[rank_].first, plan_.bars[rank_].second}) {
+    if (cell != index) continue;
+    const int back = static_cast<int>(at_bars_.size());
+    std::set<std::string>& lines = at_bars_.emplace_back();
+    versions_.add_state(back, lines);
+    sums_.add_state(back, lines);
+    for (const auto& [name, cell] : here_)
+      if (const Name value = name_of(name);
+          value.what != Value::norm || versions_.lacks(value.number))
+        lines.insert(describe(shifted(plan_, value, -back)));
+    for (const auto& [name, pass] : passes_)
+      lines.insert(autograd::text(describe(shifted(plan_, name_of(name), -back)), " at version ",
+                                  pass.version - back * plan_.period, pass.kept ? "" : ", dropped",
+                                  pass.input_part_done ? ", half back" : ""));
+  }
+}
+
 void check_repeat(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows) {
   if (!plan.is_endless()) return;
   for (const Meeting& meeting : pairing.meetings) check_together(plan, meeting);

@@ -46,26 +46,6 @@ void Replay::run() {
   note_bars(static_cast<int>(row.size()));
 }
 
-/// Notes the state if a bar stands before the cell. A norm that no stage waits for is forgotten.
-void Replay::note_bars(int index) {
-  if (!plan_.is_endless()) return;
-  for (int cell : {plan_.bars[rank_].first, plan_.bars[rank_].second}) {
-    if (cell != index) continue;
-    const int back = static_cast<int>(at_bars_.size());
-    std::set<std::string>& lines = at_bars_.emplace_back();
-    versions_.add_state(back, lines);
-    sums_.add_state(back, lines);
-    for (const auto& [name, cell] : here_)
-      if (const Name value = name_of(name);
-          value.what != Value::norm || versions_.lacks(value.number))
-        lines.insert(describe(shifted(plan_, value, -back)));
-    for (const auto& [name, pass] : passes_)
-      lines.insert(autograd::text(describe(shifted(plan_, name_of(name), -back)), " at version ",
-                                  pass.version - back * plan_.period, pass.kept ? "" : ", dropped",
-                                  pass.input_part_done ? ", half back" : ""));
-  }
-}
-
 /// Runs a cell: checks that what it needs is here, removes what it frees and adds what it makes.
 void Replay::execute(const Place& at) {
   const Instruction& x = at.instruction();

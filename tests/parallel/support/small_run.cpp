@@ -102,10 +102,10 @@ class Gathering {
 
 void run_rank(const Training& training, const std::vector<VerifiedPlan>& plans, Batches& batches,
               Transport& transport, const DevicePtr& device, const Engine::Settings& settings,
-              Gathering& gathering, const Bits& bits = {}) {
+              Gathering& gathering, const Bits& bits = {}, const Course& course = {}) {
   Engine engine(training, transport, device, settings);
   for (int i = 0; i < static_cast<int>(plans.size()); ++i) {
-    gathering.tell(transport.rank(), engine.run(plans[i], batches), i, engine);
+    gathering.tell(transport.rank(), engine.run(plans[i], batches, course), i, engine);
     engine.set_bits(bits);
   }
   gathering.tell(transport.rank(), engine);
@@ -125,6 +125,18 @@ Outcome run_by_engine(const Training& training, const std::vector<VerifiedPlan>&
              {reduction, 20, hosts}, gathering, bits);
   };
   run_ranks(ranks, body, capacity);
+  return std::move(gathering.outcome());
+}
+
+Outcome run_endless(const Training& training, const VerifiedPlan& plan, Batches& batches,
+                    const Course& course, int capacity) {
+  Gathering gathering(plan.plan().ranks());
+  auto body = [&](Transport& transport) {
+    set_compute_threads(1);
+    run_rank(training, {plan}, batches, transport, cpu_device(), {.timeout = 20}, gathering, {},
+             course);
+  };
+  run_ranks(plan.plan().ranks(), body, capacity);
   return std::move(gathering.outcome());
 }
 

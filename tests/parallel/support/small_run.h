@@ -78,6 +78,9 @@ Outcome run_by_engine(const Training& training, const std::vector<VerifiedPlan>&
                       AllReduce reduction = AllReduce::scatter_reduce,
                       const std::vector<int>& hosts = {}, const Bits& bits = {},
                       const TakeSeat& take_seat = {});
+/// Runs an endless plan by the engine, a thread per rank.
+Outcome run_endless(const Training& training, const VerifiedPlan& plan, Batches& batches,
+                    const Course& course, int capacity = 0);
 /// Runs plans by the engine on a single rank, in the calling thread and on this device.
 Outcome run_on_one_rank(const Training& training, const std::vector<VerifiedPlan>& plans,
                         Batches& batches, const DevicePtr& device);

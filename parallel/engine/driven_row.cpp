@@ -1,0 +1,43 @@
+// A message-driven row: its forwards and backwards run in the order in which their inputs arrive.
+// Not here: which cells may run next (simulation/driven.cpp). Chapter 06.
+#include "parallel/engine/interpreter.h"
+#include "parallel/simulation/simulate.h"
+
+namespace paragrad::parallel {
+
+/// Runs a message-driven row: between two steps, the cell whose input has arrived.
+void Interpreter::run_driven() {
+  const auto order = make_order(run_.plan, run_.plan.rows[run_.rank]);
+  for (std::vector<int> cells = order->next(); !cells.empty(); cells = order->next()) {
+    const int cell = cells.size() == 1 ? cells.front() : first_ready(cells);
+    run_cell(cell);
+    order->ran(cell);
+    run_.result.order.push_back(cell);
+  }
+}
+
+// [snippet first_ready]
+/// Waits until the input of one of these computations is here; returns the first of those.
+int Interpreter::first_ready(const std::vector<int>& cells) {
+  for (;;) {
+    std::vector<const Ticket*> awaited;
+    for (int cell : cells) {
+      const Arriving* input = input_of(run_.at(cell));
+      if (!input || lane_.is_done(*input->by.ticket)) return cell;
+      awaited.push_back(input->by.ticket.get());
+    }
+    waiting_.wait_for_any(awaited, input_of(run_.at(cells.front()))->by.cell);
+  }
+}
+
+/// The message that brings a forward or backward its input; null if there is none.
+const Arriving* Interpreter::input_of(const Instruction& x) const {
+  const bool from_before = begins_pass(x) && !run_.engine.runner(x.stage).under_way(x.micro);
+  const Arriving* input =
+      mailbox_.arriving(from_before ? Name{Value::activation, x.stage - 1, x.micro}
+                                    : Name{Value::activation_gradient, x.stage, x.micro});
+  return input && input->by.ticket ? input : nullptr;
+}
+// [end snippet]
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,162 @@
+// A message of unknown length is two: the length, then the bytes. How many messages there are
+// follows from the grants, so none is left over when the row ends.
+// Chapter 07.
+#include "parallel/engine/progress.h"
+
+#include <algorithm>
+
+#include "parallel/transports/pack.h"
+#include "parallel/transports/transport.h"
+
+namespace paragrad::parallel {
+namespace {
+
+/// Moves what belongs to keys below `end` to a map of its own.
+template <class Map>
+Map take_below(Map& from, int end) {
+  Map taken;
+  while (!from.empty() && from.begin()->first < end) taken.insert(from.extract(from.begin()));
+  return taken;
+}
+
+/// Moves one message after another, of which each is begun when the one before is done.
+template <class Begin>
+MessageLane::Task two_messages(Begin begin) {
+  struct State {
+    int moved = 0;
+    std::unique_ptr<Request> request;
+  };
+  return [begin, state = std::make_shared<State>()](Transport& transport) {
+    for (; state->moved < 2; ++state->moved) {
+      if (!state->request) state->request = begin(transport, state->moved);
+      if (!state->request->done()) return false;
+      state->request.reset();
+    }
+    return true;
+  };
+}
+
+}  // namespace
+
+Progress::Progress(RowRun& run, Waiting& waiting, MessageLane& lane, const Course& course)
+    : run_(run), waiting_(waiting), lane_(lane), course_(course) {}
+
+void Progress::begin() {
+  if (course_.report_every == 0) return;
+  // A rank is ahead of rank 0 by fewer bodies than there are stages.
+  ahead_ = course_.report_every + run_.plan.stages + 2;
+  grant_ = grant_from(0);
+  if (leads())
+    expect_reports();
+  else if (!grant_.is_last)
+    next_grant_ = receive({Queue::Kind::grant, 0}, 0);
+}
+
+Progress::Grant Progress::grant_from(int bodies) const {
+  const int most = std::min(course_.bodies, bodies + ahead_);
+  return {most, most == course_.bodies};
+}
+
+void Progress::pass_bar(int bodies) {
+  if (course_.report_every == 0) return;
+  while (bodies == grant_.bodies && !grant_.is_last) read_grant();  // never on rank 0
+  if (bodies == 0 || bodies % course_.report_every != 0 || bodies >= run_.bodies) return;
+  if (!leads()) return send({Queue::Kind::report, 0}, 0, pack(taken_result()));
+  own_.push_back(taken_result());
+  hear();
+  if (!grant_.is_last) grant_more(bodies);
+}
+
+void Progress::finish() {
+  while (!own_.empty()) {
+    for (const auto& [rank, reports] : reports_)
+      await(reports.front(), "a report on finished updates", rank);
+    hear();
+  }
+  for (const TicketPtr& ticket : sent_) await({ticket, nullptr}, "the end of its part", 0);
+}
+
+/// What this rank has found out on the updates that all its stages have made.
+RunResult Progress::taken_result() {
+  RunResult& result = run_.result;
+  RunResult taken;
+  const int made = run_.engine.made_everywhere();
+  taken.last_step = made;
+  taken.losses = take_below(result.losses, made * run_.plan.per_step);
+  taken.squares = take_below(result.squares, made + 1);
+  taken.norms = take_below(result.norms, made + 1);
+  taken.stepped = take_below(result.stepped, made + 1);
+  taken.bytes_sent = std::exchange(result.bytes_sent, {});
+  return taken;
+}
+
+/// Posts receives for the reports that are sure to come: those before the last granted body ends.
+void Progress::expect_reports() {
+  for (; (expected_ + 1) * course_.report_every < grant_.bodies; ++expected_)
+    for (int rank = 1; rank < run_.plan.ranks(); ++rank)
+      reports_[rank].push_back(receive({Queue::Kind::report, rank}, rank));
+}
+
+/// Passes on the reports that all ranks have made.
+void Progress::hear() {
+  while (!own_.empty()) {
+    auto is_here = [&](const auto& entry) { return lane_.is_done(*entry.second.front().ticket); };
+    if (!std::ranges::all_of(reports_, is_here)) return;
+    std::vector<RunResult> results{std::move(own_.front())};
+    own_.pop_front();
+    for (auto& [rank, reports] : reports_) {
+      results.push_back(unpack<RunResult>(std::move(*reports.front().bytes)));
+      reports.pop_front();
+    }
+    goes_on_ = course_.heard(results) && goes_on_;
+  }
+}
+
+/// Grants more bodies to all ranks or, once the run is to end, those that are granted already.
+void Progress::grant_more(int bodies) {
+  if (goes_on_)
+    grant_ = grant_from(bodies);
+  else
+    grant_.is_last = true;
+  run_.bodies = grant_.is_last ? grant_.bodies : run_.bodies;
+  for (int rank = 1; rank < run_.plan.ranks(); ++rank)
+    send({Queue::Kind::grant, rank}, rank, pack(grant_));
+  expect_reports();
+}
+
+void Progress::read_grant() {
+  await(next_grant_, "word how far to go", 0);
+  grant_ = unpack<Grant>(std::move(*next_grant_.bytes));
+  if (grant_.is_last)
+    run_.bodies = grant_.bodies;
+  else
+    next_grant_ = receive({Queue::Kind::grant, 0}, 0);
+}
+
+void Progress::send(Queue queue, int peer, std::string bytes) {
+  auto kept = std::make_shared<std::string>(std::move(bytes));
+  auto length = std::make_shared<std::int64_t>(kept->size());
+  auto begin = [=](Transport& transport, int part) {
+    if (part == 0) return transport.send({peer, control_channel, length.get(), sizeof *length});
+    return transport.send({peer, control_channel, kept->data(), *length});
+  };
+  std::erase_if(sent_, [&](const TicketPtr& ticket) { return lane_.is_done(*ticket); });
+  sent_.push_back(lane_.post(queue, two_messages(begin)));
+}
+
+Progress::Word Progress::receive(Queue queue, int peer) {
+  auto bytes = std::make_shared<std::string>();
+  auto length = std::make_shared<std::int64_t>(0);
+  auto begin = [=](Transport& transport, int part) {
+    if (part == 0) return transport.receive({peer, control_channel, length.get(), sizeof *length});
+    bytes->resize(static_cast<std::size_t>(*length));
+    return transport.receive({peer, control_channel, bytes->data(), *length});
+  };
+  return {lane_.post(queue, two_messages(begin)), bytes};
+}
+
+void Progress::await(const Word& word, const std::string& what, int peer) const {
+  waiting_.wait_for_word(*word.ticket, what, peer);
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,104 @@
+// An endless plan, run for any number of bodies, gives the bits of the schedule's own plan of that
+// length.
+#include "parallel/plan/endless.h"
+#include "tests/catch.h"
+#include "tests/parallel/support/cyclic_cases.h"
+#include "tests/parallel/support/grid.h"
+#include "tests/sanitized.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+void check_same(const Outcome& endless, const Outcome& plain) {
+  CHECK(endless.weights == plain.weights);
+  CHECK(endless.losses == plain.losses);
+  CHECK(endless.norms == plain.norms);
+  for (std::size_t rank = 0; rank < plain.last.size(); ++rank) {
+    CHECK(endless.last[rank].bytes_sent == plain.last[rank].bytes_sent);
+    CHECK(endless.last[rank].squares == plain.last[rank].squares);
+  }
+}
+
+void check_lengths(const Training& training, const std::string& schedule, Layout layout,
+                   const std::vector<int>& lengths) {
+  SmallBatches batches(small_gpt());
+  const auto found = make_endless(schedule, layout);
+  REQUIRE(found);
+  const VerifiedPlan endless = verify(*found);
+  for (int bodies : lengths) {
+    INFO("bodies " << bodies);
+    const int steps = found->steps + (bodies - 1) * found->period;
+    layout.steps = 1;
+    const int steps_of_one = make_plan(schedule, layout).steps;  // a step can be one microbatch
+    if (steps == 0 || steps % steps_of_one != 0) continue;
+    layout.steps = steps / steps_of_one;
+    const VerifiedPlan plain = verify(make_plan(schedule, layout));
+    check_same(run_endless(training, endless, batches, {.bodies = bodies}, bodies % 2 * 2),
+               run_by_engine(training, {plain}, batches));
+  }
+}
+
+}  // namespace
+
+TEST_CASE("endless plans give the bits of plans of one length") {
+  for (const Case& c : fewer(grid())) {
+    if (c.schedule == "message-driven") continue;
+    INFO(c);
+    check_lengths(training_of(c), c.schedule, layout_of(c, 1), {0, 1, 4});
+  }
+}
+
+TEST_CASE("rank 0 hears of each update once, and ends an endless plan at any time") {
+  const Case c{"2bw", 1, 3, 3, false, true, false, false};
+  const Training training = training_of(c);
+  const Layout layout = layout_of(c, 1);
+  SmallBatches batches(small_gpt());
+  const VerifiedPlan endless = verify(*make_endless(c.schedule, layout));
+  for (int last : {2, 7, 1000}) {
+    INFO("stops after " << last);
+    std::map<int, double> losses, norms;
+    int heard = 0, reports = 0;
+    auto hear = [&](const std::vector<RunResult>& results) {
+      ++reports;
+      CHECK(results.size() == 3);
+      for (RunResult result : results) {
+        losses.merge(result.losses);
+        norms.merge(result.norms);
+        heard = std::max(heard, result.last_step);
+      }
+      return heard < last;
+    };
+    const Course course{.bodies = 40, .report_every = 2, .heard = hear};
+    Outcome outcome = run_endless(training, endless, batches, course);
+    const int steps = outcome.last[0].last_step;
+    for (const RunResult& rank : outcome.last) CHECK(rank.last_step == steps);
+    if (last > 40)
+      CHECK(steps == endless.plan().steps + 39);
+    else
+      CHECK(steps < 30);
+    CHECK(reports >= 1);
+    for (auto* all : {&losses, &norms}) {
+      auto& rest = all == &losses ? outcome.losses : outcome.norms;
+      for (const auto& [key, value] : *all) CHECK_FALSE(rest.contains(key));  // none twice
+      rest.merge(*all);
+    }
+    Layout same = layout;
+    same.steps = steps;
+    const Outcome plain = run_by_engine(training, {verify(make_plan(c.schedule, same))}, batches);
+    CHECK(outcome.weights == plain.weights);
+    CHECK(outcome.losses == plain.losses);
+    CHECK(outcome.norms == plain.norms);
+  }
+}
+
+TEST_CASE("endless cyclic plans give the bits of plans of one length", "[cyclic]") {
+  for (const char* schedule : {"cyclic-v1", "cyclic-v2"})
+    for (const auto& [name, setting] : settings())
+      for (int n : {2, 3}) {
+        if (setting == Setting::one_device) continue;
+        INFO(schedule << ' ' << name << ' ' << n);
+        check_lengths(cyclic_training(n, true), schedule, {.stages = n, .setting = setting},
+                      {0, 3});
+      }
+}
