@@ -186,7 +186,7 @@ TEST_CASE("plan draw --alive is for figures") {
   CHECK_THAT(output_of(draw + Words{"--out", folder / "plan.svg"}), Contains("wrote"));
   check_refused(draw, "add --out FILE.svg");
   for (const char* name : {"plan.html", "plan.json", "plan.txt"}) {
-    check_refused(draw + Words{"--out", folder / name}, "--alive draws below a figure");
+    check_refused(draw + Words{"--out", folder / name}, "--alive changes a figure");
     CHECK_FALSE(std::filesystem::exists(folder / name));
   }
 }
