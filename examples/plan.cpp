@@ -30,7 +30,8 @@ struct Request {
   ScheduleFlags schedule;
   CostFlags costs;
   int steps = 0, first = 0, columns = 40;
-  bool clip = false, tied = false, table = false, json = false, time_steps = false, alive = false;
+  bool clip = false, tied = false, table = false, json = false, time_steps = false;
+  FigureOptions figure;
   std::string out;
 
   /// Adds the plan's file, and the flags that describe a schedule.
@@ -142,12 +143,17 @@ std::string page(const Request& request, const VerifiedPlan& verified, const Tim
 void draw_plan(const Request& request, const Plan& plan) {
   PG_CHECK(!request.json || !request.out.empty(),
            "--json prints the facts; the drawing needs a file: give --out FILE");
-  PG_CHECK(!request.alive || request.out.ends_with(".svg"),
-           "--alive draws below a figure; add --out FILE.svg, or leave out --alive");
+  const FigureOptions usual, &asked = request.figure;
+  const char* flag = asked.alive                      ? "--alive"
+                     : asked.seconds != usual.seconds ? "--seconds"
+                     : asked.width != usual.width     ? "--width"
+                                                      : nullptr;
+  PG_CHECK(!flag || request.out.ends_with(".svg"), flag,
+           " changes a figure; add --out FILE.svg, or leave out ", flag);
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
   const std::string ending = std::filesystem::path(request.out).extension();
-  const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.alive)
+  const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.figure)
                               : ending == ".html" ? page(request, verified, timeline)
                               : ending == ".json" ? draw_trace(timeline)
                                                   : draw_text(timeline, request.columns);
@@ -216,7 +222,13 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
           "write a figure (.svg), a page to explore (.html), a trace for ui.perfetto.dev (.json) "
           "or text (.txt); without --out, print text")
       ->check(CLI::Validator(check_ending, ""));
-  draw.yes("--alive", request.alive, "below a figure, draw the activations alive on all ranks");
+  draw.yes("--alive", request.figure.alive,
+           "below a figure, draw the activations alive on all ranks");
+  draw.number("--seconds", request.figure.seconds, 0, 1e9,
+              "length of a figure's time axis; equal with --width, it makes figures comparable "
+              "(default: the plan's)");
+  draw.number("--width", request.figure.width, 0, 1e5,
+              "width of a figure in pixels (default: what suits its cells)");
   draw.whole("--columns", request.columns, 1, columns);
   draw.yes("--json", request.json, "print the facts and the file's name as JSON");
   return commands;
@@ -243,6 +255,9 @@ int main(int argc, char** argv) {
     CLI::App* command = app.get_subcommands().front();
     try {
       commands.at(command)(request, request.plan(*command));
+      // Standard output may be a plan or JSON.
+      if (const std::string note = request.schedule.note(); !note.empty())
+        std::cerr << "note: " << note << '\n';
       return 0;
     } catch (const PlanError& error) {
       if (!request.json) throw;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves that weave.sh, headers.sh, commands.sh, includes.sh, spine.sh and gpu.sh notice what they are
-# there to notice, in a folder of its own.
+# Proves that weave.sh, letters.sh, headers.sh, commands.sh, includes.sh, spine.sh and gpu.sh notice
+# what they are there to notice, in a folder of its own.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(mktemp -d)
@@ -65,6 +65,30 @@ expect 1 'BUILDING.md: a link to RESULTS.md#three' weave --check
 rm RESULTS.md BUILDING.md
 broken 'has no \[end snippet\]' '<!-- code: open.cpp#open -->'
 expect 2 'unknown argument' weave --chek
+
+# ---- letters.sh
+mkdir tutorials/figures
+cp "$root/tests/letters.sh" tests/
+cp tutorials/01.md kept.md
+figure() {  # figure NAME WIDTH SIZE: a figure with ordinary letters, and letters of SIZE pixels
+  printf '<svg viewBox="0 -5 %s 90" font-size="11"><text font-size="%s">a</text></svg>\n' \
+    "$2" "$3" >"tutorials/figures/$1.svg"
+}
+figure wide 977 11
+figure narrow 400 9
+printf '![a](figures/wide.svg)\n\n| ![b](figures/narrow.svg) | ![c](figures/narrow.svg) |\n' \
+  >>tutorials/01.md
+expect 0 '' tests/letters.sh
+figure wide 1000 11
+expect 1 'figures/wide.svg: letters of 8.80 pixels where it is 800 wide' tests/letters.sh
+figure wide 977 10.9
+expect 1 'figures/wide.svg: letters of 8.93 pixels' tests/letters.sh
+figure wide 500 11
+figure narrow 405 9
+expect 1 'figures/narrow.svg: letters of 8.89 pixels where it is 400 wide' tests/letters.sh
+figure narrow 300 8.9
+expect 1 'narrow.svg: letters of 8.90 pixels where it is 300 wide' tests/letters.sh
+mv kept.md tutorials/01.md
 
 # ---- headers.sh
 printf 'inline std::string text;\n' >alone.h

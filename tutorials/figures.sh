@@ -94,7 +94,9 @@ buckets() {  # buckets NUMBER RANKS LATENCY
     print "--schedule data --data-parallel", ranks, "--stages", n, "--forward", 0.08 / n,
       "--backward", 0.16 / n, "--weight-bytes", 1e8 / n, "--bandwidth 1.25e9 --latency", latency }'
 }
-for number in 1 4; do draw "buckets_$number" $(buckets $number 2 0); done
+for number in 1 4; do  # on one scale, as all figures that chapters compare
+  draw "buckets_$number" $(buckets $number 2 0) --width 640 --seconds 0.32
+done
 {
   echo '| buckets | backward of each | all-reduce by the ring | time of an update | all-reduce in two rounds | time of an update |'
   echo '| --- | --- | --- | --- | --- | --- |'
@@ -181,10 +183,10 @@ broken() {  # broken RULE PLAN FROM TO
 } >"$new/rules.md"
 
 # ---- 07: versions
-size='--stages 4 --microbatches 4 --steps 3'
-draw pipedream --schedule pipedream $size --backward 2
-draw flushes --schedule 1f1b $size --backward 2
-draw 2bw --schedule 2bw $size --backward 2
+size='--stages 4 --microbatches 4' scale='--backward 2 --width 971 --seconds 45'
+draw flushes --schedule 1f1b $size --steps 2 $scale
+draw pipedream --schedule pipedream $size --steps 3 $scale
+draw 2bw --schedule 2bw $size --steps 3 $scale
 quote 2bw show --schedule 2bw --stages 2 --microbatches 2 --steps 3
 quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip --tied
 {
@@ -198,19 +200,28 @@ quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip -
 } >"$new/versions.md"
 
 {
-  echo '| D | m = D - 2 | m = D - 1 | m = D |'
-  echo '| --- | --- | --- | --- |'
+  echo '| D | m = 1 | m = 2 | m = 3 | m = 4 | m = 5 | m = 6 | m = 7 |'
+  echo '| --- | --- | --- | --- | --- | --- | --- | --- |'
   for d in 2 3 4 5 6 7 8; do
     row="| $d |"
-    for m in $((d - 2)) $((d - 1)) $d; do
-      if [[ $m -eq 0 ]]; then row+=' |'; continue; fi
-      seconds=$(plan simulate --schedule 2bw --stages $d --microbatches $m --steps 10 --backward 2 --json |
-        sed -n 's/^  "makespan": \([0-9.]*\),*/\1/p')
-      row+=" $(awk -v s="$seconds" -v work=$((3 * (10 * m + d - 1))) 'BEGIN { print s - work }') s |"
+    for m in 1 2 3 4 5 6 7; do
+      seconds=()
+      for steps in 24 48; do  # without the ends of a plan
+        seconds+=("$(plan simulate --schedule 2bw --stages $d --microbatches $m --steps $steps \
+          --backward 2 --json 2>/dev/null | sed -n 's/^  "makespan": \([0-9.]*\),*/\1/p')")
+      done
+      row+=$(awk -v a="${seconds[0]}" -v b="${seconds[1]}" -v m=$m 'BEGIN {
+        each = (b - a) / (24 * m); printf each == 3 ? " **%g s** |" : " %g s |", each }')
     done
     echo "$row"
   done
 } >"$new/2bw_waits.md"
+{
+  few='simulate --schedule 2bw --stages 8 --microbatches 1 --steps 48 --backward 2'
+  printf '```\n$ build/bin/plan %s\n' "$few"
+  plan $few 2>&1
+  printf '```\n'
+} >"$new/2bw_note.md"
 
 # ---- 08: cyclic data parallelism
 dance='--schedule cyclic-v2 --stages 4' side_by_side='--schedule data --data-parallel 4 --stages 4'
@@ -218,9 +229,10 @@ quote dance draw --schedule cyclic-v2 --stages 3 --steps 3
 quote cyclic show --schedule cyclic-v2 --stages 3 --steps 2
 quote cyclic_facts verify $dance
 quote home show --schedule cyclic-v2 --setting zero --stages 3 --steps 1
-draw dance $dance --steps 3 --alive
-draw side_by_side $side_by_side --steps 3 --alive
-draw model $dance --setting model --steps 3 --alive
+scale='--alive --width 971 --seconds 30'
+draw dance $dance --steps 3 $scale
+draw side_by_side $side_by_side --steps 3 $scale
+draw model $dance --setting model --steps 3 $scale
 {
   echo '| | microbatch 0 | microbatch 1 | microbatch 2 | microbatch 3 |'
   echo '| --- | --- | --- | --- | --- |'
@@ -403,8 +415,8 @@ encoded() {  # encoded PARTS BITS_A_VALUE
     print "--schedule data --data-parallel 4 --bandwidth 1e6 --stages", n, "--forward", 1 / n,
       "--backward", 2 / n, "--weight-bytes", int(6e6 / n * bits / 32) }'
 }
-draw encoded_32 $(encoded 4 32)
-draw encoded_4 $(encoded 4 4.0625)
+draw encoded_32 $(encoded 4 32) --width 971 --seconds 10.5
+draw encoded_4 $(encoded 4 4.0625) --width 971 --seconds 10.5
 {
   echo '| `--codec` | bits a value | a step, one sum | times as fast | a step, four sums | times as fast |'
   echo '| --- | --- | --- | --- | --- | --- |'

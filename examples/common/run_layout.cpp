@@ -168,6 +168,7 @@ std::string RunLayout::describe() const {
              "parallel");
   if (run_.clip != run_.saved.value("--clip", run_.clip))
     line += text("; gradients are not clipped, which ", parts_.schedule, " can't do");
+  if (const std::string note = parts_.note(); !note.empty()) line += text(". ", note);
   return line;
 }
 

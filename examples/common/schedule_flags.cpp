@@ -132,6 +132,10 @@ parallel::Layout ScheduleFlags::layout() const {
           .channel = channel_found()};
 }
 
+std::string ScheduleFlags::note() const {
+  return behaviour().note ? behaviour().note(layout()) : "";
+}
+
 double ScheduleFlags::smallest_share(std::int64_t batch, int ranks) const {
   double parts = 1.0 * std::max(1, microbatches) * std::max(1, data_parallel);
   if (cyclic()) parts = std::max(1, stages > 0 ? stages : ranks);

@@ -37,6 +37,8 @@ struct ScheduleFlags {
   /// The layout of the run's first update, with defaults for flags that were not given.
   /// throws: Error if the flags contradict each other
   parallel::Layout layout() const;
+  /// What the schedule says about this layout's cost; empty if nothing, and for a plan's file.
+  std::string note() const;
 
   /// The number of a batch's examples in a microbatch, or a lower bound if it depends on ranks.
   double smallest_share(std::int64_t batch, int ranks) const;

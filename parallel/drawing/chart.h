@@ -85,6 +85,7 @@ class ChartFrame {
 
   void x_axis(const std::string& label, double per_unit = 1);
   void y_axis(std::string (*text)(double));            ///< `text` writes a tick
+  void y_label(const std::string& label);              ///< beside the axis, upwards
   void legend(const std::vector<std::string>& names);  ///< as high as its entries need
   void legend(const std::vector<NamedColor>& colors);
   /// A strip from x = low to high, of the chart's height, that says `text`.

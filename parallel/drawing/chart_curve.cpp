@@ -73,6 +73,7 @@ std::string curve_chart(const Curve& curve) {
   double margin = (*y_high - *y_low) * 0.05;
   ChartFrame frame(*x_low, *x_high, *y_low - margin, *y_high + margin);
   frame.y_axis(plain);
+  frame.y_label(curve.y_label);
   frame.x_axis(curve.x_label);
   frame.legend(names);
   for (std::size_t i = 0; i < all.size(); ++i) add_line(frame, all[i], series_color(i));

@@ -31,7 +31,8 @@ std::string chart_svg(const std::string& title, double top, double height, const
       R"(<svg xmlns="http://www.w3.org/2000/svg" class="chart" role="img" )"
       R"(aria-label="{}" width="{}" height="{}" viewBox="0 {} {} {}" font-size="11"{}>{}{}</svg>)"
       "\n",
-      escape(title), chart_width, height, top, chart_width, height, attributes, dark_style, body);
+      escape(title), chart_width, height, top, chart_width, height, attributes, dark_style,
+      paper(0, top, chart_width, height) + body);
 }
 
 double ChartFrame::x(double value) const {
@@ -58,6 +59,12 @@ void ChartFrame::y_axis(std::string (*text)(double)) {
     axes_ += markup(R"(<path class="grid" d="M{} {}H{}" stroke="#d5dbe3"/>)", left, y(tick), right);
     axes_ += ink(left - 6, y(tick), text(tick), R"( dy="4" text-anchor="end")");
   }
+}
+
+void ChartFrame::y_label(const std::string& label) {
+  const double middle = (top + bottom) / 2;
+  axes_ += ink(12, middle, label,
+               markup(" text-anchor=\"middle\" transform=\"rotate(-90 12 {})\"", middle));
 }
 
 void ChartFrame::legend(const std::vector<std::string>& names) {

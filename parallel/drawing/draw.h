@@ -77,11 +77,18 @@ struct Report {
 /// throws: Error if nothing takes time
 std::string draw_text(const Timeline& timeline, int columns = 40);
 
+/// What a figure shows besides the ranks, and how large it is. Figures of equal seconds and width
+/// have one scale of time, and can be compared.
+struct FigureOptions {
+  bool alive = false;  ///< adds a lane of the activations that are alive on all ranks
+  double seconds = 0;  ///< length of the time axis; 0: the timeline's
+  double width = 0;    ///< of the whole figure, in pixels; 0: what suits its cells
+};
+
 /// A figure for light and dark backgrounds. A rank has two lanes: computations, coloured by their
 /// weight version, and messages below. Very long timelines are cut, and the figure says so.
-///   alive: whether a lane below the ranks shows the activations that are alive on all of them
-/// throws: Error if nothing takes time
-std::string draw_svg(const Timeline& timeline, bool alive = false);
+/// throws: Error if nothing takes time, or the width leaves no room for it
+std::string draw_svg(const Timeline& timeline, const FigureOptions& options = {});
 
 /// JSON in Chrome's trace format, which ui.perfetto.dev and chrome://tracing open.
 std::string draw_trace(const Timeline& timeline, const std::vector<MemorySample>& memory = {});

@@ -2,7 +2,9 @@
 // Not here: the figure itself (timeline_figure.cpp).
 // Chapter 06.
 #include <algorithm>
+#include <cmath>
 
+#include "autograd/error.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"
@@ -20,25 +22,41 @@ double median_forward(const Timeline& timeline) {
   return *middle > 0 ? *middle : timeline.makespan();
 }
 
+/// The width at which a forward's cell shows its stage and microbatch; 0 if stages are not shown.
+double whole_label(const Timeline& timeline) {
+  if (!has_several_stages(timeline)) return 0;
+  std::size_t longest = 0;
+  for (const Record& record : timeline.records)
+    if (record.lane == Lane::compute && !makes_version(record.instruction))
+      longest = std::max(longest, short_label(record.instruction).size());
+  return std::ceil(label_width(11, longest));
+}
+
 }  // namespace
 
-FigureLayout suitable_layout(const Timeline& timeline) {
+FigureLayout suitable_layout(const Timeline& timeline, const FigureOptions& options) {
   check_drawable(timeline);
   constexpr int most_ranks = 64;
-  constexpr double cell = 22, smallest_cell = 9, narrowest = 560, widest = 2400;
+  constexpr double usual_cell = 22, smallest_cell = 9, narrowest = 560, widest = 2400;
   FigureLayout layout;
+  layout.alive = options.alive;
   layout.cell_seconds = median_forward(timeline);
-  double cells = timeline.makespan() / layout.cell_seconds;
   layout.ranks = std::min(timeline.ranks, most_ranks);
-  layout.seconds = timeline.makespan() * std::min(1.0, widest / (cells * smallest_cell));
-  layout.pixels_per_second = std::clamp(cells * cell, narrowest, widest) / layout.seconds;
+  layout.seconds = options.seconds > 0 ? options.seconds : timeline.makespan();
+  const double cells = layout.seconds / layout.cell_seconds;
+  double axis = std::clamp(cells * std::max(usual_cell, whole_label(timeline)), narrowest, widest);
+  if (options.width > 0) {
+    axis = options.width - left_margin(layout.ranks) - right_margin;
+    PG_CHECK(axis >= 100, "draw: a figure of ", options.width, " pixels leaves ", axis,
+             " for its time axis, which needs 100; give it more width");
+  }
+  layout.seconds *= std::min(1.0, axis / (cells * smallest_cell));
+  layout.pixels_per_second = axis / layout.seconds;
   return layout;
 }
 
-std::string draw_svg(const Timeline& timeline, bool alive) {
-  FigureLayout layout = suitable_layout(timeline);
-  layout.alive = alive;
-  return timeline_figure(timeline, layout);
+std::string draw_svg(const Timeline& timeline, const FigureOptions& options) {
+  return timeline_figure(timeline, suitable_layout(timeline, options));
 }
 
 }  // namespace paragrad::parallel

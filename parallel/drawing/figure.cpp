@@ -34,7 +34,8 @@ std::string with_unit(double value, const std::vector<std::pair<double, const ch
 const char* const dark_style =
     "<style>@media (prefers-color-scheme: dark) { :where(.ink, .step) { fill: #e6edf3 } "
     ":where(.cells .step, .mark) { stroke: #e6edf3 } :where(.cells) { stroke: #0d1117 } "
-    ":where(.grid) { stroke: #3d444d } :where(.lane) { fill: #2a313c } :where(.faint) { fill: "
+    ":where(.paper) { fill: #0d1117 } :where(.grid) { stroke: #3d444d } :where(.lane) { fill: "
+    "#2a313c } :where(.faint) { fill: "
     "#1c222b } }</style>\n";
 
 std::string seconds_text(double seconds) {
@@ -87,6 +88,12 @@ std::string number(double value) {
 
 std::string ink(double x, double y, const std::string& words, const std::string& attributes) {
   return markup(R"(<text class="ink" x="{}" y="{}"{}>{}</text>)", x, y, attributes, escape(words));
+}
+
+std::string paper(double left, double top, double width, double height) {
+  return markup(R"(<rect class="paper" x="{}" y="{}" width="{}" height="{}" fill="#fff"/>)"
+                "\n",
+                left, top, width, height);
 }
 
 std::string short_label(const Instruction& instruction) {

@@ -47,6 +47,9 @@ std::string markup(fmt::format_string<decltype(in_markup(std::declval<const T&>(
 /// Words in the page's text colour from (x, y) on. `attributes` begin with a space.
 std::string ink(double x, double y, const std::string& words, const std::string& attributes = "");
 
+/// A rectangle behind a figure, so that it is readable wherever it is shown; pages hide it.
+std::string paper(double left, double top, double width, double height);
+
 /// A <style> that makes an SVG readable on a dark screen. The style of a page takes precedence.
 extern const char* const dark_style;
 

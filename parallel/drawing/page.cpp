@@ -40,6 +40,7 @@ svg { display: block; width: 100%; height: auto; font-variant-numeric: tabular-n
 .chart { max-width: 640px; }
 .timeline .view { cursor: grab; touch-action: pan-y; }
 .ink { fill: var(--ink); }
+.paper { fill: none; }
 .axis .ink, .chart .ink, .lanes .ink { fill: var(--dim); }
 .grid { stroke: var(--line); }
 .lane { fill: var(--lane); }

@@ -5,7 +5,7 @@
 #include "parallel/drawing/timeline_figure.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "parallel/drawing/figure.h"
 
@@ -25,9 +25,10 @@ class TimelineFigure {
         layout_(layout),
         slots_(message_slots(timeline)),
         repeated_(recomputations(timeline)) {
-    left_ = 52 + 7.0 * static_cast<double>(std::to_string(layout.ranks - 1).size());
+    left_ = left_margin(layout.ranks);
     width_ = layout.seconds * layout.pixels_per_second;
     legend_ = legend(timeline, left_ + width_ - 12);
+    several_stages_ = has_several_stages(timeline);
     place_rows();
     if (layout.alive) add_alive();
     cell_ = layout.cell_seconds * layout.pixels_per_second;
@@ -39,13 +40,14 @@ class TimelineFigure {
       if (is_drawn(timeline_.records[i])) add(timeline_.records[i], i);
     const std::string note = cut_note();
     height_ = bottom_ + axis_height + (note.empty() ? 0 : 20);
-    return opening_tag() + group("legend", " transform=\"translate(6 6)\"", legend_.svg) +
+    return opening_tag() + paper(0, 0, left_ + width_ + right_margin, height_) +
+           group("legend", " transform=\"translate(6 6)\"", legend_.svg) +
            group("lanes", "", lanes_) + view() + note + "</svg>\n";
   }
 
  private:
   std::string opening_tag() const {
-    const double width = left_ + width_ + 12;
+    const double width = left_ + width_ + right_margin;
     const std::string for_script = markup(
         R"( tabindex="0" data-scale="{}" data-per-second="{}" data-left="{}" data-width="{}" )"
         R"(data-top="{}" data-bottom="{}" data-cell="{}")",
@@ -83,7 +85,6 @@ class TimelineFigure {
 
   void place_rows() {
     std::vector<int> used(layout_.ranks, 0);
-    std::vector<std::set<int>> stages(layout_.ranks);
     for (std::size_t i = 0; i < timeline_.records.size(); ++i) {
       const Record& record = timeline_.records[i];
       if (!is_drawn(record)) continue;
@@ -91,8 +92,7 @@ class TimelineFigure {
       if (message)
         used[record.rank] = std::max(used[record.rank], std::min(slots_[i] + 1, most_slots));
       else if (!makes_version(record.instruction))
-        stages[record.rank].insert(record.instruction.stage), measure_label(record.instruction);
-      several_stages_ |= stages[record.rank].size() > 1;
+        measure_label(record.instruction);
     }
     bottom_ = 14 + legend_.height;
     for (int rank = 0; rank < layout_.ranks; ++rank) {
@@ -185,7 +185,7 @@ class TimelineFigure {
   /// The largest font size at which `characters` fit into `wide` pixels; 0 if none does.
   static int font_size(double wide, std::size_t characters) {
     for (int size : {11, 8})
-      if (wide >= 0.6 * size * static_cast<double>(characters) + size / 4.0) return size;
+      if (wide >= label_width(size, characters)) return size;
     return 0;
   }
 
@@ -241,6 +241,23 @@ class TimelineFigure {
 };
 
 }  // namespace
+
+double left_margin(int ranks) {
+  return 52 + 7.0 * static_cast<double>(std::to_string(ranks - 1).size());
+}
+
+bool has_several_stages(const Timeline& timeline) {
+  std::map<int, int> stages;  // by rank: its first
+  return std::any_of(timeline.records.begin(), timeline.records.end(), [&](const Record& record) {
+    const Instruction& x = record.instruction;
+    return record.lane == Lane::compute && !makes_version(x) && !drops(x) &&
+           stages.emplace(record.rank, x.stage).first->second != x.stage;
+  });
+}
+
+double label_width(double font_size, std::size_t characters) {
+  return 0.6 * font_size * static_cast<double>(characters) + font_size / 4;
+}
 
 std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout) {
   return TimelineFigure(timeline, layout).svg();

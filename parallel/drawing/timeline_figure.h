@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/drawing/draw.h"
 #include "parallel/simulation/timeline.h"
 
 namespace paragrad::parallel {
@@ -18,10 +19,21 @@ struct FigureLayout {
   bool zoomable = false;    ///< for a script: hides labels that are too wide, leaves none out
 };
 
-/// A layout whose forwards are about 22 pixels wide, if the figure is then between 560 and 2400
-/// pixels wide; what does not fit even with cells of 9 pixels is cut.
-/// throws: Error if nothing in the timeline takes time
-FigureLayout suitable_layout(const Timeline& timeline);
+/// A layout whose forwards are about 22 pixels wide, or show stage and microbatch if ranks have
+/// several stages, if the axis is then between 560 and 2400 pixels long or as `options` say. What
+/// does not fit even with cells of 9 pixels is cut.
+/// throws: Error if nothing in the timeline takes time, or the width leaves no room for it
+FigureLayout suitable_layout(const Timeline& timeline, const FigureOptions& options = {});
+
+/// The pixels left of the axis, for the names of ranks, and right of it.
+double left_margin(int ranks);
+constexpr double right_margin = 12;
+
+/// Whether a rank has computations of several stages, whose cells then name the stage.
+bool has_several_stages(const Timeline& timeline);
+
+/// The pixels that a label of so many characters needs in a cell.
+double label_width(double font_size, std::size_t characters);
 
 std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout);
 

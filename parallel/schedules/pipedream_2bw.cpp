@@ -4,6 +4,7 @@
 // Chapter 07; Narayanan et al. 2021, section 3.1, equation in section 3.3.
 #include <algorithm>
 
+#include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
@@ -11,16 +12,31 @@ namespace {
 
 // [snippet 2bw]
 Plan pipedream_2bw(const Layout& layout) {
+  const int stages = layout.stages, in_flight = std::min(stages, layout.microbatches + 1);
   auto version = [&](int micro) { return std::max(micro / layout.per_step() - 1, 0); };
   return pipeline_plan(layout, {/*keep*/ 2}, [&](Row& row, int replica, int stage) {
-    int ahead = std::min(layout.stages - 1 - stage, layout.microbatches);
+    const int ahead = (in_flight * (stages - stage) - 1) / stages;  // full: stages - stage - 1
     append_1f1b(row, stage, layout.micros(replica), ahead, version);
   });
 }
 // [end snippet]
 
+/// Describes what too few microbatches cost: in a long run, m + 1 of them pass D stages in
+/// D / (m + 1) rounds, rounded up, of a forward and a backward; a full pipeline takes one round.
+std::string note_on_stalls(const Layout& layout) {
+  const int in_flight = layout.microbatches + 1, round = 1 + 2;
+  const int rounds = (layout.stages + in_flight - 1) / in_flight;
+  if (rounds == 1) return "";
+  return autograd::text(
+      "2bw with ", layout.microbatches, layout.microbatches == 1 ? " microbatch" : " microbatches",
+      " on ", layout.stages, " stages stalls: ", rounds * round, " time units a microbatch instead",
+      " of ", round, " (forward 1, backward 2); ", layout.stages - 1,
+      " microbatches or more keep it full");
+}
+
 }  // namespace
 
-extern const Schedule pipedream_2bw_schedule{.name = "2bw", .make = pipedream_2bw};
+extern const Schedule pipedream_2bw_schedule{
+    .name = "2bw", .make = pipedream_2bw, .note = note_on_stalls};
 
 }  // namespace paragrad::parallel

@@ -97,6 +97,7 @@ struct Schedule {
                                       ///< they can
   SumPath (*sum_path)(const Layout&) = nullptr;  ///< null: SumPath::group
   void (*check)(const Layout&) = nullptr;        ///< throws Error for what only it rejects
+  std::string (*note)(const Layout&) = nullptr;  ///< a cost to know before a run; empty: none
 };
 
 /// All schedules, sorted by name.

@@ -108,7 +108,8 @@ Curve measure(const CodecSpec& spec) {
       "| ranks | scatter | expected | ring | expected | tree | expected |\n"
       "| --- | --- | --- | --- | --- | --- | --- |\n",
       print(spec), encoding);
-  Curve curve{fmt::format("Relative error of sums, {}", print(spec)), "ranks", "error", {}};
+  Curve curve{
+      fmt::format("Relative error of sums, {}", print(spec)), "ranks", "relative error", {}};
   for (const char* name : {"scatter", "ring", "tree"}) curve.series.push_back({name, {}, {}});
   for (int ranks : {2, 4, 8, 16}) {
     fmt::print("| {} |", ranks);

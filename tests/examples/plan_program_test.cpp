@@ -186,9 +186,23 @@ TEST_CASE("plan draw --alive is for figures") {
   CHECK_THAT(output_of(draw + Words{"--out", folder / "plan.svg"}), Contains("wrote"));
   check_refused(draw, "add --out FILE.svg");
   for (const char* name : {"plan.html", "plan.json", "plan.txt"}) {
-    check_refused(draw + Words{"--out", folder / name}, "--alive draws below a figure");
+    check_refused(draw + Words{"--out", folder / name}, "--alive changes a figure");
     CHECK_FALSE(std::filesystem::exists(folder / name));
   }
+}
+
+TEST_CASE("plan draw makes figures of one size and scale, if asked for") {
+  Folder folder;
+  for (const char* schedule : {"2bw", "1f1b"}) {
+    const std::string file = folder / (schedule + std::string(".svg"));
+    output_of(plan("draw", schedule) + Words{"--width", "700", "--seconds", "50", "--out", file});
+    const std::string figure = paragrad::nn::read_file(file);
+    CHECK_THAT(figure, Contains("width=\"700\"") && Contains(">50</text>"));
+  }
+  for (const Words& size : {Words{"--width", "700"}, Words{"--seconds", "50"}})
+    check_refused(plan("draw", "2bw") + size, size[0] + " changes a figure; add --out FILE.svg");
+  check_refused(plan("draw", "2bw") + Words{"--width", "90", "--out", folder / "small.svg"},
+                "give it more width");
 }
 
 TEST_CASE("plan draw says the setting of a cyclic schedule") {

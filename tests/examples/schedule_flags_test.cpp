@@ -37,6 +37,31 @@ TEST_CASE("plan takes a setting, and gives a cyclic schedule as many microbatche
   }
 }
 
+TEST_CASE("programs say what 2bw with few microbatches costs, and plans stay plans") {
+  const std::string said =
+      "2bw with 1 microbatch on 4 stages stalls: 6 time units a microbatch instead of 3 (forward "
+      "1, "
+      "backward 2); 3 microbatches or more keep it full";
+  const Words few{"--schedule", "2bw", "--stages", "4", "--microbatches"};
+  Folder folder;
+  for (const char* command : {"show", "verify", "simulate", "draw"}) {
+    CAPTURE(command);
+    const Finished result = run(Words{"plan", command} + few + Words{"1"});
+    CHECK(result.status == 0);
+    CHECK(result.errors == "note: " + said + "\n");
+    CHECK_THAT(result.output, !Contains("stalls"));
+    CHECK(run(Words{"plan", command} + few + Words{"3"}).errors.empty());
+  }
+  const Finished shown = run(Words{"plan", "show"} + few + Words{"1"});
+  const std::string file = folder.write("few.plan", shown.output);
+  CHECK(run({"plan", "verify", file}).errors.empty());  // a plan's text has no schedule
+
+  Runs runs{model};
+  CHECK_THAT(about(runs, "few", few + Words{"1"}),
+             Contains("2bw on 4 ranks (threads), 1 x 4. " + said));
+  CHECK_THAT(about(runs, "enough", few + Words{"3"}), !Contains("stalls"));
+}
+
 TEST_CASE("a cyclic run finds its stages from its ranks, and the other way round") {
   Runs runs{model};
   CHECK_THAT(about(runs, "ranks", cyclic + Words{"pipeline", "--ranks", "4"}),

@@ -420,7 +420,7 @@ TEST_CASE("flow_chart: a bar a slot, a part a kind", "[draw]") {
 TEST_CASE("draw_svg: a lane of activations alive, if asked for", "[draw]") {
   Timeline timeline = simulated("gpipe", {.stages = 2, .microbatches = 2});
   CHECK_THAT(draw_svg(timeline), !Contains("alive"));
-  std::string svg = draw_svg(timeline, true);
+  std::string svg = draw_svg(timeline, {.alive = true});
   check_markup(svg);
   CHECK_THAT(svg, Contains(">4 alive</text>"));
   CHECK(count(svg, "class=\"alive\"") == 5);  // 1, 3, 4, 3, 1

@@ -130,6 +130,12 @@ TEST_CASE("2BW learns by W(t+1) = W(t) - lr grad f(W(t-1))", "[rules]") {
   compare_sizes("2bw", two_versions);
 }
 
+TEST_CASE("2BW learns by its rule with too few microbatches for a full pipeline", "[rules]") {
+  for (int stages : {3, 5, 6})
+    for (int microbatches = 1; microbatches < stages - 1; ++microbatches)
+      compare({"2bw", 1, stages, microbatches, microbatches % 2 == 0}, two_versions);
+}
+
 TEST_CASE("synchronous schedules learn as one rank does", "[rules]") {
   for (const char* schedule : {"data", "gpipe", "1f1b"}) compare_sizes(schedule, ordinary);
 }

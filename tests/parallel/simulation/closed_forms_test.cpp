@@ -91,8 +91,9 @@ TEST_CASE("2BW has two versions and a delay of one", "[forms]") {
       CHECK(facts.live_versions == by_rank(layout, [](int) { return 2; }));
       // D - stage where there are as many microbatches a step as the paper asks for
       CHECK(facts.peak_inputs == by_rank(layout, [&](int stage) {
-              return std::min(
-                  {layout.stages - stage, layout.microbatches + 1, layout.microbatches * steps});
+              const int d = layout.stages, in_flight = std::min(d, layout.microbatches + 1);
+              const int kept = (in_flight * (d - stage) + d - 1) / d;  // rounded up
+              return std::min(kept, layout.microbatches * steps);
             }));
     });
 }
