@@ -193,12 +193,11 @@ class TimelineFigure {
       for (std::size_t bar = 0; bar < timeline_.bars[rank].size(); ++bar) {
         const double at = timeline_.bars[rank][bar];
         if (at > layout_.seconds) break;
-        marks_ +=
-            markup(R"(<path class="repeat" d="M{} {}v{}" stroke="{}" stroke-width="2" )"
-                   R"(stroke-dasharray="4 2"><title>rank {}: a bar\nbetween {} and {}</title>)"
-                   "</path>\n",
-                   x(at), top_[rank] - row_gap / 2, compute_height + row_gap, bar_color, rank,
-                   parts[bar], parts[bar + 1]);
+        marks_ += markup(R"(<path class="repeat" d="M{} {}v{}" stroke="{}" stroke-width="2" )"
+                         R"(stroke-dasharray="4 2"><title>rank {}, between {} and {}</title>)"
+                         "</path>\n",
+                         x(at), top_[rank] - row_gap / 2, compute_height + row_gap, bar_color, rank,
+                         parts[bar], parts[bar + 1]);
         if (rank == 0) add_part(parts[bar], before, at);
         before = at;
       }

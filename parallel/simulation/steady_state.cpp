@@ -50,7 +50,8 @@ SteadyState steady_state(const VerifiedPlan& plan, const Costs& costs) {
   const Timeline five = simulate_unverified(unrolled(plan.plan(), 5), costs);
   const double body = five.makespan() - four.makespan();
   if (body <= 0) return {};
-  return {body / plan.plan().period, 1 - (busy(five) - busy(four)) / (five.ranks * body)};
+  const double idle = 1 - (busy(five) - busy(four)) / (five.ranks * body);
+  return {body / plan.plan().period, idle > 1e-9 ? idle : 0};  // differences of sums are not exact
 }
 
 }  // namespace paragrad::parallel
