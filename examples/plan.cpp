@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -17,7 +18,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
-#include "parallel/simulation/simulate.h"
+#include "parallel/simulation/steady_state.h"
 #include "parallel/verifier/verify.h"
 
 namespace {
@@ -31,6 +32,7 @@ struct Request {
   CostFlags costs;
   int steps = 0, first = 0, columns = 40;
   bool clip = false, tied = false, table = false, json = false, time_steps = false;
+  bool endless = false;
   FigureOptions figure;
   std::string out;
 
@@ -38,6 +40,7 @@ struct Request {
   void add_plan_flags(CLI::App& command);
   /// throws: Error if `command` was given both, or neither
   Plan plan(const CLI::App& command) const;
+  Plan endless_plan(const Layout& layout) const;
   std::string title() const;
 };
 
@@ -49,6 +52,9 @@ void Request::add_plan_flags(CLI::App& command) {
   flags.whole("--steps", steps, 1,
               "updates of the plan; in pipedream, times --microbatches "
               "(default: 1, or 8 for cyclic schedules, to show their steady state)");
+  flags.yes("--endless", endless,
+            "make the plan endless: between two bars in each row is a body, which any number of "
+            "updates repeats");
   flags.whole("--first", first, 0, "updates done before the plan begins");
   flags.yes("--clip", clip, "let each update wait for the norm of the whole gradient");
   flags.yes("--tied", tied, "let the first and the last stage share a tensor");
@@ -66,7 +72,18 @@ Plan Request::plan(const CLI::App& command) const {
   layout.first = first;
   layout.clip = clip;
   layout.tied = tied;
-  return make_plan(schedule.schedule, layout);
+  return endless ? endless_plan(layout) : make_plan(schedule.schedule, layout);
+}
+
+Plan Request::endless_plan(const Layout& layout) const {
+  PG_CHECK(steps == 0, "--steps ", steps, " and --endless: an endless plan has any number of ",
+           "updates; leave out one of the two");
+  PG_CHECK(schedule.behaviour().has_order, "--endless: the order of the schedule ",
+           schedule.schedule, " depends on timing, so no part of it repeats; use --steps");
+  std::optional<Plan> found = make_endless(schedule.schedule, layout);
+  PG_CHECK(found, "--endless: the rows of ", schedule.title(), " with ", layout.stages,
+           " stages do not repeat within 12 updates; use --steps, or fewer --stages");
+  return *std::move(found);
 }
 
 std::string Request::title() const {
@@ -78,6 +95,21 @@ void print_lines(const Lines& lines) {
   for (const auto& [name, value] : lines) std::cout << fmt::format("{:<22}{}\n", name, value);
 }
 
+/// The facts of a plan and what it takes at these costs, for programs.
+nlohmann::json facts(const VerifiedPlan& verified, const Costs& costs) {
+  nlohmann::json all = to_json(verified, simulate(verified, costs));
+  if (verified.plan().is_endless()) all["steady_state"] = to_json(steady_state(verified, costs));
+  return all;
+}
+
+/// Says how long the proof takes that an endless plan is right at every length.
+std::string proof_line(const Plan& plan) {
+  const auto begin = std::chrono::steady_clock::now();
+  verify(plan);
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  return text("# all lengths verified in ", seconds_text(taken.count()), '\n');
+}
+
 void print_json(const nlohmann::json& json) { std::cout << json.dump(2) << '\n'; }
 
 /// Prints the plan with its facts, or with the rule that it breaks: a wrong plan is shown, too.
@@ -85,7 +117,7 @@ void show_json(const Plan& plan) {
   nlohmann::json shown = to_json(plan);
   try {
     const VerifiedPlan verified = verify(plan);
-    shown["facts"] = to_json(verified, simulate(verified, Costs()));
+    shown["facts"] = facts(verified, Costs());
   } catch (const PlanError& error) {
     shown["facts"] = to_json(error);
   }
@@ -97,42 +129,45 @@ void show_plan(const Request& request, const Plan& plan) {
   PG_CHECK(!request.json || !request.table, "--json has no timetable; leave out --table");
   if (request.json) return show_json(plan);
   std::cout << print(plan);
+  if (request.endless) std::cout << proof_line(plan);
   if (!request.table && !::isatty(STDOUT_FILENO)) return;
-  std::istringstream table(draw_text(simulate_unverified(plan, Costs()), request.columns));
+  std::istringstream table(draw_text(simulate_two_bodies(plan, Costs()), request.columns));
   for (std::string line; std::getline(table, line);) std::cout << "# " << line << '\n';
 }
 
-Lines times(const Request& request, const Plan& plan, const Timeline& timeline) {
+Lines times(const Request& request, const VerifiedPlan& verified) {
+  const Costs costs = request.costs.of(verified.plan());
+  const Timeline timeline = simulate(verified, costs);
   Lines all = lines(timeline);
-  if (request.time_steps)
-    for (auto& line : lines(time_steps(plan, timeline))) all.push_back(line);
+  auto add = [&all](Lines more) { all.insert(all.end(), more.begin(), more.end()); };
+  if (verified.plan().is_endless()) add(lines(steady_state(verified, costs)));
+  if (request.time_steps) add(lines(time_steps(verified.plan(), timeline)));
   return all;
 }
 
 void verify_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
-  const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
-  if (request.json) return print_json(to_json(verified, timeline));
-  const Lines of_time = times(request, verified.plan(), timeline);
-  std::cout << "verified\n";
+  if (request.json) return print_json(facts(verified, request.costs.of(verified.plan())));
+  const Lines of_time = times(request, verified);
+  std::cout << "verified" << (plan.is_endless() ? " at every length\n" : "\n");
   print_lines(lines(verified));
   print_lines(of_time);
 }
 
 void simulate_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
-  const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
-  if (request.json) return print_json(to_json(verified, timeline));
-  print_lines(times(request, verified.plan(), timeline));
+  if (request.json) return print_json(facts(verified, request.costs.of(verified.plan())));
+  print_lines(times(request, verified));
 }
 
 /// Makes an HTML page with the facts beside the timeline.
 std::string page(const Request& request, const VerifiedPlan& verified, const Timeline& timeline) {
+  const bool endless = verified.plan().is_endless();
   Report report;
   report.title = request.title();
   report.facts = lines(verified);
   for (auto& line : lines(timeline)) report.facts.push_back(line);
-  report.panels = {{"simulated", timeline}};
+  report.panels = {{endless ? "simulated: head, two bodies, tail" : "simulated", timeline}};
   if (timeline.bytes() > 0) {
     report.traffic = traffic(timeline);
     report.sent = sendings(verified.plan(), timeline);
@@ -151,7 +186,8 @@ void draw_plan(const Request& request, const Plan& plan) {
   PG_CHECK(!flag || request.out.ends_with(".svg"), flag,
            " changes a figure; add --out FILE.svg, or leave out ", flag);
   const VerifiedPlan verified = verify(plan);
-  const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
+  const Costs costs = request.costs.of(verified.plan());
+  const Timeline timeline = simulate_two_bodies(verified.plan(), costs);
   const std::string ending = std::filesystem::path(request.out).extension();
   const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.figure)
                               : ending == ".html" ? page(request, verified, timeline)
@@ -163,12 +199,13 @@ void draw_plan(const Request& request, const Plan& plan) {
   }
   paragrad::nn::write_file(request.out, drawing);
   if (request.json) {
-    nlohmann::json facts = to_json(verified, timeline);
-    facts["file"] = request.out;
-    return print_json(facts);
+    nlohmann::json all = facts(verified, costs);
+    all["file"] = request.out;
+    return print_json(all);
   }
   std::cout << "wrote " << request.out << ": " << request.title() << ", makespan "
-            << seconds_text(timeline.makespan()) << '\n';
+            << seconds_text(timeline.makespan())
+            << (plan.is_endless() ? " of head, two bodies and tail\n" : "\n");
 }
 
 std::string check_ending(const std::string& file) {

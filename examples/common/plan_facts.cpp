@@ -54,6 +54,13 @@ std::string reads_text(const std::vector<std::string>& fresh) {
   return line + "; the stages of each microbatch:" + all;
 }
 
+/// Writes how long an endless plan can be, after the number of its steps.
+std::string lengths_text(const parallel::Plan& plan) {
+  if (!plan.is_endless()) return "";
+  return fmt::format("; without a body {} steps, each body adds {}", plan.steps - plan.period,
+                     plan.period);
+}
+
 /// Returns the counts of the time steps in the middle of the plan.
 template <class T>
 std::vector<T> middle(const parallel::TimeSteps& steps, const std::vector<T>& count) {
@@ -107,7 +114,8 @@ Lines lines(const parallel::VerifiedPlan& verified) {
     messages += fmt::format("{}{} {}", messages.empty() ? "" : ", ", number, kind);
   Lines result{{"ranks", std::to_string(plan.ranks())},
                {"stages", std::to_string(plan.stages)},
-               {"steps x microbatches", fmt::format("{} x {}", plan.steps, plan.per_step)},
+               {"steps x microbatches",
+                fmt::format("{} x {}{}", plan.steps, plan.per_step, lengths_text(plan))},
                {"channel capacity", std::to_string(facts.capacity)},
                {"staleness", std::to_string(facts.staleness)},
                {"live versions", per_rank(facts.live_versions, digits)},
@@ -127,6 +135,12 @@ Lines lines(const parallel::Timeline& timeline) {
           {"bubble", percent(timeline.bubble())},
           {"busy", per_rank(busy_shares(timeline), percent)},
           {"bytes", parallel::bytes_text(static_cast<double>(timeline.bytes()))}};
+}
+
+Lines lines(const parallel::SteadyState& steady) {
+  return {{"steady state",
+           fmt::format("{} an update, bubble {}", parallel::seconds_text(steady.seconds),
+                       percent(steady.bubble))}};
 }
 
 Lines lines(const parallel::TimeSteps& steps) {
@@ -167,18 +181,28 @@ nlohmann::json to_json(const parallel::VerifiedPlan& verified, const parallel::T
   return result;
 }
 
+nlohmann::json to_json(const parallel::SteadyState& steady) {
+  return {{"seconds_per_update", steady.seconds}, {"bubble", steady.bubble}};
+}
+
 nlohmann::json to_json(const parallel::Plan& plan) {
   nlohmann::json rows = nlohmann::json::array();
-  for (const parallel::Row& row : plan.rows) {
-    nlohmann::json& words = rows.emplace_back(nlohmann::json::array());
-    for (const parallel::Instruction& x : row) words.push_back(print(x));
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    std::vector<std::string> words;
+    for (const parallel::Instruction& x : plan.rows[rank]) words.push_back(print(x));
+    if (plan.is_endless()) {
+      words.insert(words.begin() + plan.bars[rank].second, "|");
+      words.insert(words.begin() + plan.bars[rank].first, "|");
+    }
+    rows.push_back(words);
   }
-  const nlohmann::json header{
+  nlohmann::json header{
       {"stages", plan.stages},   {"per_step", plan.per_step}, {"steps", plan.steps},
       {"first", plan.first},     {"sharded", plan.sharded},   {"clip", plan.clip},
       {"stagger", plan.stagger}, {"gap", plan.gap},           {"in_flight", plan.in_flight},
       {"keep", plan.keep},       {"home", plan.home},         {"groups", plan.groups},
       {"tied", plan.tied}};
+  if (plan.is_endless()) header["period"] = plan.period;
   return {{"header", header}, {"rows", rows}};
 }
 

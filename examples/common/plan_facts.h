@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/simulation/timeline.h"
+#include "parallel/simulation/steady_state.h"
 #include "parallel/verifier/verify.h"
 
 namespace paragrad::examples {
@@ -16,16 +16,20 @@ namespace paragrad::examples {
 /// Names and values, in the form that a Report takes.
 using Lines = std::vector<std::pair<std::string, std::string>>;
 
-/// The facts that verify found, as names and values.
+/// The facts that verify found, as names and values. Those of an endless plan hold at every length,
+/// save for messages, which it counts with one body.
 Lines lines(const parallel::VerifiedPlan& verified);
 /// The times that simulate found, as names and values.
 Lines lines(const parallel::Timeline& timeline);
+/// What each body adds to an endless plan, as names and values.
+Lines lines(const parallel::SteadyState& steady);
 /// The contents of the time steps of the update in the middle, as names and values.
 Lines lines(const parallel::TimeSteps& steps);
 
 /// Facts and times as JSON; time steps are left out if no computation takes time.
 nlohmann::json to_json(const parallel::VerifiedPlan& verified, const parallel::Timeline& timeline);
-/// A plan's header, and its rows as lists of words.
+nlohmann::json to_json(const parallel::SteadyState& steady);
+/// A plan's header, and its rows as lists of words, with the bars of an endless plan.
 nlohmann::json to_json(const parallel::Plan& plan);
 /// The rule that is broken, and where. Whether a plan can hang is known only once it breaks no
 /// other rule.

@@ -74,6 +74,7 @@ struct Report {
 /// A table with a row per rank and a column per unit of time, the shortest forward or backward:
 ///   rank 0  0F0 0F1 ... 0B0
 /// --- continues a cell, ... is idle. Rows end after `columns` columns; a last line then says so.
+/// In an endless plan a | stands before the first cell of each body, and after the last one.
 /// throws: Error if nothing takes time
 std::string draw_text(const Timeline& timeline, int columns = 40);
 

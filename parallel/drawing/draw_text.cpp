@@ -47,16 +47,23 @@ std::string draw_text(const Timeline& timeline, int columns) {
     }
   }
 
+  auto is_bar = [&](int rank, long c) {
+    return !timeline.bars.empty() && std::ranges::any_of(timeline.bars[rank], [&](double seconds) {
+      return column(seconds) == c;
+    });
+  };
   std::string text;
   const std::size_t digits = std::to_string(timeline.ranks - 1).size();
   for (int rank = 0; rank < timeline.ranks; ++rank) {
     text += fmt::format("rank {:<{}} ", rank, digits);
-    for (const std::string& cell : rows[rank]) {
+    for (long c = 0; c < shown; ++c) {
+      const std::string& cell = rows[rank][c];
       bool filled = cell.empty() || cell == "-";
-      text += ' ' + (filled ? std::string(width, cell.empty() ? '.' : '-')
-                            : fmt::format("{:<{}}", cell, width));
+      text += (is_bar(rank, c) ? '|' : ' ') + (filled ? std::string(width, cell.empty() ? '.' : '-')
+                                                      : fmt::format("{:<{}}", cell, width));
     }
     text.erase(text.find_last_not_of(' ') + 1);
+    if (shown == all && is_bar(rank, all)) text += " |";
     text += '\n';
   }
   if (all > shown)

@@ -16,6 +16,8 @@ using fmt::format;
 
 constexpr double compute_height = 26, slot_height = 5, row_gap = 9, axis_height = 24;
 constexpr double repeated_height = 16, alive_height = 44;
+constexpr double part_height = 14;            // of the words above the parts of an endless plan
+constexpr const char* bar_color = "#8b5cf6";  // legible on light and on dark
 constexpr int most_slots = 4;  // messages under way at once that a lane shows side by side
 
 class TimelineFigure {
@@ -38,6 +40,7 @@ class TimelineFigure {
     add_axis();
     for (std::size_t i = 0; i < timeline_.records.size(); ++i)
       if (is_drawn(timeline_.records[i])) add(timeline_.records[i], i);
+    add_bars();
     const std::string note = cut_note();
     height_ = bottom_ + axis_height + (note.empty() ? 0 : 20);
     return opening_tag() + paper(0, 0, left_ + width_ + right_margin, height_) +
@@ -94,7 +97,7 @@ class TimelineFigure {
       else if (!makes_version(record.instruction))
         measure_label(record.instruction);
     }
-    bottom_ = 14 + legend_.height;
+    bottom_ = 14 + legend_.height + (timeline_.bars.empty() ? 0 : part_height);
     for (int rank = 0; rank < layout_.ranks; ++rank) {
       top_.push_back(bottom_);
       const double height = used[rank] * slot_height;
@@ -180,6 +183,34 @@ class TimelineFigure {
                      "\n",
                      kind, from, top, wide, high, wide, color, color,
                      received ? R"( opacity=".5")" : "", title(record, false));
+  }
+
+  /// Marks where the bodies of an endless plan begin and end on each rank.
+  void add_bars() {
+    constexpr const char* parts[] = {"head", "body", "body", "tail"};
+    for (int rank = 0; rank < layout_.ranks && !timeline_.bars.empty(); ++rank) {
+      double before = 0;
+      for (std::size_t bar = 0; bar < timeline_.bars[rank].size(); ++bar) {
+        const double at = timeline_.bars[rank][bar];
+        if (at > layout_.seconds) break;
+        marks_ += markup(R"(<path class="repeat" d="M{} {}v{}" stroke="{}" stroke-width="2" )"
+                         R"(stroke-dasharray="4 2"><title>rank {}, between {} and {}</title>)"
+                         "</path>\n",
+                         x(at), top_[rank] - row_gap / 2, compute_height + row_gap, bar_color, rank,
+                         parts[bar], parts[bar + 1]);
+        if (rank == 0) add_part(parts[bar], before, at);
+        before = at;
+      }
+      if (rank == 0) add_part(parts[timeline_.bars[rank].size()], before, layout_.seconds);
+    }
+  }
+
+  /// Names a part of an endless plan above the first rank, if there is room.
+  void add_part(const char* part, double from, double to) {
+    if (layout_.zoomable || x(to - from) < text_width(part)) return;
+    labels_ += markup(R"(<text x="{}" y="{}" fill="{}">{}</text>)"
+                      "\n",
+                      x(from + to) / 2, top_[0] - row_gap, bar_color, part);
   }
 
   /// The largest font size at which `characters` fit into `wide` pixels; 0 if none does.

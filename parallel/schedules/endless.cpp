@@ -2,8 +2,10 @@
 // rows are regular from some step on, because a schedule is.
 // Not here: what bars mean (plan/endless.h), and the proof (verifier/repeat.cpp). Chapter 07.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "parallel/plan/lifetimes.h"
 #include "parallel/schedules/schedule.h"
@@ -138,10 +140,8 @@ std::optional<Plan> find_bars(Plan plan, int period) {
 std::optional<Plan> make_endless(const std::string& schedule, Layout layout) {
   constexpr int longest_period = 12;
   const int most_steps = 2 * layout.stages + 2 * longest_period;
-  if (find_schedule(schedule).updates_per_microbatch) {  // so that layout.steps is the plan's
-    layout.first *= layout.microbatches;
-    layout.microbatches = 1;
-  }
+  if (find_schedule(schedule).updates_per_microbatch)  // its plans count updates as steps
+    layout.first *= std::exchange(layout.microbatches, 1);
   auto plan_of = [&](int steps) {
     layout.steps = steps;
     return make_plan(schedule, layout);
@@ -153,10 +153,11 @@ std::optional<Plan> make_endless(const std::string& schedule, Layout layout) {
       if (!found) continue;
       // An end can look regular by chance.
       auto is_schedules_own = [&](int bodies) {
+        if (found->steps + (bodies - 1) * period == 0) return true;
         const Plan longer = unrolled(*found, bodies);
         return longer == plan_of(longer.steps);
       };
-      if (is_schedules_own(2) && is_schedules_own(3) && is_schedules_own(5)) return found;
+      if (std::ranges::all_of(std::array{0, 1, 2, 3, 5}, is_schedules_own)) return found;
     }
   return std::nullopt;
 }

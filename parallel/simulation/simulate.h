@@ -8,6 +8,7 @@
 // costs.h        what computations and messages cost
 // simulate.cpp   what waits for what, as a graph walked once; events.h: what brings a value
 // driven.cpp     the order of cells in message-driven plans
+// steady_state.h endless plans: two bodies, and what an update takes in the long run
 // timeline.h     when each instruction ran; what is alive and sent in each time step
 // The engine writes the same timeline as the simulator, so that both can be drawn side by side.
 #pragma once

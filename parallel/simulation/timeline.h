@@ -21,6 +21,8 @@ struct Record {
 struct Timeline {
   int ranks = 0;
   std::vector<Record> records;
+  std::vector<std::vector<double>> bars = {};  ///< per rank: where the bodies of an endless plan
+                                               ///< begin, and where the last one ends; or empty
 
   /// The end of the last record, in seconds.
   double makespan() const;

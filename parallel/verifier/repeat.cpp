@@ -42,13 +42,14 @@ void check_together(const Plan& plan, const Meeting& meeting) {
              "lies on another side of a bar than on rank ", members[0]);
 }
 
-/// The microbatches that have begun to pass each stage at the bars, in one direction.
-std::set<std::pair<int, int>> passed(const Plan& plan, int bar, bool back) {
+/// The passes, as (stage, microbatch), that stand before the bars: those of which a cell `is_passed`.
+std::set<std::pair<int, int>> passed(const Plan& plan, int bar,
+                                     bool (*is_passed)(const Instruction&)) {
   std::set<std::pair<int, int>> found;
   for (int rank = 0; rank < plan.ranks(); ++rank) {
     const int end = bar ? plan.bars[rank].second : plan.bars[rank].first;
     for (int cell = 0; cell < end; ++cell)
-      if (const Instruction& x = plan.rows[rank][cell]; back ? goes_back(x) : begins_pass(x))
+      if (const Instruction& x = plan.rows[rank][cell]; is_passed(x))
         found.emplace(x.stage, x.micro);
   }
   return found;
@@ -58,12 +59,13 @@ std::set<std::pair<int, int>> passed(const Plan& plan, int bar, bool back) {
 /// microbatches of the plan.
 void check_passed(const Plan& plan, bool back) {
   const int micros = plan.period * plan.per_step;
+  const auto is_passed = back ? goes_back : begins_pass;
   std::set<std::pair<int, int>> expected;
-  for (auto [stage, micro] : passed(plan, 0, back)) expected.emplace(stage, micro + micros);
+  for (auto [stage, micro] : passed(plan, 0, is_passed)) expected.emplace(stage, micro + micros);
   for (int stage = 0; stage < plan.stages; ++stage)
     for (int micro = 0; micro < micros; ++micro)
       expected.emplace(stage, plan.first_micro() + micro);
-  const auto found = passed(plan, 1, back);
+  const auto found = passed(plan, 1, is_passed);
   std::vector<std::pair<int, int>> wrong;
   std::ranges::set_symmetric_difference(expected, found, std::back_inserter(wrong));
   if (wrong.empty()) return;
@@ -80,9 +82,9 @@ void check_passed(const Plan& plan, bool back) {
 void check_tied(const Plan& plan) {
   if (plan.tied.empty()) return;
   const std::vector<int> versions = tied_versions(plan);
-  const auto back = passed(plan, 0, true);
+  const auto back = passed(plan, 0, adds_gradient);  // the last use of a microbatch
   const int micros = plan.period * plan.per_step;
-  for (auto [stage, micro] : passed(plan, 0, false)) {
+  for (auto [stage, micro] : passed(plan, 0, begins_pass)) {
     auto is_done = [&, m = micro](int user) { return back.contains({user, m}); };
     if (stage != plan.tied.front() || std::ranges::all_of(plan.tied, is_done)) continue;
     const int at = micro - plan.first_micro();

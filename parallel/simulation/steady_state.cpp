@@ -1,0 +1,57 @@
+// A bar is drawn where its rank continues: at its next computation.
+// Chapter 07.
+#include "parallel/simulation/steady_state.h"
+
+#include <algorithm>
+
+#include "parallel/plan/endless.h"
+
+namespace paragrad::parallel {
+namespace {
+
+/// The moments of three bars around two bodies, from a rank's records, one for each cell of its
+/// row. A rank that computes nothing behind a bar stands there since its last computation.
+std::vector<double> bar_moments(const std::vector<Record>& row, const Bars& bars) {
+  std::vector<double> moments;
+  const int length = bars.second - bars.first;
+  for (int cell : {bars.first, bars.second, bars.second + length}) {
+    double moment = 0;
+    for (int i = 0; i < static_cast<int>(row.size()); ++i) {
+      if (row[i].lane != Lane::compute) continue;
+      moment = i < cell ? row[i].end : row[i].start;
+      if (i >= cell) break;
+    }
+    moments.push_back(moment);
+  }
+  return moments;
+}
+
+double busy(const Timeline& timeline) {
+  return (1 - timeline.bubble()) * timeline.ranks * timeline.makespan();
+}
+
+}  // namespace
+
+Timeline simulate_two_bodies(const Plan& plan, const Costs& costs) {
+  if (!plan.is_endless()) return simulate_unverified(plan, costs);
+  const Plan two = unrolled(plan, 2);
+  Timeline timeline = simulate_unverified(two, costs);
+  auto record = timeline.records.begin();  // rank by rank
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    const auto end = record + static_cast<std::ptrdiff_t>(two.rows[rank].size());
+    timeline.bars.push_back(bar_moments({record, end}, plan.bars[rank]));
+    record = end;
+  }
+  return timeline;
+}
+
+SteadyState steady_state(const VerifiedPlan& plan, const Costs& costs) {
+  const Timeline four = simulate_unverified(unrolled(plan.plan(), 4), costs);
+  const Timeline five = simulate_unverified(unrolled(plan.plan(), 5), costs);
+  const double body = five.makespan() - four.makespan();
+  if (body <= 0) return {};
+  const double idle = 1 - (busy(five) - busy(four)) / (five.ranks * body);
+  return {body / plan.plan().period, idle > 1e-9 ? idle : 0};  // differences of sums are not exact
+}
+
+}  // namespace paragrad::parallel

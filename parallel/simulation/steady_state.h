@@ -1,0 +1,27 @@
+// Endless plans in time: a timeline of two bodies, with its bars, and what an update takes in the
+// long run. Not here: what an endless plan is (plan/endless.h), and simulation itself (simulate.h).
+// Chapter 07.
+#pragma once
+
+#include "parallel/simulation/simulate.h"
+
+namespace paragrad::parallel {
+
+/// Simulates head, two bodies and tail of an endless plan, which need not be verified; the timeline
+/// has the moments of the bars. A plan of one length is simulated as it is.
+/// throws: Error as simulate_unverified
+Timeline simulate_two_bodies(const Plan& plan, const Costs& costs);
+
+/// An endless plan once head and tail do not matter.
+struct SteadyState {
+  double seconds = 0;  ///< that each update adds to the run
+  double bubble = 0;   ///< share of the ranks' time in a body in which their compute lanes are idle
+};
+
+/// Compares five bodies with four: what the fifth adds.
+///   seconds = (makespan(5) - makespan(4)) / period
+///   bubble  = 1 - busy(body) / (ranks * (makespan(5) - makespan(4)))
+/// throws: Error if the plan is not endless, or the costs do not fit it
+SteadyState steady_state(const VerifiedPlan& plan, const Costs& costs);
+
+}  // namespace paragrad::parallel
