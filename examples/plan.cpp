@@ -15,6 +15,7 @@
 #include "examples/common/program.h"
 #include "examples/common/schedule_flags.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/simulation/simulate.h"
@@ -31,6 +32,7 @@ struct Request {
   CostFlags costs;
   int steps = 0, first = 0, columns = 40;
   bool clip = false, tied = false, table = false, json = false, time_steps = false, alive = false;
+  bool critical_path = false;
   std::string out;
 
   /// Adds the plan's file, and the flags that describe a schedule.
@@ -38,6 +40,8 @@ struct Request {
   /// throws: Error if `command` was given both, or neither
   Plan plan(const CLI::App& command) const;
   std::string title() const;
+  /// The records that a drawing marks.
+  std::vector<int> path(const VerifiedPlan& verified, const Timeline& timeline) const;
 };
 
 void Request::add_plan_flags(CLI::App& command) {
@@ -71,6 +75,11 @@ Plan Request::plan(const CLI::App& command) const {
 std::string Request::title() const {
   if (schedule.plan_file.empty()) return schedule.title();
   return schedule.plan_file == "-" ? "standard input" : schedule.plan_file;
+}
+
+std::vector<int> Request::path(const VerifiedPlan& verified, const Timeline& timeline) const {
+  if (!critical_path) return {};
+  return paragrad::parallel::critical_path(verified.plan(), timeline).records;
 }
 
 void print_lines(const Lines& lines) {
@@ -123,6 +132,13 @@ void simulate_plan(const Request& request, const Plan& plan) {
   const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
   if (request.json) return print_json(to_json(verified, timeline));
   print_lines(times(request, verified.plan(), timeline));
+  const CriticalPath path = critical_path(verified.plan(), timeline);
+  std::cout << fmt::format("{:<22}{}\n\n", "critical path", describe(path))
+            << print(breakdown_table("", rows_of(breakdown(verified.plan(), timeline))));
+}
+
+Table where_the_time_goes(const VerifiedPlan& verified, const Timeline& timeline) {
+  return breakdown_table("Where the time goes", rows_of(breakdown(verified.plan(), timeline)));
 }
 
 /// Makes an HTML page with the facts beside the timeline.
@@ -131,7 +147,8 @@ std::string page(const Request& request, const VerifiedPlan& verified, const Tim
   report.title = request.title();
   report.facts = lines(verified);
   for (auto& line : lines(timeline)) report.facts.push_back(line);
-  report.panels = {{"simulated", timeline}};
+  report.panels = {{"simulated", timeline, request.path(verified, timeline)}};
+  report.tables = {where_the_time_goes(verified, timeline)};
   if (timeline.bytes() > 0) {
     report.traffic = traffic(timeline);
     report.sent = sendings(verified.plan(), timeline);
@@ -144,10 +161,15 @@ void draw_plan(const Request& request, const Plan& plan) {
            "--json prints the facts; the drawing needs a file: give --out FILE");
   PG_CHECK(!request.alive || request.out.ends_with(".svg"),
            "--alive draws below a figure; add --out FILE.svg, or leave out --alive");
+  PG_CHECK(
+      !request.critical_path || request.out.ends_with(".svg") || request.out.ends_with(".html"),
+      "--critical-path marks cells of a figure or page; add --out FILE.svg or FILE.html, or ",
+      "leave out --critical-path");
   const VerifiedPlan verified = verify(plan);
   const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
+  const std::vector<int> path = request.path(verified, timeline);
   const std::string ending = std::filesystem::path(request.out).extension();
-  const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.alive)
+  const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.alive, path)
                               : ending == ".html" ? page(request, verified, timeline)
                               : ending == ".json" ? draw_trace(timeline)
                                                   : draw_text(timeline, request.columns);
@@ -217,6 +239,8 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
           "or text (.txt); without --out, print text")
       ->check(CLI::Validator(check_ending, ""));
   draw.yes("--alive", request.alive, "below a figure, draw the activations alive on all ranks");
+  draw.yes("--critical-path", request.critical_path,
+           "in a figure or page, mark the chain of instructions that sets the plan's length");
   draw.whole("--columns", request.columns, 1, columns);
   draw.yes("--json", request.json, "print the facts and the file's name as JSON");
   return commands;

@@ -35,9 +35,10 @@ FigureLayout suitable_layout(const Timeline& timeline) {
   return layout;
 }
 
-std::string draw_svg(const Timeline& timeline, bool alive) {
+std::string draw_svg(const Timeline& timeline, bool alive, const std::vector<int>& path) {
   FigureLayout layout = suitable_layout(timeline);
   layout.alive = alive;
+  layout.path = path;
   return timeline_figure(timeline, layout);
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "parallel/engine/thread_time.h"
 #include "parallel/simulation/simulate.h"
 
 namespace paragrad::parallel {
@@ -74,11 +75,12 @@ struct Stopwatch {
   RowRun& run;
   const Instruction& x;
   Clock::time_point start = Clock::now();
+  double cpu = thread_seconds();
 
   ~Stopwatch() {
     RunResult& result = run.result;
-    result.records.push_back(
-        {run.rank, Lane::compute, x, result.seconds(start), result.seconds(Clock::now())});
+    result.records.push_back({run.rank, Lane::compute, x, result.seconds(start),
+                              result.seconds(Clock::now()), 0, thread_seconds() - cpu});
   }
 };
 
