@@ -156,7 +156,7 @@ TEST_CASE("breakdown: a message waits for the one before it between the same ran
                                                {1, "0a0<0", 0, 5},
                                                {1, "0a1<0", 0, 9}});
   check_parts(breakdown(plan, timeline).ranks[1], {2, 0, 1, 7, 0});
-  CHECK(text_of(critical_path(plan, timeline), timeline) == "0F0v0 0a0<0 0a1<0 1F1v0");
+  CHECK(text_of(critical_path(plan, timeline), timeline) == "0F0v0 0a0>1 0a1<0 1F1v0");
 }
 
 TEST_CASE("breakdown: what a drop waits for holds up the next computation", "[breakdown]") {
