@@ -98,7 +98,9 @@ TEST_CASE("plan verify --json has the facts of every schedule") {
                    "stages",
                    "per_step",
                    "versions_in_use",
-                   "fresh_reads"};
+                   "fresh_reads",
+                   "breakdown",
+                   "critical_path"};
   for (const auto& [name, make] : ordinary_schedules()) {
     nlohmann::json facts = json_of(plan("verify", name));
     CHECK(facts.size() == keys.size());

@@ -118,6 +118,18 @@ TEST_CASE("breakdown: a collective beside a computation is hidden, and the next 
   CHECK(path.collectives == 2);
 }
 
+TEST_CASE("breakdown: a message begins once both ends are issued", "[breakdown]") {
+  const Plan plan = parse("stages 2 per_step 1 steps 1\n0F0v0 0a0>1\n0a0<0 1F0v0\n");
+  const std::vector<Ran> ran{{0, "0F0v0", 0, 2}, {0, "0a0>1", 3, 5}, {1, "1F0v0", 5, 6}};
+  auto received = [&](double issued) {
+    std::vector<Ran> all = ran;
+    all.push_back({1, "0a0<0", issued, 5});
+    return breakdown(plan, timeline_of(plan, all)).ranks[1];
+  };
+  check_parts(received(0), {1, 0, /*0 to 3*/ 3, 2, 0});
+  check_parts(received(4), {1, 0, /*0 to 4*/ 4, 1, 0});
+}
+
 TEST_CASE("breakdown: a message waits for the one that brings its value", "[breakdown]") {
   // The norm is issued with the reduction, but counts the finished sum. Then rank 1 gets the
   // weights from rank 0, which has gathered them: 6 to 8 is the gather's, 8 to 9 the message's.
