@@ -16,6 +16,7 @@
 #include "examples/common/program.h"
 #include "examples/common/schedule_flags.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/simulation/steady_state.h"
@@ -32,7 +33,7 @@ struct Request {
   CostFlags costs;
   int steps = 0, first = 0, columns = 40;
   bool clip = false, tied = false, table = false, json = false, time_steps = false;
-  bool endless = false;
+  bool endless = false, critical_path = false;
   FigureOptions figure;
   std::string out;
 
@@ -158,6 +159,17 @@ void simulate_plan(const Request& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
   if (request.json) return print_json(facts(verified, request.costs.of(verified.plan())));
   print_lines(times(request, verified));
+  const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
+  const CriticalPath path = critical_path(verified.plan(), timeline);
+  std::cout << fmt::format("{:<22}{}\n\n", "critical path", describe(path))
+            << print(breakdown_table("", rows_of(breakdown(verified.plan(), timeline))));
+}
+
+/// The plan that a drawing shows: of an endless one, head, two bodies and tail.
+Plan drawn(const Plan& plan) { return plan.is_endless() ? unrolled(plan, 2) : plan; }
+
+Table where_the_time_goes(const Plan& plan, const Timeline& timeline) {
+  return breakdown_table("Where the time goes", rows_of(breakdown(plan, timeline)));
 }
 
 /// Makes an HTML page with the facts beside the timeline.
@@ -167,7 +179,9 @@ std::string page(const Request& request, const VerifiedPlan& verified, const Tim
   report.title = request.title();
   report.facts = lines(verified);
   for (auto& line : lines(timeline)) report.facts.push_back(line);
-  report.panels = {{endless ? "simulated: head, two bodies, tail" : "simulated", timeline}};
+  report.panels = {
+      {endless ? "simulated: head, two bodies, tail" : "simulated", timeline, request.figure.path}};
+  report.tables = {where_the_time_goes(drawn(verified.plan()), timeline)};
   if (timeline.bytes() > 0) {
     report.traffic = traffic(timeline);
     report.sent = sendings(verified.plan(), timeline);
@@ -175,7 +189,7 @@ std::string page(const Request& request, const VerifiedPlan& verified, const Tim
   return draw_html(report);
 }
 
-void draw_plan(const Request& request, const Plan& plan) {
+void draw_plan(Request request, const Plan& plan) {
   PG_CHECK(!request.json || !request.out.empty(),
            "--json prints the facts; the drawing needs a file: give --out FILE");
   const FigureOptions usual, &asked = request.figure;
@@ -185,9 +199,14 @@ void draw_plan(const Request& request, const Plan& plan) {
                                                       : nullptr;
   PG_CHECK(!flag || request.out.ends_with(".svg"), flag,
            " changes a figure; add --out FILE.svg, or leave out ", flag);
+  PG_CHECK(
+      !request.critical_path || request.out.ends_with(".svg") || request.out.ends_with(".html"),
+      "--critical-path marks cells of a figure or page; add --out FILE.svg or FILE.html, or ",
+      "leave out --critical-path");
   const VerifiedPlan verified = verify(plan);
   const Costs costs = request.costs.of(verified.plan());
   const Timeline timeline = simulate_two_bodies(verified.plan(), costs);
+  if (request.critical_path) request.figure.path = critical_path(drawn(plan), timeline).records;
   const std::string ending = std::filesystem::path(request.out).extension();
   const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.figure)
                               : ending == ".html" ? page(request, verified, timeline)
@@ -261,6 +280,8 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
       ->check(CLI::Validator(check_ending, ""));
   draw.yes("--alive", request.figure.alive,
            "below a figure, draw the activations alive on all ranks");
+  draw.yes("--critical-path", request.critical_path,
+           "in a figure or page, mark the chain of instructions that sets the plan's length");
   draw.number("--seconds", request.figure.seconds, 0, 1e9,
               "length of a figure's time axis; equal with --width, it makes figures comparable "
               "(default: the plan's)");

@@ -128,6 +128,9 @@ done
 quote recompute show --schedule 1f1b --stages 2 --microbatches 2 --recompute
 quote lowered show --schedule 1f1b --stages 2 --microbatches 3
 quote facts verify --schedule 1f1b --stages 4 --microbatches 8
+late='--schedule 1f1b --stages 2 --data-parallel 2 --microbatches 4 --backward 2 --latency 0.3'
+quote breakdown simulate $late
+draw critical_path $late --critical-path
 {
   echo '| M | (D-1)/(M+D-1) | GPipe, simulated | 1F1B, simulated | GPipe keeps | 1F1B keeps |'
   echo '| --- | --- | --- | --- | --- | --- |'

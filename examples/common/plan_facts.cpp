@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/figure.h"
 
 namespace paragrad::examples {
@@ -173,7 +174,9 @@ nlohmann::json to_json(const parallel::VerifiedPlan& verified, const parallel::T
                         {"makespan", timeline.makespan()},
                         {"bubble", timeline.bubble()},
                         {"busy", busy_shares(timeline)},
-                        {"bytes", timeline.bytes()}};
+                        {"bytes", timeline.bytes()},
+                        {"breakdown", parallel::to_json(parallel::breakdown(plan, timeline))},
+                        {"critical_path", parallel::to_json(critical_path(plan, timeline))}};
   if (parallel::time_step(timeline) <= 0) return result;
   const parallel::TimeSteps steps = parallel::time_steps(plan, timeline);
   result["peak_activations"] = peak_activations(steps);

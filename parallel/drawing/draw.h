@@ -5,6 +5,7 @@
 // The room parallel/drawing makes pictures of timelines, and of what a run leaves:
 // draw_text.cpp, draw_svg.cpp, draw_trace.cpp, draw_html.cpp   the four forms
 // timeline_figure.h   ranks as lanes, with timeline_legend.cpp
+// breakdown_table.h   where the time goes, as a table
 // chart.h             the parts of a page: curves, memory, traffic, bits; its style and script
 // figure.h            numbers, axes, markup
 // Only the session and the program `plan` use this room. What is drawn is what ran.
@@ -50,6 +51,13 @@ struct Curve {
 struct Panel {
   std::string title;
   Timeline timeline;
+  std::vector<int> path = {};  ///< the critical path, as places in the timeline; empty: not marked
+};
+
+/// A table: its first row has the names of columns, the first column those of rows.
+struct Table {
+  std::string title;
+  std::vector<std::vector<std::string>> rows;
 };
 
 /// The bits per element that layers have on the wire from the update after `step` on.
@@ -69,6 +77,8 @@ struct Report {
   std::vector<Sending> sent = {};    ///< in the first panel; shown if `traffic` is
   std::vector<BitChange> bits = {};  ///< in the order of steps
   std::string memory_of = {};        ///< the part that samples cover: "steps 2 to 5"
+  std::string note = {};             ///< the page's first line, below its title
+  std::vector<Table> tables = {};    ///< below the panels
 };
 
 /// A table with a row per rank and a column per unit of time, the shortest forward or backward:
@@ -81,9 +91,11 @@ std::string draw_text(const Timeline& timeline, int columns = 40);
 /// What a figure shows besides the ranks, and how large it is. Figures of equal seconds and width
 /// have one scale of time, and can be compared.
 struct FigureOptions {
-  bool alive = false;  ///< adds a lane of the activations that are alive on all ranks
-  double seconds = 0;  ///< length of the time axis; 0: the timeline's
-  double width = 0;    ///< of the whole figure, in pixels; 0: what suits its cells
+  bool alive = false;          ///< adds a lane of the activations that are alive on all ranks
+  double seconds = 0;          ///< length of the time axis; 0: the timeline's
+  double width = 0;            ///< of the whole figure, in pixels; 0: what suits its cells
+  std::vector<int> path = {};  ///< records of the critical path, which are underlined or, as
+                               ///< messages, outlined
 };
 
 /// A figure for light and dark backgrounds. A rank has two lanes: computations, coloured by their

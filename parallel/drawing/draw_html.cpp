@@ -29,6 +29,28 @@ std::string facts(const Report& report) {
   return html + "</dl>\n";
 }
 
+std::string first_line(const Report& report) {
+  return report.note.empty() ? "" : format("<p class=\"note\">{}</p>\n", escape(report.note));
+}
+
+std::string tables(const Report& report) {
+  std::string html;
+  for (const Table& table : report.tables) {
+    std::string rows;
+    for (const std::vector<std::string>& row : table.rows) {
+      const bool heads = &row == &table.rows.front();
+      std::string cells;
+      for (const std::string& cell : row) {
+        const char* tag = heads || &cell == &row.front() ? "th" : "td";
+        cells += format("<{}>{}</{}>", tag, escape(cell), tag);
+      }
+      rows += format("<tr>{}</tr>\n", cells);
+    }
+    html += section(table.title, format("<table>\n{}</table>\n", rows));
+  }
+  return html;
+}
+
 /// How many seconds of a panel are drawn, so that a browser stays responsive.
 double drawable_seconds(const Timeline& timeline) {
   constexpr std::size_t most_records = 8000;
@@ -63,6 +85,7 @@ std::string panels(const std::vector<Panel>& panels) {
     layout.seconds = seconds;
     layout.pixels_per_second = width / seconds;
     layout.alive = layout.zoomable = true;
+    layout.path = panel.path;
     html += format("<figure>\n<figcaption>{}</figcaption>\n{}</figure>\n", escape(panel.title),
                    timeline_figure(panel.timeline, layout));
   }
@@ -140,10 +163,10 @@ std::string draw_html(const Report& report) {
   return format(
       "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n{}{}{}"
+      "<title>{}</title>\n<style>{}</style>\n</head>\n<body>\n<h1>{}</h1>\n{}{}{}{}{}"
       "<div id=\"tip\" role=\"tooltip\" hidden></div>\n<script>{}</script>\n</body>\n</html>\n",
-      escape(report.title), page_style, escape(report.title), facts(report), panels(report.panels),
-      charts, page_script);
+      escape(report.title), page_style, escape(report.title), first_line(report), facts(report),
+      panels(report.panels), tables(report), charts, page_script);
 }
 
 std::vector<Traffic> traffic(const Timeline& timeline) {

@@ -40,6 +40,7 @@ FigureLayout suitable_layout(const Timeline& timeline, const FigureOptions& opti
   constexpr double usual_cell = 22, smallest_cell = 9, narrowest = 560, widest = 2400;
   FigureLayout layout;
   layout.alive = options.alive;
+  layout.path = options.path;
   layout.cell_seconds = median_forward(timeline);
   layout.ranks = std::min(timeline.ranks, most_ranks);
   layout.seconds = options.seconds > 0 ? options.seconds : timeline.makespan();

@@ -25,6 +25,12 @@ section { margin-bottom: 18px; padding: 16px 18px; background: var(--card);
 .facts dt { color: var(--dim); font-size: 12.5px; }
 .facts dd { margin: 0; font-size: 17px; font-weight: 600; overflow-wrap: anywhere;
             font-variant-numeric: tabular-nums; }
+.note { margin: -8px 0 18px; }
+table { display: block; overflow-x: auto; border-collapse: collapse; font-size: 13.5px;
+        font-variant-numeric: tabular-nums; }
+th, td { padding: 3px 14px 3px 0; text-align: left; white-space: nowrap; }
+th { color: var(--dim); font-weight: 500; }
+tr:first-child th { border-bottom: 1px solid var(--line); }
 .charts { display: grid; grid-template-columns: repeat(auto-fill, minmax(440px, 1fr)); gap: 18px; }
 .charts section { margin: 0; }
 .bar-of-tools { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; margin-bottom: 12px;

@@ -26,10 +26,12 @@ class TimelineFigure {
       : timeline_(timeline),
         layout_(layout),
         slots_(message_slots(timeline)),
-        repeated_(recomputations(timeline)) {
+        repeated_(recomputations(timeline)),
+        critical_(timeline.records.size(), false) {
+    for (int record : layout.path) critical_.at(record) = true;
     left_ = left_margin(layout.ranks);
     width_ = layout.seconds * layout.pixels_per_second;
-    legend_ = legend(timeline, left_ + width_ - 12);
+    legend_ = legend(timeline, left_ + width_ - 12, !layout.path.empty());
     several_stages_ = has_several_stages(timeline);
     place_rows();
     if (layout.alive) add_alive();
@@ -161,6 +163,7 @@ class TimelineFigure {
       double y = top + compute_height + slot_height * std::min(slots_[i], most_slots - 1);
       std::string color = message_color(message_kind(instruction));
       add_outlined("message", from, wide, y + 1, slot_height - 1, color, record);
+      if (critical_[i]) add_outline(from, wide, y, slot_height + 1);
     } else if (makes_version(instruction)) {
       add_outlined("step", from, wide, top, compute_height, cell_color(instruction).fill, record);
     } else {
@@ -171,7 +174,24 @@ class TimelineFigure {
                        "\n",
                        from, top, wide, height, color.fill, title(record, repeated_[i]));
       add_label(instruction, from, wide, top + height / 2 + 4, color);
+      if (critical_[i]) underline(from, wide, top + height);
     }
+  }
+
+  /// Marks a computation of the critical path.
+  void underline(double from, double wide, double bottom) {
+    marks_ += markup(R"(<rect class="ink critical" x="{}" y="{}" width="{}" height="5" )"
+                     R"(fill="#1f2933" pointer-events="none"/>)"
+                     "\n",
+                     from, bottom - 4, wide);
+  }
+
+  /// Marks a message of the critical path.
+  void add_outline(double from, double wide, double top, double high) {
+    marks_ += markup(R"(<path class="mark critical" d="M{} {}h{}v{}h-{}z" fill="none" )"
+                     R"(stroke="#1f2933" stroke-width="1.5" pointer-events="none"/>)"
+                     "\n",
+                     from, top, wide, high, wide);
   }
 
   /// Adds a shape that is visible even if it takes no time.
@@ -261,7 +281,7 @@ class TimelineFigure {
   const Timeline& timeline_;
   const FigureLayout& layout_;
   std::vector<int> slots_;
-  std::vector<bool> repeated_;
+  std::vector<bool> repeated_, critical_;
   double left_ = 0, width_ = 0, bottom_ = 0, height_ = 0, cell_ = 0;
   Legend legend_;
   bool several_stages_ = false;

@@ -12,11 +12,12 @@ namespace paragrad::parallel {
 
 struct FigureLayout {
   double pixels_per_second = 0;
-  double seconds = 0;       ///< length of the axis; records that begin later are left out
-  double cell_seconds = 0;  ///< length of a typical forward
-  int ranks = 0;            ///< how many ranks are drawn, from rank 0 on
-  bool alive = false;       ///< adds a lane of the activations that are alive
-  bool zoomable = false;    ///< for a script: hides labels that are too wide, leaves none out
+  double seconds = 0;          ///< length of the axis; records that begin later are left out
+  double cell_seconds = 0;     ///< length of a typical forward
+  int ranks = 0;               ///< how many ranks are drawn, from rank 0 on
+  bool alive = false;          ///< adds a lane of the activations that are alive
+  bool zoomable = false;       ///< for a script: hides labels that are too wide, leaves none out
+  std::vector<int> path = {};  ///< records to mark, as places in the timeline
 };
 
 /// A layout whose forwards are about 22 pixels wide, or show stage and microbatch if ranks have
@@ -42,7 +43,7 @@ struct Legend {
   std::string svg;
   double height = 0;
 };
-Legend legend(const Timeline& timeline, double width);
+Legend legend(const Timeline& timeline, double width, bool path = false);
 
 struct NamedColor {
   std::string name, color;

@@ -41,6 +41,13 @@ class LegendWriter {
                    x_, y_, x_, y_ + 6, color.fill);
     x_ += 23;
   }
+  /// Adds a swatch that looks like a cell of the critical path.
+  void underlined(const CellColor& color) {
+    svg_ += markup(R"(<rect x="{}" y="{}" width="18" height="10" fill="{}"/>)"
+                   R"(<rect class="ink" x="{}" y="{}" width="18" height="4" fill="#1f2933"/>)",
+                   x_, y_, color.fill, x_, y_ + 11);
+    x_ += 23;
+  }
   void bar(const std::string& color, double width, double height) {
     svg_ += markup(R"(<rect class="{}" x="{}" y="{}" width="{}" height="{}" fill="{}"/>)",
                    height > 10 ? "step" : "message", x_, y_ + 7 - height / 2, width, height, color);
@@ -79,6 +86,14 @@ void add_repeated(LegendWriter& out, const Timeline& timeline) {
   out.words(words, 14);
 }
 
+/// Explains the mark of the critical path.
+void add_path(LegendWriter& out) {
+  const std::string words = "critical path";
+  out.item(23 + text_width(words));
+  out.underlined(cell_color({.op = Op::forward, .version = 0}));
+  out.words(words, 14);
+}
+
 void add_bar(LegendWriter& out, const NamedColor& x) {
   out.item(19 + text_width(x.name));
   out.bar(x.color, 14, 5);
@@ -103,7 +118,7 @@ std::string message_color(const std::string& kind) {
   return "#868e96";
 }
 
-Legend legend(const Timeline& timeline, double width) {
+Legend legend(const Timeline& timeline, double width, bool path) {
   std::map<Op, std::set<int>> versions;
   std::set<std::string> kinds;
   for (const Record& record : timeline.records) {
@@ -123,6 +138,7 @@ Legend legend(const Timeline& timeline, double width) {
   }
   for (const NamedColor& color : message_colors)
     if (kinds.contains(color.name)) add_bar(out, color);
+  if (path) add_path(out);
   return out.result();
 }
 

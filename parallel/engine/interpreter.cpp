@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "parallel/engine/thread_time.h"
+
 namespace paragrad::parallel {
 
 Interpreter::Interpreter(Engine& engine, const VerifiedPlan& verified, int number, Batches& batches,
@@ -88,12 +90,13 @@ struct Stopwatch {
   RowRun& run;
   const Instruction& x;
   Clock::time_point start = Clock::now();
+  double cpu = thread_seconds();
 
   ~Stopwatch() {
     RunResult& result = run.result;
     if (!run.records) return;
-    result.records.push_back(
-        {run.rank, Lane::compute, x, result.seconds(start), result.seconds(Clock::now())});
+    result.records.push_back({run.rank, Lane::compute, x, result.seconds(start),
+                              result.seconds(Clock::now()), 0, thread_seconds() - cpu});
   }
 };
 

@@ -3,11 +3,13 @@
 #include "parallel/session/run_report.h"
 
 #include <cmath>
+#include <string_view>
 
 #include "autograd/backend.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/chart.h"
-#include "parallel/simulation/simulate.h"
+#include "parallel/simulation/own_cores.h"
 
 namespace paragrad::parallel {
 using nlohmann::json;
@@ -85,8 +87,40 @@ std::vector<BitChange> bit_history(const std::vector<json>& metrics) {
   return history;
 }
 
+/// A timeline of the recorded updates, and where its time goes.
+struct Version {
+  std::string key, name;
+  Timeline timeline;
+  Breakdown time;
+};
+
+/// What was measured, and what was simulated from it.
+using Versions = std::vector<Version>;
+
+Versions versions_of(const RunReport& run, bool own_cores) {
+  const VerifiedPlan plan = verify(run.plan);
+  const Costs costs = measured_costs(run.plan, run.recorded);
+  Versions versions;
+  auto add = [&](const char* key, const char* name, Timeline timeline) {
+    const Breakdown time = breakdown(run.plan, timeline);
+    versions.push_back({key, name, std::move(timeline), time});
+  };
+  add("measured", "measured", run.recorded);
+  add("simulated", "simulated from the measured costs", simulate(plan, costs));
+  if (own_cores)
+    add("own_cores", "as if each rank had a core of its own",
+        on_own_cores(plan, run.recorded, costs));
+  return versions;
+}
+
+/// The line on shared cores; empty if no ranks share them.
+std::string first_line(const RunReport& run, const Versions& versions) {
+  if (versions.back().key != "own_cores") return "";
+  return about_times(run.shared, run.recorded, versions.back().timeline);
+}
+
 json figures(const RunReport& run, const SessionSettings& settings, const RunLog& log,
-             const Timeline& simulated, double matmul_rate) {
+             const Versions& versions, double matmul_rate) {
   std::map<std::string, std::int64_t> bytes_sent;
   for (const auto& [name, bytes] : run.bytes_sent) bytes_sent[name.second] += bytes;
   double rate = log.units_per_second(), flops = rate * settings.flops_per_unit;
@@ -102,8 +136,13 @@ json figures(const RunReport& run, const SessionSettings& settings, const RunLog
               {"peak_activations", std::llround(memory_total(run.memory, "activations").peak)},
               {"time_step", time_step(run.recorded)},
               {"largest_burst",
-               largest_burst(inner_sendings(run.plan, run.recorded), time_step(run.recorded))},
-              {"bubble", {{"measured", run.recorded.bubble()}, {"simulated", simulated.bubble()}}}};
+               largest_burst(inner_sendings(run.plan, run.recorded), time_step(run.recorded))}};
+  for (const Version& version : versions) {
+    result["bubble"][version.key] = version.timeline.bubble();
+    result["breakdown"][version.key] = to_json(version.time);
+  }
+  if (run.shared)
+    result["shared_cores"] = {{"ranks", run.shared->ranks}, {"cores", run.shared->cores}};
   if (!run.bits.empty()) result["bits"] = run.bits;
   if (run.pruned) result["pruned"] = *run.pruned;
   if (!run.peaks_pruned.empty()) result["peak_bytes_pruned"] = run.peaks_pruned;
@@ -111,8 +150,23 @@ json figures(const RunReport& run, const SessionSettings& settings, const RunLog
   return result;
 }
 
+/// Adds the timelines with their critical paths, and tables of where their time goes.
+void add_times(Report& page, const RunReport& run, const Versions& versions) {
+  NamedParts all;
+  for (const Version& version : versions) {
+    const CriticalPath path = critical_path(run.plan, version.timeline);
+    page.panels.push_back(
+        {text(version.name, ", ", page.memory_of, "; the critical path takes ", describe(path)),
+         version.timeline, path.records});
+    all.emplace_back(version.name, version.time.all());
+  }
+  page.tables = {
+      breakdown_table("Where the time of all ranks goes, " + page.memory_of, all),
+      breakdown_table("Where each rank's time goes, measured", rows_of(versions.front().time))};
+}
+
 Report page_of(const RunReport& run, const SessionSettings& settings, const RunLog& log,
-               const Timeline& simulated) {
+               const Versions& versions) {
   Report page{settings.title, {}, {}, {}, run.memory, {}, sendings(run.plan, run.recorded)};
   for (const auto& [name, bytes] : run.bytes_sent)
     page.traffic.push_back({name.first, name.second, bytes});
@@ -125,14 +179,13 @@ Report page_of(const RunReport& run, const SessionSettings& settings, const RunL
     page.facts.emplace_back("validation accuracy", percent(*run.validation->accuracy));
   if (run.pruned && !run.pruned->is_null())
     page.facts.emplace_back("pruned", percent(run.pruned->at("fraction").get<double>()));
-  page.facts.insert(page.facts.end(),
-                    {{settings.unit + " per second", text(std::round(log.units_per_second()))},
-                     {"bubble measured", percent(run.recorded.bubble())},
-                     {"bubble simulated", percent(simulated.bubble())}});
-  std::string shown = text("steps ", run.plan.first + 1, " to ", run.plan.first + run.plan.steps);
-  page.memory_of = shown;
-  page.panels = {{"measured, " + shown, run.recorded},
-                 {"simulated from the measured costs, " + shown, simulated}};
+  page.facts.emplace_back(settings.unit + " per second", text(std::round(log.units_per_second())));
+  const char* const bubbles[] = {"bubble measured", "bubble simulated", "bubble on own cores"};
+  for (std::size_t i = 0; i < versions.size(); ++i)
+    page.facts.emplace_back(bubbles[i], percent(versions[i].timeline.bubble()));
+  page.memory_of = text("steps ", run.plan.first + 1, " to ", run.plan.first + run.plan.steps);
+  page.note = first_line(run, versions);
+  add_times(page, run, versions);
   const std::vector<json> metrics = metrics_of(log.path());
   page.curves = {loss_curve(metrics)};
   page.bits = bit_history(metrics);
@@ -142,13 +195,15 @@ Report page_of(const RunReport& run, const SessionSettings& settings, const RunL
 }  // namespace
 
 void RunReport::write(const SessionSettings& settings, RunLog& log, const DevicePtr& device) const {
-  const Timeline simulated = simulate(verify(plan), measured_costs(plan, recorded));
-  log.summary(figures(*this, settings, log, simulated, matmul_rate(device)));
+  const bool on_cores = std::string_view(device->backend().name()) == "cpu";
+  const Versions versions = versions_of(*this, shared && on_cores);
+  log.summary(figures(*this, settings, log, versions, matmul_rate(device)));
   write_file(settings.out / "trace.json", draw_trace(recorded, memory));
   const std::filesystem::path recorded_plan = settings.out / "recorded.plan";
   std::filesystem::remove(recorded_plan);  // left by an earlier run
   if (driven) write_file(recorded_plan, print(plan));
-  write_file(settings.out / "report.html", draw_html(page_of(*this, settings, log, simulated)));
+  write_file(settings.out / "report.html", draw_html(page_of(*this, settings, log, versions)));
+  if (const std::string line = first_line(*this, versions); !line.empty()) log.say(line);
   log.say(text("report: ", (settings.out / "report.html").string()));
 }
 

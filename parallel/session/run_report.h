@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "parallel/drawing/draw.h"
+#include "parallel/session/machine.h"
 #include "parallel/session/session_rank.h"
 
 namespace paragrad::parallel {
@@ -104,9 +105,11 @@ struct RunReport {
   bool driven = false;  ///< whether messages decided the order of computations
   Timeline recorded;
   std::vector<MemorySample> memory;
+  std::optional<SharedCores> shared;  ///< none: each rank has a core of its own
 
   /// Writes summary.json, trace.json and report.html; also recorded.plan, if messages decided the
-  /// order of rows. Measures the device's matrix-product rate now.
+  /// order of rows. Measures the device's matrix-product rate now. If ranks that compute on the CPU
+  /// share cores, the page's first line says so.
   void write(const SessionSettings& settings, RunLog& log, const DevicePtr& device) const;
 };
 

@@ -8,7 +8,7 @@
 // session_lead.cpp   rank 0: decides what is done when, and shows progress
 // session_rank.h     every rank: carries out orders; plans.h: each plan is made and verified once
 // state_files.h      weights, optimizer state and what codecs remember to a checkpoint and back
-// run_report.h       the log of a run, and the report at its end
+// run_report.h       the log of a run, and the report at its end; machine.h: shared cores
 // session.h          run_session(), which runs it all; Pruner: the interface for pruning
 #pragma once
 

@@ -203,12 +203,15 @@ void Lead::save() {
 
 /// Writes the report, of a stopped run, too. The other ranks wait meanwhile.
 void Lead::report() {
+  std::vector<RankCores> cores;
   for (const MeasureMemory::Answer& peaks : order(MeasureMemory())) {
+    cores.push_back(peaks.cores);
     report_.peaks.push_back(peaks.run);
     if (!peaks.pruned.empty()) report_.peaks_pruned.push_back(peaks.pruned);
   }
   AtWork reporting(engine_.transport(), Work::reporting);
   report_.steps = steps_;
+  report_.shared = shared_cores(cores);
   report_.bits = bits_;
   if (pruner_) report_.pruned = pruner_->summary();
   report_.write(settings_, log_, engine_.device());

@@ -5,6 +5,7 @@
 
 #include <variant>
 
+#include "parallel/session/machine.h"
 #include "parallel/session/session.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
@@ -54,12 +55,13 @@ struct SetBits {
   using Answer = Nothing;
 };
 
-/// Report the peaks of memory, in bytes.
+/// Report the peaks of memory, in bytes, and the cores that the rank may use.
 struct MeasureMemory {
   struct Answer {
     Peaks run;     ///< of the whole session
     Peaks pruned;  ///< since the last pruning, if there was one
-    static auto fields(auto& x) { return std::tie(x.run, x.pruned); }
+    RankCores cores = cores_here();
+    static auto fields(auto& x) { return std::tie(x.run, x.pruned, x.cores); }
   };
 };
 

@@ -76,6 +76,7 @@ std::int64_t rounds(const Instruction& x, const Plan& plan) {
 }
 
 double duration(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
+  if (costs.computation && is_compute(x) && !drops(x)) return costs.computation(x, rank);
   const double seconds = static_cast<double>(value_bytes(x, costs)) / costs.bandwidth;
   auto computed = [&](const std::vector<double>& list) {
     return of(rank, costs.slowness) * of(x.stage, list);

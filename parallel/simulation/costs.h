@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -25,6 +26,8 @@ struct Costs {
   std::vector<std::int64_t> weight_bytes = {0};  ///< the last value is the tied stage's
   std::vector<std::int64_t> sum_bytes = {};      ///< a sum of gradients; empty: as weight_bytes
   std::vector<double> slowness = {1};  ///< by rank: factor on the time of its computations
+  std::function<double(const Instruction&, int rank)> computation =
+      {};  ///< if set, how long each forward, backward and update takes, instead of all the above
 };
 
 /// throws: Error if a list does not fit the plan, or a cost is no number or negative

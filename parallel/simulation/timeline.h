@@ -16,6 +16,7 @@ struct Record {
   Instruction instruction;
   double start = 0, end = 0;  ///< seconds since the plan began
   std::int64_t bytes = 0;     ///< bytes that this rank sent
+  double cpu = 0;  ///< measured computations: CPU time of the computing thread, in seconds
 };
 
 struct Timeline {

@@ -98,7 +98,9 @@ TEST_CASE("plan verify --json has the facts of every schedule") {
                    "stages",
                    "per_step",
                    "versions_in_use",
-                   "fresh_reads"};
+                   "fresh_reads",
+                   "breakdown",
+                   "critical_path"};
   for (const auto& [name, make] : ordinary_schedules()) {
     nlohmann::json facts = json_of(plan("verify", name));
     CHECK(facts.size() == keys.size());
@@ -253,6 +255,48 @@ TEST_CASE("plan verify and simulate print readable lines") {
   CHECK_THAT(
       output_of({"plan", "verify", "--schedule", "1f1b", "--stages", "20", "--microbatches", "20"}),
       Contains("\npeak microbatches     1 to 20\n"));
+}
+
+TEST_CASE("plan simulate tells where the time goes, and what sets the plan's length") {
+  const Words words{"plan",           "simulate", "--schedule",      "data",
+                    "--stages",       "1",        "--data-parallel", "2",
+                    "--microbatches", "1",        "--backward",      "2",
+                    "--step",         "0.5",      "--latency",       "0.25",
+                    "--slowness",     "1,2"};
+  // The fast rank waits 3 s for the slow one, then both for 2 messages in a row, 0.25 s each.
+  CHECK_THAT(output_of(words), Contains("\ncritical path         7.5 s: 6 s compute, 1 s update, "
+                                        "500 ms collectives; 3 computations, 1 collective, on 1 "
+                                        "rank\n\n"));
+  CHECK_THAT(output_of(words), Catch::EndsWith(R"(
+
+             compute    update          waiting        point-to-point  collectives
+rank 0       3 s (40%)  500 ms (6.67%)  3.5 s (46.7%)  0               500 ms (6.67%)
+rank 1       6 s (80%)  1 s (13.3%)     0              0               500 ms (6.67%)
+all 2 ranks  9 s (60%)  1.5 s (10%)     3.5 s (23.3%)  0               1 s (6.67%)
+)"));
+  const nlohmann::json facts = json_of(words);
+  CHECK(facts["breakdown"]["makespan"] == 7.5);
+  CHECK(facts["breakdown"]["waiting"] == 3.5);
+  CHECK(facts["breakdown"]["ranks"][1]["update"] == 1);
+  CHECK(facts["critical_path"]["collective"] == 0.5);
+  CHECK(facts["critical_path"]["computations"] == 3);
+  const std::string wide = output_of({"plan", "simulate", "--schedule", "1f1b", "--stages", "17"});
+  CHECK_THAT(wide, Contains("\nall 17 ranks  ") && !Contains("\nrank 0 "));
+}
+
+TEST_CASE("plan draw marks the critical path where it is asked to, and a figure can show it") {
+  Folder folder;
+  for (const char* name : {"x.svg", "x.html"}) {
+    const Words words = plan("draw", "1f1b") + Words{"--out", folder / name};
+    output_of(words);
+    const std::string plain = paragrad::nn::read_file(folder / name);
+    CHECK_THAT(plain, !Contains("critical"));
+    output_of(words + Words{"--critical-path"});
+    CHECK_THAT(paragrad::nn::read_file(folder / name), Contains(">critical path<"));
+  }
+  for (const Words& out : {Words{}, Words{"--out", folder / "x.txt"}})
+    check_refused(plan("draw", "1f1b") + out + Words{"--critical-path"},
+                  "add --out FILE.svg or FILE.html");
 }
 
 TEST_CASE("plan verify and simulate tell what a time step holds") {
@@ -442,7 +486,8 @@ TEST_CASE("the help of plan and of its commands lists what they take, with an ex
       {"show", schedule + Words{"FILE", "--table", "--columns", "--json"}},
       {"verify", schedule + costs + Words{"FILE", "--json"}},
       {"simulate", schedule + costs + Words{"FILE", "--json"}},
-      {"draw", schedule + costs + Words{"FILE", "--out", "--columns", "--json"}}};
+      {"draw",
+       schedule + costs + Words{"FILE", "--out", "--columns", "--json", "--critical-path"}}};
   const std::string all = output_of({"plan", "--help"});
   CHECK_THAT(all, Contains("Usage: plan ") && Contains("\nExample: plan show "));
   for (const auto& [command, names] : flags) {

@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/chart.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"
@@ -227,6 +228,50 @@ TEST_CASE("draw_svg: messages under way together lie side by side", "[draw]") {
       bool same_place = a.lane == b.lane && a.rank == b.rank && slots[i] == slots[k];
       CHECK((!same_place || a.end <= b.start || b.end <= a.start));
     }
+}
+
+TEST_CASE("draw_svg: computations of the critical path are underlined, its messages outlined",
+          "[draw]") {
+  const Plan plan = make_plan("1f1b", {.stages = 2, .microbatches = 2});
+  Costs costs;
+  costs.latency = 0.25;
+  const Timeline timeline = simulate_unverified(plan, costs);
+  const CriticalPath path = critical_path(plan, timeline);
+  const std::string svg = draw_svg(timeline, {.path = path.records});
+  check_markup(svg);
+  CHECK_THAT(svg, Contains(">critical path<"));
+  // An update of no length, which ends the path, is a line as it is.
+  CHECK(count(svg, "class=\"ink critical\"") == static_cast<std::size_t>(path.computations - 1));
+  CHECK(count(svg, "class=\"mark critical\"") == static_cast<std::size_t>(path.messages));
+  CHECK(path.messages == 2);
+  CHECK_THAT(draw_svg(timeline), !Contains("critical"));
+}
+
+TEST_CASE("a breakdown's table has seconds and shares, in columns", "[draw]") {
+  const TimeParts parts{2, 0.5, 1.25, 0.25e-3, 1e-12};
+  const Table table = breakdown_table("Time", {{"a rank", parts}, {"none", {}}});
+  CHECK(print(table) ==
+        "Time\n"
+        "        compute      update          waiting         point-to-point     collectives\n"
+        "a rank  2 s (53.3%)  500 ms (13.3%)  1.25 s (33.3%)  250 µs (0.00667%)  0\n"
+        "none    0            0               0               0                  0\n");
+  Breakdown time{1, std::vector<TimeParts>(16, parts)};
+  CHECK(rows_of(time).size() == 17);
+  CHECK(rows_of(time).back().second.total() == Approx(16 * parts.total()));
+  time.ranks.push_back(parts);
+  CHECK(rows_of(time).size() == 1);
+  CHECK(to_json(time)["ranks"].size() == 17);
+}
+
+TEST_CASE("draw_html: a page begins with its note, and shows tables", "[draw]") {
+  Report report{"A run", {{"ranks", "2"}}, {{"simulated", two_by_two()}}, {}, {}, {}};
+  CHECK_THAT(draw_html(report), !Contains("class=\"note\"") && !Contains("<table"));
+  report.note = "2 ranks & 1 core";
+  report.tables = {{"Where", {{"", "x"}, {"row", "<1>"}}}};
+  const std::string page = draw_html(report);
+  CHECK_THAT(page, Contains("<h1>A run</h1>\n<p class=\"note\">2 ranks &amp; 1 core</p>\n"));
+  CHECK_THAT(page, Contains("<h2>Where</h2>\n<table>\n<tr><th></th><th>x</th></tr>\n"
+                            "<tr><th>row</th><td>&lt;1&gt;</td></tr>\n</table>"));
 }
 
 TEST_CASE("draw_trace: a slice a record, and no two overlap on a thread", "[draw]") {

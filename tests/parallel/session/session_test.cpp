@@ -3,6 +3,7 @@
 // Not here: what a program's runs write (tests/examples/). Chapter 05.
 #include "parallel/session/session.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 #include <atomic>
@@ -122,6 +123,35 @@ TEST_CASE("the report has the bytes of all steps, and says which ones the memory
   for (int rank : {0, 1})
     CHECK_THAT(page, Contains(text("rank ", rank, ": ", bytes_text(of_a_rank), " of reductions")));
   CHECK_THAT(page, Contains("Memory by category, steps 2 to 2"));
+}
+
+TEST_CASE("the report's first line says that ranks share cores, and gives the time on own ones",
+          "[session]") {
+  cpu_set_t before, one;
+  REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+  CPU_ZERO(&one);
+  for (int core = 0; CPU_COUNT(&one) == 0; ++core)
+    if (CPU_ISSET(core, &before)) CPU_SET(core, &one);
+  Folder folder;
+  REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);  // threads inherit it
+  run_session(
+      folder, [] {}, [](int) {});
+  REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
+  const auto summary = nlohmann::json::parse(read_file(fs::path(folder.path) / "summary.json"));
+  CHECK(summary["shared_cores"] == nlohmann::json{{"ranks", 2}, {"cores", 1}});
+  for (const char* version : {"measured", "simulated", "own_cores"}) {
+    const nlohmann::json& time = summary["breakdown"][version];
+    const double idle = time["waiting"].get<double>() + time["point_to_point"].get<double>() +
+                        time["collective"].get<double>();
+    const double makespan = time["makespan"];
+    CHECK(makespan > 0);
+    CHECK(idle == Approx(2 * makespan * summary["bubble"][version].get<double>()).margin(1e-9));
+  }
+  const std::string page = read_file(fs::path(folder.path) / "report.html");
+  CHECK_THAT(page, Contains("</h1>\n<p class=\"note\">2 ranks share 1 core: the measured time, "));
+  CHECK_THAT(page, Contains("as if each rank had a core of its own, steps 2 to 2; the critical "
+                            "path takes "));
+  CHECK_THAT(page, Contains("Where the time of all ranks goes, steps 2 to 2"));
 }
 
 TEST_CASE("a plan covers about a second, and in a delayed schedule some updates at least",

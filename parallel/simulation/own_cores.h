@@ -1,0 +1,20 @@
+// on_own_cores: a measured plan as if each rank had a core of its own. Ranks that share cores slow
+// each other down, and a rank that waits leaves its core to another; so their measured bubble is
+// not that of a machine with a core for each of them.
+// Not here: whether ranks share cores (session/machine.h). Chapter 06.
+#pragma once
+
+#include "parallel/simulation/simulate.h"
+
+namespace paragrad::parallel {
+
+/// Simulates the plan with the CPU time of each measured computation as its cost; equal
+/// instructions of a rank (a forward and its repetition) take their mean. Messages cost what `costs`
+/// says.
+/// The result is exact for computations that use one thread and never wait. It leaves out the work
+/// of other threads (see thread_seconds()), and keeps what sharing does to caches and memory.
+///   measured: a timeline of `plan`, with Record::cpu
+/// throws: Error if a computation of the plan was not measured
+Timeline on_own_cores(const VerifiedPlan& plan, const Timeline& measured, Costs costs);
+
+}  // namespace paragrad::parallel
