@@ -23,9 +23,8 @@ double quantile(std::vector<double> values, double share) {
   return *at;
 }
 
-/// The costs of a measured timeline's computations and messages: medians of the stages' forwards,
-/// backwards and updates. The times of messages contain waiting, so the shortest one is the
-/// latency, and the rate that a tenth of them reach is the bandwidth.
+}  // namespace
+
 Costs measured_costs(const Plan& plan, const Timeline& measured) {
   auto medians = [&](bool (*counts)(const Instruction&), int stages) {
     std::vector<std::vector<double>> seconds(stages);
@@ -63,6 +62,8 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
   return costs;
 }
 
+namespace {
+
 /// The training and validation losses over the updates.
 Curve loss_curve(const std::vector<json>& metrics) {
   Series training{"training", {}, {}}, validation{"validation", {}, {}};
@@ -96,7 +97,6 @@ json figures(const RunReport& run, const SessionSettings& settings, const RunLog
               {"loss", log.last_loss()},
               {"seconds", log.seconds()},
               {settings.unit + "_per_second", rate},
-              {"model_flops_utilization", flops / matmul_rate},
               {"peak_bytes", run.peaks},
               {"bytes_sent", bytes_sent},
               {"peak_activations", std::llround(memory_total(run.memory, "activations").peak)},
@@ -104,6 +104,9 @@ json figures(const RunReport& run, const SessionSettings& settings, const RunLog
               {"largest_burst",
                largest_burst(inner_sendings(run.plan, run.recorded), time_step(run.recorded))},
               {"bubble", {{"measured", run.recorded.bubble()}, {"simulated", simulated.bubble()}}}};
+  if (settings.pretended) result["pretended"] = summary_of(*settings.pretended, run.pretended);
+  if (!settings.pretended || !settings.pretended->computes())  // else the rate is not this device's
+    result["model_flops_utilization"] = flops / matmul_rate;
   if (!run.bits.empty()) result["bits"] = run.bits;
   if (run.pruned) result["pruned"] = *run.pruned;
   if (!run.peaks_pruned.empty()) result["peak_bytes_pruned"] = run.peaks_pruned;
@@ -125,14 +128,21 @@ Report page_of(const RunReport& run, const SessionSettings& settings, const RunL
     page.facts.emplace_back("validation accuracy", percent(*run.validation->accuracy));
   if (run.pruned && !run.pruned->is_null())
     page.facts.emplace_back("pruned", percent(run.pruned->at("fraction").get<double>()));
+  const std::string whose = settings.pretended ? " of pretended devices" : "";
   page.facts.insert(page.facts.end(),
                     {{settings.unit + " per second", text(std::round(log.units_per_second()))},
-                     {"bubble measured", percent(run.recorded.bubble())},
-                     {"bubble simulated", percent(simulated.bubble())}});
+                     {"bubble measured" + whose, percent(run.recorded.bubble())},
+                     {"bubble simulated" + whose, percent(simulated.bubble())}});
+  if (settings.pretended) {
+    const auto told = facts_of(*settings.pretended, run.pretended);
+    page.facts.insert(page.facts.end(), told.begin(), told.end());
+  }
   std::string shown = text("steps ", run.plan.first + 1, " to ", run.plan.first + run.plan.steps);
   page.memory_of = shown;
-  page.panels = {{"measured, " + shown, run.recorded},
-                 {"simulated from the measured costs, " + shown, simulated}};
+  page.panels = {{"measured" + whose + ", " + shown, run.recorded},
+                 {text("simulated from the ", settings.pretended ? "pretended and " : "",
+                       "measured costs, ", shown),
+                  simulated}};
   const std::vector<json> metrics = metrics_of(log.path());
   page.curves = {loss_curve(metrics)};
   page.bits = bit_history(metrics);
@@ -142,7 +152,10 @@ Report page_of(const RunReport& run, const SessionSettings& settings, const RunL
 }  // namespace
 
 void RunReport::write(const SessionSettings& settings, RunLog& log, const DevicePtr& device) const {
-  const Timeline simulated = simulate(verify(plan), measured_costs(plan, recorded));
+  Costs costs = measured_costs(plan, recorded);
+  if (settings.pretended) costs = settings.pretended->instead_of(costs, plan);
+  const Timeline simulated = simulate(verify(plan), costs);
+  if (const std::string late = lateness(pretended); !late.empty()) log.say(late);
   log.summary(figures(*this, settings, log, simulated, matmul_rate(device)));
   write_file(settings.out / "trace.json", draw_trace(recorded, memory));
   const std::filesystem::path recorded_plan = settings.out / "recorded.plan";
