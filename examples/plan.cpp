@@ -19,6 +19,7 @@
 #include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
+#include "parallel/plan/endless.h"
 #include "parallel/simulation/steady_state.h"
 #include "parallel/verifier/verify.h"
 
@@ -189,7 +190,8 @@ std::string page(const Request& request, const VerifiedPlan& verified, const Tim
   return draw_html(report);
 }
 
-void draw_plan(Request request, const Plan& plan) {
+void draw_plan(const Request& asked_for, const Plan& plan) {
+  Request request = asked_for;
   PG_CHECK(!request.json || !request.out.empty(),
            "--json prints the facts; the drawing needs a file: give --out FILE");
   const FigureOptions usual, &asked = request.figure;

@@ -41,6 +41,7 @@ void RunFlags::add_run_flags(Flags& flags) {
   flags.yes("--quiet", quiet, "print errors only");
   add_layout_flags(flags);
   add_machine_flags(flags);
+  pretend.add_flags(flags);
 }
 
 void RunFlags::add_layout_flags(Flags& flags) {
@@ -60,7 +61,8 @@ void RunFlags::add_machine_flags(Flags& flags) {
   flags.choice("--reduction", reduction, {"scatter", "ring", "tree", "hierarchical", "nccl"},
                "how a group of ranks sums gradients; nccl: by NCCL's own all-reduce");
   flags.whole("--ranks-per-host", ranks_per_host, 1,
-              "ranks per host for --reduction hierarchical (default: group by host name)");
+              "ranks per host for --reduction hierarchical (default: group by host name) and "
+              "--pretend-cards");
   flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
                "ranks are threads of this process, or processes started by mpirun; nccl: either, "
                "with messages from GPU to GPU");
@@ -191,6 +193,7 @@ void RunFlags::check() const {
            "cuda or emulator with it, or leave it out");
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
            " is above --learning-rate ", learning_rate);
+  pretend.check(device, transport, ranks_per_host);
   prune.check(parts.codec_found(), parts.plan_file, steps);
   PG_CHECK(warmup <= steps, "--warmup ", warmup, " is longer than the run of ", steps, " --steps");
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/common/pretend_flags.h"
 #include "examples/common/prune_flags.h"
 #include "examples/common/schedule_flags.h"
 #include "parallel/session/session.h"
@@ -34,6 +35,7 @@ struct RunFlags : parallel::SessionScope {
   bool cuda_graph = false;
   ScheduleFlags parts;  // how the work is laid out over ranks
   PruneFlags prune;
+  PretendFlags pretend;
   std::int64_t memory_cap = 0;  // bytes per rank; 0: no limit
   int ranks = 0;                // 0: as many as the layout needs
   int ranks_per_host = 0;       // 0: group ranks by host name

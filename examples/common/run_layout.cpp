@@ -70,9 +70,9 @@ void RunLayout::choose_clip() {
 
 /// Rejects a reduction that the run would not use: it would be a flag without effect.
 void RunLayout::check_reduction() const {
-  PG_CHECK(run_.ranks_per_host == 0 || run_.reduction == "hierarchical", "--ranks-per-host ",
-           run_.ranks_per_host, ": --reduction ", run_.reduction, " ignores hosts; leave it out, ",
-           "or use --reduction hierarchical");
+  PG_CHECK(run_.ranks_per_host == 0 || run_.reduction == "hierarchical" || run_.pretend.cards,
+           "--ranks-per-host ", run_.ranks_per_host, ": --reduction ", run_.reduction,
+           " ignores hosts; leave it out, or use --reduction hierarchical or --pretend-cards");
   if (run_.reduction == "scatter") return;
   const parallel::Plans::Shared shared = first_plan();
   const parallel::Plan& sample = shared->plan();

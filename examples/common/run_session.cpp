@@ -9,6 +9,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/common/rank_device.h"
+#include "parallel/engine/pretended_time.h"
 #include "parallel/engine/training.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
@@ -49,6 +50,11 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
       run.reduction == "nccl" ? AllReduce::by_transport : reductions().at(run.reduction);
   settings.engine.hosts = layout.hosts();
   settings.plans = layout.plans();
+  const Pretended pretended =
+      run.pretend.found(training.stages(), layout.ranks(), run.ranks_per_host);
+  if (pretended.computes()) settings.engine.prolong = prolong_to(pretended);
+  if (pretended.computes() || pretended.links())
+    settings.pretended = std::make_shared<Pretended>(pretended);
   settings.reported_steps = layout.reported_steps();
   if (run.prune.given())
     settings.pruner = [found = run.prune.settings(run.steps, run.seed)] {
@@ -67,8 +73,9 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
 
 namespace {
 
-/// Checks before any rank starts what would stop all of them.
-ReadyRun checked(ReadyRun run) {
+/// Checks before any rank starts what would stop all of them, and makes the network that they
+/// pretend to have. `one_process`: all ranks share this run.
+ReadyRun checked(ReadyRun run, bool one_process) {
   const int first = run.layout.first(), left = run.settings.steps - first;
   const int steps = std::max(1, run.settings.plans->fixed_steps());
   PG_CHECK(left % steps == 0, "--plan makes ", steps, " updates at a time, which does ",
@@ -83,12 +90,16 @@ ReadyRun checked(ReadyRun run) {
   const bool has_bits =
       !resumed.empty() && Checkpoint(resumed / "checkpoint").run().contains("bits");
   check_period(plan.codec, first, run.settings.steps, has_bits);
+  if (run.settings.pretended)
+    run.network = network_of(*run.settings.pretended, run.layout.ranks(), one_process);
   return run;
 }
 
 /// Runs one rank's part of the training. Returns whether the run is complete.
 /// `place`: the rank's number among the ranks of this host.
-bool train(const RunFlags& flags, const ReadyRun& run, Transport& inner, int place) {
+bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int place) {
+  const std::unique_ptr<Transport> held = run.network ? run.network->around(real) : nullptr;
+  Transport& inner = held ? *held : real;
   const std::unique_ptr<RunData> data =
       run_data(run.examples, run.layout.per_step(), run.layout.rows(), flags.batch);
   const DeviceKind& kind = device_kind(flags.device);
@@ -105,7 +116,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare) {
   auto started = rank_environment();
   PG_CHECK(!started, "this process is one of ", started->size, " that ", started->launcher,
            " started; add --transport mpi, or start it alone");
-  const ReadyRun run = checked(prepare(0));
+  const ReadyRun run = checked(prepare(0), true);
   const int ranks = run.layout.ranks();
   device_kind(flags.device).prepare(ranks, flags.transport == "nccl");
   bool complete = true;
@@ -138,7 +149,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare) {
     int here = std::max(1, started->local_size);  // ranks of this host share its cores
     int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
-    const ReadyRun run = checked(prepare(size));
+    const ReadyRun run = checked(prepare(size), false);
     const bool known = started->local_rank >= 0;
     device_kind(flags.device).prepare(known ? here : size, flags.transport == "nccl");
     complete = train(flags, run, transport, known ? started->local_rank : transport.rank());

@@ -19,7 +19,8 @@ struct ReadyRun {
   Training training;
   SessionSettings settings;
   RunLayout layout;
-  std::shared_ptr<const Examples> examples;  ///< shared by the ranks of this process
+  std::shared_ptr<const Examples> examples;             ///< shared by the ranks of this process
+  std::shared_ptr<PretendedNetwork> network = nullptr;  ///< likewise; null: links are as they are
 };
 
 /// Makes a program's ReadyRun; `started`: ranks that exist already, 0 if the flags decide.

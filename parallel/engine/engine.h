@@ -9,6 +9,7 @@
 // sum_book.h       gradient sums: open, changing, finished; loss_and_norm.h: their norm
 // stage_runner.h   a stage's arithmetic; weight_store.h: its versions, sums and shards (ZeRO)
 // state_form.h     how state lies in buffers, dense or pruned
+// pretended_time.h how a computation lasts as long as on a pretended device
 // waiting.h        how long a wait may take, and its error; row_run.h: what all of these share
 // training.h       what all ranks agree on beside the plan: model, cut, optimizer
 // Drawings show the very list that runs here.
@@ -49,6 +50,7 @@ struct RunResult {
   std::map<int, double> norms;    ///< by version, if the plan has norms: of the mean gradient
   std::map<int, double> stepped;  ///< by version: seconds from the plan's begin to the update
   std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
+  int late = 0;                 ///< computations that Settings::prolong found late
   std::vector<int> order;       ///< the cells as a message-driven row ran them; else empty
   BitOptions bit_options;       ///< of gradients that this rank measured, with an adaptive codec
   std::vector<Record> records;  ///< of this rank
@@ -60,7 +62,7 @@ struct RunResult {
   /// The members that other ranks can use: all but the clock.
   static auto fields(auto& x) {
     return std::tie(x.losses, x.accuracies, x.squares, x.last_step, x.norms, x.stepped,
-                    x.bytes_sent, x.order, x.bit_options, x.records);
+                    x.bytes_sent, x.late, x.order, x.bit_options, x.records);
   }
 };
 
@@ -84,12 +86,18 @@ ChannelCodec make_channel_of(const Plan& plan, const Training& training, int ran
 BufferCodec make_codec_of(const Plan& plan, const Training& training, int rank, int stage,
                           const ParameterList& parameters, const DevicePtr& device);
 
+/// Waits at the end of a computation until it has lasted as long as a pretended device takes.
+/// Returns whether it is late: it has taken longer already.
+using Prolong = std::function<bool(const Plan& plan, const Instruction& computation,
+                                   std::chrono::steady_clock::time_point begun)>;
+
 class Engine {
  public:
   struct Settings {
     AllReduce reduction = AllReduce::scatter_reduce;  ///< adds in rank order
     double timeout = 60;                              ///< seconds that any wait may take
     std::vector<int> hosts = {};  ///< by rank, any numbers; empty: all ranks are on one host
+    Prolong prolong = {};         ///< of pretended devices; null: computations last as they do
   };
   /// `training` and `transport` must outlive the engine.
   Engine(const Training& training, Transport& transport, DevicePtr device, Settings settings);

@@ -85,7 +85,7 @@ void add_up(const std::vector<double>& x, std::vector<double>& sum) {
   std::transform(x.begin(), x.end(), sum.begin(), sum.begin(), std::plus<>());
 }
 
-/// Records a computation, which lasts as long as this object lives.
+/// Records a computation, which lasts as long as this object lives, or a pretended device takes.
 struct Stopwatch {
   RowRun& run;
   const Instruction& x;
@@ -94,9 +94,13 @@ struct Stopwatch {
 
   ~Stopwatch() {
     RunResult& result = run.result;
-    if (!run.records) return;
-    result.records.push_back({run.rank, Lane::compute, x, result.seconds(start),
-                              result.seconds(Clock::now()), 0, thread_seconds() - cpu});
+    const double spent = thread_seconds() - cpu;
+    const Prolong& prolong = run.engine.settings().prolong;
+    if (prolong && prolong(run.plan, x, start)) ++result.late;
+    const double end = result.seconds(Clock::now());
+    if (makes_version(x)) result.stepped[x.version] = end;
+    if (run.records)
+      result.records.push_back({run.rank, Lane::compute, x, result.seconds(start), end, 0, spent});
   }
 };
 
@@ -167,7 +171,6 @@ void Interpreter::step(const Instruction& x) {
     store.step({rate, 1.0 / plan.per_step, scale, x.version - store.begun()}, keep_old);
   });
   book_.end(made);
-  run_.result.stepped[x.version] = run_.result.seconds(Clock::now());
 }
 // [end snippet]
 

@@ -25,9 +25,8 @@ double quantile(std::vector<double> values, double share) {
   return *at;
 }
 
-/// The costs of a measured timeline's computations and messages: medians of the stages' forwards,
-/// backwards and updates. The times of messages contain waiting, so the shortest one is the
-/// latency, and the rate that a tenth of them reach is the bandwidth.
+}  // namespace
+
 Costs measured_costs(const Plan& plan, const Timeline& measured) {
   auto medians = [&](bool (*counts)(const Instruction&), int stages) {
     std::vector<std::vector<double>> seconds(stages);
@@ -65,6 +64,8 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
   return costs;
 }
 
+namespace {
+
 /// The training and validation losses over the updates.
 Curve loss_curve(const std::vector<json>& metrics) {
   Series training{"training", {}, {}}, validation{"validation", {}, {}};
@@ -97,17 +98,21 @@ struct Version {
 /// What was measured, and what was simulated from it.
 using Versions = std::vector<Version>;
 
-Versions versions_of(const RunReport& run, bool own_cores) {
+Versions versions_of(const RunReport& run, const SessionSettings& settings, bool shared_cores) {
   const VerifiedPlan plan = verify(run.plan);
-  const Costs costs = measured_costs(run.plan, run.recorded);
+  const auto& pretended = settings.pretended;
+  Costs costs = measured_costs(run.plan, run.recorded);
+  if (pretended) costs = pretended->instead_of(costs, run.plan);
+  const std::string whose = pretended ? " of pretended devices" : "";
   Versions versions;
-  auto add = [&](const char* key, const char* name, Timeline timeline) {
+  auto add = [&](const char* key, const std::string& name, Timeline timeline) {
     const Breakdown time = breakdown(run.plan, timeline);
     versions.push_back({key, name, std::move(timeline), time});
   };
-  add("measured", "measured", run.recorded);
-  add("simulated", "simulated from the measured costs", simulate(plan, costs));
-  if (own_cores)
+  add("measured", "measured" + whose, run.recorded);
+  add("simulated", text("simulated from the ", pretended ? "pretended and " : "", "measured costs"),
+      simulate(plan, costs));
+  if (shared_cores && !(pretended && pretended->computes()))
     add("own_cores", "as if each rank had a core of its own",
         on_own_cores(plan, run.recorded, costs));
   return versions;
@@ -130,7 +135,6 @@ json figures(const RunReport& run, const SessionSettings& settings, const RunLog
               {"loss", log.last_loss()},
               {"seconds", log.seconds()},
               {settings.unit + "_per_second", rate},
-              {"model_flops_utilization", flops / matmul_rate},
               {"peak_bytes", run.peaks},
               {"bytes_sent", bytes_sent},
               {"peak_activations", std::llround(memory_total(run.memory, "activations").peak)},
@@ -143,6 +147,9 @@ json figures(const RunReport& run, const SessionSettings& settings, const RunLog
   }
   if (run.shared)
     result["shared_cores"] = {{"ranks", run.shared->ranks}, {"cores", run.shared->cores}};
+  if (settings.pretended) result["pretended"] = summary_of(*settings.pretended, run.pretended);
+  if (!settings.pretended || !settings.pretended->computes())  // else the rate is not this device's
+    result["model_flops_utilization"] = flops / matmul_rate;
   if (!run.bits.empty()) result["bits"] = run.bits;
   if (run.pruned) result["pruned"] = *run.pruned;
   if (!run.peaks_pruned.empty()) result["peak_bytes_pruned"] = run.peaks_pruned;
@@ -180,9 +187,13 @@ Report page_of(const RunReport& run, const SessionSettings& settings, const RunL
   if (run.pruned && !run.pruned->is_null())
     page.facts.emplace_back("pruned", percent(run.pruned->at("fraction").get<double>()));
   page.facts.emplace_back(settings.unit + " per second", text(std::round(log.units_per_second())));
-  const char* const bubbles[] = {"bubble measured", "bubble simulated", "bubble on own cores"};
+  const std::string whose = settings.pretended ? " of pretended devices" : "";
+  const std::string bubbles[] = {"bubble measured" + whose, "bubble simulated" + whose,
+                                 "bubble on own cores"};
   for (std::size_t i = 0; i < versions.size(); ++i)
     page.facts.emplace_back(bubbles[i], percent(versions[i].timeline.bubble()));
+  if (settings.pretended)
+    for (auto& fact : facts_of(*settings.pretended, run.pretended)) page.facts.push_back(fact);
   page.memory_of = text("steps ", run.plan.first + 1, " to ", run.plan.first + run.plan.steps);
   page.note = first_line(run, versions);
   add_times(page, run, versions);
@@ -196,7 +207,8 @@ Report page_of(const RunReport& run, const SessionSettings& settings, const RunL
 
 void RunReport::write(const SessionSettings& settings, RunLog& log, const DevicePtr& device) const {
   const bool on_cores = std::string_view(device->backend().name()) == "cpu";
-  const Versions versions = versions_of(*this, shared && on_cores);
+  const Versions versions = versions_of(*this, settings, shared && on_cores);
+  if (const std::string late = lateness(pretended); !late.empty()) log.say(late);
   log.summary(figures(*this, settings, log, versions, matmul_rate(device)));
   write_file(settings.out / "trace.json", draw_trace(recorded, memory));
   const std::filesystem::path recorded_plan = settings.out / "recorded.plan";

@@ -14,6 +14,7 @@
 
 #include "parallel/drawing/draw.h"
 #include "parallel/session/machine.h"
+#include "parallel/session/pretended_report.h"
 #include "parallel/session/session_rank.h"
 
 namespace paragrad::parallel {
@@ -100,6 +101,7 @@ struct RunReport {
   std::vector<Peaks> peaks;              ///< bytes, by rank
   std::vector<Peaks> peaks_pruned;       ///< since the last pruning, if there was one
   std::map<std::pair<int, std::string>, std::int64_t> bytes_sent;  ///< by rank and kind
+  PretendedCount pretended;  ///< of all updates of the session
   // The recorded updates, which the report shows.
   Plan plan;
   bool driven = false;  ///< whether messages decided the order of computations
@@ -112,6 +114,11 @@ struct RunReport {
   /// share cores, the page's first line says so.
   void write(const SessionSettings& settings, RunLog& log, const DevicePtr& device) const;
 };
+
+/// The costs of a measured timeline's computations and messages: medians of the stages' forwards,
+/// backwards and updates. The times of messages contain waiting, so the shortest one is the
+/// latency, and the rate that a tenth of them reach is the bandwidth.
+Costs measured_costs(const Plan& plan, const Timeline& measured);
 
 /// The rate of a device's matrix products, to which a training step's speed is compared: the best
 /// of a few products of square f32 matrices, in floating-point operations per second. Takes about

@@ -8,7 +8,8 @@
 // session_lead.cpp   rank 0: decides what is done when, and shows progress
 // session_rank.h     every rank: carries out orders; plans.h: each plan is made and verified once
 // state_files.h      weights, optimizer state and what codecs remember to a checkpoint and back
-// run_report.h       the log of a run, and the report at its end; machine.h: shared cores
+// run_report.h       the log of a run, and the report at its end; pretended_report.h: a part of it;
+//                    machine.h: shared cores
 // session.h          run_session(), which runs it all; Pruner: the interface for pruning
 #pragma once
 
@@ -22,6 +23,8 @@
 #include "parallel/session/plans.h"
 
 namespace paragrad::parallel {
+
+struct Pretended;  // simulation/pretended.h
 
 /// The data of a run. Each rank has its own.
 class RunData {
@@ -71,7 +74,9 @@ struct SessionScope {
 struct SessionSettings : SessionScope {
   Engine::Settings engine;       ///< hierarchical sums without hosts take the hosts' names
   std::shared_ptr<Plans> plans;  ///< shared by all ranks of this process
-  int reported_steps = 4;        ///< updates of the plan in the report, unless plans fix them
+  std::shared_ptr<const Pretended> pretended;  ///< what reports tell of; null: nothing.
+                                               ///< `engine` and transports act on it
+  int reported_steps = 4;  ///< updates of the plan in the report, unless plans fix them
   std::function<std::unique_ptr<Pruner>()> pruner;  ///< null: nothing is pruned
   std::string unit = "tokens";                      ///< the unit of rates
   std::int64_t units_per_step = 0;

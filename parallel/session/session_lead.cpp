@@ -119,6 +119,9 @@ void Lead::train_next_plan(int last) {
   }
   const RunResult world = merged(results);
   log_steps(plan, world);
+  if (settings_.pretended)
+    report_.pretended.computations += settings_.pretended->computations(plan);
+  report_.pretended.late += world.late;
   if (due(bits_every_, before)) choose_bits(results);
   if (pruner_ && pruner_->next_pruning(before + 1) <= steps_) prune();
   if (!train.recorded) return;

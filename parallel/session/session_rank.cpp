@@ -201,6 +201,7 @@ RunResult merged(const std::vector<RunResult>& ranks) {
       std::transform(sums.begin(), sums.end(), all.begin(), all.begin(), std::plus<>());
     }
     for (const auto& [kind, bytes] : rank.bytes_sent) world.bytes_sent[kind] += bytes;
+    world.late += rank.late;
     world.records.insert(world.records.end(), rank.records.begin(), rank.records.end());
   }
   return world;

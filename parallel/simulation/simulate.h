@@ -5,7 +5,7 @@
 //
 // The room parallel/simulation says when a plan's instructions would run, and what follows from
 // when they ran, measured or simulated:
-// costs.h        what computations and messages cost
+// costs.h        what computations and messages cost; pretended.h: what a run pretends they cost
 // simulate.cpp   what waits for what, as a graph walked once; events.h: what brings a value
 // driven.cpp     the order of cells in message-driven plans
 // steady_state.h endless plans: two bodies, and what an update takes in the long run

@@ -1,0 +1,56 @@
+// Pretended times are costs, so that the simulator's rules for them hold for runs, too.
+// Chapter 06.
+#include "parallel/simulation/pretended.h"
+
+#include <algorithm>
+
+namespace paragrad::parallel {
+namespace {
+
+/// Puts the pretended seconds of each stage that has some into `list`.
+void put(const std::vector<double>& pretended, std::vector<double>& list) {
+  for (std::size_t stage = 0; stage < list.size(); ++stage)
+    if (const double seconds = pretended.size() == 1 ? pretended[0] : pretended.at(stage);
+        seconds > 0)
+      list[stage] = seconds;
+}
+
+}  // namespace
+
+bool Pretended::computes() const {
+  for (const auto* list : {&forward, &backward, &step})
+    if (std::any_of(list->begin(), list->end(), [](double x) { return x > 0; })) return true;
+  return false;
+}
+
+double Pretended::seconds(const Plan& plan, const Instruction& x) const {
+  if (!is_compute(x)) return 0;
+  Costs costs;
+  costs.forward = forward;
+  costs.backward = backward;
+  costs.step = step;
+  return duration(x, 0, plan, costs);
+}
+
+int Pretended::computations(const Plan& plan) const {
+  if (!computes()) return 0;
+  int count = 0;
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row) count += seconds(plan, x) > 0;
+  return count;
+}
+
+Costs Pretended::instead_of(Costs measured, const Plan& plan) const {
+  measured.forward.resize(plan.stages);
+  measured.backward.resize(plan.stages);
+  measured.step.resize(plan.stage_count());
+  put(forward, measured.forward);
+  put(backward, measured.backward);
+  put(step, measured.step);
+  if (!links()) return measured;
+  measured.latency = latency;
+  measured.bandwidth = bandwidth;
+  return measured;
+}
+
+}  // namespace paragrad::parallel

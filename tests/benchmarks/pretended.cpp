@@ -1,0 +1,198 @@
+// Runs on pretended devices against the simulator: a plan of every schedule, measured and
+// simulated; and what the engine itself takes for a cell, where ranks are many more than cores.
+// Not here: what pretending is (parallel/engine/pretended_time.h, transports/pretended_links.h).
+// Chapter 06.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "parallel/engine/pretended_time.h"
+#include "parallel/schedules/schedule.h"
+#include "parallel/session/run_report.h"
+#include "parallel/simulation/simulate.h"
+#include "parallel/transports/launch.h"
+#include "parallel/transports/pretended_links.h"
+#include "tests/benchmarks/gpt_sizes.h"
+
+namespace {
+
+using namespace paragrad::benchmarks;
+
+/// A GPT whose arithmetic is as little as can be, with a block for each stage.
+Size tiny_size(int blocks, int batch) { return {"tiny", {blocks, 1, 8, 4, 16, 0, false}, batch}; }
+
+/// Seconds that all threads of this process have computed.
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+struct Measured {
+  Timeline timeline;
+  int late = 0;
+  double cpu = 0;  ///< seconds
+};
+
+Measured run_once(const VerifiedPlan& plan, const Pretended& devices) {
+  const Plan& rows = plan.plan();
+  Training training(gpt(tiny_size(rows.stages, 1).config), rows.stages);
+  training.clip = 0;
+  SameTokens tokens(tiny_size(rows.stages, rows.per_step), rows.per_step);
+  std::shared_ptr<PretendedNetwork> network;
+  if (devices.links())
+    network = std::make_shared<PretendedNetwork>(
+        PretendedLinks({devices.latency, devices.bandwidth}), true);
+  std::vector<RunResult> results(rows.ranks());
+  const double before = cpu_seconds();
+  run_ranks(rows.ranks(), [&](Transport& transport) {
+    set_compute_threads(1);
+    const auto held = network ? network->around(transport) : nullptr;
+    Engine engine(training, held ? *held : transport, cpu_device(),
+                  {.prolong = devices.computes() ? prolong_to(devices) : nullptr});
+    results[transport.rank()] = engine.run(plan, tokens);
+  });
+  Measured measured{{rows.ranks(), {}}, 0, cpu_seconds() - before};
+  for (const RunResult& result : results) {
+    measured.late += result.late;
+    measured.timeline.records.insert(measured.timeline.records.end(), result.records.begin(),
+                                     result.records.end());
+  }
+  return measured;
+}
+
+/// The simulator's time for what was measured, on ideal links if none are pretended.
+double simulated_time(const VerifiedPlan& plan, const Pretended& devices,
+                      const Measured& measured) {
+  Costs costs = devices.instead_of(measured_costs(plan.plan(), measured.timeline), plan.plan());
+  if (!devices.links()) {
+    costs.latency = 0;
+    costs.bandwidth = std::numeric_limits<double>::infinity();
+  }
+  return simulate(plan, costs).makespan();
+}
+
+struct Case {
+  std::string name, schedule;
+  Layout layout;
+};
+
+/// A plan of every schedule, and of cyclic ones in every setting, with `depth` stages and as many
+/// microbatches; one stage on as many ranks where a schedule has no more.
+std::vector<Case> cases(int depth, int steps) {
+  std::vector<Case> result;
+  for (const Schedule* schedule : schedules()) {
+    const std::string name = schedule->name;
+    Layout layout{.stages = depth, .microbatches = depth, .steps = steps};
+    if (schedule->updates_per_microbatch) {
+      layout.microbatches = 1;
+      layout.steps = steps * depth;
+    }
+    if (name == "data") layout = {.width = depth, .microbatches = 2, .steps = steps};
+    if (!schedule->cyclic) {
+      result.push_back({name, name, layout});
+      continue;
+    }
+    for (const auto& [setting, value] : settings()) {
+      layout.setting = value;
+      layout.gap = 3;  // a backward takes as long as two forwards
+      result.push_back({text(name, " (", setting, ")"), name, layout});
+    }
+  }
+  return result;
+}
+
+void print_schedules(int depth, int steps, int runs, const Pretended& devices) {
+  fmt::print(
+      "Seconds of a plan with {} stages or ranks, forward {} s, backward {} s, update {} s{}:\n\n"
+      "| schedule | ranks | simulated | measured, median of {} | error, median | error, worst | "
+      "late computations |\n| --- | --- | --- | --- | --- | --- | --- |\n",
+      depth, devices.forward[0], devices.backward[0], devices.step[0],
+      devices.links()
+          ? fmt::format(", links of {} s and {} bytes/s", devices.latency, devices.bandwidth)
+          : "",
+      runs);
+  std::vector<double> all;
+  for (const Case& c : cases(depth, steps)) {
+    const VerifiedPlan plan = verify(make_plan(c.schedule, c.layout));
+    std::vector<double> times, errors, sizes;
+    double simulated = 0;
+    int late = 0;
+    for (int i = 0; i < runs; ++i) {
+      const Measured measured = run_once(plan, devices);
+      simulated = simulated_time(plan, devices, measured);
+      times.push_back(measured.timeline.makespan());
+      errors.push_back(times.back() / simulated - 1);
+      sizes.push_back(std::abs(errors.back()));
+      late += measured.late;
+    }
+    all.insert(all.end(), sizes.begin(), sizes.end());
+    const auto worst = std::max_element(sizes.begin(), sizes.end()) - sizes.begin();
+    fmt::print("| {} | {} | {:.3f} | {:.3f} | {:+.2f} % | {:+.2f} % | {} of {} |\n", c.name,
+               plan.plan().ranks(), simulated, median(times), 100 * median(errors),
+               100 * errors[worst], late, runs * devices.computations(plan.plan()));
+  }
+  fmt::print("\nSize of the error over all runs: median {:.2f} %, worst {:.2f} %.\n",
+             100 * median(all), 100 * *std::max_element(all.begin(), all.end()));
+}
+
+/// The arithmetic of one rank that does the same work is taken away from the CPU's time.
+void print_cells(int ranks, int runs, const Pretended& devices) {
+  const int micros = ranks, steps = 2;
+  const VerifiedPlan plan =
+      verify(make_plan("1f1b", {.stages = ranks, .microbatches = micros, .steps = steps}));
+  const VerifiedPlan alone = verify(make_plan(
+      "cyclic-v1",
+      {.stages = ranks, .microbatches = micros, .steps = steps, .setting = Setting::one_device}));
+  std::size_t cells = 0, row = 0;
+  for (const Row& each : plan.plan().rows) {
+    cells += each.size();
+    row = std::max(row, each.size());
+  }
+  std::vector<double> engine, arithmetic, beyond;
+  for (int i = 0; i < runs; ++i) {
+    const Measured measured = run_once(plan, devices);
+    engine.push_back(measured.cpu);
+    arithmetic.push_back(run_once(alone, {}).cpu);
+    beyond.push_back(measured.timeline.makespan() - simulated_time(plan, devices, measured));
+  }
+  const auto count = static_cast<double>(cells);
+  fmt::print(
+      "`1f1b` on {} ranks, {} cells in all, medians of {} runs:\n\n"
+      "| CPU time per cell | of it, arithmetic | time beyond the simulated one, per cell of a row "
+      "|\n"
+      "| --- | --- | --- |\n| {:.1f} us | {:.1f} us | {:.1f} us |\n",
+      ranks, cells, runs, 1e6 * median(engine) / count, 1e6 * median(arithmetic) / count,
+      1e6 * median(beyond) / static_cast<double>(row));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Runs on pretended devices against the simulator, and the engine's time per cell");
+  std::string only;
+  int runs = 5, depth = 8, ranks = 16, steps = 2;
+  Pretended devices{.forward = {0.02}, .backward = {0.04}, .step = {0.002}};
+  Pretended linked = devices;
+  linked.latency = 0.001;
+  linked.bandwidth = 1e6;
+  app.add_option("--part", only, "schedules, links or cells; all if left out")
+      ->check(CLI::IsMember({"schedules", "links", "cells"}));
+  app.add_option("--runs", runs, "runs of each plan")->check(CLI::PositiveNumber);
+  app.add_option("--depth", depth, "stages of a plan")->check(CLI::PositiveNumber);
+  app.add_option("--ranks", ranks, "ranks of the part cells")->check(CLI::PositiveNumber);
+  app.add_option("--steps", steps, "updates of a plan")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  std::setvbuf(stdout, nullptr, _IOLBF, 0);  // a row appears when it is measured
+  if (only.empty() || only == "schedules") print_schedules(depth, steps, runs, devices);
+  if (only.empty()) fmt::print("\n");
+  if (only.empty() || only == "links") print_schedules(depth, steps, runs, linked);
+  if (only.empty()) fmt::print("\n");
+  if (only.empty() || only == "cells") print_cells(ranks, runs, devices);
+}
