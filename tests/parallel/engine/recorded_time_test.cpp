@@ -22,7 +22,8 @@ Plan as_run(const Plan& plan, const Outcome& outcome) {
   return recorded(plan, orders);
 }
 
-void check_recorded(const std::string& schedule, const Layout& layout) {
+/// Checks a run's records. Returns the CPU time of all computations, in seconds.
+double check_recorded(const std::string& schedule, const Layout& layout) {
   Training training(gpt(small_gpt(false)), layout.stages);
   training.clip = layout.clip ? 1 : 0;
   SmallBatches batches(small_gpt(false));
@@ -30,10 +31,12 @@ void check_recorded(const std::string& schedule, const Layout& layout) {
   const Outcome outcome = run_by_engine(training, plans, batches);
   const VerifiedPlan plan = verify(as_run(plans[0].plan(), outcome));
   const Timeline timeline{plan.plan().ranks(), merged(outcome.last).records};
+  double cpu = 0;
   for (const Record& record : timeline.records) {
+    cpu += record.cpu;
     INFO(print(record.instruction));
     if (record.lane == Lane::message) CHECK(record.cpu == 0);
-    if (record.lane == Lane::compute) CHECK(record.cpu > 0);
+    CHECK(record.cpu >= 0);  // some systems' clocks advance in steps
   }
 
   const Breakdown time = breakdown(plan.plan(), timeline);
@@ -42,12 +45,14 @@ void check_recorded(const std::string& schedule, const Layout& layout) {
   CHECK(all.waiting + all.point_to_point + all.collective ==
         Approx(timeline.bubble() * timeline.ranks * time.makespan));
   CHECK(critical_path(plan.plan(), timeline).time.total() == Approx(time.makespan));
-  CHECK(on_own_cores(plan, timeline, {}).makespan() > 0);
+  CHECK(on_own_cores(plan, timeline, {}).makespan() <= cpu * (1 + 1e-9));
+  return cpu;
 }
 
 }  // namespace
 
 TEST_CASE("what the engine records can be broken down, in every schedule", "[breakdown]") {
+  double cpu = 0;
   for (const Schedule* schedule : schedules()) {
     INFO(schedule->name);
     for (bool clip : {false, true}) {
@@ -55,15 +60,16 @@ TEST_CASE("what the engine records can be broken down, in every schedule", "[bre
       Layout layout{.stages = 3, .steps = 2};
       if (!schedule->cyclic) layout.width = 2, layout.microbatches = 3;
       layout.clip = clip;
-      check_recorded(schedule->name, layout);
+      cpu += check_recorded(schedule->name, layout);
     }
   }
   for (int zero : {1, 2, 3}) {
     INFO("ZeRO level " << zero);
-    check_recorded("data", {.stages = 2, .width = 2, .steps = 2, .zero = zero});
+    cpu += check_recorded("data", {.stages = 2, .width = 2, .steps = 2, .zero = zero});
   }
   for (Setting setting : {Setting::one_device, Setting::pipeline, Setting::model, Setting::zero})
-    check_recorded("cyclic-v2", {.stages = 3, .steps = 2, .setting = setting});
+    cpu += check_recorded("cyclic-v2", {.stages = 3, .steps = 2, .setting = setting});
+  CHECK(cpu > 0);
 }
 
 TEST_CASE("a thread that sleeps uses no core, and one that computes does", "[cores]") {
