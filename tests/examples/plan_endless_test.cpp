@@ -107,7 +107,7 @@ TEST_CASE("plan rejects bars that do not repeat, and requests for an endless pla
     check_error({"plan", command, file, "--endless"}, " and --endless: give a plan file");
     CHECK_THAT(printed({"plan", command, "--help"}), Contains("\n  --endless"));
   }
-  check_error({"plan", "show", "--schedule", "cyclic-v2", "--setting", "model", "--stages", "6",
+  check_error({"plan", "show", "--schedule", "cyclic-v2", "--setting", "model", "--stages", "7",
                "--endless"},
-              "cyclic-v2 (model) with 6 stages do not repeat within 12 updates");
+              "cyclic-v2 (model) with 7 stages do not repeat within 12 updates");
 }
