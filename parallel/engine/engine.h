@@ -11,6 +11,7 @@
 // state_form.h     how state lies in buffers, dense or pruned
 // pretended_time.h how a computation lasts as long as on a pretended device
 // waiting.h        how long a wait may take, and its error; row_run.h: what all of these share
+// run_result.h     what a rank finds out in a plan, and how long the plan runs
 // training.h       what all ranks agree on beside the plan: model, cut, optimizer
 // Drawings show the very list that runs here.
 #pragma once
@@ -29,6 +30,7 @@
 #include "parallel/codecs/channel_codec.h"
 #include "parallel/codecs/low_rank.h"
 #include "parallel/collectives/collective.h"
+#include "parallel/engine/run_result.h"
 #include "parallel/engine/stage_runner.h"
 #include "parallel/engine/weight_store.h"
 #include "parallel/simulation/timeline.h"
@@ -36,47 +38,6 @@
 #include "parallel/verifier/verify.h"
 
 namespace paragrad::parallel {
-
-/// A rank's results of one plan.
-struct RunResult {
-  std::chrono::steady_clock::time_point begun =
-      std::chrono::steady_clock::now();  ///< when all ranks had reached the plan
-  std::map<int, double> losses;      ///< by microbatch, in nats, if its last stage is on this rank
-  std::map<int, double> accuracies;  ///< by microbatch, in evaluations, if Training::count_accuracy
-  std::map<int, std::vector<double>> squares;  ///< by version, if the plan has no norms: the sum of
-                                               ///< squares of each gradient sum that this rank
-                                               ///< counts, by parameter of Training::whole
-  int last_step = 0;                           ///< updates that the run has made by now
-  std::map<int, double> norms;    ///< by version, if the plan has norms: of the mean gradient
-  std::map<int, double> stepped;  ///< by version: seconds from the plan's begin to the update
-  std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
-  int late = 0;                 ///< computations that Settings::prolong found late
-  std::vector<int> order;       ///< the cells as a message-driven row ran them; else empty
-  BitOptions bit_options;       ///< of gradients that this rank measured, with an adaptive codec
-  std::vector<Record> records;  ///< of this rank
-
-  /// Seconds from the plan's begin to `time`.
-  double seconds(std::chrono::steady_clock::time_point time) const {
-    return std::chrono::duration<double>(time - begun).count();
-  }
-  /// The members that other ranks can use: all but the clock.
-  static auto fields(auto& x) {
-    return std::tie(x.losses, x.accuracies, x.squares, x.last_step, x.norms, x.stepped,
-                    x.bytes_sent, x.late, x.order, x.bit_options, x.records);
-  }
-};
-
-/// How long a plan runs, and what is kept of it.
-struct Course {
-  int bodies = 1;       ///< how often the body of an endless plan runs
-  bool records = true;  ///< whether each cell leaves a record
-  int report_every =
-      0;  ///< bodies after which rank 0 hears of finished updates; 0: at the end only
-  /// Called on rank 0 with the results of all ranks since the last call: those of updates up to
-  /// last_step, which each rank has its own of. Returns whether to go on; if not, all ranks leave
-  /// the body a little later, together.
-  std::function<bool(const std::vector<RunResult>&)> heard = nullptr;
-};
 
 /// throws: Error if the engine can't run the plan with this training on `ranks` ranks
 void check_fit(const Plan& plan, const Training& training, int ranks);

@@ -1,0 +1,57 @@
+// RunResult: what a rank finds out while it runs its row. Course: how long the row runs.
+// Not here: what all ranks found out together (session/session_rank.h). Chapters 05 and 07.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "parallel/codecs/buffer_codec.h"
+#include "parallel/simulation/timeline.h"
+
+namespace paragrad::parallel {
+
+/// A rank's results of one plan.
+struct RunResult {
+  std::chrono::steady_clock::time_point begun =
+      std::chrono::steady_clock::now();  ///< when all ranks had reached the plan
+  std::map<int, double> losses;      ///< by microbatch, in nats, if its last stage is on this rank
+  std::map<int, double> accuracies;  ///< by microbatch, in evaluations, if Training::count_accuracy
+  std::map<int, std::vector<double>> squares;  ///< by version, if the plan has no norms: the sum of
+                                               ///< squares of each gradient sum that this rank
+                                               ///< counts, by parameter of Training::whole
+  int last_step = 0;                           ///< updates that the run has made by now
+  std::map<int, double> norms;    ///< by version, if the plan has norms: of the mean gradient
+  std::map<int, double> stepped;  ///< by version: seconds from the plan's begin to the update
+  std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
+  int late = 0;                 ///< computations that Settings::prolong found late
+  std::vector<int> order;       ///< the cells as a message-driven row ran them; else empty
+  BitOptions bit_options;       ///< of gradients that this rank measured, with an adaptive codec
+  std::vector<Record> records;  ///< of this rank
+
+  /// Seconds from the plan's begin to `time`.
+  double seconds(std::chrono::steady_clock::time_point time) const {
+    return std::chrono::duration<double>(time - begun).count();
+  }
+  /// The members that other ranks can use: all but the clock.
+  static auto fields(auto& x) {
+    return std::tie(x.losses, x.accuracies, x.squares, x.last_step, x.norms, x.stepped,
+                    x.bytes_sent, x.late, x.order, x.bit_options, x.records);
+  }
+};
+
+/// How long a plan runs, and what is kept of it.
+struct Course {
+  int bodies = 1;        ///< how often the body of an endless plan runs
+  bool records = true;   ///< whether each cell leaves a record
+  int report_every = 0;  ///< bodies from one report to rank 0 to the next; 0: none before the end
+  /// Called on rank 0 with the results of all ranks since the last call: those of updates up to
+  /// last_step, which each rank has its own of. Returns whether to go on; if not, all ranks leave
+  /// the body a little later, together.
+  std::function<bool(const std::vector<RunResult>&)> heard = nullptr;
+};
+
+}  // namespace paragrad::parallel
