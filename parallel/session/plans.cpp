@@ -2,6 +2,8 @@
 // Chapter 05.
 #include "parallel/session/plans.h"
 
+#include <algorithm>
+
 namespace paragrad::parallel {
 
 Plan Plans::make(int first, int steps) const {
@@ -22,13 +24,28 @@ Plans::Shared Plans::evaluation(int first, int microbatches) {
               [&] { return make_evaluation(like->plan(), first, microbatches); });
 }
 
+Plans::Shared Plans::endless(int first) {
+  if (own_) return nullptr;
+  return find({.first = first, .endless = true}, [&] {
+    std::optional<Plan> plan;
+    if (has_endless_ && std::ranges::max(make(first, 1).keep) > 1) {
+      Layout layout = layout_;
+      layout.first = first;
+      plan = make_endless(schedule_, layout);
+    }
+    has_endless_ = plan.has_value();
+    return plan;
+  });
+}
+
 /// Other ranks wait at the lock while one rank makes a plan.
-Plans::Shared Plans::find(const Key& key, const std::function<Plan()>& make) {
+Plans::Shared Plans::find(const Key& key, const std::function<std::optional<Plan>()>& make) {
   constexpr std::size_t most = 4;
   std::lock_guard lock(mutex_);
   for (const auto& [known, plan] : recent_)
     if (known == key) return plan;
-  auto plan = std::make_shared<const VerifiedPlan>(verify(make()));
+  std::optional<Plan> made = make();
+  Shared plan = made ? std::make_shared<const VerifiedPlan>(verify(std::move(*made))) : nullptr;
   if (recent_.size() == most) recent_.pop_front();
   return recent_.emplace_back(key, std::move(plan)).second;
 }

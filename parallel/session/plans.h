@@ -34,6 +34,9 @@ class Plans {
   Shared get(int first, int steps);
   /// Returns the plan of one update, or of the fixed number of updates.
   Shared shortest(int first) { return get(first, std::max(1, fixed_steps())); }
+  /// Returns the endless plan of a schedule that overlaps updates, from update `first` on, in which
+  /// the pipeline stays full; null if it has none, or drains at each update anyway.
+  Shared endless(int first);
   /// Returns the plan that evaluates version `first` of the weights on `microbatches` microbatches,
   /// on the ranks that compute their stages in shortest(first).
   Shared evaluation(int first, int microbatches);
@@ -44,14 +47,16 @@ class Plans {
  private:
   struct Key {
     int first = 0, steps = 0, evaluated = 0;  // microbatches
+    bool endless = false;
     bool operator==(const Key&) const = default;
   };
 
-  Shared find(const Key& key, const std::function<Plan()>& make);
+  Shared find(const Key& key, const std::function<std::optional<Plan>()>& make);
 
   std::string schedule_;
   Layout layout_;
   std::optional<Plan> own_;
+  bool has_endless_ = true;  // until it is found to have none
   std::mutex mutex_;
   std::deque<std::pair<Key, Shared>> recent_;
 };

@@ -34,7 +34,8 @@ class Lead : public SessionRank {
  private:
   void train_next_plan(int last);
   int next_steps(int last) const;
-  void log_steps(const Plan& plan, const RunResult& world);
+  bool hear(const std::vector<RunResult>& results) override;
+  void log_steps(int last);
   void choose_bits(const std::vector<RunResult>& results);
   void prune();
   ValidationResult validate(bool all);
@@ -47,6 +48,11 @@ class Lead : public SessionRank {
 
   RunLog log_{settings_, first_};
   double seconds_per_step_ = 0;
+  // Of the plan that runs:
+  RunResult unlogged_;             // of all ranks, of updates that some have still to make
+  int logged_ = 0, per_step_ = 1;  // the last update that was logged; microbatches
+  double heard_seconds_ = 0;       // when it was made
+  bool clips_ = false;
   RunReport report_;
 };
 
@@ -93,7 +99,9 @@ int Lead::next_steps(int last) const {
   const int done = steps_;
   int steps = done == first_ ? 1 : settings_.reported_steps;  // to measure; then to record
   if (!is_recorded())
-    steps = steps_in_a_second(seconds_per_step_, report_.plan, settings_.reported_steps);
+    steps = settings_.plans->endless(done)
+                ? last - done
+                : steps_in_a_second(seconds_per_step_, report_.plan, settings_.reported_steps);
   steps = std::min(steps, last - done);
   for (int every : {settings_.evaluate_every, settings_.save_every, bits_every_})
     if (every > 0) steps = std::min(steps, every - done % every);
@@ -103,8 +111,16 @@ int Lead::next_steps(int last) const {
 
 void Lead::train_next_plan(int last) {
   const int before = steps_;
-  const Train train{next_steps(last), is_recorded()};
-  const Plan plan = settings_.plans->get(before, train.steps)->plan();
+  Train train{next_steps(last), is_recorded()};
+  if (const Plans::Shared endless = train.recorded ? nullptr : settings_.plans->endless(before))
+    if (const Plan& plan = endless->plan(); train.steps > plan.steps)
+      train.report_every = std::max(1, static_cast<int>(1 / seconds_per_step_ / plan.period));
+  const Plan plan = train.report_every > 0 ? settings_.plans->endless(before)->plan()
+                                           : settings_.plans->get(before, train.steps)->plan();
+  logged_ = before;
+  heard_seconds_ = 0;
+  clips_ = plan.clip;
+  per_step_ = plan.per_step;
   std::vector<RunResult> results;
   std::vector<std::vector<int>> orders;
   std::vector<MemorySample> memory;
@@ -112,49 +128,70 @@ void Lead::train_next_plan(int last) {
     const int rank = static_cast<int>(results.size());
     for (const MemoryMeter::Event& event : answer.memory)
       memory.push_back({rank, event.seconds, name_of(event.category), event.live});
-    for (const auto& [kind, bytes] : answer.result.bytes_sent)
-      report_.bytes_sent[{rank, kind}] += bytes;
     orders.push_back(answer.result.order);
     results.push_back(std::move(answer.result));
   }
-  const RunResult world = merged(results);
-  log_steps(plan, world);
+  hear(results);
   if (settings_.pretended)
-    report_.pretended.computations += settings_.pretended->computations(plan);
-  report_.pretended.late += world.late;
+    report_.pretended.computations +=
+        settings_.pretended->computations(plan) / plan.steps * (steps_ - before);
   if (due(bits_every_, before)) choose_bits(results);
   if (pruner_ && pruner_->next_pruning(before + 1) <= steps_) prune();
   if (!train.recorded) return;
   report_.driven = plan.in_flight > 0;
   report_.plan = report_.driven ? recorded(plan, orders) : plan;
-  report_.recorded = {plan.ranks(), world.records};
+  report_.recorded = {plan.ranks(), merged(results).records};
   report_.memory = std::move(memory);
 }
 
-/// Logs a line for each update of the plan: its mean loss, the gradient's norm, and an equal share
-/// of the plan's time, because without flushes ranks are in different updates at the same time.
-void Lead::log_steps(const Plan& plan, const RunResult& world) {
+/// Takes what the ranks have found out since the last call, and logs the updates that all of them
+/// have made.
+bool Lead::hear(const std::vector<RunResult>& results) {
+  for (std::size_t rank = 0; rank < results.size(); ++rank)
+    for (const auto& [kind, bytes] : results[rank].bytes_sent)
+      report_.bytes_sent[{static_cast<int>(rank), kind}] += bytes;
+  std::vector<RunResult> all = results;
+  all.push_back(std::exchange(unlogged_, {}));
+  unlogged_ = merged(all);
+  const auto behind = std::ranges::min_element(results, {}, &RunResult::last_step);
+  if (behind->last_step > logged_) log_steps(behind->last_step);
+  report_.pretended.late += std::exchange(unlogged_.late, 0);
+  return !settings_.interrupted();
+}
+
+/// Logs a line for each update up to `last`: its mean loss, the gradient's norm, and an equal share
+/// of the time since the last call, as without flushes ranks are in different updates at once.
+void Lead::log_steps(int last) {
+  RunResult& world = unlogged_;
+  const int count = last - logged_;
   std::int64_t bytes = 0;
-  for (const auto& [kind, count] : world.bytes_sent) bytes += count;
+  for (const auto& [kind, sent] : std::exchange(world.bytes_sent, {})) bytes += sent;
   double seconds = 0;
   for (const auto& [version, at] : world.stepped) seconds = std::max(seconds, at);
-  seconds_per_step_ = std::max(seconds / plan.steps, 1e-9);
-  for (int version = plan.first + 1; version <= plan.first + plan.steps; ++version) {
+  seconds_per_step_ = std::max((seconds - heard_seconds_) / count, 1e-9);
+  heard_seconds_ = seconds;
+  for (int version = logged_ + 1; version <= last; ++version) {
     StepResult step{.learning_rate = engine_.training().learning_rate.at(version - 1),
                     .seconds = seconds_per_step_,
                     .units = settings_.units_per_step,
-                    .bytes_sent = bytes / plan.steps};
-    for (int micro = (version - 1) * plan.per_step; micro < version * plan.per_step; ++micro)
-      step.loss += world.losses.at(micro) / plan.per_step;
-    if (plan.clip) {
+                    .bytes_sent = bytes / count};
+    for (int micro = (version - 1) * per_step_; micro < version * per_step_; ++micro)
+      step.loss += world.losses.at(micro) / per_step_;
+    if (clips_) {
       step.gradient_norm = world.norms.at(version);
     } else {
       const std::vector<double>& squares = world.squares.at(version);
       step.gradient_norm =
-          std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / plan.per_step;
+          std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / per_step_;
     }
     log_.step(version, step);
   }
+  logged_ = last;
+  world.losses.erase(world.losses.begin(), world.losses.lower_bound(last * per_step_));
+  for (auto* norms : {&world.norms, &world.stepped})
+    norms->erase(norms->begin(), norms->upper_bound(last));
+  world.squares.erase(world.squares.begin(), world.squares.upper_bound(last));
+  world.records.clear();
 }
 
 // [snippet choose_bits]

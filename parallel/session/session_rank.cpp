@@ -104,17 +104,21 @@ void SessionRank::follow() {
 }
 
 Train::Answer SessionRank::carry_out(const Train& what) {
-  const Plans::Shared plan = settings_.plans->get(steps_, what.steps);
+  const bool endless = what.report_every > 0;
+  const Plans::Shared plan =
+      endless ? settings_.plans->endless(steps_) : settings_.plans->get(steps_, what.steps);
+  Course course{.records = what.recorded, .report_every = what.report_every};
+  if (endless) course.bodies = bodies_for(plan->plan(), what.steps);
+  course.heard = [this](const std::vector<RunResult>& results) { return hear(results); };
   MemoryMeter& meter = engine_.device()->meter();
   std::vector<MemoryMeter::Event> memory;
   for (int i = 0; i < category_count; ++i)
     memory.push_back({0, static_cast<Category>(i), meter.live(static_cast<Category>(i))});
   const auto start = std::chrono::steady_clock::now();
   if (what.recorded) meter.start_timeline();
-  RunResult result = engine_.run(*plan, data_.training());
-  steps_ += what.steps;
+  RunResult result = engine_.run(*plan, data_.training(), course);
+  steps_ = result.last_step;
   if (!what.recorded) {
-    result.records.clear();
     result.order.clear();
     return {result, {}};
   }

@@ -21,6 +21,8 @@ struct Nothing {};
 struct Train {
   int steps = 0;
   bool recorded = false;  ///< with a timeline, and memory over time
+  int report_every = 0;   ///< not 0: run the endless plan for `steps` updates, or somewhat fewer,
+                          ///< and report after so many bodies
   struct Answer {
     RunResult result;
     std::vector<MemoryMeter::Event> memory;
@@ -86,6 +88,7 @@ class SessionRank {
   SessionRank(const Training& training, Transport& transport, const DevicePtr& device,
               RunData& data, const SessionSettings& settings);
 
+  virtual ~SessionRank() = default;
   /// Carries out rank 0's orders, until the session ends.
   void follow();
 
@@ -101,6 +104,9 @@ class SessionRank {
   }
   /// The shortest plan of the run that begins now.
   Plans::Shared like() const { return settings_.plans->shortest(steps_); }
+
+  /// Rank 0's part of an endless plan: takes results of all ranks, and returns whether to go on.
+  virtual bool hear(const std::vector<RunResult>&) { return true; }
 
   const SessionSettings& settings_;
   Engine engine_;
