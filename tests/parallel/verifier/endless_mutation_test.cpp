@@ -1,5 +1,5 @@
-// Endless plans with a random fault in their head, body, tail or bars: the verifier rejects each, or
-// the fault is harmless at every length. The witness runs unrolled plans on numbers, and knows
+// Endless plans with a random fault in their head, body, tail or bars: the verifier rejects each,
+// or the fault is harmless at every length. The witness runs unrolled plans on numbers, and knows
 // nothing of bars. Not here: plans of one length (mutation_test).
 #include <random>
 #include <set>
