@@ -216,8 +216,8 @@ class TimelineFigure {
         marks_ += markup(R"(<path class="repeat" d="M{} {}v{}" stroke="{}" stroke-width="2" )"
                          R"(stroke-dasharray="4 2"><title>rank {}, between {} and {}</title>)"
                          "</path>\n",
-                         x(at), top_[rank] - row_gap / 2, compute_height + row_gap, bar_color, rank,
-                         parts[bar], parts[bar + 1]);
+                         x(at), top_[rank] - row_gap, compute_height + 1.5 * row_gap, bar_color,
+                         rank, parts[bar], parts[bar + 1]);
         if (rank == 0) add_part(parts[bar], before, at);
         before = at;
       }

@@ -1,8 +1,8 @@
 // The rule repeat: why an endless plan is right at every length. Its head, body and tail are an
 // ordinary plan, which all other rules check. If the body, in addition, ends with the state that it
 // began with, each name counted on by the period, then another body can follow, and a tail can
-// follow any body: rules speak of differences of names only. State is what a rank has (replay), what
-// is under way between ranks, and which microbatches have passed which stages.
+// follow any body: rules speak of differences of names only. State is what a rank has (replay),
+// what is under way between ranks, and which microbatches have passed which stages.
 // Not here: that all ranks reach their bars (hang). Chapter 07.
 #include <algorithm>
 #include <iterator>
@@ -42,7 +42,7 @@ void check_together(const Plan& plan, const Meeting& meeting) {
              "lies on another side of a bar than on rank ", members[0]);
 }
 
-/// The passes, as (stage, microbatch), that stand before the bars: those of which a cell `is_passed`.
+/// The passes before the bars, as (stage, microbatch): of all cells that `is_passed` selects.
 std::set<std::pair<int, int>> passed(const Plan& plan, int bar,
                                      bool (*is_passed)(const Instruction&)) {
   std::set<std::pair<int, int>> found;

@@ -1,5 +1,4 @@
-// The grid is as large as a test can afford: about a second for all plans.
-// See endless_cases.h.
+// The grid of schedules, sizes and options, and a few that stand for all. See endless_cases.h.
 #include "tests/parallel/support/endless_cases.h"
 
 #include "autograd/error.h"
