@@ -138,15 +138,19 @@ std::optional<Plan> find_bars(Plan plan, int period) {
 }  // namespace
 
 std::optional<Plan> make_endless(const std::string& schedule, Layout layout) {
-  constexpr int longest_period = 12;
-  const int most_steps = 2 * layout.stages + 2 * longest_period;
   if (find_schedule(schedule).updates_per_microbatch)  // its plans count updates as steps
     layout.first *= std::exchange(layout.microbatches, 1);
-  auto plan_of = [&](int steps) {
+  return make_endless([&](int steps) {
     layout.steps = steps;
     return make_plan(schedule, layout);
-  };
-  if (plan_of(1).in_flight > 0) return std::nullopt;  // its order depends on timing
+  });
+}
+
+std::optional<Plan> make_endless(const std::function<Plan(int steps)>& plan_of) {
+  constexpr int longest_period = 12;
+  const Plan shortest = plan_of(1);
+  if (shortest.in_flight > 0) return std::nullopt;  // its order depends on timing
+  const int most_steps = 2 * shortest.stages + 2 * longest_period;
   for (int steps = 2; steps <= most_steps; ++steps)
     for (int period = 1; period <= std::min(longest_period, steps / 2); ++period) {
       const std::optional<Plan> found = find_bars(plan_of(steps), period);

@@ -28,11 +28,8 @@ Plans::Shared Plans::endless(int first) {
   if (own_) return nullptr;
   return find({.first = first, .endless = true}, [&] {
     std::optional<Plan> plan;
-    if (has_endless_ && std::ranges::max(make(first, 1).keep) > 1) {
-      Layout layout = layout_;
-      layout.first = first;
-      plan = make_endless(schedule_, layout);
-    }
+    if (has_endless_ && std::ranges::max(make(first, 1).keep) > 1)
+      plan = make_endless([&](int steps) { return make(first, steps); });
     has_endless_ = plan.has_value();
     return plan;
   });

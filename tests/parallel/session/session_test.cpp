@@ -175,8 +175,8 @@ TEST_CASE("a plan covers about a second, and in a delayed schedule some updates 
 
 namespace {
 
-/// The lengths of a run's plans by their first step: 1, 4, and what is found from the time of these
-/// four, in which one microbatch takes seconds.
+/// The longest plans that a run makes, by their first step: 1, 4, and what is found from the time
+/// of these four, in which one microbatch takes seconds.
 std::map<int, int> plans_of_slow_steps(const std::string& schedule) {
   class SlowData : public SmallData, public SmallBatches {
    public:
@@ -208,10 +208,64 @@ std::map<int, int> plans_of_slow_steps(const std::string& schedule) {
 
 }  // namespace
 
-TEST_CASE("a run of slow steps has plans of one update, or of several, if they overlap",
+TEST_CASE("a run of slow steps has plans of one update, or goes on to its end, if they overlap",
           "[session]") {
-  CHECK(plans_of_slow_steps("data").at(5) == 1);
-  CHECK(plans_of_slow_steps("2bw").at(5) == 4);
+  const auto one_by_one = plans_of_slow_steps("data");
+  CHECK(one_by_one.at(5) == 1);
+  CHECK(one_by_one.contains(6));
+  CHECK_FALSE(plans_of_slow_steps("2bw").contains(6));
+}
+
+namespace {
+
+/// Runs 2bw from a checkpoint, if one is given, to update `last`, or until it is interrupted.
+/// Returns the updates that were made.
+int run_2bw(const Folder& folder, const std::string& resume, int last, bool interrupted) {
+  Training training(gpt(small_gpt(false)), 2);
+  training.clip = 0;
+  run_ranks(2, [&](Transport& transport) {
+    set_compute_threads(1);
+    SmallData data;
+    SessionSettings settings = settings_of(folder, transport.rank(), [] {});
+    settings.resume = resume;
+    settings.steps = 1000000;
+    settings.stop_after = resume.empty() ? last : last - 7;
+    settings.evaluate_every = 0;
+    settings.engine.timeout = 20;
+    settings.plans = std::make_shared<WatchedPlans>(
+        [](int first, int steps) { return plan_of("2bw", first, steps); });
+    // Asked before and after each of the two plans that measure, then in the endless one.
+    settings.interrupted = [interrupted, asked = 0]() mutable {
+      return interrupted && ++asked > 5;
+    };
+    run_session(training, transport, cpu_device(), data, settings);
+  });
+  return static_cast<int>(Checkpoint(fs::path(folder.path) / "checkpoint").step());
+}
+
+/// The contents of a checkpoint's files of weights and optimizer state.
+std::map<std::string, std::string> state_in(const Folder& folder) {
+  std::map<std::string, std::string> contents;
+  for (const auto& entry : fs::directory_iterator(fs::path(folder.path) / "checkpoint"))
+    if (entry.path().extension() == ".safetensors")
+      contents[entry.path().filename()] = read_file(entry.path());
+  return contents;
+}
+
+}  // namespace
+
+TEST_CASE("a run that never drains can be interrupted, and has the bits of one that is resumed",
+          "[session]") {
+  Folder interrupted, whole, begun, resumed;
+  const int steps = run_2bw(interrupted, "", 0, true);
+  REQUIRE(steps > 7);
+  CHECK(steps < 1000000);
+  CHECK(run_2bw(whole, "", steps, false) == steps);
+  CHECK(run_2bw(begun, "", 7, false) == 7);
+  CHECK(run_2bw(resumed, begun.path, steps, false) == steps);
+  REQUIRE(state_in(whole).size() > 1);
+  CHECK(state_in(interrupted) == state_in(whole));
+  CHECK(state_in(resumed) == state_in(whole));
 }
 
 TEST_CASE("ranks that are threads make each plan of a run once", "[session]") {
