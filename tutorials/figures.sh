@@ -186,6 +186,19 @@ broken() {  # broken RULE PLAN FROM TO
 } >"$new/rules.md"
 
 # ---- 07: versions
+never_drains='--endless --schedule 2bw --stages 2 --microbatches 2'
+{
+  printf '```\n$ build/bin/plan show %s\n' "$never_drains"
+  plan show $never_drains | grep -v '^#'  # how long the proof took differs
+  printf '$ build/bin/plan simulate %s --backward 2 | grep steady\n' "$never_drains"
+  plan simulate $never_drains --backward 2 | grep steady
+  printf '```\n'
+} >"$new/endless.md"
+{
+  echo '| rule | the change | what verify says |'
+  echo '| --- | --- | --- |'
+  broken repeat "$(plan show $never_drains)" '| 0Sv1' '0Sv1 |'
+} >"$new/endless_rules.md"
 size='--stages 4 --microbatches 4' scale='--backward 2 --width 971 --seconds 45'
 draw flushes --schedule 1f1b $size --steps 2 $scale
 draw pipedream --schedule pipedream $size --steps 3 $scale

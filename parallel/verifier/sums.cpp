@@ -25,9 +25,8 @@ int count_lacking(const Plan& plan, const Sum& sum, int stage, int micro) {
   return each * (micro - begin + 1) - static_cast<int>(sum.own.size());
 }
 
-/// Gradients as a list of (stage, microbatch), at most eight of them.
-std::string list(const std::vector<std::pair<int, int>>& gradients) {
-  constexpr std::size_t most = 8;
+/// Gradients as a list of (stage, microbatch), at most so many of them.
+std::string list(const std::vector<std::pair<int, int>>& gradients, std::size_t most = 8) {
   std::vector<std::string> shown;
   for (const auto& [stage, micro] : gradients)
     if (shown.size() < most) shown.push_back(text("(", stage, ", ", micro, ")"));
@@ -35,8 +34,8 @@ std::string list(const std::vector<std::pair<int, int>>& gradients) {
   return fmt::format("[{}]", fmt::join(shown, ", "));
 }
 
-std::string describe(const Sum& sum) {
-  std::string out = list(sum.own);
+std::string describe(const Sum& sum, std::size_t most = 8) {
+  std::string out = list(sum.own, most);
   if (sum.folded >= 0) out += text(" and all up to ", sum.folded);
   for (int micro : {sum.partial.micro, sum.whole.micro})
     if (micro >= 0) out += text("; beside it is one up to ", micro);
@@ -205,11 +204,10 @@ void Sums::add_state(int back, std::set<std::string>& lines) const {
     for (auto& [stage, micro] : sum.own) earlier(micro);
     for (int* micro : {&sum.folded, &sum.partial.micro, &sum.whole.micro}) earlier(*micro);
     std::ranges::sort(sum.own);
-    const std::vector<int> arrived{sum.folded, sum.partial.micro, sum.whole.micro};
     if (sum != Sum())
       lines.insert(text("the gradient sum of stage ", name.first, " for version ",
-                        name.second - back * plan_.period, ", of ", fmt::format("{}", sum.own),
-                        " and ", parallel::list(arrived), sum.finished ? ", reduced" : "",
+                        name.second - back * plan_.period, ", which holds ",
+                        describe(sum, sum.own.size()), sum.finished ? ", reduced" : "",
                         sum.shard_only ? ", its shard only" : ""));
   }
 }

@@ -228,6 +228,7 @@ int run_2bw(const Folder& folder, const std::string& resume, int last, bool inte
     SmallData data;
     SessionSettings settings = settings_of(folder, transport.rank(), [] {});
     settings.resume = resume;
+    settings.run = nlohmann::json::object();
     settings.steps = 1000000;
     settings.stop_after = resume.empty() ? last : last - 7;
     settings.evaluate_every = 0;

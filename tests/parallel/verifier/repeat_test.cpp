@@ -79,11 +79,13 @@ TEST_CASE("rule repeat: sums and activations", "[verify]") {
   check_only_repeat(
       "stages 1 per_step 1 steps 3 period 1\n"
       "0F0v0 0B0v0 | 0Sv1 0F1v1 0B1v1 0Sv2 | 0F2v2 0B2v2 0Sv3\n",
-      "Only before it there is: the gradient sum of stage 0 for version 1, of [(0, 0)]");
+      "Only before it there is: the gradient sum of stage 0 for version 1, which holds "
+      "[(0, 0)]");
   check_only_repeat(
       "stages 1 per_step 2 steps 2 period 1\n"
       "0F0v0 0B0v0 | 0F1v0 0B1v0 0Sv1 0F2v1 | 0F3v1 0B2v1 0B3v1 0Sv2\n",
-      "Only before it there is: the gradient sum of stage 0 for version 1, of [(0, 0)]");
+      "Only before it there is: the gradient sum of stage 0 for version 1, which holds "
+      "[(0, 0)]");
   check_only_repeat(
       "stages 1 per_step 2 steps 2 period 1\n"
       "0F0v0 | 0B0v0 0F1v0 0B1v0 0Sv1 0F2v1 0Da2 | 0F2v1 0B2v1 0F3v1 0B3v1 0Sv2\n",
@@ -117,7 +119,8 @@ TEST_CASE("rule repeat: messages under way", "[verify]") {
 
 TEST_CASE("rule repeat: a period that the body does not have", "[verify]") {
   check_broken(replaced(data, "period 1", "period 2"), "repeat",
-               "Only before it there is: the gradient sum of stage 0 for version 1, of [(0, 0)]");
+               "Only before it there is: the gradient sum of stage 0 for version 1, which holds "
+               "[(0, 0)]");
 }
 
 TEST_CASE("rule repeat: the version that a microbatch reads of the tied stage", "[verify]") {
