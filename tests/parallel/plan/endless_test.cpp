@@ -136,21 +136,20 @@ TEST_CASE("endless: a version that the tail would read lives to the first bar", 
   CHECK(row.lifetimes.last_reader(0, 1) == 7);
 }
 
-TEST_CASE("endless: lifetimes inside a part are those of the unrolled plan", "[plan]") {
-  for (const std::string& text : {delayed, body_reads_old, tail_reads_old}) {
-    const Row0 row(text);
-    const Plan longer = unrolled(row.plan, 3);
-    const std::vector<int> tied = tied_versions(longer);
-    const Lifetimes lifetimes(longer, 0, tied);
-    // In the second of three bodies, all that ends in the first body ends one version later.
-    auto [first, second] = row.plan.bars[0];
+TEST_CASE("endless: lifetimes inside a body are those of the unrolled plan", "[plan]") {
+  const Plan plan = parse(golden("2bw_endless")), longer = unrolled(plan, 3);
+  const std::vector<int> tied = tied_versions(plan), tied_longer = tied_versions(longer);
+  int ends = 0;
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    const Lifetimes endless(plan, rank, tied), whole(longer, rank, tied_longer);
+    const auto [first, second] = plan.bars[rank];
     for (int cell = first; cell < second; ++cell) {
-      Pairs expected = row.lifetimes.ending_at(cell);
+      INFO("rank " << rank << ", cell " << cell);
+      Pairs expected = endless.ending_at(cell);
       for (auto& [stage, version] : expected) ++version;
-      std::erase(expected, std::pair{0, 1});  // what only the first body's beginning ends
-      INFO(text << "cell " << cell);
-      for (const auto& end : expected)
-        CHECK_FALSE(lifetimes.needed_after(end.first, end.second, cell + second - first));
+      CHECK(whole.ending_at(cell + second - first) == expected);  // in the second of three bodies
+      ends += static_cast<int>(expected.size());
     }
   }
+  CHECK(ends == plan.ranks());  // of one version each
 }
