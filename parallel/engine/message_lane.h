@@ -30,7 +30,7 @@ struct Ticket {
 using TicketPtr = std::shared_ptr<Ticket>;
 
 /// A queue of the lane: messages to a rank, messages from a rank, messages of a group, work on this
-/// rank's own sum of a stage, or what rank 0 hears and says while an endless plan runs (progress.h).
+/// rank's own sum of a stage, or what rank 0 hears and says in an endless plan (progress.h).
 struct Queue {
   enum class Kind { to_peer, from_peer, group, own_sum, report, grant };
   Kind kind = Kind::to_peer;

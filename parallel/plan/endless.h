@@ -1,5 +1,5 @@
-// Endless plans: the middle of each row, between its two bars, repeats. Head, body and tail together
-// are an ordinary plan, which any number of bodies makes longer or shorter.
+// Endless plans: the middle of each row, between its two bars, repeats. Head, body and tail
+// together are an ordinary plan, which any number of bodies makes longer or shorter.
 // Not here: why every length is right (verifier/repeat.cpp), and where a schedule's bars stand
 // (schedules/endless.cpp). Chapter 07.
 #pragma once

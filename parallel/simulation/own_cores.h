@@ -9,8 +9,8 @@
 namespace paragrad::parallel {
 
 /// Simulates the plan with the CPU time of each measured computation as its cost; equal
-/// instructions of a rank (a forward and its repetition) take their mean. Messages cost what `costs`
-/// says.
+/// instructions of a rank (a forward and its repetition) take their mean. Messages cost what
+/// `costs` says.
 /// The result is exact for computations that use one thread and never wait. It leaves out the work
 /// of other threads (see thread_seconds()), and keeps what sharing does to caches and memory.
 ///   measured: a timeline of `plan`, with Record::cpu

@@ -88,7 +88,7 @@ TEST_CASE("a run on pretended devices has the bits of any other, and says what i
   CHECK(told["latency"] == 1e-4);
   CHECK(told["bandwidth"] == 1e9);
   CHECK(told["ranks_per_card"] == 2);
-  // In each of 6 updates 8 forwards, 8 backwards and 4 updates of stages; the shared table adds some.
+  // In each of 6 updates 8 forwards, 8 backwards and 4 steps of stages; the shared table adds some.
   CHECK(told["computations"] >= 6 * (8 + 8 + 4));
   CHECK(told["late"] <= told["computations"]);
   CHECK_FALSE(summary.contains("model_flops_utilization"));
