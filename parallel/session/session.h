@@ -93,8 +93,9 @@ struct SessionSettings : SessionScope {
 void check_hosts(const Plan& plan, const std::vector<int>& hosts);
 
 /// The updates of a plan that takes about a second, so that progress shows and an interruption is
-/// noticed. A plan fills and drains: in a delayed schedule, whose updates overlap, it has at least
-/// `fewest` updates, or the overlap would be lost. Other schedules wait at each update anyway.
+/// noticed: for schedules without an endless plan (Plans::endless). A plan fills and drains: in a
+/// delayed schedule, whose updates overlap, it has at least `fewest` updates, or the overlap would
+/// be lost. Other schedules wait at each update anyway.
 ///   like: a plan of the schedule
 int steps_in_a_second(double seconds_per_step, const Plan& like, int fewest);
 
