@@ -10,6 +10,7 @@
 // stage_runner.h   a stage's arithmetic; weight_store.h: its versions, sums and shards (ZeRO)
 // state_form.h     how state lies in buffers, dense or pruned
 // pretended_time.h how a computation lasts as long as on a pretended device
+// progress.h       what rank 0 hears of an endless plan while it runs, and how far it lets ranks go
 // waiting.h        how long a wait may take, and its error; row_run.h: what all of these share
 // run_result.h     what a rank finds out in a plan, and how long the plan runs
 // training.h       what all ranks agree on beside the plan: model, cut, optimizer

@@ -29,7 +29,11 @@ RunResult Interpreter::run() {
   if (run_.plan.in_flight > 0)
     run_driven();
   else
-    for (int cell = 0; cell < run_.cells_of(run_.rank); ++cell) run_cell(cell);
+    for (int cell = 0;; ++cell) {
+      if (const auto bodies = run_.bodies_before(cell)) pause(*bodies);  // may end the row here
+      if (cell >= run_.cells_of(run_.rank)) break;
+      run_cell(cell);
+    }
   if (run_.has_empty_body())
     for (int bodies = 0; bodies <= run_.bodies; ++bodies) pause(bodies);
   waiting_.reach(run_.cells_of(run_.rank));
@@ -41,7 +45,6 @@ RunResult Interpreter::run() {
 }
 
 void Interpreter::run_cell(int cell) {
-  if (const auto bodies = run_.bodies_before(cell)) pause(*bodies);
   waiting_.reach(cell);
   needed_ = run_.needs(cell);
   execute(run_.at(cell));

@@ -23,12 +23,13 @@ Map take_below(Map& from, int end) {
 template <class Begin>
 MessageLane::Task two_messages(Begin begin) {
   struct State {
+    Begin begin;
     int moved = 0;
-    std::unique_ptr<Request> request;
+    std::unique_ptr<Request> request = nullptr;  // destroyed before `begin`, which holds the memory
   };
-  return [begin, state = std::make_shared<State>()](Transport& transport) {
+  return [state = std::make_shared<State>(std::move(begin))](Transport& transport) {
     for (; state->moved < 2; ++state->moved) {
-      if (!state->request) state->request = begin(transport, state->moved);
+      if (!state->request) state->request = state->begin(transport, state->moved);
       if (!state->request->done()) return false;
       state->request.reset();
     }
@@ -73,14 +74,15 @@ void Progress::finish() {
       await(reports.front(), "a report on finished updates", rank);
     hear();
   }
-  for (const TicketPtr& ticket : sent_) await({ticket, nullptr}, "the end of its part", 0);
+  for (const auto& [peer, ticket] : sent_)
+    await({ticket, nullptr}, leads() ? "a grant to be taken" : "a report to be taken", peer);
 }
 
 /// What this rank has found out on the updates that all its stages have made.
 RunResult Progress::taken_result() {
   RunResult& result = run_.result;
   RunResult taken;
-  const int made = run_.engine.made_everywhere();
+  const int made = std::min(run_.engine.made_everywhere(), run_.last_step());
   taken.last_step = made;
   taken.losses = take_below(result.losses, made * run_.plan.per_step);
   taken.squares = take_below(result.squares, made + 1);
@@ -140,8 +142,8 @@ void Progress::send(Queue queue, int peer, std::string bytes) {
     if (part == 0) return transport.send({peer, control_channel, length.get(), sizeof *length});
     return transport.send({peer, control_channel, kept->data(), *length});
   };
-  std::erase_if(sent_, [&](const TicketPtr& ticket) { return lane_.is_done(*ticket); });
-  sent_.push_back(lane_.post(queue, two_messages(begin)));
+  std::erase_if(sent_, [&](const auto& entry) { return lane_.is_done(*entry.second); });
+  sent_.emplace_back(peer, lane_.post(queue, two_messages(begin)));
 }
 
 Progress::Word Progress::receive(Queue queue, int peer) {

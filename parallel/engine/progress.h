@@ -1,6 +1,6 @@
 // Progress: what rank 0 hears of an endless plan while it runs, and how far it lets the ranks go.
-// No rank waits for another one because of it, unless rank 0 is so late that the bodies it has
-// granted are used up.
+// In the body no rank waits for another one because of it, unless rank 0 is so late that the bodies
+// it has granted are used up.
 // Not here: what rank 0 makes of it (session_lead.cpp). Chapter 07.
 #pragma once
 
@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "parallel/engine/waiting.h"
@@ -57,11 +58,11 @@ class Progress {
   const Course& course_;
   int ahead_ = 0;
   Grant grant_;
-  Word next_grant_;                          // on other ranks, until the last one is here
-  std::map<int, std::deque<Word>> reports_;  // on rank 0: those that are expected, by rank
-  int expected_ = 0;                         // how many of each rank, up to now
-  std::deque<RunResult> own_;                // on rank 0: reports that wait for the others'
-  std::vector<TicketPtr> sent_;
+  Word next_grant_;                              // on other ranks, until the last one is here
+  std::map<int, std::deque<Word>> reports_;      // on rank 0: those that are expected, by rank
+  int expected_ = 0;                             // how many of each rank, up to now
+  std::deque<RunResult> own_;                    // on rank 0: reports that wait for the others'
+  std::vector<std::pair<int, TicketPtr>> sent_;  // by the rank that takes it
   bool goes_on_ = true;
 };
 

@@ -2,6 +2,11 @@
 // Chapter 07.
 #include "parallel/plan/endless.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <set>
+
 #include "autograd/error.h"
 #include "parallel/plan/lifetimes.h"
 
@@ -34,6 +39,17 @@ Name shifted(const Plan& plan, Name name, int repetitions) {
   return name;
 }
 
+int bodies_for(const Plan& plan, int steps) {
+  constexpr std::int64_t most_cells = 1 << 30;  // of a row, counted over the run: an int
+  std::int64_t bodies = (steps - plan.steps) / plan.period + 1;
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    const std::int64_t body = plan.bars[rank].second - plan.bars[rank].first;
+    const auto row = static_cast<std::int64_t>(plan.rows[rank].size());
+    bodies = std::min(bodies, (most_cells - row) / std::max<std::int64_t>(body, 1));
+  }
+  return static_cast<int>(bodies);
+}
+
 Plan unrolled(const Plan& plan, int bodies) {
   PG_CHECK(plan.is_endless(), "a plan without a period has one length");
   Plan out = plan;
@@ -57,9 +73,19 @@ Plan unrolled(const Plan& plan, int bodies) {
 
 // ---- the look ahead of lifetimes ----
 
+/// The oldest version of a stage that the row reads, as it is written; beyond all if it reads none.
+int Lifetimes::oldest_read(int stage) const {
+  int oldest = std::numeric_limits<int>::max();
+  for (const Readers& readers : readers_)
+    if (auto found = readers.lower_bound({stage, 0});
+        found != readers.end() && found->first.first == stage)
+      oldest = std::min(oldest, found->first.second);
+  return oldest;
+}
+
 /// After i more bodies a version is older by i periods, from the view of the cells as written.
 bool Lifetimes::needed_at_second_bar(int stage, int version) const {
-  for (int seen = version; seen >= 0; seen -= plan_.period)
+  for (int seen = version; seen >= oldest_read(stage); seen -= plan_.period)
     if (readers_in(Part::tail).contains({stage, seen}) ||
         readers_in(Part::body).contains({stage, seen - plan_.period}))
       return true;
@@ -73,7 +99,8 @@ void Lifetimes::end_at_bar(Part part, int cell) {
   for (const Readers& readers : readers_)
     for (const auto& [key, index] : readers) stages.insert(key.first);
   for (int stage : stages)
-    for (int version = 0; version <= plan_.first + plan_.steps; ++version)
+    for (int version = std::max(0, std::min(oldest_read(stage), oldest_kept(stage)) - plan_.period);
+         version <= plan_.first + plan_.steps; ++version)
       if (needed_behind(before, stage, version) && !needed_behind(part, stage, version) &&
           !readers_in(part).contains({stage, version}))
         ending_[cell].emplace_back(stage, version);

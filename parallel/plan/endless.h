@@ -22,10 +22,9 @@ Instruction shifted(const Plan& plan, Instruction x, int repetitions);
 /// A value that instruction names, `repetitions` bodies later.
 Name shifted(const Plan& plan, Name name, int repetitions);
 
-/// The most bodies with which an endless plan has at most `steps` steps.
-inline int bodies_for(const Plan& plan, int steps) {
-  return (steps - plan.steps) / plan.period + 1;
-}
+/// The most bodies with which an endless plan has at most `steps` steps, and rows that the engine
+/// can count the cells of.
+int bodies_for(const Plan& plan, int steps);
 
 /// The plan of head, `bodies` bodies and tail: an ordinary one, of steps + (bodies - 1) * period
 /// steps. throws: Error if the plan is not endless, or would have no steps

@@ -84,7 +84,8 @@ int Lifetimes::last_reader(int stage, int version) const {
 }
 
 bool Lifetimes::needed_after(int stage, int version, int index) const {
-  const Part part = part_of(plan_, rank_, std::max(index, 0));
+  const Part part =
+      index < 0 && plan_.is_endless() ? Part::head : part_of(plan_, rank_, std::max(index, 0));
   const auto reader = readers_in(part).find({stage, version});
   return (reader != readers_in(part).end() && reader->second > index) ||
          needed_behind(part, stage, version);

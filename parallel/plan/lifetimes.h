@@ -54,6 +54,7 @@ class Lifetimes {
   using Readers = std::map<std::pair<int, int>, int>;  // (stage, version): the last cell
 
   const Readers& readers_in(Part part) const { return readers_[static_cast<int>(part)]; }
+  int oldest_read(int stage) const;
   bool needed_behind(Part part, int stage, int version) const;
   bool needed_at_second_bar(int stage, int version) const;
   void end_at_bar(Part part, int cell);

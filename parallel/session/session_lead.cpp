@@ -33,7 +33,7 @@ class Lead : public SessionRank {
 
  private:
   void train_next_plan(int last);
-  int next_steps(int last) const;
+  int next_steps(int last);
   bool hear(const std::vector<RunResult>& results) override;
   void log_steps(int last);
   void choose_bits(const std::vector<RunResult>& results);
@@ -94,12 +94,12 @@ void Lead::end() {
 bool Lead::is_recorded() const { return steps_ <= first_ + settings_.reported_steps; }
 
 /// The updates of the next plan. A plan's length does not change any number: versions are explicit.
-int Lead::next_steps(int last) const {
+int Lead::next_steps(int last) {
   if (const int fixed = settings_.plans->fixed_steps(); fixed > 0) return fixed;
   const int done = steps_;
   int steps = done == first_ ? 1 : settings_.reported_steps;  // to measure; then to record
   if (!is_recorded())
-    steps = settings_.plans->endless(done)
+    steps = endless_plan()
                 ? last - done
                 : steps_in_a_second(seconds_per_step_, report_.plan, settings_.reported_steps);
   steps = std::min(steps, last - done);
@@ -112,10 +112,10 @@ int Lead::next_steps(int last) const {
 void Lead::train_next_plan(int last) {
   const int before = steps_;
   Train train{next_steps(last), is_recorded()};
-  if (const Plans::Shared endless = train.recorded ? nullptr : settings_.plans->endless(before))
+  if (const Plans::Shared endless = train.recorded ? nullptr : endless_plan())
     if (const Plan& plan = endless->plan(); train.steps > plan.steps)
       train.report_every = std::max(1, static_cast<int>(1 / seconds_per_step_ / plan.period));
-  const Plan plan = train.report_every > 0 ? settings_.plans->endless(before)->plan()
+  const Plan plan = train.report_every > 0 ? endless_plan()->plan()
                                            : settings_.plans->get(before, train.steps)->plan();
   logged_ = before;
   heard_seconds_ = 0;
@@ -166,8 +166,7 @@ void Lead::log_steps(int last) {
   const int count = last - logged_;
   std::int64_t bytes = 0;
   for (const auto& [kind, sent] : std::exchange(world.bytes_sent, {})) bytes += sent;
-  double seconds = 0;
-  for (const auto& [version, at] : world.stepped) seconds = std::max(seconds, at);
+  const double seconds = world.stepped.at(last);
   seconds_per_step_ = std::max((seconds - heard_seconds_) / count, 1e-9);
   heard_seconds_ = seconds;
   for (int version = logged_ + 1; version <= last; ++version) {

@@ -105,8 +105,7 @@ void SessionRank::follow() {
 
 Train::Answer SessionRank::carry_out(const Train& what) {
   const bool endless = what.report_every > 0;
-  const Plans::Shared plan =
-      endless ? settings_.plans->endless(steps_) : settings_.plans->get(steps_, what.steps);
+  const Plans::Shared plan = endless ? endless_plan() : settings_.plans->get(steps_, what.steps);
   Course course{.records = what.recorded, .report_every = what.report_every};
   if (endless) course.bodies = bodies_for(plan->plan(), what.steps);
   course.heard = [this](const std::vector<RunResult>& results) { return hear(results); };
@@ -181,6 +180,11 @@ MeasureMemory::Answer SessionRank::carry_out(const MeasureMemory&) {
 void SessionRank::begin_pruned() {
   peaks_before_ = carry_out(MeasureMemory()).run;
   engine_.device()->meter().reset_peaks();
+}
+
+Plans::Shared SessionRank::endless_plan() {
+  AtWork preparing(engine_.transport(), Work::preparing);
+  return settings_.plans->endless(steps_);
 }
 
 /// The shortest plan from now on; making it takes a while.

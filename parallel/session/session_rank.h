@@ -105,7 +105,10 @@ class SessionRank {
   /// The shortest plan of the run that begins now.
   Plans::Shared like() const { return settings_.plans->shortest(steps_); }
 
-  /// Rank 0's part of an endless plan: takes results of all ranks, and returns whether to go on.
+  /// The endless plan of the run that begins now (Plans::endless); finding it can take a while.
+  Plans::Shared endless_plan();
+  /// Rank 0: takes results of all ranks, in the midst of an endless plan and at the end of any, and
+  /// returns whether to go on.
   virtual bool hear(const std::vector<RunResult>&) { return true; }
 
   const SessionSettings& settings_;

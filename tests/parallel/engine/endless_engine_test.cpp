@@ -92,6 +92,29 @@ TEST_CASE("rank 0 hears of each update once, and ends an endless plan at any tim
   }
 }
 
+TEST_CASE("rank 0 ends an endless plan whose rows have no tail") {
+  const Case c{"2bw", 2, 1, 2, false, false, false, false};
+  Layout layout = layout_of(c, 1);
+  layout.first = 1;
+  const VerifiedPlan endless = verify(*make_endless(c.schedule, layout));
+  REQUIRE(endless.plan().bars[1].second == static_cast<int>(endless.plan().rows[1].size()));
+  SmallBatches batches(small_gpt());
+  const Course course{.bodies = 40, .report_every = 1, .heard = [](const std::vector<RunResult>&) {
+                        return false;
+                      }};
+  const Outcome outcome = run_endless(training_of(c), endless, batches, course);
+  CHECK(outcome.last[1].last_step == outcome.last[0].last_step);
+  CHECK(outcome.last[0].last_step < 20);
+}
+
+TEST_CASE("bars are found late in a run as at its beginning") {
+  const Layout layout{.stages = 4, .microbatches = 4, .first = 1000000};
+  const auto late = make_endless("2bw", layout);
+  REQUIRE(late);
+  CHECK(bodies_for(*late, late->steps + 10) == 11);
+  CHECK(bodies_for(*late, 1 << 28) < (1 << 28));  // cells of a row are counted in an int
+}
+
 TEST_CASE("endless cyclic plans give the bits of plans of one length", "[cyclic]") {
   for (const char* schedule : {"cyclic-v1", "cyclic-v2"})
     for (const auto& [name, setting] : settings())
