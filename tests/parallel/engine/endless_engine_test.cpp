@@ -93,15 +93,14 @@ TEST_CASE("rank 0 hears of each update once, and ends an endless plan at any tim
 }
 
 TEST_CASE("rank 0 ends an endless plan whose rows have no tail") {
-  const Case c{"2bw", 2, 1, 2, false, false, false, false};
-  Layout layout = layout_of(c, 1);
-  layout.first = 1;
-  const VerifiedPlan endless = verify(*make_endless(c.schedule, layout));
-  REQUIRE(endless.plan().bars[1].second == static_cast<int>(endless.plan().rows[1].size()));
+  const Case c{"data", 2, 1, 1, false, false, false, false};
+  const VerifiedPlan endless =
+      verify(parse("stages 1 per_step 2 steps 1 groups 0,1 period 1\n"
+                   "| 0F0v0 0B0v0 0Rv1@0 0Sv1 |\n"
+                   "| 0F1v0 0B1v0 0Rv1@0 0Sv1 |\n"));
   SmallBatches batches(small_gpt());
-  const Course course{.bodies = 40, .report_every = 1, .heard = [](const std::vector<RunResult>&) {
-                        return false;
-                      }};
+  auto stop = [](const std::vector<RunResult>&) { return false; };
+  const Course course{.bodies = 40, .report_every = 1, .heard = stop};
   const Outcome outcome = run_endless(training_of(c), endless, batches, course);
   CHECK(outcome.last[1].last_step == outcome.last[0].last_step);
   CHECK(outcome.last[0].last_step < 20);
