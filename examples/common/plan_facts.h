@@ -21,7 +21,7 @@ using Lines = std::vector<std::pair<std::string, std::string>>;
 Lines lines(const parallel::VerifiedPlan& verified);
 /// The times that simulate found, as names and values.
 Lines lines(const parallel::Timeline& timeline);
-/// What each body adds to an endless plan, as names and values.
+/// The time and bubble that each body adds to an endless plan, as names and values.
 Lines lines(const parallel::SteadyState& steady);
 /// The contents of the time steps of the update in the middle, as names and values.
 Lines lines(const parallel::TimeSteps& steps);

@@ -33,7 +33,7 @@ constexpr double right_margin = 12;
 /// Whether a rank has computations of several stages, whose cells then name the stage.
 bool has_several_stages(const Timeline& timeline);
 
-/// The pixels that a label of so many characters needs in a cell.
+/// The width of a label in a cell, in pixels, from its size and its number of characters.
 double label_width(double font_size, std::size_t characters);
 
 std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout);

@@ -78,7 +78,7 @@ void Progress::finish() {
     await({ticket, nullptr}, leads() ? "a grant to be taken" : "a report to be taken", peer);
 }
 
-/// What this rank has found out on the updates that all its stages have made.
+/// Moves the results of the updates that all stages here have made out of the run's result.
 RunResult Progress::taken_result() {
   RunResult& result = run_.result;
   RunResult taken;

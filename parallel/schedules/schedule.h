@@ -70,7 +70,7 @@ Plan make_plan(const std::string& schedule, const Layout& layout);
 /// updates; layout.steps has no effect. nullopt: the schedule's order depends on timing, or its
 /// rows do not repeat within 12 updates (cyclic, setting model, of many stages)
 std::optional<Plan> make_endless(const std::string& schedule, Layout layout);
-/// The same from a function that makes the schedule's plan of any number of updates.
+/// Finds the endless plan whose unrolled ones plan_of(steps) makes; nullopt as above.
 std::optional<Plan> make_endless(const std::function<Plan(int steps)>& plan_of);
 
 /// A plan that only runs forward: `microbatches` in all, on weights of version `first`. The plan
