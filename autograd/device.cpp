@@ -48,4 +48,9 @@ void Storage::vacate() {
   data_ = nullptr;
 }
 
+void Storage::charge_to(Category category) {
+  if (data_) device_->meter().move(bytes_, category_, category);
+  category_ = category;
+}
+
 }  // namespace paragrad::autograd

@@ -110,6 +110,9 @@ class Storage {
   void vacate();
   void occupy();
 
+  /// Charges the memory to another category from now on.
+  void charge_to(Category category);
+
  private:
   DevicePtr device_;
   std::int64_t bytes_;

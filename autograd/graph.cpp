@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "autograd/backend.h"
+#include "autograd/weight_part.h"
 
 namespace paragrad::autograd {
 
@@ -36,8 +37,6 @@ std::shared_ptr<Node> make_node(const char* name, Device& device) {
   return node;
 }
 
-bool is_leaf(const Node& node) { return node.sink != nullptr; }
-
 /// a + b, computed in place if nothing else uses a's storage.
 Tensor sum(Tensor a, const Tensor& b) {
   if (a.storage().use_count() > 1) {
@@ -51,6 +50,10 @@ Tensor sum(Tensor a, const Tensor& b) {
 
 void add_to(Tensor& total, const Tensor& contribution) {
   total = total.defined() ? sum(std::exchange(total, {}), contribution) : contribution;
+}
+
+void deliver(const Tensor& dx, Node& leaf) {
+  leaf.sink ? leaf.sink(dx) : add_to(leaf.gradient, dx);
 }
 
 /// A sweep's record of a node: the sum of the gradients that have arrived, and the number of those
@@ -71,7 +74,7 @@ Sweep count_consumers(const Node* root) {
     PG_CHECK(node->backward, "backward: the graph behind `", node->name,
              "` was used and freed by an earlier backward; compute the result again");
     for (const auto& input : node->inputs)
-      if (input && !is_leaf(*input) && ++sweep[input.get()].consumers == 1)
+      if (input && !input->is_leaf && ++sweep[input.get()].consumers == 1)
         stack.push_back(input.get());
   }
   return sweep;
@@ -79,16 +82,10 @@ Sweep count_consumers(const Node* root) {
 
 }  // namespace
 
-Tensor variable(const Tensor& x) {
-  Tensor result = variable(x, [](const Tensor&) {});
-  Node* leaf = result.node().get();
-  leaf->sink = [leaf](const Tensor& dx) { add_to(leaf->gradient, dx); };
-  return result;
-}
-
 Tensor variable(const Tensor& x, GradientSink sink) {
   Tensor result = x.detach();
   auto leaf = make_node("leaf", *x.device());
+  leaf->is_leaf = true;
   leaf->sink = std::move(sink);
   result.set_node(std::move(leaf));
   return result;
@@ -117,15 +114,21 @@ Tensor record(const Tensor& y, const char* name, const std::vector<Tensor>& inpu
   return result;
 }
 
+Tensor record(const Tensor& y, const char* name, const std::vector<Tensor>& inputs,
+              std::function<std::vector<Tensor>(const Tensor& dy)> backward) {
+  return record(y, name, inputs,
+                [f = std::move(backward)](const Tensor& dy, const Wanted&) { return f(dy); });
+}
+
 Tensor record(const Tensor& y, const char* name, const Tensor& x,
               std::function<Tensor(const Tensor& dy)> backward) {
   return record(y, name, std::vector<Tensor>{x},
-                [backward = std::move(backward)](const Tensor& dy) -> std::vector<Tensor> {
-                  return {backward(dy)};
+                [f = std::move(backward)](const Tensor& dy, const Wanted&) {
+                  return std::vector<Tensor>{f(dy)};
                 });
 }
 
-void backward(const Tensor& y, const Tensor& dy) {
+void backward(const Tensor& y, const Tensor& dy, WeightPart* later) {
   PG_CHECK(y.requires_grad(),
            "backward: this tensor has no graph; it was not computed from a variable()");
   PG_CHECK(dy.defined() || y.numel() == 1, "backward: a result of shape ", y.shape(),
@@ -136,7 +139,7 @@ void backward(const Tensor& y, const Tensor& dy) {
   CategoryScope category(*y.device(), Category::workspace);
   Tensor seed = dy.defined() ? dy.detach() : full(y.shape(), 1, y.dtype(), y.device());
   std::shared_ptr<Node> root = y.node();
-  if (is_leaf(*root)) return root->sink(seed);
+  if (root->is_leaf) return deliver(seed, *root);
   Sweep sweep = count_consumers(root.get());
 
   // Run each node once all its consumers have run; if several are ready, the newest.
@@ -150,15 +153,15 @@ void backward(const Tensor& y, const Tensor& dy) {
     std::shared_ptr<Node> node = ready.top();
     ready.pop();
     std::vector<Tensor> gradients(node->inputs.size());
-    Tensor dy = std::exchange(sweep[node.get()].gradient, {});
-    if (dy.defined()) gradients = node->backward(std::exchange(dy, {}));
+    if (const Tensor dy = std::exchange(sweep[node.get()].gradient, {}); dy.defined())
+      gradients = later ? later->put_off(*node, dy) : node->backward(dy, Wanted(node->inputs));
     node->backward = nullptr;  // frees what the forward pass had kept
     for (std::size_t i = 0; i < node->inputs.size(); ++i) {
       const auto& input = node->inputs[i];
       if (!input) continue;
       Tensor dx = std::exchange(gradients[i], {});
-      if (is_leaf(*input)) {
-        if (dx.defined()) input->sink(dx);
+      if (input->is_leaf) {
+        if (dx.defined()) deliver(dx, *input);
         continue;
       }
       Pending& pending = sweep[input.get()];
@@ -180,17 +183,16 @@ Tensor recompute(const std::function<Tensor(const Tensor&)>& f, const Tensor& x)
   }
   auto node = make_node("recompute", *device);
   node->inputs.push_back(x.node());
-  node->backward = [f, x](const Tensor& dy) -> std::vector<Tensor> {
-    Tensor dx;
-    Tensor again = x.requires_grad() ? variable(x, [&dx](const Tensor& d) { add_to(dx, d); }) : x;
+  node->backward = [f, x](const Tensor& dy, const Wanted& wanted) -> std::vector<Tensor> {
+    Tensor again = wanted[0] ? variable(x) : x;
     Tensor y = [&] {
       EnableGrad enable_grad(*x.device());
       CategoryScope category(*x.device(), Category::activations);
       return f(again);
     }();
-    // The weights that f reads receive their gradients during this backward.
-    if (y.requires_grad()) autograd::backward(y, dy);
-    return {dx};
+    // The weights that f reads receive their gradients during this backward, or later.
+    if (y.requires_grad()) autograd::backward(y, dy, wanted.later);
+    return {wanted[0] ? std::exchange(again.node()->gradient, {}) : Tensor()};
   };
   y.set_node(std::move(node));
   return y;

@@ -10,9 +10,24 @@
 
 namespace paragrad::autograd {
 
+class WeightPart;
+
+/// Which inputs' gradients a backward function is asked for: those of inputs that are not null.
+class Wanted {
+ public:
+  explicit Wanted(const std::vector<std::shared_ptr<Node>>& inputs, WeightPart* later = nullptr)
+      : later(later), inputs_(inputs) {}
+  bool operator[](std::size_t input) const { return inputs_[input] != nullptr; }
+
+  WeightPart* const later;  ///< as given to backward, for a function that calls it, too
+
+ private:
+  const std::vector<std::shared_ptr<Node>>& inputs_;
+};
+
 /// Computes the gradients of the inputs, in their order, from the gradient of the result; undefined
-/// tensors for inputs that need none.
-using BackwardFunction = std::function<std::vector<Tensor>(const Tensor& dy)>;
+/// tensors for inputs whose gradients are not wanted.
+using BackwardFunction = std::function<std::vector<Tensor>(const Tensor& dy, const Wanted& wanted)>;
 
 /// Receives each contribution to a leaf's gradient as soon as backward has produced it. For a leaf
 /// that is used twice, it is called twice, and must add the contributions.
@@ -24,14 +39,14 @@ struct Node {
   std::uint64_t sequence = 0;                 ///< when it was made, on its device
   std::vector<std::shared_ptr<Node>> inputs;  ///< null where an input needs no gradient
   BackwardFunction backward;
+  bool is_leaf = false;
   GradientSink sink;  ///< only in a leaf
   Tensor gradient;    ///< in a leaf without a sink: the sum so far
 };
 
-/// Makes a leaf on the values of x. The leaf sums its gradient; read it with gradient().
-Tensor variable(const Tensor& x);
-/// Makes a leaf on the values of x that hands its gradient to `sink`.
-Tensor variable(const Tensor& x, GradientSink sink);
+/// Makes a leaf on the values of x that hands its gradient to `sink`, as weights do. Without one,
+/// the leaf sums its gradient; read it with gradient().
+Tensor variable(const Tensor& x, GradientSink sink = nullptr);
 /// The gradient that backward left in a leaf made by variable(x).
 /// throws: Error if x is not such a leaf, or no gradient has reached it
 const Tensor& gradient(const Tensor& x);
@@ -41,16 +56,21 @@ const Tensor& gradient(const Tensor& x);
 /// capture y itself, which would keep its own node alive: capture y.detach().
 Tensor record(const Tensor& y, const char* name, const std::vector<Tensor>& inputs,
               BackwardFunction backward);
+/// Ties y to its inputs by a function that computes the gradients of all of them.
+Tensor record(const Tensor& y, const char* name, const std::vector<Tensor>& inputs,
+              std::function<std::vector<Tensor>(const Tensor& dy)> backward);
 /// Ties y to the one input that it was computed from.
 Tensor record(const Tensor& y, const char* name, const Tensor& x,
               std::function<Tensor(const Tensor& dy)> backward);
 
 /// Sends dy, the gradient of a loss with respect to y, back through the graph of y, and frees the
-/// graph while doing so. Values that the graph keeps, also weights, must not have changed.
+/// graph while doing so. The graph keeps tensors, not copies: of weights that were changed in place
+/// since, backward reads the values that are there now. Other values must not have changed.
+/// With `later`, the gradients of weights, which are leaves with a sink, wait until later->run().
 /// shapes: dy as y; it may be left out if y has one element, and is then 1
 /// throws: Error if y has no graph or its graph has been used
 /// source: Griewank and Walther 2008, section 3.2 (reverse mode);  tutorial 01
-void backward(const Tensor& y, const Tensor& dy = {});
+void backward(const Tensor& y, const Tensor& dy = {}, WeightPart* later = nullptr);
 
 /// y = f(x), without keeping intermediate values: backward computes them again. Random numbers are
 /// functions of their keys, so f computes the same values twice. Beside x, f may read leaves, whose

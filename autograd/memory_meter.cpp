@@ -23,6 +23,16 @@ void MemoryMeter::add(Category category, std::int64_t bytes) {
            " that this rank holds, ", "are above the cap of ", cap_,
            "; raise --memory-cap, or use a smaller model or batch, ",
            "more stages, --recompute, --zero or --samo");
+  count(category, bytes);
+}
+
+void MemoryMeter::move(std::int64_t bytes, Category from, Category to) {
+  std::lock_guard lock(mutex_);
+  count(from, -bytes);
+  count(to, bytes);
+}
+
+void MemoryMeter::count(Category category, std::int64_t bytes) {
   for (Held* held : {&held_[index_of(category)], &held_[total]}) {
     held->live += bytes;
     held->peak = std::max(held->peak, held->live);

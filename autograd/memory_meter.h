@@ -28,6 +28,8 @@ class MemoryMeter {
   /// throws: Error, and counts nothing, if the rank would hold more than the cap
   void add(Category category, std::int64_t bytes);
   void remove(Category category, std::int64_t bytes) { add(category, -bytes); }
+  /// Counts bytes that are held in another category from now on; the total stays.
+  void move(std::int64_t bytes, Category from, Category to);
 
   /// Limits the bytes held in all categories together; 0: no limit.
   void set_cap(std::int64_t bytes);
@@ -50,6 +52,7 @@ class MemoryMeter {
   };
   static constexpr int total = category_count;  // the entry after the categories
   static int index_of(Category category) { return static_cast<int>(category); }
+  void count(Category category, std::int64_t bytes);  // by the holder of the lock
   Held held(int index) const {
     std::lock_guard lock(mutex_);
     return held_[index];

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Installs the packages that this machine lacks: those of the programs; with --tests also those of the
-# tests, the benchmarks and the format check; with --ci also clang and clang-tidy, 350 MB that only
-# .ci/run needs; with --images Fashion-MNIST, 30 MB that train_resnet trains on. Prints nothing if
-# nothing is missing.
+# tests, the benchmarks and the format check; with --ci also clang, clang-tidy, emscripten and Chromium,
+# 1.9 GB that only .ci/run needs; with --images Fashion-MNIST, 30 MB that train_resnet trains on; with
+# --text the King James Bible, 3 MB that the quickstart trains on. Prints nothing if nothing is missing.
 # Uses apt-get on Debian and Ubuntu, with sudo when not root; elsewhere it lists what to install and stops.
 set -euo pipefail
 
-usage="usage: install_packages.sh [--tests] [--ci] [--images]"
+usage="usage: install_packages.sh [--tests] [--ci] [--images] [--text]"
 # Debian's name of each package, and how we know that it is there: a command, a header or a folder.
 needs="
 g++                 c++
@@ -24,20 +24,27 @@ clang-format        clang-format
 catch2              <catch2/catch_test_macros.hpp>|<catch2/catch.hpp>
 libbenchmark-dev    <benchmark/benchmark.h>
 libopenmpi-dev      mpicxx
-openmpi-bin         mpirun"
+openmpi-bin         mpirun
+python3             python3"
 needs_of_ci="
 clang-19            clang++-19
 clang-tidy-19       clang-tidy-19
-libomp-19-dev       /usr/lib/llvm-19/share/gdb/python/ompd"
+libomp-19-dev       /usr/lib/llvm-19/share/gdb/python/ompd
+emscripten          em++
+nodejs              node
+chromium            chromium"
 images="
 dataset-fashion-mnist  /usr/share/datasets/fashion-mnist"
+text="
+bible-kjv           bible"
 
 for argument; do
   case $argument in
     --tests) needs+=$needs_of_tests ;;
     --ci) needs+=$needs_of_ci ;;
     --images) needs+=$images ;;
-    -h | --help) echo "$usage"; exit 0 ;;
+    --text) needs+=$text ;;
+    -h | --help) echo "$usage"; sed -n '2,8s/^# //p' "$0"; exit 0 ;;
     *) echo "install_packages.sh: unknown argument '$argument'; $usage" >&2; exit 2 ;;
   esac
 done

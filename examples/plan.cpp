@@ -4,21 +4,32 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "examples/common/cost_flags.h"
-#include "examples/common/plan_facts.h"
+#include "examples/common/help.h"
+#include "examples/common/plan_compare.h"
+#include "examples/common/plan_figure.h"
+#include "examples/common/plan_poster.h"
+#include "examples/common/plan_request.h"
+#include "examples/common/plan_words.h"
+#include "examples/common/player_request.h"
 #include "examples/common/program.h"
 #include "examples/common/schedule_flags.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
+#include "parallel/drawing/plan_facts.h"
+#include "parallel/drawing/player/player_facts.h"
+#include "parallel/drawing/player/player_page.h"
 #include "parallel/plan/endless.h"
 #include "parallel/simulation/steady_state.h"
 #include "parallel/verifier/verify.h"
@@ -28,80 +39,8 @@ namespace {
 using namespace paragrad::parallel;
 using namespace paragrad::examples;
 
-/// The flags of all commands; each command uses some of them.
-struct Request {
-  ScheduleFlags schedule;
-  CostFlags costs;
-  int steps = 0, first = 0, columns = 40;
-  bool clip = false, tied = false, table = false, json = false, time_steps = false;
-  bool endless = false, critical_path = false;
-  FigureOptions figure;
-  std::string out;
-
-  /// Adds the plan's file, and the flags that describe a schedule.
-  void add_plan_flags(CLI::App& command);
-  /// throws: Error if `command` was given both, or neither
-  Plan plan(const CLI::App& command) const;
-  Plan endless_plan(const Layout& layout) const;
-  std::string title() const;
-};
-
-void Request::add_plan_flags(CLI::App& command) {
-  Flags flags(command);
-  flags.words("FILE", schedule.plan_file, "",
-              "file with a plan's text, instead of schedule flags; - is standard input");
-  schedule.add_flags(flags);
-  flags.whole("--steps", steps, 1,
-              "updates of the plan; in pipedream, times --microbatches "
-              "(default: 1, or 8 for cyclic schedules, to show their steady state)");
-  flags.yes("--endless", endless,
-            "make the plan endless: between two bars in each row is a body, which any number of "
-            "updates repeats");
-  flags.whole("--first", first, 0, "updates done before the plan begins");
-  flags.yes("--clip", clip, "let each update wait for the norm of the whole gradient");
-  flags.yes("--tied", tied, "let the first and the last stage share a tensor");
-}
-
-Plan Request::plan(const CLI::App& command) const {
-  const std::string& file = schedule.plan_file;
-  for (const CLI::Option* option : command.get_options())
-    PG_CHECK(file.empty() || option->get_group() != "Schedule" || option->count() == 0, file,
-             " and ", option->get_name(), ": give a plan file or schedule flags, not both");
-  if (!file.empty()) return read_plan(file);
-  PG_CHECK(!schedule.schedule.empty(), "no plan given: use --schedule NAME, or a plan's text file");
-  Layout layout = schedule.layout();
-  layout.steps = steps > 0 ? steps : schedule.cyclic() ? 8 : 1;
-  layout.first = first;
-  layout.clip = clip;
-  layout.tied = tied;
-  return endless ? endless_plan(layout) : make_plan(schedule.schedule, layout);
-}
-
-Plan Request::endless_plan(const Layout& layout) const {
-  PG_CHECK(steps == 0, "--steps ", steps, " and --endless: an endless plan has any number of ",
-           "updates; leave out one of the two");
-  PG_CHECK(schedule.behaviour().has_order, "--endless: the order of the schedule ",
-           schedule.schedule, " depends on timing, so no part of it repeats; use --steps");
-  std::optional<Plan> found = make_endless(schedule.schedule, layout);
-  PG_CHECK(found, "--endless: the rows of ", schedule.title(), " with ", layout.stages,
-           " stages do not repeat within 12 updates; use --steps, or fewer --stages");
-  return *std::move(found);
-}
-
-std::string Request::title() const {
-  if (schedule.plan_file.empty()) return schedule.title();
-  return schedule.plan_file == "-" ? "standard input" : schedule.plan_file;
-}
-
 void print_lines(const Lines& lines) {
   for (const auto& [name, value] : lines) std::cout << fmt::format("{:<22}{}\n", name, value);
-}
-
-/// The facts of a plan and what it takes at these costs, for programs.
-nlohmann::json facts(const VerifiedPlan& verified, const Costs& costs) {
-  nlohmann::json all = to_json(verified, simulate(verified, costs));
-  if (verified.plan().is_endless()) all["steady_state"] = to_json(steady_state(verified, costs));
-  return all;
 }
 
 /// Says how long the proof takes that an endless plan is right at every length.
@@ -119,7 +58,7 @@ void show_json(const Plan& plan) {
   nlohmann::json shown = to_json(plan);
   try {
     const VerifiedPlan verified = verify(plan);
-    shown["facts"] = facts(verified, Costs());
+    shown["facts"] = all_facts(verified, Costs());
   } catch (const PlanError& error) {
     shown["facts"] = to_json(error);
   }
@@ -127,7 +66,7 @@ void show_json(const Plan& plan) {
 }
 
 /// Prints the plan's text. The timetable follows as comments, so that the output is still a plan.
-void show_plan(const Request& request, const Plan& plan) {
+void show_plan(const PlanRequest& request, const Plan& plan) {
   PG_CHECK(!request.json || !request.table, "--json has no timetable; leave out --table");
   if (request.json) return show_json(plan);
   std::cout << print(plan);
@@ -137,67 +76,89 @@ void show_plan(const Request& request, const Plan& plan) {
   for (std::string line; std::getline(table, line);) std::cout << "# " << line << '\n';
 }
 
-Lines times(const Request& request, const VerifiedPlan& verified) {
+/// Prints the whole plan of rows of computations.
+void lower_rows(const PlanRequest&, const Plan& rows) {
+  std::cout << print(verify(completed(rows)).plan());
+}
+
+Lines times(const PlanRequest& request, const VerifiedPlan& verified) {
   const Costs costs = request.costs.of(verified.plan());
   const Timeline timeline = simulate(verified, costs);
-  Lines all = lines(timeline);
+  Lines all = lines(verified.plan(), costs);
   auto add = [&all](Lines more) { all.insert(all.end(), more.begin(), more.end()); };
+  add(lines(timeline));
   if (verified.plan().is_endless()) add(lines(steady_state(verified, costs)));
   if (request.time_steps) add(lines(time_steps(verified.plan(), timeline)));
   return all;
 }
 
-void verify_plan(const Request& request, const Plan& plan) {
+void verify_plan(const PlanRequest& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
-  if (request.json) return print_json(facts(verified, request.costs.of(verified.plan())));
+  if (request.json) return print_json(all_facts(verified, request.costs.of(verified.plan())));
   const Lines of_time = times(request, verified);
   std::cout << "verified" << (plan.is_endless() ? " at every length\n" : "\n");
+  for (const std::string& sentence : sentences(verified)) std::cout << sentence << '\n';
+  std::cout << '\n';
   print_lines(lines(verified));
   print_lines(of_time);
 }
 
-void simulate_plan(const Request& request, const Plan& plan) {
+void simulate_plan(const PlanRequest& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
-  if (request.json) return print_json(facts(verified, request.costs.of(verified.plan())));
+  if (request.json) return print_json(all_facts(verified, request.costs.of(verified.plan())));
   print_lines(times(request, verified));
   const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
   const CriticalPath path = critical_path(verified.plan(), timeline);
   std::cout << fmt::format("{:<22}{}\n\n", "critical path", describe(path))
-            << print(breakdown_table("", rows_of(breakdown(verified.plan(), timeline))));
+            << print(breakdown_table("", rows_of(breakdown(verified.plan(), timeline))))
+            << "\nThe bubble is the share of all ranks' time in which they do not compute.\n";
+}
+
+void compare_plans(const PlanRequest& request) {
+  const NamedFacts a = side_of(request, request.schedule.plan_file);
+  const NamedFacts b = side_of(request, request.other);
+  if (request.json) return print_json(compared_json(a, b));
+  std::cout << compared(a, b);
 }
 
 /// The plan that a drawing shows: of an endless one, head, two bodies and tail.
 Plan drawn(const Plan& plan) { return plan.is_endless() ? unrolled(plan, 2) : plan; }
 
-Table where_the_time_goes(const Plan& plan, const Timeline& timeline) {
-  return breakdown_table("Where the time goes", rows_of(breakdown(plan, timeline)));
+/// Makes the plan player's page with this plan, also with one that breaks a rule.
+std::string page(const PlanRequest& request, const Plan& plan) {
+  const std::string asked =
+      player_request(request.schedule, request.layout(), request.endless, plan, request.costs.costs)
+          .dump();
+  return player_page({{asked, answer(asked), request.critical_path}});
 }
 
-/// Makes an HTML page with the facts beside the timeline.
-std::string page(const Request& request, const VerifiedPlan& verified, const Timeline& timeline) {
-  const bool endless = verified.plan().is_endless();
-  Report report;
-  report.title = request.title();
-  report.facts = lines(verified);
-  for (auto& line : lines(timeline)) report.facts.push_back(line);
-  report.panels = {
-      {endless ? "simulated: head, two bodies, tail" : "simulated", timeline, request.figure.path}};
-  report.tables = {where_the_time_goes(drawn(verified.plan()), timeline)};
-  if (timeline.bytes() > 0) {
-    report.traffic = traffic(timeline);
-    report.sent = sendings(verified.plan(), timeline);
+/// Verifies the plan. A figure shows where a wrong one stops.
+VerifiedPlan verified_or_drawn(const PlanRequest& request, const Plan& plan) {
+  try {
+    return verify(plan);
+  } catch (const PlanError& error) {
+    if (request.out.ends_with(".svg") &&
+        draw_fault(request.out, plan, error, request.costs.of(plan), request.figure) &&
+        !request.json)
+      std::cout << "wrote " << request.out << ": what runs before the cell that breaks a rule\n";
+    if (request.out.ends_with(".html")) {
+      paragrad::nn::write_file(request.out, page(request, plan));
+      if (!request.json)
+        std::cout << "wrote " << request.out << ": what runs before the cell that breaks a rule\n";
+    }
+    throw;
   }
-  return draw_html(report);
 }
 
-void draw_plan(const Request& asked_for, const Plan& plan) {
-  Request request = asked_for;
+void draw_plan(const PlanRequest& asked_for, const Plan& plan) {
+  PlanRequest request = asked_for;
   PG_CHECK(!request.json || !request.out.empty(),
            "--json prints the facts; the drawing needs a file: give --out FILE");
   const FigureOptions usual, &asked = request.figure;
   const char* flag = asked.alive                      ? "--alive"
                      : asked.seconds != usual.seconds ? "--seconds"
                      : asked.width != usual.width     ? "--width"
+                     : !request.lanes.empty()         ? "--lanes"
                                                       : nullptr;
   PG_CHECK(!flag || request.out.ends_with(".svg"), flag,
            " changes a figure; add --out FILE.svg, or leave out ", flag);
@@ -205,14 +166,15 @@ void draw_plan(const Request& asked_for, const Plan& plan) {
       !request.critical_path || request.out.ends_with(".svg") || request.out.ends_with(".html"),
       "--critical-path marks cells of a figure or page; add --out FILE.svg or FILE.html, or ",
       "leave out --critical-path");
-  const VerifiedPlan verified = verify(plan);
+  const VerifiedPlan verified = verified_or_drawn(request, plan);
   const Costs costs = request.costs.of(verified.plan());
   const Timeline timeline = simulate_two_bodies(verified.plan(), costs);
+  add_lanes(request.figure, request.lanes, in_order(drawn(plan), costs), timeline);
   if (request.critical_path) request.figure.path = critical_path(drawn(plan), timeline).records;
   const std::string ending = std::filesystem::path(request.out).extension();
   const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.figure)
-                              : ending == ".html" ? page(request, verified, timeline)
-                              : ending == ".json" ? draw_trace(timeline)
+                              : ending == ".html" ? page(request, plan)
+                              : ending == ".json" ? draw_trace({{"", timeline}})
                                                   : draw_text(timeline, request.columns);
   if (request.out.empty()) {
     std::cout << drawing;
@@ -220,7 +182,7 @@ void draw_plan(const Request& asked_for, const Plan& plan) {
   }
   paragrad::nn::write_file(request.out, drawing);
   if (request.json) {
-    nlohmann::json all = facts(verified, costs);
+    nlohmann::json all = all_facts(verified, costs);
     all["file"] = request.out;
     return print_json(all);
   }
@@ -235,26 +197,41 @@ std::string check_ending(const std::string& file) {
   return known ? "" : "expected a file that ends in .svg, .html, .json or .txt, got " + file;
 }
 
-using Command = void (*)(const Request&, const Plan&);
+/// Runs a command, whose flags have been read.
+using Command = std::function<void(const PlanRequest&, const CLI::App&)>;
 
-/// Describes the four commands to `app`.
-std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
+/// A command that has one plan.
+Command with_plan(void (*run)(const PlanRequest&, const Plan&)) {
+  return [run](const PlanRequest& request, const CLI::App& command) {
+    run(request, request.plan(command));
+  };
+}
+
+/// Describes the commands to `app`.
+std::map<CLI::App*, Command> add_commands(CLI::App& app, PlanRequest& request) {
   std::map<CLI::App*, Command> commands;
-  auto add = [&](const char* name, const char* what, const char* example, Command run) {
+  auto add = [&](const char* name, const char* what, const std::vector<Example>& examples,
+                 void (*run)(const PlanRequest&, const Plan&)) {
     CLI::App& command = *app.add_subcommand(name, what);
-    command.footer(text("Example: plan ", name, ' ', example));
+    add_examples(command, examples);
+    Flags flags(command);
+    flags.words("FILE", request.schedule.plan_file, "",
+                "file with a plan's text, instead of schedule flags; - is standard input");
     request.add_plan_flags(command);
     if (run != show_plan) request.costs.add_flags(command);
-    commands[&command] = run;
-    Flags flags(command);
+    commands[&command] = with_plan(run);
     flags.group("Output");
     return flags;
   };
   const char* columns = "width of the timetable; a column is the shortest forward or backward";
   const char* json = "print the facts as JSON";
 
-  Flags show = add("show", "Prints a plan as text, which can be edited and read back.",
-                   "--schedule 1f1b --stages 4 --microbatches 8 > my.plan", show_plan);
+  Flags show =
+      add("show", "Prints a plan as text, which can be edited and read back.",
+          {{"Write a plan to a file",
+            "plan show --schedule 1f1b --stages 4 --microbatches 8 > my.plan"},
+           {"Add a timetable", "plan show --schedule gpipe --stages 4 --microbatches 4 --table"}},
+          show_plan);
   show.yes("--table", request.table, "add a timetable, as on a terminal; computations take 1");
   show.whole("--columns", request.columns, 1, columns);
   show.yes("--json", request.json, "print the header, the rows and the facts as JSON");
@@ -262,10 +239,18 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
   const char* time_steps = "print what each time step holds in the middle of the plan";
   Flags verify =
       add("verify", "Checks a plan against every rule, and prints the facts that follow from it.",
-          "my.plan", verify_plan);
+          {{"Check a plan that was edited", "plan verify my.plan"},
+           {"Count versions and staleness of a schedule",
+            "plan verify --schedule pipedream --stages 4 --microbatches 4 --steps 3"},
+           {"Get the facts as JSON", "plan verify my.plan --json"}},
+          verify_plan);
   Flags simulate =
       add("simulate", "Predicts how long a plan takes.",
-          "my.plan --forward 0.01 --backward 0.02 --bandwidth 1e9 --activation-bytes 4000000",
+          {{"Give the times and bytes of a network",
+            "plan simulate my.plan --forward 0.01 --backward 0.02 --bandwidth 1e9 "
+            "--activation-bytes 4000000"},
+           {"Let rank 2 be half as fast",
+            "plan simulate --schedule 1f1b --stages 4 --microbatches 8 --slowness 1,1,2,1"}},
           simulate_plan);
   for (Flags* flags : {&verify, &simulate}) {
     flags->yes("--json", request.json, json);
@@ -274,7 +259,10 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
 
   Flags draw =
       add("draw", "Draws a plan's timeline.",
-          "--schedule 2bw --stages 4 --microbatches 4 --steps 3 --out 2bw.html", draw_plan);
+          {{"Make a page to explore",
+            "plan draw --schedule 2bw --stages 4 --microbatches 4 --steps 3 --out 2bw.html"},
+           {"Make a figure", "plan draw my.plan --backward 2 --out my.svg"}},
+          draw_plan);
   draw.words(
           "--out", request.out, "FILE",
           "write a figure (.svg), a page to explore (.html), a trace for ui.perfetto.dev (.json) "
@@ -282,6 +270,9 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
       ->check(CLI::Validator(check_ending, ""));
   draw.yes("--alive", request.figure.alive,
            "below a figure, draw the activations alive on all ranks");
+  draw.choice("--lanes", request.lanes, lane_names(),
+              "below the ranks of a figure, draw the versions of weights, or all holdings: also "
+              "activations and gradient sums");
   draw.yes("--critical-path", request.critical_path,
            "in a figure or page, mark the chain of instructions that sets the plan's length");
   draw.number("--seconds", request.figure.seconds, 0, 1e9,
@@ -291,6 +282,46 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
               "width of a figure in pixels (default: what suits its cells)");
   draw.whole("--columns", request.columns, 1, columns);
   draw.yes("--json", request.json, "print the facts and the file's name as JSON");
+
+  CLI::App& poster = *app.add_subcommand(
+      "poster", "Draws schedules side by side, on one scale, as a figure (.svg).");
+  add_examples(poster, {{"Draw all schedules", "plan poster --all --out poster.svg"}});
+  Flags of_poster(poster);
+  of_poster.yes("--all", request.all, "draw all schedules instead of six");
+  of_poster.words("--out", request.out, "FILE", "the figure's file")->required();
+  commands[&poster] = [](const PlanRequest& asked, const CLI::App&) {
+    paragrad::nn::write_file(asked.out, schedule_poster(asked.all));
+    std::cout << "wrote " << asked.out << '\n';
+  };
+
+  CLI::App& lower = *app.add_subcommand(
+      "lower", "Adds updates and messages to rows of computations, and prints the whole plan.");
+  add_examples(lower, {{"Complete the rows of two stages",
+                        "printf 'stages 2 per_step 1 steps 1\\n0F0v0 0B0v0\\n1F0v0 1B0v0\\n' | "
+                        "plan lower -"}});
+  Flags(lower)
+      .words("FILE", request.schedule.plan_file, "",
+             "file with a plan's header and one row of computations for each rank, which any "
+             "program can write; - is standard input")
+      ->required();
+  commands[&lower] = with_plan(lower_rows);
+
+  CLI::App& compare =
+      *app.add_subcommand("compare", "Prints the numbers of two plans side by side.");
+  add_examples(compare, {{"Compare two schedules of one size",
+                          "plan compare gpipe 1f1b --stages 4 --microbatches 8 --backward 2"},
+                         {"Compare an edited plan with a schedule's",
+                          "plan compare my.plan 1f1b --stages 4 --microbatches 8"}});
+  Flags sides(compare);
+  const char* side = "a schedule's name, which the schedule flags complete, or a plan's file";
+  sides.words("A", request.schedule.plan_file, "", side)->required();
+  sides.words("B", request.other, "", side)->required();
+  request.add_plan_flags(compare);
+  compare.remove_option(compare.get_option("--schedule"));
+  request.costs.add_flags(compare);
+  sides.group("Output");
+  sides.yes("--json", request.json, "print both plans' facts and the differences as JSON");
+  commands[&compare] = [](const PlanRequest& asked, const CLI::App&) { compare_plans(asked); };
   return commands;
 }
 
@@ -298,31 +329,40 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, Request& request) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Shows, verifies, simulates and draws plans. A plan says what each rank of a training run\n"
-      "does, in which order, and with which version of the weights. It comes from a schedule or\n"
-      "from a text file.",
+      "Shows, verifies, simulates, draws and compares plans. A plan says what each rank of a "
+      "training run does, in which order, and with which version of the weights. It comes from a "
+      "schedule or from a text file.",
       "plan");
-  app.footer(
-      "plan COMMAND --help lists its flags.\n"
-      "Example: plan show --schedule 2bw --stages 4 --microbatches 4 --steps 3 | plan verify -");
+  add_examples(app,
+               {{"List the flags of a command", "plan show --help"},
+                {"Make a plan and check it",
+                 "plan show --schedule 2bw --stages 4 --microbatches 4 --steps 3 | plan "
+                 "verify -"},
+                {"Compare two schedules", "plan compare 1f1b 2bw --stages 4 --microbatches 8"}});
   app.require_subcommand(0, 1);
-  Request request;
+  PlanRequest request;
   const std::map<CLI::App*, Command> commands = add_commands(app, request);
   return run_program(app, [&] {
-    app.parse(argc, argv);
-    PG_CHECK(!app.get_subcommands().empty(),
-             "no command given: use show, verify, simulate or draw");
+    usage([&] {
+      app.parse(argc, argv);
+      return 0;
+    });
+    if (app.get_subcommands().empty())
+      throw UsageError(
+          "no command given: use show, verify, simulate, draw, lower, compare or poster");
     CLI::App* command = app.get_subcommands().front();
     try {
-      commands.at(command)(request, request.plan(*command));
+      commands.at(command)(request, *command);
       // Standard output may be a plan or JSON.
-      if (const std::string note = request.schedule.note(); !note.empty())
+      if (const std::string note = request.schedule.note(request.clip); !note.empty())
         std::cerr << "note: " << note << '\n';
       return 0;
-    } catch (const PlanError& error) {
+    } catch (const PlanError& error) {  // the plan is wrong, the command is not
       if (!request.json) throw;
       std::cout << to_json(error).dump(2) << '\n';
       return 1;
+    } catch (const paragrad::autograd::Error& error) {
+      throw UsageError(error.what());
     }
   });
 }

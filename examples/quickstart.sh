@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # From a fresh machine to text written by a GPT that was trained here, in a few minutes on two cores.
-# Flags of this script are flags of train_gpt and win over the defaults below:
+# Installs what is missing by apt-get, builds in build/, and trains in build/quickstart/.
+# Its flags are those of train_gpt, and replace the defaults below:
 #   examples/quickstart.sh --steps 500 --data my_text.txt
 set -euo pipefail
 
 if [[ " $* " == *" --help "* || " $* " == *" -h "* ]]; then
-  sed -n '2,4s/^# //p' "$0"
+  sed -n '2,5s/^# //p' "$0"
   echo "All flags: build/bin/train_gpt --help, once this script has built it."
   exit 0
 fi
 
-programs=(plan train_gpt sample_gpt train_resnet train_vocabulary pipeline)
+programs=(plan train_gpt sample_gpt train_resnet train_vocabulary pipeline report)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
 corpus=$build/quickstart/corpus.txt
@@ -40,8 +41,16 @@ for ((i = 1; i <= $#; i++)); do
   esac
 done
 
+for folder in "$root" "$build"; do
+  [[ ! -e $folder || -w $folder ]] || {
+    echo "quickstart.sh: cannot write to $folder; clone paragrad to a folder of your own" >&2
+    exit 1
+  }
+done
+
 step "Installing what is missing"
 "$root/examples/install_packages.sh"
+"$root/examples/install_packages.sh" --text 2>/dev/null || true  # make_corpus.sh has another text
 
 step "Building ${programs[*]} in $build/bin"
 (cd "$root" && cmake --preset release >"$build.log" 2>&1) || {
@@ -52,16 +61,8 @@ grep -o ' CUDA: .*' "$build.log"
 rm -f "$build.log"
 cmake --build "$build" -j "$(nproc)" --target "${programs[@]}"
 
-step "Making a corpus of paragrad's own chapters and sources: $corpus"
-# By checksum the files come in an order that mixes prose and code, so that the last tenth, on which
-# train_gpt validates, is like the rest.
-mkdir -p "$(dirname "$corpus")"
-(cd "$root" && find README.md tutorials autograd nn parallel sparse cuda examples tests -type f \
-  \( -name '*.md' -o -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) \
-  -exec cksum {} + 2>/dev/null || true) | sort -n | while read -r _ _ file; do
-  cat "$root/$file"
-done >"$corpus"
-echo "$(wc -c <"$corpus") characters"
+step "Making a text to train on"
+"$root/examples/data/make_corpus.sh" "$corpus"
 
 step "Training: train_gpt ${flags[*]} $*"
 "$build/bin/train_gpt" "${flags[@]}" "$@"
@@ -69,10 +70,12 @@ step "Training: train_gpt ${flags[*]} $*"
 step "A sample of what the model writes: sample_gpt --from $out"
 "$build/bin/sample_gpt" --from "$out" "${sample[@]}"
 
-step "Drawing the plan of a pipeline"
-"$build/bin/plan" draw --schedule 1f1b --stages 4 --microbatches 8 --out "$build/quickstart/plan.html"
+step "Drawing the plan that was trained"
+"$build/bin/plan" draw --schedule 1f1b --stages 2 --data-parallel 2 --microbatches 3 --steps 2 \
+  --backward 2 --out "$build/quickstart/player.html"
 
 step "Done: losses, settings and the checkpoint are in $out"
-echo "To look at in a browser: $out/report.html and $build/quickstart/plan.html"
-echo "More text: $build/bin/sample_gpt --from $out"
+echo "How the training went: $out/report.html"
+echo "A plan to play with:   $build/quickstart/player.html"
+echo "Open both in a browser. More text: $build/bin/sample_gpt --from $out"
 echo "To read next: $root/tutorials/00-map.md"

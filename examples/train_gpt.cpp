@@ -2,7 +2,9 @@
 // the result. Not here: flags and data (examples/common/gpt_run.h), ranks and signals
 // (examples/common/run_session.h), and a run's work from its first update to its last
 // (parallel/session/session.h). Chapters 02 and 05.
+#include "examples/common/gpt_folder.h"
 #include "examples/common/gpt_run.h"
+#include "examples/common/help.h"
 #include "examples/common/program.h"
 #include "examples/common/run_session.h"
 
@@ -41,16 +43,32 @@ SessionSettings settings_of(const GptRun& run, const GptConfig& model, const Tex
   settings.units_per_step = layout.rows_per_step() * model.context;
   settings.flops_per_unit = gpt_flops_per_token(model, model.context);
   if (data.vocabulary) settings.run["vocabulary"] = vocabulary_of(data);
+  // The export of an earlier run in this folder belongs to its weights, which are gone now.
+  settings.saved = [](const std::filesystem::path& folder) {
+    std::error_code ignored;
+    std::filesystem::remove_all(export_of(folder), ignored);
+  };
   return settings;
+}
+
+/// Counts what can be cut, in words of the flags.
+void check_stages(const GptRun& run, const RunLayout& layout) {
+  const int stages = layout.first_plan()->plan().stages, parts = run.model.layers + 2;
+  PG_CHECK(stages <= parts, stages, " stages: a GPT of --layers ", run.model.layers, " has ", parts,
+           " parts to cut between: the embedding, ", run.model.layers,
+           run.model.layers == 1 ? " block" : " blocks", " and the head; use at most ", parts,
+           " stages (fewer --stages, --chunks or --ranks), or at least --layers ", stages - 2);
 }
 
 ReadyRun prepare(const GptRun& run, int started) {
   const RunLayout layout(run, started, run.model.tied);
   const auto data = std::make_shared<const TextData>(load(run));
   GptConfig model = run.model;
-  model.vocabulary = data->training.vocabulary_size();
+  if (run.from.empty()) model.vocabulary = data->training.vocabulary_size();
   check_resume(run, *data);
+  check_stages(run, layout);
   Training training = layout.training(gpt(model));
+  training.first_weights = run.first_weights();
   training.optimizer = run.optimizer();
   const SessionSettings settings = settings_of(run, model, *data, layout, training);
   const auto examples = std::make_shared<TextExamples>(data, training.seed, model.context);
@@ -61,13 +79,28 @@ ReadyRun prepare(const GptRun& run, int started) {
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Trains a GPT on text, on one or many ranks. Writes metrics.jsonl, summary.json, trace.json, "
-      "report.html and checkpoint/ to --out.",
+      "Trains a GPT on text, on one or many ranks. Writes to a folder: metrics (metrics.jsonl, "
+      "metrics.csv, and events for TensorBoard), summary.json, trace.json, report.html, "
+      "checkpoint/ "
+      "and, at the end, the model for Hugging Face in huggingface/.",
       "train_gpt");
   GptRun run;
   run.add_flags(app);
+  add_examples(
+      app,
+      {{"Train on one rank", "train_gpt --data my.txt --steps 500"},
+       {"Cut the model into four stages, one for each of four ranks",
+        "train_gpt --data my.txt --schedule 1f1b --stages 4 --microbatches 8 --batch 16"},
+       {"Continue the newest run in another layout",
+        "train_gpt --resume runs/latest --ranks 2 --data-parallel 2 --steps 1000"},
+       {"Fine-tune GPT-2 on two ranks, and prune it to a tenth of its weights",
+        "train_gpt --from gpt2 --data my.txt --stages 2 --prune 0.9 --samo --learning-rate 1e-4"}});
   return run_program(app, [&] {
-    run.parse(app, argc, argv);
-    return train_run(run, [&](int started) { return prepare(run, started); });
+    usage([&] {
+      run.parse(app, argc, argv);
+      return 0;
+    });
+    return train_run(
+        run, [&](int started) { return prepare(run, started); }, export_run);
   });
 }

@@ -2,6 +2,7 @@
 // --help. Not here: flags and data (examples/common/resnet_run.h), ranks and signals
 // (examples/common/run_session.h), and a run's work from its first update to its last
 // (parallel/session/session.h). Chapters 02 and 05.
+#include "examples/common/help.h"
 #include "examples/common/program.h"
 #include "examples/common/resnet_run.h"
 #include "examples/common/run_session.h"
@@ -50,12 +51,22 @@ ReadyRun prepare(const ResnetRun& run, int started) {
 int main(int argc, char** argv) {
   CLI::App app(
       "Trains ResNet-18, or a narrow one, to classify small grey images, on one or many ranks. "
-      "Writes metrics.jsonl, summary.json, trace.json, report.html and checkpoint/ to --out.",
+      "Writes to a folder: metrics (metrics.jsonl, metrics.csv, and events for TensorBoard), "
+      "summary.json, trace.json, report.html and checkpoint/.",
       "train_resnet");
   ResnetRun run;
   run.add_flags(app);
+  add_examples(
+      app,
+      {{"Train on two replicas", "train_resnet --data fashion-mnist --data-parallel 2 --steps 500"},
+       {"Cut the model into four stages",
+        "train_resnet --data fashion-mnist --schedule 1f1b --stages 4 --microbatches 4"},
+       {"Continue the newest run", "train_resnet --resume runs/latest --steps 4000"}});
   return run_program(app, [&] {
-    run.parse(app, argc, argv);
+    usage([&] {
+      run.parse(app, argc, argv);
+      return 0;
+    });
     return train_run(run, [&](int started) { return prepare(run, started); });
   });
 }

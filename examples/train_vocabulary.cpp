@@ -3,6 +3,7 @@
 // Chapter 02.
 #include <iostream>
 
+#include "examples/common/help.h"
 #include "examples/common/program.h"
 #include "examples/common/train_byte_pair.h"
 #include "nn/checkpoint/file.h"
@@ -24,9 +25,8 @@ void train_vocabulary(const std::string& data, int size, const std::string& out)
 
 int main(int argc, char** argv) {
   CLI::App app(
-      "Trains a byte-pair vocabulary like GPT-2's: starts from single bytes and repeatedly turns\n"
-      "the most frequent pair of neighbours into a token. It never joins words.\n"
-      "Use it with: train_gpt --vocab DIR/vocab.json",
+      "Trains a byte-pair vocabulary like GPT-2's: starts from single bytes and repeatedly turns "
+      "the most frequent pair of neighbours into a token. It never joins words.",
       "train_vocabulary");
   std::string data, out;
   int size = 0;
@@ -39,6 +39,10 @@ int main(int argc, char** argv) {
       ->default_str("");
   flags.words("--out", out, "DIR", "folder for vocab.json and merges.txt, created if missing")
       ->required();
+  paragrad::examples::add_examples(
+      app,
+      {{"Learn 1,000 tokens from a text", "train_vocabulary --data my.txt --size 1000 --out v"},
+       {"Train a GPT on these tokens", "train_gpt --data my.txt --vocab v/vocab.json"}});
   return paragrad::examples::run_program(app, [&] {
     app.parse(argc, argv);
     train_vocabulary(data, size, out);

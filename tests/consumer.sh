@@ -26,7 +26,8 @@ expect "$gradient" "$folder/installed/gradient"
 expect '4 ranks; channels hold 0 messages' "$folder/installed/proof"
 
 echo "== as a part"  # parts that take long to compile, and to find, are left out
-configure part -DPARAGRAD="$root" -DPARAGRAD_ONEDNN=OFF -DPARAGRAD_MPI=OFF -DPARAGRAD_CUDA=OFF
+configure part -DPARAGRAD="$root" -DPARAGRAD_ONEDNN=OFF -DPARAGRAD_MPI=OFF -DPARAGRAD_CUDA=OFF \
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=10
 cmake --build "$folder/part" --target gradient
 expect "$gradient" "$folder/part/gradient"
 

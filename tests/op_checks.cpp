@@ -8,6 +8,8 @@
 
 #include "autograd/backend.h"
 #include "autograd/graph.h"
+#include "autograd/ops.h"
+#include "autograd/weight_part.h"
 #include "tests/gradcheck.h"
 
 namespace paragrad::tests {
@@ -107,8 +109,37 @@ void check_op_precision(const OpCase& op, DType dtype, const DevicePtr& device,
   }
 }
 
+void check_op_parts(const OpCase& op, DType dtype, const DevicePtr& device) {
+  const OpResults whole = run_op(op, dtype, device);
+  for (std::size_t others : {0, 1}) {
+    if (others == op.inputs.size()) continue;
+    WeightPart later;
+    bool first_part = true;
+    std::vector<Tensor> leaves, sums(op.inputs.size());
+    for (std::size_t i = 0; i < op.inputs.size(); ++i) {
+      auto sink = [&, i](const Tensor& dx) {
+        PG_CHECK(!first_part, op.name, ": the gradient of weight ", i, " comes too early");
+        sums[i] = sums[i].defined() ? sums[i] + dx : dx;
+      };
+      leaves.push_back(variable(uniform_tensor(op.inputs[i], text("x", i), device, dtype),
+                                i < others ? GradientSink() : sink));
+    }
+    const Tensor y = op.f(leaves);
+    first_part = !y.node()->is_leaf;
+    backward(y, draw({y.shape()}, "dy", device, {y.dtype(), dtype}), &later);
+    first_part = false;
+    later.run();
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      PG_CHECK(to_host(i < others ? gradient(leaves[i]) : sums[i]) == whole[i + 1], op.name, " in ",
+               dtype, ": the gradient of input ", i,
+               " differs where weights have a part of theirs");
+  }
+}
+
 void check_op(const OpCase& op, const DevicePtr& device) {
   check_op_gradients(op, device);
+  check_op_parts(op, DType::f32, device);
+  check_op_parts(op, DType::bf16, device);
   check_op_precision(op, DType::f32, device);
   check_op_precision(op, DType::bf16, device);
 }

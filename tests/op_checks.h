@@ -31,6 +31,11 @@ inline void check_op_precision(const OpCase& op, DType dtype, const DevicePtr& d
   check_op_precision(op, dtype, device, device);
 }
 
+/// A backward in two parts against a whole one, bit for bit: all inputs are weights, or all but the
+/// first.
+/// throws: Error that names case and input
+void check_op_parts(const OpCase& op, DType dtype, const DevicePtr& device);
+
 /// All of it, in f64, f32 and bf16.
 void check_op(const OpCase& op, const DevicePtr& device);
 

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test: run.sh [--werror] [PRESET...]
 # Presets: release (the default) debug asan tsan (see CMakePresets.json); all: release, asan and tsan.
+# Benchmarks are built with `all`, or where a test runs them.
 # Stops at the first preset that fails; otherwise ctest's summary is the last thing it prints.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 settings=(-DPARAGRAD_TESTS=ON)
 presets=()
+targets=(--target tested)
 for argument; do
   case $argument in
     --werror) settings+=(-DPARAGRAD_WERROR=ON) ;;
-    -h | --help) sed -n '2,4s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
     release | debug | asan | tsan) presets+=("$argument") ;;
-    all) presets+=(release asan tsan) ;;
+    all) presets+=(release asan tsan) targets=() ;;
     *) echo "run.sh: unknown argument '$argument'; presets are release debug asan tsan, or all" >&2
        exit 2 ;;
   esac
@@ -25,7 +27,7 @@ for preset in "${presets[@]}"; do
   printf '\n== %s: configure\n' "$preset"
   cmake --preset "$preset" "${settings[@]}"
   printf '\n== %s: build\n' "$preset"
-  cmake --build --preset "$preset" -j "$(nproc)"
+  cmake --build --preset "$preset" -j "$(nproc)" "${targets[@]}"
   printf '\n== %s: test\n' "$preset"
   ctest --preset "$preset" -j 2
 done

@@ -23,6 +23,7 @@ quote() {                                                              # quote N
 fact() { plan verify "${@:2}" | sed -n "s/^$1  *//p"; }              # fact NAME FLAGS...
 
 # ---- the README
+plan poster --out "$new/poster.svg" >/dev/null
 {
   small='--schedule 2bw --stages 2 --microbatches 2 --steps 2'
   printf '```\n'
@@ -45,7 +46,7 @@ results=tests/benchmarks/results
 {
   lab=$results/codec_lab.md losses=tutorials/figures/measured_codecs.md
   pruned=tutorials/figures/measured_pruned.md dance=tutorials/figures/measured_dance.md
-  torch=$results/against_pytorch_2.15.0.md
+  torch=$results/against_pytorch_2.15.0.md hundred=tutorials/figures/measured_pretended_hundred.md
   echo '| from [all tables](RESULTS.md) | result | measured on | date |'
   echo '| --- | --- | --- | --- |'
   echo "| [Gradient sums in 4 bits](RESULTS.md#speed-on-a-slow-network) between four hosts on a slow network | $(cell $lab '`quantize:4`' 5) times the tokens/s of" \
@@ -56,9 +57,11 @@ results=tests/benchmarks/results
     "$(cell $pruned '0% | -' 3 | sed 's/ .*//') $(machine $pruned)"
   echo "| [Activations under cyclic data parallelism](RESULTS.md#activations-and-bytes-over-time), eight ranks that sleep instead of computing | a peak of" \
     "$(cell $dance '8 | alike | `cyclic-v2`' 5 | sed 's/.*(\(.*\))/\1/') times data parallelism's $(machine $dance)"
-  echo "| [The engine beside a bare loop](RESULTS.md#the-engine-beside-a-bare-loop) of forward, backward and update | $(sed -n '/bare loop, tokens/,/^$/p' \
-    $results/engine.md | awk -F ' *[|] *' '$7 + 0 > 0 { if (!low || $7 < low) low = $7; if ($7 > high) high = $7 }
-      END { print low " to " high }') times its tokens/s $(machine $results/engine.md)"
+  echo "| [PipeDream-2BW](RESULTS.md#a-pipeline-that-never-drains), eight stages on pretended devices, a hundred updates |" \
+    "$(awk -v slow="$(cell $hundred 1f1b 2)" -v fast="$(cell $hundred 2bw 2)" 'BEGIN { printf "%.2f", fast / slow }')" \
+    "times the updates/s of 1F1B, a bubble of $(cell $hundred 2bw 4) instead of $(cell $hundred 1f1b 4). The" \
+    "[simulator's times](RESULTS.md#measured-beside-simulated) of all schedules are off by" \
+    "$(sed -n 's/^Size of the error over all runs: \(.*\)\.$/\1/p' $results/pretended.md | head -n 1) $(machine $hundred)"
   echo "| [A GPT's training step beside PyTorch 2.15](RESULTS.md#a-training-step-beside-pytorch-2150) on the same CPU | $(awk -F ' *[|] *' '$7 + 0 > 0 {
       if (!low || $7 < low) low = $7; if ($7 > high) high = $7 } END { print low " to " high }' $torch)" \
     "times its tokens/s $(machine $torch)"
@@ -126,6 +129,7 @@ done
   echo '```'
 } >"$new/driven.md"
 quote recompute show --schedule 1f1b --stages 2 --microbatches 2 --recompute
+draw two_parts tests/parallel/plans/zero_bubble.plan --backward 2
 quote lowered show --schedule 1f1b --stages 2 --microbatches 3
 quote facts verify --schedule 1f1b --stages 4 --microbatches 8
 late='--schedule 1f1b --stages 2 --data-parallel 2 --microbatches 4 --backward 2 --latency 0.3'
@@ -142,6 +146,60 @@ draw critical_path $late --critical-path
       "| $(fact 'peak microbatches' --schedule 1f1b $size) |"
   done
 } >"$new/bubbles.md"
+
+for schedule in interleaved zb-h1; do
+  [[ $schedule == zb-h1 ]] && size='4 --microbatches 8' || size='8 --microbatches 4'
+  size="--stages $size"
+  quote "${schedule//-/_}" draw --schedule $schedule $size --columns 60 --backward 2
+  draw "${schedule//-/_}" --schedule $schedule $size --backward 2
+done
+# chunked NAME STAGES FORWARD FORMULA: four ranks and eight microbatches; a stage's forward takes
+# FORWARD, each part of its backward as long. Between updates of a long run, so that what one update
+# leaves idle the next one can use.
+seconds() {  # seconds STEPS FLAGS...
+  plan verify --json "${@:2}" --steps "$1" 2>/dev/null | sed -n 's/^  "makespan": \([0-9.e+-]*\),*$/\1/p'
+}
+chunked() {
+  local size="--schedule $1 --stages $2 --microbatches 8" cost="--forward $3" clipped idle
+  cost+=" --backward $(awk -v f="$3" 'BEGIN { print 2 * f }')"
+  idle() {
+    awk -v four="$(seconds 4 $size $cost "$@")" -v three="$(seconds 3 $size $cost "$@")" \
+      'BEGIN { printf "%.3g s, %.3g%%", four - three - 24, 100 * (1 - 24 / (four - three)) }'
+  }
+  echo "| \`$1\` | $(fact 'stages of each rank' $size) | $4 | $(idle) | $(idle --clip)" \
+    "| $(fact 'peak in models' $size) | $(fact messages $size) |"
+}
+{
+  echo '| schedule | stages of each rank | idle, formula | idle, simulated | with clipping | peak in models | messages |'
+  echo '| --- | --- | --- | --- | --- | --- | --- |'
+  chunked gpipe 4 1 '(D-1) (F + B)'
+  chunked 1f1b 4 1 '(D-1) (F + B)'
+  chunked interleaved 8 0.5 '(D-1) (F + B) / V'
+  chunked looped-bfs 8 0.5 '(D-1) (F + B) / V'
+  chunked zb-h1 4 1 '(D-1) (F + I - W)'
+  chunked zb-h2 4 1 '(D-1) (F + I - 2W)'
+  chunked zb-v 8 0.5 '0 if F = I = W'
+  chunked dualpipe-v 8 0.5 '(D-1) (F + I - W) / V'
+  chunked dualpipe 4 1 '(D/2-1) (F + I - W)'
+} >"$new/chunked.md"
+command -v python3 >/dev/null ||
+  { echo "figures.sh: needs python3, for examples/own_schedule.py; install it" >&2; exit 2; }
+{
+  printf '```\n$ python3 examples/own_schedule.py | build/bin/plan lower - >runs/own.plan\n'
+  python3 examples/own_schedule.py | plan lower - >"$new/own.plan"
+  printf '$ build/bin/plan draw runs/own.plan\n'
+  plan draw "$new/own.plan"
+  printf '$ build/bin/plan verify runs/own.plan | grep -E "peak|bubble"\n'
+  plan verify "$new/own.plan" | grep -E 'peak|bubble'
+  printf '```\n'
+  rm "$new/own.plan"
+} >"$new/own_schedule.md"
+
+# A rank that forgets to receive.
+if plan show --schedule 1f1b --stages 3 --microbatches 4 | sed 's/1a2<1 //' |
+  plan draw - --backward 2 --out "$new/fault.svg" >/dev/null 2>&1; then
+  echo 'figures.sh: the wrong plan of chapter 6 is not rejected' >&2; exit 1
+fi
 
 # A plan for each rule that breaks it: a good one with one change.
 two_stages='stages 2 per_step 2 steps 1 keep 1
@@ -186,6 +244,7 @@ broken() {  # broken RULE PLAN FROM TO
 } >"$new/rules.md"
 
 # ---- 07: versions
+plan poster --all --out "$new/schedules.svg" >/dev/null
 never_drains='--endless --schedule 2bw --stages 2 --microbatches 2'
 {
   printf '```\n$ build/bin/plan show %s\n' "$never_drains"
@@ -203,6 +262,9 @@ size='--stages 4 --microbatches 4' scale='--backward 2 --width 971 --seconds 45'
 draw flushes --schedule 1f1b $size --steps 2 $scale
 draw pipedream --schedule pipedream $size --steps 3 $scale
 draw 2bw --schedule 2bw $size --steps 3 $scale
+draw 2bw_versions --schedule 2bw $size --steps 3 $scale --lanes versions
+draw drift --schedule paci $size --steps 3 $scale
+draw stashless --schedule paci --stages 4 --microbatches 1 --steps 12 $scale
 quote 2bw show --schedule 2bw --stages 2 --microbatches 2 --steps 3
 quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip --tied
 {
@@ -215,6 +277,39 @@ quote clipped show --schedule 2bw --stages 2 --microbatches 2 --steps 3 --clip -
   done
 } >"$new/versions.md"
 
+{
+  drifts='show --endless --schedule paci --stages 3 --microbatches 2'
+  printf '```\n$ build/bin/plan %s\n' "$drifts"
+  plan $drifts | grep -v '^#'
+  printf '```\n'
+} >"$new/drift.md"
+{
+  stashless=$(plan show --schedule paci --stages 3 --microbatches 1 --steps 4)
+  one_newer=$(plan show --schedule paci --stages 3 --microbatches 2 --steps 3)
+  echo '| rule | the change | what verify says |'
+  echo '| --- | --- | --- |'
+  broken drift "$stashless" 'drift 2' 'drift 1'
+  broken 'same version' "$one_newer" ' drift 1' ''
+  broken version "$one_newer" 0B2v1 0B2v0
+} >"$new/drift_rules.md"
+{
+  echo '| schedule | m | versions, by stage | staleness | drift | microbatches kept, by stage | bubble of 40 microbatches |'
+  echo '| --- | --- | --- | --- | --- | --- | --- |'
+  drift_row() {  # drift_row NAME M STEPS FLAGS...
+    local flags="--stages 4 --microbatches $2 --steps $3 --backward 2 ${*:4}"
+    local drift
+    drift=$(fact drift $flags)
+    echo "| $1 | $2 | $(fact 'live versions' $flags) | $(fact staleness $flags) | ${drift:-0}" \
+      "| $(fact 'peak microbatches' $flags) | $(fact bubble $flags) |"
+  } 2>/dev/null  # notes
+  drift_row 1f1b 4 10 --schedule 1f1b
+  drift_row 2bw 4 10 --schedule 2bw
+  drift_row paci 4 10 --schedule paci
+  drift_row 2bw 1 40 --schedule 2bw
+  drift_row pipedream 1 40 --schedule pipedream
+  drift_row paci 1 40 --schedule paci
+  drift_row 'paci, `--drift 1`' 1 40 --schedule paci --drift 1
+} >"$new/drift_facts.md"
 {
   echo '| D | m = 1 | m = 2 | m = 3 | m = 4 | m = 5 | m = 6 | m = 7 |'
   echo '| --- | --- | --- | --- | --- | --- | --- | --- |'
@@ -368,7 +463,7 @@ for zero in 1 3; do
   quote zero_$zero show --schedule data --data-parallel 2 --stages 3 --zero $zero
 done
 slow_links='--forward 1 --backward 2 --weight-bytes 1000000 --bandwidth 1e6'
-draw zero_3 $side_by_side --zero 3 $slow_links
+draw zero_3 $side_by_side --zero 3 $slow_links --lanes versions
 {
   echo '| | messages an update | sent by all ranks, in phi | by each rank | by all in one time step |'
   echo '| --- | --- | --- | --- | --- |'
@@ -466,7 +561,7 @@ quote devices show --schedule 2bw --stages 2 --data-parallel 2 --microbatches 1 
 # ---- 14: what is said before a schedule or a codec is in its register
 {
   echo '```'
-  for flags in '--schedule zb-h1 --stages 4' '--schedule data --data-parallel 2 --codec sign'; do
+  for flags in '--schedule late-weights --stages 4' '--schedule data --data-parallel 2 --codec sign'; do
     echo "\$ build/bin/plan show $flags"
     plan show $flags 2>&1 || true  # once a reader has added it, this is its plan
   done

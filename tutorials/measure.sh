@@ -4,6 +4,8 @@
 #   lost_rank   kills one of four processes, and keeps the reports of the others (needs MPI)
 #   schedules   losses and weights in memory of every schedule on four stages
 #   longer      the losses of some schedules after more updates
+#   drift       the losses of one, two and many versions of the weights on four stages, over three
+#               seeds, each schedule at its best learning rate of six (twenty minutes)
 #   bits        the loss of the same run on one rank, on four stages, and on two replicas
 #   bubbles     the bubble by formula, simulated from measured costs, and measured, on two stages
 #   shards      memory of ZeRO and of cyclic data parallelism, and what they send
@@ -17,18 +19,27 @@
 #               three seeds (half an hour)
 #   pruned_speed   what a step costs then, with dense products and with sparse ones (a quarter of an
 #               hour; measure_pruned.sh has both parts)
+#   pretended_replicas   updates a second of 1 to 8 pretended devices, with one bucket and with four
+#   pretended_bubbles    the bubble by formula and on pretended devices, of the schedules that drain (three
+#               minutes)
+#   pretended_schedules  six schedules on four and eight pretended devices: rate, bubble, memory (seven
+#               minutes; measure_pretended.sh has these parts and the next two)
+#   pretended_hundred    1f1b, 2bw and paci over a hundred updates on eight of them (four minutes)
+#   schedule_losses      the same schedules' losses after equal updates, each at its own best learning
+#               rate, over three seeds (ten minutes)
 #   quickstart  some lines of what examples/quickstart.sh prints (builds what it builds)
 #   reduction_error   how far sums of quantized values are from exact ones; draws that, too
-# The programs are build/bin/train_gpt, train_resnet, benchmarks/round_dance and reduction_error, or what
-# TRAIN_GPT, TRAIN_RESNET, ROUND_DANCE and REDUCTION_ERROR name. A busy machine wakes sleepers late: as root, dance goes first.
+# The programs are build/bin/plan, train_gpt, train_resnet, benchmarks/round_dance and reduction_error, or what
+# PLAN, TRAIN_GPT, TRAIN_RESNET, ROUND_DANCE and REDUCTION_ERROR name. A busy machine wakes sleepers late: as root, dance goes first.
 # Afterwards, weave.sh puts the texts into the chapters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|bits|bubbles|shards|fashion|fashion_state|dance|codecs|pruned|pruned_speed|quickstart|reduction_error]..." >&2; exit 2; }
+[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|drift|bits|bubbles|shards|fashion|fashion_state|dance|codecs|pruned|pruned_speed|pretended_replicas|pretended_bubbles|pretended_schedules|pretended_hundred|schedule_losses|quickstart|reduction_error]..." >&2; exit 2; }
 data=$1
 parts=("${@:2}")
-[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer bits bubbles shards fashion fashion_state dance codecs pruned pruned_speed quickstart reduction_error)
+[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer drift bits bubbles shards fashion fashion_state dance codecs pruned pruned_speed pretended_replicas pretended_bubbles pretended_schedules pretended_hundred schedule_losses quickstart reduction_error)
 train=${TRAIN_GPT:-build/bin/train_gpt}
+plan=${PLAN:-build/bin/plan}
 train_resnet=${TRAIN_RESNET:-build/bin/train_resnet}
 round_dance=${ROUND_DANCE:-build/bin/benchmarks/round_dance}
 reduction_error=${REDUCTION_ERROR:-build/bin/benchmarks/reduction_error}
@@ -71,6 +82,7 @@ schedules() {
 
 longer() {
   {
+    machine
     echo '| sequences an update | schedule | validation loss after 2000 updates | beside one rank |'
     echo '| --- | --- | --- | --- |'
     local alone loss
@@ -92,9 +104,48 @@ longer() {
   } >"$runs/measured_longer.md"
 }
 
+drift() {
+  local steps=600 seeds='1 2 3' rates='5e-4 1e-3 2e-3 4e-3 8e-3 16e-3'
+  local size="--vocab chars --layers 4 --heads 4 --width 64 --context 32 --batch 16 --stages 4
+    --untied --clip 0 --evaluate-every 0 --steps $steps"
+  row() {  # row NAME DRIFT MICROBATCHES FLAGS...: the learning rate with the lowest mean, and its losses
+    local rate seed
+    for rate in $rates; do
+      for seed in $seeds; do
+        if train $size --microbatches "$3" --learning-rate "$rate" --seed "$seed" "${@:4}" \
+          2>"$runs/error"; then
+          echo "$rate $(value validation_loss)"
+        else
+          grep -q 'is not finite\|loss is' "$runs/error" || { cat "$runs/error" >&2; return 1; }
+          echo "$rate 99"  # it diverged
+        fi
+      done
+    done | awk -v name="$1" -v drift="$2" -v m="$3" '
+      { sum[$1] += $2; if (!($1 in low) || $2 < low[$1]) low[$1] = $2
+        if ($2 > high[$1]) high[$1] = $2; n[$1]++ }
+      END { for (rate in sum) if (best == "" || sum[rate] < sum[best]) best = rate
+        printf "| %s | %s | %s | %g | %.3f (%.3f to %.3f) |\n", name, m, drift, best,
+          sum[best] / n[best], low[best], high[best] }'
+  }
+  {
+    machine
+    echo "| schedule | m | drift | best learning rate of $(sed 's/ /, /g' <<<"$rates") |" \
+      "validation loss after $steps updates, mean (lowest to highest of 3 seeds) |"
+    echo '| --- | --- | --- | --- | --- |'
+    row 1f1b 0 4 --schedule 1f1b
+    row 2bw 0 4 --schedule 2bw
+    row paci 1 4 --schedule paci
+    row pipedream 0 1 --schedule pipedream
+    row paci 3 1 --schedule paci
+  } >"$runs/measured_drift.md"
+}
+
 bits() {
   {
-    echo '| train_gpt ... | training loss of the last step |'
+    machine
+    echo "After 30 updates of 16 sequences, with untied embeddings (\`--batch 16 --steps 30 --untied\`):"
+    echo
+    echo '| train_gpt ... | training loss of the last update |'
     echo '| --- | --- |'
     for layout in '--schedule data --microbatches 8' \
       '--schedule gpipe --stages 4 --microbatches 8' \
@@ -135,6 +186,7 @@ shards() {
   }
   head -c 2000 "$data" >"$runs/little.txt"
   {
+    machine
     echo '| N | train_gpt --schedule ... | weights | gradients | optimizer | sent per update |'
     echo '| --- | --- | --- | --- | --- | --- |'
     kept() {  # kept N FLAGS...
@@ -166,7 +218,7 @@ fashion() {
   for schedule in data cyclic-v1 cyclic-v2; do
     for seed in $seeds; do
       on_images $schedule --batch 64 --steps 937 --seed "$seed"
-      echo "$schedule $(value validation_accuracy) $(value peak_activations) $(value largest_burst)"
+      echo "$schedule $(value validation_accuracy) $(value peak_activation_bytes) $(value largest_burst_bytes)"
     done
   done >"$runs/fashion.txt"
   {
@@ -193,7 +245,7 @@ fashion_state() {
       for schedule in data cyclic-v1 cyclic-v2; do
         on_images $schedule --batch "$batch" --steps "$updates" --seed 1
         printf '| %s | %s | %s |' "$batch" "$updates" "$schedule"
-        { echo "activations $(value peak_activations)"
+        { echo "activations $(value peak_activation_bytes)"
           sed -n '/"peak_bytes"/,/\]/s/^ *"\([a-z]*\)": \([0-9]*\),*$/\1 \2/p' "$runs/run/summary.json"
         } | awk '$1 != "activations" || !seen++ { bytes[$1] += $2 / 1e6 }
           END { a = bytes["activations"]; w = bytes["weights"]; g = bytes["gradients"]
@@ -235,6 +287,7 @@ codecs() {
   } >"$runs/measured_codecs.md"
 }
 
+source tutorials/measure_pretended.sh
 source tutorials/measure_pruned.sh
 
 quickstart() {
@@ -244,18 +297,21 @@ quickstart() {
 # What the run says of itself, some of its updates, and lines with letters of the text that it writes.
 shorten_quickstart() {
   echo '```'
-  grep -E '^[0-9]+ parameters|^step +(1|1000|2000)/|^validation loss' "$1"
+  grep -E '^[0-9]+ parameters|^step +(1|1000|2000)/|^validation loss' "$1" | sed 's/; files go to .*//'
   echo ...
   sed '1,/^== A sample/d; /^== /,$d' "$1" | grep '[a-z]' | head -n 4
   echo '```'
 }
 
-reduction_error() { "$reduction_error" --out $figures >"$runs/measured_reduction_error.md"; }
+reduction_error() {
+  { machine; "$reduction_error" --out $figures; } >"$runs/measured_reduction_error.md"
+}
 
 for part in "${parts[@]}"; do
   case $part in
-    lost_rank | schedules | longer | bits | bubbles | shards | fashion | fashion_state | dance | codecs | \
-      pruned | pruned_speed | quickstart | reduction_error)
+    lost_rank | schedules | longer | drift | bits | bubbles | shards | fashion | fashion_state | \
+      dance | codecs | pruned | pruned_speed | pretended_replicas | pretended_bubbles | \
+      pretended_schedules | pretended_hundred | schedule_losses | quickstart | reduction_error)
       $part
       cp "$runs/measured_$part.md" $figures/
       ;;

@@ -46,18 +46,19 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, int stride, int padding) {
                 padding};
   Tensor y = empty(slide("conv2d", x, window, weight.size(0)), x.dtype(), x.device());
   x.backend().conv2d(x, weight, window, y);
-  return record(y, "conv2d", {x, weight}, [=](const Tensor& dy) -> std::vector<Tensor> {
-    Tensor dx, dweight;
-    if (x.requires_grad()) {
-      dx = empty_like(x);
-      x.backend().conv2d_backward_input(dy, weight, window, dx);
-    }
-    if (weight.requires_grad()) {
-      dweight = empty(weight.shape(), gradient_dtype(weight.dtype()), weight.device());
-      x.backend().conv2d_backward_weight(x, dy, window, dweight);
-    }
-    return {dx, dweight};
-  });
+  return record(
+      y, "conv2d", {x, weight}, [=](const Tensor& dy, const Wanted& wanted) -> std::vector<Tensor> {
+        Tensor dx, dweight;
+        if (wanted[0]) {
+          dx = empty_like(x);
+          x.backend().conv2d_backward_input(dy, weight, window, dx);
+        }
+        if (wanted[1]) {
+          dweight = empty(weight.shape(), gradient_dtype(weight.dtype()), weight.device());
+          x.backend().conv2d_backward_weight(x, dy, window, dweight);
+        }
+        return {dx, dweight};
+      });
 }
 
 // y[h,w] = max_{i,j} x[h s + i - p, w s + j - p], padding never wins

@@ -46,11 +46,12 @@ Tensor matmul(const Tensor& a, const Tensor& b, Transposes t) {
 
   DType dtype = a.dtype();
   return record(
-      product(a, b, t, dtype), "matmul", {a, b}, [=](const Tensor& dc) -> std::vector<Tensor> {
+      product(a, b, t, dtype), "matmul", {a, b},
+      [=](const Tensor& dc, const Wanted& wanted) -> std::vector<Tensor> {
         Tensor da, db;
-        if (a.requires_grad())
+        if (wanted[0])
           da = t.a ? product(b, dc, {t.b, true}, dtype) : product(dc, b, {false, !t.b}, dtype);
-        if (b.requires_grad())
+        if (wanted[1])
           db = t.b ? product(dc, a, {true, t.a}, dtype) : product(a, dc, {!t.a, false}, dtype);
         return {da, db};
       });
@@ -70,18 +71,19 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   Tensor flat = x.window(0, {rows, in}), y = empty(x.shape().with(-1, out), x.dtype(), x.device());
   Tensor target = y.window(0, {1, rows, out});
   x.backend().gemm({false, true}, as_batch(flat), as_batch(weight), bias, target);
-  return record(y, "linear", {x, weight, bias}, [=](const Tensor& dy) -> std::vector<Tensor> {
-    Tensor d = dy.window(0, {rows, out}), dx, dw, db;
-    DType dtype = gradient_dtype(weight.dtype());
-    if (x.requires_grad()) dx = product(d, weight, {}, x.dtype()).window(0, x.shape());
-    if (weight.requires_grad()) dw = product(d, flat, {true, false}, dtype);
-    if (bias.defined() && bias.requires_grad()) {
-      db = empty({1, out}, dtype, bias.device());
-      dy.backend().reduce(Reduction::sum, d, db);
-      db = db.window(0, {out});
-    }
-    return {dx, dw, db};
-  });
+  return record(y, "linear", {x, weight, bias},
+                [=](const Tensor& dy, const Wanted& wanted) -> std::vector<Tensor> {
+                  Tensor d = dy.window(0, {rows, out}), dx, dw, db;
+                  DType dtype = gradient_dtype(weight.dtype());
+                  if (wanted[0]) dx = product(d, weight, {}, x.dtype()).window(0, x.shape());
+                  if (wanted[1]) dw = product(d, flat, {true, false}, dtype);
+                  if (wanted[2]) {
+                    db = empty({1, out}, dtype, bias.device());
+                    dy.backend().reduce(Reduction::sum, d, db);
+                    db = db.window(0, {out});
+                  }
+                  return {dx, dw, db};
+                });
 }
 // [end snippet]
 

@@ -1,4 +1,4 @@
-// Parses costs, which are lists separated by commas, and applies a plan's codecs to the bytes.
+// Parses costs, which are lists separated by commas.
 // Chapter 06.
 #include "examples/common/cost_flags.h"
 
@@ -14,7 +14,8 @@ namespace {
 
 /// Adds a flag for numbers separated by commas, as in "1,2.5". If it is given twice, the last wins.
 template <class T>
-void add_list(CLI::App& app, const char* name, std::vector<T>& list, const char* what) {
+void add_list(CLI::App& app, const char* name, std::vector<T>& list, const char* what,
+              const char* default_text = "") {
   auto parse = [name, &list](const std::string& value) {
     constexpr T highest = 1'000'000'000'000'000;
     list.clear();
@@ -30,7 +31,7 @@ void add_list(CLI::App& app, const char* name, std::vector<T>& list, const char*
   };
   app.add_option_function<std::string>(name, parse, what)
       ->type_name("X,X,...")
-      ->default_str(text(list[0]));
+      ->default_str(list.empty() ? default_text : text(list[0]));
 }
 
 }  // namespace
@@ -41,6 +42,10 @@ void CostFlags::add_flags(CLI::App& app) {
   flags.group("Costs (a list has one value, or one per stage; --slowness has one per rank)");
   add_list(app, "--forward", costs.forward, "seconds per forward of a microbatch");
   add_list(app, "--backward", costs.backward, "seconds per backward of a microbatch");
+  add_list(app, "--input-part", costs.input_part, "seconds per input part, I, of a split backward",
+           "half of --backward");
+  add_list(app, "--weight-part", costs.weight_part,
+           "seconds per weight part, W, of a split backward", "half of --backward");
   add_list(app, "--step", costs.step, "seconds per update");
   add_list(app, "--activation-bytes", costs.activation_bytes,
            "bytes of a stage's output per microbatch");
@@ -52,25 +57,7 @@ void CostFlags::add_flags(CLI::App& app) {
 }
 
 parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
-  auto encoded = [](const parallel::CodecSpec& spec, std::vector<std::int64_t> list) {
-    for (std::int64_t& bytes : list)
-      if (bytes > 0 && spec != parallel::CodecSpec())
-        bytes = parallel::encoded_bytes(spec, bytes / 4, 4);
-    return list;
-  };
-  const std::vector<std::int64_t>& weights = costs.weight_bytes;
-  PG_CHECK(is_local(plan.codec) || weights == std::vector<std::int64_t>(weights.size()),
-           "--weight-bytes: how many bytes the codec ", print(plan.codec), " sends depends on the ",
-           "shapes of matrices, which a plan doesn't know; leave out one of the two, or give the ",
-           "bytes of the factors as the --weight-bytes of a plan without a codec");
-  parallel::Costs result = costs;
-  result.sum_bytes = encoded(plan.codec, weights);
-  result.activation_bytes = encoded(plan.channel, costs.activation_bytes);
-  // A sparse gradient uses the activation's indices, so only its values are sent.
-  for (std::size_t i = 0; i < costs.activation_bytes.size(); ++i)
-    result.activation_gradient_bytes.push_back(
-        result.activation_bytes[i] - index_bytes(plan.channel, costs.activation_bytes[i] / 4));
-  return result;
+  return parallel::encoded(costs, plan, "--weight-bytes");
 }
 
 }  // namespace paragrad::examples

@@ -4,6 +4,7 @@
 #include "examples/common/gpt_run.h"
 
 #include "examples/common/program.h"
+#include "nn/checkpoint/gpt_files.h"
 
 namespace paragrad::examples {
 
@@ -23,7 +24,11 @@ void GptRun::add_flags(CLI::App& app) {
   flags.number("--dropout", model.dropout, 0, 0.99, "share of activations dropped in training");
   flags.yes("--untied", untied, "give the head weights of its own instead of the embedding's");
   flags.words("--vocab", vocabulary, "NAME",
-              "chars, bytes, or a vocab.json next to its merges.txt (default: chars for text)");
+              "chars, bytes, or a folder with a tokenizer, its tokenizer.json, or its vocab.json "
+              "next to merges.txt (default: chars for text, or the tokenizer of --from)");
+  flags.words("--from", from, "FOLDER",
+              "begin with the weights of a GPT-2 in Hugging Face's layout, whose config.json sets "
+              "layers, heads, width, context and ties");
 
   flags.group("Data");
   flags.words("--data", data, "FILE", "plain text, or token ids as headerless uint16 (.bin)");
@@ -41,13 +46,41 @@ void GptRun::parse(CLI::App& app, int argc, char** argv) {
   RunFlags::parse(app, argc, argv,
                   {"--layers", "--heads", "--width", "--context", "--dropout", "--untied",
                    "--batch", "--seed", "--dtype"});
-  PG_CHECK(!data.empty(), "--data FILE is needed: a text; examples/data/download.sh fetches one");
+  PG_CHECK(!data.empty(), "--data FILE is needed: a text; examples/data/download.sh fetches one, ",
+           "and examples/quickstart.sh makes one and trains on it");
+  PG_CHECK(from.empty() || resume.empty(), "--from ", from.string(), " and --resume ",
+           resume.string(), ": a resumed run has its own weights; leave out one of the two");
+  model.tied = !untied;
+  if (!from.empty()) take_model(app);
   check();
   check_model();
-  model.tied = !untied;
   // Save absolute paths, so that a run can be resumed from another folder.
   saved["--data"] = std::filesystem::absolute(data).string();
   if (!validation.empty()) saved["--validation"] = std::filesystem::absolute(validation).string();
+}
+
+/// Takes the model of --from, and its tokenizer for text. A resumed run gets both as flags of their
+/// own, and does not need the folder's weights.
+void GptRun::take_model(const CLI::App& app) {
+  const GptConfig found = read_gpt_config(from);
+  auto take = [&](const char* flag, auto& value, auto wanted) {
+    PG_CHECK(app.count(flag) == 0 || value == wanted, flag, ' ', value, ": the model in ",
+             from.string(), " has ", wanted, "; leave this flag out, or leave out --from");
+    saved[flag] = value = wanted;
+  };
+  take("--layers", model.layers, found.layers);
+  take("--heads", model.heads, found.heads);
+  take("--width", model.width, found.width);
+  take("--context", model.context, found.context);
+  PG_CHECK(!untied || !found.tied, "--untied: the model in ", from.string(),
+           " has one table for the embedding and the head; leave this flag out");
+  model.tied = found.tied;
+  saved["--untied"] = !found.tied;
+  model.vocabulary = found.vocabulary;
+  if (vocabulary.empty() && data.extension() != ".bin") vocabulary = from.string();
+  if (std::filesystem::exists(vocabulary))
+    saved["--vocab"] = std::filesystem::absolute(vocabulary).string();
+  saved.erase("--from");
 }
 
 /// Checks a lower bound of the memory that training needs; chapter 03 explains the terms.
@@ -65,7 +98,21 @@ void GptRun::check_model() const {
 
 TextData GptRun::load_data() const {
   bool cut_into_characters = vocabulary.empty() && data.extension() != ".bin";
-  return load_text_data(data, validation, cut_into_characters ? "chars" : vocabulary);
+  TextData text = load_text_data(data, validation, cut_into_characters ? "chars" : vocabulary);
+  const int size = text.training.vocabulary_size();
+  PG_CHECK(
+      from.empty() || size == model.vocabulary || (!text.vocabulary && size < model.vocabulary),
+      "--from ", from.string(), ": its model knows ", model.vocabulary, " tokens, and ",
+      text.vocabulary ? "--vocab " + vocabulary : data.string(), " has ", size,
+      "; leave out --vocab, or use the data that belongs to the model");
+  return text;
+}
+
+std::function<void(const ParameterList&, const Tensor&)> GptRun::first_weights() const {
+  if (from.empty()) return nullptr;
+  return [folder = from](const ParameterList& parameters, const Tensor& weights) {
+    load_gpt_weights(folder, parameters, weights);
+  };
 }
 
 parallel::MakeOptimizer GptRun::optimizer() const {

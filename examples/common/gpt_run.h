@@ -16,7 +16,7 @@ struct GptRun : RunFlags {
 
   GptConfig model{4, 4, 128, 64, 0, 0, true};  // its vocabulary comes with the data
   std::string vocabulary;
-  std::filesystem::path validation;
+  std::filesystem::path validation, from;
   double weight_decay = 0.1, beta2 = 0.99;
   bool untied = false;
 
@@ -29,8 +29,11 @@ struct GptRun : RunFlags {
   /// Reads the text or the token ids; without --vocab, text is cut into characters.
   TextData load_data() const;
   parallel::MakeOptimizer optimizer() const;
+  /// Reads the weights that the run begins with; null without --from, and for a resumed run.
+  std::function<void(const ParameterList&, const Tensor&)> first_weights() const;
 
  private:
+  void take_model(const CLI::App& app);
   void check_model() const;
 };
 

@@ -16,7 +16,35 @@ namespace paragrad::examples {
 
 using autograd::text;
 
-/// Describes why `value` is not a number of type T in [lowest, highest]; empty if it is one.
+/// The value of a flag that has no bound on this side.
+namespace limits {
+constexpr double large = 1e30, tiny = 1e-30;
+}
+
+/// An error of the command line: it asks for what can't be done, so nothing was begun or written.
+struct UsageError : autograd::Error {
+  using Error::Error;
+};
+
+/// A usage error that every rank of a run finds, so that only rank 0 has to print it.
+struct SharedUsageError : UsageError {
+  using UsageError::UsageError;
+};
+
+/// Returns what f() returns. Errors in it become errors of the command line.
+template <class F>
+auto usage(F&& f) {
+  try {
+    return f();
+  } catch (const UsageError&) {
+    throw;
+  } catch (const autograd::Error& error) {
+    throw UsageError(error.what());
+  }
+}
+
+/// Describes why `value` is not a number of type T in [lowest, highest]; empty if it is one. Bounds
+/// that no user would type are not named.
 /// T: int, std::int64_t or double.
 template <class T>
 std::string problem_of_number(const std::string& value, T lowest, T highest);
@@ -66,7 +94,9 @@ class Flags {
 };
 
 /// Runs body(), which parses and works, and returns its exit status. An error becomes one line on
-/// stderr and status 1; --help prints the flags and is no error.
-int run_program(const CLI::App& app, const std::function<int()>& body);
+/// stderr, and status 2 if it is the command line's (UsageError, or a flag that does not exist or
+/// has no such value), else 1. --help prints the flags, or those of a group whose name follows, and
+/// --version the version; neither is an error.
+int run_program(CLI::App& app, const std::function<int()>& body);
 
 }  // namespace paragrad::examples

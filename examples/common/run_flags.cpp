@@ -29,7 +29,8 @@ void RunFlags::add_length_flags(Flags& flags, const char* rate) {
 void RunFlags::add_run_flags(Flags& flags) {
   flags.number("--clip", clip, 0, limits::large, "largest norm of the gradient; 0: no limit");
   flags.whole("--seed", seed, 0, "seed of initial weights, data order and dropout");
-  flags.words("--out", out, "DIR", "output folder (default: out, or the run being resumed)");
+  flags.words("--out", out, "DIR",
+              "output folder (default: runs/DATE-TIME-SCHEDULE, or the run being resumed)");
   flags.words("--resume", resume, "DIR",
               "continue the run in this folder with its saved flags; --schedule, --stages, "
               "--data-parallel, --ranks or --plan discards the saved layout");
@@ -47,8 +48,9 @@ void RunFlags::add_run_flags(Flags& flags) {
 void RunFlags::add_layout_flags(Flags& flags) {
   parts.add_flags(flags);
   flags.whole("--ranks", ranks, 1, "workers (default: as many as the layout needs)");
-  flags.words("--plan", parts.plan_file, "FILE",
-              "repeat the plan in this file instead of using a schedule");
+  flags.words(
+      "--plan", parts.plan_file, "FILE",
+      "repeat the plan in this file instead of using a schedule; of a plan with bars, its body");
   prune.add_flags(flags);
 }
 
@@ -122,19 +124,20 @@ void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std
 
 namespace {
 
-/// The flags of a run's layout. When a run is resumed, giving one of the first `replacing_flags`
-/// discards the saved values of all.
-constexpr const char* layout_flags[] = {"--schedule", "--stages", "--data-parallel",
-                                        "--ranks",    "--plan",   "--setting",
-                                        "--zero",     "--gap",    "--in-flight"};
-constexpr int replacing_flags = 5;
+/// When a run is resumed, giving one of these discards the saved values of all layout flags.
+constexpr const char* replacing_flags[] = {"--schedule", "--stages", "--data-parallel", "--ranks",
+                                           "--plan"};
 
 /// Names the saved flags that this command line's layout flags override.
 std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {
   auto given = [&](const char* name) { return app.count(name) > 0; };
   std::set<std::string> replaced;
-  if (std::any_of(layout_flags, layout_flags + replacing_flags, given))
-    replaced = {std::begin(layout_flags), std::end(layout_flags)};
+  if (std::ranges::any_of(replacing_flags, given)) {
+    replaced = {std::begin(replacing_flags), std::end(replacing_flags)};
+    replaced.insert("--zero");
+    for (const parallel::ScheduleFlag* flag : parallel::schedule_flags())
+      replaced.insert(flag->name);
+  }
   if (given("--plan")) replaced.insert({"--microbatches", "--recompute"});
   if (own.cyclic()) replaced.insert("--microbatches");  // follow from its stages
   if (given("--setting")) replaced.insert("--gap");     // not all settings have turns
@@ -146,6 +149,7 @@ std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& o
 /// Parses the saved flags and then `own`, which override them where the saved weights allow it.
 void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
                             const std::vector<std::string>& fixed) {
+  if (checkpoint_of(resume) == resume) resume = resume.parent_path();  // DIR/checkpoint is DIR's
   const std::filesystem::path folder = resume;
   const bool moved = app.count("--out") > 0;
   const nlohmann::json run = nn::Checkpoint(folder / "checkpoint").run();
@@ -160,6 +164,7 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
       all.push_back(text(name, '=', value.is_string() ? value.get<std::string>() : value.dump()));
   all.insert(all.end(), own.begin(), own.end());
   parse_list(app, all);
+  resume = folder;
   const nlohmann::json now = flag_values(app);
   std::vector<std::string> same = fixed;
   if (before.value("--prune", 0.0) > 0)

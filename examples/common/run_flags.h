@@ -21,10 +21,6 @@ using namespace paragrad::nn;
 
 class Flags;
 
-namespace limits {
-constexpr double large = 1e30, tiny = 1e-30;
-}
-
 struct RunFlags : parallel::SessionScope {
   std::string program, examples, kind_of_data;  ///< as in "train_gpt", "sequences", "text"
   std::filesystem::path data;
@@ -43,6 +39,8 @@ struct RunFlags : parallel::SessionScope {
 
   bool clip_given = false, plan_given = false;
   nlohmann::json saved;  ///< the flags that affect the run's result, with their values
+
+  RunFlags() { out.clear(); }  // a folder of its own for each run
 
   /// Adds flags in the order of --help; a program adds its own before these and between them.
   /// `rate` describes --learning-rate.

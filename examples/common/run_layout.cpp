@@ -21,14 +21,14 @@ RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
   else
     parts_.fit(ranks_);
   layout_ = parts_.layout();
-  if (parts_.gap == 0) layout_.gap = 3;  // a backward takes about as long as two forwards
+  if (!parts_.gives("--gap")) layout_.gap = 3;  // a backward takes about as long as two forwards
   choose_clip();
   if (!run.resume.empty()) first_ = static_cast<int>(Checkpoint(run.resume / "checkpoint").step());
   plans_ = make_plans();
   check_reduction();
   const std::string why = parts_.cyclic() ? text("one for each of ", parts_.stages, " stages")
-                                          : text("--microbatches ", layout_.microbatches, " x ",
-                                                 layout_.width, " replicas");
+                                          : text("--microbatches ", layout_.microbatches,
+                                                 " x --data-parallel ", layout_.width);
   PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
            " microbatches (", why, ")");
   int wanted = first_plan()->plan().ranks();
@@ -39,9 +39,10 @@ RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
 void RunLayout::read_own_plan() {
   own_plan_ = read_plan(parts_.plan_file);
   parallel::verify(*own_plan_);
-  int delay = *std::max_element(own_plan_->keep.begin(), own_plan_->keep.end()) - 1;
   PG_CHECK(own_plan_->steps > 0, "--plan ", parts_.plan_file, " makes no updates");
-  PG_CHECK(own_plan_->first >= delay || own_plan_->steps == run_.steps, "--plan ", parts_.plan_file,
+  int delay = *std::max_element(own_plan_->keep.begin(), own_plan_->keep.end()) - 1;
+  const bool repeats = !own_plan_->is_endless() && own_plan_->steps != run_.steps;
+  PG_CHECK(!repeats || own_plan_->first >= delay, "--plan ", parts_.plan_file,
            " is a plan of delayed updates that begins like the beginning of a run, so it can't be ",
            "repeated; make it for later updates: plan show ... --first ", delay);
   if (!run_.resume.empty() && !run_.plan_given) {
@@ -52,9 +53,9 @@ void RunLayout::read_own_plan() {
              " is no longer the plan that the run was made with; to continue with ",
              "the new one, add --plan ", parts_.plan_file);
   }
-  PG_CHECK(run_.stop_after % own_plan_->steps == 0, "--plan ", parts_.plan_file, " makes ",
-           own_plan_->steps, " updates at a time, which does not divide the ", run_.stop_after,
-           " of --stop-after");
+  PG_CHECK(own_plan_->is_endless() || run_.stop_after % own_plan_->steps == 0, "--plan ",
+           parts_.plan_file, " makes ", own_plan_->steps,
+           " updates at a time, which does not divide the ", run_.stop_after, " of --stop-after");
   parts_.stages = own_plan_->stages;
   parts_.microbatches = own_plan_->per_step;
 }
@@ -105,7 +106,11 @@ int RunLayout::reported_steps() const {
 }
 
 std::shared_ptr<parallel::Plans> RunLayout::make_plans() const {
-  if (own_plan_) return std::make_shared<parallel::Plans>(*own_plan_);
+  if (own_plan_) try {
+      return std::make_shared<parallel::Plans>(*own_plan_);
+    } catch (const autograd::Error& error) {
+      throw autograd::Error(text("--plan ", parts_.plan_file, ": ", error.what()));
+    }
   parallel::Layout layout = layout_;
   if (updates_per_microbatch()) layout.microbatches = 1;
   layout.recompute = parts_.recompute && layout.stages > 1;
@@ -115,6 +120,10 @@ std::shared_ptr<parallel::Plans> RunLayout::make_plans() const {
 }
 
 parallel::Training RunLayout::training(const Model& model) const {
+  const auto layers = static_cast<int>(model.size());
+  PG_CHECK(!parts_.gives("--chunks") || layout_.stages <= layers, "--chunks ", layout_.chunks,
+           " on each of ", ranks_ / layout_.width, " ranks: a model of ", layers,
+           " layers can't be cut into ", layout_.stages, " stages; use fewer --chunks or --ranks");
   parallel::Training training(model, layout_.stages);
   training.dtype = run_.dtype == "bf16" ? DType::bf16 : DType::f32;
   training.seed = static_cast<std::uint64_t>(run_.seed);
@@ -166,9 +175,14 @@ std::string RunLayout::describe() const {
         text(". With --clip ", run_.clip, ", each update waits for the gradient's norm over all ",
              "stages, so the stages work almost one after the other; with --clip 0, they work in ",
              "parallel");
+  if (parts_.behaviour().drifts && layout_.stages > 1 && (run_.clip > 0 || tied_))
+    line += text(". Its updates wait for all stages, as ",
+                 tied_ ? "embeddings are tied" : "gradients are clipped", "; with ",
+                 tied_ ? "--untied" : "", tied_ && run_.clip > 0 ? " and " : "",
+                 run_.clip > 0 ? "--clip 0" : "", " none waits");
   if (run_.clip != run_.saved.value("--clip", run_.clip))
     line += text("; gradients are not clipped, which ", parts_.schedule, " can't do");
-  if (const std::string note = parts_.note(); !note.empty()) line += text(". ", note);
+  if (const std::string note = parts_.note(run_.clip > 0); !note.empty()) line += text(". ", note);
   return line;
 }
 

@@ -46,6 +46,8 @@ class RunLayout {
   /// Describes plan and ranks to the user, in one line.
   std::string describe() const;
   std::string title() const;
+  /// A short name of the plan: the schedule's.
+  std::string name() const { return own_plan_ ? "plan" : parts_.schedule; }
 
  private:
   std::shared_ptr<parallel::Plans> make_plans() const;

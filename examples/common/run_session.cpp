@@ -5,18 +5,25 @@
 
 #include <atomic>
 #include <csignal>
+#include <optional>
 #include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "examples/common/program.h"
 #include "examples/common/rank_device.h"
+#include "examples/common/run_folder.h"
 #include "parallel/engine/pretended_time.h"
 #include "parallel/engine/training.h"
+#include "parallel/session/borders.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 #include "parallel/transports/rank_environment.h"
 #include "parallel/transports/threads_transport.h"
 
 namespace paragrad::examples {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 std::atomic<int> interrupted = 0;  // the signal's number; rank 0's thread reads it
@@ -82,6 +89,9 @@ ReadyRun checked(ReadyRun run, bool one_process) {
            "not divide the ", left, " that remain");
   const Plans::Shared shared = run.layout.first_plan();
   const Plan& plan = shared->plan();
+  const int bits_every = plan.codec.kind().chooses_bits ? plan.codec.period : 0;
+  check_lengths(run.settings.plans->lengths(), Borders(run.settings, first, bits_every), first);
+  run.settings.plans->check(first, left);
   check_fit(plan, run.training, run.layout.ranks());
   const std::vector<int>& hosts = run.settings.engine.hosts;
   if (!hosts.empty()) check_hosts(plan, hosts);
@@ -93,6 +103,20 @@ ReadyRun checked(ReadyRun run, bool one_process) {
   if (run.settings.pretended)
     run.network = network_of(*run.settings.pretended, run.layout.ranks(), one_process);
   return run;
+}
+
+/// Gives the run a folder of its own, unless the user named one; the newest run that saved is then
+/// runs/latest. `chosen`: the folder that rank 0 made, empty on rank 0.
+void place(ReadyRun& run, const std::string& chosen) {
+  SessionSettings& settings = run.settings;
+  if (settings.out.empty()) {
+    settings.out = chosen.empty() ? new_run_folder(run.layout.name()) : fs::path(chosen);
+    settings.saved = [before = settings.saved](const fs::path& folder) {
+      before(folder);
+      point_latest_to(folder);
+    };
+  }
+  settings.about += text("; files go to ", settings.out.string());
 }
 
 /// Runs one rank's part of the training. Returns whether the run is complete.
@@ -112,13 +136,20 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   return run_session(run.training, transport, device, *data, run.settings);
 }
 
-bool train_on_threads(const RunFlags& flags, const Prepare& prepare) {
+/// Trains on threads of this process. Returns whether the run is complete.
+bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finish& finish) {
   auto started = rank_environment();
-  PG_CHECK(!started, "this process is one of ", started->size, " that ", started->launcher,
-           " started; add --transport mpi, or start it alone");
-  const ReadyRun run = checked(prepare(0), true);
+  if (started)
+    throw SharedUsageError(text("this process is one of ", started->size, " that ",
+                                started->launcher,
+                                " started; add --transport mpi, or start it alone"));
+  ReadyRun run = usage([&] {
+    ReadyRun ready = checked(prepare(0), true);
+    device_kind(flags.device).prepare(ready.layout.ranks(), flags.transport == "nccl");
+    return ready;
+  });
+  place(run, "");
   const int ranks = run.layout.ranks();
-  device_kind(flags.device).prepare(ranks, flags.transport == "nccl");
   bool complete = true;
   auto body = [&](Transport& transport) {
     set_compute_threads(std::max(1, compute_threads() / ranks));  // they share the cores
@@ -131,40 +162,56 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare) {
     ThreadsWorld world(1);
     body(world.transport(0));
   }
+  if (complete && finish) finish(run.settings.out);
   return complete;
 }
 
-bool train_on_processes(const RunFlags& flags, const Prepare& prepare) {
+/// Joins the job of mpirun. All of its processes find alike that they can't.
+std::unique_ptr<MpiWorld> joined(const RunFlags& flags,
+                                 const std::optional<RankEnvironment>& started) {
+  try {
+    PG_CHECK(started, "--transport mpi: this process was started alone; start several by ",
+             "mpirun -n RANKS ", flags.program, " ..., or leave the flag out");
+    PG_CHECK(flags.transport == "mpi" || flags.device != "emulator", "--transport nccl: the ",
+             "emulator's NCCL joins threads of one process, and this process is one of ",
+             started->size, "; use --transport mpi, or start it alone with --ranks");
+    return std::make_unique<MpiWorld>();
+  } catch (const Error& error) {
+    throw SharedUsageError(error.what());
+  }
+}
+
+/// Trains as one of several processes. Returns whether the run is complete.
+bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Finish& finish) {
   auto started = rank_environment();
-  PG_CHECK(started, "--transport mpi: this process was started alone; start several by ",
-           "mpirun -n RANKS ", flags.program, " ..., or leave the flag out");
-  PG_CHECK(flags.transport == "mpi" || flags.device != "emulator", "--transport nccl: the ",
-           "emulator's NCCL joins threads of one process, and this process is one of ",
-           started->size, "; use --transport mpi, or start it alone with --ranks");
-  MpiWorld world;
-  int size = world.transport().size();
+  const std::unique_ptr<MpiWorld> world = joined(flags, started);
+  const int size = world->transport().size();
   MpiWorld::stop_on_sigterm();  // mpirun sends it when a rank is lost or the user interrupts
   bool complete = true;
-  world.run([&](Transport& transport) {
+  world->run([&](Transport& transport) {
     int here = std::max(1, started->local_size);  // ranks of this host share its cores
     int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
-    const ReadyRun run = checked(prepare(size), false);
-    const bool known = started->local_rank >= 0;
+    ReadyRun run = checked(prepare(size), false);
+    const bool known = started->local_rank >= 0, leads = transport.rank() == 0;
     device_kind(flags.device).prepare(known ? here : size, flags.transport == "nccl");
+    if (leads) place(run, "");
+    const std::string folder = broadcast_bytes(transport, run.settings.out.string(), flags.timeout);
+    if (!leads) place(run, folder);
     complete = train(flags, run, transport, known ? started->local_rank : transport.rank());
+    if (complete && leads && finish) finish(run.settings.out);
   });
   return complete;
 }
 
 }  // namespace
 
-int train_run(const RunFlags& run, const Prepare& prepare) {
+int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish) {
   std::signal(SIGINT, interrupt);
   std::signal(SIGTERM, interrupt);
   const bool processes = run.transport == "mpi" || (run.transport == "nccl" && rank_environment());
   const bool complete =
-      processes ? train_on_processes(run, prepare) : train_on_threads(run, prepare);
+      processes ? train_on_processes(run, prepare, finish) : train_on_threads(run, prepare, finish);
   return complete || !interrupted ? 0 : 128 + interrupted;
 }
 

@@ -26,6 +26,9 @@ struct ReadyRun {
 /// Makes a program's ReadyRun; `started`: ranks that exist already, 0 if the flags decide.
 using Prepare = std::function<ReadyRun(int started)>;
 
+/// Called once with the folder of a run that is complete.
+using Finish = std::function<void(const std::filesystem::path& folder)>;
+
 /// Checks that a run can be resumed with this data; `data`: the checksum of the data.
 /// throws: Error if the data differ, or if the run is complete
 void check_resume(const RunFlags& run, const nlohmann::json& data);
@@ -38,6 +41,7 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
                                  const nlohmann::json& checksum, const std::string& sizes);
 
 /// Trains, and returns the program's exit status.
-int train_run(const RunFlags& run, const Prepare& prepare);
+/// throws: UsageError if the run can't begin, before anything is written; Error if it fails later
+int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish = {});
 
 }  // namespace paragrad::examples

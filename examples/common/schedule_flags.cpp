@@ -17,12 +17,14 @@
 namespace paragrad::examples {
 namespace {
 
-/// Names all schedules for which `behave` is true.
-std::vector<std::string> names_of(bool (*behave)(const parallel::Schedule&)) {
+/// Lists the schedules that have a flag: "a, b and c".
+std::string names_with(const parallel::ScheduleFlag& flag) {
   std::vector<std::string> names;
   for (const parallel::Schedule* each : parallel::schedules())
-    if (behave(*each)) names.push_back(each->name);
-  return names;
+    if (each->has(flag)) names.push_back(each->name);
+  const std::string last = names.back();
+  names.pop_back();
+  return names.empty() ? last : fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
 /// Describes what is wrong with a codec's name; empty if nothing is.
@@ -37,16 +39,20 @@ std::string problem_of_codec(const std::string& value) {
 
 }  // namespace
 
+std::vector<std::string> schedule_names() {
+  std::vector<std::string> names;
+  for (const parallel::Schedule* each : parallel::schedules()) names.push_back(each->name);
+  return names;
+}
+
 const parallel::Schedule& ScheduleFlags::behaviour() const {
-  static constexpr parallel::Schedule usual;
+  static const parallel::Schedule usual;
   return schedule.empty() ? usual : parallel::find_schedule(schedule);
 }
 
 void ScheduleFlags::add_flags(Flags& flags) {
-  std::vector<std::string> setting_names;
-  for (const auto& [name, value] : parallel::settings()) setting_names.push_back(name);
   flags.group("Schedule");
-  flags.choice("--schedule", schedule, names_of([](const auto&) { return true; }),
+  flags.choice("--schedule", schedule, schedule_names(),
                "order of the work, and which version of the weights it reads");
   flags.whole("--stages", stages, 1, "parts that the model is cut into")->default_str("1");
   flags.whole("--data-parallel", data_parallel, 1, "replicas of the model")->default_str("1");
@@ -55,15 +61,14 @@ void ScheduleFlags::add_flags(Flags& flags) {
              "parts of a replica's batch; cyclic schedules always have as many as stages")
       ->default_str("1");
   flags.yes("--recompute", recompute, "save memory: drop activations and compute them again");
-  flags.choice("--setting", setting, setting_names,
-               "where a cyclic schedule's microbatches run (default: data)");
-  flags.whole(
-      "--gap", gap, 1,
-      "cyclic, settings data and zero: stages between consecutive microbatches (default: 2; "
-      "in training 3, because a backward takes about twice as long as a forward)");
-  flags.whole("--in-flight", in_flight, 1,
-              "message-driven: how many microbatches a rank may hold between forward and backward "
-              "(default: as many as stages)");
+  for (const parallel::ScheduleFlag* flag : parallel::schedule_flags()) {
+    const std::string what = names_with(*flag) + ": " + flag->what;
+    if (flag->values.empty())
+      flags.words(flag->name, own[flag->name], "N", what)
+          ->check(number_between(1, std::numeric_limits<int>::max()));
+    else
+      flags.choice(flag->name, own[flag->name], flag->values, what.c_str());
+  }
   flags
       .whole("--zero", zero, 0,
              "ZeRO level: 1 shards optimizer state, 2 also gradients, 3 also weights")
@@ -96,44 +101,43 @@ bool ScheduleFlags::has_turns() const {
 }
 
 bool ScheduleFlags::given() const {
-  return !schedule.empty() || !setting.empty() || !codec.empty() || !channel.empty() || recompute ||
-         std::max({stages, data_parallel, microbatches, zero, gap, in_flight}) > 0;
+  auto is_given = [](const auto& flag) { return !flag.second.empty(); };
+  return !schedule.empty() || !codec.empty() || !channel.empty() || recompute ||
+         std::max({stages, data_parallel, microbatches, zero}) > 0 ||
+         std::any_of(own.begin(), own.end(), is_given);
 }
 
 /// Rejects flags that the schedule does not have.
 void ScheduleFlags::check_own_flags() const {
-  auto names = [](bool (*behave)(const parallel::Schedule&)) {
-    return fmt::format("{}", fmt::join(names_of(behave), " and "));
-  };
-  const std::string cyclic_ones = names([](const auto& schedule) { return schedule.cyclic; });
-  const std::string free_ones = names([](const auto& schedule) { return !schedule.has_order; });
-  PG_CHECK(setting.empty() || cyclic(), "--setting ", setting, ": the schedule ", schedule,
-           " has no settings; ", cyclic_ones, " have them");
-  PG_CHECK(gap == 0 || cyclic(), "--gap ", gap, ": the schedule ", schedule, " has no turns; ",
-           cyclic_ones, " have them");
-  PG_CHECK(gap == 0 || has_turns(), "--gap ", gap, ": --setting ", setting,
-           " has no turns; data and zero have them");
-  PG_CHECK(in_flight == 0 || !behaviour().has_order, "--in-flight ", in_flight, ": the schedule ",
-           schedule, " has a fixed order; ", free_ones, " has none");
+  for (const parallel::ScheduleFlag* flag : parallel::schedule_flags()) {
+    if (!gives(flag->name) || behaviour().has(*flag)) continue;
+    throw autograd::Error(text(flag->name, ' ', own.at(flag->name), ": the schedule ", schedule,
+                               " has no ", flag->thing, "; this flag is for ", names_with(*flag)));
+  }
+  PG_CHECK(!gives("--gap") || has_turns(), "--gap ", own.at("--gap"), ": --setting ",
+           setting_found(), " has no turns; data and zero have them");
   if (cyclic()) check_cyclic();
 }
 
 parallel::Layout ScheduleFlags::layout() const {
   check_own_flags();
-  return {.stages = std::max(1, stages),
-          .width = std::max(1, data_parallel),
-          .microbatches = cyclic() ? stages : std::max(1, microbatches),
-          .recompute = recompute,
-          .setting = parallel::settings().at(setting_found()),
-          .gap = gap > 0 ? gap : 2,
-          .in_flight = in_flight,
-          .zero = zero,
-          .codec = codec_found(),
-          .channel = channel_found()};
+  parallel::Layout layout{.stages = std::max(1, stages),
+                          .width = std::max(1, data_parallel),
+                          .microbatches = cyclic() ? stages : std::max(1, microbatches),
+                          .recompute = recompute,
+                          .zero = zero,
+                          .codec = codec_found(),
+                          .channel = channel_found()};
+  for (const parallel::ScheduleFlag* flag : parallel::schedule_flags())
+    if (gives(flag->name)) flag->set(layout, own.at(flag->name));
+  return layout;
 }
 
-std::string ScheduleFlags::note() const {
-  return behaviour().note ? behaviour().note(layout()) : "";
+std::string ScheduleFlags::note(bool clip) const {
+  if (!behaviour().note) return "";
+  parallel::Layout found = settled(behaviour(), layout());
+  found.clip = clip;
+  return behaviour().note(found);
 }
 
 double ScheduleFlags::smallest_share(std::int64_t batch, int ranks) const {
@@ -145,14 +149,20 @@ double ScheduleFlags::smallest_share(std::int64_t batch, int ranks) const {
 /// Checks that a cyclic schedule has stages, and as many microbatches, which are its replicas.
 void ScheduleFlags::check_cyclic() const {
   PG_CHECK(stages > 0, "--schedule ", schedule, " needs --stages N",
-           setting == "one-device" ? ": one rank runs all of them" : "");
+           setting_found() == "one-device" ? ": one rank runs all of them" : "");
   PG_CHECK(microbatches == 0 || microbatches == stages, "--microbatches ", microbatches,
            ": the schedule ", schedule, " has as many microbatches as stages, ", stages,
            "; leave this flag out");
 }
 
-/// Returns the number of stages with which a cyclic schedule uses all ranks; 0: any number does.
+/// Returns the number of stages with which the schedule uses all ranks; 0: any number does, or the
+/// ranks become replicas.
 int ScheduleFlags::stages_on(int ranks) const {
+  if (!cyclic()) {
+    const parallel::Layout asked = settled(behaviour(), layout());
+    const bool is_usual = asked.placement == parallel::Placement::straight;
+    return is_usual ? 0 : ranks / asked.width * asked.chunks / asked.copies();
+  }
   const parallel::Setting found = parallel::settings().at(setting_found());
   if (found == parallel::Setting::one_device) return 0;
   if (found != parallel::Setting::model) return ranks;
@@ -166,9 +176,9 @@ int ScheduleFlags::stages_on(int ranks) const {
 
 void ScheduleFlags::fit(int ranks) {
   if (schedule.empty()) schedule = stages > 1 ? "1f1b" : "data";
-  if (cyclic() && stages == 0 && ranks > 0) stages = stages_on(ranks);
+  if (stages == 0 && ranks > 0) stages = stages_on(ranks);
   auto needed = [this] {
-    parallel::Layout plain = layout();
+    parallel::Layout plain = settled(behaviour(), layout());
     plain.zero = 0;  // ZeRO shards what ranks hold, and does not change their number
     parallel::check_layout(behaviour(), plain);
     return behaviour().ranks(plain);

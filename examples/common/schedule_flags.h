@@ -3,7 +3,9 @@
 // Chapter 06.
 #pragma once
 
+#include <map>
 #include <string>
+#include <vector>
 
 #include "parallel/schedules/schedule.h"
 
@@ -12,10 +14,10 @@ namespace paragrad::examples {
 class Flags;
 
 struct ScheduleFlags {
-  std::string schedule, setting;                        ///< empty: not given
+  std::string schedule;                                 ///< empty: not given
   int stages = 0, data_parallel = 0, microbatches = 0;  ///< 0: not given
   int zero = 0;
-  int gap = 0, in_flight = 0;  ///< 0: not given
+  std::map<std::string, std::string> own = {};  ///< flags that only some schedules have, as given
   bool recompute = false;
   std::string codec, channel;  ///< empty: not given
   std::string plan_file;       ///< replaces the other flags; "-": standard input; empty: not given
@@ -26,7 +28,8 @@ struct ScheduleFlags {
   /// The schedule's traits; before a schedule is found, those that most schedules have.
   const parallel::Schedule& behaviour() const;
   bool cyclic() const { return behaviour().cyclic; }
-  std::string setting_found() const { return setting.empty() ? "data" : setting; }
+  bool gives(const std::string& flag) const { return own.contains(flag) && !own.at(flag).empty(); }
+  std::string setting_found() const { return gives("--setting") ? own.at("--setting") : "data"; }
   /// The schedule's name, with its setting if it has one.
   std::string title() const;
   parallel::CodecSpec codec_found() const;
@@ -37,8 +40,9 @@ struct ScheduleFlags {
   /// The layout of the run's first update, with defaults for flags that were not given.
   /// throws: Error if the flags contradict each other
   parallel::Layout layout() const;
-  /// What the schedule says about this layout's cost; empty if nothing, and for a plan's file.
-  std::string note() const;
+  /// The schedule's note on what this layout costs, with or without clipping. The note is empty if
+  /// the schedule has none, and for a plan's file.
+  std::string note(bool clip) const;
 
   /// The number of a batch's examples in a microbatch, or a lower bound if it depends on ranks.
   double smallest_share(std::int64_t batch, int ranks) const;
@@ -52,6 +56,9 @@ struct ScheduleFlags {
   void check_cyclic() const;
   int stages_on(int ranks) const;
 };
+
+/// The names of all schedules.
+std::vector<std::string> schedule_names();
 
 /// Reads a plan's text form, without verifying the plan.
 /// throws: Error, with file and line

@@ -58,6 +58,9 @@ CheckpointFile write_checkpoint_file(const std::filesystem::path& folder, const 
 void commit_checkpoint(const std::filesystem::path& folder, std::int64_t step,
                        const nlohmann::json& run, const std::vector<CheckpointFile>& files);
 
+/// The folder of a run's checkpoint: `run` itself if that is one, else run/checkpoint.
+std::filesystem::path checkpoint_of(const std::filesystem::path& run);
+
 /// A complete checkpoint, opened for reading. It stays readable when the folder gets a newer one.
 class Checkpoint {
  public:

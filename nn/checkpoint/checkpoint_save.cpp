@@ -99,6 +99,11 @@ void remove_leftovers(const fs::path& folder, const std::set<std::string>& keep)
 
 }  // namespace
 
+fs::path checkpoint_of(const fs::path& run) {
+  std::error_code ignored;
+  return fs::exists(run / manifest_name, ignored) ? run : run / "checkpoint";
+}
+
 Manifest read_manifest(const fs::path& folder) {
   const fs::path path = folder / manifest_name;
   std::error_code ignored;

@@ -155,7 +155,8 @@ void load_gpt_weights(const fs::path& folder, const ParameterList& parameters,
 }
 
 void write_gpt_folder(const fs::path& folder, const GptConfig& config,
-                      const ParameterList& parameters, const Tensor& weights) {
+                      const ParameterList& parameters, const Tensor& weights,
+                      std::optional<int> end_of_text) {
   check_buffer(parameters, weights, "to write");
   auto same = [](const Parameter& a, const Parameter& b) {
     return a.name == b.name && a.shape == b.shape;
@@ -187,9 +188,11 @@ void write_gpt_folder(const fs::path& folder, const GptConfig& config,
                    {"n_positions", config.context},
                    {"vocab_size", config.vocabulary},
                    {"tie_word_embeddings", config.tied}});
-  if (config.vocabulary != 50257)  // otherwise Hugging Face assumes GPT-2's <|endoftext|>
-    settings["bos_token_id"] = settings["eos_token_id"] = nullptr;
+  const json end = end_of_text ? json(*end_of_text) : json();  // null, or it is taken for GPT-2's
+  const json ends{{"bos_token_id", end}, {"eos_token_id", end}};
+  settings.update(ends);
   write_file(folder / "config.json", settings.dump(2) + "\n");
+  write_file(folder / "generation_config.json", ends.dump(2) + "\n");
 }
 
 }  // namespace paragrad::nn

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "nn/models/gpt.h"
 
@@ -24,10 +25,13 @@ GptConfig read_gpt_config(const std::filesystem::path& folder);
 void load_gpt_weights(const std::filesystem::path& folder, const ParameterList& parameters,
                       const Tensor& weights);
 
-/// Writes a folder that Hugging Face's GPT2LMHeadModel.from_pretrained() and this file can read.
+/// Writes a folder that Hugging Face's GPT2LMHeadModel.from_pretrained() and this file can read:
+/// model.safetensors, config.json and generation_config.json.
 /// shapes: weights (parameters.numel()), of the whole network
+///   end_of_text: the token that begins and ends texts; none: the vocabulary has no such token
 /// throws: Error if `parameters` are not the network's, or the files can't be written
 void write_gpt_folder(const std::filesystem::path& folder, const GptConfig& config,
-                      const ParameterList& parameters, const Tensor& weights);
+                      const ParameterList& parameters, const Tensor& weights,
+                      std::optional<int> end_of_text = {});
 
 }  // namespace paragrad::nn

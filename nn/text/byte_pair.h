@@ -6,6 +6,7 @@
 #include <array>
 #include <filesystem>
 #include <functional>
+#include <optional>
 
 #include "nn/text/vocabulary.h"
 
@@ -44,6 +45,10 @@ class BytePairVocabulary : public Vocabulary {
 
   const std::vector<std::string>& tokens() const { return tokens_; }
   const std::vector<std::string>& merges() const { return merges_; }
+  /// The token that separates documents, if the vocabulary has it.
+  std::optional<std::int32_t> separator() const {
+    return end_of_text_ < 0 ? std::nullopt : std::optional(end_of_text_);
+  }
 
  private:
   std::string bytes_of(std::int32_t token) const override { return bytes_[token]; }

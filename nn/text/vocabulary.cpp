@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nn/text/byte_pair.h"
+#include "nn/text/tokenizer_files.h"
 #include "nn/text/utf8.h"
 
 namespace paragrad::nn {
@@ -87,7 +88,9 @@ std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string
   if (spec == "bytes") return std::make_unique<ByteVocabulary>();
   PG_CHECK(std::filesystem::exists(spec), "vocabulary \"", spec,
            "\" is neither \"chars\" nor \"bytes\" nor a file: use one of these, "
-           "or the path of a vocab.json");
+           "or the path of a vocab.json or of a folder with a tokenizer");
+  if (std::filesystem::is_directory(spec)) return read_tokenizer(spec);
+  if (spec.ends_with("tokenizer.json")) return read_tokenizer_json(spec);
   return std::make_unique<BytePairVocabulary>(read_byte_pairs(spec));
 }
 

@@ -8,6 +8,7 @@
 // byte_pair.h      GPT-2's vocabulary: a word starts as bytes, which a list of merges joins; a
 //                  program trains one (examples/common/train_byte_pair.h)
 // split_words.cpp  GPT-2's pattern of words; merges never cross words
+// tokenizer_files.h  a vocabulary in Hugging Face's files, and back
 // A vocabulary never changes, so that ranks share one, and it is saved with a model (to_json), so
 // that a checkpoint suffices to write text. Bytes and byte pairs spell any bytes, so every text is
 // decoded bit for bit; characters spell only those of their corpus.
@@ -82,7 +83,7 @@ class ByteVocabulary : public Vocabulary {
 };
 
 /// Makes the vocabulary that `spec` names: "chars" (of `corpus`), "bytes", or the path of a
-/// byte-pair vocab.json with merges.txt beside it.
+/// byte-pair vocab.json with merges.txt beside it, of a tokenizer.json, or of their folder.
 /// throws: Error if `spec` is none of these, or if the files are broken
 std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string_view corpus);
 

@@ -112,10 +112,15 @@ struct CodecEntry : CodecKind {
 inline constexpr CodecNumber period_number{"PERIOD", &CodecSpec::period, "the period",
                                            "use 1 or more"};
 
-/// Makes a `Made` from its constructor's arguments; an entry points to it.
+/// Makes a `Made` from its constructor's arguments; an entry points to it. In a browser, plans are
+/// checked but nothing is encoded, and so tensors are left out.
 template <class Base, class Made, class... With>
-std::unique_ptr<Base> made(With... with) {
+std::unique_ptr<Base> made([[maybe_unused]] With... with) {
+#ifdef __EMSCRIPTEN__
+  throw Error("codecs: a page in a browser has no tensors, so it encodes nothing");
+#else
   return std::make_unique<Made>(with...);
+#endif
 }
 
 }  // namespace paragrad::parallel

@@ -104,9 +104,16 @@ std::string describe(const CriticalPath& path) {
 }
 
 nlohmann::json to_json(const Breakdown& breakdown) {
-  nlohmann::json result = json_of(breakdown.all());
+  auto with_halves = [](const TimeParts& parts) {
+    nlohmann::json result = json_of(parts);
+    result["forward"] = parts.forward;
+    result["backward"] = parts.compute - parts.forward;
+    result["other"] = parts.other;
+    return result;
+  };
+  nlohmann::json result = with_halves(breakdown.all());
   result["makespan"] = breakdown.makespan;
-  for (const TimeParts& rank : breakdown.ranks) result["ranks"].push_back(json_of(rank));
+  for (const TimeParts& rank : breakdown.ranks) result["ranks"].push_back(with_halves(rank));
   return result;
 }
 

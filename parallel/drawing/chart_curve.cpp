@@ -13,9 +13,7 @@
 namespace paragrad::parallel {
 namespace {
 
-using fmt::format;
-
-std::string plain(double value) { return format("{:.6g}", value); }
+std::string plain(double value) { return fmt::format("{:.6g}", value); }
 
 using Points = std::map<double, double>;  // y by x
 
@@ -32,7 +30,8 @@ void add_line(ChartFrame& frame, const Points& points, const std::string& color)
   std::string path;
   for (auto [x, y] : points)
     path += markup("{}{} {}", path.empty() ? "M" : "L", frame.x(x), frame.y(y));
-  frame.add(format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="1.8"/>)", path, color));
+  frame.add(
+      fmt::format(R"(<path d="{}" fill="none" stroke="{}" stroke-width="1.8"/>)", path, color));
   if (points.size() > 40) return;
   for (auto [x, y] : points)
     frame.add(
@@ -48,10 +47,10 @@ void add_strips(ChartFrame& frame, const Curve& curve, const std::vector<Points>
   const std::size_t stride = xs.size() / 400 + 1;
   for (std::size_t i = 0; i < xs.size(); i += stride) {
     double before = xs[i - std::min(i, stride)], after = xs[std::min(i + stride, xs.size() - 1)];
-    std::string text = format("{} {:.6g}", curve.x_label, xs[i]);
+    std::string text = fmt::format("{} {:.6g}", curve.x_label, xs[i]);
     for (std::size_t s = 0; s < all.size(); ++s)
       if (auto found = all[s].find(xs[i]); found != all[s].end())
-        text += format("\n{}: {:.4g} {}", curve.series[s].name, found->second, curve.y_label);
+        text += fmt::format("\n{}: {:.4g} {}", curve.series[s].name, found->second, curve.y_label);
     frame.strip((before + xs[i]) / 2, (xs[i] + after) / 2, text);
   }
 }

@@ -13,18 +13,6 @@ const std::string& series_color(std::size_t index) {
   return colors[index % colors.size()];
 }
 
-double sum(const Parts& parts) {
-  double sum = 0;
-  for (const auto& [name, bytes] : parts) sum += bytes;
-  return sum;
-}
-
-std::string lines(const Parts& parts) {
-  std::string text;
-  for (const auto& [name, bytes] : parts) text += fmt::format("\n{}: {}", name, bytes_text(bytes));
-  return text;
-}
-
 std::string chart_svg(const std::string& title, double top, double height, const std::string& body,
                       const std::string& attributes) {
   return markup(
@@ -70,10 +58,6 @@ void ChartFrame::y_label(const std::string& label) {
 void ChartFrame::legend(const std::vector<std::string>& names) {
   std::vector<NamedColor> colors;
   for (const std::string& name : names) colors.push_back({name, series_color(colors.size())});
-  legend(colors);
-}
-
-void ChartFrame::legend(const std::vector<NamedColor>& colors) {
   legend_ = parallel::legend(colors, right - left);
 }
 

@@ -22,13 +22,16 @@ double median_forward(const Timeline& timeline) {
   return *middle > 0 ? *middle : timeline.makespan();
 }
 
-/// The width at which a forward's cell shows its stage and microbatch; 0 if stages are not shown.
+/// The width at which a forward's cell shows its microbatch, stage and version.
 double whole_label(const Timeline& timeline) {
-  if (!has_several_stages(timeline)) return 0;
-  std::size_t longest = 0;
-  for (const Record& record : timeline.records)
-    if (record.lane == Lane::compute && !makes_version(record.instruction))
-      longest = std::max(longest, short_label(record.instruction).size());
+  std::size_t longest = 1;
+  for (const Record& record : timeline.records) {
+    const Instruction& x = record.instruction;
+    if (!uses_weights(x)) continue;
+    longest = std::max(longest, std::to_string(x.micro).size());
+    for (int number : {x.stage, x.version})
+      longest = std::max(longest, 1 + std::to_string(number).size());
+  }
   return std::ceil(label_width(11, longest));
 }
 
@@ -39,8 +42,7 @@ FigureLayout suitable_layout(const Timeline& timeline, const FigureOptions& opti
   constexpr int most_ranks = 64;
   constexpr double usual_cell = 22, smallest_cell = 9, narrowest = 560, widest = 2400;
   FigureLayout layout;
-  layout.alive = options.alive;
-  layout.path = options.path;
+  layout.shown = options;
   layout.cell_seconds = median_forward(timeline);
   layout.ranks = std::min(timeline.ranks, most_ranks);
   layout.seconds = options.seconds > 0 ? options.seconds : timeline.makespan();

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <tuple>
 
 #include "autograd/error.h"
 #include "parallel/drawing/draw.h"
@@ -37,12 +39,20 @@ std::string draw_text(const Timeline& timeline, int columns) {
   // An empty cell is idle.
   std::vector<std::vector<std::string>> rows(timeline.ranks, std::vector<std::string>(shown));
   std::size_t width = 3;
+  std::set<std::tuple<int, int, int>> ran;  // forwards: rank, stage, microbatch
+  bool again = false;
   for (const Record& record : timeline.records) {
     if (!is_shown(record)) continue;
+    const Instruction& x = record.instruction;
+    std::string label = short_label(x);
+    if (x.op == Op::forward && !ran.emplace(record.rank, x.stage, x.micro).second) {
+      label.replace(label.find('F'), 1, "f");
+      again = true;
+    }
     long first = column(record.start), last = column(record.end);
     if (!makes_version(record.instruction)) last = std::max(last, first + 1);
     for (long c = first; c < std::min(last, shown); ++c) {
-      rows[record.rank][c] = c == first ? short_label(record.instruction) : "-";
+      rows[record.rank][c] = c == first ? label : "-";
       width = std::max(width, rows[record.rank][c].size());
     }
   }
@@ -66,6 +76,7 @@ std::string draw_text(const Timeline& timeline, int columns) {
     if (shown == all && is_bar(rank, all)) text += " |";
     text += '\n';
   }
+  if (again) text += "f: a forward that runs again, since its activations were dropped\n";
   if (all > shown)
     text += fmt::format("and {} more columns, of {} each\n", all - shown, seconds_text(unit));
   return text;

@@ -1,8 +1,10 @@
-// A timeline in Chrome's trace format: a process per rank, a thread for its computations, and one
-// for each message under way at once, since slices of one thread must not overlap.
-// Chapter 06; source: "Trace Event Format", Google.
+// Timelines in Chrome's trace format. A rank of a timeline is a process; its computations are a
+// thread, and so is each message under way at once, since slices of a thread must not overlap.
+// Not here: the pages (report_page.h). Chapter 06; source: "Trace Event Format", Google.
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -14,57 +16,128 @@ namespace {
 
 using nlohmann::json;
 
-json metadata(const char* what, int process, int thread, const std::string& name) {
-  return {
-      {"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{"name", name}}}};
+/// Microseconds with three digits behind the point; the viewer's own unit is as fine.
+double microseconds(double seconds) { return std::round(seconds * 1e9) / 1e3; }
+
+json metadata(const char* what, int process, int thread, const char* key, const json& value) {
+  return {{"ph", "M"}, {"name", what}, {"pid", process}, {"tid", thread}, {"args", {{key, value}}}};
 }
 
-json slice(const Record& record, int thread) {
-  const Instruction& x = record.instruction;
-  json arguments = {{"what", describe(x)}, {"bytes sent", record.bytes}};
-  if (x.stage >= 0) arguments["stage"] = x.stage;
-  if (x.micro >= 0) arguments["microbatch"] = x.micro;
-  if (x.version >= 0) arguments["version"] = x.version;
-  return {{"ph", "X"},
-          {"name", print(x)},
-          {"cat", name_of(x.op)},
-          {"pid", record.rank},
-          {"tid", thread},
-          {"ts", record.start * 1e6},  // microseconds
-          {"dur", (record.end - record.start) * 1e6},
-          {"args", arguments}};
-}
+class Trace {
+ public:
+  /// Adds a group of processes, one for each rank of the panel's timeline.
+  void add(const Panel& panel) {
+    const Timeline& timeline = panel.timeline;
+    const std::string title = panel.title.empty() ? "" : ", " + panel.title;
+    for (int rank = 0; rank < timeline.ranks; ++rank) {
+      const int process = processes_ + rank;
+      events_.push_back(
+          metadata("process_name", process, 0, "name", fmt::format("rank {}{}", rank, title)));
+      events_.push_back(metadata("process_sort_index", process, 0, "sort_index", process));
+      events_.push_back(metadata("thread_name", process, 0, "name", "computations"));
+    }
+    const std::vector<int> slots = message_slots(timeline);
+    std::set<std::pair<int, int>> named;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      const Record& record = timeline.records[i];
+      if (drops(record.instruction)) continue;  // which takes no time
+      const int thread = thread_of(record, slots[i]);
+      if (thread > 0 && named.insert({record.rank, thread}).second)
+        events_.push_back(
+            metadata("thread_name", processes_ + record.rank, thread, "name",
+                     thread == 1 ? "messages" : "messages " + std::to_string(thread)));
+      add_slice(record, thread);
+    }
+    for (const MessageEnds& ends : messages(timeline)) {
+      add_flow("s", timeline.records[ends.send], slots[ends.send]);
+      add_flow("f", timeline.records[ends.recv], slots[ends.recv]);
+      ++flows_;
+    }
+    processes_ += timeline.ranks;
+  }
+
+  /// Adds a counter for each rank and category. Of the changes within a slot of time, it shows the
+  /// highest value and the last.
+  void add(const std::vector<MemorySample>& memory) {
+    constexpr double slots = 200;
+    double seconds = 0;
+    std::map<std::pair<int, std::string>, std::vector<MemorySample>> counters;
+    for (const MemorySample& sample : memory) {
+      seconds = std::max(seconds, sample.seconds);
+      counters[{sample.rank, sample.category}].push_back(sample);
+    }
+    for (const auto& [name, samples] : counters)
+      for (std::size_t from = 0, to = 0; from < samples.size(); from = to) {
+        const double end =
+            std::floor(samples[from].seconds / seconds * slots + 1) / slots * seconds;
+        for (to = from + 1; to < samples.size() && samples[to].seconds < end;) ++to;
+        const auto peak = std::max_element(samples.begin() + from, samples.begin() + to,
+                                           [](auto& a, auto& b) { return a.bytes < b.bytes; });
+        add_counter(*peak);
+        if (samples[to - 1].bytes != peak->bytes) add_counter(samples[to - 1]);
+      }
+  }
+
+  std::string text() const {
+    const json trace = {{"traceEvents", events_}, {"displayTimeUnit", "ms"}};
+    return trace.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  }
+
+ private:
+  static int thread_of(const Record& record, int slot) {
+    return record.lane == Lane::compute ? 0 : 1 + slot;
+  }
+
+  void add_slice(const Record& record, int thread) {
+    const Instruction& x = record.instruction;
+    json arguments = {{"in the plan", print(x)}};
+    if (record.bytes > 0) arguments["bytes sent"] = record.bytes;
+    if (x.stage >= 0) arguments["stage"] = x.stage;
+    if (x.micro >= 0) arguments["microbatch"] = x.micro;
+    if (x.version >= 0) arguments["version"] = x.version;
+    events_.push_back({{"ph", "X"},
+                       {"name", plain_name(x)},
+                       {"cat", name_of(x.op)},
+                       {"pid", processes_ + record.rank},
+                       {"tid", thread},
+                       {"ts", microseconds(record.start)},
+                       {"dur", microseconds(record.end) - microseconds(record.start)},
+                       {"args", arguments}});
+  }
+
+  /// Adds an end of an arrow: from the moment that a send begins to the moment that it is received.
+  void add_flow(const char* end, const Record& record, int slot) {
+    const bool begins = *end == 's';
+    json event = {{"ph", end},
+                  {"name", message_kind(record.instruction)},
+                  {"cat", "message"},
+                  {"id", flows_},
+                  {"pid", processes_ + record.rank},
+                  {"tid", thread_of(record, slot)},
+                  {"ts", microseconds(begins ? record.start : record.end)}};
+    if (!begins) event["bp"] = "e";  // the slice that encloses it, not the next one
+    events_.push_back(std::move(event));
+  }
+
+  void add_counter(const MemorySample& sample) {
+    events_.push_back({{"ph", "C"},
+                       {"name", sample.category},
+                       {"pid", sample.rank},
+                       {"ts", microseconds(sample.seconds)},
+                       {"args", {{"bytes", sample.bytes}}}});
+  }
+
+  json events_ = json::array();
+  int processes_ = 0, flows_ = 0;
+};
 
 }  // namespace
 
-std::string draw_trace(const Timeline& timeline, const std::vector<MemorySample>& memory) {
-  json events = json::array();
-  for (int rank = 0; rank < timeline.ranks; ++rank) {
-    events.push_back(metadata("process_name", rank, 0, "rank " + std::to_string(rank)));
-    events.push_back(metadata("thread_name", rank, 0, "compute"));
-  }
-  std::set<std::pair<int, int>> lanes;
-  std::vector<int> slots = message_slots(timeline);
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    const Record& record = timeline.records[i];
-    int thread = record.lane == Lane::compute ? 0 : 1 + slots[i];
-    events.push_back(slice(record, thread));
-    if (thread > 0 && lanes.insert({record.rank, thread}).second)
-      events.push_back(metadata("thread_name", record.rank, thread,
-                                thread == 1 ? "messages" : "messages " + std::to_string(thread)));
-  }
-  // A counter event holds all categories of its rank, which viewers stack.
-  std::map<int, json> live;
-  for (const MemorySample& sample : memory) {
-    live[sample.rank][sample.category] = sample.bytes;
-    events.push_back({{"ph", "C"},
-                      {"name", "memory"},
-                      {"pid", sample.rank},
-                      {"ts", sample.seconds * 1e6},
-                      {"args", live[sample.rank]}});
-  }
-  json trace = {{"traceEvents", events}, {"displayTimeUnit", "ms"}};
-  return trace.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+std::string draw_trace(const std::vector<Panel>& panels, const std::vector<MemorySample>& memory) {
+  Trace trace;
+  for (const Panel& panel : panels) trace.add(panel);
+  trace.add(memory);
+  return trace.text();
 }
 
 }  // namespace paragrad::parallel

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <map>
 #include <numeric>
 #include <set>
@@ -15,8 +16,6 @@
 namespace paragrad::parallel {
 namespace {
 
-using fmt::format;
-
 /// A number with the largest unit that it holds at least one of. Three digits, or all before the
 /// point.
 std::string with_unit(double value, const std::vector<std::pair<double, const char*>>& units) {
@@ -24,24 +23,17 @@ std::string with_unit(double value, const std::vector<std::pair<double, const ch
                            [&](const auto& u) { return std::abs(value) >= u.first * 0.9995; });
   if (unit == units.end()) --unit;
   value /= unit->first;
-  std::string digits = format("{:.3g}", value);
-  if (std::abs(value) >= 999.5) digits = format("{:.0f}", value);
+  std::string digits = fmt::format("{:.3g}", value);
+  if (std::abs(value) >= 999.5) digits = fmt::format("{:.0f}", value);
   return digits + " " + unit->second;
 }
 
 }  // namespace
 
-const char* const dark_style =
-    "<style>@media (prefers-color-scheme: dark) { :where(.ink, .step) { fill: #e6edf3 } "
-    ":where(.cells .step, .mark) { stroke: #e6edf3 } :where(.cells) { stroke: #0d1117 } "
-    ":where(.paper) { fill: #0d1117 } :where(.grid) { stroke: #3d444d } :where(.lane) { fill: "
-    "#2a313c } :where(.faint) { fill: "
-    "#1c222b } }</style>\n";
-
 std::string seconds_text(double seconds) {
   if (seconds >= 9999.5) {
     double minutes = std::round(seconds / 60), hours = std::floor(minutes / 60);
-    return format("{:.0f} h {:.0f} min", hours, minutes - 60 * hours);
+    return fmt::format("{:.0f} h {:.0f} min", hours, minutes - 60 * hours);
   }
   return with_unit(seconds, {{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}});
 }
@@ -68,37 +60,41 @@ std::vector<double> ticks(double low, double high, int count) {
   return result;
 }
 
-std::string escape(const std::string& text) {
-  static const std::map<char, std::string> entities{
-      {'&', "&amp;"}, {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
-  std::string result;
-  for (char c : text) {
-    const auto entity = entities.find(c);
-    result += entity == entities.end() ? std::string(1, c) : entity->second;
-  }
-  return result;
-}
-
-std::string number(double value) {
-  std::string text = format("{:.3f}", value);
-  text.erase(text.find_last_not_of('0') + 1);
-  if (text.back() == '.') text.pop_back();
-  return text == "-0" ? "0" : text;
-}
-
-std::string ink(double x, double y, const std::string& words, const std::string& attributes) {
-  return markup(R"(<text class="ink" x="{}" y="{}"{}>{}</text>)", x, y, attributes, escape(words));
-}
-
-std::string paper(double left, double top, double width, double height) {
-  return markup(R"(<rect class="paper" x="{}" y="{}" width="{}" height="{}" fill="#fff"/>)"
-                "\n",
-                left, top, width, height);
-}
-
 std::string short_label(const Instruction& instruction) {
   const std::string text = print(instruction);
   return text.substr(0, text.rfind('v'));
+}
+
+const char* computation_kind(const Instruction& x) {
+  if (makes_version(x)) return "update";
+  if (begins_pass(x)) return "forward";
+  if (x.what == Value::input_part) return "backward, input part";
+  return x.what == Value::weight_part ? "backward, weight part" : "backward";
+}
+
+std::string plain_name(const Instruction& x) {
+  if (uses_weights(x))
+    return fmt::format("{} {} of stage {}, version {}", computation_kind(x), x.micro, x.stage,
+                       x.version);
+  return describe(x);
+}
+
+std::vector<MessageEnds> messages(const Timeline& timeline) {
+  std::map<std::tuple<int, int, Name>, std::deque<std::size_t>> sent;  // by from, to, value
+  for (std::size_t i = 0; i < timeline.records.size(); ++i)
+    if (const Instruction& x = timeline.records[i].instruction; sends(x))
+      sent[{timeline.records[i].rank, x.peer, value_of(x)}].push_back(i);
+  std::vector<MessageEnds> result;
+  for (std::size_t i = 0; i < timeline.records.size(); ++i) {
+    const Record& record = timeline.records[i];
+    const Instruction& x = record.instruction;
+    if (!receives(x)) continue;
+    const auto found = sent.find({x.peer, record.rank, value_of(x)});
+    if (found == sent.end() || found->second.empty()) continue;
+    result.push_back({found->second.front(), i});
+    found->second.pop_front();
+  }
+  return result;
 }
 
 std::vector<int> message_slots(const Timeline& timeline) {

@@ -52,9 +52,37 @@ std::string paper(double left, double top, double width, double height);
 
 /// A <style> that makes an SVG readable on a dark screen. The style of a page takes precedence.
 extern const char* const dark_style;
+/// The same, and the dark colours of what is drawn in_color().
+std::string figure_style();
+/// Attributes that fill and stroke a shape in a colour of the palette, on light and on dark.
+std::string in_color(const std::string& name);
+/// The hatching of idle time, as a fill: url(#idle).
+std::string idle_pattern();
+
+/// <g class="name"...>
+std::string group(const char* name, const std::string& attributes, const std::string& content);
+
+/// A share in whole percent.
+std::string whole_percent(double share);
+
+/// Text in lines of at most `width` pixels, cut at spaces.
+std::vector<std::string> wrapped(const std::string& text, double width);
 
 /// "2F5": an instruction without its version.
 std::string short_label(const Instruction& instruction);
+
+/// An instruction as legends and traces name it: "forward 5 of stage 2, version 1".
+std::string plain_name(const Instruction& instruction);
+/// The kind of a computation: "forward", "backward", "backward, input part", ..., "update".
+const char* computation_kind(const Instruction& instruction);
+
+/// The two ends of a message, as places in the timeline.
+struct MessageEnds {
+  std::size_t send = 0, recv = 0;
+};
+/// The messages from rank to rank whose two ends are in the timeline: the first send of a value
+/// meets its first receive. A message with one end is left out.
+std::vector<MessageEnds> messages(const Timeline& timeline);
 
 /// For each record that is a message: the first slot of its rank's message lane that is free from
 /// its start to its end; 0 for computations.

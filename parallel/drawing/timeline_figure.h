@@ -1,4 +1,4 @@
-// The figure of a timeline in a given layout; draw_svg and draw_html choose the layout.
+// The figure of a timeline in a given layout; draw_svg chooses the layout.
 // Not here: what a timeline is (simulation/timeline.h). Chapter 06.
 #pragma once
 
@@ -12,54 +12,95 @@ namespace paragrad::parallel {
 
 struct FigureLayout {
   double pixels_per_second = 0;
-  double seconds = 0;          ///< length of the axis; records that begin later are left out
-  double cell_seconds = 0;     ///< length of a typical forward
-  int ranks = 0;               ///< how many ranks are drawn, from rank 0 on
-  bool alive = false;          ///< adds a lane of the activations that are alive
-  bool zoomable = false;       ///< for a script: hides labels that are too wide, leaves none out
-  std::vector<int> path = {};  ///< records to mark, as places in the timeline
+  double seconds = 0;        ///< length of the axis; records that begin later are left out
+  double cell_seconds = 0;   ///< length of a typical forward
+  int ranks = 0;             ///< how many ranks are drawn, from rank 0 on
+  FigureOptions shown = {};  ///< what the figure shows besides the ranks
 };
 
-/// A layout whose forwards are about 22 pixels wide, or show stage and microbatch if ranks have
-/// several stages, if the axis is then between 560 and 2400 pixels long or as `options` say. What
-/// does not fit even with cells of 9 pixels is cut.
+/// A layout whose forwards are about 22 pixels wide, or show stage and version if they have
+/// several, if the axis is then between 560 and 2400 pixels long or as `options` say. What does not
+/// fit even with cells of 9 pixels is cut.
 /// throws: Error if nothing in the timeline takes time, or the width leaves no room for it
 FigureLayout suitable_layout(const Timeline& timeline, const FigureOptions& options = {});
 
-/// The pixels left of the axis, for the names of ranks, and right of it.
+/// The pixels left of the axis, for the names of ranks, and right of it, for their idle shares.
 double left_margin(int ranks);
-constexpr double right_margin = 12;
-
-/// Whether a rank has computations of several stages, whose cells then name the stage.
-bool has_several_stages(const Timeline& timeline);
-
-/// The width of a label in a cell, in pixels, from its size and its number of characters.
-double label_width(double font_size, std::size_t characters);
+constexpr double right_margin = 48;
 
 std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout);
 
-/// A legend: the meanings of colours, in lines no longer than `width` pixels.
+/// The places of a figure's rows, in pixels.
+struct TimelineGrid {
+  double per_second = 0, left = 0, width = 0;
+  double cell = 0;          ///< height of a cell
+  std::vector<double> top;  ///< of each rank's cells
+
+  double x(double seconds) const { return seconds * per_second; }
+};
+
+// ---- what stands between and above the cells (timeline_marks.cpp) ----
+
+/// Lines from where a message is sent to where it is received, behind the cells; none if there are
+/// too many to follow.
+std::string message_lines(const Timeline& timeline, const FigureLayout& layout,
+                          const TimelineGrid& grid);
+/// Marks a computation of the critical path, by a line at its bottom, or a message, by its outline.
+std::string underline(double from, double wide, double bottom);
+std::string outline(double from, double wide, double top, double high);
+/// Marks at the first and last cell of each body of an endless plan, and the names of its parts.
+struct RepeatMarks {
+  std::string marks, words;
+};
+RepeatMarks repeat_bars(const Timeline& timeline, const FigureLayout& layout,
+                        const TimelineGrid& grid);
+/// The cell that breaks a rule, in red.
+std::string fault_mark(const Fault& fault, const TimelineGrid& grid);
+/// A short bar at the bottom of a cell, further right for later stages of its rank; nothing if the
+/// rank has one stage.
+std::string stage_mark(const std::vector<int>& stages_of_rank, int stage, double from, double wide,
+                       double bottom);
+/// Whether messages between two ranks have a length, and so a lane; else lines alone show them.
+bool messages_take_time(const Timeline& timeline);
+
+// ---- what a figure says about a timeline ----
+
+/// For each rank, the stages that it computes, ascending.
+std::vector<std::vector<int>> computed_stages(const Timeline& timeline);
+/// Whether a rank has computations of several stages, whose cells then name the stage.
+bool has_several_stages(const Timeline& timeline);
+/// The share of the timeline that each rank does not compute.
+std::vector<double> idle_of_ranks(const Timeline& timeline);
+
+/// The width of a label in a cell, in pixels, from its size and its number of characters.
+double label_width(double font_size, std::size_t characters);
+/// The approximate width of a figure's text, in pixels.
+double text_width(const std::string& text);
+
+// ---- colours and legends (timeline_legend.cpp) ----
+
+/// A legend: the meanings of colours and `labels`, in lines no longer than `width` pixels.
 struct Legend {
   std::string svg;
   double height = 0;
 };
-Legend legend(const Timeline& timeline, double width, bool path = false);
+Legend legend(const Timeline& timeline, double width, const FigureOptions& shown = {},
+              const std::string& labels = "");
 
 struct NamedColor {
   std::string name, color;
 };
 Legend legend(const std::vector<NamedColor>& colors, double width);
 
-/// The approximate width of a figure's text, in pixels.
-double text_width(const std::string& text);
-
-/// Fill and text colour of a computation: forwards cool, backwards warm, one shade per version; the
-/// four shades of each repeat.
+/// Fill and text colour of a computation: its hue is the direction, its lightness the version.
+/// There are four shades, which repeat.
 struct CellColor {
   const char *fill, *text;
 };
 constexpr int version_colors = 4;
 CellColor cell_color(const Instruction& instruction);
 std::string message_color(const std::string& kind);
+/// Whether a name of the palette is a colour of lines and bars in figures.
+bool is_message_color(const std::string& name);
 
 }  // namespace paragrad::parallel

@@ -2,22 +2,32 @@
 // Not here: the timeline itself (timeline_figure.cpp).
 // Chapter 06.
 #include <algorithm>
-#include <map>
 #include <set>
 #include <vector>
 
 #include "parallel/drawing/figure.h"
+#include "parallel/drawing/palette.h"
 #include "parallel/drawing/timeline_figure.h"
+#include "parallel/drawing/timeline_labels.h"
 
 namespace paragrad::parallel {
 namespace {
 
-/// Colours of messages by kind, in the order of the legend.
-const std::vector<NamedColor> message_colors = {
-    {"activations", "#4a90d0"},   {"activation gradients", "#e0813f"},
-    {"gradient sums", "#8a4fd3"}, {"reductions", "#c28bff"},
-    {"weights", "#2f9e5b"},       {"gathers", "#2f9e5b"},
-    {"norms", "#868e96"},         {"turns", "#868e96"}};
+/// The kinds of messages, in the order of the legend.
+constexpr const char* message_kinds[] = {"activations",   "activation gradients",
+                                         "gradient sums", "reductions",
+                                         "weights",       "gathers",
+                                         "norms",         "turns"};
+
+/// The kinds of computations, in the order of the legend.
+constexpr Instruction computation_kinds[] = {{.op = Op::forward},
+                                             {.op = Op::backward},
+                                             {.op = Op::backward, .what = Value::input_part},
+                                             {.op = Op::backward, .what = Value::weight_part}};
+
+bool is_alike(const Instruction& a, const Instruction& b) {
+  return a.op == b.op && a.what == b.what;
+}
 
 /// Writes items from left to right, and begins a new line when one is full.
 class LegendWriter {
@@ -48,9 +58,16 @@ class LegendWriter {
                    x_, y_, color.fill, x_, y_ + 11);
     x_ += 23;
   }
-  void bar(const std::string& color, double width, double height) {
-    svg_ += markup(R"(<rect class="{}" x="{}" y="{}" width="{}" height="{}" fill="{}"/>)",
-                   height > 10 ? "step" : "message", x_, y_ + 7 - height / 2, width, height, color);
+  /// Adds the hatching of idle time.
+  void hatched() {
+    svg_ += markup(R"s(<rect class="lane" x="{}" y="{}" width="18" height="14" fill="#edf0f4"/>)s"
+                   R"s(<rect x="{}" y="{}" width="18" height="14" fill="url(#idle)"/>)s",
+                   x_, y_, x_, y_);
+    x_ += 23;
+  }
+  void bar(const std::string& look, double width, double height) {
+    svg_ += markup(R"(<rect class="{}" x="{}" y="{}" width="{}" height="{}" {}/>)",
+                   height > 10 ? "step" : "message", x_, y_ + 7 - height / 2, width, height, look);
     x_ += width + 5;
   }
   void words(const std::string& text, double gap) {
@@ -65,15 +82,25 @@ class LegendWriter {
   std::string svg_;
 };
 
-void add_versions(LegendWriter& out, Op op, const std::set<int>& versions) {
+/// Explains the shades of a kind of computations, if the timeline has some.
+void add_kind(LegendWriter& out, Instruction kind, const Timeline& timeline, bool versions_differ) {
+  std::set<int> versions;
+  for (const Record& record : timeline.records)
+    if (is_alike(kind, record.instruction)) versions.insert(record.instruction.version);
   if (versions.empty()) return;
-  out.item(150 + 20 * version_colors);
-  out.words(fmt::format("{} on version", name_of(op)), 5);
+  const std::string name = computation_kind(kind);
+  const std::string words = versions_differ ? name + " on version" : name;
+  const bool repeats = versions.size() > version_colors;
+  const char* rest = repeats ? "and again" : "";
+  out.item(text_width(words + rest) + 34 + 20.0 * (versions_differ ? version_colors : 1));
+  if (versions_differ) out.words(words, 5);
   int shown = 0;
-  for (int version : versions)
-    if (shown++ < version_colors)
-      out.swatch(cell_color({.op = op, .version = version}), std::to_string(version));
-  out.words(shown > version_colors ? "..." : "", 14);
+  for (int version : versions) {
+    if (shown++ == version_colors) break;
+    kind.version = version;
+    out.swatch(cell_color(kind), versions_differ ? std::to_string(version) : "");
+  }
+  out.words(versions_differ ? rest : words, 14);
 }
 
 void add_repeated(LegendWriter& out, const Timeline& timeline) {
@@ -94,57 +121,72 @@ void add_path(LegendWriter& out) {
   out.words(words, 14);
 }
 
-void add_bar(LegendWriter& out, const NamedColor& x) {
-  out.item(19 + text_width(x.name));
-  out.bar(x.color, 14, 5);
-  out.words(x.name, 14);
+void add_bar(LegendWriter& out, const std::string& name, const std::string& look) {
+  out.item(19 + text_width(name));
+  out.bar(look, 14, 5);
+  out.words(name, 14);
+}
+
+void add_idle(LegendWriter& out) {
+  const std::string words = "idle";
+  out.item(23 + text_width(words));
+  out.hatched();
+  out.words(words, 14);
+}
+
+void add_words(LegendWriter& out, const std::string& words) {
+  if (words.empty()) return;
+  out.item(text_width(words));
+  out.words(words, 14);
 }
 
 }  // namespace
 
 CellColor cell_color(const Instruction& x) {
-  static constexpr CellColor cool[version_colors] = {
-      {"#2563a8", "#fff"}, {"#92c7f0", "#102a43"}, {"#5a4fbf", "#fff"}, {"#1f7f7c", "#fff"}};
-  static constexpr CellColor warm[version_colors] = {
-      {"#c2501a", "#fff"}, {"#f7bd77", "#43260a"}, {"#a8326e", "#fff"}, {"#84690f", "#fff"}};
-  if (makes_version(x)) return {"#1f2933", "#fff"};
-  int shade = (x.version % version_colors + version_colors) % version_colors;
-  return begins_pass(x) ? cool[shade] : warm[shade];
+  const char* fill = color(color_name(x)).light;
+  return {fill, ink_on(fill)};
 }
 
 std::string message_color(const std::string& kind) {
-  for (const auto& [name, color] : message_colors)
-    if (name == kind) return color;
-  return "#868e96";
+  return color(is_message_color(kind) ? kind : "norms").light;
 }
 
-Legend legend(const Timeline& timeline, double width, bool path) {
-  std::map<Op, std::set<int>> versions;
+bool is_message_color(const std::string& name) {
+  return name == "update" || name == "fault" ||
+         std::ranges::find(message_kinds, name) != std::end(message_kinds);
+}
+
+Legend legend(const Timeline& timeline, double width, const FigureOptions& shown,
+              const std::string& labels) {
   std::set<std::string> kinds;
+  bool updates = false;
   for (const Record& record : timeline.records) {
-    const Instruction& x = record.instruction;
-    if (record.lane == Lane::message)
-      kinds.insert(message_kind(x));
-    else
-      versions[x.op].insert(x.version);
+    if (record.lane == Lane::message) kinds.insert(message_kind(record.instruction));
+    updates |= makes_version(record.instruction);
   }
   LegendWriter out(width);
-  add_versions(out, Op::forward, versions[Op::forward]);
-  add_repeated(out, timeline);
-  add_versions(out, Op::backward, versions[Op::backward]);
-  if (!versions[Op::step].empty()) {
-    out.bar(cell_color({.op = Op::step}).fill, 4, 14);
+  const bool versions_differ = has_several_versions(timeline);
+  for (const Instruction& kind : computation_kinds) {
+    add_kind(out, kind, timeline, versions_differ);
+    if (begins_pass(kind)) add_repeated(out, timeline);
+  }
+  if (updates) {
+    out.item(9 + text_width("update"));
+    out.bar(in_color("update"), 4, 14);
     out.words("update", 16);
   }
-  for (const NamedColor& color : message_colors)
-    if (kinds.contains(color.name)) add_bar(out, color);
-  if (path) add_path(out);
+  add_idle(out);
+  for (const char* kind : message_kinds)
+    if (kinds.contains(kind)) add_bar(out, kind, in_color(kind));
+  if (!shown.path.empty()) add_path(out);
+  add_words(out, labels);
+  add_words(out, shown.note);
   return out.result();
 }
 
 Legend legend(const std::vector<NamedColor>& colors, double width) {
   LegendWriter out(width);
-  for (const NamedColor& color : colors) add_bar(out, color);
+  for (const auto& [name, color] : colors) add_bar(out, name, fmt::format("fill=\"{}\"", color));
   return out.result();
 }
 

@@ -13,7 +13,7 @@
 // progress.h       what rank 0 hears of an endless plan while it runs, and how far it lets ranks go
 // waiting.h        how long a wait may take, and its error; row_run.h: what all of these share
 // run_result.h     what a rank finds out in a plan, and how long the plan runs
-// training.h       what all ranks agree on beside the plan: model, cut, optimizer
+// training.h       what all ranks agree on beside the plan; accuracy.h: right predictions
 // Drawings show the very list that runs here.
 #pragma once
 

@@ -100,14 +100,24 @@ struct Stopwatch {
     const double spent = thread_seconds() - cpu;
     const Prolong& prolong = run.engine.settings().prolong;
     if (prolong && prolong(run.plan, x, start)) ++result.late;
-    const double end = result.seconds(Clock::now());
+    const double begun = result.seconds(start), end = result.seconds(Clock::now());
+    (makes_version(x) ? result.update : result.compute) += end - begun;
     if (makes_version(x)) result.stepped[x.version] = end;
-    if (run.records)
-      result.records.push_back({run.rank, Lane::compute, x, result.seconds(start), end, 0, spent});
+    if (run.records) result.records.push_back({run.rank, Lane::compute, x, begun, end, 0, spent});
   }
 };
 
 }  // namespace
+
+/// The weights that the cell names, flat: its stage's, and those that stages share.
+std::pair<Tensor, Tensor> Interpreter::read_weights() {
+  std::pair<Tensor, Tensor> read;
+  for (const Name& name : needed_)
+    if (name.what == Value::weights)
+      (name.stage == run_.plan.stages ? read.second : read.first) =
+          run_.stage(name.stage).dense(name.number);
+  return read;
+}
 
 void Interpreter::forward(const Instruction& x) {
   const Plan& plan = run_.plan;
@@ -119,10 +129,7 @@ void Interpreter::forward(const Instruction& x) {
     inputs.x = x.stage == 0 ? batches_.inputs(x.micro, device)
                             : mailbox_.take_value({Value::activation, x.stage - 1, x.micro});
   if (last) inputs.targets = batches_.targets(x.micro, device);
-  inputs.weights = run_.stage(x.stage).dense(x.version);
-  for (const Name& name : needed_)
-    if (name.what == Value::weights && name.stage == plan.stages)
-      inputs.shared = run_.stage(name.stage).dense(name.number);
+  std::tie(inputs.weights, inputs.shared) = read_weights();
   inputs.training = plan.steps > 0;
   inputs.sink = [this, made = run_.sum_of(x)](const Parameter& parameter, const Tensor& dx) {
     book_.add({parameter.shared ? run_.plan.stages : made.stage, made.version}, parameter, dx);
@@ -145,9 +152,8 @@ void Interpreter::backward(const Instruction& x) {
   const Stopwatch stopwatch{run_, x};
   Tensor dx;
   run_.engine.device()->backend().as_one_launch([&] {
-    for (const Name& name : needed_)
-      if (name.what == Value::weights) run_.stage(name.stage).dense(name.number);
-    dx = run_.engine.runner(x.stage).backward(x.micro, dy, part);
+    const auto [weights, shared] = read_weights();
+    dx = run_.engine.runner(x.stage).backward(x.micro, dy, part, weights, shared);
   });
   if (dx.defined()) mailbox_.put({Value::activation_gradient, x.stage - 1, x.micro}, dx);
 }

@@ -103,7 +103,8 @@ double LossAndNorm::checked(int version, const std::vector<double>& squares) {
   double loss = 0;
   for (auto at = losses.lower_bound((version - 1) * per_step); at != last; ++at) loss += at->second;
   PG_CHECK(std::isfinite(norm) && std::isfinite(loss), "step ", version,
-           ": the gradient's norm is ", norm, broken_parameter(squares),
+           ": the gradient's norm is ", std::isnan(norm) ? "not a number" : text(norm),
+           broken_parameter(squares),
            std::isfinite(loss) ? "" : ", and the loss is not finite either",
            "; the weights are as the step before left them. To avoid this, ", when_not_finite);
   return norm;

@@ -37,6 +37,7 @@ class LossAndNorm {
   double checked(int version, const std::vector<double>& squares);
 
  private:
+  friend struct TableSizes;  // of tests
   /// A finished gradient whose squares this rank counts, and the message that brings it.
   struct Gradient {
     const WeightStore* store;

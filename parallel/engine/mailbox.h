@@ -64,6 +64,7 @@ class Mailbox {
   void forget_finished();
 
  private:
+  friend struct TableSizes;  // of tests
   Issued post(Queue queue, const Issued& before, MessageLane::Task task, Bytes bytes);
   bool is_encoded(const Instruction& x) const;
   Tensor room_for_code(const Instruction& x, const Tensor& value) const;

@@ -89,6 +89,9 @@ RunResult Progress::taken_result() {
   taken.norms = take_below(result.norms, made + 1);
   taken.stepped = take_below(result.stepped, made + 1);
   taken.bytes_sent = std::exchange(result.bytes_sent, {});
+  taken.compute = std::exchange(result.compute, 0);
+  taken.update = std::exchange(result.update, 0);
+  taken.peak = run_.engine.device()->meter().peak();
   return taken;
 }
 

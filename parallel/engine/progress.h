@@ -31,6 +31,7 @@ class Progress {
   void finish();
 
  private:
+  friend struct TableSizes;  // of tests
   struct Grant {
     int bodies = 0;
     bool is_last = false;

@@ -62,6 +62,26 @@ std::string RowRun::mark(int cell) const {
   return parallel::mark(shown, rank, cell - begin);
 }
 
+/// Names grow from repetition to repetition, so a written cell runs `x` in one of them at most.
+std::vector<int> RowRun::cells_with(int rank, const Instruction& x) const {
+  const Row& row = plan.rows[rank];
+  std::vector<int> cells;
+  for (int index = 0; index < static_cast<int>(row.size()); ++index) {
+    int cell = index, later = 0;
+    if (plan.is_endless()) {
+      const int micros = plan.period * plan.per_step;
+      later = x.version >= 0 ? (x.version - row[index].version) / plan.period
+                             : (x.micro - row[index].micro) / micros;
+      cell += later * (plan.bars[rank].second - plan.bars[rank].first);
+    }
+    if (cell < 0 || cell >= cells_of(rank)) continue;
+    const Written there = written(rank, cell);
+    if (there.index == index && there.later == later && at(rank, cell) == x) cells.push_back(cell);
+  }
+  std::ranges::sort(cells);
+  return cells;
+}
+
 std::vector<Name> RowRun::needs(int cell) const {
   const auto [index, later] = written(rank, cell);
   std::vector<Name> names = parallel::needs(plan, tied_versions, plan.rows[rank][index]);

@@ -54,6 +54,9 @@ struct RowRun {
   }
   /// A cell and its neighbours, for error messages.
   std::string mark(int cell) const;
+  /// The cells of a rank's row in which an instruction runs, in order; however long the run is, the
+  /// search goes over the row once, as it is written.
+  std::vector<int> cells_with(int rank, const Instruction& x) const;
   /// The values that a cell needs; and what follows from the row for it (lifetimes.h).
   std::vector<Name> needs(int cell) const;
   std::vector<Made> ending_at(int cell) const;

@@ -27,10 +27,12 @@ struct RunResult {
   std::map<int, double> norms;    ///< by version, if the plan has norms: of the mean gradient
   std::map<int, double> stepped;  ///< by version: seconds from the plan's begin to the update
   std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
-  int late = 0;                 ///< computations that Settings::prolong found late
-  std::vector<int> order;       ///< the cells as a message-driven row ran them; else empty
-  BitOptions bit_options;       ///< of gradients that this rank measured, with an adaptive codec
-  std::vector<Record> records;  ///< of this rank
+  double compute = 0, update = 0;  ///< seconds in forwards and backwards, and in the optimizer
+  std::int64_t peak = 0;           ///< bytes: the most that this rank's device has held so far
+  int late = 0;                    ///< computations that Settings::prolong found late
+  std::vector<int> order;          ///< the cells as a message-driven row ran them; else empty
+  BitOptions bit_options;          ///< of gradients that this rank measured, with an adaptive codec
+  std::vector<Record> records;     ///< of this rank
 
   /// Seconds from the plan's begin to `time`.
   double seconds(std::chrono::steady_clock::time_point time) const {
@@ -39,7 +41,8 @@ struct RunResult {
   /// The members that other ranks can use: all but the clock.
   static auto fields(auto& x) {
     return std::tie(x.losses, x.accuracies, x.squares, x.last_step, x.norms, x.stepped,
-                    x.bytes_sent, x.late, x.order, x.bit_options, x.records);
+                    x.bytes_sent, x.compute, x.update, x.peak, x.late, x.order, x.bit_options,
+                    x.records);
   }
 };
 

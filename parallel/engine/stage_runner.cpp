@@ -3,28 +3,10 @@
 // Chapter 06.
 #include "parallel/engine/stage_runner.h"
 
-#include <algorithm>
-
 #include "autograd/ops.h"
+#include "parallel/engine/accuracy.h"
 
 namespace paragrad::parallel {
-
-namespace {
-
-/// The share of rows whose largest logit is the target's.
-/// shapes: logits (...,C), targets (...)
-double accuracy_of(const Tensor& logits, const Tensor& targets) {
-  const std::vector<double> scores = to_host(logits), labels = to_host(targets);
-  const auto classes = static_cast<std::ptrdiff_t>(scores.size() / labels.size());
-  double right = 0;
-  for (std::size_t row = 0; row < labels.size(); ++row) {
-    auto first = scores.begin() + static_cast<std::ptrdiff_t>(row) * classes;
-    right += static_cast<double>(std::max_element(first, first + classes) - first) == labels[row];
-  }
-  return right / static_cast<double>(labels.size());
-}
-
-}  // namespace
 
 StageRunner::StageRunner(const Training& training, int stage, const DevicePtr& device)
     : training_(training),
@@ -55,13 +37,7 @@ Tensor StageRunner::forward(int micro, const Inputs& inputs) {
 void StageRunner::bind(int micro) {
   const Inputs& inputs = kept_.at(micro).inputs;
   if (!inputs.training) return stage_.bind(inputs.weights, {}, inputs.shared);
-  auto sink = [this, micro](const Parameter& p, const Tensor& dx) {
-    if (deferring_)
-      deferring_->later.emplace_back(&p, dx);
-    else
-      kept_.at(micro).inputs.sink(p, dx);
-  };
-  stage_.bind(inputs.weights, sink, inputs.shared);
+  stage_.bind(inputs.weights, inputs.sink, inputs.shared);
 }
 
 void StageRunner::drop(int micro) {
@@ -76,20 +52,24 @@ StageRunner::Part StageRunner::part_of(const Instruction& x) {
                                         : Part::whole;
 }
 
-Tensor StageRunner::backward(int micro, const Tensor& dy, Part part) {
+Tensor StageRunner::backward(int micro, const Tensor& dy, Part part, const Tensor& weights,
+                             const Tensor& shared) {
   Kept& kept = kept_.at(micro);
+  for (const auto& [read, bound] :
+       {std::pair(&weights, &kept.inputs.weights), {&shared, &kept.inputs.shared}})
+    PG_CHECK(read->storage() == bound->storage(), "microbatch ", micro, ": the weights that its ",
+             "backward reads are not where its forward read, to which the graph points");
   Tensor dx;
   if (part != Part::weight) {
     if (training_.recompute_layers) bind(micro);  // for layers that compute again
-    deferring_ = part == Part::input ? &kept : nullptr;
-    autograd::backward(kept.y, dy);
-    deferring_ = nullptr;
+    autograd::backward(kept.y, dy, part == Part::input ? &kept.later : nullptr);
     stage_.unbind();
-    kept.y = {};
     if (!first_) dx = gradient(kept.x).detach();
+    if (!first_) kept.x.node()->gradient = {};  // the weight part may keep the node
+    kept.x = kept.y = {};
   }
   if (part == Part::input) return dx;
-  for (const auto& [parameter, gradient] : kept.later) kept.inputs.sink(*parameter, gradient);
+  kept.later.run();
   kept_.erase(micro);
   return dx;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "autograd/weight_part.h"
 #include "parallel/engine/training.h"
 #include "parallel/plan/plan.h"
 
@@ -26,9 +27,9 @@ class StageRunner {
 
   /// The inputs of a forward.
   struct Inputs {
-    Tensor x;                ///< undefined if it is computed again: the first one was kept
-    Tensor targets;          ///< on the last stage
-    Tensor weights, shared;  ///< flat
+    Tensor x = {};        ///< undefined if it is computed again: the first one was kept
+    Tensor targets = {};  ///< on the last stage
+    Tensor weights = {}, shared = {};  ///< flat; the graph keeps windows on them, not copies
     bool training = true;
     Stage::ParameterSink sink;  ///< takes the weights' gradients, when backward makes them
   };
@@ -41,20 +42,26 @@ class StageRunner {
   /// Frees the activations of a microbatch; its input stays if training needs it again.
   void drop(int micro);
 
-  /// The part of a backward: all of it, the input's gradient, or the weights' gradients. `input`
-  /// does the arithmetic of both; `weight` hands over the gradients that were kept.
+  /// The part of a backward: all of it, the input's gradient, or the weights' gradients. The
+  /// second part of a microbatch's backward may run at any time after the first. In between, only
+  /// what it needs is kept: inputs of layers and gradients of their outputs (WeightPart).
   enum class Part { whole, input, weight };
   /// The part that a backward's instruction names.
   static Part part_of(const Instruction& x);
   /// Returns the gradient of the stage's input, undefined on stage 0.
+  ///   weights, shared: what it reads: the values that are there now, in the memory that the
+  ///                    forward read. With drift, steps have overwritten those of the forward
   /// shapes: dy as forward's output; undefined on the last stage
-  Tensor backward(int micro, const Tensor& dy, Part part);
+  /// throws: Error if the weights are in other memory
+  Tensor backward(int micro, const Tensor& dy, Part part, const Tensor& weights,
+                  const Tensor& shared = {});
 
  private:
+  friend struct TableSizes;  // of tests
   struct Kept {
     Tensor x, y;
     Inputs inputs;
-    std::vector<std::pair<const Parameter*, Tensor>> later;  // gradients of the second part
+    autograd::WeightPart later;  // the second part of a backward whose first part is done
     std::optional<double> accuracy;
   };
 
@@ -65,7 +72,6 @@ class StageRunner {
   bool first_, last_;
   Stage stage_;
   std::map<int, Kept> kept_;
-  Kept* deferring_ = nullptr;  // the microbatch whose gradients backward keeps for later
 };
 
 }  // namespace paragrad::parallel

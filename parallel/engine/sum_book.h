@@ -40,6 +40,7 @@ class SumBook {
   std::vector<TicketPtr> changes(int version) const;
 
  private:
+  friend struct TableSizes;  // of tests
   /// The other lane's work on this rank's own sum; and the sum's code, if it is sent encoded.
   struct Change {
     Issued by;

@@ -13,7 +13,7 @@ namespace paragrad::parallel {
 static std::vector<int> balanced_cuts(const Model& model, int stages) {
   int layers = static_cast<int>(model.size());
   PG_CHECK(stages > 0 && stages <= layers, "a model of ", layers, " layers can't be cut into ",
-           stages, " stages; ask for at most ", layers);
+           stages, " stages; use a --stages of at most ", layers);
   // A layer whose arithmetic is unknown or none (an embedding) still counts a little, so that ties
   // between cuts are settled in one way.
   std::vector<double> before(layers + 1, 0);
@@ -48,5 +48,12 @@ Training::Training(const Model& model, int stages)
       optimizer([](const ParameterList& parameters, const Tensor& weights) {
         return make_adamw(parameters, weights);
       }) {}
+
+void Training::fill(const ParameterList& parameters, const Tensor& weights) const {
+  if (first_weights)
+    first_weights(parameters, weights);
+  else
+    initialize(parameters, weights, seed);
+}
 
 }  // namespace paragrad::parallel

@@ -49,6 +49,12 @@ struct Training {
   bool recompute_layers = false;  ///< keep only what enters each layer
   bool count_accuracy = false;    ///< evaluations measure the accuracy, too
 
+  /// Fills weights before the first update, for the parameters of the whole model or of a stage;
+  /// default: values drawn from the seed.
+  std::function<void(const ParameterList& parameters, const Tensor& weights)> first_weights;
+  /// Fills the buffer of a stage with its first weights.
+  void fill(const ParameterList& parameters, const Tensor& weights) const;
+
   int stages() const { return static_cast<int>(cuts.size()) - 1; }
 };
 

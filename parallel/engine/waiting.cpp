@@ -57,15 +57,13 @@ int Waiting::awaited_rank(int cell) const {
   if (travels(x)) return x.peer;
   if (!meets(x)) return run_.rank;  // a fold, whose recv is done
   int other = x.peer;
-  auto is_equal = [&](int rank, int there) { return run_.at(rank, there) == x; };
-  int before = 0;  // equal gathers
-  for (int there = 0; there < cell; ++there) before += is_equal(run_.rank, there);
+  const std::vector<int> own = run_.cells_with(run_.rank, x);  // gathers can be equal
+  const auto number = static_cast<std::size_t>(std::ranges::find(own, cell) - own.begin());
   for (int rank : run_.plan.groups[x.peer]) {
     if (rank == run_.rank) continue;
     other = rank;
-    int there = 0;
-    for (int left = before; there < run_.cells_of(rank); ++there)
-      if (is_equal(rank, there) && left-- == 0) break;
+    const std::vector<int> cells = run_.cells_with(rank, x);
+    const int there = number < cells.size() ? cells[number] : run_.cells_of(rank);
     const Position place = transport_.position(rank);
     if (!is_in_plan(place, rank) || place.cell <= there) return rank;
   }

@@ -86,7 +86,7 @@ WeightStore::WeightStore(const Training& training, StateFormPtr form, int versio
   find_shard(training);
   const Category category = form_->prunes() ? Category::workspace : Category::weights;
   Tensor first = flat(category, dtype_, form_->parameters().numel());
-  initialize(form_->parameters(), first, training.seed);
+  training.fill(form_->parameters(), first);
   if (form_->prunes()) {
     Tensor stored = flat(Category::weights, dtype_, parameters().numel());
     form_->compress(first, stored);

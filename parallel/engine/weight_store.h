@@ -92,6 +92,7 @@ class StageBuffers {
   Tensor flat(Category category, DType dtype, std::int64_t count) const;
   Tensor copied(const Tensor& x, Category category) const;
   void forget_expanded() { expanded_ = -1; }
+  friend struct TableSizes;  // of tests
 
   StateFormPtr form_;
   DType dtype_;  // of weights

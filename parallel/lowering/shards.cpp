@@ -53,7 +53,7 @@ void add_gathers(Plan& plan) {
 
 /// At levels 1 and 2, whether all holders have made the steps that the instruction's weights need.
 bool Lowering::stepped_everywhere(const Instruction& x) const {
-  if (plan_.sharded == 0 || plan_.sharded == 3 || !begins_pass(x)) return true;
+  if (plan_.sharded == 0 || plan_.sharded == 3) return true;
   for (auto [stage, version] : weights_read(plan_, tied_versions_, x))
     if (version > plan_.first) {
       auto made = steps_made_.find({version, stage});
@@ -63,7 +63,7 @@ bool Lowering::stepped_everywhere(const Instruction& x) const {
 }
 
 // [snippet gather_stepped]
-/// Gathers weights that all holders have stepped, in the order in which forwards need them.
+/// Gathers weights that all holders have stepped, in the order in which their readers need them.
 void Lowering::gather_stepped() {
   if (plan_.sharded == 3) return;
   for (const auto& [made, ranks] : steps_made_) {

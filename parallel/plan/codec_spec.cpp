@@ -9,6 +9,7 @@
 #include <charconv>
 #include <utility>
 
+#include "autograd/closest.h"
 #include "autograd/error.h"
 #include "parallel/plan/plan.h"
 
@@ -92,10 +93,13 @@ std::string codecs_to_use(WhichCodecs which, bool numbers) {
 }
 
 const CodecKind& CodecSpec::kind() const {
-  for (const CodecKind* kind : codec_kinds())
+  std::vector<std::string> names;
+  for (const CodecKind* kind : codec_kinds()) {
     if (name == kind->name) return *kind;
-  throw autograd::Error(
-      text(name, ": there is no such codec; use ", codec_usages(any_codec, " or ")));
+    names.emplace_back(kind->name);
+  }
+  throw autograd::Error(text(name, ": there is no such codec; use ",
+                             codec_usages(any_codec, " or "), autograd::did_you_mean(name, names)));
 }
 
 CodecSpec parse_codec(const std::string& typed) {

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <set>
+#include <tuple>
 
 #include "autograd/error.h"
 #include "parallel/plan/lifetimes.h"
@@ -48,6 +50,60 @@ int bodies_for(const Plan& plan, int steps) {
     bodies = std::min(bodies, (most_cells - row) / std::max<std::int64_t>(body, 1));
   }
   return static_cast<int>(bodies);
+}
+
+namespace {
+
+/// How much older than the newest version the body reads, by stage and microbatch of a body: the
+/// same in each repetition.
+class Delays {
+ public:
+  explicit Delays(const Plan& plan) : plan_(plan) {
+    for (int rank = 0; rank < plan.ranks(); ++rank)
+      for (int cell = plan.bars[rank].first; cell < plan.bars[rank].second; ++cell)
+        if (const Instruction& x = plan.rows[rank][cell]; uses_weights(x))
+          delays_[key(x)] = plan_.made_by(x.micro) - x.version;
+  }
+  /// The version that the cell would read in a body; negative if the run has none that old.
+  int version_in_body(const Instruction& x) const {
+    return plan_.made_by(x.micro) - delays_.at(key(x));
+  }
+
+ private:
+  using Key = std::tuple<Op, int, int>;
+  Key key(const Instruction& x) const {
+    return {x.op, x.stage, x.micro % (plan_.period * plan_.per_step)};
+  }
+
+  const Plan& plan_;
+  std::map<Key, int> delays_;
+};
+
+}  // namespace
+
+Plan later_by(Plan plan, int steps) {
+  PG_CHECK(plan.first == 0 && plan.home.empty(),
+           "a run can repeat an endless plan that begins with ",
+           "the run and whose weights stay where they are; make it by plan show --endless without ",
+           "--first, and not with --setting zero");
+  const Plan before = plan;
+  const Delays delays(before);
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    for (int cell = 0; cell < static_cast<int>(plan.rows[rank].size()); ++cell) {
+      Instruction& x = plan.rows[rank][cell];
+      int version = x.version;
+      if (uses_weights(x) && plan.drift == 0 && part_of(plan, rank, cell) == Part::head) {
+        version = delays.version_in_body(x);
+        PG_CHECK(x.version == std::max(version, 0), "rank ", rank, ", ", print(x),
+                 ": the body would ", "read version ", version,
+                 " here; a plan whose head differs from its body can't ",
+                 "begin anew after a validation or a checkpoint");
+      }
+      if (x.micro >= 0) x.micro += steps * plan.per_step;
+      if (x.version >= 0) x.version = std::max(version + steps, 0);
+    }
+  plan.first += steps;
+  return plan;
 }
 
 Plan unrolled(const Plan& plan, int bodies) {

@@ -26,6 +26,11 @@ Name shifted(const Plan& plan, Name name, int repetitions);
 /// can count the cells of.
 int bodies_for(const Plan& plan, int steps);
 
+/// An endless plan from the run's beginning, moved `steps` later, where its head reads versions as
+/// old as its body does: at the beginning there were none before version 0.
+/// throws: Error if it does not begin with the run, or its head reads others than its body would
+Plan later_by(Plan plan, int steps);
+
 /// The plan of head, `bodies` bodies and tail: an ordinary one, of steps + (bodies - 1) * period
 /// steps. throws: Error if the plan is not endless, or would have no steps
 Plan unrolled(const Plan& plan, int bodies);

@@ -117,8 +117,9 @@ std::vector<Name> needs(const Plan& plan, const std::vector<int>& tied_versions,
   }
   if (!uses_weights(x)) return names;
   names.push_back({weights, x.stage, x.version});
-  if (plan.uses_tied(x.stage))
-    names.push_back({weights, plan.stages, tied_versions.at(x.micro - plan.first_micro())});
+  if (!plan.uses_tied(x.stage)) return names;
+  const int tied = plan.drift > 0 ? x.version : tied_versions.at(x.micro - plan.first_micro());
+  names.push_back({weights, plan.stages, tied});
   return names;
 }
 

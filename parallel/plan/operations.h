@@ -55,7 +55,7 @@ enum class Cost { nothing, forward, backward, step, message, reduction, gather }
 /// A row of the table: an operation with the value that it takes. The functions needs, frees and
 /// makes say which values it uses; in addition, it has these effects:
 ///   2F5v1   forward   waits for its turn, if one is received. After a drop it recomputes
-///   2B5v1   backward  reads the version that its forward read
+///   2B5v1   backward  reads the version that its forward read, or a newer one (Plan::drift)
 ///   2Sv2    step      needs each microbatch added to the sum once; makes the newest version
 ///   2Da5    drop      leaves the stage's input, for a forward that recomputes
 ///   2a5>3   send      blocks until a slot is free or the recv is posted. Copies weights, and a
@@ -68,7 +68,7 @@ enum class Cost { nothing, forward, backward, step, message, reduction, gather }
 ///
 /// A message is issued once the computations before it in the row are done; it then waits in a
 /// queue per peer and direction, or per group. A computation waits only for its inputs.
-/// A version that has a successor dies after its last reader in the row.
+/// A version that has a successor dies after its last reader in the row; with drift, at once.
 struct Operation {
   /// Which numbers name an instruction, beside its peer.
   struct Fields {

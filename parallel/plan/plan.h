@@ -48,11 +48,15 @@ struct Plan {
                       ///< with at most this many forwards ahead of its backwards
   std::vector<int> keep = {1};  ///< per stage: how many newest versions outlive the plan; as many
                                 ///< exist before it, if the run has made as many
-  std::vector<int> home;        ///< per stage: the rank that keeps its state (cyclic ZeRO)
+  int drift = 0;  ///< 0: a backward reads the version that its forward read. Otherwise a rank has
+                  ///< one version of each of its stages, which steps overwrite: every read is of
+                  ///< the newest, and a backward's is at most this much newer than its forward's
+  std::vector<int> home;                 ///< per stage: the rank that keeps its state (cyclic ZeRO)
   std::vector<std::vector<int>> groups;  ///< groups of ranks, each ascending
   std::vector<int> tied;  ///< stages that share one tensor. The tensor is stage number `stages`: it
                           ///< has sums, versions and steps, but no forward. Every use reads the
-                          ///< version that the first stage's forward of the microbatch names
+                          ///< version that the first stage's forward of the microbatch names; with
+                          ///< drift, the version that the use names for its own stage
   int period = 0;  ///< 0: the plan has one length. Otherwise it is endless (endless.h): the cells
                    ///< between its bars can run any number of times, also never; each time counts
                    ///< versions on by `period`, and microbatches by period * per_step
@@ -64,6 +68,8 @@ struct Plan {
   int ranks() const { return static_cast<int>(rows.size()); }
   int stage_count() const { return stages + (tied.empty() ? 0 : 1); }
   bool is_endless() const { return period > 0; }
+  /// Whether the pipeline stays full from update to update, so that draining it costs time.
+  bool overlaps_updates() const { return drift > 0 || *std::ranges::max_element(keep) > 1; }
   bool uses_tied(int stage) const { return std::count(tied.begin(), tied.end(), stage) > 0; }
   int kept(int stage) const { return keep.size() == 1 ? keep[0] : keep.at(stage); }
   int first_micro() const { return steps == 0 ? 0 : first * per_step; }

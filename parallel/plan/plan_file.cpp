@@ -83,6 +83,7 @@ constexpr Entry entries[] = {
     entry<&Plan::stagger>("stagger"),
     entry<&Plan::gap>("gap"),
     {"keep", show_keep, entry<&Plan::keep>("").read},
+    entry<&Plan::drift>("drift"),
     entry<&Plan::in_flight>("in_flight"),
     entry<&Plan::home>("home"),
     entry<&Plan::groups>("groups"),

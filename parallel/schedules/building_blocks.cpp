@@ -1,28 +1,12 @@
-// Building blocks of schedules: headers, orders, the places of steps, recomputation.
-// Not here: a whole schedule.
+// Building blocks of schedules: headers, orders, recomputation.
+// Not here: a whole schedule, and the places of steps (steps.cpp).
 // Chapter 06.
-#include <algorithm>
-#include <map>
 #include <set>
 #include <utility>
 
-#include "parallel/plan/lifetimes.h"
 #include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
-
-std::vector<int> Layout::micros(int replica, int step) const {
-  std::vector<int> result(microbatches);
-  for (int i = 0; i < microbatches; ++i) result[i] = (step * width + replica) * microbatches + i;
-  return result;
-}
-
-std::vector<int> Layout::micros(int replica) const {
-  std::vector<int> result;
-  for (int step = first; step < first + steps; ++step)
-    for (int micro : micros(replica, step)) result.push_back(micro);
-  return result;
-}
 
 Plan empty_plan(const Layout& layout, int ranks, std::vector<int> keep) {
   Plan plan;
@@ -32,6 +16,7 @@ Plan empty_plan(const Layout& layout, int ranks, std::vector<int> keep) {
   plan.first = layout.first;
   plan.clip = layout.clip;
   plan.sharded = layout.zero;
+  plan.drift = layout.drift;
   if (layout.tied && layout.stages > 1) plan.tied = {0, layout.stages - 1};
   if (keep.size() == 1) keep.resize(plan.stage_count(), keep[0]);
   plan.keep = std::move(keep);
@@ -44,83 +29,41 @@ Plan pipeline_plan(const Layout& layout, std::vector<int> keep,
                    const std::function<void(Row&, int, int)>& append) {
   Plan plan = empty_plan(layout, pipeline_ranks(layout), std::move(keep));
   for (int rank = 0; rank < plan.ranks(); ++rank)
-    append(plan.rows[rank], rank / layout.stages, rank % layout.stages);
-  place_steps(plan, suitable_placement(layout));
+    append(plan.rows[rank], rank / layout.depth(), rank % layout.depth());
+  place_steps(plan);
   return plan;
 }
 // [end snippet]
 
-// [snippet append_1f1b]
-void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
-                 const std::function<int(int)>& version) {
+// [snippet append_in_turn]
+void append_in_turn(Row& row, const Row& forwards, const Row& backwards, int ahead) {
   std::size_t done = 0;
-  for (std::size_t next = 0; done < micros.size();) {
-    bool can_go_ahead = next < micros.size() && next - done <= static_cast<std::size_t>(ahead);
-    int micro = micros[can_go_ahead ? next++ : done++];
-    row.push_back(can_go_ahead ? forward(stage, micro, version(micro))
-                               : backward(stage, micro, version(micro)));
+  for (std::size_t next = 0; done < backwards.size();) {
+    bool can_go_ahead = next < forwards.size() && next - done <= static_cast<std::size_t>(ahead);
+    row.push_back(can_go_ahead ? forwards[next++] : backwards[done++]);
   }
+}
+
+void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
+                 const std::function<int(int)>& version,
+                 const std::function<int(int)>& backward_version) {
+  const auto& of_backward = backward_version ? backward_version : version;
+  Row forwards, backwards;
+  for (int micro : micros) {
+    forwards.push_back(forward(stage, micro, version(micro)));
+    backwards.push_back(backward(stage, micro, of_backward(micro)));
+  }
+  append_in_turn(row, forwards, backwards, ahead);
 }
 // [end snippet]
 
-StepPlacement suitable_placement(const Layout& layout) {
-  return layout.width > 1 || layout.clip ? StepPlacement::lazy : StepPlacement::eager;
-}
-
 namespace {
-
-/// Returns a row with its steps added.
-Row with_steps(const Plan& plan, const Row& row, StepPlacement placement,
-               const std::vector<int>& tied_versions) {
-  Row out;
-  std::set<int> held;                       // stages
-  std::map<std::pair<int, int>, int> left;  // backwards still to come, by stage and version
-  std::vector<int> made(plan.stage_count(), plan.first);
-  for (const Instruction& x : row) {
-    held.insert(x.stage);
-    left[{x.stage, plan.made_by(x.micro)}] += goes_back(x);
-  }
-  // Adds the steps of a stage up to `version` that are not placed yet.
-  auto make = [&](int stage, int version) {
-    while (made[stage] < version)
-      out.push_back({.op = Op::step, .stage = stage, .version = ++made[stage]});
-  };
-  // Adds them for all stages of the row, last stages first, as their sums are finished first.
-  auto make_all = [&](int version) {
-    if (std::any_of(held.begin(), held.end(), [&](int s) { return plan.uses_tied(s); }))
-      make(plan.stages, version);
-    for (auto stage = held.rbegin(); stage != held.rend(); ++stage) make(*stage, version);
-  };
-  // [snippet before_forward]
-  auto before_forward = [&](const Instruction& x) {
-    if (plan.uses_tied(x.stage)) make(plan.stages, tied_versions[x.micro - plan.first_micro()]);
-    if (placement == StepPlacement::lazy) make(x.stage, x.version);
-    if (placement == StepPlacement::all_at_once) make_all(x.version);
-  };
-  // [end snippet]
-  for (const Instruction& x : row) {
-    if (begins_pass(x)) before_forward(x);
-    out.push_back(x);
-    const int version = plan.made_by(x.micro);
-    const bool last = goes_back(x) && --left[{x.stage, version}] == 0;
-    if (last && placement == StepPlacement::eager) make(x.stage, version);
-  }
-  // Add the last steps, whose versions no forward of this plan reads.
-  for (int version = plan.first + 1; version <= plan.first + plan.steps; ++version)
-    make_all(version);
-  return out;
-}
 
 bool same_work(const Instruction& a, const Instruction& b) {
   return a.stage == b.stage && a.micro == b.micro;
 }
 
 }  // namespace
-
-void place_steps(Plan& plan, StepPlacement placement) {
-  const std::vector<int> tied = tied_versions(plan);
-  for (Row& row : plan.rows) row = with_steps(plan, row, placement, tied);
-}
 
 // [snippet add_recomputation]
 void add_recomputation(Plan& plan) {

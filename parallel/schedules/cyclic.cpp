@@ -92,8 +92,7 @@ Plan cyclic(Layout layout, Rule rule) {
   }
   // The last stage's home is rank 0: there v2 reads new weights first.
   for (int stage = 0; is_zero && stage < n; ++stage) plan.home.push_back(n - 1 - stage);
-  bool waits = is_data || layout.setting == Setting::model || layout.clip;
-  if (!is_zero) place_steps(plan, waits ? StepPlacement::lazy : StepPlacement::eager);
+  if (!is_zero) place_steps(plan);
   return plan;
 }
 
@@ -105,6 +104,27 @@ SumPath steady_if_possible(const Layout& layout) {
   return steady ? SumPath::steady_ring : SumPath::ring;
 }
 
+std::vector<std::string> setting_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, setting] : settings()) names.push_back(name);
+  return names;
+}
+
+const ScheduleFlag setting_flag{
+    .name = "--setting",
+    .thing = "settings",
+    .what = "where microbatches run (default: data)",
+    .set = [](Layout& layout, const std::string& value) { layout.setting = settings().at(value); },
+    .values = setting_names()};
+
+const ScheduleFlag gap_flag{
+    .name = "--gap",
+    .thing = "turns",
+    .what =
+        "stages between consecutive microbatches, in settings data and zero (default: 2; in "
+        "training 3, because a backward takes about twice as long as a forward)",
+    .set = [](Layout& layout, const std::string& value) { layout.gap = std::stoi(value); }};
+
 }  // namespace
 
 extern const Schedule cyclic_v1_schedule{
@@ -112,6 +132,8 @@ extern const Schedule cyclic_v1_schedule{
     .make = [](const Layout& layout) { return cyclic(layout, Rule::v1); },
     .ranks = ranks,
     .cyclic = true,
+    .chunks = 0,
+    .flags = {&setting_flag, &gap_flag},
     .sum_path = steady_if_possible,
     .check = [](const Layout& layout) { check(layout, Rule::v1); }};
 
@@ -122,9 +144,11 @@ extern const Schedule cyclic_v2_schedule{
     .make = [](const Layout& layout) { return cyclic(layout, Rule::v2); },
     .ranks = ranks,
     .cyclic = true,
+    .chunks = 0,
     .why_no_clip =
         "reads weights before the norm of their whole gradient is known; use --clip 0, "
         "or --schedule cyclic-v1",
+    .flags = {&setting_flag, &gap_flag},
     .sum_path = ring,
     .check = [](const Layout& layout) { check(layout, Rule::v2); }};
 

@@ -17,17 +17,16 @@ Plan data_parallel(const Layout& layout) {
         for (int stage = layout.stages - 1; stage >= 0; --stage)
           plan.rows[rank].push_back(backward(stage, micro, step));
       }
-  place_steps(plan, layout.zero > 0 ? StepPlacement::all_at_once : suitable_placement(layout));
+  place_steps(plan);
   return plan;
 }
 // [end snippet]
 
 }  // namespace
 
-extern const Schedule data_parallel_schedule{
-    .name = "data",
-    .make = data_parallel,
-    .ranks = [](const Layout& layout) { return layout.width; },
-    .highest_zero = 3};
+extern const Schedule data_parallel_schedule{.name = "data",
+                                             .make = data_parallel,
+                                             .chunks = 0,  // all stages
+                                             .highest_zero = 3};
 
 }  // namespace paragrad::parallel

@@ -40,7 +40,7 @@ Plan make_evaluation(const Plan& like, int first, int microbatches) {
   plan.first = first;
   plan.per_step = microbatches;
   plan.clip = false;
-  plan.stagger = plan.in_flight = 0;
+  plan.stagger = plan.in_flight = plan.drift = 0;
   plan.groups.clear();
   plan.codec = plan.channel = {};  // an evaluation measures the model alone
   // Find the rank that computes each stage of each microbatch of a step.

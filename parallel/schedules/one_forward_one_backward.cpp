@@ -28,12 +28,22 @@ Plan message_driven(const Layout& layout) {
 }
 // [end snippet]
 
+const ScheduleFlag in_flight_flag{
+    .name = "--in-flight",
+    .thing = "choice of microbatches in flight",
+    .what =
+        "how many microbatches a rank may hold between forward and backward (default: as many as "
+        "stages)",
+    .set = [](Layout& layout, const std::string& value) { layout.in_flight = std::stoi(value); }};
+
 }  // namespace
 
 extern const Schedule one_forward_one_backward_schedule{.name = "1f1b",
                                                         .make = one_forward_one_backward};
 
-extern const Schedule message_driven_schedule{
-    .name = "message-driven", .make = message_driven, .has_order = false};
+extern const Schedule message_driven_schedule{.name = "message-driven",
+                                              .make = message_driven,
+                                              .has_order = false,
+                                              .flags = {&in_flight_flag}};
 
 }  // namespace paragrad::parallel

@@ -3,9 +3,14 @@
 // Chapter 06.
 #include "parallel/schedules/schedule.h"
 
-#include <algorithm>
+#include <fmt/ranges.h>
 
+#include <algorithm>
+#include <set>
+
+#include "autograd/closest.h"
 #include "autograd/error.h"
+#include "parallel/verifier/rules.h"
 
 // Sorted by the names that users type, as lists of them are.
 #define PARAGRAD_SCHEDULES(SCHEDULE)                                            \
@@ -14,9 +19,17 @@
   SCHEDULE(cyclic_v1)                /* microbatches one after the other */     \
   SCHEDULE(cyclic_v2)                /* cyclic_v1 on the freshest weights */    \
   SCHEDULE(data_parallel)            /* every rank holds the model */           \
+  SCHEDULE(dual_pipe)                /* two copies, from both ends */           \
+  SCHEDULE(dual_pipe_v)              /* a folded model, flows that cross */     \
   SCHEDULE(gpipe)                    /* all forwards, then all backwards */     \
+  SCHEDULE(interleaved)              /* 1F1B, several stages on a rank */       \
+  SCHEDULE(looped_bfs)               /* a stage's microbatches all at once */   \
   SCHEDULE(message_driven)           /* in the order in which messages come */  \
-  SCHEDULE(pipedream)                /* an update after each microbatch */
+  SCHEDULE(paci)                     /* one version of the weights, drift */    \
+  SCHEDULE(pipedream)                /* an update after each microbatch */      \
+  SCHEDULE(zb_h1)                    /* 1F1B, backwards in two parts */         \
+  SCHEDULE(zb_h2)                    /* without bubble, twice the memory */     \
+  SCHEDULE(zb_v)                     /* without bubble, on a folded model */
 
 namespace paragrad::parallel {
 
@@ -30,31 +43,52 @@ const std::vector<const Schedule*>& schedules() {
 }
 
 const Schedule& find_schedule(const std::string& name) {
-  std::string names;
+  std::vector<std::string> names;
   for (const Schedule* schedule : schedules()) {
     if (schedule->name == name) return *schedule;
-    names += std::string(" ") + schedule->name;
+    names.emplace_back(schedule->name);
   }
-  throw autograd::Error(autograd::text("there is no schedule \"", name, "\"; there are", names));
+  throw autograd::Error(autograd::text("there is no schedule \"", name, "\"; there are ",
+                                       fmt::format("{}", fmt::join(names, ", ")),
+                                       autograd::did_you_mean(name, names)));
 }
 
-const std::map<std::string, Setting>& settings() {
-  static const std::map<std::string, Setting> all{{"one-device", Setting::one_device},
-                                                  {"data", Setting::data},
-                                                  {"pipeline", Setting::pipeline},
-                                                  {"model", Setting::model},
-                                                  {"zero", Setting::zero}};
+std::vector<const ScheduleFlag*> schedule_flags() {
+  std::vector<const ScheduleFlag*> all;
+  for (const Schedule* schedule : schedules())
+    for (const ScheduleFlag* flag : schedule->flags)
+      if (std::ranges::find(all, flag) == all.end()) all.push_back(flag);
   return all;
 }
+
+bool Schedule::has(const ScheduleFlag& flag) const {
+  return std::ranges::find(flags, &flag) != flags.end();
+}
+
+const ScheduleFlag chunks_flag{
+    .name = "--chunks",
+    .thing = "choice of chunks",
+    .what = "stages that each rank holds (default: 2)",
+    .set = [](Layout& layout, const std::string& value) { layout.chunks = std::stoi(value); }};
+
+const ScheduleFlag placement_flag{
+    .name = "--placement",
+    .thing = "choice of placement",
+    .what =
+        "each round of stages begins at rank 0 (loop), or goes back where the one "
+        "before ended (v) (default: loop)",
+    .set = [](Layout& layout,
+              const std::string& value) { layout.placement = placements().at(value); },
+    .values = {"loop", "v"}};
 
 namespace {
 
 void check_sizes(const Layout& layout) {
   PG_CHECK(layout.stages > 0 && layout.width > 0 && layout.microbatches > 0 && layout.steps > 0 &&
                layout.first >= 0,
-           "a plan needs at least one stage, replica, microbatch and step; got ", layout.stages,
-           " stages, width ", layout.width, ", ", layout.microbatches, " microbatches, ",
-           layout.steps, " steps");
+           "--stages ", layout.stages, ", --data-parallel ", layout.width, ", --microbatches ",
+           layout.microbatches, ", --steps ", layout.steps, ", --first ", layout.first,
+           ": a plan needs at least 1 of each, and a --first of at least 0");
   constexpr double most = 1e8;
   double micros = 1.0 * layout.width * layout.microbatches;
   PG_CHECK(micros * (layout.first + 1.0 * layout.steps) < most &&
@@ -68,11 +102,29 @@ void check_sizes(const Layout& layout) {
 void check_zero(const Schedule& schedule, const Layout& layout) {
   PG_CHECK(layout.zero >= 0 && layout.zero <= 3, "ZeRO has levels 1 to 3, not ", layout.zero);
   if (schedule.cyclic) return;
-  PG_CHECK(layout.zero == 0 || layout.width > 1, "ZeRO shares the state of replicas; with one ",
-           "there is nothing to share. Use a --data-parallel of at least 2");
+  PG_CHECK(layout.zero == 0 || layout.width * layout.copies() > 1,
+           "ZeRO shares the state of replicas; with one there is nothing to share. Use a ",
+           "--data-parallel of at least 2");
   PG_CHECK(layout.zero <= schedule.highest_zero, "ZeRO ", layout.zero, " can't be combined with ",
            schedule.name, ": a pipeline adds to its gradients and reads its weights with every ",
            "microbatch, and would send them every time. Use --zero 1, or --schedule data");
+}
+
+/// Checks that stages divide among the ranks of a replica, in a way that the schedule has.
+void check_places(const Schedule& schedule, const Layout& layout) {
+  const Layout own = settled(schedule, {.stages = layout.stages});
+  const int held = layout.chunks, stages = layout.stages * layout.copies();
+  PG_CHECK(held > 0 && (held == own.chunks || schedule.has(chunks_flag)), "--chunks ", held,
+           ": the schedule ", schedule.name, " has ", own.chunks,
+           own.chunks == 1 ? " stage on a rank; leave this flag out"
+                           : " stages on a rank; leave this flag out");
+  PG_CHECK(layout.placement == own.placement || schedule.has(placement_flag),
+           "--placement: the schedule ", schedule.name,
+           " has a placement of its own; leave this flag out");
+  PG_CHECK(stages % held == 0, "--stages ", layout.stages, ": the schedule ", schedule.name,
+           " holds ", held, " stages on each rank, so it can't have ", layout.stages,
+           "; use --stages ", (stages / held + 1) * held / layout.copies(),
+           schedule.has(chunks_flag) ? ", or other --chunks" : "");
 }
 
 /// The computations that a schedule with homes writes: lowering adds all else, the steps, too.
@@ -86,17 +138,37 @@ Plan without_messages(Plan plan) {
 
 }  // namespace
 
-int pipeline_ranks(const Layout& layout) { return layout.width * layout.stages; }
+int pipeline_ranks(const Layout& layout) { return layout.width * layout.depth(); }
 
-void check_layout(const Schedule& schedule, const Layout& layout) {
+Layout settled(const Schedule& schedule, Layout layout) {
+  if (layout.chunks == 0) layout.chunks = schedule.chunks > 0 ? schedule.chunks : layout.stages;
+  if (!layout.placement) layout.placement = schedule.placement;
+  return layout;
+}
+
+void check_layout(const Schedule& schedule, const Layout& asked) {
+  const Layout layout = settled(schedule, asked);
   check_sizes(layout);
   check_zero(schedule, layout);
+  PG_CHECK(layout.drift == 0 || schedule.drifts, "--drift ", layout.drift, ": in the schedule ",
+           schedule.name, " a backward reads the version that its forward read; use paci");
+  check_places(schedule, layout);
   if (schedule.check) schedule.check(layout);
 }
 
-Plan make_plan(const std::string& name, const Layout& layout) {
+bool takes(const Schedule& schedule, const Layout& layout) {
+  try {
+    check_layout(schedule, layout);
+    return true;
+  } catch (const autograd::Error&) {
+    return false;
+  }
+}
+
+Plan make_plan(const std::string& name, const Layout& asked) {
   const Schedule& schedule = find_schedule(name);
-  check_layout(schedule, layout);
+  check_layout(schedule, asked);
+  const Layout layout = settled(schedule, asked);
   Plan plan = schedule.make(layout);
   if (layout.recompute) add_recomputation(plan);
   plan = lower(std::move(plan), schedule.sum_path ? schedule.sum_path(layout) : SumPath::group);
@@ -104,6 +176,52 @@ Plan make_plan(const std::string& name, const Layout& layout) {
   plan.channel = layout.channel;
   check_codecs(plan);
   return plan;
+}
+
+namespace {
+
+/// Checks that rows have the forward and the whole backward of each microbatch on each stage:
+/// lowering would find only that computations wait for each other.
+void check_passes(const Plan& plan) {
+  std::set<Name> found;  // an activation: a forward; a stash: a backward's end
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row) {
+      if (x.op == Op::forward) found.insert({Value::activation, x.stage, x.micro});
+      if (adds_gradient(x)) found.insert({Value::stash, x.stage, x.micro});
+    }
+  for (int micro = plan.first_micro(); micro < plan.last_micro(); ++micro)
+    for (int stage = 0; stage < plan.stages; ++stage)
+      for (auto [what, letter] : {std::pair(Value::activation, 'F'), {Value::stash, 'B'}}) {
+        const bool is_needed = letter == 'F' || plan.steps > 0;
+        PG_CHECK(!is_needed || found.contains({what, stage, micro}), "no row has ", stage, letter,
+                 micro, "; every microbatch passes every stage forward and back (B, or I and W). ",
+                 "The header's steps and per_step say how many there are");
+      }
+}
+
+}  // namespace
+
+Plan completed(Plan plan) {
+  PG_CHECK(!plan.is_endless(), "a plan with a period has messages; lower the rows of one length");
+  bool has_steps = false;
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row) {
+      PG_CHECK(is_compute(x), print(x), ": lowering adds messages, and the rows have some already");
+      has_steps |= makes_version(x);
+    }
+  check_shape(plan);
+  check_passes(plan);
+  if (!has_steps && plan.home.empty() && plan.steps > 0) place_steps(plan);
+  return lower(std::move(plan), plan.home.empty() ? SumPath::group : SumPath::ring);
+}
+
+std::string note_on_norms(const Layout& layout) {
+  const int forwards = layout.depth() - 1;
+  if (!layout.clip || forwards == 0) return "";
+  return autograd::text("With clipping, all ranks wait at each update for the norm of the whole ",
+                        "gradient: every rank is idle for ", forwards,
+                        forwards == 1 ? " forward" : " forwards",
+                        " of a stage more than without it, if I and W take as long as these");
 }
 
 Plan moved_by(Plan plan, int steps) {

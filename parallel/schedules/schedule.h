@@ -4,8 +4,10 @@
 //
 // The room parallel/schedules has a file for each way to train: about 30 lines that read like the
 // paper and write only computations, in loops or by sorting the times that a formula gives.
-// schedule.h            what a schedule is asked for (Layout), and how it behaves (Schedule)
-// building_blocks.cpp   orders, steps and recomputation that several schedules share
+// layout.h              what a schedule is asked for, and which rank holds which stages
+// schedule.h            how a schedule behaves, and the flags that it brings
+// building_blocks.cpp   orders and recomputation that several schedules share; flow.h: the work on
+//                       one of a rank's two stages; steps.cpp: the places of updates
 // schedule.cpp          the register, a list of them; evaluation.cpp: plans that only run forward
 // A new schedule is one file and one line of the register: its name, the function that makes its
 // plan, and what programs ask of it (how many ranks, whether it clips, which ZeRO levels). Tests
@@ -14,53 +16,15 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "parallel/lowering/lower.h"
 #include "parallel/plan/plan.h"
+#include "parallel/schedules/layout.h"
 
 namespace paragrad::parallel {
-
-/// The work of a rank in a cyclic schedule. one_device: everything. data: every stage of its own
-/// microbatches. pipeline: one stage. model: one stage, for microbatches that are never on it at
-/// the same time. zero: as in data, but weights travel.
-/// source: Fournier and Oyallon 2024, table 1
-enum class Setting { one_device, data, pipeline, model, zero };
-/// Settings by the names that users type.
-const std::map<std::string, Setting>& settings();
-/// Whether microbatches wait for turns, so that Layout::gap has an effect.
-inline bool has_turns(Setting setting) {
-  return setting == Setting::data || setting == Setting::zero;
-}
-
-/// The choices from which a schedule makes its plan.
-struct Layout {
-  int stages = 1;                   ///< parts that the model is split into
-  int width = 1;                    ///< replicas of the model
-  int microbatches = 1;             ///< of each replica, in each step
-  int steps = 1;                    ///< steps that the plan makes
-  int first = 0;                    ///< steps that were made before the plan
-  bool recompute = false;           ///< drop activations after the forward, compute them again
-  bool clip = false;                ///< steps need the gradient's global norm
-  bool tied = false;                ///< the first and the last stage share a tensor (embeddings)
-  Setting setting = Setting::data;  ///< cyclic; as many microbatches as stages
-  int gap = 2;        ///< cyclic, data and zero: stages between consecutive microbatches. 3 suits
-                      ///< backwards that take twice as long as forwards
-  int in_flight = 0;  ///< message-driven: microbatches that a rank may have between their forward
-                      ///< and their backward; 0: as many as stages
-  int zero = 0;       ///< ZeRO level: up to 3 with data parallelism, up to 1 with pipelines
-  CodecSpec codec = {}, channel = {};  ///< encode gradient sums; activations and their gradients
-
-  /// Microbatches of all replicas in one step.
-  int per_step() const { return width * microbatches; }
-  /// The microbatches of one replica in one step.
-  std::vector<int> micros(int replica, int step) const;
-  /// The microbatches of one replica in all steps of the plan.
-  std::vector<int> micros(int replica) const;
-};
 
 /// The plan of a schedule: compute order, versions and messages.
 /// throws: Error if there is no such schedule or the layout makes no sense
@@ -81,8 +45,23 @@ Plan make_evaluation(const Plan& like, int first, int microbatches);
 /// delayed schedules; if weights travel, messages are then added anew.
 Plan moved_by(Plan plan, int steps);
 
+/// Completes rows of computations to a plan: adds updates, unless there are some, and messages.
+/// throws: Error if there are messages already, computations are missing, or they wait for each
+///         other; PlanError if a cell makes no sense. It checks no other rule: verify() does
+Plan completed(Plan computations);
+
 // ---- the schedules: each is a file, and a line of the register in schedule.cpp ----
-/// Ranks of a pipeline: one for each stage of each replica.
+/// A flag that some schedules have, and others do not. It fills a field of Layout.
+struct ScheduleFlag {
+  const char* name = "";   ///< as users type it: "--chunks"
+  const char* thing = "";  ///< what a schedule without the flag lacks: "turns"
+  std::string what;        ///< its line in --help, behind the schedules that have it
+  void (*set)(Layout&, const std::string& value) = nullptr;
+  std::vector<std::string> values = {};  ///< to choose from; empty: whole numbers from 1 on
+};
+extern const ScheduleFlag chunks_flag, placement_flag;
+
+/// Ranks of a pipeline: the depth of each replica.
 int pipeline_ranks(const Layout& layout);
 
 /// A schedule: its name, its plan, and how it behaves. Code that depends on its behaviour reads it
@@ -94,44 +73,71 @@ struct Schedule {
   bool cyclic = false;  ///< has settings, and as many microbatches as stages instead of replicas
   bool updates_per_microbatch = false;  ///< a step is one microbatch of each replica
   bool has_order = true;  ///< false: ranks take what comes first, up to Layout::in_flight
-  int highest_zero = 1;   ///< ZeRO level; a cyclic schedule's check() says what it has instead
+  bool drifts = false;    ///< backwards read newer weights than their forwards (Plan::drift)
+  int chunks = 1;         ///< stages that a rank holds, if chunks_flag is not given; 0: all
+  Placement placement = Placement::straight;  ///< of stages, if placement_flag is not given
+  int highest_zero = 1;  ///< ZeRO level; a cyclic schedule's check() says what it has instead
   const char* why_no_clip = nullptr;  ///< why steps can't wait for a norm, and what to use; null:
                                       ///< they can
+  std::vector<const ScheduleFlag*> flags = {};   ///< that it leaves to users
   SumPath (*sum_path)(const Layout&) = nullptr;  ///< null: SumPath::group
   void (*check)(const Layout&) = nullptr;        ///< throws Error for what only it rejects
   std::string (*note)(const Layout&) = nullptr;  ///< a cost to know before a run; empty: none
+
+  bool has(const ScheduleFlag& flag) const;
 };
 
 /// All schedules, sorted by name.
 const std::vector<const Schedule*>& schedules();
+/// The flags of all schedules, each once.
+std::vector<const ScheduleFlag*> schedule_flags();
 /// throws: Error if there is no schedule of this name
 const Schedule& find_schedule(const std::string& name);
 /// throws: Error if the schedule can't have such a layout
 void check_layout(const Schedule& schedule, const Layout& layout);
+/// Whether the schedule can have such a layout.
+bool takes(const Schedule& schedule, const Layout& layout);
+/// The layout with the schedule's own choices where none were made.
+Layout settled(const Schedule& schedule, Layout layout);
 
 // ---- building blocks of schedules ----
 /// A plan with a header and `ranks` empty rows; `keep` versions of each stage outlive it.
 Plan empty_plan(const Layout& layout, int ranks, std::vector<int> keep);
 
-/// The plan of a pipeline: append() adds to a rank's row what it computes for one stage of one
-/// replica. Steps are placed by suitable_placement.
+/// The plan of a pipeline: append() adds to the row of a replica's rank what the rank computes. If
+/// ranks hold one stage each, a rank's number is its stage's. Steps are placed by place_steps.
 Plan pipeline_plan(const Layout& layout, std::vector<int> keep,
-                   const std::function<void(Row& row, int replica, int stage)>& append);
+                   const std::function<void(Row& row, int replica, int rank)>& append);
+
+/// Describes what clipping costs a schedule that otherwise begins updates without a bubble.
+std::string note_on_norms(const Layout& layout);
+
+/// One part of a backward: Value::input_part or Value::weight_part.
+inline Instruction backward_part(Value part, int stage, int micro, int version) {
+  Instruction x = backward(stage, micro, version);
+  x.what = part;
+  return x;
+}
+
+/// Appends two lists of computations to a row: `ahead` of the first, then one of the second and one
+/// of the first in turn.
+void append_in_turn(Row& row, const Row& forwards, const Row& backwards, int ahead);
 
 /// Appends a pipeline stage's steady order to a row: `ahead` forwards, then backward and forward in
-/// turn. version(micro) is what both read.
+/// turn. version(micro) is what both read, unless backwards have a rule of their own.
 /// source: Narayanan et al. 2021 (PipeDream-2BW), figure 3
 void append_1f1b(Row& row, int stage, const std::vector<int>& micros, int ahead,
-                 const std::function<int(int micro)>& version);
+                 const std::function<int(int micro)>& version,
+                 const std::function<int(int micro)>& backward_version = {});
 
-/// The places of steps. eager: after the last gradient in the row. lazy: before the first forward
-/// that reads the version, which leaves time for reductions and norms. all_at_once: before the
-/// row's first such forward of any stage. The tied stage's steps are never eager.
+/// The places of steps. eager: after the last gradient in the row. lazy: before the first reader of
+/// the version, which leaves time for reductions and norms. all_at_once: before the row's first
+/// such reader of any stage. The tied stage's steps are never eager.
 enum class StepPlacement { eager, lazy, all_at_once };
 void place_steps(Plan& plan, StepPlacement placement);
-
-/// eager if steps wait for no other rank, otherwise lazy.
-StepPlacement suitable_placement(const Layout& layout);
+/// Places steps by what the rows need: eager if they wait for no other rank; all_at_once if they
+/// are followed by gathers on ranks that hold several stages; otherwise lazy.
+void place_steps(Plan& plan);
 
 /// Drops the activations of each forward whose backward does not follow at once, and repeats the
 /// forward before its backward.

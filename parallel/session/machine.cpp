@@ -1,4 +1,4 @@
-// Affinity tells the cores; launchers set it for their ranks.
+// Affinity tells the cores; launchers set it for their ranks. Linux tells processor and command.
 // Chapter 06.
 #include "parallel/session/machine.h"
 
@@ -7,7 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
 
@@ -50,17 +53,55 @@ std::optional<SharedCores> shared_cores(const std::vector<RankCores>& ranks) {
   return most;
 }
 
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name"))
+      return line.substr(std::min(line.find(": "), line.size() - 2) + 2);
+  return "";
+}
+
+std::string command_line() {
+  std::ifstream file("/proc/self/cmdline");
+  const std::string bytes(std::istreambuf_iterator<char>(file), {});
+  constexpr const char* plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+  std::string command;
+  for (std::size_t at = 0; at < bytes.size(); at = bytes.find('\0', at) + 1) {
+    std::string word = bytes.c_str() + at;
+    if (word.empty() || word.find_first_not_of(plain) != std::string::npos) {
+      for (std::size_t quote = 0; (quote = word.find('\'', quote)) != std::string::npos; quote += 4)
+        word.replace(quote, 1, "'\\''");
+      word = "'" + word + "'";
+    }
+    command += (command.empty() ? "" : " ") + word;
+  }
+  return command;
+}
+
+nlohmann::json machine_json(const std::vector<RankCores>& ranks) {
+  std::map<std::string, std::set<int>> hosts;
+  for (const auto& [name, cores] : ranks) hosts[name].insert(cores.begin(), cores.end());
+  std::size_t cores = 0;
+  for (const auto& [name, usable] : hosts) cores += usable.size();
+  return {{"processor", processor_name()},
+          {"host", ranks.empty() ? "" : ranks.front().host},
+          {"hosts", hosts.size()},
+          {"cores", cores}};
+}
+
 /// A run on pretended devices, whose speed is chosen, has another first line: what was pretended.
 std::string about_times(const std::optional<SharedCores>& shared, const Timeline& measured,
                         const std::optional<Timeline>& own_cores) {
   if (!shared) return "";
   auto bubble = [](const Timeline& timeline) {
-    return fmt::format("{:.1f} %", 100 * timeline.bubble());
+    return fmt::format("{:.1f}%", 100 * timeline.bubble());
   };
   std::string line = fmt::format(
-      "{} ranks share {} core{}: the measured time, {}, and its bubble of {} are those of a shared "
-      "machine.",
-      shared->ranks, shared->cores, shared->cores == 1 ? "" : "s",
+      "{} ranks on {} core{}: they can be busy for at most {:.3g}% of the time. The measured time, "
+      "{}, "
+      "and its bubble of {} are those of a shared machine.",
+      shared->ranks, shared->cores, shared->cores == 1 ? "" : "s", 100 * most_busy(*shared),
       seconds_text(measured.makespan()), bubble(measured));
   if (own_cores)
     line += fmt::format(

@@ -4,10 +4,31 @@
 
 #include <algorithm>
 
+#include "parallel/plan/endless.h"
+
 namespace paragrad::parallel {
 
+bool Lengths::makes(int steps) const {
+  for (; steps >= least; steps -= least)
+    if (has(steps)) return true;
+  return false;
+}
+
+int Lengths::fitted(int wanted, int left) const {
+  for (int steps = std::max(wanted, least); steps < left; ++steps)
+    if (has(steps) && makes(left - steps)) return steps;
+  return has(left) ? left : least;
+}
+
+Plans::Plans(Plan own) : own_(std::move(own)), lengths_{own_->steps, own_->period} {
+  if (!own_->is_endless()) return;
+  if (lengths_.least > own_->period) lengths_.least -= own_->period;  // without a body
+  later_by(*own_, 1);
+}
+
 Plan Plans::make(int first, int steps) const {
-  if (own_) return moved_by(*own_, first - own_->first);
+  if (own_ && !own_->is_endless()) return moved_by(*own_, first - own_->first);
+  if (own_) return unrolled(later_by(*own_, first), (steps - own_->steps) / own_->period + 1);
   Layout layout = layout_;
   layout.first = first;
   layout.steps = steps;
@@ -18,6 +39,12 @@ Plans::Shared Plans::get(int first, int steps) {
   return find({first, steps}, [&] { return make(first, steps); });
 }
 
+void Plans::check(int first, int left) {
+  shortest(first);
+  constexpr int several = 3;
+  if (!own_) get(first, std::min(several, left));
+}
+
 Plans::Shared Plans::evaluation(int first, int microbatches) {
   const Shared like = shortest(first);
   return find({first, 0, microbatches},
@@ -25,10 +52,12 @@ Plans::Shared Plans::evaluation(int first, int microbatches) {
 }
 
 Plans::Shared Plans::endless(int first) {
-  if (own_) return nullptr;
+  if ((own_ && !own_->is_endless()) || !has_endless_) return nullptr;
+  const Shared like = shortest(first);
   return find({.first = first, .endless = true}, [&] {
     std::optional<Plan> plan;
-    if (has_endless_ && std::ranges::max(make(first, 1).keep) > 1)
+    if (own_) return plan = later_by(*own_, first);
+    if (like->plan().overlaps_updates())
       plan = make_endless([&](int steps) { return make(first, steps); });
     has_endless_ = plan.has_value();
     return plan;

@@ -3,6 +3,7 @@
 // (session.h). Chapter 05.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -14,6 +15,20 @@
 
 namespace paragrad::parallel {
 
+/// The updates that a plan can have: `least`, and any number of times `every` more.
+struct Lengths {
+  int least = 1, every = 1;  ///< every 0: one length
+
+  bool has(int steps) const {
+    return steps >= least && (every == 0 ? steps == least : (steps - least) % every == 0);
+  }
+  /// Whether plans that follow each other can make so many updates.
+  bool makes(int steps) const;
+  /// The updates of a plan, `wanted` or somewhat more, behind which plans can make the rest of
+  /// `left`.
+  int fitted(int wanted, int left) const;
+};
+
 /// Ranks that are threads share it: the first one that asks for a plan makes it, the others wait
 /// and get the same. The last few plans are kept.
 class Plans {
@@ -23,19 +38,26 @@ class Plans {
   /// Makes plans of a schedule; `layout` gives everything but their updates.
   Plans(std::string schedule, const Layout& layout)
       : schedule_(std::move(schedule)), layout_(layout) {}
-  /// Repeats one plan, which the user gave.
-  explicit Plans(Plan own) : own_(std::move(own)) {}
+  /// Repeats one plan, which the user gave. An endless one begins with the run, and its body
+  /// repeats as often as the run needs.
+  /// throws: Error if an endless plan can't begin anew later in the run
+  explicit Plans(Plan own);
   virtual ~Plans() = default;
 
-  /// The updates of each plan, if they are fixed; 0: any number.
-  int fixed_steps() const { return own_ ? own_->steps : 0; }
+  /// The updates that a plan can have.
+  const Lengths& lengths() const { return lengths_; }
+  /// The updates of each plan, if they are fixed; 0: they vary.
+  int fixed_steps() const { return lengths_.every == 0 ? lengths_.least : 0; }
   /// Returns the plan of updates [first, first + steps).
   /// throws: what making it throws; PlanError if it breaks a rule
   Shared get(int first, int steps);
-  /// Returns the plan of one update, or of the fixed number of updates.
-  Shared shortest(int first) { return get(first, std::max(1, fixed_steps())); }
-  /// Returns the endless plan of a schedule that overlaps updates, from update `first` on, in which
-  /// the pipeline stays full; null if it has none, or drains at each update anyway.
+  /// Returns the plan of one update, or of as few as a plan can have.
+  Shared shortest(int first) { return get(first, lengths_.least); }
+  /// Makes and verifies plans of one and of more of the `left` updates from `first` on. A schedule
+  /// can be wrong where updates follow each other.
+  void check(int first, int left);
+  /// Returns the endless plan from update `first` on, in which the pipeline stays full: the user's,
+  /// or that of a schedule that overlaps updates; null if it has none, or drains at each update.
   Shared endless(int first);
   /// Returns the plan that evaluates version `first` of the weights on `microbatches` microbatches,
   /// on the ranks that compute their stages in shortest(first).
@@ -56,7 +78,8 @@ class Plans {
   std::string schedule_;
   Layout layout_;
   std::optional<Plan> own_;
-  bool has_endless_ = true;  // until it is found to have none
+  Lengths lengths_;
+  std::atomic<bool> has_endless_ = true;  // until it is found to have none
   std::mutex mutex_;
   std::deque<std::pair<Key, Shared>> recent_;
 };

@@ -1,14 +1,14 @@
-// A resumed run copies the lines of its first updates. A run in an occupied folder writes beside
-// the earlier run's metrics until it saves. Each line is flushed, so a crash loses none.
+// Shows progress where there is news, and leaves the writing of metrics to MetricFiles.
 // Chapter 02.
-#include "parallel/session/run_report.h"
+#include "parallel/session/run_log.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <iostream>
 
-#include "nn/checkpoint/file.h"
+#include "parallel/drawing/figure.h"
 
 namespace paragrad::parallel {
 
@@ -16,7 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* metrics_name = "metrics.jsonl";
 constexpr const char* summary_name = "summary.json";
 
 void make_writable(const fs::path& folder) {
@@ -34,6 +33,14 @@ std::string clock_time(double seconds) {
   return fmt::format("{}:{:02}:{:02}", hours, minutes, whole % 60);
 }
 
+/// Cuts a line where the terminal ends: a line that wraps can't be rewritten.
+std::string fitted(std::string line) {
+  winsize window = {};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 1)
+    line.resize(std::min<std::size_t>(line.size(), window.ws_col - 1));
+  return line;
+}
+
 }  // namespace
 
 void to_json(nlohmann::json& json, const ValidationResult& result) {
@@ -42,29 +49,23 @@ void to_json(nlohmann::json& json, const ValidationResult& result) {
 }
 
 RunLog::RunLog(const SessionSettings& settings, int first)
-    : settings_(settings),
-      first_(first),
-      path_(settings.out / metrics_name),
-      terminal_(isatty(STDOUT_FILENO)) {
+    : settings_(settings), first_(first), terminal_(isatty(STDOUT_FILENO)) {
   std::vector<nlohmann::json> earlier;
-  if (first > 0) earlier = metrics_of(settings.resume / metrics_name);
+  if (first > 0) earlier = metrics_of(settings.resume / "metrics.jsonl");
+  std::erase_if(earlier, [first](const nlohmann::json& line) { return line["step"] > first; });
   make_writable(settings.out);
   make_writable(settings.out / "checkpoint");
-  bool occupied = fs::exists(path_);
-  if (occupied) path_ += ".partial";
-  metrics_.open(path_);
-  PG_CHECK(metrics_, "can't write ", path_.string(), "; choose another folder with --out");
-  for (const nlohmann::json& line : earlier)
-    if (line["step"] <= first) metrics_ << line.dump() << '\n';
-  if (occupied && settings.resume != settings.out)
+  files_.emplace(settings.out, settings.unit, earlier);
+  for (const nlohmann::json& line : earlier) table_.add(line);
+  if (files_->beside_earlier() && settings.resume != settings.out)
     say(text(settings.out.string(), " holds an earlier run, which stays until this one saves"));
 }
 
 RunLog::~RunLog() { end_progress(); }
 
 void RunLog::write(const nlohmann::json& line) {
-  metrics_ << line.dump() << '\n' << std::flush;
-  PG_CHECK(metrics_, "can't write to ", path_.string(), "; is the disk full?");
+  files_->write(line);
+  table_.add(line);
 }
 
 void RunLog::step(std::int64_t number, const StepResult& result) {
@@ -78,29 +79,37 @@ void RunLog::step(std::int64_t number, const StepResult& result) {
          {"seconds", result.seconds},
          {settings_.unit + "_per_second", static_cast<double>(result.units) / result.seconds},
          {"bytes_sent", result.bytes_sent}});
-  auto now = std::chrono::steady_clock::now();
-  int every = std::max(1, settings_.steps / 20);
-  bool due = terminal_ ? now - shown_ > std::chrono::milliseconds(100) : number % every == 0;
-  if (due || number == first_ + 1 || number == settings_.steps) {
-    show(number);
-    shown_ = now;
-  }
+  if (due(number)) show(number);
+}
+
+bool RunLog::due(std::int64_t number) const {
+  using std::chrono::milliseconds;
+  const auto waited = std::chrono::steady_clock::now() - shown_;
+  if (number == first_ + 1 || number == settings_.steps) return true;
+  if (terminal_) return waited > milliseconds(100);
+  return number % std::max(1, settings_.steps / 20) == 0 || waited > milliseconds(30'000);
+}
+
+std::string RunLog::progress(std::int64_t number) {
+  const double average = seconds_ / static_cast<double>(number - first_);
+  std::string line = fmt::format("step {:>6}/{}  loss {:.4f}", number, settings_.steps, last_loss_);
+  if (validation_) line += fmt::format("  validation {:.4f}", validation_->loss);
+  if (validation_ && validation_->accuracy)
+    line += fmt::format(" ({:.2f}% right)", 100 * *validation_->accuracy);
+  line += fmt::format("  {:.0f} {}/s", units_per_second(), settings_.unit);
+  if (bubble_) line += fmt::format("  bubble {:.0f}%", 100 * std::max(0.0, *bubble_));
+  if (fullest_ > 0) line += "  fullest rank " + bytes_text(static_cast<double>(fullest_));
+  return line + fmt::format("  {} left",
+                            clock_time(average * static_cast<double>(settings_.steps - number)));
 }
 
 void RunLog::show(std::int64_t number) {
+  shown_ = std::chrono::steady_clock::now();
   if (settings_.quiet) return;
-  double average = seconds_ / static_cast<double>(number - first_);
-  std::string validation;
-  if (validation_) validation = fmt::format("  validation {:.4f}", validation_->loss);
-  if (validation_ && validation_->accuracy)
-    validation += fmt::format(" ({:.2f}% right)", 100 * *validation_->accuracy);
-  std::cout << (terminal_ ? "\r\033[K" : "")
-            << fmt::format("step {:>6}/{}  loss {:.4f}{}  {:.0f} {}/s  {} left", number,
-                           settings_.steps, last_loss_, validation, units_per_second(),
-                           settings_.unit,
-                           clock_time(average * static_cast<double>(settings_.steps - number)))
-            << (terminal_ ? "" : "\n") << std::flush;
+  const std::string line = progress(number);
+  std::cout << (terminal_ ? "\r\033[K" + fitted(line) : line + "\n") << std::flush;
   line_open_ = terminal_;
+  validation_.reset();
 }
 
 void RunLog::end_progress() {
@@ -119,6 +128,11 @@ void RunLog::note(std::int64_t number, const char* name, const nlohmann::json& v
   write({{"step", number}, {name, value}});
 }
 
+void RunLog::ranks(std::optional<double> bubble, std::int64_t fullest) {
+  bubble_ = bubble;
+  fullest_ = fullest;
+}
+
 void RunLog::say(const std::string& line) {
   if (settings_.quiet) return;
   end_progress();
@@ -126,29 +140,12 @@ void RunLog::say(const std::string& line) {
 }
 
 void RunLog::replace_earlier() {
-  const fs::path final_path = settings_.out / metrics_name;
-  if (path_ == final_path) return;
-  std::error_code problem;
-  fs::rename(path_, final_path, problem);  // the open file moves along
-  PG_CHECK(!problem, "can't replace ", final_path.string(), ": ", problem.message());
-  fs::remove(settings_.out / summary_name, problem);
-  path_ = final_path;
-}
-
-void RunLog::summary(const nlohmann::json& figures) {
-  nn::write_file(settings_.out / summary_name, figures.dump(2) + "\n");
-  say(text("figures of the run: ", (settings_.out / summary_name).string()));
-}
-
-std::vector<nlohmann::json> metrics_of(const fs::path& path) {
-  std::vector<nlohmann::json> lines;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    nlohmann::json entry = nlohmann::json::parse(line, nullptr, false);
-    if (entry.is_object() && entry.contains("step") && entry["step"].is_number_integer())
-      lines.push_back(std::move(entry));
+  if (files_->beside_earlier()) {
+    files_->replace_earlier();
+    std::error_code ignored;
+    fs::remove(settings_.out / summary_name, ignored);
   }
-  return lines;
+  settings_.saved(settings_.out);
 }
 
 }  // namespace paragrad::parallel

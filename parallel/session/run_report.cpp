@@ -1,221 +1,179 @@
-// Costs are medians, so that one interruption of a rank does not count.
+// What was recorded is worked out once; the rest of a page is written anew each time, from numbers
+// that are here anyway, so that a run can be watched without being slowed down.
 // Chapter 06.
 #include "parallel/session/run_report.h"
 
 #include <cmath>
+#include <ctime>
 #include <string_view>
 
 #include "autograd/backend.h"
+#include "autograd/version.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/drawing/breakdown_table.h"
-#include "parallel/drawing/chart.h"
-#include "parallel/simulation/own_cores.h"
+#include "parallel/drawing/report_page.h"
 
 namespace paragrad::parallel {
 using nlohmann::json;
 
 namespace {
 
-/// The value that the given share of values does not exceed; 0 if there are none.
-double quantile(std::vector<double> values, double share) {
-  if (values.empty()) return 0;
-  auto at =
-      values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
+/// The time now, as "2026-11-23 14:37:05 UTC".
+std::string date_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char words[64];
+  std::strftime(words, sizeof words, "%Y-%m-%d %H:%M:%S UTC", &parts);
+  return words;
 }
 
-}  // namespace
-
-Costs measured_costs(const Plan& plan, const Timeline& measured) {
-  auto medians = [&](bool (*counts)(const Instruction&), int stages) {
-    std::vector<std::vector<double>> seconds(stages);
-    for (const Record& record : measured.records)
-      if (counts(record.instruction))
-        seconds.at(record.instruction.stage).push_back(record.end - record.start);
-    std::vector<double> result;
-    for (const auto& values : seconds) result.push_back(quantile(values, 0.5));
-    return result;
-  };
-  Costs costs;
-  costs.forward = medians(begins_pass, plan.stages);
-  costs.backward = medians(goes_back, plan.stages);
-  costs.step = medians(makes_version, plan.stage_count());
-  costs.activation_bytes.assign(plan.stages, 0);
-  costs.activation_gradient_bytes.assign(plan.stages, 0);
-  costs.weight_bytes.assign(plan.stage_count(), 0);
-  costs.sum_bytes.assign(plan.stage_count(), 0);
-  std::vector<double> durations, rates;
-  for (const Record& record : measured.records) {
-    const Instruction& x = record.instruction;
-    const double seconds = record.end - record.start;
-    if (record.bytes == 0 || seconds <= 0) continue;
-    durations.push_back(seconds);
-    rates.push_back(static_cast<double>(record.bytes) / seconds);
-    if (x.stage < 0) continue;  // a norm
-    auto& bytes = x.what == Value::gradient_sum          ? costs.sum_bytes
-                  : x.what == Value::weights             ? costs.weight_bytes
-                  : x.what == Value::activation_gradient ? costs.activation_gradient_bytes
-                                                         : costs.activation_bytes;
-    bytes.at(x.stage) = std::max(bytes.at(x.stage), value_bytes(x, plan, record.bytes));
-  }
-  costs.latency = quantile(durations, 0);
-  if (!rates.empty()) costs.bandwidth = quantile(rates, 0.9);
-  return costs;
-}
-
-namespace {
-
-/// The training and validation losses over the updates.
-Curve loss_curve(const std::vector<json>& metrics) {
-  Series training{"training", {}, {}}, validation{"validation", {}, {}};
-  for (const json& entry : metrics)
-    for (auto [name, series] : {std::pair("loss", &training), {"validation_loss", &validation}}) {
-      if (!entry.contains(name)) continue;
-      series->x.push_back(entry["step"]);
-      series->y.push_back(entry[name]);
-    }
-  Curve curve{"Loss", "step", "nats", {training}};
-  if (!validation.x.empty()) curve.series.push_back(validation);
-  return curve;
-}
-
-/// The choices of bits that metrics.jsonl tells of.
-std::vector<BitChange> bit_history(const std::vector<json>& metrics) {
-  std::vector<BitChange> history;
-  for (const json& entry : metrics)
-    if (entry.contains("bits")) history.push_back({entry["step"], entry["bits"].get<Bits>()});
-  return history;
-}
-
-/// A timeline of the recorded updates, and where its time goes.
-struct Version {
-  std::string key, name;
-  Timeline timeline;
-  Breakdown time;
-};
-
-/// What was measured, and what was simulated from it.
-using Versions = std::vector<Version>;
-
-Versions versions_of(const RunReport& run, const SessionSettings& settings, bool shared_cores) {
-  const VerifiedPlan plan = verify(run.plan);
-  const auto& pretended = settings.pretended;
-  Costs costs = measured_costs(run.plan, run.recorded);
-  if (pretended) costs = pretended->instead_of(costs, run.plan);
-  const std::string whose = pretended ? " of pretended devices" : "";
-  Versions versions;
-  auto add = [&](const char* key, const std::string& name, Timeline timeline) {
-    const Breakdown time = breakdown(run.plan, timeline);
-    versions.push_back({key, name, std::move(timeline), time});
-  };
-  add("measured", "measured" + whose, run.recorded);
-  add("simulated", text("simulated from the ", pretended ? "pretended and " : "", "measured costs"),
-      simulate(plan, costs));
-  if (shared_cores && !(pretended && pretended->computes()))
-    add("own_cores", "as if each rank had a core of its own",
-        on_own_cores(plan, run.recorded, costs));
-  return versions;
-}
-
-/// The line on shared cores; empty if no ranks share them.
-std::string first_line(const RunReport& run, const Versions& versions) {
-  if (versions.back().key != "own_cores") return "";
-  return about_times(run.shared, run.recorded, versions.back().timeline);
-}
-
-json figures(const RunReport& run, const SessionSettings& settings, const RunLog& log,
-             const Versions& versions, double matmul_rate) {
-  std::map<std::string, std::int64_t> bytes_sent;
-  for (const auto& [name, bytes] : run.bytes_sent) bytes_sent[name.second] += bytes;
-  double rate = log.units_per_second(), flops = rate * settings.flops_per_unit;
-  json result{{"config", settings.config},
-              {"steps", run.steps},
-              {"complete", run.stopped.empty()},
-              {"loss", log.last_loss()},
-              {"seconds", log.seconds()},
-              {settings.unit + "_per_second", rate},
-              {"peak_bytes", run.peaks},
-              {"bytes_sent", bytes_sent},
-              {"peak_activations", std::llround(memory_total(run.memory, "activations").peak)},
-              {"time_step", time_step(run.recorded)},
-              {"largest_burst",
-               largest_burst(inner_sendings(run.plan, run.recorded), time_step(run.recorded))}};
-  for (const Version& version : versions) {
-    result["bubble"][version.key] = version.timeline.bubble();
-    result["breakdown"][version.key] = to_json(version.time);
-  }
-  if (run.shared)
-    result["shared_cores"] = {{"ranks", run.shared->ranks}, {"cores", run.shared->cores}};
-  if (settings.pretended) result["pretended"] = summary_of(*settings.pretended, run.pretended);
-  if (!settings.pretended || !settings.pretended->computes())  // else the rate is not this device's
-    result["model_flops_utilization"] = flops / matmul_rate;
-  if (!run.bits.empty()) result["bits"] = run.bits;
-  if (run.pruned) result["pruned"] = *run.pruned;
-  if (!run.peaks_pruned.empty()) result["peak_bytes_pruned"] = run.peaks_pruned;
-  if (run.validation) result.update(json(*run.validation));
+json events_json(const std::vector<RunEvent>& events) {
+  constexpr std::size_t most = 300;  // the last ones
+  json result = json::array();
+  for (std::size_t i = events.size() - std::min(events.size(), most); i < events.size(); ++i)
+    result.push_back(
+        {{"step", events[i].step}, {"what", events[i].what}, {"text", events[i].text}});
   return result;
 }
 
-/// Adds the timelines with their critical paths, and tables of where their time goes.
-void add_times(Report& page, const RunReport& run, const Versions& versions) {
-  NamedParts all;
-  for (const Version& version : versions) {
-    const CriticalPath path = critical_path(run.plan, version.timeline);
-    page.panels.push_back(
-        {text(version.name, ", ", page.memory_of, "; the critical path takes ", describe(path)),
-         version.timeline, path.records});
-    all.emplace_back(version.name, version.time.all());
-  }
-  page.tables = {
-      breakdown_table("Where the time of all ranks goes, " + page.memory_of, all),
-      breakdown_table("Where each rank's time goes, measured", rows_of(versions.front().time))};
-}
-
-Report page_of(const RunReport& run, const SessionSettings& settings, const RunLog& log,
-               const Versions& versions) {
-  Report page{settings.title, {}, {}, {}, run.memory, {}, sendings(run.plan, run.recorded)};
-  for (const auto& [name, bytes] : run.bytes_sent)
-    page.traffic.push_back({name.first, name.second, bytes});
-  auto percent = [](double share) { return text(std::round(1000 * share) / 10, " %"); };
-  std::string steps = std::to_string(run.steps);
-  if (!run.stopped.empty()) steps = text(run.stopped, " after ", run.steps, " of ", settings.steps);
-  page.facts = {{"ranks", std::to_string(run.recorded.ranks)}, {"steps", steps}};
-  if (run.validation) page.facts.push_back({"validation loss", text(run.validation->loss)});
-  if (run.validation && run.validation->accuracy)
-    page.facts.emplace_back("validation accuracy", percent(*run.validation->accuracy));
-  if (run.pruned && !run.pruned->is_null())
-    page.facts.emplace_back("pruned", percent(run.pruned->at("fraction").get<double>()));
-  page.facts.emplace_back(settings.unit + " per second", text(std::round(log.units_per_second())));
-  const std::string whose = settings.pretended ? " of pretended devices" : "";
-  const std::string bubbles[] = {"bubble measured" + whose, "bubble simulated" + whose,
-                                 "bubble on own cores"};
-  for (std::size_t i = 0; i < versions.size(); ++i)
-    page.facts.emplace_back(bubbles[i], percent(versions[i].timeline.bubble()));
-  if (settings.pretended)
-    for (auto& fact : facts_of(*settings.pretended, run.pretended)) page.facts.push_back(fact);
-  page.memory_of = text("steps ", run.plan.first + 1, " to ", run.plan.first + run.plan.steps);
-  page.note = first_line(run, versions);
-  add_times(page, run, versions);
-  const std::vector<json> metrics = metrics_of(log.path());
-  page.curves = {loss_curve(metrics)};
-  page.bits = bit_history(metrics);
-  return page;
+/// The events that an earlier session's summary tells of, up to an update.
+std::vector<RunEvent> earlier_events(const std::filesystem::path& folder) {
+  std::vector<RunEvent> events;
+  std::ifstream file(folder / "summary.json");
+  const json summary = json::parse(file, nullptr, false);
+  if (!summary.is_object() || !summary.contains("events")) return events;
+  for (const json& event : summary["events"])
+    events.push_back({event.value("step", 0), event.value("what", ""), event.value("text", "")});
+  return events;
 }
 
 }  // namespace
 
-void RunReport::write(const SessionSettings& settings, RunLog& log, const DevicePtr& device) const {
-  const bool on_cores = std::string_view(device->backend().name()) == "cpu";
-  const Versions versions = versions_of(*this, settings, shared && on_cores);
+const char* name_of(RunState state) {
+  static constexpr const char* names[] = {"running", "stopped", "interrupted", "finished"};
+  return names[static_cast<int>(state)];
+}
+
+RunReport::RunReport(ReportSources sources) : sources_(std::move(sources)), date_(date_now()) {
+  if (!sources_.settings.resume.empty()) events = earlier_events(sources_.settings.resume);
+}
+
+void RunReport::record(RecordedUpdates recorded) {
+  if (!recorded_.empty() && recorded_.back().first.since == recorded.since) recorded_.pop_back();
+  recorded_.emplace_back(std::move(recorded), std::nullopt);
+}
+
+const RecordedFacts& RunReport::facts(std::size_t recording) {
+  auto& [recorded, facts] = recorded_.at(recording);
+  if (facts) return *facts;
+  RecordingContext context{sources_.training, sources_.settings.pretended.get(), {}};
+  const bool on_cores = std::string_view(sources_.device->backend().name()) == "cpu";
+  if (on_cores) context.shared = shared_cores(cores);
+  return facts.emplace(facts_of(recorded, context));
+}
+
+double RunReport::bubble(double seconds) const {
+  return 1 - busy / (plan().ranks() * std::max(seconds, 1e-9));
+}
+
+std::string RunReport::drains() const {
+  int all = 0;
+  std::string reasons;
+  for (const auto& [why, count] : drained) {
+    all += count;
+    reasons += text(reasons.empty() ? "" : ", ", count == 1 ? "" : text(count, " x "), why);
+  }
+  return text(all, all == 1 ? " time (" : " times (", reasons, ")");
+}
+
+json RunReport::figures(const RunLog& log) {
+  const SessionSettings& settings = sources_.settings;
+  std::map<std::string, std::int64_t> sent;
+  for (const auto& [name, bytes] : bytes_sent) sent[name.second] += bytes;
+  const double rate = log.units_per_second();
+  json result{{"command", command_line()},
+              {"version", autograd::version()},
+              {"date", date_},
+              {"machine", machine_json(cores)},
+              {"state", name_of(state)},
+              {"config", settings.config},
+              {"parameters", sources_.training.whole.numel()},
+              {"ranks", plan().ranks()},
+              {"steps", steps},
+              {"steps_asked", settings.steps},
+              {"complete", state == RunState::finished},
+              {"loss", log.last_loss()},
+              {"seconds", log.seconds()},
+              {settings.unit + "_per_second", rate},
+              {settings.unit + "_per_update", settings.units_per_step},
+              {"peak_bytes", peaks},
+              {"bytes_sent", sent},
+              {"events", events_json(events)}};
+  result["machine"]["device"] = sources_.device->backend().name();
+  result.update(facts(recorded_.size() - 1).summary);
+  result["bubble"]["all_steps"] = bubble(log.seconds());
+  if (!drained.empty()) result["drained"] = drained;
+  if (const auto shared = shared_cores(cores))
+    result["shared_cores"] = {{"ranks", shared->ranks}, {"cores", shared->cores}};
+  if (settings.pretended) result["pretended"] = summary_of(*settings.pretended, pretended);
+  if (matmul_rate_)
+    result["model_flops_utilization"] = rate * settings.flops_per_unit / *matmul_rate_;
+  if (!bits.empty()) result["bits"] = bits;
+  if (pruned) result["pruned"] = *pruned;
+  if (!peaks_pruned.empty()) result["peak_bytes_pruned"] = peaks_pruned;
+  if (validation) result.update(json(*validation));
+  return result;
+}
+
+json RunReport::page(const RunLog& log) {
+  constexpr std::size_t points = 800;
+  const SessionSettings& settings = sources_.settings;
+  json summary = figures(log), windows = json::array(), sent = json::object();
+  summary.erase("breakdown");  // which the windows have
+  for (std::size_t i = 0; i < recorded_.size(); ++i) windows.push_back(facts(i).page);
+  for (const auto& [name, bytes] : bytes_sent) {
+    auto& ranks = sent[name.second];
+    if (ranks.is_null()) ranks = std::vector<std::int64_t>(plan().ranks());
+    ranks[name.first] = bytes;
+  }
+  json result{{"title", settings.title},
+              {"unit", settings.unit},
+              {"summary", std::move(summary)},
+              {"about_times", facts(recorded_.size() - 1).about_times},
+              {"metrics", log.metrics().columns(points)},
+              {"windows", std::move(windows)},
+              {"bytes_sent", std::move(sent)},
+              {"written", date_now()}};
+  if (settings.pretended) result["pretended"] = facts_of(*settings.pretended, pretended);
+  if (!drained.empty()) result["drains"] = drains();
+  return result;
+}
+
+void RunReport::write(const RunLog& log) {
+  if (recorded_.empty() || log.is_beside_earlier()) return;
+  const std::filesystem::path& out = sources_.settings.out;
+  nn::write_file(out / "summary.json", figures(log).dump(2) + "\n");
+  nn::write_file(out / "report.html", run_page(sources_.settings.title, page(log).dump()));
+}
+
+void RunReport::write_end(RunLog& log) {
+  const SessionSettings& settings = sources_.settings;
   if (const std::string late = lateness(pretended); !late.empty()) log.say(late);
-  log.summary(figures(*this, settings, log, versions, matmul_rate(device)));
-  write_file(settings.out / "trace.json", draw_trace(recorded, memory));
-  const std::filesystem::path recorded_plan = settings.out / "recorded.plan";
-  std::filesystem::remove(recorded_plan);  // left by an earlier run
-  if (driven) write_file(recorded_plan, print(plan));
-  write_file(settings.out / "report.html", draw_html(page_of(*this, settings, log, versions)));
-  if (const std::string line = first_line(*this, versions); !line.empty()) log.say(line);
+  // The rate of pretended devices is not this one's.
+  const bool is_own_rate = !settings.pretended || !settings.pretended->computes();
+  if (is_own_rate && settings.flops_per_unit > 0) matmul_rate_ = matmul_rate(sources_.device);
+  write(log);
+  log.say(text("figures of the run: ", (settings.out / "summary.json").string()));
+  const RecordedUpdates& last = recorded_.back().first;
+  const std::vector<Panel> panels = {{"measured", last.timeline},
+                                     {"simulated", facts(recorded_.size() - 1).planned}};
+  nn::write_file(settings.out / "trace.json", draw_trace(panels, last.memory));
+  nn::write_file(settings.out / "recorded.plan", print(last.plan));
+  if (const std::string& line = facts(recorded_.size() - 1).about_times; !line.empty())
+    log.say(line);
+  if (!drained.empty())
+    log.say(text("the pipeline drained ", drains(), "; the bubble of all steps is ",
+                 std::round(1000 * bubble(log.seconds())) / 10, "%"));
   log.say(text("report: ", (settings.out / "report.html").string()));
 }
 

@@ -5,10 +5,12 @@
 // Chapters 05 and 11.
 //
 // The room parallel/session is a run from its first update to its last:
-// session_lead.cpp   rank 0: decides what is done when, and shows progress
+// session_lead.cpp   rank 0: decides what is done when, and shows progress; borders.h: where plans
+//                    have to end
 // session_rank.h     every rank: carries out orders; plans.h: each plan is made and verified once
 // state_files.h      weights, optimizer state and what codecs remember to a checkpoint and back
-// run_report.h       the log of a run, and the report at its end; pretended_report.h: a part of it;
+// run_log.h          the log of a run: progress; metric_files.h, event_file.h: files of metrics
+// run_report.h       the report at its end; pretended_report.h: a part of it;
 //                    machine.h: shared cores
 // session.h          run_session(), which runs it all; Pruner: the interface for pruning
 #pragma once
@@ -76,7 +78,8 @@ struct SessionSettings : SessionScope {
   std::shared_ptr<Plans> plans;  ///< shared by all ranks of this process
   std::shared_ptr<const Pretended> pretended;  ///< what reports tell of; null: nothing.
                                                ///< `engine` and transports act on it
-  int reported_steps = 4;  ///< updates of the plan in the report, unless plans fix them
+  int reported_steps = 4;    ///< updates of the plan in the report, unless plans fix them
+  double report_every = 30;  ///< seconds from one report.html to the next while the run goes on
   std::function<std::unique_ptr<Pruner>()> pruner;  ///< null: nothing is pruned
   std::string unit = "tokens";                      ///< the unit of rates
   std::int64_t units_per_step = 0;
@@ -85,7 +88,9 @@ struct SessionSettings : SessionScope {
   nlohmann::json config;  ///< the description of the run in summary.json
   std::string title;      ///< of report.html
   std::string about;      ///< a line for the user at the beginning
-  std::function<bool()> interrupted = [] { return false; };  ///< asked on rank 0
+  std::function<bool()> interrupted = [] { return false; };                    ///< asked on rank 0
+  std::function<void(const std::filesystem::path& out)> saved = [](auto&) {};  ///< called on rank 0
+                                                                               ///< after each save
 };
 
 /// throws: Error if hierarchical sums of gradients would equal scatter-reduce-allgather in every
@@ -94,8 +99,8 @@ void check_hosts(const Plan& plan, const std::vector<int>& hosts);
 
 /// The updates of a plan that takes about a second, so that progress shows and an interruption is
 /// noticed: for schedules without an endless plan (Plans::endless). A plan fills and drains: in a
-/// delayed schedule, whose updates overlap, it has at least `fewest` updates, or the overlap would
-/// be lost. Other schedules wait at each update anyway.
+/// schedule whose updates overlap it has at least `fewest` updates, or the overlap would be lost.
+/// Other schedules wait at each update anyway.
 ///   like: a plan of the schedule
 int steps_in_a_second(double seconds_per_step, const Plan& like, int fewest);
 

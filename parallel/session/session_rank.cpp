@@ -82,6 +82,10 @@ SessionRank::SessionRank(const Training& training, Transport& transport, const D
   }
   const Plans::Shared shared = like();
   const VerifiedPlan& plan = *shared;
+  // A plan of one update can keep rules that longer ones break: they are verified before any runs.
+  if (settings.plans->fixed_steps() == 0 && !settings.plans->endless(steps_))
+    settings.plans->get(
+        steps_, std::clamp(settings.steps - steps_, 1, std::max(1, settings.reported_steps)));
   if (settings.engine.reduction == AllReduce::hierarchical)
     check_hosts(plan.plan(), engine_.settings().hosts);
   if (pruner_ && checkpoint) pruner_->resume(*checkpoint, engine_, plan.plan());
@@ -117,6 +121,7 @@ Train::Answer SessionRank::carry_out(const Train& what) {
   if (what.recorded) meter.start_timeline();
   RunResult result = engine_.run(*plan, data_.training(), course);
   steps_ = result.last_step;
+  result.peak = meter.peak();
   if (!what.recorded) {
     result.order.clear();
     return {result, {}};
@@ -134,8 +139,8 @@ Validate::Answer SessionRank::carry_out(const Validate& what) {
   const Plans::Shared plan = settings_.plans->evaluation(steps_, count);
   RunResult result = engine_.run(*plan, data_.validation(what.all));
   for (const auto& [micro, loss] : result.losses)
-    PG_CHECK(std::isfinite(loss), "step ", steps_, ": the validation loss is ", loss, "; ",
-             when_not_finite);
+    PG_CHECK(std::isfinite(loss), "step ", steps_, ": the validation loss is ",
+             std::isnan(loss) ? "not a number" : text(loss), "; ", when_not_finite);
   result.records.clear();
   return result;
 }

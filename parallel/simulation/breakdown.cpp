@@ -17,29 +17,31 @@ double& part_of(TimeParts& parts, const Instruction& x) {
   return meets(x) ? parts.collective : parts.point_to_point;
 }
 
-/// Divides the idle time [from, to) of a rank that waits for `cell`.
+/// Divides the idle time [from, to) of `rank`, which waits for `cell`.
 // [snippet divide]
-void divide(const WaitGraph& graph, int cell, double from, double to, TimeParts& parts) {
+void divide(const WaitGraph& graph, int rank, int cell, double from, double to, TimeParts& parts) {
   while (cell != WaitGraph::none && !is_compute(graph.instruction(cell)) && to > from) {
     const double end = std::clamp(graph.end(cell), from, to);
     const double begin = std::clamp(graph.begin(cell), from, end);
     parts.waiting += to - end;
+    parts.other += to - end;
     part_of(parts, graph.instruction(cell)) += end - begin;
     to = begin;
     cell = graph.cause(cell);
   }
+  const bool of_other_rank = cell != WaitGraph::none && graph.rank(cell) != rank;
   parts.waiting += to - from;
+  parts.other += to - (of_other_rank ? std::clamp(graph.end(cell), from, to) : from);
 }
 // [end snippet]
 
 }  // namespace
 
-TimeParts& TimeParts::operator+=(const TimeParts& other) {
-  compute += other.compute;
-  update += other.update;
-  waiting += other.waiting;
-  point_to_point += other.point_to_point;
-  collective += other.collective;
+TimeParts& TimeParts::operator+=(const TimeParts& more) {
+  for (auto part :
+       {&TimeParts::compute, &TimeParts::forward, &TimeParts::update, &TimeParts::waiting,
+        &TimeParts::other, &TimeParts::point_to_point, &TimeParts::collective})
+    this->*part += more.*part;
   return *this;
 }
 
@@ -47,6 +49,12 @@ TimeParts Breakdown::all() const {
   TimeParts sum;
   for (const TimeParts& rank : ranks) sum += rank;
   return sum;
+}
+
+TimeParts idle_parts(const WaitGraph& graph, int rank, int cause, double from, double to) {
+  TimeParts parts;
+  divide(graph, rank, cause, from, to, parts);
+  return parts;
 }
 
 Breakdown breakdown(const Plan& plan, const Timeline& timeline) {
@@ -57,11 +65,12 @@ Breakdown breakdown(const Plan& plan, const Timeline& timeline) {
     double now = 0;
     for (int cell : graph.computations(rank)) {
       const double begin = std::max(graph.begin(cell), now), end = std::max(graph.end(cell), begin);
-      divide(graph, graph.cause(cell), now, begin, parts);
+      divide(graph, rank, graph.cause(cell), now, begin, parts);
       part_of(parts, graph.instruction(cell)) += end - begin;
+      if (begins_pass(graph.instruction(cell))) parts.forward += end - begin;
       now = end;
     }
-    divide(graph, graph.last_arrival(rank), now, result.makespan, parts);
+    divide(graph, rank, graph.last_arrival(rank), now, result.makespan, parts);
   }
   return result;
 }

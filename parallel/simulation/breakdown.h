@@ -9,6 +9,8 @@
 
 namespace paragrad::parallel {
 
+class WaitGraph;
+
 /// Seconds of a rank's computing lane, each counted once. The last three are idle time: together
 /// they are the bubble, as Timeline::bubble() measures it.
 ///
@@ -24,9 +26,12 @@ struct TimeParts {
                        ///< end; after the input has come, until the computation begins
   double point_to_point = 0;  ///< while a send and receive is under way, or a fold
   double collective = 0;      ///< while a reduction, norm or gather is under way
+  double forward = 0;         ///< the part of `compute` in forwards
+  double other = 0;           ///< the part of `waiting` in which no other rank computes the value:
+                              ///< after the input has come, and at the plan's end
 
   double total() const { return compute + update + waiting + point_to_point + collective; }
-  TimeParts& operator+=(const TimeParts& other);
+  TimeParts& operator+=(const TimeParts& more);
 };
 
 struct Breakdown {
@@ -39,6 +44,10 @@ struct Breakdown {
 /// Divides the time of each rank.
 /// throws: Error if the timeline is not of this plan; see WaitGraph
 Breakdown breakdown(const Plan& plan, const Timeline& timeline);
+
+/// Divides the idle time [from, to) of a rank before a cell that waits for `cause`, a cell of the
+/// graph; none: for nothing.
+TimeParts idle_parts(const WaitGraph& graph, int rank, int cause, double from, double to);
 
 /// The chain of instructions that ends last, each preceded by the one that it waited for last. To
 /// make the plan shorter, one of them has to become shorter.

@@ -24,8 +24,8 @@ void check_list(const char* name, const std::vector<T>& list, int count,
              ", expected a number from 0 on");
 }
 
-const std::vector<std::int64_t>& given(const std::vector<std::int64_t>& list,
-                                       const std::vector<std::int64_t>& otherwise) {
+template <class T>
+const std::vector<T>& given(const std::vector<T>& list, const std::vector<T>& otherwise) {
   return list.empty() ? otherwise : list;
 }
 
@@ -47,11 +47,20 @@ std::int64_t parts(const Instruction& x, const Plan& plan) {
   return meets(x) ? static_cast<std::int64_t>(plan.groups[x.peer].size()) : 1;
 }
 
+/// Bytes of messages, each as long as the codec makes it.
+std::vector<std::int64_t> encoded_each(const CodecSpec& spec, std::vector<std::int64_t> list) {
+  for (std::int64_t& bytes : list)
+    if (bytes > 0 && spec != CodecSpec()) bytes = encoded_bytes(spec, bytes / 4, 4);
+  return list;
+}
+
 }  // namespace
 
 void check(const Costs& costs, const Plan& plan) {
   check_list("forward", costs.forward, plan.stages);
   check_list("backward", costs.backward, plan.stages);
+  check_list("input_part", given(costs.input_part, costs.backward), plan.stages);
+  check_list("weight_part", given(costs.weight_part, costs.backward), plan.stages);
   check_list("step", costs.step, plan.stage_count());
   check_list("activation_bytes", costs.activation_bytes, plan.stages);
   check_list("activation_gradient_bytes",
@@ -81,10 +90,15 @@ double duration(const Instruction& x, int rank, const Plan& plan, const Costs& c
   auto computed = [&](const std::vector<double>& list) {
     return of(rank, costs.slowness) * of(x.stage, list);
   };
+  auto backward = [&] {
+    if (x.what == Value::none) return computed(costs.backward);
+    const auto& part = x.what == Value::input_part ? costs.input_part : costs.weight_part;
+    return part.empty() ? computed(costs.backward) / 2 : computed(part);
+  };
   switch (operation(x).cost) {
     case Cost::nothing: return 0;
     case Cost::forward: return computed(costs.forward);
-    case Cost::backward: return computed(costs.backward) / (x.what == Value::none ? 1 : 2);
+    case Cost::backward: return backward();
     case Cost::step: return computed(costs.step);
     case Cost::message: return costs.latency + seconds;
     default: break;
@@ -100,6 +114,23 @@ std::int64_t bytes_sent(const Instruction& x, const Plan& plan, const Costs& cos
 
 std::int64_t value_bytes(const Instruction& x, const Plan& plan, std::int64_t sent) {
   return sent * parts(x, plan) / rounds(x, plan);
+}
+
+Costs encoded(Costs costs, const Plan& plan, const char* weights_name) {
+  const std::vector<std::int64_t>& weights = costs.weight_bytes;
+  const std::vector<std::int64_t> plain = costs.activation_bytes;
+  PG_CHECK(is_local(plan.codec) || weights == std::vector<std::int64_t>(weights.size()),
+           weights_name, ": how many bytes the codec ", print(plan.codec), " sends depends on the ",
+           "shapes of matrices, which a plan doesn't know; leave out one of the two, or give the ",
+           "bytes of the factors as the ", weights_name, " of a plan without a codec");
+  costs.sum_bytes = encoded_each(plan.codec, weights);
+  costs.activation_bytes = encoded_each(plan.channel, plain);
+  // A sparse gradient uses the activation's indices, so only its values are sent.
+  costs.activation_gradient_bytes.clear();
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    costs.activation_gradient_bytes.push_back(costs.activation_bytes[i] -
+                                              index_bytes(plan.channel, plain[i] / 4));
+  return costs;
 }
 
 }  // namespace paragrad::parallel

@@ -15,9 +15,11 @@ namespace paragrad::parallel {
 /// Costs in seconds, bytes, and bytes per second. A list holds a value for each stage, or one for
 /// all stages; `slowness` holds values for ranks.
 struct Costs {
-  std::vector<double> forward = {1};   ///< forward of one microbatch
-  std::vector<double> backward = {1};  ///< backward of one; input and weight parts take half each
-  std::vector<double> step = {0};      ///< the last value is the tied stage's
+  std::vector<double> forward = {1};     ///< forward of one microbatch
+  std::vector<double> backward = {1};    ///< backward of one
+  std::vector<double> input_part = {};   ///< I, a backward's first part; empty: half of backward
+  std::vector<double> weight_part = {};  ///< W, the second part; empty: half of backward
+  std::vector<double> step = {0};        ///< the last value is the tied stage's
   double bandwidth = std::numeric_limits<double>::infinity();  ///< every link's, each way
   double latency = 0;                                          ///< every message's
   std::vector<std::int64_t> activation_bytes = {0};  ///< a stage's output for one microbatch
@@ -32,6 +34,11 @@ struct Costs {
 
 /// throws: Error if a list does not fit the plan, or a cost is no number or negative
 void check(const Costs& costs, const Plan& plan);
+
+/// The costs with messages as short as the plan's codecs make those of f32 values.
+///   weights_name: what the error calls weight_bytes, as "--weight-bytes"
+/// throws: Error if their length depends on shapes, as with lowrank and pca
+Costs encoded(Costs costs, const Plan& plan, const char* weights_name = "weight_bytes");
 
 /// How long an instruction takes on a rank once it can begin; a fold and a drop take no time.
 ///   forward, backward, step:  the stage's, times the rank's slowness

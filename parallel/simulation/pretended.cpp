@@ -46,6 +46,10 @@ Costs Pretended::instead_of(Costs measured, const Plan& plan) const {
   measured.step.resize(plan.stage_count());
   put(forward, measured.forward);
   put(backward, measured.backward);
+  std::vector<double> half = backward;
+  for (double& seconds : half) seconds /= 2;
+  put(half, measured.input_part);
+  put(half, measured.weight_part);
   put(step, measured.step);
   if (!links()) return measured;
   measured.latency = latency;

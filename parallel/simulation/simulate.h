@@ -11,6 +11,8 @@
 // steady_state.h endless plans: two bodies, and what an update takes in the long run
 // timeline.h     when each instruction ran; what is alive and sent in each time step
 // breakdown.h    where a timeline's time goes, and its critical path; wait_graph.h: what waited
+// holdings.h     what ranks hold, from when to when
+// partial.h      how far a plan runs that breaks a rule
 // own_cores.h    a measured plan as if no two ranks shared a core
 // The engine writes the same timeline as the simulator, so that both can be drawn side by side.
 #pragma once

@@ -40,8 +40,9 @@ struct Level {
 };
 
 /// Activations that are alive on all ranks together; those of one microbatch on one stage count 1,
-/// from the start of the forward to the end of its backward, or until they are dropped. If one ends
-/// as another begins, the level stays. The first level is at 0, the last one's count is 0.
+/// from the start of the forward to the end of its backward, or until they are dropped. Between the
+/// parts of a split backward, what the second part needs counts as 1, too. If one ends as another
+/// begins, the level stays. The first level is at 0, the last one's count is 0.
 /// source: Fournier and Oyallon 2024, section 3
 std::vector<Level> activations_alive(const Timeline& timeline);
 

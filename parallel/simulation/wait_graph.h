@@ -36,6 +36,7 @@ class WaitGraph {
   int last() const;
 
   const Instruction& instruction(int cell) const { return *events_.cells.at(cell); }
+  int rank(int cell) const { return events_.rank_of(cell); }
   /// The record of a cell that one of these functions returned, by its place in the timeline.
   int record(int cell) const { return record_.at(cell); }
   /// The seconds at which a cell's part of an event ends at its rank.

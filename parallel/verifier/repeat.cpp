@@ -78,9 +78,9 @@ void check_passed(const Plan& plan, bool back) {
 }
 
 /// The uses of the tied stage by one microbatch read one version, so while a bar lies between them
-/// the version is part of the state.
+/// the version is part of the state. With drift, each use names its own.
 void check_tied(const Plan& plan) {
-  if (plan.tied.empty()) return;
+  if (plan.tied.empty() || plan.drift > 0) return;
   const std::vector<int> versions = tied_versions(plan);
   const auto back = passed(plan, 0, adds_gradient);  // the last use of a microbatch
   const int micros = plan.period * plan.per_step;
@@ -123,10 +123,13 @@ void Replay::note_bars(int index) {
       if (const Name value = name_of(name);
           value.what != Value::norm || versions_.lacks(value.number))
         lines.insert(describe(shifted(plan_, value, -back)));
-    for (const auto& [name, pass] : passes_)
-      lines.insert(autograd::text(describe(shifted(plan_, name_of(name), -back)), " at version ",
-                                  pass.version - back * plan_.period, pass.kept ? "" : ", dropped",
-                                  pass.input_part_done ? ", half back" : ""));
+    const int earlier = back * plan_.period;
+    for (const auto& [name, pass] : passes_) {
+      const int half = pass.input_part_at;
+      lines.insert(text(describe(shifted(plan_, name_of(name), -back)), " at version ",
+                        pass.version - earlier, pass.kept ? "" : ", dropped",
+                        half < 0 ? "" : text(", half back at ", half - earlier)));
+    }
   }
 }
 

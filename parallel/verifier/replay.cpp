@@ -1,5 +1,5 @@
 // Replay: applies the table of operations to each cell, and the rules beyond it.
-// Not here: the rules of weights (versions) and of gradient sums (sums).
+// Not here: the rules of weights (versions), of gradient sums (sums) and of what is left (ends).
 // Chapter 06.
 #include "parallel/verifier/replay.h"
 
@@ -7,20 +7,7 @@
 
 namespace paragrad::parallel {
 
-void Passages::check_end() const {
-  auto check = [&](const std::vector<int>& ranks, const char* direction) {
-    auto found = std::find(ranks.begin(), ranks.end(), -1);
-    if (found == ranks.end()) return;
-    const int micros = plan_.last_micro() - plan_.first_micro();
-    const int at = static_cast<int>(found - ranks.begin());
-    throw PlanError("end", -1, -1,
-                    autograd::text("end: microbatch ", plan_.first_micro() + at % micros,
-                                   " never runs ", direction, " through stage ", at / micros,
-                                   "; every microbatch passes every stage once"));
-  };
-  check(forward_, "forward");
-  if (plan_.steps > 0) check(backward_, "backward");
-}
+using autograd::text;
 
 Replay::Replay(const Plan& plan, int rank, Passages& passages, const std::set<int>& held,
                const std::vector<int>& tied_versions)
@@ -64,9 +51,7 @@ bool Replay::recomputes(const Place& at) {
   const Instruction& x = at.instruction();
   auto again = passes_.find(key(Value::stash, x.stage, x.micro));
   if (again != passes_.end() && !again->second.kept) {
-    if (again->second.version != x.version)
-      refuse("same version", at, "reads version ", x.version, "; its first forward read ",
-             again->second.version);
+    check_version(at, again->second.version, "first forward");
     again->second.kept = true;
     keep(1);
     return true;
@@ -79,7 +64,18 @@ bool Replay::recomputes(const Place& at) {
   return false;
 }
 
-/// Records a backward, which needs the activations of its forward, at the same version, once.
+/// Checks that the cell reads the version that an earlier one of its microbatch has read, or in a
+/// plan with drift one that is newer, but not by more.
+void Replay::check_version(const Place& at, int read, const char* reader) {
+  const int version = at.instruction().version, newer = version - read;
+  if (newer < 0 || newer > plan_.drift)
+    refuse(plan_.drift > 0 ? "drift" : "same version", at, "reads version ", version, "; its ",
+           reader, " read ", read, plan_.drift > 0 ? text(", and drift is ", plan_.drift) : "");
+  drift_ = std::max(drift_, newer);
+}
+
+/// Records a backward, which needs the activations of its forward, once. Its two parts, if it is
+/// split, read one version.
 void Replay::go_back(const Place& at) {
   const Instruction& x = at.instruction();
   int& passed = passages_.backward(x.stage, x.micro);
@@ -90,14 +86,13 @@ void Replay::go_back(const Place& at) {
   if (found == passes_.end())
     refuse("stash", at, "no forward has left activations of microbatch ", x.micro, " here");
   Pass& pass = found->second;
-  if (pass.version != x.version)
-    refuse("same version", at, "reads version ", x.version, "; its forward read ", pass.version);
+  check_version(at, pass.version, "forward");
   if (!pass.kept) refuse("stash", at, "activations were dropped; run the forward again before");
-  if (!makes_input_gradient(x) && !pass.input_part_done)
+  if (!makes_input_gradient(x) && pass.input_part_at != x.version)
     refuse("input", at, "the input part of this backward, ", x.stage, "I", x.micro, "v", x.version,
            ", comes first");
   passed = rank_;
-  pass.input_part_done = true;
+  pass.input_part_at = x.version;
 }
 
 /// Takes a value that the cell needs, except weights and sums, which versions_ and sums_ take. A
@@ -127,6 +122,9 @@ void Replay::free_stash(const Place& at, const Name& name) {
   if (found == passes_.end() || !found->second.kept)
     refuse("drop", at, "nothing to drop: no activations of microbatch ", name.number,
            " are kept here");
+  if (drops(at.instruction()) && found->second.input_part_at >= 0)
+    refuse("drop", at, "the weight part needs what the input part has left here, and no forward ",
+           "makes it again");
   found->second.kept = false;
   keep(-1);
   if (goes_back(at.instruction()) || plan_.steps == 0) passes_.erase(found);
@@ -155,22 +153,9 @@ void Replay::keep(int more) {
   peak_kept_ = std::max(peak_kept_, kept_);
 }
 
-void Replay::check_leaks() const {
-  versions_.check_leaks();
-  sums_.check_leaks();
-  int pass = -1, value = -1;  // the last cells with something left over
-  for (const auto& [name, left] : passes_) pass = std::max(pass, left.forward_at);
-  for (const auto& [name, cell] : here_)
-    if (plan_.rows[rank_][cell].op != Op::norm) value = std::max(value, cell);
-  if (pass >= 0)
-    refuse("leak", {plan_, rank_, pass}, "its activations are left over: ",
-           plan_.steps == 0 ? "no drop frees them" : "no backward frees them");
-  if (value >= 0)
-    refuse("leak", {plan_, rank_, value}, "what it brings is left over; nothing here takes it");
-}
-
 void Replay::add_to(Facts& facts) const {
   facts.staleness = std::max(facts.staleness, staleness_);
+  facts.drift = std::max(facts.drift, drift_);
   facts.live_versions.push_back(versions_.peak());
   facts.versions_in_use.push_back(versions_.peak_in_use());
   facts.peak_microbatches.push_back(peak_kept_);

@@ -60,12 +60,13 @@ class Replay {
     int version;
     int forward_at;  // cell
     bool kept = true;
-    bool input_part_done = false;
+    int input_part_at = -1;  // the version that the input part of its backward read
   };
 
   void execute(const Place& at);
   void note_bars(int index);
   bool recomputes(const Place& at);
+  void check_version(const Place& at, int read, const char* reader);
   void go_back(const Place& at);
   void take(const Place& at, const Name& name);
   void free_stash(const Place& at, const Name& name);
@@ -83,7 +84,7 @@ class Replay {
   std::vector<int> brought_by_;  // cells that brought what the present cell needs; -1: none
   Waits waits_;
   std::vector<std::set<std::string>> at_bars_;
-  int kept_ = 0, peak_kept_ = 0, peak_passes_ = 0, staleness_ = 0;
+  int kept_ = 0, peak_kept_ = 0, peak_passes_ = 0, staleness_ = 0, drift_ = 0;
 };
 
 // ---- all rows together ----

@@ -38,6 +38,15 @@ void check_header(const Plan& plan) {
   require(static_cast<int>(plan.keep.size()) == plan.stage_count() || plan.keep.size() == 1,
           "keep is one number, or one for each stage");
   require(*std::min_element(plan.keep.begin(), plan.keep.end()) >= 1, "keep is at least 1");
+  require(plan.drift >= 0, "drift is at least 0, not ", plan.drift);
+  require(plan.drift == 0 || *std::ranges::max_element(plan.keep) == 1,
+          "with drift one version of each stage is alive, so keep is 1");
+  require(
+      plan.drift == 0 || (plan.home.empty() && plan.sharded < 3),
+      "with drift weights stay on their ranks, whole: without home, and with sharded 2 at most");
+  require(plan.drift == 0 || plan.in_flight == 0,
+          "with drift the order of a rank's cells decides what they read, so it can't depend on ",
+          "timing (in_flight)");
   for (const auto& group : plan.groups)
     require(!group.empty() && ascending_below(group, plan.ranks()), "group ", list(group),
             " does not ascend, or names a rank that does not exist; there are ", plan.ranks());

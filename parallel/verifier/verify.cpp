@@ -4,6 +4,7 @@
 //   shape           a header, or fields of an instruction, that make no sense        shape
 //   input           a computation whose input is not here and not on its way         replay
 //   same version    a backward that reads another version than its forward           replay
+//   drift           with drift: one that reads a version that is too much newer      replay
 //   stash, once     activations that were dropped; a microbatch that passes twice    replay
 //   turn            the turn of a forward that has run                               replay
 //   send, drop      a value that is not here                                         replay
@@ -95,6 +96,7 @@ VerifiedPlan verify(Plan plan) {
   for (const Replay& row : rows) row.check_leaks();
   check_repeat(plan, pairing, rows);
   Facts facts = facts_of(plan, pairing, rows);
+  facts.held = held;
   return VerifiedPlan(std::move(plan), std::move(facts));
 }
 // [end snippet]

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ struct Facts {
                      ///< the plan cannot hang; 0: every send may wait for its recv
   int staleness = 0;  ///< most steps between the version that a gradient was taken at and the one
                       ///< that it is applied to
+  int drift = 0;      ///< most versions that a backward's is newer than its forward's
   std::vector<int> live_versions;    ///< per rank: most versions of one stage alive at once
   std::vector<int> versions_in_use;  ///< per rank: most versions of one stage at once that the row
                                      ///< has made, received or read, and reads now or later
@@ -37,6 +39,7 @@ struct Facts {
                                          ///< activations are kept at once
   std::vector<int> peak_inputs;  ///< per rank: most such pairs whose activations or, after a drop,
                                  ///< inputs are kept at once
+  std::vector<std::set<int>> held;      ///< per rank: the stages whose state or shard it keeps
   std::map<std::string, int> messages;  ///< sends by value: "a", "g", "p", "w", "t"; and "reduce",
                                         ///< "norm", "gather", counted once per group
 };

@@ -1,5 +1,6 @@
 // The life of a version on a rank. It begins at the start, with a step, or with a message. It ends
-// after its last reader once it has a successor or, if a message brought it, with a drop.
+// after its last reader once it has a successor or, if a message brought it, with a drop. In a plan
+// with drift it ends with the step to its successor, whoever may still want to read it.
 // Not here: gradient sums (sums).
 // Chapter 07.
 #include "parallel/verifier/versions.h"
@@ -103,6 +104,7 @@ void Versions::step(const Place& at) {
   if (newest(x.stage) != x.version - 1)
     refuse("order", at, "makes version ", x.version, " of stage ", x.stage, ", newest is ",
            show(newest(x.stage)), "; steps follow each other");
+  if (plan_.drift > 0) held_.erase({x.stage, x.version - 1});  // overwritten
   held_[{x.stage, x.version}] = {.own = true, .whole = plan_.sharded == 0, .begun = true};
 }
 

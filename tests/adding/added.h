@@ -32,8 +32,9 @@ Model lenet();
 
 namespace paragrad::parallel {
 
-/// ZB-H1, with the name zb-h1: 1F1B whose backwards have two parts (Qi et al. 2024).
-extern const Schedule zb_h1_schedule;
+/// GPipe with the name late-weights: backwards have two parts, and the gradients of weights come
+/// last.
+extern const Schedule late_weights_schedule;
 
 /// The codec `sign`: 4 bytes and a bit for each value.
 CodecEntry sign_codec();

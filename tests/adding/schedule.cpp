@@ -1,35 +1,20 @@
-// ZB-H1: a pipeline whose backwards come in two parts. A stage first computes the gradient of its
-// input (I), for which the stage before waits. The gradients of its weights (W) come later, in time
-// in which 1F1B is idle.
-// Chapter 14; Qi et al. 2024, "Zero Bubble Pipeline Parallelism".
-#include <deque>
-
+// GPipe with late weights: backwards come in two parts. A stage first computes the gradients of its
+// inputs (I), for which the stage before waits. The gradients of its weights (W) come last, when
+// nothing waits for the stage any more.
+// Chapter 14.
 #include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
 namespace {
 
-// [snippet zb_h1]
-Plan zb_h1(const Layout& layout) {
+// [snippet late_weights]
+Plan late_weights(const Layout& layout) {
   return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int stage) {
-    const int ahead = layout.stages - 1 - stage;
     for (int step = layout.first; step < layout.first + layout.steps; ++step) {
-      Row whole;  // the order of 1F1B, with backwards in one part
-      append_1f1b(whole, stage, layout.micros(replica, step), ahead, [&](int) { return step; });
-      std::deque<Instruction> later;  // weight parts; a stage leaves as many as its number
-      auto append_first = [&] {
-        row.push_back(later.front());
-        later.pop_front();
-      };
-      for (Instruction x : whole) {
-        if (goes_back(x)) x.what = Value::input_part;
-        row.push_back(x);
-        if (!goes_back(x)) continue;
-        x.what = Value::weight_part;
-        later.push_back(x);
-        if (static_cast<int>(later.size()) > stage) append_first();
-      }
-      while (!later.empty()) append_first();
+      const std::vector<int> micros = layout.micros(replica, step);
+      for (int micro : micros) row.push_back(forward(stage, micro, step));
+      for (Value part : {Value::input_part, Value::weight_part})
+        for (int micro : micros) row.push_back(backward_part(part, stage, micro, step));
     }
   });
 }
@@ -38,7 +23,7 @@ Plan zb_h1(const Layout& layout) {
 }  // namespace
 
 // [snippet entry]
-extern const Schedule zb_h1_schedule{.name = "zb-h1", .make = zb_h1};
+extern const Schedule late_weights_schedule{.name = "late-weights", .make = late_weights};
 // [end snippet]
 
 }  // namespace paragrad::parallel

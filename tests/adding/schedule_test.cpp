@@ -1,6 +1,5 @@
 // A schedule that is not in the register: its plan is verified, simulated and trained like any.
 // Not here: the schedule (schedule.cpp). Chapter 14.
-#include <algorithm>
 #include <ranges>
 
 #include "autograd/cpu/cpu_backend.h"
@@ -26,7 +25,7 @@ Plan make_plan(const Schedule& schedule, const Layout& layout) {
 }  // namespace
 
 TEST_CASE("adding a schedule: its plan reads like the paper's figure", "[adding]") {
-  const Plan plan = make_plan(zb_h1_schedule, {.stages = 2, .microbatches = 3});
+  const Plan plan = make_plan(late_weights_schedule, {.stages = 2, .microbatches = 3});
   check_printed("added_plan", print(plan));
 }
 
@@ -42,28 +41,28 @@ TEST_CASE("adding a schedule: every layout makes a plan that verifies", "[adding
                               .clip = option,
                               .tied = option};
           CAPTURE(stages, width, microbatches, option);
-          CHECK(verify(make_plan(zb_h1_schedule, layout)).facts().capacity == 0);
+          CHECK(verify(make_plan(late_weights_schedule, layout)).facts().capacity == 0);
         }
 }
 
-TEST_CASE("adding a schedule: its bubble is smaller than 1F1B's, its memory the same", "[adding]") {
+TEST_CASE("adding a schedule: its bubble is smaller than GPipe's, its memory the same",
+          "[adding]") {
   const Layout layout{.stages = 4, .microbatches = 8};
   const Costs costs{.backward = {2}};  // each of its two parts takes half of that
-  const VerifiedPlan ours = verify(make_plan(zb_h1_schedule, layout));
-  const VerifiedPlan theirs = verify(make_plan("1f1b", layout));
-  CHECK(simulate(ours, costs).makespan() == 8 * 3 + 3 * (1 + 1 - 1));  // (D-1) (F + I - W) idle
-  CHECK(simulate(theirs, costs).makespan() == 8 * 3 + 3 * (1 + 2));    // (D-1) (F + B) idle
-  CHECK(*std::ranges::max_element(ours.facts().peak_microbatches) ==
-        *std::ranges::max_element(theirs.facts().peak_microbatches));
+  const VerifiedPlan ours = verify(make_plan(late_weights_schedule, layout));
+  const VerifiedPlan theirs = verify(make_plan("gpipe", layout));
+  CHECK(simulate(ours, costs).makespan() == 8 * 3 + 3 * (1 + 1));    // (D-1) (F + I) idle
+  CHECK(simulate(theirs, costs).makespan() == 8 * 3 + 3 * (1 + 2));  // (D-1) (F + B) idle
+  CHECK(ours.facts().peak_microbatches == theirs.facts().peak_microbatches);
 }
 
-TEST_CASE("adding a schedule: it trains with the bits of 1F1B", "[adding]") {
+TEST_CASE("adding a schedule: it trains with the bits of GPipe", "[adding]") {
   const Layout layout{.stages = 4, .microbatches = 4, .steps = 3, .clip = true, .tied = true};
   const Training training(gpt(small_gpt()), layout.stages);
   SmallBatches batches(small_gpt());
   const Outcome ours =
-      run_by_engine(training, {verify(make_plan(zb_h1_schedule, layout))}, batches);
-  const Outcome theirs = run_by_engine(training, {verify(make_plan("1f1b", layout))}, batches);
+      run_by_engine(training, {verify(make_plan(late_weights_schedule, layout))}, batches);
+  const Outcome theirs = run_by_engine(training, {verify(make_plan("gpipe", layout))}, batches);
   CHECK(ours.weights == theirs.weights);
   CHECK(ours.losses == theirs.losses);
 }

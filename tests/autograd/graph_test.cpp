@@ -4,6 +4,7 @@
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
+#include "autograd/weight_part.h"
 #include "tests/catch.h"
 #include "tests/gradcheck.h"
 #include "tests/numbers.h"
@@ -242,6 +243,35 @@ TEST_CASE("graph: recomputing inside recomputing", "[graph][recompute]") {
   NoGrad off(*device);
   Tensor x = uniform_tensor({{3}}, "x", device);
   CHECK(!recompute(outer, variable(x)).requires_grad());
+}
+
+TEST_CASE("graph: gradients of weights wait for their part, in the sweep's order", "[graph]") {
+  for (bool again : {false, true}) {
+    DevicePtr device = cpu_device();
+    std::vector<std::string> seen;
+    auto weight = [&](const std::string& name, const Shape& shape) {
+      return variable(full(shape, 0.5, DType::f32, device),
+                      [&seen, name](const Tensor&) { seen.push_back(name); });
+    };
+    WeightPart later;
+    {
+      Tensor w1 = weight("w1", {2, 2}), w2 = weight("w2", {2, 2}), gain = weight("gain", {2});
+      const Tensor bias = weight("bias", {2});
+      Tensor x = variable(floats({1, 2}, {1, 2}, device));
+      auto f = [&](const Tensor& x) { return linear(layer_norm(linear(x, w1), gain, bias), w2); };
+      backward(sum(linear(again ? recompute(f, x) : f(x), w1)), {}, &later);
+      CHECK(gradient(x).shape() == x.shape());
+    }
+    CHECK(seen.empty());
+    // x's gradient lives as long as its leaf, which a layer that waits may hold; all else is kept.
+    CHECK(device->meter().live(Category::workspace) <= 8);
+    CHECK(device->meter().live(Category::activations) > 0);
+    later.run();
+    CHECK(seen == std::vector<std::string>{"w1", "w2", "gain", "bias", "w1"});
+    CHECK(device->meter().live() == 0);
+    later.run();  // nothing is left
+    CHECK(seen.size() == 5);
+  }
 }
 
 TEST_CASE("graph: a sweep that fails leaves no traces for the next one", "[graph]") {

@@ -117,3 +117,23 @@ TEST_CASE("memory meter: a vacated storage is not charged until it is occupied a
   CHECK(meter.live() == 0);
   CHECK(meter.peak() == 60);
 }
+
+TEST_CASE("memory meter: a storage that is charged to another category leaves the total",
+          "[memory]") {
+  DevicePtr device = cpu_device();
+  MemoryMeter& meter = device->meter();
+  Tensor x = zeros({4}, DType::f32, device);
+  meter.set_cap(16);  // no byte more, not even on the way
+  x.storage()->charge_to(Category::workspace);
+  CHECK(meter.live(Category::activations) == 0);
+  CHECK(meter.live(Category::workspace) == 16);
+  CHECK(meter.live() == 16);
+  CHECK(meter.peak() == 16);
+  x.storage()->vacate();
+  x.storage()->charge_to(Category::weights);
+  CHECK(meter.live() == 0);
+  x.storage()->occupy();
+  CHECK(meter.live(Category::weights) == 16);
+  x = {};
+  CHECK(meter.live() == 0);
+}

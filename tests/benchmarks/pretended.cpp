@@ -55,7 +55,8 @@ Measured run_once(const VerifiedPlan& plan, const Pretended& devices) {
     set_compute_threads(1);
     const auto held = network ? network->around(transport) : nullptr;
     Engine engine(training, held ? *held : transport, cpu_device(),
-                  {.prolong = devices.computes() ? prolong_to(devices) : nullptr});
+                  {.reduction = AllReduce::ring,  // as it is simulated
+                   .prolong = devices.computes() ? prolong_to(devices) : nullptr});
     results[transport.rank()] = engine.run(plan, tokens);
   });
   Measured measured{{rows.ranks(), {}}, 0, cpu_seconds() - before};

@@ -152,7 +152,7 @@ TEST_CASE("backend attention: the same bits in every order of threads") {
   for (DType dtype : {DType::f32, DType::bf16}) {
     std::vector<Numbers> results;
     for (Order order : all_orders) {
-      Machine machine({.order = order, .schedule = Schedule::lazy});
+      Machine machine({.order = order, .schedule = QueueSchedule::lazy});
       const Outcome got = attend({1, 100, 2, 32}, dtype, strict_device());
       results.push_back(to_host(got.y));
       const Numbers gradients = to_host(got.dqkv);

@@ -150,9 +150,10 @@ TEST_CASE("backend codecs: the k-th magnitude is the CPU's") {
 }
 
 TEST_CASE("backend codecs: messages of the largest values are the CPU's") {
-  const Settings settings = GENERATE(Settings{.order = Order::forward},
-                                     Settings{.order = Order::reverse, .schedule = Schedule::lazy},
-                                     Settings{.order = Order::random, .seed = 5});
+  const Settings settings =
+      GENERATE(Settings{.order = Order::forward},
+               Settings{.order = Order::reverse, .schedule = QueueSchedule::lazy},
+               Settings{.order = Order::random, .seed = 5});
   Machine machine(settings);
   const DevicePtr device = strict_device();
   for (DType dtype : types)

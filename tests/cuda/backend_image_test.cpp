@@ -113,7 +113,7 @@ TEST_CASE("backend images: the same bits in every order of threads") {
   for (const OpCase& op : all_cases()) {
     std::vector<OpResults> results;
     for (Order order : all_orders) {
-      Machine machine({.order = order, .schedule = Schedule::random});
+      Machine machine({.order = order, .schedule = QueueSchedule::random});
       results.push_back(run_op(op, DType::bf16, strict_device()));
     }
     INFO(op.name);

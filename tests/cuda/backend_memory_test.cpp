@@ -24,7 +24,8 @@ std::vector<float> counted(std::int64_t count) {
 }  // namespace
 
 TEST_CASE("backend memory: values come back from the device") {
-  for (Schedule schedule : {Schedule::eager, Schedule::lazy, Schedule::random}) {
+  for (QueueSchedule schedule :
+       {QueueSchedule::eager, QueueSchedule::lazy, QueueSchedule::random}) {
     Machine machine({.schedule = schedule});
     DevicePtr device = device_of(1);
     // One, and past the ends of staging slots of 2^18 floats, in more than all slots together.

@@ -107,8 +107,8 @@ TEST_CASE("backend ops: sizes past the ends of packs, warps and blocks") {
 
 TEST_CASE("backend ops: in other orders of threads and of queued work") {
   const Settings settings =
-      GENERATE(Settings{.order = Order::reverse, .schedule = Schedule::eager},
-               Settings{.order = Order::random, .schedule = Schedule::random, .seed = 3});
+      GENERATE(Settings{.order = Order::reverse, .schedule = QueueSchedule::eager},
+               Settings{.order = Order::random, .schedule = QueueSchedule::random, .seed = 3});
   for (const std::string file : {"reduce", "rows"}) check_ops(op_cases(file), settings);
 }
 
@@ -117,7 +117,7 @@ TEST_CASE("backend ops: no bit depends on the order of threads, blocks or queued
     for (DType dtype : {DType::f32, DType::bf16}) {
       std::vector<OpResults> results;
       for (Order order : all_orders) {
-        Machine machine({.order = order, .schedule = Schedule::random});
+        Machine machine({.order = order, .schedule = QueueSchedule::random});
         results.push_back(run_op(op, dtype, strict_device()));
       }
       INFO(op.name);

@@ -81,5 +81,5 @@ void check_products(const Settings& settings) {
 TEST_CASE("backend sparse: products are the CPU's") { check_products({}); }
 
 TEST_CASE("backend sparse: in other orders of threads and of queued work") {
-  check_products({.order = Order::random, .schedule = Schedule::lazy, .seed = 2});
+  check_products({.order = Order::random, .schedule = QueueSchedule::lazy, .seed = 2});
 }

@@ -177,7 +177,7 @@ TEST_CASE("launches at the same time borrow no more stacks than they have thread
     SUCCEED("blocks run one at a time");
     return;
   }
-  Machine machine({.schedule = Schedule::eager});
+  Machine machine({.schedule = QueueSchedule::eager});
   std::barrier both(2);
   for (int i = 0; i < 20; ++i)
     in_threads(2, [&](int device) {

@@ -52,7 +52,7 @@ struct Trainee {
 }  // namespace
 
 TEST_CASE("chapter 13: the host queues a step and waits for one number") {
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   Trainee trainee;
   cudaStream_t stream = backend_of(trainee.device).stream();
   backend_of(trainee.device).synchronize();
@@ -175,7 +175,8 @@ TEST_CASE("chapter 13: a message needs its event") {
   std::string table =
       "| schedule | arrives with the event | without |\n"
       "| --- | --- | --- |\n";
-  for (auto [schedule, name] : {std::pair{Schedule::eager, "eager"}, {Schedule::lazy, "lazy"}})
+  for (auto [schedule, name] :
+       {std::pair{QueueSchedule::eager, "eager"}, {QueueSchedule::lazy, "lazy"}})
     table += text("| ", name, " | ", arrived({.schedule = schedule}, false), " | ",
                   arrived({.schedule = schedule}, true), " |\n");
   check_figure("message_event", table);

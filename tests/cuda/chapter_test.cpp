@@ -116,12 +116,13 @@ TEST_CASE("chapter 12: a forgotten event") {
   std::string table =
       "| schedule | read with the event | without |\n"
       "| --- | --- | --- |\n";
-  for (auto [schedule, name] : {std::pair{Schedule::eager, "eager"}, {Schedule::lazy, "lazy"}})
+  for (auto [schedule, name] :
+       {std::pair{QueueSchedule::eager, "eager"}, {QueueSchedule::lazy, "lazy"}})
     table += text("| ", name, " | ", doubled({.schedule = schedule}, false), " | ",
                   doubled({.schedule = schedule}, true), " |\n");
   std::string without;
   for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-    const Settings random{.schedule = Schedule::random, .seed = seed};
+    const Settings random{.schedule = QueueSchedule::random, .seed = seed};
     CHECK(doubled(random, false) == 2);
     without += text(seed > 1 ? ", " : "", doubled(random, true));
   }

@@ -139,7 +139,7 @@ TEST_CASE("bf16 products with results in bf16 and f32") {
 }
 
 TEST_CASE("products are queued in the handle's stream") {
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   Handle handle;
   cudaStream_t stream;
   PG_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));

@@ -11,6 +11,7 @@
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/parallel/support/grid.h"
+#include "tests/parallel/support/todays_schedules.h"
 #include "tests/sanitized.h"
 
 using namespace paragrad;
@@ -31,7 +32,7 @@ TakeSeat seats(bool by_nccl) {
 void check_same_bits(const Training& training, const std::vector<VerifiedPlan>& plans,
                      AllReduce reduction = AllReduce::scatter_reduce) {
   SmallBatches batches(small_gpt());
-  Machine machine({.schedule = tests::Schedule::eager});
+  Machine machine({.schedule = QueueSchedule::eager});
   const Outcome serial = run_serially(training, plans, batches, reduction, {}, {}, cuda_device());
   for (bool by_nccl : nccl_choices(plans[0].plan().ranks())) {
     CAPTURE(by_nccl);
@@ -55,6 +56,21 @@ TEST_CASE("device engine: schedules give the bits of the serial interpreter") {
   for (const Case& c : fewer(cases)) {
     INFO(c);
     check_same_bits(training_of(c), plans_of(c.schedule, layout_of(c, 1), 2));
+  }
+}
+
+TEST_CASE("device engine: schedules of today give the bits of the serial interpreter") {
+  const std::vector<Choice> all = choices();
+  std::size_t number = 0;
+  for (auto [schedule, layout] : fewer(todays_schedules())) {
+    const Choice& choice = all[number++ % all.size()];
+    CAPTURE(schedule, choice.name);
+    if (number % 2 == 0) layout.width = 2;
+    layout.steps = 1;
+    if (layout.width == 2 || choice.name == "recompute") choice.make(layout);
+    Training training(gpt(small_gpt(layout.tied)), layout.stages);
+    training.clip = layout.clip ? 0.3 : 0;
+    check_same_bits(training, plans_of(schedule, layout, 2));
   }
 }
 
@@ -106,7 +122,7 @@ TEST_CASE(
         training_of({schedule, 1, layout.stages, 1, false, false, layout.tied, false});
     training.dtype = dtype;
     SmallBatches batches(small_gpt(layout.tied));
-    Machine machine({.schedule = tests::Schedule::eager});
+    Machine machine({.schedule = QueueSchedule::eager});
     return run_by_engine(training, plans_of(schedule, layout, 2), batches, 0,
                          AllReduce::by_transport, {}, {}, seats(/*by_nccl*/ true));
   };
@@ -141,7 +157,7 @@ TEST_CASE("device engine: a rank whose device is full says what it asked for") {
   const Case c{"1f1b", 1, 2, 2, false, true, false, false};
   const Training training = training_of(c);
   SmallBatches batches(small_gpt());
-  Machine machine({.device_bytes = 150'000, .schedule = tests::Schedule::eager});
+  Machine machine({.device_bytes = 150'000, .schedule = QueueSchedule::eager});
   std::string report;
   try {
     run_by_engine(training, plans_of(c.schedule, layout_of(c, 2)), batches, 0,
@@ -166,7 +182,7 @@ TEST_CASE("device engine: a rank that throws ends the run, and every rank report
   }
   for (const auto& [by_nccl, reduction] : ways) {
     CAPTURE(by_nccl, int(reduction));
-    Machine machine({.schedule = tests::Schedule::lazy});
+    Machine machine({.schedule = QueueSchedule::lazy});
     BrokenBatches batches;
     std::string report;
     try {
@@ -204,7 +220,7 @@ TEST_CASE("device engine: a sum by NCCL says which rank is late, and where it wa
   const Case c{"data", 2, 1, 1, false, false, false, false};
   const Training training = training_of(c);
   const auto plans = plans_of(c.schedule, layout_of(c, 1));
-  Machine machine({.schedule = tests::Schedule::eager});
+  Machine machine({.schedule = QueueSchedule::eager});
   LateBatches batches;
   auto body = [&](Transport& inner) {
     const Seat seat = seats(/*by_nccl*/ true)(inner);

@@ -12,6 +12,7 @@
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"
 #include "tests/parallel/support/grid.h"
+#include "tests/parallel/support/plan_cases.h"
 #include "tests/sanitized.h"
 
 using namespace paragrad::tests;
@@ -20,8 +21,6 @@ using paragrad::cuda::cuda_device;
 using paragrad::cuda::Graphs;
 
 namespace {
-
-using QueueSchedule = paragrad::tests::Schedule;  // plans have another
 
 constexpr QueueSchedule all_schedules[] = {QueueSchedule::eager, QueueSchedule::lazy,
                                            QueueSchedule::random};
@@ -104,6 +103,19 @@ TEST_CASE("device graphs: ZeRO, codecs and folds of sums give the bits of the se
   if (!sanitized) check_same_bits(training, plans_of("data", zero));
   check_same_bits(training, plans_of("2bw", codec));
   if (!sanitized) check_same_bits(training, plans_of("cyclic-v2", {.stages = 2, .steps = 2}));
+}
+
+TEST_CASE("device graphs: the parts of split backwards give the bits of whole ones") {
+  const Training training = training_of({"", 1, 2, 3, false, false, false, false});
+  const Layout layout{.stages = 2, .microbatches = 3, .steps = 2};
+  const std::vector<VerifiedPlan> split{verify(parse(plan_text("zero_bubble")))};
+  Machine machine({.schedule = QueueSchedule::lazy});
+  const Outcome whole = run_without(training, plans_of("1f1b", layout), cuda_device());
+  const GraphRun parts(training, split, false, true);
+  CHECK(parts.outcome.weights.size() == 2);
+  for (const auto& [place, weights] : parts.outcome.weights)
+    CHECK(weights == whole.weights.at(place));
+  CHECK(parts.outcome.losses == whole.losses);
 }
 
 TEST_CASE("device graphs: no more are made once all parts of a step have been met") {

@@ -38,7 +38,7 @@ TEST_CASE("a device holds no more than its settings allow") {
 }
 
 TEST_CASE("a stream's frees make room for its allocations") {
-  Machine machine({.device_bytes = 10'000, .schedule = Schedule::lazy});
+  Machine machine({.device_bytes = 10'000, .schedule = QueueSchedule::lazy});
   float *first, *second;
   PG_CUDA(cudaMallocAsync(&first, 6'000, nullptr));
   PG_CUDA(cudaFreeAsync(first, nullptr));
@@ -102,7 +102,7 @@ TEST_CASE("settings that mean nothing, or come too late, are refused") {
   using cuda::emulator::configure;
   CHECK_THROWS_WITH(configure({.devices = 0}), Contains("expected 1 to 64 devices, got 0"));
   CHECK_THROWS_WITH(configure({.patience = 0}), Contains("patience must be positive"));
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   DeviceArray<float> x(1);
   PG_CUDA(cudaMemset(x, 0, 4));
   CHECK_THROWS_WITH(configure({}), Contains("operations are queued"));

@@ -22,7 +22,8 @@ using paragrad::cuda::StagedTransport;
 namespace {
 
 constexpr double timeout = 60;
-constexpr Schedule all_schedules[] = {Schedule::eager, Schedule::lazy, Schedule::random};
+constexpr QueueSchedule all_schedules[] = {QueueSchedule::eager, QueueSchedule::lazy,
+                                           QueueSchedule::random};
 
 std::unique_ptr<Transport> make(Transport& inner, const DevicePtr& device, bool by_nccl) {
   if (by_nccl) return make_nccl_transport(inner, backend_of(device), timeout);
@@ -52,7 +53,7 @@ void finish(Transport& transport, Request& request) {
 }  // namespace
 
 TEST_CASE("device transports: the suite of transports") {
-  for (Schedule schedule : all_schedules)
+  for (QueueSchedule schedule : all_schedules)
     for (int ranks : sanitized ? std::vector<int>{3} : std::vector<int>{1, 2, 4})
       for (bool by_nccl : nccl_choices(ranks)) {
         CAPTURE(int(schedule), by_nccl, ranks);
@@ -73,7 +74,7 @@ TEST_CASE("device transports: the suite of collectives") {
   for (int ranks : sanitized ? std::vector<int>{3} : std::vector<int>{2, 4})
     for (bool by_nccl : nccl_choices(ranks)) {
       CAPTURE(by_nccl, ranks);
-      Machine machine({.schedule = ranks == 2 ? Schedule::lazy : Schedule::eager});
+      Machine machine({.schedule = ranks == 2 ? QueueSchedule::lazy : QueueSchedule::eager});
       auto body = [](Transport& transport, const DevicePtr& device) {
         collective_checks(transport, device, /*quick*/ true);
       };
@@ -82,7 +83,7 @@ TEST_CASE("device transports: the suite of collectives") {
 }
 
 TEST_CASE("device transports: a message follows the kernels that were queued before it") {
-  for (Schedule schedule : all_schedules)
+  for (QueueSchedule schedule : all_schedules)
     for (bool by_nccl : nccl_choices(2)) {
       CAPTURE(int(schedule), by_nccl);
       Machine machine({.schedule = schedule});

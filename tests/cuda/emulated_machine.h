@@ -13,7 +13,7 @@
 namespace paragrad::tests {
 
 using cuda::emulator::Order;
-using cuda::emulator::Schedule;
+using QueueSchedule = cuda::emulator::Schedule;  // plans have another
 using cuda::emulator::Settings;
 
 /// While it lives, the emulated machine has these settings; afterwards, nothing is left of it.

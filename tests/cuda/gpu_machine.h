@@ -12,10 +12,10 @@ namespace paragrad::tests {
 /// What the emulator is asked for. A GPU does as it likes: a test that tries several orders runs
 /// several times, and shows that a run repeats its bits.
 enum class Order { forward, reverse, random };
-enum class Schedule { eager, lazy, random };
+enum class QueueSchedule { eager, lazy, random };
 struct Settings {
   Order order = Order::forward;
-  Schedule schedule = Schedule::lazy;
+  QueueSchedule schedule = QueueSchedule::lazy;
   std::uint64_t seed = 1;
 };
 constexpr Order all_orders[] = {Order::forward, Order::reverse, Order::random};

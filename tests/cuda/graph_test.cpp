@@ -31,7 +31,8 @@ cudaGraph_t record(cudaStream_t stream, Work work) {
 }  // namespace
 
 TEST_CASE("graphs: what is recorded runs at each launch, in its order") {
-  for (Schedule schedule : {Schedule::eager, Schedule::lazy, Schedule::random}) {
+  for (QueueSchedule schedule :
+       {QueueSchedule::eager, QueueSchedule::lazy, QueueSchedule::random}) {
     Machine machine({.schedule = schedule});
     DeviceArray<float> x(std::vector<float>{1}), y(std::vector<float>{0});
     Stream recorder, target;
@@ -55,7 +56,7 @@ TEST_CASE("graphs: what is recorded runs at each launch, in its order") {
 }
 
 TEST_CASE("graphs: one of the same nodes brings an executable one up to date") {
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   DeviceArray<float> x(std::vector<float>{1}), y(std::vector<float>{1});
   Stream stream;
   cudaGraphExec_t executable;

@@ -107,10 +107,10 @@ void pass_on(const Rank& me, const float* from, float* to, int n, bool grouped) 
 }
 
 std::vector<Settings> all_schedules() {
-  return {{.schedule = Schedule::eager},
-          {.schedule = Schedule::lazy},
-          {.schedule = Schedule::random, .seed = 1},
-          {.schedule = Schedule::random, .seed = 2}};
+  return {{.schedule = QueueSchedule::eager},
+          {.schedule = QueueSchedule::lazy},
+          {.schedule = QueueSchedule::random, .seed = 1},
+          {.schedule = QueueSchedule::random, .seed = 2}};
 }
 
 __global__ void add_one(float* x) { *x += 1; }
@@ -147,7 +147,7 @@ TEST_CASE("bf16 is summed in f32 and rounded once, integers exactly") {
 }
 
 TEST_CASE("one thread drives all ranks by groups") {
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   const int ranks = 3;
   ncclComm_t comms[ranks];
   REQUIRE(ncclCommInitAll(comms, ranks, nullptr) == ncclSuccess);
@@ -287,7 +287,7 @@ TEST_CASE("ranks that do not come, or share a device, are reported") {
 }
 
 TEST_CASE("an abort is seen by the other ranks, which abort and go on without") {
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   std::latch both_have_called(2);
   on_ranks(2, [&](Rank& me) {
     DeviceArray<float> x(std::vector<float>{1});
@@ -381,7 +381,7 @@ TEST_CASE("calls that don't wait: what is wrong with them is their state") {
 }
 
 TEST_CASE("an all-reduce that overlaps kernels needs its events") {
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   std::vector<float> with(2), without(2);
   on_ranks(2, [&](const Rank& me) {
     cudaStream_t compute;

@@ -17,9 +17,10 @@ __global__ void add(const float* a, const float* b, float* sum) { *sum = *a + *b
 __global__ void double_it(float* x) { *x *= 2; }
 
 std::vector<Settings> all_schedules() {
-  std::vector<Settings> result = {{.schedule = Schedule::eager}, {.schedule = Schedule::lazy}};
+  std::vector<Settings> result = {{.schedule = QueueSchedule::eager},
+                                  {.schedule = QueueSchedule::lazy}};
   for (std::uint64_t seed = 1; seed <= 10; ++seed)
-    result.push_back({.schedule = Schedule::random, .seed = seed});
+    result.push_back({.schedule = QueueSchedule::random, .seed = seed});
   return result;
 }
 
@@ -77,7 +78,7 @@ TEST_CASE("streams joined by events compute the same in every schedule") {
 }
 
 TEST_CASE("a missing event shows under the lazy schedule") {
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   DeviceArray<float> x(std::vector<float>{1});
   TestStream producer(cudaStreamNonBlocking), consumer(cudaStreamNonBlocking);
   Pinned result(0);
@@ -88,7 +89,7 @@ TEST_CASE("a missing event shows under the lazy schedule") {
 }
 
 TEST_CASE("a pinned buffer that is used too early shows under the lazy schedule") {
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   DeviceArray<float> x(std::vector<float>{1});
   TestStream stream;
   Pinned result(-1), source(7);
@@ -132,7 +133,7 @@ TEST_CASE("the default stream and blocking streams wait for each other") {
 }
 
 TEST_CASE("the default stream and non-blocking streams do not") {
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   DeviceArray<float> x(std::vector<float>{1});
   TestStream stream(cudaStreamNonBlocking);
   PG_CUDA(cudaMemset(x, 0, sizeof(float)));  // not even this waits
@@ -145,7 +146,7 @@ TEST_CASE("the default stream and non-blocking streams do not") {
 }
 
 TEST_CASE("events are reached when what was before them is done") {
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   DeviceArray<float> x(std::vector<float>{1});
   TestStream stream;
   TestEvent start, stop, never;
@@ -192,7 +193,7 @@ namespace {
 std::vector<float> read_too_early() {
   std::vector<float> results;
   for (std::uint64_t seed = 1; seed <= 16; ++seed) {
-    Machine machine({.schedule = Schedule::random, .seed = seed});
+    Machine machine({.schedule = QueueSchedule::random, .seed = seed});
     DeviceArray<float> x(std::vector<float>{0});
     TestStream producer(cudaStreamNonBlocking), consumer(cudaStreamNonBlocking);
     Pinned result(-1);
@@ -227,7 +228,7 @@ TEST_CASE("a machine that was reset is as at its start") {
 }
 
 TEST_CASE("a stream that is destroyed finishes its work") {
-  Machine machine({.schedule = Schedule::lazy});
+  Machine machine({.schedule = QueueSchedule::lazy});
   DeviceArray<float> x(std::vector<float>{1});
   {
     TestStream stream(cudaStreamNonBlocking);

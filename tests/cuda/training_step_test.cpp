@@ -104,9 +104,9 @@ TEST_CASE("training: the same bits in every order of threads and of queued work"
   for (DType dtype : {DType::f32, DType::bf16}) {
     std::vector<Training> runs;
     for (const Settings& settings :
-         {Settings{.order = Order::forward, .schedule = Schedule::eager},
-          Settings{.order = Order::reverse, .schedule = Schedule::lazy},
-          Settings{.order = Order::random, .schedule = Schedule::random, .seed = 7}}) {
+         {Settings{.order = Order::forward, .schedule = QueueSchedule::eager},
+          Settings{.order = Order::reverse, .schedule = QueueSchedule::lazy},
+          Settings{.order = Order::random, .schedule = QueueSchedule::random, .seed = 7}}) {
       Machine machine(settings);
       runs.emplace_back(dtype, dtype, cuda_device());
     }

@@ -155,6 +155,9 @@ TEST_CASE("adaptive bits are chosen, written down and gone on with") {
   CHECK(*bits.begin() >= 1);
   CHECK(*bits.rbegin() <= 8);
   CHECK(summary_of(runs.path("whole"))["bits"] == chosen[0]["bits"]);
-  CHECK(paragrad::nn::read_file(runs.path("whole") + "/report.html").find("Bits of each layer") !=
-        std::string::npos);
+  const json report = report_of(runs.path("whole"));
+  CHECK(report["metrics"]["bits"] == json(chosen));
+  REQUIRE(report["windows"].size() == 2);  // the second one after the first choice
+  CHECK(report["windows"][1]["since"] == "choice of bits after update 100");
+  CHECK(report["windows"][1]["first"] == 101);
 }

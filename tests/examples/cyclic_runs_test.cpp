@@ -57,12 +57,12 @@ void check_totals(const json& summary, bool alone) {
     largest = std::max(largest, peak);
     sum += peak;
   }
-  CHECK(summary["peak_activations"] >= largest);
-  CHECK(summary["peak_activations"] <= sum);
+  CHECK(summary["peak_activation_bytes"] >= largest);
+  CHECK(summary["peak_activation_bytes"] <= sum);
   const double bubble = summary["bubble"]["simulated"];
   CHECK((bubble == 0) == alone);
   CHECK(bubble < 1);
-  CHECK((summary["largest_burst"] == 0) == alone);
+  CHECK((summary["largest_burst_bytes"] == 0) == alone);
 }
 
 }  // namespace

@@ -92,6 +92,9 @@ TEST_CASE("devices run every schedule as the CPU does") {
       two_by_two + Words{"--schedule", "message-driven", "--microbatches", "3"},
       two_by_two + Words{"--schedule", "pipedream"},
       two_by_two + Words{"--schedule", "2bw", "--recompute"},
+      four + Words{"--schedule", "zb-v", "--data-parallel", "2", "--microbatches", "2"},
+      four + Words{"--schedule", "dualpipe", "--microbatches", "2", "--zero", "1"},
+      two_by_two + Words{"--schedule", "paci", "--recompute", "--untied", "--clip", "0"},
       four + Words{"--schedule", "cyclic-v1", "--setting", "pipeline"},
       four + Words{"--schedule", "cyclic-v2", "--setting", "data"}};
   for (const Words& words : fewer(schedules)) {

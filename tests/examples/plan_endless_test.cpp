@@ -28,7 +28,7 @@ std::string printed(const Words& words) {
 void check_error(const Words& words, const std::string& part) {
   CAPTURE(words);
   const Finished result = run(words);
-  CHECK(result.status == 1);
+  CHECK(result.status != 0);
   CHECK(result.output.empty());
   CHECK_THAT(result.errors, Contains("error: ") && Contains(part));
 }
@@ -79,13 +79,11 @@ TEST_CASE("plan draws head, two bodies and tail, with their bars") {
   const std::string file = folder.write("endless.plan", printed(endless_2bw("show")));
   for (const Words& words : {endless_2bw("draw"), Words{"plan", "draw", file}}) {
     CHECK_THAT(printed(words), Contains("|2F3") && Contains("|2F6") && Contains("|2F9"));
-    for (const char* name : {"x.svg", "x.html"}) {
+    for (const char* name : {"x.svg", "x.html"})
       CHECK_THAT(printed(words + Words{"--out", folder / name}),
                  Contains(", makespan 28 s of head, two bodies and tail\n"));
-      CHECK_THAT(paragrad::nn::read_file(folder / name), Contains("class=\"repeat\""));
-    }
-    CHECK_THAT(paragrad::nn::read_file(folder / "x.html"),
-               Contains("simulated: head, two bodies, tail"));
+    CHECK_THAT(paragrad::nn::read_file(folder / "x.svg"), Contains("class=\"repeat\""));
+    CHECK_THAT(paragrad::nn::read_file(folder / "x.html"), Contains("\"bars\":[["));
   }
 }
 

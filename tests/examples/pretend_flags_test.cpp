@@ -61,7 +61,7 @@ TEST_CASE("a pretended link has a latency and a bandwidth, and cards need hosts"
   check_flags({"", "1e-3", false}, "expected LATENCY,BANDWIDTH");
   check_flags({"", "1,2,3", false}, "expected LATENCY,BANDWIDTH");
   check_flags({"", "-1,1e9", false}, "--pretend-link: expected a number from 0");
-  check_flags({"", "1,0", false}, "--pretend-link: expected a number from 1");
+  check_flags({"", "1,0", false}, "--pretend-link: expected a number, 1 or more");
   check_flags({"", "1,inf", false}, "--pretend-link: expected a number");
   check_flags({"", "1,1e9", false}, "NCCL moves messages itself", "nccl");
   check_flags({"", "", true}, "add --pretend-link", "threads", 2);
@@ -93,14 +93,13 @@ TEST_CASE("a run on pretended devices has the bits of any other, and says what i
   CHECK(told["late"] <= told["computations"]);
   CHECK_FALSE(summary.contains("model_flops_utilization"));
   CHECK_THAT(paragrad::nn::read_file(runs.path("pretended") + "/report.html"),
-             Contains("bubble measured of pretended devices") &&
-                 Contains("forward 0.001 s, backward 0.002 s, update 0.0001 s") &&
+             Contains("forward 0.001 s, backward 0.002 s, update 0.0001 s") &&
                  Contains("0.0001 s, 1000000000 bytes/s, a card for 2 ranks"));
 
   const json plain = summary_of(runs.path("plain"));
   CHECK_FALSE(plain.contains("pretended"));
   CHECK(plain.contains("model_flops_utilization"));
-  CHECK_THAT(paragrad::nn::read_file(runs.path("plain") + "/report.html"), !Contains("pretended"));
+  CHECK_FALSE(report_of(runs.path("plain")).contains("pretended"));
 }
 
 TEST_CASE("late computations are counted and told") {

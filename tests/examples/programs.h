@@ -77,6 +77,8 @@ void wait_for_steps(const std::string& folder, std::ptrdiff_t lines);
 /// The lines without what no two runs share: times.
 std::vector<nlohmann::json> losses_of(const std::string& folder);
 nlohmann::json summary_of(const std::string& folder);
+/// The data of report.html.
+nlohmann::json report_of(const std::string& folder);
 /// The bytes of the checkpoint's weights and optimizer state; the run may have taken any steps.
 std::vector<std::string> weights_of(const std::string& folder);
 

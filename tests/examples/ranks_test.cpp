@@ -62,7 +62,7 @@ std::int64_t sum_of(const json& numbers) {
 void check_refused(const Runs& runs, const Words& more, const std::string& part, long lines = 1) {
   CAPTURE(more);
   Finished result = run(runs.words("new", more));
-  CHECK(result.status == 1);
+  CHECK(result.status == 2);
   CHECK(result.output.empty());
   CHECK(result.errors.starts_with("error: "));
   CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == lines);
@@ -113,10 +113,12 @@ TEST_CASE("on four ranks every schedule writes metrics, a summary, a trace and a
       if (event["name"] == "process_name") named.insert(event["pid"].get<int>());
       if (event["ph"] == "X") computing.insert(event["pid"].get<int>());
     }
-    CHECK(named == std::set<int>{0, 1, 2, 3});
+    CHECK(named == std::set<int>{0, 1, 2, 3, 4, 5, 6, 7});  // measured, and simulated
     CHECK(computing == named);
     CHECK_THAT(paragrad::nn::read_file(out + "/report.html"),
-               Contains("train_gpt: " + split.schedule + ", 4 ranks") && Contains("<svg"));
+               Contains("<title>train_gpt: " + split.schedule + ", 4 ranks</title>"));
+    const json report = report_of(out);
+    for (const json& shown : report["windows"]) CHECK(shown["cells"]["rows"].size() == 4);
     // Weights and optimizer's state of each stage, and of the table that two of them share.
     const std::size_t parts = split.schedule == "data"      ? 1
                               : split.layout == four_stages ? 4 + 1
@@ -132,8 +134,34 @@ TEST_CASE("a run of pipedream says what clipping costs it, and reports more than
   CHECK_THAT(clipped.output, Contains(advice));
   CHECK(other.status == 0);
   CHECK_THAT(other.output, !Contains(advice));
-  CHECK_THAT(paragrad::nn::read_file(runs.path("other") + "/report.html"),
-             Contains("measured, steps 2 to 9"));  // 8 microbatches, on 4 stages
+  const json shown = report_of(runs.path("other"))["windows"][0];
+  CHECK(shown["first"] == 1);
+  CHECK(shown["last"] == 8);  // microbatches, on 4 stages
+}
+
+TEST_CASE("a run of paci says what its updates wait for, and where its pipeline drains") {
+  Runs runs{model + Split{"paci", four_stages}.flags() + Words{"--steps", "6"}};
+  const std::string wait = "Its updates wait for all stages, as ";
+  auto said = [&](const std::string& name, const Words& more) {
+    const Finished result = run(runs.words(name, more));
+    CHECK(result.status == 0);
+    return result.output;
+  };
+  CHECK_THAT(said("all", {}), Contains(wait + "embeddings are tied; with --untied and --clip 0 "));
+  CHECK_THAT(said("clipped", {"--untied"}),
+             Contains(wait + "gradients are clipped; with --clip 0 none waits"));
+  const std::string full = said("full", {"--untied", "--clip", "0", "--drift", "1"});
+  CHECK_THAT(full, !Contains(wait));
+  CHECK_THAT(full, Contains("\nstep 4: the pipeline drained (recording), which with drift changes "
+                            "the numbers of the updates that follow\n"));
+  CHECK_THAT(full, !Contains("step 6: "));  // nothing follows
+  const json drained{{"recording", 1}, {"end", 1}};
+  CHECK(summary_of(runs.path("full"))["drained"] == drained);
+  CHECK(said("quiet", {"--untied", "--clip", "0", "--drift", "1", "--quiet"}).empty());
+  CHECK(summary_of(runs.path("quiet"))["drained"] == drained);
+  CHECK_THAT(run({"plan", "verify", "--schedule", "paci", "--stages", "2", "--recompute"}).errors,
+             Contains("on the weights of its backward, so the numbers change"));
+  runs.check_refused({"--schedule", "2bw", "--drift", "1"}, "this flag is for paci");
 }
 
 TEST_CASE("on four ranks a stopped run goes on to the bits of one that was not stopped") {
@@ -262,7 +290,7 @@ TEST_CASE("a plan that can't be run is refused before anything is written") {
   check_refused(runs, {"--plan", runs.folder.write("broken.plan", broken)},
                 "send: rank 1, 1a0>2: ", 2);  // the second has the row, with its cell marked
   check_refused(runs, {"--plan", plan_file(runs, {"gpipe", {"--stages", "6"}})},
-                "a model of 4 layers can't be cut into 6 stages");
+                "6 stages: a GPT of --layers 2 has 4 parts to cut between");
   check_refused(runs, {"--plan", plan_file(runs, {"2bw", four_stages})}, "--first 1");
   for (const Words& more :
        {Words{"--schedule", "1f1b"}, {"--stages", "4"}, {"--microbatches", "3"}})
@@ -282,8 +310,9 @@ TEST_CASE("a layout that can't be is refused before anything is written") {
   check_refused(runs, {"--ranks", "3", "--stages", "2", "--data-parallel", "2"}, "needs 4");
   check_refused(runs, {"--ranks", "2", "--stages", "4"}, "needs 4");
   check_refused(runs, {"--ranks", "0"}, "--ranks: expected");
-  check_refused(runs, {"--stages", "9"}, "a model of 4 layers can't be cut into 9 stages");
-  check_refused(runs, {"--schedule", "zigzag"}, "--schedule: zigzag not in {1f1b,2bw,");
+  check_refused(runs, {"--stages", "9"},
+                "9 stages: a GPT of --layers 2 has 4 parts to cut between");
+  check_refused(runs, {"--schedule", "zigzag"}, "--schedule: expected one of 1f1b, 2bw,");
   check_refused(runs, {"--batch", "5", "--microbatches", "2"},
                 "--batch 5 does not divide into 2 microbatches");
   check_refused(runs, {"--data-parallel", "5"}, "--batch 12 does not divide into 5 microbatches");

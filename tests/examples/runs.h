@@ -44,7 +44,7 @@ struct Runs {
   void check_refused(const Words& more, const std::string& part) const {
     CAPTURE(more);
     Finished result = run(words("refused", more));
-    CHECK(result.status == 1);
+    CHECK(result.status == 2);
     CHECK(std::count(result.errors.begin(), result.errors.end(), '\n') == 1);
     CHECK_THAT(result.errors, Contains(part));
     CHECK_FALSE(std::filesystem::exists(path("refused")));

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "autograd/version.h"
 #include "nn/checkpoint/file.h"
 #include "nn/models/gpt.h"
 #include "tests/examples/runs.h"
@@ -39,8 +40,9 @@ TEST_CASE("a run over an earlier one replaces all of its files") {
   CHECK(summary["steps"] == 2);
   CHECK(summary["complete"] == false);
   CHECK_FALSE(summary.contains("validation_loss"));
-  CHECK_THAT(paragrad::nn::read_file(runs.path("used") + "/report.html"),
-             Contains("stopped after 2 of 6"));
+  CHECK(summary["state"] == "stopped");
+  CHECK(summary["steps_asked"] == 6);
+  CHECK(report_of(runs.path("used"))["summary"]["state"] == "stopped");
 }
 
 TEST_CASE("a stopped run goes on to the bits of one that was not stopped") {
@@ -96,8 +98,8 @@ TEST_CASE("an interrupted run saves, says how to go on, and goes on to the same 
                                      out));
   for (const char* file : {"/trace.json", "/report.html", "/summary.json"})
     CHECK(std::filesystem::exists(out + file));
-  CHECK_THAT(paragrad::nn::read_file(out + "/report.html"),
-             Contains("interrupted after " + steps + " of 1000000"));
+  CHECK(report_of(out)["summary"]["state"] == "interrupted");
+  CHECK(report_of(out)["metrics"]["step"].back() == std::stoi(steps));
 
   runs.resume("out", {"--stop-after", "3"});
   runs.train("whole", endless + Words{"--stop-after", std::to_string(metrics_of(out).size())});
@@ -146,6 +148,13 @@ TEST_CASE("summary.json has settings, losses, speed and memory") {
   json summary = summary_of(runs.path("run"));
   CHECK(summary["steps"] == 6);
   CHECK(summary["complete"] == true);
+  CHECK(summary["state"] == "finished");
+  CHECK(summary["ranks"] == 1);
+  CHECK(summary["tokens_per_update"] == 4 * 8);
+  CHECK_THAT(summary["command"].get<std::string>(), Contains("train_gpt --data " + runs.data));
+  CHECK(summary["version"] == paragrad::autograd::version());
+  CHECK(summary["machine"]["cores"] > 0);
+  CHECK_THAT(summary["date"].get<std::string>(), Contains(" UTC"));
   CHECK(summary["loss"] == lines[5]["loss"]);
   CHECK(summary["validation_loss"] == lines[6]["validation_loss"]);
   double seconds = 0;
@@ -167,6 +176,7 @@ TEST_CASE("summary.json has settings, losses, speed and memory") {
   using namespace paragrad::nn;
   GptConfig model{1, 2, 16, 8, 11, 0, true};
   CHECK(summary["config"]["model"] == to_json(model));
+  CHECK(summary["parameters"] == whole_parameters(gpt(model)).numel());
   std::int64_t weights = 4 * Stage(gpt(model), 0, 3).parameters().numel();
   REQUIRE(summary["peak_bytes"].size() == 1);  // ranks
   json peak = summary["peak_bytes"][0];

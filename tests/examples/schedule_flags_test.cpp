@@ -22,6 +22,13 @@ std::string about(const Runs& runs, const std::string& name, const Words& more) 
   return result.output.substr(0, result.output.find('\n'));
 }
 
+/// What a run's steps wrote under one name.
+std::vector<json> column(const Runs& runs, const std::string& run, const char* name) {
+  std::vector<json> all;
+  for (const json& line : losses_of(runs.path(run))) all.push_back(line.value(name, json()));
+  return all;
+}
+
 }  // namespace
 
 TEST_CASE("plan takes a setting, and gives a cyclic schedule as many microbatches as stages") {
@@ -127,7 +134,7 @@ TEST_CASE("a cyclic run says its setting and gap, where they were not given, too
   CHECK_FALSE(flags_of("ordinary", {}).contains("--setting"));
   for (const std::string setting : {"data", "pipeline"})
     CHECK_THAT(paragrad::nn::read_file(runs.path(setting) + "/report.html"),
-               Contains("<h1>train_gpt: cyclic-v2 (" + setting + "), 4 ranks</h1>"));
+               Contains("<title>train_gpt: cyclic-v2 (" + setting + "), 4 ranks</title>"));
 }
 
 TEST_CASE("what follows from a cyclic schedule ends when a run goes on with another") {
@@ -158,7 +165,7 @@ TEST_CASE("layouts that a cyclic schedule can't have are refused before anything
                      "a cyclic schedule has no replicas");
   runs.check_refused(cyclic + Words{"zero", "--untied", "--stages", "4", "--zero", "1"},
                      "with --setting zero, not with --zero");
-  runs.check_refused(cyclic + Words{"ring"}, "--setting: ring not in {data,");
+  runs.check_refused(cyclic + Words{"ring"}, "--setting: expected one of data,");
   runs.check_refused(cyclic + Words{"pipeline", "--stages", "5"}, "--batch 12 does not divide");
 }
 
@@ -170,4 +177,53 @@ TEST_CASE("flags that a schedule has no use for are refused before anything is w
   runs.check_refused({"--zero", "1"}, "with one there is nothing to share");
   runs.check_refused({"--zero", "2", "--stages", "2", "--data-parallel", "2"},
                      "can't be combined with 1f1b");
+}
+
+TEST_CASE("schedules with several stages on a rank find them from the ranks, and are resumed") {
+  Runs runs{{"--layers", "4", "--batch", "8", "--microbatches", "4", "--untied"}};
+  const Words looped{"--schedule", "interleaved", "--ranks", "2", "--chunks", "3"};
+  CHECK_THAT(about(runs, "whole", looped), Contains("interleaved on 2 ranks (threads), 1 x 2"));
+  const json flags = summary_of(runs.path("whole"))["config"]["flags"];
+  CHECK(flags["--stages"] == 6);
+  CHECK(flags["--chunks"] == 3);
+  runs.train("parts", looped + Words{"--stop-after", "3"});
+  runs.resume("parts");
+  runs.check_same("whole", "parts");
+  // Other schedules have no chunks, and give the same bits.
+  runs.train("moved", looped + Words{"--stop-after", "3"});
+  runs.resume("moved", {"--schedule", "1f1b", "--stages", "6"});
+  CHECK_FALSE(summary_of(runs.path("moved"))["config"]["flags"].contains("--chunks"));
+  for (const char* name : {"loss", "gradient_norm"})
+    CHECK(column(runs, "whole", name) == column(runs, "moved", name));
+
+  CHECK_THAT(about(runs, "folded", {"--schedule", "zb-v", "--ranks", "2"}),
+             Contains("zb-v on 2 ranks") && Contains("norm of the whole gradient"));
+  CHECK_THAT(about(runs, "copies", {"--schedule", "dualpipe", "--ranks", "4", "--zero", "1"}),
+             Contains("dualpipe on 4 ranks (threads), 1 x 4"));
+  runs.check_refused({"--chunks", "2"},
+                     "--chunks 2: the schedule data has no choice of chunks; this flag is for "
+                     "interleaved and looped-bfs");
+  runs.check_refused({"--schedule", "interleaved", "--placement", "v"},
+                     "--placement v: the schedule interleaved has no choice of placement");
+  runs.check_refused({"--schedule", "interleaved", "--stages", "3"},
+                     "can't have 3; use --stages 4");
+  runs.check_refused(looped + Words{"--chunks", "4"},
+                     "8 stages: a GPT of --layers 4 has 6 parts to cut between");
+  for (const std::string schedule : {"zb-v", "dualpipe-v", "looped-bfs"})
+    runs.check_refused({"--schedule", schedule, "--stages", "3"},
+                       "--stages 3: the schedule " + schedule + " holds 2 stages on each rank");
+  runs.check_refused({"--schedule", "dualpipe", "--stages", "2", "--microbatches", "1"},
+                     "dualpipe needs at least 2 --microbatches");
+  runs.check_refused({"--schedule", "interleaved"}, "can't have 1; use --stages 2");
+}
+
+TEST_CASE("help names the schedules that a flag is for, as they are registered") {
+  const std::string help = run({"plan", "show", "--help"}).output;
+  for (const char* line :
+       {"interleaved and looped-bfs: stages that each rank holds", "\n  --drift N ",
+        " looped-bfs: each round of stages begins", " paci: how many updates a backward's weights",
+        " message-driven: how many microbatches",
+        " cyclic-v1 and cyclic-v2: where microbatches run",
+        " cyclic-v1 and cyclic-v2: stages between consecutive microbatches"})
+    CHECK_THAT(help, Contains(line));
 }

@@ -151,6 +151,7 @@ inline std::vector<PrunedRun> pruned_runs() {
   for (int zero : {2, 3}) add("data", zero);
   for (const char* schedule : {"cyclic-v1", "cyclic-v2"})
     for (const auto& [name, setting] : settings()) add(schedule, 0, setting);
+  for (int zero : {0, 1}) add("paci", zero);
   return runs;
 }
 

@@ -92,6 +92,29 @@ TEST_CASE("SAMO under a codec has the bits of the serial interpreter", "[samo]")
   }
 }
 
+TEST_CASE("endless plans with SAMO give the bits of plans of one length", "[samo]") {
+  for (PrunedRun run : pruned_runs()) {
+    if (run.schedule != "2bw" && run.schedule != "pipedream" && !is_cyclic(run.schedule)) continue;
+    if (run.setting == Setting::one_device) continue;  // has no endless plan
+    if (run.schedule == "2bw") run.codec = "quantize:4";
+    INFO(run);
+    Layout layout = layout_of(run, 1);
+    layout.recompute = run.recompute;
+    const auto found = make_endless(run.schedule, layout);
+    REQUIRE(found);
+    layout.steps = 1;
+    const int steps_of_one = make_plan(run.schedule, layout).steps;  // a step can be one microbatch
+    int bodies = 2, steps = found->steps + found->period;
+    for (; steps % steps_of_one != 0; ++bodies) steps += found->period;
+    Pruned plain(run, 1, steps / steps_of_one);
+    const Outcome endless =
+        run_endless(plain.training, verify(*found), plain.batches, {.bodies = bodies});
+    const Outcome same = plain.by_engine();
+    CHECK(endless.weights == same.weights);
+    CHECK(endless.losses == same.losses);
+  }
+}
+
 TEST_CASE("a low-rank codec has no matrices to factor under SAMO, and is refused", "[samo]") {
   PrunedRun run;
   run.schedule = "data";

@@ -33,8 +33,8 @@ struct Pinned {
 
 std::vector<Settings> all_schedules() {
   std::vector<Settings> result;
-  for (Schedule schedule : {Schedule::eager, Schedule::lazy, Schedule::random})
-    for (std::uint64_t seed = 1; seed <= (schedule == Schedule::random ? 4 : 1); ++seed) {
+  for (QueueSchedule schedule : {QueueSchedule::eager, QueueSchedule::lazy, QueueSchedule::random})
+    for (std::uint64_t seed = 1; seed <= (schedule == QueueSchedule::random ? 4 : 1); ++seed) {
       result.push_back(faulty());
       result.back().schedule = schedule;
       result.back().seed = seed;

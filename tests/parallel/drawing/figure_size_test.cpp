@@ -42,20 +42,22 @@ TEST_CASE("figures of equal width and seconds have one scale of time", "[draw]")
   CHECK(suitable_layout(short_one).pixels_per_second != suitable_layout(dance).pixels_per_second);
   const std::string cut = draw_svg(dance, {.seconds = 5});
   CHECK_THAT(cut, Contains("Drawn: the first 5 s of 30 s."));
-  CHECK_THROWS_WITH(draw_svg(dance, {.width = 150}), Contains("of 150 pixels leaves 79 for"));
+  CHECK_THROWS_WITH(draw_svg(dance, {.width = 150}), Contains("of 150 pixels leaves 43 for"));
 }
 
-TEST_CASE("cells of ranks with several stages have room for stage and microbatch", "[draw]") {
+TEST_CASE("cells of ranks with several stages have room for stage and version", "[draw]") {
   const Timeline short_one = gpipe(), dance = round_dance();
   const std::string svg = draw_svg(dance);
   for (const Record& record : dance.records)
-    if (record.lane == Lane::compute && !makes_version(record.instruction))
-      CHECK_THAT(svg, Contains(">" + short_label(record.instruction) + "</text>"));
+    if (uses_weights(record.instruction)) {
+      CHECK_THAT(svg, Contains(fmt::format(">s{}</text>", record.instruction.stage)));
+      CHECK_THAT(svg, Contains(fmt::format(">v{}</text>", record.instruction.version)));
+    }
   CHECK_THAT(svg, !Contains("font-size=\"8\""));
-  CHECK(suitable_layout(dance).pixels_per_second >= label_width(11, 4));  // "3B11"
-  // Ranks with one stage need no stage in a cell.
+  CHECK(suitable_layout(dance).pixels_per_second >= label_width(11, 2));  // "s3"
+  // Ranks with one stage need no stage in a cell, and one update no version.
   CHECK(!has_several_stages(short_one));
-  CHECK_THAT(draw_svg(short_one), Contains(">1</text>") && !Contains(">1F1</text>"));
+  CHECK_THAT(draw_svg(short_one), Contains(">1</text>") && !Contains(">s1<") && !Contains(">v0<"));
 }
 
 TEST_CASE("a figure has its own background, and pages leave it out", "[draw]") {
@@ -65,7 +67,6 @@ TEST_CASE("a figure has its own background, and pages leave it out", "[draw]") {
   // The first shape is behind all others.
   CHECK(svg.find("<rect") == svg.find("<rect class=\"paper\""));
   CHECK_THAT(svg, Contains(":where(.paper) { fill: #0d1117 }"));
-  CHECK_THAT(std::string(page_style), Contains(".paper { fill: none; }"));
 }
 
 TEST_CASE("curves name both axes", "[draw]") {

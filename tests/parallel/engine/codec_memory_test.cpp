@@ -84,7 +84,7 @@ TEST_CASE("codecs keep what they left out, once, and quantizers keep nothing", "
     kept[codec] =
         by_engine({.schedule = "data", .codec = codec}, 2, 1).live[0].at(Category::communication);
   std::int64_t elements = 0;
-  for (const auto& stage : stages_of(training_of({.schedule = "data"})))
+  for (const auto& stage : stages_of(training_of(CodedRun{.schedule = "data"})))
     elements += stage->parameters().numel();
   CHECK(kept["none"] == 0);
   CHECK(kept["bf16"] == 0);

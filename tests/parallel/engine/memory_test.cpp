@@ -4,6 +4,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"
+#include "tests/parallel/support/plan_cases.h"
 #include "tests/parallel/support/small_run.h"
 
 using namespace paragrad::tests;
@@ -15,6 +16,8 @@ struct Sizes {
   std::int64_t input = 0, output = 0;
   std::int64_t kept = 0;     ///< between forward and backward, input and output among it
   std::int64_t forward = 0;  ///< while the forward runs, which makes tensors that it does not keep
+  std::int64_t input_part = 0;  ///< while the first part of a split backward runs
+  std::int64_t waiting = 0;     ///< between the two parts
 };
 
 /// Measures a stage alone.
@@ -35,10 +38,17 @@ Sizes sizes_of(const Training& training, int stage) {
   inputs.x = stage == 0 ? batches.inputs(0, device) : zeros(shape, training.dtype, device);
   sizes.input = meter.live(Category::activations);
   if (stage == training.stages() - 1) inputs.targets = batches.targets(0, device);
-  sizes.output = runner.forward(0, inputs).bytes();
+  Shape output = runner.forward(0, inputs).shape();
+  sizes.output = output.numel() * size_of(training.dtype);
   inputs.x = inputs.targets = {};
   sizes.kept = meter.live(Category::activations);
   sizes.forward = meter.peak(Category::activations);
+  device->meter().reset_peaks();
+  const bool last = stage == training.stages() - 1;
+  runner.backward(0, last ? Tensor() : zeros(output, training.dtype, device),
+                  StageRunner::Part::input, inputs.weights, inputs.shared);
+  sizes.input_part = meter.peak(Category::activations);
+  sizes.waiting = meter.live(Category::activations);
   return sizes;
 }
 
@@ -74,6 +84,10 @@ std::int64_t predicted_peak(const Row& row, const Sizes& sizes, std::int64_t uns
       sending.erase(x.micro);
       received.erase({Value::activation_gradient, x.micro});
     }
+    if (x.what == Value::input_part) {
+      note(sizes.input_part);
+      stashed[x.micro] = sizes.waiting;
+    }
   }
   return peak;
 }
@@ -98,11 +112,12 @@ std::int64_t weight_bytes(const Training& training, int stage) {
 
 }  // namespace
 
-TEST_CASE("weights: one version, 2BW two, PipeDream D - stage", "[memory]") {
+TEST_CASE("versions of weights in memory: one, with drift, too, 2BW two, PipeDream D - stage",
+          "[memory]") {
   for (int stages : {1, 2, 4})
     for (int width : {1, 2})
       for (int microbatches : {2, 4})
-        for (const char* schedule : {"gpipe", "1f1b", "2bw", "pipedream"}) {
+        for (const char* schedule : {"gpipe", "1f1b", "2bw", "paci", "pipedream"}) {
           INFO(schedule << " D" << stages << " W" << width << " M" << microbatches);
           Training training = training_of(stages);
           Outcome outcome = run(schedule, training, {stages, width, microbatches, 4});
@@ -142,6 +157,21 @@ TEST_CASE("activations: what a row stashes, and what it receives early", "[memor
                 predicted_peak(plan.rows[rank], sizes_of(training, rank)));
         }
       }
+}
+
+TEST_CASE("activations: what waits for the second part of a split backward", "[memory]") {
+  const Plan plan = parse(plan_text("zero_bubble"));
+  const Training training = training_of(plan.stages);
+  SmallBatches batches(small_gpt());
+  const Outcome outcome = run_by_engine(training, {verify(plan)}, batches);
+  for (int rank : {0, 1}) {
+    INFO("stage " << rank);
+    const Sizes sizes = sizes_of(training, rank);
+    CHECK(outcome.peak_activations[rank] == predicted_peak(plan.rows[rank], sizes));
+    // About as much as a whole backward needs; a little more while the first part runs.
+    CHECK(sizes.waiting == Approx(sizes.kept).epsilon(0.2));
+    CHECK(sizes.input_part < 1.1 * sizes.kept);
+  }
 }
 
 TEST_CASE("activations: M microbatches by GPipe, min(D - stage, M) by 1F1B and 2BW", "[memory]") {

@@ -20,6 +20,7 @@
 #include "tests/parallel/support/coded_runs.h"
 #include "tests/parallel/support/cyclic_cases.h"
 #include "tests/parallel/support/grid.h"
+#include "tests/parallel/support/todays_schedules.h"
 #include "tests/parallel/support/transport_suite.h"
 
 using namespace paragrad::tests;
@@ -90,6 +91,32 @@ int zero_runs(Transport& transport) {
   return 2;
 }
 
+/// On four ranks, each with some of the choices. Returns the number of runs.
+int todays_runs(Transport& transport) {
+  if (transport.size() != 4) return 0;
+  const std::vector<Choice> all = choices();
+  int runs = 0;
+  for (auto [schedule, layout] : todays_schedules())
+    for (std::size_t i : {runs % (all.size() - 1), all.size() - 1}) {
+      Layout chosen = layout;
+      chosen.width = 2;
+      all[i].make(chosen);
+      Training training(gpt(coded_gpt(chosen.tied)), chosen.stages);
+      training.clip = chosen.clip ? 0.3 : 0;
+      const auto plans = plans_of(schedule, chosen, 2);
+      SmallBatches batches(coded_gpt(chosen.tied));
+      const Outcome serial = run_serially(training, plans, batches);
+      compare(
+          transport, text(schedule, ", ", all[i].name), training, plans,
+          [&](int stage) {
+            return serial.weights.at({transport.rank(), stage});
+          },
+          coded_gpt(chosen.tied));
+      ++runs;
+    }
+  return runs;
+}
+
 void engine(Transport& transport) {
   set_compute_threads(1);
   int runs = 0;
@@ -103,9 +130,21 @@ void engine(Transport& transport) {
       return serial.weights.at({transport.rank(), stage});
     });
     ++runs;
+    if (c.schedule != "2bw" && c.schedule != "pipedream" && c.schedule != "paci") continue;
+    const Plan endless = *make_endless(c.schedule, layout_of(c, 1));
+    Plan longer = unrolled(endless, 3);
+    const Outcome whole = run_serially(training, {verify(longer)}, batches);
+    SmallBatches same(small_gpt());
+    Engine engine(training, transport, cpu_device(), {.timeout = 60});
+    engine.run(verify(endless), same, {.bodies = 3});
+    for (auto& [stage, store] : engine.stores())
+      PG_CHECK(
+          to_host(store.weights(store.newest())) == whole.weights.at({transport.rank(), stage}),
+          text(c), ", endless: stage ", stage, " has other weights than the serial run");
+    ++runs;
   }
   PG_CHECK(runs > 0, "no schedule has ", transport.size(), " ranks; use 1, 2, 4 or 8");
-  runs += zero_runs(transport);
+  runs += zero_runs(transport) + todays_runs(transport);
   if (transport.rank() == 0) std::cout << text(runs, " runs as the serial ones\n");
 }
 

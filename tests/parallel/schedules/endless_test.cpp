@@ -24,6 +24,7 @@ void check_length(const EndlessCase& endless, const Facts& of_all, const Plan& p
   CHECK(facts.capacity <= of_all.capacity);
   if (bodies == 0) return;  // a plan that is too short to fill
   CHECK(facts.staleness == of_all.staleness);
+  CHECK(facts.drift == of_all.drift);
   CHECK(facts.live_versions == of_all.live_versions);
   CHECK(facts.peak_microbatches == of_all.peak_microbatches);
   CHECK(facts.peak_inputs == of_all.peak_inputs);

@@ -29,9 +29,10 @@ TEST_CASE("an evaluation's losses do not depend on the schedule", "[evaluation]"
   std::map<int, double> losses;
   for (const auto& [schedule, make] : ordinary_schedules())
     for (int stages : {1, 3}) {
-      Training training(gpt(small_gpt(false, 0.1)), stages);
+      const Layout layout = fitted(schedule, {.stages = stages, .width = 2, .microbatches = 2});
+      Training training(gpt(small_gpt(false, 0.1)), layout.stages);
       SmallBatches batches(small_gpt());
-      Plan like = make_plan(schedule, {.stages = stages, .width = 2, .microbatches = 2});
+      Plan like = make_plan(schedule, layout);
       std::vector plans{verify(make_evaluation(like, 0, microbatches))};
       Outcome outcome = run_by_engine(training, plans, batches);
       CHECK(outcome.losses.size() == microbatches);

@@ -51,16 +51,18 @@ TEST_CASE("schedules: each knows the ranks of its plans", "[schedule]") {
     for (const auto& [name, setting] : settings())
       for (int stages : {1, 2, 4})
         for (int width : {1, 3}) {
-          Layout layout{.stages = stages, .width = width, .setting = setting};
-          if (schedule->cyclic) layout.width = 1;
+          Layout layout{.stages = stages, .width = width, .microbatches = 2, .setting = setting};
+          if (schedule->cyclic) layout.width = layout.microbatches = 1;
+          if (!takes(*schedule, layout)) continue;
           CAPTURE(schedule->name, name, stages, width);
-          CHECK(make_plan(schedule->name, layout).ranks() == schedule->ranks(layout));
+          const Layout found = settled(*schedule, layout);
+          CHECK(make_plan(schedule->name, layout).ranks() == schedule->ranks(found));
         }
 }
 
 TEST_CASE("schedules: every option makes a plan that verifies and survives printing",
           "[schedule]") {
-  int plans = 0;
+  std::set<std::string> taken;
   for (const auto& [name, schedule] : ordinary_schedules())
     for (int width : {1, 3})
       for (int stages : {1, 2, 4})
@@ -77,14 +79,15 @@ TEST_CASE("schedules: every option makes a plan that verifies and survives print
                             (options & 4) > 0};
               INFO(name << " W" << width << " D" << stages << " M" << microbatches << " first "
                         << first << " options " << options);
+              if (!takes(name, layout)) continue;
               Plan plan = make_plan(name, layout);
               CHECK(parse(print(plan)) == plan);
               CHECK(verify(plan).facts().capacity == 0);
               CHECK(plan.clip == layout.clip);
               CHECK(plan.tied.empty() == !(layout.tied && stages > 1));
-              ++plans;
+              taken.insert(name);
             }
-  CHECK(plans == static_cast<int>(ordinary_schedules().size()) * 2 * 3 * 2 * 2 * 8);
+  CHECK(taken.size() == ordinary_schedules().size());
 }
 
 TEST_CASE("schedules: replicas take turns with microbatches and meet in a group for each stage",
@@ -106,24 +109,26 @@ TEST_CASE("schedules: replicas take turns with microbatches and meet in a group 
   CHECK(forwards(plan.rows[2], 0) == std::multiset{1, 3, 5, 7, 9, 11});
 }
 
-TEST_CASE("schedules: two plans that follow each other compute what one does", "[schedule]") {
+TEST_CASE("schedules: two plans that follow each other compute what one does, but for drift",
+          "[schedule]") {
   for (const auto& [name, schedule] : ordinary_schedules())
     for (int stages : {1, 3}) {
-      Layout layout{.stages = stages, .width = 2, .microbatches = 2, .steps = 5};
+      Layout layout = fitted(name, {.stages = stages, .width = 2, .microbatches = 2, .steps = 5});
       auto whole = computations(make_plan(name, layout));
       layout.steps = 2;
       auto parts = computations(make_plan(name, layout));
       layout.first = 2;
       layout.steps = 3;
       parts.merge(computations(make_plan(name, layout)));
-      CHECK(parts == whole);
+      const bool drifts = schedule->drifts && stages > 1;  // less so in a pipeline that fills
+      CHECK((parts == whole) == !drifts);
     }
 }
 
 TEST_CASE("schedules: a plan moved is the plan of later", "[schedule]") {
   for (const auto& [name, schedule] : ordinary_schedules()) {
     // From 2 on: the first steps of delayed schedules read version 0 together.
-    Layout layout{3, 2, 2, 2, 2, true, true, true};
+    Layout layout = fitted(name, {3, 2, 2, 2, 2, true, true, true});
     Plan early = make_plan(name, layout);
     layout.first = 7;
     Plan late = make_plan(name, layout);
@@ -152,8 +157,8 @@ TEST_CASE("schedules: a cyclic plan moved to the beginning is the plan of the be
 TEST_CASE("schedules: fewer microbatches than stages", "[schedule]") {
   for (const auto& [name, schedule] : ordinary_schedules())
     for (int microbatches : {1, 2}) {
-      Layout layout{.stages = 5, .microbatches = microbatches, .steps = 3};
-      CHECK_NOTHROW(verify(make_plan(name, layout)));
+      const Layout layout = fitted(name, {.stages = 5, .microbatches = microbatches, .steps = 3});
+      if (takes(name, layout)) CHECK_NOTHROW(verify(make_plan(name, layout)));
     }
   Facts facts = verify(make_plan("2bw", {.stages = 5, .microbatches = 2, .steps = 4})).facts();
   CHECK(facts.staleness == 1);
@@ -162,7 +167,8 @@ TEST_CASE("schedules: fewer microbatches than stages", "[schedule]") {
 
 TEST_CASE("schedules: an evaluation is forwards alone, where the stages lie", "[schedule]") {
   for (const auto& [name, schedule] : ordinary_schedules()) {
-    Plan training = make_plan(name, {.stages = 3, .width = 2, .microbatches = 2, .steps = 2});
+    const Layout layout = fitted(name, {.stages = 3, .width = 2, .microbatches = 2, .steps = 2});
+    Plan training = make_plan(name, layout);
     for (int microbatches : {1, 5, 8}) {
       Plan plan = make_evaluation(training, 4, microbatches);
       CHECK(verify(plan).facts().staleness == 0);
@@ -179,7 +185,7 @@ TEST_CASE("schedules: an evaluation is forwards alone, where the stages lie", "[
           CHECK(!forwards(training.rows[rank], x.stage).empty());
           seen.insert({x.stage, x.micro});
         }
-      for (int stage = 0; stage < 3; ++stage)
+      for (int stage = 0; stage < layout.stages; ++stage)
         for (int micro = 0; micro < microbatches; ++micro) expected.insert({stage, micro});
       CHECK(seen == expected);
     }
@@ -190,18 +196,20 @@ TEST_CASE("schedules: an evaluation is forwards alone, where the stages lie", "[
 
 TEST_CASE("schedules: what makes no sense is refused", "[schedule]") {
   std::string names;
-  for (const Schedule* each : schedules()) names += std::string(" ") + each->name;
+  for (const Schedule* each : schedules())
+    names += (names.empty() ? "there are " : ", ") + std::string(each->name);
   CHECK_THROWS_WITH(make_plan("zigzag", {}), Contains("no schedule \"zigzag\"") && Contains(names));
-  CHECK_THAT(names, Contains(" 1f1b") && Contains(" pipedream"));
+  CHECK_THAT(names, Contains(" 1f1b,") && Contains(" pipedream,"));
   auto with = [](auto change) {
     Layout layout{.stages = 2, .width = 2, .microbatches = 2, .steps = 2};
     change(layout);
     return make_plan("2bw", layout);
   };
-  CHECK_THROWS_WITH(with([](Layout& l) { l.stages = 0; }), Contains("at least one stage"));
-  CHECK_THROWS_WITH(with([](Layout& l) { l.width = 0; }), Contains("width 0"));
-  CHECK_THROWS_WITH(with([](Layout& l) { l.microbatches = -1; }), Contains("-1 microbatches"));
-  CHECK_THROWS_WITH(with([](Layout& l) { l.steps = 0; }), Contains("0 steps"));
+  CHECK_THROWS_WITH(with([](Layout& l) { l.stages = 0; }), Contains("--stages 0, "));
+  CHECK_THROWS_WITH(with([](Layout& l) { l.width = 0; }), Contains("--data-parallel 0, "));
+  CHECK_THROWS_WITH(with([](Layout& l) { l.microbatches = -1; }), Contains("--microbatches -1, "));
+  CHECK_THROWS_WITH(with([](Layout& l) { l.steps = 0; }),
+                    Contains("--steps 0, --first 0: a plan needs at least 1"));
   CHECK_THROWS_WITH(with([](Layout& l) { l.first = -1; }), Contains("a plan needs"));
   CHECK_THROWS_WITH(with([](Layout& l) { l.steps = 1 << 30; }),
                     Contains("Use a smaller --first, --steps or --microbatches"));

@@ -35,23 +35,23 @@ std::vector<CodedRun> runs() {
 std::vector<Tensor> gradients_of(const Training& training, Batches& batches, int micro) {
   const DevicePtr device = cpu_device();
   std::deque<StageRunner> runners;  // which stay where they are
-  std::vector<Tensor> gradients;
+  std::vector<Tensor> gradients, weights;
   Tensor x = batches.inputs(micro, device);
   for (int stage = 0; stage < training.stages(); ++stage) {
     StageRunner& runner = runners.emplace_back(training, stage, device);
     const ParameterList& list = runner.parameters();
-    const Tensor weights = zeros({list.numel()}, DType::f32, device);
-    initialize(list, weights, training.seed);
+    weights.push_back(zeros({list.numel()}, DType::f32, device));
+    initialize(list, weights.back(), training.seed);
     gradients.push_back(zeros({list.numel()}, DType::f32, device));
     x = runner.forward(micro, {.x = x,
                                .targets = batches.targets(micro, device),
-                               .weights = weights,
+                               .weights = weights.back(),
                                .shared = {},
                                .sink = add_to_flat(gradients.back())});
   }
   Tensor dy;
   for (int stage = training.stages(); stage-- > 0;)
-    dy = runners[stage].backward(micro, dy, StageRunner::Part::whole);
+    dy = runners[stage].backward(micro, dy, StageRunner::Part::whole, weights[stage]);
   return gradients;
 }
 

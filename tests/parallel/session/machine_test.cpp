@@ -1,6 +1,8 @@
 // When ranks share cores, and what a report then says.
 #include "parallel/session/machine.h"
 
+#include <nlohmann/json.hpp>
+
 #include "tests/catch.h"
 
 using namespace paragrad::parallel;
@@ -49,11 +51,23 @@ TEST_CASE("the first line says what the measured times are times of", "[machine]
   const Timeline measured = lasting(2, 1.5), own = lasting(1, 0.9);
   CHECK(about_times({}, measured, own).empty());
   const std::string alone = about_times(SharedCores{3, 1}, measured, {});
-  CHECK(alone ==
-        "3 ranks share 1 core: the measured time, 2 s, and its bubble of 25.0 % are those of a "
-        "shared machine.");
+  CHECK(
+      alone ==
+      "3 ranks on 1 core: they can be busy for at most 33.3% of the time. The measured time, 2 s, "
+      "and its bubble of 25.0% are those of a shared machine.");
   CHECK(about_times(SharedCores{4, 2}, measured, own) ==
-        "4 ranks share 2 cores" + alone.substr(alone.find(':')) +
+        "4 ranks on 2 cores: they can be busy for at most 50%" +
+            alone.substr(alone.find(" of the")) +
             " As if each rank had a core of its own, from the CPU time of each computation: 1 s, "
-            "with a bubble of 10.0 %.");
+            "with a bubble of 10.0%.");
+}
+
+TEST_CASE("the machine has cores over all hosts, and the command is one that a shell takes",
+          "[machine]") {
+  const nlohmann::json machine = machine_json({{"a", {0, 1}}, {"a", {1, 2}}, {"b", {0}}});
+  CHECK(machine["host"] == "a");
+  CHECK(machine["hosts"] == 2);
+  CHECK(machine["cores"] == 4);
+  CHECK(machine["processor"] == processor_name());
+  CHECK_THAT(command_line(), Contains("tests_parallel"));
 }

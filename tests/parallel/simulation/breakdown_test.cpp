@@ -70,6 +70,10 @@ TEST_CASE("breakdown: waiting for a computation, then for its message", "[breakd
   check_parts(time.ranks[0], {5, 1, /*2 to 9*/ 7, /*9 to 11*/ 2, 0});
   check_parts(time.ranks[1], {5, 0.5, /*0 to 2, 3.5 to 4, from 9.5 on*/ 8, /*2 to 3.5*/ 1.5, 0});
   check_parts(time.all(), {10, 1.5, 15, 3.5, 0});
+  CHECK(time.ranks[0].forward == 2);
+  CHECK(time.ranks[0].other == 0);
+  CHECK(time.ranks[1].other == /*3.5 to 4*/ 0.5 + /*9.5 on*/ 5.5);
+  CHECK(time.all().other == 6);
 
   const CriticalPath path = critical_path(plan, timeline);
   CHECK(text_of(path, timeline) == "0F0v0 0a0<0 1F0v0 1B0v0 0g0<1 0B0v0 0Sv1");

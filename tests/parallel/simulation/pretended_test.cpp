@@ -49,6 +49,8 @@ TEST_CASE("pretended: what is not given stays as it was measured", "[pretend]") 
   CHECK(costs.latency == 40);
   CHECK(costs.bandwidth == 50);
   CHECK_NOTHROW(check(costs, plan));
+  measured.input_part = measured.weight_part = {22, 23};
+  CHECK(half_open.instead_of(measured, plan).weight_part == std::vector<double>{1.5, 2.5});
 
   const Costs linked = Pretended{.latency = 0, .bandwidth = 9}.instead_of(measured, plan);
   CHECK(linked.forward == measured.forward);

@@ -12,7 +12,7 @@
 namespace paragrad::parallel {
 
 // [snippet carry_out]
-/// A member goes on until what it needs has not been sent yet; then it is the next one's turn.
+/// Runs each member until it needs a piece that has not been sent yet, and then the next member.
 ///   send(member, piece) -> what arrives;   take(member, piece, arrived)
 template <class Send, class Take>
 void carry_out(const std::vector<std::vector<Piece>>& lists, Send send, Take take) {

@@ -38,6 +38,7 @@ inline GptConfig coded_gpt(bool tied) { return {2, 2, 32, 8, 40, 0, tied}; }
 inline Layout layout_of(const CodedRun& run, int steps) {
   Layout layout{.stages = 2, .width = 2, .microbatches = 2, .steps = steps};
   if (run.schedule == "data") layout.width = 4;
+  if (is_chunked(run.schedule)) layout = fitted(run.schedule, layout);
   if (is_cyclic(run.schedule)) layout.stages = run.stages, layout.width = layout.microbatches = 1;
   layout.clip = run.clip;
   layout.tied = run.tied;

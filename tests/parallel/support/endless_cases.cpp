@@ -3,6 +3,7 @@
 
 #include "autograd/error.h"
 #include "parallel/plan/endless.h"
+#include "tests/parallel/support/ordinary_schedules.h"
 
 namespace paragrad::tests {
 namespace {
@@ -27,9 +28,10 @@ void add_with_options(std::vector<EndlessCase>& cases, const std::string& schedu
 void add_ordinary(std::vector<EndlessCase>& cases) {
   for (const Schedule* schedule : schedules()) {
     if (schedule->cyclic || !schedule->has_order) continue;
-    for (int stages : {1, 2, 3, 4})
+    const bool few = is_chunked(schedule->name);
+    for (int stages : few ? std::vector{4} : std::vector{1, 2, 3, 4})
       for (int width : {1, 2})
-        for (int microbatches : {1, 2, 4})
+        for (int microbatches : few ? std::vector{4} : std::vector{1, 2, 4})
           for (int first : {0, 3})
             if (microbatches == 1 || first == 0)
               add_with_options(
@@ -91,6 +93,8 @@ std::vector<EndlessCase> few_endless_cases() {
   return {{"2bw", {.stages = 3, .microbatches = 3}},
           {"2bw", {.stages = 4, .microbatches = 2}},
           {"2bw", all},
+          {"paci", {.stages = 3, .microbatches = 1}},
+          {"paci", {.stages = 3, .width = 2, .microbatches = 2, .recompute = true}},
           {"pipedream", {.stages = 3, .width = 2, .tied = true}},
           {"1f1b", {.stages = 3, .microbatches = 3}},
           {"gpipe", all},

@@ -41,6 +41,12 @@ std::vector<PlanCase> good_plans() {
   auto stashed = [](int stages, int width) {
     return [=](int stage, int micro) { return std::max(micro / width - (stages - 1 - stage), 0); };
   };
+  auto drifting = [](const Layout& layout) {
+    return [=](int stage, int micro) {
+      const int m = layout.microbatches, index = micro / layout.per_step() * m + micro % m;
+      return std::max((index - (layout.stages - 1 - stage)) / m, layout.first);
+    };
+  };
   std::vector<PlanCase> cases{
       {"2bw", parse(plan_text("2bw")), delayed(3)},
       {"cyclic_v2_data", parse(plan_text("cyclic_v2_data")), cyclic_v2},
@@ -72,8 +78,24 @@ std::vector<PlanCase> good_plans() {
   cases.push_back({"cyclic-v1, clipped", make_plan("cyclic-v1", clipped), delayed(4)});
   const Layout travelling{.stages = 3, .steps = 3, .setting = Setting::zero};
   cases.push_back({"cyclic-v2, zero", make_plan("cyclic-v2", travelling), cyclic_v2});
+  const Layout stashless{.stages = 4, .microbatches = 1, .steps = 8};
+  cases.push_back(
+      {"paci, m = 1", make_plan("paci", stashless), drifting(stashless), synchronous(1)});
+  const Layout drift{.stages = 3,
+                     .width = 2,
+                     .microbatches = 2,
+                     .steps = 3,
+                     .first = 2,
+                     .recompute = true,
+                     .clip = true,
+                     .tied = true};
+  cases.push_back({"paci, all options", make_plan("paci", drift), drifting(drift), synchronous(4)});
   const Layout sharded{.stages = 2, .width = 3, .microbatches = 2, .steps = 2, .zero = 2};
   cases.push_back({"data, zero 2", make_plan("data", sharded), synchronous(6)});
+  const Layout folded{.stages = 4, .microbatches = 3, .steps = 2, .clip = true};
+  cases.push_back({"zb-v, clipped", make_plan("zb-v", folded), synchronous(3)});
+  const Layout twice{.stages = 2, .microbatches = 4, .steps = 2, .tied = true, .zero = 1};
+  cases.push_back({"dualpipe, zero 1", make_plan("dualpipe", twice), synchronous(4)});
   return cases;
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/plan/plan.h"
+#include "tests/parallel/support/scalar_model.h"
 
 namespace paragrad::tests {
 
@@ -18,7 +18,8 @@ std::string golden(const std::string& name);
 struct PlanCase {
   std::string name;
   parallel::Plan plan;
-  std::function<int(int stage, int micro)> version;  ///< that a microbatch reads
+  ReadVersion version;           ///< what forwards read
+  ReadVersion of_backward = {};  ///< what backwards read, if it is newer
 };
 
 std::vector<PlanCase> good_plans();

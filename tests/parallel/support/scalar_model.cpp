@@ -22,8 +22,8 @@ double scalar_clipped(double gradient, double squared_norm) {
   return gradient / (1 + std::sqrt(squared_norm));
 }
 
-std::vector<double> simulate_rule(const parallel::Plan& plan,
-                                  const std::function<int(int, int)>& version) {
+std::vector<double> simulate_rule(const parallel::Plan& plan, const ReadVersion& version,
+                                  const ReadVersion& of_backward) {
   std::vector<std::map<int, double>> weights(plan.stage_count());  // by stage and version
   for (int stage = 0; stage < plan.stage_count(); ++stage)
     for (int old = 0; old <= plan.first; ++old)
@@ -34,14 +34,18 @@ std::vector<double> simulate_rule(const parallel::Plan& plan,
     for (int micro = (made - 1) * plan.per_step; micro < made * plan.per_step; ++micro) {
       std::vector<ScalarStage> stages(plan.stages);
       std::vector<double> x{scalar_input(micro)};
-      for (int s = 0; s < plan.stages; ++s) {
-        stages[s].w = weights[s].at(version(s, micro));
+      auto read = [&](int s, const ReadVersion& rule) {
+        stages[s].w = weights[s].at(rule(s, micro));
         if (std::count(plan.tied.begin(), plan.tied.end(), s))
-          stages[s].t = weights[plan.stages].at(version(plan.tied[0], micro));
+          stages[s].t = weights[plan.stages].at(rule(plan.drift > 0 ? s : plan.tied[0], micro));
+      };
+      for (int s = 0; s < plan.stages; ++s) {
+        read(s, version);
         x.push_back(stages[s].output(x[s]));
       }
       double dy = x.back() - scalar_target(micro);
       for (int s = plan.stages - 1; s >= 0; --s) {
+        if (of_backward) read(s, of_backward);
         sums[s] += stages[s].weight_gradient(x[s], dy);
         if (std::count(plan.tied.begin(), plan.tied.end(), s))
           sums[plan.stages] += stages[s].tied_gradient(x[s], dy);

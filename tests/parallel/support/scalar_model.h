@@ -33,9 +33,12 @@ struct ScalarOptimizer {
   }
 };
 
-/// Serial training by a rule: version(stage, micro) is what a microbatch reads of a stage.
+/// The version of a stage that a microbatch reads.
+using ReadVersion = std::function<int(int stage, int micro)>;
+
+/// Serial training by a rule: which versions forwards read; and backwards, if they read others.
 /// returns: the newest weights by stage
-std::vector<double> simulate_rule(const parallel::Plan& plan,
-                                  const std::function<int(int stage, int micro)>& version);
+std::vector<double> simulate_rule(const parallel::Plan& plan, const ReadVersion& version,
+                                  const ReadVersion& of_backward = {});
 
 }  // namespace paragrad::tests

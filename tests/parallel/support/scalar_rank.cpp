@@ -73,7 +73,8 @@ bool ScalarRank::compute(const Instruction& x) {
 /// The numbers that a computation reads; false if they have not arrived.
 bool ScalarRank::read(const Instruction& x, ScalarStage& stage) {
   Promise w = whole_weights(x.stage, x.version, x), t = kept(0);
-  if (is_tied(x.stage)) t = whole_weights(plan_.stages, tied_versions_.at(x.micro), x);
+  if (is_tied(x.stage))
+    t = whole_weights(plan_.stages, plan_.drift > 0 ? x.version : tied_versions_.at(x.micro), x);
   stage = {w->value, t->value};
   return w->ready && t->ready;
 }

@@ -8,6 +8,15 @@
 #include "parallel/schedules/schedule.h"
 
 namespace paragrad::parallel {
+namespace {
+
+Tensor copy_of(const Tensor& x) {
+  Tensor copy = empty_like(x);
+  x.backend().copy(x, copy);
+  return copy;
+}
+
+}  // namespace
 
 Serial::Serial(const Training& training, int ranks, DevicePtr device, AllReduce reduction,
                std::vector<int> hosts)
@@ -97,6 +106,14 @@ Tensor Serial::dense(const Rank& rank, Cell cell) const {
   return all;
 }
 
+/// The weights that a forward or backward names: its stage's, and those that stages share.
+std::pair<Tensor, Tensor> Serial::weights_named(const Rank& rank, const Instruction& x) const {
+  std::pair<Tensor, Tensor> read;
+  for (auto [stage, version] : weights_read(*plan_, tied_versions_, x))
+    (stage == plan_->stages ? read.second : read.first) = dense(rank, {stage, version});
+  return read;
+}
+
 const Tensor& Serial::weights(int rank, int stage) const {
   const auto& all = ranks_.at(rank).weights;
   auto next_stage = all.lower_bound({stage + 1, 0});
@@ -157,9 +174,11 @@ bool Serial::forward(Rank& rank, const Instruction& x) {
     inputs.x = value.mapped();
   }
   if (last) inputs.targets = batches_->targets(x.micro, device_);
-  inputs.weights = dense(rank, {x.stage, x.version});
-  if (runner.shared_parameters().size() > 0)
-    inputs.shared = dense(rank, {plan_->stages, tied_versions_.at(x.micro - plan_->first_micro())});
+  auto& read = rank.read[{x.stage, x.micro}] = weights_named(rank, x);
+  if (plan_->drift > 0)  // backward puts what it reads in these tensors' place
+    for (Tensor* each : {&read.first, &read.second})
+      if (each->defined()) *each = copy_of(*each);
+  std::tie(inputs.weights, inputs.shared) = read;
   inputs.training = plan_->steps > 0;
   inputs.sink = [this, &rank, x](const Parameter& parameter, const Tensor& dx) {
     int stage = parameter.shared ? plan_->stages : x.stage;
@@ -181,7 +200,14 @@ bool Serial::backward(Rank& rank, const Instruction& x) {
     if (!value) return false;
     dy = value.mapped();
   }
-  Tensor dx = rank.runners.at(x.stage).backward(x.micro, dy, part);
+  const auto [weights, shared] = rank.read.at({x.stage, x.micro});
+  if (plan_->drift > 0) {
+    const auto [newer, newer_shared] = weights_named(rank, x);
+    newer.backend().copy(newer, weights);
+    if (shared.defined()) shared.backend().copy(newer_shared, shared);
+  }
+  Tensor dx = rank.runners.at(x.stage).backward(x.micro, dy, part, weights, shared);
+  if (part != StageRunner::Part::input) rank.read.erase({x.stage, x.micro});
   if (dx.defined()) rank.values[{Value::activation_gradient, x.stage - 1, x.micro}] = dx;
   return true;
 }

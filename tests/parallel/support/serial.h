@@ -38,9 +38,11 @@ class Serial {
   struct Rank {
     std::size_t next = 0;  // instruction
     std::map<int, StageRunner> runners;
-    std::map<int, StateFormPtr> forms;     // by stage
-    std::map<Cell, Tensor> weights, sums;  // no version is freed but by a drop
-    std::map<int, Shard> shards;           // by stage
+    std::map<Cell, std::pair<Tensor, Tensor>> read;  // by (stage, microbatch) under way: its
+                                                     // stage's weights, and shared ones
+    std::map<int, StateFormPtr> forms;               // by stage
+    std::map<Cell, Tensor> weights, sums;            // no version is freed but by a drop
+    std::map<int, Shard> shards;                     // by stage
     std::map<int, std::unique_ptr<Optimizer>> optimizers;
     std::map<Name, Tensor> values;      // arrived, or made to be sent
     std::set<Name> awaited;             // posted, and not here yet
@@ -87,6 +89,7 @@ class Serial {
   Range own(const Rank& rank, int stage) const;
   Tensor only_own(const Rank& rank, int stage, const Tensor& whole) const;
   Tensor dense(const Rank& rank, Cell cell) const;
+  std::pair<Tensor, Tensor> weights_named(const Rank& rank, const Instruction& x) const;
   /// As they are stored.
   const ParameterList& parameters(const Rank& rank, int stage) const {
     return rank.forms.at(stage)->stored();

@@ -104,7 +104,7 @@ TEST_CASE("good plans train by their rules, in any order of events", "[verify]")
     INFO(good.name);
     const VerifiedPlan verified = verify(good.plan);
     const ScalarOutcome outcome = run_scalar(good.plan, 1, -1);
-    const std::vector<double> expected = simulate_rule(good.plan, good.version);
+    const std::vector<double> expected = simulate_rule(good.plan, good.version, good.of_backward);
     REQUIRE(!outcome.weights.empty());
     for (const auto& [name, weight] : outcome.weights)
       CHECK(weight == Approx(expected[name.second]).epsilon(1e-12));

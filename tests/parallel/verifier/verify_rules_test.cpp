@@ -212,6 +212,8 @@ TEST_CASE("rule together", "[verify]") {
 TEST_CASE("rules drop and leak", "[verify]") {
   check_refused(replaced(pipeline, "1B0v0", "1Da1 1B0v0"), "drop", 1, "1Da1",
                 "nothing to drop: no activations of microbatch 1 are kept here");
+  check_refused(replaced(plan_text("zero_bubble"), "0W0v0", "0Da0 0F0v0 0W0v0"), "drop", 0, "0Da0",
+                "the weight part needs what the input part has left here");
   const std::string zero = plan_text("zero_3");
   check_refused(replaced(zero, "0F0v0", "2Dwv0 0F0v0"), "drop", 0, "2Dwv0",
                 "nothing to drop; there: versions [0]; this one is only a shard, which stays");
@@ -259,4 +261,53 @@ TEST_CASE("rule end", "[verify]") {
   std::string shard = replaced(plan_text("zero_1_clip"), " 1Gwv2@0\n", "\n");
   check_refused(replaced(shard, " 1Gwv2@0\n", "\n"), "end", 0, "",
                 "ends with a shard of version 2");
+}
+
+TEST_CASE("rule drift: backwards read the newest version, and not too much newer", "[verify]") {
+  const std::string drifting =
+      "stages 1 per_step 1 steps 3 drift 2\n"
+      "0F0v0 0F1v0 0F2v0 0B0v0 0Sv1 0B1v1 0Sv2 0B2v2 0Sv3\n";
+  const Plan plan = parse(drifting);
+  CHECK(print(plan) == drifting);
+  const Facts facts = verify(plan).facts();
+  CHECK(facts.drift == 2);
+  CHECK(facts.staleness == 0);
+  CHECK(facts.live_versions == std::vector{1});
+  CHECK(verify(parse(replaced(drifting, "drift 2", "drift 5"))).facts().drift == 2);
+  check_refused(replaced(drifting, "drift 2", "drift 1"), "drift", 0, "0B2v2",
+                "reads version 2; its forward read 0, and drift is 1");
+  check_refused(replaced(drifting, " drift 2", ""), "same version", 0, "0B1v1",
+                "reads version 1; its forward read 0");
+  // A step overwrites the version before, though a cell of the row still names it.
+  check_refused(replaced(drifting, "0B1v1", "0B1v0"), "version", 0, "0B1v0",
+                "reads version 0 of stage 0; there: [1]");
+  check_refused(replaced(drifting, "0Sv1 0B1v1", "0B1v1 0Sv1"), "version", 0, "0B1v1",
+                "reads version 1 of stage 0; there: [0]");
+}
+
+TEST_CASE("rule drift: recomputed forwards, and backwards in two parts", "[verify]") {
+  const std::string recomputed =
+      "stages 1 per_step 1 steps 2 drift 1\n"
+      "0F0v0 0F1v0 0Da1 0B0v0 0Sv1 0F1v1 0B1v1 0Sv2\n";
+  CHECK(verify(parse(recomputed)).facts().drift == 1);
+  check_refused(replaced(recomputed, "0F1v1", "0F1v0"), "version", 0, "0F1v0", "there: [1]");
+  check_refused(replaced(recomputed, " drift 1", ""), "same version", 0, "0F1v1",
+                "reads version 1; its first forward read 0");
+  const std::string split =
+      "stages 1 per_step 1 steps 2 drift 1\n"
+      "0F0v0 0F1v0 0B0v0 0Sv1 0I1v1 0W1v1 0Sv2\n";
+  CHECK(verify(parse(split)).facts().drift == 1);
+  check_refused(replaced(split, "0B0v0 0Sv1 0I1v1", "0I1v0 0B0v0 0Sv1"), "input", 0, "0W1v1",
+                "the input part of this backward, 0I1v1, comes first");
+}
+
+TEST_CASE("rule shape: what plans with drift can't have", "[verify]") {
+  auto check = [](const std::string& text, const std::string& from, const std::string& to,
+                  const std::string& words) {
+    check_refused(replaced(text, from, to), "shape", -1, "", words);
+  };
+  check(delayed, "keep 2", "keep 2 drift 1", "one version of each stage is alive, so keep is 1");
+  check(pipeline, "keep 1", "home 0,1 drift 1", "without home, and with sharded 2 at most");
+  check(data, "keep 1", "sharded 3 drift 1", "without home, and with sharded 2 at most");
+  check(pipeline, "keep 1", "in_flight 2 drift 1", "it can't depend on timing (in_flight)");
 }

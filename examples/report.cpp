@@ -1,0 +1,30 @@
+// report: one page that compares runs: their curves, numbers, and where their time, memory and
+// bytes went. See --help. Not here: a run's own page, report.html, which the run writes
+// (parallel/session/run_report.h). Chapter 06.
+#include <iostream>
+
+#include "examples/common/program.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/drawing/report_page.h"
+#include "parallel/session/compare_runs.h"
+
+int main(int argc, char** argv) {
+  using namespace paragrad;
+  CLI::App app(
+      "Compares runs on one page: curves over each other; settings and numbers side by side, with "
+      "differences; time, memory and bytes. A run's own page is report.html in its folder.",
+      "report");
+  std::vector<std::filesystem::path> runs;
+  std::filesystem::path out = "comparison.html";
+  examples::Flags flags(app);
+  app.add_option("runs", runs, "the folders of two or more runs, as --out named them")
+      ->type_name("RUN RUN ...");
+  flags.words("--out", out, "FILE", "the page to write (.html)")->capture_default_str();
+  return examples::run_program(app, [&] {
+    app.parse(argc, argv);
+    nn::write_file(
+        out, parallel::comparison_page("Comparison of runs", parallel::compare_runs(runs).dump()));
+    std::cout << "comparison: " << out.string() << "\n";
+    return 0;
+  });
+}

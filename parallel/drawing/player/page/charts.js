@@ -1,0 +1,269 @@
+// Charts below the timeline, on its axis: the memory of each rank, and what is sent.
+'use strict';
+
+class Chart {
+  constructor(host, clock, high) {
+    Object.assign(this, {host, clock, high});
+    host.classList.add('timeline');
+    this.base = host.appendChild(document.createElement('canvas'));
+    this.over = host.appendChild(document.createElement('canvas'));
+    this.base.setAttribute('role', 'img');
+    this.over.setAttribute('aria-hidden', 'true');
+    new ResizeObserver(() => this.paint()).observe(host);
+    addEventListener('themechange', () => this.paint());
+    clock.listen(what => what === 'view' ? this.paint() : this.paintOver());
+    new IntersectionObserver(seen => {
+      this.away = !seen[seen.length - 1].isIntersecting;
+      if (this.late) this.paint();
+    }).observe(host);
+    const scrub = event => {
+      const x = event.clientX - this.over.getBoundingClientRect().left;
+      clock.set(clock.from + (x - this.left) / (this.right - this.left) * (clock.to - clock.from));
+    };
+    this.over.addEventListener('pointerdown', event => {
+      this.over.setPointerCapture(event.pointerId);
+      clock.pause();
+      scrub(event);
+    });
+    this.over.addEventListener('pointermove', event => {
+      if (event.buttons) scrub(event);
+    });
+  }
+
+  x(seconds) {
+    const {from, to} = this.clock;
+    return this.left + (seconds - from) / (to - from) * (this.right - this.left);
+  }
+
+  paint() {
+    const width = Math.floor(this.host.clientWidth);
+    // What nobody sees is painted when it is seen, unless it would stick out of a narrower page.
+    this.late = this.away && this.width === width;
+    if (!width || !this.draw || !this.data || this.late) return;
+    const space = axisSpace(width), scale = Math.min(devicePixelRatio || 1, 2);
+    Object.assign(this, {width, left: space.left, right: width - space.right, scale});
+    const height = typeof this.high === 'function' ? this.high() : this.high;
+    this.height = height;
+    this.host.style.height = height + 'px';
+    for (const canvas of [this.base, this.over]) {
+      canvas.width = width * scale;
+      canvas.height = height * scale;
+      canvas.style.width = width + 'px';
+      canvas.style.height = height + 'px';
+    }
+    const pen = this.base.getContext('2d');
+    pen.setTransform(scale, 0, 0, scale, 0, 0);
+    this.draw(pen);
+    this.paintOver();
+  }
+
+  paintOver() {
+    if (!this.width) return;
+    const pen = this.over.getContext('2d'), x = this.x(this.clock.now);
+    pen.setTransform(this.scale, 0, 0, this.scale, 0, 0);
+    pen.clearRect(0, 0, this.width, this.height);
+    if (x < this.left - 1 || x > this.right + 1) return;
+    pen.fillStyle = theme.get('accent');
+    pen.fillRect(x - 1, 0, 2, this.height);
+  }
+}
+
+// Kinds of memory, from below, with their colours.
+const memoryKinds = [
+  ['optimizer', 'optimizer'], ['weights', 'weights'], ['sums', 'gradients'],
+  ['activations', 'activations']
+];
+
+/** What a holding counts in a unit: [kind, amount]; null if nothing. */
+function amountOf(unit, answer, held, i, bytes) {
+  const hold = held.hold[i], shards = answer.header.holders?.[held.stage[i]] || 1;
+  if (unit === 'activations') return hold === HOLD.activations ? ['activations', 1] : null;
+  if (unit === 'versions')
+    return hold <= HOLD.copy ? ['weights', hold === HOLD.shard ? 1 / shards : 1] : null;
+  const sharded = answer.header.sharded;
+  switch (hold) {
+    case HOLD.weights:
+    case HOLD.copy:
+      return ['weights', bytes.weights];
+    case HOLD.shard:
+      return ['weights', bytes.weights / shards];
+    case HOLD.activations:
+      return ['activations', bytes.activations];
+    case HOLD.open:
+      return ['sums', bytes.sum];
+    case HOLD.sum:
+      return ['sums', bytes.sum / (sharded >= 2 ? shards : 1)];
+    default:
+      return held.what[i] <= 2 ? ['activations', bytes.input] : null;
+  }
+}
+
+class Memory extends Chart {
+  constructor(host, clock) {
+    super(host, clock, () => {
+      const {ranks} = this.data,
+            high = ranks <= 8 ? 46 :
+          ranks <= 16         ? 30 :
+          ranks <= 64         ? 12 :
+                                Math.max(2, 600 / ranks);
+      return ranks * (high + (ranks <= 16 ? 8 : ranks <= 64 ? 2 : 0)) + 4;
+    });
+    this.unit = 'activations';
+    this.sequences = 8;
+    this.device = 80e9;
+  }
+
+  show(answer, data) {
+    Object.assign(this, {answer, data, all: holdingsByRank(answer)});
+    this.count();
+    this.paint();
+  }
+
+  /** By rank: the moments at which memory changes, and what each kind has from then on. */
+  count() {
+    const {answer, data} = this, {held, byRank} = this.all, model = models[this.unit];
+    const bytes = model && stageBytes(model, answer.header.stages, this.sequences);
+    this.ranks = byRank.map((list, rank) => {
+      const changes = [];
+      for (const i of list) {
+        const amount = amountOf(this.unit, answer, held, i, bytes);
+        if (!amount) continue;
+        const kind = memoryKinds.findIndex(each => each[0] === amount[0]);
+        changes.push([held.start[i], amount[1], kind], [held.end[i], -amount[1], kind]);
+      }
+      changes.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+      const now = memoryKinds.map(() => 0), moments = [0], levels = [null];
+      if (model) now[0] = this.optimizerOf(rank, bytes);
+      levels[0] = now.slice();
+      for (const [seconds, more, kind] of changes) {
+        now[kind] += more;
+        if (seconds >= data.seconds) break;
+        if (moments[moments.length - 1] === seconds)
+          levels[levels.length - 1] = now.slice();
+        else {
+          moments.push(seconds);
+          levels.push(now.slice());
+        }
+      }
+      const totals = levels.map(level => level.reduce((a, b) => a + b, 0));
+      const used = memoryKinds.map((_, kind) => levels.some(level => level[kind] > 0));
+      return {moments, levels, used, peak: totals.reduce((a, b) => Math.max(a, b), 0)};
+    });
+    this.peak = this.ranks.reduce((most, rank) => Math.max(most, rank.peak), 1e-9);
+  }
+
+  /** Adam's state of the stages that a rank keeps, or of its shards. */
+  optimizerOf(rank, bytes) {
+    const {header, facts} = this.answer;
+    return (facts?.stages_held?.[rank] || [])
+        .reduce(
+            (sum, stage) =>
+                sum + bytes.optimizer / (header.sharded ? header.holders?.[stage] || 1 : 1),
+            0);
+  }
+
+  text(amount) { return models[this.unit] ? bytesText(amount) : digits(amount); }
+
+  draw(pen) {
+    const {data, clock} = this, limit = models[this.unit] && this.device, ranks = data.ranks;
+    const gap = ranks <= 16 ? 8 : ranks <= 64 ? 2 : 0, high = (this.height - 4) / ranks - gap;
+    const top = Math.max(this.peak, limit && this.peak > limit / 3 ? limit * 1.05 : 0);
+    pen.font = '12px system-ui, sans-serif';
+    const step = high + gap >= 13 ? 1 : Math.ceil(13 / (high + gap));
+    this.ranks.forEach((rank, r) => {
+      const y = r * (high + gap) + high + 2;
+      pen.fillStyle = theme.get('lane');
+      pen.fillRect(this.left, y - high, this.right - this.left, high);
+      const {moments, levels} = rank;
+      const first = Math.max(0, firstWhere(moments.length, k => moments[k] > clock.from) - 1);
+      for (let kind = memoryKinds.length - 1; kind >= 0; --kind) {
+        if (!rank.used[kind]) continue;
+        pen.fillStyle = theme.get(memoryKinds[kind][1]);
+        pen.beginPath();
+        pen.moveTo(this.left, y);
+        let most = 0, drawn = this.left - 1;
+        for (let k = first; k < moments.length && moments[k] <= clock.to; ++k) {
+          let level = 0;
+          for (let j = 0; j <= kind; ++j) level += levels[k][j];
+          const x0 = Math.max(this.x(moments[k]), this.left);
+          most = Math.max(most, level);  // of the moments that share a pixel
+          if (x0 - drawn < 0.5 && k + 1 < moments.length) continue;
+          const up = y - most / top * high;
+          most = 0;
+          drawn = x0;
+          const x1 = Math.min(
+              k + 1 < moments.length ? this.x(moments[k + 1]) : this.x(data.seconds), this.right);
+          pen.lineTo(x0, up);
+          pen.lineTo(x1, up);
+        }
+        pen.lineTo(Math.min(this.x(data.seconds), this.right), y);
+        pen.fill();
+      }
+      if (limit && limit <= top) {
+        pen.fillStyle = theme.get('fault');
+        pen.fillRect(this.left, y - limit / top * high, this.right - this.left, 1.5);
+      }
+      if (r % step) return;
+      pen.textAlign = 'left';
+      pen.fillStyle = theme.get('ink');
+      pen.fillText((this.left > 60 ? 'rank ' : 'r') + r, 2, y - high / 2 + 4);
+      pen.fillStyle = limit && rank.peak > limit ? theme.get('fault') : theme.get('dim');
+      pen.fillText(
+          (this.left > 60 && !models[this.unit] ? 'most ' : '') + this.text(rank.peak),
+          this.right + 6, y - high / 2 + 4);
+    });
+    this.base.setAttribute('aria-label', `Memory by rank: at most ${this.text(this.peak)}`);
+  }
+}
+
+class Traffic extends Chart {
+  constructor(host, clock) { super(host, clock, 110); }
+
+  /**
+   * Bytes, or messages if they have no bytes, that all ranks begin to send in each slot of time.
+   */
+  show(answer, data) {
+    Object.assign(this, {
+      data,
+      bytes: answer.facts ? answer.facts.bytes > 0 : false,
+      time: timeUnit(answer.request?.costs, data.seconds)
+    });
+    const count = Math.min(600, Math.max(40, Math.round(data.seconds)));
+    this.slot = data.seconds / count;
+    this.slots = new Float64Array(count);
+    for (let i = 0; i < data.op.length; ++i) {
+      const amount = this.bytes                           ? data.bytes[i] :
+          data.op[i] === SEND || isCollective(data.op[i]) ? 1 :
+                                                            0;
+      if (amount) this.slots[Math.min(count - 1, Math.floor(data.start[i] / this.slot))] += amount;
+    }
+    this.peak = Math.max(...this.slots);
+    const at = this.slots.indexOf(this.peak),
+          text = this.bytes ? bytesText(this.peak) : `${this.peak} messages`;
+    byId('traffic-note').textContent = this.peak === 0 ?
+        'This plan sends nothing.' :
+        `Most at once: ${text}, at ${this.time.text(at * this.slot)} ${
+            this.time.unit}, in a slot of ` +
+            `${this.time.text(this.slot)}. ` +
+            (this.bytes ? '' : 'Counted in messages, as no sizes were given.');
+    this.paint();
+  }
+
+  draw(pen) {
+    const base = this.height - 8, top = 12;
+    pen.fillStyle = theme.get('lane');
+    pen.fillRect(this.left, top, this.right - this.left, base - top);
+    pen.fillStyle = theme.get('communication');
+    this.slots.forEach((amount, k) => {
+      const x0 = Math.max(this.x(k * this.slot), this.left),
+            x1 = Math.min(this.x((k + 1) * this.slot), this.right);
+      const high = amount / (this.peak || 1) * (base - top - 4);
+      if (amount && x1 > x0) pen.fillRect(x0, base - high, Math.max(x1 - x0 - 0.6, 0.6), high);
+    });
+    pen.fillStyle = theme.get('dim');
+    pen.font = '11px system-ui, sans-serif';
+    pen.textAlign = 'left';
+    pen.fillText(this.bytes ? bytesText(this.peak) : '' + this.peak, this.right + 6, top + 10);
+    this.base.setAttribute('aria-label', 'Sent over time. ' + byId('traffic-note').textContent);
+  }
+}

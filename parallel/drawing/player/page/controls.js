@@ -1,0 +1,216 @@
+// Controls: which plan, and what things cost. They make a request (request.h); the module answers
+// it. Without a module they are shown, and do nothing.
+'use strict';
+
+const presets = [
+  {
+    name: 'Where is the bubble',
+    ask: 0,
+    request: {schedule: '1f1b', stages: 4, microbatches: 4, steps: 3, costs: {backward: [2]}}
+  },
+  {
+    name: 'Why two versions',
+    ask: 1,
+    request: {schedule: '2bw', stages: 4, microbatches: 4, steps: 3, costs: {backward: [2]}}
+  },
+  {
+    name: 'The round dance',
+    ask: -1,
+    request: {schedule: 'cyclic-v2', stages: 4, steps: 4, costs: {weight_bytes: [1e6]}}
+  },
+  {
+    name: 'ZeRO gathers',
+    ask: -1,
+    request: {
+      schedule: 'data',
+      stages: 4,
+      data_parallel: 4,
+      microbatches: 1,
+      zero: 3,
+      steps: 2,
+      costs: {backward: [2], latency: 0.05}
+    }
+  },
+];
+
+class Controls {
+  /** asked(request): is called when something was chosen, null without a module */
+  constructor(host, schedules, asked) {
+    Object.assign(this, {host, schedules, asked});
+    host.replaceChildren(el(
+        'details', {open: !!asked},
+        el('summary', {}, asked ? 'Change it' : 'Change it (not in this page)'),
+        this.said = el('p', {className: 'notice'}), this.plan = el('div', {className: 'choices'}),
+        this.costs = el('div', {className: 'choices'})));
+    if (!asked)
+      this.said.textContent =
+          'This page was built without the player’s module (emscripten), so it shows ' +
+          'its plan only: choosing another schedule or size, ' +
+          'the sliders, and editing the text need it. Everything else works.';
+  }
+
+  /** Shows the controls of a request; those of a plan's text have costs only. */
+  show(request) {
+    this.request = structuredClone(request);
+    const {request: r} = this, schedule = this.schedules.find(each => each.name === r.schedule);
+    const costs = r.costs ||= {}, one = (list, otherwise) => [].concat(list ?? otherwise)[0];
+    this.plan.replaceChildren(
+        this.choice(
+            'schedule',
+            [...this.schedules.map(each => each.name), ...(r.schedule ? [] : ['written by hand'])],
+            r.schedule || 'written by hand', name => this.schedule(name)),
+        ...(r.schedule ? this.sizes(r, schedule) : []));
+    const cost = (name, max, step, value, set) => this.slider(name, 0, max, step, value, set);
+    const size = 1e6;  // of an activation, in bytes, if a request says nothing else
+    const bytes = one(costs.activation_bytes, 0);
+    this.costs.replaceChildren(
+        cost('forward takes', 4, 0.25, one(costs.forward, 1), value => costs.forward = [value]),
+        cost(
+            'backward takes', 4, 0.25, one(costs.backward, 1),
+            value => {
+              costs.backward = [value];
+              delete costs.input_part;
+              delete costs.weight_part;
+            }),
+        cost('an update takes', 2, 0.1, one(costs.step, 0), value => costs.step = [value]),
+        cost('latency of a message', 1, 0.05, costs.latency || 0, value => costs.latency = value),
+        cost(
+            'bandwidth: an activation takes', 1, 0.05,
+            costs.bandwidth && bytes ? bytes / costs.bandwidth : 0,
+            value => {
+              costs.activation_bytes = [bytes || size];
+              costs.weight_bytes ||= [4 * (bytes || size)];
+              if (value)
+                costs.bandwidth = (bytes || size) / value;
+              else
+                delete costs.bandwidth;
+            }),
+        this.choice(
+            'slow rank',
+            [
+              'none', ...Array.from({length: Math.min(this.ranks || 1, 256)}, (_, k) => 'rank ' + k)
+            ],
+            r.slow_rank >= 0 ? 'rank ' + r.slow_rank : 'none',
+            name => {
+              if (name === 'none') {
+                delete r.slow_rank;
+                delete r.slow_factor;
+              } else {
+                r.slow_rank = +name.slice(5);
+                r.slow_factor ||= 1.5;
+              }
+            }),
+        ...(r.slow_rank >= 0 ? [this.slider(
+                                   'it is slower by', 1, 4, 0.1, r.slow_factor || 1.5,
+                                   value => r.slow_factor = value, '×')] :
+                               []));
+    for (const each of this.host.querySelectorAll('select, input')) each.disabled = !this.asked;
+  }
+
+  sizes(r, schedule) {
+    const size = (name, key, max, min = 1) => this.slider(
+        name, min, Math.max(max, r[key] || 1), 1, r[key] || 1, value => r[key] = value, '');
+    const chunks = Math.max(1, +r.chunks || schedule.chunks);
+    const all = [this.slider(
+        'stages', chunks, Math.max(16 * chunks, r.stages || 1), chunks, r.stages || chunks,
+        value => r.stages = value, '')];
+    if (!schedule.cyclic)
+      all.push(size('microbatches', 'microbatches', 32), size('replicas', 'data_parallel', 8));
+    if (!r.endless) all.push(size('updates', 'steps', 8));
+    if (!schedule.cyclic)
+      all.push(this.slider('ZeRO level', 0, schedule.zero, 1, r.zero || 0, value => {
+        if (value) {
+          r.zero = value;
+          r.data_parallel = Math.max(2, r.data_parallel || 1);
+        } else
+          delete r.zero;
+      }, ''));
+    for (const flag of schedule.flags) {
+      const key = flag.name.replaceAll('-', '_'), set = value => {
+        if (value && value !== 'usual')
+          r[key] = value;
+        else
+          delete r[key];
+      };
+      all.push(
+          flag.values.length ?
+              this.choice(flag.name, ['usual', ...flag.values], r[key] || 'usual', set) :
+              this.slider(flag.name.replaceAll('-', ' '), 0, 8, 1, r[key] || 0, set, '', 'usual'));
+    }
+    const check = (name, key) => this.check(name, r[key], on => {
+      if (on)
+        r[key] = true;
+      else
+        delete r[key];
+    });
+    all.push(
+        check('recompute', 'recompute'), check('clip', 'clip'), check('tied embedding', 'tied'));
+    if (schedule.has_order) all.push(check('endless', 'endless'));
+    return all;
+  }
+
+  /** Another schedule: what it does not have is left out of the request. */
+  schedule(name) {
+    const {request: r} = this, next = this.schedules.find(each => each.name === name);
+    if (!next) return;
+    for (const old of this.schedules)
+      for (const flag of old.flags)
+        if (!next.flags.some(each => each.name === flag.name))
+          delete r[flag.name.replaceAll('-', '_')];
+    delete r.plan;
+    r.schedule = name;
+    if (next.cyclic)
+      for (const key of ['microbatches', 'data_parallel', 'zero']) delete r[key];
+    else
+      r.microbatches ||= 4;
+    if ((r.zero || 0) > next.zero) delete r.zero;
+    if (!next.has_order) delete r.endless;
+    const per = Math.max(1, next.chunks), stages = r.stages || 4;
+    r.stages = Math.max(per, Math.ceil(stages / per) * per);
+    if (name === 'data') r.data_parallel = Math.max(2, r.data_parallel || 4);
+    r.steps ||= 1;
+  }
+
+  change(act) {
+    delete this.request.title;
+    act();
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => this.asked(structuredClone(this.request)), 30);
+  }
+
+  choice(name, values, value, set) {
+    return el(
+        'label', {}, name,
+        el('select', {onchange: event => this.change(() => set(event.target.value))},
+           ...values.map(each => el('option', {value: each, selected: each === value}, each))));
+  }
+
+  check(name, value, set) {
+    return el(
+        'label', {className: 'check'}, el('input', {
+          type: 'checkbox',
+          checked: !!value,
+          onchange: event => this.change(() => set(event.target.checked))
+        }),
+        name);
+  }
+
+  slider(name, min, max, step, value, set, unit = ' forward', zero = '0') {
+    const text = value => value === 0 ?
+        zero :
+        digits(value) + (unit === ' forward' && value !== 1 ? ' forwards' : unit);
+    const shown = el('output', {}, text(value));
+    const input = el('input', {
+      type: 'range',
+      min,
+      max,
+      step,
+      oninput: () => {
+        shown.textContent = text(+input.value);
+        this.change(() => set(+input.value));
+      }
+    });
+    input.value = value;
+    return el('label', {}, el('span', {}, name + ' ', shown), input);
+  }
+}

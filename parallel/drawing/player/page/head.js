@@ -1,0 +1,215 @@
+// The head of the page: the idea, the four numbers, the formula; the table of all numbers; the
+// legend. With a pinned plan A, every number says how much it differs.
+'use strict';
+
+const greatest = list => list && list.length ? Math.max(...list) : 0;
+
+/** The bubble that one sees: the mean of the rows'; of an endless plan it is not the long run's. */
+const drawnBubble = ({idle}) => idle.reduce((a, b) => a + b, 0) / idle.length;
+
+/** The four numbers of an answer; null where a broken plan has none. */
+function fourNumbers(answer) {
+  const {facts} = answer;
+  if (!facts) return null;
+  const long = facts.steady_state;  // of an endless plan
+  return [
+    {
+      name: 'bubble: the share of time in which ranks are idle' +
+          (long ? `, in a long run; ${percent(drawnBubble(answer))} in what is drawn` : ''),
+      value: long ? long.bubble : facts.bubble,
+      text: percent,
+      secret: true
+    },
+    {
+      name: `activations on the fullest rank, each of a stage and a microbatch (${
+          digits(greatest(facts.peak_models))} × the whole model)`,
+      value: greatest(facts.peak_microbatches),
+      text: digits
+    },
+    {
+      name: facts.drift ? `version of the weights on a rank; a backward's is up to ${
+                              facts.drift} newer than its forward's` :
+                          'versions of a stage’s weights on a rank at once',
+      value: greatest(facts.live_versions),
+      text: digits
+    },
+    {name: 'staleness: updates that a gradient is late', value: facts.staleness, text: digits},
+  ];
+}
+
+function difference(number, other) {
+  if (!other) return '';
+  const by = number.value - other.value, sign = by > 0 ? '+' : '−';
+  const text = number.text === percent ? (100 * Math.abs(by)).toFixed(1) + ' points' :
+                                         number.text(Math.abs(by));
+  return `A: ${number.text(other.value)}` +
+      (Math.abs(by) < 1e-9 ? ', the same' : `, B ${sign}${text}`);
+}
+
+function titleOf(answer) {
+  const {header} = answer;
+  if (!header) return answer.title || 'a plan';
+  const replicas =
+      answer.request?.data_parallel > 1 ? `, ${answer.request.data_parallel} replicas` : '';
+  const updates = header.steps === 1 ? '1 update' : `${header.steps} updates`;
+  const zero = header.sharded ? `, ZeRO ${header.sharded}` : '';
+  const many = (count, what) => `${count} ${what}${count === 1 ? '' : 's'}`;
+  return `${answer.title}: ${many(header.ranks, 'rank')}, ${many(header.stages, 'stage')}, ` +
+      `${many(header.per_step, 'microbatch').replace('microbatchs', 'microbatches')} an update, ` +
+      (header.period ? 'endless: head, two bodies and tail' : updates) + replicas + zero;
+}
+
+function showHead(answer, pinned) {
+  byId('title').textContent = titleOf(answer);
+  document.title = titleOf(answer) + ' · paragrad';
+  byId('idea').replaceChildren(
+      answer.idea ||
+          'A plan says what every rank computes, sends and receives, in which order, and on ' +
+          'which version of the weights.',
+      ...(answer.paper ? [' ', el('cite', {}, answer.paper)] : []));
+  const numbers = fourNumbers(answer), others = pinned && fourNumbers(pinned);
+  byId('numbers').replaceChildren(
+      ...(numbers || [])
+          .map(
+              (number, k) =>
+                  el('div', {className: 'number'},
+                     el('b', {className: number.secret ? 'secret' : ''}, number.text(number.value)),
+                     el('span', {}, number.name),
+                     others ? el('i', {className: number.secret ? 'secret' : ''},
+                                 difference(number, others[k])) :
+                              null)));
+  if (!numbers)
+    byId('numbers').append(
+        el('p', {className: 'error'},
+           answer.records ? 'This plan breaks a rule. It is drawn up to its fault.' :
+                            answer.error.message));
+  showFormula(answer);
+}
+
+function showFormula(answer) {
+  const {formula, facts} = answer, to = byId('formula');
+  to.className = 'dim secret';
+  to.textContent = '';
+  if (!facts) return;
+  if (formula) {
+    const value = `${percent(formula.value)}`;
+    const sum =
+        formula.letters === '0' ? value : `${formula.letters} = ${formula.numbers} = ${value}`;
+    const same = Math.abs(formula.value - facts.bubble) < 5e-4;
+    to.textContent = `bubble = ${sum}   (${formula.where}). ` +
+        (same ?
+             '' :
+             `Here it is ${
+                 percent(
+                     facts.bubble)}: stages are not alike, messages take time, or a rank is slow.`);
+  }
+  if (answer.note) to.textContent += ' Note: ' + answer.note;
+}
+
+/** Numbers beyond the four, with what they mean. */
+function allNumbers(answer, time) {
+  const {facts} = answer;
+  if (!facts) return [];
+  const each = list =>
+      list.length > 16 ? `${Math.min(...list)} to ${Math.max(...list)}` : list.join(' ');
+  const parts = facts.breakdown?.all || facts.breakdown?.total || {};
+  const rows = [
+    [
+      'length', 'time until the last rank is done', facts.makespan,
+      s => `${time.text(s)} ${time.unit}`
+    ],
+    ['bubble', 'share of time in which ranks are idle', facts.bubble, percent],
+    ['activations', 'most that each rank keeps at once, by rank', each(facts.peak_microbatches)],
+    [
+      'of whole models', 'the same, in microbatches of the whole model',
+      each(facts.peak_models.map(digits))
+    ],
+    ['versions', 'most versions of a stage, by rank', each(facts.live_versions)],
+    ['staleness', 'updates that a gradient is late', facts.staleness, digits],
+    [
+      'stages', 'of each rank',
+      facts.stages_held.length > 16 ? '' : facts.stages_held.map(s => s.join('+')).join(' ')
+    ],
+    [
+      'channel capacity',
+      'messages that a channel must hold so that nothing hangs; 0: a send may wait for its receive',
+      facts.channel_capacity, digits
+    ],
+    [
+      'messages',
+      'by kind, as plans write them: a outputs, g gradients, p sums, w weights, t turns',
+      Object.entries(facts.messages).map(([kind, count]) => `${count} ${kind}`).join(', ') || 'none'
+    ],
+    ['bytes', 'sent by all ranks', facts.bytes, bytesText],
+  ];
+  if (facts.steady_state)
+    rows.push([
+      'steady state', 'time that each update adds in a long run',
+      facts.steady_state.seconds_per_update, s => `${time.text(s)} ${time.unit}`
+    ]);
+  for (const [name, seconds] of Object.entries(parts))
+    if (typeof seconds === 'number')
+      rows.push([
+        name.replaceAll('_', ' '), 'of all ranks together', seconds,
+        s => `${time.text(s)} ${time.unit}`
+      ]);
+  return rows;
+}
+
+function showTable(answer, pinned, time) {
+  const rows = allNumbers(answer, time), others = pinned ? allNumbers(pinned, time) : [];
+  const show = ([, , value, text]) => text ? text(value) : value;
+  const head = pinned ?
+      [el('tr', {}, el('th'), el('th', {}, 'A'), el('th', {}, 'B'), el('th', {}, 'B − A'))] :
+      [];
+  byId('table').replaceChildren(el('table', {}, ...head, ...rows.map(row => {
+    const other = others.find(each => each[0] === row[0]);
+    const cells = [el('td', {}, '' + show(row))];
+    if (pinned) {
+      cells.unshift(el('td', {}, other ? '' + show(other) : ''));
+      cells.push(
+          el('td', {},
+             other && row[3] && row[3] !== bytesText ?
+                 (row[2] >= other[2] ? '+' : '−') + row[3](Math.abs(row[2] - other[2])) :
+                 ''));
+    }
+    return el('tr', {className: 'secret'}, el('th', {}, row[0], el('small', {}, row[1])), ...cells);
+  })));
+  byId('table-card').hidden = !rows.length;
+}
+
+/** The meanings of colours and marks that the picture has. */
+function showLegend(data) {
+  const to = byId('legend'), seen = new Set(), marks = [];
+  let again = false;
+  for (const cells of data.computes)
+    for (const i of cells) {
+      seen.add(cellColour(data, i));
+      again ||= data.again[i] > 0;
+    }
+  const item = (members, text) => el('span', {}, el('i', members), text);
+  for (const [kind, name] of [
+           ['forward', 'forward'], ['backward', 'backward'], ['input-part', 'backward, input part'],
+           ['weight-part', 'weight part']]) {
+    const there = [0, 1, 2, 3].filter(k => seen.has(`${kind}-${k}`));
+    if (!there.length) continue;
+    const swatches = there.map(k => el('i', {style: `background:var(--${kind}-${k})`}));
+    marks.push(
+        el('span', {}, ...swatches, name + (there.length > 1 ? ', lighter on newer weights' : '')));
+  }
+  if (again)
+    marks.push(item({className: 'again', style: 'background:var(--forward-0)'}, 'computed again'));
+  if (seen.has('update')) marks.push(item({className: 'update'}, 'update'));
+  if (data.severalStages)
+    marks.push(
+        item({className: 'chunk', style: 'background:var(--forward-0)'}, 'its second stage'));
+  if (data.bars.length)
+    marks.push(item({style: 'width:2px;height:14px;background:var(--bar)'}, 'the body repeats'));
+  marks.push(item({className: 'bubble'}, 'bubble'));
+  if (data.sends.some(list => list.length))
+    marks.push(item({className: 'message', style: 'background:var(--activations)'}, 'message'));
+  if (data.meetings.some(list => list.length))
+    marks.push(
+        item({style: 'height:4px;background:var(--reductions)'}, 'sum or gather of a group'));
+  to.replaceChildren(...marks);
+}

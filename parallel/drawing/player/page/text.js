@@ -1,0 +1,116 @@
+// The plan's text: by rank the words around the present instruction, which is lit; and a field in
+// which the whole text can be edited.
+'use strict';
+
+const wordsAround = 14;
+
+class PlanText {
+  constructor(host, clock, edited) {
+    Object.assign(this, {host, clock, edited});
+    this.rows = host.appendChild(el('div'));
+    this.more = host.appendChild(el('details', {}, el('summary', {}, 'The whole text')));
+    this.field = this.more.appendChild(
+        el('textarea', {spellcheck: false, 'aria-label': 'the text of the plan'}));
+    this.verdict = this.more.appendChild(el('p', {className: 'notice'}));
+    this.more.addEventListener('toggle', () => this.fill());
+    this.field.addEventListener('input', () => {
+      clearTimeout(this.timer);
+      this.timer = setTimeout(() => this.edited?.(this.field.value), 250);
+    });
+    clock.listen(rarely(() => this.update()));
+    new IntersectionObserver(seen => {
+      this.visible = seen[seen.length - 1].isIntersecting;
+      this.update();
+    }).observe(host);
+  }
+
+  show(answer, data) {
+    Object.assign(this, {answer, data, places: answer.places && unpackAll(answer.places)});
+    this.lines = (answer.text || '').split('\n');
+    this.fill();
+    this.update();
+  }
+
+  fill() {
+    if (!this.more.open) return;
+    if (document.activeElement !== this.field) this.field.value = this.answer.text || '';
+    this.field.readOnly = !this.edited;
+    const {error} = this.answer;
+    this.verdict.className = error ? 'error' : 'notice';
+    const [line, column] = error?.place || [];
+    this.verdict.textContent = error ?
+        (line === undefined ? '' : `Line ${line + 1}, column ${column + 1}: `) + error.message :
+        this.edited ? 'Every rule holds. Change or take away a word, and see.' :
+                      'Editing needs the player’s module, which this page was built without.';
+    if (!error || line === undefined) return;
+    let start = 0;
+    for (let k = 0; k < line; ++k) start += this.lines[k].length + 1;
+    if (document.activeElement !== this.field)
+      this.field.setSelectionRange(start + column, start + column + error.place[2]);
+  }
+
+  word(rank, cell) {
+    const {places} = this, i = places.row_begin[rank] + cell;
+    return this.lines[places.line[rank]].slice(
+        places.column[i], places.column[i] + places.length[i]);
+  }
+
+  /** The written cell that a rank runs now, or else the last that it has begun; -1: none yet. */
+  cellAt(rank) {
+    const {data, clock} = this, k = computationAt(data, rank, clock.now),
+                 cells = data.computes[rank];
+    const last = firstWhere(cells.length, i => data.start[cells[i]] > clock.now) - 1;
+    return {
+      cell: k >= 0  ? data.cell[cells[k]] :
+          last >= 0 ? data.cell[cells[last]] :
+                      -1,
+      runs: k >= 0
+    };
+  }
+
+  update() {
+    if (!this.answer || this.visible === false) return;
+    const {places, data, answer} = this;
+    if (!places || !data) {
+      this.rows.replaceChildren(...this.badLine());
+      return;
+    }
+    const rows =
+        [el('div', {className: 'row'}, el('b', {}, 'header'),
+            el('span', {}, this.lines.find(line => line.replace(/#.*/, '').trim()) || ''))];
+    const wrong = answer.error || {rank: -1};
+    for (let rank = 0; rank < Math.min(data.ranks, 32); ++rank) {
+      const {cell, runs} = this.cellAt(rank),
+                   count = places.row_begin[rank + 1] - places.row_begin[rank];
+      const first = Math.max(0, Math.min(cell - 3, count - wordsAround)), words = [];
+      for (let k = first; k < Math.min(count, first + wordsAround); ++k) {
+        const bad = wrong.rank === rank && wrong.index === k;
+        words.push(
+            el(k === cell && runs && !bad ? 'mark' : 'span',
+               {className: bad                        ? 'bad' :
+                    k < cell || (k === cell && !runs) ? 'past' :
+                                                        ''},
+               this.word(rank, k)),
+            ' ');
+      }
+      rows.push(
+          el('div', {className: 'row'}, el('b', {}, 'rank ' + rank),
+             el('span', {}, first > 0 ? '… ' : '', ...words)));
+    }
+    if (data.ranks > 32)
+      rows.push(el('p', {className: 'key'}, `and ${data.ranks - 32} more ranks`));
+    this.rows.replaceChildren(...rows);
+  }
+
+  /** The line with a word that can't be read. */
+  badLine() {
+    const place = this.answer.error?.place;
+    if (!place) return [];
+    const [number, column, length] = place, line = this.lines[number] || '';
+    return [el(
+        'div', {className: 'row'}, el('b', {}, 'line ' + (number + 1)),
+        el('span', {}, line.slice(Math.max(0, column - 60), column),
+           el('span', {className: 'bad'}, line.slice(column, column + length)),
+           line.slice(column + length, column + 60)))];
+  }
+}

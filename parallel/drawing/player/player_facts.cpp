@@ -1,0 +1,184 @@
+// From a request to a plan, its timeline, and the answer's parts.
+// Chapter 06.
+#include "parallel/drawing/player/player_facts.h"
+
+#include <nlohmann/json.hpp>
+
+#include "autograd/error.h"
+#include "parallel/drawing/plan_facts.h"
+#include "parallel/drawing/player/ideas.h"
+#include "parallel/drawing/player/player_parts.h"
+#include "parallel/drawing/player/request.h"
+#include "parallel/plan/endless.h"
+#include "parallel/simulation/steady_state.h"
+#include "parallel/simulation/wait_graph.h"
+
+namespace paragrad::parallel {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The cell of an endless plan that a cell of its unrolled row was written as.
+int written_cell(const Plan& plan, int rank, int cell) {
+  if (!plan.is_endless()) return cell;
+  const auto [first, second] = plan.bars[rank];
+  const int body = second - first;
+  return cell < second ? cell : cell - body;
+}
+
+/// The first of the cells of the unrolled row that a written cell becomes.
+int unrolled_cell(const Plan& plan, int rank, int cell) {
+  if (!plan.is_endless() || rank < 0 || cell < plan.bars[rank].second) return cell;
+  return cell + plan.bars[rank].second - plan.bars[rank].first;
+}
+
+/// For each record its cell in the row as written; rows of message-driven plans run out of order.
+std::vector<int> cells_as_written(const Plan& plan, const Plan& ran) {
+  std::vector<int> cells;
+  for (int rank = 0; rank < ran.ranks(); ++rank) {
+    if (plan.in_flight == 0) {
+      for (int cell = 0; cell < static_cast<int>(ran.rows[rank].size()); ++cell)
+        cells.push_back(written_cell(plan, rank, cell));
+      continue;
+    }
+    std::vector<bool> used(plan.rows[rank].size());
+    for (const Instruction& x : ran.rows[rank]) {
+      std::size_t cell = 0;
+      while (used[cell] || plan.rows[rank][cell] != x) ++cell;
+      used[cell] = true;
+      cells.push_back(static_cast<int>(cell));
+    }
+  }
+  return cells;
+}
+
+/// A plan that the verifier accepts: all of its facts.
+void add_verified(const VerifiedPlan& verified, const Costs& costs, Json& out) {
+  const Plan& plan = verified.plan();
+  Scene scene;
+  scene.ran = in_order(plan.is_endless() ? unrolled(plan, 2) : plan, costs);
+  scene.timeline = simulate_two_bodies(plan, costs);
+  const WaitGraph waits(scene.ran, scene.timeline);
+  scene.written = cells_as_written(plan, scene.ran);
+  for (const Row& row : scene.ran.rows)
+    for (int cell = 0; cell < static_cast<int>(row.size()); ++cell) scene.cells.push_back(cell);
+  scene.causes.assign(scene.cells.size(), -1);
+  for (int cell = 0; cell < static_cast<int>(scene.cells.size()); ++cell)
+    if (waits.record(cell) != WaitGraph::none)
+      if (const int cause = waits.cause(cell); cause != WaitGraph::none)
+        scene.causes[waits.record(cell)] = waits.record(cause);
+  out["facts"] = all_facts(verified, costs);
+  add_scene(scene, out);
+}
+
+/// The plan without what follows cells that have no meaning; those of a header can't be left out.
+bool cut_to_meaning(Plan& plan, int& rank, int& index) {
+  constexpr int most_cuts = 64;
+  for (int cut = 0; cut < most_cuts; ++cut) {
+    try {
+      simulate_until_blocked(plan, Costs(), -1, -1);
+      return true;
+    } catch (const PlanError& error) {
+      if (error.rank < 0 || error.index < 0) return false;
+      plan.rows[error.rank].resize(error.index);
+    }
+  }
+  rank = index = -1;
+  return false;
+}
+
+/// A plan that breaks a rule: its picture up to the fault.
+void add_broken(const Plan& written, const Costs& costs, const PlanError& error, Json& out) {
+  Plan plan = written.is_endless() ? unrolled(written, 2) : written;
+  plan.in_flight = 0;
+  int rank = error.rank, index = unrolled_cell(written, error.rank, error.index);
+  const bool hangs = error.rule == "hang";
+  if (!cut_to_meaning(plan, rank, index)) return;
+  if (rank >= 0 && index >= static_cast<int>(plan.rows[rank].size())) index = -1;
+  PartialTimeline partial = simulate_until_blocked(plan, costs, hangs ? -1 : rank, index);
+  for (int each = 0; each < plan.ranks(); ++each)
+    if (partial.stopped[each] >= 0)
+      partial.stopped[each] = written_cell(written, each, partial.stopped[each]);
+  Scene scene{plan, std::move(partial.timeline), std::move(partial.cells), {}, partial.causes};
+  for (std::size_t i = 0; i < scene.cells.size(); ++i)
+    scene.written.push_back(written_cell(written, scene.timeline.records[i].rank, scene.cells[i]));
+  out["stopped"] = partial.stopped;
+  add_scene(scene, out);
+}
+
+void add_facts(const Plan& plan, const PlayerRequest& request, Json& out) {
+  const Costs costs = request.costs_of(plan);
+  out["places"] = places_json(out["text"], plan);
+  out["header"] = header_json(plan);
+  try {
+    add_verified(verify(plan), costs, out);
+  } catch (const PlanError& error) {
+    out["facts"] = nullptr;
+    out["error"] = to_json(error);
+    out["error"]["place"] = place_of(out["text"], error.rank, error.index);
+    try {
+      add_broken(plan, costs, error, out);
+    } catch (const autograd::Error&) {
+      // Nothing of it can be drawn; the sentence is the answer.
+    }
+  }
+}
+
+/// The sentences about a schedule.
+void add_idea(const PlayerRequest& request, Json& out) {
+  const Idea* idea = find_idea(request.schedule);
+  out["schedule"] = request.schedule;
+  out["title"] = !request.title.empty()     ? request.title
+                 : request.schedule.empty() ? "a plan of your own"
+                                            : request.schedule;
+  out["idea"] = idea ? idea->sentence : "";
+  out["paper"] = idea ? idea->paper : "";
+  out["formula"] = nullptr;
+  if (request.schedule.empty()) return;
+  const Schedule& schedule = find_schedule(request.schedule);
+  out["note"] = schedule.note ? schedule.note(settled(schedule, request.layout)) : "";
+  if (request.endless) return;
+  if (const auto formula = bubble_formula(request.schedule, request.layout))
+    out["formula"] = {{"letters", formula->letters},
+                      {"numbers", formula->numbers},
+                      {"where", formula->where},
+                      {"value", formula->value}};
+}
+
+Json error_json(const char* rule, const std::string& message) {
+  return {{"verified", false}, {"rule", rule}, {"rank", -1}, {"index", -1}, {"message", message}};
+}
+
+Json answer_json(const std::string& text) {
+  Json out = {{"facts", nullptr}};
+  const char* rule = "request";
+  try {
+    const Json json = Json::parse(text);
+    if (json.is_object() && json.contains("list")) return {{"schedules", list_of_schedules()}};
+    const PlayerRequest request = read_request(json);
+    rule = request.schedule.empty() ? "text" : "schedule";
+    if (request.schedule.empty()) out["text"] = request.text;
+    add_idea(request, out);
+    const Plan plan = request.schedule.empty() ? parse(request.text) : plan_of(request);
+    if (!request.schedule.empty()) out["text"] = print(plan);
+    rule = "costs";
+    add_facts(plan, request, out);
+  } catch (const std::exception& error) {
+    out["error"] = error_json(rule, error.what());
+    if (rule == std::string("text")) out["error"]["place"] = place_of_bad_word(out["text"]);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string answer(const std::string& request) {
+  try {
+    return answer_json(request).dump(-1, ' ', false, Json::error_handler_t::replace);
+  } catch (const std::exception& error) {  // as out of memory
+    return R"({"facts":null,"error":{"verified":false,"rule":"request","rank":-1,"index":-1,)"
+           R"("message":"the answer is too large; ask for a smaller plan"}})";
+  }
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,47 @@
+// Assembles the page from its parts. Chapter 06.
+#include "parallel/drawing/player/player_page.h"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "autograd/error.h"
+#include "parallel/drawing/palette.h"
+#include "parallel/drawing/player/request.h"
+#include "parallel/drawing/player/wasm/module.h"
+
+namespace paragrad::parallel {
+namespace {
+
+/// JSON within a page's script: no part of it may look like the script's end.
+std::string in_script(std::string json) {
+  for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3)
+    json.insert(at + 1, "\\");
+  return json;
+}
+
+std::string script(const std::string& text) { return "<script>\n" + text + "</script>\n"; }
+
+}  // namespace
+
+std::string player_page(const std::vector<PlayerPlan>& plans) {
+  PG_CHECK(!plans.empty(), "player: a page needs a plan to show");
+  std::string data = "{\"plans\":[";
+  for (const PlayerPlan& plan : plans)
+    data += fmt::format("{}{{\"request\":{},\"answer\":{},\"path\":{}}}",
+                        &plan == plans.data() ? "" : ",", plan.request, plan.answer, plan.path);
+  data += "],\"schedules\":" + list_of_schedules().dump() + "}";
+  std::string page =
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<title>paragrad: plan player</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n" +
+      palette_css() + player_style + "</style></head>\n<body>\n" + player_body +
+      "<script type=\"application/json\" id=\"plans\">" + in_script(std::move(data)) +
+      "</script>\n";
+  if (const std::string_view module = player_module(); !module.empty())
+    page += script(std::string(module) + "\n");
+  page += script(timeline_script) + script(player_script);
+  return page + "</body></html>\n";
+}
+
+}  // namespace paragrad::parallel

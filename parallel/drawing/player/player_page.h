@@ -1,0 +1,28 @@
+// The page of the plan player: one HTML file that needs no network. It holds plans with their
+// answers and, if the build had emscripten, the code that answers for any other plan.
+// Not here: answers (player_facts.h); the page's parts, which are files in page/.
+// Chapter 06.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace paragrad::parallel {
+
+/// A plan in a page: what was asked (request.h) and answered, both JSON.
+struct PlayerPlan {
+  std::string request, answer;
+  bool path = false;  ///< marks the critical path at first
+};
+
+/// The page, which begins with the first plan and offers the others.
+/// throws: Error if there is no plan
+std::string player_page(const std::vector<PlayerPlan> &plans);
+
+/// The scripts of a timeline on a canvas for any page: timelineData, Clock and Timeline, explained
+/// in page/timeline.js; and its style, which needs the variables of palette_css(). The build makes
+/// these texts of the files in page/.
+extern const char *const timeline_script, *const timeline_style;
+extern const char *const player_script, *const player_style, *const player_body;
+
+}  // namespace paragrad::parallel

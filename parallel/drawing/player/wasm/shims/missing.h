@@ -1,0 +1,127 @@
+// What the standard library of emscripten 3.1.6 (Debian 12) lacks of C++20 and paragrad uses: some
+// algorithms on ranges, views::reverse,
+// bit_cast, and from_chars of a double. Every source includes it first.
+// Not here: all of C++20. Where a source uses another algorithm, add a line below.
+#pragma once
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <functional>
+#include <iterator>
+#include <ranges>
+#include <string>
+
+namespace std {
+
+#if defined(_LIBCPP_VERSION) && _LIBCPP_VERSION < 15000
+template <class To, class From>
+constexpr To bit_cast(const From& from) noexcept {
+  return __builtin_bit_cast(To, from);
+}
+
+namespace ranges {
+
+#define PARAGRAD_OF_TEST(algorithm)                                                        \
+  template <class Range, class Test, class Of = std::identity>                             \
+  constexpr auto algorithm(Range&& range, Test test, Of of = {}) {                         \
+    return std::algorithm(std::begin(range), std::end(range),                              \
+                          [&](auto& x) { return std::invoke(test, std::invoke(of, x)); }); \
+  }
+PARAGRAD_OF_TEST(all_of)
+PARAGRAD_OF_TEST(any_of)
+PARAGRAD_OF_TEST(count_if)
+PARAGRAD_OF_TEST(find_if)
+PARAGRAD_OF_TEST(none_of)
+#undef PARAGRAD_OF_TEST
+
+#define PARAGRAD_OF_TWO(algorithm, Usual)                               \
+  template <class Range, class Test = Usual, class Of = std::identity>  \
+  constexpr auto algorithm(Range&& range, Test test = {}, Of of = {}) { \
+    auto both = [&](const auto& a, const auto& b) {                     \
+      return std::invoke(test, std::invoke(of, a), std::invoke(of, b)); \
+    };                                                                  \
+    return std::algorithm(std::begin(range), std::end(range), both);    \
+  }
+PARAGRAD_OF_TWO(adjacent_find, std::equal_to<>)
+PARAGRAD_OF_TWO(max_element, std::less<>)
+PARAGRAD_OF_TWO(min_element, std::less<>)
+PARAGRAD_OF_TWO(sort, std::less<>)
+PARAGRAD_OF_TWO(stable_sort, std::less<>)
+#undef PARAGRAD_OF_TWO
+
+#define PARAGRAD_PLAIN(algorithm)                                                           \
+  template <class Range, class... More>                                                     \
+  constexpr auto algorithm(Range&& range, More&&... more) {                                 \
+    return std::algorithm(std::begin(range), std::end(range), std::forward<More>(more)...); \
+  }
+PARAGRAD_PLAIN(copy)
+PARAGRAD_PLAIN(distance)
+PARAGRAD_PLAIN(fill)
+PARAGRAD_PLAIN(lower_bound)
+PARAGRAD_PLAIN(replace)
+PARAGRAD_PLAIN(reverse)
+PARAGRAD_PLAIN(upper_bound)
+#undef PARAGRAD_PLAIN
+
+#define PARAGRAD_OF_SETS(algorithm)                                                     \
+  template <class A, class B, class Out>                                                \
+  constexpr auto algorithm(A&& a, B&& b, Out out) {                                     \
+    return std::algorithm(std::begin(a), std::end(a), std::begin(b), std::end(b), out); \
+  }
+PARAGRAD_OF_SETS(set_difference)
+PARAGRAD_OF_SETS(set_symmetric_difference)
+#undef PARAGRAD_OF_SETS
+
+template <class Range, class T, class Of = std::identity>
+constexpr auto find(Range&& range, const T& value, Of of = {}) {
+  return find_if(
+      range, [&](const auto& x) { return x == value; }, of);
+}
+template <class Range, class T, class Of = std::identity>
+constexpr auto count(Range&& range, const T& value, Of of = {}) {
+  return count_if(
+      range, [&](const auto& x) { return x == value; }, of);
+}
+
+}  // namespace ranges
+
+namespace views {
+
+/// A range from its end to its beginning. It holds a temporary, and refers to anything else.
+template <class Range>
+struct Reversed {
+  Range range;
+  auto begin() { return std::make_reverse_iterator(range.end()); }
+  auto end() { return std::make_reverse_iterator(range.begin()); }
+};
+
+inline constexpr struct {
+} reverse;
+template <class Range>
+Reversed<Range> operator|(Range&& range, decltype(reverse)) {
+  return {std::forward<Range>(range)};
+}
+
+}  // namespace views
+#endif
+
+#if defined(_LIBCPP_VERSION) && _LIBCPP_VERSION < 200000
+/// Like strtod, but without spaces or a + in front, and without hexadecimal digits.
+inline from_chars_result from_chars(const char* begin, const char* end, double& value) {
+  string word(begin, end);
+  word.resize(min(word.size(), word.find_first_of("xX")));
+  if (word.empty() || isspace(static_cast<unsigned char>(word[0])) || word[0] == '+')
+    return {begin, errc::invalid_argument};
+  char* stop = nullptr;
+  errno = 0;
+  const double read = strtod(word.c_str(), &stop);
+  if (stop == word.c_str()) return {begin, errc::invalid_argument};
+  if (errno == ERANGE) return {begin + (stop - word.c_str()), errc::result_out_of_range};
+  value = read;
+  return {begin + (stop - word.c_str()), errc()};
+}
+#endif
+
+}  // namespace std

@@ -1,0 +1,33 @@
+// A poster: the timelines of several plans on one scale of time, each with its name, its idea and
+// its numbers. Not here: which plans (examples/common/plan_poster.h).
+// Chapter 06.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/simulation/timeline.h"
+
+namespace paragrad::parallel {
+
+struct PosterEntry {
+  std::string name, idea;
+  std::vector<std::pair<std::string, std::string>> facts;  ///< a number, and what it counts
+  Timeline timeline;
+  int per_step = 1;  ///< microbatches of an update, in which cells are numbered
+  int stages = 1;    ///< an activation of one of them is that part of a whole model's
+};
+
+struct Poster {
+  std::string title, explanation;
+  std::vector<PosterEntry> entries;
+  double cell = 13;  ///< height of a cell, in pixels; low cells have no numbers
+};
+
+/// A figure 800 pixels wide, for light and dark backgrounds. Below each timeline lies an area: the
+/// activations of all ranks together, on one scale.
+/// throws: Error if nothing in a timeline takes time
+std::string draw_poster(const Poster& poster);
+
+}  // namespace paragrad::parallel

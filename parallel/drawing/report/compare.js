@@ -1,0 +1,226 @@
+// Runs side by side: what differs, the numbers, curves over each other, time, memory and bytes.
+
+const runColor = (i) => cssColor('series-' + i % 6);
+const runName = (run, i) =>
+    el('span', {class: 'run'}, el('i', {style: `background:${runColor(i)}`}), run.name);
+
+/** A table with a column for each run, and the change from the first one. */
+function runTable(title, about, rows) {
+  const {runs} = data,
+        shown =
+            rows.filter((row) => row.values.some((value) => value !== undefined && value !== null));
+  if (!shown.length) return null;
+  const change = (value, first) => {
+    if (!Number.isFinite(value) || !Number.isFinite(first) || first === 0 || value === first)
+      return '';
+    const ratio = value / first;
+    return ratio >= 1.995 || ratio <= 0.501 ?
+        `× ${digits(ratio, 2)}` :
+        `${ratio > 1 ? '+' : '−'}${percent(Math.abs(ratio - 1))}`;
+  };
+  return panel(
+      title, about,
+      el('div', {class: 'scroll'},
+         el('table', {class: 'runs'},
+            el('tr', {}, el('th', {}), runs.map((run, i) => el('th', {}, runName(run, i)))),
+            shown.map(
+                ({name, values, text}) => el(
+                    'tr', {}, el('th', {}, name),
+                    values.map(
+                        (value, i) => el(
+                            'td', {},
+                            value === undefined || value === null ? '–' : (text || String)(value),
+                            i > 0 && text ?
+                                el('small', {}, ' ',
+                                   text === percent && Number.isFinite(values[0]) &&
+                                           Number.isFinite(value) ?
+                                       value === values[0] ?
+                                       '' :
+                                       `${value > values[0] ? '+' : '−'}${
+                                           digits(100 * Math.abs(value - values[0]), 2)} points` :
+                                       change(value, values[0])) :
+                                       '')))))));
+}
+
+const peakOf = (summary, key) => {
+  const peaks = (summary[key] || []).map((rank) => rank.total).filter(Number.isFinite);
+  return peaks.length ? Math.max(...peaks) : undefined;
+};
+const rateOf = (summary) =>
+    Object.entries(summary).find(([key]) => key.endsWith('_per_second'))?.[1];
+const unitOf = (summary) =>
+    (Object.keys(summary).find((key) => key.endsWith('_per_second')) || 'units_per_second')
+        .split('_')[0];
+
+function comparedNumbers() {
+  const summaries = data.runs.map((run) => run.summary);
+  const row = (name, of, text) => ({name, values: summaries.map(of), text});
+  return runTable('The numbers', 'Small: the change from the first run.', [
+    row('validation loss, nats', (s) => s.validation_loss, (value) => value.toFixed(4)),
+    row('validation accuracy', (s) => s.validation_accuracy, percent),
+    row('training loss in the last update, nats', (s) => s.loss, (value) => value.toFixed(4)),
+    row(`${unitOf(summaries[0])} per second`, rateOf, digits),
+    row('peak memory of the fullest rank', (s) => peakOf(s, 'peak_bytes'), bytes),
+    row('the same, since the pruning', (s) => peakOf(s, 'peak_bytes_pruned'), bytes),
+    row('idle, planned', (s) => s.bubble?.simulated, percent),
+    row('idle, measured', (s) => s.bubble?.measured, percent),
+    row('idle, over all updates', (s) => s.bubble?.all_steps, percent),
+    row('time of an update, planned', (s) => s.update_seconds?.simulated, seconds),
+    row('time of an update, measured', (s) => s.update_seconds?.measured, seconds),
+    row('bytes sent in the run', (s) => s.bytes_sent && sum(Object.values(s.bytes_sent)), bytes),
+    row('largest burst', (s) => s.largest_burst_bytes ?? s.largest_burst, bytes),
+    row('peak of all activations', (s) => s.peak_activation_bytes ?? s.peak_activations, bytes),
+    row('share of the device\'s best speed',
+        (s) => s.model_flops_utilization < 1 ? s.model_flops_utilization : undefined, percent),
+    row('updates', (s) => s.steps, count),
+    row('time of all updates', (s) => s.seconds, seconds),
+    row('parameters', (s) => s.parameters, count),
+    row('ranks', (s) => s.ranks ?? s.peak_bytes?.length, count),
+    row('state', (s) => s.state ?? (s.complete ? 'finished' : 'stopped')),
+    row('date', (s) => s.date)
+  ]);
+}
+
+function comparedCurves() {
+  const rate = unitOf(data.runs[0].summary) + '_per_second';
+  const chart = (title, key, text, options = {}) => {
+    const place = drawn((width) => {
+      const weight = +chosen('smooth', usualSmoothing()),
+            log = chosen('log', 'no') === 'yes' && key === 'loss';
+      const series = data.runs.flatMap(({name, metrics}, i) => {
+        if (!metrics[key]) return [];
+        const raw = {name, color: runColor(i), x: metrics.step, y: metrics[key], text};
+        return weight > 0 && options.smooth ?
+            [{...raw, faint: true}, {...raw, y: smoothed(metrics[key], weight)}] :
+            [raw];
+      });
+      return lineChart(
+          width, options.high ? Math.min(420, Math.max(260, width / 3)) : 200, series, {
+            yText: key === 'seconds' ? seconds : digits,
+            log,
+            label: title,
+            fromZero: key !== 'loss',
+            robust: key !== 'loss'
+          });
+    });
+    return [place, panel(title, '', options.tools && options.tools(() => redraw()), place)];
+  };
+  const places = [], redraw = () => places.forEach((place) => place.redraw());
+  const tools = () =>
+      el('div', {class: 'tools'}, ...curveTools(redraw),
+         el('span', {class: 'legend'}, data.runs.map((run, i) => runName(run, i))));
+  const nats = (value) => `${value.toFixed(4)} nats`;
+  const charts = [
+    chart('Training loss, in nats', 'loss', nats, {smooth: true, high: true, tools}),
+    chart('Norm of the gradient', 'gradient_norm', digits, {smooth: true}),
+    chart('Time of each update', 'seconds', seconds),
+    chart('Learning rate', 'learning_rate', digits),
+    chart(
+        `${rate[0].toUpperCase()}${rate.slice(1).replaceAll('_', ' ')}`, rate, digits,
+        {smooth: true})
+  ];
+  for (const [place] of charts) places.push(place);
+  const validations = data.runs.map(({name, metrics}, i) => ({
+                                      name,
+                                      color: runColor(i),
+                                      dots: true,
+                                      text: nats,
+                                      x: metrics.validation.map((each) => each.step),
+                                      y: metrics.validation.map((each) => each.validation_loss)
+                                    }));
+  const grid = el('div', {class: 'grid'}, charts.slice(1).map(([, card]) => card));
+  if (validations.some((each) => each.x.length > 1))
+    grid.prepend(panel(
+        'Validation loss, in nats', '',
+        drawn((width) => lineChart(width, 200, validations, {label: 'validation loss'}))));
+  return [charts[0][1], grid];
+}
+
+/** A bar for each run. */
+function runBars(title, about, values, parts, text, fitted) {
+  const rows = data.runs.map((run, i) => ({name: run.name, values: values(run.summary) || []}))
+                   .filter((row) => sum(row.values) > 0);
+  if (!rows.length) return null;
+  const longest = Math.max(...rows.map((row) => row.name.length));
+  return panel(
+      title, about,
+      drawn(
+          (width) => stackedBars(
+              width, rows, parts, {text, fitted, label: Math.min(width / 3, 12 + 7.2 * longest)})),
+      legend(parts.filter((_, i) => rows.some((row) => row.values[i] > 0))));
+}
+function comparedBars() {
+  const names = [
+    'forward', 'backward', 'update', 'waits for another stage', 'point-to-point', 'collectives',
+    'other'
+  ];
+  const parts = [
+    ...names.map(
+        (name, i) =>
+            ({name, color: cssColor(stepColors[i]), ink: cssColor(stepColors[i] + '-ink')})),
+    {name: 'forward and backward', color: cssColor('forward-2'), ink: cssColor('forward-2-ink')}
+  ];
+  const time = (of) => (summary) => {
+    const all = summary.breakdown?.[of], ranks = summary.ranks ?? summary.peak_bytes?.length;
+    if (!all) return null;
+    const updates = summary.recorded_updates ?
+        summary.recorded_updates[1] - summary.recorded_updates[0] + 1 :
+        1;
+    const list = all.forward === undefined  // a summary of an earlier version
+        ?
+        [0, 0, all.update, all.waiting, all.point_to_point, all.collective, 0, all.compute] :
+        [
+          all.forward, all.backward, all.update, all.waiting - all.other, all.point_to_point,
+          all.collective, all.other, 0
+        ];
+    return list.map((value) => Math.max(0, value) / ranks / updates);
+  };
+  const categories =
+      ['weights', 'gradients', 'optimizer', 'activations', 'communication', 'workspace', 'index'];
+  const colored = (list) =>
+      list.map((name) => ({name, color: cssColor(name), ink: cssColor(name + '-ink')}));
+  const fullest = (summary) => {
+    const ranks = summary.peak_bytes || [];
+    const rank = ranks.reduce((best, each) => !best || each.total > best.total ? each : best, null);
+    return rank && categories.map((name) => rank[name] || 0);
+  };
+  const kinds =
+      [...new Set(data.runs.flatMap(({summary}) => Object.keys(summary.bytes_sent || {})))];
+  return [el(
+      'div', {class: 'columns'},
+      runBars(
+          'Where a step went, measured', 'The mean rank in the mean of the recorded updates.',
+          time('measured'), parts, seconds),
+      runBars(
+          'Where a step went, planned', 'Simulated from the measured costs.', time('simulated'),
+          parts, seconds),
+      runBars(
+          'Memory of the fullest rank',
+          'The peak of each category over the run; they need not have been at one moment.', fullest,
+          colored(categories), bytes),
+      runBars(
+          'Bytes sent in an update', 'The mean over all updates of the run.',
+          (summary) => summary.bytes_sent &&
+              kinds.map((kind) => (summary.bytes_sent[kind] || 0) / Math.max(1, summary.steps)),
+          colored(kinds), bytes))];
+}
+
+function comparisonPanels() {
+  const text = (value) => value === null || value === undefined ? '–' :
+      typeof value === 'string'                                 ? value :
+                                                                  JSON.stringify(value);
+  return [
+    el('header', {}, el('h1', {}, `Comparison of ${data.runs.length} runs`),
+       data.runs.map(
+           (run, i) =>
+               el('div', {class: 'compared'}, runName(run, i),
+                  run.summary.command ? command(run.summary.command) : ''))),
+    data.warnings.length > 0 &&
+        el('p', {class: 'shared'}, el('b', {}, 'Compare with care. '), data.warnings.join(' ')),
+    comparedNumbers(), comparedCurves(), comparedBars(),
+    runTable(
+        'What was asked for', 'Settings in which the runs differ; all others are equal.',
+        data.differences.map(({what, values}) => ({name: what, values: values.map(text)}))) ||
+        panel('What was asked for', 'All settings are equal.')
+  ];
+}

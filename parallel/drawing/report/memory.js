@@ -1,0 +1,160 @@
+// Memory of all ranks at their peaks, of one rank over time, and what ZeRO's levels would keep.
+
+const memoryParts = (memory) =>
+    memory.categories.map((name) => ({name, color: cssColor(name), ink: cssColor(name + '-ink')}));
+const sinceWords = (shown) =>
+    shown.since ? `after ${shown.since.replace(/ after.*/, '')}` : 'at the start';
+
+function memoryPanel() {
+  const shown = shownWindow(), {memory} = shown, parts = memoryParts(memory);
+  const used = parts.map((part, i) => memory.peaks.some((peak) => peak[i] > 0));
+  const only = (list) => list.filter((_, i) => used[i]);
+  const before = data.windows.filter((each) => each !== shown);
+  const rows = memory.peaks.map((peak, rank) => ({name: `rank ${rank}`, values: only(peak)}));
+  const highest = Math.max(...data.windows.flatMap((each) => each.memory.peaks.map(sum)));
+  const compared = data.windows.length < 2 ?
+      '' :
+      data.windows
+          .map(
+              (each) => `${bytes(Math.max(...each.memory.peaks.map(sum)))} ${
+                  sinceWords(each)} (updates ${each.first} to ${each.last})`)
+          .join('; ');
+  return panel(
+      'Memory',
+      `Each rank at the moment when it held the most in updates ${shown.first} to ${shown.last}.` +
+          (compared ? ` The fullest rank: ${compared}.` : ''),
+      el('div', {class: 'columns'},
+         el('div', {},
+            drawn(
+                (width) =>
+                    [stackedBars(
+                         width, rows, only(parts), {text: bytes, label: width > 420 ? 72 : 56}),
+                     legend(only(parts))]),
+            levelsChart(shown)),
+         el('div', {}, memoryOverTime(shown, highest))));
+}
+
+/** Bars of the state of a rank at every level, from the formula of chapter 9. */
+function levelsChart(shown) {
+  const levels = shown.levels || data.windows[0].levels;  // of a pruned run: before it was
+  if (!levels) {
+    const reason = data.summary.ranks > 1 ?
+        'No rank has a replica to share state with, so ZeRO would change nothing.' :
+        '';
+    return reason && el('p', {class: 'about'}, reason);
+  }
+  const state = ['weights', 'gradients', 'optimizer'].map(
+      (name) => ({name, color: cssColor(name), ink: cssColor(name + '-ink')}));
+  const fullest =
+      levels[0].map(sum).reduce((best, value, rank, all) => value > all[best] ? rank : best, 0);
+  const rows =
+      levels.map((ranks, level) => ({
+                   name: (level === 0 ? 'dense' : `ZeRO ${level}`),
+                   values: ranks[fullest],
+                   note: bytes(sum(ranks[fullest])) +
+                       (shown.levels && level === shown.level ? ', this run' : '')
+                 }));
+  return [
+    el('h3', {},
+       `State of rank ${fullest} between updates, from the formula` +
+           (shown.levels ? '' : ', if nothing were pruned')),
+    drawn((width) => stackedBars(width, rows, state, {text: bytes, label: 56, end: 130}))
+  ];
+}
+
+function memoryOverTime(shown, highest) {
+  const {memory} = shown, ranks = Object.keys(memory.lines);
+  const rows = shown.cells.rows,
+        same = (rank) => rows.find((row) => String(row.rank) === rank)?.same;
+  const place = drawn((width) => {
+    const known = ranks.includes(chosen('rank', ranks[0])) || chosen('rank', '') === 'all';
+    const rank = known ? chosen('rank', ranks[0]) : ranks[0], all = rank === 'all';
+    const taken = all ? ranks : [rank], lists = Object.values(memory.lines).flat();
+    const length = Math.max(...lists.map((line) => Array.isArray(line) ? line.length : 1));
+    const columns = Array.from(
+        {length}, (_, i) => memory.categories.map((_, category) => sum(taken.map((each) => {
+                                                    const line = memory.lines[each][category],
+                                                          times =
+                                                              all ? (same(each)?.length || 1) : 1;
+                                                    return (Array.isArray(line) ? line[i] : line) *
+                                                        memory.unit * times;
+                                                  }))));
+    const top = all ? Math.max(...columns.map(sum)) : highest;
+    return areaChart(
+        width, 260, columns, memoryParts(memory), shown.seconds.measured, top,
+        (i) => `${all ? 'all ranks' : `rank ${rank}`}, after ${
+            seconds(i / length * shown.seconds.measured)}`);
+  });
+  return [
+    el('div', {class: 'tools'}, el('h3', {}, 'Over time'),
+       ranks.length > 1 &&
+           selector(
+               'rank', 'rank',
+               [
+                 ...ranks.map(
+                     (rank) =>
+                         [rank,
+                          same(rank)?.length > 1 ?
+                              `${rank} (like ${same(rank).length - 1} others)` :
+                              rank]),
+                 ['all', 'all ranks together']
+               ],
+               ranks[0], () => place.redraw())),
+    place
+  ];
+}
+
+/** Stacked areas; an axis that all windows share ends at `highest`. */
+function areaChart(width, height, columns, parts, long, highest, words) {
+  const chart = frame(
+      width, height, [0, long], [0, highest * 1.03],
+      {yText: bytes, xText: (value) => seconds(+value.toPrecision(6)), left: 64});
+  const at = (i) => chart.x(i / columns.length * long);
+  let below = columns.map(() => 0);
+  parts.forEach((part, category) => {
+    const above = below.map((value, i) => value + columns[i][category]);
+    if (above.some((value, i) => value > below[i])) {
+      const top = above
+                      .map(
+                          (value, i) => `${i ? 'V' : `M${at(0).toFixed(1)} `}${
+                              chart.y(value).toFixed(1)}H${at(i + 1).toFixed(1)}`)
+                      .join('');
+      const back = [...below.keys()]
+                       .reverse()
+                       .map((i) => `V${chart.y(below[i]).toFixed(1)}H${at(i).toFixed(1)}`)
+                       .join('');
+      chart.root.append(svg('path', {d: top + back + 'Z', fill: part.color}));
+    }
+    below = above;
+  });
+  const cursor = svg('path', {class: 'cursor'});
+  const catcher = svg('rect', {
+    class: 'catcher own-tip',
+    x: chart.left,
+    y: chart.top,
+    width: chart.right - chart.left,
+    height: chart.bottom - chart.top
+  });
+  catcher.addEventListener('pointermove', (event) => {
+    const share = (event.clientX - chart.root.getBoundingClientRect().left - chart.left) /
+        (chart.right - chart.left);
+    const i = Math.min(columns.length - 1, Math.max(0, Math.floor(share * columns.length)));
+    cursor.setAttribute('d', `M${at(i + 0.5)} ${chart.top}V${chart.bottom}`);
+    showTip(
+        `${words(i)}: ${bytes(sum(columns[i]))}\n` +
+            parts
+                .map(
+                    (part, category) => columns[i][category] > 0 ?
+                        `${part.name}: ${bytes(columns[i][category])}` :
+                        '')
+                .filter(Boolean)
+                .join('\n'),
+        event.clientX, event.clientY);
+  });
+  catcher.addEventListener('pointerleave', () => {
+    cursor.setAttribute('d', '');
+    showTip('');
+  });
+  chart.root.append(cursor, catcher);
+  return chart.root;
+}

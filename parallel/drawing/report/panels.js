@@ -1,0 +1,270 @@
+// The head of a run's page: what ran, its numbers against the plan, and where a step went.
+
+const summaryOf = (run) => run.summary;
+const flagsOf = (summary) => (summary.config && summary.config.flags) || {};
+const lastWindow = () => data.windows[data.windows.length - 1];
+
+function copyButton(text) {
+  const button =
+      el('button', {
+        class: 'copy',
+        onclick: async () => {
+          try {
+            await navigator.clipboard.writeText(text);
+            button.textContent = 'copied';
+          } catch {
+            getSelection().selectAllChildren(button.previousSibling);
+            button.textContent = 'selected: Ctrl C';
+          }
+          setTimeout(() => {
+            button.textContent = 'copy';
+          }, 2000);
+        }
+      },
+         'copy');
+  return button;
+}
+const command = (text) => el('div', {class: 'command'}, el('code', {}, text), copyButton(text));
+
+function modelWords(summary) {
+  const {model = {}} = summary.config || {}, words = [];
+  for (const [key, word] of [
+           ['layers', 'transformer blocks'], ['blocks', 'blocks a group'], ['width', 'width'],
+           ['heads', 'heads'], ['context', 'context'], ['vocabulary', 'vocabulary'],
+           ['classes', 'classes']])
+    if (typeof model[key] === 'number')
+      words.push(key === 'layers' ? plural(model[key], 'block') : `${word} ${count(model[key])}`);
+  if (!words.length && flagsOf(summary)['--width'])
+    words.push(`width ${flagsOf(summary)['--width']}`);
+  if (summary.parameters)
+    words.push(`${
+        withUnit(summary.parameters, ['', 'thousand', 'million', 'billion'], 1000)
+            .trim()} parameters`);
+  if (model.tied === false) words.push('untied');
+  if (model.dropout > 0) words.push(`dropout ${model.dropout}`);
+  return words.join(', ');
+}
+function layoutWords(summary) {
+  const flags = flagsOf(summary), words = [];
+  words.push(flags['--plan'] ? 'a plan of the user' : flags['--schedule'] || '');
+  words.push(
+      plural(summary.ranks || 1, 'rank') +
+      (flags['--data-parallel'] > 1 && flags['--stages'] > 1 ?
+           ` (${plural(flags['--data-parallel'], 'replica')} of ${
+               plural(flags['--stages'], 'stage')})` :
+           ''));
+  if (flags['--microbatches'])
+    words.push(plural(flags['--microbatches'], 'microbatch').replace('chs', 'ches'));
+  if (flags['--setting']) words.push(`setting ${flags['--setting']}`);
+  const zero = [
+    '', 'ZeRO 1: optimizer state is partitioned',
+    'ZeRO 2: optimizer state and gradients are partitioned', 'ZeRO 3: all state is partitioned'
+  ][flags['--zero'] || 0];
+  if (zero) words.push(zero);
+  if (flags['--recompute'] === true) words.push('activations are computed again');
+  return words.filter(Boolean).join(', ');
+}
+function extraWords(summary) {
+  const flags = flagsOf(summary), words = [];
+  for (const [key, text] of [['--codec', 'gradients'], ['--codec-channel', 'activations']])
+    if (flags[key] && flags[key] !== 'none') words.push(`${flags[key]} on the wire (${text})`);
+  if (flags['--prune'] > 0)
+    words.push(`pruned to ${percent(1 - flags['--prune'])} (${flags['--prune-method'] || ''}${
+        flags['--samo'] ? ', SAMO' : ''})`);
+  return words.join(', ');
+}
+function trainingWords(summary) {
+  const flags = flagsOf(summary), words = [];
+  const batch = flags['--batch'],
+        perUpdate = Object.entries(summary).find(([key]) => key.endsWith('_per_update'));
+  if (batch)
+    words.push(
+        `batch ${batch}` +
+        (perUpdate && perUpdate[1] ?
+             ` (${count(perUpdate[1])} ${perUpdate[0].split('_')[0]} an update)` :
+             ''));
+  if (flags['--learning-rate']) words.push(`learning rate ${flags['--learning-rate']}`);
+  if (flags['--seed'] !== undefined) words.push(`seed ${flags['--seed']}`);
+  if (flags['--dtype']) words.push(flags['--dtype']);
+  return words.join(', ');
+}
+function machineWords(summary) {
+  const {machine} = summary;
+  if (!machine) return '';
+  const where = machine.hosts > 1 ? `${machine.hosts} hosts, first ${machine.host}` : machine.host;
+  return [
+    machine.device && machine.device !== 'cpu' ? `device ${machine.device}` : '', machine.processor,
+    `${plural(machine.cores, 'core')} for ${plural(summary.ranks, 'rank')}`, where
+  ].filter(Boolean)
+      .join(', ');
+}
+function facts(list) {
+  return el(
+      'dl', {class: 'facts'},
+      list.filter(([, text]) => text)
+          .map(([name, text]) => el('div', {}, el('dt', {}, name), el('dd', {}, text))));
+}
+
+function head() {
+  const {summary} = data, file = String(flagsOf(summary)['--data'] || '');
+  const state = summary.state || (summary.complete ? 'finished' : 'stopped');
+  const steps = summary.steps_asked && summary.steps < summary.steps_asked ?
+      `${count(summary.steps)} of ${count(summary.steps_asked)} updates` :
+      `${count(summary.steps)} updates`;
+  return el(
+      'header', {}, el('h1', {}, data.title, ' ', el('span', {class: 'state ' + state}, state)),
+      liveNote(state), summary.command && command(summary.command), facts([
+        ['Model', modelWords(summary)], ['Data', file.split('/').pop()],
+        ['Layout', layoutWords(summary)], ['Compressed', extraWords(summary)],
+        ['Training', trainingWords(summary)], ['Length', `${steps} in ${seconds(summary.seconds)}`],
+        ['Machine', machineWords(summary)],
+        [
+          'When',
+          [summary.date, summary.version && `paragrad ${summary.version}`].filter(Boolean).join(
+              ', ')
+        ],
+        ...(data.pretended || []), ['Pipeline drained', data.drains]
+      ]));
+}
+
+/** While the run goes on, the page loads itself anew, unless the reader says no. */
+function liveNote(state) {
+  if (state !== 'running') return null;
+  const age = () =>
+      (Date.now() - Date.parse(data.written.replace(' UTC', 'Z').replace(' ', 'T'))) / 1000;
+  const text = el('span', {}), box = el('input', {type: 'checkbox'});
+  box.checked = chosen('reload', 'yes') === 'yes';
+  box.addEventListener('change', () => choose('reload', box.checked ? 'yes' : 'no'));
+  const tell = () => {
+    const old = Math.max(0, Math.round(age()));
+    text.textContent = `As of ${old < 120 ? `${old} s` : seconds(old)} ago.` +
+        (old > 180 ?
+             ' A page is written every 30 s: this run has ended without a word, or a long step ' +
+                 'keeps it busy.' :
+             '');
+    if (old > 32 && old < 600 && box.checked && !document.hidden) location.reload();
+  };
+  tell();
+  setInterval(tell, 5000);
+  return el('p', {class: 'live'}, text, ' ', el('label', {}, box, ' load anew when there is more'));
+}
+
+// ---- the four numbers ----
+
+function numbers() {
+  const {summary, unit} = data, shown = lastWindow();
+  const total = (rank) => rank.total || 0, peaks = (summary.peak_bytes || []).map(total);
+  const fullest = peaks.indexOf(Math.max(...peaks));
+  const rate = summary[unit + '_per_second'],
+        planned = summary[unit + '_per_update'] / summary.update_seconds.simulated;
+  const shared = summary.shared_cores, own = summary.bubble.own_cores;
+  const validation = summary.validation_loss ?? data.metrics.validation.at(-1)?.validation_loss;
+  const accuracy =
+      summary.validation_accuracy ?? data.metrics.validation.at(-1)?.validation_accuracy;
+  const pruned = (summary.peak_bytes_pruned || []).map(total);
+  const shapes =
+      data.windows.map((each) => each.memory.peaks.map(sum)).map((list) => Math.max(...list));
+  return [
+    shared && data.about_times &&
+        el('p', {class: 'shared'},
+           el('b', {},
+              `${shared.ranks} ranks on ${
+                  plural(shared.cores, 'core')}: they can be busy for at most ${
+                  percent(shared.cores / shared.ranks)} of the time. `),
+           'Measured times are those of a shared machine. ' +
+               `With a core for each rank an update would take ${
+                   seconds(summary.update_seconds.own_cores)}, and ranks would be idle for ${
+                   percent(own)} of it.`),
+    el('dl', {class: 'figures'},
+       figure(
+           'validation loss',
+           validation === undefined ? 'not yet' : `${validation.toFixed(4)} nats`,
+           `training ${summary.loss.toFixed(4)} in the last update`,
+           accuracy !== undefined && `${percent(accuracy)} right`),
+       figure(
+           `${unit} per second`, digits(rate),
+           `${count(planned)} planned, if every update took the ${
+               seconds(summary.update_seconds.simulated)} that the plan does`),
+       figure(
+           'peak memory of the fullest rank', peaks.length ? bytes(peaks[fullest]) : 'not yet',
+           peaks.length > 1 && `rank ${fullest}; the least full has ${bytes(Math.min(...peaks))}`,
+           pruned.length ? `${bytes(Math.max(...pruned))} since the pruning` : '',
+           memoryAgainstPlan(shown, shapes)),
+       figure(
+           'idle',
+           `${percent(summary.bubble.simulated)} planned, ${
+               percent(summary.bubble.measured)} measured`,
+           `in updates ${shown.first} to ${shown.last}; ${
+               percent(summary.bubble.all_steps)} over all updates`)),
+  ];
+}
+/** The state that the formula of ZeRO gives for the fullest rank, beside what it held. */
+function memoryAgainstPlan(shown) {
+  if (!shown.levels) return '';
+  const state = shown.levels[shown.level].map(sum);
+  return `${bytes(Math.max(...state))} planned for weights, gradients and optimizer`;
+}
+
+// ---- where a step went ----
+
+const stepColors =
+    ['forward-1', 'backward-1', 'update', 'waits', 'communication', 'series-2', 'bubble'];
+const stepParts = (shown) => shown.parts.map(
+    (name, i) => ({name, color: cssColor(stepColors[i]), ink: cssColor(stepColors[i] + '-ink')}));
+
+function whereAStepWent() {
+  const shown = shownWindow(), updates = shown.last - shown.first + 1;
+  const both = chosen('bars', 'both');
+  const rows = [];
+  shown.bars.measured.forEach((values, rank) => {
+    const line = (version, thin) => ({
+      name: `rank ${rank}${thin ? ', planned' : ', measured'}`,
+      thin,
+      values: shown.bars[version][rank].map((value) => value / updates),
+      note: thin ? '' : `${percent(1 - (values[0] + values[1] + values[2]) / sum(values))} idle`
+    });
+    if (both !== 'planned') rows.push({...line('measured', false), name: `rank ${rank}`});
+    if (both !== 'measured')
+      rows.push({
+        ...line('simulated', both === 'both'),
+        name: both === 'both' ? '' : `rank ${rank}`,
+        note: both === 'both' ? 'planned' :
+                                `${
+                                    percent(
+                                        1 -
+                                        sum(shown.bars.simulated[rank].slice(0, 3)) /
+                                            sum(shown.bars.simulated[rank]))} idle`
+      });
+  });
+  const note = `Shares of the mean of updates ${shown.first} to ${shown.last}: ${
+                   seconds(shown.seconds.measured / updates)} an update measured, ${
+                   seconds(shown.seconds.simulated / updates)} planned` +
+      (shown.seconds.own_cores ?
+           `, ${seconds(shown.seconds.own_cores / updates)} with a core for each rank.` :
+           '.');
+  return panel(
+      'Where a step went', note,
+      drawn(
+          (width) =>
+              [el('div', {class: 'tools'},
+                  switcher(
+                      'bars', 'Bars',
+                      [
+                        ['both', 'measured and planned'], ['measured', 'measured'],
+                        ['planned', 'planned']
+                      ],
+                      'both', rebuild)),
+               stackedBars(width, rows, stepParts(shown), {
+                 text: seconds,
+                 fitted: true,
+                 label: width > 500 ? 72 : 56,
+                 inside: (value, share) => percent(share),
+                 end: width > 500 ? 78 : 62
+               }),
+               legend(stepParts(shown).filter(
+                   (_, i) => Object.values(shown.bars)
+                                 .some((ranks) => ranks.some((rank) => rank[i] > 0))))]),
+      el('p', {class: 'about'},
+         `The chain of instructions that sets the length: measured ${
+             shown.path.measured}; planned ${shown.path.simulated}.`));
+}

@@ -1,0 +1,61 @@
+// Puts the page together: a run's panels in their order, or a comparison.
+
+/** The recorded updates that the reader looks at: the last ones at first. */
+function shownWindow() {
+  const place = Math.min(data.windows.length - 1, +chosen('window', data.windows.length - 1));
+  return data.windows[place];
+}
+function windowSwitch() {
+  if (data.windows.length < 2) return null;
+  return el(
+      'div', {class: 'tools windows'}, 'Recorded updates: ',
+      switcher(
+          'window', 'Recorded updates',
+          data.windows.map(
+              (each, i) => [String(i), `${each.first} to ${each.last}, ${sinceWords(each)}`]),
+          String(data.windows.length - 1), rebuild));
+}
+function stageCount() {
+  return new Set(shownWindow().cells.rows.flatMap(
+                     (row) => row.cells.split(' ').map((cell) => parseInt(cell, 10))))
+      .size;
+}
+
+function filesPanel() {
+  const link = (name, what) => el('li', {}, el('a', {href: name}, name), ' ' + what);
+  return panel(
+      'Files', '',
+      el('ul', {class: 'files'}, link('summary.json', 'the figures of this page'),
+         link('metrics.jsonl', 'a line for each update'),
+         link('trace.json', 'opens in ui.perfetto.dev; written when the run ends'),
+         link('recorded.plan', 'the plan of the recorded updates; written when the run ends'),
+         link('checkpoint/', 'weights and optimizer')),
+      el('p', {class: 'about'}, 'Open the plan in the player:'),
+      command(`build/bin/plan draw ${runFolder()}recorded.plan --out ${runFolder()}plan.html`));
+}
+function runFolder() {
+  const words = (data.summary.command || '').match(/--out (\S+)/);
+  return words ? words[1].replace(/\/?$/, '/') : '';
+}
+
+function runPanels() {
+  const shown = shownWindow();
+  return [
+    head(), numbers(), windowSwitch(), whereAStepWent(),
+    panel(
+        'One update in time',
+        `Update ${shown.cells.update.version}, from the middle of those recorded.`,
+        timelinePanel(shown, stageCount())),
+    memoryPanel(), curvesPanel(), wirePanel(), filesPanel()
+  ];
+}
+function rebuild() {
+  const top = scrollY;
+  drawings.length = 0;
+  page.replaceChildren();
+  add(page, document.body.dataset.kind === 'run' ? runPanels() : comparisonPanels());
+  for (const drawing of drawings) drawing.draw();
+  scrollTo(0, top);
+}
+rebuild();
+watchWidths();

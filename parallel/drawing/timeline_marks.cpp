@@ -1,0 +1,130 @@
+// What stands between and above the cells of a timeline's figure: lines of messages, the critical
+// path, the bars of endless plans, a fault. Not here: the cells (timeline_figure.cpp).
+// Chapter 06.
+#include <algorithm>
+#include <set>
+
+#include "parallel/drawing/figure.h"
+#include "parallel/drawing/palette.h"
+#include "parallel/drawing/timeline_figure.h"
+
+namespace paragrad::parallel {
+namespace {
+
+constexpr std::size_t most_lines = 200;
+
+}  // namespace
+
+std::string message_lines(const Timeline& timeline, const FigureLayout& layout,
+                          const TimelineGrid& grid) {
+  std::string lines;
+  std::size_t count = 0;
+  for (const MessageEnds& ends : messages(timeline)) {
+    const Record &sent = timeline.records[ends.send], &got = timeline.records[ends.recv];
+    if (std::max(sent.rank, got.rank) >= layout.ranks || got.end > layout.seconds) continue;
+    if (++count > most_lines) return "";
+    const bool down = got.rank > sent.rank;
+    lines += markup(R"(<path {} d="M{} {}L{} {}"/>)"
+                    "\n",
+                    in_color(color_name(sent.instruction)), grid.x(sent.start),
+                    grid.top[sent.rank] + (down ? grid.cell : 0), grid.x(got.end),
+                    grid.top[got.rank] + (down ? 0 : grid.cell));
+  }
+  return lines;
+}
+
+std::string underline(double from, double wide, double bottom) {
+  return markup(R"(<rect class="ink critical" x="{}" y="{}" width="{}" height="5" )"
+                R"(fill="#1f2933" pointer-events="none"/>)"
+                "\n",
+                from, bottom - 4, wide);
+}
+
+std::string outline(double from, double wide, double top, double high) {
+  return markup(R"(<path class="mark critical" d="M{} {}h{}v{}h-{}z" fill="none" )"
+                R"(stroke="#1f2933" stroke-width="1.5" pointer-events="none"/>)"
+                "\n",
+                from, top, wide, high, wide);
+}
+
+RepeatMarks repeat_bars(const Timeline& timeline, const FigureLayout& layout,
+                        const TimelineGrid& grid) {
+  constexpr const char* parts[] = {"head", "body", "body", "tail"};
+  RepeatMarks result;
+  auto name_part = [&](const char* part, double from, double to) {  // if there is room
+    if (grid.x(to - from) < text_width(part)) return;
+    result.words += markup(R"(<text x="{}" y="{}" fill="{}">{}</text>)"
+                           "\n",
+                           grid.x(from + to) / 2, grid.top[0] - 9, color("bar").light, part);
+  };
+  for (int rank = 0; rank < layout.ranks && !timeline.bars.empty(); ++rank) {
+    double before = 0;
+    for (std::size_t bar = 0; bar < timeline.bars[rank].size(); ++bar) {
+      const double at = timeline.bars[rank][bar];
+      if (at > layout.seconds) break;
+      result.marks += markup(R"(<path class="repeat" d="M{} {}v{}" stroke="{}" stroke-width="2" )"
+                             R"(stroke-dasharray="4 2"><title>rank {}, between {} and {}</title>)"
+                             "</path>\n",
+                             grid.x(at), grid.top[rank] - 9, grid.cell + 13.5, color("bar").light,
+                             rank, parts[bar], parts[bar + 1]);
+      if (rank == 0) name_part(parts[bar], before, at);
+      before = at;
+    }
+    if (rank == 0) name_part(parts[timeline.bars[rank].size()], before, layout.seconds);
+  }
+  return result;
+}
+
+std::string fault_mark(const Fault& fault, const TimelineGrid& grid) {
+  const Record& record = fault.record;
+  const double from = grid.x(record.start), wide = grid.x(record.end) - from;
+  const double top = grid.top.at(record.rank);
+  return markup(
+      R"(<rect class="fault" x="{}" y="{}" width="{}" height="{}" {}><title>{}</title></rect>)"
+      R"(<path d="M{} {}l{} {}m0 -{}l-{} {}" stroke="#fff" stroke-width="2.5"/>)"
+      "\n",
+      from, top, wide, grid.cell, in_color("fault"), escape(fault.sentence), from + wide / 2 - 5,
+      top + grid.cell / 2 - 5, 10.0, 10.0, 10.0, 10.0, 10.0);
+}
+
+bool messages_take_time(const Timeline& timeline) {
+  return std::ranges::any_of(timeline.records, [](const Record& record) {
+    return travels(record.instruction) && record.end > record.start;
+  });
+}
+
+std::string stage_mark(const std::vector<int>& stages_of_rank, int stage, double from, double wide,
+                       double bottom) {
+  const auto count = static_cast<double>(stages_of_rank.size());
+  if (count < 2) return "";
+  const auto place = std::ranges::find(stages_of_rank, stage) - stages_of_rank.begin();
+  return markup(R"(<rect x="{}" y="{}" width="{}" height="2.5" fill="#fff" stroke="#10161d" )"
+                R"(stroke-width="0.4" pointer-events="none"/>)"
+                "\n",
+                from + wide * static_cast<double>(place) / count, bottom - 3, wide / count);
+}
+
+std::vector<std::vector<int>> computed_stages(const Timeline& timeline) {
+  std::vector<std::set<int>> stages(timeline.ranks);
+  for (const Record& record : timeline.records)
+    if (uses_weights(record.instruction)) stages[record.rank].insert(record.instruction.stage);
+  std::vector<std::vector<int>> result;
+  for (const std::set<int>& each : stages) result.emplace_back(each.begin(), each.end());
+  return result;
+}
+
+bool has_several_stages(const Timeline& timeline) {
+  return std::ranges::any_of(computed_stages(timeline),
+                             [](const std::vector<int>& stages) { return stages.size() > 1; });
+}
+
+std::vector<double> idle_of_ranks(const Timeline& timeline) {
+  const double makespan = timeline.makespan();
+  std::vector<double> idle(timeline.ranks, 1);
+  for (const Record& record : timeline.records)
+    if (record.lane == Lane::compute && !drops(record.instruction) && makespan > 0)
+      idle[record.rank] -= (record.end - record.start) / makespan;
+  return idle;
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,43 @@
+// Interleaved 1F1B: a rank holds several stages that are not neighbours, so a pipeline of D ranks
+// fills in the time of D small stages.
+// Chapter 06; Narayanan et al. 2021, "Efficient Large-Scale Language Model Training", section 2.2.
+#include <algorithm>
+
+#include "parallel/schedules/schedule.h"
+
+namespace paragrad::parallel {
+namespace {
+
+// [snippet interleaved]
+/// Microbatches go in rounds of D, or a few more: all of a round through a rank's first stage, then
+/// all through its second one, and so on; backwards likewise, from its last stage to its first.
+Plan interleaved(const Layout& layout) {
+  const int depth = layout.depth(), chunks = layout.chunks, count = layout.microbatches;
+  const int rounds = std::max(1, count / depth), longest = (count + rounds - 1) / rounds;
+  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int rank) {
+    const std::vector<int> stages = layout.stages_of(rank);
+    const int ahead = (chunks > 1 ? 2 : 1) * (depth - 1 - rank) + (chunks - 1) * longest;
+    for (int step = layout.first; step < layout.first + layout.steps; ++step) {
+      const std::vector<int> micros = layout.micros(replica, step);
+      Row forwards, backwards;
+      for (int round = 0; round < rounds; ++round)
+        for (int chunk = 0; chunk < chunks; ++chunk)
+          for (int i = count * round / rounds; i < count * (round + 1) / rounds; ++i) {
+            forwards.push_back(forward(stages[chunk], micros[i], step));
+            backwards.push_back(backward(stages[chunks - 1 - chunk], micros[i], step));
+          }
+      append_in_turn(row, forwards, backwards, ahead);
+    }
+  });
+}
+// [end snippet]
+
+}  // namespace
+
+extern const Schedule interleaved_schedule{.name = "interleaved",
+                                           .make = interleaved,
+                                           .chunks = 2,
+                                           .placement = Placement::loop,
+                                           .flags = {&chunks_flag}};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,33 @@
+// Breadth-first pipeline: a rank takes all microbatches through one of its stages, then all through
+// its next one. The sum of a stage is complete before the backwards of the stage before it begin,
+// so reductions have time.
+// Chapter 06; Lamy-Poirier 2023, "Breadth-First Pipeline Parallelism", section 3.
+#include <ranges>
+
+#include "parallel/schedules/schedule.h"
+
+namespace paragrad::parallel {
+namespace {
+
+Plan looped_bfs(const Layout& layout) {
+  return pipeline_plan(layout, {/*keep*/ 1}, [&](Row& row, int replica, int rank) {
+    const std::vector<int> stages = layout.stages_of(rank);
+    for (int step = layout.first; step < layout.first + layout.steps; ++step) {
+      const std::vector<int> micros = layout.micros(replica, step);
+      for (int stage : stages)
+        for (int micro : micros) row.push_back(forward(stage, micro, step));
+      for (int stage : stages | std::views::reverse)
+        for (int micro : micros) row.push_back(backward(stage, micro, step));
+    }
+  });
+}
+
+}  // namespace
+
+extern const Schedule looped_bfs_schedule{.name = "looped-bfs",
+                                          .make = looped_bfs,
+                                          .chunks = 2,
+                                          .placement = Placement::loop,
+                                          .flags = {&chunks_flag, &placement_flag}};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,136 @@
+// What a run was asked for is its summary's "config". A flag that one run lacks counts as
+// different.
+// Chapter 06.
+#include "parallel/session/compare_runs.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "autograd/error.h"
+#include "parallel/session/report_metrics.h"
+
+namespace paragrad::parallel {
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+json summary_in(const fs::path& folder) {
+  const fs::path path = folder / "summary.json";
+  PG_CHECK(fs::exists(folder), folder.string(), " is not there; give the folders of runs (--out)");
+  PG_CHECK(
+      fs::exists(path), folder.string(),
+      " holds no summary.json: it is not a run's folder, or its run has neither saved nor ended");
+  std::ifstream file(path);
+  json summary = json::parse(file, nullptr, false);
+  PG_CHECK(summary.is_object() && summary.contains("seconds") && summary.contains("config") &&
+               summary["config"].is_object() &&
+               summary["config"].value("flags", json::object()).is_object() &&
+               summary["config"].value("model", json::object()).is_object(),
+           path.string(), " is not a run's summary; train_gpt and train_resnet write one to --out");
+  return summary;
+}
+
+/// The folders' names, without what all of them begin with; the whole path if two are alike.
+std::vector<std::string> names_of(const std::vector<fs::path>& folders) {
+  std::vector<std::string> names;
+  for (const fs::path& folder : folders) {
+    const fs::path clean = folder.lexically_normal();
+    names.push_back((clean.has_filename() ? clean : clean.parent_path()).filename().string());
+  }
+  if (std::set<std::string>(names.begin(), names.end()).size() == names.size()) return names;
+  for (std::size_t i = 0; i < names.size(); ++i) names[i] = folders[i].string();
+  return names;
+}
+
+/// Settings by name: flags as they are typed, and sizes of the model.
+std::map<std::string, json> settings_in(const json& summary) {
+  std::map<std::string, json> settings;
+  const json& config = summary.at("config");
+  auto add = [&](const json& from, const std::string& prefix, const char* key) {
+    if (from.contains(key)) settings[prefix + key] = from[key];
+  };
+  const json flags = config.value("flags", json::object());
+  for (const auto& [name, value] : flags.items()) settings[name] = value;
+  const json model = config.value("model", json::object());
+  for (const auto& [name, value] : model.items()) settings["model: " + name] = value;
+  for (const char* key : {"ranks", "version"}) add(summary, "", key);
+  const json machine = summary.value("machine", json::object());
+  for (const char* key : {"processor", "host", "cores", "device"}) add(machine, "machine: ", key);
+  return settings;
+}
+
+json differences(const std::vector<json>& summaries) {
+  std::vector<std::map<std::string, json>> all;
+  std::set<std::string> names;
+  for (const json& summary : summaries) {
+    all.push_back(settings_in(summary));
+    for (const auto& [name, value] : all.back()) names.insert(name);
+  }
+  json result = json::array();
+  for (const std::string& name : names) {
+    json values = json::array();
+    for (const auto& settings : all)
+      values.push_back(settings.contains(name) ? settings.at(name) : json());
+    const bool differ =
+        std::ranges::any_of(values, [&](const json& each) { return each != values[0]; });
+    if (differ) result.push_back({{"what", name}, {"values", values}});
+  }
+  return result;
+}
+
+/// What differs in which settings, so that readers do not compare what can't be compared.
+json warnings(const json& differences, const std::vector<json>& summaries) {
+  std::set<std::string> files;  // by name: machines keep one text in different places
+  std::set<json> steps;
+  for (const json& summary : summaries) {
+    const json flags = summary.at("config").value("flags", json::object());
+    files.insert(fs::path(flags.value("--data", "")).filename().string());
+    steps.insert(summary.value("steps", json()));
+  }
+  auto differs = [&](auto in) {
+    return std::ranges::any_of(
+        differences, [&](const json& each) { return in(each["what"].get<std::string>()); });
+  };
+  auto is = [](const char* name) { return [=](const std::string& what) { return what == name; }; };
+  json result = json::array();
+  if (differs([](const std::string& what) { return what.starts_with("model: "); }))
+    result.push_back(
+        "The runs train different models: their losses, times and bytes are not those "
+        "of one task.");
+  if (files.size() > 1 || differs(is("--validation")) || differs(is("--vocab")))
+    result.push_back("The runs read different data: their losses can't be compared.");
+  if (steps.size() > 1)
+    result.push_back(
+        "The runs have made different numbers of updates: compare losses in the curves.");
+  if (differs(is("--batch")))
+    result.push_back(
+        "The runs have different batches: an update of one is not an update of another.");
+  if (differs([](const std::string& what) { return what.starts_with("machine: "); }))
+    result.push_back("The runs ran on different machines: their times can't be compared.");
+  return result;
+}
+
+}  // namespace
+
+json compare_runs(const std::vector<fs::path>& folders) {
+  constexpr std::size_t points = 400;
+  PG_CHECK(folders.size() >= 2, "give the folders of two or more runs to compare");
+  const std::vector<std::string> names = names_of(folders);
+  std::vector<json> summaries;
+  json result{{"runs", json::array()}};
+  for (std::size_t i = 0; i < folders.size(); ++i) {
+    summaries.push_back(summary_in(folders[i]));
+    MetricsTable table;
+    for (const json& line : metrics_of(folders[i] / "metrics.jsonl")) table.add(line);
+    result["runs"].push_back(
+        {{"name", names[i]}, {"summary", summaries.back()}, {"metrics", table.columns(points)}});
+  }
+  result["differences"] = differences(summaries);
+  result["warnings"] = warnings(result["differences"], summaries);
+  return result;
+}
+
+}  // namespace paragrad::parallel

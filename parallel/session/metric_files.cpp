@@ -1,0 +1,95 @@
+// A resumed run copies the lines of its first updates, so each file tells of the run from its first
+// update on, whatever was interrupted. Chapter 03.
+#include "parallel/session/metric_files.h"
+
+#include <chrono>
+
+#include "autograd/error.h"
+
+namespace paragrad::parallel {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* events_prefix = "events.out.tfevents.";
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+std::vector<MetricFiles::Column> MetricFiles::columns_for(const std::string& unit) {
+  return {{"step", ""},
+          {"loss", "loss/training"},
+          {"validation_loss", "loss/validation"},
+          {"validation_accuracy", "accuracy/validation"},
+          {"learning_rate", "update/learning_rate"},
+          {"gradient_norm", "update/gradient_norm"},
+          {"seconds", "speed/seconds_per_update"},
+          {unit + "_per_second", "speed/" + unit + "_per_second"},
+          {"bytes_sent", "messages/bytes_sent"}};
+}
+
+MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::vector<json>& earlier)
+    : folder_(std::move(folder)), columns_(columns_for(unit)) {
+  if (fs::exists(path())) suffix_ = ".partial";
+  const double now = seconds_since_1970();
+  events_name_ = autograd::text(events_prefix, static_cast<std::int64_t>(now), ".paragrad");
+  lines_.open(path());
+  table_.open(folder_ / ("metrics.csv" + suffix_));
+  events_.emplace(folder_ / (suffix_.empty() ? events_name_ : "events" + suffix_), now);
+  std::string header;
+  for (const Column& column : columns_) header += (header.empty() ? "" : ",") + column.key;
+  table_ << header << std::endl;
+  check(lines_ && table_ && events_->good());
+  double time = now;  // of an earlier update: as long ago as the later ones took
+  for (const json& line : earlier) time -= line.value("seconds", 0.0);
+  for (const json& line : earlier) write_at(time += line.value("seconds", 0.0), line);
+}
+
+void MetricFiles::check(bool good) const {
+  PG_CHECK(good, "can't write to ", path().string(), " and the files beside it; is the disk full?");
+}
+
+void MetricFiles::write(const json& line) { write_at(seconds_since_1970(), line); }
+
+void MetricFiles::write_at(double time, const json& line) {
+  lines_ << line.dump() << '\n' << std::flush;
+  std::string row;
+  std::vector<std::pair<std::string, double>> values;
+  for (const Column& column : columns_) {
+    if (&column != &columns_.front()) row += ',';
+    const auto found = line.find(column.key);
+    if (found == line.end() || !found->is_number()) continue;
+    row += found->dump();
+    if (!column.tag.empty()) values.emplace_back(column.tag, found->get<double>());
+  }
+  if (!values.empty()) {
+    table_ << row << std::endl;
+    events_->write(time, line.at("step"), values);
+  }
+  check(lines_ && table_ && events_->good());
+}
+
+void MetricFiles::replace_earlier() {
+  if (suffix_.empty()) return;
+  std::vector<fs::path> old;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder_))
+    if (file.path().filename().string().starts_with(events_prefix)) old.push_back(file.path());
+  auto move = [&](const std::string& from, const std::string& to) {
+    std::error_code problem;
+    fs::rename(folder_ / from, folder_ / to, problem);  // the open file moves along
+    PG_CHECK(!problem, "can't replace ", (folder_ / to).string(), ": ", problem.message());
+  };
+  move("metrics.jsonl" + suffix_, "metrics.jsonl");
+  move("metrics.csv" + suffix_, "metrics.csv");
+  std::error_code ignored;
+  for (const fs::path& file : old) fs::remove(file, ignored);
+  move("events" + suffix_, events_name_);
+  suffix_.clear();
+}
+
+}  // namespace paragrad::parallel

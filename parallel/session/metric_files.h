@@ -1,0 +1,54 @@
+// MetricFiles: the numbers of a run's updates and validations in three forms: metrics.jsonl, a line
+// of JSON each; metrics.csv, a table; events.out.tfevents.*, for TensorBoard.
+// Not here: where the numbers come from (run_log.h), and a reader (report_metrics.h). Chapter 03.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/session/event_file.h"
+
+namespace paragrad::parallel {
+
+/// Each line is flushed, so a crash loses none. An earlier run's files in the folder belong to its
+/// checkpoint and stay as long as that does: until replace_earlier(), this run's lines go to files
+/// beside them, such as metrics.jsonl.partial.
+class MetricFiles {
+ public:
+  /// `unit`: that of rates; `earlier`: lines of the run that is resumed, which come first.
+  /// throws: Error if a file can't be written
+  MetricFiles(std::filesystem::path folder, const std::string& unit,
+              const std::vector<nlohmann::json>& earlier);
+
+  /// Writes a line about a step. The table and TensorBoard get those of its values that are numbers
+  /// over steps.
+  void write(const nlohmann::json& line);
+  /// Whether the folder has the files of an earlier run, beside these.
+  bool beside_earlier() const { return !suffix_.empty(); }
+  void replace_earlier();
+  /// The file that holds the lines of metrics.jsonl now.
+  std::filesystem::path path() const { return folder_ / ("metrics.jsonl" + suffix_); }
+
+ private:
+  /// A number over steps: its key in a line, and its tag in TensorBoard, none for the step itself.
+  struct Column {
+    std::string key, tag;
+  };
+  static std::vector<Column> columns_for(const std::string& unit);
+
+  void write_at(double time, const nlohmann::json& line);
+  void check(bool good) const;
+
+  std::filesystem::path folder_;
+  std::string suffix_;  // ".partial" beside the files of an earlier run
+  std::vector<Column> columns_;
+  std::string events_name_;
+  std::ofstream lines_, table_;
+  std::optional<EventFile> events_;
+};
+
+}  // namespace paragrad::parallel

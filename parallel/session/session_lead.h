@@ -1,0 +1,53 @@
+// Lead: rank 0 of a session. It decides what all ranks do next, and tells the user.
+// Not here: how an order is carried out (session_rank.h). Chapter 05.
+#pragma once
+
+#include <chrono>
+
+#include "parallel/session/borders.h"
+#include "parallel/session/run_report.h"
+
+namespace paragrad::parallel {
+
+/// Rank 0, which leads all ranks.
+class Lead : public SessionRank {
+ public:
+  using SessionRank::SessionRank;
+  /// Returns whether the run is complete.
+  bool run();
+
+ private:
+  void train_next_plan();
+  const char* why_drained(int before, bool recorded);
+  int next_steps();
+  bool hear(const std::vector<RunResult>& results) override;
+  void log_steps(int last);
+  void note_drain(const char* why, bool drifts);
+  void choose_bits(const std::vector<RunResult>& results);
+  void prune();
+  ValidationResult validate(bool all);
+  void save();
+  void end();
+  void measure_memory();
+  RunReport& report_now();
+  void write_report();
+
+  bool is_recorded() const;
+  void record_again(const std::string& since);
+
+  const Borders borders_{settings_, first_, bits_every_, pruner_.get()};
+  RunLog log_{settings_, first_};
+  double seconds_per_step_ = 0;
+  // Of the plan that runs:
+  RunResult unlogged_;             // of all ranks, of updates that some have still to make
+  int logged_ = 0, per_step_ = 1;  // the last update that was logged; microbatches
+  double heard_seconds_ = 0;       // when it was made
+  bool clips_ = false;
+  RunReport report_{{settings_, engine_.training(), engine_.device()}};
+  int record_until_ = first_ + settings_.reported_steps;  // updates before it are recorded
+  std::string since_;    // what happened before those: RecordedUpdates::since
+  bool pruned_ = false;  // whether this session has pruned
+  std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""The page of `plan draw --out x.html` in Chromium: player_in_browser.py PLAN HAS_MODULE
+
+It loads without errors and without the network, has contrast in both themes, fits a phone, and
+answers: a cursor that moves changes what ranks hold, an edit shows the verifier's sentence at the
+cell, a link restores the plan. The last two need the player's module.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from browser import Browser  # noqa: E402
+from pages import Checks, skip_without_chromium  # noqa: E402
+
+READY = "document.documentElement.dataset.ready !== undefined"
+SCHEDULE = ["--schedule", "2bw", "--stages", "4", "--microbatches", "4", "--steps", "3"]
+MOST_SECONDS = 30  # to load, on a machine that is busy
+
+
+def plan(program, *words, text=None):
+    return subprocess.run([program, *words], input=text, capture_output=True, text=True)
+
+
+def edit(page, text):
+    """Types a text into the field, which is in a part of the page that opens first."""
+    page.evaluate("""(text => {
+      const field = document.querySelector('#text textarea');
+      field.closest('details').open = true;
+      field.focus();
+      field.value = text;
+      field.dispatchEvent(new Event('input', {bubbles: true}));
+    })(%s)""" % json.dumps(text))
+
+
+def check_looks(checks, browser, address):
+    for dark in False, True:
+        page, theme = browser.page(dark=dark), "dark" if dark else "light"
+        seconds = page.navigate(address)
+        page.wait_until(READY)
+        checks.check(seconds < MOST_SECONDS, "%s: %.1f s to load" % (theme, seconds))
+        checks.readable(page, theme)
+        checks.narrow(page, theme)
+        checks.quiet(page, theme)
+        page.close()
+
+
+def check_cursor(page):
+    """A drag over the timeline moves all panels, at the next frame or the one after it."""
+    panels = ["document.querySelector('%s').innerText" % name for name in ("#now", "#holds")]
+    box = page.evaluate("""(box => [box.x, box.y, box.width])(
+        document.querySelector('#timeline canvas').getBoundingClientRect())""")
+    before = [page.evaluate(panel) for panel in panels]
+    places = [box[0] + box[2] * share for share in (0.3, 0.5, 0.7)]
+    page.mouse("mouseMoved", places[0], box[1] + 20)
+    page.mouse("mousePressed", places[0], box[1] + 20, buttons=1)
+    for x in places[1:]:
+        page.mouse("mouseMoved", x, box[1] + 20, buttons=1)
+    page.mouse("mouseReleased", places[-1], box[1] + 20)
+    for panel, text in zip(panels, before):
+        page.wait_until("%s !== %s" % (panel, json.dumps(text)))
+
+
+def check_edit(checks, browser, program, page):
+    """A word less in the text: the page says what the verifier says, at the cell."""
+    text = plan(program, "show", *SCHEDULE).stdout
+    broken = text.replace("0p0<0 ", "", 1) if "0p0<0 " in text else text.replace(" 1F0v0", "", 1)
+    error = json.loads(plan(program, "verify", "-", "--json", text=broken).stdout)
+    edit(page, broken)
+    page.wait_until("document.querySelector('#timeline .fault') !== null")
+    said = page.evaluate("document.querySelector('#timeline .fault').innerText")
+    sentence = error["message"].split("\n")[0].removeprefix(error["rule"] + ": ")
+    checks.check(sentence in said and error["rule"] in said,
+                 "the page says %r, the verifier %r" % (said, error["message"]))
+    if error["index"] >= 0:
+        page.wait_until("document.querySelectorAll('#text .bad').length === 1")
+    page.wait_until("location.hash.length > 3")
+    link, title = page.evaluate("[location.href, document.title]")
+    restored = browser.page()
+    restored.navigate(link)
+    restored.wait_until(READY)
+    restored.wait_until("document.querySelector('#timeline .fault') !== null")
+    restored.wait_until("document.title === %s" % json.dumps(title))
+    checks.equal("its fault", restored.evaluate(
+        "document.querySelector('#timeline .fault').innerText"), said)
+    checks.quiet(restored, "of the page of a link")
+    edit(page, text)
+    page.wait_until("document.querySelector('#timeline .fault') === null")
+
+
+def main():
+    program, has_module = sys.argv[1], sys.argv[2] == "1"
+    skip_without_chromium()
+    checks = Checks()
+    with tempfile.TemporaryDirectory() as folder, Browser() as browser:
+        file = os.path.join(folder, "a plan.html")
+        done = plan(program, "draw", *SCHEDULE, "--out", file)
+        if done.returncode:
+            sys.exit("plan draw failed: " + done.stderr)
+        check_looks(checks, browser, file)
+        page = browser.page(height=3000)
+        page.navigate(file)
+        page.wait_until(READY)
+        time.sleep(0.1)  # what is in view is known after a frame
+        check_cursor(page)
+        if has_module:
+            check_edit(checks, browser, program, page)
+        else:
+            print("without the player's module (PARAGRAD_PLAYER), nothing can be edited")
+        checks.quiet(page, "after all of this")
+    checks.end("player_in_browser")
+
+
+if __name__ == "__main__":
+    main()

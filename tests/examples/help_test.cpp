@@ -1,0 +1,131 @@
+// What programs say of themselves: --help at any width, groups, versions, suggestions, statuses.
+#include <cstdlib>
+#include <sstream>
+
+#include "tests/catch.h"
+#include "tests/examples/programs.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+/// A program, or a command of one, with the group whose flags it shows alone.
+struct Described {
+  Words words;
+  std::string group, flag;
+};
+
+const std::vector<Described> described{
+    {{"train_gpt"}, "schedule", "--zero"},      {{"train_resnet"}, "pruning", "--samo"},
+    {{"sample_gpt"}, "options", "--top-k"},     {{"train_vocabulary"}, "options", "--size"},
+    {{"plan"}, "options", "--version"},         {{"plan", "show"}, "schedule", "--codec"},
+    {{"plan", "verify"}, "costs", "--forward"}, {{"plan", "simulate"}, "costs", "--slowness"},
+    {{"plan", "draw"}, "output", "--out"},      {{"plan", "compare"}, "output", "--json"},
+    {{"plan", "lower"}, "options", "--help"}};
+
+Finished help(const Words& words, const char* columns) {
+  return run(Words{"/usr/bin/env", "COLUMNS=" + std::string(columns), program(words[0])} +
+             Words(words.begin() + 1, words.end()));
+}
+
+/// The longest line. A word that is longer than a line, such as a path, is not counted.
+std::size_t widest(const std::string& text) {
+  std::size_t most = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(' ', line.find_first_not_of(' ')) != line.npos)
+      most = std::max(most, line.size());
+  return most;
+}
+
+void check_misused(const Words& words, const std::string& part) {
+  CAPTURE(words);
+  const Finished result = run(words);
+  CHECK(result.status == 2);
+  CHECK(result.output.empty());
+  CHECK(result.errors.starts_with("error: "));
+  CHECK_THAT(result.errors, Contains(part));
+}
+
+}  // namespace
+
+TEST_CASE("help fits the width that it is given, and ends with examples") {
+  for (const Described& each : described) {
+    CAPTURE(each.words);
+    for (const char* columns : {"60", "80", "140"}) {
+      const Finished shown = help(each.words + Words{"--help"}, columns);
+      CHECK(shown.status == 0);
+      CHECK(shown.errors.empty());
+      CHECK(widest(shown.output) <= static_cast<std::size_t>(std::atoi(columns)));
+      CHECK_THAT(shown.output, Contains("Usage: " + each.words[0]) && Contains("\nExample"));
+    }
+    CHECK(widest(help(each.words + Words{"--help"}, "0").output) <= 100);  // no terminal: 100
+  }
+}
+
+TEST_CASE("help of a group shows its flags alone") {
+  for (const Described& each : described) {
+    CAPTURE(each.words);
+    const Finished all = run(each.words + Words{"-h"});
+    const Finished group = run(each.words + Words{"-h", each.group});
+    CHECK(group.status == 0);
+    CHECK_THAT(group.output, Contains("\n  " + each.flag) || Contains("," + each.flag));
+    CHECK(group.output.size() < all.output.size());
+    CHECK_THAT(group.output, !Contains("Usage:"));
+  }
+  check_misused({"train_gpt", "--help", "schedul3"}, "did you mean schedule?");
+}
+
+TEST_CASE("every program has a version, and commands are found by a near name") {
+  for (const char* name : {"train_gpt", "train_resnet", "sample_gpt", "train_vocabulary", "plan"}) {
+    const Finished version = run({name, "--version"});
+    CHECK(version.status == 0);
+    CHECK(version.output.starts_with(std::string(name) + " of paragrad 0."));
+  }
+  check_misused({"plan", "verfy"}, "there is no command verfy; did you mean verify?");
+  check_misused({"plan"}, "no command given");
+}
+
+TEST_CASE("a mistyped name is suggested: flags, schedules, codecs, methods, devices") {
+  const std::string data = "--data=/dev/null";
+  check_misused({"train_gpt", "--schedual", "1f1b"},
+                "no flag --schedual; did you mean --schedule?");
+  check_misused({"train_gpt", "--steps", "5", "--widht=4"},
+                "no flag --widht; did you mean --width?");
+  check_misused({"train_gpt", data, "--schedule", "cyclic-v3"},
+                "got cyclic-v3; did you mean cyclic-v1 or cyclic-v2?");
+  check_misused({"train_gpt", data, "--codec", "quantise:4"}, "did you mean quantize?");
+  check_misused({"train_gpt", data, "--prune-method", "magnitud"}, "did you mean magnitude?");
+  check_misused({"train_gpt", data, "--transport", "thread"}, "did you mean threads?");
+  check_misused({"train_gpt", data, "--device", "cdua"}, "did you mean cuda?");
+  check_misused({"plan", "show", "--shedule", "2bw"},
+                "no flag --shedule; did you mean --schedule?");
+  check_misused({"plan", "show", "--schedule", "2wb"}, "did you mean 2bw?");
+  check_misused({"train_gpt", "stray"}, "nothing takes the word stray");
+}
+
+TEST_CASE("what all ranks of a launcher find wrong is printed by the first alone") {
+  auto started = [](const char* rank, const Words& flags) {
+    return run(Words{"/usr/bin/env", "OMPI_COMM_WORLD_SIZE=2",
+                     "OMPI_COMM_WORLD_RANK=" + std::string(rank), program("train_gpt")} +
+               flags);
+  };
+  const Finished first = started("0", {"--schedual", "1f1b"}),
+                 second = started("1", {"--schedual"});
+  CHECK(first.status == 2);
+  CHECK_THAT(first.errors, Contains("did you mean --schedule?"));
+  CHECK(second.status == 2);
+  CHECK(second.errors.empty());
+  const Words alone{"--data", "/dev/null"};  // they would train the same model twice
+  CHECK_THAT(started("0", alone).errors, Contains("Open MPI started; add --transport mpi"));
+}
+
+TEST_CASE("bounds are written as users think of them") {
+  check_misused({"train_gpt", "--layers", "0"},
+                "--layers: expected a whole number, 1 or more, got 0");
+  check_misused({"train_gpt", "--layers", "3000000000"}, "from 1 to 2147483647, got 3000000000");
+  check_misused({"train_gpt", "--learning-rate", "0"}, "expected a number above 0, got 0");
+  check_misused({"train_gpt", "--clip", "-1"}, "--clip: expected a number, 0 or more, got -1");
+  check_misused({"train_gpt", "--dropout", "2"}, "expected a number from 0 to 0.99, got 2");
+  check_misused({"train_gpt", "--zero", "4"}, "expected a whole number from 0 to 3, got 4");
+}

@@ -1,0 +1,77 @@
+// Two plans side by side, and what `plan verify` says in sentences.
+#include "tests/catch.h"
+#include "tests/examples/programs.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+const Words size{"--stages", "4", "--microbatches", "8"};
+
+std::string output_of(const Words& words) {
+  const Finished result = run(words);
+  INFO(result.errors);
+  CHECK(result.status == 0);
+  return result.output;
+}
+
+}  // namespace
+
+TEST_CASE("plan compare prints the numbers of two schedules, and their differences") {
+  const Words words = Words{"plan", "compare", "gpipe", "1f1b"} + size;
+  const std::string text = output_of(words);
+  CHECK_THAT(text, Contains("gpipe       1f1b        difference"));
+  CHECK_THAT(text, Contains("\npeak microbatches          8           4           -4, x 0.5\n"));
+  CHECK_THAT(text, Contains("\nmakespan                   22 s        22 s\n"));
+  const nlohmann::json both = nlohmann::json::parse(output_of(words + Words{"--json"}));
+  CHECK(both["difference"]["peak microbatches"] == -4);
+  CHECK(both["difference"]["makespan"] == 0);
+  CHECK(both["a"]["name"] == "gpipe");
+  const Words verify = Words{"plan", "verify", "--json", "--schedule", "1f1b"} + size;
+  CHECK(both["b"]["facts"] == nlohmann::json::parse(output_of(verify)));
+}
+
+TEST_CASE("plan compare takes files, and names what is neither file nor schedule") {
+  const Folder folder;
+  const Words show{"plan", "show", "--stages", "2", "--microbatches", "4", "--steps", "4"};
+  const std::string file = folder.write("2bw.plan", output_of(show + Words{"--schedule", "2bw"}));
+  const std::string text = output_of(
+      {"plan", "compare", file, "1f1b", "--stages", "2", "--microbatches", "4", "--steps", "4"});
+  CHECK_THAT(text, Contains("\nstaleness "));
+  CHECK_THAT(text, Contains(" points\n"));  // bubbles differ
+  const Finished wrong = run({"plan", "compare", "gpipe", "1f1", "--stages", "2"});
+  CHECK(wrong.status == 2);
+  CHECK_THAT(wrong.errors,
+             Contains("1f1: is neither a schedule nor a file with a plan; did you mean"));
+}
+
+TEST_CASE("plan verify says in sentences what it has proved") {
+  const Words steps{"--steps", "3"};
+  const std::string one = output_of(Words{"plan", "verify", "--schedule", "1f1b"} + size + steps);
+  CHECK(one.starts_with("verified\nNo deadlock: "));
+  CHECK_THAT(one, Contains("\nEvery gradient is summed once: "));
+  CHECK_THAT(one, Contains("\nEach gradient is taken on the newest weights: staleness 0"));
+  CHECK_THAT(one,
+             Contains("\nRank 0 keeps the activations of 4 microbatches, the most; others down "
+                      "to 1.\n"));
+  CHECK_THAT(one, Contains("\nhang free             yes\n"));
+  const std::string two = output_of(Words{"plan", "verify", "--schedule", "2bw"} + size + steps);
+  CHECK_THAT(two, Contains("weights that are 1 update old when it is applied: staleness 1."));
+  CHECK_THAT(two, Contains("\nEvery rank keeps 2 versions of a stage's weights at once.\n"));
+  const std::string drift = output_of(Words{"plan", "verify", "--schedule", "paci"} + size + steps);
+  CHECK_THAT(drift, Contains("newer than its forward's: drift 1."));
+  const std::string shards =
+      output_of({"plan", "verify", "--schedule", "data", "--data-parallel", "2", "--zero", "2"});
+  CHECK_THAT(shards, Contains("optimizer state and gradients are sharded over the ranks"));
+  CHECK_THAT(output_of(Words{"plan", "simulate", "--schedule", "1f1b"} + size),
+             Contains("The bubble is the share of"));
+}
+
+TEST_CASE("a forward that runs again is told from the first in text") {
+  const std::string text = output_of({"plan", "draw", "--schedule", "gpipe", "--stages", "2",
+                                      "--microbatches", "2", "--recompute"});
+  CHECK_THAT(text,
+             Contains("0F0 ") && Contains("0f0 ") && Contains("\nf: a forward that runs again"));
+  CHECK_THAT(output_of({"plan", "draw", "--schedule", "gpipe", "--stages", "2"}),
+             !Contains("f: a"));
+}

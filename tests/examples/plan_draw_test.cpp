@@ -1,0 +1,107 @@
+// plan draw: figures, pages, traces and text of every schedule, and the flags that change them.
+// Not here: what a picture shows (tests/parallel/drawing).
+#include "tests/examples/plan_program.h"
+
+#include "nn/checkpoint/file.h"
+#include "tests/parallel/support/ordinary_schedules.h"
+
+using namespace paragrad::tests;
+
+TEST_CASE("plan draw writes every schedule in every form, and says so") {
+  Folder folder;
+  for (const auto& [name, make] : ordinary_schedules()) {
+    auto drawn = [&](const std::string& ending) {
+      const std::string file = folder / (name + ending);
+      CHECK_THAT(output_of(small_plan("draw", name) + Words{"--out", file}),
+                 Contains("wrote " + file + ": " + name));
+      return paragrad::nn::read_file(file);
+    };
+    CHECK(drawn(".svg").starts_with("<svg"));
+    const std::string page = drawn(".html");
+    CHECK(page.starts_with("<!DOCTYPE html>"));
+    CHECK_THAT(page, Contains("\"schedule\":\"" + name + "\"") && Contains("\"facts\":{") &&
+                         Contains("class Timeline"));
+    CHECK(nlohmann::json::parse(drawn(".json")).contains("traceEvents"));
+    CHECK(drawn(".txt") == output_of(small_plan("draw", name)));
+    CHECK_THAT(drawn(".txt"), Contains("rank 0  0F0"));
+  }
+}
+
+TEST_CASE("plan draw --alive is for figures") {
+  Folder folder;
+  const Words draw = small_plan("draw", "2bw") + Words{"--alive"};
+  CHECK_THAT(output_of(draw + Words{"--out", folder / "plan.svg"}), Contains("wrote"));
+  check_refused(draw, "add --out FILE.svg");
+  for (const char* name : {"plan.html", "plan.json", "plan.txt"}) {
+    check_refused(draw + Words{"--out", folder / name}, "--alive changes a figure");
+    CHECK_FALSE(std::filesystem::exists(folder / name));
+  }
+}
+
+TEST_CASE("plan draw makes figures of one size and scale, if asked for") {
+  Folder folder;
+  for (const char* schedule : {"2bw", "1f1b"}) {
+    const std::string file = folder / (schedule + std::string(".svg"));
+    output_of(small_plan("draw", schedule) +
+              Words{"--width", "700", "--seconds", "50", "--out", file});
+    const std::string figure = paragrad::nn::read_file(file);
+    CHECK_THAT(figure, Contains("width=\"700\"") && Contains(">50</text>"));
+  }
+  for (const Words& size : {Words{"--width", "700"}, Words{"--seconds", "50"}})
+    check_refused(small_plan("draw", "2bw") + size,
+                  size[0] + " changes a figure; add --out FILE.svg");
+  check_refused(small_plan("draw", "2bw") + Words{"--width", "90", "--out", folder / "small.svg"},
+                "give it more width");
+}
+
+TEST_CASE("plan draw says the setting of a cyclic schedule") {
+  Folder folder;
+  for (const std::string setting : {"data", "pipeline"}) {
+    Words words{"plan",     "draw", "--schedule", "cyclic-v2",
+                "--stages", "3",    "--out",      folder / "plan.html"};
+    if (setting != "data") words = words + Words{"--setting", setting};
+    CHECK_THAT(output_of(words), Contains("plan.html: cyclic-v2 (" + setting + "), makespan"));
+    CHECK_THAT(paragrad::nn::read_file(folder / "plan.html"),
+               Contains("\"title\":\"cyclic-v2 (" + setting + ")\""));
+  }
+}
+
+TEST_CASE("plan draw writes the page of a plan that breaks a rule, and then rejects it") {
+  Folder folder;
+  const std::string file = folder.write("broken.plan",
+                                        "stages 1 per_step 1 steps 1\n"
+                                        "0F0v0 0Sv1\n");
+  const std::string page = folder / "x.html";
+  const Finished result = run({"plan", "draw", file, "--out", page});
+  CHECK(result.status == 1);
+  CHECK_THAT(result.output, Contains("wrote " + page));
+  CHECK_THAT(paragrad::nn::read_file(page),
+             Contains("\"title\":\"broken.plan\"") && Contains("\"rule\":\"sum\""));
+}
+
+TEST_CASE("plan draw --json has the facts beside the file that it wrote") {
+  Folder folder;
+  const std::string file = folder / "picture.svg";
+  nlohmann::json facts = json_of(small_plan("draw", "2bw") + Words{"--out", file});
+  CHECK(facts["file"] == file);
+  CHECK(paragrad::nn::read_file(file).starts_with("<svg"));
+  facts.erase("file");
+  CHECK(facts == json_of(small_plan("verify", "2bw")));
+  check_refused(small_plan("draw", "2bw") + Words{"--json"}, "give --out FILE");
+}
+
+TEST_CASE("plan draw marks the critical path where it is asked to, and a figure can show it") {
+  Folder folder;
+  const std::pair<const char*, const char*> marks[] = {{"x.svg", ">critical path<"},
+                                                       {"x.html", "\"path\":true"}};
+  for (const auto& [name, mark] : marks) {
+    const Words words = small_plan("draw", "1f1b") + Words{"--out", folder / name};
+    output_of(words);
+    CHECK_THAT(paragrad::nn::read_file(folder / name), !Contains(mark));
+    output_of(words + Words{"--critical-path"});
+    CHECK_THAT(paragrad::nn::read_file(folder / name), Contains(mark));
+  }
+  for (const Words& out : {Words{}, Words{"--out", folder / "x.txt"}})
+    check_refused(small_plan("draw", "1f1b") + out + Words{"--critical-path"},
+                  "add --out FILE.svg or FILE.html");
+}

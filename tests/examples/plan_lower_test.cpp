@@ -1,0 +1,92 @@
+// plan lower: rows of computations become a whole plan, which is verified and trains, whoever wrote
+// them. Not here: what lowering adds (tests/parallel/lowering).
+#include <cstdlib>
+
+#include "nn/checkpoint/file.h"
+#include "parallel/schedules/schedule.h"
+#include "tests/examples/runs.h"
+#include "tests/parallel/support/ordinary_schedules.h"
+
+using namespace paragrad::tests;
+namespace parallel = paragrad::parallel;
+
+namespace {
+
+const std::string source = PARAGRAD_SOURCE_DIR "/examples/own_schedule.py";
+
+/// What a command prints that must succeed.
+std::string output_of(const Words& words) {
+  CAPTURE(words);
+  Finished result = run(words);
+  INFO(result.errors);
+  REQUIRE(result.status == 0);
+  return result.output;
+}
+
+/// A plan's computations alone, as text.
+std::string computations(parallel::Plan plan, bool with_steps) {
+  plan.groups.clear();
+  for (parallel::Row& row : plan.rows)
+    std::erase_if(row, [&](const parallel::Instruction& x) {
+      return !is_compute(x) || (makes_version(x) && !with_steps);
+    });
+  return print(plan);
+}
+
+}  // namespace
+
+TEST_CASE("plan lower gives every schedule's rows the messages that the schedule's plan has") {
+  Folder folder;
+  for (const auto& [name, schedule] : ordinary_schedules())
+    for (bool with_steps : {false, true}) {
+      const parallel::Plan plan =
+          parallel::make_plan(name, {.stages = 4, .width = 2, .microbatches = 4, .steps = 2});
+      const std::string file = folder.write("rows.txt", computations(plan, with_steps));
+      CAPTURE(name, with_steps);
+      CHECK(parallel::parse(output_of({"plan", "lower", file})) == plan);
+    }
+}
+
+TEST_CASE("rows that a Python program writes are lowered, verified and trained") {
+  Folder folder;
+  const std::string rows = folder / "rows.txt", plan = folder / "own.plan";
+  const int python = std::system(("python3 " + source + " >" + rows).c_str());
+  PG_CHECK(python == 0,
+           "this test needs python3; examples/install_packages.sh --tests installs it");
+  paragrad::nn::write_file(plan, output_of({"plan", "lower", rows}));
+  const std::string verified = output_of({"plan", "verify", plan});
+  CHECK_THAT(verified, Contains("verified\n") && Contains("\npeak microbatches     3 3 3 1\n"));
+  Runs runs{{"--layers", "2", "--batch", "8", "--untied", "--clip", "0"}};
+  runs.train("own", {"--plan", plan});
+  runs.train("one", {"--microbatches", "8"});
+  const auto own = losses_of(runs.path("own")), one = losses_of(runs.path("one"));
+  REQUIRE(own.size() == one.size());
+  for (std::size_t step = 0; step < own.size(); ++step)
+    for (const char* name : {"loss", "validation_loss"})
+      CHECK(own[step].value(name, -1.0) == one[step].value(name, -1.0));
+}
+
+TEST_CASE("plan lower refuses what is no row of computations") {
+  Folder folder;
+  auto check_refused = [&](const std::string& text, const std::string& part) {
+    const Finished result = run({"plan", "lower", folder.write("rows.txt", text)});
+    CHECK(result.status != 0);
+    CHECK(result.output.empty());
+    CHECK_THAT(result.errors, Contains(part));
+  };
+  const std::string header = "stages 2 per_step 1 steps 1\n";
+  check_refused(header + "0F0v0 0a0>1 0B0v0\n1F0v0 1B0v0\n",
+                "0a0>1: lowering adds messages, and the rows have some already");
+  check_refused(header + "0B0v0 0F0v0\n1F0v0 1B0v0\n", "wait for each other: rank 0 at 0B0v0");
+  check_refused(header + "0F0v0 0B0v0\n2F0v0 2B0v0\n", "stage 2 does not exist; there are 2");
+  check_refused(header + "0F0v0 0F1v0 0B0v0 0B1v0\n1F0v0 1F1v0 1B0v0 1B1v0\n", "microbatch 1");
+  check_refused(header + "0F0v0 0B0v0\n1F0v0 1F0v0\n", "no row has 1B0; every microbatch passes");
+  check_refused(header + "0F0v0 0I0v0\n1F0v0 1B0v0\n", "no row has 0B0; ");
+  check_refused(header + "0F0v0 0F0v0 0B0v0\n1F0v0 1B0v0\n", "once");
+  check_refused(
+      "stages 2 per_step 1 steps 2\n0F0v0 0B0v0 0Sv1 0F1v1 0B1v1\n"
+      "1F0v0 1B0v0 1F1v1 1B1v1\n",
+      "version");
+  check_refused("0F0v0 0B0v0\n", "a plan's header has no \"0F0v0\"");
+  CHECK_THAT(run({"plan", "lower"}).errors, Contains("FILE is required"));
+}

@@ -1,0 +1,106 @@
+// What plan refuses: plans that break a rule, damaged files, and flags that make no sense.
+// Not here: the rules (tests/parallel/verifier).
+#include "tests/examples/plan_program.h"
+
+#include "nn/checkpoint/file.h"
+
+using namespace paragrad::tests;
+
+TEST_CASE("a plan that breaks a rule is refused, with its rule and cell") {
+  Folder folder;
+  const std::string good = output_of(small_plan("show", "1f1b"));
+  const std::string file = folder.write("bad.plan", replaced(good, " 1F0v0", ""));
+  for (const char* command : {"verify", "simulate", "draw"}) {
+    check_refused({"plan", command, file}, "error: send: rank 1, 1a0>2: ", 2);
+    check_refused({"plan", command, file}, "\n  rank 1: 0a0<0 0a1<0 [1a0>2]", 2);
+  }
+  CHECK(output_of({"plan", "show", file}) == paragrad::nn::read_file(file));
+
+  Finished result = run({"plan", "verify", "--json", file});
+  CHECK(result.status == 1);
+  CHECK(result.errors.empty());
+  nlohmann::json facts = nlohmann::json::parse(result.output);
+  CHECK(facts["verified"] == false);
+  CHECK(facts["rule"] == "send");
+  CHECK(facts["rank"] == 1);
+  CHECK(facts["index"] == 2);
+  CHECK_THAT(facts["message"].get<std::string>(), Contains("[1a0>2]"));
+  CHECK_FALSE(facts.contains("hang_free"));  // nobody knows
+}
+
+TEST_CASE("a plan that hangs says so to people and to programs") {
+  Folder folder;
+  const std::string file = folder.write("hanging.plan", hanging_plan);
+  Finished people = run({"plan", "verify", file});
+  CHECK(people.status == 1);
+  CHECK(people.errors.starts_with("error: hang: rank "));
+  Finished programs = run({"plan", "verify", file, "--json"});
+  CHECK(programs.status == 1);
+  nlohmann::json facts = nlohmann::json::parse(programs.output);
+  CHECK(facts["rule"] == "hang");
+  CHECK(facts["hang_free"] == false);
+}
+
+TEST_CASE("plan refuses requests that make no sense") {
+  Folder folder;
+  const std::string good = folder.write("good.plan", output_of(small_plan("show", "1f1b")));
+  check_refused({"plan"}, "show, verify, simulate, draw, lower, compare or poster");
+  check_refused({"plan", "shwo"}, "there is no command shwo; did you mean show?");
+  for (const char* command : {"show", "verify", "simulate", "draw"}) {
+    const Words words{"plan", command};
+    check_refused(words, "no plan given: use --schedule NAME, or a plan's text file");
+    check_refused(words + Words{"--stages", "4"}, "no plan given");
+    check_refused(words + Words{"--schedule", "zigzag"},
+                  "--schedule: expected one of 1f1b, 2bw, cyclic-v1, cyclic-v2, data, dualpipe,");
+    for (const char* flag : {"--stages", "--data-parallel", "--microbatches", "--steps"})
+      check_refused(words + Words{"--schedule", "gpipe", flag, "0"},
+                    std::string(flag) + ": expected a whole number, 1 or more, got 0");
+    check_refused(words + Words{"--schedule", "gpipe", "--first", "-1"}, "--first: expected");
+    check_refused(words + Words{"--schedule", "gpipe", "--first", "100000000"},
+                  "Use a smaller --first");
+    check_refused(words + Words{"--schedule", "gpipe", "--stages", "100000", "--steps", "1001"},
+                  "Use a smaller --first, --steps");
+    check_refused(words + Words{good, "--microbatches", "4"},
+                  good + " and --microbatches: give a plan file or schedule flags, not both");
+    check_refused(words + Words{good, "--clip"}, " and --clip: ");
+    check_refused(words + Words{good, good}, "nothing takes the word " + good);
+    check_refused(words + Words{folder / "none.plan"}, "no file ");
+    check_refused(words + Words{"--no-such-flag"}, "--no-such-flag");
+  }
+}
+
+TEST_CASE("plan refuses damaged plans, with file and line") {
+  Folder folder;
+  const std::string good = output_of(small_plan("show", "1f1b"));
+  auto check_damaged = [&](const std::string& text, const std::string& part) {
+    const std::string file = folder.write("damaged.plan", text);
+    for (const char* command : {"show", "verify", "simulate", "draw"})
+      check_refused({"plan", command, file}, file + ": " + part);
+  };
+  check_damaged(replaced(good, "2F0v0", "2X0v0"), "plan, line 4: \"2X0v0\" is not an instruction");
+  check_damaged(replaced(good, "stages", "stage"),
+                "plan, line 1: a plan's header has no \"stage\"");
+  check_damaged("stages 4\n", "a plan begins with \"stages\", then has one line per rank");
+  check_damaged("# nothing\n", "a plan begins with \"stages\", then has one line per rank");
+}
+
+TEST_CASE("plan refuses costs and files that can't be") {
+  Folder folder;
+  for (const char* command : {"verify", "simulate", "draw"}) {
+    const Words words = small_plan(command, "2bw");
+    check_refused(words + Words{"--forward", "1,2"}, "forward has 2 values for 4 stages");
+    for (const char* list : {"", "1,,2", "1,", "x", "-1", "nan", "inf"})
+      check_refused(words + Words{"--backward=" + std::string(list)}, "--backward");
+    check_refused(words + Words{"--weight-bytes", "1.5"},
+                  "--weight-bytes: expected a whole number, 0 or more");
+    check_refused(words + Words{"--bandwidth", "0"}, "--bandwidth: expected a number");
+    check_refused(words + Words{"--latency", "-1"}, "--latency: expected a number, 0 or more");
+  }
+  const Words draw = small_plan("draw", "2bw");
+  for (const char* name : {"x.png", "x", "svg"})
+    check_refused(draw + Words{"--out", folder / name}, "ends in .svg, .html, .json or .txt, got ");
+  check_refused(draw + Words{"--out", folder / "none/x.svg"}, "can't write ");
+  check_refused(draw + Words{"--forward", "0", "--backward", "0"}, "takes time");
+  check_refused(small_plan("show", "2bw") + Words{"--forward", "1"}, "--forward");
+  CHECK(files_in(folder / ".").empty());
+}

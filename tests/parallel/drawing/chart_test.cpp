@@ -1,0 +1,51 @@
+// Charts: the values that they show, and their legends.
+#include <limits>
+
+#include "parallel/drawing/chart.h"
+#include "tests/parallel/support/drawing.h"
+
+using namespace paragrad::parallel;
+using namespace paragrad::tests;
+
+TEST_CASE("curve_chart: values to read, gaps where there is no number", "[draw]") {
+  double nan = std::numeric_limits<double>::quiet_NaN();
+  std::string svg = curve_chart(
+      {"Loss", "step", "nats", {{"training", {1, 2, 3}, {4, nan, 2}}, {"validation", {3}, {2.5}}}});
+  check_markup(svg);
+  CHECK_THAT(svg, Contains("<title>step 1\ntraining: 4 nats</title>"));
+  CHECK_THAT(svg, Contains("<title>step 3\ntraining: 2 nats\nvalidation: 2.5 nats</title>"));
+  CHECK_THAT(svg, !Contains("nan") && !Contains("step 2\n"));
+  CHECK_NOTHROW(check_markup(curve_chart({"Loss", "step", "nats", {}})));
+  CHECK_NOTHROW(check_markup(curve_chart({"Loss", "step", "nats", {{"one", {7}, {1}}}})));
+  CHECK_THROWS_WITH(curve_chart({"", "", "", {{"training", {1, 2}, {1}}}}),
+                    Contains("training has 2 x and 1 y"));
+}
+
+TEST_CASE("memory_total: ranks in any order, one category", "[draw]") {
+  std::vector<MemorySample> samples = {{0, 0, "activations", 100}, {0, 2, "activations", 300},
+                                       {0, 3, "activations", 0},   {0, 2, "weights", 7000},
+                                       {1, 1, "activations", 50},  {1, 2, "activations", 10},
+                                       {1, 4, "activations", 0}};
+  MemoryTotal total = memory_total(samples, "activations");
+  CHECK(total.levels ==
+        std::vector<std::pair<double, double>>{{0, 100}, {1, 150}, {2, 310}, {3, 10}, {4, 0}});
+  CHECK(total.peak == 310);
+  CHECK(total.mean == (100 + 150 + 310 + 10) / 4.0);
+  CHECK(memory_total(samples, "gradients").peak == 0);
+}
+
+TEST_CASE("charts: a long legend has several lines, inside the chart", "[draw]") {
+  Curve curve{"Loss", "step", "nats", {}};
+  std::vector<NamedColor> colors;
+  for (int i = 0; i < 12; ++i) {
+    curve.series.push_back({"a category, number " + std::to_string(i), {1}, {1}});
+    colors.push_back({curve.series.back().name, "#123456"});
+  }
+  const std::string svg = curve_chart(curve);
+  check_markup(svg);
+  CHECK_THAT(svg, Contains("viewBox=\"0 -54 560 324\"") && Contains("translate(62 -54)"));
+  Legend lines = legend(colors, 484);
+  CHECK(lines.height == 80);  // three of 159 pixels in each line
+  CHECK(count(lines.svg, "rect class=\"message\" x=\"0\"") == 4);
+  CHECK(legend({colors[0]}, 10).height == 20);
+}

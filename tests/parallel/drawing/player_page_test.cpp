@@ -1,0 +1,67 @@
+// The player's page: one file with everything in it.
+#include "parallel/drawing/player/player_page.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "autograd/error.h"
+#include "parallel/drawing/player/player_facts.h"
+#include "tests/catch.h"
+
+namespace paragrad::parallel {
+namespace {
+
+PlayerPlan plan_for(const std::string& request) { return {request, answer(request)}; }
+
+/// The JSON in a page, as its scripts read it.
+nlohmann::json data_of(const std::string& page) {
+  const std::string opening = "id=\"plans\">";
+  const std::size_t begin = page.find(opening) + opening.size();
+  return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
+TEST_CASE("player page: it holds plans, answers and the list of schedules") {
+  const std::string request = R"({"schedule":"2bw","stages":2,"microbatches":2,"steps":2})";
+  const std::string page = player_page({plan_for(request), plan_for(R"({"schedule":"1f1b"})")});
+  const nlohmann::json data = data_of(page);
+  CHECK(data["plans"].size() == 2);
+  CHECK(data["plans"][0]["request"]["schedule"] == "2bw");
+  CHECK(data["plans"][0]["answer"]["facts"]["staleness"] == 1);
+  CHECK(data["schedules"].size() > 10);
+  CHECK_THROWS_WITH(player_page({}), Contains("needs a plan"));
+}
+
+TEST_CASE("player page: it needs no network, and all that its scripts look up is there") {
+  const std::string page = player_page({plan_for(R"({"schedule":"gpipe","stages":2})")});
+  for (const char* outside : {"src=", "@import", "url(", "<link rel=\"stylesheet"})
+    CHECK_THAT(page, !Contains(outside));
+  const std::string opening = "byId('";
+  std::set<std::string> ids;
+  for (std::size_t at = 0; (at = page.find(opening, at)) != std::string::npos;) {
+    at += opening.size();
+    ids.insert(page.substr(at, page.find('\'', at) - at));
+  }
+  CHECK(ids.size() > 15);
+  for (const std::string& id : ids) {
+    INFO(id);
+    CHECK_THAT(page, Contains("id=\"" + id + "\""));
+  }
+}
+
+TEST_CASE("player page: a plan's name can't end the script that holds it") {
+  const std::string request =
+      R"({"plan":"stages 1 per_step 1 steps 1\n0F0v0 0B0v0 0Sv1\n","title":"</script><b>"})";
+  const std::string page = player_page({plan_for(request)});
+  CHECK_THAT(page, !Contains("</script><b>"));
+  CHECK(data_of(page)["plans"][0]["answer"]["title"] == "</script><b>");
+}
+
+TEST_CASE("player page: other pages can have its timeline") {
+  CHECK_THAT(std::string(timeline_script), Contains("function timelineData") &&
+                                               Contains("class Timeline") &&
+                                               Contains("class Clock"));
+  CHECK_THAT(std::string(timeline_style), Contains(".timeline") && Contains(".tip"));
+}
+
+}  // namespace
+}  // namespace paragrad::parallel

@@ -1,0 +1,106 @@
+// Runs whose pipeline never drains, or only where they say so: their bits, and their reports.
+// Not here: endless plans as such (parallel/engine/), and other plans of a run
+// (session_plans_test).
+#include <map>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "nn/checkpoint/checkpoint.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/session/run_report.h"
+#include "tests/catch.h"
+#include "tests/parallel/session/small_session.h"
+
+using namespace paragrad::tests;
+
+namespace {
+
+/// Runs a schedule from a checkpoint, if one is given, to update `last`, or until it is
+/// interrupted. Returns the updates that were made.
+int run_pipeline(const std::string& schedule, const RunFolder& folder, const std::string& resume,
+                 int last, bool interrupted, int evaluate_every = 0) {
+  run_sessions(small_training(2), folder, 2, [&](int, SessionSettings& settings) {
+    settings.resume = resume;
+    settings.run = nlohmann::json::object();
+    settings.steps = 1000000;
+    settings.stop_after = resume.empty() ? last : last - 7;
+    settings.evaluate_every = evaluate_every;
+    settings.plans = std::make_shared<WatchedPlans>(
+        [&](int first, int steps) { return plan_of(schedule, first, steps); });
+    // Asked before and after the plan that is recorded, then in the endless one.
+    settings.interrupted = [interrupted, asked = 0]() mutable {
+      return interrupted && ++asked > 5;
+    };
+  });
+  return static_cast<int>(Checkpoint(folder / "checkpoint").step());
+}
+
+/// The contents of a checkpoint's files of weights and optimizer state.
+std::map<std::string, std::string> state_in(const RunFolder& folder) {
+  std::map<std::string, std::string> contents;
+  for (const auto& entry : std::filesystem::directory_iterator(folder / "checkpoint"))
+    if (entry.path().extension() == ".safetensors")
+      contents[entry.path().filename()] = read_file(entry.path());
+  return contents;
+}
+
+}  // namespace
+
+TEST_CASE("a run that never drains can be interrupted, and has the bits of one that is resumed",
+          "[session]") {
+  RunFolder interrupted, whole, begun, resumed;
+  const int steps = run_pipeline("2bw", interrupted, "", 0, true);
+  REQUIRE(steps > 7);
+  CHECK(steps < 1000000);
+  CHECK(run_pipeline("2bw", whole, "", steps, false) == steps);
+  CHECK(run_pipeline("2bw", begun, "", 7, false) == 7);
+  CHECK(run_pipeline("2bw", resumed, begun.path, steps, false) == steps);
+  REQUIRE(state_in(whole).size() > 1);
+  CHECK(state_in(interrupted) == state_in(whole));
+  CHECK(state_in(resumed) == state_in(whole));
+}
+
+TEST_CASE("a run says how often its pipeline drained, and the bubble of all its steps",
+          "[session]") {
+  RunFolder folder;
+  run_pipeline("2bw", folder, "", 30, false, 12);
+  const auto summary = nlohmann::json::parse(read_file(folder / "summary.json"));
+  CHECK(summary.at("drained") == nlohmann::json({{"recording", 1}, {"validation", 2}, {"end", 1}}));
+  const double bubble = summary.at("bubble").at("all_steps");
+  CHECK(bubble > 0);
+  CHECK(bubble < 1);
+  CHECK_THAT(read_file(folder / "report.html"),
+             Contains("4 times (end, recording, 2 x validation)"));
+}
+
+TEST_CASE("a run with drift says where it drains, and has the bits of plans that end there",
+          "[session]") {
+  RunFolder begun, resumed;
+  CHECK(run_pipeline("paci", begun, "", 7, false) == 7);
+  CHECK(run_pipeline("paci", resumed, begun.path, 20, false) == 20);
+  std::vector<int> drains;
+  for (const nlohmann::json& line : metrics_of(resumed / "metrics.jsonl"))
+    if (line.contains("drained")) drains.push_back(line["step"]);
+  CHECK(std::ranges::count(drains, 7) == 1);
+  REQUIRE(!drains.empty());
+  CHECK(drains.back() == 20);
+
+  std::vector<VerifiedPlan> plans;
+  int first = 0;
+  for (int last : drains) {
+    plans.push_back(verify(plan_of("paci", first, last - first)));
+    first = last;
+  }
+  const Training training = small_training(2);
+  SmallBatches batches(small_gpt());
+  const Outcome drained = run_by_engine(training, plans, batches);
+  const Outcome full = run_by_engine(training, {verify(plan_of("paci", 0, 20))}, batches);
+  const Checkpoint checkpoint(resumed / "checkpoint");
+  for (int stage : {0, 1}) {
+    const ParameterList list =
+        Stage(training.model, training.cuts[stage], training.cuts[stage + 1]).parameters();
+    const Tensor weights = zeros({list.numel()}, DType::f32, cpu_device());
+    checkpoint.load_weights(list, weights);
+    CHECK(to_host(weights) == drained.weights.at({stage, stage}));
+    CHECK(to_host(weights) != full.weights.at({stage, stage}));  // draining changes the numbers
+  }
+}

@@ -1,0 +1,56 @@
+#include "tests/parallel/session/small_session.h"
+
+#include <stdlib.h>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/transports/launch.h"
+
+namespace paragrad::tests {
+
+RunFolder::RunFolder() { PG_CHECK(::mkdtemp(path.data()), "can't make a folder like ", path); }
+
+Plan plan_of(const std::string& schedule, int first, int steps) {
+  const bool data = schedule == "data";
+  return make_plan(schedule, {.stages = data ? 1 : 2,
+                              .width = data ? 2 : 1,
+                              .microbatches = data ? 1 : 2,
+                              .steps = steps,
+                              .first = first});
+}
+
+SessionSettings settings_of(const RunFolder& folder) {
+  SessionSettings settings;
+  settings.out = folder.path;
+  settings.steps = 2;
+  settings.quiet = true;
+  settings.engine.timeout = 20;
+  return settings;
+}
+
+Training small_training(int stages) {
+  Training training(gpt(small_gpt(false)), stages);
+  training.clip = 0;
+  return training;
+}
+
+void run_sessions(const Training& training, const RunFolder& folder, int ranks,
+                  const std::function<void(int rank, SessionSettings&)>& change,
+                  const std::function<void(int rank)>& afterwards) {
+  run_ranks(ranks, [&](Transport& transport) {
+    set_compute_threads(1);
+    SmallData data;
+    SessionSettings settings = settings_of(folder);
+    change(transport.rank(), settings);
+    run_session(training, transport, cpu_device(), data, settings);
+    afterwards(transport.rank());
+  });
+}
+
+nlohmann::json data_in_page(const std::filesystem::path& path) {
+  const std::string page = nn::read_file(path), begin = "id=\"data\">";
+  const std::size_t at = page.find(begin) + begin.size();
+  return nlohmann::json::parse(page.substr(at, page.find("</script>", at) - at));
+}
+
+}  // namespace paragrad::tests

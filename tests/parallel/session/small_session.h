@@ -1,0 +1,69 @@
+// What tests of sessions share: a folder, data, plans that a test watches or spoils, settings.
+// Not here: the model and its microbatches (support/small_run.h).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "parallel/session/session.h"
+#include "tests/parallel/support/small_run.h"
+
+namespace paragrad::tests {
+
+/// A new folder, which is gone when the test ends.
+struct RunFolder {
+  std::string path = (std::filesystem::temp_directory_path() / "paragrad-XXXXXX").string();
+  RunFolder();
+  ~RunFolder() { std::filesystem::remove_all(path); }
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  std::filesystem::path operator/(const std::string& name) const {
+    return std::filesystem::path(path) / name;
+  }
+};
+
+class SmallData : public RunData {
+ public:
+  Batches& training() override { return batches_; }
+  Batches& validation(bool) override { return batches_; }
+  std::vector<double> validation_weights(bool) const override { return {1, 1}; }
+
+ private:
+  SmallBatches batches_{small_gpt()};
+};
+
+/// Two replicas if the schedule is "data", else two stages.
+Plan plan_of(const std::string& schedule, int first, int steps);
+
+/// Plans that a test sees, or spoils, as they are made.
+class WatchedPlans : public Plans {
+ public:
+  using Make = std::function<Plan(int first, int steps)>;
+  explicit WatchedPlans(Make make) : Plans("data", {}), make_(std::move(make)) {}
+
+ private:
+  Plan make(int first, int steps) const override { return make_(first, steps); }
+
+  Make make_;
+};
+
+/// A quiet run of two updates, whose plans are set by the test.
+SessionSettings settings_of(const RunFolder& folder);
+
+/// A small GPT in one stage or two, without clipping.
+Training small_training(int stages);
+
+/// Runs a session on each of the ranks, which are threads; `change` completes a rank's settings,
+/// and `afterwards` follows on each rank.
+void run_sessions(
+    const Training& training, const RunFolder& folder, int ranks,
+    const std::function<void(int rank, SessionSettings&)>& change,
+    const std::function<void(int rank)>& afterwards = [](int) {});
+
+/// The data that a page draws.
+nlohmann::json data_in_page(const std::filesystem::path& page);
+
+}  // namespace paragrad::tests

@@ -1,0 +1,44 @@
+#include "tests/parallel/simulation/timelines.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+namespace paragrad::tests {
+
+using namespace paragrad::parallel;
+
+const Record& find(const Timeline& timeline, int rank, const std::string& instruction) {
+  const Instruction wanted = parse_instruction(instruction);
+  const auto found = std::ranges::find_if(timeline.records, [&](const Record& record) {
+    return record.rank == rank && record.instruction == wanted;
+  });
+  PG_CHECK(found != timeline.records.end(), "no ", instruction, " on rank ", rank);
+  return *found;
+}
+
+Span span(const Timeline& timeline, int rank, const std::string& instruction) {
+  const Record& record = find(timeline, rank, instruction);
+  return {record.start, record.end};
+}
+
+const std::string two_stages =
+    "stages 2 per_step 2 steps 1 first 0 sharded 0 clip 0 stagger 0 gap 2 keep 1\n"
+    "0F0v0 0a0>1 0F1v0 0a1>1 0g0<1 0g1<1 0B0v0 0B1v0 0Sv1\n"
+    "0a0<0 0a1<0 1F0v0 1F1v0 1B0v0 0g0>0 1B1v0 0g1>0 1Sv1\n";
+
+Plan rows(const std::string& text, const std::string& header) {
+  Plan plan = parse(header + "\n" + text);
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row) plan.per_step = std::max(plan.per_step, x.micro + 1);
+  return plan;
+}
+
+Plan example(const std::string& name) {
+  std::ifstream file(PARAGRAD_SOURCE_DIR "/tests/parallel/plans/" + name + ".plan");
+  std::ostringstream text;
+  text << file.rdbuf();
+  return parse(text.str());
+}
+
+}  // namespace paragrad::tests
