@@ -202,19 +202,43 @@ void print_row(const Case& x, const Figures& f, const Figures& data) {
       f.usual / data.usual, f.mean, f.low, f.burst);
 }
 
+/// An area under levels, which are (seconds, bytes from then on), from 0 to `seconds` and `highest`.
+std::string area_chart(const std::string& title,
+                       const std::vector<std::pair<double, double>>& levels, double seconds,
+                       double highest) {
+  ChartFrame frame(0, seconds, 0, highest);
+  frame.y_axis(bytes_text);
+  frame.x_axis(time_unit(seconds).name, time_unit(seconds).per_second);
+  std::string path = markup("M{} {}", frame.x(0), frame.y(0));
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    const auto& [begin, bytes] = levels[i];
+    const double end = i + 1 < levels.size() ? levels[i + 1].first : seconds;
+    path += markup("H{}V{}H{}", frame.x(begin), frame.y(bytes), frame.x(end));
+    frame.strip(begin, end, fmt::format("{}: {}", seconds_text(begin), bytes_text(bytes)));
+  }
+  frame.add(markup(R"(<path d="{}V{}Z" fill="{}" fill-opacity=".85"/>)", path, frame.y(0),
+                   series_color(0)));
+  return frame.svg(title);
+}
+
 /// Two runs on one scale.
 void draw(const Run& data, const Run& cyclic, const std::filesystem::path& folder) {
   const double seconds = std::max(data.timeline.makespan(), cyclic.timeline.makespan());
   const double slot = time_step(data.timeline);
-  double bytes = 0;
+  double most = 0;
   for (std::int64_t each : time_steps(data.plan, data.timeline).bytes)
-    bytes = std::max(bytes, static_cast<double>(each));
+    most = std::max(most, static_cast<double>(each));
   for (const auto& [name, run] : {std::pair{"data", &data}, std::pair{"cyclic", &cyclic}}) {
-    write_file(
-        folder / fmt::format("dance_activations_{}.svg", name),
-        memory_total_chart(run->activations, "activations", seconds, 1.05 * data.activations.peak));
+    std::map<double, double> flow;  // bytes by the begin of their slot
+    for (double at = 0; at < seconds; at += slot) flow[at] = 0;
+    for (const Sending& sent : sendings(run->plan, run->timeline))
+      std::prev(flow.upper_bound(sent.seconds))->second += static_cast<double>(sent.bytes);
+    write_file(folder / fmt::format("dance_activations_{}.svg", name),
+               area_chart("Activations of all ranks together", run->activations.levels, seconds,
+                          1.05 * data.activations.peak));
     write_file(folder / fmt::format("dance_flow_{}.svg", name),
-               flow_chart(sendings(run->plan, run->timeline), slot, seconds, bytes));
+               area_chart("Bytes that all ranks begin to send in a time step",
+                          {flow.begin(), flow.end()}, seconds, most));
   }
 }
 
