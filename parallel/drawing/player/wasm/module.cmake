@@ -51,10 +51,12 @@ else()
     list(APPEND objects ${batch}.o)
   endforeach()
 
-  # -g1 leaves the JavaScript as it is: Debian's minifier fails with some versions of Node.
+  # -g1 leaves the JavaScript as it is: Debian's minifier fails with some versions of Node. A Node
+  # that is not Debian's does not look for acorn, which em++ needs, where Debian's package has it.
   set(here ${PROJECT_SOURCE_DIR}/${module_code})
   add_custom_command(OUTPUT ${module}/player.js BYPRODUCTS ${module}/module.js ${module}/module.wasm
-    COMMAND ${EMXX} -Os -g1 -fwasm-exceptions ${objects} -o ${module}/module.js
+    COMMAND ${CMAKE_COMMAND} -E env NODE_PATH=$ENV{NODE_PATH}:/usr/share/nodejs
+            ${EMXX} -Os -g1 -fwasm-exceptions ${objects} -o ${module}/module.js
             -sMODULARIZE -sEXPORT_NAME=paragradModule -sENVIRONMENT=web,worker,node
             -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=4GB
             -sEXPORTED_FUNCTIONS=_player_answer,_malloc,_free --post-js ${here}/answer.js
