@@ -27,7 +27,7 @@ constexpr int format_version = 1;
 
 /// Parses a manifest and checks each field: the file may be damaged, or of another program.
 Manifest parse_manifest(const std::string& text) {
-  const json manifest = json::parse(text);
+  const json manifest = parse_json(text);
   PG_CHECK(manifest.at("format") == format_name, "\"format\" is not \"", format_name, "\"");
   const json &version = manifest.at("version"), &step = manifest.at("step");
   PG_CHECK(version.is_number_integer() && version == format_version, "it has version ",
@@ -36,7 +36,9 @@ Manifest parse_manifest(const std::string& text) {
            "\"step\" is not a whole number from 0");
   for (const json& file : manifest.at("files"))
     PG_CHECK(file.at("bytes").is_number_unsigned(), "\"bytes\" is not a whole number from 0");
-  Manifest result{step, manifest.at("run"), manifest.at("files")};
+  const json& run = manifest.at("run");
+  PG_CHECK(run.is_object() || run.is_null(), "\"run\" is not an object");
+  Manifest result{step, run, manifest.at("files")};
   for (const CheckpointFile& file : result.files)
     PG_CHECK(!file.name.empty() && file.name.find('/') == file.name.npos,
              "a data file is called \"", file.name, "\", which is not a name in its folder");
