@@ -3,6 +3,7 @@
 // Chapter 02.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -26,6 +27,10 @@ std::string read_file(const std::filesystem::path& path);
 /// of whoever copies it.
 /// throws: nlohmann::json::exception unless it is JSON in UTF-8; Error if it is nested too deep
 nlohmann::json parse_json(std::string_view text);
+
+/// The whole number that JSON holds. To convert its 1e300 to an integer is undefined.
+/// throws: Error if it holds anything else
+std::int64_t whole_number(const nlohmann::json& value);
 
 /// Creates a folder and its parent folders, unless they exist.
 /// throws: Error if the system can't create them

@@ -53,26 +53,55 @@ std::string_view header_text(const std::string& path, Bytes file) {
   return text;
 }
 
-/// Parses the header. Rejects equal keys, of which the JSON parser would keep the last, and zero
-/// bytes, at which it would stop.
-json parse_header(const std::string& path, std::string_view text) {
-  using Event = json::parse_event_t;
-  constexpr int deepest = 8;
-  std::set<std::string> seen[deepest + 1];  // keys of the object that is open at each depth
-  auto check = [&](int depth, Event event, json& value) {
-    PG_CHECK((event != Event::object_start && event != Event::array_start) || depth < deepest, path,
-             ": header is nested deeper than the format ever is");
-    if (event == Event::object_start) seen[depth + 1].clear();
-    PG_CHECK(event != Event::key || seen[depth].insert(value).second, path, ": header has the key ",
-             in_quotes(value), " twice");
+/// Follows the header's structure. Rejects what nests too deep, and equal keys, of which the JSON
+/// parser would keep the last. (The parser's own callbacks take n^2 steps for n tensors.)
+class Structure : public nlohmann::json_sax<json> {
+ public:
+  explicit Structure(const std::string& path) : path_(path) {}
+
+  bool start_object(std::size_t) override { return begin(); }
+  bool start_array(std::size_t) override { return begin(); }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool key(std::string& name) override {
+    PG_CHECK(seen_.back().insert(name).second, path_, ": header has the key ", in_quotes(name),
+             " twice");
     return true;
-  };
-  try {
-    PG_CHECK(text.find('\0') == text.npos, path, ": header holds a zero byte");
-    return json::parse(text, check);
-  } catch (const json::exception&) {
-    throw Error(path + ": header is not valid JSON in UTF-8; the file is damaged");
   }
+  bool parse_error(std::size_t, const std::string&, const json::exception&) override {
+    return false;
+  }
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(std::int64_t) override { return true; }
+  bool number_unsigned(std::uint64_t) override { return true; }
+  bool number_float(double, const std::string&) override { return true; }
+  bool string(std::string&) override { return true; }
+  bool binary(json::binary_t&) override { return true; }
+
+ private:
+  bool begin() {
+    constexpr std::size_t deepest = 8;
+    PG_CHECK(seen_.size() < deepest, path_, ": header is nested deeper than the format ever is");
+    seen_.emplace_back();
+    return true;
+  }
+  bool end() {
+    seen_.pop_back();
+    return true;
+  }
+
+  const std::string& path_;
+  std::vector<std::set<std::string>> seen_;  // keys of what is open at each depth
+};
+
+/// Parses the header. Rejects zero bytes, at which the JSON parser would stop.
+json parse_header(const std::string& path, std::string_view text) {
+  PG_CHECK(text.find('\0') == text.npos, path, ": header holds a zero byte");
+  Structure structure(path);
+  PG_CHECK(json::sax_parse(text, &structure), path,
+           ": header is not valid JSON in UTF-8; the file is damaged");
+  return json::parse(text);
 }
 
 std::map<std::string, std::string> parse_metadata(const std::string& path, const json& metadata) {

@@ -30,6 +30,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(GptConfig, layers, heads, width, context, dro
 nlohmann::json to_json(const GptConfig& config) { return config; }
 
 GptConfig gpt_config(const nlohmann::json& saved) try {
+  for (const char* size : {"layers", "heads", "width", "context", "vocabulary"})
+    PG_CHECK(saved.at(size).is_number_integer(), "this is not the description of a GPT: ", size,
+             " is ", saved.at(size).dump(), ", expected a whole number");
   auto config = saved.get<GptConfig>();
   config.check();
   return config;

@@ -38,7 +38,7 @@ std::vector<std::string> tokens_by_id(const nlohmann::json& vocab) {
   std::vector<std::string> tokens(vocab.size());
   std::vector<bool> taken(vocab.size());
   for (const auto& [token, value] : vocab.items()) {
-    auto id = value.get<std::int64_t>();
+    const std::int64_t id = whole_number(value);
     PG_CHECK(id >= 0 && id < static_cast<std::int64_t>(tokens.size()) && !taken[id], "token \"",
              token, "\" has id ", id, ", expected each of 0 to ", tokens.size() - 1, " once");
     taken[id] = true;

@@ -95,8 +95,8 @@ std::vector<std::string> in_order(const json& vocab, const json& added) {
     PG_CHECK(at->second == token, "tokens \"", at->second, "\" and \"", token, "\" both have id ",
              id);
   };
-  for (const auto& [token, id] : vocab.items()) add(id, token);
-  for (const json& token : added) add(token.at("id"), token.at("content"));
+  for (const auto& [token, id] : vocab.items()) add(whole_number(id), token);
+  for (const json& token : added) add(whole_number(token.at("id")), token.at("content"));
   std::vector<std::string> tokens;
   for (const auto& [id, token] : by_id) {
     PG_CHECK(id == static_cast<std::int64_t>(tokens.size()), "no token has id ", tokens.size());

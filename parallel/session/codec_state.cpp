@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "autograd/backend.h"
+#include "nn/checkpoint/file.h"
 #include "parallel/codecs/codec.h"
 #include "parallel/engine/training.h"
 #include "parallel/plan/lifetimes.h"
@@ -37,11 +38,11 @@ struct SavedCodec {
     if (saved.empty()) return;
     layout = saved.at("layout");
     codec = parse_codec(layout.at("codec"));
-    ranks = layout.at("ranks");
+    ranks = static_cast<int>(whole_number(layout.at("ranks")));
     per_step = layout.at("per_step");
     for (const json& each : saved.at("numbers"))
       numbers.push_back({each.at("thresholds").get<std::map<std::string, State>>(),
-                         each.at("uses").get<std::int64_t>()});
+                         whole_number(each.at("uses"))});
     PG_CHECK(ranks >= 1 && ranks == static_cast<int>(numbers.size()) && per_step >= 1,
              "the checkpoint is damaged: it has a codec's numbers of ", numbers.size(),
              " ranks, and says that there were ", ranks, ", with ", per_step,

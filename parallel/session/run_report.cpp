@@ -42,8 +42,9 @@ std::vector<RunEvent> earlier_events(const std::filesystem::path& folder) {
   const json summary = json_in(folder / "summary.json");
   try {
     for (const json& event : summary.at("events"))
-      events.push_back({event.at("step"), event.at("what"), event.at("text")});
-  } catch (const json::exception&) {
+      events.push_back({static_cast<int>(nn::whole_number(event.at("step"))), event.at("what"),
+                        event.at("text")});
+  } catch (const std::exception&) {
     // A damaged summary only tells less.
   }
   return events;

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/checkpoint.h"
+#include "nn/checkpoint/file.h"
 #include "parallel/engine/engine.h"
 
 namespace paragrad::parallel {
@@ -22,12 +23,16 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
 /// step. Versions that the checkpoint lacks begin as its oldest one.
 void read_state(const Checkpoint& checkpoint, Engine& engine);
 
-/// What a checkpoint's JSON says of its run under a key, or `absent` if it has no such key.
+/// The whole number, or the map to such, that a checkpoint's JSON has under a key; `absent` if it
+/// has no such key.
 /// throws: Error if it has something else there
 template <class T>
 T of_run(const Checkpoint& checkpoint, const char* key, const T& absent) {
   try {
-    return checkpoint.run().value(key, absent);
+    const nlohmann::json found = checkpoint.run().value(key, nlohmann::json(absent));
+    for (const nlohmann::json& number : found)  // what runs write there are whole numbers
+      whole_number(number);
+    return found.get<T>();
   } catch (const nlohmann::json::exception&) {
     throw Error(text("the checkpoint's manifest is damaged: what it says of \"", key,
                      "\" is not what a run writes there"));

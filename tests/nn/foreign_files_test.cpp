@@ -37,6 +37,7 @@ TEST_CASE("pipes and devices are no files to read", "[foreign]") {
 
 TEST_CASE("JSON that is nested without end is refused before anybody copies it", "[foreign]") {
   CHECK(parse_json(nested(90)).dump() == nested(90));
+  CHECK(parse_json("[\"\\\"" + nested(200) + "\"]").size() == 1);  // brackets of a string
   const auto refusal = Contains("nested more than 100 deep");
   CHECK_THROWS_WITH(parse_json(nested(110)), refusal);
   const TemporaryFolder folder;
@@ -47,6 +48,30 @@ TEST_CASE("JSON that is nested without end is refused before anybody copies it",
   CHECK_THROWS_WITH(Checkpoint(folder.path), refusal);
   write_file(folder.path / "config.json", deep);
   CHECK_THROWS_WITH(read_gpt_config(folder.path), refusal);
+}
+
+TEST_CASE("numbers that are not whole are no ids and no sizes", "[foreign]") {
+  CHECK(whole_number(7) == 7);
+  for (const char* text : {"1e300", "1.5", "\"1\"", "null", "[1]"})
+    CHECK_THROWS_WITH(whole_number(parse_json(text)), Contains("expected a whole number, got "));
+  nlohmann::json saved = to_json(GptConfig());
+  saved["layers"] = 1e300;
+  CHECK_THROWS_WITH(gpt_config(saved), Contains("layers is 1e+300, expected a whole number"));
+}
+
+TEST_CASE("a file of many tensors is opened in no time", "[foreign]") {
+  const TemporaryFolder folder;
+  constexpr int count = 100'000;
+  std::string header = "{";
+  for (int i = 0; i < count; ++i)
+    header += text(i == 0 ? "" : ",", R"("t)", i, R"(":{"dtype":"U8","shape":[1],"data_offsets":[)",
+                   i, ",", i + 1, "]}");
+  header += "}";
+  const std::uint64_t length = header.size();
+  const std::string size(reinterpret_cast<const char*>(&length), sizeof length);
+  const std::filesystem::path path = folder.path / "many.safetensors";
+  write_file(path, size + header + std::string(count, 'x'));
+  CHECK(SafetensorsFile(path.string()).entries().size() == count);
 }
 
 TEST_CASE("a config that asks for more than the file of weights holds builds nothing",

@@ -70,6 +70,8 @@ TEST_CASE("a codec's numbers that no run wrote are refused", "[session]") {
   json many = layout;
   many["ranks"] = 2'000'000'000;
   CHECK_THAT(refusal({{"layout", many}, {"numbers", {rank, rank}}}), Contains("were 2000000000"));
+  many["ranks"] = 1e300;
+  CHECK_THAT(refusal({{"layout", many}, {"numbers", {rank, rank}}}), Contains("whole number"));
   for (const json& codec :
        {json("topk"), json{{"layout", layout}}, json{{"layout", layout}, {"numbers", {1, 2}}}})
     CHECK_THAT(refusal(codec), Contains("the checkpoint is damaged: its codec's numbers"));
