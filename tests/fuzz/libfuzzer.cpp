@@ -1,5 +1,7 @@
 // A target under libFuzzer: its seeds are files of a folder, which joins the folders of inputs that
-// the command names. Without any, what libFuzzer finds goes there, and is lost at the end.
+// the command names. Without any, what libFuzzer finds goes there, and is lost at the end. A command
+// that names files has them read, and no folder joins them.
+#include <algorithm>
 #include <cstdint>
 
 #include "tests/fuzz/fuzz.h"
@@ -10,7 +12,10 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   static std::string name = (folder() / "seeds").string();
   int number = 0;
   for (const std::string& seed : seeds()) write("seeds/" + std::to_string(number++), seed);
-  words.push_back(name.data());
+  const bool reads_files = std::any_of(words.begin() + 1, words.end(), [](const char* word) {
+    return std::filesystem::is_regular_file(word);
+  });
+  if (!reads_files) words.push_back(name.data());
   *argc = static_cast<int>(words.size());
   words.push_back(nullptr);
   *argv = words.data();
