@@ -10,7 +10,7 @@ namespace {
 
 const std::vector<std::string> codecs{"none", "quantize:4", "topk:0.1"};
 
-Training training_of(const Combination& x) {
+Training training_for(const Combination& x) {
   Training training(gpt(coded_gpt(x.layout.tied)), x.layout.stages);
   training.clip = x.layout.clip ? 0.3 : 0;
   training.learning_rate = {0.02, 0.002, 1, 8};
@@ -18,7 +18,7 @@ Training training_of(const Combination& x) {
   return training;
 }
 
-std::vector<VerifiedPlan> plans_of(const Combination& x) {
+std::vector<VerifiedPlan> plans_for(const Combination& x) {
   if (!x.endless) return plans_of(x.schedule, x.layout, 2);
   std::vector<VerifiedPlan> plans;
   plans.push_back(verify(*make_endless(x.schedule, x.layout)));
@@ -91,7 +91,7 @@ std::vector<Combination> endless_combinations() {
 }
 
 CombinedRun::CombinedRun(const Combination& x)
-    : training_(training_of(x)), plans_(plans_of(x)), batches_(coded_gpt(x.layout.tied)) {
+    : training_(training_for(x)), plans_(plans_for(x)), batches_(coded_gpt(x.layout.tied)) {
   if (x.endless) course_.bodies = 3;
 }
 
