@@ -59,6 +59,8 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   settings.plans = layout.plans();
   const Pretended pretended =
       run.pretend.found(training.stages(), layout.ranks(), run.ranks_per_host);
+  PG_CHECK(pretended.latency < run.timeout, "--pretend-link: a message takes ", pretended.latency,
+           " s, and ranks give up after --timeout ", run.timeout, "; use a longer --timeout");
   if (pretended.computes()) settings.engine.prolong = prolong_to(pretended);
   if (pretended.computes() || pretended.links())
     settings.pretended = std::make_shared<Pretended>(pretended);

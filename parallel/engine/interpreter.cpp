@@ -73,8 +73,8 @@ void Interpreter::execute(const Instruction& x) {
 }
 // [end snippet]
 
-/// Forgets what is over, when the body of an endless plan begins or ends: tables that grew with the
-/// run would end it one day.
+/// Erases finished entries from tables when the body of an endless plan begins or ends. Tables that
+/// grew with the run would end it one day.
 void Interpreter::pause(int bodies) {
   mailbox_.forget_finished();
   measured_.forget_stepped();

@@ -78,6 +78,10 @@ int Lead::next_steps() {
   const int left = borders_.distance(steps_);
   // One to warm up and to measure, then those to record. An endless run drains at the end of each.
   int steps = steps_ == first_ && !endless_plan() ? 1 : settings_.reported_steps;
+  // With drift that changes numbers. A resumed run drains where the whole one did, if it can.
+  constexpr int most_recorded = 64;
+  if (first_ > 0 && steps_ == first_ && left <= most_recorded && like()->plan().drift > 0)
+    return lengths.fitted(left, left);
   if (!is_recorded())
     steps = endless_plan()
                 ? left
@@ -94,6 +98,8 @@ void Lead::train_next_plan() {
   if (endless && !train.recorded && train.steps > endless->plan().steps)
     train.report_every =
         std::max(1, static_cast<int>(between_reports / seconds_per_step_ / endless->plan().period));
+  if (train.report_every > 0)
+    ahead_ = endless->plan().period * (train.report_every + endless->plan().stages + 2);
   const Plan plan =
       train.report_every > 0 ? endless->plan() : settings_.plans->get(before, train.steps)->plan();
   logged_ = before;
@@ -110,6 +116,7 @@ void Lead::train_next_plan() {
     orders.push_back(answer.result.order);
     results.push_back(std::move(answer.result));
   }
+  ahead_ = 0;
   hear(results);
   if (settings_.pretended)
     report_.pretended.computations +=

@@ -43,6 +43,7 @@ class Lead : public SessionRank {
   int logged_ = 0, per_step_ = 1;  // the last update that was logged; microbatches
   double heard_seconds_ = 0;       // when it was made
   bool clips_ = false;
+  int ahead_ = 0;  // updates that an endless run may still make when it is interrupted
   RunReport report_{{settings_, engine_.training(), engine_.device()}};
   int record_until_ = first_ + settings_.reported_steps;  // updates before it are recorded
   std::string since_;    // what happened before those: RecordedUpdates::since

@@ -63,7 +63,12 @@ bool Lead::hear(const std::vector<RunResult>& results) {
   report_.pretended.late += std::exchange(unlogged_.late, 0);
   const std::chrono::duration<double> old = std::chrono::steady_clock::now() - reported_;
   if (old.count() >= settings_.report_every) write_report();
-  return !settings_.interrupted();
+  if (!settings_.interrupted()) return true;
+  if (const int ahead = std::exchange(ahead_, 0))
+    log_.say(text(
+        "interrupted; ranks are ahead of each other, and end the same update together: at most ",
+        ahead, " more. Press Ctrl-C again to end at once, without saving"));
+  return false;
 }
 
 /// Logs a line for each update up to `last`: its mean loss, the gradient's norm, and the time from

@@ -104,3 +104,24 @@ TEST_CASE("a run with drift says where it drains, and has the bits of plans that
     CHECK(to_host(weights) != full.weights.at({stage, stage}));  // draining changes the numbers
   }
 }
+
+TEST_CASE("a run with drift that stops where it drains has the bits of one that goes on",
+          "[session]") {
+  RunFolder whole, parts;
+  auto run = [](const RunFolder& folder, const std::string& resume, int stop_after) {
+    run_sessions(small_training(2), folder, 2, [&](int, SessionSettings& settings) {
+      settings.resume = resume;
+      settings.run = nlohmann::json::object();
+      settings.steps = 30;
+      settings.stop_after = stop_after;
+      settings.evaluate_every = 10;
+      settings.plans = std::make_shared<WatchedPlans>(
+          [&](int first, int steps) { return plan_of("paci", first, steps); });
+    });
+  };
+  run(whole, "", 0);
+  run(parts, "", 10);
+  run(parts, parts.path, 10);
+  run(parts, parts.path, 0);
+  CHECK(state_in(parts) == state_in(whole));
+}
