@@ -4,22 +4,22 @@
 
 const presets = [
   {
-    name: 'Where is the bubble',
+    name: '1F1B and its bubble',
     ask: 0,
     request: {schedule: '1f1b', stages: 4, microbatches: 4, steps: 3, costs: {backward: [2]}}
   },
   {
-    name: 'Why two versions',
+    name: '2BW and its two versions',
     ask: 1,
     request: {schedule: '2bw', stages: 4, microbatches: 4, steps: 3, costs: {backward: [2]}}
   },
   {
-    name: 'The round dance',
+    name: 'Cyclic: the round dance',
     ask: -1,
     request: {schedule: 'cyclic-v2', stages: 4, steps: 4, costs: {weight_bytes: [1e6]}}
   },
   {
-    name: 'ZeRO gathers',
+    name: 'ZeRO 3: shards',
     ask: -1,
     request: {
       schedule: 'data',
@@ -32,6 +32,20 @@ const presets = [
     }
   },
 ];
+
+// What the controls' names mean, for who does not know the words.
+const meanings = {
+  stages: 'parts of the model: layers that follow each other',
+  microbatches: 'parts of a batch; a stage computes one at a time',
+  replicas: 'copies of the whole pipeline, each with its own part of the batch',
+  updates: 'steps of the optimizer, each with the gradients of one batch',
+  'ZeRO level': 'what replicas shard instead of copying: 1 the optimizer’s state, 2 gradients ' +
+      'too, 3 weights too',
+  recompute: 'keep only the input of a stage, and run its forward again before the backward',
+  'clip the gradient': 'updates wait for the norm of the whole gradient, to scale down a long one',
+  'tied embedding': 'the first and the last stage share one matrix: that of tokens',
+  endless: 'a plan whose body repeats, for any number of updates'
+};
 
 class Controls {
   /** asked(request): is called when something was chosen, null without a module */
@@ -144,7 +158,8 @@ class Controls {
         delete r[key];
     });
     all.push(
-        check('recompute', 'recompute'), check('clip', 'clip'), check('tied embedding', 'tied'));
+        check('recompute', 'recompute'), check('clip the gradient', 'clip'),
+        check('tied embedding', 'tied'));
     if (schedule.has_order) all.push(check('endless', 'endless'));
     return all;
   }
@@ -187,7 +202,7 @@ class Controls {
 
   check(name, value, set) {
     return el(
-        'label', {className: 'check'}, el('input', {
+        'label', {className: 'check', title: meanings[name] || ''}, el('input', {
           type: 'checkbox',
           checked: !!value,
           onchange: event => this.change(() => set(event.target.checked))
@@ -211,6 +226,6 @@ class Controls {
       }
     });
     input.value = value;
-    return el('label', {}, el('span', {}, name + ' ', shown), input);
+    return el('label', {title: meanings[name] || ''}, el('span', {}, name + ' ', shown), input);
   }
 }
