@@ -39,10 +39,10 @@ json events_json(const std::vector<RunEvent>& events) {
 }
 
 /// The player's page of recorded updates, whose computations take as long as they did.
-std::string player_page_of(const RecordedUpdates& recorded, const std::string& title) {
+std::string player_page_of(const RecordedUpdates& recorded) {
   const Costs costs = measured_costs(recorded.plan, recorded.timeline);
   const json request{{"plan", print(recorded.plan)},
-                     {"title", title},
+                     {"title", "the recorded updates"},
                      {"costs",
                       {{"forward", costs.forward},
                        {"backward", costs.backward},
@@ -186,7 +186,7 @@ void RunReport::write_end(RunLog& log) {
                                      {"simulated", facts(recorded_.size() - 1).planned}};
   nn::write_file(settings.out / "trace.json", draw_trace(panels, last.memory));
   nn::write_file(settings.out / "recorded.plan", print(last.plan));
-  nn::write_file(settings.out / "plan.html", player_page_of(last, settings.title));
+  nn::write_file(settings.out / "plan.html", player_page_of(last));
   if (const std::string& line = facts(recorded_.size() - 1).about_times; !line.empty())
     log.say(line);
   if (!drained.empty())

@@ -141,7 +141,7 @@ Run run(const Case& x, double forward) {
     std::lock_guard lock(mutex);
     for (const Record& record : ran.records) result.timeline.records.push_back(record);
     for (const MemoryMeter::Event& event : engine.device()->meter().stop_timeline())
-      if (event.category == autograd::Category::activations)
+      if (event.category == Category::activations)
         memory.push_back({transport.rank(), std::max(event.seconds - waited, 0.0), {}, event.live});
   });
   result.activations = total_of(std::move(memory));

@@ -183,20 +183,19 @@ class Memory extends Chart {
         pen.fillStyle = theme.get(memoryKinds[kind][1]);
         pen.beginPath();
         pen.moveTo(this.left, y);
-        let most = 0, drawn = this.left - 1;
+        let most = 0, drawn = this.left;
         for (let k = first; k < moments.length && moments[k] <= clock.to; ++k) {
           let level = 0;
           for (let j = 0; j <= kind; ++j) level += levels[k][j];
           const x0 = Math.max(this.x(moments[k]), this.left);
-          most = Math.max(most, level);  // of the moments that share a pixel
-          if (x0 - drawn < 0.5 && k + 1 < moments.length) continue;
-          const up = y - most / top * high;
-          most = 0;
-          drawn = x0;
+          most = Math.max(most, level);  // of the moments that share half a pixel
           const x1 = Math.min(
               k + 1 < moments.length ? this.x(moments[k + 1]) : this.x(data.seconds), this.right);
-          pen.lineTo(x0, up);
-          pen.lineTo(x1, up);
+          if (x1 - drawn < 0.5 && k + 1 < moments.length) continue;
+          for (const [x, amount] of [[drawn, most], [x0, most], [x0, level], [x1, level]])
+            pen.lineTo(x, y - amount / top * high);
+          most = 0;
+          drawn = x1;
         }
         pen.lineTo(Math.min(this.x(data.seconds), this.right), y);
         pen.fill();
@@ -225,10 +224,10 @@ class Traffic extends Chart {
    * Bytes, or messages if they have no bytes, that all ranks begin to send in each slot of time.
    */
   show(answer, data) {
-    const time = timeUnit(answer.request?.costs, data.seconds);
+    const costs = answer.request?.costs, time = timeUnit(costs, data.seconds);
     Object.assign(this, {
       data,
-      bytes: answer.facts ? answer.facts.bytes > 0 : false,
+      bytes: [costs?.activation_bytes, costs?.weight_bytes].flat().some(size => size > 0),
       options: {axis: time.text, unit: time.unit}
     });
     // As long as a forward or several, so that what repeats with them fills slots evenly.

@@ -74,7 +74,11 @@ class Controls {
             [...this.schedules.map(each => each.name), ...(r.schedule ? [] : ['written by hand'])],
             r.schedule || 'written by hand', name => this.schedule(name)),
         ...(r.schedule ? this.sizes(r, schedule) : []));
-    const cost = (name, max, step, value, set) => this.slider(name, 0, max, step, value, set);
+    const say = value => value === 0 ? '0' : timeUnit(costs, value).say(value);
+    const most = Math.max(one(costs.forward, 1), one(costs.backward, 1)) || 1;
+    const scale = most < 0.02 ? 2.5 * 10 ** Math.floor(Math.log10(most)) : 1;  // of measured ones
+    const cost = (name, max, step, value, set) =>
+        this.slider(name, 0, max * scale, step * scale, value, set, say);
     const size = 1e6;  // of an activation, in bytes, if a request says nothing else
     const bytes = one(costs.activation_bytes, 0);
     this.costs.replaceChildren(
@@ -116,18 +120,18 @@ class Controls {
             }),
         ...(r.slow_rank >= 0 ? [this.slider(
                                    'it is slower by', 1, 4, 0.1, r.slow_factor || 1.5,
-                                   value => r.slow_factor = value, '×')] :
+                                   value => r.slow_factor = value, value => `${digits(value)}×`)] :
                                []));
     for (const each of this.host.querySelectorAll('select, input')) each.disabled = !this.asked;
   }
 
   sizes(r, schedule) {
-    const size = (name, key, max, min = 1) => this.slider(
-        name, min, Math.max(max, r[key] || 1), 1, r[key] || 1, value => r[key] = value, '');
+    const size = (name, key, max, min = 1) =>
+        this.slider(name, min, Math.max(max, r[key] || 1), 1, r[key] || 1, value => r[key] = value);
     const chunks = Math.max(1, +r.chunks || schedule.chunks);
     const all = [this.slider(
         'stages', chunks, Math.max(16 * chunks, r.stages || 1), chunks, r.stages || chunks,
-        value => r.stages = value, '')];
+        value => r.stages = value)];
     if (!schedule.cyclic)
       all.push(size('microbatches', 'microbatches', 32), size('replicas', 'data_parallel', 8));
     if (!r.endless) all.push(size('updates', 'steps', 8));
@@ -138,7 +142,7 @@ class Controls {
           r.data_parallel = Math.max(2, r.data_parallel || 1);
         } else
           delete r.zero;
-      }, ''));
+      }));
     for (const flag of schedule.flags) {
       const key = flag.name.replaceAll('-', '_'), set = value => {
         if (value && value !== 'usual')
@@ -149,7 +153,9 @@ class Controls {
       all.push(
           flag.values.length ?
               this.choice(flag.name, ['usual', ...flag.values], r[key] || 'usual', set) :
-              this.slider(flag.name.replaceAll('-', ' '), 0, 8, 1, r[key] || 0, set, '', 'usual'));
+              this.slider(
+                  flag.name.replaceAll('-', ' '), 0, 8, 1, r[key] || 0, set,
+                  value => value ? digits(value) : 'usual'));
     }
     const check = (name, key) => this.check(name, r[key], on => {
       if (on)
@@ -210,10 +216,7 @@ class Controls {
         name);
   }
 
-  slider(name, min, max, step, value, set, unit = ' forward', zero = '0') {
-    const text = value => value === 0 ?
-        zero :
-        digits(value) + (unit === ' forward' && value !== 1 ? ' forwards' : unit);
+  slider(name, min, max, step, value, set, text = digits) {
     const shown = el('output', {}, text(value));
     const input = el('input', {
       type: 'range',
