@@ -97,7 +97,7 @@ TEST_CASE("an interrupted run saves, says how to go on, and goes on to the same 
                                      " of 1000000 steps; continue with "
                                      "--resume " +
                                      out));
-  for (const char* file : {"/trace.json", "/report.html", "/summary.json"})
+  for (const char* file : {"/trace.json", "/report.html", "/plan.html", "/summary.json"})
     CHECK(std::filesystem::exists(out + file));
   CHECK(report_of(out)["summary"]["state"] == "interrupted");
   CHECK(report_of(out)["metrics"]["step"].back() == std::stoi(steps));
