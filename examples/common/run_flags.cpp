@@ -77,7 +77,7 @@ void RunFlags::add_machine_flags(Flags& flags) {
                "with messages from GPU to GPU");
   flags.whole("--memory-cap", memory_cap, 0, "bytes that a rank may hold in total; 0: no limit");
   flags.number("--timeout", timeout, limits::tiny, limits::large,
-               "seconds that a rank waits for another");
+               "seconds without any progress after which a rank gives up waiting for another");
 }
 
 namespace {
