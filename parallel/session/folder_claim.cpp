@@ -93,7 +93,7 @@ FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeo
   json probe;
   if (transport.rank() == 0) {
     make_writable(folder);
-    lock_ = std::make_unique<Lock>(out / "lock");
+    lock_ = std::make_unique<Lock>(out / "paragrad.lock");
     const std::string name = text("probe-", host, '-', ::getpid());
     probe = {{"name", name}, {"folder", fs::absolute(folder).string()}, {"host", host}};
     if (transport.size() > 1) nn::write_file(folder / name, host);

@@ -15,8 +15,8 @@ void make_writable(const std::filesystem::path& folder);
 
 class FolderClaim {
  public:
-  /// Rank 0 makes the folder and its checkpoint/, locks the file `lock` in it, and writes a file
-  /// for which the others look. All ranks call it together, with their own --out.
+  /// Rank 0 makes the folder and its checkpoint/, locks the file paragrad.lock in it, and writes a
+  /// file for which the others look. All ranks call it together, with their own --out.
   /// throws: Error if another run holds the folder, or a rank does not find the file
   FolderClaim(Transport& transport, const std::filesystem::path& out, double timeout);
   ~FolderClaim();

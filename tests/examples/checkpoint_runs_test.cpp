@@ -114,7 +114,7 @@ TEST_CASE("a second run in a folder is refused, and the first one goes on", "[ch
   first.signal(SIGTERM);
   CHECK(first.finish().status == 128 + SIGTERM);
   CHECK(step_of(out) == static_cast<std::int64_t>(metrics_of(out).size()));
-  CHECK_FALSE(fs::exists(out + "/lock"));
+  CHECK_FALSE(fs::exists(out + "/paragrad.lock"));
 }
 
 TEST_CASE("a run whose terminal goes saves, and one whose reader goes trains on", "[checkpoint]") {

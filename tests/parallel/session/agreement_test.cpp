@@ -47,7 +47,7 @@ TEST_CASE("ranks that write to other folders are found at the start", "[session]
                         Contains("name a folder that all hosts share with --out"));
   CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
   CHECK(fs::is_empty(folder / "checkpoint"));
-  CHECK_FALSE(fs::exists(folder / "lock"));
+  CHECK_FALSE(fs::exists(folder / "paragrad.lock"));
 }
 
 TEST_CASE("ranks that resume other checkpoints are found at the start", "[session]") {
@@ -94,8 +94,8 @@ TEST_CASE("one run at a time writes to a folder", "[session]") {
                       Contains("another run writes to " + folder.path + ": process ") &&
                           Contains(" on ") && Contains("choose another folder with --out"));
   }
-  CHECK_FALSE(fs::exists(folder / "lock"));
-  std::ofstream(folder / "lock") << "process 1 on a host that was killed\n";
+  CHECK_FALSE(fs::exists(folder / "paragrad.lock"));
+  std::ofstream(folder / "paragrad.lock") << "process 1 on a host that was killed\n";
   CHECK_NOTHROW(FolderClaim(two.transport(0), folder.path, 1));
 }
 
