@@ -26,7 +26,7 @@ bool Lead::run() {
       report_.validation = validate(false);
       log_.validation(steps_, *report_.validation);
     }
-    if (borders_.saves(before, steps_) && steps_ < last) {
+    if ((borders_.saves(before, steps_) || is_save_due()) && steps_ < last) {
       save();
       measure_memory();
       AtWork reporting(engine_.transport(), Work::reporting);
@@ -34,7 +34,7 @@ bool Lead::run() {
     }
   }
   const bool trained = steps_ > first_;
-  if (trained) save();
+  if (trained) save();  // also if the run is interrupted
   end();
   if (trained) {
     measure_memory();
@@ -105,6 +105,7 @@ void Lead::train_next_plan() {
   logged_ = before;
   heard_seconds_ = 0;
   clips_ = plan.clip;
+  drifts_ = plan.drift > 0;
   per_step_ = plan.per_step;
   std::vector<RunResult> results;
   std::vector<std::vector<int>> orders;
@@ -161,22 +162,40 @@ void Lead::prune() {
                 " elements"));
 }
 
+bool Lead::is_save_due() const {
+  const std::chrono::duration<double> old = std::chrono::steady_clock::now() - saved_;
+  return settings_.save_minutes > 0 && old.count() >= 60 * settings_.save_minutes;
+}
+
+/// Whether plans may end after any update. With drift that would change numbers, and hang on time.
+bool Lead::may_drain_anywhere() const {
+  const Lengths& lengths = settings_.plans->lengths();
+  return lengths.least == 1 && lengths.every == 1 && !drifts_;
+}
+
 void Lead::save() {
   std::vector<CheckpointFile> files;
+  std::vector<WeightsChecksums> weights;
   json codecs = json::array();
   for (const Save::Answer& answer : order(Save())) {
-    for (const auto& [name, bytes] : answer.files) files.push_back({name, bytes});
+    files.insert(files.end(), answer.files.begin(), answer.files.end());
     codecs.push_back(json::parse(answer.codec));
+    weights.push_back(answer.weights);
   }
+  check_replicas(weights, text("after update ", steps_, ", which is not saved"));
   AtWork saving(engine_.transport(), Work::saving);
   json run = settings_.run;
+  run["metrics"] = log_.written();
   if (!bits_.empty()) run["bits"] = bits_;
   for (const auto& [stage, store] : engine_.stores())
     if (store.begun() > 0) run["rewound"] = store.begun();  // equal for all stages
   const Plan plan = like()->plan();
   if (!plan.codec.is_none() || !plan.channel.is_none())
     run["codec"] = {{"layout", codec_layout(engine_, plan)}, {"numbers", codecs}};
-  commit_checkpoint(settings_.out / "checkpoint", steps_, run, files);
+  commit_checkpoint(settings_.out / "checkpoint", {steps_, run_id_}, run, files,
+                    {settings_.keep, own_step_});
+  own_step_ = steps_;
+  saved_ = std::chrono::steady_clock::now();
   report_.events.push_back({steps_, "checkpoint", "checkpoint saved"});
   log_.replace_earlier();
 }

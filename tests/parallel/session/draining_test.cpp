@@ -8,6 +8,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/session/run_report.h"
 #include "tests/catch.h"
+#include "tests/checkpoint_tensors.h"
 #include "tests/parallel/session/small_session.h"
 
 using namespace paragrad::tests;
@@ -34,13 +35,9 @@ int run_pipeline(const std::string& schedule, const RunFolder& folder, const std
   return static_cast<int>(Checkpoint(folder / "checkpoint").step());
 }
 
-/// The contents of a checkpoint's files of weights and optimizer state.
+/// A checkpoint's weights and optimizer state.
 std::map<std::string, std::string> state_in(const RunFolder& folder) {
-  std::map<std::string, std::string> contents;
-  for (const auto& entry : std::filesystem::directory_iterator(folder / "checkpoint"))
-    if (entry.path().extension() == ".safetensors")
-      contents[entry.path().filename()] = read_file(entry.path());
-  return contents;
+  return paragrad::tests::tensors_in(folder.path);
 }
 
 }  // namespace
