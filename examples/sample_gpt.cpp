@@ -8,6 +8,7 @@
 #include "autograd/ops.h"
 #include "examples/common/gpt_folder.h"
 #include "examples/common/help.h"
+#include "examples/common/printable.h"
 #include "examples/common/program.h"
 #include "examples/common/rank_device.h"
 #include "examples/common/run_folder.h"
@@ -44,14 +45,15 @@ void write(LoadedGpt gpt, const std::optional<std::string>& prompt, std::int64_t
   std::vector<std::int32_t> tokens = prompt ? usage([&] { return gpt.vocabulary->encode(*prompt); })
                                             : first_tokens(*gpt.vocabulary);
   if (tokens.empty()) throw UsageError("--prompt is empty; give the model some text to continue");
-  std::cout << gpt.vocabulary->decode(tokens) << std::flush;
+  PrintablePieces pieces;  // a character may take several tokens
+  std::cout << pieces.take(gpt.vocabulary->decode(tokens)) << std::flush;
   RandomKey key(seed, "sample");
   for (std::int64_t i = 0; i < count; ++i) {
     tokens.push_back(
         sample_token(next_logits(gpt, tokens), settings, key, static_cast<std::uint64_t>(i)));
-    std::cout << gpt.vocabulary->decode(std::span(&tokens.back(), 1)) << std::flush;
+    std::cout << pieces.take(gpt.vocabulary->decode(std::span(&tokens.back(), 1))) << std::flush;
   }
-  std::cout << std::endl;
+  std::cout << pieces.rest() << std::endl;
 }
 
 /// The folder to read, which is the newest run's if none is named.

@@ -152,7 +152,8 @@ run_test() {  # run_test PART PROGRAM NAME
     echo "FAILED  $seconds s  $3 (status $status)"
     head -n 60 "$log"
   else
-    echo "passed  $seconds s  $3$(grep -A 1 'warning:' "$log" | tail -n 1)"
+    echo "$(grep -q 'skipped: ' "$log" && echo skipped || echo passed)  $seconds s  $3$(
+      grep -A 1 'warning:' "$log" | tail -n 1)"
   fi
   printf '{"name": %s, "passed": %s, "seconds": %s}\n' "$(json_string "$3")" $passed "$seconds" \
     >>"$out/$1.jsonl"

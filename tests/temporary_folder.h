@@ -1,18 +1,22 @@
-// TemporaryFolder: a name for a new folder of a test, for ranks that are threads of it; what they
-// write there is gone with it. Not here: folders of programs that tests run (examples/programs.h).
+// TemporaryFolder: a new folder of a test's own, which nobody else can have made; what is written
+// there is gone with it. Not here: folders of programs that tests run (examples/programs.h).
 #pragma once
 
-#include <unistd.h>
-
+#include <cstdlib>
 #include <filesystem>
 #include <string>
+
+#include "autograd/error.h"
 
 namespace paragrad::tests {
 
 struct TemporaryFolder {
-  std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("paragrad_" + std::to_string(::getpid()));
-  TemporaryFolder() { std::filesystem::remove_all(path); }
+  std::filesystem::path path;
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "paragrad-XXXXXX").string();
+    PG_CHECK(::mkdtemp(name.data()), "can't make a folder like ", name);
+    path = name;
+  }
   ~TemporaryFolder() { std::filesystem::remove_all(path); }
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;

@@ -118,7 +118,7 @@ bool encode_strip(const T* x, const Message<T>& m, std::int64_t first, std::int6
     std::int64_t end = std::min(last, at + block.size), groups = (end - at + 7) / 8;
     if constexpr (stochastic) cpu::vector_uniform<block.size>(key, at, random);
     m.for_buckets(at, end, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
-      const float* r = random + (from - at);
+      const float* r = stochastic ? random + (from - at) : random;
       auto round = [r](std::int64_t j) { return stochastic ? r[j] : 0.5f; };
       to_levels(x + from, to - from, m.scale(i), m.steps(), round, block.levels() + from - at);
     });

@@ -84,13 +84,17 @@ struct Slots {
     cpu::write(values, slot, value);
   }
   /// Calls body(slot, index) for each slot.
-  /// throws: Error if an index is outside a tensor of `elements`
+  /// throws: Error if an index is outside a tensor of `elements`, or comes twice
   template <class Body>
   void for_each(const char* what, std::int64_t elements, Body&& body) const {
+    std::vector<bool> seen(elements);
     for (std::int64_t slot = 0; slot < count; ++slot) {
       auto index = cpu::read<std::int32_t>(indices, slot);
       PG_CHECK(index < elements, "a sparse message has a ", what, " for element ", index, " of ",
                elements, "; both ends must have the same codec and layers");
+      PG_CHECK(index < 0 || !seen[index], "a sparse message has two ", what, "s for element ",
+               index, ", so it is damaged");
+      if (index >= 0) seen[index] = true;
       body(slot, index);
     }
   }

@@ -17,19 +17,24 @@ using namespace nn;
 
 namespace {
 
-/// Builds the network, with weights that are still to be filled.
-void build(LoadedGpt& gpt, const fs::path& folder, const DevicePtr& device) {
+/// Builds the network, still without weights.
+void build(LoadedGpt& gpt, const fs::path& folder) {
   PG_CHECK(!gpt.vocabulary || gpt.vocabulary->size() == gpt.config.vocabulary, folder.string(),
            ": the model knows ", gpt.config.vocabulary, " tokens, its vocabulary has ",
            gpt.vocabulary->size(), "; put the files of one model into the folder");
   gpt.stage = std::make_unique<Stage>(nn::gpt(gpt.config), 0, gpt.config.layers + 2);
+}
+
+/// Makes room for the weights.
+void make_room(LoadedGpt& gpt, const DevicePtr& device) {
   CategoryScope category(*device, Category::weights);
   gpt.weights = empty({gpt.stage->parameters().numel()}, DType::f32, device);
 }
 
 LoadedGpt load_folder(const fs::path& folder, const DevicePtr& device) {
   LoadedGpt gpt{read_gpt_config(folder), read_tokenizer(folder), nullptr, {}};
-  build(gpt, folder, device);
+  build(gpt, folder);
+  make_room(gpt, device);
   load_gpt_weights(folder, gpt.stage->parameters(), gpt.weights);
   return gpt;
 }
@@ -43,8 +48,9 @@ LoadedGpt load_run(const fs::path& folder, const DevicePtr& device) {
            ": its checkpoint was not written by train_gpt");
   LoadedGpt gpt{gpt_config(run.at("model")), nullptr, nullptr, {}};
   if (run.contains("vocabulary")) gpt.vocabulary = load_vocabulary(run.at("vocabulary"));
-  build(gpt, folder, device);
+  build(gpt, folder);
   checkpoint.check_model(gpt.stage->parameters());
+  make_room(gpt, device);
   checkpoint.load_weights(gpt.stage->parameters(), gpt.weights);
   return gpt;
 }

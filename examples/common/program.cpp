@@ -15,6 +15,7 @@
 #include "autograd/closest.h"
 #include "autograd/version.h"
 #include "examples/common/help.h"
+#include "examples/common/printable.h"
 #include "parallel/transports/rank_environment.h"
 
 namespace paragrad::examples {
@@ -105,14 +106,15 @@ void print_help(const CLI::App& app) {
   std::cout << help_text(command, help_width(), words.empty() ? "" : words.front());
 }
 
-/// Prints one line, in one write: ranks that are processes share the terminal. What all ranks find
-/// is printed by the first alone; the others wait until it has been.
+/// Prints one line, in one write, without characters that a terminal obeys: messages quote names of
+/// others' files. Ranks that are processes share the terminal. What all ranks find is printed by
+/// the first alone; the others wait until it has been.
 void print_error(const std::string& what, bool shared) {
   const auto started = parallel::rank_environment();
   if (shared && started && started->rank > 0)
     std::this_thread::sleep_for(std::chrono::seconds(1));
   else
-    std::cerr << "error: " + what + "\n";
+    std::cerr << "error: " + printable(what) + "\n";
 }
 
 /// Runs the body, and returns its status, or 0 after --help and --version.

@@ -155,7 +155,7 @@ std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& o
 
 /// Parses the saved flags and then `own`, which override them where the saved weights allow it.
 void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
-                            const std::vector<std::string>& fixed) {
+                            const std::vector<std::string>& fixed) try {
   if (checkpoint_of(resume) == resume) resume = resume.parent_path();  // DIR/checkpoint is DIR's
   const std::filesystem::path folder = resume;
   const bool moved = app.count("--out") > 0;
@@ -173,6 +173,12 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   for (const auto& [name, value] : before.items())
     if (!replaced.contains(name))
       all.push_back(text(name, '=', value.is_string() ? value.get<std::string>() : value.dump()));
+  for (const char* name : {"--data", "--validation", "--vocab", "--plan"}) {
+    const nlohmann::json value = before.value(name, nlohmann::json());
+    const bool is_file = value.is_string() && value != "chars" && value != "bytes";
+    if (is_file && app.count(name) == 0 && !replaced.contains(name))
+      files_of_checkpoint += text(' ', name, ' ', value.get<std::string>());
+  }
   all.insert(all.end(), own.begin(), own.end());
   parse_list(app, all);
   resume = folder;
@@ -188,6 +194,9 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
              ", not ", now.value(name, nlohmann::json()),
              "; leave this flag out, or start a new run");
   if (!moved) out = folder;
+} catch (const nlohmann::json::exception&) {
+  throw autograd::Error(text("--resume ", resume.string(), ": its checkpoint is damaged: a flag ",
+                             "that it saved has a value that no run has"));
 }
 
 void RunFlags::check() const {

@@ -38,7 +38,9 @@ struct RunFlags : parallel::SessionScope {
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "scatter";
 
   bool clip_given = false, plan_given = false;
-  nlohmann::json saved;  ///< the flags that affect the run's result, with their values
+  std::string
+      files_of_checkpoint;  ///< flags of a resumed run that name files to read, unless given
+  nlohmann::json saved;     ///< the flags that affect the run's result, with their values
 
   RunFlags() { out.clear(); }  // a folder of its own for each run
 

@@ -48,7 +48,8 @@ void RunLayout::read_own_plan() {
   if (!run_.resume.empty() && !run_.plan_given) {
     const nlohmann::json run = run_.resumed().run();
     // Compare plans, not their texts: headers of earlier versions say more.
-    PG_CHECK(parallel::parse(run.value("plan", own_plan())) == *own_plan_,
+    const nlohmann::json saved = run.value("plan", nlohmann::json(own_plan()));
+    PG_CHECK(saved.is_string() && parallel::parse(saved) == *own_plan_,
              "--resume: ", parts_.plan_file,
              " is no longer the plan that the run was made with; to continue with ",
              "the new one, add --plan ", parts_.plan_file);

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "examples/common/printable.h"
 #include "examples/common/program.h"
 #include "examples/common/rank_device.h"
 #include "examples/common/run_folder.h"
@@ -74,7 +75,10 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   settings.run["program"] = run.program;
   settings.run["data"] = checksum;
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
-  settings.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
+  if (!run.files_of_checkpoint.empty())  // which may come from somebody else
+    settings.about = text("the checkpoint names files to read:", printable(run.files_of_checkpoint),
+                          "; give these flags to read others\n");
+  settings.about += text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
   settings.title = layout.title();
   settings.interrupted = [] { return interrupted != 0; };
   return settings;
@@ -91,6 +95,10 @@ ReadyRun checked(ReadyRun run, bool one_process) {
            "not divide the ", left, " that remain");
   const Plans::Shared shared = run.layout.first_plan();
   const Plan& plan = shared->plan();
+  const std::int64_t micros = (std::int64_t{run.settings.steps} + 1) * plan.per_step;
+  PG_CHECK(micros < most_microbatches, "--steps ", run.settings.steps, " of ", plan.per_step,
+           " microbatches each: a run has fewer than ", most_microbatches,
+           " microbatches in all; give it fewer --steps");
   const int bits_every = plan.codec.kind().chooses_bits ? plan.codec.period : 0;
   check_lengths(run.settings.plans->lengths(), Borders(run.settings, first, bits_every), first);
   run.settings.plans->check(first, left);

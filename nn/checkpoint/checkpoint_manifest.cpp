@@ -33,14 +33,6 @@ bool is_intact(std::string_view text) {
   return text.substr(text.size() - length) == last_line(text.substr(0, text.size() - length));
 }
 
-json parse_nested(const std::string& text) {
-  constexpr int deepest = 64;  // deeper ones would overflow the stack when they are copied
-  return json::parse(text, [](int depth, json::parse_event_t, json&) {
-    PG_CHECK(depth < deepest, "it is nested deeper than a manifest ever is");
-    return true;
-  });
-}
-
 CheckpointFile parse_file(const json& file, bool has_checksums) {
   CheckpointFile result{file.at("name")};
   PG_CHECK(!result.name.empty() && result.name.find('/') == result.name.npos,
@@ -53,7 +45,7 @@ CheckpointFile parse_file(const json& file, bool has_checksums) {
 
 /// Parses a manifest and checks each field: the file may be damaged, or of another program.
 Manifest parse_manifest(const std::string& text) {
-  const json manifest = parse_nested(text);
+  const json manifest = parse_json(text);
   PG_CHECK(manifest.at("format") == format_name, "\"format\" is not \"", format_name, "\"");
   const json &version = manifest.at("version"), &step = manifest.at("step");
   PG_CHECK(version.is_number_integer() && version >= 1 && version <= format_version,

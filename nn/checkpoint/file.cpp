@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 
 namespace paragrad::nn {
 
@@ -41,18 +42,33 @@ void sync_to_disk(const std::filesystem::path& path) {
            ": can't be written to disk: ", system_message());
 }
 
-std::string read_file(const std::filesystem::path& path) {
+void check_regular(const std::filesystem::path& path) {
   std::error_code ignored;
   PG_CHECK(std::filesystem::exists(path, ignored), "there is no file ", path.string(),
            ": check the path, or create the file first");
   PG_CHECK(!std::filesystem::is_directory(path, ignored), path.string(),
            " is a folder: name a file in it");
+  PG_CHECK(std::filesystem::is_regular_file(path, ignored), path.string(),
+           " is a pipe or a device: save what it holds to a file, and name that");
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  check_regular(path);
   std::ifstream file(path, std::ios::binary);
   PG_CHECK(file, "can't open ", path.string(), ": check its permissions");
   std::string bytes(std::istreambuf_iterator<char>(file), {});
   PG_CHECK(!file.bad(), "can't read all of ", path.string());
   PG_CHECK(!bytes.empty(), path.string(), " is empty: give a file with content");
   return bytes;
+}
+
+nlohmann::json parse_json(std::string_view text) {
+  using nlohmann::json;
+  static constexpr int deepest = 100;  // what we write has fewer than ten levels
+  return json::parse(text, [](int depth, json::parse_event_t, json&) {
+    PG_CHECK(depth <= deepest, "its JSON is nested more than ", deepest, " deep");
+    return true;
+  });
 }
 
 void make_folder(const std::filesystem::path& folder) {

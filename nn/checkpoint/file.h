@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <span>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 
@@ -14,9 +15,19 @@
 namespace paragrad::nn {
 using namespace autograd;
 
+/// Every file that is read goes through this check: to open a pipe or a device may wait for ever,
+/// and to read it may never end.
+/// throws: Error if the file is missing, or is a folder, a pipe or a device
+void check_regular(const std::filesystem::path& path);
+
 /// Returns all bytes of a file.
-/// throws: Error if the file is missing, is a folder, can't be read, or is empty
+/// throws: Error if check_regular() does, or if the file can't be read or is empty
 std::string read_file(const std::filesystem::path& path);
+
+/// Parses JSON that others wrote. JSON that is nested a few thousand deep would overflow the stack
+/// of whoever copies it.
+/// throws: nlohmann::json::exception unless it is JSON in UTF-8; Error if it is nested too deep
+nlohmann::json parse_json(std::string_view text);
 
 /// Creates a folder and its parent folders, unless they exist.
 /// throws: Error if the system can't create them

@@ -57,6 +57,19 @@ GptConfig parse_config(const json& config) {
   return result;
 }
 
+/// Rejects a config that asks for more than the file of weights can hold, before the network is
+/// built. F16 takes the fewest bytes, 2 for each parameter.
+void check_size(const GptConfig& config, const fs::path& file) {
+  check_regular(file);
+  const double width = config.width, block = 12 * width * width + 13 * width;
+  const double rows = config.vocabulary * (config.tied ? 1.0 : 2.0) + config.context + 2;
+  const double parameters = rows * width + config.layers * block;
+  const auto bytes = fs::file_size(file);
+  PG_CHECK(2 * parameters <= static_cast<double>(bytes), file.string(), " has ", bytes,
+           " bytes, too few for the ", parameters,
+           " parameters of config.json; do the two files belong together?");
+}
+
 /// Whether Hugging Face stores this weight as (In,Out), as its class Conv1D does.
 bool lies_transposed(const std::string& name) {
   return name.ends_with("c_attn.weight") || name.ends_with("c_proj.weight") ||
@@ -129,13 +142,16 @@ void check_names(const std::string& path, const GptConfig& config,
 GptConfig read_gpt_config(const fs::path& folder) {
   const fs::path path = folder / "config.json";
   const std::string bytes = read_file(path);
+  GptConfig config;
   try {
-    return parse_config(json::parse(bytes));
+    config = parse_config(parse_json(bytes));
   } catch (const json::exception&) {
     throw Error(path.string() + ": is damaged: it is not the JSON object of a GPT-2 config");
   } catch (const Error& error) {
     throw Error(path.string() + ": " + error.what());
   }
+  check_size(config, folder / "model.safetensors");
+  return config;
 }
 
 void load_gpt_weights(const fs::path& folder, const ParameterList& parameters,

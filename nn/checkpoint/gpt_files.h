@@ -11,7 +11,7 @@
 namespace paragrad::nn {
 
 /// Reads the network that the folder's config.json describes. Dropout stays 0, because it is a
-/// choice for training.
+/// choice for training. Compares its size with that of model.safetensors.
 /// throws: Error if the file is missing or damaged, or has a setting that gpt.h does not support
 ///         (another activation, epsilon, inner width, ...); the error names it
 GptConfig read_gpt_config(const std::filesystem::path& folder);

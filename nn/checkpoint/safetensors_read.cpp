@@ -26,13 +26,11 @@ static_assert(std::endian::native == std::endian::little, "safetensors data is l
 
 /// Maps the whole file; `owner` keeps the mapping alive.
 Bytes map_file(const std::string& path, std::shared_ptr<const void>& owner) {
+  check_regular(path);
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   PG_CHECK(file.number >= 0, path, ": can't be opened: ", system_message());
   struct stat status = {};
   PG_CHECK(::fstat(file.number, &status) == 0, path, ": can't be read: ", system_message());
-  PG_CHECK(S_ISREG(status.st_mode), path,
-           ": expected a safetensors file, found a folder or device");
-
   auto size = static_cast<std::size_t>(status.st_size);
   PG_CHECK(size >= length_bytes, path, ": file is cut short: expected at least ", length_bytes,
            " bytes, found ", size);

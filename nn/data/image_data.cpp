@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "autograd/random.h"
+#include "nn/checkpoint/file.h"
 
 namespace paragrad::nn {
 
@@ -22,8 +23,7 @@ struct Close {
 
 /// Returns all bytes of a file, unpacked if it is compressed: zlib reads plain files, too.
 std::vector<std::uint8_t> unpack(const std::filesystem::path& path) {
-  PG_CHECK(std::filesystem::exists(path), "there is no file ", path.string(), ": check the path");
-  PG_CHECK(!std::filesystem::is_directory(path), path.string(), " is a folder: name an IDX file");
+  check_regular(path);
   std::unique_ptr<gzFile_s, Close> file(gzopen(path.c_str(), "rb"));
   PG_CHECK(file, "can't open ", path.string(), ": check its permissions");
   std::vector<std::uint8_t> bytes, block(1 << 20);

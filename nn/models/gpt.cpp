@@ -15,8 +15,10 @@ void GptConfig::check() const {
            "a GPT needs at least one layer, head, channel, position and token; got layers ", layers,
            ", heads ", heads, ", width ", width, ", context ", context, ", vocabulary ",
            vocabulary);
-  PG_CHECK(width <= 1 << 20 && layers <= 1 << 20, "a width of ", width, " and ", layers,
-           " layers are more than this network supports; each is at most ", 1 << 20);
+  constexpr int widest = 1 << 20, deepest = 1 << 12;
+  PG_CHECK(width <= widest && layers <= deepest, "a width of ", width, " and ", layers,
+           " layers are more than this network supports; the width is at most ", widest,
+           ", the layers are at most ", deepest);
   PG_CHECK(width % heads == 0, "the width must be a multiple of the heads; ", width, " / ", heads,
            " leaves ", width % heads);
   PG_CHECK(dropout >= 0 && dropout < 1, "dropout must be in [0,1), got ", dropout);

@@ -11,7 +11,9 @@ namespace paragrad::nn {
 
 Parameter& ParameterList::add(const std::string& name, const Shape& shape, Init init,
                               ParameterKind kind) {
+  const bool is_new = names_.insert(name).second;  // or each of n would be compared with n others
   for (Parameter& parameter : parameters_) {
+    if (is_new) break;
     if (parameter.name != name) continue;
     PG_CHECK(parameter.shape == shape, "parameter ", name, " is ", parameter.shape,
              " in one layer and ", shape, " in another");

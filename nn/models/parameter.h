@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -75,6 +76,7 @@ class ParameterList {
 
  private:
   std::list<Parameter> parameters_;
+  std::unordered_set<std::string> names_;  // of those that add() made
   std::int64_t numel_ = 0;
 };
 

@@ -184,7 +184,7 @@ BytePairVocabulary read_byte_pairs(const std::filesystem::path& vocab_json) {
   auto merges = vocab_json.parent_path() / "merges.txt";
   std::string vocab_text = read_file(vocab_json), merges_text = read_file(merges);
   try {
-    auto vocab = nlohmann::json::parse(vocab_text);
+    auto vocab = parse_json(vocab_text);
     PG_CHECK(vocab.is_object(), "expected an object {\"token\": id, ...}");
     return BytePairVocabulary(tokens_by_id(vocab), merge_lines(merges_text));
   } catch (const std::exception& problem) {

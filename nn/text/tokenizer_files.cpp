@@ -169,7 +169,7 @@ std::unique_ptr<Vocabulary> read_tokenizer(const fs::path& folder) {
 std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
   const std::string bytes = read_file(file);
   try {
-    const json all = json::parse(bytes);
+    const json all = parse_json(bytes);
     const json& model = all.at("model");
     const std::string kind = model.value("type", model.contains("merges") ? "BPE" : "");
     PG_CHECK(kind == "BPE" || kind == "WordLevel", "its model is ",

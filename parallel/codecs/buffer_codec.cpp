@@ -111,6 +111,8 @@ void BufferCodec::set_bits(const Bits& bits) {
   for (Layer& layer : layers_) {
     const auto found = bits.find(layer.parameter->name);
     if (!layer.codec || found == bits.end()) continue;
+    PG_CHECK(found->second >= 1 && found->second <= 8, "codec ", print(spec_), ": ", found->first,
+             " can't have ", found->second, " bits; use 1 to 8");
     CodecSpec spec = spec_;
     spec.bits = found->second;
     layer.codec = make_codec(spec);

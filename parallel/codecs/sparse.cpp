@@ -85,10 +85,15 @@ bool Threshold::encode(const Tensor& x, RandomKey, std::int64_t place, const Ten
 // [end snippet]
 
 void Threshold::restore(const CodecMemory& state) {
-  for (const auto& [place, numbers] : state)
+  auto counts = [](double number) { return number >= 0 && number <= INT32_MAX; };
+  for (const auto& [place, numbers] : state) {
     PG_CHECK(numbers.size() == 3, "codec ", print(spec_),
              ": 3 numbers are kept of each place, got ", numbers.size(),
              "; the checkpoint is of another codec");
+    PG_CHECK(numbers[0] >= 0 && counts(numbers[1]) && counts(numbers[2]), "codec ", print(spec_),
+             ": a threshold of ", numbers[0], " for ", numbers[1], " uses, from element ",
+             numbers[2], " on, makes no sense; the checkpoint is damaged");
+  }
   memory_ = state;
 }
 

@@ -130,13 +130,14 @@ Plan unrolled(const Plan& plan, int bodies) {
 // ---- the look ahead of lifetimes ----
 
 /// The oldest version of a stage that the row reads, as it is written; beyond all if it reads none.
+/// A read of one that did not exist before the plan is an error, which must not take long to find.
 int Lifetimes::oldest_read(int stage) const {
   int oldest = std::numeric_limits<int>::max();
   for (const Readers& readers : readers_)
     if (auto found = readers.lower_bound({stage, 0});
         found != readers.end() && found->first.first == stage)
       oldest = std::min(oldest, found->first.second);
-  return oldest;
+  return std::max(oldest, plan_.first + 1 - plan_.kept(stage) - plan_.period);
 }
 
 /// After i more bodies a version is older by i periods, from the view of the cells as written.

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -88,6 +89,10 @@ struct Plan {
 
   friend bool operator==(const Plan&, const Plan&) = default;
 };
+
+/// Microbatches of a run are fewer than this, so that they and the versions that they make fit an
+/// int, also in the plans that bodies of an endless one are unrolled to.
+inline constexpr std::int64_t most_microbatches = 1 << 28;
 
 /// A plan as text: a line of header, which leaves out most defaults, then one line per rank.
 std::string print(const Plan& plan);

@@ -52,6 +52,7 @@ void read(const std::string& word, std::vector<T>& list) {
   list.clear();
   for (const std::string& part : split(word, std::is_same_v<T, int> ? ',' : '/'))
     read(part, list.emplace_back());
+  PG_CHECK(!list.empty(), "expected numbers, got \"", word, "\"");
 }
 
 /// One entry of a header: its key, its value as text, and how the value is read.
@@ -122,7 +123,7 @@ Plan parse_header(const std::string& line) {
     set_header(plan, key, value);
   }
   PG_CHECK(plan.stages < 1 << 20, "expected fewer than ", 1 << 20, " stages, got ", plan.stages);
-  if (plan.keep.size() == 1) plan.keep.resize(plan.stage_count(), plan.keep[0]);
+  if (plan.keep.size() == 1 && plan.stages > 0) plan.keep.resize(plan.stage_count(), plan.keep[0]);
   return plan;
 }
 

@@ -19,6 +19,39 @@ namespace {
 
 using State = std::map<std::int64_t, std::vector<double>>;  // in JSON a list of pairs
 
+/// What a checkpoint's JSON says of its codec; no numbers if it had none. The file may be damaged.
+struct SavedCodec {
+  struct Numbers {
+    std::map<std::string, State> thresholds;
+    std::int64_t uses = 0;
+  };
+
+  json layout;  // as codec_layout() made it
+  CodecSpec codec;
+  int ranks = 0;
+  double per_step = 1;
+  std::vector<Numbers> numbers;  // by rank
+
+  explicit SavedCodec(const Checkpoint& checkpoint) try {
+    const json saved = checkpoint.run().value("codec", json::object());
+    if (saved.empty()) return;
+    layout = saved.at("layout");
+    codec = parse_codec(layout.at("codec"));
+    ranks = layout.at("ranks");
+    per_step = layout.at("per_step");
+    for (const json& each : saved.at("numbers"))
+      numbers.push_back({each.at("thresholds").get<std::map<std::string, State>>(),
+                         each.at("uses").get<std::int64_t>()});
+    PG_CHECK(ranks >= 1 && ranks == static_cast<int>(numbers.size()) && per_step >= 1,
+             "the checkpoint is damaged: it has a codec's numbers of ", numbers.size(),
+             " ranks, and says that there were ", ranks, ", with ", per_step,
+             " microbatches per update");
+  } catch (const json::exception& error) {
+    throw Error(
+        text("the checkpoint is damaged: its codec's numbers can't be read: ", error.what()));
+  }
+};
+
 std::string residual_name(int rank) { return text("residual-", rank); }
 
 /// The factors of a stage as parameters of a flat buffer.
@@ -157,16 +190,15 @@ json codec_layout(const Engine& engine, const Plan& plan) {
 
 std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan,
                           const Training& training) {
-  const json saved = checkpoint.run().value("codec", json::object());
-  if (saved.empty()) return "";
-  const json& layout = saved.at("layout");
-  const CodecSpec before = parse_codec(layout.at("codec"));
+  const SavedCodec saved(checkpoint);
+  if (saved.numbers.empty()) return "";
+  const CodecSpec& before = saved.codec;
   if (!leaves_out(before)) return "";
   if (!leaves_out(plan.codec))
     return text("what ", print(before), " has left out of gradients so far is lost, as --codec ",
                 print(plan.codec), " adds nothing later; resume with ", print(before),
                 " to keep it");
-  const std::string lost = lost_layers(checkpoint, before, layout.at("ranks"), plan, training);
+  const std::string lost = lost_layers(checkpoint, before, saved.ranks, plan, training);
   if (lost.empty()) return "";
   return text("what ", print(before), " has left out so far of the gradients of ", lost,
               " is lost, as their sums do not leave a rank any more; resume with a layout in ",
@@ -174,13 +206,12 @@ std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan,
 }
 
 void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& plan) {
-  const json saved = checkpoint.run().value("codec", json::object());
-  if (saved.empty()) return;
-  const json& layout = saved.at("layout");
-  const double scale = plan.per_step / layout.at("per_step").get<double>();
+  const SavedCodec saved(checkpoint);
+  if (saved.numbers.empty()) return;
+  const double scale = plan.per_step / saved.per_step;
   for (const auto& [stage, residual] : residuals(engine))
-    read_residual(checkpoint, layout.at("ranks"), scale, engine, plan, stage, residual);
-  const bool same_kind = parse_codec(layout.at("codec")).name == plan.codec.name;
+    read_residual(checkpoint, saved.ranks, scale, engine, plan, stage, residual);
+  const bool same_kind = saved.codec.name == plan.codec.name;
   for (auto& [stage, low_rank] : engine.low_ranks()) {
     if (!same_kind) break;  // a basis is no factors, and vice versa
     FactorState state = low_rank->state();
@@ -189,14 +220,17 @@ void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& 
     for (const Parameter& factor : list)
       all &= checkpoint.load_state_if_any("factors", factor,
                                           state.factors.window(factor.offset, factor.shape));
-    state.uses = all ? saved.at("numbers")[0].at("uses").get<std::int64_t>() : 0;
+    state.uses = all ? saved.numbers[0].uses : 0;
     low_rank->restore(state);
   }
-  if (layout != codec_layout(engine, plan)) return;
-  const json& thresholds = saved.at("numbers")[engine.transport().rank()].at("thresholds");
-  for (auto& [stage, codec] : engine.codecs())
-    codec.restore(thresholds.value(std::to_string(stage), State()));
-  if (engine.channel()) engine.channel()->restore(thresholds.value("channel", State()));
+  if (saved.layout != codec_layout(engine, plan)) return;
+  auto& thresholds = saved.numbers[engine.transport().rank()].thresholds;  // ranks are as many
+  auto of = [&](const std::string& key) {
+    const auto found = thresholds.find(key);
+    return found == thresholds.end() ? State() : found->second;
+  };
+  for (auto& [stage, codec] : engine.codecs()) codec.restore(of(std::to_string(stage)));
+  if (engine.channel()) engine.channel()->restore(of("channel"));
 }
 
 }  // namespace paragrad::parallel

@@ -4,7 +4,6 @@
 #include "parallel/session/compare_runs.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
 #include <set>
 
@@ -23,8 +22,7 @@ json summary_in(const fs::path& folder) {
   PG_CHECK(
       fs::exists(path), folder.string(),
       " holds no summary.json: it is not a run's folder, or its run has neither saved nor ended");
-  std::ifstream file(path);
-  json summary = json::parse(file, nullptr, false);
+  json summary = json_in(path);
   PG_CHECK(summary.is_object() && summary.contains("seconds") && summary.contains("config") &&
                summary["config"].is_object() &&
                summary["config"].value("flags", json::object()).is_object() &&
@@ -87,7 +85,8 @@ json warnings(const json& differences, const std::vector<json>& summaries) {
   std::set<json> steps;
   for (const json& summary : summaries) {
     const json flags = summary.at("config").value("flags", json::object());
-    files.insert(fs::path(flags.value("--data", "")).filename().string());
+    const json data = flags.value("--data", json());
+    files.insert(data.is_string() ? fs::path(data.get<std::string>()).filename().string() : "");
     steps.insert(summary.value("steps", json()));
   }
   auto differs = [&](auto in) {

@@ -51,8 +51,8 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::ve
   table_ << header << std::endl;
   check(lines_ && table_ && events_->good());
   double time = now;  // of an earlier update: as long ago as the later ones took
-  for (const json& line : earlier) time -= line.value("seconds", 0.0);
-  for (const json& line : earlier) write_at(time += line.value("seconds", 0.0), line);
+  for (const json& line : earlier) time -= number_in(line, "seconds");
+  for (const json& line : earlier) write_at(time += number_in(line, "seconds"), line);
 }
 
 void MetricFiles::check(bool good) const {

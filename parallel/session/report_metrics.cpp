@@ -7,6 +7,8 @@
 #include <cmath>
 #include <fstream>
 
+#include "nn/checkpoint/file.h"
+
 namespace paragrad::parallel {
 using nlohmann::json;
 
@@ -68,7 +70,7 @@ json event(const json& line) {
   } else if (line.contains("bits")) {
     result["what"] = "bits";
     result["text"] = "bits of layers chosen";
-  } else if (line.contains("drained")) {
+  } else if (line.contains("drained") && line["drained"].is_string()) {
     result["what"] = "drain";
     result["text"] = "pipeline drained: " + line["drained"].get<std::string>();
   } else {
@@ -140,11 +142,35 @@ json MetricsTable::histogram() const {
           {"slow", quantile_at(0.99)}};
 }
 
+double number_in(const json& line, const char* key) {
+  const auto found = line.find(key);
+  return found != line.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+namespace {
+
+/// Null if the text is no JSON.
+json json_of(const std::string& text) {
+  try {
+    return nn::parse_json(text);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+json json_in(const std::filesystem::path& path) {
+  return std::filesystem::exists(path) ? json_of(nn::read_file(path)) : json();
+}
+
 std::vector<json> metrics_of(const std::filesystem::path& path) {
   std::vector<json> lines;
+  if (!std::filesystem::exists(path)) return lines;
+  nn::check_regular(path);
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
-    json entry = json::parse(line, nullptr, false);
+    json entry = json_of(line);
     if (entry.is_object() && entry.contains("step") && entry["step"].is_number_integer())
       lines.push_back(std::move(entry));
   }

@@ -35,6 +35,12 @@ class MetricsTable {
   std::vector<nlohmann::json> others_;                  // lines that tell of no update
 };
 
+/// The number under a key, or 0: lines of a file may be damaged.
+double number_in(const nlohmann::json& line, const char* key);
+
+/// A file's JSON; null if there is no such file, or it is damaged.
+nlohmann::json json_in(const std::filesystem::path& path);
+
 /// The lines of a metrics.jsonl that tell of a step; none if there is no such file.
 std::vector<nlohmann::json> metrics_of(const std::filesystem::path& path);
 

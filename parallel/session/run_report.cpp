@@ -56,11 +56,13 @@ std::string player_page_of(const RecordedUpdates& recorded) {
 /// The events that an earlier session's summary tells of, up to an update.
 std::vector<RunEvent> earlier_events(const std::filesystem::path& folder) {
   std::vector<RunEvent> events;
-  std::ifstream file(folder / "summary.json");
-  const json summary = json::parse(file, nullptr, false);
-  if (!summary.is_object() || !summary.contains("events")) return events;
-  for (const json& event : summary["events"])
-    events.push_back({event.value("step", 0), event.value("what", ""), event.value("text", "")});
+  const json summary = json_in(folder / "summary.json");
+  try {
+    for (const json& event : summary.at("events"))
+      events.push_back({event.at("step"), event.at("what"), event.at("text")});
+  } catch (const json::exception&) {
+    // A damaged summary only tells less.
+  }
   return events;
 }
 

@@ -91,7 +91,7 @@ void SessionRank::begin() {
   if (plan.plan().codec.kind().chooses_bits) bits_every_ = plan.plan().codec.period;
   if (!checkpoint) return;
   read_state(*checkpoint, engine_);
-  if (bits_every_ > 0) bits_ = checkpoint->run().value("bits", Bits());
+  if (bits_every_ > 0) bits_ = of_run(*checkpoint, "bits", Bits());
   engine_.set_bits(bits_);
   read_codec_state(*checkpoint, engine_, plan.plan());
   lost_ = lost_residual(*checkpoint, plan.plan(), engine_.training());

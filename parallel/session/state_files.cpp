@@ -82,7 +82,7 @@ void read_state(const Checkpoint& checkpoint, Engine& engine) {
            [&, back = store.newest() - version](const ParameterList& list, const Tensor& x) {
              checkpoint.load_version(back, list, x);
            });
-    store.count_steps_from(checkpoint.run().value("rewound", 0));
+    store.count_steps_from(of_run(checkpoint, "rewound", 0));
     if (checkpoint.has_state(early_name)) {
       store.remember();
       fill(store.remembered(), store.shard().zero == 3,

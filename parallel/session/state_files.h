@@ -22,6 +22,18 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
 /// step. Versions that the checkpoint lacks begin as its oldest one.
 void read_state(const Checkpoint& checkpoint, Engine& engine);
 
+/// What a checkpoint's JSON says of its run under a key, or `absent` if it has no such key.
+/// throws: Error if it has something else there
+template <class T>
+T of_run(const Checkpoint& checkpoint, const char* key, const T& absent) {
+  try {
+    return checkpoint.run().value(key, absent);
+  } catch (const nlohmann::json::exception&) {
+    throw Error(text("the checkpoint's manifest is damaged: what it says of \"", key,
+                     "\" is not what a run writes there"));
+  }
+}
+
 // ---- the memory of codecs: residuals, thresholds, factors (codec_state.cpp) ----
 
 /// Writes this rank's residuals, and the factors of stages that no lower rank holds.

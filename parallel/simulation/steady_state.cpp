@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "parallel/plan/endless.h"
+#include "parallel/verifier/rules.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -34,6 +35,7 @@ double busy(const Timeline& timeline) {
 
 Timeline simulate_two_bodies(const Plan& plan, const Costs& costs) {
   if (!plan.is_endless()) return simulate_unverified(plan, costs);
+  check_shape(plan);
   const Plan two = unrolled(plan, 2);
   Timeline timeline = simulate_unverified(two, costs);
   auto record = timeline.records.begin();  // rank by rank

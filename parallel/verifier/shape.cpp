@@ -21,7 +21,7 @@ bool ascending_below(const std::vector<int>& numbers, int end) {
 }
 
 void check_header(const Plan& plan) {
-  constexpr std::int64_t most = 1 << 28;  // so that microbatches and versions fit an int
+  constexpr std::int64_t most = most_microbatches;
   require(plan.ranks() >= 1, "a plan has at least one rank");
   require(plan.stages >= 1, "a plan has at least one stage, not ", plan.stages);
   require(plan.per_step >= 1, "a step has at least one microbatch, not ", plan.per_step);
@@ -38,6 +38,7 @@ void check_header(const Plan& plan) {
   require(static_cast<int>(plan.keep.size()) == plan.stage_count() || plan.keep.size() == 1,
           "keep is one number, or one for each stage");
   require(*std::min_element(plan.keep.begin(), plan.keep.end()) >= 1, "keep is at least 1");
+  require(*std::ranges::max_element(plan.keep) <= 1 << 12, "keep is at most ", 1 << 12);
   require(plan.drift >= 0, "drift is at least 0, not ", plan.drift);
   require(plan.drift == 0 || *std::ranges::max_element(plan.keep) == 1,
           "with drift one version of each stage is alive, so keep is 1");
@@ -92,6 +93,9 @@ void check_names(const Place& at) {
   if (x.micro >= 0 && (x.micro < plan.first_micro() || x.micro >= plan.last_micro()))
     refuse("shape", at, "microbatch ", x.micro, " does not exist; there are ", plan.first_micro(),
            " to ", plan.last_micro() - 1);
+  if (x.version >= most_microbatches / plan.per_step)
+    refuse("shape", at, "version ", x.version, " does not exist; the plan makes versions up to ",
+           plan.first + plan.steps);
   if (travels(x)) {
     check_exists(at, "rank", x.peer, plan.ranks());
     if (x.peer == at.rank) refuse("shape", at, "a rank does not send to itself");

@@ -123,6 +123,8 @@ TEST_CASE("sparse: values return to their places, among zeros", "[sparse]") {
     CHECK(to_host(y) == Numbers{5, 0, -5, 5, 0, 5});
     Tensor small = zeros({3}, dtype, x.device());
     CHECK_THROWS_WITH(x.backend().scatter(s.bytes, small), Contains("element 3 of 3"));
+    std::memcpy(s.bytes.raw() + 4, s.bytes.raw(), 4);
+    CHECK_THROWS_WITH(x.backend().scatter(s.bytes, y), Contains("two values for element 3"));
   }
 }
 

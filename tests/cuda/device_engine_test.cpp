@@ -115,10 +115,7 @@ class BrokenBatches : public SmallBatches {
 
 TEST_CASE(
     "device engine: with sums by NCCL replicas have the same bits, and know what it can't do") {
-  if (!nccl_works(4)) {
-    WARN("not tried: NCCL needs four devices");
-    return;
-  }
+  if (!nccl_works(4)) SKIP_TEST("NCCL needs four devices");
   auto run = [](const char* schedule, const Layout& layout, DType dtype = DType::f32) {
     Training training =
         training_of({schedule, 1, layout.stages, 1, false, false, layout.tied, false});
@@ -215,10 +212,7 @@ class LateBatches : public SmallBatches {
 }  // namespace
 
 TEST_CASE("device engine: a sum by NCCL says which rank is late, and where it was") {
-  if (!nccl_works(2)) {
-    WARN("not tried: NCCL needs two devices");
-    return;
-  }
+  if (!nccl_works(2)) SKIP_TEST("NCCL needs two devices");
   const Case c{"data", 2, 1, 1, false, false, false, false};
   const Training training = training_of(c);
   const auto plans = plans_of(c.schedule, layout_of(c, 1));

@@ -151,10 +151,7 @@ TEST_CASE("device transports: a staged request that is gone leaves its memory al
 
 TEST_CASE("device transports: memory of another rank's device is refused") {
   Machine machine;
-  if (devices() < 2) {
-    WARN("not tried: there is one device");
-    return;
-  }
+  if (devices() < 2) SKIP_TEST("there is one device");
   ThreadsWorld world(1);
   const DevicePtr own = device_of(0), other = device_of(1);
   StagedTransport transport(world.transport(0), backend_of(own));
@@ -197,10 +194,7 @@ std::string report_of_a_broken_message(int culprit) {
 }  // namespace
 
 TEST_CASE("device transports: a message that a rank gives up in the middle ends in a report") {
-  if (!nccl_works(2)) {
-    WARN("not tried: NCCL needs two devices");
-    return;
-  }
+  if (!nccl_works(2)) SKIP_TEST("NCCL needs two devices");
   for (int culprit : {0, 1}) {
     Machine machine;
     CHECK(report_of_a_broken_message(culprit) ==

@@ -52,13 +52,18 @@ void check_near(const Runs& runs, const std::string& one, const std::string& two
 
 }  // namespace
 
-TEST_CASE("devices train as the CPU does, over NCCL and staged") {
+TEST_CASE("devices train as the CPU does") {
   const Runs runs{layout};
   runs.train("cpu");
   runs.train("staged", device);
   check_near(runs, "cpu", "staged", f32_rounding);
   CHECK(summary_of(runs.path("staged"))["peak_bytes"].size() == 4);
-  if (!nccl_works(4)) return;
+}
+
+TEST_CASE("devices train over NCCL as they do with staged messages") {
+  if (!nccl_works(4)) SKIP_TEST("NCCL needs four devices");
+  const Runs runs{layout};
+  runs.train("staged", device);
   runs.train("nccl", device + nccl);
   runs.check_same("nccl", "staged");
 }
@@ -107,7 +112,7 @@ TEST_CASE("devices run every schedule as the CPU does") {
 }
 
 TEST_CASE("devices sum up by NCCL's own all-reduce") {
-  if (!nccl_works(4)) return;
+  if (!nccl_works(4)) SKIP_TEST("NCCL needs four devices");
   const Runs runs{layout + device + nccl};
   const Words by_nccl{"--reduction", "nccl"};
   const std::vector<std::pair<Words, double>> cases{
@@ -141,7 +146,7 @@ TEST_CASE("devices: steps that begin as CUDA graphs leave the same run") {
 }
 
 TEST_CASE("devices: sums by NCCL need its transport, whole gradients and a group") {
-  if (!nccl_works(4)) return;
+  if (!nccl_works(4)) SKIP_TEST("NCCL needs four devices");
   const Runs runs{layout};
   const Words by_nccl{"--reduction", "nccl"}, all = by_nccl + device + nccl;
   const char* use = "use it with --transport nccl, or use --reduction scatter";
@@ -172,24 +177,32 @@ TEST_CASE("checkpoints move between the CPU and devices") {
 }
 
 #if PARAGRAD_MPI
-TEST_CASE("processes with devices give the bits of threads with them") {
-  Runs runs{Words{"--layers", "2", "--batch", "12", "--stages", "2"} + device};
+namespace {
+
+Finished train_processes(const Runs& runs, const char* name, const char* transport) {
+  return mpirun(processes(2, runs.words(name, {"--transport", transport})));
+}
+
+void check_processes(const char* transport) {
+  const Runs runs{Words{"--layers", "2", "--batch", "12", "--stages", "2"} + device};
   runs.train("threads");
-  auto train = [&](const char* name, const char* transport) {
-    return mpirun(processes(2, runs.words(name, {"--transport", transport})));
-  };
-  Finished result = train("processes", "mpi");
+  const Finished result = train_processes(runs, "processes", transport);
   INFO(result.errors);
   REQUIRE(result.status == 0);
   runs.check_same("threads", "processes");
+}
+
+}  // namespace
+
+TEST_CASE("processes with devices give the bits of threads with them") { check_processes("mpi"); }
+
+TEST_CASE("processes with devices send messages by NCCL, on GPUs alone") {
 #if GPU_TESTS
-  if (!nccl_works(2)) return;
-  result = train("nccl", "nccl");
-  INFO(result.errors);
-  REQUIRE(result.status == 0);
-  runs.check_same("threads", "nccl");
+  if (!nccl_works(2)) SKIP_TEST("NCCL needs two devices");
+  check_processes("nccl");
 #else
-  result = train("nccl", "nccl");
+  const Runs runs{Words{"--layers", "2", "--batch", "12", "--stages", "2"} + device};
+  const Finished result = train_processes(runs, "nccl", "nccl");
   CHECK(result.status != 0);
   CHECK_THAT(result.errors, Contains("the emulator's NCCL joins threads of one process"));
   CHECK_FALSE(std::filesystem::exists(runs.path("nccl")));

@@ -6,10 +6,9 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include <unistd.h>
-
 #include "nn/checkpoint/file.h"
 #include "tests/catch.h"
+#include "tests/temporary_folder.h"
 
 using namespace paragrad::nn;
 namespace fs = std::filesystem;
@@ -21,11 +20,7 @@ const fs::path references = fs::path(PARAGRAD_SOURCE_DIR) / "tests/references/by
 BytePairVocabulary reference() { return read_byte_pairs(references / "vocab.json"); }
 
 /// A folder of this test alone, removed with everything in it.
-struct TemporaryFolder {
-  fs::path path = fs::temp_directory_path() / ("paragrad-byte-pair-" + std::to_string(getpid()));
-  TemporaryFolder() { fs::create_directories(path); }
-  ~TemporaryFolder() { fs::remove_all(path); }
-};
+using paragrad::tests::TemporaryFolder;
 
 std::vector<std::string> words(std::string_view text) {
   std::vector<std::string> all;

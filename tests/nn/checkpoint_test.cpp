@@ -2,8 +2,6 @@
 // leaves the one before it; damage has its message.
 #include "nn/checkpoint/checkpoint.h"
 
-#include <unistd.h>
-
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -19,6 +17,7 @@
 #include "tests/in_threads.h"
 #include "tests/manifests.h"
 #include "tests/small_disk.h"
+#include "tests/temporary_folder.h"
 
 using namespace paragrad::nn;
 using paragrad::tests::guarded_device;
@@ -33,10 +32,7 @@ const GptConfig config{2, 2, 8, 6, 11, 0, true};
 const json run = {{"seed", 7}, {"vocabulary", {"a", "ö", "\n"}}};
 
 /// A folder that is gone when the test ends.
-struct Folder {
-  fs::path path = fs::temp_directory_path() / ("paragrad_checkpoint_" + std::to_string(getpid()));
-  Folder() { fs::remove_all(path); }
-  ~Folder() { fs::remove_all(path); }
+struct Folder : paragrad::tests::TemporaryFolder {
   std::set<std::string> names() const {
     std::set<std::string> result;
     for (const auto& file : fs::directory_iterator(path)) result.insert(file.path().filename());

@@ -11,6 +11,7 @@
 
 #include "nn/checkpoint/file.h"
 #include "tests/catch.h"
+#include "tests/temporary_folder.h"
 
 using namespace paragrad::nn;
 namespace fs = std::filesystem;
@@ -36,10 +37,7 @@ std::string label_file(int count) {
   return bytes;
 }
 
-struct TemporaryFolder {
-  fs::path path = fs::temp_directory_path() / ("paragrad-image-data-" + std::to_string(getpid()));
-  TemporaryFolder() { fs::create_directories(path); }
-  ~TemporaryFolder() { fs::remove_all(path); }
+struct TemporaryFolder : paragrad::tests::TemporaryFolder {
   fs::path file(const std::string& name, const std::string& bytes) const {
     write_file(path / name, bytes);
     return path / name;

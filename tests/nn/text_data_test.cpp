@@ -2,24 +2,20 @@
 // Not here: encoding (vocabulary_test.cpp, byte_pair_test.cpp).
 #include "nn/data/text_data.h"
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <numeric>
 #include <set>
 
 #include "nn/checkpoint/file.h"
 #include "tests/catch.h"
+#include "tests/temporary_folder.h"
 
 using namespace paragrad::nn;
 namespace fs = std::filesystem;
 
 namespace {
 
-struct TemporaryFolder {
-  fs::path path = fs::temp_directory_path() / ("paragrad-text-data-" + std::to_string(getpid()));
-  TemporaryFolder() { fs::create_directories(path); }
-  ~TemporaryFolder() { fs::remove_all(path); }
+struct TemporaryFolder : paragrad::tests::TemporaryFolder {
   fs::path file(const std::string& name, const std::string& bytes) const {
     write_file(path / name, bytes);
     return path / name;

@@ -1,0 +1,69 @@
+// What others' files can make a program print: no terminal obeys it.
+#include "examples/common/printable.h"
+
+#include "nn/checkpoint/file.h"
+#include "tests/catch.h"
+#include "tests/examples/runs.h"
+
+using namespace paragrad::tests;
+using paragrad::examples::printable;
+using paragrad::examples::PrintablePieces;
+
+TEST_CASE("control characters are shown, and text stays as it is") {
+  CHECK(printable("a\tb\nc é €") == "a\tb\nc é €");
+  CHECK(printable("\x1b[2J\r\x7f") == "\\x1b[2J\\x0d\\x7f");
+  CHECK(printable("\u009b31m\u0085") == "\\x9b31m\\x85");
+  CHECK(printable("\x9b\xe2\x82") == "\uFFFD\uFFFD\uFFFD");
+}
+
+TEST_CASE("characters that come in pieces are printed once they are whole") {
+  const std::string text = "é€😀\x1b\u009b\xc3 \xe2\x82z\xf0\x9f";
+  PrintablePieces pieces;
+  std::string out;
+  for (char byte : text) out += pieces.take({&byte, 1});
+  CHECK(out + pieces.rest() == printable(text));
+  CHECK(pieces.take("\xc2") == "");
+  CHECK(pieces.take("\x9b") == "\\x9b");
+  CHECK(pieces.take("\xe2\x82") == "");
+  CHECK(pieces.rest() == "\uFFFD\uFFFD");
+}
+
+TEST_CASE("an error does not pass on the commands in a file's names") {
+  Folder folder;
+  const std::string plan = folder.write("bad.plan", "stages 1 \x1b]0;title\x07 1\n-\n");
+  const Finished result = run({"plan", "verify", plan});
+  CHECK(result.status != 0);
+  CHECK_THAT(result.errors, Contains("\\x1b]0;title\\x07"));
+}
+
+TEST_CASE("sampled text does not pass on the commands in it") {
+  Folder folder;
+  const std::string data = folder.write("escapes.txt", repeat("\x1b[1mab\t", 200));
+  const std::string out = folder / "out";
+  REQUIRE(run(tiny_run(data, out)).status == 0);
+  const Finished result = run({"sample_gpt", "--from", out, "--prompt", "\x1b[", "--tokens", "60"});
+  INFO(result.errors);
+  REQUIRE(result.status == 0);
+  CHECK(result.output.starts_with("\\x1b["));
+  CHECK(result.output.find('\x1b') == result.output.npos);
+}
+
+TEST_CASE("a resumed run says which files its checkpoint makes it read") {
+  const Runs runs;
+  runs.train("run", {"--stop-after", "2"});
+  const Words resume{"train_gpt", "--resume", runs.path("run"), "--stop-after", "2"};
+  const Finished told = run(resume);
+  REQUIRE(told.status == 0);
+  CHECK_THAT(told.output, Contains("the checkpoint names files to read: --data " + runs.data));
+  const Finished given = run(resume + Words{"--data", runs.data});
+  REQUIRE(given.status == 0);
+  CHECK_THAT(given.output, !Contains("the checkpoint names files"));
+}
+
+TEST_CASE("runs that nobody can finish are refused before they begin") {
+  const Runs runs;
+  runs.check_refused({"--steps", "2000000000", "--microbatches", "4"},
+                     "a run has fewer than 268435456 microbatches in all");
+  runs.check_refused({"--layers", "100000"}, "the layers are at most 4096");
+  runs.check_refused({"--data", "/dev/zero"}, "/dev/zero is a pipe or a device");
+}

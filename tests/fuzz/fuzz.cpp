@@ -1,0 +1,79 @@
+// Files in a folder of the process's own.
+#include "tests/fuzz/fuzz.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+namespace paragrad::fuzz {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view mark = "\n%%\n";
+
+struct Folder {
+  std::string path = (fs::temp_directory_path() / "paragrad-fuzz-XXXXXX").string();
+  fs::path as_path;
+  Folder() {
+    must(::mkdtemp(path.data()) != nullptr, "can't make a temporary folder");
+    as_path = path;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path, ignored);
+  }
+};
+
+}  // namespace
+
+void must(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "fault: %s\n", what);
+  std::abort();
+}
+
+std::string joined(const std::vector<std::string>& files) {
+  std::string all;
+  for (const std::string& file : files) all += (&file == &files.front() ? "" : mark), all += file;
+  return all;
+}
+
+std::vector<std::string> parts_of(const std::string& input, std::size_t count) {
+  std::vector<std::string> parts;
+  std::size_t at = 0;
+  while (parts.size() + 1 < count && at <= input.size()) {
+    const std::size_t end = input.find(mark, at);
+    if (end == input.npos) break;
+    parts.push_back(input.substr(at, end - at));
+    at = end + mark.size();
+  }
+  parts.push_back(input.substr(at));
+  parts.resize(count);
+  return parts;
+}
+
+const fs::path& folder() {
+  static const Folder made;
+  return made.as_path;
+}
+
+fs::path write(const std::string& name, std::string_view bytes) {
+  const fs::path path = folder() / name;
+  fs::create_directories(path.parent_path());
+  std::error_code ignored;
+  fs::remove(path, ignored);  // a mapping of the older one may still be open
+  if (!bytes.empty()) std::ofstream(path, std::ios::binary).write(bytes.data(), std::ssize(bytes));
+  return path;
+}
+
+std::string read(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace paragrad::fuzz

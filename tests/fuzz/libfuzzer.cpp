@@ -1,0 +1,26 @@
+// A target under libFuzzer: its seeds are files of a folder, which joins the folders of inputs that
+// the command names. Without any, what libFuzzer finds goes there, and is lost at the end.
+#include <cstdint>
+
+#include "tests/fuzz/fuzz.h"
+
+extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
+  using namespace paragrad::fuzz;
+  static std::vector<char*> words(*argv, *argv + *argc);
+  static std::string name = (folder() / "seeds").string();
+  int number = 0;
+  for (const std::string& seed : seeds()) write("seeds/" + std::to_string(number++), seed);
+  words.push_back(name.data());
+  *argc = static_cast<int>(words.size());
+  words.push_back(nullptr);
+  *argv = words.data();
+  return 0;
+}
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  try {
+    paragrad::fuzz::read_input({reinterpret_cast<const char*>(data), size});
+  } catch (const paragrad::autograd::Error&) {
+  }
+  return 0;
+}

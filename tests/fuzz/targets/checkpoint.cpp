@@ -1,0 +1,39 @@
+// A whole folder of a run: its manifest and its data file, as sample_gpt and --resume read them.
+#include <nlohmann/json.hpp>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "examples/common/gpt_folder.h"
+#include "examples/common/gpt_run.h"
+#include "examples/common/help.h"
+#include "examples/common/program.h"
+#include "tests/fuzz/checkpoint.h"
+#include "tests/fuzz/fuzz.h"
+
+namespace paragrad::fuzz {
+
+using namespace examples;
+
+std::vector<std::string> seeds() {
+  write_checkpoint(folder() / "seed/checkpoint");
+  return {joined({read(folder() / "seed/checkpoint/manifest.json"),
+                  read(folder() / "seed/checkpoint/model-3.safetensors")})};
+}
+
+void read_input(const std::string& input) {
+  const std::vector<std::string> files = parts_of(input, 2);
+  write("run/checkpoint/manifest.json", files[0]);
+  write("run/checkpoint/model-3.safetensors", files[1]);
+  std::string words[] = {"train_gpt", "--resume", (folder() / "run").string()};
+  char* pointers[] = {words[0].data(), words[1].data(), words[2].data()};
+  CLI::App app("", "train_gpt");
+  GptRun run;
+  run.add_flags(app);
+  try {
+    run.parse(app, 3, pointers);
+  } catch (const CLI::Error&) {
+  } catch (const autograd::Error&) {
+  }
+  load_gpt(folder() / "run", cpu_device());
+}
+
+}  // namespace paragrad::fuzz
