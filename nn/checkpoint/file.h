@@ -5,8 +5,8 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <span>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 

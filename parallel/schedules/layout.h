@@ -24,9 +24,6 @@ inline bool has_turns(Setting setting) {
   return setting == Setting::data || setting == Setting::zero;
 }
 
-/// The most microbatches that a run counts, so that they and versions fit an int.
-inline constexpr double most_microbatches = 1e8;
-
 /// Which stages the D ranks of a replica hold, if each holds V of them.
 ///   straight   consecutive ones: rank r has stages rV to rV + V - 1
 ///   loop       every D-th one: rank r has stages r, D + r, 2D + r, ...

@@ -76,10 +76,6 @@ void SessionRank::begin() {
   }
   const Plans::Shared shared = like();
   const VerifiedPlan& plan = *shared;
-  const double micros = 1.0 * settings.steps * plan.plan().per_step;
-  PG_CHECK(micros < most_microbatches, "--steps ", settings.steps, ": the run would count to ",
-           "microbatch ", micros, "; at most ", most_microbatches, " are possible. Use fewer ",
-           "updates, or larger microbatches and fewer of them");
   // A plan of one update can keep rules that longer ones break: they are verified before any runs.
   if (settings.plans->fixed_steps() == 0 && !settings.plans->endless(steps_))
     settings.plans->get(
