@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Fine-tunes a small GPT-2 over four ranks, prunes 80% of its matrices meanwhile, sends its gradient
-# sums in 4 bits, and lets it write, before and after: less than a minute on two free cores, once the programs
-# are built (examples/quickstart.sh). The GPT-2 is made here, in Hugging Face's layout, so that
-# nothing is downloaded; a real one works alike:
+# sums in 4 bits, and lets it write, before and after: less than a minute on two free cores, once the
+# programs are built (examples/quickstart.sh). The GPT-2 is made here, in Hugging Face's layout, so
+# that nothing is downloaded; a real one works alike:
 #   examples/demo.sh [--model FOLDER] [--out DIR] [--quick]
 # --model: a GPT-2 in Hugging Face's layout; --quick: a few updates, to see whether all runs
 set -euo pipefail
@@ -15,7 +15,7 @@ while [[ $# -gt 0 ]]; do
   case $1 in
     --model) model=${2:?--model needs a folder}; shift 2 ;;
     --out) out=${2:?--out needs a folder}; shift 2 ;;
-    --quick) updates=6 first_updates=3 characters=60000; shift ;;
+    --quick) updates=6 first_updates=3 characters=200000; shift ;;
     -h | --help) usage 0 ;;
     *) echo "demo.sh: unknown argument '$1'" >&2; usage 2 >&2 ;;
   esac

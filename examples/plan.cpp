@@ -288,7 +288,11 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, PlanRequest& request) {
   add_examples(poster, {{"Draw all schedules", "plan poster --all --out poster.svg"}});
   Flags of_poster(poster);
   of_poster.yes("--all", request.all, "draw all schedules instead of six");
-  of_poster.words("--out", request.out, "FILE", "the figure's file")->required();
+  of_poster.words("--out", request.out, "FILE", "the figure's file")
+      ->required()
+      ->check([](const std::string& file) {
+        return file.ends_with(".svg") ? "" : "expected a file that ends in .svg, got " + file;
+      });
   commands[&poster] = [](const PlanRequest& asked, const CLI::App&) {
     paragrad::nn::write_file(asked.out, schedule_poster(asked.all));
     std::cout << "wrote " << asked.out << '\n';

@@ -11,7 +11,7 @@ if [[ " $* " == *" --help "* || " $* " == *" -h "* ]]; then
   exit 0
 fi
 
-programs=(plan train_gpt sample_gpt train_resnet train_vocabulary pipeline report)
+programs=(plan train_gpt sample_gpt train_resnet train_vocabulary pipeline report checkpoint)
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build
 corpus=$build/quickstart/corpus.txt

@@ -27,8 +27,7 @@ TextData load(const GptRun& run) {
 
 void check_resume(const GptRun& run, const TextData& data) {
   if (!run.resume.empty())
-    PG_CHECK(Checkpoint(run.resume / "checkpoint").run().value("vocabulary", nlohmann::json()) ==
-                 vocabulary_of(data),
+    PG_CHECK(run.resumed().run().value("vocabulary", nlohmann::json()) == vocabulary_of(data),
              "--resume: the data's vocabulary is not the run's; give the same --data and --vocab ",
              "as before");
   check_resume(run, nlohmann::json(data.training.checksum()));

@@ -54,7 +54,7 @@ Masks all_masks(Transport& transport, const Masks& own, double timeout) {
 }
 
 std::vector<CheckpointFile> write_draws(const std::filesystem::path& folder, Engine& engine,
-                                        const Plan& plan, std::int64_t step,
+                                        const Plan& plan, const SaveMark& mark,
                                         const std::deque<Masks>& draws) {
   std::vector<CheckpointFile> files;
   if (draws.empty()) return files;
@@ -66,7 +66,7 @@ std::vector<CheckpointFile> write_draws(const std::filesystem::path& folder, Eng
     FlatBuffers buffers;
     for (std::size_t i = 0; i < draws.size(); ++i)
       buffers.emplace_back(draw_name(i), on_device(drawn, draws[i], engine.device()));
-    files.push_back(write_checkpoint_file(folder, text("draws_", stage), step, drawn, buffers));
+    files.push_back(write_checkpoint_file(folder, text("draws_", stage), mark, drawn, buffers));
   }
   return files;
 }

@@ -21,7 +21,7 @@ Masks all_masks(Transport& transport, const Masks& own, double timeout);
 /// stops before it has found a ticket resumes with the same window. Each rank writes the draws of
 /// the stages that it holds and no lower rank holds.
 std::vector<CheckpointFile> write_draws(const std::filesystem::path& folder, Engine& engine,
-                                        const Plan& plan, std::int64_t step,
+                                        const Plan& plan, const SaveMark& mark,
                                         const std::deque<Masks>& draws);
 /// Reads the draws of all parameters for the fraction `pruned`, the oldest first; empty if the
 /// checkpoint has none.

@@ -167,9 +167,9 @@ void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& 
 }
 
 std::vector<CheckpointFile> PruneRun::write(const std::filesystem::path& folder, Engine& engine,
-                                            const Plan& plan, std::int64_t step) {
+                                            const Plan& plan, const SaveMark& mark) {
   if (found_) return {};
-  return write_draws(folder, engine, plan, step, bird_.draws);
+  return write_draws(folder, engine, plan, mark, bird_.draws);
 }
 
 json PruneRun::summary() const {

@@ -47,7 +47,7 @@ class PruneRun : public Pruner {
   nlohmann::json maybe_prune(Engine& engine, const Plan& like, int steps) override;
   void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) override;
   std::vector<CheckpointFile> write(const std::filesystem::path& folder, Engine& engine,
-                                    const Plan& plan, std::int64_t step) override;
+                                    const Plan& plan, const SaveMark& mark) override;
   nlohmann::json summary() const override;
 
  private:

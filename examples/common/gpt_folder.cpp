@@ -1,6 +1,7 @@
 // Chooses the reader by the files that a folder has. Chapter 02.
 #include "examples/common/gpt_folder.h"
 
+#include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"
@@ -39,7 +40,9 @@ LoadedGpt load_folder(const fs::path& folder, const DevicePtr& device) {
 }
 
 LoadedGpt load_run(const fs::path& folder, const DevicePtr& device) {
-  const Checkpoint checkpoint(checkpoint_of(folder));
+  const IntactCheckpoint found = find_intact(checkpoint_of(folder));
+  if (!found.news.empty()) std::cerr << found.news + '\n';
+  const Checkpoint checkpoint(checkpoint_of(folder), found.manifest);
   const nlohmann::json& run = checkpoint.run();
   PG_CHECK(run.contains("flags") && run.contains("model"), folder.string(),
            ": its checkpoint was not written by train_gpt");

@@ -25,8 +25,8 @@ void add_lanes(FigureOptions& figure, const std::string& lanes, const Plan& plan
   }
   if (lanes.empty()) return;
   figure.held = holdings(plan, timeline);
-  if (lanes == "versions")
-    std::erase_if(figure.held, [](const Holding& h) { return h.name.what != Value::weights; });
+  const Hold last = lanes == "versions" ? Hold::copy : Hold::sum;  // not what passes to others
+  std::erase_if(figure.held, [&](const Holding& h) { return h.hold > last; });
 }
 
 bool draw_fault(const std::string& file, const Plan& plan, const PlanError& error,

@@ -68,6 +68,8 @@ PosterEntry entry_of(const Exhibit& exhibit, bool all) {
   entry.facts = {{fmt::format("{:.0f}%", 100 * entry.timeline.bubble()), "idle"},
                  {number_of(1.0 * most / plan.plan().stages), "kept"},
                  {std::to_string(versions), versions == 1 ? "version" : "versions"}};
+  if (const int drift = plan.facts().drift; drift > 0)
+    entry.facts.push_back({std::to_string(drift), "drift"});
   if (all) entry.facts.push_back({std::to_string(plan.facts().staleness), "stale"});
   return entry;
 }

@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iostream>
 #include <set>
 
 #include "examples/common/program.h"
 #include "examples/common/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/training.h"
+#include "parallel/transports/rank_environment.h"
 
 namespace paragrad::examples {
 
@@ -34,7 +36,12 @@ void RunFlags::add_run_flags(Flags& flags) {
   flags.words("--resume", resume, "DIR",
               "continue the run in this folder with its saved flags; --schedule, --stages, "
               "--data-parallel, --ranks or --plan discards the saved layout");
-  flags.whole("--save-every", save_every, 0, "updates between checkpoints; 0: only at the end");
+  flags.whole("--save-every", save_every, 0,
+              "updates between checkpoints; 0: none but by time, and at the end");
+  flags.number("--save-minutes", save_minutes, 0, 1e6,
+               "minutes after a checkpoint until the next one; 0: none by time");
+  flags.whole("--keep", keep, 1,
+              "checkpoints that stay: if the newest is damaged, --resume takes the one before");
   flags.whole("--stop-after", stop_after, 0,
               "save and stop after this many of the --steps updates; 0: run to the end");
   flags.whole("--evaluate-every", evaluate_every, 0,
@@ -70,7 +77,7 @@ void RunFlags::add_machine_flags(Flags& flags) {
                "with messages from GPU to GPU");
   flags.whole("--memory-cap", memory_cap, 0, "bytes that a rank may hold in total; 0: no limit");
   flags.number("--timeout", timeout, limits::tiny, limits::large,
-               "seconds that a rank waits for another");
+               "seconds without any progress after which a rank gives up waiting for another");
 }
 
 namespace {
@@ -152,7 +159,11 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   if (checkpoint_of(resume) == resume) resume = resume.parent_path();  // DIR/checkpoint is DIR's
   const std::filesystem::path folder = resume;
   const bool moved = app.count("--out") > 0;
-  const nlohmann::json run = nn::Checkpoint(folder / "checkpoint").run();
+  const nn::IntactCheckpoint found = nn::find_intact(folder / "checkpoint");
+  manifest = found.manifest;
+  const auto started = parallel::rank_environment();
+  if (!found.news.empty() && (!started || started->rank == 0)) std::cerr << found.news + '\n';
+  const nlohmann::json run = resumed().run();
   PG_CHECK(
       run.contains("flags") && run["flags"].is_object() && run.value("program", program) == program,
       "--resume ", folder.string(), ": its checkpoint was not written by ", program);
@@ -176,7 +187,7 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   if (before.value("--prune", 0.0) > 0)
     same.insert(same.end(), PruneFlags::fixed().begin(), PruneFlags::fixed().end());
   else if (prune.given())
-    prune.check_begins(static_cast<int>(nn::Checkpoint(folder / "checkpoint").step()), steps);
+    prune.check_begins(static_cast<int>(resumed().step()), steps);
   for (const std::string& name : same)
     PG_CHECK(now.value(name, nlohmann::json()) == before.value(name, nlohmann::json()),
              "--resume: the run began with ", name, ' ', before.value(name, nlohmann::json()),

@@ -23,7 +23,7 @@ RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
   layout_ = parts_.layout();
   if (!parts_.gives("--gap")) layout_.gap = 3;  // a backward takes about as long as two forwards
   choose_clip();
-  if (!run.resume.empty()) first_ = static_cast<int>(Checkpoint(run.resume / "checkpoint").step());
+  if (!run.resume.empty()) first_ = static_cast<int>(run.resumed().step());
   plans_ = make_plans();
   check_reduction();
   const std::string why = parts_.cyclic() ? text("one for each of ", parts_.stages, " stages")
@@ -46,7 +46,7 @@ void RunLayout::read_own_plan() {
            " is a plan of delayed updates that begins like the beginning of a run, so it can't be ",
            "repeated; make it for later updates: plan show ... --first ", delay);
   if (!run_.resume.empty() && !run_.plan_given) {
-    const nlohmann::json run = Checkpoint(run_.resume / "checkpoint").run();
+    const nlohmann::json run = run_.resumed().run();
     // Compare plans, not their texts: headers of earlier versions say more.
     const nlohmann::json saved = run.value("plan", nlohmann::json(own_plan()));
     PG_CHECK(saved.is_string() && parallel::parse(saved) == *own_plan_,

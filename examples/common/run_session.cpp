@@ -40,7 +40,7 @@ void interrupt(int signal) {
 
 void check_resume(const RunFlags& run, const nlohmann::json& data) {
   if (run.resume.empty()) return;
-  Checkpoint checkpoint(run.resume / "checkpoint");
+  const Checkpoint checkpoint = run.resumed();
   PG_CHECK(checkpoint.run().value("data", nlohmann::json()) == data,
            "--resume: ", run.data.string(), " is not the ", run.kind_of_data,
            " that the run began with");
@@ -60,6 +60,8 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   settings.plans = layout.plans();
   const Pretended pretended =
       run.pretend.found(training.stages(), layout.ranks(), run.ranks_per_host);
+  PG_CHECK(pretended.latency < run.timeout, "--pretend-link: a message takes ", pretended.latency,
+           " s, and ranks give up after --timeout ", run.timeout, "; use a longer --timeout");
   if (pretended.computes()) settings.engine.prolong = prolong_to(pretended);
   if (pretended.computes() || pretended.links())
     settings.pretended = std::make_shared<Pretended>(pretended);
@@ -104,9 +106,8 @@ ReadyRun checked(ReadyRun run, bool one_process) {
   const std::vector<int>& hosts = run.settings.engine.hosts;
   if (!hosts.empty()) check_hosts(plan, hosts);
   if (run.settings.pruner) run.settings.pruner()->check(run.training.whole);
-  const std::filesystem::path& resumed = run.settings.resume;
-  const bool has_bits =
-      !resumed.empty() && Checkpoint(resumed / "checkpoint").run().contains("bits");
+  const SessionScope& scope = run.settings;
+  const bool has_bits = !scope.resume.empty() && scope.resumed().run().contains("bits");
   check_period(plan.codec, first, run.settings.steps, has_bits);
   if (run.settings.pretended)
     run.network = network_of(*run.settings.pretended, run.layout.ranks(), one_process);
@@ -217,6 +218,8 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
 int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish) {
   std::signal(SIGINT, interrupt);
   std::signal(SIGTERM, interrupt);
+  if (std::signal(SIGHUP, interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // under nohup
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that goes does not end the run
   const bool processes = run.transport == "mpi" || (run.transport == "nccl" && rank_environment());
   const bool complete =
       processes ? train_on_processes(run, prepare, finish) : train_on_threads(run, prepare, finish);

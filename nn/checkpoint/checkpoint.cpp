@@ -9,6 +9,7 @@
 #include <set>
 
 #include "autograd/backend.h"
+#include "nn/checkpoint/checksum.h"
 #include "nn/checkpoint/formats.h"
 
 namespace paragrad::nn {
@@ -39,24 +40,72 @@ std::string version_name(int back) {
   return back == 0 ? "" : text("version-", back);
 }
 
-Checkpoint::Checkpoint(const fs::path& folder) : title_("the checkpoint " + folder.string()) {
-  Manifest manifest = read_manifest(folder);
+Checkpoint::Checkpoint(const fs::path& folder, const std::string& name)
+    : title_("the checkpoint " + folder.string()) {
+  Manifest manifest = read_manifest(folder, name);
   step_ = manifest.step;
+  run_id_ = manifest.run_id;
+  build_ = manifest.build;
   run_ = std::make_shared<const nlohmann::json>(std::move(manifest.run));
-  for (const auto& [name, bytes] : manifest.files) open_file(folder / name, bytes);
+  for (const CheckpointFile& file : manifest.files) open_file(folder / file.name, file);
 }
 
-void Checkpoint::open_file(const fs::path& path, std::int64_t bytes) {
-  const std::string name = path.filename().string();
+/// Compares a file's mark with the manifest's; files without a mark are those of version 1.
+void Checkpoint::check_mark(const SafetensorsFile& file, const std::string& name) const {
+  const std::map<std::string, std::string>& mark = file.metadata();
+  const auto step = mark.find("step"), run = mark.find("run");
+  PG_CHECK(step == mark.end() || step->second == std::to_string(step_), title_,
+           " is damaged: ", name, " is of update ", step->second, ", its manifest of update ",
+           step_);
+  PG_CHECK(!has_checksums() || (run != mark.end() && run->second == run_id_), title_,
+           " is damaged: ", name, " belongs to another run than its manifest");
+}
+
+void Checkpoint::open_file(const fs::path& path, const CheckpointFile& listed) {
+  const auto& [name, bytes, checksums] = listed;
   std::error_code problem;
   auto found = fs::file_size(path, problem);
   PG_CHECK(!problem, title_, " is not complete: it lacks ", name, ", which its manifest lists");
   PG_CHECK(static_cast<std::int64_t>(found) == bytes, title_, " is damaged: ", name, " has ", found,
            " bytes, its manifest says ", bytes);
-  files_.emplace_back(path.string());
-  for (const SafetensorsEntry& entry : files_.back().entries())
+  const SafetensorsFile& file = files_.emplace_back(path.string());
+  check_mark(file, name);
+  if (has_checksums()) check_checksums(title_, file, checksums, /*all*/ false);
+  checksums_.insert(checksums.begin(), checksums.end());
+  for (const SafetensorsEntry& entry : file.entries())
     PG_CHECK(tensors_.emplace(entry.name, entry).second, title_, " is damaged: ", entry.name,
              " is in two of its files");
+}
+
+void check_checksums(const std::string& title, const SafetensorsFile& file,
+                     const Checksums& expected, bool all) {
+  const std::string path = fs::path(file.path()).filename().string();
+  auto check = [&](const std::string& name, auto bytes) {
+    const auto found = expected.find(name);
+    const bool is_header = name == format::metadata_key;
+    const std::string part = is_header ? "its header" : "tensor " + format::in_quotes(name);
+    PG_CHECK(found != expected.end(), title, " is damaged: ", path, ": ", part, " has no checksum");
+    if (!all && !is_header) return;
+    const std::string here = checksum_of(bytes);
+    PG_CHECK(here == found->second, title, " is damaged: ", path, ": ", part, " has the checksum ",
+             here, ", it was written with ", found->second);
+  };
+  check(format::metadata_key, file.header());
+  for (const SafetensorsEntry& entry : file.entries()) check(entry.name, entry.bytes);
+  PG_CHECK(expected.size() == file.entries().size() + 1, title, " is damaged: ", path,
+           " lacks a tensor");
+}
+
+const SafetensorsEntry& Checkpoint::checked(const SafetensorsEntry& entry) const {
+  if (!has_checksums()) return entry;
+  const std::string here = checksum_of(entry.bytes), &written = checksums_.at(entry.name);
+  PG_CHECK(here == written, title_, " is damaged: tensor ", format::in_quotes(entry.name),
+           " has the checksum ", here, ", it was written with ", written);
+  return entry;
+}
+
+void Checkpoint::verify() const {
+  for (const auto& [name, entry] : tensors_) checked(entry);
 }
 
 const SafetensorsEntry& Checkpoint::find(const std::string& tensor,
@@ -82,7 +131,7 @@ std::optional<std::vector<std::int32_t>> Checkpoint::index(const std::string& pa
   PG_CHECK(dtype_of(*saved) == DType::i32, title_, " has ", saved->name, " in ", dtype_of(*saved),
            ", which can't count elements; it is damaged");
   std::vector<std::int32_t> index(saved->shape.numel());
-  std::memcpy(index.data(), saved->bytes.data(), saved->bytes.size());
+  std::memcpy(index.data(), checked(*saved).bytes.data(), saved->bytes.size());
   PG_CHECK(std::adjacent_find(index.begin(), index.end(), std::greater_equal<>()) == index.end() &&
                (index.empty() || index.front() >= 0),
            title_, " is damaged: the indices in ", saved->name, " do not ascend");
@@ -92,6 +141,7 @@ std::optional<std::vector<std::int32_t>> Checkpoint::index(const std::string& pa
 /// Copies a parameter's values. If the file has only the kept elements, puts them among zeros.
 void Checkpoint::copy(const SafetensorsEntry& entry, const Parameter& parameter,
                       const Tensor& y) const {
+  checked(entry);
   if (entry.shape == parameter.shape) return copy_entry(entry, y);
   CategoryScope category(*y.device(), Category::workspace);
   const Tensor kept = empty(entry.shape, y.dtype(), y.device());

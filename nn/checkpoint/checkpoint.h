@@ -5,6 +5,7 @@
 // The room nn/checkpoint writes tensors to files and reads them back. It trusts no file's content:
 // checkpoint.h   start here: runs that can be resumed: data files, and a manifest that names them
 // safetensors.h  one data file: named tensors, mapped into memory, every rule of the format checked
+// checksum.h     damage is found by checksums, of each tensor and of all other bytes
 // gpt_files.h    a GPT in Hugging Face's layout, for other programs
 // file.h         reads and writes whole files of other formats; formats.h: shared by these files
 // A new file replaces an old one in one step, so a write that fails leaves the old one intact. An
@@ -15,11 +16,14 @@
 #pragma once
 
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "nn/checkpoint/safetensors.h"
@@ -27,10 +31,29 @@
 
 namespace paragrad::nn {
 
+/// The name of the newest checkpoint's manifest; that of an older one is called manifest-STEP.json.
+inline constexpr const char* manifest_name = "manifest.json";
+
 /// A data file as the manifest lists it.
 struct CheckpointFile {
   std::string name;  ///< in the checkpoint's folder
   std::int64_t bytes = 0;
+  Checksums checksums = {};
+  static auto fields(auto& x) { return std::tie(x.name, x.bytes, x.checksums); }
+};
+
+/// What is saved: a run, after a number of updates. All files of a checkpoint have the same mark.
+struct SaveMark {
+  std::int64_t step;
+  std::string run_id;  ///< chosen at random when the run began
+  SaveMark(std::int64_t updates, std::string id = "") : step(updates), run_id(std::move(id)) {}
+};
+
+/// Which of a folder's checkpoints stay when a newer one is committed.
+struct Kept {
+  int count = 1;  ///< with the new one
+  /// Older ones stay if they are the run's up to this update, which it continued from or saved.
+  std::int64_t last = std::numeric_limits<std::int64_t>::max();
 };
 
 /// The name of the i32 buffer with the indices of pruned parameters' kept elements, in ascending
@@ -43,31 +66,48 @@ inline constexpr const char* index_name = "index";
 std::string version_name(int back);
 
 /// Writes a data file, the first half of a save: cuts flat buffers into one tensor per parameter
-/// and writes them to STEM-STEP.safetensors, weights under their parameters' names, state as
-/// "first_moment/wte.weight". Copies one tensor at a time to the host; the file is on disk on
+/// and writes them to STEM-STEP.safetensors, with the mark in its metadata: weights under their
+/// parameters' names, state as "first_moment/wte.weight". Copies one tensor at a time to the host; the file is on disk on
 /// return. Several ranks may write, each with a stem and parameters that no other rank writes.
 /// shapes: each buffer (parameters.numel())
 /// throws: Error if a buffer does not fit or can't be written; the earlier checkpoint stays
 CheckpointFile write_checkpoint_file(const std::filesystem::path& folder, const std::string& stem,
-                                     std::int64_t step, const ParameterList& parameters,
+                                     const SaveMark& mark, const ParameterList& parameters,
                                      const FlatBuffers& buffers);
 
-/// Completes a save once all data files are written: makes them the folder's checkpoint, and
-/// removes the files of earlier and interrupted saves. Until manifest.json is replaced, in one
-/// step, the folder holds the earlier checkpoint.
-void commit_checkpoint(const std::filesystem::path& folder, std::int64_t step,
-                       const nlohmann::json& run, const std::vector<CheckpointFile>& files);
+/// Completes a save once all data files are written: makes them the folder's newest checkpoint, and
+/// removes the files of interrupted saves and of checkpoints that do not stay. Until manifest.json
+/// is replaced, in one step, the folder's newest checkpoint is the earlier one. No other file is
+/// removed: a file is ours if a manifest of the folder names it, or its header has its name.
+/// throws: Error if a file is not in the folder as its writer describes it; nothing has changed
+void commit_checkpoint(const std::filesystem::path& folder, const SaveMark& mark,
+                       const nlohmann::json& run, const std::vector<CheckpointFile>& files,
+                       const Kept& kept = {});
 
 /// The folder of a run's checkpoint: `run` itself if that is one, else run/checkpoint.
 std::filesystem::path checkpoint_of(const std::filesystem::path& run);
 
+/// The names of the manifests of a folder's checkpoints, the newest first.
+std::vector<std::string> manifests_of(const std::filesystem::path& folder);
+
 /// A complete checkpoint, opened for reading. It stays readable when the folder gets a newer one.
 class Checkpoint {
  public:
+  /// Checks the manifest, and sizes, headers and marks of the data files. Tensors are checked when
+  /// they are read.
   /// throws: Error if the folder has no checkpoint, or its manifest or a data file is damaged
-  explicit Checkpoint(const std::filesystem::path& folder);
+  explicit Checkpoint(const std::filesystem::path& folder,
+                      const std::string& manifest = manifest_name);
+
+  /// Reads all bytes. throws: Error if any of them is damaged
+  void verify() const;
+  /// Whether damage is found: paragrad 0.1 wrote checkpoints without checksums.
+  bool has_checksums() const { return !build_.empty(); }
 
   std::int64_t step() const { return step_; }
+  const std::string& run_id() const { return run_id_; }  ///< empty without checksums
+  const std::string& build() const { return build_; }    ///< of the program that wrote it; likewise
+  const std::vector<SafetensorsFile>& files() const { return files_; }
   const nlohmann::json& run() const { return *run_; }
 
   /// throws: Error unless the weights are exactly those of `model`, with the same shapes
@@ -104,13 +144,29 @@ class Checkpoint {
   void copy(const SafetensorsEntry& entry, const Parameter& parameter, const Tensor& y) const;
   const SafetensorsEntry* entry(const std::string& tensor) const;  // null if there is none
   const SafetensorsEntry& find(const std::string& tensor, const Parameter& parameter) const;
-  void open_file(const std::filesystem::path& path, std::int64_t bytes);
+  const SafetensorsEntry& checked(const SafetensorsEntry& entry) const;
+  void check_mark(const SafetensorsFile& file, const std::string& name) const;
+  void open_file(const std::filesystem::path& path, const CheckpointFile& listed);
 
   std::string title_;  // names the checkpoint in messages
   std::int64_t step_ = 0;
+  std::string run_id_, build_;
   std::shared_ptr<const nlohmann::json> run_;
   std::vector<SafetensorsFile> files_;               // keep the bytes of tensors_ mapped
   std::map<std::string, SafetensorsEntry> tensors_;  // of all files
+  Checksums checksums_;                              // likewise
 };
+
+/// A checkpoint of a folder that can be continued from.
+struct IntactCheckpoint {
+  std::string manifest;
+  std::string
+      news;  ///< a line for the user: which newer ones are damaged, or that damage would not
+             ///< be found; empty if there is nothing to say
+};
+
+/// Finds the newest checkpoint of a folder that is not damaged, and reads all bytes of it.
+/// throws: Error of the newest one if none is intact
+IntactCheckpoint find_intact(const std::filesystem::path& folder);
 
 }  // namespace paragrad::nn

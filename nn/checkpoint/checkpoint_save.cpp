@@ -1,132 +1,130 @@
-// Saves a checkpoint: data files under new names, then the manifest in one atomic step; also reads
-// the manifest. Not here: reading data files (nn/checkpoint/checkpoint.cpp).
+// Saves a checkpoint: data files under new names, then the manifest in one atomic step; afterwards
+// removes what is not needed any more. Not here: reading data files (nn/checkpoint/checkpoint.cpp), and the
+// text of the manifest (nn/checkpoint/checkpoint_manifest.cpp).
 // Chapter 02.
-#include <fcntl.h>
-#include <unistd.h>
-
+#include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 
 #include "autograd/backend.h"
+#include "autograd/version.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "nn/checkpoint/formats.h"
 
 namespace paragrad::nn {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CheckpointFile, name, bytes)
-
 namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr const char* format_name = "paragrad checkpoint";
-constexpr int format_version = 1;
+/// The checkpoints of a folder, by the names of their manifests; damaged manifests are left out.
+using Manifests = std::map<std::string, Manifest>;
 
-/// Parses a manifest and checks each field: the file may be damaged, or of another program.
-Manifest parse_manifest(const std::string& text) {
-  const json manifest = parse_json(text);
-  PG_CHECK(manifest.at("format") == format_name, "\"format\" is not \"", format_name, "\"");
-  const json &version = manifest.at("version"), &step = manifest.at("step");
-  PG_CHECK(version.is_number_integer() && version == format_version, "it has version ",
-           version.dump(), ", this program reads ", format_version);
-  PG_CHECK(step.is_number_unsigned() && step.get<std::uint64_t>() <= INT64_MAX,
-           "\"step\" is not a whole number from 0");
-  for (const json& file : manifest.at("files"))
-    PG_CHECK(file.at("bytes").is_number_unsigned(), "\"bytes\" is not a whole number from 0");
-  const json& run = manifest.at("run");
-  PG_CHECK(run.is_object() || run.is_null(), "\"run\" is not an object");
-  Manifest result{step, run, manifest.at("files")};
-  for (const CheckpointFile& file : result.files)
-    PG_CHECK(!file.name.empty() && file.name.find('/') == file.name.npos,
-             "a data file is called \"", file.name, "\", which is not a name in its folder");
-  return result;
+Manifests readable_manifests(const fs::path& folder) {
+  Manifests found;
+  for (const std::string& name : manifests_of(folder)) try {
+      found[name] = read_manifest(folder, name);
+    } catch (const Error&) {
+      // A damaged one protects no file.
+    }
+  return found;
 }
 
-/// Writes a manifest as JSON text.
-/// throws: Error if the run's description is not UTF-8
-std::string manifest_text(const Manifest& manifest) {
-  const json all = {{"format", format_name},
-                    {"version", format_version},
-                    {"step", manifest.step},
-                    {"files", manifest.files},
-                    {"run", manifest.run}};
-  try {
-    return all.dump(2) + "\n";
-  } catch (const json::exception&) {
-    throw Error("checkpoint: the description of the run is not UTF-8");
-  }
-}
-
-/// Names of the data files of the folder's checkpoint; none if the folder has no checkpoint.
-std::set<std::string> committed_names(const fs::path& folder) {
+std::set<std::string> names_in(const Manifests& manifests) {
   std::set<std::string> names;
-  try {
-    for (const CheckpointFile& file : read_manifest(folder).files) names.insert(file.name);
-  } catch (const Error&) {
-    // No manifest, or a damaged one, protects no file.
-  }
+  for (const auto& [name, manifest] : manifests)
+    for (const CheckpointFile& file : manifest.files) names.insert(file.name);
   return names;
 }
 
-/// A name that the current checkpoint does not use, even if the same step is saved twice.
+/// A name that no checkpoint of the folder uses, even if the same step is saved twice.
 std::string fresh_name(const fs::path& folder, const std::string& stem, std::int64_t step) {
-  const std::set<std::string> taken = committed_names(folder);
-  std::string name = text(stem, "-", step, ".safetensors");
-  if (taken.contains(name)) name = text(stem, "-", step, ".again.safetensors");
-  return name;
+  const std::set<std::string> taken = names_in(readable_manifests(folder));
+  std::string name = text(stem, "-", step);
+  while (taken.contains(name + ".safetensors")) name += ".again";
+  return name + ".safetensors";
 }
 
-/// Forces this file or folder to disk, so that it survives a power failure.
-void sync_to_disk(const fs::path& path) {
-  const format::Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  PG_CHECK(file.number >= 0 && ::fsync(file.number) == 0, path.string(),
-           ": can't be written to disk");
+/// The metadata of a data file that says its own name: a copy that a user makes has another one.
+constexpr const char* own_name = "file";
+
+/// Whether a save wrote this file, finished or not: its header, which is written first, says so.
+bool has_own_name(const fs::path& path, const std::string& name) {
+  std::string start(4096, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(start.data(), static_cast<std::streamsize>(start.size()));
+  return start.find(text('"', own_name, "\":\"", name, '"')) != start.npos;
 }
 
-/// Removes data files that the manifest does not name, that is, files with names from fresh_name(),
-/// with or without the .tmp of an unfinished file. A file that can't be removed only takes space.
-void remove_leftovers(const fs::path& folder, const std::set<std::string>& keep) {
-  static const std::regex data_file(R"([^-]*-[0-9]+(\.again)?\.safetensors(\.tmp)?)");
+/// Removes a file or link; one that can't be removed only takes space.
+void remove_file(const fs::path& path) {
+  std::error_code ignored;
+  fs::remove(path, ignored);
+}
+
+/// Removes data files that are not to stay: those in `known`, and those of interrupted saves.
+void remove_leftovers(const fs::path& folder, const std::set<std::string>& known,
+                      const std::set<std::string>& stay) {
+  static const std::regex data_file(R"([^-]*-[0-9]+(\.again)*\.safetensors(\.tmp)?)");
   std::error_code ignored;
   std::vector<fs::path> leftovers;
   for (const fs::directory_entry& file : fs::directory_iterator(folder, ignored)) {
     std::string name = file.path().filename().string();
-    if (std::regex_match(name, data_file) && !keep.contains(name)) leftovers.push_back(file.path());
+    if (!std::regex_match(name, data_file) || stay.contains(name)) continue;
+    if (known.contains(name)) leftovers.push_back(file.path());
+    if (!file.is_regular_file(ignored) || file.is_symlink(ignored)) continue;
+    if (name.ends_with(".tmp")) name.resize(name.size() - 4);
+    if (has_own_name(file.path(), name)) leftovers.push_back(file.path());
   }
-  for (const fs::path& file : leftovers) fs::remove(file, ignored);
+  std::ranges::for_each(leftovers, remove_file);
+}
+
+/// The manifests of `earlier` that stay beside that of `mark`; the newest of them may have to get a
+/// name of its own.
+Manifests staying(const Manifests& earlier, const SaveMark& mark, const Kept& kept) {
+  std::vector<std::pair<std::int64_t, std::string>> found;
+  for (const auto& [name, manifest] : earlier)
+    if (manifest.step < mark.step && manifest.step <= kept.last &&
+        (manifest.run_id == mark.run_id || manifest.run_id.empty()))
+      found.emplace_back(manifest.step, name);
+  std::ranges::sort(found, std::greater<>());
+  Manifests result;
+  for (const auto& [step, name] : found)
+    if (static_cast<int>(result.size()) < kept.count - 1) result[name] = earlier.at(name);
+  return result;
+}
+
+/// Checks that a file is here as its writer, perhaps on another host, describes it.
+void check_written(const fs::path& folder, const CheckpointFile& file) {
+  const fs::path path = folder / file.name;
+  const std::string title = text("the checkpoint ", folder.string(), " that is being saved");
+  std::error_code problem;
+  const auto found = fs::file_size(path, problem);
+  PG_CHECK(!problem, title, " lacks ", file.name, ", which a rank has written: all ranks must ",
+           "write to one folder, which all hosts share; name it with --out");
+  PG_CHECK(static_cast<std::int64_t>(found) == file.bytes, title, " is damaged: ", file.name,
+           " has ", found, " bytes, its writer says ", file.bytes);
+  check_checksums(title, SafetensorsFile(path.string()), file.checksums, /*all*/ true);
+}
+
+/// Writes a file that is on disk on return.
+void write_synced(const fs::path& path, const std::string& bytes) {
+  write_file(path, bytes);
+  sync_to_disk(path);
 }
 
 }  // namespace
 
-fs::path checkpoint_of(const fs::path& run) {
-  std::error_code ignored;
-  return fs::exists(run / manifest_name, ignored) ? run : run / "checkpoint";
-}
-
-Manifest read_manifest(const fs::path& folder) {
-  const fs::path path = folder / manifest_name;
-  std::error_code ignored;
-  PG_CHECK(fs::exists(path, ignored), folder.string(), " holds no checkpoint: it has no ",
-           manifest_name, "; name the folder that a run saved to");
-  const std::string bytes = read_file(path);
-  try {
-    return parse_manifest(bytes);
-  } catch (const json::exception&) {
-    throw Error(path.string() + " is damaged: it is not valid JSON");
-  } catch (const Error& error) {
-    throw Error(path.string() + " is damaged or not a checkpoint's manifest: " + error.what());
-  }
-}
-
 CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& stem,
-                                     std::int64_t step, const ParameterList& parameters,
+                                     const SaveMark& mark, const ParameterList& parameters,
                                      const FlatBuffers& buffers) {
   PG_CHECK(!stem.empty() && stem.find_first_of("-/") == stem.npos, "a checkpoint's file name \"",
            stem, "\" must not be empty, and must contain neither - nor /");
-  PG_CHECK(step >= 0, "a checkpoint of step ", step, ": steps are numbered from 0");
+  PG_CHECK(mark.step >= 0, "a checkpoint of step ", mark.step, ": steps are numbered from 0");
   make_folder(folder);
 
   std::vector<std::byte> host;  // holds one tensor at a time
@@ -143,27 +141,42 @@ CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& 
                          }});
     }
   }
-  CheckpointFile file{fresh_name(folder, stem, step)};
-  fs::path path = folder / file.name;
-  write_safetensors(path.string(), {{"step", std::to_string(step)}}, tensors);
+  CheckpointFile file{fresh_name(folder, stem, mark.step)};
+  const fs::path path = folder / file.name;
+  file.checksums = write_safetensors(
+      path.string(),
+      {{own_name, file.name}, {"run", mark.run_id}, {"step", std::to_string(mark.step)}}, tensors);
   file.bytes = static_cast<std::int64_t>(fs::file_size(path));
   return file;
 }
 
-void commit_checkpoint(const fs::path& folder, std::int64_t step, const json& run,
-                       const std::vector<CheckpointFile>& files) {
+void commit_checkpoint(const fs::path& folder, const SaveMark& mark, const json& run,
+                       const std::vector<CheckpointFile>& files, const Kept& kept) {
   std::set<std::string> names;
   for (const CheckpointFile& file : files)
     PG_CHECK(names.insert(file.name).second, "checkpoint: two files are called ", file.name);
+  for (const CheckpointFile& file : files) check_written(folder, file);
   const fs::path manifest = folder / manifest_name, unfinished = folder / "manifest.json.new";
-  write_file(unfinished, manifest_text({step, run, files}));
-  sync_to_disk(unfinished);
+  write_synced(unfinished, manifest_text({mark.step, mark.run_id, build(), run, files}));
+
+  // The manifest that will be replaced gets a second name, if its checkpoint is to stay.
+  const Manifests earlier = readable_manifests(folder);
+  Manifests stay = staying(earlier, mark, kept);
+  if (auto newest = stay.extract(manifest_name)) {
+    newest.key() = text("manifest-", newest.mapped().step, ".json");
+    write_synced(folder / newest.key(), read_file(manifest));
+    stay.insert(std::move(newest));
+  }
   sync_to_disk(folder);  // names of data files must be on disk before the manifest that lists them
   std::error_code problem;
   fs::rename(unfinished, manifest, problem);
   PG_CHECK(!problem, "can't replace ", manifest.string(), ": ", problem.message());
   sync_to_disk(folder);
-  remove_leftovers(folder, names);
+
+  for (const std::string& name : manifests_of(folder))
+    if (name != manifest_name && !stay.contains(name)) remove_file(folder / name);
+  names.merge(names_in(stay));
+  remove_leftovers(folder, names_in(earlier), names);
 }
 
 }  // namespace paragrad::nn

@@ -2,11 +2,45 @@
 // Chapter 02.
 #include "nn/checkpoint/file.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace paragrad::nn {
+
+std::string system_message() { return std::generic_category().message(errno); }
+
+Descriptor::~Descriptor() {
+  if (number >= 0) ::close(number);
+}
+
+Descriptor create_file(const std::filesystem::path& path) {
+  ::unlink(path.c_str());
+  constexpr int as_new = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
+  const int number = ::open(path.c_str(), as_new, 0666);
+  PG_CHECK(number >= 0, path.string(), ": can't be created: ", system_message());
+  return Descriptor(number);
+}
+
+void write_all(const Descriptor& file, const std::filesystem::path& path,
+               std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(file.number, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    PG_CHECK(written >= 0, path.string(), ": can't be written: ", system_message());
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void sync_to_disk(const std::filesystem::path& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  PG_CHECK(file.number >= 0 && ::fsync(file.number) == 0, path.string(),
+           ": can't be written to disk: ", system_message());
+}
 
 void check_regular(const std::filesystem::path& path) {
   std::error_code ignored;
@@ -59,13 +93,13 @@ void make_folder(const std::filesystem::path& folder) {
 void write_file(const std::filesystem::path& path, std::string_view bytes) {
   std::filesystem::path partial = path;
   partial += ".partial";
-  std::ofstream file(partial, std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  std::error_code problem;
-  if (file) std::filesystem::rename(partial, path, problem);
-  PG_CHECK(file && !problem, "can't write ", path.string(),
-           ": check that its folder exists and is writable, and that the disk has space");
+  try {
+    write_all(create_file(partial), partial, std::as_bytes(std::span(bytes)));
+    std::filesystem::rename(partial, path);
+  } catch (const std::exception&) {
+    throw Error("can't write " + path.string() +
+                ": check that its folder exists and is writable, and that the disk has space");
+  }
 }
 
 }  // namespace paragrad::nn

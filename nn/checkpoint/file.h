@@ -3,9 +3,11 @@
 // Chapter 02.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -35,6 +37,29 @@ std::int64_t whole_number(const nlohmann::json& value);
 /// Creates a folder and its parent folders, unless they exist.
 /// throws: Error if the system can't create them
 void make_folder(const std::filesystem::path& folder);
+
+/// The system's message for its last error.
+std::string system_message();
+
+/// An open file that closes itself.
+struct Descriptor {
+  int number;
+  explicit Descriptor(int opened) : number(opened) {}
+  Descriptor(const Descriptor&) = delete;
+  ~Descriptor();
+};
+
+/// Opens a new file for writing. A file or link of this name is removed first: no link is followed.
+/// throws: Error if the file can't be created
+Descriptor create_file(const std::filesystem::path& path);
+
+/// Writes all bytes to an open file; `path` is its name for errors.
+void write_all(const Descriptor& file, const std::filesystem::path& path,
+               std::span<const std::byte> bytes);
+
+/// Forces a file, or the names in a folder, to disk, so that they survive a power failure.
+/// throws: Error if the system can't
+void sync_to_disk(const std::filesystem::path& path);
 
 /// Replaces a file as a whole: the old file stays intact until the new one is complete.
 /// throws: Error if the folder is missing or can't be written

@@ -4,9 +4,6 @@
 // Chapter 02.
 #pragma once
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
@@ -30,38 +27,33 @@ inline std::string in_quotes(const std::string& name) {
   return json(name).dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-/// The system's message for its last error.
-inline std::string system_message() { return std::generic_category().message(errno); }
-
 /// The bytes of a tensor. All partial products must fit in 63 bits, even if a later size is 0.
 /// throws: Error that begins with `where`, if they do not, or if the format has no such dtype
 std::int64_t checked_byte_count(const std::string& where, const std::string& dtype,
                                 const std::vector<std::int64_t>& sizes);
 
-/// An open file that closes itself.
-struct Descriptor {
-  int number;
-  explicit Descriptor(int opened) : number(opened) {}
-  Descriptor(const Descriptor&) = delete;
-  ~Descriptor() {
-    if (number >= 0) ::close(number);
-  }
-};
-
 }  // namespace paragrad::nn::format
 
 namespace paragrad::nn {
 
-inline constexpr const char* manifest_name = "manifest.json";
-
 struct Manifest {
   std::int64_t step = 0;
+  std::string run_id, build;  // empty in checkpoints of version 1, which have no checksums
   nlohmann::json run;
   std::vector<CheckpointFile> files;
+
+  bool has_checksums() const { return !build.empty(); }
 };
 
-/// throws: Error if the folder has no manifest, or a damaged one
-Manifest read_manifest(const std::filesystem::path& folder);
+/// throws: Error if the folder has no such manifest, or a damaged one
+Manifest read_manifest(const std::filesystem::path& folder, const std::string& name);
+/// throws: Error if the run's description is not UTF-8
+std::string manifest_text(const Manifest& manifest);
+
+/// throws: Error that begins with `title`, unless the file's header and, if `all`, all of its
+/// tensors have these checksums
+void check_checksums(const std::string& title, const SafetensorsFile& file,
+                     const Checksums& expected, bool all);
 
 /// The name of a parameter's part of a flat buffer. The weights' buffer is called "", so its parts
 /// have the names of parameters.

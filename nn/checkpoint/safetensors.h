@@ -27,6 +27,10 @@ struct SafetensorsEntry {
   std::span<const std::byte> bytes;
 };
 
+/// Checksums of a file's parts: by name those of the tensors' bytes, and as "__metadata__", which no
+/// tensor is called, that of all bytes before them. Together they cover the file.
+using Checksums = std::map<std::string, std::string>;
+
 /// A file opened for reading. Its whole header is checked; its data is memory-mapped, so that a
 /// large file costs nothing until a tensor's bytes are read. Copies share the mapping.
 class SafetensorsFile {
@@ -38,6 +42,8 @@ class SafetensorsFile {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// All tensors, in the order of their data in the file.
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  /// All bytes before the tensors.
+  std::span<const std::byte> header() const { return header_; }
   bool contains(const std::string& name) const {
     return std::ranges::count(entries_, name, &SafetensorsEntry::name) > 0;
   }
@@ -47,6 +53,7 @@ class SafetensorsFile {
  private:
   std::string path_;
   std::shared_ptr<const void> mapping_;
+  std::span<const std::byte> header_;
   std::map<std::string, std::string> metadata_;
   std::vector<SafetensorsEntry> entries_;
 };
@@ -61,10 +68,12 @@ struct SafetensorsSource {
 };
 
 /// Writes the tensors in the given order. The file is written as `path`.tmp and renamed when it is
-/// complete and on disk, so a write that fails leaves an earlier file as it was.
+/// complete and on disk, so a write that fails leaves an earlier file as it was. Returns the
+/// checksums of what was written.
 /// throws: Error if the format can't describe a tensor, or the file can't be written
-void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
-                       const std::vector<SafetensorsSource>& tensors);
+Checksums write_safetensors(const std::string& path,
+                            const std::map<std::string, std::string>& metadata,
+                            const std::vector<SafetensorsSource>& tensors);
 
 /// The format's name of a dtype of paragrad: f32 -> F32.
 std::string safetensors_dtype(DType dtype);

@@ -217,6 +217,7 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
   const std::uint64_t data_start = length_bytes + text.size();
   check_layout(path, claims, data_start, file.size());
 
+  header_ = file.first(data_start);
   for (const auto& [name, dtype, sizes, begin, end] : claims)
     entries_.push_back({name, dtype, Shape(sizes), file.subspan(data_start + begin, end - begin)});
 }

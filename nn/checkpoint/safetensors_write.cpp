@@ -1,15 +1,15 @@
 // write_safetensors: writes the header, then each tensor's bytes, to a file that replaces the old
 // one. Also sizes and names of dtypes, for reading, too (nn/checkpoint/safetensors_read.cpp).
 // Chapter 02.
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
+#include "nn/checkpoint/checksum.h"
+#include "nn/checkpoint/file.h"
 #include "nn/checkpoint/formats.h"
 #include "nn/checkpoint/safetensors.h"
 
@@ -61,37 +61,33 @@ std::string make_header(const std::string& path, const std::map<std::string, std
   return text;
 }
 
-void write_all(int descriptor, const std::string& path, Bytes bytes) {
-  while (!bytes.empty()) {
-    ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    PG_CHECK(written >= 0, path, ": can't be written: ", system_message());
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-}
-
-void write_tensors(const std::string& path, const std::string& header,
-                   const std::vector<SafetensorsSource>& tensors) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  PG_CHECK(file.number >= 0, path, ": can't be created: ", system_message());
-  std::uint64_t length = header.size();
-  write_all(file.number, path, std::as_bytes(std::span(&length, 1)));
-  write_all(file.number, path, std::as_bytes(std::span(header)));
+Checksums write_tensors(const std::string& path, const std::string& header,
+                        const std::vector<SafetensorsSource>& tensors) {
+  const Descriptor file = create_file(path);
+  const std::uint64_t length = header.size();
+  const Bytes length_part = std::as_bytes(std::span(&length, 1)),
+              text_part = std::as_bytes(std::span(header));
+  write_all(file, path, length_part);
+  write_all(file, path, text_part);
+  Checksums checksums{{metadata_key, digits_of(crc32_of(text_part, crc32_of(length_part)))}};
   for (const auto& [name, dtype, shape, bytes] : tensors) {
     Bytes data = bytes();
     const std::string where = path + ": tensor " + in_quotes(name);
     auto expected = static_cast<std::size_t>(checked_byte_count(where, dtype, shape.sizes()));
     PG_CHECK(data.size() == expected, where, " of shape ", shape, " needs ", expected,
              " bytes, got ", data.size());
-    write_all(file.number, path, data);
+    checksums[name] = checksum_of(data);
+    write_all(file, path, data);
   }
   PG_CHECK(::fsync(file.number) == 0, path, ": can't be written to disk: ", system_message());
+  return checksums;
 }
 
 }  // namespace
 
-void write_safetensors(const std::string& path, const std::map<std::string, std::string>& metadata,
-                       const std::vector<SafetensorsSource>& tensors) {
+Checksums write_safetensors(const std::string& path,
+                            const std::map<std::string, std::string>& metadata,
+                            const std::vector<SafetensorsSource>& tensors) {
   const std::string unfinished = path + ".tmp";
   std::string header;
   try {
@@ -100,9 +96,10 @@ void write_safetensors(const std::string& path, const std::map<std::string, std:
     throw Error(path + ": can't be written: a name or its metadata is not UTF-8");
   }
   try {
-    write_tensors(unfinished, header, tensors);
+    Checksums checksums = write_tensors(unfinished, header, tensors);
     PG_CHECK(std::rename(unfinished.c_str(), path.c_str()) == 0, path, ": can't be replaced by ",
              unfinished, ": ", system_message());
+    return checksums;
   } catch (...) {
     ::unlink(unfinished.c_str());
     throw;

@@ -80,9 +80,9 @@ class Stem : public Layer {
 };
 
 /// Averages each channel over the image, then applies a linear layer.
-class Head : public Layer {
+class ClassHead : public Layer {
  public:
-  Head(ParameterList& list, std::int64_t in, std::int64_t out)
+  ClassHead(ParameterList& list, std::int64_t in, std::int64_t out)
       : linear_(list, "fc", in, out, first_values(in), first_values(in)) {}
 
   Tensor forward(const Tensor& x, const Pass&) const override {
@@ -134,7 +134,7 @@ Model resnet18(const ResNetConfig& config) {
     }
   }
   auto scores = [=](const Shape& x) { return Shape{x[0], config.classes}; };
-  model.push_back({"head", builds<Head>(in, config.classes),
+  model.push_back({"head", builds<ClassHead>(in, config.classes),
                    2.0 * static_cast<double>(in * config.classes), scores});
   return model;
 }

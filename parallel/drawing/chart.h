@@ -5,7 +5,6 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "parallel/drawing/draw.h"
@@ -16,13 +15,6 @@ namespace paragrad::parallel {
 
 /// throws: Error if a series has unequal x and y
 std::string curve_chart(const Curve& curve);
-
-/// The bytes of one category on all ranks together.
-struct MemoryTotal {
-  std::vector<std::pair<double, double>> levels;  ///< (seconds, bytes from then on)
-  double peak = 0, mean = 0;                      ///< bytes; the mean is one over time
-};
-MemoryTotal memory_total(std::vector<MemorySample> samples, const std::string& category);
 
 // ---- what charts are made of (chart_frame.cpp) ----
 

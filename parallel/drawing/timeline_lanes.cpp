@@ -14,23 +14,29 @@ namespace {
 constexpr double held_height = 13, shard_height = 5;
 
 const char* held_color(const Holding& holding) {
-  if (holding.name.what == Value::stash) return color("activations").light;
-  if (holding.name.what == Value::open_sum) return color("gradients").light;
-  return color("weights").light;
+  if (holding.hold <= Hold::copy) return color("weights").light;
+  return color(holding.hold <= Hold::input ? "activations" : "gradients").light;
 }
 
 /// What a bar says, shortest last.
 std::vector<std::string> held_words(const Holding& holding) {
   const auto [what, stage, number] = holding.name;
   if (what == Value::stash)
-    return {fmt::format("s{} activations {}", stage, number), fmt::format("s{} {}", stage, number),
-            std::to_string(number)};
-  if (what == Value::open_sum)
+    return {fmt::format("s{} {} {}", stage, name_of(holding.hold), number),
+            fmt::format("s{} {}", stage, number), std::to_string(number)};
+  if (holding.hold > Hold::copy)
     return {fmt::format("s{} sum for v{}", stage, number), fmt::format("s{} sum", stage),
             fmt::format("s{}", stage)};
-  const char* part = holding.shard ? "shard of " : "";
+  const char* part = holding.hold == Hold::shard ? "shard of " : "";
   return {fmt::format("{}s{} weights v{}", part, stage, number),
           fmt::format("{}s{} v{}", part, stage, number), fmt::format("s{}v{}", stage, number)};
+}
+
+std::string held_sentence(const Holding& holding) {
+  const auto& [what, stage, number] = holding.name;
+  if (holding.hold == Hold::sum)
+    return fmt::format("the sum of stage {} for version {}, from others too", stage, number);
+  return (holding.hold == Hold::shard ? "its shard of " : "") + escape(describe(holding.name));
 }
 
 }  // namespace
@@ -41,7 +47,8 @@ HeldLanes::HeldLanes(const std::vector<Holding>& held, int rank, const FigureLay
     std::vector<double> busy_until;
     const double pitch = shards ? shard_height : held_height;
     for (const Holding& holding : held) {
-      if (holding.rank != rank || holding.shard != shards || holding.start >= layout.seconds)
+      if (holding.rank != rank || (holding.hold == Hold::shard) != shards ||
+          holding.start >= layout.seconds)
         continue;
       auto slot =
           std::ranges::find_if(busy_until, [&](double end) { return end <= holding.start; });
@@ -61,11 +68,10 @@ void HeldLanes::add(const Holding& holding, const FigureLayout& layout, double y
   const char* fill = held_color(holding);
   const std::vector<std::string> words = held_words(holding);
   cells_ += markup(R"(<rect class="held" x="{}" y="{}" width="{}" height="{}" fill="{}">)"
-                   "<title>rank {} holds {}{}\nfrom {}, for {}</title></rect>\n",
-                   from, y, wide, high, fill, holding.rank, holding.shard ? "its shard of " : "",
-                   escape(describe(holding.name)), seconds_text(holding.start),
-                   seconds_text(holding.end - holding.start));
-  if (holding.shard) return;
+                   "<title>rank {} holds {}\nfrom {}, for {}</title></rect>\n",
+                   from, y, wide, high, fill, holding.rank, held_sentence(holding),
+                   seconds_text(holding.start), seconds_text(holding.end - holding.start));
+  if (holding.hold == Hold::shard) return;
   for (const std::string& line : words) {
     if (wide < text_width(line) + 4) continue;
     labels_ += markup(R"(<text x="{}" y="{}" fill="{}">{}</text>)"

@@ -73,8 +73,8 @@ void Interpreter::execute(const Instruction& x) {
 }
 // [end snippet]
 
-/// Forgets what is over, when the body of an endless plan begins or ends: tables that grew with the
-/// run would end it one day.
+/// Erases finished entries from tables when the body of an endless plan begins or ends. Tables that
+/// grew with the run would end it one day.
 void Interpreter::pause(int bodies) {
   mailbox_.forget_finished();
   measured_.forget_stepped();
@@ -137,6 +137,7 @@ void Interpreter::forward(const Instruction& x) {
 
   const Stopwatch stopwatch{run_, x};
   Tensor y;
+  waiting_.compute();
   device->backend().as_one_launch([&] { y = runner.forward(x.micro, inputs); });
   if (again) return;
   if (!last) return mailbox_.put({Value::activation, x.stage, x.micro}, y);
@@ -151,6 +152,7 @@ void Interpreter::backward(const Instruction& x) {
     dy = mailbox_.take_value({Value::activation_gradient, x.stage, x.micro});
   const Stopwatch stopwatch{run_, x};
   Tensor dx;
+  waiting_.compute();
   run_.engine.device()->backend().as_one_launch([&] {
     const auto [weights, shared] = read_weights();
     dx = run_.engine.runner(x.stage).backward(x.micro, dy, part, weights, shared);
@@ -176,6 +178,7 @@ void Interpreter::step(const Instruction& x) {
   const bool keep_old = run_.needed_after(old, waiting_.cell());
   if (!keep_old) mailbox_.wait_for_readers(old);
   const double rate = run_.engine.training().learning_rate.at(x.version - 1);
+  waiting_.compute();
   run_.engine.device()->backend().as_one_launch([&] {
     store.step({rate, 1.0 / plan.per_step, scale, x.version - store.begun()}, keep_old);
   });

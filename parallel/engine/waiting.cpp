@@ -14,7 +14,25 @@ using autograd::text;
 
 void Waiting::reach(int cell) {
   cell_ = cell;
-  transport_.publish({.cell = cell, .plan = static_cast<std::int16_t>(run_.number)});
+  tell(Work::none);
+}
+
+void Waiting::compute() { tell(Work::computing); }
+
+void Waiting::tell(Work work) const {
+  transport_.publish({.cell = cell_, .plan = static_cast<std::int16_t>(run_.number), .work = work});
+}
+
+/// Whether one of the tickets is done before the deadline.
+bool Waiting::wait_patiently(const std::vector<const Ticket*>& tickets) const {
+  if (lane_.wait_for_any(tickets, 0)) return true;
+  tell(Work::none);
+  Deadline deadline(run_.engine.settings().timeout);
+  while (deadline.left() > 0 && !lane_.failure()) {
+    if (lane_.wait_for_any(tickets, deadline.longest_wait())) return true;
+    deadline.restart_if_progress(transport_);
+  }
+  return lane_.wait_for_any(tickets, 0);
 }
 
 void Waiting::wait(const Issued& message) const {
@@ -24,7 +42,7 @@ void Waiting::wait(const Issued& message) const {
 
 void Waiting::wait_for_any(const std::vector<const Ticket*>& tickets, int cell) const {
   const auto start = Clock::now();
-  if (lane_.wait_for_any(tickets, run_.engine.settings().timeout)) return;
+  if (wait_patiently(tickets)) return;
   Instruction awaited = run_.at(cell);
   const int peer = awaited_rank(cell);
   if (travels(awaited)) {  // as the other end writes it
@@ -36,7 +54,7 @@ void Waiting::wait_for_any(const std::vector<const Ticket*>& tickets, int cell) 
 
 void Waiting::wait_for_word(const Ticket& ticket, const std::string& what, int peer) const {
   const auto start = Clock::now();
-  if (!lane_.wait_for_any({&ticket}, run_.engine.settings().timeout)) give_up(start, what, peer);
+  if (!wait_patiently({&ticket})) give_up(start, what, peer);
 }
 
 // [snippet give_up]
@@ -71,7 +89,7 @@ int Waiting::awaited_rank(int cell) const {
 }
 
 bool Waiting::is_in_plan(const Position& place, int rank) const {
-  return place.plan == run_.number && place.work == Work::none && place.cell <= run_.cells_of(rank);
+  return place.plan == run_.number && place.cell <= run_.cells_of(rank);
 }
 
 std::string Waiting::place_of(int rank) const {

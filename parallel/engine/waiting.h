@@ -30,6 +30,8 @@ class Waiting {
 
   /// Notes that the rank is at this cell, and tells the others.
   void reach(int cell);
+  /// Tells the others that the rank computes, until it waits or reaches another cell.
+  void compute();
   int cell() const { return cell_; }
 
   /// Waits for a message; first for the one that it depends on, so that an error names that one.
@@ -43,6 +45,8 @@ class Waiting {
   void wait_for_word(const Ticket& ticket, const std::string& what, int peer) const;
 
  private:
+  void tell(Work work) const;
+  bool wait_patiently(const std::vector<const Ticket*>& tickets) const;
   [[noreturn]] void give_up(Clock::time_point start, const std::string& awaited, int peer) const;
   int awaited_rank(int cell) const;
   std::string place_of(int rank) const;

@@ -65,6 +65,7 @@ class Walk {
   void start(int rank);
   void finish(int rank);
   void add(int stage, int micro, int rank);
+  std::string lacking(const Instruction& x) const;
   void check_end() const;
 
   std::vector<Rank> ranks_;

@@ -27,7 +27,7 @@ inline bool has_turns(Setting setting) {
 /// Which stages the D ranks of a replica hold, if each holds V of them.
 ///   straight   consecutive ones: rank r has stages rV to rV + V - 1
 ///   loop       every D-th one: rank r has stages r, D + r, 2D + r, ...
-///   v          the same, but each second round goes back: with V = 2, stages r and 2D - 1 - r
+///   v          every second round of D stages backwards: with V = 2, stages r and 2D - 1 - r
 ///   both_ways  two copies of D stages, which lie head to tail: rank r has stages r and D - 1 - r
 enum class Placement { straight, loop, v, both_ways };
 /// The placements that users choose between, by the names that they type.
@@ -37,7 +37,7 @@ const std::map<std::string, Placement>& placements();
 struct Layout {
   int stages = 1;                   ///< parts that the model is split into
   int width = 1;                    ///< replicas of the model
-  int microbatches = 1;             ///< of each replica, in each step
+  int microbatches = 1;             ///< microbatches of each replica and step
   int steps = 1;                    ///< steps that the plan makes
   int first = 0;                    ///< steps that were made before the plan
   bool recompute = false;           ///< drop activations after the forward, compute them again

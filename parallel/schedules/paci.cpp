@@ -43,13 +43,16 @@ Plan paci(const Layout& asked) {
 /// and that recomputation, which changes no number elsewhere, does so here.
 std::string note_on_drift(const Layout& layout) {
   std::string note;
-  const int round = 1 + 2, rounds = ceil_of(layout.stages, held_in_flight(layout));
+  const int full = ceil_of(layout.stages - 1, layout.microbatches);
+  const int rounds = ceil_of(layout.stages, held_in_flight(layout));
   if (rounds > 1)
-    note =
-        autograd::text("paci with --drift ", layout.drift, " on ", layout.stages,
-                       " stages stalls: ", rounds * round, " time units a microbatch instead of ",
-                       round, " (forward 1, backward 2); --drift ",
-                       ceil_of(layout.stages - 1, layout.microbatches), " keeps it full");
+    note = autograd::text("paci with --drift ", layout.drift, " on ", layout.stages,
+                          " stages stalls: a microbatch takes the time of ", rounds,
+                          " forwards and backwards of a stage instead of one; --drift ", full,
+                          " keeps it full");
+  if (layout.drift > full)
+    note = autograd::text("paci with --drift ", layout.drift, " on ", layout.stages,
+                          " stages uses a drift of ", full, ", which keeps it full");
   if (layout.recompute && layout.stages > 1)
     note += autograd::text(note.empty() ? "" : ". ", "With --recompute, paci computes a forward ",
                            "again on the weights of its backward, so the numbers change");

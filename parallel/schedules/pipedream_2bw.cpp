@@ -24,14 +24,14 @@ Plan pipedream_2bw(const Layout& layout) {
 /// Describes what too few microbatches cost: in a long run, m + 1 of them pass D stages in
 /// D / (m + 1) rounds, rounded up, of a forward and a backward; a full pipeline takes one round.
 std::string note_on_stalls(const Layout& layout) {
-  const int in_flight = layout.microbatches + 1, round = 1 + 2;
+  const int in_flight = layout.microbatches + 1;
   const int rounds = (layout.stages + in_flight - 1) / in_flight;
   if (rounds == 1) return "";
-  return autograd::text(
-      "2bw with ", layout.microbatches, layout.microbatches == 1 ? " microbatch" : " microbatches",
-      " on ", layout.stages, " stages stalls: ", rounds * round, " time units a microbatch instead",
-      " of ", round, " (forward 1, backward 2); ", layout.stages - 1,
-      " microbatches or more keep it full");
+  return autograd::text("2bw with ", layout.microbatches,
+                        layout.microbatches == 1 ? " microbatch" : " microbatches", " on ",
+                        layout.stages, " stages stalls: a microbatch takes the time of ", rounds,
+                        " forwards and backwards of a stage instead of one; ", layout.stages - 1,
+                        " microbatches or more keep it full");
 }
 
 }  // namespace

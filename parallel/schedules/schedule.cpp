@@ -89,13 +89,16 @@ void check_sizes(const Layout& layout) {
            "--stages ", layout.stages, ", --data-parallel ", layout.width, ", --microbatches ",
            layout.microbatches, ", --steps ", layout.steps, ", --first ", layout.first,
            ": a plan needs at least 1 of each, and a --first of at least 0");
-  constexpr double most = 1e8;
-  double micros = 1.0 * layout.width * layout.microbatches;
-  PG_CHECK(micros * (layout.first + 1.0 * layout.steps) < most &&
-               micros * layout.stages * layout.steps < most,
-           "this plan counts to microbatch ", micros * (layout.first + 1.0 * layout.steps), " on ",
-           layout.stages, " stages; at most ", most, " microbatches and forwards are possible. ",
-           "Use a smaller --first, --steps or --microbatches");
+  const double micros = 1.0 * layout.width * layout.microbatches;
+  const double last = micros * (layout.first + 1.0 * layout.steps);
+  PG_CHECK(last < most_microbatches, "this plan counts to microbatch ", last, "; at most ",
+           most_microbatches, " are possible. Use a smaller --steps or --microbatches");
+  constexpr double most = 4e6;  // of which each takes about a kB
+  const double forwards = micros * layout.stages * layout.steps;
+  PG_CHECK(forwards <= most, "a plan of ", forwards,
+           " forwards would not fit into memory; at most ", most,
+           " are possible. Use fewer --steps, or --endless: a plan of a few updates that a ",
+           "run repeats any number of times");
 }
 
 /// Checks the ZeRO level. A cyclic schedule's own check says what it has instead of levels.

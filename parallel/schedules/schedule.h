@@ -69,7 +69,7 @@ int pipeline_ranks(const Layout& layout);
 struct Schedule {
   const char* name = "";                         ///< as users type it
   Plan (*make)(const Layout&) = nullptr;         ///< rows of computations only
-  int (*ranks)(const Layout&) = pipeline_ranks;  ///< how many its plans have
+  int (*ranks)(const Layout&) = pipeline_ranks;  ///< the number of ranks of its plans
   bool cyclic = false;  ///< has settings, and as many microbatches as stages instead of replicas
   bool updates_per_microbatch = false;  ///< a step is one microbatch of each replica
   bool has_order = true;  ///< false: ranks take what comes first, up to Layout::in_flight
@@ -79,7 +79,7 @@ struct Schedule {
   int highest_zero = 1;  ///< ZeRO level; a cyclic schedule's check() says what it has instead
   const char* why_no_clip = nullptr;  ///< why steps can't wait for a norm, and what to use; null:
                                       ///< they can
-  std::vector<const ScheduleFlag*> flags = {};   ///< that it leaves to users
+  std::vector<const ScheduleFlag*> flags = {};   ///< choices that users have
   SumPath (*sum_path)(const Layout&) = nullptr;  ///< null: SumPath::group
   void (*check)(const Layout&) = nullptr;        ///< throws Error for what only it rejects
   std::string (*note)(const Layout&) = nullptr;  ///< a cost to know before a run; empty: none

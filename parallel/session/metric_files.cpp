@@ -5,6 +5,8 @@
 #include <chrono>
 
 #include "autograd/error.h"
+#include "nn/checkpoint/checksum.h"
+#include "nn/checkpoint/file.h"
 #include "parallel/session/report_metrics.h"
 
 namespace paragrad::parallel {
@@ -39,6 +41,8 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::ve
   if (fs::exists(path())) suffix_ = ".partial";
   const double now = seconds_since_1970();
   events_name_ = autograd::text(events_prefix, static_cast<std::int64_t>(now), ".paragrad");
+  for (const char* name : {"metrics.jsonl", "metrics.csv", "events"})
+    if (!suffix_.empty()) nn::create_file(folder_ / (name + suffix_));  // in the place of a link
   lines_.open(path());
   table_.open(folder_ / ("metrics.csv" + suffix_));
   events_.emplace(folder_ / (suffix_.empty() ? events_name_ : "events" + suffix_), now);
@@ -58,7 +62,10 @@ void MetricFiles::check(bool good) const {
 void MetricFiles::write(const json& line) { write_at(seconds_since_1970(), line); }
 
 void MetricFiles::write_at(double time, const json& line) {
-  lines_ << line.dump() << '\n' << std::flush;
+  const std::string text = line.dump() + '\n';
+  lines_ << text << std::flush;
+  bytes_ += static_cast<std::int64_t>(text.size());
+  checksum_ = nn::crc32_of(std::as_bytes(std::span(text)), checksum_);
   std::string row;
   std::vector<std::pair<std::string, double>> values;
   for (const Column& column : columns_) {
@@ -91,6 +98,40 @@ void MetricFiles::replace_earlier() {
   for (const fs::path& file : old) fs::remove(file, ignored);
   move("events" + suffix_, events_name_);
   suffix_.clear();
+  nn::sync_to_disk(folder_);
+}
+
+json MetricFiles::written() {
+  nn::sync_to_disk(path());
+  return {{"bytes", bytes_}, {"checksum", nn::digits_of(checksum_)}};
+}
+
+namespace {
+
+/// Whether a file begins with these bytes.
+bool begins_as(const fs::path& path, const json& written) {
+  const auto bytes = written.at("bytes").get<std::size_t>();
+  std::error_code problem;
+  if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) < bytes) return false;
+  const std::string text = bytes > 0 ? nn::read_file(path) : "";
+  return nn::checksum_of(std::string_view(text).substr(0, bytes)) == written.at("checksum");
+}
+
+}  // namespace
+
+std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json& written,
+                                  bool own) {
+  fs::path path = folder / "metrics.jsonl";
+  const fs::path beside = folder / "metrics.jsonl.partial";
+  if (!written.is_null() && !begins_as(path, written) && begins_as(beside, written)) {
+    if (own)
+      fs::rename(beside, path);  // the other files are written anew from its lines
+    else
+      path = beside;
+  }
+  std::vector<json> lines = metrics_of(path);
+  std::erase_if(lines, [steps](const json& line) { return line["step"] > steps; });
+  return lines;
 }
 
 }  // namespace paragrad::parallel

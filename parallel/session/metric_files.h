@@ -30,6 +30,8 @@ class MetricFiles {
   /// Whether the folder has the files of an earlier run, beside these.
   bool beside_earlier() const { return !suffix_.empty(); }
   void replace_earlier();
+  /// The length of metrics.jsonl and the checksum of its bytes, which are on disk on return.
+  nlohmann::json written();
   /// The file that holds the lines of metrics.jsonl now.
   std::filesystem::path path() const { return folder_ / ("metrics.jsonl" + suffix_); }
 
@@ -49,6 +51,15 @@ class MetricFiles {
   std::string events_name_;
   std::ofstream lines_, table_;
   std::optional<EventFile> events_;
+  std::int64_t bytes_ = 0;      // of metrics.jsonl
+  std::uint32_t checksum_ = 0;  // likewise
 };
+
+/// The lines about a run's first `steps` updates in a folder from which the run is resumed. A
+/// session that was killed while it replaced an earlier one's files has left them beside it.
+///   written: what written() returned when the checkpoint was saved; null: not known
+///   own:     the folder belongs to this session, which completes the replacement
+std::vector<nlohmann::json> earlier_metrics(const std::filesystem::path& folder, int steps,
+                                            const nlohmann::json& written, bool own);
 
 }  // namespace paragrad::parallel

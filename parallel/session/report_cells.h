@@ -10,7 +10,7 @@ namespace paragrad::parallel {
 
 /// {"tick" (seconds), "rows": [{"rank", "same": ranks with equal rows, "cells": instructions as
 /// text, "measured" and "planned": for each cell the ticks from the end of the one before to its
-/// begin, and those that it takes, "waits": [cell, ticks for another stage, in messages, in
+/// begin, and those that it takes, "waits": [cell, ticks for another rank, in messages, in
 /// collectives, what it waited for]}], "left_out": what is not here, in words}.
 /// Of very many cells only those of `update` and their neighbours stay; of more than that, some
 /// ranks.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 #include "autograd/backend.h"
 #include "autograd/memory_meter.h"
@@ -81,6 +82,18 @@ json memory_json(const std::vector<MemorySample>& samples, int ranks, const std:
     for (int i = 0; i < categories; ++i)
       result["lines"][std::to_string(rank)].push_back(line_of(all.at(rank), i, unit));
   return result;
+}
+
+std::int64_t peak_of_all_ranks(std::vector<MemorySample> samples, const std::string& category) {
+  std::ranges::stable_sort(samples, {}, &MemorySample::seconds);
+  std::map<int, std::int64_t> live;  // by rank
+  std::int64_t now = 0, peak = 0;
+  for (const MemorySample& sample : samples)
+    if (sample.category == category) {
+      now += sample.bytes - std::exchange(live[sample.rank], sample.bytes);
+      peak = std::max(peak, now);
+    }
+  return peak;
 }
 
 std::vector<std::int64_t> stage_elements(const Plan& plan, const Training& training) {

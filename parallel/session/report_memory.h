@@ -19,6 +19,9 @@ namespace paragrad::parallel {
 nlohmann::json memory_json(const std::vector<MemorySample>& samples, int ranks,
                            const std::vector<int>& shown, double seconds);
 
+/// The most bytes of one category that all ranks together have at once.
+std::int64_t peak_of_all_ranks(std::vector<MemorySample> samples, const std::string& category);
+
 /// The elements of each stage; the last one is the tied stage's, if the plan has one.
 std::vector<std::int64_t> stage_elements(const Plan& plan, const Training& training);
 

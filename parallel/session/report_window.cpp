@@ -8,7 +8,6 @@
 #include <map>
 
 #include "parallel/drawing/breakdown_table.h"
-#include "parallel/drawing/chart.h"
 #include "parallel/session/report_cells.h"
 #include "parallel/session/report_late.h"
 #include "parallel/session/report_memory.h"
@@ -84,7 +83,7 @@ json summary_of(const RecordedUpdates& recorded, const std::vector<TimedVersion>
   const double step = time_step(recorded.timeline);
   json result{
       {"recorded_updates", {recorded.plan.first + 1, recorded.plan.first + recorded.plan.steps}},
-      {"peak_activation_bytes", std::llround(memory_total(recorded.memory, "activations").peak)},
+      {"peak_activation_bytes", peak_of_all_ranks(recorded.memory, "activations")},
       {"time_step_seconds", step},
       {"largest_burst_bytes",
        largest_burst(inner_sendings(recorded.plan, recorded.timeline), step)}};
@@ -136,7 +135,7 @@ RecordedFacts facts_of(const RecordedUpdates& recorded, const RecordingContext& 
                 {"overlaps", recorded.plan.overlaps_updates()},
                 {"level", recorded.plan.sharded},
                 {"parts",
-                 {"forward", "backward", "update", "waits for another stage", "point-to-point",
+                 {"forward", "backward", "update", "waits for another rank", "point-to-point",
                   "collectives", "other"}}};
   for (const TimedVersion& version : versions) {
     facts.page["bars"][version.key] = bars_of(version.time);

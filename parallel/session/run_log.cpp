@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "parallel/drawing/figure.h"
+#include "parallel/session/folder_claim.h"
 
 namespace paragrad::parallel {
 
@@ -17,13 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* summary_name = "summary.json";
-
-void make_writable(const fs::path& folder) {
-  std::error_code problem;
-  fs::create_directories(folder, problem);
-  PG_CHECK(!problem && ::access(folder.c_str(), W_OK) == 0, "can't write to the folder ",
-           folder.string(), "; choose another with --out");
-}
 
 /// Formats seconds as "1:05" or "2:00:00".
 std::string clock_time(double seconds) {
@@ -51,10 +45,11 @@ void to_json(nlohmann::json& json, const ValidationResult& result) {
 RunLog::RunLog(const SessionSettings& settings, int first)
     : settings_(settings), first_(first), terminal_(isatty(STDOUT_FILENO)) {
   std::vector<nlohmann::json> earlier;
-  if (first > 0) earlier = metrics_of(settings.resume / "metrics.jsonl");
-  std::erase_if(earlier, [first](const nlohmann::json& line) { return line["step"] > first; });
-  make_writable(settings.out);
   make_writable(settings.out / "checkpoint");
+  if (first > 0)
+    earlier = earlier_metrics(settings.resume, first,
+                              settings.resumed().run().value("metrics", nlohmann::json()),
+                              settings.resume == settings.out);
   files_.emplace(settings.out, settings.unit, earlier);
   for (const nlohmann::json& line : earlier) table_.add(line);
   if (files_->beside_earlier() && settings.resume != settings.out)

@@ -62,6 +62,8 @@ class RunLog {
   /// Whether the folder's other files are an earlier run's, which has to stay.
   bool is_beside_earlier() const { return files_->beside_earlier(); }
 
+  /// What of metrics.jsonl is on disk, for the checkpoint that is saved next.
+  nlohmann::json written() { return files_->written(); }
   /// The file that holds the lines now.
   std::filesystem::path path() const { return files_->path(); }
 

@@ -10,6 +10,8 @@
 #include "autograd/backend.h"
 #include "autograd/version.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/drawing/player/player_facts.h"
+#include "parallel/drawing/player/player_page.h"
 #include "parallel/drawing/report_page.h"
 
 namespace paragrad::parallel {
@@ -34,6 +36,21 @@ json events_json(const std::vector<RunEvent>& events) {
     result.push_back(
         {{"step", events[i].step}, {"what", events[i].what}, {"text", events[i].text}});
   return result;
+}
+
+/// The player's page of recorded updates, whose computations take as long as they did.
+std::string player_page_of(const RecordedUpdates& recorded) {
+  const Costs costs = measured_costs(recorded.plan, recorded.timeline);
+  const json request{{"plan", print(recorded.plan)},
+                     {"title", "the recorded updates"},
+                     {"costs",
+                      {{"forward", costs.forward},
+                       {"backward", costs.backward},
+                       {"input_part", costs.input_part},
+                       {"weight_part", costs.weight_part},
+                       {"step", costs.step},
+                       {"latency", costs.latency}}}};
+  return player_page({{request.dump(), answer(request.dump())}});
 }
 
 /// The events that an earlier session's summary tells of, up to an update.
@@ -172,6 +189,7 @@ void RunReport::write_end(RunLog& log) {
                                      {"simulated", facts(recorded_.size() - 1).planned}};
   nn::write_file(settings.out / "trace.json", draw_trace(panels, last.memory));
   nn::write_file(settings.out / "recorded.plan", print(last.plan));
+  nn::write_file(settings.out / "plan.html", player_page_of(last));
   if (const std::string& line = facts(recorded_.size() - 1).about_times; !line.empty())
     log.say(line);
   if (!drained.empty())

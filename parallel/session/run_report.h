@@ -1,5 +1,5 @@
 // RunReport: the files that tell of a run: summary.json and report.html, which can be read while it
-// trains, and trace.json and recorded.plan, which it leaves at its end.
+// trains, and trace.json, recorded.plan and plan.html, which it leaves at its end.
 // Not here: drawing (draw.h), the log (run_log.h), and the weights (nn/checkpoint/checkpoint.h).
 // Chapters 02, 03 and 06.
 #pragma once
@@ -72,7 +72,7 @@ class RunReport {
   /// Writes summary.json and report.html as they are now, each as a whole. Does nothing before
   /// updates are recorded, or while the folder is an earlier run's.
   void write(const RunLog& log);
-  /// Writes these and trace.json and recorded.plan, and tells the user. Measures the device's
+  /// Writes these, trace.json, recorded.plan and plan.html, and tells the user. Measures the device's
   /// matrix-product rate now. If ranks that compute on the CPU share cores, a line says so.
   void write_end(RunLog& log);
 

@@ -9,6 +9,8 @@
 //                    have to end
 // session_rank.h     every rank: carries out orders; plans.h: each plan is made and verified once
 // state_files.h      weights, optimizer state and what codecs remember to a checkpoint and back
+// agreement.h        ranks compare what they run, and replicas their weights; folder_claim.h: one
+//                    run writes to a folder, which all ranks see
 // run_log.h          the log of a run: progress; metric_files.h, event_file.h: files of metrics
 // run_report.h       the report at its end; pretended_report.h: a part of it;
 //                    machine.h: shared cores
@@ -60,7 +62,7 @@ class Pruner {
   virtual void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) = 0;
   /// Writes the files of a checkpoint that resume() needs, beside the state of stages.
   virtual std::vector<CheckpointFile> write(const std::filesystem::path& folder, Engine& engine,
-                                            const Plan& plan, std::int64_t step) = 0;
+                                            const Plan& plan, const SaveMark& mark) = 0;
   /// A summary of what is pruned so far; null if nothing is.
   virtual nlohmann::json summary() const = 0;
 };
@@ -68,9 +70,15 @@ class Pruner {
 /// The user's settings of a session: its folders, its length, when it saves and evaluates.
 struct SessionScope {
   std::filesystem::path out = "out", resume;
+  std::string manifest = nn::manifest_name;  ///< of the checkpoint in `resume`
   int steps = 2000, stop_after = 0;          ///< updates of the whole run; of this session, 0: any
   int save_every = 0, evaluate_every = 250;  ///< updates; 0: only at the end
+  double save_minutes = 10;                  ///< saves at the next chance after so long; 0: never
+  int keep = 2;                              ///< checkpoints that stay in the folder
   bool quiet = false;
+
+  /// The checkpoint that the run continues from.
+  Checkpoint resumed() const { return Checkpoint(resume / "checkpoint", manifest); }
 };
 
 struct SessionSettings : SessionScope {

@@ -26,7 +26,7 @@ bool Lead::run() {
       report_.validation = validate(false);
       log_.validation(steps_, *report_.validation);
     }
-    if (borders_.saves(before, steps_) && steps_ < last) {
+    if ((borders_.saves(before, steps_) || is_save_due()) && steps_ < last) {
       save();
       measure_memory();
       AtWork reporting(engine_.transport(), Work::reporting);
@@ -34,7 +34,7 @@ bool Lead::run() {
     }
   }
   const bool trained = steps_ > first_;
-  if (trained) save();
+  if (trained) save();  // also if the run is interrupted
   end();
   if (trained) {
     measure_memory();
@@ -78,6 +78,10 @@ int Lead::next_steps() {
   const int left = borders_.distance(steps_);
   // One to warm up and to measure, then those to record. An endless run drains at the end of each.
   int steps = steps_ == first_ && !endless_plan() ? 1 : settings_.reported_steps;
+  // With drift that changes numbers. A resumed run drains where the whole one did, if it can.
+  constexpr int most_recorded = 64;
+  if (first_ > 0 && steps_ == first_ && left <= most_recorded && like()->plan().drift > 0)
+    return lengths.fitted(left, left);
   if (!is_recorded())
     steps = endless_plan()
                 ? left
@@ -94,11 +98,14 @@ void Lead::train_next_plan() {
   if (endless && !train.recorded && train.steps > endless->plan().steps)
     train.report_every =
         std::max(1, static_cast<int>(between_reports / seconds_per_step_ / endless->plan().period));
+  if (train.report_every > 0)
+    ahead_ = endless->plan().period * (train.report_every + endless->plan().stages + 2);
   const Plan plan =
       train.report_every > 0 ? endless->plan() : settings_.plans->get(before, train.steps)->plan();
   logged_ = before;
   heard_seconds_ = 0;
   clips_ = plan.clip;
+  drifts_ = plan.drift > 0;
   per_step_ = plan.per_step;
   std::vector<RunResult> results;
   std::vector<std::vector<int>> orders;
@@ -110,6 +117,7 @@ void Lead::train_next_plan() {
     orders.push_back(answer.result.order);
     results.push_back(std::move(answer.result));
   }
+  ahead_ = 0;
   hear(results);
   if (settings_.pretended)
     report_.pretended.computations +=
@@ -154,22 +162,40 @@ void Lead::prune() {
                 " elements"));
 }
 
+bool Lead::is_save_due() const {
+  const std::chrono::duration<double> old = std::chrono::steady_clock::now() - saved_;
+  return settings_.save_minutes > 0 && old.count() >= 60 * settings_.save_minutes;
+}
+
+/// Whether plans may end after any update. With drift that would change numbers, and hang on time.
+bool Lead::may_drain_anywhere() const {
+  const Lengths& lengths = settings_.plans->lengths();
+  return lengths.least == 1 && lengths.every == 1 && !drifts_;
+}
+
 void Lead::save() {
   std::vector<CheckpointFile> files;
+  std::vector<WeightsChecksums> weights;
   json codecs = json::array();
   for (const Save::Answer& answer : order(Save())) {
-    for (const auto& [name, bytes] : answer.files) files.push_back({name, bytes});
+    files.insert(files.end(), answer.files.begin(), answer.files.end());
     codecs.push_back(json::parse(answer.codec));
+    weights.push_back(answer.weights);
   }
+  check_replicas(weights, text("after update ", steps_, ", which is not saved"));
   AtWork saving(engine_.transport(), Work::saving);
   json run = settings_.run;
+  run["metrics"] = log_.written();
   if (!bits_.empty()) run["bits"] = bits_;
   for (const auto& [stage, store] : engine_.stores())
     if (store.begun() > 0) run["rewound"] = store.begun();  // equal for all stages
   const Plan plan = like()->plan();
   if (!plan.codec.is_none() || !plan.channel.is_none())
     run["codec"] = {{"layout", codec_layout(engine_, plan)}, {"numbers", codecs}};
-  commit_checkpoint(settings_.out / "checkpoint", steps_, run, files);
+  commit_checkpoint(settings_.out / "checkpoint", {steps_, run_id_}, run, files,
+                    {settings_.keep, own_step_});
+  own_step_ = steps_;
+  saved_ = std::chrono::steady_clock::now();
   report_.events.push_back({steps_, "checkpoint", "checkpoint saved"});
   log_.replace_earlier();
 }

@@ -26,6 +26,8 @@ class Lead : public SessionRank {
   void choose_bits(const std::vector<RunResult>& results);
   void prune();
   ValidationResult validate(bool all);
+  bool is_save_due() const;
+  bool may_drain_anywhere() const;
   void save();
   void end();
   void measure_memory();
@@ -42,12 +44,16 @@ class Lead : public SessionRank {
   RunResult unlogged_;             // of all ranks, of updates that some have still to make
   int logged_ = 0, per_step_ = 1;  // the last update that was logged; microbatches
   double heard_seconds_ = 0;       // when it was made
-  bool clips_ = false;
+  bool clips_ = false, drifts_ = false;
+  int ahead_ = 0;  // updates that an endless run may still make when it is interrupted
   RunReport report_{{settings_, engine_.training(), engine_.device()}};
   int record_until_ = first_ + settings_.reported_steps;  // updates before it are recorded
   std::string since_;    // what happened before those: RecordedUpdates::since
   bool pruned_ = false;  // whether this session has pruned
-  std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now();
+  // The last of the folder's checkpoints that belongs to this run; -1: none does.
+  int own_step_ = first_ > 0 && settings_.resume == settings_.out ? first_ : -1;
+  std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now(),
+                                        saved_ = reported_;
 };
 
 }  // namespace paragrad::parallel

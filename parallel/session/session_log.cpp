@@ -27,6 +27,7 @@ double weighted_mean(const std::map<int, double>& values, const std::vector<doub
 const char* Lead::why_drained(int before, bool recorded) {
   if (settings_.interrupted()) return "interruption";
   if (const char* why = borders_.why(before, steps_)) return why;
+  if (is_save_due()) return "checkpoint";
   if (recorded) return "recording";
   return endless_plan() ? "rest of a period" : "plan of fixed length";
 }
@@ -63,7 +64,12 @@ bool Lead::hear(const std::vector<RunResult>& results) {
   report_.pretended.late += std::exchange(unlogged_.late, 0);
   const std::chrono::duration<double> old = std::chrono::steady_clock::now() - reported_;
   if (old.count() >= settings_.report_every) write_report();
-  return !settings_.interrupted();
+  if (!settings_.interrupted()) return !(is_save_due() && may_drain_anywhere());
+  if (const int ahead = std::exchange(ahead_, 0))
+    log_.say(text(
+        "interrupted; ranks are ahead of each other, and end the same update together: at most ",
+        ahead, " more. Press Ctrl-C again to end at once, without saving"));
+  return false;
 }
 
 /// Logs a line for each update up to `last`: its mean loss, the gradient's norm, and the time from

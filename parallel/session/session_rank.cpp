@@ -8,6 +8,7 @@
 #include <set>
 
 #include "parallel/codecs/codec.h"
+#include "parallel/session/agreement.h"
 #include "parallel/session/state_files.h"
 #include "parallel/transports/rank_environment.h"
 
@@ -17,26 +18,9 @@ using nlohmann::json;
 
 namespace {
 
-/// Compares what each rank says of the run: processes can be started with different flags, or read
-/// different data.
-void check_agreement(Transport& transport, const json& run, double timeout) {
-  json own = run;
-  for (const char* path : {"--data", "--validation"})  // hosts may keep the same text elsewhere
-    if (own.contains("flags")) own["flags"].erase(path);
-  const std::vector<std::string> all = all_gather_bytes(transport, own.dump(), timeout);
-  const json first = json::parse(all[0]);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    const json difference = json::diff(first, json::parse(all[rank]));
-    PG_CHECK(difference.empty(), "rank ", rank, " was started with another ",
-             difference[0].at("path").get<std::string>(),
-             " than rank 0: ", difference[0].value("value", json()).dump(),
-             "; start all ranks with the same flags and data");
-  }
-}
-
 /// The engine's settings, with the hosts of hierarchical sums; checks that ranks agree on the run.
 Engine::Settings engine_settings(const SessionSettings& settings, Transport& transport) {
-  check_agreement(transport, settings.run, settings.engine.timeout);
+  check_agreement(transport, settings);
   Engine::Settings result = settings.engine;
   if (result.reduction == AllReduce::hierarchical && result.hosts.empty())
     result.hosts = hosts_of_ranks(transport, result.timeout);
@@ -74,11 +58,21 @@ SessionRank::SessionRank(const Training& training, Transport& transport, const D
       engine_(training, transport, device, engine_settings(settings, transport)),
       pruner_(settings.pruner ? settings.pruner() : nullptr),
       data_(data) {
-  AtWork preparing(transport, Work::preparing);
+  begin();
+  check_first_weights(engine_, steps_);
+  claim_.emplace(transport, settings.out, settings.engine.timeout);
+  run_id_ = common_run_id(transport, run_id_, settings.engine.timeout);
+}
+
+/// Makes the rank's part of the run, or reads it from a checkpoint.
+void SessionRank::begin() {
+  const SessionSettings& settings = settings_;
+  AtWork preparing(engine_.transport(), Work::preparing);
   std::optional<Checkpoint> checkpoint;
   if (!settings.resume.empty()) {
-    checkpoint.emplace(settings.resume / "checkpoint");
+    checkpoint.emplace(settings.resumed());
     first_ = steps_ = static_cast<int>(checkpoint->step());
+    run_id_ = checkpoint->run_id();
   }
   const Plans::Shared shared = like();
   const VerifiedPlan& plan = *shared;
@@ -155,15 +149,16 @@ Prune::Answer SessionRank::carry_out(const Prune&) {
 }
 
 Save::Answer SessionRank::carry_out(const Save&) {
-  Save::Answer answer{{}, codec_numbers(engine_).dump()};
+  Save::Answer answer{{}, codec_numbers(engine_).dump(), weights_checksums(engine_)};
   const Plan plan = plan_at_work();
   const std::filesystem::path folder = settings_.out / "checkpoint";
+  const SaveMark mark(steps_, run_id_);
   auto add = [&](const std::vector<CheckpointFile>& files) {
-    for (const CheckpointFile& file : files) answer.files.emplace_back(file.name, file.bytes);
+    answer.files.insert(answer.files.end(), files.begin(), files.end());
   };
-  add(write_state(folder, engine_, plan, steps_));
-  add(write_codec_state(folder, engine_, plan, steps_));
-  if (pruner_) add(pruner_->write(folder, engine_, plan, steps_));
+  add(write_state(folder, engine_, plan, mark));
+  add(write_codec_state(folder, engine_, plan, mark));
+  if (pruner_) add(pruner_->write(folder, engine_, plan, mark));
   return answer;
 }
 

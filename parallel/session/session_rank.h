@@ -5,6 +5,8 @@
 
 #include <variant>
 
+#include "parallel/session/agreement.h"
+#include "parallel/session/folder_claim.h"
 #include "parallel/session/machine.h"
 #include "parallel/session/session.h"
 #include "parallel/transports/launch.h"
@@ -44,9 +46,10 @@ struct Prune {
 /// Write this rank's files of a checkpoint.
 struct Save {
   struct Answer {
-    std::vector<std::pair<std::string, std::int64_t>> files;  ///< names, bytes
-    std::string codec;                                        ///< its numbers: JSON
-    static auto fields(auto& x) { return std::tie(x.files, x.codec); }
+    std::vector<CheckpointFile> files;
+    std::string codec;         ///< its numbers: JSON
+    WeightsChecksums weights;  ///< to compare replicas
+    static auto fields(auto& x) { return std::tie(x.files, x.codec, x.weights); }
   };
 };
 
@@ -119,8 +122,10 @@ class SessionRank {
   int bits_every_ = 0;         // updates between choices of bits; 0: they are not chosen
   Bits bits_;                  // chosen last
   std::string lost_;           // what of a checkpoint this run can't use, for the user
+  std::string run_id_;         // the same from the run's first session to its last
 
  private:
+  void begin();
   Train::Answer carry_out(const Train& what);
   Validate::Answer carry_out(const Validate& what);
   Prune::Answer carry_out(const Prune&);
@@ -137,6 +142,7 @@ class SessionRank {
   void begin_pruned();
   Plan plan_at_work();
 
+  std::optional<FolderClaim> claim_;
   Peaks peaks_before_;  // up to the last pruning, or the resumption of a pruned run
 };
 

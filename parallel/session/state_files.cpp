@@ -23,7 +23,7 @@ Tensor whole_buffer(const ParameterList& parameters, DType dtype, const DevicePt
 
 // [snippet write_state]
 std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Engine& engine,
-                                        const Plan& plan, std::int64_t step) {
+                                        const Plan& plan, const SaveMark& mark) {
   std::vector<CheckpointFile> files;
   const auto ranks = holders(plan);
   for (auto& [stage, store] : engine.stores()) {
@@ -38,7 +38,7 @@ std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Eng
       if (plan.stage_count() > 1) stem += text("_", stage);
       if (!writes) return;
       AtWork saving(engine.transport(), Work::saving);
-      files.push_back(write_checkpoint_file(folder, stem, step, list, buffers));
+      files.push_back(write_checkpoint_file(folder, stem, mark, list, buffers));
     };
     FlatBuffers versions;
     for (const auto& [version, weights] : store.versions())

@@ -17,7 +17,7 @@ namespace paragrad::parallel {
 /// All ranks call it together: those that hold shards of a stage gather it, one stage at a time.
 /// Commit the files of all ranks together afterwards.
 std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Engine& engine,
-                                        const Plan& plan, std::int64_t step);
+                                        const Plan& plan, const SaveMark& mark);
 
 /// Fills the engine's stages, which prepare() has made for a plan that begins at the checkpoint's
 /// step. Versions that the checkpoint lacks begin as its oldest one.
@@ -43,7 +43,7 @@ T of_run(const Checkpoint& checkpoint, const char* key, const T& absent) {
 
 /// Writes this rank's residuals, and the factors of stages that no lower rank holds.
 std::vector<CheckpointFile> write_codec_state(const std::filesystem::path& folder, Engine& engine,
-                                              const Plan& plan, std::int64_t step);
+                                              const Plan& plan, const SaveMark& mark);
 /// This rank's numbers for the checkpoint's JSON: thresholds by place, uses.
 nlohmann::json codec_numbers(Engine& engine);
 

@@ -38,7 +38,7 @@ struct Breakdown {
   double makespan = 0;
   std::vector<TimeParts> ranks;  ///< the total of each is the makespan
 
-  TimeParts all() const;  ///< of all ranks; its total is ranks * makespan
+  TimeParts all() const;  ///< the sum over ranks; its total is ranks * makespan
 };
 
 /// Divides the time of each rank.

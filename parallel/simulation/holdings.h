@@ -1,6 +1,7 @@
-// Holdings: the values that each rank keeps, and from when to when: versions of weights, the
-// activations that its backwards need, gradient sums. Not here: bytes of a real run
-// (autograd/memory_meter.h), and outputs on their way from stage to stage. Chapters 06 to 09.
+// Holdings: what each rank has in memory, and from when to when. They follow from the rows by the
+// table of operations, in the time of a timeline.
+// Not here: bytes, which a page derives from its model, and those of a real run
+// (autograd/memory_meter.h). Chapters 06 to 09.
 #pragma once
 
 #include <vector>
@@ -10,18 +11,40 @@
 
 namespace paragrad::parallel {
 
-/// A value that a rank holds from `start` to `end`, in seconds.
+/// How a rank has a value.
+enum class Hold {
+  weights,      ///< a version of a stage, whole
+  shard,        ///< its part of a version (ZeRO)
+  copy,         ///< a version that a message brought, until it is dropped
+  activations,  ///< what a forward keeps for its backward
+  input,        ///< a stage's input alone, until a second forward makes the rest again
+  open_sum,     ///< the rank's own sum of gradients, while microbatches are missing
+  sum,          ///< a sum that came from others, or is finished
+  arrived,      ///< an output or gradient that has come and waits for its reader
+  leaving,      ///< an output or gradient that waits until it is sent
+};
+constexpr int holds = 9;
+/// The name of a kind, as pages show it: "weights", "gradient sum".
+const char* name_of(Hold hold);
+
+/// A value on a rank. Sums have the number of the version that they make.
 struct Holding {
   int rank = 0;
-  Name name;           ///< weights, a stash of activations, or an open sum, which has the number of
-                       ///< the version that it makes
-  bool shard = false;  ///< of weights at ZeRO level 3: the rank's own part of them
-  double start = 0, end = 0;
+  Hold hold = Hold::weights;
+  Name name;
+  double start = 0, end = 0;  ///< seconds
 };
 
-/// What the ranks hold while a simulated timeline runs, rank by rank in the order in which it
-/// comes. A sum that is passed on leaves its rank; one that is reduced stays under the same name.
-/// Of a message-driven plan, `plan` has the order that ran: in_order(plan, costs).
-std::vector<Holding> holdings(const Plan& plan, const Timeline& timeline);
+/// All that ranks hold during a plan, rank by rank in the order in which it comes.
+///   plan: an ordinary plan, not an endless one, whose rows have the order in which they ran:
+///         in_order(plan, costs)
+///   cells: for each record of the timeline its cell in its row; cells without one have not run.
+///          Empty: all cells have run
+std::vector<Holding> holdings(const Plan& plan, const Timeline& timeline,
+                              const std::vector<int>& cells = {});
+
+/// The most holdings of one kind that a rank has at once. If one ends as another begins, they do
+/// not count together.
+std::vector<int> most_held(const std::vector<Holding>& held, Hold hold, int ranks);
 
 }  // namespace paragrad::parallel

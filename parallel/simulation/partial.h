@@ -24,7 +24,7 @@ struct PartialTimeline {
 /// throws: Error if the costs do not fit the plan, or its cells have no meaning (rule shape)
 PartialTimeline simulate_until_blocked(const Plan& plan, const Costs& costs, int rank, int index);
 
-/// The same, of the timeline alone.
+/// Simulates as simulate_until does, and returns the timeline alone.
 ///   index: of the cell in its row; the row's length or more: the end of the row
 inline Timeline simulate_until(const Plan& plan, int rank, int index, const Costs& costs) {
   const bool is_end = index >= static_cast<int>(plan.rows.at(rank).size());

@@ -22,8 +22,8 @@ namespace paragrad::parallel {
 /// Times in seconds, lists with a value for each stage or one for all stages. 0 means that nothing
 /// is pretended: a computation takes as long as its arithmetic, links are as they are.
 struct Pretended {
-  std::vector<double> forward = {0};   ///< of one microbatch; again for one that recomputes
-  std::vector<double> backward = {0};  ///< of one; its input and weight parts take half each
+  std::vector<double> forward = {0};   ///< of a microbatch; also if it is computed again
+  std::vector<double> backward = {0};  ///< of a microbatch; I and W take half each
   std::vector<double> step = {0};      ///< a list has one value more, the tied stage's
   double latency = 0;                  ///< every message's; counts if there is a bandwidth
   double bandwidth = 0;                ///< bytes per second of every link, each way

@@ -134,20 +134,25 @@ void AtWork::give_signs_of_life() try {
 }
 
 std::string place_of(const Transport& transport, int rank, const std::string& in_plan) {
-  static constexpr const char* work[] = {"", "preparing", "saving", "reporting"};
+  static constexpr const char* work[] = {"", "", "preparing", "saving", "reporting"};
   constexpr double news = 1;  // seconds; ranks tell each other where they are more often
   const Work found = transport.position(rank).work;
-  const std::string where = found == Work::none ? in_plan : work[static_cast<std::size_t>(found)];
+  const bool is_in_row = found == Work::none || found == Work::computing;
+  const std::string where = is_in_row ? in_plan : work[static_cast<std::size_t>(found)];
   const double age = transport.silence(rank);
   return age <= news ? where : text("last heard of, ", std::round(age), " s ago, ", where);
 }
 
 double Deadline::left() const {
-  return seconds_ -
-         std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  return seconds_ - std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
 void Deadline::restart_if_progress(const Transport& transport) {
+  constexpr double patience = 30;  // limits
+  const Clock::time_point now = Clock::now();
+  auto seconds_since = [now](auto then) {
+    return std::chrono::duration<double>(now - then).count();
+  };
   std::vector<Position> places;
   bool at_work = false;
   for (int rank = 0; rank < transport.size(); ++rank) {
@@ -155,15 +160,16 @@ void Deadline::restart_if_progress(const Transport& transport) {
     places.push_back(transport.position(rank));
     at_work |= places.back().work != Work::none && transport.silence(rank) < seconds_;
   }
-  if (std::exchange(places_, places) != places || at_work)
-    start_ = std::chrono::steady_clock::now();
+  const bool was_stopped = seconds_since(looked_) > seconds_ / 2;
+  if (std::exchange(places_, places) != places || was_stopped) moved_ = now;
+  if (moved_ == now || (at_work && seconds_since(moved_) < patience * seconds_)) start_ = now;
+  looked_ = now;
 }
 
 void wait_for_news(Transport& transport, Deadline& deadline, const std::string& what, int peer) {
   stop_if_failed(transport, "waiting for " + what);
   deadline.restart_if_progress(transport);
-  double left = deadline.left();
-  if (left > 0) return transport.wait(std::min(left, deadline.seconds() / 4));  // to look in time
+  if (deadline.left() > 0) return transport.wait(deadline.longest_wait());
   throw Error(text("rank ", transport.rank(), ": waited ", deadline.seconds(), " s for ", what,
                    whereabouts(transport, peer)));
 }

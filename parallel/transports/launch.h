@@ -3,6 +3,7 @@
 // Chapter 04.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -48,20 +49,24 @@ class AtWork {
 /// `in_plan`. It begins with "last heard of, 3 s ago, " if the news is more than a second old.
 std::string place_of(const Transport& transport, int rank, const std::string& in_plan);
 
-/// A limit of `seconds`, which begins now.
+/// A limit of `seconds` without any progress, which begins now: what is late is not lost.
 class Deadline {
  public:
   explicit Deadline(double seconds) : seconds_(seconds) {}
   double seconds() const { return seconds_; }
   double left() const;
-  /// Restarts the limit if another rank has moved since the last call, or is at work and was heard
-  /// of within the limit.
+  /// The longest sleep before the next look, so that progress is seen in time.
+  double longest_wait() const { return std::min(left(), seconds_ / 4); }
+  /// Restarts the limit if another rank has moved since the last call; if one is at work, was heard
+  /// of within the limit, and has not worked on the same for 30 limits; or if this process itself
+  /// did not run, as after Ctrl-Z. To be called at least each longest_wait().
   void restart_if_progress(const Transport& transport);
 
  private:
+  using Clock = std::chrono::steady_clock;
   double seconds_;
   std::vector<Position> places_;  // of the others
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  Clock::time_point start_ = Clock::now(), moved_ = start_, looked_ = start_;
 };
 
 /// Sleeps until something may have happened. `peer` is the rank that this one waits for; -1: none.

@@ -27,8 +27,8 @@ class Tensor;
 
 namespace paragrad::parallel {
 
-/// Work between plans that may take a rank a long time.
-enum class Work : std::int16_t { none, preparing, saving, reporting };
+/// Work that may take a rank a long time: the computation of a cell, or what lies between plans.
+enum class Work : std::int16_t { none, computing, preparing, saving, reporting };
 
 /// A rank's position, as it tells the others: a cell of its row, or work between plans.
 struct Position {

@@ -25,7 +25,7 @@ int count_lacking(const Plan& plan, const Sum& sum, int stage, int micro) {
   return each * (micro - begin + 1) - static_cast<int>(sum.own.size());
 }
 
-/// Gradients as a list of (stage, microbatch), at most so many of them.
+/// Gradients as a list of (stage, microbatch), which shows at most `most`.
 std::string list(const std::vector<std::pair<int, int>>& gradients, std::size_t most = 8) {
   std::vector<std::string> shown;
   for (const auto& [stage, micro] : gradients)

@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
@@ -100,11 +101,26 @@ Plan plan_of(const Case& x) {
   return make_plan(x.schedule, layout);
 }
 
+using Levels = std::vector<std::pair<double, double>>;  // (seconds, bytes from then on)
+
 struct Run {
   Plan plan;
   Timeline timeline;
-  MemoryTotal activations;
+  Levels activations;  ///< of all ranks together
 };
+
+/// The bytes of all ranks together, of what each rank has from some moments on.
+Levels total_of(std::vector<MemorySample> samples) {
+  std::ranges::stable_sort(samples, {}, &MemorySample::seconds);
+  std::map<int, std::int64_t> live;  // by rank
+  Levels total;
+  std::int64_t now = 0;
+  for (const MemorySample& sample : samples) {
+    now += sample.bytes - std::exchange(live[sample.rank], sample.bytes);
+    total.emplace_back(sample.seconds, now);
+  }
+  return total;
+}
 
 Run run(const Case& x, double forward) {
   const VerifiedPlan plan = verify(plan_of(x));
@@ -125,10 +141,10 @@ Run run(const Case& x, double forward) {
     std::lock_guard lock(mutex);
     for (const Record& record : ran.records) result.timeline.records.push_back(record);
     for (const MemoryMeter::Event& event : engine.device()->meter().stop_timeline())
-      memory.push_back({transport.rank(), std::max(event.seconds - waited, 0.0),
-                        name_of(event.category), event.live});
+      if (event.category == Category::activations)
+        memory.push_back({transport.rank(), std::max(event.seconds - waited, 0.0), {}, event.live});
   });
-  result.activations = memory_total(memory, "activations");
+  result.activations = total_of(std::move(memory));
   return result;
 }
 
@@ -153,11 +169,11 @@ struct Figures {
 };
 
 /// How many seconds each level was held between two moments.
-std::map<double, double> held(const MemoryTotal& total, double from, double to) {
+std::map<double, double> held(const Levels& total, double from, double to) {
   std::map<double, double> result;
-  for (std::size_t i = 0; i + 1 < total.levels.size(); ++i) {
-    const auto& [begin, bytes] = total.levels[i];
-    const double seconds = std::min(total.levels[i + 1].first, to) - std::max(begin, from);
+  for (std::size_t i = 0; i + 1 < total.size(); ++i) {
+    const auto& [begin, bytes] = total[i];
+    const double seconds = std::min(total[i + 1].first, to) - std::max(begin, from);
     if (seconds > 0) result[bytes / kept_bytes] += seconds;
   }
   return result;
@@ -203,8 +219,7 @@ void print_row(const Case& x, const Figures& f, const Figures& data) {
 }
 
 /// An area under levels, which are (seconds, bytes from then on), from 0 to `seconds` and `highest`.
-std::string area_chart(const std::string& title,
-                       const std::vector<std::pair<double, double>>& levels, double seconds,
+std::string area_chart(const std::string& title, const Levels& levels, double seconds,
                        double highest) {
   ChartFrame frame(0, seconds, 0, highest);
   frame.y_axis(bytes_text);
@@ -225,7 +240,8 @@ std::string area_chart(const std::string& title,
 void draw(const Run& data, const Run& cyclic, const std::filesystem::path& folder) {
   const double seconds = std::max(data.timeline.makespan(), cyclic.timeline.makespan());
   const double slot = time_step(data.timeline);
-  double most = 0;
+  double most = 0, peak = 0;
+  for (const auto& [at, bytes] : data.activations) peak = std::max(peak, bytes);
   for (std::int64_t each : time_steps(data.plan, data.timeline).bytes)
     most = std::max(most, static_cast<double>(each));
   for (const auto& [name, run] : {std::pair{"data", &data}, std::pair{"cyclic", &cyclic}}) {
@@ -233,9 +249,9 @@ void draw(const Run& data, const Run& cyclic, const std::filesystem::path& folde
     for (double at = 0; at < seconds; at += slot) flow[at] = 0;
     for (const Sending& sent : sendings(run->plan, run->timeline))
       std::prev(flow.upper_bound(sent.seconds))->second += static_cast<double>(sent.bytes);
-    write_file(folder / fmt::format("dance_activations_{}.svg", name),
-               area_chart("Activations of all ranks together", run->activations.levels, seconds,
-                          1.05 * data.activations.peak));
+    write_file(
+        folder / fmt::format("dance_activations_{}.svg", name),
+        area_chart("Activations of all ranks together", run->activations, seconds, 1.05 * peak));
     write_file(folder / fmt::format("dance_flow_{}.svg", name),
                area_chart("Bytes that all ranks begin to send in a time step",
                           {flow.begin(), flow.end()}, seconds, most));

@@ -91,6 +91,31 @@ def check_edit(checks, browser, program, page):
     page.wait_until("document.querySelector('#timeline .fault') === null")
 
 
+def check_answer_stays(checks, page):
+    """A question's answer stays when another plan comes, and is the new plan's."""
+    page.evaluate("document.querySelectorAll('#asks button')[1].click()")
+    page.evaluate("ask({schedule: '2bw', stages: 6, microbatches: 6, steps: 3})")
+    said = page.evaluate("document.querySelector('#asked').innerText")
+    checks.check("All 6 microbatches" in said, "the answer about versions is %r" % said)
+
+
+def check_moved(checks, page):
+    """A picture that was moved along its axis is the one that is painted there."""
+    page.evaluate("clock.window(4, 16)")
+    page.evaluate("new Promise(requestAnimationFrame)")
+    for seconds in 3.3, -1.2, 0.7:
+        page.evaluate("clock.pan(%f)" % seconds)
+        page.evaluate("new Promise(requestAnimationFrame)")
+    different = page.evaluate("""(() => {
+      const {base} = line, read = () =>
+          base.getContext('2d').getImageData(0, 0, base.width, base.height).data;
+      const moved = read();
+      line.paint();
+      return read().filter((value, i) => Math.abs(value - moved[i]) > 60).length;
+    })()""")
+    checks.check(different < 400, "%d values of the moved picture differ" % different)
+
+
 def main():
     program, has_module = sys.argv[1], sys.argv[2] == "1"
     skip_without_chromium()
@@ -106,8 +131,10 @@ def main():
         page.wait_until(READY)
         time.sleep(0.1)  # what is in view is known after a frame
         check_cursor(page)
+        check_moved(checks, page)
         if has_module:
             check_edit(checks, browser, program, page)
+            check_answer_stays(checks, page)
         else:
             print("without the player's module (PARAGRAD_PLAYER), nothing can be edited")
         checks.quiet(page, "after all of this")

@@ -10,8 +10,8 @@
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
+#include "tests/parallel/support/combinations.h"
 #include "tests/parallel/support/grid.h"
-#include "tests/parallel/support/todays_schedules.h"
 #include "tests/sanitized.h"
 
 using namespace paragrad;
@@ -59,18 +59,20 @@ TEST_CASE("device engine: schedules give the bits of the serial interpreter") {
   }
 }
 
-TEST_CASE("device engine: schedules of today give the bits of the serial interpreter") {
-  const std::vector<Choice> all = choices();
-  std::size_t number = 0;
-  for (auto [schedule, layout] : fewer(todays_schedules())) {
-    const Choice& choice = all[number++ % all.size()];
-    CAPTURE(schedule, choice.name);
-    if (number % 2 == 0) layout.width = 2;
-    layout.steps = 1;
-    if (layout.width == 2 || choice.name == "recompute") choice.make(layout);
-    Training training(gpt(small_gpt(layout.tied)), layout.stages);
-    training.clip = layout.clip ? 0.3 : 0;
-    check_same_bits(training, plans_of(schedule, layout, 2));
+TEST_CASE("device engine: combinations of choices give the bits of the serial interpreter") {
+  // The stride has no divisor in common with the numbers of choices, so each choice is met.
+  const std::vector<Combination> all = combinations_of_today();
+  for (std::size_t i = 0; i < all.size(); i += sanitized ? 61 : 11) {
+    INFO(all[i]);
+    Machine machine({.schedule = QueueSchedule::eager});
+    CombinedRun run(all[i]);
+    const Outcome serial = run.serially(cuda_device());
+    for (const bool by_nccl : nccl_choices(run.ranks())) {
+      CAPTURE(by_nccl);
+      const Outcome parallel = run.by_threads(0, seats(by_nccl));
+      CHECK(parallel.weights == serial.weights);
+      CHECK(parallel.losses == serial.losses);
+    }
   }
 }
 

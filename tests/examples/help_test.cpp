@@ -21,7 +21,7 @@ const std::vector<Described> described{
     {{"plan"}, "options", "--version"},         {{"plan", "show"}, "schedule", "--codec"},
     {{"plan", "verify"}, "costs", "--forward"}, {{"plan", "simulate"}, "costs", "--slowness"},
     {{"plan", "draw"}, "output", "--out"},      {{"plan", "compare"}, "output", "--json"},
-    {{"plan", "lower"}, "options", "--help"}};
+    {{"plan", "lower"}, "options", "--help"},   {{"checkpoint", "verify"}, "options", "--help"}};
 
 Finished help(const Words& words, const char* columns) {
   return run(Words{"/usr/bin/env", "COLUMNS=" + std::string(columns), program(words[0])} +
@@ -77,7 +77,8 @@ TEST_CASE("help of a group shows its flags alone") {
 }
 
 TEST_CASE("every program has a version, and commands are found by a near name") {
-  for (const char* name : {"train_gpt", "train_resnet", "sample_gpt", "train_vocabulary", "plan"}) {
+  for (const char* name :
+       {"train_gpt", "train_resnet", "sample_gpt", "train_vocabulary", "plan", "checkpoint"}) {
     const Finished version = run({name, "--version"});
     CHECK(version.status == 0);
     CHECK(version.output.starts_with(std::string(name) + " of paragrad 0."));

@@ -77,7 +77,9 @@ TEST_CASE("plan lower refuses what is no row of computations") {
   const std::string header = "stages 2 per_step 1 steps 1\n";
   check_refused(header + "0F0v0 0a0>1 0B0v0\n1F0v0 1B0v0\n",
                 "0a0>1: lowering adds messages, and the rows have some already");
-  check_refused(header + "0B0v0 0F0v0\n1F0v0 1B0v0\n", "wait for each other: rank 0 at 0B0v0");
+  check_refused(header + "0B0v0 0F0v0\n1F0v0 1B0v0\n",
+                "wait for each other: rank 0 is at 0B0v0, which needs the gradient that comes "
+                "from stage 1 for microbatch 0; rank 1 is at 1F0v0, which needs the output of 0F0");
   check_refused(header + "0F0v0 0B0v0\n2F0v0 2B0v0\n", "stage 2 does not exist; there are 2");
   check_refused(header + "0F0v0 0F1v0 0B0v0 0B1v0\n1F0v0 1F1v0 1B0v0 1B1v0\n", "microbatch 1");
   check_refused(header + "0F0v0 0B0v0\n1F0v0 1F0v0\n", "no row has 1B0; every microbatch passes");

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "autograd/error.h"
+#include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 
 namespace paragrad::tests {
@@ -190,8 +191,13 @@ nlohmann::json report_of(const std::string& folder) {
 
 std::vector<std::string> weights_of(const std::string& folder) {
   std::vector<std::string> weights;
-  for (const auto& [name, bytes] : files_in(folder + "/checkpoint"))  // in order of their names
-    if (name.ends_with(".safetensors")) weights.push_back(bytes);
+  const nn::Checkpoint checkpoint(folder + "/checkpoint");
+  for (const nn::SafetensorsFile& file : checkpoint.files()) {
+    std::string& all = weights.emplace_back();
+    for (const nn::SafetensorsEntry& entry : file.entries())
+      all.append(entry.name)
+          .append(reinterpret_cast<const char*>(entry.bytes.data()), entry.bytes.size());
+  }
   return weights;
 }
 

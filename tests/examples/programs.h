@@ -79,7 +79,7 @@ std::vector<nlohmann::json> losses_of(const std::string& folder);
 nlohmann::json summary_of(const std::string& folder);
 /// The data of report.html.
 nlohmann::json report_of(const std::string& folder);
-/// The bytes of the checkpoint's weights and optimizer state; the run may have taken any steps.
+/// The tensors in each file of the checkpoint, as bytes; the run may have taken any steps.
 std::vector<std::string> weights_of(const std::string& folder);
 
 }  // namespace paragrad::tests

@@ -48,16 +48,16 @@ void check_refusals(const Folder& folder, const std::vector<Refusal>& refusals) 
 
 TEST_CASE("the help of every program lists its flags") {
   const std::map<std::string, Words> flags{
-      {"train_gpt", {"--layers",  "--heads",        "--width",
-                     "--context", "--dropout",      "--untied",
-                     "--vocab",   "--data",         "--validation",
-                     "--steps",   "--batch",        "--learning-rate",
-                     "--warmup",  "--weight-decay", "--min-learning-rate",
-                     "--clip",    "--seed",         "--out",
-                     "--resume",  "--save-every",   "--evaluate-every",
-                     "--quiet",   "--microbatches", "--recompute",
-                     "--device",  "--dtype",        "--transport",
-                     "--timeout"}},
+      {"train_gpt", {"--layers",       "--heads",        "--width",
+                     "--context",      "--dropout",      "--untied",
+                     "--vocab",        "--data",         "--validation",
+                     "--steps",        "--batch",        "--learning-rate",
+                     "--warmup",       "--weight-decay", "--min-learning-rate",
+                     "--clip",         "--seed",         "--out",
+                     "--resume",       "--save-every",   "--evaluate-every",
+                     "--keep",         "--save-minutes", "--quiet",
+                     "--microbatches", "--recompute",    "--device",
+                     "--dtype",        "--transport",    "--timeout"}},
       {"sample_gpt", {"--from", "--prompt", "--tokens", "--temperature", "--top-k", "--seed"}},
       {"train_vocabulary", {"--data", "--size", "--out"}}};
   for (const auto& [program, names] : flags) {

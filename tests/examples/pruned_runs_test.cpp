@@ -126,7 +126,7 @@ TEST_CASE("a search for a ticket that stops goes on with the masks that it has d
   }
 }
 
-TEST_CASE("pruning goes with every schedule, with ZeRO and with codecs") {
+TEST_CASE("pruning combines with every schedule, with ZeRO and with codecs") {
   const std::vector<Words> layouts{
       {"--schedule", "gpipe", "--stages", "2", "--data-parallel", "2", "--codec", "quantize:4"},
       {"--schedule", "1f1b", "--stages", "2", "--data-parallel", "2", "--zero", "1"},
@@ -240,7 +240,7 @@ TEST_CASE("a pruned run's weights are exported with their zeros") {
   }
 }
 
-TEST_CASE("what pruning does not go with is refused by name") {
+TEST_CASE("what pruning does not combine with is refused with its name") {
   const Runs runs{wide};
   const Words half{"--prune", "0.5"};
   runs.check_refused({"--samo"}, "leave out --samo");

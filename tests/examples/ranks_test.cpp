@@ -7,6 +7,7 @@
 
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
+#include "tests/manifests.h"
 #include "tests/sanitized.h"
 
 using namespace paragrad::tests;
@@ -247,7 +248,7 @@ namespace {
 
 /// The plan in a checkpoint gets a header that says a default, as those of older programs do.
 void say_a_default(const std::string& manifest) {
-  std::string text = paragrad::nn::read_file(manifest);
+  std::string text = old_manifest(json::parse(paragrad::nn::read_file(manifest)));
   const std::string before = "\"stages 4 ";
   REQUIRE(text.find(before) != text.npos);
   paragrad::nn::write_file(manifest,

@@ -1,6 +1,7 @@
 // Runs of train_gpt against each other: the same bits however a run is repeated, stopped, resumed
 // or recomputed; and the files that a run writes.
 #include <csignal>
+#include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/version.h"
@@ -96,7 +97,7 @@ TEST_CASE("an interrupted run saves, says how to go on, and goes on to the same 
                                      " of 1000000 steps; continue with "
                                      "--resume " +
                                      out));
-  for (const char* file : {"/trace.json", "/report.html", "/summary.json"})
+  for (const char* file : {"/trace.json", "/report.html", "/plan.html", "/summary.json"})
     CHECK(std::filesystem::exists(out + file));
   CHECK(report_of(out)["summary"]["state"] == "interrupted");
   CHECK(report_of(out)["metrics"]["step"].back() == std::stoi(steps));
@@ -104,6 +105,24 @@ TEST_CASE("an interrupted run saves, says how to go on, and goes on to the same 
   runs.resume("out", {"--stop-after", "3"});
   runs.train("whole", endless + Words{"--stop-after", std::to_string(metrics_of(out).size())});
   runs.check_same("whole", "out");
+}
+
+TEST_CASE("a run that stands still for longer than its deadline, as after Ctrl-Z, goes on") {
+  Runs runs;
+  const std::string out = runs.path("out");
+  const Words flags{
+      "--steps",    "1000000", "--ranks",   "2", "--stages",         "2", "--untied", "--clip", "0",
+      "--schedule", "1f1b",    "--timeout", "1", "--evaluate-every", "0"};
+  Running stopped(tiny_run(runs.data, out, flags));
+  wait_for_steps(out, 3);
+  stopped.signal(SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+  stopped.signal(SIGCONT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // it would give up by then
+  stopped.signal(SIGINT);
+  const Finished result = stopped.finish();
+  CHECK(result.status == 128 + SIGINT);
+  CHECK(result.errors.empty());
 }
 
 TEST_CASE("recomputation changes memory and no bit of a run") {

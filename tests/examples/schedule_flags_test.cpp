@@ -46,9 +46,8 @@ TEST_CASE("plan takes a setting, and gives a cyclic schedule as many microbatche
 
 TEST_CASE("programs say what 2bw with few microbatches costs, and plans stay plans") {
   const std::string said =
-      "2bw with 1 microbatch on 4 stages stalls: 6 time units a microbatch instead of 3 (forward "
-      "1, "
-      "backward 2); 3 microbatches or more keep it full";
+      "2bw with 1 microbatch on 4 stages stalls: a microbatch takes the time of 2 forwards and "
+      "backwards of a stage instead of one; 3 microbatches or more keep it full";
   const Words few{"--schedule", "2bw", "--stages", "4", "--microbatches"};
   Folder folder;
   for (const char* command : {"show", "verify", "simulate", "draw"}) {

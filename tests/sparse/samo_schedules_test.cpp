@@ -8,7 +8,7 @@
 
 using namespace paragrad::tests;
 
-TEST_CASE("SAMO goes with the schedules of today, and with their codecs", "[samo][chunked]") {
+TEST_CASE("SAMO combines with the schedules of today and their codecs", "[samo][chunked]") {
   const std::vector<std::string> codecs{"none", "quantize:4", "topk:0.1"};
   std::size_t number = 0;
   for (const Today& today : fewer(todays_schedules())) {

@@ -51,6 +51,36 @@ Formula of_zb_h1(const Schedule&, const Layout& layout) {
                "D ranks, M microbatches an update; forward, I and W equally long");
 }
 
+constexpr const char* equal_parts = "; forward, I and W equally long";
+
+/// With enough microbatches weight parts fill every update's bubble but the run's own.
+Formula of_zero_bubble(const Schedule&, const Layout& layout) {
+  const int depth = layout.depth(), stages = layout.chunks;
+  if (layout.microbatches < 2 * depth - 1 || layout.clip) return std::nullopt;
+  return share(fmt::format("(D - 1) / ({} U M + D - 1)", 3 * stages), depth - 1,
+               3 * stages * layout.steps * layout.microbatches,
+               fmt::format("D ranks{}, U updates of M microbatches{}",
+                           stages > 1 ? " of two stages" : "", equal_parts));
+}
+
+/// Two flows halve what fills and drains in each update; folded, the model has twice the stages.
+Formula of_dual_pipe(const Schedule&, const Layout& layout) {
+  const int depth = layout.depth(), copies = layout.copies();
+  if (layout.microbatches < 2 * depth) return std::nullopt;
+  const char* letters = copies == 2 ? "(D / 2 - 1) / (3 M + D / 2 - 1)" : "(D - 1) / (6 M + D - 1)";
+  return share(letters, depth / copies - 1, 6 / copies * layout.microbatches,
+               fmt::format("D ranks, M microbatches an update{}", equal_parts));
+}
+
+/// Each rank begins two time steps after the one before it, and ends as late.
+Formula of_round_dance(const Schedule&, const Layout& layout) {
+  const Setting setting = layout.setting;
+  if (setting == Setting::model || setting == Setting::one_device || layout.gap != 2)
+    return std::nullopt;
+  return share("(N - 1) / (U N + N - 1)", layout.stages - 1, layout.steps * layout.stages,
+               "N ranks, stages and microbatches, U updates; forward and backward equally long");
+}
+
 Formula of_no_bubble(const Schedule&, const Layout&) {
   return BubbleFormula{"0", "0", "every rank computes by itself; sums that take no time", 0};
 }
@@ -84,19 +114,19 @@ constexpr Idea ideas[] = {
     {"zb-h2",
      "Backwards in two parts and more activations: the weight parts of one update fill the bubble "
      "before the next.",
-     "Qi et al. 2024, Zero Bubble Pipeline Parallelism"},
+     "Qi et al. 2024, Zero Bubble Pipeline Parallelism", of_zero_bubble},
     {"zb-v",
      "The model lies on the ranks like a V, so the first rank also has the last stage and begins "
      "its backwards at once.",
-     "Qi et al. 2024, Pipeline Parallelism with Controllable Memory"},
+     "Qi et al. 2024, Pipeline Parallelism with Controllable Memory", of_zero_bubble},
     {"dualpipe",
      "Microbatches flow through the ranks from both ends at once, and one flow fills the bubble of "
      "the other; each rank keeps two stages.",
-     "DeepSeek-AI 2024, DeepSeek-V3"},
+     "DeepSeek-AI 2024, DeepSeek-V3", of_dual_pipe},
     {"dualpipe-v",
      "DualPipe folded in half: both directions meet on a model that lies like a V, so no stage is "
      "held twice.",
-     "DeepSeek-AI 2024, DeepSeek-V3"},
+     "DeepSeek-AI 2024, DeepSeek-V3", of_dual_pipe},
     {"2bw",
      "The pipeline does not drain between updates, only at the end of the run. A backward must "
      "read "
@@ -114,11 +144,11 @@ constexpr Idea ideas[] = {
     {"cyclic-v1",
      "Each rank begins two time steps after the one before, as in a round dance, so that in every "
      "time step each stage is computed once; gradients are one update old.",
-     "Fournier and Oyallon 2024, Cyclic Data Parallelism"},
+     "Fournier and Oyallon 2024, Cyclic Data Parallelism", of_round_dance},
     {"cyclic-v2",
      "Each rank begins two time steps after the one before, as in a round dance, and reads new "
      "weights wherever they exist already.",
-     "Fournier and Oyallon 2024, Cyclic Data Parallelism"},
+     "Fournier and Oyallon 2024, Cyclic Data Parallelism", of_round_dance},
 };
 
 }  // namespace

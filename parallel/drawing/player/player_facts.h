@@ -5,7 +5,6 @@
 //
 // parallel/drawing/player holds the plan player:
 // player_facts.h   this; request.h: what it is asked, ideas.h: what schedules are about
-// holdings.h       what each rank holds, from when to when
 // columns.h        numbers of a million records, as text that a page reads fast
 // player_page.h    the page; *.js, player.html and player.css are its parts
 #pragma once

@@ -9,6 +9,7 @@
 #include "parallel/drawing/palette.h"
 #include "parallel/drawing/player/request.h"
 #include "parallel/drawing/player/wasm/module.h"
+#include "parallel/plan/operations.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -18,6 +19,18 @@ std::string in_script(std::string json) {
   for (std::size_t at = 0; (at = json.find("</", at)) != std::string::npos; at += 3)
     json.insert(at + 1, "\\");
   return json;
+}
+
+/// An example of each operation: {text, words}.
+nlohmann::json examples_of_operations() {
+  nlohmann::json all = nlohmann::json::array();
+  for (const Operation& row : operations()) {
+    const auto [stage, micro, version] = row.fields;
+    const int peer = row.mark == 0 ? -1 : row.by_group() ? 0 : 3;
+    const Instruction x{row.op, stage ? 2 : -1, micro ? 5 : -1, version ? 1 : -1, peer, row.what};
+    all.push_back({{"text", print(x)}, {"words", describe(x)}});
+  }
+  return all;
 }
 
 std::string script(const std::string& text) { return "<script>\n" + text + "</script>\n"; }
@@ -30,7 +43,8 @@ std::string player_page(const std::vector<PlayerPlan>& plans) {
   for (const PlayerPlan& plan : plans)
     data += fmt::format("{}{{\"request\":{},\"answer\":{},\"path\":{}}}",
                         &plan == plans.data() ? "" : ",", plan.request, plan.answer, plan.path);
-  data += "],\"schedules\":" + list_of_schedules().dump() + "}";
+  data += "],\"schedules\":" + list_of_schedules().dump() +
+          ",\"operations\":" + examples_of_operations().dump() + "}";
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
@@ -38,8 +52,8 @@ std::string player_page(const std::vector<PlayerPlan>& plans) {
       palette_css() + player_style + "</style></head>\n<body>\n" + player_body +
       "<script type=\"application/json\" id=\"plans\">" + in_script(std::move(data)) +
       "</script>\n";
-  if (const std::string_view module = player_module(); !module.empty())
-    page += script(std::string(module) + "\n");
+  page +=
+      "<script type=\"text/plain\" id=\"module\">" + std::string(player_module()) + "</script>\n";
   page += script(timeline_script) + script(player_script);
   return page + "</body></html>\n";
 }

@@ -8,8 +8,8 @@
 
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/player/columns.h"
-#include "parallel/drawing/player/held_values.h"
 #include "parallel/plan/lifetimes.h"
+#include "parallel/simulation/holdings.h"
 
 namespace paragrad::parallel {
 namespace {
@@ -92,13 +92,13 @@ Json records_json(const Scene& scene) {
           {"again", whole_numbers(again)}};
 }
 
-Json held_json(const std::vector<HeldValue>& held) {
+Json held_json(const std::vector<Holding>& held) {
   using Whole = std::int64_t;
   return {{"rank", column<Whole>(held, [](auto& x) { return x.rank; })},
           {"hold", column<Whole>(held, [](auto& x) { return x.hold; })},
-          {"what", column<Whole>(held, [](auto& x) { return x.what; })},
-          {"stage", column<Whole>(held, [](auto& x) { return x.stage; })},
-          {"number", column<Whole>(held, [](auto& x) { return x.number; })},
+          {"what", column<Whole>(held, [](auto& x) { return x.name.what; })},
+          {"stage", column<Whole>(held, [](auto& x) { return x.name.stage; })},
+          {"number", column<Whole>(held, [](auto& x) { return x.name.number; })},
           {"start", column<double>(held, [](auto& x) { return x.start; })},
           {"end", column<double>(held, [](auto& x) { return x.end; })}};
 }
@@ -136,7 +136,7 @@ std::vector<std::size_t> sharers(const Plan& plan) {
 }  // namespace
 
 void add_scene(const Scene& scene, Json& out) {
-  const std::vector<HeldValue> held = held_values(scene.ran, scene.timeline, scene.cells);
+  const std::vector<Holding> held = holdings(scene.ran, scene.timeline, scene.cells);
   Json names = Json::array(), peaks = Json::object();
   for (int hold = 0; hold < holds; ++hold) {
     names.push_back(name_of(Hold(hold)));

@@ -151,7 +151,7 @@ function runBars(title, about, values, parts, text, fitted) {
 }
 function comparedBars() {
   const names = [
-    'forward', 'backward', 'update', 'waits for another stage', 'point-to-point', 'collectives',
+    'forward', 'backward', 'update', 'waits for another rank', 'point-to-point', 'collectives',
     'other'
   ];
   const parts = [

@@ -29,13 +29,8 @@ function filesPanel() {
          link('metrics.jsonl', 'a line for each update'),
          link('trace.json', 'opens in ui.perfetto.dev; written when the run ends'),
          link('recorded.plan', 'the plan of the recorded updates; written when the run ends'),
-         link('checkpoint/', 'weights and optimizer')),
-      el('p', {class: 'about'}, 'Open the plan in the player:'),
-      command(`build/bin/plan draw ${runFolder()}recorded.plan --out ${runFolder()}plan.html`));
-}
-function runFolder() {
-  const words = (data.summary.command || '').match(/--out (\S+)/);
-  return words ? words[1].replace(/\/?$/, '/') : '';
+         link('plan.html', 'this plan in the player, with measured times; when the run ends'),
+         link('checkpoint/', 'weights and optimizer')));
 }
 
 function runPanels() {

@@ -73,7 +73,7 @@ function describeCell({row, cell}, update, stages, compared) {
   if (compared)
     text += `\nbegan ${seconds(Math.abs(late))} ${late < 0 ? 'earlier' : 'later'} than planned`;
   if (cell.wait) {
-    const words = ['for another stage', 'for messages', 'for collectives'];
+    const words = ['for another rank', 'for messages', 'for collectives'];
     const parts = cell.wait.parts.map((part, i) => part > 0 ? `${seconds(part)} ${words[i]}` : '')
                       .filter(Boolean);
     text += `\nwaited ${parts.join(', ') || 'though its input was there'}`;
@@ -119,7 +119,7 @@ function timelineLegend(rows, shownWindow) {
       {name: 'took half as long again as planned', color: cssColor('fault')},
       ...(rows.some((row) => row.cells.some((cell) => cell.wait)) ?
               [
-                {name: 'below: waits for another stage', color: cssColor('waits')},
+                {name: 'below: waits for another rank', color: cssColor('waits')},
                 {name: 'message under way', color: cssColor('communication')},
                 {name: 'collective under way', color: cssColor('series-2')}
               ] :
@@ -127,6 +127,9 @@ function timelineLegend(rows, shownWindow) {
     ]),
     el('p', {class: 'about'},
        'Cells' + words + '. ' +
+           (rows.some((row) => row.cells.some((cell) => cell.again)) ?
+                'Lower cells: forwards that are computed again, for their backwards. ' :
+                '') +
            (folded ? 'A row stands for all ranks that compute the same stages in the same order. ' :
                      '') +
            (shownWindow.cells.left_out ? `Of very many cells, ${shownWindow.cells.left_out}.` : ''))

@@ -161,7 +161,7 @@ TEST_CASE("collective: members that do not exist", "[collective]") {
   CHECK_THROWS_WITH(all_reduce({AllReduce::tree}, -1, 2), Contains("member -1"));
 }
 
-TEST_CASE("collective: a sum that somebody does not join ends with a report", "[collective]") {
+TEST_CASE("collective: a sum that one rank does not join ends with a report", "[collective]") {
   auto absent = [](Transport& transport) {
     if (transport.rank() == 1) return;
     Tensor x = zeros({100}, DType::f32, cpu_device());

@@ -21,19 +21,6 @@ TEST_CASE("curve_chart: values to read, gaps where there is no number", "[draw]"
                     Contains("training has 2 x and 1 y"));
 }
 
-TEST_CASE("memory_total: ranks in any order, one category", "[draw]") {
-  std::vector<MemorySample> samples = {{0, 0, "activations", 100}, {0, 2, "activations", 300},
-                                       {0, 3, "activations", 0},   {0, 2, "weights", 7000},
-                                       {1, 1, "activations", 50},  {1, 2, "activations", 10},
-                                       {1, 4, "activations", 0}};
-  MemoryTotal total = memory_total(samples, "activations");
-  CHECK(total.levels ==
-        std::vector<std::pair<double, double>>{{0, 100}, {1, 150}, {2, 310}, {3, 10}, {4, 0}});
-  CHECK(total.peak == 310);
-  CHECK(total.mean == (100 + 150 + 310 + 10) / 4.0);
-  CHECK(memory_total(samples, "gradients").peak == 0);
-}
-
 TEST_CASE("charts: a long legend has several lines, inside the chart", "[draw]") {
   Curve curve{"Loss", "step", "nats", {}};
   std::vector<NamedColor> colors;

@@ -52,7 +52,7 @@ TEST_CASE("chunked pipelines learn as one rank does, bit for bit", "[chunked]") 
   }
 }
 
-TEST_CASE("chunked pipelines go with all options, and give the bits of the serial interpreter",
+TEST_CASE("chunked pipelines combine with all options, and give the bits of the serial interpreter",
           "[chunked]") {
   int i = 0;
   for (auto [schedule, layout] : chunked()) {

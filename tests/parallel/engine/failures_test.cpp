@@ -213,6 +213,24 @@ TEST_CASE("a rank that is late for a partial sum, a turn or weights is named", "
   }
 }
 
+TEST_CASE("a rank that computes, or others that get on, are waited for", "[failures]") {
+  // Rank 0 waits for its first gradient while all others pass one cell after the other, and rank 1
+  // for a computation that takes several deadlines.
+  const VerifiedPlan plan = plan_of("1f1b", {.stages = 4, .microbatches = 4, .steps = 1});
+  const Training training = training_of(4);
+  SmallBatches batches(small_gpt());
+  auto slowly = [](const Plan&, const Instruction& x, auto) {
+    const bool is_first = x == forward(0, 0, 0);
+    std::this_thread::sleep_for(std::chrono::milliseconds(is_first ? 1500 : 100));
+    return false;
+  };
+  CHECK_NOTHROW(run_ranks(4, [&](Transport& transport) {
+    set_compute_threads(1);
+    Engine(training, transport, cpu_device(), {.timeout = 0.4, .prolong = slowly})
+        .run(plan, batches);
+  }));
+}
+
 TEST_CASE("ranks with different plans do not wait for ever", "[failures]") {
   VerifiedPlan two = plan_of("1f1b", {.stages = 2, .microbatches = 2, .steps = 1});
   VerifiedPlan three = plan_of("1f1b", {.stages = 2, .microbatches = 3, .steps = 1});

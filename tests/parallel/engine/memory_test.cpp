@@ -174,6 +174,27 @@ TEST_CASE("activations: what waits for the second part of a split backward", "[m
   }
 }
 
+TEST_CASE("activations: zb-h1 keeps what its rows say, little more than 1F1B's fullest stage",
+          "[memory]") {
+  for (int stages : {2, 3})
+    for (int microbatches : {stages, 4 * stages}) {
+      const Training training = training_of(stages);
+      const Layout layout{.stages = stages, .microbatches = microbatches, .steps = 2};
+      const Plan plan = make_plan("zb-h1", layout);
+      const Outcome split = run("zb-h1", training, layout), whole = run("1f1b", training, layout);
+      std::int64_t waiting = 0, running = 0;  // more than a whole backward keeps
+      for (int rank = 0; rank < stages; ++rank) {
+        INFO("D" << stages << " M" << microbatches << " stage " << rank);
+        const Sizes sizes = sizes_of(training, rank);
+        CHECK(split.peak_activations[rank] == predicted_peak(plan.rows[rank], sizes));
+        waiting = std::max(waiting, sizes.waiting - sizes.kept);
+        running = std::max(running, sizes.input_part);
+      }
+      CHECK(std::ranges::max(split.peak_activations) <=
+            std::ranges::max(whole.peak_activations) + stages * waiting + running);
+    }
+}
+
 TEST_CASE("activations: M microbatches by GPipe, min(D - stage, M) by 1F1B and 2BW", "[memory]") {
   // Beside them at most what the running forward does not keep, one message on its way in,
   // and two out.

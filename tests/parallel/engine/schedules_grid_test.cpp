@@ -49,8 +49,9 @@ const std::map<int, double>& without_choices(const Today& today) {
 
 }  // namespace
 
-TEST_CASE("schedules of today go with every choice, and have the bits of the serial interpreter",
-          "[chunked]") {
+TEST_CASE(
+    "schedules of today combine with every choice, and have the bits of the serial interpreter",
+    "[chunked]") {
   int number = 0;
   for (const auto& [today, choice] : combined()) {
     INFO(today.schedule << ", " << choice.name);
@@ -70,7 +71,7 @@ TEST_CASE("schedules of today go with every choice, and have the bits of the ser
   }
 }
 
-TEST_CASE("schedules of today refuse what does not go with them", "[chunked]") {
+TEST_CASE("schedules of today refuse choices that they do not have", "[chunked]") {
   for (auto [schedule, layout] : todays_schedules()) {
     INFO(schedule);
     Layout sharded = layout;

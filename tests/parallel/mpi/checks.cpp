@@ -6,6 +6,7 @@
 //   checks engine:      every schedule gives the bits of the serial interpreter, ZeRO, too
 //   checks cyclic:      cyclic ones give those of their rule, in settings that have so many ranks
 //   checks codecs:      so do runs whose messages are encoded, by every form of reduction
+//   checks combinations: so does every combination of choices that has so many ranks
 //   checks lost_engine: rank 0 kills itself in the middle of a plan
 #include <unistd.h>
 
@@ -18,10 +19,11 @@
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 #include "tests/parallel/support/coded_runs.h"
+#include "tests/parallel/support/combinations.h"
 #include "tests/parallel/support/cyclic_cases.h"
 #include "tests/parallel/support/grid.h"
-#include "tests/parallel/support/todays_schedules.h"
 #include "tests/parallel/support/transport_suite.h"
+#include "tests/sanitized.h"
 
 using namespace paragrad::tests;
 
@@ -91,32 +93,6 @@ int zero_runs(Transport& transport) {
   return 2;
 }
 
-/// On four ranks, each with some of the choices. Returns the number of runs.
-int todays_runs(Transport& transport) {
-  if (transport.size() != 4) return 0;
-  const std::vector<Choice> all = choices();
-  int runs = 0;
-  for (auto [schedule, layout] : todays_schedules())
-    for (std::size_t i : {runs % (all.size() - 1), all.size() - 1}) {
-      Layout chosen = layout;
-      chosen.width = 2;
-      all[i].make(chosen);
-      Training training(gpt(coded_gpt(chosen.tied)), chosen.stages);
-      training.clip = chosen.clip ? 0.3 : 0;
-      const auto plans = plans_of(schedule, chosen, 2);
-      SmallBatches batches(coded_gpt(chosen.tied));
-      const Outcome serial = run_serially(training, plans, batches);
-      compare(
-          transport, text(schedule, ", ", all[i].name), training, plans,
-          [&](int stage) {
-            return serial.weights.at({transport.rank(), stage});
-          },
-          coded_gpt(chosen.tied));
-      ++runs;
-    }
-  return runs;
-}
-
 void engine(Transport& transport) {
   set_compute_threads(1);
   int runs = 0;
@@ -130,21 +106,9 @@ void engine(Transport& transport) {
       return serial.weights.at({transport.rank(), stage});
     });
     ++runs;
-    if (c.schedule != "2bw" && c.schedule != "pipedream" && c.schedule != "paci") continue;
-    const Plan endless = *make_endless(c.schedule, layout_of(c, 1));
-    Plan longer = unrolled(endless, 3);
-    const Outcome whole = run_serially(training, {verify(longer)}, batches);
-    SmallBatches same(small_gpt());
-    Engine engine(training, transport, cpu_device(), {.timeout = 60});
-    engine.run(verify(endless), same, {.bodies = 3});
-    for (auto& [stage, store] : engine.stores())
-      PG_CHECK(
-          to_host(store.weights(store.newest())) == whole.weights.at({transport.rank(), stage}),
-          text(c), ", endless: stage ", stage, " has other weights than the serial run");
-    ++runs;
   }
   PG_CHECK(runs > 0, "no schedule has ", transport.size(), " ranks; use 1, 2, 4 or 8");
-  runs += zero_runs(transport) + todays_runs(transport);
+  runs += zero_runs(transport);
   if (transport.rank() == 0) std::cout << text(runs, " runs as the serial ones\n");
 }
 
@@ -177,6 +141,48 @@ void codecs(Transport& transport) {
 Weights told_by_rank_0(Transport& transport, const std::function<Weights()>& compute) {
   const std::string own = transport.rank() == 0 ? nlohmann::json(compute()).dump() : "";
   return nlohmann::json::parse(all_gather_bytes(transport, own, 60)[0]);
+}
+
+using Hashes = std::map<std::pair<int, int>, std::size_t>;  // of weights, by (rank, stage)
+
+std::size_t hash_of(const std::vector<double>& weights) {
+  return std::hash<std::string>()(
+      {reinterpret_cast<const char*>(weights.data()), weights.size() * sizeof(double)});
+}
+
+/// The hashes of each run's weights as the serial interpreter has them. Each rank computes those of
+/// some runs, and tells the others.
+std::vector<Hashes> serial_hashes(Transport& transport, const std::vector<Combination>& runs) {
+  std::vector<Hashes> own(runs.size());
+  for (std::size_t i = transport.rank(); i < runs.size(); i += transport.size())
+    for (const auto& [place, weights] : CombinedRun(runs[i]).serially().weights)
+      own[i][place] = hash_of(weights);
+  std::vector<Hashes> all(runs.size());
+  for (const std::string& told : all_gather_bytes(transport, nlohmann::json(own).dump(), 120)) {
+    const auto parts = nlohmann::json::parse(told).get<std::vector<Hashes>>();
+    for (std::size_t i = 0; i < all.size(); ++i) all[i].insert(parts[i].begin(), parts[i].end());
+  }
+  return all;
+}
+
+void combinations(Transport& transport) {
+  set_compute_threads(1);
+  std::vector<Combination> runs = combinations_of_today();
+  for (const Combination& each : endless_combinations()) runs.push_back(each);
+  runs = fewer(runs);
+  std::erase_if(runs, [&](const auto& x) { return CombinedRun(x).ranks() != transport.size(); });
+  PG_CHECK(!runs.empty(), "no combination has ", transport.size(), " ranks; use 2, 3 or 4");
+  const std::vector<Hashes> hashes = serial_hashes(transport, runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    CombinedRun run(runs[i]);
+    Engine engine(run.training(), transport, cpu_device(), {.timeout = 60});
+    run.by_engine(engine);
+    for (auto& [stage, store] : engine.stores())
+      PG_CHECK(hash_of(to_host(store.versions().at(store.newest()))) ==
+                   hashes[i].at({transport.rank(), stage}),
+               text(runs[i]), ": stage ", stage, " has other weights than the serial run");
+  }
+  if (transport.rank() == 0) std::cout << text(runs.size(), " combinations as the serial ones\n");
 }
 
 /// One rule, with each optimizer, if the setting has so many ranks. Returns the number of runs.
@@ -239,6 +245,7 @@ int main(int count, char** arguments) try {
     if (what == "suite") return suite(transport);
     if (what == "engine") return engine(transport);
     if (what == "cyclic") return cyclic(transport);
+    if (what == "combinations") return combinations(transport);
     if (what == "codecs") return codecs(transport);
     if (what == "lost_engine") return lose_engine(transport);
     lose_rank_1(transport, what);

@@ -8,6 +8,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/session/run_report.h"
 #include "tests/catch.h"
+#include "tests/checkpoint_tensors.h"
 #include "tests/parallel/session/small_session.h"
 
 using namespace paragrad::tests;
@@ -34,13 +35,9 @@ int run_pipeline(const std::string& schedule, const RunFolder& folder, const std
   return static_cast<int>(Checkpoint(folder / "checkpoint").step());
 }
 
-/// The contents of a checkpoint's files of weights and optimizer state.
+/// A checkpoint's weights and optimizer state.
 std::map<std::string, std::string> state_in(const RunFolder& folder) {
-  std::map<std::string, std::string> contents;
-  for (const auto& entry : std::filesystem::directory_iterator(folder / "checkpoint"))
-    if (entry.path().extension() == ".safetensors")
-      contents[entry.path().filename()] = read_file(entry.path());
-  return contents;
+  return paragrad::tests::tensors_in(folder.path);
 }
 
 }  // namespace
@@ -103,4 +100,25 @@ TEST_CASE("a run with drift says where it drains, and has the bits of plans that
     CHECK(to_host(weights) == drained.weights.at({stage, stage}));
     CHECK(to_host(weights) != full.weights.at({stage, stage}));  // draining changes the numbers
   }
+}
+
+TEST_CASE("a run with drift that stops where it drains has the bits of one that goes on",
+          "[session]") {
+  RunFolder whole, parts;
+  auto run = [](const RunFolder& folder, const std::string& resume, int stop_after) {
+    run_sessions(small_training(2), folder, 2, [&](int, SessionSettings& settings) {
+      settings.resume = resume;
+      settings.run = nlohmann::json::object();
+      settings.steps = 30;
+      settings.stop_after = stop_after;
+      settings.evaluate_every = 10;
+      settings.plans = std::make_shared<WatchedPlans>(
+          [&](int first, int steps) { return plan_of("paci", first, steps); });
+    });
+  };
+  run(whole, "", 0);
+  run(parts, "", 10);
+  run(parts, parts.path, 10);
+  run(parts, parts.path, 0);
+  CHECK(state_in(parts) == state_in(whole));
 }

@@ -181,6 +181,15 @@ TEST_CASE("the first late cell is the one that took longer, not those that waite
   CHECK(late->why == "took 5 s where 2 s are planned");
 }
 
+TEST_CASE("the peak of all ranks together: ranks in any order, one category", "[report]") {
+  const std::vector<MemorySample> samples = {
+      {0, 0, "activations", 100}, {0, 2, "activations", 300}, {0, 3, "activations", 0},
+      {0, 2, "weights", 7000},    {1, 1, "activations", 50},  {1, 2.5, "activations", 10},
+      {1, 4, "activations", 0}};
+  CHECK(peak_of_all_ranks(samples, "activations") == 350);
+  CHECK(peak_of_all_ranks(samples, "gradients") == 0);
+}
+
 TEST_CASE("the state at each level is that of ZeRO's table", "[report]") {
   const Plan plan = make_plan("data", {.stages = 1, .width = 4, .microbatches = 1});
   const Training training = gpt_of(2, 1);

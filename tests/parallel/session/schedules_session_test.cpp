@@ -9,6 +9,7 @@
 #include "parallel/session/session.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
+#include "tests/checkpoint_tensors.h"
 #include "tests/parallel/support/small_run.h"
 #include "tests/parallel/support/todays_schedules.h"
 #include "tests/sanitized.h"
@@ -62,21 +63,13 @@ struct Session {
   }
 };
 
-/// The weights in a run's checkpoint, and the files of weights and optimizer state.
+/// The weights in a run's checkpoint.
 std::vector<double> weights_in(const fs::path& out) {
   const Training training(gpt(small_gpt(false)), 1);
   const Tensor weights = zeros({training.whole.numel()}, DType::f32, cpu_device());
   Checkpoint(out / "checkpoint").load_weights(training.whole, weights);
   return to_host(weights);
 }
-std::map<std::string, std::string> files_in(const fs::path& out) {
-  std::map<std::string, std::string> files;
-  for (const auto& entry : fs::directory_iterator(out / "checkpoint"))
-    if (entry.path().extension() == ".safetensors")
-      files[entry.path().filename()] = read_file(entry.path());
-  return files;
-}
-
 /// Another schedule that continues the same training: its sums are added in the same order.
 Today another(const Today& today) {
   Layout layout{.stages = today.layout.stages, .microbatches = today.layout.microbatches};
@@ -104,8 +97,9 @@ TEST_CASE("sessions of today's schedules are stopped and go on, also in another 
       continue;
     }
     CHECK(Session{today}.run(folder.path / "whole") == last_step);
-    CHECK(files_in(folder.path / "resumed").size() > 2);
-    CHECK(files_in(folder.path / "resumed") == files_in(folder.path / "whole"));
+    CHECK(paragrad::tests::tensors_in(folder.path / "resumed").size() > 2);
+    CHECK(paragrad::tests::tensors_in(folder.path / "resumed") ==
+          paragrad::tests::tensors_in(folder.path / "whole"));
     CHECK(weights_in(folder.path / "resumed") == weights_in(folder.path / "moved"));
   }
 }
@@ -124,7 +118,8 @@ TEST_CASE("sessions of today's schedules go on with shards, and with what their 
     Session{today, 3}.run(folder.path / "begun");
     Session{today}.run(folder.path / "resumed", folder.path / "begun");
     Session{today}.run(folder.path / "whole");
-    CHECK(files_in(folder.path / "resumed") == files_in(folder.path / "whole"));
+    CHECK(paragrad::tests::tensors_in(folder.path / "resumed") ==
+          paragrad::tests::tensors_in(folder.path / "whole"));
     if (number > 1) continue;
     // Without what was left out before, it would go on to others.
     today.layout.codec = {};
@@ -146,6 +141,7 @@ TEST_CASE("sessions of today's schedules are interrupted and go on", "[session][
     CHECK(Session{today}.run(folder.path / "out", folder.path / "out") == last_step);
     Session{today, steps}.run(folder.path / "same");
     CHECK(Session{today}.run(folder.path / "same", folder.path / "same") == last_step);
-    CHECK(files_in(folder.path / "out") == files_in(folder.path / "same"));
+    CHECK(paragrad::tests::tensors_in(folder.path / "out") ==
+          paragrad::tests::tensors_in(folder.path / "same"));
   }
 }

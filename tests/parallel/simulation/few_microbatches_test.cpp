@@ -125,9 +125,10 @@ TEST_CASE("2BW says what too few microbatches cost, as simulated", "[2bw]") {
     const double full = seconds_each(enough, 1, 2, scheduled);
     CHECK(full == 3);
     CHECK_THAT(note(layout),
-               Contains(fmt::format("on {} stages stalls: {} time units a microbatch instead of {} "
-                                    "(forward 1, backward 2); {} microbatches or more keep it full",
-                                    layout.stages, each, full, enough.microbatches)));
+               Contains(fmt::format("on {} stages stalls: a microbatch takes the time of {} "
+                                    "forwards and backwards of a stage instead of one; {} "
+                                    "microbatches or more keep it full",
+                                    layout.stages, each / full, enough.microbatches)));
   });
   CHECK_THAT(note({.stages = 8, .microbatches = 1}), Contains("2bw with 1 microbatch on 8"));
   CHECK_THAT(note({.stages = 8, .microbatches = 6}), Contains("2bw with 6 microbatches on 8"));

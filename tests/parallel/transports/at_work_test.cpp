@@ -50,6 +50,17 @@ TEST_CASE("at work: a rank that gets on in its row is waited for", "[at_work]") 
   CHECK_NOTHROW(be_busy(get_on));
 }
 
+TEST_CASE("at work: one that computes the same cell for 30 deadlines is given up", "[at_work]") {
+  CHECK_THROWS_WITH(run_ranks(2,
+                              [](Transport& transport) {
+                                transport.publish({.cell = 3, .plan = 0, .work = Work::computing});
+                                if (transport.rank() == 0) return gather_bytes(transport, "", 0.02);
+                                transport.wait(60);  // until rank 0 gives up
+                                return std::vector<std::string>();
+                              }),
+                    Contains("rank 1 was at instruction 3 of its row"));
+}
+
 TEST_CASE("at work: it is published, and the position before comes back", "[at_work]") {
   std::atomic<bool> over = false;
   run_ranks(2, [&](Transport& transport) {

@@ -72,7 +72,7 @@ TEST_CASE("launch: a wait ends at its deadline and says where the other one was"
   CHECK(error == "rank 0: waited 0.02 s for 2a5<1; rank 1 was at instruction 17 of its row");
 }
 
-TEST_CASE("launch: gathering stops when somebody is missing", "[launch]") {
+TEST_CASE("launch: gathering stops when a rank is missing", "[launch]") {
   std::string error = error_of(2, [](Transport& transport) {
     if (transport.rank() == 0) all_gather_bytes(transport, "x", 0.05);
   });

@@ -48,7 +48,7 @@ TEST_CASE("threads transport: rendezvous ends a send when its receive is there",
   CHECK(arrived == sent);
 }
 
-TEST_CASE("threads transport: a buffer takes so many messages", "[transport]") {
+TEST_CASE("threads transport: a buffer takes as many messages as its capacity", "[transport]") {
   ThreadsWorld world(2, 2);
   std::vector<int> data{1};
   std::vector<std::unique_ptr<Request>> sends;

@@ -89,6 +89,8 @@ function amountOf(unit, answer, held, i, bytes) {
       return ['weights', bytes.weights / shards];
     case HOLD.activations:
       return ['activations', bytes.activations];
+    case HOLD.input:
+      return ['activations', bytes.input];
     case HOLD.open:
       return ['sums', bytes.sum];
     case HOLD.sum:
@@ -181,20 +183,19 @@ class Memory extends Chart {
         pen.fillStyle = theme.get(memoryKinds[kind][1]);
         pen.beginPath();
         pen.moveTo(this.left, y);
-        let most = 0, drawn = this.left - 1;
+        let most = 0, drawn = this.left;
         for (let k = first; k < moments.length && moments[k] <= clock.to; ++k) {
           let level = 0;
           for (let j = 0; j <= kind; ++j) level += levels[k][j];
           const x0 = Math.max(this.x(moments[k]), this.left);
-          most = Math.max(most, level);  // of the moments that share a pixel
-          if (x0 - drawn < 0.5 && k + 1 < moments.length) continue;
-          const up = y - most / top * high;
-          most = 0;
-          drawn = x0;
+          most = Math.max(most, level);  // of the moments that share half a pixel
           const x1 = Math.min(
               k + 1 < moments.length ? this.x(moments[k + 1]) : this.x(data.seconds), this.right);
-          pen.lineTo(x0, up);
-          pen.lineTo(x1, up);
+          if (x1 - drawn < 0.5 && k + 1 < moments.length) continue;
+          for (const [x, amount] of [[drawn, most], [x0, most], [x0, level], [x1, level]])
+            pen.lineTo(x, y - amount / top * high);
+          most = 0;
+          drawn = x1;
         }
         pen.lineTo(Math.min(this.x(data.seconds), this.right), y);
         pen.fill();
@@ -217,40 +218,45 @@ class Memory extends Chart {
 }
 
 class Traffic extends Chart {
-  constructor(host, clock) { super(host, clock, 110); }
+  constructor(host, clock) { super(host, clock, 126); }
 
   /**
    * Bytes, or messages if they have no bytes, that all ranks begin to send in each slot of time.
    */
   show(answer, data) {
+    const costs = answer.request?.costs, time = timeUnit(costs, data.seconds);
     Object.assign(this, {
       data,
-      bytes: answer.facts ? answer.facts.bytes > 0 : false,
-      time: timeUnit(answer.request?.costs, data.seconds)
+      bytes: [costs?.activation_bytes, costs?.weight_bytes].flat().some(size => size > 0),
+      options: {axis: time.text, unit: time.unit}
     });
-    const count = Math.min(600, Math.max(40, Math.round(data.seconds)));
-    this.slot = data.seconds / count;
+    // As long as a forward or several, so that what repeats with them fills slots evenly.
+    const step = firstTime(data) || roundStep(data.seconds / 100 || 1);
+    this.slot = step * roundStep(Math.max(1, data.seconds / step / 600));
+    const count = Math.ceil(data.seconds / this.slot) || 1;
     this.slots = new Float64Array(count);
     for (let i = 0; i < data.op.length; ++i) {
       const amount = this.bytes                           ? data.bytes[i] :
           data.op[i] === SEND || isCollective(data.op[i]) ? 1 :
                                                             0;
-      if (amount) this.slots[Math.min(count - 1, Math.floor(data.start[i] / this.slot))] += amount;
+      const slot = Math.floor(data.start[i] / this.slot + 1e-4);
+      if (amount) this.slots[Math.min(count - 1, slot)] += amount;
     }
     this.peak = Math.max(...this.slots);
     const at = this.slots.indexOf(this.peak),
           text = this.bytes ? bytesText(this.peak) : `${this.peak} messages`;
     byId('traffic-note').textContent = this.peak === 0 ?
         'This plan sends nothing.' :
-        `Most at once: ${text}, at ${this.time.text(at * this.slot)} ${
-            this.time.unit}, in a slot of ` +
-            `${this.time.text(this.slot)}. ` +
+        `Most at once: ${text}, at ${time.text(at * this.slot)} ${time.unit}, in a slot of ` +
+            `${time.text(this.slot)}. ` +
             (this.bytes ? '' : 'Counted in messages, as no sizes were given.');
     this.paint();
   }
 
   draw(pen) {
-    const base = this.height - 8, top = 12;
+    const base = this.height - 22, top = 12;
+    Object.assign(this, {top, axisTop: base});
+    paintTicks(this, pen);
     pen.fillStyle = theme.get('lane');
     pen.fillRect(this.left, top, this.right - this.left, base - top);
     pen.fillStyle = theme.get('communication');

@@ -4,22 +4,22 @@
 
 const presets = [
   {
-    name: 'Where is the bubble',
+    name: '1F1B and its bubble',
     ask: 0,
     request: {schedule: '1f1b', stages: 4, microbatches: 4, steps: 3, costs: {backward: [2]}}
   },
   {
-    name: 'Why two versions',
+    name: '2BW and its two versions',
     ask: 1,
     request: {schedule: '2bw', stages: 4, microbatches: 4, steps: 3, costs: {backward: [2]}}
   },
   {
-    name: 'The round dance',
+    name: 'Cyclic: the round dance',
     ask: -1,
     request: {schedule: 'cyclic-v2', stages: 4, steps: 4, costs: {weight_bytes: [1e6]}}
   },
   {
-    name: 'ZeRO gathers',
+    name: 'ZeRO 3: shards',
     ask: -1,
     request: {
       schedule: 'data',
@@ -32,6 +32,20 @@ const presets = [
     }
   },
 ];
+
+// What the controls' names mean, for who does not know the words.
+const meanings = {
+  stages: 'parts of the model: layers that follow each other',
+  microbatches: 'parts of a batch; a stage computes one at a time',
+  replicas: 'copies of the whole pipeline, each with its own part of the batch',
+  updates: 'steps of the optimizer, each with the gradients of one batch',
+  'ZeRO level': 'what replicas shard instead of copying: 1 the optimizer’s state, 2 gradients ' +
+      'too, 3 weights too',
+  recompute: 'keep only the input of a stage, and run its forward again before the backward',
+  'clip the gradient': 'updates wait for the norm of the whole gradient, to scale down a long one',
+  'tied embedding': 'the first and the last stage share one matrix: that of tokens',
+  endless: 'a plan whose body repeats, for any number of updates'
+};
 
 class Controls {
   /** asked(request): is called when something was chosen, null without a module */
@@ -60,7 +74,11 @@ class Controls {
             [...this.schedules.map(each => each.name), ...(r.schedule ? [] : ['written by hand'])],
             r.schedule || 'written by hand', name => this.schedule(name)),
         ...(r.schedule ? this.sizes(r, schedule) : []));
-    const cost = (name, max, step, value, set) => this.slider(name, 0, max, step, value, set);
+    const say = value => value === 0 ? '0' : timeUnit(costs, value).say(value);
+    const most = Math.max(one(costs.forward, 1), one(costs.backward, 1)) || 1;
+    const scale = most < 0.02 ? 2.5 * 10 ** Math.floor(Math.log10(most)) : 1;  // of measured ones
+    const cost = (name, max, step, value, set) =>
+        this.slider(name, 0, max * scale, step * scale, value, set, say);
     const size = 1e6;  // of an activation, in bytes, if a request says nothing else
     const bytes = one(costs.activation_bytes, 0);
     this.costs.replaceChildren(
@@ -102,18 +120,18 @@ class Controls {
             }),
         ...(r.slow_rank >= 0 ? [this.slider(
                                    'it is slower by', 1, 4, 0.1, r.slow_factor || 1.5,
-                                   value => r.slow_factor = value, '×')] :
+                                   value => r.slow_factor = value, value => `${digits(value)}×`)] :
                                []));
     for (const each of this.host.querySelectorAll('select, input')) each.disabled = !this.asked;
   }
 
   sizes(r, schedule) {
-    const size = (name, key, max, min = 1) => this.slider(
-        name, min, Math.max(max, r[key] || 1), 1, r[key] || 1, value => r[key] = value, '');
+    const size = (name, key, max, min = 1) =>
+        this.slider(name, min, Math.max(max, r[key] || 1), 1, r[key] || 1, value => r[key] = value);
     const chunks = Math.max(1, +r.chunks || schedule.chunks);
     const all = [this.slider(
         'stages', chunks, Math.max(16 * chunks, r.stages || 1), chunks, r.stages || chunks,
-        value => r.stages = value, '')];
+        value => r.stages = value)];
     if (!schedule.cyclic)
       all.push(size('microbatches', 'microbatches', 32), size('replicas', 'data_parallel', 8));
     if (!r.endless) all.push(size('updates', 'steps', 8));
@@ -124,7 +142,7 @@ class Controls {
           r.data_parallel = Math.max(2, r.data_parallel || 1);
         } else
           delete r.zero;
-      }, ''));
+      }));
     for (const flag of schedule.flags) {
       const key = flag.name.replaceAll('-', '_'), set = value => {
         if (value && value !== 'usual')
@@ -135,7 +153,9 @@ class Controls {
       all.push(
           flag.values.length ?
               this.choice(flag.name, ['usual', ...flag.values], r[key] || 'usual', set) :
-              this.slider(flag.name.replaceAll('-', ' '), 0, 8, 1, r[key] || 0, set, '', 'usual'));
+              this.slider(
+                  flag.name.replaceAll('-', ' '), 0, 8, 1, r[key] || 0, set,
+                  value => value ? digits(value) : 'usual'));
     }
     const check = (name, key) => this.check(name, r[key], on => {
       if (on)
@@ -144,7 +164,8 @@ class Controls {
         delete r[key];
     });
     all.push(
-        check('recompute', 'recompute'), check('clip', 'clip'), check('tied embedding', 'tied'));
+        check('recompute', 'recompute'), check('clip the gradient', 'clip'),
+        check('tied embedding', 'tied'));
     if (schedule.has_order) all.push(check('endless', 'endless'));
     return all;
   }
@@ -187,7 +208,7 @@ class Controls {
 
   check(name, value, set) {
     return el(
-        'label', {className: 'check'}, el('input', {
+        'label', {className: 'check', title: meanings[name] || ''}, el('input', {
           type: 'checkbox',
           checked: !!value,
           onchange: event => this.change(() => set(event.target.checked))
@@ -195,10 +216,7 @@ class Controls {
         name);
   }
 
-  slider(name, min, max, step, value, set, unit = ' forward', zero = '0') {
-    const text = value => value === 0 ?
-        zero :
-        digits(value) + (unit === ' forward' && value !== 1 ? ' forwards' : unit);
+  slider(name, min, max, step, value, set, text = digits) {
     const shown = el('output', {}, text(value));
     const input = el('input', {
       type: 'range',
@@ -211,6 +229,6 @@ class Controls {
       }
     });
     input.value = value;
-    return el('label', {}, el('span', {}, name + ' ', shown), input);
+    return el('label', {title: meanings[name] || ''}, el('span', {}, name + ' ', shown), input);
   }
 }

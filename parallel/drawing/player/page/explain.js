@@ -68,94 +68,109 @@ function whyBubble(state, turn) {
     sentences.push(
         'Before the update the pipeline runs empty, since the next forwards must read the new ' +
         'weights; then it fills anew. Every update pays for it.');
-  sentences.push(
-      'All gaps together are the bubble, ' + percent(drawnBubble(answer)) +
-      '. More microbatches an update make it smaller: the gaps stay as long, the work between ' +
-      'them grows.');
+  sentences.push(`All gaps together are the bubble, ${percent(drawnBubble(answer))}. ${
+      howBubbleShrinks(state)}`);
   return {...found, sentences};
+}
+
+/** What makes the bubble smaller, which depends on whether the pipeline drains at updates. */
+function howBubbleShrinks({data, answer: {facts, header}}) {
+  if (!header.drift && Math.max(...header.keep) < 2)
+    return 'More microbatches an update make it smaller: the gaps stay as long, the work between ' +
+        'them grows.';
+  let from = 0, to = data.seconds;  // while every rank goes forward and back
+  for (const cells of data.computes) {
+    const back = cells.find(i => isPass(data.op[i]) && data.op[i] !== FORWARD);
+    from = Math.max(from, data.start[back]);
+    to = Math.min(to, data.end[cells.findLast(i => data.op[i] === FORWARD)]);
+  }
+  const start = 'The pipeline does not drain at updates: it fills at the start of the run and ' +
+      'drains at its end. The more updates between them, the smaller is the share';
+  if (!(to > from)) return start + '.';
+  let idle = 0;
+  for (const cells of data.computes) {
+    idle += to - from;
+    for (const i of cells)
+      idle -= Math.max(0, Math.min(data.end[i], to) - Math.max(data.start[i], from));
+  }
+  const share = facts.steady_state?.bubble ?? idle / (to - from) / data.ranks;
+  return share < 5e-4 ? start + '; an endless run has none (0% after filling).' :
+                        `${start}, but in a long run ${
+                            percent(share)} stay: too few microbatches are on their way, ` +
+          'messages take time, or stages are not alike.';
 }
 
 /** The moment at which a rank has most versions, and who still reads each of them. */
 function whyVersions(state) {
-  const {data, answer, time, holdings} = state, {held, byRank} = holdings;
-  let best = {count: 0};
+  const {data, answer, time, holdings} = state, {held, byRank} = holdings, {header} = answer;
+  let best = {numbers: []};
   for (let rank = 0; rank < data.ranks; ++rank) {
     const versions = byRank[rank].filter(i => held.hold[i] <= HOLD.copy);
     for (const i of versions) {
-      const now = held.start[i],
-            there = versions.filter(
-                j => held.stage[j] === held.stage[i] && held.start[j] <= now && held.end[j] > now);
-      const readers =
-          there.filter(j => reads(data, rank, held.stage[j], held.number[j], now).length);
-      if (there.length > best.count ||
-          (there.length === best.count && readers.length > best.readers))
-        best = {
-          count: there.length,
-          readers: readers.length,
-          rank,
-          stage: held.stage[i],
-          now,
-          numbers: there.map(j => held.number[j]).sort((a, b) => a - b)
-        };
+      const now = held.start[i], stage = held.stage[i];
+      const there = versions.filter(
+          j => held.stage[j] === stage && held.start[j] <= now && held.end[j] > now);
+      const numbers = [...new Set(there.map(j => held.number[j]))].sort((a, b) => a - b);
+      const readers = numbers.filter(k => reads(data, rank, stage, k, now).length).length;
+      if (numbers.length > best.numbers.length ||
+          (numbers.length === best.numbers.length && readers > best.readers))
+        best = {numbers, readers, rank, stage, now, there};
     }
   }
-  const {rank, stage, now, numbers, count} = best;
-  if (count < 2)
+  const {rank, stage, now, numbers, there} = best;
+  if (numbers.length < 2)
     return {
-      sentences:
-          ['One version of each stage is enough here: no backward is left that must read ' +
-           'the old weights once an update has made new ones.']
+      sentences: [
+        header.drift ?
+            'Updates overwrite the weights, so a backward may read newer ones than its forward ' +
+                `did, up to ${header.drift} here. That saves the memory of other versions; the ` +
+                'gradient is of neither model, only near both.' :
+            'One version of each stage is enough here: no backward is left that must read the ' +
+                'old weights once an update has made new ones.'
+      ]
     };
-  const onTheWay = byRank[rank]
-                       .filter(
-                           i => held.hold[i] === HOLD.activations && held.stage[i] === stage &&
-                               held.start[i] < now && held.end[i] > now)
-                       .map(i => held.number[i])
-                       .sort((a, b) => a - b);
-  const old = numbers[0],
-        turning = [...data.computes[rank]].filter(
-            i => isPass(data.op[i]) && data.op[i] !== FORWARD && data.stage[i] === stage &&
-                data.version[i] === old && data.start[i] >= now - data.seconds * 1e-6 &&
-                onTheWay.includes(data.micro[i]));
+  const onTheWay = heldAt(holdings, rank, now, data.seconds)
+                       .filter(i => held.hold[i] === HOLD.activations && held.stage[i] === stage)
+                       .map(i => held.number[i]);
   const newest = numbers[numbers.length - 1], older = numbers.slice(0, -1);
-  const sentences =
-      [`At ${time.text(now)} rank ${rank} has made version ${newest}, and keeps version${
-           many(older)} ` +
-       `${older.join(', ')} too: ${count} copies of its weights. Look at the chips below.`];
+  const turning = reads(data, rank, stage, older[0], now)
+                      .filter(i => data.op[i] !== FORWARD && onTheWay.includes(data.micro[i]));
+  const sentences = [
+    `At ${time.text(now)} rank ${rank} has made version ${newest}, and keeps version${
+        many(older)} ` +
+    `${older.join(', ')} too: ${numbers.length} copies of its weights. Look at the chips below.`
+  ];
   if (turning.length) {
-    const first = passOf(data, rank, turning[0])[0];
+    const [forward] = passOf(data, rank, turning[0]), micro = data.micro[forward];
     sentences.push(
-        `On the way at this moment: microbatch${many(onTheWay, 'es')} ${
-            onTheWay.join(', ')}, with the ` +
-        'forward done and the backward to come. ' +
-        `Forward ${data.micro[first]} read version ${old} at ${time.text(data.start[first])}, so ` +
-        `backward ${data.micro[first]} has to read version ${old} too, at ${
-            time.text(data.start[turning[0]])} ` +
-        '(both are marked): with other weights its gradient would belong to no model.');
+        `It also keeps the activations of microbatch${many(onTheWay, 'es')} ${
+            onTheWay.join(', ')}, whose backwards are to come. Forward ${micro} read version ${
+            older[0]} at ${time.text(data.start[forward])}, so backward ${micro} has to read it ` +
+        `too, at ${time.text(data.start[turning[0]])} (both are marked): with other weights its ` +
+        'gradient would belong to no model.');
+    const update = Math.floor(micro / header.per_step),
+          ofUpdate = [...data.computes[rank]].filter(
+              i => isPass(data.op[i]) && data.stage[i] === stage &&
+                  Math.floor(data.micro[i] / header.per_step) === update);
+    if (header.per_step > 1 && ofUpdate.every(i => data.version[i] === older[0]))
+      sentences.push(`All ${header.per_step} microbatches of an update read one version, here ${
+          older[0]}, since their gradients add up to one gradient, of one model.`);
+  }
+  for (const i of there.filter(i => held.number[i] !== newest)) {
+    const last = reads(data, rank, stage, held.number[i], now).pop();
     sentences.push(
-        'With one copy, the rank could not update before the pipeline has run empty: that wait ' +
-        'would be a bubble.');
-  } else
-    for (const number of numbers.slice(0, -1)) {
-      const late = reads(data, rank, stage, number, now);
-      if (late.length)
-        sentences.push(
-            `Version ${number} is read until the ${describe(data, late[late.length - 1])}, at ` +
-            `${time.text(data.end[late[late.length - 1]])}.`);
-    }
-  const readsNew = data.computes[rank].find(
-      i => isPass(data.op[i]) && data.version[i] === newest && data.stage[i] === stage);
+        last === undefined ?
+            `No more of what is drawn reads version ${held.number[i]}; it is kept for later.` :
+            `Version ${held.number[i]} is dropped at ${time.text(held.end[i])}, when its last ` +
+                `reader ends, the ${describe(data, last)}.`);
+  }
+  const [readsNew] = reads(data, rank, stage, newest, -1);
   if (readsNew !== undefined)
     sentences.push(
         `Version ${newest} is first read by the ${describe(data, readsNew)}, at ` +
-        `${time.text(data.start[readsNew])}. So the pipeline never runs empty; the price is the ` +
-        'memory of the other copy, and gradients that are late.');
-  const mark = turning[0];
-  return {
-    seconds: mark === undefined ? now : (data.start[mark] + data.end[mark]) / 2,
-    path: mark === undefined ? [] : passOf(data, rank, mark),
-    sentences
-  };
+        `${time.text(data.start[readsNew])}. With one copy, the rank could not update before the ` +
+        'pipeline has run empty. The price is the memory of the other copy, and late gradients.');
+  return {seconds: now, path: turning.length ? passOf(data, rank, turning[0]) : [], sentences};
 }
 
 /** The forward of a backward, and the backward. */

@@ -26,7 +26,8 @@ function whyMemory(state) {
     seconds: now,
     path: back === undefined ? [] : passOf(data, rank, back),
     sentences: [
-      `At ${time.text(now)} rank ${rank} keeps the most: activations of microbatches ` +
+      `At ${time.text(now)} rank ${rank} keeps the most: activations of microbatch${
+          many(micros, 'es')} ` +
           `${micros.join(', ')}` +
           (most.length > micros.length ? ` (${most.length} in all, as it has several stages).` :
                                          '.'),

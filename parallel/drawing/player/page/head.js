@@ -97,13 +97,10 @@ function showFormula(answer) {
         formula.letters === '0' ? value : `${formula.letters} = ${formula.numbers} = ${value}`;
     const same = Math.abs(formula.value - facts.bubble) < 5e-4;
     to.textContent = `bubble = ${sum}   (${formula.where}). ` +
-        (same ?
-             '' :
-             `Here it is ${
-                 percent(
-                     facts.bubble)}: stages are not alike, messages take time, or a rank is slow.`);
+        (same ? '' : `Here it is ${percent(facts.bubble)}, as not all of this holds.`);
   }
-  if (answer.note) to.textContent += ' Note: ' + answer.note;
+  if (answer.note)
+    to.textContent += (formula ? ' Note: ' : 'No short formula holds here: ') + answer.note;
 }
 
 /** Numbers beyond the four, with what they mean. */

@@ -19,7 +19,6 @@ function holdingsByRank(answer) {
   const held = unpackAll(answer.held), byRank = [];
   for (let rank = 0; rank < answer.header.ranks; ++rank) byRank.push([]);
   for (let i = 0; i < held.rank.length; ++i) byRank[held.rank[i]].push(i);
-  for (const list of byRank) list.sort((a, b) => held.start[a] - held.start[b]);
   return {held, byRank};
 }
 
@@ -39,7 +38,7 @@ function heldAt({held, byRank}, rank, seconds, end) {
 class Holds {
   constructor(host, pages, clock) {
     Object.assign(this, {host, pages, clock, page: 0});
-    clock.listen(rarely(() => this.update()));
+    atMoments(clock, () => this.update());
     new IntersectionObserver(seen => {
       this.visible = seen[seen.length - 1].isIntersecting;
       this.update();
@@ -68,7 +67,8 @@ class Holds {
                                 },
                                    `${page * ranksOnPage}–${
                                        Math.min((page + 1) * ranksOnPage, data.ranks) - 1}`))));
-    this.severalStages = answer.header.stages > data.ranks || data.severalStages;
+    this.severalStages =
+        answer.header.stages > data.ranks || data.severalStages || answer.header.tied.length > 0;
     this.update();
   }
 
@@ -186,11 +186,11 @@ class Holds {
           el('div', {className: 'rank'}, el('span', {}, `rank ${rank}`), this.doing(rank),
              el('span', {className: 'held'}, ...shown, ...this.onTheWay(rank))));
     }
-    rows.push(el(
-        'p', {className: 'key'},
-        'w: weights by version. Σ: sum of gradients. Numbers: activations by microbatch, kept for ' +
-            'their backwards. ',
-        'Underlined: values on their way.'));
+    rows.push(
+        el('p', {className: 'key'},
+           'w: weights by version. Σ: sum of gradients, by the version that it makes. Numbers: ' +
+               'activations by microbatch, kept for their backwards. ',
+           'Underlined: values on their way.'));
     host.replaceChildren(...rows);
   }
 

@@ -1,15 +1,17 @@
 // The player: what the page shows, and what happens when something is chosen.
 'use strict';
 
-const page = JSON.parse(byId('plans').textContent);  // {plans: [{request, answer}], schedules}
+// {plans: [{request, answer}], schedules, operations}
+const page = JSON.parse(byId('plans').textContent);
 const clock = new Clock(1);
 const state = {};  // of plan B, the present one: request, answer, data, holdings, time
-let pinned = null, engine = null, line, lineA, turn = 0;
+let pinned = null, line, lineA, turn = 0;
+let asked = null;  // the question whose answer is shown, and is given anew for another plan
 
 const holds = new Holds(byId('holds'), byId('holds-pages'), clock);
 const memory = new Memory(byId('memory'), clock);
 const traffic = new Traffic(byId('traffic'), clock);
-const hasModule = typeof paragradPlayer === 'function';
+const hasModule = byId('module').textContent !== '';
 const planText = new PlanText(
     byId('text'), clock, hasModule ? text => ask({plan: text, costs: state.request.costs}) : null);
 const controls =
@@ -55,7 +57,6 @@ function wordsOf(data, record, time) {
 /** Shows an answer as plan B. */
 function show(request, answer) {
   answer.request = request;
-  turn = 0;
   const drawn = answer.records && answer.header;
   const data = drawn ? timelineData(answer) : null, length = clock.seconds;
   Object.assign(state, {request, answer, data, time: timeUnit(request.costs, data?.seconds || 1)});
@@ -77,10 +78,15 @@ function show(request, answer) {
     memory.show(answer, data);
     traffic.show(answer, data);
   }
+  byId('unit').hidden = state.time.unit !== 'forwards';
   planText.show(answer, data);
   quiz.show(state);
   byId('asked').hidden = !quiz.on;
   showQuestions();
+  if (asked && !quiz.on && questionsOf(answer).some(each => each[1] === asked))
+    answerQuestion(asked, Math.max(turn - 1, 0));
+  else
+    asked = null;
   tellSummary();
 }
 
@@ -115,15 +121,20 @@ function pick(record, data) {
   const chain = record < 0 ? [] : chainOf(data, record);
   line.path(chain);
   if (record < 0) return;
-  const {time} = state,
-        shown = chain.length > 12 ? [...chain.slice(0, 4), -1, ...chain.slice(-7)] : chain;
+  asked = null;
+  const {time} = state, count = chain.length, item = k => {
+    const i = chain[k], from = time.text(data.start[i]), to = time.text(data.end[i]);
+    return el(
+        'li', {value: k + 1}, `${describe(data, i)}, on rank ${rankOf(data, i)}, ${from} to ${to}`);
+  };
+  const items = count <= 9 ? chain.map((_, k) => item(k)) : [
+    ...[0, 1, 2].map(item), el('li', {className: 'more'}, `… ${count - 7} more`),
+    ...[4, 3, 2, 1].map(k => item(count - k))
+  ];
   tell(
       [`The ${describe(data, record)} ends at ${time.text(data.end[record])} ${
           time.unit}. Each of these waited for the one before it:`],
-      shown.map(
-          i => i < 0 ? `… ${chain.length - 11} more` :
-                       `${describe(data, i)}, on rank ${rankOf(data, i)}, ${
-                           time.text(data.start[i])} to ${time.text(data.end[i])}`));
+      items);
 }
 
 /** Writes sentences below the timeline, and a list. */
@@ -132,29 +143,29 @@ function tell(sentences, list = [], more = null) {
   if (quiz.on) return;
   box.hidden = !sentences.length;
   box.replaceChildren(
-      ...sentences.map(text => el('p', {}, text)),
-      ...(list.length ? [el('ol', {}, ...list.map(text => el('li', {}, text)))] : []),
+      ...sentences.map(text => el('p', {}, text)), ...(list.length ? [el('ol', {}, ...list)] : []),
       ...(more ? [el('button', {type: 'button', onclick: more}, 'another one')] : []));
 }
 
-function answerQuestion(question) {
+function answerQuestion(question, which = 0) {
   if (quiz.on) quiz.stop();
-  const found = question(state, turn++);
+  asked = question;
+  turn = which + 1;
+  const found = question(state, which);
   if (found.seconds !== undefined) clock.set(found.seconds);
   line.path(found.path || []);
-  tell(found.sentences, [], found.more ? () => answerQuestion(question) : null);
+  tell(found.sentences, [], found.more ? () => answerQuestion(question, turn) : null);
 }
 
 function showQuestions() {
   const questions = questionsOf(state.answer);
   byId('asks').replaceChildren(
-      ...(questions.length ? [el('span', {className: 'dim'}, 'See for yourself:')] : []),
+      ...(questions.length ? [el('span', {className: 'dim'}, 'Ask this plan:')] : []),
       ...questions.map(
           ([label, question]) =>
               el('button', {
                 type: 'button',
                 onclick: () => {
-                  turn = 0;
                   answerQuestion(question);
                   byId('what').scrollIntoView(
                       {block: 'nearest', behavior: calm.matches ? 'auto' : 'smooth'});
@@ -178,8 +189,32 @@ function tellSummary() {
       .setAttribute('aria-label', data ? `Timeline of ${data.ranks} ranks. ${text}` : text);
 }
 
-/** Asks the module; the page's own plans are answered already. */
+// A worker answers, so that the page goes on meanwhile.
+let worker = null, asks = 0, answered = Promise.resolve();
+function startWorker() {
+  const code = byId('module').textContent + `
+    let player = null;
+    onmessage = ({data}) => (player ||= paragradPlayer())
+        .then(it => postMessage(it.answer(data)))
+        .catch(error => setTimeout(() => { throw error; }));`;
+  return new Worker(URL.createObjectURL(new Blob([code], {type: 'text/javascript'})));
+}
+
+/** The module's answer; null if a later request has come before this one's turn. */
+function answerOf(request, number) {
+  return answered = answered.then(
+             () => number < asks ? null : new Promise(done => {
+               worker ||= startWorker();
+               worker.onmessage = ({data}) => done(JSON.parse(data));
+               worker.onerror = ({message}) =>
+                   done({facts: null, error: {rule: 'request', rank: -1, index: -1, message}});
+               worker.postMessage(JSON.stringify(request));
+             }));
+}
+
+/** Asks the module; the page's own plans are answered already. Whether the plan is shown. */
 async function ask(request, keep = true) {
+  const number = ++asks;
   const known = page.plans.find(each => JSON.stringify(each.request) === JSON.stringify(request));
   if (known)
     show(request, known.answer);
@@ -188,17 +223,18 @@ async function ask(request, keep = true) {
         'The link holds another plan, which this page, built without the player’s module, ' +
         'cannot show.';
   else {
-    engine ||= await paragradPlayer();
-    const answer = JSON.parse(engine.answer(JSON.stringify(request)));
+    const answer = await answerOf(request, number);
+    if (number < asks) return false;
     if (answer.error && !answer.header && request.schedule) {  // no such plan: the old one stays
       controls.said.className = 'error';
       controls.said.textContent = answer.error.message;
-      return;
+      return false;
     }
     controls.said.textContent = '';
     show(request, answer);
   }
   if (keep) history.replaceState(null, '', '#' + await linkOf(request));
+  return true;
 }
 
 async function begin() {

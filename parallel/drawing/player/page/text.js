@@ -7,6 +7,7 @@ const wordsAround = 14;
 class PlanText {
   constructor(host, clock, edited) {
     Object.assign(this, {host, clock, edited});
+    this.key = host.appendChild(el('p', {className: 'key'}));
     this.rows = host.appendChild(el('div'));
     this.more = host.appendChild(el('details', {}, el('summary', {}, 'The whole text')));
     this.field = this.more.appendChild(
@@ -17,7 +18,7 @@ class PlanText {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.edited?.(this.field.value), 250);
     });
-    clock.listen(rarely(() => this.update()));
+    atMoments(clock, () => this.update());
     new IntersectionObserver(seen => {
       this.visible = seen[seen.length - 1].isIntersecting;
       this.update();
@@ -27,8 +28,22 @@ class PlanText {
   show(answer, data) {
     Object.assign(this, {answer, data, places: answer.places && unpackAll(answer.places)});
     this.lines = (answer.text || '').split('\n');
+    this.showKey();
     this.fill();
     this.update();
+  }
+
+  /** Says what the plan's words mean: the first kind at once, the others on demand. */
+  showKey() {
+    const kind = word => word.replace(/\d+/g, '0');
+    const there = new Set((this.answer.text || '').split(/\s+/).map(kind));
+    const [first, ...others] =
+        page.operations.filter(each => there.has(kind(each.text)))
+            .map(({text, words}) => el('span', {}, el('code', {}, text), ` ${words}. `));
+    const {open} = this.key.querySelector('details') || {};
+    this.key.replaceChildren(...(
+        first ? [first, el('details', {open}, el('summary', {}, 'The other words'), ...others)] :
+                []));
   }
 
   fill() {
@@ -82,20 +97,22 @@ class PlanText {
     for (let rank = 0; rank < Math.min(data.ranks, 32); ++rank) {
       const {cell, runs} = this.cellAt(rank),
                    count = places.row_begin[rank + 1] - places.row_begin[rank];
-      const first = Math.max(0, Math.min(cell - 3, count - wordsAround)), words = [];
+      const first = Math.max(0, Math.min(cell - 3, count - wordsAround));
+      const parts = [];  // words that look alike, [look, text]
       for (let k = first; k < Math.min(count, first + wordsAround); ++k) {
-        const bad = wrong.rank === rank && wrong.index === k;
-        words.push(
-            el(k === cell && runs && !bad ? 'mark' : 'span',
-               {className: bad                        ? 'bad' :
-                    k < cell || (k === cell && !runs) ? 'past' :
-                                                        ''},
-               this.word(rank, k)),
-            ' ');
+        const look = wrong.rank === rank && wrong.index === k ? 'bad' :
+            k < cell || (k === cell && !runs)                 ? 'past' :
+            k === cell                                        ? 'now' :
+                                                                'later';
+        if (parts.at(-1)?.[0] === look)
+          parts.at(-1)[1] += ' ' + this.word(rank, k);
+        else
+          parts.push([look, this.word(rank, k)]);
       }
       rows.push(
           el('div', {className: 'row'}, el('b', {}, 'rank ' + rank),
-             el('span', {}, first > 0 ? '… ' : '', ...words)));
+             el('span', {}, first > 0 ? '… ' : '',
+                ...parts.flatMap(([look, text]) => [el('span', {className: look}, text), ' ']))));
     }
     if (data.ranks > 32)
       rows.push(el('p', {className: 'key'}, `and ${data.ranks - 32} more ranks`));

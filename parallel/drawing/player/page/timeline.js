@@ -54,7 +54,7 @@ class Timeline {
     this.show(data, options);
     new ResizeObserver(() => this.resize()).observe(host);
     addEventListener('themechange', () => this.paint());
-    clock.listen(what => what === 'view' ? this.paint() : this.paintOver());
+    clock.listen(what => what === 'view' ? this.paint(true) : this.paintOver());
     addTimelineInput(this);
   }
 
@@ -117,14 +117,14 @@ class Timeline {
     return this.data.ranks - 1;
   }
 
-  x(seconds) {
-    const {from, to} = this.clock;
-    return this.left + (seconds - from) / (to - from) * (this.right - this.left);
+  /** Takes the part of the axis that the clock shows, in whole columns of pixels. */
+  look() {
+    const {from, to} = this.clock, column = (to - from) / (this.right - this.left) / this.scale;
+    if (!(Math.abs(column / this.column - 1) < 1e-9)) this.column = column;  // seconds
+    this.first = Math.round(from / this.column);
   }
-  seconds(x) {
-    const {from, to} = this.clock;
-    return from + (x - this.left) / (this.right - this.left) * (to - from);
-  }
+  x(seconds) { return this.left + (seconds / this.column - this.first) / this.scale; }
+  seconds(x) { return ((x - this.left) * this.scale + this.first) * this.column; }
 
   /** The computation at a point, or the collective below it; -1: none. */
   recordAt(x, y) {
@@ -141,9 +141,11 @@ class Timeline {
     return -1;
   }
 
-  paint() {
+  /** moved: nothing has changed but the part of the axis that is shown */
+  paint(moved = false) {
     if (!this.width) return;
-    paintTimeline(this);
+    this.look();
+    paintTimeline(this, moved);
     this.paintOver();
   }
 
@@ -162,13 +164,18 @@ class Timeline {
     this.tip.textContent = name[0].toUpperCase() + name.slice(1) + reads +
         `\n${this.name(rank)}, ${axis(data.start[record])} to ${axis(data.end[record])} ` +
         (options.unit || '') + (options.words ? '\n' + options.words(record) : '');
-    const x = Math.min(
-        Math.max(this.x((data.start[record] + data.end[record]) / 2), this.left), this.right);
-    const wide = this.tip.offsetWidth;
-    this.tip.style.left = Math.min(Math.max(x - wide / 2, 2), this.width - wide - 2) + 'px';
-    const y = this.rowTop(rank) + this.high + 8;
-    const fits = y + this.tip.offsetHeight < this.height + 40;
-    this.tip.style.top = (fits ? y : this.rowTop(rank) - this.tip.offsetHeight - 8) + 'px';
+    // After the cell, which leaves what it waited for in sight; or before it; or else below it.
+    const {offsetWidth: wide, offsetHeight: tall} = this.tip, row = this.rowTop(rank);
+    const after = Math.min(this.x(data.end[record]), this.right) + 10,
+          before = Math.max(this.x(data.start[record]), this.left) - 10 - wide;
+    const isBeside = after + wide < this.width || before > 0;
+    const x = after + wide < this.width ? after : before > 0 ? before : after - wide / 2;
+    const y = isBeside ? row + (this.high - tall) / 2 : row + this.high + 8;
+    this.tip.style.left = Math.min(Math.max(x, 2), this.width - wide - 2) + 'px';
+    this.tip.style.top = (isBeside                        ? Math.max(y, 0) :
+                              y + tall < this.height + 40 ? y :
+                                                            row - tall - 8) +
+        'px';
   }
 
   name(rank) { return this.options.names?.[rank] ?? 'rank ' + rank; }

@@ -10,15 +10,16 @@ const cellColour = (data, i) => {
 };
 
 function paintRows(line, pen) {
-  const {data, clock} = line, sampled = [];
+  const {data} = line, sampled = [];
   for (let rank = 0; rank < data.ranks; ++rank) {
     const cells = data.computes[rank];
-    const first = firstWhere(cells.length, i => data.end[cells[i]] >= clock.from);
-    const end = firstWhere(cells.length, i => data.start[cells[i]] > clock.to);
-    if (end - first > (line.right - line.left) / 3) sampled.push(rank);
+    const first = firstWhere(cells.length, i => data.end[cells[i]] >= line.from);
+    const end = firstWhere(cells.length, i => data.start[cells[i]] > line.to);
+    if (end - first > (line.to - line.from) / line.column / line.scale / 3) sampled.push(rank);
     else paintCells(line, pen, rank, cells.subarray(first, end));
   }
-  if (sampled.length) paintSamples(line, pen, sampled);
+  line.sampled = sampled.length > 0;
+  if (line.sampled) paintSamples(line, pen, sampled);
   for (let rank = 0; rank < data.ranks; ++rank) paintMarks(line, pen, rank);
 }
 
@@ -68,16 +69,16 @@ function paintLabel(line, pen, rank, i, y) {
 
 /** Updates, and what a group does together beside computations. */
 function paintMarks(line, pen, rank) {
-  const {data, clock} = line, y = line.rowTop(rank), {updates} = data;
+  const {data} = line, y = line.rowTop(rank), {updates} = data;
   if (updates[rank].length < (line.right - line.left) / 4) {
     pen.fillStyle = theme.get('update');
     for (const i of updates[rank])
-      if (data.end[i] >= clock.from && data.end[i] <= clock.to)
+      if (data.end[i] >= line.from && data.end[i] <= line.to)
         pen.fillRect(line.x(data.end[i]) - 1.2, y - 2, 2.4, line.high + 4);
   }
   if (line.high < 20) return;
   for (const i of data.meetings[rank]) {
-    if (data.end[i] < clock.from || data.start[i] > clock.to) continue;
+    if (data.end[i] < line.from || data.start[i] > line.to) continue;
     pen.fillStyle = theme.get(messageColour(data, i));
     const x = line.x(data.start[i]);
     pen.fillRect(x, y + line.high + 2, Math.max(2, line.x(data.end[i]) - x), 4);
@@ -92,7 +93,7 @@ function paintSamples(line, pen, ranks) {
   strip.height = ranks.length;
   const ink = strip.getContext('2d'), image = ink.createImageData(wide, ranks.length);
   const pixels = new Uint32Array(image.data.buffer), colours = {};
-  const {from, to} = line.clock, step = (to - from) / wide;
+  const from = line.seconds(line.left), step = line.column;
   ranks.forEach((rank, row) => {
     const cells = data.computes[rank];
     let k = firstWhere(cells.length, i => data.end[cells[i]] > from);

@@ -9,14 +9,22 @@ const messageColour = (data, i) => isCollective(data.op[i]) ?
     ][data.what[i]] ||
         'turns';
 
-function paintTimeline(line) {
-  const {data, clock} = line, pen = line.base.getContext('2d');
+function paintTimeline(line, moved) {
+  const {data} = line, pen = line.base.getContext('2d');
+  const [from, to] = moved ? moveTimeline(line, pen) : [0, line.width];
+  line.from = line.seconds(Math.max(from, line.left) - 3);
+  line.to = line.seconds(Math.min(to, line.right) + 3);
   pen.setTransform(line.scale, 0, 0, line.scale, 0, 0);
+  pen.save();
+  pen.beginPath();
+  pen.rect(from, 0, to - from, line.axisTop);
+  pen.rect(0, line.axisTop, line.width, line.height);
+  pen.clip();
   pen.clearRect(0, 0, line.width, line.height);
   paintAxis(line, pen);
-  const hatch = hatchOf(pen, theme.get('bubble'), line.high > 6);
-  const stuck = hatchOf(pen, theme.get('fault'), line.high > 6);
-  pen.save();
+  paintNames(line, pen);
+  const hatch = hatchOf(pen, theme.get('bubble'), line);
+  const stuck = hatchOf(pen, theme.get('fault'), line);
   pen.beginPath();
   pen.rect(line.left, 0, line.right - line.left, line.height);
   pen.clip();
@@ -29,21 +37,37 @@ function paintTimeline(line) {
     pen.fillRect(line.left, y, ends - line.left, line.high);
     if (line.options.stopped?.[rank]) paintStuck(line, pen, rank, stuck, ends);
   }
-  if (line.high >= 10) paintMessages(line, pen);
+  if (line.gap > 3) paintMessages(line, pen);  // else between rows there is no room
   paintRows(line, pen);
   paintBars(line, pen);
   paintFault(line, pen);
   pen.restore();
-  paintNames(line, pen);
+  line.painted = {first: line.first, column: line.column};
 }
 
-/** Slanted lines, the sign of idle time. */
-function hatchOf(pen, colour, wide) {
+/** Moves the painted rows as the axis did. Returns what is left to paint: [from, to] in pixels. */
+function moveTimeline(line, pen) {
+  const {painted, left, right, scale} = line, whole = [0, line.width];
+  const shift = painted?.column === line.column ? (line.first - painted.first) / scale : NaN;
+  if (!(Math.abs(shift) < right - left) || line.sampled || line.options.fault) return whole;
+  pen.setTransform(scale, 0, 0, scale, 0, 0);
+  pen.save();
+  pen.beginPath();
+  pen.rect(left, 0, right - left, line.axisTop);
+  pen.clip();
+  pen.globalCompositeOperation = 'copy';
+  pen.drawImage(line.base, -shift, 0, line.base.width / scale, line.base.height / scale);
+  pen.restore();
+  return shift > 0 ? [right - shift, right] : [left, left - shift];
+}
+
+/** Slanted lines, the sign of idle time, which stay where they are in time. */
+function hatchOf(pen, colour, line) {
   const tile = document.createElement('canvas');
-  tile.width = tile.height = wide ? 8 : 4;
+  tile.width = tile.height = line.high > 6 ? 8 : 4;
   const ink = tile.getContext('2d');
   ink.strokeStyle = colour;
-  ink.lineWidth = wide ? 1.4 : 1;
+  ink.lineWidth = line.high > 6 ? 1.4 : 1;
   const n = tile.width;
   ink.beginPath();
   for (const d of [-n, 0, n]) {
@@ -51,7 +75,9 @@ function hatchOf(pen, colour, wide) {
     ink.lineTo(d + n, 0);
   }
   ink.stroke();
-  return pen.createPattern(tile, 'repeat');
+  const pattern = pen.createPattern(tile, 'repeat');
+  pattern.setTransform(new DOMMatrix([1, 0, 0, 1, (line.left - line.first / line.scale) % n, 0]));
+  return pattern;
 }
 
 /** Lines from sends to receives; in dense pictures none, as they would hide the cells. */
@@ -63,7 +89,7 @@ function paintMessages(line, pen) {
   pen.lineWidth = 1.2;
   for (let rank = 0; rank < data.ranks; ++rank)
     for (const i of data.sends[rank]) {
-      if (data.end[i] < clock.from || data.start[i] > clock.to) continue;
+      if (data.end[i] < line.from || data.start[i] > line.to) continue;
       strokeMessage(line, pen, i, rank);
     }
 }
@@ -140,22 +166,32 @@ function paintNames(line, pen) {
   }
 }
 
-function paintAxis(line, pen) {
-  const {clock, options} = line, wide = clock.to - clock.from;
-  const raw = wide / Math.max(2, (line.right - line.left) / 90),
-        power = 10 ** Math.floor(Math.log10(raw));
-  const step = [1, 2, 5, 10].map(n => n * power).find(n => n >= raw);
+/** The least of 1, 2, 5, 10, 20, ... times a power of ten that is no less than a number. */
+function roundStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return [1, 2, 5, 10].map(n => n * power).find(n => n >= least * 0.999999);
+}
+
+/** The axis of a timeline or a chart, which has left, right, top, axisTop, clock and options. */
+function paintTicks(line, pen) {
+  const {clock, options} = line;
+  const step = roundStep((clock.to - clock.from) / Math.max(2, (line.right - line.left) / 90));
   pen.font = '11px system-ui, sans-serif';
   pen.textAlign = 'center';
   for (let k = Math.ceil(clock.from / step); k * step <= clock.to + 1e-9; ++k) {
-    const x = line.x(k * step);
+    const x = Math.min(Math.max(line.x(k * step), line.left), line.right - 1);
     pen.fillStyle = theme.get('line');
     pen.fillRect(x, line.top - 4, 1, line.axisTop - line.top + 4);
     pen.fillStyle = theme.get('dim');
     pen.fillText((options.axis || (s => '' + +s.toPrecision(6)))(k * step), x, line.axisTop + 12);
   }
   pen.textAlign = 'left';
-  if (line.left > 60) pen.fillText(options.unit || '', line.right + 6, line.axisTop + 12);
+  if (line.left > 60) pen.fillText(options.unit || '', 2, line.axisTop + 12);
+}
+
+function paintAxis(line, pen) {
+  const {clock} = line, wide = clock.to - clock.from;
+  paintTicks(line, pen);
   const y = line.axisTop + 22;  // the part of the axis that is shown, to be dragged
   pen.fillStyle = theme.get('lane');
   pen.fillRect(line.left, y, line.right - line.left, 8);

@@ -76,17 +76,22 @@ function showPresets() {
   const own = page.plans.length > 1 ?
       page.plans.map(({request, answer}) => ({name: answer.title, request, ask: -1})) :
       [];
-  byId('presets').replaceChildren(...[...own, ...(hasModule ? presets : [])].map(
-      preset =>
-          el('button', {
-            type: 'button',
-            onclick: async () => {
-              await ask(preset.request);
-              if (preset.ask >= 0)
-                answerQuestion(questionsOf(state.answer)[preset.ask][1]);
-              else if (questionsOf(state.answer).length > 3)
-                answerQuestion(questionsOf(state.answer).pop()[1]);
-            }
-          },
-             preset.name)));
+  const all = [...own, ...(hasModule ? presets : [])];
+  if (!all.length) return;
+  byId('presets').replaceChildren(
+      el('span', {className: 'dim'}, 'Open a plan:'),
+      ...all.map(
+          preset =>
+              el('button', {
+                type: 'button',
+                onclick: async () => {
+                  asked = null;
+                  if (!await ask(preset.request)) return;
+                  if (preset.ask >= 0)
+                    answerQuestion(questionsOf(state.answer)[preset.ask][1]);
+                  else if (questionsOf(state.answer).length > 3)
+                    answerQuestion(questionsOf(state.answer).pop()[1]);
+                }
+              },
+                 preset.name)));
 }

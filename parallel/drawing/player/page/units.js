@@ -24,6 +24,17 @@ function rarely(act) {
   };
 }
 
+/** Runs an action when the moment of a clock has changed, and not when the axis moves alone. */
+function atMoments(clock, act) {
+  const run = rarely(act);
+  let last = -1;
+  clock.listen(() => {
+    if (clock.now === last) return;
+    last = clock.now;
+    run();
+  });
+}
+
 const byId = id => document.getElementById(id);
 
 const percent = share => (100 * share)

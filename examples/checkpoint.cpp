@@ -1,0 +1,160 @@
+// checkpoint: looks into the checkpoints of runs. See --help.
+// Not here: how they are written and read (nn/checkpoint/checkpoint.h). Chapter 02.
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "examples/common/help.h"
+#include "examples/common/program.h"
+#include "nn/checkpoint/checkpoint.h"
+#include "parallel/drawing/figure.h"
+
+namespace {
+
+using namespace paragrad::nn;
+using namespace paragrad::examples;
+using nlohmann::json;
+namespace fs = std::filesystem;
+using paragrad::autograd::text;
+
+std::string bytes_in_words(double bytes) { return paragrad::parallel::bytes_text(bytes); }
+
+/// Opens the newest checkpoint of a run's folder, damaged tensors or not.
+Checkpoint newest(const fs::path& folder) {
+  return usage([&] { return Checkpoint(checkpoint_of(folder)); });
+}
+
+std::map<std::string, SafetensorsEntry> tensors_of(const Checkpoint& checkpoint) {
+  std::map<std::string, SafetensorsEntry> tensors;
+  for (const SafetensorsFile& file : checkpoint.files())
+    for (const SafetensorsEntry& entry : file.entries()) tensors.emplace(entry.name, entry);
+  return tensors;
+}
+
+/// Reads all bytes of each checkpoint in a folder. Returns whether all are intact.
+bool verify(const fs::path& run) {
+  const fs::path folder = checkpoint_of(run);
+  const std::vector<std::string> manifests = manifests_of(folder);
+  if (manifests.empty()) newest(run);  // throws, and says why
+  bool intact = true;
+  for (const std::string& manifest : manifests) try {
+      const Checkpoint checkpoint(folder, manifest);
+      checkpoint.verify();
+      double bytes = 0;
+      for (const auto& [name, entry] : tensors_of(checkpoint))
+        bytes += static_cast<double>(entry.bytes.size());
+      std::cout << text(manifest, ": update ", checkpoint.step(),
+                        checkpoint.has_checksums()
+                            ? ": intact: "
+                            : ": complete, but without checksums, so damage would not be found: ",
+                        tensors_of(checkpoint).size(), " tensors in ", checkpoint.files().size(),
+                        " files, ", bytes_in_words(bytes), '\n');
+    } catch (const Error& error) {
+      std::cout << manifest << ": DAMAGED: " << error.what() << '\n';
+      intact = false;
+    }
+  return intact;
+}
+
+void show(const fs::path& run) {
+  const Checkpoint checkpoint = newest(run);
+  auto known = [](const std::string& value) { return value.empty() ? "not known" : value; };
+  std::cout << "update   " << checkpoint.step() << "\nrun      " << known(checkpoint.run_id())
+            << "\nbuild    " << known(checkpoint.build()) << "\nprogram  "
+            << checkpoint.run().value("program", "not known") << '\n';
+  const json flags = checkpoint.run().value("flags", json::object());
+  for (const auto& [name, value] : flags.items())
+    std::cout << "flag     " << name << ' '
+              << (value.is_string() ? value.get<std::string>() : value.dump()) << '\n';
+  for (const SafetensorsFile& file : checkpoint.files()) {
+    std::cout << "file     " << fs::path(file.path()).filename().string() << '\n';
+    for (const SafetensorsEntry& entry : file.entries())
+      std::cout << text("tensor   ", entry.name, ' ', entry.dtype, ' ', entry.shape, ' ',
+                        bytes_in_words(static_cast<double>(entry.bytes.size())), '\n');
+  }
+}
+
+/// Describes how much two tensors differ; empty if they have the same bytes.
+std::string difference(const SafetensorsEntry& a, const SafetensorsEntry& b) {
+  if (a.shape != b.shape || a.dtype != b.dtype)
+    return text(a.dtype, ' ', a.shape, ", and ", b.dtype, ' ', b.shape);
+  if (std::ranges::equal(a.bytes, b.bytes)) return "";
+  if (a.dtype == "I32") return "other indices";
+  const std::vector<float> x = to_floats(a), y = to_floats(b);
+  double largest = 0;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(x[i]) - y[i]));
+    count += x[i] != y[i] || std::isnan(x[i]);
+  }
+  return text(count, " of ", x.size(), " elements differ, by at most ", largest);
+}
+
+/// Prints what differs. Returns whether anything does.
+bool diff(const fs::path& one, const fs::path& two) {
+  const Checkpoint a = newest(one), b = newest(two);
+  bool differ = false;
+  auto say = [&](const std::string& line) {
+    std::cout << line << '\n';
+    differ = true;
+  };
+  if (a.step() != b.step()) say(text("update: ", a.step(), ", and ", b.step()));
+  const json flags_a = a.run().value("flags", json::object()),
+             flags_b = b.run().value("flags", json::object());
+  json names = flags_a;
+  names.update(flags_b);
+  for (const auto& [name, value] : names.items()) {
+    const json x = flags_a.value(name, json()), y = flags_b.value(name, json());
+    if (x != y) say(text("flag ", name, ": ", x.dump(), ", and ", y.dump()));
+  }
+  const auto tensors_a = tensors_of(a), tensors_b = tensors_of(b);
+  for (const auto& [name, entry] : tensors_a) {
+    const auto other = tensors_b.find(name);
+    if (other == tensors_b.end())
+      say(text("tensor ", name, ": only in ", one.string()));
+    else if (const std::string how = difference(entry, other->second); !how.empty())
+      say(text("tensor ", name, ": ", how));
+  }
+  for (const auto& [name, entry] : tensors_b)
+    if (!tensors_a.contains(name)) say(text("tensor ", name, ": only in ", two.string()));
+  return differ;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CLI::App app("Looks into the checkpoints of runs, whatever wrote them.", "checkpoint");
+  add_examples(app, {{"Look for damage", "checkpoint verify runs/mine"},
+                     {"See what two runs have in common", "checkpoint diff runs/a runs/b"}});
+  app.require_subcommand(0, 1);
+  fs::path one, two;
+  const char* where = "a run's folder, or its checkpoint/";
+  auto command = [&](const char* name, const char* what, const char* example) {
+    CLI::App* added = app.add_subcommand(name, what);
+    add_examples(*added, {{what, example}});
+    Flags(*added).words("DIR", one, "", where)->required();
+    return added;
+  };
+  CLI::App* verified = command("verify",
+                               "Reads all bytes of a folder's checkpoints and compares their "
+                               "checksums; ends with status 1 if one is damaged.",
+                               "checkpoint verify runs/mine");
+  CLI::App* shown = command("show", "Prints what the newest checkpoint of a folder holds.",
+                            "checkpoint show runs/mine");
+  CLI::App* compared = command("diff",
+                               "Prints the flags and tensors in which two runs' newest checkpoints "
+                               "differ; ends with status 1 if they do.",
+                               "checkpoint diff runs/a runs/b");
+  Flags(*compared).words("OTHER", two, "", where)->required();
+  return run_program(app, [&] {
+    app.parse(argc, argv);
+    if (app.get_subcommands().empty())
+      throw UsageError("no command given: use verify, show or diff");
+    if (*verified) return verify(one) ? 0 : 1;
+    if (*compared) return diff(one, two) ? 1 : 0;
+    if (*shown) show(one);
+    return 0;
+  });
+}

@@ -1,0 +1,152 @@
+// The manifest of a checkpoint: JSON that names the data files and describes the run. Its last line
+// is the checksum of all bytes before that line. Version 1 has neither that nor other checksums.
+// Not here: what the checksums of data files are compared with (nn/checkpoint/checkpoint.cpp).
+// Chapter 02.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <regex>
+
+#include "nn/checkpoint/checksum.h"
+#include "nn/checkpoint/file.h"
+#include "nn/checkpoint/formats.h"
+
+namespace paragrad::nn {
+
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+constexpr const char* format_name = "paragrad checkpoint";
+constexpr int format_version = 2;
+
+/// The end of a manifest whose other bytes are `body`.
+std::string last_line(std::string_view body) {
+  return ",\n  \"checksum\": \"" + checksum_of(body) + "\"\n}\n";
+}
+
+/// Whether the text ends with the checksum of all that stands before.
+bool is_intact(std::string_view text) {
+  const std::size_t length = last_line("").size();
+  if (text.size() < length) return false;
+  return text.substr(text.size() - length) == last_line(text.substr(0, text.size() - length));
+}
+
+CheckpointFile parse_file(const json& file, bool has_checksums) {
+  CheckpointFile result{file.at("name")};
+  PG_CHECK(!result.name.empty() && result.name.find('/') == result.name.npos,
+           "a data file is called \"", result.name, "\", which is not a name in its folder");
+  PG_CHECK(file.at("bytes").is_number_unsigned(), "\"bytes\" is not a whole number from 0");
+  result.bytes = file.at("bytes");
+  if (has_checksums) result.checksums = file.at("checksums");
+  return result;
+}
+
+/// Parses a manifest and checks each field: the file may be damaged, or of another program.
+Manifest parse_manifest(const std::string& text) {
+  const json manifest = parse_json(text);
+  PG_CHECK(manifest.at("format") == format_name, "\"format\" is not \"", format_name, "\"");
+  const json &version = manifest.at("version"), &step = manifest.at("step");
+  PG_CHECK(version.is_number_integer() && version >= 1 && version <= format_version,
+           "it has version ", version.dump(), ", this program reads 1 to ", format_version);
+  const bool has_checksums = version > 1 || manifest.contains("checksum");
+  PG_CHECK(!has_checksums || is_intact(text), "its checksum is wrong");
+  PG_CHECK(step.is_number_unsigned() && step.get<std::uint64_t>() <= INT64_MAX,
+           "\"step\" is not a whole number from 0");
+  Manifest result{step, "", "", manifest.at("run"), {}};
+  if (has_checksums) {
+    result.run_id = manifest.at("run_id");
+    result.build = manifest.at("build");
+  }
+  for (const json& file : manifest.at("files"))
+    result.files.push_back(parse_file(file, has_checksums));
+  return result;
+}
+
+/// The update in the name of an older checkpoint's manifest; -1 for other names.
+std::int64_t step_in(const std::string& name) {
+  static const std::regex older(R"(manifest-([0-9]{1,18})\.json)");
+  std::smatch found;
+  return std::regex_match(name, found, older) ? std::stoll(found[1]) : -1;
+}
+
+}  // namespace
+
+std::string manifest_text(const Manifest& manifest) {
+  ordered_json files = ordered_json::array();
+  for (const auto& [name, bytes, checksums] : manifest.files)
+    files.push_back({{"name", name}, {"bytes", bytes}, {"checksums", checksums}});
+  const ordered_json all = {{"format", format_name},
+                            {"version", format_version},
+                            {"step", manifest.step},
+                            {"run_id", manifest.run_id},
+                            {"build", manifest.build},
+                            {"files", files},
+                            {"run", ordered_json(manifest.run)}};
+  try {
+    std::string text = all.dump(2);
+    text.resize(text.size() - 2);  // the last line's "\n}"
+    return text + last_line(text);
+  } catch (const json::exception&) {
+    throw Error("checkpoint: the description of the run is not UTF-8");
+  }
+}
+
+Manifest read_manifest(const fs::path& folder, const std::string& name) {
+  const fs::path path = folder / name;
+  std::error_code ignored;
+  PG_CHECK(fs::exists(path, ignored), folder.string(), " holds no checkpoint: it has no ", name,
+           "; name the folder that a run saved to");
+  PG_CHECK(fs::is_regular_file(path, ignored), path.string(), " is not a file");
+  const std::string bytes = read_file(path);
+  try {
+    return parse_manifest(bytes);
+  } catch (const json::exception&) {
+    throw Error(path.string() + " is damaged: it is not valid JSON");
+  } catch (const Error& error) {
+    throw Error(path.string() + " is damaged or not a checkpoint's manifest: " + error.what());
+  }
+}
+
+fs::path checkpoint_of(const fs::path& run) {
+  std::error_code ignored;
+  return fs::exists(run / manifest_name, ignored) ? run : run / "checkpoint";
+}
+
+std::vector<std::string> manifests_of(const fs::path& folder) {
+  std::vector<std::pair<std::int64_t, std::string>> found;
+  std::error_code ignored;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder, ignored)) {
+    const std::string name = file.path().filename().string();
+    if (name == manifest_name) found.emplace_back(INT64_MAX, name);
+    if (step_in(name) >= 0) found.emplace_back(step_in(name), name);
+  }
+  std::ranges::sort(found, std::greater<>());
+  std::vector<std::string> names;
+  for (const auto& [step, name] : found) names.push_back(name);
+  return names;
+}
+
+IntactCheckpoint find_intact(const fs::path& folder) {
+  std::string damaged;
+  std::vector<std::string> names = manifests_of(folder);
+  if (names.empty() || names[0] != manifest_name) names = {manifest_name};  // which then is missed
+  for (const std::string& name : names) try {
+      const Checkpoint checkpoint(folder, name);
+      checkpoint.verify();
+      const std::string update = text("update ", checkpoint.step());
+      if (!damaged.empty())
+        return {name, text("warning: ", damaged, "; the checkpoint before it, of ", update,
+                           ", is used instead")};
+      if (!checkpoint.has_checksums())
+        return {name, text("note: the checkpoint ", folder.string(), " of ", update,
+                           " has no checksums, so damage to its weights would not be found")};
+      return {name, ""};
+    } catch (const Error& error) {
+      if (damaged.empty()) damaged = error.what();
+    }
+  throw Error(damaged);
+}
+
+}  // namespace paragrad::nn

@@ -1,0 +1,31 @@
+// FolderClaim: a session's right to its output folder. No other run writes to it meanwhile, and all
+// ranks see the same folder. Not here: what is written there (session.h). Chapter 05.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "parallel/transports/transport.h"
+
+namespace paragrad::parallel {
+
+/// Makes a folder, and those above it, that is there after a power failure, too.
+/// throws: Error if it can't be made or written
+void make_writable(const std::filesystem::path& folder);
+
+class FolderClaim {
+ public:
+  /// Rank 0 makes the folder and its checkpoint/, locks the file paragrad.lock in it, and writes a
+  /// file for which the others look. All ranks call it together, with their own --out.
+  /// throws: Error if another run holds the folder, or a rank does not find the file
+  FolderClaim(Transport& transport, const std::filesystem::path& out, double timeout);
+  ~FolderClaim();
+  FolderClaim(const FolderClaim&) = delete;
+  FolderClaim& operator=(const FolderClaim&) = delete;
+
+ private:
+  class Lock;
+  std::unique_ptr<Lock> lock_;  // of rank 0
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,24 @@
+// The tensors of a checkpoint as bytes, to compare runs: its files also name the run, which no two
+// runs share.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "nn/checkpoint/checkpoint.h"
+
+namespace paragrad::tests {
+
+/// By name; `folder` is a run's.
+inline std::map<std::string, std::string> tensors_in(const std::filesystem::path& folder) {
+  std::map<std::string, std::string> tensors;
+  const nn::Checkpoint checkpoint(folder / "checkpoint");
+  for (const nn::SafetensorsFile& file : checkpoint.files())
+    for (const nn::SafetensorsEntry& entry : file.entries())
+      tensors[entry.name].assign(reinterpret_cast<const char*>(entry.bytes.data()),
+                                 entry.bytes.size());
+  return tensors;
+}
+
+}  // namespace paragrad::tests

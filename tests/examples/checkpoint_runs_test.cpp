@@ -1,0 +1,176 @@
+// Runs and their checkpoints when something goes wrong: damage, kills, signals, two runs in a
+// folder; and the program that looks into checkpoints.
+#include <csignal>
+#include <fstream>
+
+#include "nn/checkpoint/checkpoint.h"
+#include "nn/checkpoint/file.h"
+#include "tests/examples/runs.h"
+
+using namespace paragrad::tests;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Changes the last byte of a file.
+void damage(const std::string& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  const char last = static_cast<char>(file.get());
+  file.seekp(-1, std::ios::end);
+  file.put(static_cast<char>(last ^ 1));
+}
+
+std::int64_t step_of(const std::string& run) {
+  return paragrad::nn::Checkpoint(run + "/checkpoint").step();
+}
+
+std::vector<int> steps_in_metrics(const std::string& folder) {
+  std::vector<int> steps;
+  for (const json& line : metrics_of(folder))
+    if (line.contains("loss")) steps.push_back(line["step"]);
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("a damaged checkpoint is not continued from, but the one before is", "[checkpoint]") {
+  const Runs runs;
+  const std::string out = runs.path("run");
+  runs.train("run", {"--save-every", "2", "--stop-after", "5", "--evaluate-every", "0"});
+  CHECK(step_of(out) == 5);
+  CHECK(fs::exists(out + "/checkpoint/manifest-4.json"));
+  damage(out + "/checkpoint/optimizer-5.safetensors");
+
+  const Finished verified = run({"checkpoint", "verify", out});
+  CHECK(verified.status == 1);
+  CHECK_THAT(verified.output, Contains("manifest.json: DAMAGED: ") &&
+                                  Contains("manifest-4.json: update 4: intact: "));
+  const Finished sample = run({"sample_gpt", "--from", out, "--tokens", "3"});
+  CHECK(sample.status == 0);
+  CHECK_THAT(sample.errors, Contains("warning: ") && Contains("is damaged: tensor "));
+
+  const Finished resumed = run({"train_gpt", "--resume", out, "--stop-after", "1"});
+  CHECK(resumed.status == 0);
+  CHECK(std::count(resumed.errors.begin(), resumed.errors.end(), '\n') == 1);
+  CHECK_THAT(resumed.errors, Contains("the checkpoint before it, of update 4, is used instead"));
+  CHECK(run({"checkpoint", "verify", out}).status == 0);
+  runs.resume("run");
+  CHECK(steps_in_metrics(out) == std::vector<int>{1, 2, 3, 4, 5, 6});
+  runs.train("whole", {"--evaluate-every", "0"});
+  runs.check_same("whole", "run");
+
+  for (const auto& file : fs::directory_iterator(out + "/checkpoint"))
+    if (file.path().filename().string().starts_with("model")) damage(file.path().string());
+  const Finished refused = run({"train_gpt", "--resume", out, "--steps", "9"});
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("is damaged: tensor "));
+}
+
+TEST_CASE("a run of a program without checksums goes on, and a line says so", "[checkpoint]") {
+  const Runs runs;
+  const std::string old = PARAGRAD_SOURCE_DIR "/tests/references/checkpoint_v1";
+  const std::string out = runs.path("old");
+  fs::copy(old, out, fs::copy_options::recursive);
+  const Finished resumed = run({"train_gpt", "--resume", out, "--data", old + "/letters.txt"});
+  INFO(resumed.errors);
+  CHECK(resumed.status == 0);
+  CHECK_THAT(resumed.errors, Contains("note: ") && Contains("of update 2 has no checksums"));
+  CHECK(std::count(resumed.errors.begin(), resumed.errors.end(), '\n') == 1);
+  CHECK(steps_in_metrics(out) == std::vector<int>{1, 2, 3, 4});
+  const Finished verified = run({"checkpoint", "verify", out});
+  CHECK(verified.status == 0);
+  CHECK_THAT(verified.output,
+             Contains("update 4: intact") && Contains("update 2: complete, but without checksums"));
+}
+
+TEST_CASE("metrics.jsonl has each line once, also if its replacement was interrupted",
+          "[checkpoint]") {
+  for (const char* to : {"run", "moved"}) {
+    CAPTURE(to);
+    const Runs runs;
+    const std::string out = runs.path("run");
+    runs.train("run", {"--stop-after", "2", "--evaluate-every", "0"});
+    const std::string before = paragrad::nn::read_file(out + "/metrics.jsonl");
+    runs.resume("run", {"--stop-after", "2"});
+    // As a kill between the new manifest and the new metrics leaves them:
+    fs::rename(out + "/metrics.jsonl", out + "/metrics.jsonl.partial");
+    std::ofstream(out + "/metrics.jsonl") << before;
+    REQUIRE(steps_in_metrics(out) == std::vector<int>{1, 2});
+    runs.resume("run", {"--out", runs.path(to)});
+    CHECK(steps_in_metrics(runs.path(to)) == std::vector<int>{1, 2, 3, 4, 5, 6});
+  }
+}
+
+TEST_CASE("a second run in a folder is refused, and the first one goes on", "[checkpoint]") {
+  const Runs runs;
+  const std::string out = runs.path("run");
+  Running first(runs.words("run", {"--steps", "1000000", "--evaluate-every", "0"}));
+  wait_for_steps(out, 3);
+  const Finished second = run(runs.words("run"));
+  CHECK(second.status == 1);
+  CHECK_THAT(second.errors, Contains("another run writes to " + out + ": process "));
+  first.signal(SIGTERM);
+  CHECK(first.finish().status == 128 + SIGTERM);
+  CHECK(step_of(out) == static_cast<std::int64_t>(metrics_of(out).size()));
+  CHECK_FALSE(fs::exists(out + "/paragrad.lock"));
+}
+
+TEST_CASE("a run whose terminal goes saves, and one whose reader goes trains on", "[checkpoint]") {
+  const Runs runs;
+  const std::string out = runs.path("run");
+  Running hung_up(runs.words("run", {"--steps", "1000000", "--evaluate-every", "0"}));
+  wait_for_steps(out, 3);
+  hung_up.signal(SIGHUP);
+  CHECK(hung_up.finish().status == 128 + SIGHUP);
+  CHECK(step_of(out) == static_cast<std::int64_t>(metrics_of(out).size()));
+  runs.resume("run", {"--stop-after", "1"});
+
+  std::string command = "ulimit -c 0; " + program("train_gpt");
+  const Words words = runs.words("piped", {"--steps", "400"});
+  for (std::size_t i = 1; i < words.size(); ++i) command += " " + words[i];
+  run({"/bin/bash", "-c", command + " | head -1"});
+  CHECK(step_of(runs.path("piped")) == 400);
+}
+
+TEST_CASE("a run saves by time, and keeps as many checkpoints as it is told to", "[checkpoint]") {
+  for (const Words& layout :
+       {Words{}, Words{"--schedule", "2bw", "--stages", "2", "--microbatches", "2"}}) {
+    CAPTURE(layout);
+    const Runs runs{layout + Words{"--steps", "300", "--evaluate-every", "0"}};
+    runs.train("often", {"--save-minutes", "1e-9", "--keep", "3"});
+    CHECK(paragrad::nn::manifests_of(runs.path("often") + "/checkpoint").size() == 3);
+    runs.train("never", {"--save-minutes", "0", "--keep", "3"});
+    CHECK(paragrad::nn::manifests_of(runs.path("never") + "/checkpoint").size() == 1);
+    runs.check_same("often", "never");
+  }
+}
+
+TEST_CASE("the program checkpoint verifies, shows and compares", "[checkpoint]") {
+  const Runs runs;
+  runs.train("one");
+  runs.train("same");
+  runs.train("other", {"--seed", "7", "--stop-after", "5"});
+  const std::string one = runs.path("one");
+  const Finished verified = run({"checkpoint", "verify", one});
+  CHECK(verified.status == 0);
+  CHECK_THAT(verified.output, Contains("manifest.json: update 6: intact: "));
+  const Finished shown = run({"checkpoint", "show", one + "/checkpoint"});
+  CHECK(shown.status == 0);
+  for (const char* part : {"update   6\n", "run      ", "build    0.1.0 ", "program  train_gpt\n",
+                           "flag     --layers 1\n", "file     model-6.safetensors\n",
+                           "tensor   wte.weight F32 (11,16) "})
+    CHECK_THAT(shown.output, Contains(part));
+  const Finished same = run({"checkpoint", "diff", one, runs.path("same")});
+  CHECK(same.status == 0);
+  CHECK(same.output.empty());
+  const Finished other = run({"checkpoint", "diff", one, runs.path("other")});
+  CHECK(other.status == 1);
+  for (const char* part : {"update: 6, and 5\n", "flag --seed: 1337, and 7\n",
+                           "tensor wte.weight: 176 of 176 elements differ, by at most "})
+    CHECK_THAT(other.output, Contains(part));
+  CHECK_THAT(run({"checkpoint", "verify", runs.path("none")}).errors,
+             Contains("holds no checkpoint"));
+  CHECK_THAT(run({"checkpoint"}).errors, Contains("no command given"));
+}

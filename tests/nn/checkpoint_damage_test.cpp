@@ -1,0 +1,275 @@
+// Checkpoints that are damaged, or mixed up: all of it is found, in data, headers and manifests.
+// And what stays in a folder: checkpoints before the newest, and all that is not a checkpoint's.
+#include <stdlib.h>
+
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "nn/checkpoint/checkpoint.h"
+#include "nn/checkpoint/file.h"
+#include "nn/models/gpt.h"
+#include "tests/catch.h"
+#include "tests/manifests.h"
+
+using namespace paragrad::nn;
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+/// A new folder, which is gone when the test ends.
+struct OwnFolder {
+  std::string name = (fs::temp_directory_path() / "paragrad-XXXXXX").string();
+  OwnFolder() { PG_CHECK(::mkdtemp(name.data()), "can't make a folder like ", name); }
+  ~OwnFolder() { fs::remove_all(name); }
+  OwnFolder(const OwnFolder&) = delete;
+  OwnFolder& operator=(const OwnFolder&) = delete;
+  fs::path path() const { return name; }
+};
+
+const Stage& small_network() {
+  static const Stage stage(gpt({2, 2, 8, 6, 11, 0, true}), 0, 4);
+  return stage;
+}
+
+/// Saves weights and a moment whose values follow from a seed.
+void save(const fs::path& folder, const SaveMark& mark, std::uint64_t seed, const Kept& kept = {}) {
+  const ParameterList& list = small_network().parameters();
+  const Tensor weights = zeros({list.numel()}, DType::f32, cpu_device());
+  weights.backend().fill_normal(RandomKey(seed, "weights"), 0, 1, weights);
+  const json run = {{"flags", {{"--clip", 1.0}, {"--seed", seed}}}};
+  commit_checkpoint(folder, mark, run,
+                    {write_checkpoint_file(folder, "model", mark, list, {{"", weights}}),
+                     write_checkpoint_file(folder, "optimizer", mark, list, {{"m", weights}})},
+                    kept);
+}
+
+/// The error of a checkpoint that is opened and read whole; empty if there is none.
+std::string error_of(const fs::path& folder) {
+  try {
+    Checkpoint(folder).verify();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::set<std::string> names_in_folder(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& file : fs::directory_iterator(folder)) names.insert(file.path().filename());
+  return names;
+}
+
+/// Replaces bytes of a file in place, without a new file.
+void overwrite(const fs::path& path, std::size_t at, const std::string& bytes) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(static_cast<std::streamoff>(at));
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+}
+
+struct Damaged {
+  fs::path path;
+  std::string bytes;
+};
+
+/// The files of a checkpoint with their bytes.
+std::vector<Damaged> files_of(const fs::path& folder) {
+  std::vector<Damaged> files;
+  for (const std::string& name : names_in_folder(folder))
+    files.push_back({folder / name, read_file(folder / name)});
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("a flipped bit at any place of a checkpoint is found", "[checkpoint]") {
+  const OwnFolder folder;
+  save(folder.path(), {5, "0123456789abcdef"}, 1);
+  REQUIRE(error_of(folder.path()).empty());
+  const std::vector<Damaged> files = files_of(folder.path());
+  std::size_t all = 0, found = 0;
+  for (const Damaged& file : files) all += file.bytes.size();
+  std::mt19937_64 random(7);
+  std::set<std::size_t> hit;
+  const std::size_t tries = 1000;
+  for (std::size_t i = 0; i < tries; ++i) {
+    std::size_t place = random() % all, which = 0;
+    if (i % 4 == 0) place = random() % files[0].bytes.size();  // the manifest, of few bytes
+    while (place >= files[which].bytes.size()) place -= files[which++].bytes.size();
+    const auto& [path, bytes] = files[which];
+    hit.insert(which);
+    overwrite(path, place, std::string(1, static_cast<char>(bytes[place] ^ (1 << random() % 8))));
+    const bool is_found = !error_of(folder.path()).empty();
+    if (!is_found) UNSCOPED_INFO(path << " at " << place);
+    found += is_found;
+    overwrite(path, place, std::string(1, bytes[place]));
+  }
+  CHECK(found == tries);
+  CHECK(hit.size() == 3);
+  CHECK(error_of(folder.path()).empty());
+}
+
+TEST_CASE("lost pages, other files and changed flags are found", "[checkpoint]") {
+  const OwnFolder folder, other;
+  save(folder.path(), {5, "one"}, 1);
+  const fs::path model = folder.path() / "model-5.safetensors";
+  const fs::path manifest = folder.path() / "manifest.json";
+  const std::string good = read_file(model), described = read_file(manifest);
+
+  for (const std::size_t length : {64, 4096})
+    for (std::size_t at = 0; at + length <= good.size(); at += length) {
+      overwrite(model, at, std::string(length, '\0'));
+      CHECK_FALSE(error_of(folder.path()).empty());
+      overwrite(model, at, good.substr(at, length));
+    }
+  REQUIRE(error_of(folder.path()).empty());
+
+  auto with = [&](const SaveMark& mark, std::uint64_t seed) {
+    fs::remove_all(other.path());
+    save(other.path(), mark, seed);
+    const std::string name = text("model-", mark.step, ".safetensors");
+    fs::copy_file(other.path() / name, model, fs::copy_options::overwrite_existing);
+    const std::string message = error_of(folder.path());
+    write_file(model, good);
+    return message;
+  };
+  CHECK_THAT(with({5, "two"}, 1), Contains("model-5.safetensors belongs to another run"));
+  CHECK_THAT(with({6, "one"}, 1), Contains("model-5.safetensors is of update 6, its manifest of "
+                                           "update 5"));
+  CHECK_THAT(with({5, "one"}, 2), Contains(" has the checksum ") && Contains("was written with "));
+
+  std::string changed = described;
+  changed.replace(changed.find("\"--clip\": 1.0") + 10, 3, "9.0");
+  write_file(manifest, changed);
+  CHECK_THAT(error_of(folder.path()), Contains("its checksum is wrong"));
+  json fields = json::parse(described);
+  fields["version"] = 1;  // which has no checksums, so none would be looked at
+  write_file(manifest, fields.dump());
+  CHECK_THAT(error_of(folder.path()), Contains("its checksum is wrong"));
+  fields["version"] = 2;
+  fields["step"] = 3;
+  write_file(manifest, paragrad::tests::signed_manifest(fields));
+  CHECK_THAT(error_of(folder.path()), Contains("is of update 5, its manifest of update 3"));
+  write_file(manifest, "{\"run\":" + std::string(100000, '[') + std::string(100000, ']') + "}");
+  CHECK_THAT(error_of(folder.path()), Contains("nested more than"));
+}
+
+TEST_CASE("a tensor is checked when it is read", "[checkpoint]") {
+  const OwnFolder folder;
+  save(folder.path(), {5, "one"}, 1);
+  const Checkpoint checkpoint(folder.path());
+  const fs::path model = folder.path() / "model-5.safetensors";
+  overwrite(model, fs::file_size(model) - 1, "x");
+  const ParameterList& list = small_network().parameters();
+  const Tensor weights = zeros({list.numel()}, DType::f32, cpu_device());
+  CHECK_THROWS_WITH(checkpoint.load_weights(list, weights), Contains("is damaged: tensor "));
+}
+
+TEST_CASE("a checkpoint of a program without checksums is read", "[checkpoint]") {
+  const fs::path old = PARAGRAD_SOURCE_DIR "/tests/references/checkpoint_v1/checkpoint";
+  const Checkpoint checkpoint(old);
+  CHECK(checkpoint.step() == 2);
+  CHECK_FALSE(checkpoint.has_checksums());
+  const Stage stage(gpt({1, 1, 8, 4, 4, 0, true}), 0, 3);
+  checkpoint.check_model(stage.parameters());
+  const Tensor weights = zeros({stage.parameters().numel()}, DType::f32, cpu_device());
+  checkpoint.load_weights(stage.parameters(), weights);
+  CHECK(to_host(weights).front() != 0);
+  checkpoint.load_state("first_moment", stage.parameters(), weights);
+  CHECK_THAT(find_intact(old).news, Contains("update 2 has no checksums"));
+}
+
+TEST_CASE("the checkpoints before the newest stay, and replace one that is damaged",
+          "[checkpoint]") {
+  const OwnFolder folder;
+  const fs::path path = folder.path();
+  const SaveMark one(1, "a"), two(2, "a"), three(3, "a");
+  save(path, one, 1, {2});
+  CHECK(names_in_folder(path).size() == 3);
+  save(path, two, 2, {2});
+  save(path, three, 3, {2});
+  CHECK(names_in_folder(path) ==
+        std::set<std::string>{"manifest.json", "manifest-2.json", "model-2.safetensors",
+                              "optimizer-2.safetensors", "model-3.safetensors",
+                              "optimizer-3.safetensors"});
+  CHECK(manifests_of(path) == std::vector<std::string>{"manifest.json", "manifest-2.json"});
+  CHECK(find_intact(path).news.empty());
+  CHECK(Checkpoint(path, "manifest-2.json").step() == 2);
+
+  overwrite(path / "optimizer-3.safetensors", fs::file_size(path / "optimizer-3.safetensors") - 9,
+            "x");
+  const IntactCheckpoint found = find_intact(path);
+  CHECK(found.manifest == "manifest-2.json");
+  CHECK_THAT(found.news, Contains("warning: ") && Contains("is damaged: tensor ") &&
+                             Contains("the checkpoint before it, of update 2, is used instead"));
+
+  SECTION("the damaged one does not stay when the run saves again") {
+    save(path, {4, "a"}, 4, {2, 2});
+    CHECK(manifests_of(path) == std::vector<std::string>{"manifest.json", "manifest-2.json"});
+    CHECK_FALSE(fs::exists(path / "model-3.safetensors"));
+  }
+  SECTION("nor when it saves at the same update") {
+    save(path, three, 3, {3, 2});
+    CHECK(find_intact(path).news.empty());
+    CHECK(manifests_of(path) == std::vector<std::string>{"manifest.json", "manifest-2.json"});
+    CHECK_FALSE(fs::exists(path / "model-3.safetensors"));
+  }
+  SECTION("those of another run go") {
+    save(path, {4, "b"}, 4, {3, -1});
+    CHECK(names_in_folder(path).size() == 3);
+  }
+  SECTION("if all are damaged, the newest one's error is the answer") {
+    fs::resize_file(path / "model-2.safetensors", 100);
+    CHECK_THROWS_WITH(find_intact(path), Contains("is damaged: tensor "));
+  }
+  SECTION("a manifest that is damaged, too") {
+    overwrite(path / "manifest.json", 3, "x");
+    CHECK(find_intact(path).manifest == "manifest-2.json");
+    save(path, {5, "a"}, 4, {2, 2});
+    CHECK(names_in_folder(path).size() == 6);
+  }
+}
+
+TEST_CASE("a save touches nothing that is not a checkpoint's", "[checkpoint]") {
+  const OwnFolder folder;
+  const fs::path path = folder.path();
+  save(path, 1, 1);
+  fs::copy_file(path / "model-1.safetensors", path / "backup-7.safetensors");
+  write_file(path / "llama-7.safetensors", "mine");
+  const fs::path precious = path / "precious";
+  write_file(precious, "mine");
+  for (const char* name : {"model-2.safetensors.tmp", "optimizer-2.safetensors",
+                           "manifest.json.new", "manifest.json.new.partial"})
+    fs::create_symlink(precious, path / name);
+  save(path, 2, 2);
+  CHECK(error_of(path).empty());
+  CHECK(read_file(precious) == "mine");
+  CHECK(names_in_folder(path) ==
+        std::set<std::string>{"manifest.json", "model-2.safetensors", "optimizer-2.safetensors",
+                              "backup-7.safetensors", "llama-7.safetensors", "precious"});
+}
+
+TEST_CASE("a file that is not where the checkpoint is, or is another, is not committed",
+          "[checkpoint]") {
+  const OwnFolder folder, elsewhere;
+  const fs::path path = folder.path();
+  save(path, 1, 1);
+  const ParameterList& list = small_network().parameters();
+  const Tensor weights = zeros({list.numel()}, DType::f32, cpu_device());
+  auto refuse = [&](const CheckpointFile& file, const char* why) {
+    CHECK_THROWS_WITH(commit_checkpoint(path, 2, json(), {file}), Contains(why));
+    CHECK(Checkpoint(path).step() == 1);
+    CHECK(error_of(path).empty());
+  };
+  refuse(write_checkpoint_file(elsewhere.path(), "model", 2, list, {{"", weights}}),
+         "lacks model-2.safetensors, which a rank has written: all ranks must write to one folder");
+  CheckpointFile file = write_checkpoint_file(path, "model", 2, list, {{"", weights}});
+  overwrite(path / file.name, static_cast<std::size_t>(file.bytes) - 1, "x");
+  refuse(file, "has the checksum ");
+  file.bytes += 1;
+  refuse(file, " bytes, its writer says ");
+}
