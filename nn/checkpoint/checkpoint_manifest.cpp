@@ -98,7 +98,6 @@ Manifest read_manifest(const fs::path& folder, const std::string& name) {
   std::error_code ignored;
   PG_CHECK(fs::exists(path, ignored), folder.string(), " holds no checkpoint: it has no ", name,
            "; name the folder that a run saved to");
-  PG_CHECK(fs::is_regular_file(path, ignored), path.string(), " is not a file");
   const std::string bytes = read_file(path);
   try {
     return parse_manifest(bytes);

@@ -56,8 +56,8 @@ std::string player_page_of(const RecordedUpdates& recorded) {
 /// The events that an earlier session's summary tells of, up to an update.
 std::vector<RunEvent> earlier_events(const std::filesystem::path& folder) {
   std::vector<RunEvent> events;
-  const json summary = json_in(folder / "summary.json");
   try {
+    const json summary = json_in(folder / "summary.json");
     for (const json& event : summary.at("events"))
       events.push_back({static_cast<int>(nn::whole_number(event.at("step"))), event.at("what"),
                         event.at("text")});

@@ -41,4 +41,12 @@ void write_checkpoint(const std::filesystem::path& folder) {
                     {file});
 }
 
+std::string unsealed(const std::string& manifest) {
+  json all = json::parse(manifest);
+  all["version"] = 1;
+  all.erase("checksum");
+  for (json& file : all["files"]) file.erase("checksums");
+  return all.dump(2);
+}
+
 }  // namespace paragrad::fuzz

@@ -15,8 +15,9 @@ using namespace examples;
 
 std::vector<std::string> seeds() {
   write_checkpoint(folder() / "seed/checkpoint");
-  return {joined({read(folder() / "seed/checkpoint/manifest.json"),
-                  read(folder() / "seed/checkpoint/model-3.safetensors")})};
+  const std::string manifest = read(folder() / "seed/checkpoint/manifest.json");
+  const std::string model = read(folder() / "seed/checkpoint/model-3.safetensors");
+  return {joined({manifest, model}), joined({unsealed(manifest), model})};
 }
 
 void read_input(const std::string& input) {

@@ -12,7 +12,8 @@ namespace paragrad::fuzz {
 
 std::vector<std::string> seeds() {
   write_checkpoint(folder() / "run/checkpoint");
-  return {read(folder() / "run/checkpoint/manifest.json")};
+  const std::string manifest = read(folder() / "run/checkpoint/manifest.json");
+  return {manifest, unsealed(manifest)};
 }
 
 void read_input(const std::string& input) {

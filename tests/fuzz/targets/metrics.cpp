@@ -3,6 +3,7 @@
 #include "parallel/session/compare_runs.h"
 #include "parallel/session/report_metrics.h"
 #include "parallel/session/run_log.h"
+#include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace paragrad::fuzz {
@@ -10,6 +11,7 @@ namespace paragrad::fuzz {
 using namespace parallel;
 
 std::vector<std::string> seeds() {
+  write_checkpoint(folder() / "run/checkpoint");
   const std::string lines =
       R"({"step":1,"loss":2.5,"seconds":0.1,"learning_rate":0.1,"gradient_norm":1,"bytes_sent":8})"
       "\n"

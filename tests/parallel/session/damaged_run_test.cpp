@@ -27,6 +27,8 @@ TEST_CASE("a run goes on from metrics whose values are of other kinds", "[sessio
                                                 R"({"step": 1.5})"
                                                 "\n" +
                                                     std::string(300'000, '['));
+  nn::make_folder(folder.path / "checkpoint");
+  commit_checkpoint(folder.path / "checkpoint", {2}, json::object(), {});
   SessionSettings settings;
   settings.resume = folder.path;
   settings.out = folder.path / "out";
