@@ -67,8 +67,9 @@ std::string version_name(int back);
 
 /// Writes a data file, the first half of a save: cuts flat buffers into one tensor per parameter
 /// and writes them to STEM-STEP.safetensors, with the mark in its metadata: weights under their
-/// parameters' names, state as "first_moment/wte.weight". Copies one tensor at a time to the host; the file is on disk on
-/// return. Several ranks may write, each with a stem and parameters that no other rank writes.
+/// parameters' names, state as "first_moment/wte.weight". Copies one tensor at a time to the host;
+/// the file is on disk on return. Several ranks may write, each with a stem and parameters that no
+/// other rank writes.
 /// shapes: each buffer (parameters.numel())
 /// throws: Error if a buffer does not fit or can't be written; the earlier checkpoint stays
 CheckpointFile write_checkpoint_file(const std::filesystem::path& folder, const std::string& stem,

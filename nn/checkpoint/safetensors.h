@@ -27,8 +27,8 @@ struct SafetensorsEntry {
   std::span<const std::byte> bytes;
 };
 
-/// Checksums of a file's parts: by name those of the tensors' bytes, and as "__metadata__", which no
-/// tensor is called, that of all bytes before them. Together they cover the file.
+/// Checksums of a file's parts: by name those of the tensors' bytes, and as "__metadata__", a name
+/// that no tensor has, that of all bytes before them. Together they cover the file.
 using Checksums = std::map<std::string, std::string>;
 
 /// A file opened for reading. Its whole header is checked; its data is memory-mapped, so that a

@@ -72,8 +72,8 @@ class RunReport {
   /// Writes summary.json and report.html as they are now, each as a whole. Does nothing before
   /// updates are recorded, or while the folder is an earlier run's.
   void write(const RunLog& log);
-  /// Writes these, trace.json, recorded.plan and plan.html, and tells the user. Measures the device's
-  /// matrix-product rate now. If ranks that compute on the CPU share cores, a line says so.
+  /// Writes these, trace.json, recorded.plan and plan.html, and tells the user. Measures the
+  /// device's matrix-product rate now. If ranks that compute on the CPU share cores, a line says so.
   void write_end(RunLog& log);
 
  private:

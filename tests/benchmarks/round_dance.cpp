@@ -218,7 +218,7 @@ void print_row(const Case& x, const Figures& f, const Figures& data) {
       f.usual / data.usual, f.mean, f.low, f.burst);
 }
 
-/// An area under levels, which are (seconds, bytes from then on), from 0 to `seconds` and `highest`.
+/// An area under levels, which are (seconds, bytes from then on), up to `seconds` and `highest`.
 std::string area_chart(const std::string& title, const Levels& levels, double seconds,
                        double highest) {
   ChartFrame frame(0, seconds, 0, highest);

@@ -1,6 +1,6 @@
 // A target under libFuzzer: its seeds are files of a folder, which joins the folders of inputs that
-// the command names. Without any, what libFuzzer finds goes there, and is lost at the end. No folder
-// joins files that the command names.
+// the command names. Without any, what libFuzzer finds goes there, and is lost at the end. No
+// folder joins files that the command names.
 #include <algorithm>
 #include <cstdint>
 
