@@ -73,7 +73,7 @@ class RunReport {
   /// updates are recorded, or while the folder is an earlier run's.
   void write(const RunLog& log);
   /// Writes these, trace.json, recorded.plan and plan.html, and tells the user. Measures the
-  /// device's matrix-product rate now. If ranks that compute on the CPU share cores, a line says so.
+  /// device's matrix-product rate now. A line says so if ranks that compute on the CPU share cores.
   void write_end(RunLog& log);
 
  private:
