@@ -92,7 +92,7 @@ void check_sizes(const Layout& layout) {
   const double micros = 1.0 * layout.width * layout.microbatches;
   const double last = micros * (layout.first + 1.0 * layout.steps);
   PG_CHECK(last < most_microbatches, "this plan counts to microbatch ", last, "; at most ",
-           most_microbatches, " are possible. Use a smaller --steps or --microbatches");
+           most_microbatches, " are possible. Use a smaller --first, --steps or --microbatches");
   constexpr double most = 4e6;  // of which each takes about a kB
   const double forwards = micros * layout.stages * layout.steps;
   PG_CHECK(forwards <= most, "a plan of ", forwards,

@@ -212,7 +212,7 @@ TEST_CASE("schedules: what makes no sense is refused", "[schedule]") {
                     Contains("--steps 0, --first 0: a plan needs at least 1"));
   CHECK_THROWS_WITH(with([](Layout& l) { l.first = -1; }), Contains("a plan needs"));
   CHECK_THROWS_WITH(with([](Layout& l) { l.steps = 1 << 30; }),
-                    Contains("Use a smaller --steps or --microbatches"));
+                    Contains("Use a smaller --first, --steps or --microbatches"));
 }
 
 TEST_CASE("schedules: computations that wait for each other are refused", "[schedule]") {
