@@ -114,7 +114,8 @@ bool begins_as(const fs::path& path, const json& written) {
   std::error_code problem;
   if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) < bytes) return false;
   const std::string text = bytes > 0 ? nn::read_file(path) : "";
-  return nn::checksum_of(std::string_view(text).substr(0, bytes)) == written.at("checksum");
+  return nn::checksum_of(std::string_view(text).substr(0, bytes)) ==
+         written.at("checksum").get<std::string>();
 }
 
 }  // namespace
