@@ -8,8 +8,9 @@ namespace paragrad::autograd {
 /// commit: "0.1.0 (3f2f9d7)"; "-dirty" behind the commit says that files had been changed.
 const char* version();
 
-/// What decides a program's bits, beside its input: the version, the compiler, the processor's
-/// instructions that it may use, and MPI: "0.1.0 (3f2f9d7), GNU 12.2.0, AVX-512, MPI 3.1".
+/// Names what a program's results depend on besides its input: the version, the compiler, the
+/// processor's instructions that it may use, and MPI:
+/// "0.1.0 (3f2f9d7), GNU 12.2.0, AVX-512, MPI 3.1".
 const char* build();
 
 }  // namespace paragrad::autograd

@@ -16,9 +16,9 @@ std::string printable(std::string_view text);
 /// Does the same for text that comes in pieces, which may end within a character.
 class PrintablePieces {
  public:
-  /// What can be printed after this piece.
+  /// Returns the text that is complete with this piece.
   std::string take(std::string_view piece);
-  /// What is left at the end.
+  /// Returns the incomplete character, if the last piece ended within one.
   std::string rest() { return printable(std::exchange(held_, {})); }
 
  private:

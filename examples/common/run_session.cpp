@@ -75,7 +75,7 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   settings.run["program"] = run.program;
   settings.run["data"] = checksum;
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
-  if (!run.files_of_checkpoint.empty())  // which may come from somebody else
+  if (!run.files_of_checkpoint.empty())  // a checkpoint may be a stranger's
     settings.about = text("the checkpoint names files to read:", printable(run.files_of_checkpoint),
                           "; give these flags to read others\n");
   settings.about += text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());

@@ -42,7 +42,7 @@ struct CheckpointFile {
   static auto fields(auto& x) { return std::tie(x.name, x.bytes, x.checksums); }
 };
 
-/// What is saved: a run, after a number of updates. All files of a checkpoint have the same mark.
+/// Identifies a save: the run and its number of updates. All files of a checkpoint carry it.
 struct SaveMark {
   std::int64_t step;
   std::string run_id;  ///< chosen at random when the run began

@@ -20,8 +20,8 @@ class CellLabels {
   /// `low` cells have room for one line.
   std::string svg(const Record& record, double from, double wide, double top, double height,
                   bool low) const;
-  /// What the lines of labels are, for the legend: "number: microbatch, s: stage"; empty: only
-  /// microbatches.
+  /// The legend's words on labels: "number: microbatch, s: stage"; empty if labels are microbatches
+  /// alone.
   std::string explanation() const;
   /// Whether the cells of a rank name their stages.
   bool names_stages(int rank) const { return rows_.at(rank).stage; }

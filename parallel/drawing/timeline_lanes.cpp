@@ -18,7 +18,7 @@ const char* held_color(const Holding& holding) {
   return color(holding.hold <= Hold::input ? "activations" : "gradients").light;
 }
 
-/// What a bar says, shortest last.
+/// The texts that a bar can carry, from the longest to the shortest.
 std::vector<std::string> held_words(const Holding& holding) {
   const auto [what, stage, number] = holding.name;
   if (what == Value::stash)

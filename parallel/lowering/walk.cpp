@@ -99,7 +99,7 @@ bool Walk::added(int stage, int micro) const {
                      [&](int user) { return of(user, micro).added; });
 }
 
-/// What a computation that can't start lacks.
+/// Names the value without which a computation can't start.
 std::string Walk::lacking(const Instruction& x) const {
   if (begins_pass(x) && x.stage > 0 && !of(x.stage - 1, x.micro).forwarded)
     return autograd::text("the output of ", x.stage - 1, 'F', x.micro);
