@@ -58,7 +58,7 @@ results=tests/benchmarks/results
   echo "| [Activations under cyclic data parallelism](RESULTS.md#activations-and-bytes-over-time), eight ranks that sleep instead of computing | a peak of" \
     "$(cell $dance '8 | alike | `cyclic-v2`' 5 | sed 's/.*(\(.*\))/\1/') times data parallelism's $(machine $dance)"
   echo "| [PipeDream-2BW](RESULTS.md#a-pipeline-that-never-drains), eight stages on pretended devices, a hundred updates |" \
-    "$(awk -v slow="$(cell $hundred 1f1b 2)" -v fast="$(cell $hundred 2bw 2)" 'BEGIN { printf "%.2f", fast / slow }')" \
+    "$(awk -v slow="$(cell $hundred 1f1b 3)" -v fast="$(cell $hundred 2bw 3)" 'BEGIN { printf "%.2f", fast / slow }')" \
     "times the updates/s of 1F1B, a bubble of $(cell $hundred 2bw 4) instead of $(cell $hundred 1f1b 4). The" \
     "[simulator's times](RESULTS.md#measured-beside-simulated) of all schedules are off by" \
     "$(sed -n 's/^Size of the error over all runs: \(.*\)\.$/\1/p' $results/pretended.md | sort -k 5,5nr | head -n 1) $(machine $hundred)"

@@ -22,7 +22,7 @@
 #   pretended_replicas   updates a second of 1 to 8 pretended devices, with one bucket and with four
 #   pretended_bubbles    the bubble by formula and on pretended devices, of the schedules that drain (three
 #               minutes)
-#   pretended_schedules  six schedules on four and eight pretended devices: rate, bubble, memory (seven
+#   pretended_schedules  all pipeline schedules on four and eight pretended devices: rate, bubble, memory (fifteen
 #               minutes; measure_pretended.sh has these parts and the next two)
 #   pretended_hundred    1f1b, 2bw and paci over a hundred updates on eight of them (four minutes)
 #   schedule_losses      the same schedules' losses after equal updates, each at its own best learning

@@ -15,6 +15,15 @@ most() {  # most CATEGORY: the highest peak of a rank, in bytes
 print(max(rank[sys.argv[2]] for rank in json.load(open(sys.argv[1]))["peak_bytes"]))' \
     "$runs/run/summary.json" "$1"
 }
+part() {  # part NAME: the share of all ranks' time that the measured breakdown gives it
+  python3 -c 'import json, sys
+time = json.load(open(sys.argv[1]))["breakdown"]["measured"]
+print(time[sys.argv[2]] / time["makespan"] / len(time["ranks"]))' "$runs/run/summary.json" "$1"
+}
+largest() {  # largest NAME: the largest number of a list in what "plan verify --json" prints
+  python3 -c 'import json, sys
+print(max(json.load(sys.stdin)[sys.argv[1]]))' "$1"
+}
 
 # Replicas, whose sums travel at the end of an update, or stage by stage beside the backward.
 pretended_replicas() {
@@ -73,41 +82,48 @@ pretended_bubbles() {
   } >"$runs/measured_pretended_bubbles.md"
 }
 
-# Schedules at equal costs: rate, bubble, memory. Ranks with two stages have stages of half the size.
+# Schedules at equal costs: rate, where the time goes, memory. Ranks with two stages have stages of half
+# the size. Schedules whose pipeline never drains make a hundred updates. Without the validation at the
+# end, peaks of memory are those of training.
 pretended_schedules() {
   {
     machine
     echo 'Pretended: 10 ms forward, 20 ms backward of what a rank holds, links of 0.5 ms and 20 MB/s. A' \
-      'rank without a bubble computes 33.3 microbatches a second. Over 32 D microbatches. Peaks of memory include the' \
-      'validation at the end, of a whole batch at once, which can take more than training does: 1f1b with D = 8, M = 32.'
+      'rank without a bubble computes 33.3 microbatches a second. Over 32 D microbatches, or a hundred' \
+      'updates where the pipeline stays full. Of the bubble, messages are that part of the recorded updates in' \
+      'which a rank waits for a message that is on its way.'
     echo
-    echo '| D | M | schedule | microbatches/s | bubble | weights of a rank, KB |' \
-      'activations of a rank, KB | a rank in all, KB |'
-    echo '| --- | --- | --- | --- | --- | --- | --- | --- |'
-    local schedule flags chunks total m
+    echo '| D | M | schedule | updates/s | microbatches/s | bubble | messages | versions | weights of a' \
+      'rank, KB | activations of a rank, KB | a rank in all, KB |'
+    echo '| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |'
+    local schedule flags chunks updates m
     for depth in 4 8; do
       for micros in $depth $((4 * depth)); do
-        total=$((32 * depth))
-        for schedule in gpipe 1f1b message-driven interleaved zb-h1 zb-v dualpipe-v 2bw paci pipedream \
-          cyclic-v2; do
-          chunks=1 m=$micros
+        for schedule in gpipe 1f1b message-driven interleaved looped-bfs zb-h1 zb-h2 zb-v dualpipe \
+          dualpipe-v 2bw paci pipedream cyclic-v2; do
+          chunks=1 m=$micros updates=$((32 * depth / micros))
           case $schedule in
-            interleaved | zb-v | dualpipe-v) chunks=2 ;;
+            interleaved | looped-bfs | zb-v | dualpipe-v) chunks=2 ;;
             pipedream) m=1 ;;  # each is an update
           esac
           case $schedule in
             pipedream | cyclic-v2) [[ $micros == "$depth" ]] || continue ;;  # M is fixed
           esac
+          case $schedule in
+            pipedream) updates=$((100 * depth)) ;;
+            2bw | paci | cyclic-v2) updates=100 ;;
+          esac
           flags="--microbatches $m"
           [[ $schedule != cyclic-v2 ]] || flags='--setting pipeline'
           train $little_gpt --layers 16 --ranks $depth --stages $((chunks * depth)) --schedule $schedule \
-            $flags --batch $m --steps $((total / m)) --pretend-link 0.0005,2e7 \
+            $flags --batch $m --steps $((2 * updates)) --stop-after $updates --pretend-link 0.0005,2e7 \
             --pretend-compute "$(awk -v c=$chunks 'BEGIN { print 0.01 / c "," 0.02 / c }')"
-          awk -v d=$depth -v m=$m -v s=$schedule -v n=$total -v t="$(key seconds)" \
-            -v b="$(key bubble all_steps)" -v w="$(most weights)" -v a="$(most activations)" \
-            -v all="$(most total)" 'BEGIN {
-              printf "| %d | %s | `%s` | %.1f | %.1f%% | %.0f | %.0f | %.0f |\n", d, m, s, n / t,
-                100 * b, w / 1024, a / 1024, all / 1024 }'
+          awk -v d=$depth -v m=$m -v s=$schedule -v n=$updates -v t="$(key seconds)" \
+            -v b="$(key bubble all_steps)" -v p="$(part point_to_point)" \
+            -v v="$("$plan" verify "$runs/run/recorded.plan" --json | largest live_versions)" \
+            -v w="$(most weights)" -v a="$(most activations)" -v all="$(most total)" 'BEGIN {
+              printf "| %d | %s | `%s` | %.2f | %.1f | %.1f%% | %.1f%% | %d | %.0f | %.0f | %.0f |\n", d, m,
+                s, n / t, n * m / t, 100 * b, 100 * p, v, w / 1024, a / 1024, all / 1024 }'
         done
       done
     done
@@ -150,8 +166,8 @@ schedule_losses() {
     echo "| schedule | best learning rate | validation loss after 400 updates, mean (lowest to highest of 3 seeds) |"
     echo '| --- | --- | --- |'
     local schedule rate seed loss
-    for schedule in gpipe 1f1b message-driven 2bw pipedream cyclic-v2; do
-      for rate in 1e-3 2e-3 4e-3 8e-3; do
+    for schedule in gpipe 1f1b message-driven 2bw paci pipedream cyclic-v2; do
+      for rate in 5e-4 1e-3 2e-3 4e-3 8e-3; do
         echo "$rate $(one $schedule $rate 1)"
       done >"$runs/rates.txt"
       read -r rate loss < <(sort -g -k 2 "$runs/rates.txt" | head -n 1)

@@ -102,7 +102,8 @@ NamedFacts side_of(const PlanRequest& request, const std::string& name) {
   const parallel::VerifiedPlan verified =
       parallel::verify(is_schedule ? one.made() : read_plan(name));
   return {is_schedule ? one.schedule.title() : name,
-          parallel::all_facts(verified, request.costs.of(verified.plan()))};
+          parallel::all_facts(
+              verified, parallel::encoded(request.costs.costs, verified.plan(), "--weight-bytes"))};
 }
 
 std::string compared(const NamedFacts& a, const NamedFacts& b) {

@@ -218,6 +218,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
 int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish) {
   std::signal(SIGINT, interrupt);
   std::signal(SIGTERM, interrupt);
+  std::signal(SIGUSR1, interrupt);  // which mpirun forwards, and Slurm sends before a job's end
   if (std::signal(SIGHUP, interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // under nohup
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that goes does not end the run
   const bool processes = run.transport == "mpi" || (run.transport == "nccl" && rank_environment());

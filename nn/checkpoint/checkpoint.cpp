@@ -62,7 +62,7 @@ void Checkpoint::check_mark(const SafetensorsFile& file, const std::string& name
 }
 
 void Checkpoint::open_file(const fs::path& path, const CheckpointFile& listed) {
-  const auto& [name, bytes, checksums] = listed;
+  const auto& [name, bytes, checksums, failure] = listed;
   std::error_code problem;
   auto found = fs::file_size(path, problem);
   PG_CHECK(!problem, title_, " is not complete: it lacks ", name, ", which its manifest lists");

@@ -39,7 +39,8 @@ struct CheckpointFile {
   std::string name;  ///< in the checkpoint's folder
   std::int64_t bytes = 0;
   Checksums checksums = {};
-  static auto fields(auto& x) { return std::tie(x.name, x.bytes, x.checksums); }
+  std::string failure = {};  ///< why it could not be written; empty: it was
+  static auto fields(auto& x) { return std::tie(x.name, x.bytes, x.checksums, x.failure); }
 };
 
 /// Identifies a save: the run and its number of updates. All files of a checkpoint carry it.
@@ -69,9 +70,10 @@ std::string version_name(int back);
 /// and writes them to STEM-STEP.safetensors, with the mark in its metadata: weights under their
 /// parameters' names, state as "first_moment/wte.weight". Copies one tensor at a time to the host;
 /// the file is on disk on return. Several ranks may write, each with a stem and parameters that no
-/// other rank writes.
+/// other rank writes. A file that can't be written has a `failure`, which commit_checkpoint throws:
+/// ranks gather buffers between their files, and would wait for one that threw.
 /// shapes: each buffer (parameters.numel())
-/// throws: Error if a buffer does not fit or can't be written; the earlier checkpoint stays
+/// throws: Error if a buffer does not fit
 CheckpointFile write_checkpoint_file(const std::filesystem::path& folder, const std::string& stem,
                                      const SaveMark& mark, const ParameterList& parameters,
                                      const FlatBuffers& buffers);
@@ -80,7 +82,8 @@ CheckpointFile write_checkpoint_file(const std::filesystem::path& folder, const 
 /// removes the files of interrupted saves and of checkpoints that do not stay. Until manifest.json
 /// is replaced, in one step, the folder's newest checkpoint is the earlier one. No other file is
 /// removed: a file is ours if a manifest of the folder names it, or its header has its name.
-/// throws: Error if a file is not in the folder as its writer describes it; nothing has changed
+/// throws: Error if a file is not in the folder as its writer describes it, or can't be written; the
+///         earlier checkpoints stay, and the files of this one are removed
 void commit_checkpoint(const std::filesystem::path& folder, const SaveMark& mark,
                        const nlohmann::json& run, const std::vector<CheckpointFile>& files,
                        const Kept& kept = {});

@@ -75,8 +75,8 @@ std::int64_t step_in(const std::string& name) {
 
 std::string manifest_text(const Manifest& manifest) {
   ordered_json files = ordered_json::array();
-  for (const auto& [name, bytes, checksums] : manifest.files)
-    files.push_back({{"name", name}, {"bytes", bytes}, {"checksums", checksums}});
+  for (const CheckpointFile& file : manifest.files)
+    files.push_back({{"name", file.name}, {"bytes", file.bytes}, {"checksums", file.checksums}});
   const ordered_json all = {{"format", format_name},
                             {"version", format_version},
                             {"step", manifest.step},

@@ -143,16 +143,25 @@ CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& 
   }
   CheckpointFile file{fresh_name(folder, stem, mark.step)};
   const fs::path path = folder / file.name;
-  file.checksums = write_safetensors(
-      path.string(),
-      {{own_name, file.name}, {"run", mark.run_id}, {"step", std::to_string(mark.step)}}, tensors);
-  file.bytes = static_cast<std::int64_t>(fs::file_size(path));
+  try {
+    file.checksums = write_safetensors(
+        path.string(),
+        {{own_name, file.name}, {"run", mark.run_id}, {"step", std::to_string(mark.step)}},
+        tensors);
+    file.bytes = static_cast<std::int64_t>(fs::file_size(path));
+  } catch (const std::exception& error) {
+    file.failure = error.what();
+  }
   return file;
 }
 
-void commit_checkpoint(const fs::path& folder, const SaveMark& mark, const json& run,
-                       const std::vector<CheckpointFile>& files, const Kept& kept) {
+namespace {
+
+/// Makes the files of a save the folder's newest checkpoint.
+void commit_files(const fs::path& folder, const SaveMark& mark, const json& run,
+                  const std::vector<CheckpointFile>& files, const Kept& kept) {
   std::set<std::string> names;
+  for (const CheckpointFile& file : files) PG_CHECK(file.failure.empty(), file.failure);
   for (const CheckpointFile& file : files)
     PG_CHECK(names.insert(file.name).second, "checkpoint: two files are called ", file.name);
   for (const CheckpointFile& file : files) check_written(folder, file);
@@ -177,6 +186,20 @@ void commit_checkpoint(const fs::path& folder, const SaveMark& mark, const json&
     if (name != manifest_name && !stay.contains(name)) remove_file(folder / name);
   names.merge(names_in(stay));
   remove_leftovers(folder, names_in(earlier), names);
+}
+
+}  // namespace
+
+void commit_checkpoint(const fs::path& folder, const SaveMark& mark, const json& run,
+                       const std::vector<CheckpointFile>& files, const Kept& kept) {
+  try {
+    commit_files(folder, mark, run, files, kept);
+  } catch (...) {
+    const std::set<std::string> earlier = names_in(readable_manifests(folder));
+    for (const CheckpointFile& file : files)
+      if (!file.name.empty() && !earlier.contains(file.name)) remove_file(folder / file.name);
+    throw;
+  }
 }
 
 }  // namespace paragrad::nn

@@ -97,6 +97,7 @@ void write_file(const std::filesystem::path& path, std::string_view bytes) {
     write_all(create_file(partial), partial, std::as_bytes(std::span(bytes)));
     std::filesystem::rename(partial, path);
   } catch (const std::exception&) {
+    ::unlink(partial.c_str());
     throw Error("can't write " + path.string() +
                 ": check that its folder exists and is writable, and that the disk has space");
   }

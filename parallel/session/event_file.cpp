@@ -73,8 +73,7 @@ std::uint32_t crc32c(std::string_view bytes) {
   return ~crc;
 }
 
-EventFile::EventFile(const std::filesystem::path& path, double time)
-    : file_(path, std::ios::binary) {
+EventFile::EventFile(const std::filesystem::path& path, double time) : file_(path) {
   std::string event = event_at(time, 0);
   append_field(event, 3, "brain.Event:2");  // file_version
   write_record(event);
@@ -95,7 +94,7 @@ void EventFile::write_record(const std::string& event) {
   append_fixed(record, masked(crc32c(length)));
   record += event;
   append_fixed(record, masked(crc32c(event)));
-  file_ << record << std::flush;
+  file_.write(record);
 }
 
 }  // namespace paragrad::parallel

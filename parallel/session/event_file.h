@@ -5,11 +5,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "parallel/session/appended_file.h"
 
 namespace paragrad::parallel {
 
@@ -18,19 +19,20 @@ std::uint32_t crc32c(std::string_view bytes);
 
 class EventFile {
  public:
-  /// Begins a new file. The caller checks good().
+  /// Begins a new file. throws: Error if it can't be created
   explicit EventFile(const std::filesystem::path& path, double time);
 
   /// Writes numbers by their tags. Tags that begin alike up to a slash share a heading.
   ///   time: seconds since 1970
   void write(double time, std::int64_t step,
              const std::vector<std::pair<std::string, double>>& values);
-  bool good() const { return file_.good(); }
+  /// AppendedFile::problem()
+  const std::string& problem() const { return file_.problem(); }
 
  private:
   void write_record(const std::string& event);
 
-  std::ofstream file_;
+  AppendedFile file_;
 };
 
 }  // namespace paragrad::parallel

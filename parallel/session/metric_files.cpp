@@ -41,29 +41,34 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::ve
   if (fs::exists(path())) suffix_ = ".partial";
   const double now = seconds_since_1970();
   events_name_ = autograd::text(events_prefix, static_cast<std::int64_t>(now), ".paragrad");
-  for (const char* name : {"metrics.jsonl", "metrics.csv", "events"})
-    if (!suffix_.empty()) nn::create_file(folder_ / (name + suffix_));  // in the place of a link
-  lines_.open(path());
-  table_.open(folder_ / ("metrics.csv" + suffix_));
+  lines_.emplace(path());
+  table_.emplace(folder_ / ("metrics.csv" + suffix_));
   events_.emplace(folder_ / (suffix_.empty() ? events_name_ : "events" + suffix_), now);
   std::string header;
   for (const Column& column : columns_) header += (header.empty() ? "" : ",") + column.key;
-  table_ << header << std::endl;
-  check(lines_ && table_ && events_->good());
+  table_->write(header + '\n');
   double time = now;  // of an earlier update: as long ago as the later ones took
   for (const json& line : earlier) time -= number_in(line, "seconds");
   for (const json& line : earlier) write_at(time += number_in(line, "seconds"), line);
 }
 
-void MetricFiles::check(bool good) const {
-  PG_CHECK(good, "can't write to ", path().string(), " and the files beside it; is the disk full?");
+std::string MetricFiles::problem() const {
+  auto told = [this](const std::string& name, const std::string& why) {
+    return why.empty() ? "" : autograd::text((folder_ / name).string(), " can't be written: ", why);
+  };
+  for (const std::string& problem :
+       {told("metrics.jsonl" + suffix_, lines_->problem()),
+        told("metrics.csv" + suffix_, table_->problem()),
+        told(suffix_.empty() ? events_name_ : "events" + suffix_, events_->problem())})
+    if (!problem.empty()) return problem;
+  return "";
 }
 
 void MetricFiles::write(const json& line) { write_at(seconds_since_1970(), line); }
 
 void MetricFiles::write_at(double time, const json& line) {
   const std::string text = line.dump() + '\n';
-  lines_ << text << std::flush;
+  lines_->write(text);
   bytes_ += static_cast<std::int64_t>(text.size());
   checksum_ = nn::crc32_of(std::as_bytes(std::span(text)), checksum_);
   std::string row;
@@ -76,10 +81,9 @@ void MetricFiles::write_at(double time, const json& line) {
     if (!column.tag.empty()) values.emplace_back(column.tag, found->get<double>());
   }
   if (!values.empty()) {
-    table_ << row << std::endl;
+    table_->write(row + '\n');
     events_->write(time, line.at("step"), values);
   }
-  check(lines_ && table_ && events_->good());
 }
 
 void MetricFiles::replace_earlier() {
@@ -102,6 +106,8 @@ void MetricFiles::replace_earlier() {
 }
 
 json MetricFiles::written() {
+  lines_->write("");
+  PG_CHECK(lines_->problem().empty(), problem());
   nn::sync_to_disk(path());
   return {{"bytes", bytes_}, {"checksum", nn::digits_of(checksum_)}};
 }
@@ -110,7 +116,7 @@ namespace {
 
 /// Whether a file begins with these bytes.
 bool begins_as(const fs::path& path, const json& written) {
-  const auto bytes = written.at("bytes").get<std::size_t>();
+  const auto bytes = static_cast<std::size_t>(nn::whole_number(written.at("bytes")));
   std::error_code problem;
   if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) < bytes) return false;
   const std::string text = bytes > 0 ? nn::read_file(path) : "";

@@ -4,23 +4,24 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "parallel/session/appended_file.h"
 #include "parallel/session/event_file.h"
 
 namespace paragrad::parallel {
 
-/// Each line is flushed, so a crash loses none. An earlier run's files in the folder belong to its
+/// The system has each line at once, so a crash loses none. Lines that the disk has no room for are
+/// kept, and written as soon as it has. An earlier run's files in the folder belong to its
 /// checkpoint and stay as long as that does: until replace_earlier(), this run's lines go to files
 /// beside them, such as metrics.jsonl.partial.
 class MetricFiles {
  public:
   /// `unit`: that of rates; `earlier`: lines of the run that is resumed, which come first.
-  /// throws: Error if a file can't be written
+  /// throws: Error if a file can't be created
   MetricFiles(std::filesystem::path folder, const std::string& unit,
               const std::vector<nlohmann::json>& earlier);
 
@@ -29,8 +30,11 @@ class MetricFiles {
   void write(const nlohmann::json& line);
   /// Whether the folder has the files of an earlier run, beside these.
   bool beside_earlier() const { return !suffix_.empty(); }
+  /// Which file lacks lines, and why; empty: none does.
+  std::string problem() const;
   void replace_earlier();
   /// The length of metrics.jsonl and the checksum of its bytes, which are on disk on return.
+  /// throws: Error if they can't be written
   nlohmann::json written();
   /// The file that holds the lines of metrics.jsonl now.
   std::filesystem::path path() const { return folder_ / ("metrics.jsonl" + suffix_); }
@@ -43,13 +47,12 @@ class MetricFiles {
   static std::vector<Column> columns_for(const std::string& unit);
 
   void write_at(double time, const nlohmann::json& line);
-  void check(bool good) const;
 
   std::filesystem::path folder_;
   std::string suffix_;  // ".partial" beside the files of an earlier run
   std::vector<Column> columns_;
   std::string events_name_;
-  std::ofstream lines_, table_;
+  std::optional<AppendedFile> lines_, table_;
   std::optional<EventFile> events_;
   std::int64_t bytes_ = 0;      // of metrics.jsonl
   std::uint32_t checksum_ = 0;  // likewise

@@ -15,6 +15,7 @@
 #include "parallel/session/report_wire.h"
 #include "parallel/simulation/own_cores.h"
 #include "parallel/simulation/pretended.h"
+#include "parallel/simulation/steady_state.h"
 
 namespace paragrad::parallel {
 using nlohmann::json;
@@ -28,10 +29,13 @@ struct TimedVersion {
   Breakdown time;
 };
 
+Costs costs_of(const RecordedUpdates& recorded, const RecordingContext& context) {
+  const Costs costs = measured_costs(recorded.plan, recorded.timeline);
+  return context.pretended ? context.pretended->instead_of(costs, recorded.plan) : costs;
+}
+
 std::vector<TimedVersion> versions_of(const RecordedUpdates& recorded, const VerifiedPlan& plan,
-                                      const RecordingContext& context) {
-  Costs costs = measured_costs(recorded.plan, recorded.timeline);
-  if (context.pretended) costs = context.pretended->instead_of(costs, recorded.plan);
+                                      const Costs& costs, const RecordingContext& context) {
   std::vector<TimedVersion> versions;
   auto add = [&](const char* key, Timeline timeline) {
     const Breakdown time = breakdown(recorded.plan, timeline);
@@ -79,7 +83,8 @@ json levels_json(const VerifiedPlan& plan, const RecordingContext& context, cons
   return result.front() == result.back() ? json() : result;
 }
 
-json summary_of(const RecordedUpdates& recorded, const std::vector<TimedVersion>& versions) {
+json summary_of(const RecordedUpdates& recorded, const Costs& costs,
+                const std::vector<TimedVersion>& versions) {
   const double step = time_step(recorded.timeline);
   json result{
       {"recorded_updates", {recorded.plan.first + 1, recorded.plan.first + recorded.plan.steps}},
@@ -91,6 +96,11 @@ json summary_of(const RecordedUpdates& recorded, const std::vector<TimedVersion>
     result["bubble"][version.key] = version.timeline.bubble();
     result["breakdown"][version.key] = to_json(version.time);
     result["update_seconds"][version.key] = version.timeline.makespan() / recorded.plan.steps;
+  }
+  if (recorded.endless) {
+    const SteadyState steady = steady_state(*recorded.endless, costs);
+    result["bubble"]["steady_state"] = steady.bubble;
+    result["update_seconds"]["steady_state"] = steady.seconds;
   }
   return result;
 }
@@ -122,10 +132,11 @@ json cells_of(const RecordedUpdates& recorded, const std::vector<TimedVersion>& 
 
 RecordedFacts facts_of(const RecordedUpdates& recorded, const RecordingContext& context) {
   const VerifiedPlan plan = verify(recorded.plan);
-  const std::vector<TimedVersion> versions = versions_of(recorded, plan, context);
+  const Costs costs = costs_of(recorded, context);
+  const std::vector<TimedVersion> versions = versions_of(recorded, plan, costs, context);
   RecordedFacts facts;
   facts.planned = versions[1].timeline;
-  facts.summary = summary_of(recorded, versions);
+  facts.summary = summary_of(recorded, costs, versions);
   if (versions.back().key == "own_cores")
     facts.about_times = about_times(context.shared, recorded.timeline, versions.back().timeline);
 

@@ -2,6 +2,7 @@
 // them. Not here: the run as a whole (run_report.h). Chapter 06.
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -23,6 +24,8 @@ struct RecordedUpdates {
   bool driven = false;  ///< whether messages decided it
   Timeline timeline;
   std::vector<MemorySample> memory;
+  /// In which the run goes on; null: every plan drains.
+  std::shared_ptr<const VerifiedPlan> endless = nullptr;
 };
 
 /// What the ranks' machine and training add to a timeline.

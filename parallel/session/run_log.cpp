@@ -61,6 +61,10 @@ RunLog::~RunLog() { end_progress(); }
 void RunLog::write(const nlohmann::json& line) {
   files_->write(line);
   table_.add(line);
+  const std::string problem = files_->problem();
+  if (!problem.empty() && !lacks_lines_)
+    warn(problem + "; the run goes on, and writes what is missing when there is room");
+  lacks_lines_ = !problem.empty();
 }
 
 void RunLog::step(std::int64_t number, const StepResult& result) {
@@ -132,6 +136,11 @@ void RunLog::say(const std::string& line) {
   if (settings_.quiet) return;
   end_progress();
   std::cout << line << std::endl;
+}
+
+void RunLog::warn(const std::string& line) {
+  end_progress();
+  std::cerr << "warning: " + line + '\n';
 }
 
 void RunLog::replace_earlier() {

@@ -55,6 +55,8 @@ class RunLog {
   void ranks(std::optional<double> bubble, std::int64_t fullest);
   /// Shows the user a line, outside of the progress.
   void say(const std::string& line);
+  /// Shows the user a line on stderr, also in a quiet run.
+  void warn(const std::string& line);
 
   /// Replaces the earlier run's metrics by this run's, and removes its summary. Called after each
   /// checkpoint that this run saves.
@@ -85,7 +87,7 @@ class RunLog {
   const int first_;
   std::optional<MetricFiles> files_;
   MetricsTable table_;
-  bool terminal_, line_open_ = false;
+  bool terminal_, line_open_ = false, lacks_lines_ = false;
   double seconds_ = 0, last_loss_ = 0;
   std::optional<ValidationResult> validation_;  // not shown yet
   std::optional<double> bubble_;

@@ -34,12 +34,12 @@ bool Lead::run() {
     }
   }
   const bool trained = steps_ > first_;
-  if (trained) save();  // also if the run is interrupted
+  if (trained) save(/*last*/ true);  // also if the run is interrupted
   end();
   if (trained) {
     measure_memory();
     AtWork reporting(engine_.transport(), Work::reporting);
-    report_now().write_end(log_);
+    write_report(/*last*/ true);
   }
   order(End());
   return report_.state == RunState::finished;
@@ -129,7 +129,8 @@ void Lead::train_next_plan() {
                     driven ? recorded(plan, orders) : plan,
                     driven,
                     {plan.ranks(), merged(results).records},
-                    std::move(memory)});
+                    std::move(memory),
+                    endless});
   }
   if (borders_.chooses_bits(before, steps_)) {
     const bool is_first = bits_.empty();
@@ -173,7 +174,9 @@ bool Lead::may_drain_anywhere() const {
   return lengths.least == 1 && lengths.every == 1 && !drifts_;
 }
 
-void Lead::save() {
+/// A save that fails in the midst of a run, as when the disk is full, leaves the earlier checkpoint.
+/// The run goes on to the next one.
+void Lead::save(bool last) {
   std::vector<CheckpointFile> files;
   std::vector<WeightsChecksums> weights;
   json codecs = json::array();
@@ -184,6 +187,19 @@ void Lead::save() {
   }
   check_replicas(weights, text("after update ", steps_, ", which is not saved"));
   AtWork saving(engine_.transport(), Work::saving);
+  saved_ = std::chrono::steady_clock::now();
+  try {
+    commit(files, codecs);
+    report_.events.push_back({steps_, "checkpoint", "checkpoint saved"});
+  } catch (const Error& error) {
+    if (last) throw;
+    report_.events.push_back({steps_, "checkpoint", "checkpoint not saved"});
+    log_.warn(text("step ", steps_, " is NOT SAVED: ", error.what(),
+                   ". The run goes on; its next save tries again"));
+  }
+}
+
+void Lead::commit(const std::vector<CheckpointFile>& files, const json& codecs) {
   json run = settings_.run;
   run["metrics"] = log_.written();
   if (!bits_.empty()) run["bits"] = bits_;
@@ -195,8 +211,6 @@ void Lead::save() {
   commit_checkpoint(settings_.out / "checkpoint", {steps_, run_id_}, run, files,
                     {settings_.keep, own_step_});
   own_step_ = steps_;
-  saved_ = std::chrono::steady_clock::now();
-  report_.events.push_back({steps_, "checkpoint", "checkpoint saved"});
   log_.replace_earlier();
 }
 

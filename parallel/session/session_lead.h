@@ -28,11 +28,12 @@ class Lead : public SessionRank {
   ValidationResult validate(bool all);
   bool is_save_due() const;
   bool may_drain_anywhere() const;
-  void save();
+  void save(bool last = false);
+  void commit(const std::vector<CheckpointFile>& files, const nlohmann::json& codecs);
   void end();
   void measure_memory();
   RunReport& report_now();
-  void write_report();
+  void write_report(bool last = false);
 
   bool is_recorded() const;
   void record_again(const std::string& since);
@@ -48,8 +49,9 @@ class Lead : public SessionRank {
   int ahead_ = 0;  // updates that an endless run may still make when it is interrupted
   RunReport report_{{settings_, engine_.training(), engine_.device()}};
   int record_until_ = first_ + settings_.reported_steps;  // updates before it are recorded
-  std::string since_;    // what happened before those: RecordedUpdates::since
-  bool pruned_ = false;  // whether this session has pruned
+  std::string since_;          // what happened before those: RecordedUpdates::since
+  bool pruned_ = false;        // whether this session has pruned
+  bool lacks_report_ = false;  // whether the report couldn't be written, and the user knows
   // The last of the folder's checkpoints that belongs to this run; -1: none does.
   int own_step_ = first_ > 0 && settings_.resume == settings_.out ? first_ : -1;
   std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now(),

@@ -138,8 +138,13 @@ RunReport& Lead::report_now() {
 
 /// Writes the report for those who watch the run. Also in the midst of a plan, where ranks wait no
 /// longer than it takes to write numbers that are here.
-void Lead::write_report() {
-  report_now().write(log_);
+void Lead::write_report(bool last) {
+  try {
+    last ? report_now().write_end(log_) : report_now().write(log_);
+    lacks_report_ = false;
+  } catch (const Error& error) {  // what was trained is not lost for a page
+    if (!std::exchange(lacks_report_, true) || last) log_.warn(error.what());
+  }
   reported_ = std::chrono::steady_clock::now();
 }
 

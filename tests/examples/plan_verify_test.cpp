@@ -187,4 +187,6 @@ TEST_CASE("plan simulate takes costs as one value or one for each stage") {
   auto makespan = [&](const Words& parts) { return json_of(split + parts)["makespan"]; };
   CHECK(makespan({}) == makespan({"--input-part", "2", "--weight-part", "2,2"}));
   CHECK(makespan({"--input-part", "3", "--weight-part", "1"}) > makespan({}));
+  CHECK_THAT(run({"plan", "simulate", "--schedule", "1f1b", "--input-part", "3"}).errors,
+             Contains("times of split backwards, which this plan does not have; give --backward"));
 }

@@ -4,6 +4,7 @@
 
 #include <regex>
 
+#include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
@@ -90,6 +91,23 @@ TEST_CASE("when a process is killed, every other one ends with its report") {
   for (const std::string rank : {"0", "2"})
     CHECK(std::regex_search(
         result.errors, std::regex("(^|\\n)rank " + rank + ": [^\\n]*told to stop \\(SIGTERM\\)")));
+}
+
+TEST_CASE("processes that mpirun tells to save do so, and stop") {
+  Runs runs{model + Words{"--stages", "2", "--steps", "1000000", "--evaluate-every", "0"}};
+  const std::string out = runs.path("run");
+  const Words mpi{"--transport", "mpi"};
+  Running job(mpirun_words(processes(2, runs.words("run", mpi))));
+  wait_for_steps(out, 6);
+  job.signal(SIGUSR1);
+  const Finished result = job.finish();
+  INFO(result.errors);
+  CHECK(result.status == 128 + SIGUSR1);
+  CHECK_THAT(result.output, Contains("interrupted after "));
+  CHECK(paragrad::nn::Checkpoint(out + "/checkpoint").step() ==
+        static_cast<std::int64_t>(metrics_of(out).size()));
+  const Words resume{"train_gpt", "--resume", out, "--steps", "1000000", "--stop-after", "1"};
+  CHECK(mpirun(processes(2, resume + mpi)).status == 0);
 }
 
 #endif

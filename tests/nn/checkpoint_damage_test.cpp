@@ -264,12 +264,17 @@ TEST_CASE("a file that is not where the checkpoint is, or is another, is not com
     CHECK_THROWS_WITH(commit_checkpoint(path, 2, json(), {file}), Contains(why));
     CHECK(Checkpoint(path).step() == 1);
     CHECK(error_of(path).empty());
+    CHECK_FALSE(fs::exists(path / file.name));  // it would only take space
   };
   refuse(write_checkpoint_file(elsewhere.path(), "model", 2, list, {{"", weights}}),
          "lacks model-2.safetensors, which a rank has written: all ranks must write to one folder");
   CheckpointFile file = write_checkpoint_file(path, "model", 2, list, {{"", weights}});
   overwrite(path / file.name, static_cast<std::size_t>(file.bytes) - 1, "x");
   refuse(file, "has the checksum ");
+  file = write_checkpoint_file(path, "model", 2, list, {{"", weights}});
   file.bytes += 1;
   refuse(file, " bytes, its writer says ");
+  file = write_checkpoint_file(path, "model", 2, list, {{"", weights}});
+  file.failure = "model-2.safetensors: can't be written: No space left on device";
+  refuse(file, "No space left on device");
 }

@@ -245,7 +245,7 @@ function timelinePanel(shownWindow, stages) {
   const late = cells.late ?
       el('p', {class: 'late'},
          el('b', {},
-            `First cell that was late: rank ${cells.late.rank}, ${cells.late.words}, +${
+            `First cell that ended behind its plan: rank ${cells.late.rank}, ${cells.late.words}, +${
                 seconds(cells.late.seconds)}. `),
          'It ' + cells.late.why + '. ', el('button', {onclick: jumpToLate}, 'Jump to it')) :
       el('p', {class: 'late'},

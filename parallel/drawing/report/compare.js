@@ -65,6 +65,7 @@ function comparedNumbers() {
     row('idle, planned', (s) => s.bubble?.simulated, percent),
     row('idle, measured', (s) => s.bubble?.measured, percent),
     row('idle, over all updates', (s) => s.bubble?.all_steps, percent),
+    row('idle, planned while the pipeline stays full', (s) => s.bubble?.steady_state, percent),
     row('time of an update, planned', (s) => s.update_seconds?.simulated, seconds),
     row('time of an update, measured', (s) => s.update_seconds?.measured, seconds),
     row('bytes sent in the run', (s) => s.bytes_sent && sum(Object.values(s.bytes_sent)), bytes),

@@ -156,7 +156,8 @@ function numbers() {
   const total = (rank) => rank.total || 0, peaks = (summary.peak_bytes || []).map(total);
   const fullest = peaks.indexOf(Math.max(...peaks));
   const rate = summary[unit + '_per_second'],
-        planned = summary[unit + '_per_update'] / summary.update_seconds.simulated;
+        update = summary.update_seconds.steady_state ?? summary.update_seconds.simulated,
+        planned = summary[unit + '_per_update'] / update;
   const shared = summary.shared_cores, own = summary.bubble.own_cores;
   const validation = summary.validation_loss ?? data.metrics.validation.at(-1)?.validation_loss;
   const accuracy =
@@ -184,19 +185,26 @@ function numbers() {
        figure(
            `${unit} per second`, digits(rate),
            `${count(planned)} planned, if every update took the ${
-               seconds(summary.update_seconds.simulated)} that the plan does`),
+               seconds(update)} that the plan does`),
        figure(
            'peak memory of the fullest rank', peaks.length ? bytes(peaks[fullest]) : 'not yet',
            peaks.length > 1 && `rank ${fullest}; the least full has ${bytes(Math.min(...peaks))}`,
            pruned.length ? `${bytes(Math.max(...pruned))} since the pruning` : '',
            memoryAgainstPlan(shown, shapes)),
-       figure(
-           'idle',
-           `${percent(summary.bubble.simulated)} planned, ${
-               percent(summary.bubble.measured)} measured`,
-           `in updates ${shown.first} to ${shown.last}; ${
-               percent(summary.bubble.all_steps)} over all updates`)),
+       idleFigure(summary.bubble, shown)),
   ];
+}
+/** Where the pipeline drains seldom, the few recorded updates are not like the others. */
+function idleFigure(bubble, shown) {
+  const recorded = `${percent(bubble.simulated)} planned, ${percent(bubble.measured)} measured`;
+  const where = `in updates ${shown.first} to ${shown.last}`;
+  if (bubble.steady_state === undefined)
+    return figure(
+        'idle', recorded, `${where}; ${percent(bubble.all_steps)} over all updates`);
+  return figure(
+      'idle', `${percent(bubble.steady_state)} planned, ${percent(bubble.all_steps)} measured`,
+      'over all updates; planned for a pipeline that stays full',
+      `${recorded} ${where}, which fill and drain`);
 }
 /** The state that the formula of ZeRO gives for the fullest rank, beside what it held. */
 function memoryAgainstPlan(shown) {

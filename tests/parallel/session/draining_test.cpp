@@ -65,6 +65,9 @@ TEST_CASE("a run says how often its pipeline drained, and the bubble of all its 
   const double bubble = summary.at("bubble").at("all_steps");
   CHECK(bubble > 0);
   CHECK(bubble < 1);
+  CHECK(summary.at("bubble").at("steady_state") < summary.at("bubble").at("simulated"));
+  CHECK(summary.at("update_seconds").at("steady_state") <
+        summary.at("update_seconds").at("simulated"));
   CHECK_THAT(read_file(folder / "report.html"),
              Contains("4 times (end, recording, 2 x validation)"));
 }

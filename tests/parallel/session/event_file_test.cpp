@@ -2,6 +2,7 @@
 // by bit, and protocol buffers field by field.
 #include "parallel/session/event_file.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "parallel/session/metric_files.h"
 #include "parallel/session/report_metrics.h"
 #include "tests/catch.h"
+#include "tests/small_disk.h"
 #include "tests/temporary_folder.h"
 
 using namespace paragrad::parallel;
@@ -158,7 +160,7 @@ TEST_CASE("events hold their times, steps and numbers") {
   EventFile file(path, 1.5);
   file.write(2.5, 300, {{"loss/training", 0.125}, {"update/gradient_norm", -1e30}});
   file.write(3.5, 1ll << 40, {{"x", 7}});
-  REQUIRE(file.good());
+  REQUIRE(file.problem().empty());
   const std::vector<ReadEvent> events = events_in(path);
   REQUIRE(events.size() == 2);
   CHECK(events[0].time == 2.5);
@@ -194,6 +196,28 @@ TEST_CASE("metrics are the same in lines, table and events") {
   CHECK(events[1].values.size() == 6);
   CHECK(events[1].time >= events[0].time);
   CHECK(events[2].values == std::map<std::string, float>{{"loss/validation", 3.25f}});
+}
+
+TEST_CASE("lines that the disk has no room for are written when it has") {
+  paragrad::tests::TemporaryFolder folder;
+  std::filesystem::create_directories(folder.path);
+  MetricFiles files(folder.path, "tokens", {});
+  files.write(update(1, 4));
+  {
+    const paragrad::tests::SmallDisk disk(200);
+    files.write(update(2, 3.5));
+    files.write(update(3, 3));
+    CHECK_THAT(files.problem(), Contains("metrics.jsonl can't be written: File too large"));
+    CHECK_THROWS_WITH(files.written(), Contains("metrics.jsonl can't be written"));
+  }
+  files.write(update(4, 2));
+  CHECK(files.problem().empty());
+  CHECK(files.written()["bytes"] == read_file(files.path()).size());
+  const std::vector<json> lines = metrics_of(files.path());
+  REQUIRE(lines.size() == 4);
+  for (int i = 0; i < 4; ++i) CHECK(lines[i]["step"] == i + 1);
+  CHECK(std::ranges::count(read_file(folder.path / "metrics.csv"), '\n') == 5);
+  CHECK(events_in(events_files(folder.path)[0]).size() == 4);
 }
 
 TEST_CASE("an earlier run's metrics stay until they are replaced, as a whole") {

@@ -37,6 +37,10 @@ TEST_CASE("known bugs: gradients that are wiped between microbatches", "[verify]
   // Or an update that the last microbatch makes alone, while the gradients of others are lost.
   check_refused(replaced(replaced(good, "1B0v0", "1I0v0"), "1B1v0", "1I1v0"), "sum", 1, "1Sv1",
                 "the gradient lacks (stage, microbatch) [(1, 0), (1, 1)]");
+  // With shards, a sum may be dropped, but not before all ranks have added it up.
+  const std::string sharded = print(make_plan("data", {.width = 2, .microbatches = 2, .zero = 2}));
+  check_refused(replaced(sharded, "0B0v0", "0B0v0 0Dpv1"), "drop", 0, "0Dpv1",
+                "is not here, or not reduced");
 }
 
 // Megatron-LM, issue 1852: a pipeline in which a rank has no layers deadlocks.
