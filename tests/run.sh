@@ -8,13 +8,13 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 settings=(-DPARAGRAD_TESTS=ON)
 presets=()
-targets=(--target tested)
+all=
 for argument; do
   case $argument in
     --werror) settings+=(-DPARAGRAD_WERROR=ON) ;;
     -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
     release | debug | asan | tsan) presets+=("$argument") ;;
-    all) presets+=(release asan tsan) targets=() ;;
+    all) presets+=(release asan tsan) all=yes ;;
     *) echo "run.sh: unknown argument '$argument'; presets are release debug asan tsan, or all" >&2
        exit 2 ;;
   esac
@@ -27,7 +27,10 @@ for preset in "${presets[@]}"; do
   printf '\n== %s: configure\n' "$preset"
   cmake --preset "$preset" "${settings[@]}"
   printf '\n== %s: build\n' "$preset"
-  cmake --build --preset "$preset" -j "$(nproc)" "${targets[@]}"
+  cmake --build --preset "$preset" -j "$(nproc)" --target tested
   printf '\n== %s: test\n' "$preset"
   ctest --preset "$preset" -j 2
+  [[ $all && $preset == release ]] || continue
+  printf '\n== release: benchmarks that no test runs\n'
+  cmake --build --preset release -j "$(nproc)"
 done

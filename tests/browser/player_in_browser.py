@@ -99,6 +99,17 @@ def check_answer_stays(checks, page):
     checks.check("All 6 microbatches" in said, "the answer about versions is %r" % said)
 
 
+def check_holds(checks, page):
+    """What ranks hold is the new plan's, also at the moment at which the old one was."""
+    for request, held in (("schedule: '1f1b', microbatches: 4", "waits for gradient 0 of rank 1"),
+                          ("schedule: 'gpipe', microbatches: 8", "forward 7 on v0")):
+        page.evaluate("ask({%s, stages: 4, costs: {backward: [2]}}).then(() => clock.set(7.5))"
+                      % request)
+        time.sleep(0.2)  # panels of many elements are drawn every 70 ms
+        said = page.evaluate("byId('holds-title').textContent + byId('holds').innerText")
+        checks.check("at 7.5 forwards" in said and held in said, "%r lacks %r" % (said, held))
+
+
 def check_moved(checks, page):
     """A picture that was moved along its axis is the one that is painted there."""
     page.evaluate("clock.window(4, 16)")
@@ -133,7 +144,8 @@ def main():
         check_cursor(page)
         check_moved(checks, page)
         if has_module:
-            check_edit(checks, browser, program, page)
+            check_holds(checks, page)
+            check_edit(checks, browser, program, page)  # opens a page in front of this one
             check_answer_stays(checks, page)
         else:
             print("without the player's module (PARAGRAD_PLAYER), nothing can be edited")

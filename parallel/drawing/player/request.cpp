@@ -204,6 +204,7 @@ Json list_of_schedules() {
                    {"cyclic", each->cyclic},
                    {"chunks", each->chunks},
                    {"has_order", each->has_order},
+                   {"overlaps", each->why_no_clip != nullptr},
                    {"zero", each->highest_zero},
                    {"flags", flags}});
   }

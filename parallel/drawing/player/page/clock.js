@@ -7,6 +7,7 @@ class Clock {
   /** seconds: where the axis ends */
   constructor(seconds) {
     this.listeners = [];
+    this.plan = 0;  // counts the axes
     this.playing = false;
     this.end(seconds);
   }
@@ -14,6 +15,7 @@ class Clock {
   /** Begins anew with an axis of another length. */
   end(seconds) {
     this.seconds = Math.max(seconds, 1e-9);
+    ++this.plan;
     this.now = 0;
     this.from = 0;
     this.to = this.seconds;

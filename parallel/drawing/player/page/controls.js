@@ -66,6 +66,7 @@ class Controls {
   /** Shows the controls of a request; those of a plan's text have costs only. */
   show(request) {
     this.request = structuredClone(request);
+    if (request.schedule) this.before = structuredClone(request);
     const {request: r} = this, schedule = this.schedules.find(each => each.name === r.schedule);
     const costs = r.costs ||= {}, one = (list, otherwise) => [].concat(list ?? otherwise)[0];
     this.plan.replaceChildren(
@@ -73,6 +74,12 @@ class Controls {
             'schedule',
             [...this.schedules.map(each => each.name), ...(r.schedule ? [] : ['written by hand'])],
             r.schedule || 'written by hand', name => this.schedule(name)),
+        ...(!r.schedule && this.before ? [el('button', {
+          type: 'button',
+          onclick: () => this.asked(this.before)
+        },
+                                             'back to ' + this.before.schedule)] :
+                                         []),
         ...(r.schedule ? this.sizes(r, schedule) : []));
     const say = value => value === 0 ? '0' : timeUnit(costs, value).say(value);
     const most = Math.max(one(costs.forward, 1), one(costs.backward, 1)) || 1;
@@ -189,7 +196,7 @@ class Controls {
     const per = Math.max(1, next.chunks), stages = r.stages || 4;
     r.stages = Math.max(per, Math.ceil(stages / per) * per);
     if (name === 'data') r.data_parallel = Math.max(2, r.data_parallel || 4);
-    r.steps ||= 1;
+    r.steps = Math.max(r.steps || 1, next.overlaps ? 3 : 1);  // one update overlaps nothing
   }
 
   change(act) {

@@ -24,25 +24,15 @@ function gapsOf(data, rank) {
   return gaps.sort((a, b) => b.to - b.from - (a.to - a.from));
 }
 
-function whyBubble(state, turn) {
-  const {data, answer, time} = state, gaps = [];
-  for (let rank = 0; rank < Math.min(data.ranks, 64); ++rank)
-    gaps.push(...gapsOf(data, rank).slice(0, 4));
-  const inner = gaps.filter(gap => gap.next >= 0 && data.cause[gap.next] >= 0)
-                    .sort((a, b) => b.to - b.from - (a.to - a.from));
-  const rest = gaps.filter(gap => !inner.includes(gap));
-  const all = [...inner.slice(0, 6), ...rest.slice(0, 2)];
-  if (!all.length) return {sentences: ['There is none: every rank computes all the time.']};
-  const gap = all[turn % all.length], long = time.say(gap.to - gap.from);
+/** Why a rank is idle in a gap. */
+function whyGap({data, answer, time}, gap) {
   const share = percent((gap.to - gap.from) / data.seconds);
   const found = {
     seconds: (gap.from + gap.to) / 2,
-    more: all.length > 1,
     path: gap.next >= 0 ? chainOf(data, gap.next) : []
   };
-  const where =
-      `Rank ${gap.rank} is idle from ${time.text(gap.from)} to ${time.text(gap.to)}, ${long}, ` +
-      `which is ${share} of its time.`;
+  const where = `Rank ${gap.rank} is idle from ${time.text(gap.from)} to ${time.text(gap.to)}, ${
+      time.say(gap.to - gap.from)}, which is ${share} of its time.`;
   if (gap.next < 0)
     return {
       ...found,
@@ -68,9 +58,23 @@ function whyBubble(state, turn) {
     sentences.push(
         'Before the update the pipeline runs empty, since the next forwards must read the new ' +
         'weights; then it fills anew. Every update pays for it.');
-  sentences.push(`All gaps together are the bubble, ${percent(drawnBubble(answer))}. ${
-      howBubbleShrinks(state)}`);
   return {...found, sentences};
+}
+
+/** The gaps of all ranks, one after the other, those within a row first. */
+function whyBubble(state, turn) {
+  const {data, answer} = state, gaps = [];
+  for (let rank = 0; rank < Math.min(data.ranks, 64); ++rank)
+    gaps.push(...gapsOf(data, rank).slice(0, 4));
+  const inner = gaps.filter(gap => gap.next >= 0 && data.cause[gap.next] >= 0)
+                    .sort((a, b) => b.to - b.from - (a.to - a.from));
+  const rest = gaps.filter(gap => !inner.includes(gap));
+  const all = [...inner.slice(0, 6), ...rest.slice(0, 2)];
+  if (!all.length) return {sentences: ['There is none: every rank computes all the time.']};
+  const found = whyGap(state, all[turn % all.length]);
+  found.sentences.push(`All gaps together are the bubble, ${percent(drawnBubble(answer))}. ${
+      howBubbleShrinks(state)}`);
+  return {...found, more: all.length > 1};
 }
 
 /** What makes the bubble smaller, which depends on whether the pipeline drains at updates. */
@@ -164,6 +168,15 @@ function whyVersions(state) {
             `Version ${held.number[i]} is dropped at ${time.text(held.end[i])}, when its last ` +
                 `reader ends, the ${describe(data, last)}.`);
   }
+  const next = data.computes[rank].find(
+      i => data.op[i] === UPDATE && data.stage[i] === stage && data.version[i] === newest + 1);
+  const oldest = there.find(i => held.number[i] === older[0]);
+  if (next !== undefined && held.end[oldest] <= data.end[next])
+    sentences.push(
+        `The update to version ${newest + 1} ends at ${time.text(data.end[next])}, when version ${
+            older[0]} has no reader left. So there are never ${numbers.length + 1}: that would ` +
+        'take an update while microbatches of two updates before it still wait for their ' +
+        'backwards.');
   const [readsNew] = reads(data, rank, stage, newest, -1);
   if (readsNew !== undefined)
     sentences.push(

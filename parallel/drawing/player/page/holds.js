@@ -38,11 +38,7 @@ function heldAt({held, byRank}, rank, seconds, end) {
 class Holds {
   constructor(host, pages, clock) {
     Object.assign(this, {host, pages, clock, page: 0});
-    atMoments(clock, () => this.update());
-    new IntersectionObserver(seen => {
-      this.visible = seen[seen.length - 1].isIntersecting;
-      this.update();
-    }).observe(host);
+    drawAtMoments(host, clock, () => this.update());
   }
 
   show(answer, data) {
@@ -69,7 +65,6 @@ class Holds {
                                        Math.min((page + 1) * ranksOnPage, data.ranks) - 1}`))));
     this.severalStages =
         answer.header.stages > data.ranks || data.severalStages || answer.header.tied.length > 0;
-    this.update();
   }
 
   chip(i) {
@@ -155,7 +150,7 @@ class Holds {
   }
 
   update() {
-    if (!this.all || this.visible === false) return;
+    if (!this.all) return;
     const {data, clock, host} = this;
     byId('holds-title').textContent =
         `What every rank holds at ${this.time.text(clock.now)} ${this.time.unit}`;

@@ -26,14 +26,15 @@ function optionsOf(answer, data, time) {
     axis: time.text,
     unit: time.unit,
     idle,
-    pick: record => pick(record, data),
+    pick: (record, rank) => pick(record, data, rank),
     words: record => wordsOf(data, record, time),
     stopped: answer.stopped?.map(cell => cell >= 0)
   };
-  if (error && error.rank >= 0 && error.index >= 0) {
-    const [row, column, length] = error.place || [];
-    const label =
-        row === undefined ? '?' : answer.text.split('\n')[row].slice(column, column + length);
+  if (error && error.rank >= 0) {
+    const [row, column, length] = error.index >= 0 && error.place || [];
+    const label = row === undefined ?
+        'end of row' :
+        answer.text.split('\n')[row].slice(column, column + length);
     options.fault = {
       rank: error.rank,
       label,
@@ -117,11 +118,18 @@ function drawTimeline() {
     lineA = new Timeline(byId('timeline-a'), clock, pinned.data, optionsA);
 }
 
-function pick(record, data) {
+function pick(record, data, rank = -1) {
   const chain = record < 0 ? [] : chainOf(data, record);
   line.path(chain);
-  if (record < 0) return;
-  asked = null;
+  if (record >= 0 || rank >= 0) asked = null;
+  if (record < 0) {
+    const now = ({from, to}) => from <= clock.now && clock.now <= to;
+    const gap = rank < 0 ? undefined : gapsOf(data, rank).find(now);
+    if (!gap) return;
+    const {path, sentences} = whyGap(state, gap);
+    line.path(path);
+    return tell(sentences);
+  }
   const {time} = state, count = chain.length, item = k => {
     const i = chain[k], from = time.text(data.start[i]), to = time.text(data.end[i]);
     return el(

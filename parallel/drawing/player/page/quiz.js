@@ -51,14 +51,15 @@ class Quiz {
     this.on = false;
   }
 
-  /** Two more things to find out, by what the plan has. */
+  /** What to find out next. */
   followUp() {
     const {facts} = this.state.answer, versions = greatest(facts.live_versions);
     return [el(
         'p', {},
-        `Also hidden were: ${greatest(facts.peak_microbatches)} activations on the fullest rank, ${
-            versions} version${versions > 1 ? 's' : ''}, staleness ${
-            facts.staleness}. Which of them would change with twice as many microbatches?`)];
+        `Next: the plan keeps ${greatest(facts.peak_microbatches)} activations on the fullest ` +
+            `rank and ${versions} version${versions > 1 ? 's' : ''} of the weights. Which of ` +
+            'these would change with twice as many microbatches, and what would the bubble be? ' +
+            'Decide, then move the slider and press “quiz” again.')];
   }
 
   stop() {

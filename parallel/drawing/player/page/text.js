@@ -4,6 +4,23 @@
 
 const wordsAround = 14;
 
+// What the numbers of a plan's header are.
+const headerWords = {
+  stages: 'parts of the model',
+  per_step: 'microbatches of an update, of all replicas',
+  steps: 'updates of the plan',
+  first: 'updates before the plan',
+  keep: 'versions that are still there when the plan ends, for the plans behind it, by stage',
+  drift: 'updates by which a backward’s weights may be newer than its forward’s; the weights ' +
+      'are overwritten',
+  period: 'updates of the part between the bars, which repeats',
+  sharded: 'the ZeRO level',
+  clip: 'updates wait for the norm of the whole gradient',
+  tied: 'stages that share a tensor',
+  in_flight: 'microbatches that a rank may hold; it runs what comes first',
+  groups: 'ranks that add up, or gather, together'
+};
+
 class PlanText {
   constructor(host, clock, edited) {
     Object.assign(this, {host, clock, edited});
@@ -18,11 +35,7 @@ class PlanText {
       clearTimeout(this.timer);
       this.timer = setTimeout(() => this.edited?.(this.field.value), 250);
     });
-    atMoments(clock, () => this.update());
-    new IntersectionObserver(seen => {
-      this.visible = seen[seen.length - 1].isIntersecting;
-      this.update();
-    }).observe(host);
+    drawAtMoments(host, clock, () => this.update());
   }
 
   show(answer, data) {
@@ -37,9 +50,15 @@ class PlanText {
   showKey() {
     const kind = word => word.replace(/\d+/g, '0');
     const there = new Set((this.answer.text || '').split(/\s+/).map(kind));
-    const [first, ...others] =
+    const meaning = (text, words) => el('span', {}, el('code', {}, text), ` ${words}. `);
+    const [first, ...operations] =
         page.operations.filter(each => there.has(kind(each.text)))
-            .map(({text, words}) => el('span', {}, el('code', {}, text), ` ${words}. `));
+            .map(({text, words}) => meaning(text, words));
+    const others = [
+      ...operations, ...Object.entries(headerWords)
+                         .filter(([word]) => there.has(word))
+                         .map(([word, words]) => meaning(word, words))
+    ];
     const {open} = this.key.querySelector('details') || {};
     this.key.replaceChildren(...(
         first ? [first, el('details', {open}, el('summary', {}, 'The other words'), ...others)] :
@@ -84,7 +103,7 @@ class PlanText {
   }
 
   update() {
-    if (!this.answer || this.visible === false) return;
+    if (!this.answer) return;
     const {places, data, answer} = this;
     if (!places || !data) {
       this.rows.replaceChildren(...this.badLine());

@@ -10,7 +10,7 @@
 //   names                    of ranks; default: "rank 0"
 //   idle                     by rank: the share to write at the row's end; false hides them
 //   versions                 false: cells have no version's number
-//   pick(record)             a cell was clicked, or -1: no cell
+//   pick(record, rank)       a cell was clicked, or -1: a gap of this rank, if one is given
 //   fault                    {rank, label, box}: the cell that breaks a rule; `box` is an element
 //                            that is placed below its row
 //   stopped                  by rank: whether it waits for ever

@@ -63,7 +63,7 @@ function addTimelineInput(line) {
       const point = at(event), record = line.recordAt(...point);
       clock.set(line.seconds(point[0]));
       line.tell(record);
-      line.options.pick?.(record);
+      line.options.pick?.(record, line.rank);
     }
     if (points.size === 0) mode = '';
   };
@@ -145,5 +145,5 @@ function pickHere(line) {
   const {data, clock} = line, k = computationAt(data, line.rank, clock.now);
   const record = k < 0 ? -1 : data.computes[line.rank][k];
   line.tell(record);
-  line.options.pick?.(record);
+  line.options.pick?.(record, line.rank);
 }

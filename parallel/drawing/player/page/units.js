@@ -24,15 +24,23 @@ function rarely(act) {
   };
 }
 
-/** Runs an action when the moment of a clock has changed, and not when the axis moves alone. */
-function atMoments(clock, act) {
-  const run = rarely(act);
-  let last = -1;
+/**
+ * Draws a panel when the moment of a clock has changed, or the plan, and not when the axis moves
+ * alone. A panel that nobody sees is drawn when it is seen, or printed.
+ */
+function drawAtMoments(host, clock, draw) {
+  let last = -1, plan = 0, seen = true;
+  const run = rarely(() => seen && draw());
   clock.listen(() => {
-    if (clock.now === last) return;
-    last = clock.now;
+    if (clock.now === last && clock.plan === plan) return;
+    [last, plan] = [clock.now, clock.plan];
     run();
   });
+  new IntersectionObserver(found => {
+    seen = found.at(-1).isIntersecting;
+    run();
+  }).observe(host);
+  addEventListener('beforeprint', draw);
 }
 
 const byId = id => document.getElementById(id);
