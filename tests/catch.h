@@ -8,11 +8,17 @@
 #include <catch2/catch_all.hpp>
 using Catch::Approx;
 using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::EndsWith;
+using Catch::Matchers::Matches;
+using Catch::Matchers::StartsWith;
 inline auto Contains(const std::string& part) { return ContainsSubstring(part); }
 #define SKIP_TEST(why) SKIP("skipped: " << why)
 #else
 #include <catch2/catch.hpp>
 using Catch::Contains;
+using Catch::EndsWith;
+using Catch::Matches;
+using Catch::StartsWith;
 #define SKIP_TEST(why)        \
   do {                        \
     SUCCEED();                \

@@ -164,9 +164,9 @@ TEST_CASE("device engine: a rank whose device is full says what it asked for") {
   } catch (const Error& error) {
     report = error.what();
   }
-  CHECK_THAT(report, Catch::Matches("rank [01]: cudaMalloc: out of memory: CUDA device [01] has no "
-                                    "[0-9]+ bytes left beside the [0-9]+ in use; use a smaller "
-                                    "model, batch or context, or more devices(\n(.|\n)*)?"));
+  CHECK_THAT(report, Matches("rank [01]: cudaMalloc: out of memory: CUDA device [01] has no "
+                             "[0-9]+ bytes left beside the [0-9]+ in use; use a smaller "
+                             "model, batch or context, or more devices(\n(.|\n)*)?"));
 }
 #endif
 
@@ -189,7 +189,7 @@ TEST_CASE("device engine: a rank that throws ends the run, and every rank report
     } catch (const Error& error) {
       report = error.what();
     }
-    CHECK_THAT(report, Catch::StartsWith("rank 2: the file is empty\n"));
+    CHECK_THAT(report, StartsWith("rank 2: the file is empty\n"));
     for (int rank : {0, 1, 3})
       CHECK_THAT(report, Contains(text("\nrank ", rank, ": ")) && Contains("stopped by rank 2"));
   }
@@ -228,7 +228,7 @@ TEST_CASE("device engine: a sum by NCCL says which rank is late, and where it wa
       throw;
     }
   };
-  CHECK_THROWS_WITH(run_ranks(2, body),
-                    Catch::StartsWith("rank 0: waited ") &&
-                        Contains(" s for 0Rv1@0 of rank 1; rank 1 was at 0F1v0"));
+  CHECK_THROWS_WITH(
+      run_ranks(2, body),
+      StartsWith("rank 0: waited ") && Contains(" s for 0Rv1@0 of rank 1; rank 1 was at 0F1v0"));
 }

@@ -30,7 +30,7 @@ TEST_CASE("NCCL communicators: ranks that NCCL does not join are named in time")
       [&] {
         while (!comm.idle()) std::this_thread::yield();
       }(),
-      Catch::StartsWith("ncclCommInitRankConfig of ranks 3, 5: still in progress after 0.05 s; ") &&
+      StartsWith("ncclCommInitRankConfig of ranks 3, 5: still in progress after 0.05 s; ") &&
           Contains("NCCL_DEBUG=INFO") && Contains("NCCL_SOCKET_IFNAME"));
 }
 
@@ -39,6 +39,6 @@ TEST_CASE("NCCL communicators: NCCL's errors name the call and the ranks") {
   NcclComm one({0, 1}, 20), two({0, 1}, 20);
   const ncclUniqueId id = one.make_id();
   one.join(id, 0);
-  CHECK_THROWS_WITH(two.join(id, 1), Catch::StartsWith("ncclCommInitRankConfig of ranks 0, 1: "
-                                                       "invalid usage; "));  // on one device
+  CHECK_THROWS_WITH(two.join(id, 1), StartsWith("ncclCommInitRankConfig of ranks 0, 1: "
+                                                "invalid usage; "));  // on one device
 }

@@ -153,11 +153,10 @@ TEST_CASE("NCCL's sums: ranks that disagree on what they sum up are told so") {
       finish(transport, *transport.all_reduce({0, 1, 2}, group_channel(0), x));
     });
   };
-  CHECK_THAT(
-      report(3, DType::f32),
-      Catch::StartsWith("rank 0: rank 1 sums up 3 values of f32 on channel 1, but rank 0 "
+  CHECK_THAT(report(3, DType::f32),
+             StartsWith("rank 0: rank 1 sums up 3 values of f32 on channel 1, but rank 0 "
                         "sums up 4 values of f32 on channel 1; both must run the same plan") &&
-          Contains("rank 2: stopped waiting for a sum because of rank 0"));
+                 Contains("rank 2: stopped waiting for a sum because of rank 0"));
   CHECK_THAT(report(4, DType::bf16), Contains("rank 1 sums up 4 values of bf16"));
   CHECK(report(4, DType::f32) == "no error");
 }
@@ -173,7 +172,7 @@ TEST_CASE("NCCL's sums: a rank that is late is waited for until the deadline") {
           PG_CHECK(deadline.left() > 0, "nobody minds");
       finish(transport, *transport.all_reduce({0, 1}, group_channel(0), x), 0.1);
     });
-    CHECK_THAT(report, Catch::StartsWith(text("rank ", 1 - late, ": waited 0.1 s for a sum")));
+    CHECK_THAT(report, StartsWith(text("rank ", 1 - late, ": waited 0.1 s for a sum")));
   }
 }
 

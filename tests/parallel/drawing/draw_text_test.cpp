@@ -50,9 +50,8 @@ TEST_CASE("draw_text: steps that take time, and ten ranks", "[draw]") {
   slow_step.step = {2};
   Timeline timeline = simulated("data", {.width = 11, .microbatches = 1}, slow_step);
   std::string text = draw_text(timeline);
-  CHECK_THAT(text,
-             Catch::StartsWith("rank 0   0F0  0B0  0S   ----\nrank 1   0F1  0B1  0S   ----\n"));
-  CHECK_THAT(text, Catch::EndsWith("rank 10  0F10 0B10 0S   ----\n"));
+  CHECK_THAT(text, StartsWith("rank 0   0F0  0B0  0S   ----\nrank 1   0F1  0B1  0S   ----\n"));
+  CHECK_THAT(text, EndsWith("rank 10  0F10 0B10 0S   ----\n"));
 }
 
 TEST_CASE("draw: a timeline in which nothing takes time is refused", "[draw]") {

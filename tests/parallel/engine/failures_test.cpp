@@ -131,7 +131,7 @@ TEST_CASE("a rank that throws ends the run, and every rank reports", "[failures]
       Failed failed = run(training_of(2), plan, batches);
       INFO(schedule << " W" << width << "\n" << failed.report);
       int culprit = schedule == std::string("pipedream") ? 3 % width * 2 : 0;
-      CHECK_THAT(failed.report, Catch::StartsWith(text("rank ", culprit, ": the file is empty\n")));
+      CHECK_THAT(failed.report, StartsWith(text("rank ", culprit, ": the file is empty\n")));
       for (int rank = 0; rank < plan.plan().ranks(); ++rank) {
         if (rank == culprit) continue;
         CHECK_THAT(

@@ -8,7 +8,6 @@
 namespace paragrad::tests {
 
 using namespace parallel;
-using Catch::Contains;
 
 namespace {
 

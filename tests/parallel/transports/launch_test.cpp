@@ -41,7 +41,7 @@ TEST_CASE("launch: the cause is reported first, then who stopped because of it",
     auto request = transport.receive({2, 0, &byte, 1});
     wait_for(transport, *request, 60, "a message of rank 2", 2);
   });
-  CHECK_THAT(error, Catch::StartsWith("rank 2: the file is empty\n"));
+  CHECK_THAT(error, StartsWith("rank 2: the file is empty\n"));
   for (int rank : {0, 1}) {
     std::string follower = "\nrank " + std::to_string(rank) +
                            ": stopped waiting for a message of rank 2 because of rank 2";
