@@ -82,8 +82,8 @@ CheckpointFile write_checkpoint_file(const std::filesystem::path& folder, const 
 /// removes the files of interrupted saves and of checkpoints that do not stay. Until manifest.json
 /// is replaced, in one step, the folder's newest checkpoint is the earlier one. No other file is
 /// removed: a file is ours if a manifest of the folder names it, or its header has its name.
-/// throws: Error if a file is not in the folder as its writer describes it, or can't be written; the
-///         earlier checkpoints stay, and the files of this one are removed
+/// throws: Error if a file is not in the folder as its writer describes it, or can't be written.
+///         The earlier checkpoints stay, and the files of this one are removed
 void commit_checkpoint(const std::filesystem::path& folder, const SaveMark& mark,
                        const nlohmann::json& run, const std::vector<CheckpointFile>& files,
                        const Kept& kept = {});

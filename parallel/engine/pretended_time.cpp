@@ -21,7 +21,9 @@ void sleep_until(Timer::Time time) {
 
 }  // namespace
 
-Timer real_timer() { return {[] { return std::chrono::steady_clock::now(); }, sleep_until}; }
+Timer real_timer() {
+  return {[] { return std::chrono::steady_clock::now(); }, sleep_until};
+}
 
 Prolong prolong_to(const Pretended& devices, const Timer& timer) {
   return [devices, timer](const Plan& plan, const Instruction& x, Timer::Time begun) {

@@ -174,8 +174,8 @@ bool Lead::may_drain_anywhere() const {
   return lengths.least == 1 && lengths.every == 1 && !drifts_;
 }
 
-/// A save that fails in the midst of a run, as when the disk is full, leaves the earlier checkpoint.
-/// The run goes on to the next one.
+/// A save that fails in the midst of a run, as when the disk is full, leaves the earlier
+/// checkpoint, and the run goes on to the next save.
 void Lead::save(bool last) {
   std::vector<CheckpointFile> files;
   std::vector<WeightsChecksums> weights;

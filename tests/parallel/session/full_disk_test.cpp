@@ -1,5 +1,5 @@
-// A run whose disk is full for a while. Not here: what a checkpoint's folder holds when a save fails
-// (tests/nn/checkpoint_test.cpp), and lines of metrics (event_file_test.cpp).
+// A run whose disk is full for a while. Not here: what a checkpoint's folder holds when a save
+// fails (tests/nn/checkpoint_test.cpp), and lines of metrics (event_file_test.cpp).
 #include <atomic>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -18,8 +18,8 @@ using nlohmann::json;
 
 namespace {
 
-/// Twelve updates with a save after each third one. If `fills`, the disk is full from the first save
-/// until plans of updates behind the seventh are made.
+/// Twelve updates with a save after each third one. If `fills`, the disk is full from the first
+/// save until plans of updates behind the seventh are made.
 void train(const RunFolder& folder, bool fills) {
   std::mutex mutex;
   std::optional<SmallDisk> disk;
