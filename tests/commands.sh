@@ -21,7 +21,7 @@ done
 cd "$folder"
 head -c 60000 "$root"/tutorials/0[1-3]*.md >build/quickstart/corpus.txt
 export OMP_NUM_THREADS=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=1
+export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 
 # The commands of a document, one a line, after the line and the needs that they have.
 commands='

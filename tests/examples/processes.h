@@ -11,7 +11,8 @@ inline Words mpirun_words(const Words& arguments) {
   return Words{"/usr/bin/env",
                "OMPI_ALLOW_RUN_AS_ROOT=1",
                "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-               "OMPI_MCA_rmaps_base_oversubscribe=1",
+               "OMPI_MCA_rmaps_base_oversubscribe=1",  // Open MPI 4, and 5:
+               "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
                "MPIEXEC_TIMEOUT=120",
                "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1",
                "mpirun"} +
