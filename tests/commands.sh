@@ -55,6 +55,7 @@ look_up() {  # look_up WHERE COMMAND: whether its programs, presets, targets and
       build-*/* | build/checked/*) ;;  # another preset's folder, which this build does not make
       build/bin/benchmarks/*)  # tests/run.sh does not build them
         [[ -f tests/${word#build/bin/}.cpp ]] || fail "$1: there is no $word" ;;
+      build/bin/tests_cuda_checked) [[ -d tests/cuda/checked ]] || fail "$1: there is no $word" ;;
       build/bin/* | examples/*.sh | tests/*.sh) [[ -x $word ]] || fail "$1: there is no $word" ;;
     esac
   done

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what is missing, builds, and runs every test: run.sh [--werror] [PRESET...]
 # Presets: release (the default) debug asan tsan (see CMakePresets.json); all: release, asan and tsan.
-# Benchmarks are built with `all`, or where a test runs them.
+# Two things are done with `all` only: kernels run on the emulator that looks for races (tests with
+# ctest's label checked), and benchmarks that no test runs are built.
 # Stops at the first preset that fails; otherwise ctest's summary is the last thing it prints.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -12,7 +13,7 @@ all=
 for argument; do
   case $argument in
     --werror) settings+=(-DPARAGRAD_WERROR=ON) ;;
-    -h | --help) sed -n '2,5s/^# //p' "$0"; exit 0 ;;
+    -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
     release | debug | asan | tsan) presets+=("$argument") ;;
     all) presets+=(release asan tsan) all=yes ;;
     *) echo "run.sh: unknown argument '$argument'; presets are release debug asan tsan, or all" >&2
@@ -26,11 +27,15 @@ for preset in "${presets[@]}"; do
   trap 'printf "\nrun.sh: FAILED with preset %s; again: tests/run.sh %s\n" "$preset" "$preset" >&2' ERR
   printf '\n== %s: configure\n' "$preset"
   cmake --preset "$preset" "${settings[@]}"
+  built=(tested) left_out=() but=
+  if [[ $preset == release && $all ]]; then
+    built=(all)
+  elif [[ $preset == release ]]; then
+    left_out=(-LE checked -E '^tests_cuda_checked_NOT_BUILT')
+    but=", but for those of the checked emulator (tests/run.sh all)"
+  fi
   printf '\n== %s: build\n' "$preset"
-  cmake --build --preset "$preset" -j "$(nproc)" --target tested
-  printf '\n== %s: test\n' "$preset"
-  ctest --preset "$preset" -j 2
-  [[ $all && $preset == release ]] || continue
-  printf '\n== release: benchmarks that no test runs\n'
-  cmake --build --preset release -j "$(nproc)"
+  cmake --build --preset "$preset" -j "$(nproc)" --target "${built[@]}"
+  printf '\n== %s: test%s\n' "$preset" "$but"
+  ctest --preset "$preset" -j 2 "${left_out[@]}"
 done
