@@ -127,6 +127,55 @@ def check_moved(checks, page):
     checks.check(different < 400, "%d values of the moved picture differ" % different)
 
 
+SLIDER = "[...document.querySelectorAll('#controls label')].find(" \
+    "label => label.textContent.startsWith('%s ')).querySelector('input')"
+
+
+def check_sliders(checks, page):
+    """A slider stays under the pointer and keeps the focus while plans come and go."""
+    page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 4, steps: 3})")
+    slider = SLIDER % "microbatches"
+    box = page.evaluate("(box => [box.x, box.y + box.height / 2, box.width])"
+                        "((%s).getBoundingClientRect())" % slider)
+    begin = box[0] + box[2] * 3 / 31
+    page.mouse("mouseMoved", begin, box[1])
+    page.mouse("mousePressed", begin, box[1], buttons=1)
+    for share in (0.3, 0.5, 0.7, 0.9):
+        page.mouse("mouseMoved", box[0] + box[2] * share, box[1], buttons=1)
+        time.sleep(0.2)  # for the answer
+    page.mouse("mouseReleased", box[0] + box[2] * 0.9, box[1])
+    page.wait_until("state.request.microbatches > 26")
+    page.evaluate("ask({schedule: '1f1b', stages: 4, microbatches: 4, steps: 3})")
+    page.evaluate("(%s).focus()" % slider)
+    for _ in range(4):
+        page.key("ArrowRight")
+        time.sleep(0.05)
+    page.wait_until("state.request.microbatches === 8")
+    checks.check(page.evaluate("document.activeElement === %s" % slider),
+                 "the slider of microbatches has lost the focus")
+
+
+def check_long_requests(checks, page):
+    """A request that takes long says so, and gives way to the next one."""
+    page.evaluate("void ask({schedule: '1f1b', stages: 2000, microbatches: 200, steps: 1})")
+    page.wait_until("controls.said.textContent.startsWith('Computing')")
+    time.sleep(1)
+    page.evaluate("ask({schedule: '1f1b', stages: 2, microbatches: 2, steps: 1})")
+    page.wait_until("state.request.stages === 2 && controls.said.textContent === ''")
+
+
+def check_links(checks, browser, file):
+    """A link that is damaged is said to be, and the page shows its own plan."""
+    for link in "#%", "#p=xx", "#AAAA":
+        page = browser.page()
+        page.navigate(file + link)
+        page.wait_until(READY)
+        said = page.evaluate("controls.said.textContent")
+        checks.check("no plan that can be read" in said, "of the link %s: %r" % (link, said))
+        checks.quiet(page, link)
+        page.close()
+
+
 def main():
     program, has_module = sys.argv[1], sys.argv[2] == "1"
     skip_without_chromium()
@@ -145,8 +194,11 @@ def main():
         check_moved(checks, page)
         if has_module:
             check_holds(checks, page)
+            check_sliders(checks, page)
+            check_long_requests(checks, page)
             check_edit(checks, browser, program, page)  # opens a page in front of this one
             check_answer_stays(checks, page)
+            check_links(checks, browser, file)
         else:
             print("without the player's module (PARAGRAD_PLAYER), nothing can be edited")
         checks.quiet(page, "after all of this")

@@ -47,6 +47,30 @@ const meanings = {
   endless: 'a plan whose body repeats, for any number of updates'
 };
 
+/**
+ * Gives a host these children. A control of the same name that is there already stays, with its new
+ * limits and value, so that it keeps the focus, and the pointer that drags it.
+ */
+function refresh(host, children) {
+  const name = child => child.dataset.control;
+  const old = new Map(Array.from(host.children, child => [name(child), child]));
+  const kept = children.map(child => name(child) && old.get(name(child)) || child);
+  for (const child of [...host.children])
+    if (!kept.includes(child)) child.remove();
+  kept.forEach((child, k) => {
+    if (host.children[k] !== child) host.insertBefore(child, host.children[k] || null);
+    if (child === children[k]) return;
+    const [from, to] = [children[k], child].map(each => each.querySelector('input, select'));
+    const {value} = from;
+    if (to.matches('select')) to.replaceChildren(...from.children);
+    for (const key of ['min', 'max', 'step', 'checked', 'oninput', 'onchange'])
+      if (key in to) to[key] = from[key];
+    to.value = value;
+    const [said, saying] = [children[k], child].map(each => each.querySelector('output'));
+    if (saying) saying.textContent = said.textContent;
+  });
+}
+
 class Controls {
   /** asked(request): is called when something was chosen, null without a module */
   constructor(host, schedules, asked) {
@@ -65,11 +89,12 @@ class Controls {
 
   /** Shows the controls of a request; those of a plan's text have costs only. */
   show(request) {
+    if (this.timer) return;  // a newer choice is about to be asked for, and its answer shown
     this.request = structuredClone(request);
     if (request.schedule) this.before = structuredClone(request);
     const {request: r} = this, schedule = this.schedules.find(each => each.name === r.schedule);
     const costs = r.costs ||= {}, one = (list, otherwise) => [].concat(list ?? otherwise)[0];
-    this.plan.replaceChildren(
+    refresh(this.plan, [
         this.choice(
             'schedule',
             [...this.schedules.map(each => each.name), ...(r.schedule ? [] : ['written by hand'])],
@@ -80,7 +105,8 @@ class Controls {
         },
                                              'back to ' + this.before.schedule)] :
                                          []),
-        ...(r.schedule ? this.sizes(r, schedule) : []));
+        ...(r.schedule ? this.sizes(r, schedule) : [])
+    ]);
     const say = value => value === 0 ? '0' : timeUnit(costs, value).say(value);
     const most = Math.max(one(costs.forward, 1), one(costs.backward, 1)) || 1;
     const scale = most < 0.02 ? 2.5 * 10 ** Math.floor(Math.log10(most)) : 1;  // of measured ones
@@ -88,7 +114,7 @@ class Controls {
         this.slider(name, 0, max * scale, step * scale, value, set, say);
     const size = 1e6;  // of an activation, in bytes, if a request says nothing else
     const bytes = one(costs.activation_bytes, 0);
-    this.costs.replaceChildren(
+    refresh(this.costs, [
         cost('forward takes', 4, 0.25, one(costs.forward, 1), value => costs.forward = [value]),
         cost(
             'backward takes', 4, 0.25, one(costs.backward, 1),
@@ -128,7 +154,8 @@ class Controls {
         ...(r.slow_rank >= 0 ? [this.slider(
                                    'it is slower by', 1, 4, 0.1, r.slow_factor || 1.5,
                                    value => r.slow_factor = value, value => `${digits(value)}×`)] :
-                               []));
+                               [])
+    ]);
     for (const each of this.host.querySelectorAll('select, input')) each.disabled = !this.asked;
   }
 
@@ -203,19 +230,23 @@ class Controls {
     delete this.request.title;
     act();
     clearTimeout(this.timer);
-    this.timer = setTimeout(() => this.asked(structuredClone(this.request)), 30);
+    this.timer = setTimeout(() => {
+      this.timer = 0;
+      this.asked(structuredClone(this.request));
+    }, 30);
   }
 
   choice(name, values, value, set) {
     return el(
-        'label', {}, name,
+        'label', {'data-control': 'one of ' + name}, name,
         el('select', {onchange: event => this.change(() => set(event.target.value))},
            ...values.map(each => el('option', {value: each, selected: each === value}, each))));
   }
 
   check(name, value, set) {
     return el(
-        'label', {className: 'check', title: meanings[name] || ''}, el('input', {
+        'label', {className: 'check', title: meanings[name] || '', 'data-control': name},
+        el('input', {
           type: 'checkbox',
           checked: !!value,
           onchange: event => this.change(() => set(event.target.checked))
@@ -224,18 +255,19 @@ class Controls {
   }
 
   slider(name, min, max, step, value, set, text = digits) {
-    const shown = el('output', {}, text(value));
     const input = el('input', {
       type: 'range',
       min,
       max,
       step,
-      oninput: () => {
-        shown.textContent = text(+input.value);
-        this.change(() => set(+input.value));
+      oninput: ({target}) => {
+        target.parentNode.querySelector('output').textContent = text(+target.value);
+        this.change(() => set(+target.value));
       }
     });
     input.value = value;
-    return el('label', {title: meanings[name] || ''}, el('span', {}, name + ' ', shown), input);
+    return el(
+        'label', {title: meanings[name] || '', 'data-control': 'size of ' + name},
+        el('span', {}, name + ' ', el('output', {}, text(value))), input);
   }
 }

@@ -25,8 +25,8 @@ async function linkOf(object) {
  * Inverse of linkOf; null if the text is no such link. Also 2bw|4|8: schedule|stages|microbatches.
  */
 async function fromLink(hash) {
-  const text = decodeURIComponent(hash.replace(/^#/, ''));
   try {
+    const text = decodeURIComponent(hash.replace(/^#/, ''));
     if (text.startsWith('p=')) return JSON.parse(new TextDecoder().decode(toBytes(text.slice(2))));
     if (text.startsWith('z='))
       return JSON.parse(new TextDecoder().decode(

@@ -197,8 +197,10 @@ function tellSummary() {
       .setAttribute('aria-label', data ? `Timeline of ${data.ranks} ranks. ${text}` : text);
 }
 
-// A worker answers, so that the page goes on meanwhile.
-let worker = null, asks = 0, answered = Promise.resolve();
+// A worker answers, so that the page goes on meanwhile. One that takes long gives way to the next
+// request.
+const patience = 1000, silence = 400;  // ms that a request may take; before the page says so
+let worker = null, asks = 0, answered = Promise.resolve(), busy = null;
 function startWorker() {
   const code = byId('module').textContent + `
     let player = null;
@@ -212,33 +214,54 @@ function startWorker() {
 function answerOf(request, number) {
   return answered = answered.then(
              () => number < asks ? null : new Promise(done => {
+               const note = setTimeout(
+                   () => sayOfControls('Computing … another choice ends this.'), silence);
+               const end = answer => {
+                 clearTimeout(note);
+                 busy = null;
+                 done(answer);
+               };
+               busy = {since: performance.now(), end};
                worker ||= startWorker();
-               worker.onmessage = ({data}) => done(JSON.parse(data));
+               worker.onmessage = ({data}) => end(JSON.parse(data));
                worker.onerror = ({message}) =>
-                   done({facts: null, error: {rule: 'request', rank: -1, index: -1, message}});
+                   end({facts: null, error: {rule: 'request', rank: -1, index: -1, message}});
                worker.postMessage(JSON.stringify(request));
              }));
+}
+
+/** Ends a request that has taken long: another one waits for the worker. */
+function endLong() {
+  if (!busy || performance.now() - busy.since < patience) return;
+  worker.terminate();
+  worker = null;
+  busy.end(null);
+}
+
+function sayOfControls(text, isError = false) {
+  controls.said.className = isError ? 'error' : 'notice';
+  controls.said.textContent = text;
 }
 
 /** Asks the module; the page's own plans are answered already. Whether the plan is shown. */
 async function ask(request, keep = true) {
   const number = ++asks;
+  endLong();
   const known = page.plans.find(each => JSON.stringify(each.request) === JSON.stringify(request));
   if (known)
     show(request, known.answer);
   else if (!hasModule)
-    controls.said.textContent =
+    sayOfControls(
         'The link holds another plan, which this page, built without the player’s module, ' +
-        'cannot show.';
+        'cannot show.');
   else {
     const answer = await answerOf(request, number);
     if (number < asks) return false;
     if (answer.error && !answer.header && request.schedule) {  // no such plan: the old one stays
-      controls.said.className = 'error';
-      controls.said.textContent = answer.error.message;
+      sayOfControls(answer.error.message, true);
       return false;
     }
-    controls.said.textContent = '';
+    sayOfControls('');
     show(request, answer);
   }
   if (keep) history.replaceState(null, '', '#' + await linkOf(request));
@@ -254,6 +277,10 @@ async function begin() {
   show(first.request, first.answer);
   if (asked)
     await ask(asked, false);
+  else if (location.hash.length > 1)
+    sayOfControls(
+        'The address holds no plan that can be read: a part of the link is missing or changed. ' +
+            'This is the plan that the page was written with.', true);
   else if (page.plans[0].path && state.data) {  // the chain that ends last: the critical path
     const ends = state.data.end;
     line.path(chainOf(
