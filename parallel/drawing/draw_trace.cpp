@@ -57,10 +57,12 @@ class Trace {
   }
 
   /// Adds a counter for each rank and category. Of the changes within a slot of time, it shows the
-  /// highest value and the last.
+  /// highest value and the last. Slots of many ranks are longer, so that a viewer opens the file.
   void add(const std::vector<MemorySample>& memory) {
-    constexpr double slots = 200;
     double seconds = 0;
+    int ranks = 1;
+    for (const MemorySample& sample : memory) ranks = std::max(ranks, sample.rank + 1);
+    const double slots = std::clamp(1600.0 / ranks, 10.0, 200.0);
     std::map<std::pair<int, std::string>, std::vector<MemorySample>> counters;
     for (const MemorySample& sample : memory) {
       seconds = std::max(seconds, sample.seconds);

@@ -38,13 +38,16 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
   costs.activation_gradient_bytes.assign(plan.stages, 0);
   costs.weight_bytes.assign(plan.stage_count(), 0);
   costs.sum_bytes.assign(plan.stage_count(), 0);
-  std::vector<double> durations, rates;
+  struct Message {
+    double seconds, bytes;
+  };
+  std::vector<Message> messages;  // of one round each
   for (const Record& record : measured.records) {
     const Instruction& x = record.instruction;
     const double seconds = record.end - record.start;
     if (record.bytes == 0 || seconds <= 0) continue;
-    durations.push_back(seconds);
-    rates.push_back(static_cast<double>(record.bytes) / seconds);
+    const auto number = static_cast<double>(rounds(x, plan));
+    messages.push_back({seconds / number, static_cast<double>(record.bytes) / number});
     if (x.stage < 0) continue;  // a norm
     auto& bytes = x.what == Value::gradient_sum          ? costs.sum_bytes
                   : x.what == Value::weights             ? costs.weight_bytes
@@ -52,7 +55,11 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
                                                          : costs.activation_bytes;
     bytes.at(x.stage) = std::max(bytes.at(x.stage), value_bytes(x, plan, record.bytes));
   }
-  costs.latency = quantile(durations, 0);
+  if (messages.empty()) return costs;
+  costs.latency = std::ranges::min(messages, {}, &Message::seconds).seconds;
+  std::vector<double> rates;  // beyond the latency
+  for (const auto& [seconds, bytes] : messages)
+    if (seconds > costs.latency) rates.push_back(bytes / (seconds - costs.latency));
   if (!rates.empty()) costs.bandwidth = quantile(rates, 0.9);
   return costs;
 }

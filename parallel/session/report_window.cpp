@@ -48,13 +48,30 @@ std::vector<TimedVersion> versions_of(const RecordedUpdates& recorded, const Ver
   return versions;
 }
 
+/// Seconds of each rank's computations in which their threads had no core.
+std::vector<TimeParts> times_without_core(const Timeline& measured) {
+  std::vector<TimeParts> result(measured.ranks);
+  for (const Record& record : measured.records) {
+    if (record.lane != Lane::compute || !is_compute(record.instruction)) continue;
+    TimeParts& rank = result.at(record.rank);
+    const double seconds = std::max(record.end - record.start - record.cpu, 0.0);
+    (makes_version(record.instruction) ? rank.update : rank.compute) += seconds;
+    if (begins_pass(record.instruction)) rank.forward += seconds;
+  }
+  return result;
+}
+
 /// Seconds of each rank by part, in the order that the page names.
-json bars_of(const Breakdown& time) {
+///   without_core: a part of the computations; empty: their threads always had one
+json bars_of(const Breakdown& time, const std::vector<TimeParts>& without_core = {}) {
   json result = json::array();
-  for (const TimeParts& rank : time.ranks) {
+  for (std::size_t i = 0; i < time.ranks.size(); ++i) {
+    const TimeParts& rank = time.ranks[i];
+    const TimeParts none = without_core.empty() ? TimeParts() : without_core[i];
     json line;
     for (double part :
-         {rank.forward, rank.compute - rank.forward, rank.update, rank.waiting - rank.other,
+         {rank.forward - none.forward, rank.compute - rank.forward - (none.compute - none.forward),
+          rank.update - none.update, none.compute + none.update, rank.waiting - rank.other,
           rank.point_to_point, rank.collective, rank.other})
       line.push_back(rounded(std::max(part, 0.0), 4));
     result.push_back(line);
@@ -146,10 +163,19 @@ RecordedFacts facts_of(const RecordedUpdates& recorded, const RecordingContext& 
                 {"overlaps", recorded.plan.overlaps_updates()},
                 {"level", recorded.plan.sharded},
                 {"parts",
-                 {"forward", "backward", "update", "waits for another rank", "point-to-point",
-                  "collectives", "other"}}};
+                 {"forward", "backward", "update", "has no core", "waits for another rank",
+                  "point-to-point", "collectives", "other"}}};
+  std::vector<TimeParts> without_core;
+  if (versions.back().key == "own_cores") {
+    without_core = times_without_core(recorded.timeline);
+    double seconds = 0;
+    for (const TimeParts& rank : without_core) seconds += rank.compute + rank.update;
+    facts.summary["bubble"]["without_core"] =
+        seconds / (recorded.timeline.ranks * recorded.timeline.makespan());
+  }
   for (const TimedVersion& version : versions) {
-    facts.page["bars"][version.key] = bars_of(version.time);
+    facts.page["bars"][version.key] =
+        bars_of(version.time, version.key == "measured" ? without_core : std::vector<TimeParts>());
     facts.page["seconds"][version.key] = rounded(version.timeline.makespan(), 5);
     facts.page["bubble"][version.key] = rounded(version.timeline.bubble(), 5);
     facts.page["path"][version.key] = describe(critical_path(recorded.plan, version.timeline));

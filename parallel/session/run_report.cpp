@@ -38,11 +38,13 @@ json events_json(const std::vector<RunEvent>& events) {
   return result;
 }
 
-/// The player's page of recorded updates, whose computations take as long as they did.
-std::string player_page_of(const RecordedUpdates& recorded) {
+/// The player's page of recorded updates, simulated with the costs that were measured.
+std::string player_page_of(const RecordedUpdates& recorded, const std::string& run) {
   const Costs costs = measured_costs(recorded.plan, recorded.timeline);
   const json request{{"plan", print(recorded.plan)},
-                     {"title", "the recorded updates"},
+                     {"title", text(run, ", updates ", recorded.plan.first + 1, " to ",
+                                    recorded.plan.first + recorded.plan.steps,
+                                    ", simulated with its measured costs")},
                      {"costs",
                       {{"forward", costs.forward},
                        {"backward", costs.backward},
@@ -141,6 +143,7 @@ json RunReport::figures(const RunLog& log) {
   if (!bits.empty()) result["bits"] = bits;
   if (pruned) result["pruned"] = *pruned;
   if (!peaks_pruned.empty()) result["peak_bytes_pruned"] = peaks_pruned;
+  if (!peaks_validating.empty()) result["peak_bytes_validation"] = peaks_validating;
   if (validation) result.update(json(*validation));
   return result;
 }
@@ -189,7 +192,7 @@ void RunReport::write_end(RunLog& log) {
                                      {"simulated", facts(recorded_.size() - 1).planned}};
   nn::write_file(settings.out / "trace.json", draw_trace(panels, last.memory));
   nn::write_file(settings.out / "recorded.plan", print(last.plan));
-  nn::write_file(settings.out / "plan.html", player_page_of(last));
+  nn::write_file(settings.out / "plan.html", player_page_of(last, settings.title));
   if (const std::string& line = facts(recorded_.size() - 1).about_times; !line.empty())
     log.say(line);
   if (!drained.empty())

@@ -63,6 +63,13 @@ void Lead::end() {
 /// each.
 bool Lead::is_recorded() const { return steps_ < record_until_; }
 
+/// Where a long session records again, since its first updates warm up; a short one goes without,
+/// as each recording drains an endless plan's pipeline.
+int Lead::middle() const {
+  const int steps = borders_.last() - first_;
+  return steps >= 50 * settings_.reported_steps ? first_ + steps / 2 : 0;
+}
+
 /// Records the next updates. With drift that would change numbers, as the pipeline drains after.
 void Lead::record_again(const std::string& since) {
   if (report_.has_recorded() && report_.plan().drift > 0) return;
@@ -75,13 +82,14 @@ void Lead::record_again(const std::string& since) {
 int Lead::next_steps() {
   const Lengths& lengths = settings_.plans->lengths();
   if (lengths.every == 0) return lengths.least;
-  const int left = borders_.distance(steps_);
+  int left = borders_.distance(steps_);
   // One to warm up and to measure, then those to record. An endless run drains at the end of each.
   int steps = steps_ == first_ && !endless_plan() ? 1 : settings_.reported_steps;
   // With drift that changes numbers. A resumed run drains where the whole one did, if it can.
   constexpr int most_recorded = 64;
   if (first_ > 0 && steps_ == first_ && left <= most_recorded && like()->plan().drift > 0)
     return lengths.fitted(left, left);
+  if (middle_ > steps_ && may_drain_anywhere()) left = std::min(left, middle_ - steps_);
   if (!is_recorded())
     steps = endless_plan()
                 ? left
@@ -138,6 +146,8 @@ void Lead::train_next_plan() {
     if (is_first) record_again("choice of bits");
   }
   if (borders_.prunes(before, steps_)) prune();
+  if (middle_ > 0 && before < middle_ && middle_ <= steps_ && may_drain_anywhere())
+    record_until_ = steps_ + settings_.reported_steps;
   if (!train.recorded || is_recorded()) return;
   AtWork reporting(engine_.transport(), Work::reporting);  // what was recorded is worked out now
   write_report();

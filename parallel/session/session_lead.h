@@ -36,6 +36,7 @@ class Lead : public SessionRank {
   void write_report(bool last = false);
 
   bool is_recorded() const;
+  int middle() const;
   void record_again(const std::string& since);
 
   const Borders borders_{settings_, first_, bits_every_, pruner_.get()};
@@ -49,8 +50,9 @@ class Lead : public SessionRank {
   int ahead_ = 0;  // updates that an endless run may still make when it is interrupted
   RunReport report_{{settings_, engine_.training(), engine_.device()}};
   int record_until_ = first_ + settings_.reported_steps;  // updates before it are recorded
-  std::string since_;          // what happened before those: RecordedUpdates::since
-  bool pruned_ = false;        // whether this session has pruned
+  int middle_ = middle();  // updates after it are recorded instead of the first ones; 0: none are
+  std::string since_;      // what happened before those: RecordedUpdates::since
+  bool pruned_ = false;    // whether this session has pruned
   bool lacks_report_ = false;  // whether the report couldn't be written, and the user knows
   // The last of the folder's checkpoints that belongs to this run; -1: none does.
   int own_step_ = first_ > 0 && settings_.resume == settings_.out ? first_ : -1;

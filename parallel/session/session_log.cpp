@@ -119,12 +119,14 @@ ValidationResult Lead::validate(bool all) {
 
 /// Asks all ranks for their peaks and cores.
 void Lead::measure_memory() {
-  for (auto* list : {&report_.peaks, &report_.peaks_pruned}) list->clear();
+  for (auto* list : {&report_.peaks, &report_.peaks_pruned, &report_.peaks_validating})
+    list->clear();
   report_.cores.clear();
   for (const MeasureMemory::Answer& answer : order(MeasureMemory())) {
     report_.cores.push_back(answer.cores);
     report_.peaks.push_back(answer.run);
     if (!answer.pruned.empty()) report_.peaks_pruned.push_back(answer.pruned);
+    if (!answer.validation.empty()) report_.peaks_validating.push_back(answer.validation);
   }
 }
 

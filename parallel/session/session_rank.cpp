@@ -35,6 +35,11 @@ Peaks peaks_of(const MemoryMeter& meter) {
   return peaks;
 }
 
+/// Raises each of the peaks to those of another time.
+void raise(Peaks& peaks, const Peaks& others) {
+  for (const auto& [category, bytes] : others) peaks[category] = std::max(peaks[category], bytes);
+}
+
 }  // namespace
 
 void check_hosts(const Plan& plan, const std::vector<int>& hosts) {
@@ -116,6 +121,7 @@ Train::Answer SessionRank::carry_out(const Train& what) {
   RunResult result = engine_.run(*plan, data_.training(), course);
   steps_ = result.last_step;
   result.peak = meter.peak();
+  if (!peaks_.empty()) result.peak = std::max(result.peak, peaks_.at("total"));
   if (!what.recorded) {
     result.order.clear();
     return {result, {}};
@@ -131,7 +137,12 @@ Train::Answer SessionRank::carry_out(const Train& what) {
 Validate::Answer SessionRank::carry_out(const Validate& what) {
   const int count = static_cast<int>(data_.validation_weights(what.all).size());
   const Plans::Shared plan = settings_.plans->evaluation(steps_, count);
+  MemoryMeter& meter = engine_.device()->meter();
+  raise(peaks_, peaks_of(meter));
+  meter.reset_peaks();
   RunResult result = engine_.run(*plan, data_.validation(what.all));
+  raise(peaks_validating_, peaks_of(meter));
+  meter.reset_peaks();
   for (const auto& [micro, loss] : result.losses)
     PG_CHECK(std::isfinite(loss), "step ", steps_, ": the validation loss is ",
              std::isnan(loss) ? "not a number" : text(loss), "; ", when_not_finite);
@@ -169,16 +180,18 @@ SetBits::Answer SessionRank::carry_out(const SetBits& what) {
 }
 
 MeasureMemory::Answer SessionRank::carry_out(const MeasureMemory&) {
-  const Peaks now = peaks_of(engine_.device()->meter());
-  if (peaks_before_.empty()) return {now, {}};
-  Peaks run = peaks_before_;
-  for (auto& [category, peak] : run) peak = std::max(peak, now.at(category));
-  return {run, now};
+  raise(peaks_, peaks_of(engine_.device()->meter()));
+  MeasureMemory::Answer answer{peaks_, {}, peaks_validating_};
+  if (peaks_before_.empty()) return answer;
+  answer.pruned = peaks_;
+  raise(answer.run, peaks_before_);
+  return answer;
 }
 
 /// Measures peaks anew, and keeps those so far.
 void SessionRank::begin_pruned() {
   peaks_before_ = carry_out(MeasureMemory()).run;
+  peaks_.clear();
   engine_.device()->meter().reset_peaks();
 }
 

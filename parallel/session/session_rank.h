@@ -63,10 +63,11 @@ struct SetBits {
 /// Report the peaks of memory, in bytes, and the cores that the rank may use.
 struct MeasureMemory {
   struct Answer {
-    Peaks run;     ///< of the whole session
-    Peaks pruned;  ///< since the last pruning, if there was one
+    Peaks run;         ///< of the whole session, but for validations
+    Peaks pruned;      ///< the same since the last pruning, if there was one
+    Peaks validation;  ///< of validations; empty before the first
     RankCores cores = cores_here();
-    static auto fields(auto& x) { return std::tie(x.run, x.pruned, x.cores); }
+    static auto fields(auto& x) { return std::tie(x.run, x.pruned, x.validation, x.cores); }
   };
 };
 
@@ -144,6 +145,8 @@ class SessionRank {
 
   std::optional<FolderClaim> claim_;
   Peaks peaks_before_;  // up to the last pruning, or the resumption of a pruned run
+  Peaks peaks_;         // since then, up to the last validation
+  Peaks peaks_validating_;
 };
 
 }  // namespace paragrad::parallel

@@ -110,6 +110,23 @@ def check_holds(checks, page):
         checks.check("at 7.5 forwards" in said and held in said, "%r lacks %r" % (said, held))
 
 
+def check_explanations(checks, page):
+    """What is said of a bubble follows from the plan's costs; a reduction is named as a cause."""
+    asked = "[...document.querySelectorAll('#asks button')].map(each => each.innerText)"
+    for request, said in (
+            ("schedule: '1f1b', microbatches: 8, costs: {backward: [2]}", "make it smaller"),
+            ("schedule: '1f1b', microbatches: 8, slow_rank: 2, slow_factor: 3", "Rank 2 computes"),
+            ("schedule: 'data', data_parallel: 4, costs: {latency: 0.3}", "sum of gradients of")):
+        page.evaluate("ask({%s, stages: %d, steps: 2})" % (request, 4 if "1f1b" in request else 1))
+        page.evaluate("document.querySelectorAll('#asks button')[0].click()")
+        answer = page.evaluate("byId('asked').innerText")
+        checks.check(said in answer, "%r lacks %r" % (answer, said))
+    for setting, there in ("", True), ("setting: 'one-device',", False):
+        page.evaluate("ask({schedule: 'cyclic-v2', stages: 4, %s steps: 3})" % setting)
+        checks.equal("the round dance is asked about",
+                     "Why a round dance?" in page.evaluate(asked), there)
+
+
 def check_moved(checks, page):
     """A picture that was moved along its axis is the one that is painted there."""
     page.evaluate("clock.window(4, 16)")
@@ -195,6 +212,7 @@ def main():
         if has_module:
             check_holds(checks, page)
             check_sliders(checks, page)
+            check_explanations(checks, page)
             check_long_requests(checks, page)
             check_edit(checks, browser, program, page)  # opens a page in front of this one
             check_answer_stays(checks, page)

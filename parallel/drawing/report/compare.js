@@ -60,8 +60,9 @@ function comparedNumbers() {
     row('validation accuracy', (s) => s.validation_accuracy, percent),
     row('training loss in the last update, nats', (s) => s.loss, (value) => value.toFixed(4)),
     row(`${unitOf(summaries[0])} per second`, rateOf, digits),
-    row('peak memory of the fullest rank', (s) => peakOf(s, 'peak_bytes'), bytes),
+    row('peak memory of the fullest rank in training', (s) => peakOf(s, 'peak_bytes'), bytes),
     row('the same, since the pruning', (s) => peakOf(s, 'peak_bytes_pruned'), bytes),
+    row('the same, in validations', (s) => peakOf(s, 'peak_bytes_validation'), bytes),
     row('idle, planned', (s) => s.bubble?.simulated, percent),
     row('idle, measured', (s) => s.bubble?.measured, percent),
     row('idle, over all updates', (s) => s.bubble?.all_steps, percent),
@@ -138,8 +139,13 @@ function comparedCurves() {
 }
 
 /** A bar for each run. */
-function runBars(title, about, values, parts, text, fitted) {
-  const rows = data.runs.map((run, i) => ({name: run.name, values: values(run.summary) || []}))
+function runBars(title, about, values, parts, text, note) {
+  const rows = data.runs
+                   .map((run) => ({
+                          name: run.name,
+                          values: values(run.summary) || [],
+                          note: note && note(run.summary)
+                        }))
                    .filter((row) => sum(row.values) > 0);
   if (!rows.length) return null;
   const longest = Math.max(...rows.map((row) => row.name.length));
@@ -147,13 +153,13 @@ function runBars(title, about, values, parts, text, fitted) {
       title, about,
       drawn(
           (width) => stackedBars(
-              width, rows, parts, {text, fitted, label: Math.min(width / 3, 12 + 7.2 * longest)})),
+              width, rows, parts, {text, label: Math.min(width / 3, 12 + 7.2 * longest)})),
       legend(parts.filter((_, i) => rows.some((row) => row.values[i] > 0))));
 }
 function comparedBars() {
   const names = [
-    'forward', 'backward', 'update', 'waits for another rank', 'point-to-point', 'collectives',
-    'other'
+    'forward', 'backward', 'update', 'has no core', 'waits for another rank', 'point-to-point',
+    'collectives', 'other'
   ];
   const parts = [
     ...names.map(
@@ -167,12 +173,17 @@ function comparedBars() {
     const updates = summary.recorded_updates ?
         summary.recorded_updates[1] - summary.recorded_updates[0] + 1 :
         1;
+    const rest = [all.waiting - all.other, all.point_to_point, all.collective, all.other, 0];
+    const computed = all.compute + all.update;
+    const bare = of === 'measured' && summary.bubble?.without_core || 0;
+    const coreless = Math.min(computed, bare * (computed + sum(rest)));
     const list = all.forward === undefined  // a summary of an earlier version
         ?
-        [0, 0, all.update, all.waiting, all.point_to_point, all.collective, 0, all.compute] :
+        [0, 0, all.update, 0, all.waiting, all.point_to_point, all.collective, 0, all.compute] :
         [
-          all.forward, all.backward, all.update, all.waiting - all.other, all.point_to_point,
-          all.collective, all.other, 0
+          ...[all.forward, all.backward, all.update].map(
+              (part) => part * (1 - coreless / (computed || 1))),
+          coreless, ...rest
         ];
     return list.map((value) => Math.max(0, value) / ranks / updates);
   };
@@ -197,8 +208,10 @@ function comparedBars() {
           parts, seconds),
       runBars(
           'Memory of the fullest rank',
-          'The peak of each category over the run; they need not have been at one moment.', fullest,
-          colored(categories), bytes),
+          'The peak of each category over the run, which need not have been at one moment; the ' +
+              'number is the peak of all together.',
+          fullest, colored(categories), bytes,
+          (summary) => peakOf(summary, 'peak_bytes') && bytes(peakOf(summary, 'peak_bytes'))),
       runBars(
           'Bytes sent in an update', 'The mean over all updates of the run.',
           (summary) => summary.bytes_sent &&

@@ -163,6 +163,7 @@ function numbers() {
   const accuracy =
       summary.validation_accuracy ?? data.metrics.validation.at(-1)?.validation_accuracy;
   const pruned = (summary.peak_bytes_pruned || []).map(total);
+  const validating = (summary.peak_bytes_validation || []).map(total);
   const shapes =
       data.windows.map((each) => each.memory.peaks.map(sum)).map((list) => Math.max(...list));
   return [
@@ -172,7 +173,7 @@ function numbers() {
               `${shared.ranks} ranks on ${
                   plural(shared.cores, 'core')}: they can be busy for at most ${
                   percent(shared.cores / shared.ranks)} of the time. `),
-           'Measured times are those of a shared machine. ' +
+           'In the rest of a computation’s measured time its rank has no core. ' +
                `With a core for each rank an update would take ${
                    seconds(summary.update_seconds.own_cores)}, and ranks would be idle for ${
                    percent(own)} of it.`),
@@ -187,9 +188,12 @@ function numbers() {
            `${count(planned)} planned, if every update took the ${
                seconds(update)} that the plan does`),
        figure(
-           'peak memory of the fullest rank', peaks.length ? bytes(peaks[fullest]) : 'not yet',
+           'peak memory of the fullest rank in training', peaks.length ? bytes(peaks[fullest]) : 'not yet',
            peaks.length > 1 && `rank ${fullest}; the least full has ${bytes(Math.min(...peaks))}`,
            pruned.length ? `${bytes(Math.max(...pruned))} since the pruning` : '',
+           validating.length && Math.max(...validating) > peaks[fullest] ?
+               `${bytes(Math.max(...validating))} in validations` :
+               '',
            memoryAgainstPlan(shown, shapes)),
        idleFigure(summary.bubble, shown)),
   ];
@@ -198,13 +202,15 @@ function numbers() {
 function idleFigure(bubble, shown) {
   const recorded = `${percent(bubble.simulated)} planned, ${percent(bubble.measured)} measured`;
   const where = `in updates ${shown.first} to ${shown.last}`;
+  const cores = bubble.without_core > 0.005 &&
+      `for another ${percent(bubble.without_core)} of the time a rank that computes has no core`;
   if (bubble.steady_state === undefined)
     return figure(
-        'idle', recorded, `${where}; ${percent(bubble.all_steps)} over all updates`);
+        'idle', recorded, `${where}; ${percent(bubble.all_steps)} over all updates`, cores);
   return figure(
       'idle', `${percent(bubble.steady_state)} planned, ${percent(bubble.all_steps)} measured`,
       'over all updates; planned for a pipeline that stays full',
-      `${recorded} ${where}, which fill and drain`);
+      `${recorded} ${where}, which fill and drain`, cores);
 }
 /** The state that the formula of ZeRO gives for the fullest rank, beside what it held. */
 function memoryAgainstPlan(shown) {
@@ -216,9 +222,12 @@ function memoryAgainstPlan(shown) {
 // ---- where a step went ----
 
 const stepColors =
-    ['forward-1', 'backward-1', 'update', 'waits', 'communication', 'series-2', 'bubble'];
+    ['forward-1', 'backward-1', 'update', 'no-core', 'waits', 'communication', 'series-2', 'bubble'];
 const stepParts = (shown) => shown.parts.map(
     (name, i) => ({name, color: cssColor(stepColors[i]), ink: cssColor(stepColors[i] + '-ink')}));
+
+/** The share of a rank's time in none of its computations, which are the first four parts. */
+const idleShare = (parts) => 1 - sum(parts.slice(0, 4)) / sum(parts);
 
 function whereAStepWent() {
   const shown = shownWindow(), updates = shown.last - shown.first + 1;
@@ -229,7 +238,7 @@ function whereAStepWent() {
       name: `rank ${rank}${thin ? ', planned' : ', measured'}`,
       thin,
       values: shown.bars[version][rank].map((value) => value / updates),
-      note: thin ? '' : `${percent(1 - (values[0] + values[1] + values[2]) / sum(values))} idle`
+      note: thin ? '' : `${percent(idleShare(values))} idle`
     });
     if (both !== 'planned') rows.push({...line('measured', false), name: `rank ${rank}`});
     if (both !== 'measured')
@@ -237,11 +246,7 @@ function whereAStepWent() {
         ...line('simulated', both === 'both'),
         name: both === 'both' ? '' : `rank ${rank}`,
         note: both === 'both' ? 'planned' :
-                                `${
-                                    percent(
-                                        1 -
-                                        sum(shown.bars.simulated[rank].slice(0, 3)) /
-                                            sum(shown.bars.simulated[rank]))} idle`
+                                `${percent(idleShare(shown.bars.simulated[rank]))} idle`
       });
   });
   const note = `Shares of the mean of updates ${shown.first} to ${shown.last}: ${

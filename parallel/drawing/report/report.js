@@ -27,10 +27,14 @@ function filesPanel() {
       'Files', '',
       el('ul', {class: 'files'}, link('summary.json', 'the figures of this page'),
          link('metrics.jsonl', 'a line for each update'),
+         link('metrics.csv', 'the same as a table'),
+         el('li', {}, el('code', {}, 'events.out.tfevents…'), ' the same for TensorBoard'),
          link('trace.json', 'opens in ui.perfetto.dev; written when the run ends'),
          link('recorded.plan', 'the plan of the recorded updates; written when the run ends'),
-         link('plan.html', 'this plan in the player, with measured times; when the run ends'),
-         link('checkpoint/', 'weights and optimizer')));
+         link('plan.html', 'this plan in the player, simulated with measured costs; when the run ends'),
+         link('checkpoint/', 'weights and optimizer'),
+         data.unit === 'tokens' &&
+             link('huggingface/', 'the model for other programs; when the run is complete')));
 }
 
 function runPanels() {

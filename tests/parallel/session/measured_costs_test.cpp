@@ -1,6 +1,7 @@
 // Costs that a run measured, against a timeline by hand.
 #include "parallel/session/report_window.h"
 
+#include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 
@@ -31,4 +32,28 @@ TEST_CASE("measured costs: whole backwards and their parts have medians of their
   CHECK(costs.weight_part == List{0, 16});
   CHECK(costs.step == List{0.5, 0.25});
   CHECK(simulate(verify(plan), costs).makespan() == 2 * (2 + 1 + 4 + 9 + 16) + 0.75);
+}
+
+TEST_CASE("measured costs: a plan costs what it did, however large its groups are", "[costs]") {
+  for (const char* schedule : {"data", "1f1b"})
+    for (const int replicas : {2, 8, 32})
+      for (const int zero : {0, 1}) {
+        Layout layout{.microbatches = 2, .steps = 2, .clip = true};
+        layout.stages = schedule == std::string("data") ? 1 : 3;
+        layout.width = replicas;
+        layout.zero = zero;
+        const VerifiedPlan plan = verify(make_plan(schedule, layout));
+        const Costs costs{.forward = {0.01},
+                          .backward = {0.02},
+                          .step = {0.001},
+                          .bandwidth = 1e9,
+                          .latency = 2e-5,
+                          .activation_bytes = {100'000},
+                          .weight_bytes = {4'000'000}};
+        const Timeline before = simulate(plan, costs);
+        const Timeline again = simulate(plan, measured_costs(plan.plan(), before));
+        CAPTURE(schedule, replicas, zero);
+        CHECK(again.makespan() > 0.9 * before.makespan());
+        CHECK(again.makespan() < 1.1 * before.makespan());
+      }
 }

@@ -41,10 +41,14 @@ function whyGap({data, answer, time}, gap) {
   const others =
       [...new Set(found.path.map(i => rankOf(data, i)))].filter(rank => rank !== gap.rank);
   const isBack = data.op[gap.next] === BACKWARD || data.op[gap.next] === INPUT_PART;
+  const cause = data.cause[gap.next], last = cause >= 0 ? data.op[cause] : -1;
   const sentences = [
     where,
     `Next it runs the ${describe(data, gap.next)}, and cannot begin before: ` +
-        (isBack && others.length ?
+        (isCollective(last) ?
+             `the ${describe(data, cause)} ends at ${time.text(data.end[cause])}. All ranks of ` +
+                 'a group take part in it, so it begins when the last of them is there.' :
+             isBack && others.length ?
              'the gradient has to come back from the stages behind. Follow the marked chain: ' +
                  `microbatch ${
                      data.micro[gap.next]} goes forward through the ranks to the last stage, ` +
@@ -77,11 +81,25 @@ function whyBubble(state, turn) {
   return {...found, more: all.length > 1};
 }
 
+/** The rank that computes longest, if others wait for it at every microbatch. */
+function whoIsSlow(data) {
+  const busy = Array.from(
+      data.computes, cells => [...cells].reduce((all, i) => all + data.end[i] - data.start[i], 0));
+  const most = Math.max(...busy), mean = busy.reduce((all, each) => all + each, 0) / busy.length;
+  if (most < 1.1 * mean) return null;
+  return {rank: busy.indexOf(most), excess: most / mean - 1, stays: 1 - mean / most};
+}
+
 /** What makes the bubble smaller, which depends on whether the pipeline drains at updates. */
 function howBubbleShrinks({data, answer: {facts, header}}) {
-  if (!header.drift && Math.max(...header.keep) < 2)
-    return 'More microbatches an update make it smaller: the gaps stay as long, the work between ' +
-        'them grows.';
+  if (!header.drift && Math.max(...header.keep) < 2) {
+    const uneven = whoIsSlow(data), more = 'More microbatches an update make ';
+    if (!uneven)
+      return more + 'it smaller: the gaps stay as long, the work between them grows.';
+    return `Rank ${uneven.rank} computes for ${percent(uneven.excess)} longer than the ranks do on ` +
+        `average, and they wait for it: ${percent(uneven.stays)} of their time, however many ` +
+        `microbatches there are. ${more}only the rest of it smaller.`;
+  }
   let from = 0, to = data.seconds;  // while every rank goes forward and back
   for (const cells of data.computes) {
     const back = cells.find(i => isPass(data.op[i]) && data.op[i] !== FORWARD);
@@ -215,6 +233,7 @@ function questionsOf(answer) {
   if (header.steps > 0) all.push(['Where is memory fullest?', whyMemory]);
   if (facts.staleness > 0) all.push(['What is late?', whyStale]);
   if (header.sharded > 0) all.push(['What does ZeRO shard?', whyShards]);
-  if (/cyclic/.test(answer.title)) all.push(['Why a round dance?', whyRound]);
+  const ranks = answer.peaks.activations.length;
+  if (answer.request?.schedule?.startsWith('cyclic') && ranks > 1) all.push(['Why a round dance?', whyRound]);
   return all;
 }
