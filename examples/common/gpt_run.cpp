@@ -62,6 +62,11 @@ void GptRun::parse(CLI::App& app, int argc, char** argv) {
 /// Takes the model of --from, and its tokenizer for text. A resumed run gets both as flags of their
 /// own, and does not need the folder's weights.
 void GptRun::take_model(const CLI::App& app) {
+  const std::filesystem::path exported = from / "huggingface";
+  PG_CHECK(std::filesystem::exists(from / "config.json") ||
+               !std::filesystem::exists(exported / "config.json"),
+           "--from ", from.string(), " is a run's folder; the model that the run exported is in ",
+           exported.string());
   const GptConfig found = read_gpt_config(from);
   auto take = [&](const char* flag, auto& value, auto wanted) {
     PG_CHECK(app.count(flag) == 0 || value == wanted, flag, ' ', value, ": the model in ",

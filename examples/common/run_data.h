@@ -33,9 +33,9 @@ class Examples {
 };
 
 /// One rank's view of examples: microbatch m is part m % per_step, of `rows` examples, of the batch
-/// of step m / per_step. Validation has `validated_rows` examples in a microbatch, all of them or
-/// about 20 microbatches that are spread evenly.
+/// of step m / per_step. Validation takes all examples, or about 20 batches of them that are spread
+/// evenly, in microbatches of at most 4,096 tokens or 256 images.
 std::unique_ptr<RunData> run_data(std::shared_ptr<const Examples> examples, int per_step,
-                                  std::int64_t rows, std::int64_t validated_rows);
+                                  std::int64_t rows, std::int64_t batch);
 
 }  // namespace paragrad::examples

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""The report of a short run in Chromium: report_in_browser.py TRAIN_GPT
+"""Pages of short runs in Chromium: report_in_browser.py TRAIN_GPT REPORT
 
-It loads without errors and without the network, has contrast in both themes, and fits a phone.
+They load without errors and without the network, have contrast in both themes, and fit a phone: the
+report of a pipeline that is complete; of 40 replicas that prune, encode and were stopped; of one
+that still runs; and the comparison of the first two.
 """
 import os
 import subprocess
@@ -12,27 +14,51 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from browser import Browser  # noqa: E402
 from pages import Checks, skip_without_chromium  # noqa: E402
 
-RUN = ("--ranks 2 --stages 2 --microbatches 2 --batch 4 --layers 2 --heads 2 --width 16 "
-       "--context 16 --vocab chars --steps 6").split()
+MODEL = "--layers 2 --heads 2 --width 16 --context 16 --vocab chars".split()
+PIPELINE = "--ranks 2 --stages 2 --microbatches 2 --batch 4 --steps 6".split()
+MANY = ("--schedule data --ranks 40 --batch 40 --steps 9 --stop-after 8 --codec quantize:4 "
+        "--prune 0.5 --prune-after 5 --samo").split()
+
+
+def run(*words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit("%s failed: %s" % (" ".join(words), done.stderr))
+
+
+def running(report):
+    """The page as it was while the run went on."""
+    with open(report, encoding="utf-8") as file:
+        text = file.read()
+    assert '"state":"finished"' in text
+    path = report.replace("report.html", "running.html")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text.replace('"state":"finished"', '"state":"running"'))
+    return path
 
 
 def main():
     skip_without_chromium()
+    train, report = sys.argv[1:]
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     checks = Checks()
     with tempfile.TemporaryDirectory() as folder, Browser() as browser:
-        run = os.path.join(folder, "a run")
-        done = subprocess.run([sys.argv[1], "--data", os.path.join(root, "BUILDING.md"), *RUN,
-                               "--out", run], capture_output=True, text=True)
-        if done.returncode:
-            sys.exit("train_gpt failed: " + done.stderr)
-        for dark in False, True:
-            page, theme = browser.page(dark=dark), "dark" if dark else "light"
-            page.navigate(os.path.join(run, "report.html"))
-            checks.readable(page, theme)
-            checks.narrow(page, theme)
-            checks.quiet(page, theme)
-            page.close()
+        data = ["--data", os.path.join(root, "BUILDING.md")]
+        pipeline, many = (os.path.join(folder, name) for name in ("a run", "many"))
+        run(train, *data, *MODEL, *PIPELINE, "--out", pipeline)
+        run(train, *data, *MODEL, *MANY, "--out", many)
+        both = os.path.join(folder, "both.html")
+        run(report, pipeline, many, "--out", both)
+        pages = [os.path.join(path, "report.html") for path in (pipeline, many)]
+        for path in [*pages, running(pages[0]), both]:
+            for dark in False, True:
+                page, theme = browser.page(dark=dark), "dark" if dark else "light"
+                when = "%s, %s" % (os.path.relpath(path, folder), theme)
+                page.navigate(path)
+                checks.readable(page, when)
+                checks.narrow(page, when)
+                checks.quiet(page, when)
+                page.close()
     checks.end("report_in_browser")
 
 

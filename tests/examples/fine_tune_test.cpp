@@ -98,6 +98,7 @@ TEST_CASE("flags that contradict the folder's model are refused by name") {
   refused({"--untied"}, "--untied: the model in");
   refused({"--vocab", "bytes"}, "knows 11 tokens, and --vocab bytes has 256");
   refused({"--resume", runs.path("base")}, "a resumed run has its own weights");
+  refused({"--from", runs.path("base")}, "the model that the run exported is in " + runs.base);
   refused({"--from", runs.path("nothing")}, "no file " + runs.path("nothing") + "/config.json");
   runs.succeed(runs.from_base("agreeing", {"--layers", "2", "--width", "16"}));
 }

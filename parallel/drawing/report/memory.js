@@ -10,7 +10,11 @@ function memoryPanel() {
   const used = parts.map((part, i) => memory.peaks.some((peak) => peak[i] > 0));
   const only = (list) => list.filter((_, i) => used[i]);
   const before = data.windows.filter((each) => each !== shown);
-  const rows = memory.peaks.map((peak, rank) => ({name: `rank ${rank}`, values: only(peak)}));
+  const held = (rank) => sum(memory.peaks[rank]);
+  const rows = rankGroups(shown).map((ranks) => {
+    const fullest = ranks.reduce((best, rank) => held(rank) > held(best) ? rank : best, ranks[0]);
+    return {name: groupName(ranks), values: only(memory.peaks[fullest])};
+  });
   const highest = Math.max(...data.windows.flatMap((each) => each.memory.peaks.map(sum)));
   const compared = data.windows.length < 2 ?
       '' :
@@ -22,13 +26,14 @@ function memoryPanel() {
   return panel(
       'Memory',
       `Each rank at the moment when it held the most in updates ${shown.first} to ${shown.last}.` +
-          (compared ? ` The fullest rank: ${compared}.` : ''),
+          (compared ? ` The fullest rank: ${compared}.` : '') +
+          groupNote(shown, 'those of the fullest of them'),
       el('div', {class: 'columns'},
          el('div', {},
             drawn(
                 (width) =>
                     [stackedBars(
-                         width, rows, only(parts), {text: bytes, label: width > 420 ? 72 : 56}),
+                         width, rows, only(parts), {text: bytes, label: barLabel(shown, width)}),
                      legend(only(parts))]),
             levelsChart(shown)),
          el('div', {}, memoryOverTime(shown, highest))));

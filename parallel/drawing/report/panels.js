@@ -226,6 +226,22 @@ const stepColors =
 const stepParts = (shown) => shown.parts.map(
     (name, i) => ({name, color: cssColor(stepColors[i]), ink: cssColor(stepColors[i] + '-ink')}));
 
+/** Ranks whose bars are one: each alone, or if there are many, those that compute the same. */
+function rankGroups(shown) {
+  const all = shown.bars.measured.map((_, rank) => [rank]);
+  return all.length <= 32 ? all : shown.cells.rows.map((row) => row.same || [row.rank]);
+}
+const groupName = (ranks) => `rank ${ranks[0]}` + (ranks.length > 1 ? ` +${ranks.length - 1}` : '');
+/** The width of the names of ranks. */
+const barLabel = (shown, width) =>
+    rankGroups(shown).length < shown.bars.measured.length ? 100 : width > 500 ? 72 : 56;
+const groupNote = (shown, what) => rankGroups(shown).length < shown.bars.measured.length ?
+    ` “+7” stands for 7 more ranks that compute the same; bars are ${what}.` :
+    '';
+/** The mean of the lists of a group's ranks, part by part. */
+const meanOf = (ranks, lists) =>
+    lists[ranks[0]].map((_, part) => sum(ranks.map((rank) => lists[rank][part])) / ranks.length);
+
 /** The share of a rank's time in none of its computations, which are the first four parts. */
 const idleShare = (parts) => 1 - sum(parts.slice(0, 4)) / sum(parts);
 
@@ -233,22 +249,24 @@ function whereAStepWent() {
   const shown = shownWindow(), updates = shown.last - shown.first + 1;
   const both = chosen('bars', 'both');
   const rows = [];
-  shown.bars.measured.forEach((values, rank) => {
+  for (const ranks of rankGroups(shown)) {
+    const bars = (version) => meanOf(ranks, shown.bars[version]), name = groupName(ranks);
+    const values = bars('measured');
     const line = (version, thin) => ({
-      name: `rank ${rank}${thin ? ', planned' : ', measured'}`,
+      name: `${name}${thin ? ', planned' : ', measured'}`,
       thin,
-      values: shown.bars[version][rank].map((value) => value / updates),
+      values: bars(version).map((value) => value / updates),
       note: thin ? '' : `${percent(idleShare(values))} idle`
     });
-    if (both !== 'planned') rows.push({...line('measured', false), name: `rank ${rank}`});
+    if (both !== 'planned') rows.push({...line('measured', false), name});
     if (both !== 'measured')
       rows.push({
         ...line('simulated', both === 'both'),
-        name: both === 'both' ? '' : `rank ${rank}`,
+        name: both === 'both' ? '' : name,
         note: both === 'both' ? 'planned' :
-                                `${percent(idleShare(shown.bars.simulated[rank]))} idle`
+                                `${percent(idleShare(bars('simulated')))} idle`
       });
-  });
+  }
   const note = `Shares of the mean of updates ${shown.first} to ${shown.last}: ${
                    seconds(shown.seconds.measured / updates)} an update measured, ${
                    seconds(shown.seconds.simulated / updates)} planned` +
@@ -256,7 +274,7 @@ function whereAStepWent() {
            `, ${seconds(shown.seconds.own_cores / updates)} with a core for each rank.` :
            '.');
   return panel(
-      'Where a step went', note,
+      'Where a step went', note + groupNote(shown, 'their means'),
       drawn(
           (width) =>
               [el('div', {class: 'tools'},
@@ -270,7 +288,7 @@ function whereAStepWent() {
                stackedBars(width, rows, stepParts(shown), {
                  text: seconds,
                  fitted: true,
-                 label: width > 500 ? 72 : 56,
+                 label: barLabel(shown, width),
                  inside: (value, share) => percent(share),
                  end: width > 500 ? 78 : 62
                }),

@@ -14,8 +14,9 @@ function wirePanel() {
                             `${name} ${digits(wire.f32[i] / wire.sent[i])} times smaller` :
                             '')
                     .filter(Boolean);
-  const ranks = wire.ranks[0].map(
-      (_, rank) => ({name: `rank ${rank}`, values: wire.ranks.map((kind) => kind[rank])}));
+  const sent = wire.ranks[0].map((_, rank) => wire.ranks.map((kind) => kind[rank]));
+  const ranks = rankGroups(shown).map(
+      (ranks) => ({name: groupName(ranks), values: meanOf(ranks, sent)}));
   return panel(
       'Wire',
       `An update sends ${bytes(sum(wire.sent))} over all ranks` +
@@ -28,7 +29,9 @@ function wirePanel() {
                 (width) => stackedBars(
                     width, less ? rows : rows.slice(0, 1), parts, {text: bytes, label: 56})),
             el('h3', {}, 'An update, by rank'),
-            drawn((width) => stackedBars(width, ranks, parts, {text: bytes, label: 56})),
+            drawn(
+                (width) => stackedBars(
+                    width, ranks, parts, {text: bytes, label: barLabel(shown, width)})),
             legend(parts)),
          el('div', {}, flowChart(shown, parts))),
       bitsChart());
