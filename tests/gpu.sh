@@ -1,51 +1,62 @@
 #!/usr/bin/env bash
-# Does all that a machine with a GPU is needed for: builds, tests kernels, training and transports there,
-# measures, and writes what came out to a folder, as text and JSON.
-#   gpu.sh [OPTION...] [PART...]
-# Parts: build kernels training transports benchmarks pytorch sanitizer; all without one. Each takes
-# minutes.
-#   --out DIR     where results go (default: tests/benchmarks/results/gpu_NAME, by the GPU's name)
-#   --build DIR   where to build (default: build)
-#   --no-build    the programs are there already: in the build folder, or in --bin DIR
-#   --install     first install what is missing, as BUILDING.md says
-#   --emulator    try this script without a GPU: small sizes, on the emulator, of an ordinary build
-#   --pack DIR    build what a machine without our packages can run, without MPI and NCCL, and put it
-#                 there; copy DIR, and run DIR/tests/gpu.sh --no-build --bin DIR/bin on that machine,
-#                 which needs glibc and libstdc++ as new as here, and cuBLAS of this CUDA release
+# Does all that a machine with a GPU is needed for: tests kernels, training and transports there, measures,
+# and writes what came out to a folder, as text and JSON, and to one archive.
+#   gpu.sh [OPTION...] [STEP...]
+# Steps, the most telling first (all without one): build training tests training_50257 kernel_rates
+# kernels_of_a_step ladder pytorch training_graph training_4 training_64 training_f32 training_zipf
+# memcheck racecheck
+#   --out DIR      where results go (default: tests/benchmarks/results/gpu_NAME, by the GPU's name);
+#                  the archive is DIR.tar.gz, or where --archive FILE says; it grows with each step
+#   --seconds N    ends after so long: a step that has no time left is not begun, or is stopped
+#   --resume       goes on where an earlier call with this --out ended
+#   --build DIR    where to build (default: build)
+#   --no-build     the programs are there already: in the build folder, or in --bin DIR
+#   --install      first installs what is missing, as BUILDING.md says
+#   --emulator     tries this script without a GPU: small sizes, on the emulator, of an ordinary build
+#   --pack FILE    makes an archive (.tar.gz) for a machine that has none of our packages and no network,
+#                  for GPUs of one --architecture N (default: 90); see tests/gpu_pack.sh
 set -uo pipefail
 export LC_ALL=C  # a decimal point in times
-export CUDA_DEVICE_MAX_CONNECTIONS=32  # streams that wait don't stand in others' way
 own_library_path=${LD_LIBRARY_PATH-}
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
-build=$root/build bin="" out="" pack="" device=cuda builds=yes installs=no
-parts=()
-ordinary_build="cmake --preset release && cmake --build --preset release"
+build=$root/build bin="" out="" archive="" seconds=0 resumes=no device=cuda builds=yes installs=no
+steps=() packs=()
 fail() { echo "gpu.sh: $*" >&2; exit 2; }
+all_steps=(build training tests training_50257 kernel_rates kernels_of_a_step ladder pytorch
+  training_graph training_4 training_64 training_f32 training_zipf memcheck racecheck)
 while [[ $# -gt 0 ]]; do
   case $1 in
-    --out | --build | --bin | --pack)
-      [[ $# -gt 1 ]] || fail "$1 needs a folder"
+    --out | --archive | --build | --bin | --seconds)
+      [[ $# -gt 1 ]] || fail "$1 needs a value"
       printf -v "${1#--}" %s "$2"
       shift ;;
+    --pack | --architecture | --limit) packs+=("$1" "${2-}"); shift ;;
     --no-build) builds=no ;;
     --install) installs=yes ;;
+    --resume) resumes=yes ;;
     --emulator) device=emulator ;;
-    -h | --help) sed -n '2,16s/^# //p' "$0"; exit 0 ;;
-    build | kernels | training | transports | benchmarks | pytorch | sanitizer) parts+=("$1") ;;
-    *) fail "unknown argument '$1'; see gpu.sh --help" ;;
+    -h | --help) sed -n '2,19s/^# //p' "$0"; exit 0 ;;
+    *) [[ " ${all_steps[*]} " == *" $1 "* ]] || fail "unknown argument '$1'; see gpu.sh --help"
+       steps+=("$1") ;;
   esac
   shift
 done
+if [[ ${#packs[@]} -gt 0 ]]; then
+  [[ $device == cuda ]] || packs+=(--emulator --bin "${bin:-$build/bin}")
+  exec "$root/tests/gpu_pack.sh" "${packs[@]}"
+fi
+[[ $seconds =~ ^[0-9]+$ ]] || fail "--seconds $seconds: expected a whole number"
+end=$((seconds > 0 ? SECONDS + seconds - 5 : SECONDS + 1000000))
 tests=tests_gpu
 [[ $device == cuda ]] || tests=tests_cuda
-all_parts=(build kernels training transports benchmarks pytorch sanitizer)
-if [[ ${#parts[@]} -eq 0 ]]; then
-  parts=("${all_parts[@]}")
-  [[ $builds == yes && $device == cuda ]] || parts=("${all_parts[@]:1}")
-elif [[ " ${parts[*]} " == *' build '* ]]; then
-  [[ $builds == yes ]] || fail "--no-build, and the part build: choose one"
-  [[ $device == cuda ]] || fail "--emulator tries programs of an ordinary build: $ordinary_build"
+if [[ ${#steps[@]} -eq 0 ]]; then
+  steps=("${all_steps[@]}")
+  [[ $builds == yes && $device == cuda ]] || steps=("${all_steps[@]:1}")
+elif [[ " ${steps[*]} " == *' build '* ]]; then
+  [[ $builds == yes ]] || fail "--no-build, and the step build: choose one"
+  [[ $device == cuda ]] || fail "--emulator tries programs of an ordinary build:" \
+    "cmake --preset release && cmake --build --preset release"
 fi
 bin=$(realpath -m "${bin:-$build/bin}")
 
@@ -97,193 +108,236 @@ machine() {
   printf '\n}\n' >&3
 } 3>"$out/machine.json" >"$out/machine.txt"
 
-# ---- building --------------------------------------------------------------------------------
-programs=(tests_gpu ladder_gpu gpu_kernels gpu_training train_gpt sample_gpt)
-configure_and_build() {  # configure_and_build FOLDER SETTING...
-  [[ -n $nvcc ]] || { echo "nvcc is neither on the PATH nor in CUDA_HOME; or use --no-build"; return 1; }
-  local folder=$1 ninja=()
-  command -v ninja >/dev/null && [[ ! -e $folder/CMakeCache.txt ]] && ninja=(-G Ninja)
-  cmake -S "$root" -B "$folder" "${ninja[@]}" -DCMAKE_BUILD_TYPE=Release -DPARAGRAD_CUDA=ON \
-    -DPARAGRAD_TESTS=ON "${@:2}" &&
-    cmake --build "$folder" -j "$(nproc --all)" --target "${programs[@]}"
+# ---- steps -----------------------------------------------------------------------------------
+left_out=77 stopped=124
+left() { echo $((end - SECONDS)); }
+limited() {  # limited SECONDS COMMAND...: ends it then, or when this call has to end
+  local most=$1 rest
+  rest=$(left)
+  [[ $rest -gt 0 ]] || return $stopped
+  timeout -k 5 $((most < rest ? most : rest)) "${@:2}"
 }
-part_build() {
+
+step_build() {
   [[ $installs == no ]] || "$root/examples/install_packages.sh" --tests || return 1
+  [[ -n $nvcc ]] || { echo "nvcc is neither on the PATH nor in CUDA_HOME; or use --no-build"; return 1; }
   local capability
   capability=$(gpu compute_cap)
   [[ -z $capability || ${capability%.*} -ge 8 ]] ||
     { echo "this GPU has compute capability $capability; paragrad needs 8.0 or later"; return 1; }
-  configure_and_build "$build" ${capability:+-DPARAGRAD_CUDA_ARCHITECTURES=${capability//./}-real}
-}
-pack() {
-  local folder=$build-packed program library
-  configure_and_build "$folder" -DPARAGRAD_NATIVE=OFF -DPARAGRAD_MPI=OFF -DPARAGRAD_NCCL=OFF \
-    -DPARAGRAD_ONEDNN=OFF || exit 1
-  mkdir -p "$pack"/bin/{lib,benchmarks} "$pack"/tests/{benchmarks,references}
-  for program in tests_gpu train_gpt sample_gpt benchmarks/{ladder_gpu,gpu_kernels,gpu_training}; do
-    strip -o "$pack/bin/$program" "$folder/bin/$program" || exit 1
-  done
-  ldd "$pack"/bin/* "$pack"/bin/benchmarks/* 2>/dev/null | awk '$3 ~ /lib(fmt|pcre2-8|z|gomp)\.so/ {print $3}' | sort -u |
-    while read -r library; do cp "$library" "$pack/bin/lib/"; done
-  cp "$root/tests/gpu.sh" "$pack/tests/"
-  cp "$root/tests/benchmarks/gpu_pytorch.py" "$pack/tests/benchmarks/"
-  cp "$root/tests/references/gpt_model.py" "$pack/tests/references/"
-  git -C "$root" describe --always --dirty >"$pack/commit" 2>/dev/null
-  echo "$pack has $(du -sh "$pack" | cut -f 1). On the other machine: tests/gpu.sh --no-build --bin bin"
+  limited 1800 "$root/tests/gpu_pack.sh" --build "$build" \
+    ${capability:+--architecture "${capability//./}"}
 }
 
-# ---- tests -----------------------------------------------------------------------------------
-# Each test in a process of its own: a kernel that fails or hangs takes no other test with it.
+# Tests run in one process. One that fails there is then run again, alone, so that each launch's
+# error is told at that launch; so are those that a crash kept from running.
 names_in() {  # names_in PROGRAM: as Catch2 2 lists them, which exits with their number, or as 3 does
   local names
   names=$("$bin/$1" --list-test-names-only 2>/dev/null)
   [[ -n $names ]] || names=$("$bin/$1" --list-tests --verbosity quiet)
   sed 's/^ *//' <<<"$names"
 }
-run_test() {  # run_test PART PROGRAM NAME
-  local begin=$EPOCHREALTIME log=$out/test.log status=0 passed=true seconds escaped limit=300
-  [[ $1 != kernels ]] || limit=120
-  escaped=$(sed 's/[][,\\]/\\&/g' <<<"$3")
-  timeout -k 10 $limit "$bin/$2" "$escaped" >"$log" 2>&1 </dev/null || status=$?
-  seconds=$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $begin}")
+escaped() { sed 's/[][,\\]/\\&/g'; }
+# The results in Catch2's XML, which it writes as it goes: "passed|skipped|failed|ended SECONDS NAME".
+results_in() {
+  awk '
+    function attribute(name) {
+      if (!match($0, name "=\"[^\"]*\"")) return ""
+      return substr($0, RSTART + length(name) + 2, RLENGTH - length(name) - 3)
+    }
+    function plain(text) {
+      gsub(/&lt;/, "<", text); gsub(/&gt;/, ">", text); gsub(/&quot;/, "\"", text)
+      gsub(/&apos;/, "\047", text); gsub(/&amp;/, "\\&", text)
+      return text
+    }
+    /<TestCase / { test = plain(attribute("name")); skipped = 0 }
+    /skipped: / { skipped = 1 }
+    /<OverallResult / {
+      how = attribute("success") == "true" ? (skipped ? "skipped" : "passed") : "failed"
+      printf "%s %.1f %s\n", how, attribute("durationInSeconds"), test
+      test = ""
+    }
+    END { if (test != "") printf "ended 0 %s\n", test }' "$1"
+}
+known() { grep -cE "^(passed|skipped|FAILED) [0-9.]+ $2\$" "$1" >/dev/null 2>&1; }
+run_alone() {  # run_alone PROGRAM NAME: adds its result to test_results.txt
+  local status=0 begin=$EPOCHREALTIME log=$out/test.log how=passed
+  CUDA_LAUNCH_BLOCKING=1 limited 120 "$bin/$1" -w NoAssertions "$(escaped <<<"$2")" \
+    >"$log" 2>&1 </dev/null || status=$?
   if [[ $status -eq 0 ]] && grep -q 'No test\(s \| cases \)\(ran\|matched\)' "$log"; then status=1; fi
-  if [[ $status -ne 0 ]]; then
-    passed=false
-    echo "FAILED  $seconds s  $3 (status $status)"
-    head -n 60 "$log"
-  else
-    echo "$(grep -q 'skipped: ' "$log" && echo skipped || echo passed)  $seconds s  $3$(
-      grep -A 1 'warning:' "$log" | tail -n 1)"
-  fi
-  printf '{"name": %s, "passed": %s, "seconds": %s}\n' "$(json_string "$3")" $passed "$seconds" \
-    >>"$out/$1.jsonl"
-  rm -f "$log"
-  return $status
+  if [[ $status -eq $stopped && $(left) -le 0 ]]; then return; fi  # it is told as not run
+  [[ $status -ne 0 ]] || ! grep -q 'skipped: ' "$log" || how=skipped
+  [[ $status -eq 0 ]] || how=FAILED
+  printf '%s %s %s\n' $how "$(awk "BEGIN {printf \"%.1f\", $EPOCHREALTIME - $begin}")" "$2" >>"$out/test_results.txt"
+  [[ $how != FAILED ]] || { echo "FAILED  $2 (status $status)"; head -n 60 "$log"; }
 }
-part_of() {  # part_of NAME: the part that runs the test
-  case $1 in
-    training:* | devices[\ :]* | checkpoints\ move*) echo training ;;
-    device\ * | processes\ with\ devices*) echo transports ;;
-    *) echo kernels ;;
-  esac
-}
-run_tests() {  # run_tests PART: its tests; with --emulator, the first two of them
-  local program name failed=0 count=0 sources=("$tests")
-  [[ $device == cuda ]] || sources+=(tests_examples)
-  for program in "${sources[@]}"; do
+step_tests() {
+  local program name names programs=("$tests")
+  [[ $device == cuda ]] || programs+=(tests_examples)
+  [[ $resumes == yes ]] || rm -f "$out/test_results.txt"
+  touch "$out/test_results.txt"
+  : >"$out/test_names.txt"
+  for program in "${programs[@]}"; do
     [[ -x $bin/$program ]] || { echo "$bin/$program is not there"; return 1; }
+    names=$(names_in "$program")
+    [[ $device == cuda ]] || names=$(few_of "$names")
+    [[ -n $names ]] || continue
+    sed "s/^/$program /" <<<"$names" >>"$out/test_names.txt"
+    [[ -s $out/test_results.txt && $resumes == yes ]] && continue
+    limited 420 "$bin/$program" -r xml -d yes -w NoAssertions "$(escaped <<<"$names" | paste -sd,)" \
+      >"$out/$program.xml" 2>"$out/$program.stderr" </dev/null
+    results_in "$out/$program.xml" | grep -E '^(passed|skipped)' >>"$out/test_results.txt"
   done
-  : >"$out/$1.jsonl"
   while read -r program name; do
-    [[ $(part_of "$name") == "$1" ]] || continue
-    [[ $device == cuda || $count -lt 2 ]] || break
-    count=$((count + 1))
-    run_test "$1" "$program" "$name" || failed=$((failed + 1))
-  done < <(for program in "${sources[@]}"; do names_in "$program" | sed "s/^/$program /"; done)
-  echo "$((count - failed)) of $count tests passed"
-  [[ $failed -eq 0 && $count -gt 0 ]]
+    grep -qxE "(passed|skipped|FAILED) [0-9.]+ $(sed 's/[][\\.*^$(){}?+|]/\\&/g' <<<"$name")" \
+      "$out/test_results.txt" || run_alone "$program" "$name"
+  done <"$out/test_names.txt"
+  local all passed failed skipped
+  all=$(wc -l <"$out/test_names.txt")
+  passed=$(grep -c ^passed "$out/test_results.txt") failed=$(grep -c ^FAILED "$out/test_results.txt")
+  skipped=$(grep -c ^skipped "$out/test_results.txt")
+  sed -n 's/^skipped [0-9.]* /skipped: /p' "$out/test_results.txt"
+  echo "$passed of $all tests passed, $failed failed, $skipped were skipped," \
+    "$((all - passed - failed - skipped)) were not run"
+  [[ $failed -eq 0 && $all -gt 0 && $((passed + failed)) -gt 0 ]] || return 1
+  [[ $((passed + skipped)) -eq $all ]] || return $stopped
 }
-part_kernels() { run_tests kernels; }
-part_training() { run_tests training; }
-part_transports() { run_tests transports; }
+few_of() {  # with --emulator: two tests of kernels, of training and of transports
+  grep -vE '^(training:|device|checkpoints move|processes with|emulator|checked)' <<<"$1" | head -n 2
+  grep -E '^(training:|devices[ :])' <<<"$1" | head -n 2
+  grep -E '^device transports?:|^processes with devices' <<<"$1" | head -n 2
+}
 
-# ---- speed -----------------------------------------------------------------------------------
 measure() {  # measure NAME COMMAND...: its text also becomes $out/NAME.md
-  echo "== $1"
-  { sed -n 's/^gpu: /On /p' "$out/machine.txt"; echo; timeout -k 10 140 "${@:2}"; } 2>&1 | tee "$out/$1.md"
+  { sed -n 's/^gpu: /On /p' "$out/machine.txt"; echo; limited 150 "${@:2}"; } 2>&1 | tee "$out/$1.md"
 }
-part_benchmarks() {
-  rm -f "$out"/*_rates.json "$out/ladder.json"  # of an earlier call
-  local status=0 of=$bin/benchmarks ladder=ladder_gpu training=()
-  if [[ $device == emulator ]]; then
-    ladder=ladder training=(--size tiny --steps 1 --rounds 1 --matmul 64)
-  fi
-  measure ladder "$of/$ladder" --json "$out/ladder.json" || status=1
-  measure kernel_rates "$of/gpu_kernels" --device $device --json "$out/kernel_rates.json" || status=1
-  measure training_rates "$of/gpu_training" --device $device --json "$out/training_rates.json" \
-    "${training[@]}" || status=1
-  return $status
+training() {  # training NAME OPTION...
+  local tiny=()
+  [[ $device == cuda ]] || tiny=(--size tiny --batch 2 --steps 1 --rounds 1 --matmul 64)
+  measure "$1" "$bin/benchmarks/gpu_training" --device "$device" --json "$out/$1.json" "${@:2}" "${tiny[@]}"
 }
-part_pytorch() {
+step_training() { training training; }
+step_training_50257() { training training_50257 --vocabulary 50257; }
+step_training_graph() { training training_graph --cuda-graph; }
+step_training_4() { training training_4 --batch 4; }
+step_training_64() { training training_64 --batch 64; }
+step_training_f32() { training training_f32 --dtype f32; }
+step_training_zipf() { training training_zipf --tokens zipf; }
+step_kernel_rates() {
+  measure kernel_rates "$bin/benchmarks/gpu_kernels" --device "$device" --json "$out/kernel_rates.json"
+}
+step_ladder() {
+  local program=ladder_gpu
+  [[ $device == cuda ]] || program=ladder
+  measure ladder "$bin/benchmarks/$program" --json "$out/ladder.json"
+}
+step_kernels_of_a_step() {
+  local ncu
+  [[ $device == cuda ]] || { echo "the emulator has no profiler"; return $left_out; }
+  ncu=$(command -v ncu || ls "${CUDA_HOME:-/usr/local/cuda}/bin/ncu" 2>/dev/null)
+  [[ -n $ncu ]] || { echo "ncu, NVIDIA's profiler, is not here"; return $left_out; }
+  command -v python3 >/dev/null || { echo "python3, which reads what ncu writes, is not here"; return $left_out; }
+  limited 280 "$ncu" --csv --page raw --print-units base --clock-control none \
+    --metrics "$(python3 "$root/tests/benchmarks/gpu_kernel_table.py" --metrics)" \
+    "$bin/benchmarks/gpu_training" --steps 1 --rounds 1 --matmul 64 >"$out/ncu.csv" || return
+  python3 "$root/tests/benchmarks/gpu_kernel_table.py" "$out/ncu.csv" --json "$out/kernels_of_a_step.json" |
+    tee "$out/kernels_of_a_step.md"
+}
+step_pytorch() {
   local torch=()
-  [[ $device == cuda ]] || torch=(--device cpu)
+  [[ $device == cuda ]] || torch=(--device cpu --steps 1 --rounds 1)
   command -v python3 >/dev/null || { echo "python3 is not here: nothing to compare with"; return $left_out; }
-  [[ -f $out/training_rates.json ]] || { echo "the part benchmarks has to be run before"; return 1; }
-  measure pytorch_rates env LD_LIBRARY_PATH="$own_library_path" \
+  [[ -f $out/training.json ]] || { echo "the step training has to be run before"; return 1; }
+  measure pytorch env LD_LIBRARY_PATH="$own_library_path" \
     python3 "$root/tests/benchmarks/gpu_pytorch.py" "${torch[@]}" \
-    --beside "$out/training_rates.json" --json "$out/pytorch_rates.json"
+    --beside "$out/training.json" --json "$out/pytorch.json"
 }
 
-# ---- NVIDIA's own checks ---------------------------------------------------------------------
-left_out=77
-part_sanitizer() {
-  local tool=compute-sanitizer status=0
+check() {  # check TOOL TESTS...: under NVIDIA's own checks
+  local tool=compute-sanitizer status=0 names
   [[ $device == cuda ]] || { echo "not on the emulator, which has checks of its own"; return $left_out; }
   command -v $tool >/dev/null || tool=${CUDA_HOME:-/usr/local/cuda}/bin/compute-sanitizer
   [[ -x $(command -v "$tool") ]] || { echo "compute-sanitizer is not here"; return $left_out; }
-  check() {  # check TOOL TESTS
-    echo "== $1: $2"
-    timeout -k 10 140 "$tool" --tool "$1" --error-exitcode 9 "$bin/$tests" -w NoTests "$2" || status=1
-  }
-  check memcheck "the ladder's*,mma*,ldmatrix*,backend gemm*,backend sparse: products*"
-  check memcheck "backend attention: values at*,backend attention: large*,backend images: values*"
-  check memcheck "backend kernels: rows*,backend kernels: gather*,backend codecs: a value*"
-  check racecheck "mma*,ldmatrix*,asynchronous*,backend attention: values at*,backend attention: large*"
+  for names in "${@:2}"; do
+    echo "== $1: $names"
+    limited 140 "$tool" --tool "$1" --error-exitcode 9 "$bin/$tests" "$names" || status=$?
+  done
   return $status
 }
+step_memcheck() {
+  check memcheck "the ladder's*,mma*,ldmatrix*,backend gemm*,backend sparse: products*" \
+    "backend attention: values at*,backend attention: large*,backend images: values*" \
+    "backend kernels: rows*,backend kernels: gather*,backend codecs: a value*"
+}
+step_racecheck() {
+  check racecheck "mma*,ldmatrix*,asynchronous*" "backend attention: values at*,backend attention: large*"
+}
 
-# ---- the parts -------------------------------------------------------------------------------
-if [[ -n $pack ]]; then
-  pack
-  exit
-fi
+# ---- all of them -----------------------------------------------------------------------------
 find_gpu
 slug=$(name_of_gpu | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' _)
 if [[ -z $out ]]; then
   out=$root/tests/benchmarks/results/gpu_$slug
   [[ $device == cuda ]] || out=$build/gpu_emulator
 fi
-mkdir -p "$out" || exit 2
+archive=${archive:-$out.tar.gz}
+mkdir -p "$out" "$(dirname "$archive")" || exit 2
+[[ $resumes == yes ]] || rm -f "$out"/*.result
 machine
 cat "$out/machine.txt"
 
-perform() {  # perform PART
-  if [[ $1 != build ]]; then
-    [[ -x $bin/$tests ]] || fail "$bin/$tests is not there; build first" \
-      "($([[ $device == cuda ]] && echo "part build" || echo "$ordinary_build")), or give --bin"
-    find_libraries
-  fi
-  "part_$1"
+summarize() {  # of all steps so far, also of calls before this one
+  local step result took table="| step | result | seconds |\n| --- | --- | --- |\n" results=""
+  for step in "${all_steps[@]}"; do
+    result="not run" took=""
+    [[ ! -f $out/$step.result ]] || IFS=$'\t' read -r result took <"$out/$step.result"
+    table+="| $step | $result | $took |\n"
+    results+="${results:+, }{\"step\": \"$step\", \"result\": \"$result\"${took:+, \"seconds\": $took}}"
+  done
+  { cat "$out/machine.txt"; echo; printf '%b' "$table"; } >"$out/summary.md"
+  printf '{"machine": %s, "steps": [%s]}\n' "$(cat "$out/machine.json")" "$results" >"$out/summary.json"
 }
-failed=0 built=yes
-for part in "${parts[@]}"; do
-  printf '\n== %s\n' "$part"
-  begin=$SECONDS status=0
-  if [[ $built == yes ]]; then
-    perform "$part" 2>&1 | tee "$out/$part.txt" || status=$?
-  else
-    echo "the programs could not be built" | tee "$out/$part.txt"
-    status=$left_out
+pack_results() {  # whole at any moment, whatever ends this script
+  tar -czf "$archive.new" -C "$(dirname "$out")" "$(basename "$out")" 2>/dev/null &&
+    mv "$archive.new" "$archive"
+}
+packer=
+finish() {
+  [[ -z $packer ]] || kill "$packer" 2>/dev/null
+  summarize
+  pack_results
+  echo
+  cat "$out/summary.md"
+  echo "Results are in $out and $archive"
+}
+trap finish EXIT
+trap 'exit 143' TERM INT HUP
+while sleep 20; do summarize; pack_results; done >/dev/null 2>&1 &  # also amid a long step
+packer=$!
+
+failed=0 least=5  # seconds that a step needs to begin
+need_programs() {
+  [[ -x $bin/$tests ]] || fail "$bin/$tests is not there; build first" \
+    "($([[ $device == cuda ]] && echo "step build" || echo "an ordinary build")), or give --bin"
+  find_libraries
+}
+for step in "${steps[@]}"; do
+  if [[ $resumes == yes && -f $out/$step.result ]] && ! grep -q ^stopped "$out/$step.result"; then
+    ! grep -q ^FAILED "$out/$step.result" || failed=1
+    continue
   fi
-  [[ $part != build || $status -eq 0 ]] || built=no
+  [[ $(left) -gt $least ]] || break
+  [[ $step == build ]] || need_programs
+  printf '\n== %s\n' "$step"
+  begin=$SECONDS status=0
+  "step_$step" 2>&1 | tee "$out/$step.txt" || status=$?
   case $status in
     0) result=passed ;;
     "$left_out") result="left out" ;;
+    "$stopped" | 137) if [[ $(left) -le $least ]]; then result=stopped; else result=FAILED failed=1; fi ;;
     *) result=FAILED failed=1 ;;
   esac
-  echo "$result" $((SECONDS - begin)) >"$out/$part.result"
+  printf '%s\t%s\n' "$result" $((SECONDS - begin)) >"$out/$step.result"
+  [[ $step != build || $result == passed ]] || break
 done
-
-# Of all parts that have been run so far, also by calls before this one.
-summary="| part | result | seconds |\n| --- | --- | --- |\n" results=""
-for part in "${all_parts[@]}"; do
-  [[ -f $out/$part.result ]] || continue
-  read -r result seconds < <(sed 's/left out/left_out/' "$out/$part.result")
-  summary+="| $part | ${result/_/ } | $seconds |\n"
-  results+="${results:+, }{\"part\": \"$part\", \"result\": \"${result/_/ }\", \"seconds\": $seconds}"
-done
-echo
-{ cat "$out/machine.txt"; echo; printf '%b' "$summary"; } | tee "$out/summary.md"
-printf '{"machine": %s, "parts": [%s]}\n' "$(cat "$out/machine.json")" "$results" >"$out/summary.json"
-echo "Results are in $out"
 exit $failed

@@ -157,24 +157,64 @@ expect 1 'the spine has 5001 lines, at most 5000' tests/spine.sh
 echo absent.cpp >tests/spine.txt
 expect 1 'absent.cpp is not there' tests/spine.sh
 
-# ---- gpu.sh, with a program for the tests of which one fails
-cp "$root/tests/gpu.sh" tests/
-mkdir bin
+# ---- gpu.sh, with a program of four tests: one passes, one is skipped, one fails, and the last one
+# passes alone only
+cp "$root"/tests/gpu.sh "$root"/tests/gpu_pack.sh tests/
+mkdir -p bin/benchmarks tests/benchmarks tests/references
 cat >bin/tests_cuda <<'end'
 #!/bin/sh
-[ "$1" != --list-test-names-only ] || { printf 'backend, one\ntraining: two\n'; exit 2; }
-[ "$1" = 'backend\, one' ]
+[ "$1" != --list-test-names-only ] || { printf 'one, two\ntraining: three\ntraining: <four>\ndevice transport: 5\n'; exit 4; }
+if [ "$1" = -r ]; then
+  echo '<TestCase name="one, two" line="1">'
+  echo '<OverallResult success="true" durationInSeconds="0.5"/>'
+  echo '<TestCase name="training: three" line="2">'
+  echo '<OverallResults successes="1"/>'
+  echo '<OverallResult success="false" durationInSeconds="0.25"/>'
+  echo '<TestCase name="device transport: 5" line="2">'
+  echo 'skipped: no devices'
+  echo '<OverallResult success="true" durationInSeconds="0"/>'
+  echo '<TestCase name="training: &lt;four>" line="4">'
+  exit 139
+fi
+[ "$CUDA_LAUNCH_BLOCKING" = 1 ] && [ "$3" != 'training: three' ]
 end
-cp bin/tests_cuda bin/tests_examples
-chmod +x bin/*
+printf '#!/bin/sh\n' >bin/tests_examples
+cp bin/tests_examples bin/benchmarks/ladder
+chmod +x bin/tests_* bin/benchmarks/ladder
 gpu() { tests/gpu.sh --emulator --no-build --bin bin --out out "$@"; }
-expect 0 '2 of 2 tests passed' gpu kernels
-expect 1 'FAILED .* training: two (status 1)' gpu training kernels
-expect 0 '' grep -q '| kernels | passed' out/summary.md  # parts after the failed one run
-expect 0 '' grep -q '"training", "result": "FAILED"' out/summary.json
-expect 1 '0 of 0 tests passed' gpu transports
-expect 1 'elsewhere/tests_cuda is not there' tests/gpu.sh --emulator --bin elsewhere --out out kernels
+expect 1 '2 of 4 tests passed, 1 failed, 1 were skipped, 0 were not run' gpu tests
+expect 1 'FAILED  training: three (status 1)' gpu tests ladder
+expect 0 '' grep -q '^passed .* training: <four>$' out/test_results.txt
+expect 0 '' grep -q '^| ladder | passed' out/summary.md  # steps after the failed one run
+expect 0 '' grep -q '^| pytorch | not run' out/summary.md
+expect 0 '' grep -q '"step": "tests", "result": "FAILED"' out/summary.json
+expect 0 'out/summary.json' tar -tzf out.tar.gz
+expect 0 '| kernels_of_a_step | left out' gpu --resume kernels_of_a_step
+expect 0 '| ladder | passed' cat out/summary.md
+printf '#!/bin/sh\nsleep 60\n' >bin/benchmarks/ladder
+expect 0 '| ladder | stopped' gpu --seconds 12 ladder  # which is no failure
+expect 0 'out/ladder.md' tar -tzf out.tar.gz
+printf '#!/bin/sh\n' >bin/benchmarks/ladder
+expect 0 '| ladder | passed' gpu --resume ladder
+expect 0 '| ladder | not run' gpu --seconds 1 ladder
+expect 2 'elsewhere/tests_cuda is not there' tests/gpu.sh --emulator --bin elsewhere --out out tests
 expect 2 'choose one' gpu build
 expect 2 'programs of an ordinary build' tests/gpu.sh --emulator build
 expect 2 'unknown argument' tests/gpu.sh --emulater
+expect 2 'expected a whole number' gpu --seconds soon
+expect 2 'is not there; build it first' tests/gpu.sh --emulator --bin bin --pack pack.tar.gz
+
+# ---- gpu_kernel_table.py, with what ncu writes
+cat >ncu.csv <<'end'
+==PROF== Connected to process 7
+"ID","Kernel Name","gpu__time_duration.sum","dram__bytes.sum","gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed","sm__throughput.avg.pct_of_peak_sustained_elapsed"
+"","","nsecond","byte","%","%"
+"0","void paragrad::cuda::<unnamed>::sum<float, 4>(const float*, int)","1,000","2,000","50.0","10.0"
+"1","void paragrad::cuda::<unnamed>::sum<float, 4>(const float*, int)","3,000","6,000","90.0","10.0"
+"2","gemm","6,000","600","5","80"
+end
+table() { "$root/tests/benchmarks/gpu_kernel_table.py" "$@"; }
+expect 0 '^| `sum<float, 4>` | 2 | 0.004 | 40.0% | 2 | 80% | 10% |$' table ncu.csv
+expect 0 '^| `gemm` | 1 | 0.006 | 60.0% | 0 | 5% | 80% |$' table ncu.csv --json kernels.json
+expect 1 'no table of kernels' table "$root/tests/spine.txt"
 exit $wrong

@@ -33,7 +33,7 @@ constexpr const char* names[] = {"index",          "gather: index",  "expand: in
 CudaBackend::CudaBackend(int ordinal, CudaSettings settings)
     : ordinal_(usable(ordinal)),
       allocator_(ordinal, stream_, settings.keeps_blocks),
-      cublas_(stream_),
+      cublas_(std::in_place, stream_, allocator_),
       graphs_(settings.graphs ? std::make_unique<Graphs>(stream_, allocator_) : nullptr),
       fault_(static_cast<IndexFault*>(allocator_.allocate(sizeof(IndexFault)))),
       fault_copy_(sizeof(IndexFault)) {
@@ -45,6 +45,7 @@ CudaBackend::~CudaBackend() {
   cudaSetDevice(ordinal_);
   cudaStreamSynchronize(stream_);
   graphs_.reset();
+  cublas_.reset();
   allocator_.free(fault_, sizeof(IndexFault));
   cudaStreamSynchronize(stream_);
 }

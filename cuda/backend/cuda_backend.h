@@ -20,6 +20,7 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "autograd/backend.h"
 #include "cuda/backend/cublas_handle.h"
@@ -118,12 +119,12 @@ class CudaBackend : public autograd::Backend {
   bool gathering() const { return graphs_ && graphs_->gathering(); }
   /// The stream that this thread's kernels are queued on now, which may be the recorder of a graph.
   cudaStream_t queue() const { return gathering() ? graphs_->recorder() : stream_; }
-  cublasHandle_t cublas() const { return gathering() ? graphs_->cublas() : cublas_; }
+  cublasHandle_t cublas() const { return gathering() ? graphs_->cublas() : *cublas_; }
 
   const int ordinal_;
   const Stream stream_;
   CachingAllocator allocator_;
-  const CublasHandle cublas_;
+  std::optional<CublasHandle> cublas_;
   std::unique_ptr<Graphs> graphs_;
   IndexFault* const fault_;  // on the device
   const Pinned fault_copy_;

@@ -7,33 +7,8 @@ namespace paragrad::cuda {
 
 using Recorded = Handle<cudaGraph_t, cudaGraphDestroy>;
 
-namespace {
-
-/// The size of cuBLAS's own workspace on the current device, with which it chooses the same kernels
-/// (its library reference, cublasSetWorkspace). Without a workspace of ours, it would allocate one
-/// in each graph, and the graph could not be updated.
-std::int64_t workspace_of_device() {
-  int device = 0, major = 0;
-  PG_CUDA(cudaGetDevice(&device));
-  PG_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
-  return std::int64_t{major >= 9 ? 32 : 4} << 20;
-}
-
-}  // namespace
-
 Graphs::Graphs(cudaStream_t target, CachingAllocator& allocator)
-    : target_(target),
-      allocator_(allocator),
-      workspace_bytes_(workspace_of_device()),
-      workspace_(allocator.allocate(workspace_bytes_)),
-      cublas_(recorder_) {
-  check(cublasSetWorkspace(cublas_, workspace_, workspace_bytes_), "cublasSetWorkspace");
-}
-
-Graphs::~Graphs() {
-  executables_.clear();  // they were recorded with the workspace
-  allocator_.free(workspace_, workspace_bytes_);
-}
+    : target_(target), allocator_(allocator), cublas_(recorder_, allocator) {}
 
 void Graphs::gather(const std::function<void()>& work) {
   std::thread::id idle;

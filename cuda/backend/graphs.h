@@ -24,7 +24,6 @@ class Graphs {
   /// Gathers work of the current device, to launch it on `target`, in whose order `allocator`
   /// allocates. Both must outlive the Graphs.
   Graphs(cudaStream_t target, CachingAllocator& allocator);
-  ~Graphs();
 
   /// Gathers what `work` queues. In a nested call, and while another thread gathers, work is queued
   /// as without graphs. If `work` throws, gathered work that is not launched yet is dropped.
@@ -50,13 +49,11 @@ class Graphs {
 
   const cudaStream_t target_;
   CachingAllocator& allocator_;
-  const std::int64_t workspace_bytes_;  // not counted by the memory meter
-  void* const workspace_;
   Stream recorder_;
   CublasHandle cublas_;
   std::atomic<std::thread::id> gatherer_{};
   bool recording_ = false;
-  std::map<std::size_t, std::deque<Executable>> executables_;  // by number of nodes
+  std::map<std::size_t, std::deque<Executable>> executables_;  // by number of nodes; end first
   int made_ = 0, begun_ = 0;
 };
 

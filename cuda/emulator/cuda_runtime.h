@@ -4,6 +4,9 @@
 // CUDA Runtime API reference; CUDA C++ Programming Guide.
 #pragma once
 
+/// The release of CUDA whose calls these are: 12.3.
+#define CUDART_VERSION 12030
+
 #include <cstddef>
 #include <functional>
 #include <tuple>
@@ -109,8 +112,12 @@ cudaError_t cudaMallocHost(T** start, std::size_t bytes) {
 constexpr unsigned cudaStreamDefault = 0, cudaStreamNonBlocking = 1;
 constexpr unsigned cudaEventDefault = 0, cudaEventDisableTiming = 2;
 
+cudaError_t cudaFuncGetName(const char** name, const void* kernel);
+
 cudaError_t cudaStreamCreate(cudaStream_t* stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaStreamQuery(cudaStream_t stream);

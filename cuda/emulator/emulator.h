@@ -27,7 +27,7 @@ enum class Schedule { eager, lazy, random };
 
 struct Settings {
   int devices = 8;                                    ///< each with its own memory and streams
-  std::int64_t device_bytes = std::int64_t{8} << 30;  ///< cudaMalloc refuses more than this
+  std::int64_t device_bytes = std::int64_t{1} << 30;  ///< cudaMalloc refuses more than this
   int compute_capability = 90;                        ///< 10 major + minor, as devices name theirs
   Order order = Order::forward;
   Schedule schedule = Schedule::lazy;

@@ -7,6 +7,7 @@
 
 #include "cuda/emulator/block.h"
 #include "cuda/emulator/device_memory.h"
+#include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 
 namespace paragrad::cuda::emulator {
@@ -74,3 +75,13 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* function,
 }
 
 }  // namespace paragrad::cuda::emulator
+
+/// As C++ writes it; CUDA gives the name of the symbol.
+cudaError_t cudaFuncGetName(const char** name, const void* kernel) {
+  static std::mutex mutex;
+  static std::map<const void*, std::string> names;  // for ever, as CUDA's
+  std::lock_guard lock(mutex);
+  *name = names.try_emplace(kernel, paragrad::cuda::emulator::name_of_function(kernel))
+              .first->second.c_str();
+  return cudaSuccess;
+}

@@ -117,6 +117,17 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return finish(cudaSuccess);
 }
 
+/// A priority is a hint, which promises no order: the emulator, which tries any order, ignores it.
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int) {
+  return cudaStreamCreateWithFlags(stream, flags);
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return finish(cudaSuccess);
+}
+
 cudaError_t cudaStreamDestroy(cudaStream_t handle) {
   std::shared_ptr<Stream> stream = streams().remove(handle);
   if (!stream) return finish(cudaErrorInvalidResourceHandle);

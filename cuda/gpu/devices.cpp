@@ -7,11 +7,16 @@
 // All else of cuda/ is compiled by both: backend, transport, launch and ladder. Chapter 04.
 #include "cuda/devices.h"
 
+#include <cstdlib>
+
 #include "cuda/launch/runtime.h"
 
 namespace paragrad::cuda {
 
+/// A device has 8 queues if nobody says how many, and streams that share one wait for each other:
+/// with kernels that wait for other ranks, for ever. A rank has up to a dozen streams.
 void prepare_devices(int ranks, bool own) {
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);  // CUDA reads it at its first call
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   PG_CHECK(error == cudaSuccess && count > 0, "--device cuda: no CUDA device is there",

@@ -49,8 +49,10 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   config.blockDim = block;
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
-  check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...),
-        "launch of a kernel");
+  const cudaError_t error =
+      cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
+  if (error != cudaSuccess)
+    check(error, kernel_call(reinterpret_cast<const void*>(kernel)).c_str());
 }
 
 /// N neighbouring elements, loaded and stored at once: at most 16 bytes.

@@ -5,6 +5,11 @@
 #pragma once
 
 #include <cuda_runtime.h>
+#include <cxxabi.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
 
 #include "autograd/error.h"
 
@@ -12,11 +17,27 @@ namespace paragrad::cuda {
 
 /// Throws an Error that names the call, unless the call has succeeded.
 inline void check(cudaError_t error, const char* call) {
+  if (error != cudaSuccess) cudaGetLastError();  // clears it, as CUDA would return it again
   PG_CHECK(error == cudaSuccess, call, ": ", cudaGetErrorString(error), " (",
            cudaGetErrorName(error), ")");
 }
 
 #define PG_CUDA(call) ::paragrad::cuda::check(call, #call)
+
+/// The launch of a kernel, for messages: with its name, where CUDA (12.3 or later) tells it.
+inline std::string kernel_call(const void* kernel) {
+  const char* name = nullptr;
+#if CUDART_VERSION >= 12030
+  if (cudaFuncGetName(&name, kernel) != cudaSuccess) name = nullptr;
+#else
+  (void)kernel;
+#endif
+  if (!name) return "launch of a kernel";
+  int status = 0;
+  std::unique_ptr<char, decltype(&std::free)> plain(
+      abi::__cxa_demangle(name, nullptr, nullptr, &status), std::free);
+  return std::string("launch of ") + (status == 0 ? plain.get() : name);
+}
 
 /// A handle that a call of CUDA made, or nothing yet; destroyed at the end of its scope.
 template <class T, auto destroy>
@@ -33,8 +54,15 @@ struct Handle {
 };
 
 /// A stream of the device that is current when it is made; it waits for no other stream by itself.
+/// The blocks of an urgent one, which carries messages, go before those of kernels that wait.
 struct Stream : Handle<cudaStream_t, cudaStreamDestroy> {
-  Stream() { PG_CUDA(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking)); }
+  enum Haste { normal, urgent };
+  explicit Stream(Haste haste = normal) {
+    int least = 0, greatest = 0;
+    PG_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+    PG_CUDA(cudaStreamCreateWithPriority(&made, cudaStreamNonBlocking,
+                                         haste == urgent ? greatest : least));
+  }
 };
 
 /// A mark in a stream: others can wait for all work that was queued before it.
@@ -47,7 +75,10 @@ struct Event : Handle<cudaEvent_t, cudaEventDestroy> {
   /// Whether the work before the mark is complete; does not wait.
   bool reached() const {
     const cudaError_t state = cudaEventQuery(made);
-    if (state == cudaErrorNotReady) return false;
+    if (state == cudaErrorNotReady) {
+      cudaGetLastError();  // it is no error
+      return false;
+    }
     check(state, "cudaEventQuery");
     return true;
   }

@@ -60,7 +60,7 @@ class NcclComm {
 
   const std::vector<int> ranks_;
   const double timeout_;
-  Stream stream_;
+  Stream stream_{Stream::urgent};
   ncclComm_t comm_ = nullptr;  // also after an abort
   bool joined_ = false, lost_ = false;
   const char* call_ = "";  // the last one

@@ -87,7 +87,7 @@ class StagedTransport : public Transport {
   Transport& inner_;
   CudaBackend& backend_;
   PinnedPool pool_;
-  Stream to_host_, to_device_;
+  Stream to_host_{Stream::urgent}, to_device_{Stream::urgent};
   std::deque<DeviceRequest*> pending_;  // the oldest first
   // Whether the last message has begun, by peer, channel, and whether it is received.
   std::map<std::tuple<int, int, bool>, std::shared_ptr<bool>> begun_;

@@ -20,10 +20,11 @@ using namespace paragrad::autograd;
 
 class DeviceClock {
  public:
-  explicit DeviceClock(const std::string& name) : is_gpu_(name == "cuda") {
+  /// `graphs`: CudaSettings::graphs
+  explicit DeviceClock(const std::string& name, bool graphs = false) : is_gpu_(name == "cuda") {
     const examples::DeviceKind& kind = examples::device_kind(name);
     kind.prepare(1, false);
-    device_ = kind.make(0, false);
+    device_ = kind.make(0, graphs);
     mark_ = zeros({1}, DType::f32, device_);
   }
 

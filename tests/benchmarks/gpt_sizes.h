@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -25,18 +26,28 @@ struct Size {
 inline const Size sizes[] = {{"small", {4, 4, 128, 64, 65, 0, true}, 12},
                              {"larger", {6, 6, 384, 256, 65, 0, true}, 8}};
 
-/// One batch, the same in every step, cut into microbatches. Its ids have no meaning: speed does
-/// not depend on them. Ranks that are threads may share it.
+/// How often ids occur: alike, or the k-th about as 1/k (Zipf's law), as words of a text do. Speed
+/// depends on it only where gradients of equal ids are added up.
+enum class Ids { uniform, zipf };
+
+/// One batch, the same in every step, cut into microbatches. Its ids have no meaning. Ranks that
+/// are threads may share it.
 class SameTokens : public Batches {
  public:
-  SameTokens(const Size& size, int microbatches)
+  SameTokens(const Size& size, int microbatches, Ids kind = Ids::uniform)
       : shape_{size.batch / microbatches, size.config.context}, microbatches_(microbatches) {
     PG_CHECK(size.batch % microbatches == 0, microbatches,
              " microbatches do not divide a batch of ", size.batch);
     ids_.resize(static_cast<std::size_t>(size.batch) * size.config.context);
     RandomKey key(1, "tokens");
-    for (std::size_t i = 0; i < ids_.size(); ++i)
-      ids_[i] = static_cast<std::int32_t>(uniform_integer(key, i, size.config.vocabulary));
+    const std::int64_t count = size.config.vocabulary;
+    for (std::size_t i = 0; i < ids_.size(); ++i) {
+      const std::int64_t id =
+          kind == Ids::uniform
+              ? uniform_integer(key, i, count)
+              : static_cast<std::int64_t>(std::pow(count + 1.0, uniform(key, i))) - 1;
+      ids_[i] = static_cast<std::int32_t>(std::clamp<std::int64_t>(id, 0, count - 1));
+    }
   }
 
   Shape shape(int) const override { return shape_; }

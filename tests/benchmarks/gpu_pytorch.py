@@ -152,20 +152,24 @@ def main():
     print("| PyTorch | tokens/s | ms a step | utilisation | peak, GB | paragrad / PyTorch |\n"
           "| --- | --- | --- | --- | --- | --- |")
     results, failed = [], False
+
+    def write():  # after each result, as compiling may outlast the time that is left
+        if options.json:
+            everything = {"torch": torch.__version__, "device": name, "results": results}
+            pathlib.Path(options.json).write_text(json.dumps(everything, indent=2) + "\n")
+
     for compiled in (False, True):
         for narrow_weights in (False, True):
             try:
                 results.append(measure(torch, shape, batch, options, narrow_weights, compiled))
                 show(results[-1], ours)
+                write()
             except Exception as error:  # compiling needs more of a machine than running does
                 failed = True
                 print(f"\ngpu_pytorch: {'compiled' if compiled else 'eager'}, "
                       f"{'bf16 weights' if narrow_weights else 'autocast'}: {error}\n", flush=True)
             if options.device == "cuda":
                 torch.cuda.empty_cache()
-    if options.json:
-        everything = {"torch": torch.__version__, "device": name, "results": results}
-        pathlib.Path(options.json).write_text(json.dumps(everything, indent=2) + "\n")
     sys.exit(1 if failed else 0)
 
 

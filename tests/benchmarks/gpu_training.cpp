@@ -19,11 +19,11 @@ using namespace paragrad::benchmarks;
 using nlohmann::json;
 
 /// Seconds of a step: the median of `rounds` plans of so many steps each, after one to warm up.
-double time_of_step(const Size& size, DType dtype, int steps, int rounds,
+double time_of_step(const Size& size, DType dtype, int steps, int rounds, Ids ids,
                     const DeviceClock& clock) {
   Training training(gpt(size.config), 1);
   training.dtype = dtype;
-  SameTokens tokens(size, 1);
+  SameTokens tokens(size, 1, ids);
   ThreadsWorld world(1);
   Engine engine(training, world.transport(0), clock.device(), {});
   std::vector<double> seconds;
@@ -39,10 +39,10 @@ double time_of_step(const Size& size, DType dtype, int steps, int rounds,
   return median(seconds);
 }
 
-json measure(const Size& size, DType dtype, int steps, int rounds, int product,
+json measure(const Size& size, DType dtype, int steps, int rounds, Ids ids, int product,
              const DeviceClock& clock) {
   const double rate = clock.matmul_rate(dtype, product);
-  const double seconds = time_of_step(size, dtype, steps, rounds, clock);
+  const double seconds = time_of_step(size, dtype, steps, rounds, ids, clock);
   const double tokens = size.batch * size.config.context / seconds;
   const double flops = gpt_flops_per_token(size.config, size.config.context);
   return {{"size", size.name},
@@ -60,8 +60,8 @@ json measure(const Size& size, DType dtype, int steps, int rounds, int product,
           {"peak_bytes", clock.device()->meter().peak()}};
 }
 
-/// GPT-2 with 124 million weights; its 50257 tokens are 50304 here, which is a multiple of 64. And
-/// one for a moment on the emulator.
+/// GPT-2 with 124 million weights; its 50257 tokens are 50304 here, a multiple of 64, if no flag
+/// says another number. And one for a moment on the emulator.
 const std::map<std::string, Size> gpts{{"gpt2", {"gpt2", {12, 12, 768, 1024, 50304, 0, true}, 16}},
                                        {"tiny", {"tiny", {1, 2, 32, 16, 64, 0, true}, 2}}};
 
@@ -69,13 +69,17 @@ const std::map<std::string, Size> gpts{{"gpt2", {"gpt2", {12, 12, 768, 1024, 503
 
 int main(int argc, char** argv) try {
   CLI::App app("Speed of a GPT's training step on one device");
-  std::string device = "cuda", name = "gpt2", dtype = "bf16", file;
-  int batch = 0, steps = 10, rounds = 5, product = 8192;
+  std::string device = "cuda", name = "gpt2", dtype = "bf16", ids = "uniform", file;
+  int batch = 0, steps = 10, rounds = 5, product = 8192, vocabulary = 0;
+  bool graphs = false;
   paragrad::examples::Flags flags(app);
   paragrad::examples::add_device_flag(flags, device);
   flags.choice("--size", name, {"gpt2", "tiny"}, "12 layers of width 768, or one of 32");
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
   flags.whole("--batch", batch, 0, "sequences in a step; 0: as suits the size");
+  flags.whole("--vocabulary", vocabulary, 0, "number of tokens; 0: as suits the size");
+  flags.choice("--tokens", ids, {"uniform", "zipf"}, "how often ids occur");
+  flags.yes("--cuda-graph", graphs, "replay a step's kernels as a graph");
   flags.whole("--steps", steps, 1, "in a round");
   flags.whole("--rounds", rounds, 1, "of which the median counts");
   flags.whole("--matmul", product, 1, "size of the matrix products that are the limit");
@@ -83,15 +87,20 @@ int main(int argc, char** argv) try {
   CLI11_PARSE(app, argc, argv);
   Size size = gpts.at(name);
   if (batch > 0) size.batch = batch;
-  const DeviceClock clock(device);
-  const json r =
-      measure(size, dtype == "f32" ? DType::f32 : DType::bf16, steps, rounds, product, clock);
+  if (vocabulary > 0) size.config.vocabulary = vocabulary;
+  const DeviceClock clock(device, graphs);
+  json r = measure(size, dtype == "f32" ? DType::f32 : DType::bf16, steps, rounds,
+                   ids == "zipf" ? Ids::zipf : Ids::uniform, product, clock);
+  r["tokens"] = ids;
+  r["cuda_graph"] = graphs;
   fmt::print(
-      "{}| GPT | sequences | type | tokens/s | ms a step | products of {}, TFLOP/s | utilisation "
+      "{}| GPT | tokens known | sequences | type | tokens/s | ms a step | products of {}, TFLOP/s "
+      "| utilisation "
       "| peak, GB |\n"
-      "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
-      "| {} | {} x {} | {} | {:.0f} | {:.2f} | {:.1f} | {:.1f}% | {:.2f} |\n",
-      clock.remark(), product, name, size.batch, size.config.context, dtype,
+      "| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n"
+      "| {}{}{} | {} | {} x {} | {} | {:.0f} | {:.2f} | {:.1f} | {:.1f}% | {:.2f} |\n",
+      clock.remark(), product, name, ids == "zipf" ? ", ids by Zipf's law" : "",
+      graphs ? ", CUDA graphs" : "", size.config.vocabulary, size.batch, size.config.context, dtype,
       r["tokens_per_second"].get<double>(), 1e3 * r["seconds_per_step"].get<double>(),
       r["matmul_gflops"].get<double>() / 1e3, 100 * r["model_flops_utilization"].get<double>(),
       r["peak_bytes"].get<double>() / 1e9);

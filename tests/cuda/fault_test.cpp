@@ -122,6 +122,17 @@ TEST_CASE("a device whose kernel failed refuses all calls until the machine is r
   CHECK(x.values() == std::vector<float>{2, 3, 4});
 }
 
+TEST_CASE("a launch that is refused names its kernel, and leaves no error behind") {
+  Machine machine;
+  DeviceArray<float> x(std::vector<float>(4));
+  CHECK_THROWS_WITH(
+      launch(add_one, 1, 1025, 0, nullptr, x),
+      StartsWith("launch of ") && Contains("add_one") && Contains("cudaErrorInvalidConfiguration"));
+  CHECK(cudaGetLastError() == cudaSuccess);
+  CHECK_THROWS_AS(PG_CUDA(cudaSetDevice(64)), paragrad::autograd::Error);
+  CHECK(cudaGetLastError() == cudaSuccess);
+}
+
 TEST_CASE("a barrier outside a kernel ends the program") {
   CHECK_THAT(last_words([] { __syncthreads(); }), Contains("__syncthreads is called outside"));
 }
