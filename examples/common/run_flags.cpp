@@ -46,6 +46,9 @@ void RunFlags::add_run_flags(Flags& flags) {
               "save and stop after this many of the --steps updates; 0: run to the end");
   flags.whole("--evaluate-every", evaluate_every, 0,
               "updates between validations; 0: only at the end");
+  flags.whole("--check", check_every, 0,
+              "updates between searches for silent errors: ranks compute the same, and compare it "
+              "bit for bit; 0: none");
   flags.yes("--quiet", quiet, "print errors only");
   add_layout_flags(flags);
   add_machine_flags(flags);

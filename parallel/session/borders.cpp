@@ -11,12 +11,13 @@ Borders::Borders(const SessionScope& scope, int first, int bits_every, const Pru
     : last_(scope.stop_after > 0 ? std::min(scope.steps, first + scope.stop_after) : scope.steps),
       validate_every_(scope.evaluate_every),
       save_every_(scope.save_every),
+      check_every_(scope.check_every),
       bits_every_(bits_every),
       pruner_(pruner) {}
 
 int Borders::distance(int done) const {
   int steps = last_ - done;
-  for (int every : {validate_every_, save_every_, bits_every_})
+  for (int every : {validate_every_, save_every_, check_every_, bits_every_})
     if (every > 0) steps = std::min(steps, every - done % every);
   if (pruner_) steps = std::min(steps, pruner_->next_pruning(done + 1) - done);
   return steps;
@@ -26,6 +27,7 @@ const char* Borders::why(int before, int done) const {
   if (done == last_) return "end";
   if (saves(before, done)) return "checkpoint";
   if (validates(before, done)) return "validation";
+  if (checks(before, done)) return "check";
   if (chooses_bits(before, done)) return "choice of bits";
   return prunes(before, done) ? "pruning" : nullptr;
 }

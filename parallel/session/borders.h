@@ -1,5 +1,5 @@
 // Borders: the updates after which a run's plans end, because all ranks have to meet there: it is
-// validated, saved or pruned, or ends.
+// validated, saved, checked or pruned, or ends.
 // Not here: what is done there (session_lead.cpp). Chapter 05.
 #pragma once
 
@@ -23,6 +23,7 @@ class Borders {
 
   bool validates(int before, int done) const { return due(validate_every_, before, done); }
   bool saves(int before, int done) const { return due(save_every_, before, done); }
+  bool checks(int before, int done) const { return due(check_every_, before, done); }
   bool chooses_bits(int before, int done) const { return due(bits_every_, before, done); }
   bool prunes(int before, int done) const {
     return pruner_ && pruner_->next_pruning(before + 1) <= done;
@@ -33,7 +34,7 @@ class Borders {
     return every > 0 && done / every > before / every;
   }
 
-  int last_, validate_every_, save_every_, bits_every_;
+  int last_, validate_every_, save_every_, check_every_, bits_every_;
   const Pruner* pruner_;
 };
 

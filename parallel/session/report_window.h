@@ -52,8 +52,8 @@ std::vector<std::vector<int>> shown_ranks(const Plan& plan);
 
 /// The costs of a measured timeline's computations and messages: medians of the stages' forwards,
 /// backwards, parts of split backwards, and updates; 0 for a kind that did not run. The times of
-/// messages, and of the rounds of a collective, contain waiting, so the shortest one is the latency,
-/// and the rate that a tenth of them reach in the time beyond it is the bandwidth.
+/// messages, and of the rounds of a collective, contain waiting, so the shortest one is the
+/// latency, and the rate that a tenth of them reach in the time beyond it is the bandwidth.
 Costs measured_costs(const Plan& plan, const Timeline& measured);
 
 }  // namespace paragrad::parallel

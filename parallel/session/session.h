@@ -9,6 +9,7 @@
 //                    have to end
 // session_rank.h     every rank: carries out orders; plans.h: each plan is made and verified once
 // state_files.h      weights, optimizer state and what codecs remember to a checkpoint and back
+// silent_errors.h    ranks compute the same, and compare it bit for bit
 // agreement.h        ranks compare what they run, and replicas their weights; folder_claim.h: one
 //                    run writes to a folder, which all ranks see
 // run_log.h          the log of a run: progress; metric_files.h, event_file.h: files of metrics
@@ -73,8 +74,9 @@ struct SessionScope {
   std::string manifest = nn::manifest_name;  ///< of the checkpoint in `resume`
   int steps = 2000, stop_after = 0;          ///< updates of the whole run; of this session, 0: any
   int save_every = 0, evaluate_every = 250;  ///< updates; 0: only at the end
-  double save_minutes = 10;                  ///< saves at the next chance after so long; 0: never
-  int keep = 2;                              ///< checkpoints that stay in the folder
+  int check_every = 0;       ///< updates between searches for silent errors; 0: none
+  double save_minutes = 10;  ///< saves at the next chance after so long; 0: never
+  int keep = 2;              ///< checkpoints that stay in the folder
   bool quiet = false;
 
   /// The checkpoint that the run continues from.

@@ -22,6 +22,8 @@ bool Lead::run() {
   while (steps_ < last && !settings_.interrupted()) {
     int before = steps_;
     train_next_plan();
+    if (borders_.checks(before, steps_))
+      check_witnesses(order(Check()), text("after update ", steps_));
     if (borders_.validates(before, steps_) && steps_ < settings_.steps) {
       report_.validation = validate(false);
       log_.validation(steps_, *report_.validation);

@@ -159,6 +159,11 @@ Prune::Answer SessionRank::carry_out(const Prune&) {
   return found.dump();
 }
 
+Check::Answer SessionRank::carry_out(const Check&) {
+  const Plan plan = plan_at_work();
+  return testify(engine_, plan, data_.training(), steps_ * plan.per_step);
+}
+
 Save::Answer SessionRank::carry_out(const Save&) {
   Save::Answer answer{{}, codec_numbers(engine_).dump(), weights_checksums(engine_)};
   const Plan plan = plan_at_work();

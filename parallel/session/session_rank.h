@@ -9,6 +9,7 @@
 #include "parallel/session/folder_claim.h"
 #include "parallel/session/machine.h"
 #include "parallel/session/session.h"
+#include "parallel/session/silent_errors.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
 
@@ -41,6 +42,11 @@ struct Validate {
 /// Prune the weights, if it is time.
 struct Prune {
   using Answer = std::string;  ///< the log's entry: JSON
+};
+
+/// Compute and send what other ranks do, too, to compare it.
+struct Check {
+  using Answer = std::vector<Witness>;
 };
 
 /// Write this rank's files of a checkpoint.
@@ -76,7 +82,7 @@ struct End {
   using Answer = Nothing;
 };
 
-using Order = std::variant<Train, Validate, Prune, Save, SetBits, MeasureMemory, End>;
+using Order = std::variant<Train, Validate, Prune, Check, Save, SetBits, MeasureMemory, End>;
 
 /// The result of all ranks: sums, maxima or unions of theirs. The order of cells and the options of
 /// bits are left out: each rank has its own.
@@ -130,6 +136,7 @@ class SessionRank {
   Train::Answer carry_out(const Train& what);
   Validate::Answer carry_out(const Validate& what);
   Prune::Answer carry_out(const Prune&);
+  Check::Answer carry_out(const Check&);
   Save::Answer carry_out(const Save&);
   SetBits::Answer carry_out(const SetBits& what);
   MeasureMemory::Answer carry_out(const MeasureMemory&);

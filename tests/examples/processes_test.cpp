@@ -23,7 +23,7 @@ TEST_CASE("ranks that are processes give the bits of ranks that are threads") {
   Runs runs{model + Words{"--stages", "2", "--data-parallel", "2", "--microbatches", "3"}};
   const Words mpi{"--transport", "mpi"};
   runs.train("threads");
-  Finished result = mpirun(processes(4, runs.words("processes", mpi)));
+  Finished result = mpirun(processes(4, runs.words("processes", mpi + Words{"--check", "2"})));
   INFO(result.errors);
   REQUIRE(result.status == 0);
   runs.check_same("threads", "processes");
