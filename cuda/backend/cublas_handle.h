@@ -19,7 +19,8 @@ inline void check(cublasStatus_t status, const char* call) {
 ///
 /// Its workspace has the size that cuBLAS would give its own. It is ours for two reasons: all
 /// handles have one of the same size, so that they choose the same kernels, whose sums have the
-/// same bits; and in a graph cuBLAS would allocate one anew, so that the graph could not be updated.
+/// same bits; and in a graph cuBLAS would allocate one anew, so that the graph could not be
+/// updated.
 class CublasHandle {
  public:
   /// The allocator must outlive it.

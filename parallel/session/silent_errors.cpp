@@ -73,14 +73,14 @@ class Testimony {
       witnesses_.push_back({stage, "weights", checksum(weights)});
       if (lends) {
         lends = !form.prunes();
-        pass(next, true, host_flag(lends));
+        pass(next, true, flag_of(lends));
       }
       if (lends) pass(next, true, weights);
       if (lends && reads_shared) pass(next, true, shared);
       compute(stage, runner, weights, shared);
       if (alone && !lends) compute(stage, runner, weights, shared);
     } else if (lends && rank == next) {
-      const Tensor flag = host_flag(false);
+      const Tensor flag = flag_of(false);
       pass(keeper, false, flag);
       if (item(flag) == 0) return;
       weights = empty({runner.parameters().numel()}, training_.dtype, engine_.device());
@@ -94,7 +94,7 @@ class Testimony {
     }
   }
 
-  Tensor host_flag(bool value) const { return full({1}, value, DType::f32, engine_.device()); }
+  Tensor flag_of(bool value) const { return full({1}, value, DType::f32, engine_.device()); }
 
   /// Values of a normal distribution, the same on every rank.
   Tensor drawn(const Shape& shape, const char* what, int stage) const {
