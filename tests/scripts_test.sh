@@ -192,7 +192,7 @@ expect 0 'out/summary.json' tar -tzf out.tar.gz
 expect 0 '| kernels_of_a_step | left out' gpu --resume kernels_of_a_step
 expect 0 '| ladder | passed' cat out/summary.md
 printf '#!/bin/sh\nsleep 60\n' >bin/benchmarks/ladder
-expect 0 '| ladder | stopped' gpu --seconds 12 ladder  # which is no failure
+expect 0 '| ladder | stopped' gpu --seconds 20 ladder  # which is no failure
 expect 0 'out/ladder.md' tar -tzf out.tar.gz
 printf '#!/bin/sh\n' >bin/benchmarks/ladder
 expect 0 '| ladder | passed' gpu --resume ladder
