@@ -91,7 +91,9 @@ longer() {
       loss=$(value validation_loss)
       [[ $2 != "one rank" ]] || alone=$loss
       awk -v n="$1" -v name="$2" -v loss="$loss" -v alone="$alone" \
-        'BEGIN { printf "| %s | %s | %.3f | %+.1f%% |\n", n, name, loss, 100 * (loss / alone - 1) }'
+        'BEGIN { more = 100 * (loss / alone - 1)
+                 if (more * more < 0.0025) more = 0  # and not -0.0
+                 printf "| %s | %s | %.3f | %+.1f%% |\n", n, name, loss, more }'
     }
     compare 16 'one rank' --batch 16
     for schedule in gpipe 1f1b 2bw; do
