@@ -298,12 +298,16 @@ summarize() {  # of all steps so far, also of calls before this one
   printf '{"machine": %s, "steps": [%s]}\n' "$(cat "$out/machine.json")" "$results" >"$out/summary.json"
 }
 pack_results() {  # whole at any moment, whatever ends this script
-  tar -czf "$archive.new" -C "$(dirname "$out")" "$(basename "$out")" 2>/dev/null &&
-    mv "$archive.new" "$archive"
+  local new=$archive.$BASHPID
+  tar -czf "$new" -C "$(dirname "$out")" "$(basename "$out")" 2>/dev/null && mv "$new" "$archive"
 }
 packer=
 finish() {
-  [[ -z $packer ]] || kill "$packer" 2>/dev/null
+  if [[ -n $packer ]]; then
+    kill "$packer" 2>/dev/null
+    wait "$packer" 2>/dev/null
+    rm -f "$archive.$packer"
+  fi
   summarize
   pack_results
   echo
