@@ -60,18 +60,21 @@ std::string common_run_id(Transport& transport, const std::string& own, double t
   return broadcast_bytes(transport, id, timeout);
 }
 
+std::uint32_t checksum_of(const Tensor& x, std::uint32_t before) {
+  std::vector<std::byte> host(static_cast<std::size_t>(x.bytes()));
+  x.backend().copy_to_host(x, host.data());
+  return nn::crc32_of(host, before);
+}
+
 WeightsChecksums weights_checksums(Engine& engine) {
   WeightsChecksums found;
-  std::vector<std::byte> host;  // holds one parameter at a time
   for (auto& [stage, store] : engine.stores()) {
     if (store.shard().zero == 3) continue;
     const Tensor& weights = store.versions().at(store.newest());
     std::uint32_t& sum = found[stage] = 0;
     for (const Parameter& parameter : store.parameters()) {
       const Tensor part = weights.window(parameter.offset, parameter.shape);
-      host.resize(static_cast<std::size_t>(part.bytes()));
-      part.backend().copy_to_host(part, host.data());
-      sum = nn::crc32_of(host, sum);
+      sum = checksum_of(part, sum);
     }
   }
   return found;

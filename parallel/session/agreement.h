@@ -19,6 +19,9 @@ void check_agreement(Transport& transport, const SessionSettings& settings);
 /// Returns rank 0's `own` on all ranks, or a random one if that is empty.
 std::string common_run_id(Transport& transport, const std::string& own, double timeout);
 
+/// The CRC-32 of a tensor's bytes, continued from that of other bytes `before` it.
+std::uint32_t checksum_of(const Tensor& x, std::uint32_t before = 0);
+
 /// The CRC-32 of the newest weights of each stage that this rank holds whole (no shard of ZeRO 3).
 using WeightsChecksums = std::map<int, std::uint32_t>;
 WeightsChecksums weights_checksums(Engine& engine);

@@ -45,7 +45,7 @@ void check_lengths(const Lengths& lengths, const Borders& borders, int first) {
     PG_CHECK(lengths.makes(next - done), "--plan: the plan makes ", lengths.least, " updates, or ",
              lengths.every, " more any number of times; it can't make the ", next - done,
              " from update ", done, " to the ", borders.why(done, next), " after update ", next,
-             "; use other --steps, --stop-after, --evaluate-every or --save-every");
+             "; use other --steps, --stop-after, --evaluate-every, --save-every or --check");
   }
 }
 

@@ -65,8 +65,8 @@ void Lead::end() {
 /// each.
 bool Lead::is_recorded() const { return steps_ < record_until_; }
 
-/// Where a long session records again, since its first updates warm up; a short one goes without,
-/// as each recording drains an endless plan's pipeline.
+/// The update after which a long session records again, because its first updates warm up. A short
+/// session does not (0): each recording drains the pipeline of an endless plan.
 int Lead::middle() const {
   const int steps = borders_.last() - first_;
   return steps >= 50 * settings_.reported_steps ? first_ + steps / 2 : 0;

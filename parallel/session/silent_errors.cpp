@@ -7,17 +7,11 @@
 #include <map>
 #include <set>
 
-#include "nn/checkpoint/checksum.h"
+#include "parallel/session/agreement.h"
 #include "parallel/transports/launch.h"
 
 namespace paragrad::parallel {
 namespace {
-
-std::uint32_t checksum(const Tensor& x, std::uint32_t before = 0) {
-  std::vector<std::byte> host(static_cast<std::size_t>(x.bytes()));
-  x.backend().copy_to_host(x, host.data());
-  return nn::crc32_of(host, before);
-}
 
 class Testimony {
  public:
@@ -70,7 +64,7 @@ class Testimony {
       weights = whole_weights(stage);
       if (reads_shared) shared = shared_;
       runner.read_as(form.read());
-      witnesses_.push_back({stage, "weights", checksum(weights)});
+      witnesses_.push_back({stage, "weights", checksum_of(weights)});
       if (lends) {
         lends = !form.prunes();
         pass(next, true, flag_of(lends));
@@ -89,7 +83,7 @@ class Testimony {
         shared = empty({training_.shared.parameters.numel()}, training_.dtype, engine_.device());
         pass(keeper, false, shared);
       }
-      witnesses_.push_back({stage, "weights", checksum(weights)});
+      witnesses_.push_back({stage, "weights", checksum_of(weights)});
       compute(stage, runner, weights, shared);
     }
   }
@@ -115,13 +109,16 @@ class Testimony {
                                   "activations that enter stage ", stage);
     if (last) inputs.targets = batches_.targets(micro_, engine_.device());
     std::uint32_t gradients = 0;
-    inputs.sink = [&](const Parameter&, const Tensor& dx) { gradients = checksum(dx, gradients); };
+    inputs.sink = [&](const Parameter&, const Tensor& dx) {
+      gradients = checksum_of(dx, gradients);
+    };
     const Tensor y = runner.forward(micro_, inputs);
-    witnesses_.push_back({stage, last ? "loss" : "activations", checksum(y)});
+    witnesses_.push_back({stage, last ? "loss" : "activations", checksum_of(y)});
     const Tensor dy = last ? Tensor() : drawn(y.shape(), "gradients that enter stage ", stage);
     const Tensor dx = runner.backward(micro_, dy, StageRunner::Part::whole, weights, shared);
     witnesses_.push_back({stage, "gradients of the weights", gradients});
-    if (dx.defined()) witnesses_.push_back({stage, "gradients of the activations", checksum(dx)});
+    if (dx.defined())
+      witnesses_.push_back({stage, "gradients of the activations", checksum_of(dx)});
   }
 
   /// Sends a tensor, or receives it, as a plan's messages are sent.
@@ -141,7 +138,7 @@ class Testimony {
     const Tensor received = empty_like(sent);
     auto testify_to = [&](int from, const Tensor& x) {
       witnesses_.push_back(
-          {-1, text("message of rank ", from, " to rank ", (from + 1) % size), checksum(x)});
+          {-1, text("message of rank ", from, " to rank ", (from + 1) % size), checksum_of(x)});
     };
     for (const bool sends : {rank % 2 == 0, rank % 2 != 0})
       pass(sends ? next : before, sends, sends ? sent : received);

@@ -318,18 +318,3 @@ TEST_CASE("a layout that can't be is refused before anything is written") {
                 "--batch 5 does not divide into 2 microbatches");
   check_refused(runs, {"--data-parallel", "5"}, "--batch 12 does not divide into 5 microbatches");
 }
-
-TEST_CASE("runs of all kinds look for silent errors, and find none") {
-  const Runs runs{{"--layers", "4", "--batch", "8", "--check", "2", "--steps", "5"}};
-  const Words kinds[] = {
-      {"--stages", "2", "--microbatches", "2", "--prune", "0.5", "--prune-after", "1", "--samo"},
-      {"--data-parallel", "2", "--zero", "3", "--prune", "0.5", "--prune-after", "1", "--samo"},
-      {"--schedule", "cyclic-v1", "--stages", "2", "--setting", "pipeline"},
-      {"--schedule", "data", "--ranks", "2", "--codec", "quantize:4", "--dtype", "bf16"},
-      {"--schedule", "2bw", "--stages", "2", "--codec-channel", "topk:0.1"}};
-  for (const Words& kind : kinds) {
-    CAPTURE(kind);
-    runs.train("checked", kind);
-    std::filesystem::remove_all(runs.path("checked"));
-  }
-}

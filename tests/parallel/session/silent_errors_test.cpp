@@ -59,7 +59,7 @@ class FaultyTransport : public FarTransport {
 /// A fault of rank 1.
 enum class Fault { none, weights, forward, backward, message };
 
-/// What a search says of a fault; empty if it finds none.
+/// Returns the error that ranks with this fault report; empty if they find nothing.
 std::string said_of(Fault fault, const std::string& schedule, const Layout& layout) {
   std::vector<std::vector<Witness>> witnesses(make_plan(schedule, layout).ranks());
   Training training(gpt(small_gpt(layout.tied)), layout.stages);
@@ -154,7 +154,7 @@ TEST_CASE("silent errors: a run that looks for them learns the same", "[session]
   CHECK(losses(0) == losses(4));
 }
 
-TEST_CASE("silent errors: a run with a faulty processor ends within so many updates", "[session]") {
+TEST_CASE("silent errors: a faulty processor ends the run at its first check", "[session]") {
   const RunFolder folder;
   const Training training = small_training(1);
   auto train = [&] {

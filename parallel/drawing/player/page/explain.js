@@ -234,6 +234,7 @@ function questionsOf(answer) {
   if (facts.staleness > 0) all.push(['What is late?', whyStale]);
   if (header.sharded > 0) all.push(['What does ZeRO shard?', whyShards]);
   const ranks = answer.peaks.activations.length;
-  if (answer.request?.schedule?.startsWith('cyclic') && ranks > 1) all.push(['Why a round dance?', whyRound]);
+  if (answer.request?.schedule?.startsWith('cyclic') && ranks > 1)
+    all.push(['Why a round dance?', whyRound]);
   return all;
 }
