@@ -9,6 +9,7 @@
 // matmul_5_tensor_cores.cu    a warp multiplies small matrices in one instruction
 // layer_norm_1_plain.cu       one thread per row; layer_norm_2_warp.cu: one warp per row
 // layer_norm_3_registers.cu   reads a row once; vectors.h: 16 bytes at a time, for the last rungs
+// rungs.h                    the list of all rungs, which tests, benchmarks and pages walk
 // Two neighbouring files differ by one idea only. tests/cuda/ladder_test.cpp checks each rung on
 // the emulator, and tests/benchmarks/ladder.cpp measures the speed of each on a GPU.
 #pragma once
@@ -46,6 +47,9 @@ struct LayerNorm {
   int rows, width;
   float epsilon;
 };
+
+/// The epsilon of chapters and tests.
+inline constexpr float layer_norm_epsilon = 1e-5f;
 
 /// Uses one thread per row.
 void layer_norm_plain(const LayerNorm& norm, cudaStream_t stream);

@@ -1,11 +1,11 @@
-// The rungs of the ladder beside each other, and beside the limits that were measured in the same
-// run: cuBLAS's rate for matrix products, the device's copy bandwidth for layer norm.
+// The rungs of the ladders beside each other, and beside the limits that were measured in the same
+// run: cuBLAS's rate of matrix products, and the device's copy bandwidth.
 // Not here: odd sizes (tests/cuda/ladder_test.cpp). Results are compared before they are timed.
 // Chapter 12.
-#include "cuda/ladder/ladder.h"
-
 #include <cublas_v2.h>
+#include <cuda_bf16.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -13,9 +13,12 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "cuda/ladder/rungs.h"
 #include "cuda/launch/runtime.h"
 #include "tests/cuda/device_array.h"
 
@@ -24,7 +27,7 @@ namespace {
 using namespace paragrad::cuda;
 using namespace paragrad::cuda::ladder;
 using paragrad::tests::DeviceArray;
-using bf16 = __nv_bfloat16;
+using Bytes = DeviceArray<unsigned char>;
 
 /// Median of a few runs, in seconds, by the device's clock.
 double time_of(const std::function<void()>& run) {
@@ -46,177 +49,186 @@ double time_of(const std::function<void()>& run) {
   return milliseconds[milliseconds.size() / 2] / 1e3;
 }
 
-/// A rung, or what it is measured by. The work is in operations or bytes.
-struct Row {
-  std::string name;
-  double seconds, work, limit;
-};
+/// One of -1, -1/2, ..., 1, without a pattern (Knuth's multiplicative hash): sums of their products
+/// are exact in f32 and equal in any order, and the numbers are exact in bf16.
+float small_number(std::uint32_t i) {
+  return (static_cast<int>((i * 2654435761u >> 16) % 5) - 2) / 2.0f;
+}
 
-// ---- matrix products -------------------------------------------------------------------------
-
-/// One of -2, ..., 2, without a pattern (Knuth's multiplicative hash): sums of their products are
-/// exact in f32 and equal in any order, and the numbers are exact in bf16.
-float small_integer(std::uint32_t i) { return static_cast<int>((i * 2654435761u >> 16) % 5) - 2; }
-
-template <class T>
-std::vector<T> small_integers(std::size_t count) {
-  std::vector<T> result(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    if constexpr (sizeof(T) == sizeof(float))
-      result[i] = small_integer(i);
+/// An array of such numbers in f32, or, with 2 bytes for each, in bf16.
+std::unique_ptr<Bytes> small_numbers(std::int64_t count, int element_bytes) {
+  std::vector<unsigned char> bytes(count * element_bytes);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const float number = small_number(static_cast<std::uint32_t>(i));
+    const __nv_bfloat16 rounded = __float2bfloat16(number);
+    if (element_bytes == 4)
+      std::memcpy(&bytes[i * 4], &number, 4);
     else
-      result[i] = __float2bfloat16(small_integer(i));
+      std::memcpy(&bytes[i * 2], &rounded, 2);
   }
-  return result;
+  return std::make_unique<Bytes>(bytes);
 }
 
-/// c = a b by cuBLAS, whose matrices are columns: there it is c^T = b^T a^T.
-template <class T>
-void by_cublas(cublasHandle_t handle, const ProductOf<T>& p) {
-  const float one = 1, zero = 0;
-  const cudaDataType_t type = sizeof(T) == sizeof(float) ? CUDA_R_32F : CUDA_R_16BF;
-  const cublasStatus_t status =
-      cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, p.n, p.m, p.k, &one, p.b, type, p.n, p.a, type,
-                   p.k, &zero, p.c, CUDA_R_32F, p.n, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
-  PG_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasGemmEx: ", cublasGetStatusString(status));
-}
+// ---- limits ------------------------------------------------------------------------------------
 
-template <class T>
-struct ProductRung {
-  std::string name;
-  void (*run)(const ProductOf<T>&, cudaStream_t);
+/// What this device does at best, by measure.
+struct Limits {
+  double bytes_per_second;                   ///< read and written by a copy
+  std::map<int, double> flops_per_second{};  ///< of cuBLAS's products, by an element's bytes
+
+  /// The time in which these rates would do the rung's work, in seconds.
+  double seconds(const Ladder& ladder, const Rung& rung, const Sizes& sizes) const {
+    return std::max(ladder.least_bytes(rung, sizes) / bytes_per_second,
+                    ladder.flops(sizes) / flops_per_second.at(rung.input_bytes));
+  }
 };
 
-/// cuBLAS first, then the rungs.
-/// throws: Error if a rung's result is not cuBLAS's
-template <class T>
-std::vector<Row> products(int size, const std::string& cublas_name,
-                          const std::vector<ProductRung<T>>& rungs) {
-  const std::size_t count = std::size_t(size) * size;
-  const DeviceArray<T> a(small_integers<T>(count)), b(small_integers<T>(count));
+/// Multiplies square matrices with cuBLAS, which takes them for columns; that is all the same here.
+double cublas_rate(int size, int element_bytes) {
+  const float one = 1, zero = 0;
+  const cudaDataType_t type = element_bytes == 4 ? CUDA_R_32F : CUDA_R_16BF;
+  const std::int64_t count = std::int64_t{size} * size;
+  const auto a = small_numbers(count, element_bytes), b = small_numbers(count, element_bytes);
   const DeviceArray<float> c(count);
-  const ProductOf<T> p{a, b, c, size, size, size};
-  const double flops = 2.0 * count * size;
   cublasHandle_t handle;
   PG_CHECK(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS, "cublasCreate failed");
-  const double best = time_of([&] { by_cublas(handle, p); });
+  const double seconds = time_of([&] {
+    const cublasStatus_t status = cublasGemmEx(
+        handle, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &one, *a, type, size, *b, type, size,
+        &zero, c, CUDA_R_32F, size, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+    PG_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasGemmEx: ", cublasGetStatusString(status));
+  });
   cublasDestroy(handle);
-  std::vector<Row> rows = {{cublas_name, best, flops, best}};
-  const std::vector<float> expected = c.values();
-  for (const ProductRung<T>& rung : rungs) {
-    PG_CUDA(cudaMemset(c, 0xFF, c.bytes()));  // NaN
-    rung.run(p, nullptr);
-    PG_CHECK(c.values() == expected, "ladder: ", rung.name, " differs from cuBLAS; its inputs are ",
-             "integers, and sums of their products exact");
-    rows.push_back({rung.name, time_of([&] { rung.run(p, nullptr); }), flops, best});
+  return 2.0 * count * size / seconds;
+}
+
+Limits measured_limits(bool emulated) {
+  const Bytes from(emulated ? 1 << 16 : 1 << 28), to(from.bytes());
+  const double copy = time_of(
+      [&] { PG_CUDA(cudaMemcpyAsync(to, from, from.bytes(), cudaMemcpyDeviceToDevice, nullptr)); });
+  Limits limits{2.0 * from.bytes() / copy};
+  for (int bytes : {4, 2})
+    limits.flops_per_second[bytes] = cublas_rate(emulated ? 128 : 4096, bytes);
+  return limits;
+}
+
+// ---- rungs -------------------------------------------------------------------------------------
+
+struct Row {
+  Rung rung;
+  double seconds, flops, bytes, limit;
+};
+
+/// Both rungs are off by at most the ladder's tolerance.
+void check_close(const Ladder& ladder, const Rung& rung, const Sizes& sizes,
+                 const std::vector<float>& result, const std::vector<float>& expected) {
+  const double bound = 2 * ladder.tolerance(sizes);
+  for (std::size_t i = 0; i < result.size(); ++i)
+    PG_CHECK(std::abs(result[i] - expected[i]) <= bound, "ladder: ", rung.file, " and rung 1 of ",
+             ladder.name, " differ by more than ", bound, " in element ", i, ": ", result[i],
+             " and ", expected[i]);
+}
+
+std::vector<Row> measure(const Ladder& ladder, const Sizes& sizes, const Limits& limits) {
+  const DeviceArray<float> output(ladder.output(sizes));
+  std::vector<float> expected;
+  std::vector<Row> rows;
+  for (const Rung& rung : ladder.rungs) {
+    std::vector<std::unique_ptr<Bytes>> inputs;
+    Operands operands{{}, output, sizes};
+    for (std::int64_t elements : ladder.inputs(sizes)) {
+      inputs.push_back(small_numbers(elements, rung.input_bytes));
+      operands.inputs.push_back(*inputs.back());
+    }
+    PG_CUDA(cudaMemset(output, 0xFF, output.bytes()));  // NaN
+    rung.run(operands, nullptr);
+    if (expected.empty()) expected = output.values();
+    check_close(ladder, rung, sizes, output.values(), expected);
+    rows.push_back({rung, time_of([&] { rung.run(operands, nullptr); }), ladder.flops(sizes),
+                    ladder.least_bytes(rung, sizes), limits.seconds(ladder, rung, sizes)});
   }
   return rows;
 }
 
-// ---- layer norm ------------------------------------------------------------------------------
+// ---- showing -----------------------------------------------------------------------------------
 
-struct NormRung {
-  std::string name;
-  void (*run)(const LayerNorm&, cudaStream_t);
-};
-
-/// Normalised elements are below 2 here, weights and biases at most 2; each rung's are off by at
-/// most about `width` roundings.
-void check_close(const std::string& name, const std::vector<float>& y,
-                 const std::vector<float>& expected, int width) {
-  const double bound = std::ldexp(2 * 6.0 * (width + 8), -24);
-  for (std::size_t i = 0; i < y.size(); ++i)
-    PG_CHECK(std::abs(y[i] - expected[i]) <= bound, "ladder: ", name,
-             " differs from the plain one ", "by more than ", bound, ": ", y[i], " instead of ",
-             expected[i]);
-}
-
-/// A copy of x first, then the rungs.
-std::vector<Row> norms(int rows, int width, const std::vector<NormRung>& rungs) {
-  const std::size_t count = std::size_t(rows) * width;
-  const DeviceArray<float> x(small_integers<float>(count)), y(count);
-  const DeviceArray<float> weight(small_integers<float>(width)), bias(small_integers<float>(width));
-  const LayerNorm norm{x, weight, bias, y, rows, width, 1e-5f};
-  const double bytes = 2.0 * x.bytes();
-  const double best = time_of(
-      [&] { PG_CUDA(cudaMemcpyAsync(y, x, x.bytes(), cudaMemcpyDeviceToDevice, nullptr)); });
-  std::vector<Row> result = {{"copy", best, bytes, best}};
-  std::vector<float> expected;
-  for (const NormRung& rung : rungs) {
-    PG_CUDA(cudaMemset(y, 0xFF, y.bytes()));
-    rung.run(norm, nullptr);
-    if (expected.empty()) expected = y.values();
-    check_close(rung.name, y.values(), expected, width);
-    result.push_back({rung.name, time_of([&] { rung.run(norm, nullptr); }), bytes, best});
-  }
+std::string title(const Ladder& ladder, const Sizes& sizes) {
+  std::string result = ladder.name;
+  for (std::size_t i = 0; i < ladder.size_names.size(); ++i)
+    result += fmt::format(", {} {}", ladder.size_names[i], sizes[i]);
   return result;
 }
 
-// ---- showing ---------------------------------------------------------------------------------
-
-struct Sizes {
-  int product, rows, width;
-};
-
-struct Table {
-  std::string key, title, unit, limit;
-  std::vector<Row> rows;
-};
-
-std::vector<Table> measure(const Sizes& sizes) {
-  const std::string square = fmt::format("{0} x {0} by {0} x {0}", sizes.product);
-  return {
-      {"matmul", square + ", f32", "GFLOP/s", "cuBLAS",
-       products<float>(sizes.product, "cuBLAS, f32",
-                       {{"1 plain", matmul_plain},
-                        {"2 tiled", matmul_tiled},
-                        {"3 registers", matmul_registers},
-                        {"4 async", matmul_async}})},
-      {"matmul_bf16", square + ", bf16", "GFLOP/s", "cuBLAS",
-       products<bf16>(sizes.product, "cuBLAS, bf16", {{"5 tensor cores", matmul_tensor_cores}})},
-      {"layer_norm", fmt::format("layer norm, {} x {}", sizes.rows, sizes.width), "GB/s", "a copy",
-       norms(sizes.rows, sizes.width,
-             {{"1 plain", layer_norm_plain},
-              {"2 warp", layer_norm_warp},
-              {"3 registers", layer_norm_registers}})}};
-}
-
-void print(const Table& table) {
-  fmt::print("\n| {} | ms | {} | of {} |\n| --- | --- | --- | --- |\n", table.title, table.unit,
-             table.limit);
-  for (const Row& row : table.rows)
-    fmt::print("| {} | {:.3f} | {:.1f} | {:.1f}% |\n", row.name, 1e3 * row.seconds,
-               row.work / row.seconds / 1e9, 100 * row.limit / row.seconds);
-}
-
-nlohmann::json to_json(const std::vector<Row>& rows) {
-  nlohmann::json result = nlohmann::json::array();
+void print(const Ladder& ladder, const Sizes& sizes, const std::vector<Row>& rows) {
+  fmt::print("\n| {} | type | ms | GFLOP/s | least GB/s | of its limit |\n", title(ladder, sizes));
+  fmt::print("| --- | --- | --- | --- | --- | --- |\n");
   for (const Row& row : rows)
-    result.push_back({{"name", row.name},
-                      {"milliseconds", 1e3 * row.seconds},
-                      {"giga_per_second", row.work / row.seconds / 1e9},
-                      {"share", row.limit / row.seconds}});
+    fmt::print("| {} {} | {} | {:.3f} | {:.1f} | {:.1f} | {:.1f}% |\n", row.rung.number,
+               row.rung.name, row.rung.input_bytes == 4 ? "f32" : "bf16", 1e3 * row.seconds,
+               row.flops / row.seconds / 1e9, row.bytes / row.seconds / 1e9,
+               100 * row.limit / row.seconds);
+}
+
+nlohmann::json to_json(const Sizes& sizes, const std::vector<Row>& rows) {
+  nlohmann::json result = {{"sizes", sizes}, {"rungs", nlohmann::json::array()}};
+  for (const Row& row : rows)
+    result["rungs"].push_back({{"number", row.rung.number},
+                               {"name", row.rung.name},
+                               {"file", row.rung.file},
+                               {"milliseconds", 1e3 * row.seconds},
+                               {"flops", row.flops},
+                               {"least_bytes", row.bytes},
+                               {"share_of_limit", row.limit / row.seconds}});
   return result;
 }
 
-void run(const std::string& device, bool emulated, const Sizes& sizes, const std::string& file) {
+/// What to measure. Without sizes, each ladder has its own, smaller ones on the emulator.
+struct Choice {
+  std::string ladder;
+  std::vector<int> sizes;
+  std::string file;
+};
+
+Sizes sizes_for(const Ladder& ladder, const Choice& choice, bool emulated) {
+  if (choice.sizes.empty()) return emulated ? ladder.small : ladder.large;
+  PG_CHECK(choice.ladder == ladder.name && choice.sizes.size() == ladder.size_names.size(),
+           "--size needs --ladder NAME and as many numbers as that ladder has sizes: ", ladder.name,
+           " has ", fmt::format("{}", fmt::join(ladder.size_names, ", ")), "; got ",
+           choice.sizes.size(), " numbers");
+  Sizes sizes{};
+  std::copy(choice.sizes.begin(), choice.sizes.end(), sizes.begin());
+  return sizes;
+}
+
+void run(const std::string& device, bool emulated, const Choice& choice) {
   fmt::print("On {}{}.\n", device,
              emulated ? ", which proves logic, not speed: these are times of a CPU that imitates a "
                         "GPU, and say nothing about one"
                       : "");
+  const Limits limits = measured_limits(emulated);
+  fmt::print(
+      "A limit is the larger of two times: for the least bytes at the rate of a copy ({:.1f} "
+      "GB/s), and for the\noperations at the rate of cuBLAS's products ({:.1f} GFLOP/s in "
+      "f32, {:.1f} in bf16).\n",
+      limits.bytes_per_second / 1e9, limits.flops_per_second.at(4) / 1e9,
+      limits.flops_per_second.at(2) / 1e9);
   nlohmann::json json = {{"device", device},
                          {"emulated", emulated},
-                         {"size", sizes.product},
-                         {"rows", sizes.rows},
-                         {"width", sizes.width}};
-  for (const Table& table : measure(sizes)) {
-    print(table);
-    json[table.key] = to_json(table.rows);
+                         {"copy_bytes_per_second", limits.bytes_per_second},
+                         {"f32_flops_per_second", limits.flops_per_second.at(4)},
+                         {"bf16_flops_per_second", limits.flops_per_second.at(2)}};
+  for (const Ladder& ladder : ladders()) {
+    if (!choice.ladder.empty() && choice.ladder != ladder.name) continue;
+    const Sizes sizes = sizes_for(ladder, choice, emulated);
+    const std::vector<Row> rows = measure(ladder, sizes, limits);
+    print(ladder, sizes, rows);
+    json["ladders"][ladder.name] = to_json(sizes, rows);
   }
-  if (file.empty()) return;
-  std::ofstream out(file);
+  if (choice.file.empty()) return;
+  std::ofstream out(choice.file);
   out << json.dump(2) << std::endl;
-  PG_CHECK(out.good(), "ladder: could not write ", file, "; give a file in a folder that is there");
+  PG_CHECK(out.good(), "ladder: could not write ", choice.file,
+           "; give a file in a folder that is there");
 }
 
 }  // namespace
@@ -228,17 +240,15 @@ int main(int argc, char** argv) {
     PG_CUDA(cudaGetDeviceProperties(&device, 0));
     const std::string name = device.name;
     const bool emulated = name.find("emulator") != std::string::npos;
-    Sizes sizes = emulated ? Sizes{128, 64, 256} : Sizes{4096, 65536, 1024};
-    std::string file;
-    auto size = [&](const std::string& flag, int& value, int most, const std::string& what) {
-      app.add_option(flag, value, what)->capture_default_str()->check(CLI::Range(1, most));
-    };
-    size("--size", sizes.product, 16384, "m, n and k of the matrix products");
-    size("--rows", sizes.rows, 1 << 20, "of the layer norms");
-    size("--width", sizes.width, 2048, "of the layer norms");
-    app.add_option("--json", file, "also writes the results there");
+    std::vector<std::string> names;
+    for (const Ladder& ladder : ladders()) names.push_back(ladder.name);
+    Choice choice;
+    app.add_option("--ladder", choice.ladder, "only this one")->check(CLI::IsMember(names));
+    app.add_option("--size", choice.sizes, "that ladder's sizes, as its table names them")
+        ->check(CLI::Range(1, 1 << 20));
+    app.add_option("--json", choice.file, "also writes the results there");
     CLI11_PARSE(app, argc, argv);
-    run(name, emulated, sizes, file);
+    run(name, emulated, choice);
   } catch (const std::exception& error) {
     std::cerr << "error: " << error.what() << '\n';
     return 1;
