@@ -1,15 +1,10 @@
-// The calls of cuBLAS: they check their arguments, and queue products.
-// Not here: the products themselves (product.cpp).
+// The calls of cuBLAS: they translate their arguments.
+// Not here: the checks of operands (product_queue.cpp), and the products themselves (product.cpp).
 // cuBLAS library reference.
 #include "cuda/emulator/cublas_v2.h"
 
-#include <algorithm>
-#include <string>
-
-#include "autograd/error.h"
 #include "cuda/emulator/device_memory.h"
 #include "cuda/emulator/product.h"
-#include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 
 struct cublasContext {
@@ -18,42 +13,12 @@ struct cublasContext {
 };
 
 using namespace paragrad::cuda::emulator;
-using paragrad::autograd::text;
 
 namespace {
 
-/// Describes the error of an operand's address; "" if there is none.
-std::string fault_of(const Matrices& x, int batch, int device) {
-  std::size_t bytes = (x.stride * (batch - 1) + x.span()) * x.element_bytes();
-  std::optional<Allocation> found = find_allocation(x.data);
-  if (found && found->device == device &&
-      static_cast<std::byte*>(x.data) + bytes <= found->start + found->bytes)
-    return "";
-  return text("gemm: ", x.name, " needs ", bytes, " bytes of device ", device, ", and is at ",
-              describe_address(x.data));
-}
-
 cublasStatus_t run(cublasHandle_t handle, const Product& p) {
   if (!handle || handle->device != current_device()) return CUBLAS_STATUS_NOT_INITIALIZED;
-  std::shared_ptr<Stream> stream = find_stream(handle->stream);
-  if (!stream || stream->device != handle->device) return CUBLAS_STATUS_INVALID_VALUE;
-  if (p.m < 0 || p.n < 0 || p.k < 0 || p.batch < 0) return CUBLAS_STATUS_INVALID_VALUE;
-  for (const Matrices* x : {&p.a, &p.b, &p.c}) {
-    if (x->ld < std::max(1, x->rows)) return CUBLAS_STATUS_INVALID_VALUE;
-    if (x->type != CUDA_R_32F && x->type != CUDA_R_16BF) return CUBLAS_STATUS_NOT_SUPPORTED;
-  }
-  if (p.a.type != p.b.type || (p.a.type == CUDA_R_32F && p.c.type != CUDA_R_32F))
-    return CUBLAS_STATUS_NOT_SUPPORTED;
-  if (p.m == 0 || p.n == 0 || p.batch == 0) return CUBLAS_STATUS_SUCCESS;
-  for (const Matrices* x : {&p.a, &p.b, &p.c}) {
-    std::string fault = p.k == 0 && x != &p.c ? "" : fault_of(*x, p.batch, handle->device);
-    if (fault.empty()) continue;
-    report(fault);
-    return CUBLAS_STATUS_EXECUTION_FAILED;
-  }
-  if (finish(cudaSuccess) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
-  enqueue(stream, {"gemm", [p] { carry_out(p); }, {}});
-  return CUBLAS_STATUS_SUCCESS;
+  return queue_product(handle->stream, p);
 }
 
 }  // namespace

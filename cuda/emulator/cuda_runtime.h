@@ -146,6 +146,7 @@ enum cudaGraphExecUpdateResult {
   cudaGraphExecUpdateSuccess = 0,
   cudaGraphExecUpdateErrorTopologyChanged = 2,
   cudaGraphExecUpdateErrorNodeTypeChanged = 3,
+  cudaGraphExecUpdateErrorNotSupported = 6,
 };
 struct cudaGraphExecUpdateResultInfo {
   cudaGraphExecUpdateResult result;

@@ -31,7 +31,8 @@ struct Settings {
   int compute_capability = 90;                        ///< 10 major + minor, as devices name theirs
   Order order = Order::forward;
   Schedule schedule = Schedule::lazy;
-  std::uint64_t seed = 1;      ///< of the random order and the random schedule
+  std::uint64_t seed = 1;      ///< of the random order, the random schedule and the refusals
+  double refused_updates = 0;  ///< share of graph updates that CUDA refuses though nodes are alike
   double patience = 30;        ///< seconds without any progress until a wait counts as a deadlock
   bool abort_on_fault = true;  ///< false: remember faults, for tests; see reset
 };
@@ -40,6 +41,11 @@ struct Settings {
 /// throws: Error if operations are queued, or a setting has no meaning
 void configure(const Settings& settings);
 const Settings& settings();
+
+/// The number of cuBLAS products since configure() whose operands a GPU can't load 16 bytes at a
+/// time, so that it takes slower kernels: an address, or the bytes from one column or matrix to the
+/// next, is no multiple of 16.
+std::int64_t misaligned_products();
 
 /// Drops all queued operations, forgets streams, events and errors, and returns the messages of the
 /// remembered faults. Only memory stays until it is freed.

@@ -1,5 +1,5 @@
 // A queued matrix product of cuBLAS.
-// Not here: the checks of its operands (cublas.cpp).
+// Not here: cuBLAS's calls (cublas.cpp).
 // cuBLAS library reference, gemm.
 #pragma once
 
@@ -31,6 +31,11 @@ struct Product {
   float alpha, beta;
 };
 
+/// Checks the product as cuBLAS does, and queues it: in a graph it is one node, or two if the sum
+/// is long, as a GPU's products differ by shape, too. The stream belongs to the current device.
+cublasStatus_t queue_product(cudaStream_t stream, const Product& product);
 void carry_out(const Product& product);
+/// Begins misaligned_products() with 0.
+void count_products_anew();
 
 }  // namespace paragrad::cuda::emulator

@@ -8,6 +8,7 @@
 
 #include "autograd/error.h"
 #include "cuda/emulator/device_memory.h"
+#include "cuda/emulator/product.h"
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 
@@ -36,6 +37,7 @@ void configure(const Settings& wanted) {
   PG_CHECK(all_idle(), "emulator: operations are queued; call cudaDeviceSynchronize before");
   current_settings = wanted;
   seed_schedule(wanted.seed);
+  count_products_anew();
   explain_faults();
 }
 

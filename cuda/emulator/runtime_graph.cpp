@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/emulator/emulator.h"
 #include "cuda/emulator/runtime.h"
 
 using namespace paragrad::cuda::emulator;
@@ -69,6 +70,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t executable, cudaGraph_t graph,
                                 cudaGraphExecUpdateResultInfo* result) {
   if (!executable || !graph || !result) return finish(cudaErrorInvalidValue);
   *result = {compare(*executable->nodes, *graph->nodes), nullptr, nullptr};
+  if (happens(settings().refused_updates)) result->result = cudaGraphExecUpdateErrorNotSupported;
   if (result->result != cudaGraphExecUpdateSuccess) return finish(cudaErrorGraphExecUpdateFailure);
   executable->nodes = graph->nodes;
   return finish(cudaSuccess);

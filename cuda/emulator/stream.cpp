@@ -185,6 +185,12 @@ void withdraw(int device, const void* group) {
   all.changed.notify_all();
 }
 
+bool happens(double share) {
+  if (share <= 0) return false;
+  Scheduler::Lock lock(scheduler().mutex);
+  return std::uniform_real_distribution<>()(scheduler().random) < share;
+}
+
 void seed_schedule(std::uint64_t seed) {
   Scheduler::Lock lock(scheduler().mutex);
   scheduler().random.seed(seed);

@@ -103,6 +103,9 @@ void advance(const Position& position);
 /// the group's other operations wait in vain.
 void withdraw(int device, const void* group);
 
+/// Draws whether something happens that does in this share of all cases, by the seed.
+bool happens(double share);
+
 // configure() and reset() call these.
 void seed_schedule(std::uint64_t seed);
 bool all_idle();

@@ -173,3 +173,30 @@ TEST_CASE("products that cannot be are refused, by code or by report") {
   cudaSetDevice(1);
   CHECK(gemm(x, 4, x, x) == CUBLAS_STATUS_NOT_INITIALIZED);
 }
+
+TEST_CASE("products that a GPU can't load 16 bytes at a time are counted") {
+  Machine machine;
+  Handle handle;
+  DeviceArray<__nv_bfloat16> a(400), b(400);
+  DeviceArray<float> c(400);
+  const float one = 1, zero = 0;
+  // Whether the count grows: a (8,k) at `begin`, b (k,8) with rows or columns `ldb` apart.
+  auto counts = [&](int begin, int k, int ldb, long long stride, int batch, int ldc = 8) {
+    const std::int64_t before = cuda::emulator::misaligned_products();
+    REQUIRE(cublasGemmStridedBatchedEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, 8, 8, k, &one, a + begin,
+                                       CUDA_R_16BF, 8, stride, b, CUDA_R_16BF, ldb, stride, &zero,
+                                       c, CUDA_R_32F, ldc, 100, batch, CUBLAS_COMPUTE_32F,
+                                       CUBLAS_GEMM_DEFAULT) == CUBLAS_STATUS_SUCCESS);
+    return cuda::emulator::misaligned_products() > before;
+  };
+  CHECK_FALSE(counts(0, 16, 16, 0, 1));
+  CHECK_FALSE(counts(8, 9, 16, 128, 2));  // a sum of any length
+  CHECK(counts(1, 16, 16, 0, 1));
+  CHECK(counts(0, 9, 9, 0, 1));
+  CHECK(counts(0, 8, 8, 100, 2));
+  CHECK(counts(0, 8, 8, 0, 1, 9));
+  CHECK_FALSE(counts(0, 8, 8, 100, 1));  // one matrix has no step to the next
+  cudaDeviceSynchronize();
+  cuda::emulator::configure({});
+  CHECK(cuda::emulator::misaligned_products() == 0);
+}

@@ -1,6 +1,8 @@
-// Graphs on the emulator: what is recorded runs when it is launched, as often as it is, and what
-// cannot be recorded is refused.
+// Graphs on the emulator: what is recorded runs when it is launched, as often as it is, what
+// cannot be recorded is refused, and programs that trust a GPU too much are found out.
 // Not here: the backend, which begins steps so (device_graphs_test.cpp).
+#include <cublas_v2.h>
+
 #include "cuda/launch/device.h"
 #include "cuda/launch/runtime.h"
 #include "tests/catch.h"
@@ -132,4 +134,71 @@ TEST_CASE("graphs: calls that the emulator does not record are refused, and spoi
   CHECK(cudaStreamEndCapture(stream, &graph) == cudaErrorIllegalState);
   CHECK(cudaStreamBeginCapture(nullptr, relaxed) == refused);
   PG_CUDA(cudaEventDestroy(event));
+}
+
+TEST_CASE("graphs: a product is one node or two, so that no program may count on their number") {
+  Machine machine;
+  DeviceArray<float> x(std::vector<float>(64, 1)), y(64);
+  Stream stream;
+  cublasHandle_t handle;
+  REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+  REQUIRE(cublasSetStream(handle, stream) == CUBLAS_STATUS_SUCCESS);
+  const float one = 1, zero = 0;
+  auto product = [&](int k) {
+    return record(stream, [&] {
+      cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, k, &one, x, 4, x, k, &zero, y, 4);
+    });
+  };
+  auto nodes = [](cudaGraph_t graph) {
+    std::size_t count = 0;
+    PG_CUDA(cudaGraphGetNodes(graph, nullptr, &count));
+    return count;
+  };
+  cudaGraph_t square = product(4), shorter = product(3), longer = product(16);
+  CHECK(nodes(square) == 1);
+  CHECK(nodes(longer) == 2);
+  // The planted fault: the first product's graph is launched for the second one.
+  cudaGraphExec_t executable;
+  cudaGraphExecUpdateResultInfo info;
+  PG_CUDA(cudaGraphInstantiate(&executable, square, 0));
+  CHECK(cudaGraphExecUpdate(executable, shorter, &info) == cudaSuccess);
+  CHECK(cudaGraphExecUpdate(executable, longer, &info) == cudaErrorGraphExecUpdateFailure);
+  CHECK(info.result == cudaGraphExecUpdateErrorTopologyChanged);
+  PG_CUDA(cudaGraphLaunch(executable, stream));
+  PG_CUDA(cudaStreamSynchronize(stream));
+  CHECK(y.values()[0] == 3);  // not 16
+  for (cudaGraph_t graph : {square, shorter, longer}) PG_CUDA(cudaGraphDestroy(graph));
+  PG_CUDA(cudaGraphExecDestroy(executable));
+  cublasDestroy(handle);
+}
+
+TEST_CASE("graphs: updates are refused by the seed's dice, so that no program may count on them") {
+  auto run = [](double refused, std::uint64_t seed) {
+    Machine machine({.seed = seed, .refused_updates = refused});
+    DeviceArray<float> x(std::vector<float>{0});
+    Stream stream;
+    cudaGraphExec_t executable = nullptr;
+    std::string results;
+    for (int i = 0; i < 20; ++i) {
+      cudaGraph_t graph =
+          record(stream, [&] { launch(add_to, 1, 1, 0, stream, x, std::ldexp(1.0f, i)); });
+      if (!executable) PG_CUDA(cudaGraphInstantiate(&executable, graph, 0));
+      cudaGraphExecUpdateResultInfo info;
+      const cudaError_t error = cudaGraphExecUpdate(executable, graph, &info);  // not looked at
+      CHECK((error == cudaSuccess) == (info.result == cudaGraphExecUpdateSuccess));
+      results += error == cudaSuccess ? '.' : 'x';
+      PG_CUDA(cudaGraphLaunch(executable, stream));
+      PG_CUDA(cudaGraphDestroy(graph));
+    }
+    PG_CUDA(cudaStreamSynchronize(stream));
+    PG_CUDA(cudaGraphExecDestroy(executable));
+    return std::pair(results, x.values()[0]);
+  };
+  const float all = 0xFFFFF;  // each of the 20 has added its own power of two
+  CHECK(run(0, 1) == std::pair(std::string(20, '.'), all));
+  const auto [results, sum] = run(0.3, 1);
+  CHECK_THAT(results, Contains(".") && Contains("x"));
+  CHECK(sum != all);
+  CHECK(run(0.3, 1) == std::pair(results, sum));
+  CHECK(run(0.3, 2).first != results);
 }
