@@ -3,20 +3,16 @@
 // Chapter 03.
 #pragma once
 
-#include <mutex>
-#include <unordered_map>
-
 #include "autograd/backend.h"
+#include "autograd/cpu/kept_blocks.h"
 
 namespace paragrad::autograd {
 
 class CpuBackend : public Backend {
  public:
-  ~CpuBackend() override;
-
   const char* name() const override;
-  void* allocate(std::int64_t bytes) override;
-  void free(void* data, std::int64_t bytes) override;
+  void* allocate(std::int64_t bytes) override { return blocks_.take(bytes); }
+  void free(void* data, std::int64_t bytes) override { blocks_.put_back(data, bytes); }
   void copy_from_host(const void* source, Out y) override;
   void copy_to_host(In x, void* target) override;
   void copy(In x, Out y) override;
@@ -27,8 +23,7 @@ class CpuBackend : public Backend {
 #undef PG_KERNEL
 
  private:
-  std::mutex mutex_;  // a rank's message lane allocates, too
-  std::unordered_map<std::int64_t, std::vector<void*>> blocks_;  // freed, by size
+  KeptBlocks blocks_;
 };
 
 /// Makes a device that computes on the host; each call makes a new one.
