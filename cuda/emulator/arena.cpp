@@ -11,7 +11,7 @@
 #include <cstring>
 
 #include "autograd/error.h"
-#include "cuda/emulator/checker.h"
+#include "cuda/emulator/observer.h"
 #include "cuda/emulator/sanitizer.h"
 
 namespace paragrad::cuda::emulator {
@@ -58,7 +58,7 @@ std::byte* Arena::allocate(std::size_t bytes) {
              " bytes");
     return static_cast<std::byte*>(std::memset(result, int(untouched), bytes));
   }
-  if (!start_) start_ = next_ = checker ? checker->addresses() : reserve_addresses();
+  if (!start_) start_ = next_ = observer ? observer->addresses() : reserve_addresses();
   Pages pages(bytes);
   PG_CHECK(next_ + pages.bytes + page_bytes() <= start_ + arena_bytes,
            "emulator: the 64 GiB of addresses of a device are used up; they are not used again "

@@ -6,7 +6,7 @@
 
 #include "autograd/error.h"
 #include "cuda/emulator/block.h"
-#include "cuda/emulator/checker.h"
+#include "cuda/emulator/observer.h"
 #include "cuda/emulator/report.h"
 
 namespace paragrad::cuda::emulator {
@@ -36,6 +36,7 @@ void Block::barrier(Place place) {
   if (++at_barrier_ == threads_) {
     at_barrier_ = 0;
     ++barriers_;
+    if (observer) observer->block_met();
     std::fill(syncs_.begin(), syncs_.end(), 0);
     make_all_runnable();
   }
@@ -60,7 +61,8 @@ void Block::warp_operation(Place place, void* record, void (*carry_out)(void* co
   meeting.records[lane] = record;
   meeting.arrived |= 1u << lane;
   if (meeting.arrived == ~0u) {
-    Unwatched own_work;  // by the checked build
+    Unwatched own_work;  // by observers
+    if (observer) observer->warp_met(place.name, place.instructions);
     carry_out(meeting.records.data());
     meeting.arrived = 0;
     make_runnable(warp, ~0u);

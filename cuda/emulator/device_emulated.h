@@ -5,6 +5,7 @@
 
 #include <cuda_runtime.h>
 
+#include <bit>
 #include <cstring>
 #include <source_location>
 
@@ -16,14 +17,16 @@ namespace emulator {
 /// lane's result is every lane's, because the operation is commutative.
 template <int lanes, class T, class Combine>
 T butterfly(const char* name, std::source_location where, T value, Combine) {
-  warp_operation(name, where, ~0u, &value, [](void* const* records) {
+  auto carry_out = [](void* const* records) {
     auto lane = [&](int i) -> T& { return *static_cast<T*>(records[i]); };
     for (int first = 0; first < warpSize; first += lanes) {
       for (int offset = lanes / 2; offset > 0; offset /= 2)
         for (int i = first; i < first + offset; ++i) lane(i) = Combine()(lane(i), lane(i + offset));
       for (int i = 1; i < lanes; ++i) lane(first + i) = lane(first);
     }
-  });
+  };
+  constexpr int shuffles = std::bit_width(unsigned{lanes}) - 1;
+  warp_operation(name, where, ~0u, &value, carry_out, shuffles);
   return value;
 }
 
@@ -53,15 +56,18 @@ T warp_max(T value, std::source_location where = std::source_location::current()
   return emulator::butterfly<lanes>("warp_max", where, value, [](T a, T b) { return max(a, b); });
 }
 
+// Each call of these two is an instruction of its own, also for those who count instructions.
 template <class V, class T>
-V load(const T* address, std::source_location where = std::source_location::current()) {
+__forceinline__ V load(const T* address,
+                       std::source_location where = std::source_location::current()) {
   emulator::check_alignment("load", where, address, sizeof(V));
   V value;
   std::memcpy(&value, address, sizeof(V));
   return value;
 }
 template <class V, class T>
-void store(T* address, V value, std::source_location where = std::source_location::current()) {
+__forceinline__ void store(T* address, V value,
+                           std::source_location where = std::source_location::current()) {
   emulator::check_alignment("store", where, address, sizeof(V));
   std::memcpy(address, &value, sizeof(V));
 }

@@ -10,8 +10,8 @@
 
 #include "autograd/error.h"
 #include "cuda/emulator/arena.h"
-#include "cuda/emulator/checker.h"
 #include "cuda/emulator/emulator.h"
+#include "cuda/emulator/observer.h"
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/sanitizer.h"
 
@@ -73,9 +73,9 @@ void* allocate(int device, std::size_t bytes) {
 
 /// AddressSanitizer names freed memory itself, and may use its addresses again.
 bool release(void* start) {
-  if (checker)
+  if (observer)
     if (std::optional<Allocation> found = find_allocation(start))
-      checker->release(found->start, found->bytes);
+      observer->release(found->start, found->bytes);
   std::unique_lock lock(memory().mutex);
   auto found = memory().allocations.find(static_cast<std::byte*>(start));
   std::string fault;

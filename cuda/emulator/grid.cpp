@@ -11,8 +11,8 @@
 
 #include "autograd/error.h"
 #include "cuda/emulator/block.h"
-#include "cuda/emulator/checker.h"
 #include "cuda/emulator/kernel_language.h"
+#include "cuda/emulator/observer.h"
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/sanitizer.h"
 
@@ -88,10 +88,10 @@ bool run_grid(const Launch& launch) {
   std::uint64_t count = std::uint64_t{grid.x} * grid.y * grid.z;
   Blocks order(count);
   Block block(launch);
-  if (checker) checker->begin_grid(launch);
+  if (observer) observer->begin_grid(launch);
   for (std::uint64_t i = 0; i < count; ++i) {
     auto n = order[i];
-    if (checker) checker->begin_block(n);
+    if (observer) observer->begin_block(n);
     auto x = unsigned(n % grid.x), y = unsigned(n / grid.x % grid.y);
     if (!block.run({x, y, unsigned(n / grid.x / grid.y)})) return false;
   }

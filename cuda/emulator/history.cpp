@@ -2,7 +2,7 @@
 // meets have done, and what the host knew when it queued it. Only the checked build asks.
 // Not here: when operations run, which proves nothing: they might have run at another time.
 // Fidge 1988, Mattern 1989, vector clocks.
-#include "cuda/emulator/checker.h"
+#include "cuda/emulator/observer.h"
 #include "cuda/emulator/scheduler.h"
 
 namespace paragrad::cuda::emulator {
@@ -15,13 +15,13 @@ constexpr int host_stream = 0;  // streams are counted from 1
 
 /// All host threads are taken for one, so some races between them and devices are missed.
 void note_queued(Scheduler& all, Stream& stream, Operation& operation) {
-  if (!checker) return;
+  if (!observer) return;
   operation.history = stream.last = std::make_shared<Clock>(all.host);
   all.host.set(host_stream, all.host.at(host_stream) + 1);
 }
 
 void note_step(const std::set<Stream*>& streams) {
-  if (!checker) return;
+  if (!observer) return;
   Clock common;
   for (Stream* stream : streams) {
     const Operation& head = stream->queue.front();

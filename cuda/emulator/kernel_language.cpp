@@ -38,14 +38,14 @@ void check_alignment(const char* name, std::source_location where, const void* a
 }
 
 void warp_operation(const char* name, std::source_location where, unsigned mask, void* record,
-                    void (*carry_out)(void* const* records)) {
+                    void (*carry_out)(void* const* records), int instructions) {
   Block& block = block_for(name);
   if (mask != ~0u) {
     report(autograd::text("calls ", name, " (", where.file_name(), ':', where.line(),
                           ") with the mask ", std::hex, mask, "; only the full one is emulated"));
     block.abandon();
   }
-  block.warp_operation({name, where}, record, carry_out);
+  block.warp_operation({name, where, instructions}, record, carry_out);
 }
 
 void synchronize_warp(void* const*) { block_for("__syncwarp").count_sync(); }

@@ -35,9 +35,9 @@ inline constinit thread_local std::byte* dynamic_shared_memory = nullptr;
 /// Waits for all threads of the block.
 void block_barrier(const char* name, std::source_location where);
 /// Leaves `record` and waits for all lanes of the warp, whose last calls `carry_out` on the 32
-/// records.
+/// records. `instructions`: that a GPU needs for it.
 void warp_operation(const char* name, std::source_location where, unsigned mask, void* record,
-                    void (*carry_out)(void* const* records));
+                    void (*carry_out)(void* const* records), int instructions = 1);
 
 /// Runs in the last lane at __syncwarp. A shuffle, by contrast, orders nothing in memory.
 void synchronize_warp(void* const* records);

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cuda/emulator/checker.h"
 #include "cuda/emulator/communicator.h"
 #include "cuda/emulator/cuda_bf16.h"
+#include "cuda/emulator/observer.h"
 
 namespace paragrad::cuda::emulator {
 

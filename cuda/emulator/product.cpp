@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "cuda/emulator/checker.h"
 #include "cuda/emulator/cuda_bf16.h"
+#include "cuda/emulator/observer.h"
 
 #if PARAGRAD_ONEDNN
 #include <dnnl.h>
@@ -53,7 +53,7 @@ float* widen(const Matrices& x, int i, std::vector<float>& copy) {
 }
 
 void note_columns(const Matrices& x, int batch, Use use) {
-  for (int i = 0; checker && i < batch; ++i)
+  for (int i = 0; observer && i < batch; ++i)
     for (int j = 0; j < x.columns; ++j)
       note(static_cast<std::byte*>(x.at(i)) + j * std::size_t(x.ld) * x.element_bytes(),
            x.rows * x.element_bytes(), use);
@@ -65,6 +65,7 @@ void carry_out(const Product& p) {
   if (p.k > 0) note_columns(p.a, p.batch, reading);
   if (p.k > 0) note_columns(p.b, p.batch, reading);
   note_columns(p.c, p.batch, {.reads = p.beta != 0, .writes = true});
+  if (observer) observer->multiplied(2.0 * p.m * p.n * p.k * p.batch);
   std::vector<float> a, b, c;
   for (int i = 0; i < p.batch; ++i) {
     float* result = widen(p.c, i, c);

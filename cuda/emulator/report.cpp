@@ -15,8 +15,8 @@
 
 #include "autograd/error.h"
 #include "cuda/emulator/block.h"
-#include "cuda/emulator/checker.h"
 #include "cuda/emulator/device_memory.h"
+#include "cuda/emulator/observer.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/common_interface_defs.h>

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "cuda/emulator/checker.h"
 #include "cuda/emulator/device_memory.h"
+#include "cuda/emulator/observer.h"
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 

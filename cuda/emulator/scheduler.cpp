@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "autograd/error.h"
-#include "cuda/emulator/checker.h"
+#include "cuda/emulator/observer.h"
 #include "cuda/emulator/report.h"
 
 namespace paragrad::cuda::emulator {
@@ -87,9 +87,9 @@ void Scheduler::perform(const Step& step, Lock& lock) {
   lock.unlock();
   [&]() noexcept {
     if (!run) return;
-    if (checker) checker->begin(running);
+    if (observer) observer->begin(running);
     run();
-    if (checker) checker->end();
+    if (observer) observer->end();
   }();
   lock.lock();
 
@@ -106,7 +106,7 @@ void Scheduler::complete_head(Stream& stream) {
   stream.reached = stream.queue.front().history;
   stream.queue.pop_front();
   ++stream.completed;
-  if (stream.destroyed && stream.queue.empty() && !checker)  // which must know what it did
+  if (stream.destroyed && stream.queue.empty() && !observer)  // which must know what it did
     std::erase_if(streams, [&](const auto& other) { return other.get() == &stream; });
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "autograd/error.h"
-#include "cuda/emulator/checker.h"
+#include "cuda/emulator/observer.h"
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/scheduler.h"
 
@@ -25,7 +25,7 @@ void order_by_default_stream(Scheduler& all, const Stream& stream, std::vector<P
   for (const auto& other : all.streams) {
     bool ordered = other->device == stream.device && other->waits_for_default &&
                    stream.waits_for_default && other->is_default != stream.is_default;
-    if (ordered && (checker || other->issued > other->completed)) after.push_back(end(other));
+    if (ordered && (observer || other->issued > other->completed)) after.push_back(end(other));
   }
 }
 
@@ -55,7 +55,7 @@ void destroy_stream(const std::shared_ptr<Stream>& stream) {
   Scheduler& all = scheduler();
   Scheduler::Lock lock(all.mutex);
   stream->destroyed = true;
-  if (stream->queue.empty() && !checker) std::erase(all.streams, stream);
+  if (stream->queue.empty() && !observer) std::erase(all.streams, stream);
 }
 
 std::shared_ptr<Stream> default_stream(int device) {

@@ -5,9 +5,9 @@
 #include <array>
 
 #include "cuda/emulator/block.h"
-#include "cuda/emulator/checker.h"
 #include "cuda/emulator/cuda_bf16.h"
 #include "cuda/emulator/device_emulated.h"
+#include "cuda/emulator/observer.h"
 
 namespace paragrad::cuda {
 

@@ -20,12 +20,15 @@
 
 #include "cuda/ladder/rungs.h"
 #include "cuda/launch/runtime.h"
+#include "tests/benchmarks/ladder_counts.h"
+#include "tests/benchmarks/ladder_page.h"
 #include "tests/cuda/device_array.h"
 
 namespace {
 
 using namespace paragrad::cuda;
 using namespace paragrad::cuda::ladder;
+using namespace paragrad::benchmarks;
 using paragrad::tests::DeviceArray;
 using Bytes = DeviceArray<unsigned char>;
 
@@ -117,6 +120,7 @@ Limits measured_limits(bool emulated) {
 struct Row {
   Rung rung;
   double seconds, flops, bytes, limit;
+  RungCount count;
 };
 
 /// Both rungs are off by at most the ladder's tolerance.
@@ -141,11 +145,14 @@ std::vector<Row> measure(const Ladder& ladder, const Sizes& sizes, const Limits&
       operands.inputs.push_back(*inputs.back());
     }
     PG_CUDA(cudaMemset(output, 0xFF, output.bytes()));  // NaN
+    begin_counting();
     rung.run(operands, nullptr);
-    if (expected.empty()) expected = output.values();
-    check_close(ladder, rung, sizes, output.values(), expected);
+    const std::vector<float> result = output.values();
+    const RungCount count = end_counting();
+    if (expected.empty()) expected = result;
+    check_close(ladder, rung, sizes, result, expected);
     rows.push_back({rung, time_of([&] { rung.run(operands, nullptr); }), ladder.flops(sizes),
-                    ladder.least_bytes(rung, sizes), limits.seconds(ladder, rung, sizes)});
+                    ladder.least_bytes(rung, sizes), limits.seconds(ladder, rung, sizes), count});
   }
   return rows;
 }
@@ -182,12 +189,69 @@ nlohmann::json to_json(const Sizes& sizes, const std::vector<Row>& rows) {
   return result;
 }
 
+/// A ladder for the page. With results of a GPU, operations and the bytes with a cache are those of
+/// its sizes, and the bytes without one grow with the operations.
+PageLadder to_page(const Ladder& ladder, const Sizes& sizes, const std::vector<Row>& rows,
+                   const nlohmann::json& measured) {
+  PageLadder page{title(ladder, sizes), ladder.formula, {}};
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Row& row = rows[i];
+    PageRung rung{fmt::format("{} {}", row.rung.number, row.rung.name),
+                  row.rung.idea,
+                  row.rung.file,
+                  row.flops,
+                  row.count.cached_bytes,
+                  row.count.all_bytes,
+                  row.count.tensor,
+                  0,
+                  row.count.cells};
+    if (!measured.is_null()) {
+      const nlohmann::json& run = measured.at("ladders").at(ladder.name).at("rungs").at(i);
+      PG_CHECK(run.at("file") == row.rung.file, "ladder: --measured has ", run.at("file"),
+               " where this build has ", row.rung.file, "; measure again with this version");
+      rung.flops = run.at("flops");
+      rung.cached_bytes = run.at("least_bytes");
+      rung.all_bytes *= rung.flops / row.flops;
+      rung.rate = rung.flops / (run.at("milliseconds").get<double>() / 1e3);
+    }
+    page.rungs.push_back(rung);
+  }
+  return page;
+}
+
 /// What to measure. Without sizes, each ladder has its own, smaller ones on the emulator.
 struct Choice {
   std::string ladder;
   std::vector<int> sizes;
   std::string file;
+  std::string page, gpu = "H100", measured;
 };
+
+/// throws: Error if this build does not count, or the results are not a GPU's
+nlohmann::json results_for_page(const Choice& choice) {
+  PG_CHECK(can_count,
+           "--page needs counters, which the emulator's ladder has when g++ compiles it in Release "
+           "mode; on a GPU, write --json FILE, and give it to that ladder as --measured FILE");
+  if (choice.measured.empty()) return nullptr;
+  std::ifstream in(choice.measured);
+  PG_CHECK(in.good(), "--measured: could not read ", choice.measured);
+  const auto results = nlohmann::json::parse(in);
+  PG_CHECK(!results.at("emulated").get<bool>(), "--measured: ", choice.measured,
+           " is from the emulator, whose times say nothing of a GPU; give a file of ladder_gpu");
+  return results;
+}
+
+/// Where the page's counts and rates come from.
+std::string remark_for(const nlohmann::json& measured) {
+  const std::string counts =
+      "Counts are the emulator's, of a model that chapter 12 describes; blocks per SM are those of "
+      "an H100 or H200, without the limit of registers. ";
+  return measured.is_null()
+             ? counts +
+                   "No rate was measured: dots on the roof say what a rung could reach at most."
+             : fmt::format("{}Thick lines are rates that were measured on {}, at larger sizes.",
+                           counts, measured.at("device").get<std::string>());
+}
 
 Sizes sizes_for(const Ladder& ladder, const Choice& choice, bool emulated) {
   if (choice.sizes.empty()) return emulated ? ladder.small : ladder.large;
@@ -217,13 +281,17 @@ void run(const std::string& device, bool emulated, const Choice& choice) {
                          {"copy_bytes_per_second", limits.bytes_per_second},
                          {"f32_flops_per_second", limits.flops_per_second.at(4)},
                          {"bf16_flops_per_second", limits.flops_per_second.at(2)}};
+  const auto measured = choice.page.empty() ? nlohmann::json() : results_for_page(choice);
+  Page page{remark_for(measured), count_columns, {}};
   for (const Ladder& ladder : ladders()) {
     if (!choice.ladder.empty() && choice.ladder != ladder.name) continue;
     const Sizes sizes = sizes_for(ladder, choice, emulated);
     const std::vector<Row> rows = measure(ladder, sizes, limits);
     print(ladder, sizes, rows);
     json["ladders"][ladder.name] = to_json(sizes, rows);
+    if (!choice.page.empty()) page.ladders.push_back(to_page(ladder, sizes, rows, measured));
   }
+  if (!choice.page.empty()) write_page(choice.page, page, data_sheet(choice.gpu));
   if (choice.file.empty()) return;
   std::ofstream out(choice.file);
   out << json.dump(2) << std::endl;
@@ -247,6 +315,11 @@ int main(int argc, char** argv) {
     app.add_option("--size", choice.sizes, "that ladder's sizes, as its table names them")
         ->check(CLI::Range(1, 1 << 20));
     app.add_option("--json", choice.file, "also writes the results there");
+    app.add_option("--page", choice.page, "also writes a page with counters and rooflines there");
+    app.add_option("--gpu", choice.gpu, "whose data sheet gives the page's ceilings")
+        ->check(CLI::IsMember({"H100", "H200"}))
+        ->capture_default_str();
+    app.add_option("--measured", choice.measured, "the file of a ladder_gpu --json, for the page");
     CLI11_PARSE(app, argc, argv);
     run(name, emulated, choice);
   } catch (const std::exception& error) {

@@ -9,7 +9,7 @@
 
 #include "cuda/emulator/block.h"
 #include "cuda/emulator/checked/shadow.h"
-#include "cuda/emulator/checker.h"
+#include "cuda/emulator/observer.h"
 
 extern "C" const char __executable_start;  // where the program begins in memory: by the linker
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/emulator/arena.h"
+#include "cuda/emulator/observed/addresses.h"
 
 namespace paragrad::cuda::emulator {
 
@@ -34,23 +34,7 @@ struct Cell {
 
 constexpr std::uintptr_t word_bytes = 4;
 
-/// Cells for the addresses of all arenas, which the system provides where they are used.
-class GlobalShadow {
- public:
-  GlobalShadow();
-  /// Returns the addresses of the next arena.
-  std::byte* addresses();
-  bool contains(std::uintptr_t address) const { return address - start_ < bytes; }
-  Cell* at(std::uintptr_t address) const { return cells_ + (address - start_) / word_bytes; }
-  /// Forgets the accesses to whole pages.
-  void forget(std::uintptr_t start, std::size_t count);
-
- private:
-  static constexpr std::size_t bytes = 65 * arena_bytes;  // of 64 devices, and pinned memory
-  const std::uintptr_t start_;
-  Cell* const cells_;
-  std::size_t used_ = 0;
-};
+using GlobalShadow = DeviceRecords<Cell, word_bytes>;
 
 /// Cells for the shared memory of the block that a processor thread runs: static, which is among
 /// its thread_local variables, and dynamic.
@@ -66,8 +50,8 @@ class SharedShadow {
   std::string describe(std::uintptr_t address) const;
 
  private:
-  std::uintptr_t static_start_ = 0, dynamic_start_ = 0;
-  std::size_t static_bytes_ = 0, dynamic_bytes_ = 0;
+  const Range static_ = static_shared();
+  Range dynamic_;
   std::vector<Cell> static_cells_, dynamic_cells_;
 };
 

@@ -44,6 +44,8 @@ Watch& Watch::instance() {
   return watch;
 }
 
+Observer& observer_of_build() { return Watch::instance(); }
+
 void Watch::begin(const Running& operation) {
   turn_.lock();
   acts = true;

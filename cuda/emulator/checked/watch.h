@@ -1,6 +1,6 @@
 // Watch: the checker. It compares each access to memory with earlier ones in the shadow; two
 // accesses that nothing orders are a race, in whichever order they happened this time.
-// Not here: the calls by which programs report accesses (compiled_calls.cpp).
+// Not here: the calls by which programs tell of accesses (observed/compiled_calls.cpp).
 // Chapter 12. FastTrack (Flanagan and Freund 2009).
 #pragma once
 
@@ -10,12 +10,12 @@
 
 #include "cuda/emulator/checked/actors.h"
 #include "cuda/emulator/checked/shadow.h"
-#include "cuda/emulator/checker.h"
 #include "cuda/emulator/device_memory.h"
+#include "cuda/emulator/observer.h"
 
 namespace paragrad::cuda::emulator {
 
-class Watch : public Checker {
+class Watch : public Observer {
  public:
   static Watch& instance();
 
@@ -27,10 +27,7 @@ class Watch : public Checker {
   void begin_block(std::uint64_t number) override;
   void note(const void* start, std::size_t bytes, Use use, const void* code) override;
   void note_copy(void* to, const void* from, std::size_t bytes) override;
-
-  /// An access by code that was compiled to tell of it: a kernel's thread's, or the host's. `all`:
-  /// also of memory that is not the device's, which kernels must not touch.
-  void use(const void* address, std::size_t bytes, Use use, const void* code, bool all = true);
+  void use(const void* start, std::size_t bytes, Use use, const void* code, bool all) override;
 
  private:
   struct Fault {

@@ -1,6 +1,6 @@
-// Checker: the interface of the checked build. The emulator reports every access to device memory
-// and to shared memory, and every event that orders accesses.
-// Not here: the checker itself (checked/); other builds have none, and skip all of this.
+// Observer: what the checked and the counting build have in common. The emulator tells it of every
+// access to device memory and to shared memory, and of every event that orders accesses.
+// Not here: the two observers (checked/, counted/); other builds have none, and skip all of this.
 // Chapter 12.
 #pragma once
 
@@ -32,9 +32,9 @@ struct Running {
   const Clock* history = nullptr;
 };
 
-class Checker {
+class Observer {
  public:
-  virtual ~Checker() = default;
+  virtual ~Observer() = default;
 
   /// Returns addresses for an arena. Only uses of these, and of shared memory, are watched.
   virtual std::byte* addresses() = 0;
@@ -51,16 +51,29 @@ class Checker {
   /// `code`: the place in the program, if that is known.
   virtual void note(const void* start, std::size_t bytes, Use use, const void* code) = 0;
   virtual void note_copy(void* to, const void* from, std::size_t bytes) = 0;
+
+  /// An access by code that was compiled to tell of it: a kernel's thread's, or the host's. `all`:
+  /// also of memory that is not the device's, which kernels must not touch.
+  virtual void use(const void* start, std::size_t bytes, Use use, const void* code, bool all) = 0;
+
+  /// All threads of the running block, or all lanes of the running thread's warp, have met; a GPU
+  /// would have needed so many instructions.
+  virtual void block_met() {}
+  virtual void warp_met(const char* /*operation*/, int /*instructions*/) {}
+  /// The running operation is a matrix product of so many operations.
+  virtual void multiplied(double /*flops*/) {}
 };
 
-/// The checker of this build; null except in checked builds.
-inline constinit Checker* checker = nullptr;
+/// The observer of this build; null except in checked and counting builds, each of which makes one.
+inline constinit Observer* observer = nullptr;
+
+Observer& observer_of_build();
 
 inline void note(const void* start, std::size_t bytes, Use use, const void* code = nullptr) {
-  if (checker) checker->note(start, bytes, use, code);
+  if (observer) observer->note(start, bytes, use, code);
 }
 inline void note_copy(void* to, const void* from, std::size_t bytes) {
-  if (checker) checker->note_copy(to, from, bytes);
+  if (observer) observer->note_copy(to, from, bytes);
 }
 
 /// While one lives, its processor thread does the emulator's own work, which is not watched.

@@ -1,13 +1,14 @@
 // The functions that a compiler calls under -fsanitize=thread for each access to memory: here, not
 // in ThreadSanitizer's library, whose fibers cost too much for a thread of each CUDA thread.
 // Linux's kernel does the same for its own checker, KCSAN.
-// Not here: what accesses mean (watch.cpp).
+// Not here: what accesses mean to the observer, which checks or counts (checked/, counted/).
 // GCC, gcc/sanitizer.def, lists the calls.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
-#include "cuda/emulator/checked/watch.h"
+#include "cuda/emulator/block.h"
+#include "cuda/emulator/observer.h"
 
 namespace {
 
@@ -22,13 +23,17 @@ constexpr Use atomic_read{.reads = true, .atomic = true};
 constexpr Use atomic_write{.writes = true, .atomic = true};
 constexpr Use atomic_update{.reads = true, .writes = true, .atomic = true};
 
+/// `all`: also of memory that is not the device's, which kernels must not touch.
+void announce(const void* address, std::size_t bytes, Use use, const void* code, bool all = true) {
+  if (observer) observer->use(address, bytes, use, code, all);
+}
+
 /// A function of C's that moves memory: a kernel's is an access, the host's may move what nobody
 /// has written.
 void moved(void* to, const void* from, std::size_t bytes, const void* code) {
   if (bytes == 0) return;
-  Watch& watch = Watch::instance();
-  if (from) watch.use(from, bytes, Block::current() ? reading : moving, code, false);
-  watch.use(to, bytes, writing, code, false);
+  if (from) announce(from, bytes, Block::current() ? reading : moving, code, false);
+  announce(to, bytes, writing, code, false);
 }
 
 }  // namespace
@@ -38,11 +43,11 @@ void moved(void* to, const void* from, std::size_t bytes, const void* code) {
 extern "C" {
 
 /// At the program's start, in each file that was compiled so.
-void __tsan_init() { checker = &Watch::instance(); }
+void __tsan_init() { observer = &observer_of_build(); }
 
-#define PARAGRAD_ACCESS(name, bytes)                                                              \
-  void __tsan_read##name(void* address) { Watch::instance().use(address, bytes, reading, HERE); } \
-  void __tsan_write##name(void* address) { Watch::instance().use(address, bytes, writing, HERE); }
+#define PARAGRAD_ACCESS(name, bytes)                                                 \
+  void __tsan_read##name(void* address) { announce(address, bytes, reading, HERE); } \
+  void __tsan_write##name(void* address) { announce(address, bytes, writing, HERE); }
 PARAGRAD_ACCESS(1, 1)
 PARAGRAD_ACCESS(2, 2)
 PARAGRAD_ACCESS(4, 4)
@@ -50,18 +55,14 @@ PARAGRAD_ACCESS(8, 8)
 PARAGRAD_ACCESS(16, 16)
 #undef PARAGRAD_ACCESS
 
-void __tsan_read_range(void* start, std::size_t bytes) {
-  Watch::instance().use(start, bytes, reading, HERE);
-}
-void __tsan_write_range(void* start, std::size_t bytes) {
-  Watch::instance().use(start, bytes, writing, HERE);
-}
+void __tsan_read_range(void* start, std::size_t bytes) { announce(start, bytes, reading, HERE); }
+void __tsan_write_range(void* start, std::size_t bytes) { announce(start, bytes, writing, HERE); }
 void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
 // Atomic operations are carried out by the call itself.
 #define PARAGRAD_NOTE(bits, how) \
-  Watch::instance().use(const_cast<const Word##bits*>(address), bits / 8, how, HERE)
+  announce(const_cast<const Word##bits*>(address), bits / 8, how, HERE)
 #define PARAGRAD_FETCH(bits, name)                                                              \
   Word##bits __tsan_atomic##bits##_fetch_##name(volatile Word##bits* address, Word##bits value, \
                                                 int) {                                          \

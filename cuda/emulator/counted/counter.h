@@ -1,0 +1,68 @@
+// Counter: the observer of the counting build. It turns accesses of kernels into counters.
+// Not here: what the counters mean (counters.h), and how requests are found (requests.h).
+// Chapter 12.
+#pragma once
+
+#include <array>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cuda/emulator/block.h"
+#include "cuda/emulator/counted/counters.h"
+#include "cuda/emulator/counted/requests.h"
+#include "cuda/emulator/observed/addresses.h"
+#include "cuda/emulator/observer.h"
+
+namespace paragrad::cuda::emulator {
+
+class Counter : public Observer {
+ public:
+  static Counter& instance();
+
+  std::byte* addresses() override { return device_.addresses(); }
+  void release(const void*, std::size_t) override {}
+  void begin(const Running& operation) override;
+  void end() override;
+  void begin_grid(const Launch& launch) override;
+  void begin_block(std::uint64_t number) override;
+  void note(const void* start, std::size_t bytes, Use use, const void* code) override;
+  void note_copy(void* to, const void* from, std::size_t bytes) override;
+  void use(const void* start, std::size_t bytes, Use use, const void* code, bool all) override;
+  void block_met() override;
+  void warp_met(const char* operation, int instructions) override;
+  void multiplied(double flops) override { counts_->flops += static_cast<Count>(flops); }
+
+  std::vector<KernelCounters> launches();
+  void reset();
+
+ private:
+  struct Sector {
+    std::uint32_t loaded = 0, stored = 0, updated = 0;  // by the operation of this number, last
+  };
+
+  void add(Block& block, std::uintptr_t address, std::size_t bytes, Use use, const void* code);
+  void count(AccessKind access, std::size_t bytes, const Request& request);
+  void count_device(AccessKind access, std::size_t bytes, const Request& request);
+  void count_shared(SharedCount& counts, std::size_t bytes, const Request& request);
+  /// Counts a sector, unless the operation has used it before.
+  void touch(AccessKind access, std::uintptr_t sector);
+  void count_range(const void* start, std::size_t bytes, AccessKind access);
+  bool is_static_shared(std::uintptr_t address);
+  void take(int warp);
+  void take_all();
+  const std::string& name_of(const void* kernel);
+
+  std::mutex turn_;  // held by the operation that runs
+  DeviceRecords<Sector, Sectors::bytes> device_;
+  std::uint32_t operation_ = 0;  // its number
+  std::vector<KernelCounters> launches_;
+  Counters* counts_ = nullptr;  // of the operation that runs
+  std::array<WarpRequests, Block::max_threads / Block::warp_size> warps_;
+  Range dynamic_;
+  std::vector<bool> used_words_;  // of static shared memory
+  std::map<const void*, std::string> names_;
+};
+
+}  // namespace paragrad::cuda::emulator
