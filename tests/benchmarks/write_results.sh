@@ -2,7 +2,7 @@
 # Measures what RESULTS.md and the chapters show, writes it to tests/benchmarks/results/, then weaves.
 #   write_results.sh [--text FILE] PART...
 # Parts: step operations engine pretended backward_parts dance codecs sparse all_reduce network_lab codec_lab
-# demo PYTHON
+# demo counted PYTHON
 # FILE is tinyshakespeare (examples/data/download.sh fetches it); PYTHON is a Python with a PyTorch to compare with.
 # Wants a release build and a machine that does nothing else; all parts take about a quarter of an hour.
 set -euo pipefail
@@ -77,6 +77,9 @@ for part; do
     network_lab) measure network_lab network_lab ;;
     codec_lab) "$root/tests/benchmarks/network_lab.sh" codec ;;  # PYTORCH names the Python to compare with
     demo) measure demo demo ;;
+    counted)  # no times, so no machine
+      "$bin/benchmarks/counted_step" --before "$results/counted_step_before.json" >"$results/counted_step.md"
+      ;;
     *)
       version=$("$part" -c 'import torch; print(torch.__version__.split("+")[0])')
       measure "against_pytorch_$version" "$part" "$root/tests/benchmarks/against_pytorch.py" --steps 10
