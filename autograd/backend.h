@@ -4,10 +4,10 @@
 // Chapters 01 and 03.
 #pragma once
 
-#include <cmath>
 #include <functional>
 #include <vector>
 
+#include "autograd/optimizer_steps.h"
 #include "autograd/random.h"
 #include "autograd/tensor.h"
 
@@ -36,26 +36,6 @@ enum class Vectors { columns, rows };
 /// A window of height x width that slides over an image.
 struct Window {
   int height = 1, width = 1, stride = 1, padding = 0;
-};
-
-/// One step of SGD with momentum (Sutskever et al. 2013, in PyTorch's form).
-struct SgdStep {
-  double learning_rate = 0.1, momentum = 0.9, weight_decay = 0;
-  double gradient_scale = 1;  ///< multiplies every gradient: clipping, averaging
-};
-
-/// One step of AdamW (Loshchilov and Hutter 2019, algorithm 2).
-struct AdamWStep {
-  double learning_rate = 1e-3, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;
-  double gradient_scale = 1;  ///< multiplies every gradient: clipping, averaging
-  std::int64_t step = 1;      ///< counted from 1, for the bias correction
-
-  // Factors of the kernel's update:  w <- shrink w - rate m / (sqrt(v) correction + epsilon)
-  double shrink() const { return 1 - learning_rate * weight_decay; }
-  double rate() const { return learning_rate / (1 - std::pow(beta1, static_cast<double>(step))); }
-  double correction() const {
-    return 1 / std::sqrt(1 - std::pow(beta2, static_cast<double>(step)));
-  }
 };
 
 /// Max-min quantization: 2^bits levels between the extremes of each bucket (Markov et al. 2022).

@@ -116,11 +116,12 @@ virtual void collect(In x, Out bytes) PG_KERNEL;
 /// throws: Error if an index is outside y
 virtual void scatter(In bytes, Out y) PG_KERNEL;
 
-// Optimizers. The step updates `master`; if `weights` is another tensor, it receives the result,
-// rounded to its type.
-virtual void sgd(const SgdStep& step, In gradient, Out momentum, Out master, Out weights) PG_KERNEL;
-virtual void adamw(const AdamWStep& step, In gradient, Out first_moment, Out second_moment,
-                   Out master, Out weights) PG_KERNEL;
+// Optimizers. A step updates these segments of `master`, which lie in ascending order; if `weights`
+// is another tensor, its segments receive the result, rounded to its type.
+virtual void sgd(const SgdStep& step, const Segments& segments, In gradient, Out momentum,
+                 Out master, Out weights) PG_KERNEL;
+virtual void adamw(const AdamWStep& step, const Segments& segments, In gradient, Out first_moment,
+                   Out second_moment, Out master, Out weights) PG_KERNEL;
 
 #ifndef PG_GPU_KERNELS  // kernels for the CPU alone: CudaBackend throws an error with their name
 #endif

@@ -8,7 +8,8 @@
 // graphs.h                   launches a step's kernels as one CUDA graph; cublas_handle.h: cuBLAS
 // kernel_types.h             types, packs of elements and launches, for all kernels
 // map.h, elementwise.cu      functions of elements, random numbers, copies; indexed.cu: by index
-// softmax.cu, layer_norm.cu  one block per row; reduce.cu: sums and maxima over dimensions
+// softmax.cu, layer_norm.cu  one block or warp per row; bias_gelu.cu: a thread per column
+// reduce.cu                  sums and maxima over dimensions; squares.cu: norms of many tensors
 // attention.cu               causal attention in f32; attention_flash.cu: by tensor cores
 // gemm.cu                    products by cuBLAS; sparse_matmul.cu, convolution.cu: by our kernels
 // quantize.cu, largest.cu    kernels of codecs and of pruning; optimizer.cu: the update
@@ -36,6 +37,8 @@ using autograd::Magnitude;
 using autograd::Quantizer;
 using autograd::RandomKey;
 using autograd::Reduction;
+using autograd::Segment;
+using autograd::Segments;
 using autograd::Selected;
 using autograd::Selection;
 using autograd::SgdStep;

@@ -1,9 +1,10 @@
-// Optimizer steps, each in one pass over a flat buffer.
+// Optimizer steps: one launch for all segments of flat buffers.
 // Not here: schedules and which parameters decay (nn/optimizers/optimizer.h).
 // Chapter 02.
 #include <cmath>
 
 #include "cuda/backend/kernel_types.h"
+#include "cuda/backend/segments.h"
 
 namespace paragrad::cuda {
 
@@ -11,86 +12,115 @@ namespace {
 
 // m <- momentum m + g,  w <- w - rate m,  with g the scaled gradient plus decay w.
 struct Sgd {
-  float rate, momentum, decay, scale;
+  float momentum, decay;
+  /// The numbers that differ from update to update.
+  struct Update {
+    float rate, scale;
+  } now;
 
-  __device__ void operator()(float gradient, float& w, float& m) const {
-    m = momentum * m + (scale * gradient + decay * w);
-    w = w - rate * m;
+  __device__ void operator()(bool decays, float gradient, float& w, float& m) const {
+    m = momentum * m + (now.scale * gradient + (decays ? decay : 0) * w);
+    w = w - now.rate * m;
   }
 };
 
 // m <- beta1 m + (1 - beta1) g,  v <- beta2 v + (1 - beta2) g^2,
 // w <- shrink w - rate m / (sqrt(v) correction + epsilon)
 struct AdamW {
-  float beta1, beta2, epsilon, scale, shrink, rate, correction;
+  float beta1, beta2, epsilon;
+  /// The numbers that differ from update to update.
+  struct Update {
+    float scale, shrink, rate, correction;
+  } now;
 
-  __device__ void operator()(float gradient, float& w, float& m, float& v) const {
-    const float d = scale * gradient;
+  __device__ void operator()(bool decays, float gradient, float& w, float& m, float& v) const {
+    const float d = now.scale * gradient;
     m = beta1 * m + (1 - beta1) * d;
     v = beta2 * v + (1 - beta2) * d * d;
-    w = shrink * w - rate * m / (sqrtf(v) * correction + epsilon);
+    w = (decays ? now.shrink : 1) * w - now.rate * m / (sqrtf(v) * now.correction + epsilon);
   }
 };
 
+constexpr int step_threads = 256, step_pack = 4;         // elements: 16 bytes of f32
+constexpr int step_part = 4 * step_pack * step_threads;  // elements of a block
+
 /// Steps N elements from i on. `weights` is null if the master is the weights.
 template <int N, class Step, class W, class... Moment>
-__device__ void update(std::int64_t i, const Step& step, const float* gradient, float* master,
-                       W* weights, Moment*... moments) {
+__device__ void update(std::int64_t i, bool decays, const Step& step, const float* gradient,
+                       float* master, W* weights, Moment*... moments) {
   using Floats = Pack<float, N>;
   const auto g = load<Floats>(gradient + i);
   auto w = load<Floats>(master + i);
   [&](auto... moment) {
     PG_UNROLL
-    for (int j = 0; j < N; ++j) step(g.at[j], w.at[j], moment.at[j]...);
+    for (int j = 0; j < N; ++j) step(decays, g.at[j], w.at[j], moment.at[j]...);
     (store(moments + i, moment), ...);
   }(load<Floats>(moments + i)...);
   store(master + i, w);
   if (weights) store(weights + i, pack<W, N>([&](int j) { return w.at[j]; }));
 }
 
-template <int N, class Step, class W, class... Moment>
-__device__ void update_pack(std::int64_t i, std::int64_t count, Step step, const float* gradient,
-                            float* master, W* weights, Moment*... moments) {
-  if ((i + 1) * N <= count)
-    update<N>(i * N, step, gradient, master, weights, moments...);
-  else
-    for (i *= N; i < count; ++i) update<1>(i, step, gradient, master, weights, moments...);
+/// The first element of a segment's blocks: a whole number of packs from the buffer's begin.
+__host__ __device__ std::int64_t begin_of(const Segment& segment) {
+  return segment.first / step_pack * step_pack;
+}
+
+/// A block steps `step_part` elements of a segment; `packed`: packs of all buffers can be loaded.
+template <class Step, class W, class... Moment>
+__global__ void __launch_bounds__(step_threads)
+    update_kernel(const __grid_constant__ SegmentTable<Segment> table, bool packed, Step step,
+                  const float* gradient, float* master, W* weights, Moment*... moments) {
+  const int found = table.segment_of(blockIdx.x);
+  const Segment& segment = table.at[found];
+  const std::int64_t block = blockIdx.x - table.first_block[found];
+  const std::int64_t begin = begin_of(segment) + block * step_part;
+  const std::int64_t end = min(begin + step_part, segment.last);
+  for (std::int64_t i = begin + threadIdx.x * step_pack; i < end; i += step_threads * step_pack)
+    if (packed && i >= segment.first && i + step_pack <= end)
+      update<step_pack>(i, segment.decays, step, gradient, master, weights, moments...);
+    else
+      for (std::int64_t j = max(i, segment.first); j < min(i + step_pack, end); ++j)
+        update<1>(j, segment.decays, step, gradient, master, weights, moments...);
 }
 
 template <class Step, class... Moment>
-void run_update(const CudaBackend& backend, const Step& step, const Tensor& gradient,
-                const Tensor& master, const Tensor& weights, Moment*... moments) {
-  constexpr int n = 4;  // elements per thread: 16 bytes of f32
+void run_update(const CudaBackend& backend, const Step& step, const Segments& segments,
+                const Tensor& gradient, const Tensor& master, const Tensor& weights,
+                Moment*... moments) {
+  refuse_f64(master);
   const float* g = gradient.data<float>();
   float* w = master.data<float>();
-  const std::int64_t count = master.numel();
+  auto blocks_of = [](const Segment& s) { return blocks_for(s.last - begin_of(s), step_part); };
   dispatch(weights, [&]<class W>() {
     W* rounded = weights.raw() == master.raw() ? nullptr : weights.data<W>();
-    if (aligned<n>(g) && aligned<n>(w) && aligned<n>(rounded) && (aligned<n>(moments) && ...))
-      backend.run_each<update_pack<n, Step, W, Moment...>>(blocks_for(count, n), count, step, g, w,
-                                                           rounded, moments...);
-    else
-      backend.run_each<update_pack<1, Step, W, Moment...>>(count, count, step, g, w, rounded,
-                                                           moments...);
+    constexpr int n = step_pack;
+    const bool packed =
+        aligned<n>(g) && aligned<n>(w) && aligned<n>(rounded) && (aligned<n>(moments) && ...);
+    for_tables(segments, blocks_of, [&](const auto& table) {
+      backend.run(update_kernel<Step, W, Moment...>, {table.blocks, step_threads}, table, packed,
+                  step, g, w, rounded, moments...);
+    });
   });
 }
 
 }  // namespace
 
-void CudaBackend::sgd(const SgdStep& step, In gradient, Out momentum, Out master, Out weights) {
-  refuse_f64(master);
-  const Sgd sgd{float(step.learning_rate), float(step.momentum), float(step.weight_decay),
-                float(step.gradient_scale)};
-  run_update(*this, sgd, gradient, master, weights, momentum.data<float>());
+void CudaBackend::sgd(const SgdStep& step, const Segments& segments, In gradient, Out momentum,
+                      Out master, Out weights) {
+  const Sgd sgd{float(step.momentum),
+                float(step.weight_decay),
+                {float(step.learning_rate), float(step.gradient_scale)}};
+  run_update(*this, sgd, segments, gradient, master, weights, momentum.data<float>());
 }
 
-void CudaBackend::adamw(const AdamWStep& step, In gradient, Out first_moment, Out second_moment,
-                        Out master, Out weights) {
-  refuse_f64(master);
-  const AdamW adamw{float(step.beta1),          float(step.beta2),    float(step.epsilon),
-                    float(step.gradient_scale), float(step.shrink()), float(step.rate()),
-                    float(step.correction())};
-  run_update(*this, adamw, gradient, master, weights, first_moment.data<float>(),
+void CudaBackend::adamw(const AdamWStep& step, const Segments& segments, In gradient,
+                        Out first_moment, Out second_moment, Out master, Out weights) {
+  const AdamW adamw{float(step.beta1),
+                    float(step.beta2),
+                    float(step.epsilon),
+                    {float(step.gradient_scale), float(step.shrink()), float(step.rate()),
+                     float(step.correction())}};
+  run_update(*this, adamw, segments, gradient, master, weights, first_moment.data<float>(),
              second_moment.data<float>());
 }
 

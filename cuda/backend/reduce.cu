@@ -1,11 +1,10 @@
-// Sums and maxima over a tensor's dimensions, and sums of squares. Each thread, warp or block
-// reduces a part of fixed length, and further launches reduce the results of parts, so that sums do
-// not depend on the GPU.
-// Not here: sums that other kernels compute while they work. Chapter 03.
+// Sums and maxima over a tensor's dimensions. Each thread or warp reduces a part of fixed length,
+// and further launches reduce the results of parts, so that sums do not depend on the GPU.
+// Not here: sums of squares (squares.cu), sums that other kernels compute while they work.
+// Chapter 03.
 #include <cmath>
 
 #include "cuda/backend/map.h"
-#include "cuda/launch/block_sums.h"
 
 namespace paragrad::cuda {
 
@@ -51,7 +50,7 @@ __device__ void reduce_row(std::int64_t result, Runs runs, const T* x, U* y) {
   if (threadIdx.x % 32 == 0) y[result] = from_float<U>(value);
 }
 
-/// Has one thread per result: neighbouring threads read neighbouring elements.
+/// Has one thread per result, for few neighbours.
 template <class Op, class T, class U>
 __device__ void reduce_column(std::int64_t result, Runs runs, const T* x, U* y) {
   const std::int64_t i = result % runs.inner, k = result / runs.inner % runs.parts();
@@ -63,14 +62,58 @@ __device__ void reduce_column(std::int64_t result, Runs runs, const T* x, U* y) 
   y[result] = from_float<U>(value);
 }
 
-constexpr int short_row = 16;  // most lanes of a warp would be idle
+constexpr unsigned column_warps = 8;
+
+/// Has one block for 32 N neighbouring results: each warp takes every eighth of their rows, and the
+/// warps' results are combined in order.
+template <int N, class Op, class T, class U>
+__global__ void __launch_bounds__(32 * column_warps)
+    reduce_columns_kernel(Runs runs, const T* __restrict__ x, U* __restrict__ y) {
+  const std::int64_t column_blocks = (runs.inner + 32 * N - 1) / (32 * N);
+  const std::int64_t outer_and_part = blockIdx.x / column_blocks;
+  const std::int64_t o = outer_and_part / runs.parts(), k = outer_and_part % runs.parts();
+  const std::int64_t first = blockIdx.x % column_blocks * 32 * N, mine = first + threadIdx.x * N;
+  const std::int64_t end = min((k + 1) * runs.part, runs.reduced);
+  float value[N];
+  for (float& v : value) v = Op::start();
+  if (mine < runs.inner)
+    for (std::int64_t r = k * runs.part + threadIdx.y; r < end; r += column_warps) {
+      const auto p = load<Pack<T, N>>(x + (o * runs.reduced + r) * runs.inner + mine);
+      for (int j = 0; j < N; ++j) value[j] = Op::combine(value[j], to_float(p.at[j]));
+    }
+  __shared__ float of_warps[column_warps][32 * N];
+  for (int j = 0; j < N; ++j) of_warps[threadIdx.y][threadIdx.x * N + j] = value[j];
+  __syncthreads();
+  const int column = threadIdx.y * 32 + threadIdx.x;
+  if (column >= 32 * N || first + column >= runs.inner) return;
+  float result = of_warps[0][column];
+  for (unsigned w = 1; w < column_warps; ++w) result = Op::combine(result, of_warps[w][column]);
+  y[outer_and_part * runs.inner + first + column] = from_float<U>(result);
+}
+
+constexpr int short_row = 16;    // most lanes of a warp would be idle
+constexpr int few_columns = 16;  // likewise
+
+/// The elements of a part. Many rows are divided into 128 parts, for as many blocks per 32 packs of
+/// columns; their results are one part.
+std::int64_t part_of(const Runs& runs) {
+  if (runs.inner == 1) return 1024;
+  if (runs.inner <= few_columns) return 64;
+  return runs.reduced <= 512 ? 512 : std::max<std::int64_t>(64, blocks_for(runs.reduced, 128));
+}
 
 template <class Op>
 void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Tensor& y) {
-  const std::int64_t results = runs.outer * runs.parts() * runs.inner;
-  dispatch_packs(runs.reduced, {x}, [&]<class T, int N>() {
+  const std::int64_t rows = runs.outer * runs.parts(), results = rows * runs.inner;
+  const std::int64_t neighbours = runs.inner > few_columns ? runs.inner : runs.reduced;
+  dispatch_packs(neighbours, {x}, [&]<class T, int N>() {
     dispatch(y, [&]<class U>() {
-      if (runs.inner == 1 && runs.reduced > short_row)
+      if (runs.inner > few_columns)
+        backend.run(
+            reduce_columns_kernel<N, Op, T, U>,
+            {static_cast<unsigned>(rows * blocks_for(runs.inner, 32 * N)), {32, column_warps}},
+            runs, x, y);
+      else if (runs.inner == 1 && runs.reduced > short_row)
         backend.run_each<reduce_row<N, Op, T, U>, 32>(results, runs, x, y);
       else
         backend.run_each<reduce_column<Op, T, U>>(results, runs, x, y);
@@ -83,7 +126,7 @@ void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Te
 void CudaBackend::reduce(Reduction op, In x, Out y) {
   const autograd::ReducedRun run(x.shape(), y.shape());  // earlier runs need another pass
   Runs runs{run.outer, run.reduced, run.inner, 0};
-  runs.part = runs.inner == 1 ? 1024 : 64;
+  runs.part = part_of(runs);
 
   autograd::Shape shape = x.shape();
   for (int i = run.first; i < run.last; ++i) shape = shape.with(i, 1);
@@ -123,69 +166,6 @@ void CudaBackend::max_backward(In x, In y, In dy, Out dx) {
     reduce(Reduction::sum, dx, marks);
     run_each<share_among_marked<T>>(x.numel(), walk, marks, dy, dx);
   });
-}
-
-namespace {
-
-constexpr int threads = 256, neighbours = 4, part = 8 * neighbours * threads;
-
-/// Sums squares in parts. A thread takes 4 neighbours at a time, loaded at once or not, so that the
-/// order of additions does not depend on the address of x.
-template <int N, class T>
-__global__ void __launch_bounds__(threads)
-    sum_of_squares_kernel(std::int64_t count, const T* x, double* sums) {
-  const std::int64_t start = std::int64_t{blockIdx.x} * part;
-  double sum = 0;
-  for (int i = threadIdx.x * neighbours; i < part && start + i < count; i += threads * neighbours) {
-    const int here = min(std::int64_t{neighbours}, count - start - i);
-    Pack<T, neighbours> four{};
-    if (N == neighbours && here == neighbours)
-      four = load<Pack<T, neighbours>>(x + start + i);
-    else
-      for (int j = 0; j < here; ++j) four.at[j] = x[start + i + j];
-    for (int j = 0; j < here; ++j) {
-      const double value = to_float(four.at[j]);
-      sum += value * value;
-    }
-  }
-  sum = block_sum(sum);
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-
-/// Sums the parts, in one block.
-__global__ void __launch_bounds__(threads) sum_kernel(int count, const double* x, double* total) {
-  double sum = 0;
-  for (int i = threadIdx.x; i < count; i += threads) sum += x[i];
-  sum = block_sum(sum);
-  if (threadIdx.x == 0) *total = sum;
-}
-
-}  // namespace
-
-double CudaBackend::sum_of_squares(In x) { return sums_of_squares({x})[0]; }
-
-/// Stores the parts of all tensors one after the other, then their sums.
-std::vector<double> CudaBackend::sums_of_squares(const std::vector<Tensor>& tensors) {
-  std::vector<double> result(tensors.size());
-  if (tensors.empty()) return result;
-  std::int64_t parts = 0;
-  for (const Tensor& x : tensors) parts += blocks_for(x.numel(), part);
-  const std::int64_t count = static_cast<std::int64_t>(tensors.size());
-  const Tensor sums = workspace({parts + count}, DType::f64, tensors[0].device());
-  double *next = sums.data<double>(), *totals = next + parts, *total = totals;
-  for (const Tensor& x : tensors) {
-    const unsigned blocks = blocks_for(x.numel(), part);
-    dispatch(x, [&]<class T>() {
-      const bool packed = aligned<neighbours>(x.data<T>());
-      run(packed ? sum_of_squares_kernel<neighbours, T> : sum_of_squares_kernel<1, T>,
-          {blocks, threads}, x.numel(), x, next);
-    });
-    run(sum_kernel, {1, threads}, blocks, next, total);
-    next += blocks;
-    ++total;
-  }
-  read(totals, result.data(), count * sizeof(double));
-  return result;
 }
 
 }  // namespace paragrad::cuda

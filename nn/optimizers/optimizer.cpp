@@ -1,4 +1,4 @@
-// A step runs one kernel per segment, that is, per run of parameters that are treated alike.
+// A step runs one kernel for all weights, and another for statistics, if there are any.
 // Not here: the kernels (autograd/cpu/optimizer.cpp).
 // Chapter 02; Loshchilov and Hutter 2017 (the schedule) and 2019 (AdamW).
 #include "nn/optimizers/optimizer.h"
@@ -9,17 +9,27 @@
 
 namespace paragrad::nn {
 
+namespace {
+
+/// Appends a parameter's elements, to the last segment if they continue it.
+void append(Segments& segments, const Parameter& p, bool decays) {
+  const std::int64_t last = p.offset + p.shape.numel();
+  if (!segments.empty() && segments.back().last == p.offset && segments.back().decays == decays)
+    segments.back().last = last;
+  else
+    segments.push_back({p.offset, last, decays});
+}
+
+}  // namespace
+
 Optimizer::Optimizer(const ParameterList& parameters, const Tensor& weights,
                      const std::vector<std::string>& names, Kernel kernel)
     : has_master_(weights.dtype() == DType::bf16), kernel_(std::move(kernel)) {
-  for (const Parameter& p : parameters) {
-    const std::int64_t last = p.offset + p.shape.numel();
-    if (!segments_.empty() && segments_.back().decays == p.decays &&
-        segments_.back().kind == p.kind)
-      segments_.back().last = last;
+  for (const Parameter& p : parameters)
+    if (p.kind == ParameterKind::statistic)
+      append(statistics_, p, true);
     else
-      segments_.push_back({p.offset, last, p.decays, p.kind});
-  }
+      append(weights_, p, p.decays);
   CategoryScope category(*weights.device(), Category::optimizer);
   DType dtype = gradient_dtype(weights.dtype());
   for (const std::string& name : names)
@@ -34,48 +44,41 @@ void Optimizer::reset_master(const Tensor& weights) {
 
 // [snippet step]
 void Optimizer::step(const StepSettings& settings, const Tensor& weights, const Tensor& gradients) {
-  const Tensor& masters = has_master_ ? state_.back().second : weights;
-  for (const Segment& segment : segments_) {
-    auto window = [&](const Tensor& x) {
-      return x.window(segment.first, {segment.last - segment.first});
-    };
-    Part part{segment.decays, window(gradients), {}, window(masters), window(weights)};
-    for (const auto& [name, buffer] : state_) part.state.push_back(window(buffer));
-    if (segment.kind == ParameterKind::statistic) {
-      // s <- s - share (s - mean observation) is a step of SGD with decay 1 and a negated gradient.
-      SgdStep follow{statistic_share, 0, 1, -settings.average};
-      weights.backend().sgd(follow, part.gradients, part.state[0], part.master, part.weights);
-    } else {
-      kernel_(settings, part);
-    }
-  }
+  Buffers all{weights_, gradients, {}, has_master_ ? state_.back().second : weights, weights};
+  for (const auto& [name, buffer] : state_) all.state.push_back(buffer);
+  kernel_(settings, all);
+  if (statistics_.empty()) return;
+  // s <- s - share (s - mean observation) is a step of SGD with decay 1 and a negated gradient.
+  const SgdStep follow{statistic_share, 0, 1, -settings.average};
+  weights.backend().sgd(follow, statistics_, gradients, all.state[0], all.master, weights);
 }
 // [end snippet]
 
 std::unique_ptr<Optimizer> make_sgd(const ParameterList& parameters, const Tensor& weights,
                                     double momentum, double weight_decay) {
-  auto kernel = [=](const StepSettings& settings, const Optimizer::Part& part) {
+  ParameterList all = parameters;
+  for (Parameter& p : all) p.decays = true;
+  auto kernel = [=](const StepSettings& settings, const Optimizer::Buffers& b) {
     const SgdStep step{settings.learning_rate, momentum, weight_decay,
                        settings.average * settings.clip};
-    part.weights.backend().sgd(step, part.gradients, part.state[0], part.master, part.weights);
+    b.weights.backend().sgd(step, b.segments, b.gradients, b.state[0], b.master, b.weights);
   };
-  return std::make_unique<Optimizer>(parameters, weights, std::vector<std::string>{"momentum"},
-                                     kernel);
+  return std::make_unique<Optimizer>(all, weights, std::vector<std::string>{"momentum"}, kernel);
 }
 
 std::unique_ptr<Optimizer> make_adamw(const ParameterList& parameters, const Tensor& weights,
                                       double weight_decay, double beta1, double beta2,
                                       double epsilon) {
-  auto kernel = [=](const StepSettings& settings, const Optimizer::Part& part) {
+  auto kernel = [=](const StepSettings& settings, const Optimizer::Buffers& b) {
     const AdamWStep step{.learning_rate = settings.learning_rate,
                          .beta1 = beta1,
                          .beta2 = beta2,
                          .epsilon = epsilon,
-                         .weight_decay = part.decays ? weight_decay : 0,
+                         .weight_decay = weight_decay,
                          .gradient_scale = settings.average * settings.clip,
                          .step = settings.step};
-    part.weights.backend().adamw(step, part.gradients, part.state[0], part.state[1], part.master,
-                                 part.weights);
+    b.weights.backend().adamw(step, b.segments, b.gradients, b.state[0], b.state[1], b.master,
+                              b.weights);
   };
   return std::make_unique<Optimizer>(
       parameters, weights, std::vector<std::string>{"first_moment", "second_moment"}, kernel);

@@ -38,14 +38,14 @@ class Optimizer {
   /// The share of a new observation in a statistic (ParameterKind), per step.
   static constexpr double statistic_share = 0.1;
 
-  /// The arguments of a kernel: the same elements of each flat buffer, of parameters treated alike.
-  struct Part {
-    bool decays;
+  /// The arguments of a kernel: flat buffers, and the segments of them that it steps.
+  struct Buffers {
+    Segments segments;
     Tensor gradients;
     std::vector<Tensor> state;
     Tensor master, weights;
   };
-  using Kernel = std::function<void(const StepSettings& settings, const Part& part)>;
+  using Kernel = std::function<void(const StepSettings& settings, const Buffers& buffers)>;
 
   /// Makes an optimizer for weights like these, with state buffers called `names`, initially zero;
   /// `kernel` steps all parameters but statistics.
@@ -62,14 +62,7 @@ class Optimizer {
   void reset_master(const Tensor& weights);
 
  private:
-  /// Neighbouring parameters that a step treats alike: elements [first, last) of a flat buffer.
-  struct Segment {
-    std::int64_t first, last;
-    bool decays;
-    ParameterKind kind;
-  };
-
-  std::vector<Segment> segments_;
+  Segments weights_, statistics_;  // of neighbouring parameters that a step treats alike
   FlatBuffers state_;
   bool has_master_;
   Kernel kernel_;

@@ -43,7 +43,7 @@ TEST_CASE("backend: a kernel that it lacks is named, with the device and what to
                     "the kernel: override Backend::softmax in the backend of memory");
   CHECK_THROWS_WITH(x + x, Contains("binary: the device memory has no kernel for it"));
   CHECK_THROWS_WITH(x.backend().sum_of_squares(x), Contains("sum_of_squares: the device memory"));
-  CHECK_THROWS_WITH(x.backend().sgd({}, x, x, x, x), Contains("sgd: the device memory"));
+  CHECK_THROWS_WITH(x.backend().sgd({}, {}, x, x, x, x), Contains("sgd: the device memory"));
 }
 
 TEST_CASE("backend: a call of a kernel lasts as long as its expression") {

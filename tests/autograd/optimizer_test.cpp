@@ -15,13 +15,15 @@ namespace {
 /// What an optimizer holds for n weights.
 struct Buffers {
   Tensor gradient, first, second, master, weights;
+  Segments all;
 
   Buffers(std::int64_t n, DType dtype, DType narrow, const DevicePtr& device)
       : gradient(uniform_tensor({{n}}, "gradient", device, dtype)),
         first(zeros({n}, dtype, device)),
         second(zeros({n}, dtype, device)),
         master(uniform_tensor({{n}, 0.5, 1.5}, "weights", device, dtype)),
-        weights(narrow == dtype ? master : zeros({n}, narrow, device)) {}
+        weights(narrow == dtype ? master : zeros({n}, narrow, device)),
+        all{{0, n}} {}
 
   Backend& backend() const { return gradient.backend(); }
 };
@@ -44,7 +46,7 @@ TEST_CASE("optimizer: SGD with momentum and decay", "[optimizer]") {
       SgdStep step{0.1, 0.9, 0.01, 0.5};
       Numbers g = to_host(b.gradient), w = to_host(b.master), m(n);
       for (int t = 0; t < 5; ++t) {
-        b.backend().sgd(step, b.gradient, b.first, b.master, b.weights);
+        b.backend().sgd(step, b.all, b.gradient, b.first, b.master, b.weights);
         for (std::int64_t i = 0; i < n; ++i) {
           m[i] = 0.9 * m[i] + (0.5 * g[i] + 0.01 * w[i]);
           w[i] -= 0.1 * m[i];
@@ -64,7 +66,7 @@ TEST_CASE("optimizer: AdamW by its formula", "[optimizer]") {
       AdamWStep step{0.01, 0.9, 0.95, 1e-8, 0.1, 0.25, 1};
       Numbers g = to_host(b.gradient), w = to_host(b.master), m(n), v(n);
       for (; step.step <= 5; ++step.step) {
-        b.backend().adamw(step, b.gradient, b.first, b.second, b.master, b.weights);
+        b.backend().adamw(step, b.all, b.gradient, b.first, b.second, b.master, b.weights);
         double t = static_cast<double>(step.step);
         for (std::int64_t i = 0; i < n; ++i) {
           double d = 0.25 * g[i];
@@ -91,8 +93,8 @@ TEST_CASE("optimizer: narrow weights are the rounded master", "[optimizer]") {
     AdamWStep adam{1e-5, 0.9, 0.999, 1e-8, 0.1, 1, 1};  // steps far below a bf16's last place
     SgdStep sgd{1e-5, 0.9, 0.1, 1};
     for (Buffers* b : {&wide, &narrow}) {
-      b->backend().adamw(adam, b->gradient, b->first, b->second, b->master, b->weights);
-      b->backend().sgd(sgd, b->gradient, b->first, b->master, b->weights);
+      b->backend().adamw(adam, b->all, b->gradient, b->first, b->second, b->master, b->weights);
+      b->backend().sgd(sgd, b->all, b->gradient, b->first, b->master, b->weights);
     }
     CHECK(to_host(narrow.master) == to_host(wide.master));
     CHECK(to_host(narrow.master) != to_host(before));

@@ -220,8 +220,9 @@ inline std::vector<KernelRow> KernelRows::optimizers() {
   const double rounded = dtype_ == DType::f32 ? 0 : of(n());
   Backend* const k = backend_;
   return {
-      {"SGD", 20 * n() + rounded, 0, [=] { k->sgd({}, g, m, master, weights); }},
-      {"AdamW", 28 * n() + rounded, 0, [=] { k->adamw({}, g, m, v, master, weights); }},
+      {"SGD", 20 * n() + rounded, 0, [=] { k->sgd({}, all, g, m, master, weights); }},
+      {"AdamW", 28 * n() + rounded, 0, [=] { k->adamw({}, all, g, m, v, master, weights); }},
+  const Segments all{{0, s.elements}};
   };
 }
 

@@ -90,7 +90,9 @@ std::vector<Row> operations(const DevicePtr& device) {
                   }});
   rows.push_back({"weights' gradients into the flat buffer", 1, 1.0 * p, f * 3 * p,
                   [=] { k->accumulate(g, m); }});
-  rows.push_back({"AdamW", 1, 14.0 * p, f * 7 * p, [=] { k->adamw({}, g, m, u, master, master); }});
+  const Segments all{{0, p}};
+  rows.push_back(
+      {"AdamW", 1, 14.0 * p, f * 7 * p, [=] { k->adamw({}, all, g, m, u, master, master); }});
   return rows;
 }
 

@@ -90,8 +90,8 @@ TEST_CASE("backend errors: f64 is refused by every kernel") {
       [&] { backend.cross_entropy_backward(x, ids, w, w, 1, x); },
       [&] { backend.embedding(x, ids, x); },
       [&] { backend.embedding_backward(ids, x, x); },
-      [&] { backend.sgd({}, w, w, w, w); },
-      [&] { backend.adamw({}, w, w, w, w, w); },
+      [&] { backend.sgd({}, {}, w, w, w, w); },
+      [&] { backend.adamw({}, {}, w, w, w, w, w); },
   };
   for (const auto& call : calls) CHECK_THROWS_WITH(call(), Contains("f64 is for the CPU"));
 }

@@ -116,3 +116,24 @@ TEST_CASE("training: the same bits in every order of threads and of queued work"
     }
   }
 }
+
+// Graphs with the same number of nodes are updates of one executable graph: here, one with the
+// kernels of the norm, and one with the optimizer's.
+TEST_CASE("training: an update has as many launches for many parameters as for few") {
+  Machine machine;
+  const DevicePtr device = cuda_device(0, {.graphs = true});
+  for (int parameters : {2, 60}) {
+    ParameterList list;
+    for (int i = 0; i < parameters; ++i)
+      list.add(text("p", i), i % 2 ? Shape{3} : Shape{2, 2}, Init::constant(0));  // decay in turn
+    const Tensor weights = zeros({list.numel()}, DType::f32, device);
+    const Tensor gradients = full({list.numel()}, 1, DType::f32, device);
+    const auto optimizer = make_adamw(list, weights);
+    device->backend().as_one_launch([&] {
+      const double norm = gradient_norm(list, gradients);
+      optimizer->step({.clip = clip_scale(norm, 1)}, weights, gradients);
+    });
+  }
+  CHECK(backend_of(device).graphs()->begun() == 4);
+  CHECK(backend_of(device).graphs()->made() == 2);
+}
