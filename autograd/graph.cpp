@@ -56,13 +56,23 @@ void deliver(const Tensor& dx, Node& leaf) {
   leaf.sink ? leaf.sink(dx) : add_to(leaf.gradient, dx);
 }
 
+}  // namespace
+
 /// A sweep's record of a node: the sum of the gradients that have arrived, and the number of those
 /// that have not. It is kept beside the graph, so that a sweep that fails leaves no traces.
 struct Pending {
   int consumers = 0;
   Tensor gradient;
 };
-using Sweep = std::unordered_map<const Node*, Pending>;
+struct Sweep : std::unordered_map<const Node*, Pending> {};
+
+Tensor Wanted::take_sum(std::size_t input) const {
+  Node* node = inputs_[input].get();
+  if (!node || !sweep_) return {};
+  return std::exchange(node->is_leaf ? node->gradient : (*sweep_)[node].gradient, {});
+}
+
+namespace {
 
 /// Counts the uses of each node's result, for all nodes reachable from `root`.
 Sweep count_consumers(const Node* root) {
@@ -154,7 +164,8 @@ void backward(const Tensor& y, const Tensor& dy, WeightPart* later) {
     ready.pop();
     std::vector<Tensor> gradients(node->inputs.size());
     if (const Tensor dy = std::exchange(sweep[node.get()].gradient, {}); dy.defined())
-      gradients = later ? later->put_off(*node, dy) : node->backward(dy, Wanted(node->inputs));
+      gradients = later ? later->put_off(*node, dy, sweep)
+                        : node->backward(dy, Wanted(node->inputs, &sweep));
     node->backward = nullptr;  // frees what the forward pass had kept
     for (std::size_t i = 0; i < node->inputs.size(); ++i) {
       const auto& input = node->inputs[i];

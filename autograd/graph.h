@@ -11,18 +11,24 @@
 namespace paragrad::autograd {
 
 class WeightPart;
+struct Sweep;
 
 /// Which inputs' gradients a backward function is asked for: those of inputs that are not null.
 class Wanted {
  public:
-  explicit Wanted(const std::vector<std::shared_ptr<Node>>& inputs, WeightPart* later = nullptr)
-      : later(later), inputs_(inputs) {}
+  explicit Wanted(const std::vector<std::shared_ptr<Node>>& inputs, Sweep* sweep = nullptr,
+                  WeightPart* later = nullptr)
+      : later(later), inputs_(inputs), sweep_(sweep) {}
   bool operator[](std::size_t input) const { return inputs_[input] != nullptr; }
+  /// Takes the sum of the gradients that the input has received so far; undefined if there are
+  /// none. A function that takes it returns that sum plus its own gradient, made in one pass.
+  Tensor take_sum(std::size_t input) const;
 
   WeightPart* const later;  ///< as given to backward, for a function that calls it, too
 
  private:
   const std::vector<std::shared_ptr<Node>>& inputs_;
+  Sweep* const sweep_;
 };
 
 /// Computes the gradients of the inputs, in their order, from the gradient of the result; undefined

@@ -61,8 +61,12 @@ virtual void softmax_backward(In y, In dy, Out dx) PG_KERNEL;
 /// Also writes each row's mean and 1 / deviation, in statistic_dtype.           mean, inverse (R)
 virtual void layer_norm(In x, In weight, In bias, double epsilon, Out y, Out mean,
                         Out inverse) PG_KERNEL;
-virtual void layer_norm_backward(In x, In weight, In mean, In inverse, In dy, Out dx, Out dweight,
-                                 Out dbias) PG_KERNEL;
+/// sum = x + a, and what layer_norm writes for the sum.
+virtual void add_layer_norm(In x, In a, In weight, In bias, double epsilon, Out sum, Out y,
+                            Out mean, Out inverse) PG_KERNEL;
+/// dx is the gradient plus `so_far`, where defined: what x has received from elsewhere.
+virtual void layer_norm_backward(In x, In weight, In mean, In inverse, In dy, In so_far, Out dx,
+                                 Out dweight, Out dbias) PG_KERNEL;
 /// loss[r] = log sum_c exp(logits[r,c]) - logits[r,target[r]]; normalizer[r] is the first term.
 /// throws: Error if a target is outside [0,C)
 virtual void cross_entropy(In logits, In targets, Out loss, Out normalizer) PG_KERNEL;

@@ -109,6 +109,14 @@ Tensor softmax(const Tensor& x);
 /// source: Ba, Kiros and Hinton 2016, eq. 4
 Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon = 1e-5);
 
+/// x + a, and the layer norm of this sum, both made in one pass.
+/// shapes: x and a (...,C), weight (C), bias (C) -> (...,C), (...,C)
+struct SumAndNorm {
+  Tensor sum, norm;
+};
+SumAndNorm add_layer_norm(const Tensor& x, const Tensor& a, const Tensor& weight,
+                          const Tensor& bias, double epsilon = 1e-5);
+
 /// Softmax cross-entropy; probabilities are never stored.
 ///   loss = mean_r (log sum_c exp(logits[r,c]) - logits[r,target[r]])
 /// shapes: logits (...,C), targets (...) of i32 -> (), in f32 where logits are bf16

@@ -20,7 +20,7 @@ void keep(const Tensor& x) { x.storage()->charge_to(Category::activations); }
 }  // namespace
 
 // [snippet put_off]
-std::vector<Tensor> WeightPart::put_off(Node& node, const Tensor& dy) {
+std::vector<Tensor> WeightPart::put_off(Node& node, const Tensor& dy, Sweep& sweep) {
   // Divide the inputs: weights are for later, the others stay with the node.
   Kept rest{nullptr, dy, node.inputs};
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
@@ -29,7 +29,7 @@ std::vector<Tensor> WeightPart::put_off(Node& node, const Tensor& dy) {
   }
   std::vector<Tensor> gradients(node.inputs.size());
   if (any(node.inputs) || !any(rest.inputs))
-    gradients = node.backward(dy, Wanted(node.inputs, this));
+    gradients = node.backward(dy, Wanted(node.inputs, &sweep, this));
   if (any(rest.inputs)) keep_for_later(std::move(rest), node, gradients);
   return gradients;
 }

@@ -18,7 +18,7 @@ class WeightPart {
   /// Computes the gradients of a node's inputs that are no weights, and puts off those of weights.
   /// A kernel that makes both, as a norm's does, runs now, and the gradients of its weights wait.
   /// shapes: dy as the node's result -> as backward functions return them
-  std::vector<Tensor> put_off(Node& node, const Tensor& dy);
+  std::vector<Tensor> put_off(Node& node, const Tensor& dy, Sweep& sweep);
 
   /// Hands all gradients that were put off to their sinks, in the order of an undivided sweep.
   /// Frees what waited for a gradient before it computes the next one.

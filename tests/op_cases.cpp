@@ -207,6 +207,21 @@ Cases rows() {
                      [](const Inputs& x) { return layer_norm(x[0], x[1], x[2]); },
                      {width + 8.0, inverse},
                      {2 * width + 16.0, 8}});
+    // In bf16, a stored sum is off by 2^-9 of at most 2; that moves a normalised value, which is
+    // below 2.5, by 4.5 2^-8 inverse. Gradients multiply that by sums that are below 2 each.
+    cases.push_back({text("add_layer_norm ", width),
+                     {{shape}, {shape}, {{width}}, {{width}}},
+                     [](const Inputs& x) {
+                       auto [sum, norm] = add_layer_norm(x[0], x[1], x[2], x[3]);
+                       return concatenate({norm, sum}, 0);
+                     },
+                     {width + 9.0, inverse, false, 5},
+                     {2 * width + 24.0, 8, false, 9}});
+    cases.push_back({text("x + layer_norm ", width),
+                     {{shape}, {{width}}, {{width}}},
+                     [](const Inputs& x) { return x[0] + layer_norm(x[0], x[1], x[2]); },
+                     {width + 9.0, inverse, false, 1},
+                     {2 * width + 24.0, 8, false, 1}});
     std::int32_t last = static_cast<std::int32_t>(width) - 1;
     cases.push_back(
         {text("cross_entropy ", width),

@@ -90,7 +90,13 @@ void CpuBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Out
   });
 }
 
-void CpuBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy, Out dx,
+void CpuBackend::add_layer_norm(In x, In a, In weight, In bias, double epsilon, Out sum, Out y,
+                                Out mean, Out inverse) {
+  binary(Binary::add, x, a, sum);
+  layer_norm(sum, weight, bias, epsilon, y, mean, inverse);
+}
+
+void CpuBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy, In so_far, Out dx,
                                      Out dweight, Out dbias) {
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
@@ -119,6 +125,7 @@ void CpuBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy
     };
     cpu::sum_columns<C>(in.count, in.width, {dweight, dbias}, run);
   });
+  if (so_far.defined()) accumulate(so_far, dx);
 }
 
 namespace {

@@ -37,11 +37,16 @@ inline double vector_exp(double x) { return std::exp(x); }
   return x != x ? x : y;
 }
 
-/// The exp of autograd/formulas.h on the CPU.
+/// Functions of autograd/formulas.h on the CPU.
 struct Math {
   template <class C>
   [[gnu::always_inline]] static C exp(C x) {
     return vector_exp(x);
+  }
+  /// 1 / (1 + e^-x)
+  template <class C>
+  [[gnu::always_inline]] static C sigmoid(C x) {
+    return 1 / (1 + vector_exp(-x));
   }
 };
 

@@ -28,27 +28,67 @@ Tensor softmax(const Tensor& x) {
   });
 }
 
+namespace {
+
+/// Each row's mean and 1 / deviation, for a kernel to write.
+struct RowStatistics {
+  Tensor mean, inverse;
+
+  explicit RowStatistics(const Tensor& rows)
+      : mean(empty({rows.size(0)}, statistic_dtype(rows.dtype()), rows.device())),
+        inverse(empty_like(mean)) {}
+};
+
+void check_norm(const char* name, const Tensor& x, const Tensor& weight, const Tensor& bias) {
+  const Shape row{as_rows(x).size(1)};
+  PG_CHECK(weight.shape() == row && bias.shape() == row, name, ": x is ", x.shape(),
+           ", the weight ", weight.shape(), ", the bias ", bias.shape(), "; expected (", row[0],
+           ")");
+}
+
 // With n = (x - mean) / deviation:
 //   dweight = sum_r dy n,  dbias = sum_r dy,  dn = dy weight,
-//   dx = (dn - mean_c dn - n mean_c(dn n)) / deviation
-Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
-  Tensor rows = as_rows(x), y = empty_like(x);
-  PG_CHECK(weight.shape() == Shape{rows.size(1)} && bias.shape() == weight.shape(),
-           "layer_norm: x is ", x.shape(), ", the weight ", weight.shape(), ", the bias ",
-           bias.shape(), "; expected (", rows.size(1), ")");
-  DType dtype = statistic_dtype(x.dtype());
-  Tensor mean = empty({rows.size(0)}, dtype, x.device());
-  Tensor inverse = empty({rows.size(0)}, dtype, x.device());
-  x.backend().layer_norm(rows, weight, bias, epsilon, as_rows(y), mean, inverse);
+//   dx = (dn - mean_c dn - n mean_c(dn n)) / deviation, plus the gradient that x has so far
+Tensor record_norm(const Tensor& y, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                   const RowStatistics& of) {
   return record(y, "layer_norm", {x, weight, bias},
-                [=, shape = x.shape()](const Tensor& dy) -> std::vector<Tensor> {
+                [=, rows = as_rows(x), shape = x.shape()](
+                    const Tensor& dy, const Wanted& wanted) -> std::vector<Tensor> {
                   Tensor dx = empty(shape, rows.dtype(), rows.device());
-                  Tensor dweight = empty(weight.shape(), dtype, weight.device());
-                  Tensor dbias = empty(bias.shape(), dtype, bias.device());
-                  dy.backend().layer_norm_backward(rows, weight, mean, inverse, as_rows(dy),
-                                                   as_rows(dx), dweight, dbias);
+                  Tensor dweight = empty(weight.shape(), of.mean.dtype(), weight.device());
+                  Tensor dbias = empty_like(dweight);
+                  const Tensor sum = wanted.take_sum(0),
+                               so_far = sum.defined() ? as_rows(sum) : sum;
+                  dy.backend().layer_norm_backward(rows, weight, of.mean, of.inverse, as_rows(dy),
+                                                   so_far, as_rows(dx), dweight, dbias);
                   return {dx, dweight, dbias};
                 });
+}
+
+}  // namespace
+
+Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, double epsilon) {
+  check_norm("layer_norm", x, weight, bias);
+  const Tensor rows = as_rows(x), y = empty_like(x);
+  const RowStatistics of(rows);
+  x.backend().layer_norm(rows, weight, bias, epsilon, as_rows(y), of.mean, of.inverse);
+  return record_norm(y, x, weight, bias, of);
+}
+
+// dx = da = dsum + the gradient of the norm's input, which layer_norm_backward adds up
+SumAndNorm add_layer_norm(const Tensor& x, const Tensor& a, const Tensor& weight,
+                          const Tensor& bias, double epsilon) {
+  check_norm("add_layer_norm", x, weight, bias);
+  PG_CHECK(a.shape() == x.shape() && a.dtype() == x.dtype(), "add_layer_norm: x is ", x, ", a is ",
+           a, "; expected the same shape and type");
+  const Tensor sum = empty_like(x), y = empty_like(x);
+  const RowStatistics of(as_rows(x));
+  x.backend().add_layer_norm(as_rows(x), as_rows(a), weight, bias, epsilon, as_rows(sum),
+                             as_rows(y), of.mean, of.inverse);
+  const Tensor tied = record(sum, "add", {x, a}, [](const Tensor& dy, const Wanted&) {
+    return std::vector<Tensor>{dy, dy};
+  });
+  return {tied, record_norm(y, tied, weight, bias, of)};
 }
 
 // dlogits[r,c] = (softmax(logits[r])[c] - [c == target[r]]) / R

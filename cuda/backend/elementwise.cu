@@ -1,6 +1,6 @@
 // Element-wise kernels: constants, random numbers, copies; functions of one and of two tensors, and
-// their gradients. Functions of two broadcast their inputs; GELU adds a bias to rows first.
-// Not here: elements at other places (indexed.cu).
+// their gradients. Functions of two broadcast their inputs.
+// Not here: GELU of rows with a bias (bias_gelu.cu), elements at other places (indexed.cu).
 // Chapters 01, broadcasting, 02, random numbers, and 03.
 #include <functional>
 
@@ -69,61 +69,6 @@ void combine(const CudaBackend& backend, const Tensor& a, const Tensor& b, const
   const T *in_a = a.data<T>(), *in_b = b.data<T>();
   if (a.shape() == b.shape()) return map<T>(backend, y, f, in_a, in_b);
   backend.run_each<combine_stretched<F, T>>(y.numel(), Walk(a, b, y), f, in_a, in_b, y);
-}
-
-constexpr int bias_threads = 128;
-constexpr int block_rows = 16;  // fewer rows give more blocks; more rows give fewer partial sums
-
-/// The N columns of a thread, and the rows of its block.
-template <int N>
-struct Part {
-  std::int64_t column, first_row, end_row;
-
-  __device__ explicit Part(std::int64_t rows)
-      : column((std::int64_t{blockIdx.y} * bias_threads + threadIdx.x) * N),
-        first_row(std::int64_t{blockIdx.x} * block_rows),
-        end_row(min(first_row + block_rows, rows)) {}
-};
-
-template <int N, class T>
-__global__ void __launch_bounds__(bias_threads)
-    bias_gelu_kernel(std::int64_t rows, std::int64_t width, const T* x, const T* bias, T* y) {
-  const Part<N> part(rows);
-  if (part.column >= width) return;
-  const auto b = load<Pack<T, N>>(bias + part.column);
-  for (std::int64_t r = part.first_row; r < part.end_row; ++r) {
-    const auto value = load<Pack<T, N>>(x + r * width + part.column);
-    store(y + r * width + part.column, pack<T, N>([&](int j) {
-            return autograd::gelu<Math>(to_float(value.at[j]) + to_float(b.at[j]));
-          }));
-  }
-}
-
-/// sums[block]: dx summed over the block's rows.
-template <int N, class T>
-__global__ void __launch_bounds__(bias_threads)
-    bias_gelu_backward_kernel(std::int64_t rows, std::int64_t width, const T* x, const T* bias,
-                              const T* dy, T* dx, float* sums) {
-  const Part<N> part(rows);
-  if (part.column >= width) return;
-  const auto b = load<Pack<T, N>>(bias + part.column);
-  float sum[N] = {};
-  for (std::int64_t r = part.first_row; r < part.end_row; ++r) {
-    const auto value = load<Pack<T, N>>(x + r * width + part.column);
-    const auto d = load<Pack<T, N>>(dy + r * width + part.column);
-    store(dx + r * width + part.column, pack<T, N>([&](int j) {
-            const float slope =
-                autograd::gelu_slope<Math>(to_float(value.at[j]) + to_float(b.at[j]));
-            const float product = to_float(d.at[j]) * slope;
-            sum[j] += product;
-            return product;
-          }));
-  }
-  for (int j = 0; j < N; ++j) sums[blockIdx.x * width + part.column + j] = sum[j];
-}
-
-Grid grid_for(std::int64_t rows, std::int64_t width, int columns) {
-  return {{blocks_for(rows, block_rows), blocks_for(width, columns * bias_threads)}, bias_threads};
 }
 
 }  // namespace
@@ -203,23 +148,6 @@ void CudaBackend::accumulate(In x, Out y) {
       map<To>(*this, y, std::plus<float>(), x.data<From>(), sum);
     });
   });
-}
-
-void CudaBackend::bias_gelu(In x, In bias, Out y) {
-  const std::int64_t width = bias.numel(), rows = x.numel() / width;
-  dispatch_packs(width, {x, bias, y}, [&]<class T, int N>() {
-    run(bias_gelu_kernel<N, T>, grid_for(rows, width, N), rows, width, x, bias, y);
-  });
-}
-
-void CudaBackend::bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) {
-  const std::int64_t width = bias.numel(), rows = x.numel() / width;
-  const Tensor sums = workspace({blocks_for(rows, block_rows), width}, DType::f32, x.device());
-  dispatch_packs(width, {x, bias, dy, dx}, [&]<class T, int N>() {
-    run(bias_gelu_backward_kernel<N, T>, grid_for(rows, width, N), rows, width, x, bias, dy, dx,
-        sums);
-  });
-  reduce(Reduction::sum, sums, dbias.window(0, {1, width}));
 }
 
 }  // namespace paragrad::cuda

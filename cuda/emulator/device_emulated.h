@@ -1,4 +1,5 @@
-// The parts of device.h for the emulator: the same results as device_gpu.h's, bit for bit.
+// The parts of device.h for the emulator: the same results as device_gpu.h's, bit for bit, but for
+// fast functions, which are exact here.
 // Not here: definitions that both compilers share (cuda/launch/device.h).
 // PTX ISA, instruction set.
 #pragma once
@@ -6,6 +7,7 @@
 #include <cuda_runtime.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <source_location>
 
@@ -55,6 +57,9 @@ template <int lanes = 32, class T>
 T warp_max(T value, std::source_location where = std::source_location::current()) {
   return emulator::butterfly<lanes>("warp_max", where, value, [](T a, T b) { return max(a, b); });
 }
+
+inline float fast_exp2(float x) { return std::exp2(x); }
+inline float fast_inverse(float x) { return 1 / x; }
 
 // Each call of these two is an instruction of its own, also for those who count instructions.
 template <class V, class T>

@@ -33,6 +33,20 @@ __device__ T warp_max(T value) {
   return value;
 }
 
+/// 2^x, off by at most 2^-22 of itself; 0 below 2^-126.
+__device__ inline float fast_exp2(float x) {
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+  return power;
+}
+/// 1 / x for x from 2^-126 to 2^126, off by at most 2^-23 of itself: an approximation, and a step of
+/// Newton's method.
+__device__ inline float fast_inverse(float x) {
+  float inverse;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+  return fmaf(inverse, fmaf(-x, inverse, 1), inverse);
+}
+
 /// Loads sizeof(V) bytes at once; the address must be a multiple of sizeof(V).
 template <class V, class T>
 __device__ V load(const T* address) {

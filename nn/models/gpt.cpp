@@ -95,8 +95,8 @@ class Block : public Layer {
 
   Tensor forward(const Tensor& x, const Pass& pass) const override {
     Tensor a = out_.forward(attention(qkv_.forward(norm1_.forward(x)), heads_));
-    Tensor h = x + drop(a, dropout_, name_ + ".attn", pass);
-    Tensor m = down_.forward(up_.forward_gelu(norm2_.forward(h)));
+    auto [h, n] = norm2_.forward(x, drop(a, dropout_, name_ + ".attn", pass));  // h = x + a
+    Tensor m = down_.forward(up_.forward_gelu(n));
     return h + drop(m, dropout_, name_ + ".mlp", pass);
   }
 

@@ -46,6 +46,10 @@ class LayerNorm {
         bias_(list.add(name + ".bias", {width}, Init::constant(0))) {}
 
   Tensor forward(const Tensor& x) const { return layer_norm(x, weight_.value, bias_.value); }
+  /// x + a, and forward(x + a), in one pass.
+  SumAndNorm forward(const Tensor& x, const Tensor& a) const {
+    return add_layer_norm(x, a, weight_.value, bias_.value);
+  }
 
  private:
   Parameter &weight_, &bias_;

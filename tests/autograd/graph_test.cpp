@@ -69,6 +69,27 @@ TEST_CASE("graph: a sink gets each contribution, a plain leaf their sum", "[grap
   CHECK(to_host(gradient(y)) == Numbers{6, 11});
 }
 
+TEST_CASE("graph: a function may return its gradient added to the sum so far", "[graph]") {
+  DevicePtr device = cpu_device();
+  for (bool leaf : {true, false})
+    for (bool in_parts : {false, true}) {
+      Tensor x = variable(floats({2, 3}, {2}, device));
+      const Tensor h = leaf ? x : affine(x, 2);
+      Numbers taken;
+      auto function = [&](const Tensor& dy, const Wanted& wanted) -> std::vector<Tensor> {
+        const Tensor sum = wanted.take_sum(0);
+        taken = to_host(sum);
+        CHECK(!wanted.take_sum(0).defined());
+        return {sum + affine(dy, 10)};
+      };
+      const Tensor y = record(affine(h.detach(), 10), "ten times", {h}, function);
+      WeightPart later;
+      backward(y * h, full({2}, 1, DType::f32, device), in_parts ? &later : nullptr);
+      CHECK(taken == to_host(y));
+      CHECK(to_host(gradient(x)) == (leaf ? Numbers{40, 60} : Numbers{160, 240}));  // 20 h dh/dx
+    }
+}
+
 TEST_CASE("graph: contributions that share storage are not added in place", "[graph]") {
   // add hands the very same tensor to both inputs.
   DevicePtr device = cpu_device();

@@ -110,14 +110,18 @@ inline std::vector<KernelRow> KernelRows::sums() {
 
 inline std::vector<KernelRow> KernelRows::rows_of_width() {
   const std::int64_t r = rows(s.width), c = s.width;
-  const Tensor x = make({r, c}), y = make({r, c}), dy = make({r, c}), w = make({c});
-  const Tensor mean = statistics({r}), inverse = statistics({r});
+  const Tensor x = make({r, c}), y = make({r, c}), dy = make({r, c}), sum = make({r, c});
+  const Tensor w = make({c}), mean = statistics({r}), inverse = statistics({r});
   const Tensor dw = make({c}, gradient_dtype(dtype_)), db = make({c}, gradient_dtype(dtype_));
   Backend* const k = backend_;
   return {
       {"layer norm", of(2 * n()), 0, [=] { k->layer_norm(x, w, w, 1e-5, y, mean, inverse); }},
       {"layer norm, backward", of(3 * n()), 0,
-       [=] { k->layer_norm_backward(x, w, mean, inverse, dy, y, dw, db); }},
+       [=] { k->layer_norm_backward(x, w, mean, inverse, dy, {}, y, dw, db); }},
+      {"sum and layer norm", of(4 * n()), 0,
+       [=] { k->add_layer_norm(x, dy, w, w, 1e-5, sum, y, mean, inverse); }},
+      {"sum and layer norm, backward", of(4 * n()), 0,
+       [=] { k->layer_norm_backward(x, w, mean, inverse, dy, sum, y, dw, db); }},
       {"softmax", of(2 * n()), 0, [=] { k->softmax(x, y); }},
       {"softmax, backward", of(3 * n()), 0, [=] { k->softmax_backward(x, dy, y); }},
       {"bias and GELU", of(2 * n()), 0, [=] { k->bias_gelu(x, w, y); }},
@@ -218,11 +222,11 @@ inline std::vector<KernelRow> KernelRows::optimizers() {
   const Tensor g = f32(), m = f32(), v = f32(), master = f32();
   const Tensor weights = dtype_ == DType::f32 ? master : make({s.elements});
   const double rounded = dtype_ == DType::f32 ? 0 : of(n());
+  const Segments all{{0, s.elements}};
   Backend* const k = backend_;
   return {
       {"SGD", 20 * n() + rounded, 0, [=] { k->sgd({}, all, g, m, master, weights); }},
       {"AdamW", 28 * n() + rounded, 0, [=] { k->adamw({}, all, g, m, v, master, weights); }},
-  const Segments all{{0, s.elements}};
   };
 }
 

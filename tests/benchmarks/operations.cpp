@@ -77,7 +77,7 @@ std::vector<Row> operations(const DevicePtr& device) {
   rows.push_back({"layer norm", 2 * layers + 1, 8.0 * n * c, f * 2 * n * c,
                   [=] { k->layer_norm(x, w, w, 1e-5, y, s, r); }});
   rows.push_back({"layer norm, backward", 2 * layers + 1, 14.0 * n * c, f * 3 * n * c,
-                  [=] { k->layer_norm_backward(x, w, s, r, y, y, dw, db); }});
+                  [=] { k->layer_norm_backward(x, w, s, r, y, {}, y, dw, db); }});
   rows.push_back({"bias and GELU", layers, 4 * 20.0 * n * c, f * 8 * n * c,
                   [=] { k->bias_gelu(wide, w4, wide2); }});
   rows.push_back({"bias and GELU, backward", layers, 4 * 30.0 * n * c, f * 12 * n * c,

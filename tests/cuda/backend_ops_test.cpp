@@ -47,8 +47,8 @@ Cases wide_cases() {
                      [](const Inputs& x) { return bias_gelu(x[0], x[1]); },
                      {16, 1},
                      {shape[0] + 16.0, 1}});
-  for (const Shape& shape :
-       {Shape{2500}, Shape{3, 1025}, Shape{130, 7}, Shape{40, 16}, Shape{9, 17}, Shape{65, 3, 70}})
+  for (const Shape& shape : {Shape{2500}, Shape{3, 1025}, Shape{130, 7}, Shape{40, 16},
+                             Shape{9, 17}, Shape{65, 3, 70}, Shape{1030, 72}})
     for (int axis : {0, -1}) {
       double count = static_cast<double>(shape[axis]);
       cases.push_back({text("sum of ", axis, " of ", shape),
@@ -83,6 +83,15 @@ Cases wide_cases() {
                      [](const Inputs& x) { return layer_norm(x[0], x[1], x[2]); },
                      {shape[1] + 8.0, 4},
                      {2.0 * shape[1] + shape[0] + 16, 8}});
+  for (const Shape& shape : {Shape{300, 40}, Shape{2, 768}, Shape{3, 1600}, Shape{2, 8200}})
+    cases.push_back({text("add_layer_norm ", shape),
+                     {{shape}, {shape}, {{shape[1]}}, {{shape[1]}}},
+                     [](const Inputs& x) {
+                       auto [sum, norm] = add_layer_norm(x[0], x[1], x[2], x[3]);
+                       return concatenate({norm, sum}, 0);
+                     },
+                     {shape[1] + 9.0, 2, false, 5},
+                     {2.0 * shape[1] + shape[0] + 24, 8, false, 9}});
   for (std::int64_t width : {1, 33, 264})
     cases.push_back(
         {text("embedding of 100, ", width),

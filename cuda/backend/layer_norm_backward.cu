@@ -1,0 +1,149 @@
+// The gradient of layer norm. Each thread sums its columns' shares of the gradients of weight and
+// bias over some rows, whose number the shape alone decides; the shares are added afterwards.
+// Not here: the norm (layer_norm.cu). Chapters 02 and 03.
+#include "cuda/backend/layer_norm.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr std::int64_t most_blocks = 384;
+
+/// A row's normalised elements n, and dn = dy weight, at N columns.
+template <int N>
+struct Normalised {
+  float n[N], dn[N], dy[N];
+
+  template <class T>
+  __device__ Normalised(const Pack<T, N>& x, const T* weight, const Pack<T, N>& d, float mean,
+                        float inverse) {
+    const auto w = load<Pack<T, N>>(weight);
+    for (int j = 0; j < N; ++j) {
+      n[j] = (to_float(x.at[j]) - mean) * inverse;
+      dy[j] = to_float(d.at[j]);
+      dn[j] = dy[j] * to_float(w.at[j]);
+    }
+  }
+};
+
+/// This thread's sums of columns over rows: in registers, or in the block's share of the total.
+template <int N, int E>
+class ColumnSums {
+ public:
+  __device__ explicit ColumnSums(float* share, std::int64_t width) : share_(share) {
+    Row<N, E, float>::for_each(width, [&](std::int64_t c, int k) {
+      for (int j = 0; j < N; ++j) at(c, k, j) = 0;
+    });
+  }
+  __device__ float& at(std::int64_t c, int k, int j) {
+    if constexpr (E > 0)
+      return sums_[k * N + j];
+    else
+      return share_[c + j];
+  }
+  /// Writes the block's share. If its warps have a row each, their sums are added in order.
+  __device__ void finish(std::int64_t width) {
+    if constexpr (E == warp_elements) {
+      __shared__ float of_block[32 * warp_elements];
+      __syncthreads();  // all threads have read the sums of another object
+      for (unsigned turn = 0; turn < blockDim.y; ++turn) {
+        if (threadIdx.y == turn)
+          for_each(width, [&](std::int64_t c, float sum) {
+            of_block[c] = turn > 0 ? of_block[c] + sum : sum;
+          });
+        __syncthreads();
+      }
+      for (unsigned c = threadIdx.y * 32 + threadIdx.x; c < width; c += 32 * blockDim.y)
+        share_[c] = of_block[c];
+    } else if constexpr (E > 0) {
+      for_each(width, [&](std::int64_t c, float sum) { share_[c] = sum; });
+    }
+  }
+
+ private:
+  /// Calls body(c, sum) for each column of this thread.
+  template <class Body>
+  __device__ void for_each(std::int64_t width, Body body) {
+    Row<N, E, float>::for_each(width, [&](std::int64_t c, int k) {
+      for (int j = 0; j < N; ++j) body(c + j, at(c, k, j));
+    });
+  }
+
+  float* share_;
+  float sums_[E > 0 ? E : 1];
+};
+
+/// Two sums that are needed at once.
+struct Two {
+  float a, b;
+};
+
+template <int E>
+__device__ Two row_sums(Two value) {
+  auto across_warp = [](Two x) { return Two{warp_sum(x.a), warp_sum(x.b)}; };
+  if constexpr (E == warp_elements)
+    return across_warp(value);
+  else
+    return block_reduce(value, Two{0, 0}, across_warp);
+}
+
+/// dx is the gradient of x, plus `so_far` if there is one. shares[0,block] and shares[1,block]: sums
+/// over the block's rows of dy n, and of dy.
+template <int N, int E, class T>
+__global__ void __launch_bounds__(most_threads<N, E>, least_blocks<N, E>)
+    layer_norm_backward_kernel(std::int64_t rows, std::int64_t part, std::int64_t width,
+                               const T* __restrict__ x, const T* __restrict__ weight,
+                               const float* __restrict__ mean, const float* __restrict__ inverse,
+                               const T* __restrict__ dy, const T* __restrict__ so_far,
+                               T* __restrict__ dx, float* shares) {
+  float* share = shares + blockIdx.x * width;
+  ColumnSums<N, E> dweight(share, width), dbias(share + gridDim.x * width, width);
+  const std::int64_t first = blockIdx.x * part, end = min(first + part, rows);
+  for (std::int64_t r = first + threadIdx.y; r < end; r += blockDim.y) {
+    const Row<N, E, T> row(x + r * width, width), gradient(dy + r * width, width);
+    Row<N, E, T> before;
+    if (so_far) before = Row<N, E, T>(so_far + r * width, width);
+    const float average = mean[r], scale = inverse[r];
+    Two sums{0, 0};
+    row.for_each(width, [&](std::int64_t c, int k) {
+      const Normalised<N> at(row.at(c, k), weight + c, gradient.at(c, k), average, scale);
+      for (int j = 0; j < N; ++j) {
+        sums.a += at.dn[j];
+        sums.b += at.dn[j] * at.n[j];
+        dweight.at(c, k, j) += at.dy[j] * at.n[j];
+        dbias.at(c, k, j) += at.dy[j];
+      }
+    });
+    sums = row_sums<E>(sums);
+    const float mean_dn = sums.a / width, mean_dn_n = sums.b / width;
+    row.for_each(width, [&](std::int64_t c, int k) {
+      const Normalised<N> at(row.at(c, k), weight + c, gradient.at(c, k), average, scale);
+      const auto added = before.at(c, k);
+      store(dx + r * width + c, pack<T, N>([&](int j) {
+              return (at.dn[j] - mean_dn - at.n[j] * mean_dn_n) * scale + to_float(added.at[j]);
+            }));
+    });
+  }
+  dweight.finish(width);
+  dbias.finish(width);
+}
+
+}  // namespace
+
+void CudaBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy, In so_far,
+                                      Out dx, Out dweight, Out dbias) {
+  const std::int64_t rows = x.size(0), width = x.size(1);
+  const std::int64_t part = std::max<std::int64_t>(2 * row_warps, blocks_for(rows, most_blocks));
+  const unsigned blocks = blocks_for(rows, part);
+  const Tensor shares = workspace({2, blocks, width}, DType::f32, x.device());
+  const Tensor& before = so_far.defined() ? so_far : dy;
+  dispatch_row(width, {x, weight, dy, before, dx}, [&]<class T, int N, int E>(dim3 block) {
+    run(layer_norm_backward_kernel<N, E, T>, {blocks, block}, rows, part, width, x, weight, mean,
+        inverse, dy, so_far.defined() ? so_far.data<T>() : nullptr, dx, shares);
+  });
+  const autograd::Shape share{blocks, width}, row{1, width};
+  reduce(Reduction::sum, shares.window(0, share), dweight.window(0, row));
+  reduce(Reduction::sum, shares.window(blocks * width, share), dbias.window(0, row));
+}
+
+}  // namespace paragrad::cuda
