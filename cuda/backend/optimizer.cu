@@ -87,7 +87,6 @@ template <class Step, class... Moment>
 void run_update(const CudaBackend& backend, const Step& step, const Segments& segments,
                 const Tensor& gradient, const Tensor& master, const Tensor& weights,
                 Moment*... moments) {
-  refuse_f64(master);
   const float* g = gradient.data<float>();
   float* w = master.data<float>();
   auto blocks_of = [](const Segment& s) { return blocks_for(s.last - begin_of(s), step_part); };
@@ -107,6 +106,7 @@ void run_update(const CudaBackend& backend, const Step& step, const Segments& se
 
 void CudaBackend::sgd(const SgdStep& step, const Segments& segments, In gradient, Out momentum,
                       Out master, Out weights) {
+  refuse_f64(master);
   const Sgd sgd{float(step.momentum),
                 float(step.weight_decay),
                 {float(step.learning_rate), float(step.gradient_scale)}};
@@ -115,6 +115,7 @@ void CudaBackend::sgd(const SgdStep& step, const Segments& segments, In gradient
 
 void CudaBackend::adamw(const AdamWStep& step, const Segments& segments, In gradient,
                         Out first_moment, Out second_moment, Out master, Out weights) {
+  refuse_f64(master);
   const AdamW adamw{float(step.beta1),
                     float(step.beta2),
                     float(step.epsilon),
