@@ -51,8 +51,11 @@ inline std::vector<StepPart> parts_of(const nn::GptConfig& c, double rows, doubl
        3 * X + 4 * std::min<double>(rows, c.vocabulary) * c.width,
        0},
       {"sums of gradients", {"memset", "map_pack<4, plus"}, 0, 16 * P},
-      {"norm of the gradient", {"sum_of_squares", "sum_kernel"}, 4 * P, 0},
-      {"AdamW", {"update_pack"}, 30 * P, 0},
+      {"norm of the gradient",
+       {"sum_of_squares", "sum_squares", "sum_kernel", "add_parts"},
+       4 * P,
+       0},
+      {"AdamW", {"update_pack", "update_kernel"}, 30 * P, 0},
       {"the rest", {""}, 0, 0},
   };
 }
