@@ -9,7 +9,7 @@ namespace paragrad::cuda {
 namespace {
 
 constexpr int bias_threads = 128;
-constexpr std::int64_t fewest_rows = 16, most_parts = 256;
+constexpr std::int64_t fewest_rows = 16, most_parts = 512;
 
 /// The rows of a block: few, for many blocks, but enough for few sums to be added afterwards.
 std::int64_t rows_of_block(std::int64_t rows) {
@@ -45,11 +45,11 @@ __global__ void __launch_bounds__(bias_threads)
 /// sums[block]: dx summed over the block's rows.
 template <int N, class T>
 __global__ void __launch_bounds__(bias_threads)
-    bias_gelu_backward_kernel(std::int64_t rows, std::int64_t rows_of_block, std::int64_t width,
+    bias_gelu_backward_kernel(std::int64_t rows, std::int64_t part_rows, std::int64_t width,
                               const T* __restrict__ x, const T* __restrict__ bias,
                               const T* __restrict__ dy, T* __restrict__ dx,
                               float* __restrict__ sums) {
-  const Part<N> part(rows, rows_of_block);
+  const Part<N> part(rows, part_rows);
   if (part.column >= width) return;
   const auto b = load<Pack<T, N>>(bias + part.column);
   float sum[N] = {};

@@ -62,10 +62,10 @@ __device__ void reduce_column(std::int64_t result, Runs runs, const T* x, U* y) 
   y[result] = from_float<U>(value);
 }
 
-constexpr unsigned column_warps = 8;
+constexpr std::int64_t column_warps = 32;  // at most
 
-/// Has one block for 32 N neighbouring results: each warp takes every eighth of their rows, and the
-/// warps' results are combined in order.
+/// Has one block for 32 N neighbouring results: its warps take rows in turn, and their results are
+/// combined in order.
 template <int N, class Op, class T, class U>
 __global__ void __launch_bounds__(32 * column_warps)
     reduce_columns_kernel(Runs runs, const T* __restrict__ x, U* __restrict__ y) {
@@ -77,18 +77,19 @@ __global__ void __launch_bounds__(32 * column_warps)
   float value[N];
   for (float& v : value) v = Op::start();
   if (mine < runs.inner)
-    for (std::int64_t r = k * runs.part + threadIdx.y; r < end; r += column_warps) {
+    for (std::int64_t r = k * runs.part + threadIdx.y; r < end; r += blockDim.y) {
       const auto p = load<Pack<T, N>>(x + (o * runs.reduced + r) * runs.inner + mine);
       for (int j = 0; j < N; ++j) value[j] = Op::combine(value[j], to_float(p.at[j]));
     }
   __shared__ float of_warps[column_warps][32 * N];
   for (int j = 0; j < N; ++j) of_warps[threadIdx.y][threadIdx.x * N + j] = value[j];
   __syncthreads();
-  const int column = threadIdx.y * 32 + threadIdx.x;
-  if (column >= 32 * N || first + column >= runs.inner) return;
-  float result = of_warps[0][column];
-  for (unsigned w = 1; w < column_warps; ++w) result = Op::combine(result, of_warps[w][column]);
-  y[outer_and_part * runs.inner + first + column] = from_float<U>(result);
+  for (unsigned c = threadIdx.y * 32 + threadIdx.x; c < 32 * N; c += 32 * blockDim.y) {
+    if (first + c >= runs.inner) return;
+    float result = of_warps[0][c];
+    for (unsigned w = 1; w < blockDim.y; ++w) result = Op::combine(result, of_warps[w][c]);
+    y[outer_and_part * runs.inner + first + c] = from_float<U>(result);
+  }
 }
 
 constexpr int short_row = 16;    // most lanes of a warp would be idle
@@ -99,20 +100,20 @@ constexpr int few_columns = 16;  // likewise
 std::int64_t part_of(const Runs& runs) {
   if (runs.inner == 1) return 1024;
   if (runs.inner <= few_columns) return 64;
-  return runs.reduced <= 512 ? 512 : std::max<std::int64_t>(64, blocks_for(runs.reduced, 128));
+  return runs.reduced <= 512 ? 512 : std::max<std::int64_t>(128, blocks_for(runs.reduced, 128));
 }
 
 template <class Op>
 void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Tensor& y) {
   const std::int64_t rows = runs.outer * runs.parts(), results = rows * runs.inner;
   const std::int64_t neighbours = runs.inner > few_columns ? runs.inner : runs.reduced;
+  const auto warps = static_cast<unsigned>(
+      std::clamp<std::int64_t>(std::min(runs.part, runs.reduced), 1, column_warps));
   dispatch_packs(neighbours, {x}, [&]<class T, int N>() {
+    const auto blocks = static_cast<unsigned>(rows * blocks_for(runs.inner, 32 * N));
     dispatch(y, [&]<class U>() {
       if (runs.inner > few_columns)
-        backend.run(
-            reduce_columns_kernel<N, Op, T, U>,
-            {static_cast<unsigned>(rows * blocks_for(runs.inner, 32 * N)), {32, column_warps}},
-            runs, x, y);
+        backend.run(reduce_columns_kernel<N, Op, T, U>, {blocks, {32, warps}}, runs, x, y);
       else if (runs.inner == 1 && runs.reduced > short_row)
         backend.run_each<reduce_row<N, Op, T, U>, 32>(results, runs, x, y);
       else

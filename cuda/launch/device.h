@@ -14,7 +14,8 @@
 // - launches by launch(), with parameters that are values, and has no <<<>>>;
 // - takes dynamic shared memory from dynamic_shared(), and writes alignas before __shared__;
 // - lets all threads of a block reach every barrier, and all 32 of a warp every warp operation;
-// - computes in float, converts from and to __nv_bfloat16, and calls expf, not __expf;
+// - computes in float, converts from and to __nv_bfloat16, and calls expf, or fast_exp2 where its
+//   error is within the bounds, but not __expf;
 // - has no writable __device__ variables, which all emulated devices would share;
 // - waits for nothing in memory that another block writes.
 #pragma once

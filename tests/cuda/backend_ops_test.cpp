@@ -47,8 +47,8 @@ Cases wide_cases() {
                      [](const Inputs& x) { return bias_gelu(x[0], x[1]); },
                      {16, 1},
                      {shape[0] + 16.0, 1}});
-  for (const Shape& shape : {Shape{2500}, Shape{3, 1025}, Shape{130, 7}, Shape{40, 16},
-                             Shape{9, 17}, Shape{65, 3, 70}, Shape{1030, 72}})
+  for (const Shape& shape :
+       {Shape{2500}, Shape{3, 1025}, Shape{130, 7}, Shape{40, 16}, Shape{9, 17}, Shape{65, 3, 70}})
     for (int axis : {0, -1}) {
       double count = static_cast<double>(shape[axis]);
       cases.push_back({text("sum of ", axis, " of ", shape),
@@ -62,6 +62,11 @@ Cases wide_cases() {
                        exactly,
                        {2, 0, true, 1}});
     }
+  cases.push_back({"sum of columns in parts",
+                   {{{1030, 72}, -0.25, 1}},
+                   [](const Inputs& x) { return sum(x[0], {0}); },
+                   {1032},
+                   exactly});
   for (std::int64_t width : {256, 264, 2049}) {
     cases.push_back({text("softmax ", width),
                      {{{3, width}, -3, 3}},
