@@ -20,6 +20,7 @@ using Sizes = std::array<int, 3>;
 struct Operands {
   std::vector<const void*> inputs;  ///< of `Rung::input_bytes` for each element
   float* output = nullptr;
+  float* scratch = nullptr;
   Sizes sizes{};
 };
 
@@ -31,6 +32,11 @@ struct Rung {
   std::string limit;  ///< what it waits for
   void (*run)(const Operands&, cudaStream_t);
   int input_bytes = 4;  ///< of an element: 4 is f32, 2 bf16
+  bool hopper = false;  ///< has instructions of compute capability 9.0 only, and takes only rows of
+                        ///< a multiple of 16 bytes, at such addresses
+
+  /// Why the rung can't run in this build, on the current device; empty if it can.
+  std::string why_not() const;
 };
 
 /// Rungs that compute the same, in order.
@@ -41,10 +47,11 @@ struct Ladder {
   Sizes small, large;  ///< to measure at, on an emulator and on a GPU
   std::vector<std::int64_t> (*inputs)(const Sizes&);  ///< the number of elements of each
   std::int64_t (*output)(const Sizes&);               ///< elements, in f32
+  std::int64_t (*scratch)(const Sizes&);              ///< as many as any rung needs
   double (*flops)(const Sizes&);                      ///< additions, multiplications, exponentials
-  /// The most that f32 sums may be off, for inputs in [-1,1]: the number of roundings, times the
-  /// magnitude of what is rounded.
-  double (*tolerance)(const Sizes&);
+  /// The most that results may be off, for inputs in [-1,1] of this many bytes: the number of
+  /// roundings, times the magnitude of what is rounded.
+  double (*tolerance)(const Sizes&, int input_bytes);
   std::vector<Rung> rungs;
 
   /// The bytes of the inputs and the output: what any kernel must move, if it moves them once.

@@ -20,6 +20,15 @@ Values product(const std::vector<Values>& in, const Sizes& sizes) {
   return c;
 }
 
+Values epilogue(const std::vector<Values>& in, const Sizes& sizes) {
+  Values c = product(in, sizes);
+  for (std::size_t i = 0; i < c.size(); ++i) {
+    const double x = c[i] + in[2][i % sizes[1]];
+    c[i] = 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  return c;
+}
+
 Values layer_norm(const std::vector<Values>& in, const Sizes& sizes) {
   const int rows = sizes[0], width = sizes[1];
   Values y = in[0];
@@ -34,14 +43,53 @@ Values layer_norm(const std::vector<Values>& in, const Sizes& sizes) {
   return y;
 }
 
+Values softmax(const std::vector<Values>& in, const Sizes& sizes) {
+  const auto [rows, width, none] = sizes;
+  Values y = in[0];
+  for (int r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (int i = 0; i < width; ++i) sum += std::exp(y[r * width + i]);
+    for (int i = 0; i < width; ++i) y[r * width + i] = std::exp(y[r * width + i]) / sum;
+  }
+  return y;
+}
+
+Values column_sum(const std::vector<Values>& in, const Sizes& sizes) {
+  Values y(sizes[1]);
+  for (std::size_t i = 0; i < in[0].size(); ++i) y[i % y.size()] += in[0][i];
+  return y;
+}
+
+Values attention(const std::vector<Values>& in, const Sizes& sizes) {
+  const auto [heads, time, none] = sizes;
+  constexpr int D = cuda::ladder::Attention::size;
+  Values y(in[0].size());
+  for (int query = 0; query < heads * time; ++query) {
+    Values scores(time);
+    const int head = query / time * time;
+    for (int key = 0; key < time; ++key)
+      for (int i = 0; i < D; ++i)
+        scores[key] += in[0][query * D + i] * in[1][(head + key) * D + i] / 8;
+    const Values shares = softmax({scores}, {1, time});
+    for (int key = 0; key < time; ++key)
+      for (int i = 0; i < D; ++i) y[query * D + i] += shares[key] * in[2][(head + key) * D + i];
+  }
+  return y;
+}
+
 }  // namespace
 
 const LadderReference& ladder_reference(const std::string& ladder) {
   static const std::map<std::string, LadderReference> all = {
+      // More steps than stages; more rows of tiles than a band has.
       {"matmul",
        {product,
-        {{1, 1, 1}, {128, 128, 32}, {17, 35, 50}, {129, 131, 33}, {136, 144, 72}, {1, 257, 3}}}},
-      {"layer_norm", {layer_norm, {{1, 1}, {5, 32}, {131, 77}, {6, 128}, {3, 132}, {3, 2048}}}}};
+        {{1, 1, 1}, {17, 35, 50}, {136, 144, 72}, {40, 48, 200}, {1030, 136, 8}, {1, 257, 3}}}},
+      {"epilogue", {epilogue, {{17, 35, 50}, {40, 144, 200}}}},
+      {"layer_norm", {layer_norm, {{1, 1}, {5, 32}, {131, 77}, {6, 128}, {3, 132}, {3, 2048}}}},
+      {"softmax", {softmax, {{1, 1}, {5, 32}, {131, 77}, {6, 128}, {3, 132}, {3, 2048}}}},
+      {"column_sum", {column_sum, {{1, 1}, {9, 31}, {128, 33}, {300, 136}}}},
+      {"attention", {attention, {{1, 1}, {2, 70}, {1, 129}}}}};
   return all.at(ladder);
 }
 

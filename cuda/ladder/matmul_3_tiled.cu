@@ -1,4 +1,4 @@
-// Matrix product, rung 2: the threads of a block load a tile of a and a tile of b into shared
+// Matrix product, rung 3: the threads of a block load a tile of a and a tile of b into shared
 // memory, once for the whole block, and multiply from there.
 // Not here: several elements per thread, which are the next rung.
 // CUDA C++ Programming Guide, shared memory (its second kernel).

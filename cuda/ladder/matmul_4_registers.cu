@@ -1,5 +1,5 @@
-// Matrix product, rung 3: a thread computes 8 x 8 elements of c. For 64 multiplications, it reads 8
-// numbers of a and 8 of b from shared memory; rung 2 needs 128 reads.
+// Matrix product, rung 4: a thread computes 8 x 8 elements of c. For 64 multiplications, it reads 8
+// numbers of a and 8 of b from shared memory; rung 3 needs 128.
 // Not here: loads of several elements at once, which are the next rung.
 // Volkov and Demmel 2008, "Benchmarking GPUs to tune dense linear algebra".
 #include "cuda/ladder/ladder.h"

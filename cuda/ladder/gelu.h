@@ -1,0 +1,14 @@
+// GELU, for the rungs that end a product with it.
+// Not here: its gradient. Hendrycks and Gimpel 2016, "Gaussian Error Linear Units".
+#pragma once
+
+#include "cuda/ladder/ladder.h"
+
+namespace paragrad::cuda::ladder {
+
+/// x / 2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+__device__ inline float gelu(float x) {
+  return 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
+}
+
+}  // namespace paragrad::cuda::ladder

@@ -1,0 +1,17 @@
+// The stand-in for matmul_12_hopper.cu where it can't be compiled: the emulator has no wgmma and no
+// TMA, and nvcc has what the file needs of the runtime since 12.5.
+// Chapter 12.
+#include "cuda/launch/runtime.h"
+#include "cuda/ladder/ladder.h"
+
+namespace paragrad::cuda::ladder {
+
+const char* const hopper_is_absent =
+    "cuda/ladder/matmul_12_hopper.cu needs wgmma and TMA, which the emulator and nvcc before 12.5 "
+    "lack";
+
+void matmul_hopper(const ProductOf<__nv_bfloat16>&, cudaStream_t) {
+  PG_CHECK(false, hopper_is_absent, "; use matmul_block_order");
+}
+
+}  // namespace paragrad::cuda::ladder
