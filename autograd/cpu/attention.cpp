@@ -61,13 +61,7 @@ struct Scratch {
   Scratch(std::int64_t each, const DevicePtr& device) : each(each) {
     values = workspace({compute_threads(), each}, DTypeOf<C>::value, device);
   }
-  C* mine() const {
-    int thread = 0;
-#if PARAGRAD_OPENMP
-    thread = omp_get_thread_num();
-#endif
-    return values.data<C>() + thread * each;
-  }
+  C* mine() const { return values.data<C>() + cpu::thread_place() * each; }
 };
 
 /// Computes the scores of queries [first, first + rows) against keys [0, columns).

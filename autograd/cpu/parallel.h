@@ -1,4 +1,5 @@
-// Loops of kernels, divided among threads by OpenMP if the build has it.
+// Loops of kernels, divided among threads: those of ThreadPool, or those of OpenMP where oneDNN
+// multiplies with them, because two teams of threads would take each other's cores.
 // Not here: results that change with the number of threads or with the machine's vectors. Sums are
 // computed in pieces of fixed size, which are then added in order. Chapter 03.
 #pragma once
@@ -9,34 +10,62 @@
 #include <vector>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/thread_pool.h"
 #include "autograd/tensor.h"
 
-#if PARAGRAD_OPENMP
+/// oneDNN's products are those of processors with AVX-512 (gemm.cpp).
+#if PARAGRAD_ONEDNN && defined(__AVX512F__)
+#define PARAGRAD_ONEDNN_PRODUCTS 1
+#else
+#define PARAGRAD_ONEDNN_PRODUCTS 0
+#endif
+#if PARAGRAD_OPENMP && PARAGRAD_ONEDNN_PRODUCTS
+#define PARAGRAD_OPENMP_LOOPS 1
 #include <omp.h>
+#else
+#define PARAGRAD_OPENMP_LOOPS 0
 #endif
 
 namespace paragrad::autograd::cpu {
+
+/// Whether the calling thread is in a divided loop; and its number among the loop's threads.
+inline bool in_parallel() {
+#if PARAGRAD_OPENMP_LOOPS
+  return omp_in_parallel();
+#else
+  return ThreadPool::is_inside();
+#endif
+}
+inline int thread_place() {
+#if PARAGRAD_OPENMP_LOOPS
+  return omp_get_thread_num();
+#else
+  return ThreadPool::place();
+#endif
+}
 
 /// Calls body(first, last) on disjoint ranges that cover [0, count). `grain` is the smallest number
 /// of items worth a thread: waking a thread costs about as much as 20,000 additions.
 /// The body must not throw.
 template <class Body>
 void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
-#if PARAGRAD_OPENMP
-  std::int64_t pieces =
-      std::min<std::int64_t>(compute_threads(), count / std::max<std::int64_t>(grain, 1));
-  if (pieces > 1 && !omp_in_parallel()) {
-#pragma omp parallel num_threads(static_cast <int>(pieces))
-    {
-      std::int64_t i = omp_get_thread_num(), n = omp_get_num_threads();
-      body(count * i / n, count * (i + 1) / n);
-    }
+  const std::int64_t worth = count / std::max<std::int64_t>(grain, 1);
+  const std::int64_t threads = std::min<std::int64_t>(compute_threads(), worth);
+  if (threads < 2 || in_parallel()) {
+    if (count > 0) body(0, count);
     return;
   }
+#if PARAGRAD_OPENMP_LOOPS
+#pragma omp parallel num_threads(static_cast <int>(threads))
+  {
+    std::int64_t i = omp_get_thread_num(), n = omp_get_num_threads();
+    body(count * i / n, count * (i + 1) / n);
+  }
 #else
-  (void)grain;
+  const std::int64_t n = std::min(4 * threads, worth);  // a thread that is late leaves some
+  ThreadPool::mine().run(static_cast<int>(threads), n,
+                         [&](std::int64_t i) { body(count * i / n, count * (i + 1) / n); });
 #endif
-  if (count > 0) body(0, count);
 }
 
 /// The smallest number of elements of an element-wise loop that is worth a thread.

@@ -40,7 +40,9 @@ void tile(std::int64_t inner, Strided<C> a, const C* b, std::int64_t ldb, C* c, 
           bool add) {
   using V = typename VectorOf<C>::type;
   constexpr int lanes = VectorOf<C>::lanes;
-  V sum[Rows][Vectors] = {};
+  V sum[Rows][Vectors];
+  for (int i = 0; i < Rows; ++i)
+    for (int v = 0; v < Vectors; ++v) sum[i][v] = V{};  // "= {}" would keep them in memory
   for (std::int64_t p = 0; p < inner; ++p) {
     V row[Vectors];
     for (int v = 0; v < Vectors; ++v) std::memcpy(&row[v], b + p * ldb + v * lanes, sizeof(V));
@@ -49,14 +51,15 @@ void tile(std::int64_t inner, Strided<C> a, const C* b, std::int64_t ldb, C* c, 
       for (int v = 0; v < Vectors; ++v) sum[i][v] += factor * row[v];
     }
   }
+  if (add)
+    for (int i = 0; i < Rows; ++i)
+      for (int v = 0; v < Vectors; ++v) {
+        V before;
+        std::memcpy(&before, c + i * ldc + v * lanes, sizeof(V));
+        sum[i][v] += before;
+      }
   for (int i = 0; i < Rows; ++i)
-    for (int v = 0; v < Vectors; ++v) {
-      C* to = c + i * ldc + v * lanes;
-      V before = {};
-      if (add) std::memcpy(&before, to, sizeof(V));
-      before += sum[i][v];
-      std::memcpy(to, &before, sizeof(V));
-    }
+    for (int v = 0; v < Vectors; ++v) std::memcpy(c + i * ldc + v * lanes, &sum[i][v], sizeof(V));
 }
 
 template <class C, int Vectors>

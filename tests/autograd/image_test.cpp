@@ -260,8 +260,8 @@ TEST_CASE("image: results do not depend on the number of threads", "[image]") {
   DevicePtr device = cpu_device();
   Tensor images = uniform_tensor({{5, 16, 31, 33}}, "x", device, DType::f32);
   auto results = [&](int threads) {
-    int before = omp_get_max_threads();
-    omp_set_num_threads(threads);
+    int before = compute_threads();
+    set_compute_threads(threads);
     std::vector<Numbers> all;
     Tensor x = variable(images);
     Tensor weight = variable(uniform_tensor({{8, 16, 3, 3}}, "w", device, DType::f32));
@@ -272,7 +272,7 @@ TEST_CASE("image: results do not depend on the number of threads", "[image]") {
     backward(y, y.detach());
     for (const Tensor& t : {y.detach(), gradient(x), gradient(weight), gradient(scale)})
       all.push_back(to_host(t));
-    omp_set_num_threads(before);
+    set_compute_threads(before);
     return all;
   };
   auto one = results(1);

@@ -4,10 +4,6 @@
 #include <cmath>
 #include <set>
 
-#if PARAGRAD_OPENMP
-#include <omp.h>
-#endif
-
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"
@@ -69,14 +65,14 @@ TEST_CASE("random: a fill is element by element the function of its index", "[ra
 TEST_CASE("random: the number of threads changes nothing", "[random]") {
   Tensor x = empty({100001}, DType::f32, cpu_device());
   std::vector<Numbers> results;
-  int before = omp_get_max_threads();
+  int before = compute_threads();
   for (int threads : {1, 2, 3}) {
-    omp_set_num_threads(threads);
+    set_compute_threads(threads);
     x.backend().fill_normal(RandomKey(1, "x"), 0, 1, x);
     x.backend().dropout(x, 0.5, RandomKey(2, "x"), x);
     results.push_back(to_host(x));
   }
-  omp_set_num_threads(before);
+  set_compute_threads(before);
   CHECK(results[0] == results[1]);
   CHECK(results[0] == results[2]);
 }

@@ -2,8 +2,6 @@
 // Not here: the image kernels and random numbers, whose own tests ask the same.
 // Chapter 03.
 #if PARAGRAD_OPENMP
-#include <omp.h>
-
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
 #include "tests/catch.h"
@@ -17,12 +15,12 @@ namespace {
 /// Result and gradients must have the same bits. Sizes are several grains of work, and odd.
 void check_threads(const OpCase& op, DType dtype) {
   std::vector<OpResults> results;
-  int before = omp_get_max_threads();
+  int before = compute_threads();
   for (int threads : {1, 2, 3}) {
-    omp_set_num_threads(threads);
+    set_compute_threads(threads);
     results.push_back(run_op(op, dtype, cpu_device()));
   }
-  omp_set_num_threads(before);
+  set_compute_threads(before);
   INFO(op.name << " in " << dtype);
   bool two = results[1] == results[0], three = results[2] == results[0];
   CHECK(two);
@@ -72,8 +70,6 @@ TEST_CASE("threads: reductions and dropout give the same bits", "[threads]") {
                  }});
 }
 
-#if !PARAGRAD_ONEDNN || defined(__AVX512F__)
-// Without AVX-512, oneDNN cuts even the sums of ordinary shapes by the number of threads.
 TEST_CASE("threads: matrix products give the same bits", "[threads]") {
   struct Size {
     std::int64_t m, k, n;
@@ -91,6 +87,5 @@ TEST_CASE("threads: matrix products give the same bits", "[threads]") {
                    return linear(x[0], x[1], x[2]);
                  }});
 }
-#endif
 
 #endif
