@@ -50,6 +50,9 @@ void RunFlags::add_run_flags(Flags& flags) {
               "updates between searches for silent errors: ranks compute the same, and compare it "
               "bit for bit; 0: none");
   flags.yes("--quiet", quiet, "print errors only");
+  flags.yes(
+      "--profile", profile,
+      "time each kernel of the updates, beside what products and memory allow (--device cpu)");
   add_layout_flags(flags);
   add_machine_flags(flags);
   pretend.add_flags(flags);
@@ -93,9 +96,9 @@ void parse_list(CLI::App& app, std::vector<std::string> arguments) {
 
 /// Returns the value of every flag that affects the run's result, given or not.
 nlohmann::json flag_values(const CLI::App& app) {
-  static const std::set<std::string> of_one_session{"--help",       "--out",       "--resume",
-                                                    "--stop-after", "--quiet",     "--timeout",
-                                                    "--memory-cap", "--cuda-graph"};
+  static const std::set<std::string> of_one_session{"--help",       "--out",        "--resume",
+                                                    "--stop-after", "--quiet",      "--timeout",
+                                                    "--memory-cap", "--cuda-graph", "--profile"};
   nlohmann::json flags;
   for (const CLI::Option* option : app.get_options()) {
     std::string name = option->get_name(), type = option->get_type_name();
@@ -219,6 +222,10 @@ void RunFlags::check() const {
   PG_CHECK(!cuda_graph || device != "cpu",
            "--cuda-graph: the CPU has no CUDA graphs; use --device ",
            "cuda or emulator with it, or leave it out");
+  PG_CHECK(!profile || device == "cpu", "--profile: times kernels of --device cpu; ",
+           device == "emulator" ? "the emulator's times say nothing of a GPU's"
+                                : "a GPU's kernels run on after their launch, so use nsys profile",
+           ", or leave it out");
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
            " is above --learning-rate ", learning_rate);
   pretend.check(device, transport, ranks_per_host);

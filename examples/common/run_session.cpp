@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "autograd/profile/profiled_device.h"
 #include "examples/common/printable.h"
 #include "examples/common/program.h"
 #include "examples/common/rank_device.h"
@@ -136,7 +137,8 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   const std::unique_ptr<RunData> data =
       run_data(run.examples, run.layout.per_step(), run.layout.rows(), flags.batch);
   const DeviceKind& kind = device_kind(flags.device);
-  const DevicePtr device = kind.make(place, flags.cuda_graph);
+  const DevicePtr made = kind.make(place, flags.cuda_graph);
+  const DevicePtr device = flags.profile ? profiled_device(made) : made;
   device->meter().set_cap(flags.memory_cap);
   // Wrap the transport for devices that have their own memory.
   const std::unique_ptr<Transport> outer =

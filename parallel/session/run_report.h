@@ -58,6 +58,7 @@ class RunReport {
   std::map<std::string, int> drained;  ///< an endless run: how often its pipeline drained, by why
   std::vector<RunEvent> events;        ///< besides those that metrics.jsonl tells of
   std::vector<RankCores> cores;        ///< by rank
+  nlohmann::json profile;              ///< of kernels, by rank; null: not asked for, or not yet
 
   /// Keeps what ranks recorded, in place of an earlier recording since the same event.
   void record(RecordedUpdates recorded);

@@ -14,7 +14,7 @@
 //                    run writes to a folder, which all ranks see
 // run_log.h          the log of a run: progress; metric_files.h, event_file.h: files of metrics
 // run_report.h       the report at its end; pretended_report.h: a part of it;
-//                    machine.h: shared cores
+//                    machine.h: shared cores; profile_report.h: kernels' times
 // session.h          run_session(), which runs it all; Pruner: the interface for pruning
 #pragma once
 
@@ -78,6 +78,7 @@ struct SessionScope {
   double save_minutes = 10;  ///< saves at the next chance after so long; 0: never
   int keep = 2;              ///< checkpoints that stay in the folder
   bool quiet = false;
+  bool profile = false;  ///< reports what kernels took; devices are then of profiled_device()
 
   /// The checkpoint that the run continues from.
   Checkpoint resumed() const { return Checkpoint(resume / "checkpoint", manifest); }

@@ -40,6 +40,7 @@ bool Lead::run() {
   end();
   if (trained) {
     measure_memory();
+    if (settings_.profile) tell_profile();
     AtWork reporting(engine_.transport(), Work::reporting);
     write_report(/*last*/ true);
   }

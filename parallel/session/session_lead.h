@@ -32,6 +32,7 @@ class Lead : public SessionRank {
   void commit(const std::vector<CheckpointFile>& files, const nlohmann::json& codecs);
   void end();
   void measure_memory();
+  void tell_profile();
   RunReport& report_now();
   void write_report(bool last = false);
 

@@ -130,6 +130,13 @@ void Lead::measure_memory() {
   }
 }
 
+/// Asks all ranks what their kernels took, and shows it.
+void Lead::tell_profile() {
+  const std::vector<RankProfile> ranks = order(TellProfile());
+  report_.profile = profile_json(ranks);
+  log_.say(profile_table(ranks));
+}
+
 /// The report with all that is known now.
 RunReport& Lead::report_now() {
   report_.steps = logged_;

@@ -8,6 +8,7 @@
 #include "parallel/session/agreement.h"
 #include "parallel/session/folder_claim.h"
 #include "parallel/session/machine.h"
+#include "parallel/session/profile_report.h"
 #include "parallel/session/session.h"
 #include "parallel/session/silent_errors.h"
 #include "parallel/transports/launch.h"
@@ -77,12 +78,18 @@ struct MeasureMemory {
   };
 };
 
+/// Report what kernels took, and measure what they could have taken.
+struct TellProfile {
+  using Answer = RankProfile;
+};
+
 /// Return from the session.
 struct End {
   using Answer = Nothing;
 };
 
-using Order = std::variant<Train, Validate, Prune, Check, Save, SetBits, MeasureMemory, End>;
+using Order =
+    std::variant<Train, Validate, Prune, Check, Save, SetBits, MeasureMemory, TellProfile, End>;
 
 /// The result of all ranks: sums, maxima or unions of theirs. The order of cells and the options of
 /// bits are left out: each rank has its own.
@@ -140,12 +147,25 @@ class SessionRank {
   Save::Answer carry_out(const Save&);
   SetBits::Answer carry_out(const SetBits& what);
   MeasureMemory::Answer carry_out(const MeasureMemory&);
+  TellProfile::Answer carry_out(const TellProfile&) { return profile_found(*engine_.device()); }
   End::Answer carry_out(const End&) { return {}; }
+
+  /// Carries out an order. A profile, if the device has one, counts while the rank trains.
+  template <class What>
+  typename What::Answer profiled(const What& what) {
+    KernelProfile* profile = std::is_same_v<What, Train> ? profile_of(*engine_.device()) : nullptr;
+    if (!profile) return carry_out(what);
+    const int before = steps_;
+    profile->begin();
+    typename What::Answer answer = carry_out(what);
+    profile->end(steps_ - before);
+    return answer;
+  }
 
   /// The answers of all ranks, packed, on rank 0.
   template <class What>
   std::vector<std::string> answer(const What& what) {
-    return gather_bytes(engine_.transport(), pack(carry_out(what)), settings_.engine.timeout);
+    return gather_bytes(engine_.transport(), pack(profiled(what)), settings_.engine.timeout);
   }
   void begin_pruned();
   Plan plan_at_work();

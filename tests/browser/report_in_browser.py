@@ -2,7 +2,7 @@
 """Pages of short runs in Chromium: report_in_browser.py TRAIN_GPT REPORT
 
 They load without errors and without the network, have contrast in both themes, and fit a phone: the
-report of a pipeline that is complete; of 40 replicas that prune, encode and were stopped; of one
+report of a pipeline that is complete and profiled; of 40 replicas that prune, encode and were stopped; of one
 that still runs; and the comparison of the first two.
 """
 import os
@@ -15,7 +15,7 @@ from browser import Browser  # noqa: E402
 from pages import Checks, skip_without_chromium  # noqa: E402
 
 MODEL = "--layers 2 --heads 2 --width 16 --context 16 --vocab chars".split()
-PIPELINE = "--ranks 2 --stages 2 --microbatches 2 --batch 4 --steps 6".split()
+PIPELINE = "--ranks 2 --stages 2 --microbatches 2 --batch 4 --steps 6 --profile".split()
 MANY = ("--schedule data --ranks 40 --batch 40 --steps 9 --stop-after 8 --codec quantize:4 "
         "--prune 0.5 --prune-after 5 --samo").split()
 

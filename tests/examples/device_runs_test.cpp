@@ -137,6 +137,8 @@ TEST_CASE("devices: steps that begin as CUDA graphs leave the same run") {
   const Words graphs{"--cuda-graph"};
   runs.check_refused(graphs,
                      "--cuda-graph: the CPU has no CUDA graphs; use --device cuda or emulator");
+  runs.check_refused(Words{"--device", "emulator", "--profile"},
+                     "--profile: times kernels of --device cpu; the emulator's times say nothing");
   runs.train("without", on_devices());
   runs.train("with", on_devices() + graphs);
   runs.check_same("without", "with");

@@ -40,7 +40,7 @@ function filesPanel() {
 function runPanels() {
   const shown = shownWindow();
   return [
-    head(), numbers(), windowSwitch(), whereAStepWent(),
+    head(), numbers(), windowSwitch(), whereAStepWent(), profilePanel(),
     panel(
         'One update in time',
         `Update ${shown.cells.update.version}, from the middle of those recorded.`,

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "autograd/profile/profiled_device.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/transports/launch.h"
 
@@ -42,7 +43,8 @@ void run_sessions(const Training& training, const RunFolder& folder, int ranks,
     SmallData data;
     SessionSettings settings = settings_of(folder);
     change(transport.rank(), settings);
-    run_session(training, transport, cpu_device(), data, settings);
+    const DevicePtr device = settings.profile ? profiled_device(cpu_device()) : cpu_device();
+    run_session(training, transport, device, data, settings);
     afterwards(transport.rank());
   });
 }

@@ -1,0 +1,35 @@
+// Adds up calls by kind. A lock is cheap beside a kernel, and there are few threads.
+// Chapter 03.
+#include "autograd/profile/kernel_profile.h"
+
+namespace paragrad::autograd {
+
+void KernelProfile::begin() {
+  if (++stretches_ == 2) {
+    kernels_.clear();
+    beside_.clear();
+    seconds_ = 0;
+    updates_ = 0;
+  }
+  trainer_ = std::this_thread::get_id();
+  begun_ = std::chrono::steady_clock::now();
+  counts_ = true;
+}
+
+void KernelProfile::end(int updates) {
+  counts_ = false;
+  seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_).count();
+  updates_ += updates;
+}
+
+void KernelProfile::add(const std::string& kind, const KernelWork& work, double seconds) {
+  std::lock_guard lock(mutex_);
+  KernelCalls& all = (std::this_thread::get_id() == trainer_ ? kernels_ : beside_)[kind];
+  all.dtype = work.dtype;
+  ++all.calls;
+  all.seconds += seconds;
+  all.flops += work.flops;
+  all.bytes += work.bytes;
+}
+
+}  // namespace paragrad::autograd
