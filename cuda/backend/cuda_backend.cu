@@ -84,6 +84,12 @@ void CudaBackend::copy_from_host(const void* source, Out y) {
   staging_.to_device(y.raw(), source, y.bytes(), stream());
 }
 
+void CudaBackend::reserve_staging() {
+  use();
+  std::lock_guard lock(host_mutex_);
+  staging_.reserve();
+}
+
 void CudaBackend::copy_to_host(In x, void* target) { read(x.raw(), target, x.bytes()); }
 
 void CudaBackend::synchronize() { read(nullptr, nullptr, 0); }

@@ -91,6 +91,8 @@ class CudaBackend : public autograd::Backend {
   /// `lanes` is 1, or one warp if it is 32. The body is a function on the device.
   template <auto body, int lanes = 1, class... Arguments>
   void run_each(std::int64_t count, const Arguments&... arguments) const;
+  /// Allocates now what copies from and to the host would allocate when they need it.
+  void reserve_staging();
   /// Waits for all queued work.
   /// throws: Error if a kernel has met an index outside of a tensor
   void synchronize();

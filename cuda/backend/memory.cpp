@@ -9,8 +9,33 @@
 
 namespace paragrad::cuda {
 
+namespace {
+
+/// The pool of the device, which keeps what is freed, and is open to all GPUs that can reach it:
+/// NCCL sends straight from the memory of one rank to another's, if both are in one process.
+cudaMemPool_t open_pool(int device) {
+  cudaMemPool_t pool;
+  std::uint64_t all = ~std::uint64_t{0};
+  PG_CUDA(cudaDeviceGetDefaultMemPool(&pool, device));
+  PG_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
+  int count = 0, reachable = 0;
+  PG_CUDA(cudaGetDeviceCount(&count));
+  for (int peer = 0; peer < count; ++peer) {
+    if (peer == device) continue;
+    PG_CUDA(cudaDeviceCanAccessPeer(&reachable, peer, device));
+    cudaMemAccessDesc access{};
+    access.location.type = cudaMemLocationTypeDevice;
+    access.location.id = peer;
+    access.flags = cudaMemAccessFlagsProtReadWrite;
+    if (reachable) PG_CUDA(cudaMemPoolSetAccess(pool, &access, 1));
+  }
+  return pool;
+}
+
+}  // namespace
+
 CachingAllocator::CachingAllocator(int device, cudaStream_t stream, bool keeps_blocks)
-    : device_(device), stream_(stream), keeps_blocks_(keeps_blocks) {}
+    : device_(device), stream_(stream), keeps_blocks_(keeps_blocks), pool_(open_pool(device)) {}
 
 CachingAllocator::~CachingAllocator() { give_back(take_all()); }
 
@@ -30,11 +55,6 @@ void* CachingAllocator::take(Blocks& blocks, std::int64_t size) {
   return block;
 }
 
-cudaError_t CachingAllocator::ask(void** block, std::int64_t size) {
-  if (keeps_blocks_) return cudaMalloc(block, size);
-  return cudaMallocAsync(block, size, stream_);
-}
-
 void* CachingAllocator::allocate(std::int64_t bytes) {
   const std::int64_t size = block_bytes(bytes);
   std::unique_lock lock(mutex_);
@@ -43,20 +63,20 @@ void* CachingAllocator::allocate(std::int64_t bytes) {
   if (!block) block = take(kept_, size);
   if (!block) {
     PG_CUDA(cudaSetDevice(device_));
-    cudaError_t error = ask(&block, size);
+    cudaError_t error = cudaMallocAsync(&block, size, stream_);
     if (error == cudaErrorMemoryAllocation) {
       cudaGetLastError();  // clears the error, which CUDA would return again
       const Blocks blocks = take_all();
       lock.unlock();
       give_back(blocks);
       lock.lock();
-      error = ask(&block, size);
+      error = cudaMallocAsync(&block, size, stream_);
     }
     if (error == cudaErrorMemoryAllocation) cudaGetLastError();
-    PG_CHECK(error != cudaErrorMemoryAllocation, keeps_blocks_ ? "cudaMalloc" : "cudaMallocAsync",
-             ": out of memory: CUDA device ", device_, " has no ", bytes, " bytes left beside the ",
-             in_use_, " in use; use a smaller model, batch or context, or more devices");
-    check(error, "cudaMalloc");
+    PG_CHECK(error != cudaErrorMemoryAllocation, "cudaMallocAsync: out of memory: CUDA device ",
+             device_, " has no ", bytes, " bytes left beside the ", in_use_,
+             " in use; use a smaller model, batch or context, or more devices");
+    check(error, "cudaMallocAsync");
   }
   in_use_ += size;
   return block;
@@ -101,10 +121,18 @@ CachingAllocator::Blocks CachingAllocator::take_all() {
   return std::exchange(kept_, {});
 }
 
-/// Frees blocks. cudaFree waits for all queued work; other threads may allocate meanwhile.
-void CachingAllocator::give_back(const Blocks& all) {
+/// Frees blocks for any use of the device, and waits until that is done: only at the end, or when
+/// memory is short. Other threads may allocate meanwhile.
+void CachingAllocator::give_back(const Blocks& all) const {
   for (const auto& [size, blocks] : all)
-    for (void* block : blocks) cudaFree(block);
+    for (void* block : blocks) cudaFreeAsync(block, stream_);
+  cudaStreamSynchronize(stream_);
+  cudaMemPoolTrimTo(pool_, 0);
+}
+
+void Staging::reserve() {
+  for (std::optional<Slot>& slot : slots_)
+    if (!slot) slot.emplace();
 }
 
 Staging::Slot& Staging::free_slot() {

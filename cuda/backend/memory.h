@@ -17,7 +17,9 @@
 
 namespace paragrad::cuda {
 
-/// Keeps freed blocks for later allocations. A block may be reused while kernels that use it are
+/// Keeps freed blocks for later allocations. Other blocks come from the device's pool, which gives
+/// nothing back before it is told to: no allocation and no free waits for the device, or for other
+/// devices whose work may wait for this rank. A block may be reused while kernels that use it are
 /// still queued: kernels of the new owner are queued after them, on the same stream. Before memory
 /// is freed that other streams use, this stream must wait for their work.
 /// Any thread may allocate and free.
@@ -27,7 +29,7 @@ namespace paragrad::cuda {
 class CachingAllocator {
  public:
   /// Without `keeps_blocks`, each call is a call of CUDA, so that the emulator finds memory that is
-  /// used after it was freed.
+  /// used after it was freed. The device must be current.
   CachingAllocator(int device, cudaStream_t stream, bool keeps_blocks);
   ~CachingAllocator();
 
@@ -50,13 +52,13 @@ class CachingAllocator {
   using Blocks = std::unordered_map<std::int64_t, std::vector<void*>>;  // by size
   void* take(Blocks& blocks, std::int64_t size);
   void put_back(void* block, std::int64_t size);
-  cudaError_t ask(void** block, std::int64_t size);
   Blocks take_all();
-  static void give_back(const Blocks& all);
+  void give_back(const Blocks& all) const;
 
   const int device_;
   const cudaStream_t stream_;
   const bool keeps_blocks_;
+  const cudaMemPool_t pool_;
   std::mutex mutex_;
   Blocks kept_, freed_late_;  // freed_late_: freed while a thread holds back work
   std::thread::id holds_back_{};
@@ -69,6 +71,8 @@ class Staging {
  public:
   /// Returns when `source` may be changed; waits for the stream only if all slots are in use.
   void to_device(void* target, const void* source, std::int64_t bytes, cudaStream_t stream);
+  /// Makes all slots, so that copies allocate none: that may wait for other devices.
+  void reserve();
   /// Returns once `target` has been written.
   void to_host(void* target, const void* source, std::int64_t bytes, cudaStream_t stream);
 

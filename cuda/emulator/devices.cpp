@@ -11,7 +11,7 @@ namespace paragrad::cuda {
 
 /// Each operation runs as soon as it can, so that no caller must ask for it again and again.
 void prepare_devices(int ranks, bool own) {
-  constexpr int most = 64;
+  constexpr int most = emulator::most_devices;
   PG_CHECK(!own || ranks <= most, "--device emulator: ", ranks,
            " ranks need a device each, and there are at most ", most,
            "; use fewer ranks, or --transport threads");

@@ -6,6 +6,7 @@
 // .cu files that nvcc compiles are compiled by the host's compiler, too, and run on its processor.
 // fiber.h, block.h, grid.cpp       threads of a block as fibers; barriers and warp operations
 // stream.h, scheduler.h            streams, events and graphs, in orders that tests choose
+// peers.h                          calls that wait for other devices' work
 // device_memory.h, arena.h         memory whose borders are guarded
 // cublas_v2.h, nccl.h              cuBLAS by oneDNN, NCCL by threads
 // observer.h, observed/            accesses to memory, for the two builds that look at each of them
@@ -26,6 +27,8 @@ enum class Order { forward, reverse, random };
 /// that a forgotten synchronisation always shows. random: some of them at each call, by the seed.
 enum class Schedule { eager, lazy, random };
 
+constexpr int most_devices = 64;
+
 struct Settings {
   int devices = 8;                                    ///< each with its own memory and streams
   std::int64_t device_bytes = std::int64_t{1} << 30;  ///< cudaMalloc refuses more than this
@@ -36,6 +39,12 @@ struct Settings {
   double refused_updates = 0;  ///< share of graph updates that CUDA refuses though nodes are alike
   double patience = 30;        ///< seconds without any progress until a wait counts as a deadlock
   bool abort_on_fault = true;  ///< false: remember faults, for tests; see reset
+  int queues = 8;              ///< hardware queues of a device, which its streams share in turn
+  /// The share of the calls that allocate or free memory, all but the asynchronous ones, that wait
+  /// for the devices of common communicators (peers.h), drawn by the seed.
+  double peer_waits = 0;
+  /// A device carries out one operation of NCCL at a time: the first of them that can begin.
+  bool one_nccl_operation = false;
 };
 
 /// Gives the machine these settings, at a moment when no other thread uses it.

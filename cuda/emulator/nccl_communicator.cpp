@@ -7,6 +7,7 @@
 
 #include "autograd/error.h"
 #include "cuda/emulator/communicator.h"
+#include "cuda/emulator/peers.h"
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 
@@ -44,7 +45,10 @@ std::shared_ptr<Clique> join(int id, int ranks, int rank, int device) {
     return nullptr;
   }
   devices[rank] = device;
-  if (++clique->joined == ranks) open_cliques().cliques.erase(id);
+  if (++clique->joined == ranks) {
+    open_cliques().cliques.erase(id);
+    make_peers(devices);
+  }
   clique->changed.notify_all();
   return clique;
 }
@@ -105,6 +109,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
   if (rank < 0 || rank >= nranks) return ncclInvalidArgument;
   int number;
   std::memcpy(&number, id.internal, sizeof number);
+  if (wait_for_peers() != cudaSuccess) return ncclUnhandledCudaError;  // as it allocates memory
   std::shared_ptr<Clique> clique = join(number, nranks, rank, current_device());
   if (!clique) return ncclInvalidUsage;
   *comm = new ncclComm{clique, rank, current_device()};

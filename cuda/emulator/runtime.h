@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "cuda/emulator/cuda_runtime.h"
+#include "cuda/emulator/device_memory.h"
 #include "cuda/emulator/stream.h"
 
 namespace paragrad::cuda::emulator {
@@ -25,6 +26,10 @@ std::shared_ptr<Stream> find_stream(cudaStream_t handle);
 void forget_handles();
 /// Forgets raised limits: no kernel may have more shared memory than it has without asking.
 void forget_shared_limits();
+/// Allocates for a device, or pinned host memory; for the result of a call.
+cudaError_t allocate_for(int device, void** start, std::size_t bytes);
+/// The live allocation of a device, or of pinned memory, that starts here.
+std::optional<Allocation> owned(void* start, bool pinned);
 /// Waits for the positions; for the result of a call.
 cudaError_t wait_result(const std::vector<Position>& positions);
 

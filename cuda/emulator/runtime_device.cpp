@@ -16,8 +16,6 @@ namespace paragrad::cuda::emulator {
 
 namespace {
 
-constexpr int most_devices = 64;
-
 Settings current_settings;
 std::array<std::atomic<cudaError_t>, most_devices> failures;  // by device
 thread_local int device_of_thread = 0;
@@ -32,6 +30,8 @@ const Settings& settings() { return current_settings; }
 void configure(const Settings& wanted) {
   PG_CHECK(wanted.devices >= 1 && wanted.devices <= most_devices, "emulator: expected 1 to ",
            most_devices, " devices, got ", wanted.devices);
+  PG_CHECK(wanted.queues >= 1, "emulator: expected at least one hardware queue, got ",
+           wanted.queues);
   PG_CHECK(wanted.device_bytes >= 0 && wanted.patience > 0,
            "emulator: a device's bytes can't be negative, and patience must be positive");
   PG_CHECK(all_idle(), "emulator: operations are queued; call cudaDeviceSynchronize before");
@@ -162,6 +162,13 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
     default: return finish(cudaErrorInvalidValue);
   }
   return cudaSuccess;
+}
+
+/// Each can access each other one.
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  if (!exists(device) || !exists(peer)) return finish(cudaErrorInvalidDevice);
+  *can = device != peer;
+  return finish(cudaSuccess);
 }
 
 cudaError_t cudaDeviceSynchronize() {

@@ -1,5 +1,5 @@
 // Memory of the devices, pinned host memory, and copies.
-// Not here: addresses and limits (device_memory.cpp).
+// Not here: addresses and limits (device_memory.cpp), memory in stream order (runtime_pool.cpp).
 // CUDA Runtime API, memory management and API synchronization behavior.
 #include <cstring>
 #include <vector>
@@ -7,8 +7,24 @@
 #include "autograd/error.h"
 #include "cuda/emulator/device_memory.h"
 #include "cuda/emulator/observer.h"
+#include "cuda/emulator/peers.h"
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
+
+namespace paragrad::cuda::emulator {
+
+cudaError_t allocate_for(int device, void** start, std::size_t bytes) {
+  *start = bytes == 0 ? nullptr : allocate(device, bytes);
+  return finish(*start || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
+}
+
+std::optional<Allocation> owned(void* start, bool pinned) {
+  std::optional<Allocation> found = find_allocation(start);
+  if (found && found->start == start && (found->device == pinned_host) == pinned) return found;
+  return {};
+}
+
+}  // namespace paragrad::cuda::emulator
 
 using namespace paragrad::cuda::emulator;
 
@@ -68,24 +84,13 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
   return finish(cudaSuccess);
 }
 
-cudaError_t allocate_for(int device, void** start, std::size_t bytes) {
-  *start = bytes == 0 ? nullptr : allocate(device, bytes);
-  return finish(*start || bytes == 0 ? cudaSuccess : cudaErrorMemoryAllocation);
-}
-
-/// The live allocation of this kind that starts here.
-std::optional<Allocation> owned(void* start, bool pinned) {
-  std::optional<Allocation> found = find_allocation(start);
-  if (found && found->start == start && (found->device == pinned_host) == pinned) return found;
-  return {};
-}
-
 cudaError_t free_after_work(void* start, bool pinned) {
   if (!start) return finish(cudaSuccess);
   std::optional<Allocation> found = owned(start, pinned);
   if (!found) return finish(cudaErrorInvalidValue);
   int device = pinned ? current_device() : found->device;
   if (cudaError_t error = wait_result(ends_of(device))) return error;
+  if (cudaError_t error = wait_for_peers()) return error;
   if (!release(start)) fail_device(device, cudaErrorLaunchFailure);
   return finish(cudaSuccess);
 }
@@ -93,40 +98,18 @@ cudaError_t free_after_work(void* start, bool pinned) {
 }  // namespace
 
 cudaError_t cudaMalloc(void** start, std::size_t bytes) {
+  if (cudaError_t error = wait_for_peers()) return error;
   return allocate_for(current_device(), start, bytes);
 }
 
 cudaError_t cudaMallocHost(void** start, std::size_t bytes) {
+  if (cudaError_t error = wait_for_peers()) return error;
   return allocate_for(pinned_host, start, bytes);
 }
 
 /// CUDA waits for the whole device before it frees.
 cudaError_t cudaFree(void* start) { return free_after_work(start, false); }
 cudaError_t cudaFreeHost(void* start) { return free_after_work(start, true); }
-
-/// If the device is full, what the stream has yet to free may make room.
-cudaError_t cudaMallocAsync(void** start, std::size_t bytes, cudaStream_t handle) {
-  std::shared_ptr<Stream> stream = find_stream(handle);
-  if (!stream) return finish(cudaErrorInvalidResourceHandle);
-  if (spoils_recording(stream)) return finish(cudaErrorStreamCaptureUnsupported);
-  if ((*start = allocate(stream->device, bytes))) return finish(cudaSuccess);
-  if (cudaError_t error = wait_result({end_of(stream)})) return error;
-  return allocate_for(stream->device, start, bytes);
-}
-
-cudaError_t cudaFreeAsync(void* start, cudaStream_t handle) {
-  std::shared_ptr<Stream> stream = find_stream(handle);
-  if (!stream) return finish(cudaErrorInvalidResourceHandle);
-  if (!start) return finish(cudaSuccess);
-  if (!owned(start, false)) return finish(cudaErrorInvalidValue);
-  if (spoils_recording(stream)) return finish(cudaErrorStreamCaptureUnsupported);
-  enqueue(stream, {"free",
-                   [start, device = stream->device] {
-                     if (!release(start)) fail_device(device, cudaErrorLaunchFailure);
-                   },
-                   {}});
-  return finish(cudaSuccess);
-}
 
 /// Ordinary host memory is no error: it is of no device.
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* address) {

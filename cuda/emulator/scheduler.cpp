@@ -21,11 +21,33 @@ Scheduler& scheduler() {
   return instance;
 }
 
+namespace {
+
+/// What must begin on the first stream before the head of the second one can: an operation that was
+/// queued before it in the same hardware queue, or that has begun to wait for other devices, if a
+/// device does so for one at a time. Null if there is none.
+const Operation* ahead(const Stream& first, const Stream& second) {
+  if (&first == &second || first.device != second.device || first.queue.empty()) return nullptr;
+  const Operation &head = second.queue.front(), &other = first.queue.front();
+  if (settings().one_nccl_operation && !head.meetings.empty() && other.begun) return &other;
+  const std::size_t started = other.begun || first.busy;
+  if (first.hardware_queue != second.hardware_queue || first.queue.size() <= started)
+    return nullptr;
+  const Operation& next = first.queue[started];
+  return next.queued < head.queued ? &next : nullptr;
+}
+
+}  // namespace
+
 // ---- searching -------------------------------------------------------------------------------
 
+/// A search may find operations that begin to wait for others, and so let others begin.
 Step Scheduler::find_step(Stream& stream) {
-  ++searches;
-  return search(stream);
+  for (;;) {
+    ++searches;
+    const std::uint64_t before = begun;
+    if (Step step = search(stream); step || begun == before) return step;
+  }
 }
 
 Step Scheduler::random_step() {
@@ -38,35 +60,50 @@ Step Scheduler::random_step() {
 Step Scheduler::search(Stream& stream) {
   if (std::exchange(stream.visited, searches) == searches) return {};
   if (stream.busy || stream.queue.empty()) return {};
-  const Operation& head = stream.queue.front();
-  bool ready = true;
-  for (const Position& before : head.after)
-    if (!done(before)) {
-      ready = false;
-      if (Step step = search(*before.stream)) return step;
-    }
-  if (!ready) return {};
+  Operation& head = stream.queue.front();
+  if (!head.begun) {
+    if (Step step = search_what_is_before(stream)) return step;
+    if (!may_begin(stream)) return {};
+  }
   if (head.meetings.empty()) return {&stream};
+  if (!std::exchange(head.begun, true)) ++begun;
   for (const auto& meeting : head.meetings)
     if (Step step = search_meeting(meeting)) return step;
   return {};
+}
+
+/// Searches the streams for which the head of a stream waits.
+Step Scheduler::search_what_is_before(Stream& stream) {
+  for (const Position& before : stream.queue.front().after)
+    if (!done(before))
+      if (Step step = search(*before.stream)) return step;
+  for (const auto& other : streams)
+    if (ahead(*other, stream))
+      if (Step step = search(*other)) return step;
+  return {};
+}
+
+bool Scheduler::may_begin(const Stream& stream) const {
+  const std::vector<Position>& after = stream.queue.front().after;
+  return std::all_of(after.begin(), after.end(), done) &&
+         std::none_of(streams.begin(), streams.end(),
+                      [&](const auto& other) { return ahead(*other, stream); });
 }
 
 Step Scheduler::search_meeting(const std::shared_ptr<Rendezvous>& meeting) {
   if (meeting->withdrawn) return {};
   bool ready = meeting->members.size() == meeting->expected;
   for (const Position& member : meeting->members)
-    if (!heads_its_stream(member)) {
-      ready = false;
+    if (!has_begun(member)) {
       if (Step step = search(*member.stream)) return step;
+      ready = ready && has_begun(member);
     }
   return ready ? Step{nullptr, meeting} : Step{};
 }
 
-bool Scheduler::heads_its_stream(const Position& member) const {
+bool Scheduler::has_begun(const Position& member) const {
   const Stream& stream = *member.stream;
-  return !stream.busy && stream.completed == member.number - 1 &&
-         std::all_of(stream.queue.front().after.begin(), stream.queue.front().after.end(), done);
+  return !stream.busy && stream.completed == member.number - 1 && stream.queue.front().begun;
 }
 
 // ---- carrying out ----------------------------------------------------------------------------
@@ -117,6 +154,13 @@ bool Scheduler::wait_for_change(Lock& lock) {
          std::any_of(streams.begin(), streams.end(), [](const auto& s) { return s->busy; });
 }
 
+void Scheduler::wait_until_open(int device, Lock& lock) {
+  changed.wait(lock, [&] {
+    const std::thread::id by = devices[device].closed_by;
+    return by == std::thread::id() || by == std::this_thread::get_id();
+  });
+}
+
 // ---- describing ------------------------------------------------------------------------------
 
 std::string Scheduler::describe() const {
@@ -129,8 +173,11 @@ std::string Scheduler::describe() const {
     if (head.function) result += text(' ', name_of_function(head.function));
     for (const Position& before : head.after)
       if (!done(before)) result += text(", waits for device ", before.stream->device);
+    for (const auto& other : streams)
+      if (const Operation* before = ahead(*other, *stream))
+        result += text(", behind ", before->name, " of another stream");
     for (const auto& meeting : head.meetings) {
-      auto first = [&](const Position& member) { return heads_its_stream(member); };
+      auto first = [&](const Position& member) { return has_begun(member); };
       result += text(", ", meeting->name, " (called by ", meeting->members.size(), " of ",
                      meeting->expected, ", first in the queues of ",
                      std::count_if(meeting->members.begin(), meeting->members.end(), first),

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "cuda/emulator/clock.h"
 #include "cuda/emulator/emulator.h"
@@ -22,6 +23,14 @@ struct Step {
   explicit operator bool() const { return stream || meeting; }
 };
 
+/// What streams of a device share.
+struct Device {
+  int streams_made = 0;
+  std::set<int> peers{};        ///< the devices of its communicators, itself too
+  int calls_that_may_wait = 0;  ///< since it has peers
+  std::thread::id closed_by{};  ///< the thread that waits for peers: no other may queue work
+};
+
 struct Scheduler {
   using Lock = std::unique_lock<std::mutex>;
 
@@ -30,9 +39,12 @@ struct Scheduler {
   std::vector<std::shared_ptr<Stream>> streams;
   std::map<int, std::shared_ptr<Stream>> defaults;
   std::uint64_t searches = 0;
+  std::uint64_t begun = 0;     // operations that have begun to wait for other devices
   std::uint64_t progress = 0;  // counts operations that came or went
   std::mt19937_64 random;
   int streams_made = 0;
+  std::uint64_t queued = 0;  // operations
+  std::map<int, Device> devices;
   Clock host;  // what the host knows to have happened
 
   /// A step that can be done now, and without which `stream` can't advance.
@@ -44,13 +56,17 @@ struct Scheduler {
   /// Waits until another thread has changed something. False after the patience of the settings,
   /// unless a thread is at work.
   bool wait_for_change(Lock& lock);
+  /// Waits until no other thread keeps the device closed.
+  void wait_until_open(int device, Lock& lock);
   /// Describes every stream that has something queued, with what its head waits for.
   std::string describe() const;
 
  private:
   Step search(Stream& stream);
   Step search_meeting(const std::shared_ptr<Rendezvous>& meeting);
-  bool heads_its_stream(const Position& member) const;
+  Step search_what_is_before(Stream& stream);
+  bool may_begin(const Stream& stream) const;
+  bool has_begun(const Position& member) const;
   void complete_head(Stream& stream);
 };
 

@@ -40,6 +40,7 @@ void run_ahead(Scheduler& all, Stream& stream, Scheduler::Lock& lock) {
 
 std::shared_ptr<Stream> add_stream(Scheduler& all, Stream stream) {
   stream.index = ++all.streams_made;
+  stream.hardware_queue = all.devices[stream.device].streams_made++ % settings().queues;
   all.streams.push_back(std::make_shared<Stream>(std::move(stream)));
   return all.streams.back();
 }
@@ -83,6 +84,7 @@ Position append(Scheduler& all, const std::shared_ptr<Stream>& stream, Operation
   }
   order_by_default_stream(all, *stream, operation.after);
   ++stream->issued;
+  operation.queued = ++all.queued;
   note_queued(all, *stream, operation);
   const Position position = end(stream);
   for (const auto& meeting : operation.meetings) meeting->members.push_back(position);
@@ -97,6 +99,7 @@ Position append(Scheduler& all, const std::shared_ptr<Stream>& stream, Operation
 Position enqueue(const std::shared_ptr<Stream>& stream, Operation operation) {
   Scheduler& all = scheduler();
   Scheduler::Lock lock(all.mutex);
+  all.wait_until_open(stream->device, lock);
   const Position position = append(all, stream, std::move(operation));
   if (!stream->recording) run_ahead(all, *stream, lock);
   return position;
@@ -106,6 +109,7 @@ void enqueue_together(const std::shared_ptr<Stream>& stream,
                       const std::vector<Operation>& operations) {
   Scheduler& all = scheduler();
   Scheduler::Lock lock(all.mutex);
+  all.wait_until_open(stream->device, lock);
   for (const Operation& operation : operations) append(all, stream, operation);
   if (!stream->recording) run_ahead(all, *stream, lock);
 }
@@ -212,6 +216,7 @@ void drop_all() {
   }
   all.streams.clear();
   all.defaults.clear();
+  all.devices.clear();
 }
 
 }  // namespace paragrad::cuda::emulator

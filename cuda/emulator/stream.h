@@ -33,6 +33,8 @@ struct Operation {
   std::vector<Position> after;  ///< besides the operations before it in its stream
   std::vector<std::shared_ptr<Rendezvous>> meetings{};
   const void* function = nullptr;    ///< a kernel's, for reports
+  std::uint64_t queued = 0;          ///< its number among all that were queued
+  bool begun = false;                ///< it has meetings, and waits in them for other devices
   std::shared_ptr<Clock> history{};  ///< what happened before it; complete once it runs
 };
 
@@ -55,6 +57,7 @@ struct Recording {
 struct Stream {
   int device = 0;
   int index = 0;                  // among all that were ever made, from 1
+  int hardware_queue = 0;         // of the device
   bool waits_for_default = true;  ///< false: made with cudaStreamNonBlocking
   bool is_default = false;
   bool destroyed = false;

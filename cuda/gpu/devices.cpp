@@ -14,9 +14,11 @@
 namespace paragrad::cuda {
 
 /// A device has 8 queues if nobody says how many, and streams that share one wait for each other:
-/// with kernels that wait for other ranks, for ever. A rank has up to a dozen streams.
+/// with kernels that wait for other ranks, for ever. To load a kernel may wait for the device, too,
+/// so all are loaded at the start. CUDA reads these variables at its first call.
 void prepare_devices(int ranks, bool own) {
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);  // CUDA reads it at its first call
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   PG_CHECK(error == cudaSuccess && count > 0, "--device cuda: no CUDA device is there",

@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -19,6 +20,10 @@ constexpr const char* advice =
 
 std::string NcclComm::describe() const {
   return fmt::format("{} of ranks {}", call_, fmt::join(ranks_, ", "));
+}
+
+int NcclComm::member(int rank) const {
+  return static_cast<int>(std::ranges::find(ranks_, rank) - ranks_.begin());
 }
 
 ncclUniqueId NcclComm::make_id() {

@@ -1,5 +1,5 @@
-// NcclComm: an NCCL communicator whose calls never wait, and the stream on which it works.
-// Not here: what ranks agree on before they call it (nccl_transport.h, nccl_sum.cpp).
+// NcclComm: an NCCL communicator whose calls never wait.
+// Not here: when ranks call it (nccl_transport.h).
 // Chapter 13; NCCL user guide, fault tolerance.
 #pragma once
 
@@ -17,9 +17,8 @@ namespace paragrad::cuda {
 
 /// NCCL joins ranks, and connects them at the first call, which takes as long as the slowest rank.
 /// So each call only begins here; a thread of NCCL's carries it out, and idle() tells when that is
-/// done. The work of calls runs on the stream, in their order. Calls have numbers, in one order for
-/// all ranks. A rank that has taken a number must call or abort, so that its peers never wait for
-/// one that has given up.
+/// done. A rank whose call has its place must call or abort, so that its peers never wait for one
+/// that has given up.
 class NcclComm {
  public:
   /// No rank has joined yet. `ranks`: of the run; `timeout`: seconds that a call may take to begin.
@@ -49,10 +48,8 @@ class NcclComm {
   void destroy(const parallel::Deadline& deadline) noexcept;
 
   ncclComm_t get() const { return comm_; }
-  const Stream& stream() const { return stream_; }
-
-  std::int64_t numbered = 0;  ///< numbers that were given to calls
-  std::int64_t next = 0;      ///< the number of the call whose turn it is
+  /// The number of a rank among the ranks.
+  int member(int rank) const;
 
  private:
   void note(ncclResult_t result);
@@ -60,7 +57,6 @@ class NcclComm {
 
   const std::vector<int> ranks_;
   const double timeout_;
-  Stream stream_{Stream::urgent};
   ncclComm_t comm_ = nullptr;  // also after an abort
   bool joined_ = false, lost_ = false;
   const char* call_ = "";  // the last one

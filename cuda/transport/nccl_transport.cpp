@@ -2,15 +2,31 @@
 // Chapter 13.
 #include "cuda/transport/nccl_transport.h"
 
+#include <fmt/ranges.h>
+
 #include <exception>
+
+#include "parallel/transports/launch.h"
 
 namespace paragrad::cuda {
 
 namespace {
 
-struct Answer {
-  std::int64_t bytes = 0, number = 0;  ///< -1: the sizes differ
-  ncclUniqueId id{};                   ///< with number 0: of the pair's communicator
+constexpr int connecting = asking - 1;  // a channel; no plan has so many groups
+
+/// A block of the device that is written to, for as long as this lives.
+struct Scratch {
+  Scratch(CudaBackend& backend, std::int64_t bytes)
+      : backend(backend), bytes(bytes), data(backend.allocate(bytes)) {
+    PG_CUDA(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), backend.stream()));
+  }
+  ~Scratch() { backend.free(data, bytes); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  CudaBackend& backend;
+  const std::int64_t bytes;
+  void* const data;
 };
 
 void check_sizes(const Message& message, int from, std::int64_t sent, int to,
@@ -21,85 +37,78 @@ void check_sizes(const Message& message, int from, std::int64_t sent, int to,
 
 class NcclSend : public NcclRequest {
  public:
-  NcclSend(NcclTransport& transport, const Message& message, NcclComm& line)
-      : NcclRequest(transport, message, line, false) {
+  NcclSend(NcclTransport& transport, const Message& message, NcclComm& comm)
+      : NcclRequest(transport, message, comm, {transport.rank(), message.peer, message.channel}) {
+    transport.expect(*this);
     handshake_.tell(message.peer, message.channel, message_.bytes);
-    handshake_.hear(message.peer, answers + message.channel, answer_);
   }
 
  protected:
   bool advance() override {
-    if (number_ < 0) {
-      if (!handshake_.done()) return false;
-      check_sizes(message_, nccl_.rank(), message_.bytes, message_.peer, answer_.bytes);
-      number_ = answer_.number;
-      if (number_ == 0) comm_.join(answer_.id, 0);
-    }
-    return is_through();
+    const bool through = is_through();
+    check_sizes(message_, nccl_.rank(), call_.sent, message_.peer, call_.expected);
+    return through;
   }
   void call() override {
-    comm_.begun("ncclSend", ncclSend(message_.data, static_cast<std::size_t>(message_.bytes),
-                                     ncclUint8, 1, comm_.get(), comm_.stream()));
+    comm_.begun("ncclSend",
+                ncclSend(message_.data, static_cast<std::size_t>(message_.bytes), ncclUint8,
+                         comm_.member(message_.peer), comm_.get(), nccl_.stream()));
   }
 
  private:
-  Answer answer_;
   Handshake handshake_{nccl_.inner()};
 };
 
 class NcclReceive : public NcclRequest {
  public:
-  NcclReceive(NcclTransport& transport, const Message& message, NcclComm& line)
-      : NcclRequest(transport, message, line, true) {
+  NcclReceive(NcclTransport& transport, const Message& message, NcclComm& comm)
+      : NcclRequest(transport, message, comm, {message.peer, transport.rank(), message.channel}) {
     handshake_.hear(message.peer, message.channel, offered_);
   }
 
  protected:
   bool advance() override {
-    if (!answered_) {
-      if (!may_begin() || !handshake_.done()) return false;
-      begin();
-      answer();
-    }
-    return handshake_.done() && is_through();
+    if (!asked_ && may_begin() && handshake_.done()) accept();
+    const bool through = is_through();
+    check_sizes(message_, message_.peer, call_.sent, nccl_.rank(), call_.expected);
+    return through;
   }
   void call() override {
-    comm_.begun("ncclRecv", ncclRecv(message_.data, static_cast<std::size_t>(message_.bytes),
-                                     ncclUint8, 0, comm_.get(), comm_.stream()));
+    comm_.begun("ncclRecv",
+                ncclRecv(message_.data, static_cast<std::size_t>(message_.bytes), ncclUint8,
+                         comm_.member(message_.peer), comm_.get(), nccl_.stream()));
   }
 
  private:
-  // [snippet answer]
-  void answer() {
-    if (offered_ == message_.bytes) number_ = comm_.numbered++;
-    answer_ = {message_.bytes, number_};
-    if (number_ == 0) comm_.join(answer_.id = NcclComm::make_id(), 1);
-    handshake_.tell(message_.peer, answers + message_.channel, answer_);
-    answered_ = true;
-    check_sizes(message_, message_.peer, offered_, nccl_.rank(), message_.bytes);
+  // [snippet accept]
+  void accept() {
+    begin();
+    nccl_.expect(*this);
+    ask({message_.peer, nccl_.rank()}, offered_, message_.bytes);
+    asked_ = true;
   }
   // [end snippet]
 
   std::int64_t offered_ = 0;
-  bool answered_ = false;
-  Answer answer_;
+  bool asked_ = false;
   Handshake handshake_{nccl_.inner()};
 };
 
 }  // namespace
 
 NcclTransport::NcclTransport(Transport& inner, CudaBackend& backend, double timeout)
-    : StagedTransport(inner, backend), timeout_(timeout) {
+    : StagedTransport(inner, backend), timeout_(timeout), order_(inner) {
   int version = 0;
   ncclGetVersion(&version);
   PG_CHECK(version >= 22700, "--transport nccl: this is NCCL ", version / 10000, '.',
            version / 100 % 100,
            ", and calls that don't wait need 2.27 or later; use a newer one, or "
            "--transport threads or mpi");
+  backend.reserve_staging();
 }
 
 NcclTransport::~NcclTransport() {
-  if (std::uncaught_exceptions() > 0 || failure()) {
+  if (std::uncaught_exceptions() > 0 || failure() || !all_have_finished()) {
     abort_all();
     return;
   }
@@ -108,10 +117,19 @@ NcclTransport::~NcclTransport() {
   for (auto& [ranks, comm] : comms_) comm.destroy(deadline);
 }
 
+/// Waits for all ranks, as until then rank 0 has calls to place. False if one has failed.
+bool NcclTransport::all_have_finished() noexcept try {
+  parallel::all_gather_bytes(*this, "", timeout_);
+  return true;
+} catch (...) {
+  return false;
+}
+
 void NcclTransport::abort_all() noexcept {
   ncclGroupStart();
   for (auto& [ranks, comm] : comms_) comm.abort();
   ncclGroupEnd();
+  placed_.clear();
 }
 
 std::unique_ptr<Transport> make_nccl_transport(Transport& inner, CudaBackend& backend,
@@ -119,25 +137,84 @@ std::unique_ptr<Transport> make_nccl_transport(Transport& inner, CudaBackend& ba
   return std::make_unique<NcclTransport>(inner, backend, timeout);
 }
 
-NcclComm& NcclTransport::comm(int channel, const std::vector<int>& ranks) {
-  return comms_.try_emplace({channel, ranks}, ranks, timeout_ / 2).first->second;
+void NcclTransport::wait(double seconds) {
+  backend().use();
+  make_calls();
+  StagedTransport::wait(seconds);
 }
+
+// ---- calls ----
+
+void NcclTransport::expect(NcclRequest& request) { expecting_[request.key()].push_back(&request); }
+
+void NcclTransport::forget(NcclRequest& request) {
+  if (const auto found = expecting_.find(request.key()); found != expecting_.end())
+    std::erase(found->second, &request);
+  std::erase(placed_, &request);
+}
+
+// [snippet calls]
+void NcclTransport::make_calls() {
+  while (const std::optional<NcclCall> call = order_.next()) {
+    std::deque<NcclRequest*>& requests = expecting_[call->key];
+    if (requests.empty()) {  // it was given up, and the others must not wait for it
+      abort_all();
+      continue;
+    }
+    if (requests.front()->place(*call)) placed_.push_back(requests.front());
+    requests.pop_front();
+  }
+  while (!placed_.empty() && placed_.front()->queue()) placed_.pop_front();
+}
+// [end snippet]
+
+// ---- communicators ----
+
+NcclComm& NcclTransport::comm(std::vector<int> ranks) {
+  std::ranges::sort(ranks);
+  return comms_.try_emplace(ranks, ranks, timeout_ / 2).first->second;
+}
+
+// [snippet prepare]
+/// After each connection all ranks meet, so that nothing is queued anywhere when the next is made.
+void NcclTransport::prepare(const parallel::Connections& wanted) {
+  for (const std::vector<int>& ranks : wanted.sums) connect(ranks, true);
+  for (const std::vector<int>& ends : wanted.messages) connect(ends, false);
+}
+
+void NcclTransport::connect(const std::vector<int>& ranks, bool sums) {
+  if (ranks.size() < 2 || !connected_.emplace(ranks, sums).second) return;
+  if (std::ranges::find(ranks, rank()) != ranks.end()) {
+    const Scratch number(backend(), sizeof(float));
+    const Message one{sums || rank() == ranks[1] ? ranks[0] : ranks[1], connecting, number.data,
+                      sizeof(float)};
+    const auto request = sums                 ? nccl_sum(*this, ranks, one, DType::f32, comm(ranks))
+                         : rank() == ranks[0] ? send(one)
+                                              : receive(one);
+    wait_for(*this, *request, timeout_,
+             fmt::format("NCCL to connect ranks {}", fmt::join(ranks, ", ")));
+  }
+  parallel::all_gather_bytes(*this, "", timeout_);
+}
+// [end snippet]
 
 std::unique_ptr<Request> NcclTransport::send_from_device(const Message& message) {
   if (message.peer == rank()) return StagedTransport::send_from_device(message);
-  return std::make_unique<NcclSend>(*this, message, comm(messages, {rank(), message.peer}));
+  return std::make_unique<NcclSend>(*this, message, comm({rank(), message.peer}));
 }
 
 std::unique_ptr<Request> NcclTransport::receive_on_device(const Message& message) {
   if (message.peer == rank()) return StagedTransport::receive_on_device(message);
-  return std::make_unique<NcclReceive>(*this, message, comm(messages, {message.peer, rank()}));
+  return std::make_unique<NcclReceive>(*this, message, comm({message.peer, rank()}));
 }
 
 std::unique_ptr<Request> NcclTransport::all_reduce(const std::vector<int>& ranks, int channel,
                                                    const autograd::Tensor& x) {
   PG_CHECK(is_on_device({rank(), channel, x.raw(), x.bytes()}), "rank ", rank(),
            ": NCCL sums up memory of its device, not ", x, " of the host");
-  return nccl_sum(*this, ranks, channel, x, comm(channel, ranks));
+  PG_CHECK(x.dtype() == DType::f32 || x.dtype() == DType::bf16, "NCCL sums up f32 and bf16, not ",
+           x);
+  return nccl_sum(*this, ranks, {rank(), channel, x.raw(), x.bytes()}, x.dtype(), comm(ranks));
 }
 
 }  // namespace paragrad::cuda

@@ -6,33 +6,46 @@
 #pragma once
 
 #include <algorithm>
+#include <set>
 
 #include "autograd/tensor.h"
 #include "cuda/transport/nccl_comm.h"
+#include "cuda/transport/nccl_order.h"
 #include "cuda/transport/staged_transport.h"
 #include "parallel/transports/transport.h"
 
 namespace paragrad::cuda {
 
-/// A message begins with an offer from sender to receiver, over the transport below. The receiver
-/// answers once it wants the message; then both ends call NCCL. So nothing waits on a GPU for a
-/// rank that is late or lost, both ends know if they disagree on the size, and a message that is
-/// given up before it has begun leaves no trace. A message of a rank to itself is staged. Each
-/// piece of a collective is such a message; all_reduce has one handshake for the whole sum.
+class NcclRequest;
+
+/// A message begins with an offer from sender to receiver, over the transport below. Once the
+/// receiver wants the message, it has the call placed in the order of all ranks' calls
+/// (nccl_order.h); then both ends make it. So nothing waits on a GPU for a rank that is late or
+/// lost, both ends know if they disagree on the size, and a message that is given up before the
+/// receiver wants it leaves no trace. A message of a rank to itself is staged. Each piece of a
+/// collective is such a message; all_reduce is one call for the whole sum.
 ///
-/// NCCL carries out the operations of a communicator one after the other, and a send lasts until it
-/// is received. If ranks shared a communicator, two of them could each wait for an operation that
-/// the other has queued second. So every ordered pair of ranks with messages has a communicator,
-/// made with the first of them; the receiver, which starts each message, numbers them, so that both
-/// ends queue them in one order.
+/// Why can no two calls wait for each other? Each rank queues its calls on one stream, in the one
+/// order, and waits for nothing but kernels that were queued before it asked, which wait for no
+/// message. So the first call of the order that is not done can always proceed: all its ranks are
+/// ready, and all calls before it are done. NCCL need not carry out two calls of a device at a
+/// time, nor has a device to have a hardware queue for each communicator. There is one of these for
+/// each two ranks that have messages, and for each set of ranks that has sums.
 class NcclTransport : public StagedTransport {
  public:
   /// Each rank needs a device of its own. A call that NCCL has not begun after half of `timeout`
   /// seconds is an error that says so, before other ranks wait that long in vain.
   NcclTransport(Transport& inner, CudaBackend& backend, double timeout);
+  /// Waits for all ranks, unless one has failed.
   ~NcclTransport() override;
 
   const char* name() const override { return "nccl"; }
+  std::int64_t piece_bytes() const override { return 8 << 20; }
+  void wait(double seconds) override;
+
+  /// Makes the communicators, one at a time, each with its first call, in which NCCL connects the
+  /// ranks: this allocates memory, which may wait for other devices, so nothing else may be queued.
+  void prepare(const parallel::Connections& wanted) override;
 
   /// Ends all queued work for good, as the run has failed.
   void abort_all() noexcept;
@@ -40,23 +53,36 @@ class NcclTransport : public StagedTransport {
   std::unique_ptr<Request> all_reduce(const std::vector<int>& ranks, int channel,
                                       const autograd::Tensor& x) override;
 
+  // ---- for requests ----
+  const Stream& stream() const { return stream_; }
+  NcclOrder& order() { return order_; }
+  /// Notes that the request's call is going to be placed.
+  void expect(NcclRequest& request);
+  /// Forgets a request that ends.
+  void forget(NcclRequest& request);
+  /// Makes the calls whose turn has come.
+  void make_calls();
+
  protected:
   std::unique_ptr<Request> send_from_device(const Message& message) override;
   std::unique_ptr<Request> receive_on_device(const Message& message) override;
 
  private:
-  static constexpr int messages = -1;  // in place of a group's channel
-  NcclComm& comm(int channel, const std::vector<int>& ranks);
+  bool all_have_finished() noexcept;
+  NcclComm& comm(std::vector<int> ranks);
+  void connect(const std::vector<int>& ranks, bool sums);
 
   const double timeout_;
-  std::map<std::pair<int, std::vector<int>>, NcclComm> comms_;  // of messages: sender, receiver
+  Stream stream_{Stream::urgent};
+  NcclOrder order_;
+  std::map<std::vector<int>, NcclComm> comms_;  // by the ranks, in their order
+  std::map<NcclCall::Key, std::deque<NcclRequest*>> expecting_;
+  std::deque<NcclRequest*> placed_;
+  std::set<std::pair<std::vector<int>, bool>> connected_;  // of all ranks; for sums
 };
 
-/// Answers have channels of their own, above those of a plan's groups.
-inline constexpr int answers = parallel::control_channel / 2;
-
-/// The messages that ranks exchange before they call NCCL, over the transport below. It is the last
-/// member of its request: it must end before the memory that it sends and receives.
+/// The messages that ranks exchange before they have a call placed, over the transport below. It is
+/// the last member of its request: it must end before the memory that it sends and receives.
 class Handshake {
  public:
   explicit Handshake(Transport& transport) : transport_(transport) {}
@@ -82,52 +108,73 @@ class Handshake {
 /// The common part of messages and sums by NCCL: a call, once it is its turn, and its end.
 class NcclRequest : public DeviceRequest {
  public:
-  NcclRequest(NcclTransport& transport, const Message& message, NcclComm& comm, bool receives)
-      : DeviceRequest(transport, message, receives), nccl_(transport), comm_(comm) {
-    PG_CHECK(message.channel < answers, "nccl: channel ", message.channel,
-             "; messages of devices have channels below ", answers);
+  NcclRequest(NcclTransport& transport, const Message& message, NcclComm& comm, NcclCall::Key key)
+      : DeviceRequest(transport, message, key.last == transport.rank()),
+        nccl_(transport),
+        comm_(comm),
+        key_(key) {
+    PG_CHECK(message.channel < asking, "nccl: channel ", message.channel,
+             "; messages of devices have channels below ", asking);
   }
   /// Aborts an unfinished call: NCCL must not use the memory any more, and others must not wait.
   ~NcclRequest() override {
-    if (number_ >= 0 && !over_) nccl_.abort_all();
+    nccl_.forget(*this);
+    if (placed_ && !over_) nccl_.abort_all();
   }
 
- protected:
-  /// Calls NCCL, and passes the result to comm_.begun().
-  virtual void call() = 0;
+  const NcclCall::Key& key() const { return key_; }
+  /// Learns that the call has its place. Returns whether it can be made: both ends agree.
+  bool place(const NcclCall& call) {
+    call_ = call;
+    return placed_ = call.sent == call.expected;
+  }
 
   // [snippet turn]
-  /// Makes the call once it has a number and its turn has come, behind the kernels that were queued
-  /// before the request; true once the call's work is done. The event must stand behind what NCCL
-  /// queues, so the turn passes on with it.
-  bool is_through() {
+  /// Makes the call, as its turn has come, behind the kernels that were queued before the request;
+  /// true once NCCL has queued its work, and an event behind that.
+  bool queue() {
+    if (!comm_.joined()) comm_.join(call_.id, comm_.member(nccl_.rank()));
+    if (!comm_.idle()) return false;
     if (!called_) {
-      if (number_ != comm_.next || !comm_.idle()) return false;
-      ready_.hold(comm_.stream());
+      ready_.hold(nccl_.stream());
       call();
       called_ = true;
     }
     if (!comm_.idle()) return false;
-    if (!queued_) {
-      through_.record(comm_.stream());
-      ++comm_.next;
-      queued_ = true;
-    }
-    return over_ = through_.reached();
+    through_.record(nccl_.stream());
+    return queued_ = true;
   }
   // [end snippet]
 
+ protected:
+  /// Calls NCCL, and passes the result to comm_.begun().
+  virtual void call() = 0;
+  /// Has the call placed among those of all ranks, as all its ranks are ready.
+  void ask(const std::vector<int>& ranks, std::int64_t sent, std::int64_t expected) {
+    NcclCall asked{key_, sent, expected};
+    for (int rank : ranks) asked.ranks.set(static_cast<std::size_t>(rank));
+    if (!comm_.joined()) asked.id = NcclComm::make_id();
+    nccl_.order().ask(asked);
+  }
+  /// Whether the call's work is done.
+  bool is_through() {
+    nccl_.make_calls();
+    return over_ = over_ || (queued_ && through_.reached());
+  }
+
   NcclTransport& nccl_;
   NcclComm& comm_;
-  std::int64_t number_ = -1;  ///< of the call; -1: none yet
+  NcclCall call_;  ///< once it is placed
 
  private:
+  const NcclCall::Key key_;
   Event through_;
-  bool called_ = false, queued_ = false, over_ = false;
+  bool placed_ = false, called_ = false, queued_ = false, over_ = false;
 };
 
-/// Sums x over the group `ranks`, which are comm's, in place (nccl_sum.cpp).
+/// Sums f32 or bf16 values over the group `ranks`, which are comm's, in place (nccl_sum.cpp).
+///   message: the values, and the channel; its peer is this rank
 std::unique_ptr<Request> nccl_sum(NcclTransport& transport, const std::vector<int>& ranks,
-                                  int channel, const autograd::Tensor& x, NcclComm& comm);
+                                  const Message& message, DType dtype, NcclComm& comm);
 
 }  // namespace paragrad::cuda

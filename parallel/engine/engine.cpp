@@ -82,7 +82,7 @@ Tensor Engine::gathered(const Tensor& shard, std::int64_t count, const Shard& pl
   const Tensor whole = empty({count}, shard.dtype(), device_, Category::communication);
   whole.backend().copy(shard, place.window(whole));
   const Collective steps = all_gather({settings_.reduction}, place.member, place.members);
-  CollectiveRun run(steps, whole, holders, channel);
+  CollectiveRun run(steps, whole, holders, channel, transport_.piece_bytes());
   finish(run, transport_, settings_.timeout);
   return whole;
 }
@@ -168,6 +168,25 @@ void Engine::prepare(const Plan& plan) {
   make_forms();
 }
 
+namespace {
+
+/// Whom a plan's ranks sum up with, by the transport's own sums or by messages, and send to.
+Connections connections_of(const Plan& plan, AllReduce reduction) {
+  Connections found;
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    for (const Instruction& x : plan.rows[rank])
+      if (sends(x)) found.messages.insert({rank, x.peer});
+  for (const std::vector<int>& group : plan.groups) {
+    if (reduction == AllReduce::by_transport) found.sums.insert(group);
+    for (int from : group)
+      for (int to : group)
+        if (from != to && reduction != AllReduce::by_transport) found.messages.insert({from, to});
+  }
+  return found;
+}
+
+}  // namespace
+
 int Engine::made_everywhere() const {
   int made = std::numeric_limits<int>::max();
   for (const auto& [stage, store] : stores_) made = std::min(made, store.newest());
@@ -180,6 +199,7 @@ RunResult Engine::run(const VerifiedPlan& verified, Batches& batches, const Cour
   const int number = ++plans_run_ % (1 << 15);  // fits Position::plan
   transport_.publish({.cell = 0, .plan = static_cast<std::int16_t>(number)});
   broadcast_bytes(transport_, "", settings_.timeout);  // all begin together
+  transport_.prepare(connections_of(plan, settings_.reduction));
   RunResult result = Interpreter(*this, verified, number, batches, course).run();
   for (auto& [stage, store] : stores_)
     store.keep_from(std::max(0, result.last_step - plan.kept(stage) + 1));

@@ -117,9 +117,10 @@ std::shared_ptr<CollectiveRun> RowRun::in_group(int group, MakeCollective make, 
   Summing summing{how};
   if (const std::vector<int>& hosts = engine.settings().hosts; !hosts.empty())
     for (int each : ranks) summing.hosts.push_back(hosts.at(each));
+  const std::int64_t piece =
+      encoding.codec ? CollectiveRun::default_piece : engine.transport().piece_bytes();
   Collective steps = make(summing, static_cast<int>(member), static_cast<int>(ranks.size()));
-  return std::make_shared<CollectiveRun>(steps, x, ranks, group_channel(group),
-                                         CollectiveRun::default_piece, encoding);
+  return std::make_shared<CollectiveRun>(steps, x, ranks, group_channel(group), piece, encoding);
 }
 
 }  // namespace paragrad::parallel

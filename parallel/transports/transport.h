@@ -9,13 +9,13 @@
 // launch.h              ranks as threads, waits with deadlines, messages outside of a plan
 // pack.h                values as bytes, for messages outside of a plan
 // A new transport is a class with this interface; tests/parallel/support/transport_suite.h tests
-// it. Every wait has a deadline. A rank that gives up says what it waited for, and where the other
-// rank was.
+// it. A rank that gives up says what it waited for, and where the other rank was.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,7 +52,7 @@ class Request {
 /// A message that this rank sends or expects. `data` must live until the request is done.
 struct Message {
   int peer = 0;
-  int channel = 0;  ///< messages of a channel between two ranks arrive in the order they were sent
+  int channel = 0;  ///< between two ranks, its messages arrive in the order they were sent
   void* data = nullptr;
   std::int64_t bytes = 0;
 };
@@ -68,14 +68,19 @@ constexpr int group_channel(int group) { return 1 + group; }
 /// The longest sleep, in seconds, that a clock accepts; more would overflow.
 inline constexpr double longest_sleep = 1e6;
 
+/// Groups of ranks that sum, and pairs that send messages: sender, receiver.
+struct Connections {
+  std::set<std::vector<int>> sums, messages;
+};
+
 /// A rank that failed, and its report.
 struct Failure {
   int rank = 0;
   std::string what;
 };
 
-/// One rank's access to all others. One thread at a time uses it, but any thread of the rank may
-/// call wake(), publish(), position(), silence() and fail().
+/// One rank's access to all others, for one thread at a time; but any thread of the rank may call
+/// wake(), publish(), position(), silence() and fail().
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -91,20 +96,21 @@ class Transport {
   /// Sums x (any shape) over the group `ranks`, in place, by the transport's own collective; null
   /// if it has none. All of these ranks call it with equal sizes and types, one sum at a time on a
   /// channel. They end with the same values; the transport chooses the order of the additions.
-  virtual std::unique_ptr<Request> all_reduce([[maybe_unused]] const std::vector<int>& ranks,
-                                              [[maybe_unused]] int channel,
-                                              [[maybe_unused]] const autograd::Tensor& x) {
+  virtual std::unique_ptr<Request> all_reduce(const std::vector<int>& /*ranks*/, int /*channel*/,
+                                              const autograd::Tensor& /*x*/) {
     return nullptr;
   }
+  /// Bytes of a piece of a sum or gather that is made of messages: on fast links, more.
+  virtual std::int64_t piece_bytes() const { return 256 * 1024; }
+  /// Connects ranks before they need it. All ranks call it together, with equal arguments.
+  virtual void prepare(const Connections&) {}
 
   /// Sleeps until a request may have made progress, wake() is called, or `seconds` have passed.
   virtual void wait(double seconds) = 0;
   virtual void wake() = 0;  ///< ends this rank's wait(), or the next one; any thread may call it
 
-  /// Tells the others where this rank is; they may learn of it a little later.
-  virtual void publish(Position position) = 0;
-  /// The position that another rank published last, as far as it was heard here.
-  virtual Position position(int rank) const = 0;
+  virtual void publish(Position position) = 0;    ///< tells the others, who may learn it later
+  virtual Position position(int rank) const = 0;  ///< which a rank published last, as heard here
   /// Seconds since a rank was last heard from; 0 if ranks see each other's positions at once.
   virtual double silence(int rank) const = 0;
 

@@ -164,7 +164,7 @@ TEST_CASE("device engine: a rank whose device is full says what it asked for") {
   } catch (const Error& error) {
     report = error.what();
   }
-  CHECK_THAT(report, Matches("rank [01]: cudaMalloc: out of memory: CUDA device [01] has no "
+  CHECK_THAT(report, Matches("rank [01]: cudaMallocAsync: out of memory: CUDA device [01] has no "
                              "[0-9]+ bytes left beside the [0-9]+ in use; use a smaller "
                              "model, batch or context, or more devices(\n(.|\n)*)?"));
 }

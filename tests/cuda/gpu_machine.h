@@ -37,34 +37,12 @@ class Machine {
 /// see what is used after that.
 class StrictBackend : public cuda::CudaBackend {
  public:
-  explicit StrictBackend(int ordinal) : CudaBackend(ordinal, {.keeps_blocks = false}) {
-    cudaMemPool_t pool;
-    std::uint64_t all = ~std::uint64_t{0};  // CUDA may keep what is freed: it is faster
-    PG_CUDA(cudaDeviceGetDefaultMemPool(&pool, ordinal));
-    PG_CUDA(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all));
-    open_to_peers(pool);
-  }
+  explicit StrictBackend(int ordinal) : CudaBackend(ordinal, {.keeps_blocks = false}) {}
   void* allocate(std::int64_t bytes) override {
     void* block = CudaBackend::allocate(bytes);
     use();
     PG_CUDA(cudaMemsetAsync(block, 0xFF, bytes, stream()));
     return block;
-  }
-
- private:
-  /// NCCL may read and write what ranks of one process send, straight from the other GPU.
-  void open_to_peers(cudaMemPool_t pool) const {
-    int count = 0, reachable = 0;
-    PG_CUDA(cudaGetDeviceCount(&count));
-    for (int peer = 0; peer < count; ++peer) {
-      if (peer == ordinal()) continue;
-      PG_CUDA(cudaDeviceCanAccessPeer(&reachable, peer, ordinal()));
-      cudaMemAccessDesc access{};
-      access.location.type = cudaMemLocationTypeDevice;
-      access.location.id = peer;
-      access.flags = cudaMemAccessFlagsProtReadWrite;
-      if (reachable) PG_CUDA(cudaMemPoolSetAccess(pool, &access, 1));
-    }
   }
 };
 
