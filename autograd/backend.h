@@ -79,6 +79,8 @@ class Backend {
   virtual const char* name() const = 0;
   /// Whether kernels compute in f64; if not, the CPU does so for the device.
   virtual bool has_f64() const { return true; }
+  /// Whether gemm completes a sum before it adds it (Gemm::add), as accumulate would afterwards.
+  virtual bool adds_whole_sums() const { return false; }
 
   /// Called before and after each call of a kernel (see KernelCall), for devices that keep track.
   /// Calls may be nested and may come from several threads.

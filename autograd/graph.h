@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "autograd/tensor.h"
+#include "autograd/gradient_sink.h"
 
 namespace paragrad::autograd {
 
@@ -23,6 +23,8 @@ class Wanted {
   /// Takes the sum of the gradients that the input has received so far; undefined if there are
   /// none. A function that takes it returns that sum plus its own gradient, made in one pass.
   Tensor take_sum(std::size_t input) const;
+  /// Where to add a wanted gradient instead of returning it; undefined if nowhere.
+  Tensor place(std::size_t input) const;
 
   WeightPart* const later;  ///< as given to backward, for a function that calls it, too
 
@@ -35,10 +37,6 @@ class Wanted {
 /// tensors for inputs whose gradients are not wanted.
 using BackwardFunction = std::function<std::vector<Tensor>(const Tensor& dy, const Wanted& wanted)>;
 
-/// Receives each contribution to a leaf's gradient as soon as backward has produced it. For a leaf
-/// that is used twice, it is called twice, and must add the contributions.
-using GradientSink = std::function<void(const Tensor& dx)>;
-
 /// One recorded operation, or a leaf. Tensors hold nodes, nodes hold the nodes of their inputs.
 struct Node {
   const char* name = "leaf";
@@ -49,6 +47,8 @@ struct Node {
   GradientSink sink;  ///< only in a leaf
   Tensor gradient;    ///< in a leaf without a sink: the sum so far
 };
+
+inline Tensor Wanted::place(std::size_t input) const { return inputs_[input]->sink.place(); }
 
 /// Makes a leaf on the values of x that hands its gradient to `sink`, as weights do. Without one,
 /// the leaf sums its gradient; read it with gradient().

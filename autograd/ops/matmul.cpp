@@ -76,12 +76,10 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                   Tensor d = dy.window(0, {rows, out}), dx, dw, db;
                   DType dtype = gradient_dtype(weight.dtype());
                   if (wanted[0]) dx = product(d, weight, {}, x.dtype()).window(0, x.shape());
-                  if (wanted[1]) dw = product(d, flat, {true, false}, dtype);
-                  if (wanted[2]) {
-                    db = empty({1, out}, dtype, bias.device());
-                    dy.backend().reduce(Reduction::sum, d, db);
-                    db = db.window(0, {out});
-                  }
+                  if (wanted[2]) db = empty({out}, dtype, bias.device());
+                  const Tensor sum = wanted[1] ? wanted.place(1) : Tensor();
+                  if (wanted[1] && !sum.defined()) dw = empty(weight.shape(), dtype, d.device());
+                  d.backend().linear_backward(sum.defined(), d, flat, dw.defined() ? dw : sum, db);
                   return {dx, dw, db};
                 });
 }

@@ -33,7 +33,7 @@ constexpr const char* names[] = {"index",          "gather: index",  "expand: in
 CudaBackend::CudaBackend(int ordinal, CudaSettings settings)
     : ordinal_(usable(ordinal)),
       allocator_(ordinal, stream_, settings.keeps_blocks),
-      cublas_(std::in_place, stream_, allocator_),
+      products_(std::in_place, allocator_),
       graphs_(settings.graphs ? std::make_unique<Graphs>(stream_, allocator_) : nullptr),
       fault_(static_cast<IndexFault*>(allocator_.allocate(sizeof(IndexFault)))),
       fault_copy_(sizeof(IndexFault)) {
@@ -45,7 +45,7 @@ CudaBackend::~CudaBackend() {
   cudaSetDevice(ordinal_);
   cudaStreamSynchronize(stream_);
   graphs_.reset();
-  cublas_.reset();
+  products_.reset();
   allocator_.free(fault_, sizeof(IndexFault));
   cudaStreamSynchronize(stream_);
 }
@@ -59,6 +59,11 @@ const char* CudaBackend::name() const { return "cuda"; }
 cudaStream_t CudaBackend::stream() const {
   if (gathering()) graphs_->begin();
   return stream_;
+}
+
+void CudaBackend::set_bytes(void* data, int value, std::size_t bytes) const {
+  auto set = [=](cudaStream_t stream) { PG_CUDA(cudaMemsetAsync(data, value, bytes, stream)); };
+  queue(set, data, value, bytes);
 }
 
 void CudaBackend::as_one_launch(const std::function<void()>& work) {

@@ -5,13 +5,13 @@
 // The room cuda/backend computes tensors on a device; autograd knows it as a Backend:
 // cuda_backend.h             a device's stream and kernels; copies from and to the host
 // memory.h                   allocation in the order of the stream, and copies by pinned memory
-// graphs.h                   launches a step's kernels as one CUDA graph; cublas_handle.h: cuBLAS
+// graphs.h                   launches a step's kernels as one CUDA graph
 // kernel_types.h             types, packs of elements and launches, for all kernels
 // map.h, elementwise.cu      functions of elements, random numbers, copies; indexed.cu: by index
 // softmax.cu, layer_norm.cu  one block or warp per row; bias_gelu.cu: a thread per column
 // reduce.cu                  sums and maxima over dimensions; squares.cu: norms of many tensors
 // attention.cu               causal attention in f32; attention_flash.cu: by tensor cores
-// gemm.cu                    products by cuBLAS; sparse_matmul.cu, convolution.cu: by our kernels
+// products.h, gemm.cu        products by cublasLt; sparse_matmul.cu, convolution.cu: by our kernels
 // quantize.cu, largest.cu    kernels of codecs and of pruning; optimizer.cu: the update
 // Read elementwise.cu with map.h first, then softmax.cu, then the others in any order. No kernel
 // waits for another or adds in a varying order, so every run computes the same bits.
@@ -24,9 +24,9 @@
 #include <optional>
 
 #include "autograd/backend.h"
-#include "cuda/backend/cublas_handle.h"
 #include "cuda/backend/graphs.h"
 #include "cuda/backend/memory.h"
+#include "cuda/backend/products.h"
 
 namespace paragrad::cuda {
 
@@ -93,6 +93,14 @@ class CudaBackend : public autograd::Backend {
   void run_each(std::int64_t count, const Arguments&... arguments) const;
   /// Allocates now what copies from and to the host would allocate when they need it.
   void reserve_staging();
+  /// Makes a call that queues work on a stream: now, or in the graph that this thread gathers.
+  ///   arguments: all that the call depends on, as Graphs::keep has them
+  template <class Call, class... Arguments>
+  void queue(Call call, const Arguments&... arguments) const {
+    gathering() ? graphs_->keep(std::move(call), arguments...) : call(stream_);
+  }
+  /// Queues the setting of bytes.
+  void set_bytes(void* data, int value, std::size_t bytes) const;
   /// Waits for all queued work.
   /// throws: Error if a kernel has met an index outside of a tensor
   void synchronize();
@@ -105,6 +113,7 @@ class CudaBackend : public autograd::Backend {
   void as_one_launch(const std::function<void()>& work) override;
   const char* name() const override;
   bool has_f64() const override { return false; }
+  bool adds_whole_sums() const override { return true; }
   void* allocate(std::int64_t bytes) override;
   void free(void* data, std::int64_t bytes) override;
   void copy_from_host(const void* source, Out y) override;
@@ -122,14 +131,16 @@ class CudaBackend : public autograd::Backend {
  private:
   void throw_index_fault();
   bool gathering() const { return graphs_ && graphs_->gathering(); }
-  /// The stream that this thread's kernels are queued on now, which may be the recorder of a graph.
-  cudaStream_t queue() const { return gathering() ? graphs_->recorder() : stream_; }
-  cublasHandle_t cublas() const { return gathering() ? graphs_->cublas() : *cublas_; }
+  bool queue_product(const ProductOperand& left, const ProductOperand& right,
+                     const ProductOperand& result, int batch, bool add,
+                     const ProductVector& vector);
+  template <class... Parameters>
+  void queue_kernel(void (*kernel)(Parameters...), Grid grid, Parameters... parameters) const;
 
   const int ordinal_;
   const Stream stream_;
   CachingAllocator allocator_;
-  std::optional<CublasHandle> cublas_;
+  std::optional<Products> products_;
   std::unique_ptr<Graphs> graphs_;
   IndexFault* const fault_;  // on the device
   const Pinned fault_copy_;

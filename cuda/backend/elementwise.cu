@@ -76,7 +76,7 @@ void combine(const CudaBackend& backend, const Tensor& a, const Tensor& b, const
 void CudaBackend::fill(double value, Out y) {
   refuse_f64(y);
   use();
-  if (value == 0) return PG_CUDA(cudaMemsetAsync(y.raw(), 0, y.bytes(), queue()));
+  if (value == 0) return set_bytes(y.raw(), 0, y.bytes());
   dispatch(y, [&]<class T>() { map<T>(*this, y, Constant{static_cast<float>(value)}); });
 }
 
@@ -95,8 +95,12 @@ void CudaBackend::fill_uniform(RandomKey key, double low, double high, Out y) {
 void CudaBackend::copy(In x, Out y) {
   refuse_f64(x);
   use();
-  if (x.dtype() == y.dtype())
-    return PG_CUDA(cudaMemcpyAsync(y.raw(), x.raw(), x.bytes(), cudaMemcpyDeviceToDevice, queue()));
+  if (x.dtype() == y.dtype()) {
+    auto copy = [to = y.raw(), from = x.raw(), bytes = x.bytes()](cudaStream_t stream) {
+      PG_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream));
+    };
+    return queue(copy, y.raw(), x.raw(), x.bytes());
+  }
   dispatch(x, [&]<class From>() {
     dispatch(y, [&]<class To>() { map<To>(*this, y, std::identity(), x.data<From>()); });
   });

@@ -1,7 +1,7 @@
-// Matrix products by cuBLAS, which stores matrices by columns: its product
+// Matrix products by cublasLt, which stores matrices by columns: its product
 // c^T = op(b)^T op(a)^T is our c = op(a) op(b), which is stored by rows.
-// Not here: sparse products (sparse_matmul.cu), and attention's products.
-// Chapter 03; cuBLAS library reference, gemm.
+// Not here: the choice of its algorithms (products.cpp); sparse products (sparse_matmul.cu), and
+// attention's products. Chapter 03; cuBLAS library reference, cublasLt.
 #include <algorithm>
 #include <limits>
 
@@ -31,26 +31,43 @@ void add_bias(const CudaBackend& backend, const Tensor& bias, bool add, const Te
     backend.run_each<add_bias_pack<1, T, U>>(count, width, bias, add, c);
 }
 
-/// A batch of matrices in the form that cuBLAS takes.                            x (B,rows,columns)
-struct Operand {
-  const void* data;
-  cudaDataType_t type;
-  cublasOperation_t operation;
-  int pitch;
-  long long stride;
+/// A batch of matrices as cublasLt takes it.                                     x (B,rows,columns)
+ProductOperand operand(const Tensor& x, bool transposed) {
+  return {{.type = x.dtype() == DType::f32 ? CUDA_R_32F : CUDA_R_16BF,
+           .transposed = transposed,
+           .rows = x.size(2),
+           .columns = x.size(1),
+           .pitch = x.size(2),
+           .stride = x.size(1) * x.size(2),
+           .alignment = alignment_of(x.raw())},
+          x.raw()};
+}
 
-  Operand(const Tensor& x, bool transposed)
-      : data(x.raw()),
-        type(x.dtype() == DType::f32 ? CUDA_R_32F : CUDA_R_16BF),
-        operation(transposed ? CUBLAS_OP_T : CUBLAS_OP_N),
-        pitch(static_cast<int>(std::max<std::int64_t>(x.size(2), 1))),
-        stride(x.size(1) * x.size(2)) {}
-};
+/// Sets c to an empty sum, unless it is added to c, and to the bias.
+void begin_sum(CudaBackend& backend, bool add, const Tensor& bias, const Tensor& c) {
+  if (!bias.defined()) return add ? void() : backend.fill(0, c);
+  dispatch(bias, [&]<class T>() {
+    dispatch(c, [&]<class U>() { add_bias<T, U>(backend, bias, add, c); });
+  });
+}
+
+/// A matrix as a batch of one.                                                   (R,C) -> (1,R,C)
+Tensor one_matrix(const Tensor& x) { return x.window(0, {1, x.size(0), x.size(1)}); }
 
 }  // namespace
 
-// Writes the bias first and adds the product to it, so that results are rounded once. Only bf16
-// results with both `add` and a bias are rounded twice.
+/// Queues a product. False if cublasLt has none that uses the vector so.
+bool CudaBackend::queue_product(const ProductOperand& left, const ProductOperand& right,
+                                const ProductOperand& result, int batch, bool add,
+                                const ProductVector& vector) {
+  use();
+  const auto call = products_->prepare(left, right, result, batch, add, vector);
+  if (call) queue(*call, *call);
+  return call.has_value();
+}
+
+// cublasLt adds a bias of c's type, and rounds once. Otherwise c begins as the bias; only bf16
+// results with both `add` and a bias are then rounded twice.
 void CudaBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   refuse_f64(a);
   refuse_f64(c);
@@ -61,19 +78,28 @@ void CudaBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   const std::int64_t k = a.size(how.transpose_a ? 1 : 2);
   PG_CHECK(std::max({batch, m, n, k}) <= most, "gemm: a size is 2^31 or more: ", a, " and ", b);
   if (c.numel() == 0) return;
-  if (bias.defined())
-    dispatch(a, [&]<class T>() {
-      dispatch(c, [&]<class U>() { add_bias<T, U>(*this, bias, how.add, c); });
-    });
-  use();
-  const Operand left(b, how.transpose_b), right(a, how.transpose_a), result(c, false);
-  const float one = 1, kept = how.add || bias.defined() ? 1 : 0;
-  check(cublasGemmStridedBatchedEx(
-            cublas(), left.operation, right.operation, static_cast<int>(n), static_cast<int>(m),
-            static_cast<int>(k), &one, left.data, left.type, left.pitch, left.stride, right.data,
-            right.type, right.pitch, right.stride, &kept, c.raw(), result.type, result.pitch,
-            result.stride, static_cast<int>(batch), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
-        "cublasGemmStridedBatchedEx");
+  if (k == 0) return begin_sum(*this, how.add, bias, c);
+  auto multiply = [&](bool add, const ProductVector& vector) {
+    return queue_product(operand(b, how.transpose_b), operand(a, how.transpose_a),
+                         operand(c, false), static_cast<int>(batch), add, vector);
+  };
+  const bool fits = bias.defined() && bias.dtype() == c.dtype();
+  if (fits && multiply(how.add, {CUBLASLT_EPILOGUE_BIAS, bias.raw()})) return;
+  if (bias.defined()) begin_sum(*this, how.add, bias, c);
+  multiply(how.add || bias.defined(), {});
+}
+
+// dW^T = x^T dy by columns, where cublasLt can sum the columns of its right operand, dy^T, on the
+// way. Gradients of weights and biases have one type.
+void CudaBackend::linear_backward(bool add, In dy, In x, Out dweight, Out dbias) {
+  const bool both = dweight.defined() && dbias.defined() && dy.numel() > 0 && x.numel() > 0;
+  if (both && queue_product(operand(one_matrix(x), false), operand(one_matrix(dy), true),
+                            operand(one_matrix(dweight), false), 1, add,
+                            {CUBLASLT_EPILOGUE_BGRADB, dbias.raw()}))
+    return;
+  if (dweight.defined())
+    gemm({true, false, add}, one_matrix(dy), one_matrix(x), {}, one_matrix(dweight));
+  if (dbias.defined()) reduce(Reduction::sum, dy, dbias.window(0, {1, dbias.numel()}));
 }
 
 }  // namespace paragrad::cuda

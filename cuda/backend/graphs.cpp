@@ -1,14 +1,16 @@
-// Records a graph from the first work that a thread queues until the graph is launched.
+// Launches gathered calls as a graph: one that is here already, or one that is captured from them.
 // Not here: the reuse of memory that is freed meanwhile (memory.h).
-// CUDA C++ Programming Guide, CUDA graphs.
+// Chapter 12; CUDA C++ Programming Guide, CUDA graphs.
 #include "cuda/backend/graphs.h"
+
+#include <algorithm>
 
 namespace paragrad::cuda {
 
 using Recorded = Handle<cudaGraph_t, cudaGraphDestroy>;
 
 Graphs::Graphs(cudaStream_t target, CachingAllocator& allocator)
-    : target_(target), allocator_(allocator), cublas_(recorder_, allocator) {}
+    : target_(target), allocator_(allocator) {}
 
 void Graphs::gather(const std::function<void()>& work) {
   std::thread::id idle;
@@ -17,62 +19,73 @@ void Graphs::gather(const std::function<void()>& work) {
     work();
     begin();
   } catch (...) {
-    give_up();
+    forget();
     gatherer_ = idle;
     throw;
   }
   gatherer_ = std::thread::id();
 }
 
-cudaStream_t Graphs::recorder() {
-  if (!recording_) {
-    // Relaxed, because this thread and others may allocate memory during the capture.
-    PG_CUDA(cudaStreamBeginCapture(recorder_, cudaStreamCaptureModeRelaxed));
-    allocator_.hold_back();
-    recording_ = true;
-  }
-  return recorder_;
-}
-
-cublasHandle_t Graphs::cublas() {
-  recorder();
-  return cublas_;
-}
-
 void Graphs::begin() {
-  if (!recording_) return;
-  recording_ = false;
-  Recorded graph;
-  PG_CUDA(cudaStreamEndCapture(recorder_, &graph.made));
-  PG_CUDA(cudaGraphLaunch(executable(graph), target_));
-  allocator_.catch_up();
+  if (calls_.empty()) return;
+  PG_CUDA(cudaGraphLaunch(find().executable, target_));
   ++begun_;
+  forget();
 }
 
-// [snippet executable]
-/// Returns an executable graph with as many nodes, updated to `graph`, or a new one if none can be
-/// updated. Launches that are already queued do not change.
-cudaGraphExec_t Graphs::executable(cudaGraph_t graph) {
+/// Makes the calls on the recording stream. Relaxed, because other threads may allocate memory
+/// during the capture.
+cudaGraph_t Graphs::capture() {
+  cudaGraph_t graph = nullptr;
+  PG_CUDA(cudaStreamBeginCapture(recorder_, cudaStreamCaptureModeRelaxed));
+  try {
+    for (const auto& call : calls_) call(recorder_);
+  } catch (...) {
+    cudaStreamEndCapture(recorder_, &graph);
+    if (graph) cudaGraphDestroy(graph);
+    throw;
+  }
+  PG_CUDA(cudaStreamEndCapture(recorder_, &graph));
+  ++captured_;
+  return graph;
+}
+
+// [snippet find]
+/// Returns the graph of the gathered calls, as the first of kept_.
+Graphs::Kept& Graphs::find() {
+  auto found = std::ranges::find(kept_, arguments_, &Kept::arguments);
+  if (found == kept_.end()) found = update_or_make(Recorded(capture()));
+  found->arguments = arguments_;
+  kept_.splice(kept_.begin(), kept_, found);
+  return kept_.front();
+}
+
+/// Updates the last of many graphs with as many nodes, whose queued launches do not change; or
+/// makes a new one if there are few, or CUDA can't update it.
+std::list<Graphs::Kept>::iterator Graphs::update_or_make(cudaGraph_t graph) {
   std::size_t nodes = 0;
   PG_CUDA(cudaGraphGetNodes(graph, nullptr, &nodes));
-  for (cudaGraphExec_t same_size : executables_[nodes]) {
+  int alike = 0;
+  auto last = kept_.end();
+  for (auto kept = kept_.begin(); kept != kept_.end(); ++kept)
+    if (kept->nodes == nodes && ++alike >= most_alike) last = kept;
+  if (last != kept_.end()) {
     cudaGraphExecUpdateResultInfo info;
-    const cudaError_t error = cudaGraphExecUpdate(same_size, graph, &info);
-    if (error == cudaSuccess) return same_size;
+    const cudaError_t error = cudaGraphExecUpdate(last->executable, graph, &info);
+    if (error == cudaSuccess) return last;
     if (error != cudaErrorGraphExecUpdateFailure) check(error, "cudaGraphExecUpdate");
     cudaGetLastError();  // clears the error, which CUDA would return again
   }
   cudaGraphExec_t made = nullptr;
   PG_CUDA(cudaGraphInstantiate(&made, graph, 0));
   ++made_;
-  return executables_[nodes].emplace_back(made);
+  return kept_.emplace(kept_.begin(), nodes, made);
 }
 // [end snippet]
 
-void Graphs::give_up() noexcept {
-  Recorded graph;
-  if (recording_) cudaStreamEndCapture(recorder_, &graph.made);
-  recording_ = false;
+void Graphs::forget() noexcept {
+  calls_.clear();
+  arguments_.clear();
   allocator_.catch_up();
 }
 

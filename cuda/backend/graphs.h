@@ -1,24 +1,25 @@
-// Graphs: gathers the work that a thread queues, and launches it as one CUDA graph.
+// Graphs: gathers the calls that queue a thread's work, and launches them as one CUDA graph.
 // Not here: the choice of that work (the engine calls Backend::as_one_launch).
-// CUDA C++ Programming Guide, CUDA graphs.
+// Chapter 12; CUDA C++ Programming Guide, CUDA graphs.
 #pragma once
 
 #include <atomic>
-#include <deque>
 #include <functional>
-#include <map>
+#include <list>
+#include <string>
 #include <thread>
+#include <type_traits>
+#include <vector>
 
-#include "cuda/backend/cublas_handle.h"
 #include "cuda/backend/memory.h"
 
 namespace paragrad::cuda {
 
-/// Records on its own stream what one thread queues while it gathers; other threads queue on the
-/// target as usual. Each recorded graph updates an executable graph with the same nodes, so that
-/// addresses and numbers may change from update to update; a new executable graph is made only for
-/// nodes that have not occurred before. The host still does the work of queueing, and a little
-/// more; the GPU finds its next kernel without the host.
+/// Keeps the calls that one thread makes while it gathers, with all their arguments; other threads
+/// queue on the target as usual. A graph whose calls and arguments are those of an earlier one, to
+/// the last byte, is that one, launched again: the host then makes a single call of CUDA. Another
+/// graph is captured; it takes the place of the one that has waited longest among many with as many
+/// nodes. So nothing is assumed of addresses and numbers: where they repeat, a graph does.
 class Graphs {
  public:
   /// Gathers work of the current device, to launch it on `target`, in whose order `allocator`
@@ -31,30 +32,51 @@ class Graphs {
   /// Whether the calling thread gathers.
   bool gathering() const { return gatherer_ == std::this_thread::get_id(); }
 
-  // The recording stream, and cuBLAS on it, for the thread that gathers.
-  cudaStream_t recorder();
-  cublasHandle_t cublas();
+  /// Keeps a call, for the thread that gathers. It may be made once, later, or never: `arguments`
+  /// are values on which alone, with its type, depends what it queues on the stream.
+  template <class Call, class... Arguments>
+  void keep(Call call, const Arguments&... arguments) {
+    static_assert((std::is_trivially_copyable_v<Arguments> && ...), "they are kept as bytes");
+    static constexpr char type_of_call = 0;
+    if (calls_.empty()) allocator_.hold_back();
+    calls_.emplace_back(std::move(call));
+    note(&type_of_call);
+    (note(arguments), ...);
+  }
   /// Launches what has been gathered so far.
   void begin();
 
-  /// The number of executable graphs that have been made.
-  int made() const { return made_; }
-  /// The number of launches of graphs.
+  // The number of launches of graphs; of those that had to be captured; and of executable graphs.
   int begun() const { return begun_; }
+  int captured() const { return captured_; }
+  int made() const { return made_; }
 
  private:
-  using Executable = Handle<cudaGraphExec_t, cudaGraphExecDestroy>;
-  cudaGraphExec_t executable(cudaGraph_t graph);
-  void give_up() noexcept;
+  struct Kept {
+    Kept(std::size_t nodes, cudaGraphExec_t made) : nodes(nodes), executable(made) {}
+    std::string arguments{};  // of its calls
+    const std::size_t nodes;
+    const Handle<cudaGraphExec_t, cudaGraphExecDestroy> executable;
+  };
+  static constexpr int most_alike = 32;  // with as many nodes
+
+  template <class T>
+  void note(const T& value) {
+    arguments_.append(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  Kept& find();
+  std::list<Kept>::iterator update_or_make(cudaGraph_t graph);
+  cudaGraph_t capture();
+  void forget() noexcept;
 
   const cudaStream_t target_;
   CachingAllocator& allocator_;
   Stream recorder_;
-  CublasHandle cublas_;
   std::atomic<std::thread::id> gatherer_{};
-  bool recording_ = false;
-  std::map<std::size_t, std::deque<Executable>> executables_;  // by number of nodes; end first
-  int made_ = 0, begun_ = 0;
+  std::vector<std::function<void(cudaStream_t)>> calls_;  // of the graph to come
+  std::string arguments_;                                 // of all of them
+  std::list<Kept> kept_;                                  // the last one launched is first
+  int made_ = 0, captured_ = 0, begun_ = 0;
 };
 
 }  // namespace paragrad::cuda

@@ -164,8 +164,16 @@ void CudaBackend::run(void (*kernel)(Parameters...), Grid grid,
              " bytes of shared memory per block, more than device ", ordinal_,
              " has; use narrower rows");
   }
-  launch(kernel, grid.blocks, grid.threads, grid.shared_bytes, queue(),
-         as_parameter<Parameters>(arguments)...);
+  queue_kernel<Parameters...>(kernel, grid, as_parameter<Parameters>(arguments)...);
+}
+
+template <class... Parameters>
+void CudaBackend::queue_kernel(void (*kernel)(Parameters...), Grid grid,
+                               Parameters... parameters) const {
+  auto call = [=](cudaStream_t stream) {
+    launch(kernel, grid.blocks, grid.threads, grid.shared_bytes, stream, parameters...);
+  };
+  queue(call, kernel, grid, parameters...);
 }
 
 /// The threads per block of kernels with one thread or warp per item.

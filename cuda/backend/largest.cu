@@ -166,10 +166,10 @@ Selected CudaBackend::select(In x, Selection which, Out bytes) {
   Byte* to = bytes.data<std::uint8_t>();
   use();
   // Make all slots empty: index -1, value 0. An index of bytes 0xff is -1.
-  PG_CUDA(cudaMemsetAsync(to, 0xff, slots * sizeof(int), queue()));
-  PG_CUDA(cudaMemsetAsync(to + slots * sizeof(int), 0, slots * size_of(x.dtype()), queue()));
-  PG_CUDA(cudaMemsetAsync(left, 0xff, sizeof(int), queue()));
-  PG_CUDA(cudaMemsetAsync(not_finite, 0, sizeof(int), queue()));
+  set_bytes(to, 0xff, slots * sizeof(int));
+  set_bytes(to + slots * sizeof(int), 0, slots * size_of(x.dtype()));
+  set_bytes(left, 0xff, sizeof(int));
+  set_bytes(not_finite, 0, sizeof(int));
   const auto least = std::bit_cast<Key>(static_cast<float>(which.threshold)) & 0x7fffffff;
   const auto equal = static_cast<unsigned>(std::clamp<std::int64_t>(which.equal, 0, size));
   dispatch(x, [&]<class T>() {

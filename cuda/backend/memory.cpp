@@ -49,10 +49,8 @@ std::int64_t CachingAllocator::block_bytes(std::int64_t bytes) const {
 void* CachingAllocator::take(Blocks& blocks, std::int64_t size) {
   auto found = blocks.find(size);
   if (found == blocks.end() || found->second.empty()) return nullptr;
-  void* block = found->second.back();
-  found->second.pop_back();
   bytes_kept_ -= size;
-  return block;
+  return found->second.extract(found->second.begin()).value();
 }
 
 void* CachingAllocator::allocate(std::int64_t bytes) {
@@ -90,12 +88,12 @@ void CachingAllocator::free(void* data, std::int64_t bytes) noexcept {
   if (holds_back_ == std::thread::id())
     put_back(data, size);
   else
-    freed_late_[size].push_back(data);
+    freed_late_[size].insert(data);
 }
 
 void CachingAllocator::put_back(void* block, std::int64_t size) {
   if (keeps_blocks_) {
-    kept_[size].push_back(block);
+    kept_[size].insert(block);
   } else {
     cudaFreeAsync(block, stream_);
     bytes_kept_ -= size;

@@ -9,9 +9,9 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 #include <unordered_map>
-#include <vector>
 
 #include "cuda/launch/runtime.h"
 
@@ -49,7 +49,9 @@ class CachingAllocator {
 
  private:
   std::int64_t block_bytes(std::int64_t bytes) const;
-  using Blocks = std::unordered_map<std::int64_t, std::vector<void*>>;  // by size
+  // By size. The lowest address is taken first: work that repeats then gets the same blocks again,
+  // in whatever order they were freed, and its graph can be launched again (graphs.h).
+  using Blocks = std::unordered_map<std::int64_t, std::set<void*>>;
   void* take(Blocks& blocks, std::int64_t size);
   void put_back(void* block, std::int64_t size);
   Blocks take_all();

@@ -111,7 +111,7 @@ bool CudaBackend::quantize(In x, Quantizer how, RandomKey key, Out bytes) {
     run_each<pack_group<T>>(m.groups(), m, x, how.stochastic, key, to);
     // Clear the rest of the last level's word.
     const std::int64_t end = m.packed<T>() + m.packed_bytes();
-    PG_CUDA(cudaMemsetAsync(to + end, 0, bytes.numel() - end, queue()));
+    set_bytes(to + end, 0, bytes.numel() - end);
   });
   int found = 0;
   read(not_finite.raw(), &found, sizeof found);

@@ -16,8 +16,9 @@ using namespace paragrad::cuda::emulator;
 
 namespace {
 
-cublasStatus_t run(cublasHandle_t handle, const Product& p) {
+cublasStatus_t run(cublasHandle_t handle, Product p) {
   if (!handle || handle->device != current_device()) return CUBLAS_STATUS_NOT_INITIALIZED;
+  p.split = is_split(p);
   return queue_product(handle->stream, p);
 }
 

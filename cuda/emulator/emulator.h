@@ -8,7 +8,7 @@
 // stream.h, scheduler.h            streams, events and graphs, in orders that tests choose
 // peers.h                          calls that wait for other devices' work
 // device_memory.h, arena.h         memory whose borders are guarded
-// cublas_v2.h, nccl.h              cuBLAS by oneDNN, NCCL by threads
+// cublas_v2.h, cublasLt.h, nccl.h  products by oneDNN, NCCL by threads
 // observer.h, observed/            accesses to memory, for the two builds that look at each of them
 // checked/, counted/               the one that searches for races; the one that counts
 // A student without a GPU can step through a kernel in a debugger; tests/cuda is its test.

@@ -18,6 +18,7 @@ namespace paragrad::cuda::emulator {
 
 namespace {
 
+/// c = alpha op(a) op(b)
 void multiply_plainly(const Product& p, const float* a, const float* b, float* c) {
   for (int j = 0; j < p.n; ++j)
     for (int i = 0; i < p.m; ++i) {
@@ -25,8 +26,7 @@ void multiply_plainly(const Product& p, const float* a, const float* b, float* c
       for (int l = 0; l < p.k; ++l)
         sum += a[p.a.transposed ? l + std::size_t(i) * p.a.ld : i + std::size_t(l) * p.a.ld] *
                b[p.b.transposed ? j + std::size_t(l) * p.b.ld : l + std::size_t(j) * p.b.ld];
-      float& out = c[i + std::size_t(j) * p.c.ld];
-      out = p.alpha * sum + (p.beta == 0 ? 0 : p.beta * out);
+      c[i + std::size_t(j) * p.c.ld] = p.alpha * sum;
     }
 }
 
@@ -36,7 +36,7 @@ void multiply(const Product& p, const float* a, const float* b, float* c) {
 #if PARAGRAD_ONEDNN
   if (p.k == 0) return multiply_plainly(p, a, b, c);
   dnnl_status_t status = dnnl_sgemm(p.b.transposed ? 'T' : 'N', p.a.transposed ? 'T' : 'N', p.n,
-                                    p.m, p.k, p.alpha, b, p.b.ld, a, p.a.ld, p.beta, c, p.c.ld);
+                                    p.m, p.k, p.alpha, b, p.b.ld, a, p.a.ld, 0, c, p.c.ld);
   PG_CHECK(status == dnnl_success, "gemm: oneDNN refused with status ", status);
 #else
   multiply_plainly(p, a, b, c);
@@ -59,6 +59,41 @@ void note_columns(const Matrices& x, int batch, Use use) {
            x.rows * x.element_bytes(), use);
 }
 
+float number(float x) { return x; }
+float number(__nv_bfloat16 x) { return __bfloat162float(x); }
+void assign(float& x, float value) { x = value; }
+void assign(__nv_bfloat16& x, float value) { x = __float2bfloat16(value); }
+
+/// Adds what was there and the bias to complete sums, and rounds once.
+template <class T>
+void store(const Product& p, const std::vector<float>& sum, T* c) {
+  const T* bias = p.bias_gradient ? nullptr : static_cast<const T*>(p.bias.data);
+  for (int j = 0; j < p.n; ++j)
+    for (int i = 0; i < p.m; ++i) {
+      const std::size_t at = i + std::size_t(j) * p.c.ld;
+      float value = sum[at];
+      if (p.beta != 0) value += p.beta * number(c[at]);
+      if (bias && p.bias.rows > 0) value += number(bias[i]);
+      assign(c[at], value);
+    }
+}
+
+/// The sums of the columns of op(b), which is transposed.
+template <class T>
+void store_bias_gradient(const Product& p, const float* b, T* bias) {
+  for (int j = 0; j < p.n; ++j) {
+    float sum = 0;
+    for (int l = 0; l < p.k; ++l) sum += b[j + std::size_t(l) * p.b.ld];
+    assign(bias[j], sum);
+  }
+}
+
+/// Calls f with float or bf16.
+template <class F>
+void with_type(cudaDataType_t type, F f) {
+  type == CUDA_R_32F ? f(float()) : f(__nv_bfloat16());
+}
+
 }  // namespace
 
 void carry_out(const Product& p) {
@@ -66,15 +101,15 @@ void carry_out(const Product& p) {
   if (p.k > 0) note_columns(p.b, p.batch, reading);
   note_columns(p.c, p.batch, {.reads = p.beta != 0, .writes = true});
   if (observer) observer->multiplied(2.0 * p.m * p.n * p.k * p.batch);
-  std::vector<float> a, b, c;
+  note_columns(p.bias, 1, {.reads = !p.bias_gradient, .writes = p.bias_gradient});
+  std::vector<float> a, b, sum(p.c.span());
   for (int i = 0; i < p.batch; ++i) {
-    float* result = widen(p.c, i, c);
-    multiply(p, widen(p.a, i, a), widen(p.b, i, b), result);
-    if (p.c.type == CUDA_R_32F) continue;
-    auto* narrow = static_cast<__nv_bfloat16*>(p.c.at(i));
-    for (int j = 0; j < p.n; ++j)  // between the columns, nothing is written
-      std::transform(result + std::size_t(j) * p.c.ld, result + std::size_t(j) * p.c.ld + p.m,
-                     narrow + std::size_t(j) * p.c.ld, __float2bfloat16);
+    const float* right = widen(p.b, i, b);
+    multiply(p, widen(p.a, i, a), right, sum.data());
+    with_type(p.c.type, [&]<class T>(T) {
+      store(p, sum, static_cast<T*>(p.c.at(i)));
+      if (p.bias_gradient) store_bias_gradient(p, right, static_cast<T*>(p.bias.data));
+    });
   }
 }
 

@@ -1,7 +1,9 @@
-// A queued matrix product of cuBLAS.
-// Not here: cuBLAS's calls (cublas.cpp).
+// A queued matrix product of cuBLAS or cublasLt.
+// Not here: their calls (cublas.cpp, cublas_lt.cpp).
 // cuBLAS library reference, gemm.
 #pragma once
+
+#include <algorithm>
 
 #include "cuda/emulator/cublas_v2.h"
 
@@ -29,10 +31,16 @@ struct Product {
   Matrices a, b, c;
   int m, n, k, batch;
   float alpha, beta;
+  Matrices bias{};             ///< one column, added to all columns of C; no rows: none
+  bool bias_gradient = false;  ///< the bias receives the sums of op(B)'s columns instead
+  bool split = false;          ///< the sum is, so that the product is two nodes of a graph
 };
 
-/// Checks the product as cuBLAS does, and queues it: in a graph it is one node, or two if the sum
-/// is long, as a GPU's products differ by shape, too. The stream belongs to the current device.
+/// Whether a GPU would split the product: its sums are long, and it has few results.
+inline bool is_split(const Product& p) { return p.k > std::max(p.m, p.n); }
+
+/// Checks the product as cuBLAS does, and queues it: in a graph it is one node, or two if it is
+/// split, as a GPU's products differ by shape, too. The stream belongs to the current device.
 cublasStatus_t queue_product(cudaStream_t stream, const Product& product);
 void carry_out(const Product& product);
 /// Begins misaligned_products() with 0.

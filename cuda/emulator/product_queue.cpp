@@ -59,18 +59,19 @@ cublasStatus_t queue_product(cudaStream_t handle, const Product& p) {
   if (cublasStatus_t status = check_sizes(p)) return status;
   if (p.m == 0 || p.n == 0 || p.batch == 0) return CUBLAS_STATUS_SUCCESS;
   bool aligned = true;
-  for (const Matrices* x : {&p.a, &p.b, &p.c}) {
+  for (const Matrices* x : {&p.a, &p.b, &p.c, &p.bias}) {
     if (p.k == 0 && x != &p.c) continue;
-    aligned &= loads_16_bytes(*x, p.batch);
-    std::string fault = fault_of(*x, p.batch, stream->device);
+    if (x == &p.bias && p.bias.rows == 0) continue;
+    if (x != &p.bias) aligned &= loads_16_bytes(*x, p.batch);
+    std::string fault = fault_of(*x, x == &p.bias ? 1 : p.batch, stream->device);
     if (fault.empty()) continue;
     report(fault);
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }
   if (finish(cudaSuccess) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
   misaligned += !aligned;
-  // A GPU may split a long sum of few results, and sets counters of its parts to zero before.
-  if (p.k > std::max(p.m, p.n)) enqueue(stream, {"memset", [] {}, {}});
+  // The counters of a split sum's parts are set to zero before.
+  if (p.split) enqueue(stream, {"memset", [] {}, {}});
   enqueue(stream, {"gemm", [p] { carry_out(p); }, {}});
   return CUBLAS_STATUS_SUCCESS;
 }

@@ -40,9 +40,10 @@ void Stage::bind(const Tensor& weights, const ParameterSink& sink, const Tensor&
     for (Parameter& parameter : list) {
       parameter.value = flat.window(place->offset, place->shape);
       parameter.product = (place++)->product;
-      if (sink)
-        parameter.value = variable(parameter.value,
-                                   [&parameter, sink](const Tensor& dx) { sink(parameter, dx); });
+      if (!sink) continue;
+      auto add = [&parameter, sink](const Tensor& dx) { sink(parameter, dx); };
+      auto sum = [&parameter, sink] { return sink.place(parameter); };
+      parameter.value = variable(parameter.value, {add, sum});
     }
   };
   read(parameters_, stored_ ? *stored_ : parameters_, "", weights);

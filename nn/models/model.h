@@ -73,7 +73,7 @@ class Stage {
   /// Makes forward read from `weights`, a flat buffer; a stage with shared parameters needs their
   /// buffer, too. Backward hands each contribution to a parameter's gradient to `sink`; without a
   /// sink, no graph is recorded.
-  using ParameterSink = std::function<void(const Parameter& parameter, const Tensor& dx)>;
+  using ParameterSink = autograd::Sink<const Parameter&>;
   void bind(const Tensor& weights, const ParameterSink& sink = {}, const Tensor& shared = {});
 
   /// Releases the weights; graphs keep those that backward needs.

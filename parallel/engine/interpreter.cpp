@@ -131,9 +131,7 @@ void Interpreter::forward(const Instruction& x) {
   if (last) inputs.targets = batches_.targets(x.micro, device);
   std::tie(inputs.weights, inputs.shared) = read_weights();
   inputs.training = plan.steps > 0;
-  inputs.sink = [this, made = run_.sum_of(x)](const Parameter& parameter, const Tensor& dx) {
-    book_.add({parameter.shared ? run_.plan.stages : made.stage, made.version}, parameter, dx);
-  };
+  inputs.sink = book_.sink(run_.sum_of(x));
 
   const Stopwatch stopwatch{run_, x};
   Tensor y;

@@ -6,9 +6,14 @@
 
 namespace paragrad::parallel {
 
-void SumBook::add(const Made& sum, const Parameter& parameter, const Tensor& dx) {
-  wait_until_still(sum);
-  run_.stage(sum.stage).add(sum.version, parameter, dx);
+Stage::ParameterSink SumBook::sink(const Made& sum) {
+  auto buffers = [this, sum](const Parameter& parameter) -> StageBuffers& {
+    const int stage = parameter.shared ? run_.plan.stages : sum.stage;
+    wait_until_still({stage, sum.version});
+    return run_.stage(stage);
+  };
+  return {[=](const Parameter& p, const Tensor& dx) { buffers(p).add(sum.version, p, dx); },
+          [=](const Parameter& p) { return buffers(p).place(sum.version, p); }};
 }
 
 void SumBook::wait_until_still(const Made& sum) const {

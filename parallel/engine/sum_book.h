@@ -17,8 +17,9 @@ class SumBook {
   SumBook(RowRun& run, Mailbox& mailbox, Waiting& waiting)
       : run_(run), mailbox_(mailbox), waiting_(waiting) {}
 
-  /// Adds a gradient, once the other lane has no work on the sum.
-  void add(const Made& sum, const Parameter& parameter, const Tensor& dx);
+  /// Where a backward's gradients are added: to this sum, or to that of shared parameters, once the
+  /// other lane has no work on it.
+  Stage::ParameterSink sink(const Made& sum);
   void reduce(const Instruction& x);
   /// Adds a sum that arrives to this rank's own, once the other lane has no other work on that.
   void fold(const Instruction& x);

@@ -76,6 +76,11 @@ class StageBuffers {
   void add(int version, const Parameter& parameter, const Tensor& dx) {
     form_->add(parameter, dx, sum(version));
   }
+  /// Where a kernel may add a gradient of the parameter itself; undefined if only add() can.
+  Tensor place(int version, const Parameter& parameter) {
+    const bool adds = device_->backend().adds_whole_sums();
+    return adds ? form_->place(parameter, sum(version)) : Tensor();
+  }
   /// The sum so far, flat; zero if nothing was added.
   Tensor sum(int version);
   bool has_sum(int version) const { return sums_.contains(version); }
