@@ -1,6 +1,6 @@
 // Causal attention: chooses the kernels; has those in f32, which take 16 queries by 16 keys at a
 // time: thread (x,y) of a block computes one score.
-// Not here: tensor cores (attention_flash.cu). Chapter 03; Dao et al. 2022, "FlashAttention",
+// Not here: tensor cores (attention_flash*.cu). Chapter 03; Dao et al. 2022, "FlashAttention",
 // algorithms 1 and 4, and section B.4 for the sum over y dy.
 #include "cuda/backend/attention.h"
 
@@ -167,10 +167,10 @@ void CudaBackend::attention(In qkv, int heads, Out y, Out normalizer) {
 // Each sum has one owner; therefore scores are computed twice, for queries and for keys.
 void CudaBackend::attention_backward(In qkv, int heads, In y, In normalizer, In dy, Out dqkv) {
   const AttentionSizes sizes(y, heads);
+  if (flash_fits(sizes, {qkv, y, dy, dqkv}))
+    return flash_attention_backward(*this, sizes, qkv, y, normalizer, dy, dqkv);
   const Tensor dots = workspace(normalizer.shape(), DType::f32, y.device());
   dispatch(qkv, [&]<class T>() { run_each<dot_row<T>, 32>(dots.numel(), sizes, y, dy, dots); });
-  if (flash_fits(sizes, {qkv, dy, dqkv}))
-    return flash_attention_backward(*this, sizes, qkv, normalizer, dots, dy, dqkv);
   dispatch(qkv, [&]<class T>() {
     for (auto kernel : {backward_kernel<T, false>, backward_kernel<T, true>})
       run(kernel, grid_for(sizes, 6), sizes, qkv, normalizer, dots, dy, dqkv);

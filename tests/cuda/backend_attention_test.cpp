@@ -126,38 +126,48 @@ Outcome attend(Sizes s, DType dtype, const DevicePtr& device) {
 }
 
 /// Around the edges of tiles of 16, 32 and 64 rows; every size of a head that tensor cores take.
+/// Sizes after these are for tensor cores: one row, several blocks of 64 and 128 rows, and more
+/// heads than run together.
 const std::vector<Sizes> all_sizes{
     {1, 2, 1, 16},  {2, 15, 2, 32},  {1, 64, 1, 48},   {1, 65, 2, 64},  {1, 33, 1, 80},
     {2, 31, 1, 96}, {1, 66, 1, 112}, {1, 130, 1, 128}, {1, 200, 1, 16}, {1, 17, 1, 127}};
+const std::vector<Sizes> tensor_core_sizes{{1, 1, 1, 64},   {1, 128, 1, 80}, {1, 193, 1, 112},
+                                           {1, 257, 1, 64}, {1, 160, 1, 96}, {1, 129, 33, 16}};
 
 }  // namespace
 
 TEST_CASE("backend attention: each value and gradient within its bound") {
   Machine machine;
   const DevicePtr device = strict_device();
+  auto check = [&](Sizes s, DType dtype) {
+    const Tensor x = uniform_tensor({s.shape(3)}, "x", device, dtype);
+    const Tensor dy = uniform_tensor({s.shape(1)}, "dy", device, dtype);
+    const double u = dtype == DType::bf16 ? 0x1p-8 : 0x1p-24;
+    const Textbook expected(s, to_host(x), to_host(dy), u, dtype == DType::bf16 ? u : 0);
+    const Outcome got = attend(s, x, dy);
+    INFO(dtype << ' ' << s.batch << ' ' << s.time << ' ' << s.heads << ' ' << s.size);
+    CHECK(worst(got.y, expected.y) <= 1);
+    CHECK(worst(got.dqkv, expected.dqkv) <= 1);
+  };
   for (Sizes s : all_sizes)
-    for (DType dtype : {DType::f32, DType::bf16}) {
-      const Tensor x = uniform_tensor({s.shape(3)}, "x", device, dtype);
-      const Tensor dy = uniform_tensor({s.shape(1)}, "dy", device, dtype);
-      const double u = dtype == DType::bf16 ? 0x1p-8 : 0x1p-24;
-      const Textbook expected(s, to_host(x), to_host(dy), u, dtype == DType::bf16 ? u : 0);
-      const Outcome got = attend(s, x, dy);
-      INFO(dtype << ' ' << s.batch << ' ' << s.time << ' ' << s.heads << ' ' << s.size);
-      CHECK(worst(got.y, expected.y) <= 1);
-      CHECK(worst(got.dqkv, expected.dqkv) <= 1);
-    }
+    for (DType dtype : {DType::f32, DType::bf16}) check(s, dtype);
+  for (Sizes s : tensor_core_sizes) check(s, DType::bf16);
 }
 
 TEST_CASE("backend attention: the same bits in every order of threads") {
-  for (DType dtype : {DType::f32, DType::bf16}) {
+  for (auto [s, dtype] : {std::pair{Sizes{1, 100, 2, 32}, DType::f32},
+                          {{1, 100, 2, 32}, DType::bf16},
+                          {{1, 150, 1, 64}, DType::bf16},
+                          {{1, 70, 1, 128}, DType::bf16}}) {
     std::vector<Numbers> results;
     for (Order order : all_orders) {
       Machine machine({.order = order, .schedule = QueueSchedule::lazy});
-      const Outcome got = attend({1, 100, 2, 32}, dtype, strict_device());
+      const Outcome got = attend(s, dtype, strict_device());
       results.push_back(to_host(got.y));
       const Numbers gradients = to_host(got.dqkv);
       results.back().insert(results.back().end(), gradients.begin(), gradients.end());
     }
+    INFO(dtype << ' ' << s.time << ' ' << s.size);
     const bool same = results[1] == results[0] && results[2] == results[0];
     CHECK(same);
   }

@@ -1,0 +1,190 @@
+// Gradients of attention by tensor cores, computed from the normalizers, without a T x T matrix: a
+// pass for queries, then one for keys and values. Each sum has one owner, so its order is fixed.
+// Not here: attention itself (attention_flash.cu); products of tiles (flash_tiles.h).
+// Chapter 03; Dao 2023, "FlashAttention-2", algorithm 2.
+//
+// Two passes compute scores and dP twice, so they take 7 products where one pass takes 5. But one
+// pass over the keys must add to the dq of other blocks. In a fixed order, without waiting for each
+// other, blocks would write their terms of dq to memory in f32, to be summed later. A query then
+// costs, with D numbers per head and 128 keys per block,
+//   two products more in two passes:    2 * 2 D T / 2 = 2 T D operations
+//   terms of dq in one pass:            T / 2 / 128 terms of 4 D bytes, written and read = T D / 32
+// that is 64 operations for each byte, whatever T and D are. A GPU for which this file is written
+// does about 100 such operations in the time of a byte; and the terms take memory that grows as T^2.
+#include <cmath>
+
+#include "cuda/backend/flash_tiles.h"
+
+namespace paragrad::cuda {
+
+namespace {
+
+constexpr int met_rows = 32;  // of other tiles, at a time
+
+// What registers hold without spills, in either pass: the groups of 16 rows that a warp has, and
+// whether their fragments stay in registers.
+template <int D, bool of_keys>
+constexpr int own_groups = of_keys&& D > 64 ? 1 : 2;
+template <int D, bool of_keys>
+constexpr bool keeps_own = of_keys ? D > 64 && D < 128 : D <= 80;
+
+/// What the gradients of a query's scores need of its whole row: a share is
+/// 2^(log2(e) score - exponent), and dot is the sum of y dy. After the last query both are 0, as are
+/// the rows of q and dy, so that nothing is added to a gradient.
+struct alignas(8) QueryRow {
+  float exponent, dot;
+};
+
+/// Computes a query's row; each 4 lanes have one.
+template <int D>
+__device__ QueryRow query_row(const AttentionSizes& s, int head, int query, const Bf16* y,
+                              const Bf16* dy, const float* normalizer) {
+  float sum = 0;
+  if (query < s.time)
+    for (int c = threadIdx.x % 4 * 8; c < D; c += 32) {
+      const auto a = load<Pack<Bf16, 8>>(s.rows(y, 1, 0, head).row(query) + c);
+      const auto b = load<Pack<Bf16, 8>>(s.rows(dy, 1, 0, head).row(query) + c);
+      PG_UNROLL
+      for (int i = 0; i < 8; ++i) sum += to_float(a.at[i]) * to_float(b.at[i]);
+    }
+  sum = warp_sum<4>(sum);
+  if (query >= s.time) return {0, 0};
+  return {log2_e * normalizer[std::int64_t{head} * s.time + query], sum};
+}
+
+/// Turns a score into P, and dP into dS = P (dP - dot).
+__device__ void to_slope(float scale, QueryRow row, float& p, float& ds) {
+  p = exp2f(scale * p - row.exponent);
+  ds = p * (ds - row.dot);
+}
+
+/// dq = scale dS k, with dS = P (dP - dot), P the shares of attention, and dP = dy v^T; and the row
+/// of each query, for the other pass. A block has 64 or 128 queries of a head.
+template <int D>
+__global__ void __launch_bounds__(flash_threads)
+    flash_query_kernel(AttentionSizes s, const Bf16* qkv, const Bf16* y, const float* normalizer,
+                       const Bf16* dy, QueryRow* query_rows, Bf16* dqkv) {
+  constexpr int R = own_groups<D, false>, rows = flash_rows<R>, keys = met_rows;
+  const auto [head, from_longest] = block_place(s, rows);
+  const int tiles = (s.time + rows - 1) / rows, first = (tiles - 1 - from_longest) * rows;
+  const int warp_row = threadIdx.x / 32 * 16 * R, row = first + warp_row;  // the warp's first row
+  Bf16 *q = dynamic_shared<Bf16>(), *d = q + tile_size<D>(rows), *met = d + tile_size<D>(rows);
+  auto tile = [&](int buffer, int part) { return met + tile_size<D>(keys) * (2 * buffer + part); };
+  auto begin = [&](int start, int buffer) {
+    begin_tile<keys, D>(s.rows(qkv, 3, 1, head), start, s.time, tile(buffer, 0));
+    begin_tile<keys, D>(s.rows(qkv, 3, 2, head), start, s.time, tile(buffer, 1));
+  };
+  begin_tile<rows, D>(s.rows(qkv, 3, 0, head), first, s.time, q);
+  begin_tile<rows, D>(s.rows(dy, 1, 0, head), first, s.time, d);
+  cp_async_commit();
+  begin(0, 0);
+  cp_async_commit();
+  QueryRow own[R][2];
+  PG_UNROLL
+  for (int i = 0; i < 2 * R; ++i) {
+    const int query = row + fragment_row(i / 2, i % 2);
+    own[i / 2][i % 2] = query_row<D>(s, head, query, y, dy, normalizer);
+    if (threadIdx.x % 4 == 0)
+      query_rows[std::int64_t{head} * tiles * rows + query] = own[i / 2][i % 2];
+  }
+  cp_async_wait<1>();
+  __syncthreads();  // the block's own rows have arrived
+  const OwnRows<R, D, keeps_own<D, false>> q_rows(q + tile_size<D>(warp_row));
+  const OwnRows<R, D, keeps_own<D, false>> d_rows(d + tile_size<D>(warp_row));
+
+  Fragments<R, D> dq = {};
+  for_tiles(0, min(s.time, first + rows), keys, begin, [&](int start, int buffer) {
+    if (start >= row + 16 * R || row >= s.time) return;  // no query of the warp sees these keys
+    Fragments<R, keys> p = {}, ds = {};
+    multiply_transposed<keys>(q_rows, tile(buffer, 0), p);
+    multiply_transposed<keys>(d_rows, tile(buffer, 1), ds);
+    if (start + keys > row) hide_later_keys<false, keys>(start - row, p);
+    PG_UNROLL
+    for (int i = 0; i < R * keys / 2; ++i) {
+      const int r = i / (keys / 2), n = i / 4 % (keys / 8), e = i % 4;
+      to_slope(s.scale * log2_e, own[r][e / 2], p[r][n][e], ds[r][n][e]);
+    }
+    multiply<keys, D>(ds, tile(buffer, 0), dq);
+  });
+  write_rows<D>(s.scale, dq, s.rows(dqkv, 3, 0, head), row, s.time);
+}
+
+/// dk = scale dS^T q and dv = P^T dy. A block has 64 or 128 keys and values of a head.
+template <int D>
+__global__ void __launch_bounds__(flash_threads)
+    flash_key_kernel(AttentionSizes s, const Bf16* qkv, const Bf16* dy, const QueryRow* query_rows,
+                     int pitch, Bf16* dqkv) {
+  constexpr int R = own_groups<D, true>, rows = flash_rows<R>, queries = met_rows;
+  const auto [head, from_longest] = block_place(s, rows);
+  const int first = from_longest * rows;
+  const int warp_row = threadIdx.x / 32 * 16 * R, row = first + warp_row;  // the warp's first row
+  Bf16 *k = dynamic_shared<Bf16>(), *v = k + tile_size<D>(rows), *met = v + tile_size<D>(rows);
+  auto tile = [&](int buffer, int part) {
+    return met + tile_size<D>(queries) * (2 * buffer + part);
+  };
+  auto met_query_rows = [&](int buffer) {
+    return reinterpret_cast<QueryRow*>(tile(2, 0)) + buffer * queries;
+  };
+  auto begin = [&](int start, int buffer) {
+    begin_tile<queries, D>(s.rows(qkv, 3, 0, head), start, s.time, tile(buffer, 0));
+    begin_tile<queries, D>(s.rows(dy, 1, 0, head), start, s.time, tile(buffer, 1));
+    const QueryRow* from = query_rows + std::int64_t{head} * pitch + start;
+    if (const int i = 2 * threadIdx.x; i < queries)
+      cp_async_16(met_query_rows(buffer) + i, from + i);
+  };
+  begin_tile<rows, D>(s.rows(qkv, 3, 1, head), first, s.time, k);
+  begin_tile<rows, D>(s.rows(qkv, 3, 2, head), first, s.time, v);
+  cp_async_commit();
+  begin(first, 0);
+  cp_async_commit();
+  cp_async_wait<1>();
+  __syncthreads();  // the block's own rows have arrived
+  const OwnRows<R, D, keeps_own<D, true>> k_rows(k + tile_size<D>(warp_row));
+  const OwnRows<R, D, keeps_own<D, true>> v_rows(v + tile_size<D>(warp_row));
+
+  Fragments<R, D> dk = {}, dv = {};
+  for_tiles(first, s.time, queries, begin, [&](int start, int buffer) {
+    if (start + queries <= row || row >= s.time) return;  // no query sees the warp's keys
+    Fragments<R, queries> p = {}, ds = {};
+    multiply_transposed<queries>(k_rows, tile(buffer, 0), p);
+    multiply_transposed<queries>(v_rows, tile(buffer, 1), ds);
+    if (start < row + 16 * R) hide_later_keys<true, queries>(start - row, p);
+    PG_UNROLL
+    for (int n = 0; n < queries / 8; ++n) {
+      const auto met = load<Pack<QueryRow, 2>>(met_query_rows(buffer) + fragment_column(n, 0));
+      PG_UNROLL
+      for (int i = 0; i < 4 * R; ++i)
+        to_slope(s.scale * log2_e, met.at[i % 2], p[i / 4][n][i % 4], ds[i / 4][n][i % 4]);
+    }
+    multiply<queries, D>(p, tile(buffer, 1), dv);
+    multiply<queries, D>(ds, tile(buffer, 0), dk);
+  });
+  write_rows<D>(s.scale, dk, s.rows(dqkv, 3, 1, head), row, s.time);
+  write_rows<D>(1, dv, s.rows(dqkv, 3, 2, head), row, s.time);
+}
+
+/// Elements of shared memory: own rows, two buffers of tiles, and queries' rows for keys.
+template <int D, bool of_keys>
+constexpr int backward_elements = tile_size<D>(2 * flash_rows<own_groups<D, of_keys>> +
+                                               4 * met_rows) +
+                                  of_keys * 2 * met_rows* int(sizeof(QueryRow) / sizeof(Bf16));
+
+}  // namespace
+
+void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& s,
+                              const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
+                              const Tensor& dy, const Tensor& dqkv) {
+  dispatch_head(s.size, [&]<int D>() {
+    constexpr int queries = flash_rows<own_groups<D, false>>,
+                  keys = flash_rows<own_groups<D, true>>;
+    const int pitch = static_cast<int>(blocks_for(s.time, queries)) * queries;
+    const Tensor rows = workspace({s.all_heads(), pitch, 2}, DType::f32, y.device());
+    auto* query_rows = reinterpret_cast<QueryRow*>(rows.data<float>());
+    backend.run(flash_query_kernel<D>, flash_grid(s, queries, backward_elements<D, false>), s, qkv,
+                y, normalizer, dy, query_rows, dqkv);
+    backend.run(flash_key_kernel<D>, flash_grid(s, keys, backward_elements<D, true>), s, qkv, dy,
+                query_rows, pitch, dqkv);
+  });
+}
+
+}  // namespace paragrad::cuda
