@@ -3,14 +3,15 @@
 // Not here: attention itself (attention_flash.cu); products of tiles (flash_tiles.h).
 // Chapter 03; Dao 2023, "FlashAttention-2", algorithm 2.
 //
-// Two passes compute scores and dP twice, so they take 7 products where one pass takes 5. But one
-// pass over the keys must add to the dq of other blocks. In a fixed order, without waiting for each
-// other, blocks would write their terms of dq to memory in f32, to be summed later. A query then
-// costs, with D numbers per head and 128 keys per block,
-//   two products more in two passes:    2 * 2 D T / 2 = 2 T D operations
-//   terms of dq in one pass:            T / 2 / 128 terms of 4 D bytes, written and read = T D / 32
-// that is 64 operations for each byte, whatever T and D are. A GPU for which this file is written
-// does about 100 such operations in the time of a byte; and the terms take memory that grows as T^2.
+// Two passes compute scores and dP twice: 7 products, where one pass over the keys has 5. But then a
+// query's dq has terms in several blocks. To add them in a fixed order, without waiting for each
+// other, blocks would write the terms to memory in f32, to be summed later. For each query, with D
+// numbers per head and blocks of 128 keys,
+//   two passes need two products more:  2 * 2 D T / 2 = 2 T D operations
+//   one pass writes and reads terms:    T / 2 / 128 * 2 * 4 D = T D / 32 bytes
+// These are 64 operations for a byte, whatever T and D are. An H100 does 295 while it moves a byte
+// (989 TFLOP/s and 3.35 TB/s in NVIDIA's data sheet); and memory for the terms grows as T^2.
+#include <algorithm>
 #include <cmath>
 
 #include "cuda/backend/flash_tiles.h"
@@ -21,12 +22,13 @@ namespace {
 
 constexpr int met_rows = 32;  // of other tiles, at a time
 
-// What registers hold without spills, in either pass: the groups of 16 rows that a warp has, and
-// whether their fragments stay in registers.
+// What registers hold without spills, in either pass, and what 99 KiB of shared memory hold, which
+// a block can have on every GPU since compute capability 8.0: the groups of 16 rows that a warp has,
+// and whether their fragments stay in registers.
 template <int D, bool of_keys>
-constexpr int own_groups = of_keys&& D > 64 ? 1 : 2;
+constexpr int own_groups = D > (of_keys ? 64 : 112) ? 1 : 2;
 template <int D, bool of_keys>
-constexpr bool keeps_own = of_keys ? D > 64 && D < 128 : D <= 80;
+constexpr bool keeps_own = of_keys ? D > 64 && D < 128 : D <= 80 || D == 128;
 
 /// What the gradients of a query's scores need of its whole row: a share is
 /// 2^(log2(e) score - exponent), and dot is the sum of y dy. After the last query both are 0, as are
@@ -175,6 +177,9 @@ void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& 
                               const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
                               const Tensor& dy, const Tensor& dqkv) {
   dispatch_head(s.size, [&]<int D>() {
+    static_assert(sizeof(Bf16) *
+                      std::max(backward_elements<D, false>, backward_elements<D, true>) <=
+                  99 * 1024);
     constexpr int queries = flash_rows<own_groups<D, false>>,
                   keys = flash_rows<own_groups<D, true>>;
     const int pitch = static_cast<int>(blocks_for(s.time, queries)) * queries;

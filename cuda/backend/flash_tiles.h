@@ -4,6 +4,7 @@
 // Chapter 12; PTX ISA, matrix multiply-accumulate operation with mma; Dao 2023, "FlashAttention-2".
 #pragma once
 
+#include <cmath>
 #include <cstring>
 
 #include "cuda/backend/attention.h"
@@ -64,6 +65,7 @@ __device__ void begin_tile(HeadRows<const Bf16> rows, int first, int time, Bf16*
   }
 }
 
+// [snippet tiles]
 /// Calls multiply(start, buffer) for start = first, first + step, ... below `end`, with buffers 0
 /// and 1 in turn, while begin(start + step, other buffer) copies. The caller has begun the first.
 template <class Begin, class Multiply>
@@ -76,6 +78,7 @@ __device__ void for_tiles(int first, int end, int step, Begin begin, Multiply mu
     multiply(start, buffer);
   }
 }
+// [end snippet]
 
 /// Rounds two numbers to bf16 and packs them; `low` comes first in memory.
 __device__ inline unsigned rounded_pair(float low, float high) {
