@@ -66,7 +66,7 @@ struct Windows {
     return {place.a * channels * height * width, exists ? place.b * stride + shift : -(1 << 30),
             place.c * stride + shift};
   }
-  /// `inverse` is 2^32 / stride, rounded up: exact for what the constructor of Sizes lets pass.
+  /// `inverse` is 2^32 / stride, rounded up: exact for what ConvSizes lets pass.
   __device__ T read(const Origin& from, const Digits& tap, unsigned inverse) const {
     int h = backward ? from.h - tap.b : from.h + tap.b;
     int w = backward ? from.w - tap.c : from.w + tap.c;
