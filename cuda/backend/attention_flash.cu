@@ -34,12 +34,12 @@ struct Softmax {
       for (int i = 0; i < keys / 4; ++i) largest = max(largest, scores[i / 2][2 * half + i % 2]);
       const float before = top[half];
       top[half] = max(before, scale * warp_max<4>(largest));
-      const float shrink = exp2f(before - top[half]);  // 0 if that was -inf
+      const float shrink = fast_exp2(before - top[half]);  // 0 if that was -inf
       sum[half] *= shrink;
       PG_UNROLL
       for (int i = 0; i < keys / 4; ++i) {
         float& score = scores[i / 2][2 * half + i % 2];
-        score = exp2f(scale * score - top[half]);
+        score = fast_exp2(scale * score - top[half]);
         sum[half] += score;
       }
       PG_UNROLL

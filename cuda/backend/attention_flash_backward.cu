@@ -56,7 +56,7 @@ __device__ QueryRow query_row(const AttentionSizes& s, int head, int query, cons
 
 /// Turns a score into P, and dP into dS = P (dP - dot).
 __device__ void to_slope(float scale, QueryRow row, float& p, float& ds) {
-  p = exp2f(scale * p - row.exponent);
+  p = fast_exp2(scale * p - row.exponent);
   ds = p * (ds - row.dot);
 }
 
@@ -64,8 +64,9 @@ __device__ void to_slope(float scale, QueryRow row, float& p, float& ds) {
 /// of each query, for the other pass. A block has 64 or 128 queries of a head.
 template <int D>
 __global__ void __launch_bounds__(flash_threads)
-    flash_query_kernel(AttentionSizes s, const Bf16* qkv, const Bf16* y, const float* normalizer,
-                       const Bf16* dy, QueryRow* query_rows, Bf16* dqkv) {
+    flash_backward_queries(AttentionSizes s, const Bf16* qkv, const Bf16* y,
+                           const float* normalizer, const Bf16* dy, QueryRow* query_rows,
+                           Bf16* dqkv) {
   constexpr int R = own_groups<D, false>, rows = flash_rows<R>, keys = met_rows;
   const auto [head, from_longest] = block_place(s, rows);
   const int tiles = (s.time + rows - 1) / rows, first = (tiles - 1 - from_longest) * rows;
@@ -114,8 +115,8 @@ __global__ void __launch_bounds__(flash_threads)
 /// dk = scale dS^T q and dv = P^T dy. A block has 64 or 128 keys and values of a head.
 template <int D>
 __global__ void __launch_bounds__(flash_threads)
-    flash_key_kernel(AttentionSizes s, const Bf16* qkv, const Bf16* dy, const QueryRow* query_rows,
-                     int pitch, Bf16* dqkv) {
+    flash_backward_keys(AttentionSizes s, const Bf16* qkv, const Bf16* dy,
+                        const QueryRow* query_rows, int pitch, Bf16* dqkv) {
   constexpr int R = own_groups<D, true>, rows = flash_rows<R>, queries = met_rows;
   const auto [head, from_longest] = block_place(s, rows);
   const int first = from_longest * rows;
@@ -185,9 +186,9 @@ void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& 
     const int pitch = static_cast<int>(blocks_for(s.time, queries)) * queries;
     const Tensor rows = workspace({s.all_heads(), pitch, 2}, DType::f32, y.device());
     auto* query_rows = reinterpret_cast<QueryRow*>(rows.data<float>());
-    backend.run(flash_query_kernel<D>, flash_grid(s, queries, backward_elements<D, false>), s, qkv,
-                y, normalizer, dy, query_rows, dqkv);
-    backend.run(flash_key_kernel<D>, flash_grid(s, keys, backward_elements<D, true>), s, qkv, dy,
+    backend.run(flash_backward_queries<D>, flash_grid(s, queries, backward_elements<D, false>), s,
+                qkv, y, normalizer, dy, query_rows, dqkv);
+    backend.run(flash_backward_keys<D>, flash_grid(s, keys, backward_elements<D, true>), s, qkv, dy,
                 query_rows, pitch, dqkv);
   });
 }
