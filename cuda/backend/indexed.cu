@@ -1,5 +1,6 @@
-// Kernels that move elements: rows, permutations, elements by index, rows of a table by id.
-// Not here: the largest elements of a tensor, with their indices (largest.cu).
+// Kernels that move elements: rows, permutations, elements by index.
+// Not here: rows of a table by id (embedding.cu); the largest elements of a tensor, with their
+// indices (largest.cu).
 // Chapters 02, 03 and 11; Singh and Bhatele 2023 (SAMO) for gather and expand.
 #include "cuda/backend/map.h"
 
@@ -32,42 +33,6 @@ template <class T>
 __device__ void expand_one(std::int64_t i, const T* x, const int* index, T* y, std::int64_t size,
                            IndexFault* fault) {
   if (inside(index[i], size, IndexUse::expand, fault)) y[index[i]] = x[i];
-}
-
-/// Rows of `width` words.
-template <class Word>
-__device__ void embed_word(std::int64_t i, std::int64_t width, const Word* table, const int* ids,
-                           std::int64_t limit, Word* y, IndexFault* fault) {
-  const int id = ids[i / width];
-  if (inside(id, limit, IndexUse::embedding, fault)) y[i] = table[id * width + i % width];
-}
-
-/// Has a warp for 32 N columns of each row r of dy: if r is the first row of its id, the warp adds
-/// the rows of that id in order, and searches for them 32 ids at a time. So no two warps write the
-/// same sum, and the order of warps does not change it.
-template <int N, class T>
-__device__ void sum_rows_of_id(std::int64_t warp, std::int64_t rows, std::int64_t width,
-                               const int* ids, const T* dy, float* dtable, std::int64_t limit) {
-  const std::int64_t mine = warp % rows;
-  const int id = ids[mine], lane = threadIdx.x % 32;
-  const std::int64_t column = (warp / rows * 32 + lane) * N;
-  if (id < 0 || id >= limit) return;  // the forward pass has recorded it
-  float sum[N] = {};
-  for (std::int64_t start = 0; start < rows; start += 32) {
-    const std::int64_t r = start + lane;
-    unsigned equal = __ballot_sync(~0u, r < rows && ids[r] == id);
-    for (; equal; equal &= equal - 1) {
-      const std::int64_t found = start + __ffs(static_cast<int>(equal)) - 1;
-      if (found < mine) return;  // the whole warp: an earlier row's warp adds this row
-      if (column >= width) continue;
-      const auto d = load<Pack<T, N>>(dy + found * width + column);
-      for (int j = 0; j < N; ++j) sum[j] += to_float(d.at[j]);
-    }
-  }
-  if (column >= width) return;
-  constexpr int n = N < 4 ? N : 4;
-  for (int j = 0; j < N; j += n)
-    store(dtable + id * width + column + j, pack<float, n>([&](int i) { return sum[j + i]; }));
 }
 
 void check_count(const char* kernel, const Tensor& index, std::int64_t listed) {
@@ -126,27 +91,6 @@ void CudaBackend::expand(In x, In index, Out y) {
   fill(0, y);
   dispatch(y,
            [&]<class T>() { run_each<expand_one<T>>(x.numel(), x, index, y, y.numel(), fault_); });
-}
-
-void CudaBackend::embedding(In table, In ids, Out y) {
-  refuse_f64(table);
-  const std::int64_t bytes = table.size(1) * size_of(table.dtype());
-  dispatch_words(
-      [&]<class Word>() {
-        const std::int64_t width = bytes / sizeof(Word);
-        run_each<embed_word<Word>>(ids.numel() * width, width, table.raw(), ids, table.size(0),
-                                   y.raw(), fault_);
-      },
-      address_of(table.raw()), address_of(y.raw()), bytes);
-}
-
-void CudaBackend::embedding_backward(In ids, In dy, Out dtable) {
-  fill(0, dtable);
-  const std::int64_t rows = ids.numel(), width = dtable.size(1);
-  dispatch_packs(width, {dy, dtable}, [&]<class T, int N>() {
-    run_each<sum_rows_of_id<N, T>, 32>(rows * blocks_for(width, 32 * N), rows, width, ids, dy,
-                                       dtable, dtable.size(0));
-  });
 }
 
 }  // namespace paragrad::cuda
