@@ -25,6 +25,8 @@ virtual void unary_backward(Unary op, In x, In y, In dy, Out dx) PG_KERNEL;
 virtual void binary(Binary op, In a, In b, Out y) PG_KERNEL;
 /// y = scale * x + shift
 virtual void affine(In x, double scale, double shift, Out y) PG_KERNEL;
+/// x *= factor, a single element in statistic_dtype. A factor of 1 costs no pass over x.
+virtual void scale_by(In factor, Out x) PG_KERNEL;
 /// y += x; x may have a narrower type.
 virtual void accumulate(In x, Out y) PG_KERNEL;
 /// y = x / (1 - p) where uniform(key, i) >= p, else 0.
@@ -47,6 +49,8 @@ virtual void gemm(Gemm how, In a, In b, In bias, Out c) PG_KERNEL;
 /// Gradients of y = x W^T + bias, where defined: dW = dy^T x, or dW += dy^T x, and dbias = the sum
 /// of dy over its rows.                             dy (R,O), x (R,I), dweight (O,I), dbias (O)
 virtual void linear_backward(bool add, In dy, In x, Out dweight, Out dbias) PG_KERNEL;
+/// The width to which rows of `columns` elements are best filled up, for products to be fast.
+virtual std::int64_t row_pitch(std::int64_t columns) PG_KERNEL;
 
 // Sparse matrices.
 /// C = A B + bias, where A (M,K) is sparse. `b` holds the N columns of B, and `c` those of C, as
@@ -70,12 +74,12 @@ virtual void add_layer_norm(In x, In a, In weight, In bias, double epsilon, Out 
 /// dx is the gradient plus `so_far`, where defined: what x has received from elsewhere.
 virtual void layer_norm_backward(In x, In weight, In mean, In inverse, In dy, In so_far, Out dx,
                                  Out dweight, Out dbias) PG_KERNEL;
-/// loss[r] = log sum_c exp(logits[r,c]) - logits[r,target[r]]; normalizer[r] is the first term.
-/// throws: Error if a target is outside [0,C)
-virtual void cross_entropy(In logits, In targets, Out loss, Out normalizer) PG_KERNEL;
-/// dlogits[r,c] = scale * dloss * (exp(logits[r,c] - normalizer[r]) - [c == target[r]])
-virtual void cross_entropy_backward(In logits, In targets, In normalizer, In dloss, double scale,
-                                    Out dlogits) PG_KERNEL;
+/// loss[r] = log sum_c exp(logits[r,c]) - logits[r,target[r]], over the columns c below `classes`;
+/// those from there on only fill the rows. If `dlogits` is defined, which may be `logits` itself,
+///   dlogits[r,c] = scale * (softmax(logits[r])[c] - [c == target[r]]), and 0 from `classes` on.
+/// throws: Error if a target is outside [0,classes)
+virtual void cross_entropy(In logits, In targets, std::int64_t classes, double scale, Out loss,
+                           Out dlogits) PG_KERNEL;
 /// throws: Error if an id is outside the table                  table (V,C), ids (R), y (R,C)
 virtual void embedding(In table, In ids, Out y) PG_KERNEL;
 virtual void embedding_backward(In ids, In dy, Out dtable) PG_KERNEL;

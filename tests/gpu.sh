@@ -2,7 +2,7 @@
 # Does all that a machine with a GPU is needed for: tests kernels, training and transports there, measures,
 # and writes what came out to a folder, as text and JSON, and to one archive.
 #   gpu.sh [OPTION...] [STEP...]
-# Steps, the most telling first (all without one): build training tests training_50257 kernel_rates
+# Steps, the most telling first (all without one): build training tests training_50304 kernel_rates
 # kernels_of_a_step ladder pytorch training_graph training_4 training_64 training_f32 training_zipf
 # memcheck racecheck
 #   --out DIR      where results go (default: tests/benchmarks/results/gpu_NAME, by the GPU's name);
@@ -23,7 +23,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$root/build bin="" out="" archive="" seconds=0 resumes=no device=cuda builds=yes installs=no
 steps=() packs=()
 fail() { echo "gpu.sh: $*" >&2; exit 2; }
-all_steps=(build training tests training_50257 kernel_rates kernels_of_a_step ladder pytorch
+all_steps=(build training tests training_50304 kernel_rates kernels_of_a_step ladder pytorch
   training_graph training_4 training_64 training_f32 training_zipf memcheck racecheck)
 while [[ $# -gt 0 ]]; do
   case $1 in
@@ -217,7 +217,7 @@ training() {  # training NAME OPTION...
   measure "$1" "$bin/benchmarks/gpu_training" --device "$device" --json "$out/$1.json" "${@:2}" "${tiny[@]}"
 }
 step_training() { training training; }
-step_training_50257() { training training_50257 --vocabulary 50257; }
+step_training_50304() { training training_50304 --vocabulary 50304; }
 step_training_graph() { training training_graph --cuda-graph; }
 step_training_4() { training training_4 --batch 4; }
 step_training_64() { training training_64 --batch 64; }

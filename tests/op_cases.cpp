@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "autograd/backend.h"
+#include "autograd/linear_cross_entropy.h"
 #include "autograd/ops.h"
 
 namespace paragrad::tests {
@@ -190,6 +191,26 @@ Cases matmul_cases() {
   return cases;
 }
 
+}  // namespace
+
+// In the gradient, terms are those of p - [c == target], all taken as positive. Logits are below 2.
+OpCase linear_cross_entropy_case(const Shape& x, std::int64_t classes, OpIds targets) {
+  const double rows = static_cast<double>(x.numel() / x[-1]);
+  const double in = static_cast<double>(x[-1]), chain = in + 2.0 * classes + 20;
+  const double most = std::sqrt(2 / in);
+  return {text("linear_cross_entropy ", x, ' ', classes),
+          {{x, 0, most}, {{classes, x[-1]}, 0, most}},
+          [=](const Inputs& x) { return linear_cross_entropy(x[0], x[1], targets(x[0])); },
+          {chain, 4, false, 2},
+          {chain + rows, 0, false, 6},
+          [=](const Inputs& x) {
+            const Tensor of_target = sum(x[0] * embedding(x[1], targets(x[0])));
+            return linear_cross_entropy(x[0], x[1], targets(x[0])) + (2 / rows) * of_target;
+          }};
+}
+
+namespace {
+
 Cases rows() {
   Cases cases;
   for (std::int64_t width : {1, 7, 33, 129}) {
@@ -230,7 +251,10 @@ Cases rows() {
            return cross_entropy(x[0], ids(x[0], {last, 0, last / 2, 0, last, 0}, {2, 3}));
          },
          {width + 16.0, 3},
-         {width + 16.0, 1}});
+         {width + 16.0, 1, false, 1}});  // stored, and then multiplied by dy
+    cases.push_back(linear_cross_entropy_case({2, 3, 6}, width, [last](const Tensor& x) {
+      return ids(x, {last, 0, last / 2, 0, last, 0}, {2, 3});
+    }));
     cases.push_back({text("embedding ", width),
                      {{{5, width}}},
                      [](const Inputs& x) {

@@ -41,6 +41,10 @@ struct OpCase {
   OpFunction terms = nullptr;
 };
 
+/// The loss of a last layer, for targets (...) on x's device.               x (...,In)
+using OpIds = std::function<Tensor(const Tensor& x)>;
+OpCase linear_cross_entropy_case(const Shape& x, std::int64_t classes, OpIds targets);
+
 /// The cases of one file of autograd/ops: arithmetic, attention, image, layout, matmul, reduce,
 /// rows. Sizes are odd, one, or past the width of any vector register.
 std::vector<OpCase> op_cases(const std::string& file);

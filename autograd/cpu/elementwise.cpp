@@ -65,6 +65,16 @@ void CpuBackend::affine(In x, double scale, double shift, Out y) {
   });
 }
 
+void CpuBackend::scale_by(In factor, Out x) {
+  dispatch(x.dtype(), [&]<class T>() {
+    using C = Compute<T>;
+    const C f = factor.data<C>()[0];
+    if (f == 1) return;
+    cpu::map<T>(
+        x, [=](C v) { return f * v; }, x.data<T>());
+  });
+}
+
 void CpuBackend::accumulate(In x, Out y) {
   dispatch(x.dtype(), [&]<class From>() {
     dispatch(y.dtype(), [&]<class To>() {

@@ -146,4 +146,6 @@ void CpuBackend::linear_backward(bool add, In dy, In x, Out dweight, Out dbias) 
   if (dbias.defined()) reduce(Reduction::sum, dy, dbias.window(0, {1, dbias.numel()}));
 }
 
+std::int64_t CpuBackend::row_pitch(std::int64_t columns) { return columns; }
+
 }  // namespace paragrad::autograd

@@ -139,35 +139,26 @@ void check_ids(const char* what, const Tensor& ids, std::int64_t limit) {
 
 }  // namespace
 
-void CpuBackend::cross_entropy(In logits, In targets, Out loss, Out normalizer) {
-  check_ids("cross_entropy: target", targets, logits.size(1));
+void CpuBackend::cross_entropy(In logits, In targets, std::int64_t classes, double scale, Out loss,
+                               Out dlogits) {
+  check_ids("cross_entropy: target", targets, classes);
   dispatch(logits.dtype(), [&]<class T>() {
     using C = Compute<T>;
-    const RowsOf<T> in(logits);
+    const RowsOf<T> in(logits), out(dlogits.defined() ? dlogits : logits);
     const std::int32_t* target = targets.data<std::int32_t>();
-    C *l = loss.data<C>(), *z = normalizer.data<C>();
-    in.for_each([=](std::int64_t r) {
-      C top = row_max<C>(in[r], in.width);
-      z[r] = top + std::log(exp_sum(in[r], top, in.width));
-      l[r] = z[r] - C(in[r][target[r]]);
-    });
-  });
-}
-
-void CpuBackend::cross_entropy_backward(In logits, In targets, In normalizer, In dloss,
-                                        double scale, Out dlogits) {
-  dispatch(logits.dtype(), [&]<class T>() {
-    using C = Compute<T>;
-    const RowsOf<T> in(logits), out(dlogits);
-    const std::int32_t* target = targets.data<std::int32_t>();
-    const C* z = normalizer.data<C>();
-    C d = dloss.data<C>()[0] * static_cast<C>(scale);
-    in.for_each([=, width = in.width](std::int64_t r) {
+    C* l = loss.data<C>();
+    in.for_each([=, d = static_cast<C>(scale), wanted = dlogits.defined()](std::int64_t r) {
       const T* row = in[r];
+      const C top = row_max<C>(row, classes), chosen = row[target[r]];
+      const C normalizer = top + std::log(exp_sum(row, top, classes));
+      l[r] = normalizer - chosen;
+      if (!wanted) return;
       T* to = out[r];
 #pragma omp simd
-      for (std::int64_t c = 0; c < width; ++c) to[c] = d * cpu::vector_exp(C(row[c]) - z[r]);
-      to[target[r]] = d * (cpu::vector_exp(C(row[target[r]]) - z[r]) - 1);
+      for (std::int64_t c = 0; c < classes; ++c)
+        to[c] = d * cpu::vector_exp(C(row[c]) - normalizer);
+      to[target[r]] = d * (cpu::vector_exp(chosen - normalizer) - 1);
+      std::fill(to + classes, to + out.width, T(0));
     });
   });
 }

@@ -91,20 +91,20 @@ SumAndNorm add_layer_norm(const Tensor& x, const Tensor& a, const Tensor& weight
   return {tied, record_norm(y, tied, weight, bias, of)};
 }
 
-// dlogits[r,c] = (softmax(logits[r])[c] - [c == target[r]]) / R
+// dlogits[r,c] = (softmax(logits[r])[c] - [c == target[r]]) / R, which the pass that reads the logits
+// writes as well
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   Tensor rows = as_rows(logits);
   PG_CHECK(targets.dtype() == DType::i32 && targets.numel() == rows.size(0),
            "cross_entropy: logits are ", logits.shape(), ", targets are ", targets,
            "; expected i32 ", Shape{rows.size(0)});
   DType dtype = statistic_dtype(logits.dtype());
-  Tensor loss = empty({rows.size(0)}, dtype, logits.device());
-  Tensor normalizer = empty({rows.size(0)}, dtype, logits.device());
-  logits.backend().cross_entropy(rows, targets, loss, normalizer);
-  double scale = 1.0 / rows.size(0);
+  Tensor loss = empty({rows.size(0)}, dtype, logits.device()), dlogits;
+  if (logits.requires_grad() && logits.device()->records_gradients()) dlogits = empty_like(logits);
+  logits.backend().cross_entropy(rows, targets, rows.size(1), 1.0 / rows.size(0), loss,
+                                 dlogits.defined() ? as_rows(dlogits) : dlogits);
   return record(mean(loss), "cross_entropy", logits, [=](const Tensor& dy) {
-    Tensor dlogits = empty_like(logits);
-    dy.backend().cross_entropy_backward(rows, targets, normalizer, dy, scale, as_rows(dlogits));
+    dlogits.backend().scale_by(dy, dlogits);
     return dlogits;
   });
 }

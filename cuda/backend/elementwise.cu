@@ -71,6 +71,17 @@ void combine(const CudaBackend& backend, const Tensor& a, const Tensor& b, const
   backend.run_each<combine_stretched<F, T>>(y.numel(), Walk(a, b, y), f, in_a, in_b, y);
 }
 
+/// In a grid of any size, for a factor that is 1 nearly always: then its threads leave at once.
+template <class T>
+__global__ void __launch_bounds__(item_threads)
+    scale_kernel(std::int64_t count, const float* factor, T* x) {
+  const float f = *factor;
+  if (f == 1) return;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * item_threads + threadIdx.x; i < count;
+       i += std::int64_t{gridDim.x} * item_threads)
+    x[i] = from_float<T>(f * to_float(x[i]));
+}
+
 }  // namespace
 
 void CudaBackend::fill(double value, Out y) {
@@ -124,6 +135,13 @@ void CudaBackend::unary_backward(Unary op, In x, In y, In dy, Out dx) {
 void CudaBackend::affine(In x, double scale, double shift, Out y) {
   const Affine f{static_cast<float>(scale), static_cast<float>(shift)};
   dispatch(x, [&]<class T>() { map<T>(*this, y, f, x.data<T>()); });
+}
+
+void CudaBackend::scale_by(In factor, Out x) {
+  const unsigned blocks = std::min(blocks_for(x.numel(), item_threads), 1024u);
+  dispatch(x, [&]<class T>() {
+    run(scale_kernel<T>, {blocks, item_threads}, x.numel(), factor, x);
+  });
 }
 
 void CudaBackend::dropout(In x, double p, RandomKey key, Out y) {

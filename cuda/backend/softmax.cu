@@ -1,5 +1,5 @@
-// Softmax, and softmax cross-entropy, with one block per row. Cross-entropy keeps one number per
-// row, from which the backward pass computes the probabilities again.
+// Softmax, and softmax cross-entropy, with one block per row. Cross-entropy reads a row twice, the
+// second time from the cache, and writes the gradient over it.
 // Not here: attention's softmax, which is never in memory as a whole; the mean over rows
 // (autograd/ops/rows.cpp). Chapters 02 and 03; Bishop 2006, eq. 4.109.
 #include "cuda/backend/kernel_types.h"
@@ -28,24 +28,23 @@ struct ExpSum {
   float top, sum;
 };
 
-/// Needs one pass: a larger maximum scales the sum so far down. NaN stays in the sum.
+/// exp(x), by the function that GPUs have: a power of two.
+__device__ inline float power(float x) { return exp2f(x * 1.44269504f); }
+
+/// Needs one pass: where a pack has a larger maximum, the sum so far is scaled down. NaN stays in
+/// the sum.
 /// source: Milakov and Gimelshein 2018, algorithm 3
 template <int N, class T>
 __device__ ExpSum exp_sum(const T* row, std::int64_t width) {
   float top = -3.402823466e38f, sum = 0;  // the lowest number, so that differences are not NaN
   for_any_packs<N>(row, width, [&]<int M>(std::int64_t, const Pack<T, M>& x) {
-    for (int j = 0; j < M; ++j) {
-      const float value = to_float(x.at[j]);
-      if (value > top) {
-        sum = sum * expf(top - value) + 1;
-        top = value;
-      } else {
-        sum += expf(value - top);
-      }
-    }
+    const float before = top;
+    for (int j = 0; j < M; ++j) top = max(top, to_float(x.at[j]));
+    sum *= power(before - top);
+    for (int j = 0; j < M; ++j) sum += power(to_float(x.at[j]) - top);
   });
   const float all = block_max(top);
-  return {all, block_sum(sum * expf(top - all))};
+  return {all, block_sum(sum * power(top - all))};
 }
 
 template <int N, class T>
@@ -56,7 +55,7 @@ __global__ void __launch_bounds__(most_row_threads)
   const float scale = 1 / exps.sum;
   for_packs<N>(row, width, [&](std::int64_t c, const Pack<T, N>& p) {
     store(y + blockIdx.x * width + c,
-          pack<T, N>([&](int j) { return expf(to_float(p.at[j]) - exps.top) * scale; }));
+          pack<T, N>([&](int j) { return power(to_float(p.at[j]) - exps.top) * scale; }));
   });
 }
 
@@ -78,34 +77,34 @@ __global__ void __launch_bounds__(most_row_threads)
   });
 }
 
+// [snippet cross_entropy]
+/// Block r has row r, of `pitch` elements; `dlogits` may be `logits`, or null.
 template <int N, class T>
 __global__ void __launch_bounds__(most_row_threads)
-    cross_entropy_kernel(std::int64_t width, const T* logits, const int* targets, float* loss,
-                         float* normalizer, IndexFault* fault) {
-  const T* row = logits + blockIdx.x * width;
-  const ExpSum exps = exp_sum<N>(row, width);
-  if (threadIdx.x > 0) return;
-  const float log_sum = exps.top + logf(exps.sum);
+    cross_entropy_kernel(std::int64_t classes, std::int64_t pitch, const T* logits,
+                         const int* targets, float scale, float* loss, T* dlogits,
+                         IndexFault* fault) {
+  const T* row = logits + blockIdx.x * pitch;
   const int target = targets[blockIdx.x];
-  normalizer[blockIdx.x] = log_sum;
-  if (inside(target, width, IndexUse::cross_entropy, fault))
-    loss[blockIdx.x] = log_sum - to_float(row[target]);
-}
+  const bool mine = threadIdx.x == 0 && inside(target, classes, IndexUse::cross_entropy, fault);
+  const float chosen = mine ? to_float(row[target]) : 0;
+  const ExpSum exps = exp_sum<N>(row, classes);
+  const float normalizer = exps.top + logf(exps.sum);
+  if (mine) loss[blockIdx.x] = normalizer - chosen;
+  if (!dlogits) return;
 
-template <int N, class T>
-__global__ void __launch_bounds__(most_row_threads)
-    cross_entropy_backward_kernel(std::int64_t width, const T* logits, const int* targets,
-                                  const float* normalizer, const float* dloss, float scale,
-                                  T* dlogits) {
-  const std::int64_t start = blockIdx.x * width;
-  const float d = *dloss * scale, log_sum = normalizer[blockIdx.x];
-  const int target = targets[blockIdx.x];
-  for_any_packs<N>(logits + start, width, [&]<int M>(std::int64_t c, const Pack<T, M>& x) {
-    store(dlogits + start + c, pack<T, M>([&](int j) {
-            return d * (expf(to_float(x.at[j]) - log_sum) - (c + j == target ? 1 : 0));
-          }));
+  __syncthreads();  // thread 0 has read its logit
+  T* drow = dlogits + blockIdx.x * pitch;
+  for_any_packs<N>(row, classes, [&]<int M>(std::int64_t c, const Pack<T, M>& x) {
+    store(drow + c,
+          pack<T, M>([&](int j) { return scale * power(to_float(x.at[j]) - normalizer); }));
   });
+  for (std::int64_t c = classes + threadIdx.x; c < pitch; c += blockDim.x)
+    drow[c] = from_float<T>(0);
+  __syncthreads();
+  if (mine) drow[target] = from_float<T>(scale * (power(chosen - normalizer) - 1));
 }
+// [end snippet]
 
 }  // namespace
 
@@ -121,20 +120,13 @@ void CudaBackend::softmax_backward(In y, In dy, Out dx) {
   });
 }
 
-void CudaBackend::cross_entropy(In logits, In targets, Out loss, Out normalizer) {
+void CudaBackend::cross_entropy(In logits, In targets, std::int64_t classes, double scale, Out loss,
+                                Out dlogits) {
   dispatch(logits, [&]<class T>() {
-    run(cross_entropy_kernel<pack_size<T>, T>, block_for_rows(logits), logits.size(1), logits,
-        targets, loss, normalizer, fault_);
-  });
-}
-
-void CudaBackend::cross_entropy_backward(In logits, In targets, In normalizer, In dloss,
-                                         double scale, Out dlogits) {
-  dispatch(logits, [&]<class T>() {
-    const bool packed = (address_of(logits.raw()) - address_of(dlogits.raw())) % 16 == 0;
-    run(packed ? cross_entropy_backward_kernel<pack_size<T>, T>
-               : cross_entropy_backward_kernel<1, T>,
-        block_for_rows(logits), logits.size(1), logits, targets, normalizer, dloss, scale, dlogits);
+    T* to = dlogits.defined() ? dlogits.data<T>() : nullptr;
+    const bool packed = !to || (address_of(logits.raw()) - address_of(dlogits.raw())) % 16 == 0;
+    run(packed ? cross_entropy_kernel<pack_size<T>, T> : cross_entropy_kernel<1, T>,
+        block_for_rows(logits), classes, logits.size(1), logits, targets, scale, loss, to, fault_);
   });
 }
 

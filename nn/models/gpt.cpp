@@ -6,6 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "autograd/linear_cross_entropy.h"
 #include "nn/models/layers.h"
 
 namespace paragrad::nn {
@@ -129,6 +130,10 @@ class Head : public Layer {
   Tensor forward(const Tensor& x, const Pass&) const override {
     return linear(norm_.forward(x), table_);
   }
+  Tensor loss(const Tensor& x, const Tensor& targets, const Pass& pass) const override {
+    if (table_.product) return Layer::loss(x, targets, pass);
+    return linear_cross_entropy(norm_.forward(x), table_.value, targets);
+  }
 
  private:
   LayerNorm norm_;
@@ -145,12 +150,11 @@ Model gpt(const GptConfig& config) {
   double context = config.context, width = config.width;
   double block = context * (2.0 * block_matrices(config) + 4.0 * context * width);
   auto embedded = [config](const Shape& x) { return Shape{x[0], x[1], config.width}; };
-  auto same = [](const Shape& x) { return x; };
   auto logits = [config](const Shape& x) { return x.with(2, config.vocabulary); };
   Model model{{"embedding", builds<Embedding>(config), 0, embedded}};
   for (int i = 0; i < config.layers; ++i) {
     std::string name = text("h.", i);
-    model.push_back({name, builds<Block>(name, config), block, same});
+    model.push_back({name, builds<Block>(name, config), block, embedded});
   }
   model.push_back(
       {"head", builds<Head>(config), context * 2.0 * width * config.vocabulary, logits});

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "autograd/backend.h"
+#include "autograd/ops.h"
 
 namespace paragrad::nn {
 
@@ -55,12 +56,19 @@ void Stage::unbind() {
     for (Parameter& parameter : *list) parameter.value = {};
 }
 
+Tensor Layer::loss(const Tensor& x, const Tensor& targets, const Pass& pass) const {
+  return cross_entropy(forward(x, pass), targets);
+}
+
 // [snippet forward]
-Tensor Stage::forward(Tensor x, const Pass& pass) const {
+Tensor Stage::forward(Tensor x, const Pass& pass, const Tensor& targets) const {
   for (const Parameter& parameter : parameters_)
     PG_CHECK(parameter.value.defined(), "forward: no weights; call bind() first");
   for (const auto& layer : layers_) {
-    auto forward = [&layer = *layer, pass](const Tensor& x) { return layer.forward(x, pass); };
+    const bool ends = targets.defined() && layer == layers_.back();
+    auto forward = [&layer = *layer, pass, ends, targets](const Tensor& x) {
+      return ends ? layer.loss(x, targets, pass) : layer.forward(x, pass);
+    };
     x = pass.recompute ? recompute(forward, x) : forward(x);
   }
   return x;

@@ -38,6 +38,8 @@ class Layer {
  public:
   virtual ~Layer() = default;
   virtual Tensor forward(const Tensor& x, const Pass& pass) const = 0;
+  /// The cross-entropy of forward's result, which a layer may compute in a way of its own.
+  virtual Tensor loss(const Tensor& x, const Tensor& targets, const Pass& pass) const;
 };
 
 /// A layer that is not built yet.
@@ -79,8 +81,8 @@ class Stage {
   /// Releases the weights; graphs keep those that backward needs.
   void unbind();
 
-  /// throws: Error if no weights are bound
-  Tensor forward(Tensor x, const Pass& pass) const;
+  /// The last layer's result, or its loss if there are targets. throws: Error without weights
+  Tensor forward(Tensor x, const Pass& pass, const Tensor& targets = {}) const;
 
  private:
   ParameterList parameters_, shared_;

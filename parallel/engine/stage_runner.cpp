@@ -26,18 +26,17 @@ Tensor StageRunner::forward(int micro, const Inputs& inputs) {
   Pass pass{inputs.training, training_.seed, micro, training_.recompute_layers};
   std::optional<NoGrad> no_grad;
   if (!inputs.training) no_grad.emplace(*device_);
-  kept.y = stage_.forward(kept.x, pass);
-  if (last_ && training_.count_accuracy && !inputs.training)
-    kept.accuracy = accuracy_of(kept.y, inputs.targets);
-  if (last_) kept.y = cross_entropy(kept.y, inputs.targets);
+  const bool counts = last_ && training_.count_accuracy && !inputs.training;
+  kept.y = stage_.forward(kept.x, pass, last_ && !counts ? inputs.targets : Tensor());
+  if (counts) kept.accuracy = accuracy_of(kept.y, inputs.targets);
+  if (counts) kept.y = cross_entropy(kept.y, inputs.targets);
   stage_.unbind();  // or it would keep a version alive until the next forward
   return kept.y.detach();
 }
 
 void StageRunner::bind(int micro) {
   const Inputs& inputs = kept_.at(micro).inputs;
-  if (!inputs.training) return stage_.bind(inputs.weights, {}, inputs.shared);
-  stage_.bind(inputs.weights, inputs.sink, inputs.shared);
+  stage_.bind(inputs.weights, inputs.training ? inputs.sink : nullptr, inputs.shared);
 }
 
 void StageRunner::drop(int micro) {

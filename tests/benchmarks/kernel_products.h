@@ -33,7 +33,7 @@ inline std::vector<KernelRow> KernelRows::products() {
   product("projection", c, c);
   product("up", c, 4 * c);
   product("down", 4 * c, c);
-  product("head", c, s.vocabulary);
+  product("head", c, k->row_pitch(s.vocabulary));
   const std::int64_t channels = s.width / 8, side = 16, images = t / 64;
   const Tensor x = make({images, channels, side, side}), y = make(x.shape());
   const Tensor w = make({channels, channels, 3, 3});

@@ -177,24 +177,68 @@ TEST_CASE("backend kernels: rows of logits may begin anywhere") {
           x.backend().copy(all, x);
           return x;
         };
-        auto loss_of = [&](const Tensor& x, const Tensor& normalizer) {
+        auto place = [&](std::int64_t first) {
+          return empty({shape.numel() + first}, dtype, device).window(first, shape);
+        };
+        /// Losses, then the gradient, which goes to `to`, or nowhere.
+        auto outcome = [&](const Tensor& x, const Tensor& to) {
           const Tensor loss = empty({rows}, DType::f32, device);
-          x.backend().cross_entropy(x, ids, loss, normalizer);
-          return to_host(loss);
+          x.backend().cross_entropy(x, ids, width, 0.5, loss, to);
+          Numbers numbers = to_host(loss);
+          if (to.defined())
+            for (double d : to_host(to)) numbers.push_back(d);
+          return numbers;
         };
-        const Tensor normalizer = empty({rows}, DType::f32, device), other = empty_like(normalizer);
-        const Numbers losses = loss_of(some(0), normalizer), moved = loss_of(some(offset), other);
-        for (int r = 0; r < rows; ++r) CHECK(moved[r] == Approx(losses[r]).margin(1e-6));
-        auto gradient = [&](const Tensor& x, std::int64_t first) {
-          const Tensor dx = empty({shape.numel() + first}, dtype, device).window(first, shape);
-          const Tensor one = full({}, 1, DType::f32, device);
-          dx.backend().cross_entropy_backward(x, ids, normalizer, one, 0.5, dx);
-          return to_host(dx);
-        };
-        const Numbers expected = gradient(some(0), 0);
-        CHECK(gradient(some(offset), offset) == expected);
-        CHECK(gradient(some(offset), 0) == expected);
+        const Numbers expected = outcome(some(0), place(0)),
+                      one = outcome(some(offset), place(offset));
+        const Tensor x = some(offset);
+        CHECK(outcome(x, x) == one);
+        CHECK(outcome(some(offset), {}) == Numbers(one.begin(), one.begin() + rows));
+        for (const Numbers& got : {one, outcome(some(offset), place(0))})
+          for (std::size_t i = 0; i < got.size(); ++i)
+            CHECK(got[i] ==
+                  Approx(expected[i]).margin(1e-6).epsilon(dtype == DType::f32 ? 1e-5 : 0x1p-7));
       }
+}
+
+TEST_CASE("backend kernels: columns past the classes do not count, and have no gradient") {
+  Machine machine;
+  constexpr std::int64_t rows = 3, classes = 67;
+  for (DType dtype : floating) {
+    auto outcome = [&](const DevicePtr& device, bool wider) {
+      const std::int64_t pitch = wider ? 128 : classes;
+      const Tensor x = full({rows, pitch}, std::nan(""), dtype, device);
+      const Tensor some = numbers("x", {rows, classes}, dtype, device);
+      x.backend().copy_rows(some, {0, classes}, rows, classes, x, {0, pitch});
+      const Tensor loss = empty({rows}, DType::f32, device), inner = empty_like(some);
+      x.backend().cross_entropy(x, integers({66, 0, 5}, {rows}, device), classes, 1, loss, x);
+      x.backend().copy_rows(x, {0, pitch}, rows, classes, inner, {0, classes});
+      Numbers result = to_host(inner), all = to_host(x);
+      for (double value : to_host(loss)) result.push_back(value);
+      for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = classes; c < pitch; ++c) CHECK(all[r * pitch + c] == 0);
+      return result;
+    };
+    CHECK(outcome(cpu_device(), true) == outcome(cpu_device(), false));
+    const Numbers cpu = outcome(cpu_device(), true), cuda = outcome(cuda_device(), true);
+    for (std::size_t i = 0; i < cpu.size(); ++i)
+      CHECK(cuda[i] == Approx(cpu[i]).margin(dtype == DType::f32 ? 1e-6 : 0x1p-8));
+  }
+}
+
+TEST_CASE("backend kernels: a factor of 1 changes nothing, others round once") {
+  Machine machine;
+  for (DType dtype : floating)
+    for (double factor : {1.0, -0.3}) {
+      Both scaled([&](const DevicePtr& device) {
+        const Tensor x = off_by_one("x", 2051, dtype, device);
+        x.backend().scale_by(full({}, factor, DType::f32, device), x);
+        return x;
+      });
+      CHECK(scaled.equal());
+      const Numbers before = to_host(off_by_one("x", 2051, dtype, cpu_device()));
+      CHECK((scaled.cpu == before) == (factor == 1));
+    }
 }
 
 TEST_CASE("backend kernels: gather and expand") {

@@ -79,8 +79,12 @@ Cases wide_cases() {
                        return cross_entropy(x[0], some_ids(3, width, x[0].device()));
                      },
                      {width + 16.0, 3},
-                     {width + 16.0, 1}});
+                     {width + 16.0, 1, false, 1}});
   }
+  for (std::int64_t classes : {130, 192, 2049})
+    cases.push_back(linear_cross_entropy_case({37, 24}, classes, [classes](const Tensor& x) {
+      return some_ids(37, classes, x.device());
+    }));
   for (const Shape& shape :
        {Shape{17, 264}, Shape{33, 9}, Shape{2, 6144}, Shape{2, 8200}, Shape{2, 8195}})
     cases.push_back({text("layer_norm ", shape),

@@ -51,9 +51,9 @@ struct Training {
     const auto optimizer = make_adamw(stage.parameters(), own, 0.1, 0.9, 0.95, 0.1);
     for (int step = 1; step <= steps; ++step) {
       device->backend().fill(0, sums);
-      const Tensor logits = stage.forward(some_tokens("tokens", device),
-                                          {.training = true, .seed = 3, .microbatch = step});
-      const Tensor loss = cross_entropy(logits, some_tokens("targets", device));
+      const Pass pass{.training = true, .seed = 3, .microbatch = step};
+      const Tensor loss =
+          stage.forward(some_tokens("tokens", device), pass, some_tokens("targets", device));
       losses.push_back(item(loss));
       backward(loss);
       if (step == 1) gradients = to_host(sums);

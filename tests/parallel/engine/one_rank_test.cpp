@@ -223,8 +223,8 @@ TEST_CASE("one rank: memory is what the shapes say, to the byte") {
   std::int64_t n = rows_of_batch * t;
   std::int64_t rows = n * c * (16 * layers + 2) + n * v;
   std::int64_t statistics = n * (4 * layers + 2) + n * config.heads * layers;
-  // The loss of each token and its normalizer, before their mean; the ids of inputs and targets.
-  std::int64_t loss = 2 * n, tokens = 2 * n;
+  // The loss of each token, before their mean; the ids of inputs and targets.
+  std::int64_t loss = n, tokens = 2 * n;
   std::int64_t bytes = size_of(dtype) * rows + 4 * (statistics + loss + tokens);
   // [end snippet]
   std::int64_t scalars = 4 * 2;  // the sum and the mean of the loss
