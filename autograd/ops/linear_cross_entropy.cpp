@@ -1,4 +1,4 @@
-// The kernel that reads the logits writes their gradient over them; backward has only products left.
+// The kernel that reads the logits writes their gradient over them; backward has products left.
 // GPUs multiply fast where rows of all matrices begin at multiples of 16 bytes and sizes are
 // multiples of 16 bytes, too (cuBLAS library reference, tensor core usage). With GPT-2's 50257
 // tokens none of the three products here has that. So a device may ask for more rows of the weight

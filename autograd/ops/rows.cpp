@@ -91,8 +91,8 @@ SumAndNorm add_layer_norm(const Tensor& x, const Tensor& a, const Tensor& weight
   return {tied, record_norm(y, tied, weight, bias, of)};
 }
 
-// dlogits[r,c] = (softmax(logits[r])[c] - [c == target[r]]) / R, which the pass that reads the logits
-// writes as well
+// dlogits[r,c] = (softmax(logits[r])[c] - [c == target[r]]) / R, which is written by the pass that
+// reads the logits
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets) {
   Tensor rows = as_rows(logits);
   PG_CHECK(targets.dtype() == DType::i32 && targets.numel() == rows.size(0),
