@@ -42,8 +42,7 @@ struct Trainee {
   /// Forward and backward: nothing that the host would have to know.
   Tensor compute() {
     sums.backend().fill(0, sums);
-    const Tensor loss =
-        cross_entropy(stage.forward(inputs, {.training = true, .seed = 3}), targets);
+    const Tensor loss = stage.forward(inputs, {.training = true, .seed = 3}, targets);
     backward(loss);
     return loss;
   }
