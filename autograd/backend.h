@@ -81,6 +81,8 @@ class Backend {
   virtual bool has_f64() const { return true; }
   /// Whether gemm completes a sum before it adds it (Gemm::add), as accumulate would afterwards.
   virtual bool adds_whole_sums() const { return false; }
+  /// The width to which rows of `columns` elements are best filled up, for products to be fast.
+  virtual std::int64_t row_pitch(std::int64_t columns) const { return columns; }
 
   /// Called before and after each call of a kernel (see KernelCall), for devices that keep track.
   /// Calls may be nested and may come from several threads.
@@ -117,6 +119,14 @@ class Backend {
     bool transpose_a = false, transpose_b = false;
     bool add = false;
   };
+
+  /// Computes gradients of y = x W^T + bias, where defined: dW = dy^T x, or dW += dy^T x, and dbias
+  /// = the sum of dy over its rows.                 dy (R,O), x (R,I), dweight (O,I), dbias (O)
+  virtual void linear_backward(bool add, In dy, In x, Out dweight, Out dbias) {
+    auto batch = [](In matrix) { return matrix.window(0, {1, matrix.size(0), matrix.size(1)}); };
+    if (dweight.defined()) gemm({true, false, add}, batch(dy), batch(x), {}, batch(dweight));
+    if (dbias.defined()) reduce(Reduction::sum, dy, dbias.window(0, {1, dbias.numel()}));
+  }
 
 #define PG_KERNEL \
   { no_kernel(__func__); }

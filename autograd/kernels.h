@@ -46,11 +46,6 @@ virtual double sum_of_squares(In x) PG_KERNEL;
 /// c = op(a) op(b), or c += op(a) op(b); `bias` (N), where defined, is added to every row.
 /// op transposes its matrix if the flag is set.        op(a) (B,M,K), op(b) (B,K,N), c (B,M,N)
 virtual void gemm(Gemm how, In a, In b, In bias, Out c) PG_KERNEL;
-/// Gradients of y = x W^T + bias, where defined: dW = dy^T x, or dW += dy^T x, and dbias = the sum
-/// of dy over its rows.                             dy (R,O), x (R,I), dweight (O,I), dbias (O)
-virtual void linear_backward(bool add, In dy, In x, Out dweight, Out dbias) PG_KERNEL;
-/// The width to which rows of `columns` elements are best filled up, for products to be fast.
-virtual std::int64_t row_pitch(std::int64_t columns) PG_KERNEL;
 
 // Sparse matrices.
 /// C = A B + bias, where A (M,K) is sparse. `b` holds the N columns of B, and `c` those of C, as

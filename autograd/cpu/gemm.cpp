@@ -140,12 +140,4 @@ void CpuBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   });
 }
 
-void CpuBackend::linear_backward(bool add, In dy, In x, Out dweight, Out dbias) {
-  auto as_batch = [](const Tensor& m) { return m.window(0, {1, m.size(0), m.size(1)}); };
-  if (dweight.defined()) gemm({true, false, add}, as_batch(dy), as_batch(x), {}, as_batch(dweight));
-  if (dbias.defined()) reduce(Reduction::sum, dy, dbias.window(0, {1, dbias.numel()}));
-}
-
-std::int64_t CpuBackend::row_pitch(std::int64_t columns) { return columns; }
-
 }  // namespace paragrad::autograd

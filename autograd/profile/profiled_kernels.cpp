@@ -58,18 +58,19 @@ void ProfiledBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y
                                  Out inverse) {
   run("layer_norm", {}, &Backend::layer_norm, x, weight, bias, epsilon, y, mean, inverse);
 }
-void ProfiledBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy, Out dx,
-                                          Out dweight, Out dbias) {
-  run("layer_norm_backward", {}, &Backend::layer_norm_backward, x, weight, mean, inverse, dy, dx,
-      dweight, dbias);
+void ProfiledBackend::add_layer_norm(In x, In a, In weight, In bias, double epsilon, Out sum, Out y,
+                                     Out mean, Out inverse) {
+  run("add_layer_norm", {}, &Backend::add_layer_norm, x, a, weight, bias, epsilon, sum, y, mean,
+      inverse);
 }
-void ProfiledBackend::cross_entropy(In logits, In targets, Out loss, Out normalizer) {
-  run("cross_entropy", {}, &Backend::cross_entropy, logits, targets, loss, normalizer);
+void ProfiledBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy, In so_far,
+                                          Out dx, Out dweight, Out dbias) {
+  run("layer_norm_backward", {}, &Backend::layer_norm_backward, x, weight, mean, inverse, dy,
+      so_far, dx, dweight, dbias);
 }
-void ProfiledBackend::cross_entropy_backward(In logits, In targets, In normalizer, In dloss,
-                                             double scale, Out dlogits) {
-  run("cross_entropy_backward", {}, &Backend::cross_entropy_backward, logits, targets, normalizer,
-      dloss, scale, dlogits);
+void ProfiledBackend::cross_entropy(In logits, In targets, std::int64_t classes, double scale,
+                                    Out loss, Out dlogits) {
+  run("cross_entropy", {}, &Backend::cross_entropy, logits, targets, classes, scale, loss, dlogits);
 }
 void ProfiledBackend::embedding(In table, In ids, Out y) {
   // Reads rows of the table.

@@ -64,6 +64,10 @@ void ProfiledBackend::binary(Binary op, In a, In b, Out y) {
 void ProfiledBackend::affine(In x, double scale, double shift, Out y) {
   run("affine", {}, &Backend::affine, x, scale, shift, y);
 }
+void ProfiledBackend::scale_by(In factor, Out x) {
+  // The factor is 1 while a network trains, which costs no pass over x.
+  run_as("scale_by", {.bytes = bytes_of(factor)}, &Backend::scale_by, factor, x);
+}
 void ProfiledBackend::accumulate(In x, Out y) {
   run("accumulate", {.bytes = bytes_of(y)}, &Backend::accumulate, x, y);
 }
@@ -107,16 +111,17 @@ void ProfiledBackend::collect(In x, Out bytes) {
 void ProfiledBackend::scatter(In bytes, Out y) { run("scatter", {}, &Backend::scatter, bytes, y); }
 
 // ---- optimizers
-void ProfiledBackend::sgd(const SgdStep& step, In gradient, Out momentum, Out master, Out weights) {
+void ProfiledBackend::sgd(const SgdStep& step, const Segments& segments, In gradient, Out momentum,
+                          Out master, Out weights) {
   const double again = bytes_of(momentum) + (weights.raw() != master.raw() ? bytes_of(master) : 0);
-  run("sgd", {.bytes = again}, &Backend::sgd, step, gradient, momentum, master, weights);
+  run("sgd", {.bytes = again}, &Backend::sgd, step, segments, gradient, momentum, master, weights);
 }
-void ProfiledBackend::adamw(const AdamWStep& step, In gradient, Out first_moment, Out second_moment,
-                            Out master, Out weights) {
+void ProfiledBackend::adamw(const AdamWStep& step, const Segments& segments, In gradient,
+                            Out first_moment, Out second_moment, Out master, Out weights) {
   const double again = bytes_of(first_moment) + bytes_of(second_moment) +
                        (weights.raw() != master.raw() ? bytes_of(master) : 0);
-  run("adamw", {.bytes = again}, &Backend::adamw, step, gradient, first_moment, second_moment,
-      master, weights);
+  run("adamw", {.bytes = again}, &Backend::adamw, step, segments, gradient, first_moment,
+      second_moment, master, weights);
 }
 
 }  // namespace paragrad::autograd

@@ -121,7 +121,9 @@ class CudaBackend : public autograd::Backend {
   void copy_to_host(In x, void* target) override;
   void copy(In x, Out y) override;
   void fill(double value, Out y) override;
+  std::int64_t row_pitch(std::int64_t columns) const override;
   std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) override;
+  void linear_backward(bool add, In dy, In x, Out dweight, Out dbias) override;
 
 #define PG_KERNEL override
 #define PG_GPU_KERNELS
