@@ -7,6 +7,7 @@
 #include <functional>
 #include <vector>
 
+#include "autograd/encoding.h"
 #include "autograd/optimizer_steps.h"
 #include "autograd/random.h"
 #include "autograd/tensor.h"
@@ -38,37 +39,12 @@ struct Window {
   int height = 1, width = 1, stride = 1, padding = 0;
 };
 
-/// Max-min quantization: 2^bits levels between the extremes of each bucket (Markov et al. 2022).
-struct Quantizer {
-  int bits = 4;                ///< 1 to 8
-  std::int64_t bucket = 1024;  ///< elements; the last bucket may have fewer
-  bool stochastic = false;     ///< round at random without bias; else to the nearest level
-};
-
-/// The k-th largest magnitude of a tensor's elements.
-struct Magnitude {
-  double value = 0;        ///< infinite if an element is not finite
-  std::int64_t equal = 0;  ///< number of elements with this magnitude among the k largest
-};
-
-/// Selects elements for a sparse message, in index order, from `first` to the end and on from 0.
-struct Selection {
-  double threshold = 0;    ///< selects all elements with |x| > threshold
-  std::int64_t equal = 0;  ///< selects this many elements with |x| == threshold, the first ones
-  std::int64_t first = 0;
-};
-struct Selected {
-  bool finite = true;
-  std::int64_t left = -1;  ///< first element for which the message had no slot; -1: none
-};
-
 #pragma GCC diagnostic push  // a kernel that a backend does not override ignores its arguments
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 /// The kernels and the memory of a device. A backend must implement the memory functions; a kernel
 /// that it does not override throws an Error that names kernel and device. Shapes are checked by
-/// operations (autograd/ops). Results do not depend on the number of threads, except for oneDNN's
-/// products on processors without AVX-512 (autograd/cpu/gemm.cpp).
+/// operations (autograd/ops). Results do not depend on the number of threads.
 /// units: f32 and bf16 kernels compute in f32, f64 kernels in f64; bf16 results are rounded once
 class Backend {
  public:
