@@ -111,17 +111,32 @@ void ProfiledBackend::collect(In x, Out bytes) {
 void ProfiledBackend::scatter(In bytes, Out y) { run("scatter", {}, &Backend::scatter, bytes, y); }
 
 // ---- optimizers
+namespace {
+
+/// Bytes of some tensors' elements in these segments, once for each time that a tensor is listed.
+double bytes_in(const Segments& segments, const std::vector<Tensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const Segment& segment : segments)
+    for (const Tensor& x : tensors) bytes += (segment.last - segment.first) * size_of(x.dtype());
+  return static_cast<double>(bytes);
+}
+
+}  // namespace
+
+// A step reads and writes moments and master; weights are another tensor, or the master's writing.
 void ProfiledBackend::sgd(const SgdStep& step, const Segments& segments, In gradient, Out momentum,
                           Out master, Out weights) {
-  const double again = bytes_of(momentum) + (weights.raw() != master.raw() ? bytes_of(master) : 0);
-  run("sgd", {.bytes = again}, &Backend::sgd, step, segments, gradient, momentum, master, weights);
+  std::vector<Tensor> passes{gradient, momentum, momentum, master, weights};
+  if (weights.raw() != master.raw()) passes.push_back(master);
+  run_as("sgd", {.bytes = bytes_in(segments, passes)}, &Backend::sgd, step, segments, gradient,
+         momentum, master, weights);
 }
-void ProfiledBackend::adamw(const AdamWStep& step, const Segments& segments, In gradient,
-                            Out first_moment, Out second_moment, Out master, Out weights) {
-  const double again = bytes_of(first_moment) + bytes_of(second_moment) +
-                       (weights.raw() != master.raw() ? bytes_of(master) : 0);
-  run("adamw", {.bytes = again}, &Backend::adamw, step, segments, gradient, first_moment,
-      second_moment, master, weights);
+void ProfiledBackend::adamw(const AdamWStep& step, const Segments& segments, In gradient, Out m,
+                            Out v, Out master, Out weights) {
+  std::vector<Tensor> passes{gradient, m, m, v, v, master, weights};
+  if (weights.raw() != master.raw()) passes.push_back(master);
+  run_as("adamw", {.bytes = bytes_in(segments, passes)}, &Backend::adamw, step, segments, gradient,
+         m, v, master, weights);
 }
 
 }  // namespace paragrad::autograd
