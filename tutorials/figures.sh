@@ -67,23 +67,6 @@ results=tests/benchmarks/results
     "times its tokens/s $(machine $torch)"
 } >"$new/highlights.md"
 
-# ---- 03: time
-# Both tables are measurements; what is computed from them here is how fast the products ran.
-{
-  echo '| | time | rate of its products, GFLOP/s | of the measured rate of products |'
-  echo '| --- | --- | --- | --- |'
-  awk -F'|' '/x W\^T|dy W|dy\^T x/ { ms += $5; gflop += $5 * $6 / 1e3 }
-    /^Matrix products:/ { split($0, word, " "); rate = word[3] }
-    /^All together:/ { split($0, word, " "); parts = word[3] }
-    $2 ~ /larger/ && $3 ~ /f32/ { step = $5 + 0; peak = $6 + 0 }
-    END {
-      printf "| all operations, each by itself | %.1f ms | %.0f | %.0f%% |\n", parts,
-        gflop / ms * 1e3, 100 * gflop / ms * 1e3 / rate
-      printf "| the training step | %.1f ms | at least %.0f | at least %.0f%% |\n", step,
-        gflop / step * 1e3, 100 * gflop / step * 1e3 / peak
-    }' tests/benchmarks/results/operations.md tests/benchmarks/results/train_step.md
-} >"$new/step_and_parts.md"
-
 # ---- 04: messages
 draw messages --schedule 1f1b --stages 2 --microbatches 3 --forward 1 --backward 2 \
   --activation-bytes 500000 --bandwidth 1e6 --latency 0.1

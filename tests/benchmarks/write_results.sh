@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Measures what RESULTS.md and the chapters show, writes it to tests/benchmarks/results/, then weaves.
 #   write_results.sh [--text FILE] PART...
-# Parts: step operations engine pretended backward_parts dance codecs sparse all_reduce network_lab codec_lab
-# demo counted PYTHON
+# Parts: step operations shared engine pretended backward_parts dance codecs sparse all_reduce network_lab
+# codec_lab demo counted PYTHON
 # FILE is tinyshakespeare (examples/data/download.sh fetches it); PYTHON is a Python with a PyTorch to compare with.
 # Wants a release build and a machine that does nothing else; all parts take about a quarter of an hour.
 set -euo pipefail
@@ -22,12 +22,27 @@ fi
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 
+processor() {
+  local name vectors
+  name=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
+  for vectors in avx512_bf16:AVX512-BF16 avx512f:AVX-512 avx2:AVX2; do
+    ! grep -q "${vectors%:*}" /proc/cpuinfo || break
+  done
+  echo "$name with ${vectors#*:}"
+}
 machine() {
-  local cpu compiler
-  cpu=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1)
-  compiler=$("${CXX:-g++}" -dumpfullversion)
-  printf 'Measured on %s on %s cores of %s%s, g++ %s.\n\n' "$(date -I)" "$(nproc)" "$cpu" \
-    "$(grep -q avx512_bf16 /proc/cpuinfo && echo ' with AVX512-BF16')" "$compiler"
+  printf 'Measured on %s on %s cores of %s, g++ %s; load before: %s.\n\n' "$(date -I)" "$(nproc)" \
+    "$(processor)" "$("${CXX:-g++}" -dumpfullversion)" "$load"
+}
+load=$(cut -d ' ' -f 1 /proc/loadavg)
+
+# The file of a result: a name that another processor's result has gets this processor's beside it.
+file_of() {
+  local file=$results/$1.md
+  if [[ -f $file ]] && ! head -n 1 "$file" | grep -qF " of $(processor),"; then
+    file=$results/$1_$(processor | tr ' A-Z' '_a-z' | tr -cd 'a-z0-9_').md
+  fi
+  echo "$file"
 }
 
 demo() {
@@ -60,13 +75,14 @@ measure() {
   shift
   echo "== $name" >&2
   { machine; "$@"; } | tee "$out/$name.md" >&2
-  mv "$out/$name.md" "$results/$name.md"
+  mv "$out/$name.md" "$(file_of "$name")"
 }
 
 for part; do
   case $part in
     step) measure train_step "$bin/benchmarks/train_step" ;;
     operations) measure operations "$bin/benchmarks/operations" ;;
+    shared) measure shared_core "$root/tests/benchmarks/shared_core.sh" ;;
     engine) measure engine "$bin/benchmarks/engine" ;;
     pretended) measure pretended "$bin/benchmarks/pretended" ;;
     backward_parts) measure backward_parts "$bin/benchmarks/backward_parts" ;;
