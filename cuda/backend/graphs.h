@@ -33,7 +33,8 @@ class Graphs {
   bool gathering() const { return gatherer_ == std::this_thread::get_id(); }
 
   /// Keeps a call, for the thread that gathers. It may be made once, later, or never: `arguments`
-  /// are values on which alone, with its type, depends what it queues on the stream.
+  /// are values on which alone, with its type, depends what it queues on the stream. Bytes of them
+  /// that have no value, between members, can only cost a capture.
   template <class Call, class... Arguments>
   void keep(Call call, const Arguments&... arguments) {
     static_assert((std::is_trivially_copyable_v<Arguments> && ...), "they are kept as bytes");
@@ -62,6 +63,7 @@ class Graphs {
 
   template <class T>
   void note(const T& value) {
+    if constexpr (std::is_empty_v<T>) return;  // its only byte has no value
     arguments_.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
   Kept& find();

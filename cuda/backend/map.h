@@ -50,12 +50,12 @@ using autograd::WalkStep;
 constexpr int most_dimensions = 8;
 
 struct Walk {
-  int rank = 0;
+  std::int64_t rank = 0;  // as wide as a step's numbers: bytes between members have no values
   WalkStep steps[most_dimensions];
 
   /// throws: Error if there are too many dimensions
   Walk(const std::vector<WalkStep>& walk, const char* purpose, const autograd::Shape& shape)
-      : rank(static_cast<int>(walk.size())) {
+      : rank(static_cast<std::int64_t>(walk.size())) {
     PG_CHECK(rank <= most_dimensions, "cuda: expected at most ", most_dimensions, " dimensions to ",
              purpose, ", got ", shape);
     std::copy(walk.begin(), walk.end(), steps);
@@ -64,7 +64,9 @@ struct Walk {
   Walk(const Tensor& a, const Tensor& b, const Tensor& y)
       : Walk(walk_over(y.shape(), a.shape(), b.shape()), "broadcast over", y.shape()) {}
 
-  __device__ WalkPlace place(std::int64_t i) const { return place_of(steps, rank, i); }
+  __device__ WalkPlace place(std::int64_t i) const {
+    return place_of(steps, static_cast<int>(rank), i);
+  }
 };
 
 }  // namespace paragrad::cuda
