@@ -51,6 +51,8 @@ class Graphs {
   int begun() const { return begun_; }
   int captured() const { return captured_; }
   int made() const { return made_; }
+  /// The number of nodes of the graph that was launched last.
+  std::size_t nodes() const { return kept_.front().nodes; }
 
  private:
   struct Kept {
