@@ -30,6 +30,11 @@ rate() {  # tokens per second of a few steps
 }
 median() { sort -n | sed -n "$(((rounds + 1) / 2))p"; }
 
+name_of() {  # the folder of a binary's checkout
+  [[ $1 != "$root"/* ]] || { echo this; return; }
+  basename "${1%/build/bin/*}"
+}
+
 echo "The $size GPT's step in f32 with $(nproc) threads, while a loop has one of $(nproc) cores; medians of $rounds rounds:"
 echo
 echo "| build | alone, tokens/s | beside the loop | ratio |"
@@ -44,6 +49,6 @@ for binary in "${binaries[@]}"; do
     alone+="$a"$'\n' beside+="$b"$'\n'
     ratios+=$(awk -v a="$a" -v b="$b" 'BEGIN { print b / a }')$'\n'
   done
-  printf '| %s | %.0f | %.0f | %.2f |\n' "$(basename "$(dirname "$(dirname "$(dirname "$(dirname "$binary")")")")")" \
+  printf '| %s | %.0f | %.0f | %.2f |\n' "$(name_of "$binary")" \
     "$(printf %s "$alone" | median)" "$(printf %s "$beside" | median)" "$(printf %s "$ratios" | median)"
 done
