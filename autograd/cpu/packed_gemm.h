@@ -14,6 +14,8 @@ namespace paragrad::autograd::cpu {
 template <class T, class U>
 struct PackedGemm {
   using C = Compute<T>;
+  /// Rows and columns of a tile, hence of the panels to which a and b are packed.
+  static constexpr std::int64_t height = 6, width = tile_vectors * VectorOf<C>::lanes;
 
   std::int64_t m, n, k;
   Strided<T> a, b;
@@ -37,7 +39,6 @@ struct PackedGemm {
  private:
   // A panel of b is as wide as a tile and stays in the first-level cache for a block of rows of a,
   // which stays in the second level, like the block of c.
-  static constexpr std::int64_t height = 6, width = tile_vectors * VectorOf<C>::lanes;
   static constexpr std::int64_t tall = 96, wide = 1024 / sizeof(C), deep = 384;
 
   /// Copies a matrix (lines,k), widened, to panels of `size` lines, in which the values of one k

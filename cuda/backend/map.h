@@ -51,7 +51,7 @@ constexpr int most_dimensions = 8;
 
 struct Walk {
   std::int64_t rank = 0;  // as wide as a step's numbers: bytes between members have no values
-  WalkStep steps[most_dimensions];
+  WalkStep steps[most_dimensions] = {};
 
   /// throws: Error if there are too many dimensions
   Walk(const std::vector<WalkStep>& walk, const char* purpose, const autograd::Shape& shape)

@@ -1,7 +1,7 @@
 // What SAMO frees: gradients of single layers as soon as they are compressed, so that the model's
 // dense gradient never exists, and dense weights that ZeRO 3 gathered, once they are used.
 // Not here: what it holds (samo_costs_test.cpp). Singh and Bhatele 2023, section III.
-#include "autograd/cpu/cpu_backend.h"
+#include "autograd/cpu/packed_gemm.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/sparse/pruned_runs.h"
@@ -31,18 +31,27 @@ std::int64_t peak_workspace(const GptConfig& config, bool recompute) {
   return peak;
 }
 
+/// Elements to which a product packs its factors, (m,k) and (k,n), where it is not oneDNN's.
+std::int64_t packed(std::int64_t m, std::int64_t n, std::int64_t k) {
+  if (PARAGRAD_ONEDNN_PRODUCTS) return 0;
+  auto filled_up = [](std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; };
+  using Product = cpu::PackedGemm<float, float>;
+  return k * (filled_up(m, Product::height) + filled_up(n, Product::width));
+}
+
 }  // namespace
 
 TEST_CASE("the dense gradient of the model never exists under SAMO", "[samo]") {
   // Most is alive where the first matrix of an MLP (W x 4 W) gets its gradient: that, 4 W of each
   // token to make it from, and W twice: for the layer before, and past it. The losses of a step's
-  // two microbatches come on top.
+  // two microbatches, and the product's packed factors, come on top.
   GptConfig config = coded_gpt(false);
   const std::int64_t width = config.width, tokens = 2 * config.context;
   for (bool recompute : {false, true})
     for (int layers : {2, 6}) {
       config.layers = layers;
-      CHECK(peak_workspace(config, recompute) == 4 * (4 * width * width + tokens * 6 * width + 2));
+      CHECK(peak_workspace(config, recompute) ==
+            4 * (4 * width * width + tokens * 6 * width + 2 + packed(4 * width, width, tokens)));
     }
 }
 

@@ -55,7 +55,7 @@ TEST_CASE("a profile has the kernels of the model, and the operations of its for
                                   {"attention_backward", layers},
                                   {"layer_norm_backward", 2 * layers + 1},
                                   {"bias_gelu_backward", layers},
-                                  {"cross_entropy_backward", 1},
+                                  {"cross_entropy", 1},
                                   {"embedding_backward", 1}}) {
     INFO(name);
     CHECK(calls_of(kernels, name).calls == updates * each);
