@@ -1,8 +1,8 @@
 // The stand-in for matmul_12_hopper.cu where it can't be compiled: the emulator has no wgmma and no
 // TMA, and nvcc has what the file needs of the runtime since 12.5.
 // Chapter 12.
-#include "cuda/launch/runtime.h"
 #include "cuda/ladder/ladder.h"
+#include "cuda/launch/runtime.h"
 
 namespace paragrad::cuda::ladder {
 
