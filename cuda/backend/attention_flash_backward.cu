@@ -3,8 +3,8 @@
 // Not here: attention itself (attention_flash.cu); products of tiles (flash_tiles.h).
 // Chapter 03; Dao 2023, "FlashAttention-2", algorithm 2.
 //
-// Two passes compute scores and dP twice: 7 products, where one pass over the keys has 5. But then a
-// query's dq has terms in several blocks. To add them in a fixed order, without waiting for each
+// Two passes compute scores and dP twice: 7 products, where one pass over the keys has 5. But then
+// a query's dq has terms in several blocks. To add them in a fixed order, without waiting for each
 // other, blocks would write the terms to memory in f32, to be summed later. For each query, with D
 // numbers per head and blocks of 128 keys,
 //   two passes need two products more:  2 * 2 D T / 2 = 2 T D operations
@@ -23,16 +23,16 @@ namespace {
 constexpr int met_rows = 32;  // of other tiles, at a time
 
 // What registers hold without spills, in either pass, and what 99 KiB of shared memory hold, which
-// a block can have on every GPU since compute capability 8.0: the groups of 16 rows that a warp has,
-// and whether their fragments stay in registers.
+// a block can have on every GPU since compute capability 8.0: the groups of 16 rows that a warp
+// has, and whether their fragments stay in registers.
 template <int D, bool of_keys>
 constexpr int own_groups = D > (of_keys ? 64 : 112) ? 1 : 2;
 template <int D, bool of_keys>
 constexpr bool keeps_own = of_keys ? D > 64 && D < 128 : D <= 80 || D == 128;
 
 /// What the gradients of a query's scores need of its whole row: a share is
-/// 2^(log2(e) score - exponent), and dot is the sum of y dy. After the last query both are 0, as are
-/// the rows of q and dy, so that nothing is added to a gradient.
+/// 2^(log2(e) score - exponent), and dot is the sum of y dy. After the last query both are 0, as
+/// are the rows of q and dy, so that nothing is added to a gradient.
 struct alignas(8) QueryRow {
   float exponent, dot;
 };

@@ -11,8 +11,8 @@
 
 namespace paragrad::cuda {
 
-/// result[r,i] = sum over k of left[r,k] right[k,i]. If several blocks have a part of each sum, part
-/// z is written below the parts before it.
+/// result[r,i] = sum over k of left[r,k] right[k,i]. If several blocks have a part of each sum,
+/// part z is written below the parts before it.
 template <class T, class U, bool backward, bool sums_places>
 struct ConvProduct {
   Strided<const T> left;

@@ -48,8 +48,8 @@ struct Strided {
 
 /// What windows read. Forward, the images are x: tap (c,i,j) at place (n,h,w) of y reads
 ///   x[n, c, h stride - padding + i, w stride - padding + j], or 0 outside.
-/// Backward, the images are dy: at place (n,h,w) of x, tap (c,i,j) reads the dy of channel c at that
-/// place of y which reads this place of x at (i,j), or 0 without one.
+/// Backward, the images are dy: at place (n,h,w) of x, tap (c,i,j) reads the dy of channel c at
+/// that place of y which reads this place of x at (i,j), or 0 without one.
 template <class T, bool backward>
 struct Windows {
   const T* images;

@@ -87,8 +87,8 @@ __device__ Two row_sums(Two value) {
     return block_reduce(value, Two{0, 0}, across_warp);
 }
 
-/// dx is the gradient of x, plus `so_far` if there is one. shares[0,block] and shares[1,block]: sums
-/// over the block's rows of dy n, and of dy.
+/// dx is the gradient of x, plus `so_far` if there is one. shares[0,block] and shares[1,block]:
+/// sums over the block's rows of dy n, and of dy.
 template <int N, int E, class T>
 __global__ void __launch_bounds__(most_threads<N, E>, least_blocks<N, E>)
     layer_norm_backward_kernel(std::int64_t rows, std::int64_t part, std::int64_t width,

@@ -45,7 +45,8 @@ std::uint32_t alignment_of(const void* address);
 /// they share the workspace.
 ///
 /// A product of one form always has the algorithm that was chosen first, in graphs and outside. A
-/// sum that is split into parts keeps them in the workspace, in f32, and adds them in a fixed order.
+/// sum that is split into parts keeps them in the workspace, in f32, and adds them in a fixed
+/// order.
 class Products {
  public:
   /// For the current device. The allocator must outlive it.
@@ -62,8 +63,8 @@ class Products {
     float one, kept;  // result = one * left right + kept * result
     void operator()(cudaStream_t stream) const;
   };
-  /// Prepares result = left right, or result += left right. Nothing if cublasLt has no algorithm for
-  /// the vector's use.
+  /// Prepares result = left right, or result += left right. Nothing if cublasLt has no algorithm
+  /// for the vector's use.
   /// throws: Error if it has none for a product alone
   std::optional<Call> prepare(const ProductOperand& left, const ProductOperand& right,
                               const ProductOperand& result, int batch, bool add,

@@ -39,8 +39,8 @@ __device__ inline float fast_exp2(float x) {
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
   return power;
 }
-/// 1 / x for x from 2^-126 to 2^126, off by at most 2^-23 of itself: an approximation, and a step of
-/// Newton's method.
+/// 1 / x for x from 2^-126 to 2^126, off by at most 2^-23 of itself: an approximation, and a step
+/// of Newton's method.
 __device__ inline float fast_inverse(float x) {
   float inverse;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));

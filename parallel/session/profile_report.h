@@ -1,5 +1,6 @@
 // What --profile tells: where an update's time went, kernel by kernel, beside what the machine
-// could do. Not here: counting (autograd/profile); what ranks wait for (report_window.h). Chapter 03.
+// could do. Not here: counting (autograd/profile); what ranks wait for (report_window.h). Chapter
+// 03.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

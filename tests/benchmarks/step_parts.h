@@ -19,9 +19,10 @@ struct StepPart {
   double unfused;  ///< bytes if each kernel of an unfused step moves each operand once; 0: as least
 };
 
-/// X is the bytes of `rows` rows of activations, L the layers, P the parameters. For the least bytes,
-/// residuals and sums of gradients are fused into what stands beside them, a bias costs only the
-/// sum that is its gradient, and cross-entropy reads and writes logits once for both directions.
+/// X is the bytes of `rows` rows of activations, L the layers, P the parameters. For the least
+/// bytes, residuals and sums of gradients are fused into what stands beside them, a bias costs only
+/// the sum that is its gradient, and cross-entropy reads and writes logits once for both
+/// directions.
 inline std::vector<StepPart> parts_of(const nn::GptConfig& c, double rows, double P) {
   const double L = c.layers, X = rows * c.width * 2, logits = rows * c.vocabulary * 2;
   const double table = 1.0 * c.vocabulary * c.width, matrices = 12.0 * c.width * c.width;
