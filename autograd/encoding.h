@@ -26,7 +26,7 @@ struct Selection {
   std::int64_t equal = 0;  ///< selects this many elements with |x| == threshold, the first ones
   std::int64_t first = 0;
 };
-/// What a selection has found.
+/// The result of a selection.
 struct Selected {
   bool finite = true;
   std::int64_t left = -1;  ///< first element for which the message had no slot; -1: none

@@ -23,7 +23,7 @@ class Wanted {
   /// Takes the sum of the gradients that the input has received so far; undefined if there are
   /// none. A function that takes it returns that sum plus its own gradient, made in one pass.
   Tensor take_sum(std::size_t input) const;
-  /// Where to add a wanted gradient instead of returning it; undefined if nowhere.
+  /// The place to add a wanted gradient to, instead of returning it; undefined if there is none.
   Tensor place(std::size_t input) const;
 
   WeightPart* const later;  ///< as given to backward, for a function that calls it, too

@@ -34,7 +34,7 @@ struct KernelCalls {
   static auto fields(auto& x) { return std::tie(x.dtype, x.calls, x.seconds, x.flops, x.bytes); }
 };
 
-/// What a device reaches at best, measured with the threads that its kernels have.
+/// The best rates of a device, measured with the threads that its kernels have.
 struct DeviceRates {
   double f32 = 0, bf16 = 0;  ///< of matrix products, in floating-point operations per second
   double bandwidth = 0;      ///< of copying, in bytes read and written per second

@@ -56,7 +56,7 @@ struct Windows {
   int channels, height, width, place_height, place_width;
   Window window;
 
-  /// Where a place's window begins in the images; outside of them if there is no such place.
+  /// The place in the images where a window begins; outside of them if there is no such place.
   struct Origin {
     int image, h, w;
   };

@@ -17,7 +17,7 @@ namespace paragrad::cuda {
 
 /// A batch of matrices as cublasLt takes them, by columns: our rows are its columns.
 struct ProductOperand {
-  /// What an algorithm is chosen by.
+  /// The properties by which an algorithm is chosen.
   struct Form {
     cudaDataType_t type = CUDA_R_32F;
     bool transposed = false;
@@ -30,7 +30,7 @@ struct ProductOperand {
   void* data = nullptr;
 };
 
-/// What a product does besides, by the elements of a vector as wide as the result's rows.
+/// Work that a product does besides, by the elements of a vector as wide as the result's rows.
 struct ProductVector {
   cublasLtEpilogue_t use = CUBLASLT_EPILOGUE_DEFAULT;  ///< adds a bias, or sums its gradient
   void* data = nullptr;                                ///< of the result's type
