@@ -10,6 +10,9 @@ namespace paragrad::cuda {
 
 namespace {
 
+// Products are added by fmaf, so that packs and single elements have the same bits: left alone, the
+// compiler fuses one of two products in the one case, and the other one in the other.
+
 // m <- momentum m + g,  w <- w - rate m,  with g the scaled gradient plus decay w.
 struct Sgd {
   float momentum, decay;
@@ -19,8 +22,8 @@ struct Sgd {
   } now;
 
   __device__ void operator()(bool decays, float gradient, float& w, float& m) const {
-    m = momentum * m + (now.scale * gradient + (decays ? decay : 0) * w);
-    w = w - now.rate * m;
+    m = fmaf(momentum, m, fmaf(decays ? decay : 0, w, now.scale * gradient));
+    w = fmaf(-now.rate, m, w);
   }
 };
 
@@ -35,9 +38,10 @@ struct AdamW {
 
   __device__ void operator()(bool decays, float gradient, float& w, float& m, float& v) const {
     const float d = now.scale * gradient;
-    m = beta1 * m + (1 - beta1) * d;
-    v = beta2 * v + (1 - beta2) * d * d;
-    w = (decays ? now.shrink : 1) * w - now.rate * m / (sqrtf(v) * now.correction + epsilon);
+    m = fmaf(beta1, m, (1 - beta1) * d);
+    v = fmaf(beta2, v, (1 - beta2) * d * d);
+    const float step = now.rate * m / fmaf(sqrtf(v), now.correction, epsilon);
+    w = fmaf(decays ? now.shrink : 1, w, -step);
   }
 };
 

@@ -50,9 +50,11 @@ void check_sums(const Ids& ids, const Tensor& dy, const Numbers& got) {
       sizes[ids[r] * width + c] += std::abs(rows[r * width + c]);
     }
   }
-  for (std::size_t i = 0; i < got.size(); ++i)
+  std::string wrong;
+  for (std::size_t i = 0; i < got.size() && wrong.empty(); ++i)
     if (!(std::abs(got[i] - sums[i]) <= terms[i / width] * 0x1p-24 * sizes[i]))
-      FAIL("id " << i / width << ", column " << i % width << ": " << got[i] << " for " << sums[i]);
+      wrong = text("id ", i / width, ", column ", i % width, ": ", got[i], " for ", sums[i]);
+  CHECK(wrong == "");
 }
 
 }  // namespace
