@@ -50,9 +50,11 @@ SessionSettings settings_of(const GptRun& run, const GptConfig& model, const Tex
   return settings;
 }
 
-/// Counts what can be cut, in words of the flags.
+/// Counts what can be cut: the embedding, the blocks and the head.
+int parts_of(const GptRun& run) { return run.model.layers + 2; }
+
 void check_stages(const GptRun& run, const RunLayout& layout) {
-  const int stages = layout.first_plan()->plan().stages, parts = run.model.layers + 2;
+  const int stages = layout.first_plan()->plan().stages, parts = parts_of(run);
   PG_CHECK(stages <= parts, stages, " stages: a GPT of --layers ", run.model.layers, " has ", parts,
            " parts to cut between: the embedding, ", run.model.layers,
            run.model.layers == 1 ? " block" : " blocks", " and the head; use at most ", parts,
@@ -60,7 +62,7 @@ void check_stages(const GptRun& run, const RunLayout& layout) {
 }
 
 ReadyRun prepare(const GptRun& run, int started) {
-  const RunLayout layout(run, started, run.model.tied);
+  const RunLayout layout(run, started, run.model.tied, parts_of(run));
   const auto data = std::make_shared<const TextData>(load(run));
   GptConfig model = run.model;
   if (run.from.empty()) model.vocabulary = data->training.vocabulary_size();

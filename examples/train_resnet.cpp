@@ -6,6 +6,7 @@
 #include "examples/common/program.h"
 #include "examples/common/resnet_run.h"
 #include "examples/common/run_session.h"
+#include "nn/models/resnet.h"
 
 namespace {
 
@@ -32,7 +33,7 @@ SessionSettings settings_of(const ResnetRun& run, const ImageData& data, const R
 }
 
 ReadyRun prepare(const ResnetRun& run, int started) {
-  const RunLayout layout(run, started, /*tied*/ false);
+  const RunLayout layout(run, started, /*tied*/ false, resnet18_layers);
   const auto data = std::make_shared<const ImageData>(load_image_data(run.data.string()));
   PG_CHECK(layout.rows_per_step() <= data->training.size(), "--batch ", run.batch, ": there are ",
            data->training.size(), " images to train on; use a smaller batch");

@@ -35,7 +35,7 @@ struct RunFlags : parallel::SessionScope {
   std::int64_t memory_cap = 0;  // bytes per rank; 0: no limit
   int ranks = 0;                // 0: as many as the layout needs
   int ranks_per_host = 0;       // 0: group ranks by host name
-  std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "scatter";
+  std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "auto";
 
   bool clip_given = false, plan_given = false;
   std::string

@@ -12,19 +12,22 @@
 
 namespace paragrad::examples {
 
-RunLayout::RunLayout(const RunFlags& run, int started, bool tied)
+RunLayout::RunLayout(const RunFlags& run, int started, bool tied, int layers)
     : run_(run), tied_(tied), parts_(run.parts), ranks_(started > 0 ? started : run.ranks) {
   PG_CHECK(run.ranks == 0 || run.ranks == ranks_, "--ranks ", run.ranks, ", but ", ranks_,
            " ranks were started");
-  if (!parts_.plan_file.empty())
+  if (!parts_.plan_file.empty()) {
     read_own_plan();
-  else
+  } else {
+    choose_buckets(layers);
     parts_.fit(ranks_);
+  }
   layout_ = parts_.layout();
   if (!parts_.gives("--gap")) layout_.gap = 3;  // a backward takes about as long as two forwards
   choose_clip();
   if (!run.resume.empty()) first_ = static_cast<int>(run.resumed().step());
   plans_ = make_plans();
+  choose_reduction();
   check_reduction();
   const std::string why = parts_.cyclic() ? text("one for each of ", parts_.stages, " stages")
                                           : text("--microbatches ", layout_.microbatches,
@@ -68,6 +71,32 @@ void RunLayout::choose_clip() {
   PG_CHECK(!run_.clip_given, "--clip ", run_.clip, ": the schedule ", parts_.schedule, ' ',
            why_not);
   run_.clip = 0;
+}
+
+/// Cuts replicas into a few stages, whose sums overlap with the backward of the stages before them.
+/// A sum by NCCL is a single call, so four of them cost little more than one.
+void RunLayout::choose_buckets(int layers) {
+  constexpr int buckets = 4;
+  const bool is_data = parts_.schedule.empty() || parts_.schedule == "data";
+  const bool has_replicas = std::max(ranks_, parts_.data_parallel) > 1;
+  const bool is_plain = !parts_.recompute && parts_.zero == 0 && parts_.codec_found().is_none();
+  const bool by_nccl =
+      run_.reduction == "nccl" || (run_.reduction == "auto" && run_.transport == "nccl");
+  if (parts_.stages > 0 || !is_data || !has_replicas || !is_plain || !by_nccl) return;
+  parts_.schedule = "data";
+  parts_.stages = std::min(buckets, layers);
+  chose_buckets_ = parts_.stages > 1;
+}
+
+/// Chooses NCCL's own sums where they can be: a sum is one call, instead of one for each piece.
+void RunLayout::choose_reduction() {
+  if (run_.reduction != "auto") return;
+  const parallel::Plans::Shared shared = first_plan();
+  const parallel::Plan& sample = shared->plan();
+  const bool whole_sums = parallel::sums_in_groups(sample) && sample.sharded == 0;
+  const bool by_nccl = run_.transport == "nccl" && whole_sums && sample.codec.is_none();
+  run_.reduction = by_nccl ? "nccl" : "scatter";
+  chose_reduction_ = run_.transport == "nccl" && parallel::sums_in_groups(sample);
 }
 
 /// Rejects a reduction that the run would not use: it would be a flag without effect.
@@ -181,6 +210,9 @@ std::string RunLayout::describe() const {
                  tied_ ? "embeddings are tied" : "gradients are clipped", "; with ",
                  tied_ ? "--untied" : "", tied_ && run_.clip > 0 ? " and " : "",
                  run_.clip > 0 ? "--clip 0" : "", " none waits");
+  if (chose_reduction_) line += text("; --reduction ", run_.reduction);
+  if (chose_buckets_)
+    line += text("; --stages ", layout_.stages, ", so that sums overlap with backward");
   if (run_.clip != run_.saved.value("--clip", run_.clip))
     line += text("; gradients are not clipped, which ", parts_.schedule, " can't do");
   if (const std::string note = parts_.note(run_.clip > 0); !note.empty()) line += text(". ", note);

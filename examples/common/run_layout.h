@@ -16,8 +16,9 @@ namespace paragrad::examples {
 class RunLayout {
  public:
   /// `started`: the number of ranks that exist already, 0 if the flags decide it. `tied`: the first
-  /// and the last stage share a tensor. throws: Error if flags or ranks do not fit together
-  RunLayout(const RunFlags& run, int started, bool tied);
+  /// and the last stage share a tensor. `layers`: the model's, the most stages that it can have.
+  /// throws: Error if flags or ranks do not fit together
+  RunLayout(const RunFlags& run, int started, bool tied, int layers);
 
   int ranks() const { return ranks_; }
   /// Number of updates that a resumed run has done already.
@@ -28,6 +29,8 @@ class RunLayout {
   parallel::Plans::Shared first_plan() const { return plans_->shortest(first_); }
   /// The host of each rank, for hierarchical sums; empty for other sums, and if host names decide.
   std::vector<int> hosts() const;
+  /// How groups sum gradients: --reduction, or the choice made for `auto`.
+  const std::string& reduction() const { return run_.reduction; }
   /// The text of the plan given by --plan, which a checkpoint keeps; empty without --plan.
   std::string own_plan() const { return own_plan_ ? parallel::print(*own_plan_) : ""; }
   /// Microbatches whose gradients make one update.
@@ -53,12 +56,15 @@ class RunLayout {
   std::shared_ptr<parallel::Plans> make_plans() const;
   void read_own_plan();
   void choose_clip();
+  void choose_buckets(int layers);
+  void choose_reduction();
   void check_reduction() const;
   std::int64_t pieces() const { return std::int64_t{layout_.microbatches} * layout_.width; }
   bool updates_per_microbatch() const { return parts_.behaviour().updates_per_microbatch; }
 
   RunFlags run_;
   bool tied_;
+  bool chose_reduction_ = false, chose_buckets_ = false;
   ScheduleFlags parts_;      // given by flags, or found
   parallel::Layout layout_;  // follows from parts_
   int ranks_;

@@ -56,7 +56,7 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   static_cast<SessionScope&>(settings) = run;
   settings.engine.timeout = run.timeout;
   settings.engine.reduction =
-      run.reduction == "nccl" ? AllReduce::by_transport : reductions().at(run.reduction);
+      layout.reduction() == "nccl" ? AllReduce::by_transport : reductions().at(layout.reduction());
   settings.engine.hosts = layout.hosts();
   settings.plans = layout.plans();
   const Pretended pretended =

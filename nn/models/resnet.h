@@ -7,6 +7,9 @@
 
 namespace paragrad::nn {
 
+/// The number of layers in the list.
+inline constexpr int resnet18_layers = 10;
+
 struct ResNetConfig {
   std::int64_t channels = 1;  ///< of the images: 1 for grey, 3 for colour
   std::int64_t size = 28;     ///< height and width of the images; only the FLOPs depend on it

@@ -143,7 +143,7 @@ bool names_a_flag(const std::string& why) {
 /// The plan, or why there is none.
 std::optional<RunLayout> lay_out(const Entry& e, std::string& refusal) {
   try {
-    return RunLayout(flags_of(e), 0, e.tied);
+    return RunLayout(flags_of(e), 0, e.tied, 4);
   } catch (const Error& error) {
     refusal = error.what();
     return {};

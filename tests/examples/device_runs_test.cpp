@@ -64,7 +64,7 @@ TEST_CASE("devices train over NCCL as they do with staged messages") {
   if (!nccl_works(4)) SKIP_TEST("NCCL needs four devices");
   const Runs runs{layout};
   runs.train("staged", device);
-  runs.train("nccl", device + nccl);
+  runs.train("nccl", device + nccl + Words{"--reduction", "scatter"});
   runs.check_same("nccl", "staged");
 }
 
@@ -123,12 +123,28 @@ TEST_CASE("devices sum up by NCCL's own all-reduce") {
       {{"--dtype", "bf16", "--codec-channel", "quantize:8"}, bf16_rounding}};
   for (const auto& [flags, bound] : fewer(cases)) {
     CAPTURE(flags);
-    runs.train("scatter", flags);
+    runs.train("scatter", flags + Words{"--reduction", "scatter"});
     runs.train("nccl", flags + by_nccl);
     check_near(runs, "scatter", "nccl", bound);
     CHECK(summary_of(runs.path("nccl"))["bytes_sent"] ==
           summary_of(runs.path("scatter"))["bytes_sent"]);
     for (const char* run : {"scatter", "nccl"}) std::filesystem::remove_all(runs.path(run));
+  }
+}
+
+TEST_CASE("devices: over NCCL sums are its own where they can be, and a run says so") {
+  if (!nccl_works(2)) SKIP_TEST("NCCL needs two devices");
+  const Runs runs{Words{"--layers", "3", "--batch", "12", "--ranks", "2"} + device + nccl};
+  const std::vector<std::pair<Words, std::string>> cases{
+      {{}, "data on 2 ranks (nccl), 2 x 1; --reduction nccl; --stages 4, so that sums overlap"},
+      {{"--stages", "2", "--data-parallel", "1"},
+       "1f1b on 2 ranks (nccl), 1 x 2; --reduction nccl"},
+      {{"--zero", "1"}, "data on 2 ranks (nccl), 2 x 1; --reduction scatter; files go to"},
+      {{"--reduction", "ring"}, "data on 2 ranks (nccl), 2 x 1; files go to"}};
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    const Finished result = run(runs.words(std::to_string(i), cases[i].first));
+    CHECK(result.status == 0);
+    CHECK_THAT(result.output + result.errors, Contains(cases[i].second));
   }
 }
 
@@ -164,13 +180,11 @@ TEST_CASE("devices: sums by NCCL need its transport, whole gradients and a group
 
 TEST_CASE("checkpoints move between the CPU and devices") {
   const Runs runs{layout};
-  const Words half{"--stop-after", "3"},
-      cpu{"--device", "cpu", "--transport", "threads", "--reduction", "scatter"},
-      summed{"--reduction", "nccl"};
+  const Words half{"--stop-after", "3"}, cpu{"--device", "cpu", "--transport", "threads"};
   runs.train("cpu");
   runs.train("there", half);
   runs.resume("there", on_devices());
-  runs.train("back", half + on_devices() + (nccl_works(4) ? summed : Words{}));
+  runs.train("back", half + on_devices());
   runs.resume("back", cpu);
   for (const char* moved : {"there", "back"}) check_near(runs, "cpu", moved, f32_rounding);
 

@@ -94,7 +94,7 @@ TEST_CASE("resnet: PyTorch's loss, gradients and running statistics", "[resnet]"
 
 TEST_CASE("resnet: parameters and FLOPs are those of the paper's network", "[resnet]") {
   Model model = resnet18({.channels = 3, .size = 32, .classes = 10});
-  REQUIRE(model.size() == 10);
+  REQUIRE(model.size() == resnet18_layers);
   CHECK(model[0].name == "stem");
   CHECK(model[4].name == "layer2.1");
   CHECK(model[9].name == "head");
