@@ -44,17 +44,19 @@ class ColumnSums {
   /// Writes the block's share. If its warps have a row each, their sums are added in order.
   __device__ void finish(std::int64_t width) {
     if constexpr (E == warp_elements) {
-      __shared__ float of_block[32 * warp_elements];
+      using Places = ColumnPlaces<N, 32 * warp_elements>;
+      __shared__ float of_block[Places::count];
       __syncthreads();  // all threads have read the sums of another object
       for (unsigned turn = 0; turn < blockDim.y; ++turn) {
         if (threadIdx.y == turn)
           for_each(width, [&](std::int64_t c, float sum) {
-            of_block[c] = turn > 0 ? of_block[c] + sum : sum;
+            float& total = of_block[Places::of(static_cast<int>(c))];
+            total = turn > 0 ? total + sum : sum;
           });
         __syncthreads();
       }
-      for (unsigned c = threadIdx.y * 32 + threadIdx.x; c < width; c += 32 * blockDim.y)
-        share_[c] = of_block[c];
+      for (int c = threadIdx.y * 32 + threadIdx.x; c < width; c += 32 * blockDim.y)
+        share_[c] = of_block[Places::of(c)];
     } else if constexpr (E > 0) {
       for_each(width, [&](std::int64_t c, float sum) { share_[c] = sum; });
     }

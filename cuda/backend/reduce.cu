@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cuda/backend/map.h"
+#include "cuda/launch/block_sums.h"
 
 namespace paragrad::cuda {
 
@@ -81,13 +82,15 @@ __global__ void __launch_bounds__(32 * column_warps)
       const auto p = load<Pack<T, N>>(x + (o * runs.reduced + r) * runs.inner + mine);
       for (int j = 0; j < N; ++j) value[j] = Op::combine(value[j], to_float(p.at[j]));
     }
-  __shared__ float of_warps[column_warps][32 * N];
-  for (int j = 0; j < N; ++j) of_warps[threadIdx.y][threadIdx.x * N + j] = value[j];
+  using Places = ColumnPlaces<N, 32 * N>;
+  __shared__ float of_warps[column_warps][Places::count];
+  for (int j = 0; j < N; ++j) of_warps[threadIdx.y][Places::of(threadIdx.x * N + j)] = value[j];
   __syncthreads();
-  for (unsigned c = threadIdx.y * 32 + threadIdx.x; c < 32 * N; c += 32 * blockDim.y) {
+  for (int c = threadIdx.y * 32 + threadIdx.x; c < 32 * N; c += 32 * blockDim.y) {
     if (first + c >= runs.inner) return;
-    float result = of_warps[0][c];
-    for (unsigned w = 1; w < blockDim.y; ++w) result = Op::combine(result, of_warps[w][c]);
+    const int place = Places::of(c);
+    float result = of_warps[0][place];
+    for (unsigned w = 1; w < blockDim.y; ++w) result = Op::combine(result, of_warps[w][place]);
     y[outer_and_part * runs.inner + first + c] = from_float<U>(result);
   }
 }

@@ -1,4 +1,5 @@
-// Sums and maxima over the threads of a block, for every thread, and sums of earlier threads.
+// Sums and maxima over the threads of a block, for every thread, and sums of earlier threads;
+// places of columns in shared memory.
 // Not here: sums and maxima over a warp (cuda/launch/device.h).
 // CUDA C++ Programming Guide, warp shuffle functions; Harris, Sengupta and Owens 2007, "Parallel
 // prefix sum (scan) with CUDA". All threads of a block, which has whole warps, call these.
@@ -52,5 +53,16 @@ __device__ T block_sum_before(T value, T& total) {
   }
   return sum - value;
 }
+
+// [snippet places]
+/// Places for `width` columns in shared memory, a multiple of 32 N. A warp that takes every N-th
+/// column, as threads with packs of N neighbours do, or 32 neighbours, meets no bank twice.
+template <int N, int width>
+struct ColumnPlaces {
+  static constexpr int count = width + 32;
+  /// Columns c, c + N, ... are neighbours. The next row of them begins 32 / N banks further on.
+  static __device__ int of(int c) { return c % N * (count / N) + c / N; }
+};
+// [end snippet]
 
 }  // namespace paragrad::cuda

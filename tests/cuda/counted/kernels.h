@@ -73,6 +73,19 @@ __global__ inline void load_vectors(float* y, int apart) {
   y[threadIdx.x] = value.at[0];
 }
 
+/// 32 threads store packs of N columns, and load neighbours.
+template <int N>
+__global__ void exchange_columns(float* y) {
+  using Places = cuda::ColumnPlaces<N, 64 * N>;
+  __shared__ float shared[Places::count];
+  for (int i = 0; i < 2 * N; ++i)
+    shared[Places::of(static_cast<int>(i / N * 32 * N + threadIdx.x * N) + i % N)] = 1;
+  __syncthreads();
+  float sum = 0;
+  for (int c = static_cast<int>(threadIdx.x); c < 64 * N; c += 32) sum += shared[Places::of(c)];
+  y[threadIdx.x] = sum;
+}
+
 // ---- warps -----------------------------------------------------------------------------------
 
 __global__ inline void sum_warps(const float* x, float* y) {

@@ -18,7 +18,23 @@ void check_strided(int stride, unsigned passes) {
   CHECK((c.barriers == 1 && c.static_bytes == 4096));
 }
 
+template <int N>
+void check_columns() {
+  const DeviceArray<float> y(32);
+  const Counters c = counters_of(exchange_columns<N>, 1, 32, y);
+  CHECK((c.shared_stores.requests == 2 * N && c.shared_stores.passes == 2 * N));
+  CHECK((c.shared_loads.requests == 2 * N && c.shared_loads.passes == 2 * N));
+  CHECK(y.values() == std::vector<float>(32, 2 * N));
+}
+
 }  // namespace
+
+TEST_CASE("counted: columns have places without conflicts, by packs and by neighbours") {
+  Machine machine;
+  check_columns<1>();
+  check_columns<4>();
+  check_columns<8>();
+}
 
 TEST_CASE("counted: shared memory with a stride of 1, 2 and 32") {
   Machine machine;
