@@ -40,9 +40,9 @@ struct Affine {
 
 /// A Philox block of four random words decides four elements.
 template <class T>
-__device__ void drop(std::int64_t block, std::int64_t count, float p, float scale, RandomKey key,
-                     bool packed, const T* x, T* y) {
-  const auto word = autograd::philox(key, block);
+__device__ void drop(std::int64_t block, std::int64_t count, float p, float scale,
+                     PerLaunch<RandomKey> key, bool packed, const T* x, T* y) {
+  const auto word = autograd::philox(key.get(), block);
   auto kept = [&](float value, int i) {
     return from_float<T>(autograd::to_uniform(word[i]) < p ? 0 : value * scale);
   };

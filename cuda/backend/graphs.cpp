@@ -10,7 +10,14 @@ namespace paragrad::cuda {
 using Recorded = Handle<cudaGraph_t, cudaGraphDestroy>;
 
 Graphs::Graphs(cudaStream_t target, CachingAllocator& allocator)
-    : target_(target), allocator_(allocator) {}
+    : target_(target),
+      allocator_(allocator),
+      value_block_(static_cast<std::byte*>(allocator.allocate(value_bytes))),
+      value_staging_(value_bytes) {
+  value_staging_.reserve();
+}
+
+Graphs::~Graphs() { allocator_.free(value_block_, value_bytes); }
 
 void Graphs::gather(const std::function<void()>& work) {
   std::thread::id idle;
@@ -26,8 +33,11 @@ void Graphs::gather(const std::function<void()>& work) {
   gatherer_ = std::thread::id();
 }
 
+/// Copies the launch's values before it, in the order of the stream: after the last launch, which
+/// read its own from the same place.
 void Graphs::begin() {
   if (calls_.empty()) return;
+  value_staging_.to_device(value_block_, values_.data(), std::ssize(values_), target_);
   PG_CUDA(cudaGraphLaunch(find().executable, target_));
   ++begun_;
   forget();
@@ -86,6 +96,7 @@ std::list<Graphs::Kept>::iterator Graphs::update_or_make(cudaGraph_t graph) {
 void Graphs::forget() noexcept {
   calls_.clear();
   arguments_.clear();
+  values_.clear();
   allocator_.catch_up();
 }
 

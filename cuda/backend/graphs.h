@@ -15,16 +15,31 @@
 
 namespace paragrad::cuda {
 
+// [snippet per_launch]
+/// A kernel's parameter that differs from launch to launch, as a learning rate does. In a graph the
+/// kernel reads it from device memory, so that the graph can be launched again with another value.
+template <class T>
+struct PerLaunch {
+  T value;
+  const T* place = nullptr;  ///< of the value, in device memory; or null
+
+  PerLaunch(const T& value) : value(value) {}
+  __device__ T get() const { return place ? *place : value; }
+};
+// [end snippet]
+
 /// Keeps the calls that one thread makes while it gathers, with all their arguments; other threads
 /// queue on the target as usual. A graph whose calls and arguments are those of an earlier one, to
 /// the last byte, is that one, launched again: the host then makes a single call of CUDA. Another
 /// graph is captured; it takes the place of the one that has waited longest among many with as many
-/// nodes. So nothing is assumed of addresses and numbers: where they repeat, a graph does.
+/// nodes. So nothing is assumed of addresses: where they repeat, a graph does. Values of PerLaunch
+/// may differ.
 class Graphs {
  public:
   /// Gathers work of the current device, to launch it on `target`, in whose order `allocator`
   /// allocates. Both must outlive the Graphs.
   Graphs(cudaStream_t target, CachingAllocator& allocator);
+  ~Graphs();
 
   /// Gathers what `work` queues. In a nested call, and while another thread gathers, work is queued
   /// as without graphs. If `work` throws, gathered work that is not launched yet is dropped.
@@ -44,6 +59,18 @@ class Graphs {
     note(&type_of_call);
     (note(arguments), ...);
   }
+  /// Moves the value of a kernel's parameter to device memory, if it is a PerLaunch, for a call
+  /// that is kept next. Values for which there is no room stay arguments, which costs captures.
+  template <class T>
+  void move_value(T&) {}
+  template <class T>
+  void move_value(PerLaunch<T>& x) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) % sizeof x.place == 0);
+    if (values_.size() + sizeof(T) > value_bytes) return;
+    x.place = reinterpret_cast<const T*>(value_block_ + values_.size());
+    values_.append(reinterpret_cast<const char*>(&x.value), sizeof(T));
+    x.value = T();
+  }
   /// Launches what has been gathered so far.
   void begin();
 
@@ -62,6 +89,7 @@ class Graphs {
     const Handle<cudaGraphExec_t, cudaGraphExecDestroy> executable;
   };
   static constexpr int most_alike = 32;  // with as many nodes
+  static constexpr std::size_t value_bytes = 4096;
 
   template <class T>
   void note(const T& value) {
@@ -79,7 +107,10 @@ class Graphs {
   std::atomic<std::thread::id> gatherer_{};
   std::vector<std::function<void(cudaStream_t)>> calls_;  // of the graph to come
   std::string arguments_;                                 // of all of them
-  std::list<Kept> kept_;                                  // the last one launched is first
+  std::string values_;                                    // for value_block_
+  std::byte* const value_block_;  // in device memory, where launches read their values
+  Staging value_staging_;
+  std::list<Kept> kept_;  // the last one launched is first
   int made_ = 0, captured_ = 0, begun_ = 0;
 };
 

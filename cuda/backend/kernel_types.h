@@ -170,6 +170,7 @@ void CudaBackend::run(void (*kernel)(Parameters...), Grid grid,
 template <class... Parameters>
 void CudaBackend::queue_kernel(void (*kernel)(Parameters...), Grid grid,
                                Parameters... parameters) const {
+  if (gathering()) (graphs_->move_value(parameters), ...);
   auto call = [=](cudaStream_t stream) {
     launch(kernel, grid.blocks, grid.threads, grid.shared_bytes, stream, parameters...);
   };

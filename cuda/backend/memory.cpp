@@ -130,20 +130,20 @@ void CachingAllocator::give_back(const Blocks& all) const {
 
 void Staging::reserve() {
   for (std::optional<Slot>& slot : slots_)
-    if (!slot) slot.emplace();
+    if (!slot) slot.emplace(slot_bytes_);
 }
 
 Staging::Slot& Staging::free_slot() {
   std::optional<Slot>& slot = slots_[next_++ % slots_.size()];
-  if (!slot) slot.emplace();
+  if (!slot) slot.emplace(slot_bytes_);
   PG_CUDA(cudaEventSynchronize(slot->done));
   return *slot;
 }
 
 void Staging::to_device(void* target, const void* source, std::int64_t bytes, cudaStream_t stream) {
-  for (std::int64_t at = 0; at < bytes; at += slot_bytes) {
+  for (std::int64_t at = 0; at < bytes; at += slot_bytes_) {
     Slot& slot = free_slot();
-    const std::int64_t part = std::min(slot_bytes, bytes - at);
+    const std::int64_t part = std::min(slot_bytes_, bytes - at);
     std::memcpy(slot.memory, static_cast<const std::byte*>(source) + at, part);
     PG_CUDA(cudaMemcpyAsync(static_cast<std::byte*>(target) + at, slot.memory, part,
                             cudaMemcpyHostToDevice, stream));
@@ -153,19 +153,19 @@ void Staging::to_device(void* target, const void* source, std::int64_t bytes, cu
 
 void Staging::to_host(void* target, const void* source, std::int64_t bytes, cudaStream_t stream) {
   Slot* before = nullptr;  // holds the part that ends at `at`
-  for (std::int64_t at = 0; at < bytes || before; at += slot_bytes) {
+  for (std::int64_t at = 0; at < bytes || before; at += slot_bytes_) {
     Slot* slot = nullptr;
     if (at < bytes) {
       slot = &free_slot();
       PG_CUDA(cudaMemcpyAsync(slot->memory, static_cast<const std::byte*>(source) + at,
-                              std::min(slot_bytes, bytes - at), cudaMemcpyDeviceToHost, stream));
+                              std::min(slot_bytes_, bytes - at), cudaMemcpyDeviceToHost, stream));
       slot->done.record(stream);
     }
     if (before) {
-      const std::int64_t start = at - slot_bytes;
+      const std::int64_t start = at - slot_bytes_;
       PG_CUDA(cudaEventSynchronize(before->done));
       std::memcpy(static_cast<std::byte*>(target) + start, before->memory,
-                  std::min(slot_bytes, bytes - start));
+                  std::min(slot_bytes_, bytes - start));
     }
     before = slot;
   }

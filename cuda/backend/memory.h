@@ -71,6 +71,7 @@ class CachingAllocator {
 /// fills or empties another. For one thread at a time, and the device current at the first copy.
 class Staging {
  public:
+  explicit Staging(std::int64_t slot_bytes = 1 << 20) : slot_bytes_(slot_bytes) {}
   /// Returns when `source` may be changed; waits for the stream only if all slots are in use.
   void to_device(void* target, const void* source, std::int64_t bytes, cudaStream_t stream);
   /// Makes all slots, so that copies allocate none: that may wait for other devices.
@@ -79,15 +80,15 @@ class Staging {
   void to_host(void* target, const void* source, std::int64_t bytes, cudaStream_t stream);
 
  private:
-  static constexpr std::int64_t slot_bytes = 1 << 20;
   /// Pinned memory, and an event that marks the end of the last copy that used it.
   struct Slot {
-    Slot() : memory(slot_bytes) {}
+    explicit Slot(std::int64_t bytes) : memory(bytes) {}
     Pinned memory;
     Event done;
   };
   Slot& free_slot();
 
+  const std::int64_t slot_bytes_;
   std::array<std::optional<Slot>, 16> slots_;
   std::size_t next_ = 0;
 };
