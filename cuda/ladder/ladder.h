@@ -144,4 +144,26 @@ void attention_online(const Attention& attention, cudaStream_t stream);
 /// Uses tensor cores, and keeps scores in fragments.
 void attention_tensor_cores(const AttentionOf<__nv_bfloat16>& attention, cudaStream_t stream);
 
+/// The gradients of attention's q, k and v, from that of y.           q, k, v, dy (heads,time,size)
+struct AttentionBackward {
+  const float *q, *k, *v, *dy;
+  float* gradients;  ///< dq, dk, dv                                         (3,heads,time,size)
+  float* scratch;    ///< for all pairs, or for all queries         (2,heads,time,time or 1)
+  int heads, time;
+
+  __host__ __device__ static constexpr float scale() { return Attention::scale(); }
+  __device__ float* dq() const { return gradients; }
+  __device__ float* dk() const { return gradients + heads * time * Attention::size; }
+  __device__ float* dv() const { return gradients + 2 * heads * time * Attention::size; }
+  __device__ float* shares() const { return scratch; }
+  __device__ float* slopes() const { return scratch + heads * time * time; }  ///< of scores
+  __device__ float* normalizers() const { return scratch; }          ///< log of the sum of e^score
+  __device__ float* dots() const { return scratch + heads * time; }  ///< y dy
+};
+
+/// Keeps shares and slopes in memory.
+void attention_backward_plain(const AttentionBackward& attention, cudaStream_t stream);
+/// Computes shares again, for queries and for keys.
+void attention_backward_recomputed(const AttentionBackward& attention, cudaStream_t stream);
+
 }  // namespace paragrad::cuda::ladder

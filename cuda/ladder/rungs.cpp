@@ -238,6 +238,42 @@ Ladder attentions() {
         "waiting: loads, then work, then loads", attention<bf16, attention_tensor_cores>, 2}}};
 }
 
+template <void run(const AttentionBackward&, cudaStream_t)>
+void attention_backward(const Operands& o, cudaStream_t stream) {
+  run({input<float>(o, 0), input<float>(o, 1), input<float>(o, 2), input<float>(o, 3), o.output,
+       o.scratch, o.sizes[0], o.sizes[1]},
+      stream);
+}
+
+Ladder attention_backwards() {
+  Ladder ladder = attentions();
+  const std::string file = "cuda/ladder/attention_backward_";
+  constexpr int D = Attention::size;
+  ladder.name = "attention_backward";
+  ladder.formula = "dq, dk and dv of attention, from dy";
+  ladder.large = {96, 1024};
+  ladder.inputs = [](const Sizes& s) -> std::vector<std::int64_t> {
+    return std::vector<std::int64_t>(4, std::int64_t{s[0]} * s[1] * D);
+  };
+  ladder.output = [](const Sizes& s) { return std::int64_t{3} * s[0] * s[1] * D; };
+  ladder.scratch = [](const Sizes& s) { return std::int64_t{2} * s[0] * s[1] * s[1]; };
+  ladder.flops = [](const Sizes& s) { return (10.0 * D + 10) * s[0] * s[1] * s[1]; };
+  // Shares are off as in attention. Their gradients, and y dy, are up to 64, and are sums of 64
+  // products. A key has at most the shares of all queries.
+  ladder.tolerance = [](const Sizes& s, int) {
+    const double share = 2 * D * (D + 2) / 8.0 + 2 * s[1] + 32;
+    const double slope = 3 * D * share + 2 * D * (D + 2) + 3.0 * D * s[1];
+    return slope * s[1] / 8 * half_ulp;
+  };
+  ladder.rungs = {
+      {1, "plain", file + "1_plain.cu", "pairs, slopes and sums by a kernel each",
+       "device memory: two numbers of all pairs", attention_backward<attention_backward_plain>},
+      {2, "recomputed", file + "2_recomputed.cu", "shares are computed again, for queries and keys",
+       "multiplications in f32, and loads from shared memory",
+       attention_backward<attention_backward_recomputed>}};
+  return ladder;
+}
+
 }  // namespace
 
 std::string Rung::why_not() const {
@@ -256,8 +292,9 @@ double Ladder::least_bytes(const Rung& rung, const Sizes& sizes) const {
 }
 
 const std::vector<Ladder>& ladders() {
-  static const std::vector<Ladder> all = {products(),  epilogues(),   layer_norms(),
-                                          softmaxes(), column_sums(), attentions()};
+  static const std::vector<Ladder> all = {products(),           epilogues(),   layer_norms(),
+                                          softmaxes(),          column_sums(), attentions(),
+                                          attention_backwards()};
   return all;
 }
 

@@ -77,6 +77,36 @@ Values attention(const std::vector<Values>& in, const Sizes& sizes) {
   return y;
 }
 
+Values attention_backward(const std::vector<Values>& in, const Sizes& sizes) {
+  const auto [heads, time, none] = sizes;
+  constexpr int D = cuda::ladder::Attention::size;
+  const std::size_t all = in[0].size();
+  Values gradients(3 * all);
+  auto dot = [&](int a, int row, int b, int other) {
+    double sum = 0;
+    for (int i = 0; i < D; ++i) sum += in[a][row * D + i] * in[b][other * D + i];
+    return sum;
+  };
+  for (int query = 0; query < heads * time; ++query) {
+    Values scores(time), dshares(time);
+    const int head = query / time * time;
+    for (int key = 0; key < time; ++key) scores[key] = dot(0, query, 1, head + key) / 8;
+    const Values shares = softmax({scores}, {1, time});
+    double y_dy = 0;
+    for (int key = 0; key < time; ++key)
+      y_dy += shares[key] * (dshares[key] = dot(3, query, 2, head + key));
+    for (int key = 0; key < time; ++key)
+      for (int i = 0; i < D; ++i) {
+        const double slope = shares[key] * (dshares[key] - y_dy) / 8;
+        const int at_query = query * D + i, at_key = (head + key) * D + i;
+        gradients[at_query] += slope * in[1][at_key];
+        gradients[all + at_key] += slope * in[0][at_query];
+        gradients[2 * all + at_key] += shares[key] * in[3][at_query];
+      }
+  }
+  return gradients;
+}
+
 }  // namespace
 
 const LadderReference& ladder_reference(const std::string& ladder) {
@@ -89,7 +119,8 @@ const LadderReference& ladder_reference(const std::string& ladder) {
       {"layer_norm", {layer_norm, {{1, 1}, {5, 32}, {131, 77}, {6, 128}, {3, 132}, {3, 2048}}}},
       {"softmax", {softmax, {{1, 1}, {5, 32}, {131, 77}, {6, 128}, {3, 132}, {3, 2048}}}},
       {"column_sum", {column_sum, {{1, 1}, {9, 31}, {128, 33}, {300, 136}}}},
-      {"attention", {attention, {{1, 1}, {2, 70}, {1, 129}}}}};
+      {"attention", {attention, {{1, 1}, {2, 70}, {1, 129}}}},
+      {"attention_backward", {attention_backward, {{1, 1}, {2, 35}, {1, 70}}}}};
   return all.at(ladder);
 }
 
