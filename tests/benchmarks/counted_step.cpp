@@ -52,8 +52,11 @@ Step count_step(const Size& size) {
 /// "each_kernel" runs a function for each element, whose name says more.
 std::string table_name(const std::string& name) {
   std::string result = short_name(name);
-  const std::string each = "each_kernel<&(void ";
-  if (result.starts_with(each)) result = short_name(result.substr(each.size()));
+  const std::string each = "each_kernel<&", of_template = each + "(void ";
+  if (result.starts_with(of_template))
+    result = short_name(result.substr(of_template.size()));
+  else if (result.starts_with(each))
+    result = result.substr(each.size(), result.find(',') - each.size());
   for (std::size_t at; (at = result.find("__nv_bfloat16")) != std::string::npos;)
     result.replace(at, 13, "bf16");
   return result;
@@ -61,9 +64,9 @@ std::string table_name(const std::string& name) {
 
 // ---- parts -----------------------------------------------------------------------------------
 
-/// Launches, bytes of device memory, and operations of matrix products.
+/// Launches, bytes of device memory, operations of matrix products, and conflicts in shared memory.
 struct Sum {
-  double launches = 0, bytes = 0, flops = 0;
+  double launches = 0, bytes = 0, flops = 0, conflicts = 0;
 };
 
 json to_json(const Step& step) {
@@ -72,7 +75,8 @@ json to_json(const Step& step) {
     result["kernels"].push_back({{"name", table_name(k.name)},
                                  {"launches", k.counts.launches},
                                  {"bytes", k.counts.device_bytes()},
-                                 {"flops", k.counts.flops}});
+                                 {"flops", k.counts.flops},
+                                 {"bank conflicts", k.counts.bank_conflicts()}});
   return result;
 }
 
@@ -89,6 +93,7 @@ std::vector<Sum> sums_of(const json& step, const std::vector<StepPart>& parts) {
     sum.launches += kernel.at("launches").get<double>();
     sum.bytes += kernel.at("bytes").get<double>();
     sum.flops += kernel.at("flops").get<double>();
+    sum.conflicts += kernel.value("bank conflicts", 0.0);
   }
   return sums;
 }
@@ -102,18 +107,19 @@ void print_parts(const std::vector<StepPart>& parts, const std::vector<Sum>& sum
   const bool both = !before.empty();
   fmt::print(
       "| part | {}launches | {}kB of device memory | least kB | ratio | kB unfused | MFLOP of "
-      "products |\n| --- |{} --- | --- | --- | --- | --- | --- |\n",
+      "products | bank conflicts |\n| --- |{} --- | --- | --- | --- | --- | --- | --- |\n",
       both ? "launches before | " : "", both ? "kB before | " : "", both ? " --- | --- |" : "");
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const StepPart& part = parts[i];
     const Sum& sum = sums[i];
     if (sum.launches == 0 && (!both || before[i].launches == 0)) continue;
     fmt::print(
-        "| {} | {}{} | {}{} | {} | {} | {} | {} |\n", part.name,
+        "| {} | {}{} | {}{} | {} | {} | {} | {} | {} |\n", part.name,
         both ? fmt::format("{} | ", before[i].launches) : "", sum.launches,
         both ? kilobytes(before[i].bytes) + " | " : "", kilobytes(sum.bytes), kilobytes(part.least),
         part.least > 0 ? fmt::format("{:.2f}", sum.bytes / part.least) : "-",
-        kilobytes(part.unfused), sum.flops > 0 ? fmt::format("{:.0f}", sum.flops / 1e6) : "-");
+        kilobytes(part.unfused), sum.flops > 0 ? fmt::format("{:.0f}", sum.flops / 1e6) : "-",
+        sum.conflicts > 0 ? fmt::format("{:.0f}", sum.conflicts) : "-");
   }
 }
 

@@ -20,8 +20,8 @@ struct StepPart {
 };
 
 /// X is the bytes of `rows` rows of activations, L the layers, P the parameters. For the least
-/// bytes, residuals and sums of gradients are fused into what stands beside them, a bias costs only
-/// the sum that is its gradient, and cross-entropy reads and writes logits once for both
+/// bytes, residuals, GELU and sums of gradients are fused into what stands beside them, a bias costs
+/// only the sum that is its gradient, and cross-entropy reads and writes logits once for both
 /// directions.
 inline std::vector<StepPart> parts_of(const nn::GptConfig& c, double rows, double P) {
   const double L = c.layers, X = rows * c.width * 2, logits = rows * c.vocabulary * 2;
@@ -35,7 +35,8 @@ inline std::vector<StepPart> parts_of(const nn::GptConfig& c, double rows, doubl
       {"biases and their gradients", {"add_bias", "reduce_column"}, 5 * L * X, 10 * L * X},
       {"attention, forward", {"flash_kernel", "forward_kernel"}, 4 * L * X, 0},
       {"attention, backward", {"flash_", "dot_row"}, 8 * L * X, 0},
-      {"bias and GELU", {"bias_gelu"}, 20 * L * X, 0},
+      // Fused, a product also writes GELU's result, and another reads its argument.
+      {"bias and GELU", {"bias_gelu"}, 8 * L * X, 20 * L * X},
       {"layer norm and residuals",
        {"layer_norm", "map_pack<8, plus"},
        (5 * norms + 6 * L) * X,
