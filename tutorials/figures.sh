@@ -551,6 +551,29 @@ quote devices show --schedule 2bw --stages 2 --data-parallel 2 --microbatches 1 
   echo '```'
 } >"$new/not_added.md"
 
+# ---- 15: lost ranks
+three='--stages 4 --data-parallel 3 --microbatches 6'  # forwards and parts of backwards: 1 s each
+draw three_pipelines --schedule 1f1b $three --backward 2 --width 900 --seconds 28
+draw recycle --schedule recycle $three --lost 5 --in-flight 8 --backward 2 --width 900 --seconds 28
+quote recycle_small show --schedule recycle --stages 2 --data-parallel 2 --microbatches 2 --lost 1
+{
+  echo '| ranks lost | what the others run | ranks | an update | busy | microbatches kept by a rank |'
+  echo '| --- | --- | --- | --- | --- | --- |'
+  left() {  # left LOST FLAGS...: an update in the middle of a run
+    local size="${*:2} --backward 2"
+    echo "| $1 | \`${*:2}\` | $(plan show ${*:2} | grep -c F)" \
+      "| $(awk -v five="$(seconds 5 $size)" -v four="$(seconds 4 $size)" 'BEGIN { print five - four }') s" \
+      "| $(plan verify --json $size --steps 1 | sed -n 's/^  "bubble": \([0-9.e+-]*\),*$/\1/p' |
+        awk '{ printf "%.0f%%", 100 * (1 - $1) }')" \
+      "| $(fact 'peak microbatches' ${*:2} | tr ' ' '\n' | grep -x '[0-9]*' | sort -n | tail -n 1) |"
+  }
+  left none --schedule 1f1b $three
+  left '5: its pipeline stops' --schedule 1f1b --stages 4 --data-parallel 2 --microbatches 9
+  for kept in 4 6 8; do left 5 --schedule recycle $three --lost 5 --in-flight $kept; done
+  left '5 and 10' --schedule recycle $three --lost 5,10 --in-flight 8
+  left '5 and 9, peers' --schedule recycle $three --lost 5,9 --in-flight 8
+} >"$new/recycle.md"
+
 # ---- 00: the spine, each file with its lines and the first sentence of its first comment
 first_sentence() {  # first_sentence FILE
   awk '!/^\/\// { exit } { sub(/^\/\/ */, ""); text = text (NR > 1 ? " " : "") $0 }

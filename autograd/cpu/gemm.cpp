@@ -64,6 +64,8 @@ const dnnl::matmul& compiled(Backend::Gemm how, const Tensor& a, const Tensor& b
                  how.transpose_b, how.add, bias.defined(), a.dtype(), c.dtype(), compute_threads());
   static thread_local std::map<decltype(key), dnnl::matmul> cache;
   auto found = cache.find(key);
+  // A GPT's step takes about thirty products; programs that vary their sizes must not grow.
+  if (found == cache.end() && cache.size() == 1024) cache.clear();
   if (found == cache.end()) found = cache.emplace(key, compile(how, a, b, bias, c)).first;
   return found->second;
 }

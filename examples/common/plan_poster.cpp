@@ -78,7 +78,7 @@ PosterEntry entry_of(const Exhibit& exhibit, bool all) {
 
 std::string schedule_poster(bool all) {
   Poster poster;
-  poster.title = all ? "All schedules side by side" : "Six ways to train on four ranks";
+  poster.title = all ? "Schedules side by side" : "Six ways to train on four ranks";
   poster.explanation =
       "Each picture is a plan: a text of four rows, which paragrad verifies, simulates and trains "
       "with. All compute 16 microbatches; a backward takes as long as two forwards, messages take "

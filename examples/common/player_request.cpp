@@ -37,7 +37,7 @@ void add_own_flags(const ScheduleFlags& flags, Json& json) {
     std::string key = std::string(flag->name).substr(2);
     std::ranges::replace(key, '-', '_');
     const std::string& value = flags.own.at(flag->name);
-    if (flag->values.empty())
+    if (flag->values.empty() && !flag->is_list)
       json[key] = std::stoi(value);
     else
       json[key] = value;

@@ -27,6 +27,20 @@ std::string names_with(const parallel::ScheduleFlag& flag) {
   return names.empty() ? last : fmt::format("{} and {}", fmt::join(names, ", "), last);
 }
 
+/// Checks that a flag can be set to a value.
+CLI::Validator taken_by(const parallel::ScheduleFlag& flag) {
+  return {[&flag](const std::string& value) -> std::string {
+            parallel::Layout layout;
+            try {
+              flag.set(layout, value);
+            } catch (const autograd::Error& error) {
+              return error.what();
+            }
+            return "";
+          },
+          ""};
+}
+
 /// Describes what is wrong with a codec's name; empty if nothing is.
 std::string problem_of_codec(const std::string& value) {
   try {
@@ -63,7 +77,9 @@ void ScheduleFlags::add_flags(Flags& flags) {
   flags.yes("--recompute", recompute, "save memory: drop activations and compute them again");
   for (const parallel::ScheduleFlag* flag : parallel::schedule_flags()) {
     const std::string what = names_with(*flag) + ": " + flag->what;
-    if (flag->values.empty())
+    if (flag->is_list)
+      flags.words(flag->name, own[flag->name], "N,N", what)->check(taken_by(*flag));
+    else if (flag->values.empty())
       flags.words(flag->name, own[flag->name], "N", what)
           ->check(number_between(1, std::numeric_limits<int>::max()));
     else

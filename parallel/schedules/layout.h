@@ -44,14 +44,16 @@ struct Layout {
   bool clip = false;                ///< steps need the gradient's global norm
   bool tied = false;                ///< the first and the last stage share a tensor (embeddings)
   Setting setting = Setting::data;  ///< cyclic; as many microbatches as stages
-  int gap = 2;        ///< cyclic, data and zero: stages between consecutive microbatches. 3 suits
-                      ///< backwards that take twice as long as forwards
-  int in_flight = 0;  ///< message-driven: microbatches that a rank may have between their forward
-                      ///< and their backward; 0: as many as stages
-  int drift = 0;      ///< paci: the most that a backward's weights may be newer than its forward's;
-                      ///< 0: as much as a full pipeline needs
-  int chunks = 0;     ///< stages that a rank holds; 0: as many as the schedule usually has
+  int gap = 2;  ///< cyclic, data and zero: stages between consecutive microbatches. 3 suits
+                ///< backwards that take twice as long as forwards
+  int in_flight =
+      0;  ///< message-driven, recycle: microbatches that a rank may have between their forward
+          ///< and their backward; 0: as many as stages
+  int drift = 0;   ///< paci: the most that a backward's weights may be newer than its forward's;
+                   ///< 0: as much as a full pipeline needs
+  int chunks = 0;  ///< stages that a rank holds; 0: as many as the schedule usually has
   std::optional<Placement> placement = {};  ///< of the stages; none: the schedule's usual one
+  std::vector<int> lost = {};               ///< recycle: ranks of the whole pipelines that are lost
   int zero = 0;  ///< ZeRO level: up to 3 with data parallelism, up to 1 with pipelines
   CodecSpec codec = {}, channel = {};  ///< encode gradient sums; activations and their gradients
 

@@ -28,14 +28,6 @@ Plan message_driven(const Layout& layout) {
 }
 // [end snippet]
 
-const ScheduleFlag in_flight_flag{
-    .name = "--in-flight",
-    .thing = "choice of microbatches in flight",
-    .what =
-        "how many microbatches a rank may hold between forward and backward (default: as many as "
-        "stages)",
-    .set = [](Layout& layout, const std::string& value) { layout.in_flight = std::stoi(value); }};
-
 }  // namespace
 
 extern const Schedule one_forward_one_backward_schedule{.name = "1f1b",

@@ -13,22 +13,23 @@
 #include "parallel/verifier/rules.h"
 
 // Sorted by the names that users type, as lists of them are.
-#define PARAGRAD_SCHEDULES(SCHEDULE)                                            \
-  SCHEDULE(one_forward_one_backward) /* a pipeline that empties at each step */ \
-  SCHEDULE(pipedream_2bw)            /* two versions of the weights */          \
-  SCHEDULE(cyclic_v1)                /* microbatches one after the other */     \
-  SCHEDULE(cyclic_v2)                /* cyclic_v1 on the freshest weights */    \
-  SCHEDULE(data_parallel)            /* every rank holds the model */           \
-  SCHEDULE(dual_pipe)                /* two copies, from both ends */           \
-  SCHEDULE(dual_pipe_v)              /* a folded model, flows that cross */     \
-  SCHEDULE(gpipe)                    /* all forwards, then all backwards */     \
-  SCHEDULE(interleaved)              /* 1F1B, several stages on a rank */       \
-  SCHEDULE(looped_bfs)               /* a stage's microbatches all at once */   \
-  SCHEDULE(message_driven)           /* in the order in which messages come */  \
-  SCHEDULE(paci)                     /* one version of the weights, drift */    \
-  SCHEDULE(pipedream)                /* an update after each microbatch */      \
-  SCHEDULE(zb_h1)                    /* 1F1B, backwards in two parts */         \
-  SCHEDULE(zb_h2)                    /* without bubble, twice the memory */     \
+#define PARAGRAD_SCHEDULES(SCHEDULE)                                             \
+  SCHEDULE(one_forward_one_backward) /* a pipeline that empties at each step */  \
+  SCHEDULE(pipedream_2bw)            /* two versions of the weights */           \
+  SCHEDULE(cyclic_v1)                /* microbatches one after the other */      \
+  SCHEDULE(cyclic_v2)                /* cyclic_v1 on the freshest weights */     \
+  SCHEDULE(data_parallel)            /* every rank holds the model */            \
+  SCHEDULE(dual_pipe)                /* two copies, from both ends */            \
+  SCHEDULE(dual_pipe_v)              /* a folded model, flows that cross */      \
+  SCHEDULE(gpipe)                    /* all forwards, then all backwards */      \
+  SCHEDULE(interleaved)              /* 1F1B, several stages on a rank */        \
+  SCHEDULE(looped_bfs)               /* a stage's microbatches all at once */    \
+  SCHEDULE(message_driven)           /* in the order in which messages come */   \
+  SCHEDULE(paci)                     /* one version of the weights, drift */     \
+  SCHEDULE(pipedream)                /* an update after each microbatch */       \
+  SCHEDULE(recycle)                  /* the peers of lost ranks do their work */ \
+  SCHEDULE(zb_h1)                    /* 1F1B, backwards in two parts */          \
+  SCHEDULE(zb_h2)                    /* without bubble, twice the memory */      \
   SCHEDULE(zb_v)                     /* without bubble, on a folded model */
 
 namespace paragrad::parallel {
@@ -70,6 +71,14 @@ const ScheduleFlag chunks_flag{
     .thing = "choice of chunks",
     .what = "stages that each rank holds (default: 2)",
     .set = [](Layout& layout, const std::string& value) { layout.chunks = std::stoi(value); }};
+
+const ScheduleFlag in_flight_flag{
+    .name = "--in-flight",
+    .thing = "choice of microbatches in flight",
+    .what =
+        "how many microbatches a rank may hold between forward and backward (default: as many as "
+        "stages)",
+    .set = [](Layout& layout, const std::string& value) { layout.in_flight = std::stoi(value); }};
 
 const ScheduleFlag placement_flag{
     .name = "--placement",

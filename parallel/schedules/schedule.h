@@ -56,10 +56,11 @@ struct ScheduleFlag {
   const char* name = "";   ///< as users type it: "--chunks"
   const char* thing = "";  ///< what a schedule without the flag lacks: "turns"
   std::string what;        ///< its line in --help, behind the schedules that have it
-  void (*set)(Layout&, const std::string& value) = nullptr;
+  void (*set)(Layout&, const std::string& value) = nullptr;  ///< throws Error if it can't be
   std::vector<std::string> values = {};  ///< to choose from; empty: whole numbers from 1 on
+  bool is_list = false;                  ///< it takes several whole numbers, from 0 on: "1,4"
 };
-extern const ScheduleFlag chunks_flag, placement_flag;
+extern const ScheduleFlag chunks_flag, placement_flag, in_flight_flag;
 
 /// Ranks of a pipeline: the depth of each replica.
 int pipeline_ranks(const Layout& layout);

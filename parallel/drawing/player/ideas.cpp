@@ -115,6 +115,10 @@ constexpr Idea ideas[] = {
      "Backwards in two parts and more activations: the weight parts of one update fill the bubble "
      "before the next.",
      "Qi et al. 2024, Zero Bubble Pipeline Parallelism", of_zero_bubble},
+    {"recycle",
+     "Ranks are lost, and their microbatches go to the ranks that hold the same stage in other "
+     "replicas; weight parts of backwards wait until the pipeline idles.",
+     "Gandhi et al. 2024, ReCycle", nullptr},
     {"zb-v",
      "The model lies on the ranks like a V, so the first rank also has the last stage and begins "
      "its backwards at once.",

@@ -93,6 +93,7 @@ void set_flag(const Schedule& schedule, const ScheduleFlag& flag, const Json& va
               Layout& layout) {
   PG_CHECK(schedule.has(flag), flag.name, ": the schedule ", schedule.name, " has no ", flag.thing,
            "; leave it out");
+  if (flag.is_list) return flag.set(layout, words(flag.name, value));
   if (flag.values.empty()) return flag.set(layout, std::to_string(whole(flag.name, value, 1)));
   const std::string chosen = words(flag.name, value);
   PG_CHECK(std::ranges::count(flag.values, chosen) == 1, flag.name, ": there is no \"", chosen,
@@ -196,6 +197,7 @@ Json list_of_schedules() {
       if (each->has(*flag))
         flags.push_back({{"name", std::string(flag->name).substr(2)},
                          {"what", flag->what},
+                         {"is_list", flag->is_list},
                          {"values", flag->values}});
     const Idea* idea = find_idea(each->name);
     all.push_back({{"name", each->name},

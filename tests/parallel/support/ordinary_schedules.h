@@ -28,7 +28,7 @@ inline parallel::Layout fitted(const std::string& name, parallel::Layout layout)
 /// Whether the schedule of this name splits backwards or has several stages on a rank. Grids take
 /// few of its layouts, as it has tests with telling ones (chunked_engine_test, chunked_forms_test).
 inline bool is_chunked(const std::string& name) {
-  return parallel::find_schedule(name).chunks > 1 || name.starts_with("zb-");
+  return parallel::find_schedule(name).chunks > 1 || name.starts_with("zb-") || name == "recycle";
 }
 
 /// Whether the schedule of this name has settings, and as many microbatches as stages.

@@ -185,6 +185,7 @@ class Controls {
           delete r[key];
       };
       all.push(
+          flag.is_list       ? this.list(flag, r[key] || '', set) :
           flag.values.length ?
               this.choice(flag.name, ['usual', ...flag.values], r[key] || 'usual', set) :
               this.slider(
@@ -241,6 +242,17 @@ class Controls {
         'label', {'data-control': 'one of ' + name}, name,
         el('select', {onchange: event => this.change(() => set(event.target.value))},
            ...values.map(each => el('option', {value: each, selected: each === value}, each))));
+  }
+
+  list(flag, value, set) {
+    return el(
+        'label', {title: flag.what, 'data-control': 'list of ' + flag.name}, flag.name,
+        el('input', {
+          value,
+          placeholder: 'none',
+          size: 6,
+          onchange: event => this.change(() => set(event.target.value.trim()))
+        }));
   }
 
   check(name, value, set) {
