@@ -3,6 +3,8 @@
 // Chapter 06.
 #include "examples/common/run_layout.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -196,7 +198,8 @@ std::string RunLayout::describe() const {
     ranks += text(", ", parts_.stages, parts_.stages == 1 ? " stage" : " stages", ", --setting ",
                   parts_.setting_found());
   else if (ranks_ > 1)
-    ranks += text(", ", layout_.width, " x ", ranks_ / layout_.width);
+    ranks += text(", ", layout_.width, " x ", (ranks_ + layout_.lost.size()) / layout_.width);
+  if (!layout_.lost.empty()) ranks += fmt::format(" without {}", fmt::join(layout_.lost, " and "));
   std::string line = text(own_plan_ ? "a plan of yours" : parts_.schedule, " on ", ranks);
   if (updates_per_microbatch() && layout_.microbatches > 1)
     line += text("; every microbatch is an update, of ", rows_per_step(), ' ', run_.examples);

@@ -221,7 +221,8 @@ TEST_CASE("help names the schedules that a flag is for, as they are registered")
   for (const char* line :
        {"interleaved and looped-bfs: stages that each rank holds", "\n  --drift N ",
         " looped-bfs: each round of stages begins", " paci: how many updates a backward's weights",
-        " message-driven: how many microbatches",
+        " message-driven and recycle: how many microbatches",
+        " recycle: ranks of the whole pipelines that are lost",
         " cyclic-v1 and cyclic-v2: where microbatches run",
         " cyclic-v1 and cyclic-v2: stages between consecutive microbatches"})
     CHECK_THAT(help, Contains(line));

@@ -118,7 +118,7 @@ constexpr Idea ideas[] = {
     {"recycle",
      "Ranks are lost, and their microbatches go to the ranks that hold the same stage in other "
      "replicas; weight parts of backwards wait until the pipeline idles.",
-     "Gandhi et al. 2024, ReCycle", nullptr},
+     "Gandhi et al. 2024, ReCycle", nullptr /* a greedy order has no formula */},
     {"zb-v",
      "The model lies on the ranks like a V, so the first rank also has the last stage and begins "
      "its backwards at once.",

@@ -169,7 +169,8 @@ TEST_CASE("player: the chain of causes from the end is the critical path") {
 TEST_CASE("player: every schedule has an idea, and its formula is what the simulator finds") {
   for (const Schedule* schedule : schedules()) {
     INFO(schedule->name);
-    CHECK(find_idea(schedule->name) != nullptr);
+    const Idea* idea = find_idea(schedule->name);
+    REQUIRE(idea != nullptr);
     for (const auto& [stages, microbatches, steps] :
          {std::tuple(4, 4, 1), {4, 4, 3}, {4, 8, 1}, {4, 8, 3}, {6, 8, 2}, {6, 12, 3}}) {
       Json request = small_request(*schedule);
@@ -179,7 +180,7 @@ TEST_CASE("player: every schedule has an idea, and its formula is what the simul
       request["costs"] = {{"backward", schedule->cyclic ? 1 : 2}};
       const Json got = ask(request);
       INFO(stages << " stages, " << microbatches << " microbatches, " << steps << " steps");
-      if (stages == 4 && microbatches == 8) CHECK_FALSE(got["formula"].is_null());
+      if (stages == 4 && microbatches == 8 && idea->bubble) CHECK_FALSE(got["formula"].is_null());
       if (!got["formula"].is_null())
         CHECK(got["formula"]["value"].get<double>() ==
               Approx(got["facts"]["bubble"].get<double>()).margin(1e-12));

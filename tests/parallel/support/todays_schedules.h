@@ -19,9 +19,8 @@ inline std::vector<Today> todays_schedules() {
   const parallel::Layout two{.stages = 2, .microbatches = 3, .steps = 2},
       four{.stages = 4, .microbatches = 2, .steps = 2},
       copies{.stages = 2, .microbatches = 4, .steps = 2};
-  return {{"interleaved", four}, {"looped-bfs", four}, {"zb-h1", two},
-          {"zb-h2", two},        {"zb-v", four},       {"dualpipe-v", four},
-          {"dualpipe", copies},  {"paci", two},        {"recycle", two}};
+  return {{"interleaved", four}, {"looped-bfs", four}, {"zb-h1", two},       {"zb-h2", two},
+          {"zb-v", four},        {"dualpipe-v", four}, {"dualpipe", copies}, {"paci", two}};
 }
 
 /// A choice that can be combined with each of them, on two replicas.
