@@ -73,6 +73,7 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
     };
   config["flags"] = layout.flags();
   settings.config = settings.run = config;
+  settings.config["reduction"] = layout.reduction();  // chosen, if the flag says auto
   settings.run["program"] = run.program;
   settings.run["data"] = checksum;
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();

@@ -146,6 +146,8 @@ TEST_CASE("devices: over NCCL sums are its own where they can be, and a run says
     CHECK(result.status == 0);
     CHECK_THAT(result.output + result.errors, Contains(cases[i].second));
   }
+  CHECK(summary_of(runs.path("0"))["config"]["reduction"] == "nccl");
+  CHECK(summary_of(runs.path("2"))["config"]["reduction"] == "scatter");
 }
 
 TEST_CASE("devices: steps that begin as CUDA graphs leave the same run") {
