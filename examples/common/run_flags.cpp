@@ -75,8 +75,9 @@ void RunFlags::add_machine_flags(Flags& flags) {
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "type of weights and activations");
   flags.choice("--reduction", reduction,
                {"auto", "scatter", "ring", "tree", "hierarchical", "nccl"},
-               "how a group of ranks sums gradients; nccl: by NCCL's own all-reduce; auto: nccl "
-               "with --transport nccl, without a codec and --zero; else scatter");
+               "how a group of ranks sums gradients; scatter: in two rounds, or one for up to 1 MB "
+               "of two ranks; nccl: by NCCL's own all-reduce; auto: nccl with --transport nccl, "
+               "without a codec and --zero; else scatter");
   flags.whole("--ranks-per-host", ranks_per_host, 1,
               "ranks per host for --reduction hierarchical (default: group by host name) and "
               "--pretend-cards");

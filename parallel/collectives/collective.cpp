@@ -41,6 +41,17 @@ Round scatter_and_reduce(int r, int n) {
 }
 // [end snippet]
 
+// [snippet direct]
+/// r sends all its values to every other member, and adds up what arrives as above.
+Round send_and_reduce(int r, int n) {
+  Round round;
+  for (int k = 1; k < n; ++k) round.push_back({send, modulo(r + k, n), 0});
+  for (int peer = 0; peer < n; ++peer)
+    if (peer != r) round.push_back({peer < r - 1 ? carry : add, peer, 0});
+  return round;
+}
+// [end snippet]
+
 /// r sends its chunk to every other member.
 Round send_to_all(int r, int n) {
   Round round;
@@ -127,7 +138,7 @@ const std::map<std::string, AllReduce>& reductions() {
 std::string name_of(AllReduce how) {
   for (const auto& [name, each] : reductions())
     if (each == how) return name;
-  return "nccl";  // by_transport, which has no list
+  return how == AllReduce::direct ? "direct" : "nccl";
 }
 
 Range chunk_range(std::int64_t count, int chunk, int chunks) {
@@ -152,6 +163,7 @@ Collective all_reduce(const Summing& how, int member, int members) {
   check_member(member, members);
   if (how.how == AllReduce::tree) return {1, up_and_down_the_tree(member, members)};
   if (how.how == AllReduce::hierarchical) return by_hosts(how.hosts, member, members);
+  if (how.how == AllReduce::direct) return {1, {send_and_reduce(member, members)}};
   Collective result = reduce_scatter(how, member, members);
   Collective gather = all_gather(how, member, members);
   result.rounds.insert(result.rounds.end(), gather.rounds.begin(), gather.rounds.end());
@@ -162,6 +174,7 @@ Collective all_reduce(const Summing& how, int member, int members) {
 
 std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::int64_t most) {
   std::vector<Piece> pieces;
+  pieces.reserve(8);
   for (const Round& round : collective.rounds) {
     bool more = true;
     for (std::int64_t i = 0; std::exchange(more, false); ++i) {

@@ -18,14 +18,16 @@ namespace paragrad::parallel {
 
 /// The kinds of all-reduce: which member adds what, and in which order.
 ///   scatter_reduce: member c adds up chunk c, 0, 1, ..., N-1, as a serial loop over members does
+///   direct:         each member adds up all chunks in that order, so the sum has the same bits
 ///   ring:           c+1, c+2, ..., N-1, 0, ..., c for chunk c, the order in which it travels
 ///   tree:           pairs, then pairs of pairs; member 0 has the sum first
 ///   hierarchical:   members of a host, then scatter_reduce over the hosts' first members
 ///   by_transport:   the transport chooses the order, without a list (Transport::all_reduce)
-/// The first two send 2 (N-1)/N of the data from each of N members. A tree sends it twice over each
-/// of its N-1 edges; hierarchical twice inside a host, and 2 (H-1)/H of it from each of H hosts.
-enum class AllReduce { scatter_reduce, ring, tree, hierarchical, by_transport };
-/// The kinds that have lists, by the names that users type.
+/// scatter_reduce and ring send 2 (N-1)/N of the data from each of N members, direct N-1 times the
+/// data, in one round. A tree sends it twice over each of its N-1 edges; hierarchical twice inside a
+/// host, and 2 (H-1)/H of it from each of H hosts.
+enum class AllReduce { scatter_reduce, direct, ring, tree, hierarchical, by_transport };
+/// The kinds that users choose and that have lists, by the names that they type.
 const std::map<std::string, AllReduce>& reductions();
 /// The name that users type; "nccl" for by_transport.
 std::string name_of(AllReduce how);

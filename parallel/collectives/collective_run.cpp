@@ -5,7 +5,7 @@
 #include "parallel/collectives/collective_run.h"
 
 #include <algorithm>
-#include <set>
+#include <numeric>
 
 #include "autograd/backend.h"
 #include "parallel/transports/launch.h"
@@ -14,14 +14,22 @@ namespace paragrad::parallel {
 
 using enum Exchange::Action;
 
+AllReduce fitted(AllReduce how, std::int64_t bytes, int members) {
+  const bool is_small = members == 2 && bytes <= most_direct_bytes;
+  return how == AllReduce::scatter_reduce && is_small ? AllReduce::direct : how;
+}
+
 CollectiveRun::CollectiveRun(const Collective& collective, Tensor data, std::vector<int> ranks,
                              int channel, std::int64_t piece_bytes, Encoding encoding)
     : data_(data.detach()), ranks_(std::move(ranks)), channel_(channel), encoding_(encoding) {
   std::int64_t elements = piece_bytes / size_of(data_.dtype());
   PG_CHECK(elements > 0, "pieces of ", piece_bytes, " bytes hold no ", data_, "; use more");
-  for (Piece piece : cut(collective, data_.numel(), elements)) {
-    piece.peer = ranks_.at(piece.peer);
-    parts_.push_back({piece, {}, false, collective.same});
+  const std::vector<Piece> pieces = cut(collective, data_.numel(), elements);
+  parts_.reserve(pieces.size());
+  for (const Piece& piece : pieces) {
+    Part& part = parts_.emplace_back(piece);
+    part.peer = ranks_.at(piece.peer);
+    part.final = collective.same;
   }
   set_order();
 }
@@ -29,26 +37,42 @@ CollectiveRun::CollectiveRun(const Collective& collective, Tensor data, std::vec
 /// Sets what each piece waits for: a send for the last sum or copy of its values, a receive for the
 /// sends of the values that it changes. Sums need no more, since arrivals are taken in order.
 void CollectiveRun::set_order() {
-  struct Uses {
-    std::vector<int> changes, sends;
-  };
-  std::map<std::int64_t, Uses> uses;  // by the first element
-  std::set<int> to, from;
-  for (int i = 0; i < static_cast<int>(parts_.size()); ++i) {
-    Part& part = parts_[i];
-    Uses& before = uses[part.range.begin];
-    bool sent = part.action == send;
-    if (!sent) part.after = before.sends;
-    if ((sent || part.action == copy) && !before.changes.empty())
-      part.after.push_back(before.changes.back());
-    if (part.action == copy)
-      for (int earlier : before.sends) parts_[earlier].final = false;
-    (sent ? before.sends : before.changes).push_back(i);
-    (sent ? sends_ : receives_).parts.push_back(i);
-    (sent ? to : from).insert(part.peer);
+  std::vector<int> order(parts_.size()), sends;  // pieces of the same values, as in the list
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [this](int i) { return std::pair(parts_[i].range.begin, i); });
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const bool same = k > 0 && parts_[order[k]].range.begin == parts_[order[k - 1]].range.begin;
+    if (!same) sends.clear();
+    Part& part = parts_[order[k]];
+    if (same) part.changed_by = last_change(order[k - 1]);
+    if (part.action == send)
+      sends.push_back(order[k]);
+    else
+      hold_back(order[k], sends);
   }
-  sends_.most = window * to.size();
+  std::vector<int> from;
+  for (int i = 0; i < static_cast<int>(parts_.size()); ++i) {
+    const bool sent = parts_[i].action == send;
+    (sent ? sends_ : receives_).parts.push_back(i);
+    if (!sent && std::ranges::find(from, parts_[i].peer) == from.end())
+      from.push_back(parts_[i].peer);
+  }
   receives_.most = window * from.size();
+}
+
+/// The part that changes the values last, up to part i of these values.
+int CollectiveRun::last_change(int i) const {
+  return parts_[i].action == send ? parts_[i].changed_by : i;
+}
+
+/// Lets a receive wait for the earlier sends of its values that no other receive waits for.
+void CollectiveRun::hold_back(int receive, const std::vector<int>& sends) {
+  for (int i : sends) {
+    if (parts_[receive].action == copy) parts_[i].final = false;
+    if (parts_[i].waited_for_by >= 0) continue;
+    parts_[i].waited_for_by = receive;
+    ++parts_[receive].sends_before;
+  }
 }
 
 bool CollectiveRun::advance(Transport& transport) {
@@ -63,7 +87,12 @@ bool CollectiveRun::advance(Transport& transport) {
 }
 
 bool CollectiveRun::may_begin(const Part& part) const {
-  return std::all_of(part.after.begin(), part.after.end(), [&](int i) { return parts_[i].over; });
+  return part.sends_before == 0 && (part.changed_by < 0 || parts_[part.changed_by].over);
+}
+
+/// What is added may arrive before the sends of the values that it changes are over.
+bool CollectiveRun::may_take(const Underway& arriving) const {
+  return arriving.request->done() && may_begin(parts_[arriving.part]);
 }
 
 bool CollectiveRun::post(Way& way, Transport& transport) {
@@ -71,7 +100,7 @@ bool CollectiveRun::post(Way& way, Transport& transport) {
   for (; way.next < way.parts.size() && way.underway.size() < way.most; ++way.next) {
     const int i = way.parts[way.next];
     const Part& part = parts_[i];
-    if (!may_begin(part)) break;
+    if (!part.is_sum() && !may_begin(part)) break;
     Tensor x = part.action == send ? message_of(part) : target_of(part);
     const Message message{part.peer, channel_, x.raw(), x.bytes()};
     if (part.action == send) bytes_sent_ += x.bytes();
@@ -85,7 +114,7 @@ bool CollectiveRun::post(Way& way, Transport& transport) {
 bool CollectiveRun::take_arrived() {
   bool moved = false;
   auto& arriving = receives_.underway;
-  for (; !arriving.empty() && arriving.front().request->done(); arriving.pop_front()) {
+  for (; !arriving.empty() && may_take(arriving.front()); arriving.erase(arriving.begin())) {
     take(arriving.front());
     moved = true;
   }
@@ -121,6 +150,7 @@ bool CollectiveRun::end_send(Underway& sent) {
   if (!sent.request->done()) return false;
   Part& part = parts_[sent.part];
   part.over = true;
+  if (part.waited_for_by >= 0) --parts_[part.waited_for_by].sends_before;
   if (encoding_.codec && !part.final) put_back(sent.target);
   return true;
 }
@@ -185,9 +215,10 @@ bool TransportSum::advance(Transport& transport) {
 void finish(CollectiveRun& run, Transport& transport, double timeout) {
   Deadline deadline(timeout);
   while (!run.advance(transport))
-    wait_for_news(transport, deadline,
-                  text("a piece of a collective from or to rank ", run.waits_for()),
-                  run.waits_for());
+    wait_for_news(
+        transport, deadline,
+        [&] { return text("a piece of a collective from or to rank ", run.waits_for()); },
+        run.waits_for());
 }
 
 }  // namespace paragrad::parallel

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <utility>
@@ -44,9 +43,16 @@ class PieceCodec {
   virtual void decode(const Tensor& bytes, Range range, const Tensor& values) const = 0;
 };
 
+/// Sums of two members up to this size are made in one round.
+inline constexpr std::int64_t most_direct_bytes = 1 << 20;
+/// The kind by which `bytes` are summed where `how` is asked for: direct instead of scatter_reduce
+/// for small sums of two members, which send the same bytes in one round instead of two. The sum
+/// has the same bits, unless its messages are encoded.
+AllReduce fitted(AllReduce how, std::int64_t bytes, int members);
+
 /// Runs a list. Chunks are cut into pieces, so that a piece is sent on while the next one arrives.
-/// At most `window` pieces are in flight for each member that this one receives from, and for each
-/// that it sends to.
+/// At most `window` pieces are in flight for each member that this one receives from, and as many
+/// to all others together: with more, a slow link has a long queue, behind which all else waits.
 ///   bytes sent by each member: all-reduce by scatter or ring 2 (N-1)/N of the tensor's bytes,
 ///                              reduce-scatter or all-gather half of that
 ///   scratch:                   window pieces per member received from, counted as communication;
@@ -77,9 +83,15 @@ class CollectiveRun : public GroupRun {
  private:
   /// A piece, and the earlier pieces of the same values that it waits for.
   struct Part : Piece {
-    std::vector<int> after = {};
+    int changed_by = -1;     ///< the part that changes the values last before this one; -1: none
+    int sends_before = 0;    ///< sends of the values that are not over; a receive waits for them
+    int waited_for_by = -1;  ///< the receive that waits for this send
     bool over = false;
     bool final = true;  ///< all members get these values: no copy replaces them later
+
+    bool is_sum() const {
+      return action != Exchange::Action::send && action != Exchange::Action::copy;
+    }
   };
   struct Underway {
     int part = 0;
@@ -89,13 +101,16 @@ class CollectiveRun : public GroupRun {
   /// All sends, or all receives, in the order of the list.
   struct Way {
     std::vector<int> parts;
-    std::size_t next = 0, most = 0;  ///< the part to begin next; how many may be in flight
-    std::deque<Underway> underway;   ///< the oldest first
+    std::size_t next = 0, most = window;  ///< the part to begin next; how many may be in flight
+    std::vector<Underway> underway;       ///< the oldest first
     bool is_over() const { return underway.empty() && next == parts.size(); }
   };
 
   void set_order();
+  int last_change(int part) const;
+  void hold_back(int receive, const std::vector<int>& sends);
   bool may_begin(const Part& part) const;
+  bool may_take(const Underway& arriving) const;
   bool post(Way& way, Transport& transport);
   bool take_arrived();
   void take(const Underway& arrived);

@@ -114,12 +114,14 @@ std::shared_ptr<CollectiveRun> RowRun::in_group(int group, MakeCollective make, 
                                                 CollectiveRun::Encoding encoding) const {
   const std::vector<int>& ranks = plan.groups[group];
   const auto member = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
-  Summing summing{how};
+  const int members = static_cast<int>(ranks.size());
+  const bool is_plain_sum = make == all_reduce && !encoding.codec;
+  Summing summing{is_plain_sum ? fitted(how, x.bytes(), members) : how};
   if (const std::vector<int>& hosts = engine.settings().hosts; !hosts.empty())
     for (int each : ranks) summing.hosts.push_back(hosts.at(each));
   const std::int64_t piece =
       encoding.codec ? CollectiveRun::default_piece : engine.transport().piece_bytes();
-  Collective steps = make(summing, static_cast<int>(member), static_cast<int>(ranks.size()));
+  Collective steps = make(summing, static_cast<int>(member), members);
   return std::make_shared<CollectiveRun>(steps, x, ranks, group_channel(group), piece, encoding);
 }
 

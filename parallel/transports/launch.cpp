@@ -167,10 +167,16 @@ void Deadline::restart_if_progress(const Transport& transport) {
 }
 
 void wait_for_news(Transport& transport, Deadline& deadline, const std::string& what, int peer) {
-  stop_if_failed(transport, "waiting for " + what);
+  wait_for_news(
+      transport, deadline, [&] { return what; }, peer);
+}
+
+void wait_for_news(Transport& transport, Deadline& deadline,
+                   const std::function<std::string()>& what, int peer) {
+  if (transport.failure()) stop_if_failed(transport, "waiting for " + what());
   deadline.restart_if_progress(transport);
   if (deadline.left() > 0) return transport.wait(deadline.longest_wait());
-  throw Error(text("rank ", transport.rank(), ": waited ", deadline.seconds(), " s for ", what,
+  throw Error(text("rank ", transport.rank(), ": waited ", deadline.seconds(), " s for ", what(),
                    whereabouts(transport, peer)));
 }
 

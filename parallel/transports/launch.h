@@ -76,6 +76,9 @@ class Deadline {
 ///         another rank has failed
 void wait_for_news(Transport& transport, Deadline& deadline, const std::string& what,
                    int peer = -1);
+/// Here `what` is called for the report alone: a short wait has no time to write a text.
+void wait_for_news(Transport& transport, Deadline& deadline,
+                   const std::function<std::string()>& what, int peer = -1);
 
 /// Sleeps until the request is done; throws as wait_for_news does.
 void wait_for(Transport& transport, Request& request, double seconds, const std::string& what,

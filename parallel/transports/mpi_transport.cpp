@@ -154,10 +154,13 @@ class MpiTransport : public MpiBoard {
 
 /// Open MPI asks the receiver before it sends more than 64 KiB over TCP, and on a busy link the
 /// question and its answer wait behind other data. The pieces of collectives are larger, so this
-/// raises the limit. A value that the user has set stays.
-void raise_eager_limit() {
+/// raises the limit; and that of 4 KiB between ranks of a host (sm is vader's later name), where the
+/// question takes longer than a copy. A value that the user has set stays.
+void raise_eager_limits() {
   for (const char* most : {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_max_send_size"})
     setenv(most, "524288", 0);
+  for (const char* most : {"OMPI_MCA_btl_vader_eager_limit", "OMPI_MCA_btl_sm_eager_limit"})
+    setenv(most, "32768", 0);
 }
 
 /// Tells the others, gives them two seconds to stop too, so that each can say what it waited for,
@@ -181,7 +184,7 @@ MPI_Comm join() {
   MPI_Initialized(&ready);
   PG_CHECK(!ready, "MPI was started before; a process is one rank and has one MpiWorld");
   std::optional<RankEnvironment> launched = rank_environment();
-  raise_eager_limit();
+  raise_eager_limits();
   check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   std::string wrong;

@@ -107,6 +107,19 @@ TEST_CASE("collective: sums have the promised order", "[collective]") {
     }
 }
 
+TEST_CASE("collective: one round gives the bits of two, and two members send as much",
+          "[collective]") {
+  for (int n = 1; n <= 9; ++n)
+    for (const Chunks& sum :
+         results(n, [&](int m) { return all_reduce({AllReduce::direct}, m, n); }))
+      CHECK(sum == Chunks{promised({AllReduce::scatter_reduce}, n, 0)});
+  CHECK(shares_sent({AllReduce::direct}, 2) == shares_sent({AllReduce::scatter_reduce}, 2));
+  CHECK(fitted(AllReduce::scatter_reduce, most_direct_bytes, 2) == AllReduce::direct);
+  CHECK(fitted(AllReduce::scatter_reduce, most_direct_bytes + 1, 2) == AllReduce::scatter_reduce);
+  CHECK(fitted(AllReduce::scatter_reduce, 4, 3) == AllReduce::scatter_reduce);
+  CHECK(fitted(AllReduce::ring, 4, 2) == AllReduce::ring);
+}
+
 TEST_CASE("collective: trees and hosts make one sum for all", "[collective]") {
   const std::vector<std::vector<int>> hosts{{},
                                             {0, 0},

@@ -119,8 +119,9 @@ void check_group(const Seat& seat, const std::vector<std::int64_t>& counts) {
     }
     std::vector<int> hosts;  // pairs, and not in a row
     for (int member = 0; member < seat.members(); ++member) hosts.push_back(member / 2 % 3);
-    for (const Summing& how : {Summing{AllReduce::tree}, Summing{AllReduce::hierarchical},
-                               Summing{AllReduce::hierarchical, hosts}}) {
+    for (const Summing& how :
+         {Summing{AllReduce::direct}, Summing{AllReduce::tree}, Summing{AllReduce::hierarchical},
+          Summing{AllReduce::hierarchical, hosts}}) {
       check_all_reduce<float>(seat, how, count);
       if (!sanitized || count == counts.back()) check_all_reduce<bf16>(seat, how, count);
     }
