@@ -75,8 +75,10 @@ __global__ void __launch_bounds__(rows* lanes) queries_kernel(AttentionBackward 
     dq.add(online.share(q.dot(k[key])) * (d.dot(v[key]) - dot), k[key]);
   });
   if (query >= a.time) return;
-  a.normalizers()[head + query] = online.largest + logf(online.sum);
-  a.dots()[head + query] = dot;
+  if (threadIdx.x % lanes == 0) {
+    a.normalizers()[head + query] = online.largest + logf(online.sum);
+    a.dots()[head + query] = dot;
+  }
   dq.store_scaled(a.scale(), a.dq() + (head + query) * D);
 }
 // [end snippet]
