@@ -20,8 +20,8 @@ struct StepPart {
 };
 
 /// X is the bytes of `rows` rows of activations, L the layers, P the parameters. For the least
-/// bytes, residuals, GELU and sums of gradients are fused into what stands beside them, a bias costs
-/// only the sum that is its gradient, and cross-entropy reads and writes logits once for both
+/// bytes, residuals, GELU and sums of gradients are fused into what stands beside them, a bias
+/// costs only the sum that is its gradient, and cross-entropy reads and writes logits once for both
 /// directions.
 inline std::vector<StepPart> parts_of(const nn::GptConfig& c, double rows, double P) {
   const double L = c.layers, X = rows * c.width * 2, logits = rows * c.vocabulary * 2;
@@ -51,7 +51,7 @@ inline std::vector<StepPart> parts_of(const nn::GptConfig& c, double rows, doubl
         "sum_part"},
        3 * X + 4 * std::min<double>(rows, c.vocabulary) * c.width,
        0},
-      {"sums of gradients", {"memset", "map_pack<4, plus"}, 0, 16 * P},
+      {"sums of gradients, and copies", {"memset", "map_pack<4, plus", "copy"}, 0, 16 * P},
       {"norm of the gradient",
        {"sum_of_squares", "sum_squares", "sum_kernel", "add_parts"},
        4 * P,
