@@ -10,6 +10,12 @@
 
 namespace paragrad::autograd {
 
+/// Where a kernel may add a gradient itself.
+struct SumPlace {
+  Tensor sum;          ///< with the gradient's shape; undefined if there is no such place
+  bool begun = false;  ///< whether to add to it; else it is undefined, and to be written
+};
+
 /// Receives each contribution to a gradient; Key says whose gradient, where one sink serves many.
 /// For a weight that is used twice, it is called twice, and must add the contributions.
 ///
@@ -19,7 +25,7 @@ template <class... Key>
 class Sink {
  public:
   using Add = std::function<void(Key..., const Tensor& dx)>;
-  using Place = std::function<Tensor(Key...)>;
+  using Place = std::function<SumPlace(Key...)>;
 
   Sink() = default;
   Sink(std::nullptr_t) {}
@@ -30,9 +36,9 @@ class Sink {
   explicit operator bool() const { return add_ != nullptr; }
   void operator()(Key... key, const Tensor& dx) const { add_(key..., dx); }
 
-  /// The place of the sum, with the gradient's shape: what is added there by a kernel is as good as
-  /// what is given to the sink. Undefined if there is none.
-  Tensor place(Key... key) const { return place_ ? place_(key...) : Tensor(); }
+  /// The place of the sum: a contribution that a kernel adds there is as good as one that is given
+  /// to the sink. The caller must make one.
+  SumPlace place(Key... key) const { return place_ ? place_(key...) : SumPlace(); }
 
  private:
   Add add_;

@@ -23,8 +23,8 @@ class Wanted {
   /// Takes the sum of the gradients that the input has received so far; undefined if there are
   /// none. A function that takes it returns that sum plus its own gradient, made in one pass.
   Tensor take_sum(std::size_t input) const;
-  /// The place to add a wanted gradient to, instead of returning it; undefined if there is none.
-  Tensor place(std::size_t input) const;
+  /// The place to add a wanted gradient to, instead of returning it, if there is one.
+  SumPlace place(std::size_t input) const;
 
   WeightPart* const later;  ///< as given to backward, for a function that calls it, too
 
@@ -48,7 +48,7 @@ struct Node {
   Tensor gradient;    ///< in a leaf without a sink: the sum so far
 };
 
-inline Tensor Wanted::place(std::size_t input) const { return inputs_[input]->sink.place(); }
+inline SumPlace Wanted::place(std::size_t input) const { return inputs_[input]->sink.place(); }
 
 /// Makes a leaf on the values of x that hands its gradient to `sink`, as weights do. Without one,
 /// the leaf sums its gradient; read it with gradient().

@@ -77,9 +77,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                   DType dtype = gradient_dtype(weight.dtype());
                   if (wanted[0]) dx = product(d, weight, {}, x.dtype()).window(0, x.shape());
                   if (wanted[2]) db = empty({out}, dtype, bias.device());
-                  const Tensor sum = wanted[1] ? wanted.place(1) : Tensor();
+                  const auto [sum, begun] = wanted[1] ? wanted.place(1) : SumPlace();
                   if (wanted[1] && !sum.defined()) dw = empty(weight.shape(), dtype, d.device());
-                  d.backend().linear_backward(sum.defined(), d, flat, dw.defined() ? dw : sum, db);
+                  d.backend().linear_backward(begun, d, flat, dw.defined() ? dw : sum, db);
                   return {dx, dw, db};
                 });
 }

@@ -36,10 +36,6 @@ class StateForm {
   virtual void add(const Parameter& parameter, const Tensor& dx, const Tensor& sum) const {
     dx.backend().accumulate(dx, sum.window(parameter.offset, parameter.shape));
   }
-  /// Where a kernel may add such a gradient itself; undefined where add() does more than to add.
-  Tensor place(const Parameter& parameter, const Tensor& sum) const {
-    return prunes() ? Tensor() : sum.window(parameter.offset, parameter.shape);
-  }
   /// Stores one of parameters(), all its elements, in a stored buffer (n) of the same type.
   virtual void compress(const Parameter& parameter, const Tensor& all, const Tensor& stored) const {
     all.backend().copy(all, stored.window(parameter.offset, parameter.shape));

@@ -59,19 +59,18 @@ void StageBuffers::release(int version) {
   if (expanded_ == version) forget_expanded();
 }
 
-Tensor StageBuffers::sum(int version) {
-  Tensor& sum = sums_[version];
-  if (!sum.defined()) {
-    sum = new_sum();
-    sum.backend().fill(0, sum);
-  }
-  return sum;
+GradientSum& StageBuffers::begun_sum(int version) {
+  if (auto found = sums_.find(version); found != sums_.end()) return found->second;
+  const Tensor flat = new_sum();
+  if (form_->prunes()) flat.backend().fill(0, flat);
+  const GradientSum sum = form_->prunes() ? GradientSum(flat) : GradientSum(flat, parameters());
+  return sums_.emplace(version, sum).first->second;
 }
 
 Tensor StageBuffers::take_sum(int version) {
   auto taken = sums_.extract(version);
   PG_CHECK(taken, "no gradient was added to the sum for version ", version, " here");
-  return taken.mapped();
+  return taken.mapped().whole();
 }
 
 void WeightStore::find_shard(const Training& training) {
@@ -116,8 +115,8 @@ void WeightStore::release(int version) {
 }
 
 void WeightStore::cut_sum(int version) {
-  Tensor& sum = sums_.at(version);
-  sum = copied(own(sum), Category::gradients);
+  GradientSum& sum = sums_.at(version);
+  sum = GradientSum(copied(own(sum.whole()), Category::gradients));
 }
 
 // [snippet step]

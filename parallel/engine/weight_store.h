@@ -8,6 +8,7 @@
 #include <map>
 
 #include "parallel/collectives/collective.h"
+#include "parallel/engine/gradient_sum.h"
 #include "parallel/engine/training.h"
 #include "parallel/plan/lifetimes.h"
 
@@ -74,15 +75,18 @@ class StageBuffers {
 
   /// Adds to the gradient sum of the update that makes `version`.
   void add(int version, const Parameter& parameter, const Tensor& dx) {
-    form_->add(parameter, dx, sum(version));
+    GradientSum& sum = begun_sum(version);
+    sum.begun(parameter) ? form_->add(parameter, dx, sum.flat())
+                         : form_->compress(parameter, dx, sum.flat());
   }
-  /// Where a kernel may add a gradient of the parameter itself; undefined if only add() can.
-  Tensor place(int version, const Parameter& parameter) {
-    const bool adds = device_->backend().adds_whole_sums();
-    return adds ? form_->place(parameter, sum(version)) : Tensor();
+  /// Where a kernel may add a gradient of the parameter itself, if not only add() can.
+  SumPlace place(int version, const Parameter& parameter) {
+    if (!device_->backend().adds_whole_sums() || form_->prunes()) return {};
+    GradientSum& sum = begun_sum(version);
+    return {sum.flat().window(parameter.offset, parameter.shape), sum.begun(parameter)};
   }
   /// The sum so far, flat; zero if nothing was added.
-  Tensor sum(int version);
+  Tensor sum(int version) { return begun_sum(version).whole(); }
   bool has_sum(int version) const { return sums_.contains(version); }
   /// Memory for a sum; what it holds is undefined.
   Tensor new_sum() const {
@@ -91,19 +95,23 @@ class StageBuffers {
   /// Removes and returns the sum so far.
   /// throws: Error if nothing was added
   Tensor take_sum(int version);
-  void put_sum(int version, const Tensor& sum) { sums_[version] = sum; }
+  void put_sum(int version, const Tensor& sum) {
+    sums_.insert_or_assign(version, GradientSum(sum));
+  }
 
  protected:
   Tensor flat(Category category, DType dtype, std::int64_t count) const;
   Tensor copied(const Tensor& x, Category category) const;
   void forget_expanded() { expanded_ = -1; }
+  GradientSum& begun_sum(int version);
   friend struct TableSizes;  // of tests
 
   StateFormPtr form_;
   DType dtype_;  // of weights
   DevicePtr device_;
-  std::map<int, Tensor> whole_, sums_;  // by version
-  Tensor dense_;                        // the expanded version, if the form expands
+  std::map<int, Tensor> whole_;      // by version
+  std::map<int, GradientSum> sums_;  // by version
+  Tensor dense_;                     // the expanded version, if the form expands
 
  private:
   int expanded_ = -1;  // the version that is in dense_

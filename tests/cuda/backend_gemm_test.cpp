@@ -1,6 +1,7 @@
 // The CUDA backend's matrix products, in all their forms, against plain sums.
 // Not here: products as operations (backend_ops_test.cpp).
 #include <cmath>
+#include <utility>
 
 #include "autograd/weight_part.h"
 #include "cuda/backend/cuda_backend.h"
@@ -127,7 +128,9 @@ TEST_CASE("backend gemm: the gradients of weights and biases are sums over rows,
 TEST_CASE("backend gemm: backward adds a weight's gradient where its sink says that the sum is") {
   Machine machine;
   const DevicePtr device = strict_device();
-  for (DType dtype : {DType::f32, DType::bf16}) {
+  for (const int i : {0, 1, 2, 3}) {
+    const DType dtype = i % 2 ? DType::bf16 : DType::f32;
+    const bool begins = i / 2;  // else there is a sum
     Tensor x = uniform_tensor({{2, 5, 6}}, "x", device, dtype);
     const Tensor w = uniform_tensor({{4, 6}}, "w", device, dtype);
     const Tensor b = uniform_tensor({{4}}, "b", device, dtype);
@@ -135,12 +138,15 @@ TEST_CASE("backend gemm: backward adds a weight's gradient where its sink says t
     Tensor before = uniform_tensor({{4, 6}}, "sum", device, DType::f32);
 
     Tensor sum = empty_like(before);
-    device->backend().copy(before, sum);
+    begins ? device->backend().fill(NAN, sum) : device->backend().copy(before, sum);
+    if (begins) device->backend().fill(0, before);
+    bool begun = !begins;
+    auto place = [&] { return SumPlace{sum, std::exchange(begun, true)}; };
     int added = 0;
     auto add = [&](const Tensor& dw) { ++added, dw.backend().accumulate(dw, before); };
     auto none = [](const Tensor&) {};
     for (bool in_place : {false, true}) {
-      const Tensor weight = in_place ? variable(w, {add, [&] { return sum; }}) : variable(w, add);
+      const Tensor weight = in_place ? variable(w, {add, place}) : variable(w, add);
       WeightPart later;
       for (WeightPart* part : std::initializer_list<WeightPart*>{nullptr, &later})
         backward(linear(variable(x), weight, variable(b, none)), dy, part);
