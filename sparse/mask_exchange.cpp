@@ -53,11 +53,9 @@ Masks all_masks(Transport& transport, const Masks& own, double timeout) {
   return all;
 }
 
-std::vector<CheckpointFile> write_draws(const std::filesystem::path& folder, Engine& engine,
-                                        const Plan& plan, const SaveMark& mark,
-                                        const std::deque<Masks>& draws) {
-  std::vector<CheckpointFile> files;
-  if (draws.empty()) return files;
+void write_draws(Engine& engine, const Plan& plan, const std::deque<Masks>& draws,
+                 const WriteFile& write_file) {
+  if (draws.empty()) return;
   const auto ranks = holders(plan);
   AtWork saving(engine.transport(), Work::saving);
   for (auto& [stage, store] : engine.stores()) {
@@ -66,9 +64,8 @@ std::vector<CheckpointFile> write_draws(const std::filesystem::path& folder, Eng
     FlatBuffers buffers;
     for (std::size_t i = 0; i < draws.size(); ++i)
       buffers.emplace_back(draw_name(i), on_device(drawn, draws[i], engine.device()));
-    files.push_back(write_checkpoint_file(folder, text("draws_", stage), mark, drawn, buffers));
+    write_file(text("draws_", stage), drawn, buffers);
   }
-  return files;
 }
 
 std::deque<Masks> read_draws(const Checkpoint& checkpoint, const ParameterList& whole,

@@ -20,9 +20,8 @@ Masks all_masks(Transport& transport, const Masks& own, double timeout);
 /// Writes the draws of a search for an Early-Bird ticket (EarlyBird::draws), so that a run that
 /// stops before it has found a ticket resumes with the same window. Each rank writes the draws of
 /// the stages that it holds and no lower rank holds.
-std::vector<CheckpointFile> write_draws(const std::filesystem::path& folder, Engine& engine,
-                                        const Plan& plan, const SaveMark& mark,
-                                        const std::deque<Masks>& draws);
+void write_draws(Engine& engine, const Plan& plan, const std::deque<Masks>& draws,
+                 const WriteFile& write_file);
 /// Reads the draws of all parameters for the fraction `pruned`, the oldest first; empty if the
 /// checkpoint has none.
 std::deque<Masks> read_draws(const Checkpoint& checkpoint, const ParameterList& whole,

@@ -166,10 +166,8 @@ void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& 
   set_form(engine, like, std::move(masks));
 }
 
-std::vector<CheckpointFile> PruneRun::write(const std::filesystem::path& folder, Engine& engine,
-                                            const Plan& plan, const SaveMark& mark) {
-  if (found_) return {};
-  return write_draws(folder, engine, plan, mark, bird_.draws);
+void PruneRun::write(Engine& engine, const Plan& plan, const WriteFile& write_file) {
+  if (!found_) write_draws(engine, plan, bird_.draws, write_file);
 }
 
 json PruneRun::summary() const {

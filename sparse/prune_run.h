@@ -46,8 +46,7 @@ class PruneRun : public Pruner {
   int next_pruning(int steps) const override;
   nlohmann::json maybe_prune(Engine& engine, const Plan& like, int steps) override;
   void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) override;
-  std::vector<CheckpointFile> write(const std::filesystem::path& folder, Engine& engine,
-                                    const Plan& plan, const SaveMark& mark) override;
+  void write(Engine& engine, const Plan& plan, const WriteFile& write_file) override;
   nlohmann::json summary() const override;
 
  private:

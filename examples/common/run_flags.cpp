@@ -28,6 +28,20 @@ void RunFlags::add_length_flags(Flags& flags, const char* rate) {
               "updates until the highest rate (default: 100, or 1/10 of --steps if that is less)");
 }
 
+namespace {
+
+/// Describes what is wrong with a list of losses; empty if nothing is.
+std::string problem_of_losses(const std::string& words) {
+  try {
+    parse_losses(words);
+    return "";
+  } catch (const autograd::Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
 void RunFlags::add_run_flags(Flags& flags) {
   flags.number("--clip", clip, 0, limits::large, "largest norm of the gradient; 0: no limit");
   flags.whole("--seed", seed, 0, "seed of initial weights, data order and dropout");
@@ -56,6 +70,17 @@ void RunFlags::add_run_flags(Flags& flags) {
   add_layout_flags(flags);
   add_machine_flags(flags);
   pretend.add_flags(flags);
+  flags.group("Loss");
+  flags.yes("--elastic", elastic,
+            "go on without a rank that is lost, by a plan for those that are left; ranks that come "
+            "back join at the next border (threads; for processes, see the program elastic)");
+  flags
+      .words("--lose", lose, "LIST",
+             "lose ranks on purpose: RANK@UPDATE,..., or RANK@UPDATE-BACK for one that is back "
+             "after update BACK")
+      ->check(CLI::Validator(problem_of_losses, ""));
+  flags.words("--note", note, "TEXT",
+              "a line for the metrics and the report; the program elastic tells of losses so");
 }
 
 void RunFlags::add_layout_flags(Flags& flags) {
@@ -99,9 +124,9 @@ void parse_list(CLI::App& app, std::vector<std::string> arguments) {
 
 /// Returns the value of every flag that affects the run's result, given or not.
 nlohmann::json flag_values(const CLI::App& app) {
-  static const std::set<std::string> of_one_session{"--help",       "--out",        "--resume",
-                                                    "--stop-after", "--quiet",      "--timeout",
-                                                    "--memory-cap", "--cuda-graph", "--profile"};
+  static const std::set<std::string> of_one_session{
+      "--help",       "--out",        "--resume",  "--stop-after", "--quiet", "--timeout",
+      "--memory-cap", "--cuda-graph", "--profile", "--elastic",    "--lose",  "--note"};
   nlohmann::json flags;
   for (const CLI::Option* option : app.get_options()) {
     std::string name = option->get_name(), type = option->get_type_name();
@@ -232,6 +257,13 @@ void RunFlags::check() const {
   PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
            " is above --learning-rate ", learning_rate);
   pretend.check(device, transport, ranks_per_host);
+  PG_CHECK(!elastic || transport == "threads", "--elastic: ranks that are processes end together; ",
+           "start them by the program elastic, which starts those that are left again, or leave ",
+           "out --transport ", transport);
+  PG_CHECK(!elastic || parts.plan_file.empty(), "--elastic: a plan of your own is for its ranks; ",
+           "leave out --plan, or --elastic");
+  PG_CHECK(!elastic || attempt.number > 0 || stop_after == 0, "--elastic: leave out --stop-after; ",
+           "the run stops by itself where ranks come back");
   prune.check(parts.codec_found(), parts.plan_file, steps);
   PG_CHECK(warmup <= steps, "--warmup ", warmup, " is longer than the run of ", steps, " --steps");
 }

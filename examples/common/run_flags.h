@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "examples/common/elastic.h"
 #include "examples/common/pretend_flags.h"
 #include "examples/common/prune_flags.h"
 #include "examples/common/schedule_flags.h"
@@ -32,6 +33,10 @@ struct RunFlags : parallel::SessionScope {
   ScheduleFlags parts;  // how the work is laid out over ranks
   PruneFlags prune;
   PretendFlags pretend;
+  bool elastic = false;
+  std::string lose;             // ranks, on purpose
+  std::string note;             // of the program elastic
+  Attempt attempt;              // which session of an elastic run this is
   std::int64_t memory_cap = 0;  // bytes per rank; 0: no limit
   int ranks = 0;                // 0: as many as the layout needs
   int ranks_per_host = 0;       // 0: group ranks by host name

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <csignal>
+#include <iostream>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -17,6 +19,7 @@
 #include "parallel/engine/pretended_time.h"
 #include "parallel/engine/training.h"
 #include "parallel/session/borders.h"
+#include "parallel/session/rescue.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 #include "parallel/transports/rank_environment.h"
@@ -83,6 +86,11 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   settings.about += text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
   settings.title = layout.title();
   settings.interrupted = [] { return interrupted != 0; };
+  settings.rescue = std::make_shared<Rescue>();
+  settings.news = run.attempt.news;
+  if (!run.note.empty()) settings.news.push_back(run.note);
+  settings.is_segment = run.attempt.is_segment;
+  settings.one_update_a_plan = run.elastic;
   return settings;
 }
 
@@ -133,8 +141,14 @@ void place(ReadyRun& run, const std::string& chosen) {
 /// Runs one rank's part of the training. Returns whether the run is complete.
 /// `place`: the rank's number among the ranks of this host.
 bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int place) {
-  const std::unique_ptr<Transport> held = run.network ? run.network->around(real) : nullptr;
-  Transport& inner = held ? *held : real;
+  PlantedLoss planted(real, /*whole_process*/ std::string(real.name()) == "mpi");
+  Transport& lossy = flags.lose.empty() ? real : planted;
+  SessionSettings settings = run.settings;
+  for (const PlannedLoss& loss : parse_losses(flags.lose))
+    if (loss.rank == real.rank())
+      settings.engine.prolong = losing(loss, planted, settings.engine.prolong);
+  const std::unique_ptr<Transport> held = run.network ? run.network->around(lossy) : nullptr;
+  Transport& inner = held ? *held : lossy;
   const std::unique_ptr<RunData> data =
       run_data(run.examples, run.layout.per_step(), run.layout.rows(), flags.batch);
   const DeviceKind& kind = device_kind(flags.device);
@@ -145,7 +159,45 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   const std::unique_ptr<Transport> outer =
       kind.transport(inner, device, flags.transport == "nccl", flags.timeout);
   Transport& transport = outer ? *outer : inner;
-  return run_session(run.training, transport, device, *data, run.settings);
+  return run_session(run.training, transport, device, *data, settings);
+}
+
+/// Runs `work`. If it fails, saves what its ranks have left, and says so.
+void rescued(const ReadyRun& run, const std::function<void()>& work) try {
+  work();
+} catch (const std::exception&) {
+  const std::string news = run.settings.rescue->save(run.settings, run.training.learning_rate);
+  if (!news.empty()) std::cerr << printable(news) + '\n';
+  throw;
+}
+
+/// The ranks of this process that were lost.
+struct Lost {
+  std::mutex mutex;
+  std::vector<int> ranks;
+
+  void add(int rank) {
+    std::lock_guard lock(mutex);
+    ranks.push_back(rank);
+  }
+};
+
+/// What an elastic run has to know of its session that lost ranks.
+RanksLost ranks_lost(const RunFlags& flags, const ReadyRun& run, const Lost& lost,
+                     const std::string& what) {
+  RanksLost result(what);
+  result.planned = parse_losses(flags.lose);
+  for (int rank : lost.ranks) {
+    auto is_first = [&](const PlannedLoss& a, const PlannedLoss& b) {
+      return std::pair(a.rank != rank, a.update) < std::pair(b.rank != rank, b.update);
+    };
+    result.lost.push_back(*std::ranges::min_element(result.planned, is_first));
+  }
+  result.ranks = run.layout.ranks();
+  result.out = run.settings.out;
+  result.saved = run.settings.rescue->newest_save(result.out);
+  result.flags = run.layout.flags();
+  return result;
 }
 
 /// Trains on threads of this process. Returns whether the run is complete.
@@ -157,22 +209,35 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
                                 " started; add --transport mpi, or start it alone"));
   ReadyRun run = usage([&] {
     ReadyRun ready = checked(prepare(0), true);
+    const int ranks = ready.layout.ranks(), most = flags.attempt.most_ranks;
+    PG_CHECK(most == 0 || ranks <= most, "this layout takes ", ranks, " ranks, ", most,
+             " are left");
     device_kind(flags.device).prepare(ready.layout.ranks(), flags.transport == "nccl");
     return ready;
   });
   place(run, "");
   const int ranks = run.layout.ranks();
   bool complete = true;
+  Lost lost;
   auto body = [&](Transport& transport) {
     set_compute_threads(std::max(1, compute_threads() / ranks));  // they share the cores
-    bool end = train(flags, run, transport, transport.rank());
-    if (transport.rank() == 0) complete = end;
+    try {
+      bool end = train(flags, run, transport, transport.rank());
+      if (transport.rank() == 0) complete = end;
+    } catch (const RankLost&) {
+      lost.add(transport.rank());
+      throw;
+    }
   };
-  if (ranks > 1) {
-    run_ranks(ranks, body);
-  } else {
-    ThreadsWorld world(1);
-    body(world.transport(0));
+  try {
+    rescued(run, [&] {
+      if (ranks > 1) return run_ranks(ranks, body);
+      ThreadsWorld world(1);
+      body(world.transport(0));
+    });
+  } catch (const std::exception& error) {
+    if (flags.elastic && !lost.ranks.empty()) throw ranks_lost(flags, run, lost, error.what());
+    throw;
   }
   if (complete && finish) finish(run.settings.out);
   return complete;
@@ -210,7 +275,11 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     if (leads) place(run, "");
     const std::string folder = broadcast_bytes(transport, run.settings.out.string(), flags.timeout);
     if (!leads) place(run, folder);
-    complete = train(flags, run, transport, known ? started->local_rank : transport.rank());
+    const int seat = known ? started->local_rank : transport.rank();
+    if (leads)  // which can save what it holds by itself
+      rescued(run, [&] { complete = train(flags, run, transport, seat); });
+    else
+      train(flags, run, transport, seat);
     if (complete && leads && finish) finish(run.settings.out);
   });
   return complete;

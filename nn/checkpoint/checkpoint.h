@@ -16,6 +16,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <map>
 #include <memory>
@@ -77,6 +78,21 @@ std::string version_name(int back);
 CheckpointFile write_checkpoint_file(const std::filesystem::path& folder, const std::string& stem,
                                      const SaveMark& mark, const ParameterList& parameters,
                                      const FlatBuffers& buffers);
+
+/// Describes the file that write_checkpoint_file would write, for rank 0 to wait for.
+CheckpointFile describe_checkpoint_file(const std::filesystem::path& folder,
+                                        const std::string& stem, const SaveMark& mark,
+                                        const ParameterList& parameters,
+                                        const FlatBuffers& buffers);
+
+/// Takes a data file of a save, which it writes at once or later: STEM, and flat buffers that are cut
+/// into one tensor per parameter.
+using WriteFile = std::function<void(const std::string& stem, const ParameterList& parameters,
+                                     const FlatBuffers& buffers)>;
+
+/// Writes each file at once, and adds it to `files`.
+WriteFile write_at_once(std::filesystem::path folder, SaveMark mark,
+                        std::vector<CheckpointFile>& files);
 
 /// Completes a save once all data files are written: makes them the folder's newest checkpoint, and
 /// removes the files of interrupted saves and of checkpoints that do not stay. Until manifest.json

@@ -119,15 +119,12 @@ void write_synced(const fs::path& path, const std::string& bytes) {
 
 }  // namespace
 
-CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& stem,
-                                     const SaveMark& mark, const ParameterList& parameters,
-                                     const FlatBuffers& buffers) {
-  PG_CHECK(!stem.empty() && stem.find_first_of("-/") == stem.npos, "a checkpoint's file name \"",
-           stem, "\" must not be empty, and must contain neither - nor /");
-  PG_CHECK(mark.step >= 0, "a checkpoint of step ", mark.step, ": steps are numbered from 0");
-  make_folder(folder);
+namespace {
 
-  std::vector<std::byte> host;  // holds one tensor at a time
+/// One tensor for each buffer and parameter. `host` holds one tensor at a time.
+std::vector<SafetensorsSource> sources_of(const ParameterList& parameters,
+                                          const FlatBuffers& buffers,
+                                          std::vector<std::byte>& host) {
   std::vector<SafetensorsSource> tensors;
   for (const auto& [name, flat] : buffers) {
     check_buffer(parameters, flat, text('"', name, '"'));
@@ -141,18 +138,55 @@ CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& 
                          }});
     }
   }
-  CheckpointFile file{fresh_name(folder, stem, mark.step)};
+  return tensors;
+}
+
+std::map<std::string, std::string> metadata_of(const CheckpointFile& file, const SaveMark& mark) {
+  return {{own_name, file.name}, {"run", mark.run_id}, {"step", std::to_string(mark.step)}};
+}
+
+/// The file of a stem, not yet written.
+CheckpointFile named_file(const fs::path& folder, const std::string& stem, const SaveMark& mark) {
+  PG_CHECK(!stem.empty() && stem.find_first_of("-/") == stem.npos, "a checkpoint's file name \"",
+           stem, "\" must not be empty, and must contain neither - nor /");
+  PG_CHECK(mark.step >= 0, "a checkpoint of step ", mark.step, ": steps are numbered from 0");
+  return {fresh_name(folder, stem, mark.step)};
+}
+
+}  // namespace
+
+CheckpointFile describe_checkpoint_file(const fs::path& folder, const std::string& stem,
+                                        const SaveMark& mark, const ParameterList& parameters,
+                                        const FlatBuffers& buffers) {
+  CheckpointFile file = named_file(folder, stem, mark);
+  std::vector<std::byte> host;
+  std::tie(file.checksums, file.bytes) = describe_safetensors(
+      file.name, metadata_of(file, mark), sources_of(parameters, buffers, host));
+  return file;
+}
+
+CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& stem,
+                                     const SaveMark& mark, const ParameterList& parameters,
+                                     const FlatBuffers& buffers) {
+  CheckpointFile file = named_file(folder, stem, mark);
+  make_folder(folder);
+  std::vector<std::byte> host;
+  const std::vector<SafetensorsSource> tensors = sources_of(parameters, buffers, host);
   const fs::path path = folder / file.name;
   try {
-    file.checksums = write_safetensors(
-        path.string(),
-        {{own_name, file.name}, {"run", mark.run_id}, {"step", std::to_string(mark.step)}},
-        tensors);
+    file.checksums = write_safetensors(path.string(), metadata_of(file, mark), tensors);
     file.bytes = static_cast<std::int64_t>(fs::file_size(path));
   } catch (const std::exception& error) {
     file.failure = error.what();
   }
   return file;
+}
+
+WriteFile write_at_once(fs::path folder, SaveMark mark, std::vector<CheckpointFile>& files) {
+  return [folder = std::move(folder), mark = std::move(mark), &files](
+             const std::string& stem, const ParameterList& parameters, const FlatBuffers& buffers) {
+    files.push_back(write_checkpoint_file(folder, stem, mark, parameters, buffers));
+  };
 }
 
 namespace {

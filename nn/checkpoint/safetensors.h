@@ -75,6 +75,11 @@ Checksums write_safetensors(const std::string& path,
                             const std::map<std::string, std::string>& metadata,
                             const std::vector<SafetensorsSource>& tensors);
 
+/// The checksums and the bytes of the file that write_safetensors would write.
+std::pair<Checksums, std::int64_t> describe_safetensors(
+    const std::string& path, const std::map<std::string, std::string>& metadata,
+    const std::vector<SafetensorsSource>& tensors);
+
 /// The format's name of a dtype of paragrad: f32 -> F32.
 std::string safetensors_dtype(DType dtype);
 

@@ -106,6 +106,23 @@ Checksums write_safetensors(const std::string& path,
   }
 }
 
+std::pair<Checksums, std::int64_t> describe_safetensors(
+    const std::string& path, const std::map<std::string, std::string>& metadata,
+    const std::vector<SafetensorsSource>& tensors) {
+  const std::string header = make_header(path, metadata, tensors);
+  const std::uint64_t length = header.size();
+  const std::uint32_t length_crc = crc32_of(std::as_bytes(std::span(&length, 1)));
+  Checksums checksums{
+      {metadata_key, digits_of(crc32_of(std::as_bytes(std::span(header)), length_crc))}};
+  std::size_t bytes = sizeof length + header.size();
+  for (const SafetensorsSource& tensor : tensors) {
+    const Bytes data = tensor.bytes();
+    checksums[tensor.name] = checksum_of(data);
+    bytes += data.size();
+  }
+  return {checksums, static_cast<std::int64_t>(bytes)};
+}
+
 std::string safetensors_dtype(DType dtype) {
   switch (dtype) {
     case DType::f32: return "F32";

@@ -200,7 +200,14 @@ RunResult Engine::run(const VerifiedPlan& verified, Batches& batches, const Cour
   transport_.publish({.cell = 0, .plan = static_cast<std::int16_t>(number)});
   broadcast_bytes(transport_, "", settings_.timeout);  // all begin together
   transport_.prepare(connections_of(plan, settings_.reduction));
-  RunResult result = Interpreter(*this, verified, number, batches, course).run();
+  Interpreter interpreter(*this, verified, number, batches, course);
+  RunResult result;
+  try {
+    result = interpreter.run();
+  } catch (...) {
+    if (course.left) *course.left = std::move(interpreter.result());
+    throw;
+  }
   for (auto& [stage, store] : stores_)
     store.keep_from(std::max(0, result.last_step - plan.kept(stage) + 1));
   return result;

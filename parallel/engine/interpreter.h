@@ -14,6 +14,8 @@ class Interpreter {
   Interpreter(Engine& engine, const VerifiedPlan& plan, int number, Batches& batches,
               const Course& course);
   RunResult run();
+  /// What this rank has found out so far, and not reported.
+  RunResult& result() { return run_.result; }
 
  private:
   friend struct TableSizes;  // of tests

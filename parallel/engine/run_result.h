@@ -55,6 +55,7 @@ struct Course {
   /// last_step, which each rank has its own of. Returns whether to go on; if not, all ranks leave
   /// the body a little later, together.
   std::function<bool(const std::vector<RunResult>&)> heard = nullptr;
+  RunResult* left = nullptr;  ///< gets what this rank has found out if the plan fails
 };
 
 }  // namespace paragrad::parallel

@@ -154,22 +154,17 @@ std::string lost_layers(const Checkpoint& checkpoint, const CodecSpec& before, i
 
 }  // namespace
 
-std::vector<CheckpointFile> write_codec_state(const std::filesystem::path& folder, Engine& engine,
-                                              const Plan& plan, const SaveMark& mark) {
-  std::vector<CheckpointFile> files;
+void write_codec_state(Engine& engine, const Plan& plan, const WriteFile& write_file) {
   const int rank = engine.transport().rank();
   AtWork saving(engine.transport(), Work::saving);
   for (const auto& [stage, residual] : residuals(engine))
-    files.push_back(write_checkpoint_file(folder, text("residual_", rank, '_', stage), mark,
-                                          engine.parameters(stage),
-                                          {{residual_name(rank), residual}}));
+    write_file(text("residual_", rank, '_', stage), engine.parameters(stage),
+               {{residual_name(rank), residual}});
   for (auto& [stage, low_rank] : engine.low_ranks()) {
     const ParameterList list = factor_list(low_rank->parts());
     if (list.numel() == 0 || *senders(plan, stage)[0].begin() != rank) continue;
-    files.push_back(write_checkpoint_file(folder, text("factors_", stage), mark, list,
-                                          {{"factors", low_rank->state().factors}}));
+    write_file(text("factors_", stage), list, {{"factors", low_rank->state().factors}});
   }
-  return files;
 }
 
 json codec_numbers(Engine& engine) {

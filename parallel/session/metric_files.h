@@ -33,7 +33,8 @@ class MetricFiles {
   /// Which file lacks lines, and why; empty: none does.
   std::string problem() const;
   void replace_earlier();
-  /// The length of metrics.jsonl and the checksum of its bytes, which are on disk on return.
+  /// The length of metrics.jsonl and the checksum of its bytes. A checkpoint that says so is
+  /// committed once they are on disk.
   /// throws: Error if they can't be written
   nlohmann::json written();
   /// The file that holds the lines of metrics.jsonl now.

@@ -70,6 +70,9 @@ json event(const json& line) {
   } else if (line.contains("bits")) {
     result["what"] = "bits";
     result["text"] = "bits of layers chosen";
+  } else if (line.contains("elastic") && line["elastic"].is_string()) {
+    result["what"] = "elastic";
+    result["text"] = line["elastic"];
   } else if (line.contains("drained") && line["drained"].is_string()) {
     result["what"] = "drain";
     result["text"] = "pipeline drained: " + line["drained"].get<std::string>();

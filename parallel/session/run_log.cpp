@@ -42,6 +42,16 @@ void to_json(nlohmann::json& json, const ValidationResult& result) {
   if (result.accuracy) json["validation_accuracy"] = *result.accuracy;
 }
 
+nlohmann::json line_of(std::int64_t number, const StepResult& result, const std::string& unit) {
+  return {{"step", number},
+          {"loss", result.loss},
+          {"learning_rate", result.learning_rate},
+          {"gradient_norm", result.gradient_norm},
+          {"seconds", result.seconds},
+          {unit + "_per_second", static_cast<double>(result.units) / result.seconds},
+          {"bytes_sent", result.bytes_sent}};
+}
+
 RunLog::RunLog(const SessionSettings& settings, int first)
     : settings_(settings), first_(first), terminal_(isatty(STDOUT_FILENO)) {
   std::vector<nlohmann::json> earlier;
@@ -71,13 +81,7 @@ void RunLog::step(std::int64_t number, const StepResult& result) {
   seconds_ += result.seconds;
   units_ += result.units;
   last_loss_ = result.loss;
-  write({{"step", number},
-         {"loss", result.loss},
-         {"learning_rate", result.learning_rate},
-         {"gradient_norm", result.gradient_norm},
-         {"seconds", result.seconds},
-         {settings_.unit + "_per_second", static_cast<double>(result.units) / result.seconds},
-         {"bytes_sent", result.bytes_sent}});
+  write(line_of(number, result, settings_.unit));
   if (due(number)) show(number);
 }
 

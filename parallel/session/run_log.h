@@ -32,6 +32,9 @@ struct ValidationResult {
 /// Writes "validation_loss", and "validation_accuracy" if there is one.
 void to_json(nlohmann::json& json, const ValidationResult& result);
 
+/// The line of metrics.jsonl about an update; `unit`: tokens or images.
+nlohmann::json line_of(std::int64_t number, const StepResult& result, const std::string& unit);
+
 /// Writes the metrics of updates and validations, and shows progress: one line that is rewritten on
 /// a terminal; elsewhere a plain line for each twentieth of the run, or after 30 s without one;
 /// nothing if `quiet`. An earlier run's metrics and summary.json stay until replace_earlier().
@@ -64,7 +67,7 @@ class RunLog {
   /// Whether the folder's other files are an earlier run's, which has to stay.
   bool is_beside_earlier() const { return files_->beside_earlier(); }
 
-  /// What of metrics.jsonl is on disk, for the checkpoint that is saved next.
+  /// What metrics.jsonl holds now, for the checkpoint that is saved next.
   nlohmann::json written() { return files_->written(); }
   /// The file that holds the lines now.
   std::filesystem::path path() const { return files_->path(); }

@@ -133,6 +133,8 @@ json RunReport::figures(const RunLog& log) {
               {"events", events_json(events)}};
   result["machine"]["device"] = sources_.device->backend().name();
   result.update(facts(recorded_.size() - 1).summary);
+  result["saving"] = {{"seconds", saving},
+                      {"share", saving / std::max(log.seconds() + saving, 1e-9)}};
   result["bubble"]["all_steps"] = bubble(log.seconds());
   if (!drained.empty()) result["drained"] = drained;
   if (const auto shared = shared_cores(cores))
@@ -194,6 +196,9 @@ void RunReport::write_end(RunLog& log) {
   nn::write_file(settings.out / "trace.json", draw_trace(panels, last.memory));
   nn::write_file(settings.out / "recorded.plan", print(last.plan));
   nn::write_file(settings.out / "plan.html", player_page_of(last, settings.title));
+  log.say(text("ranks waited ", std::round(1000 * saving) / 1000, " s for saves, ",
+               std::round(10000 * saving / std::max(log.seconds() + saving, 1e-9)) / 100,
+               "% of the time"));
   if (const std::string& line = facts(recorded_.size() - 1).about_times; !line.empty())
     log.say(line);
   if (!drained.empty())

@@ -54,6 +54,7 @@ class RunReport {
   std::vector<Peaks> peaks_validating;         ///< bytes in validations, if there were any
   std::map<std::pair<int, std::string>, std::int64_t> bytes_sent;  ///< by rank and kind
   PretendedCount pretended;            ///< of all updates of the session
+  double saving = 0;                   ///< seconds in which ranks waited for saves
   double busy = 0;                     ///< seconds that all ranks together computed and stepped
   std::map<std::string, int> drained;  ///< an endless run: how often its pipeline drained, by why
   std::vector<RunEvent> events;        ///< besides those that metrics.jsonl tells of

@@ -13,6 +13,8 @@
 // agreement.h        ranks compare what they run, and replicas their weights; folder_claim.h: one
 //                    run writes to a folder, which all ranks see
 // run_log.h          the log of a run: progress; metric_files.h, event_file.h: files of metrics
+// session_save.cpp   rank 0 saves while the run goes on; state_writer.h: a rank's files
+// rescue.h           saves the last update when a session fails
 // run_report.h       the report at its end; pretended_report.h: a part of it;
 //                    machine.h: shared cores; profile_report.h: kernels' times
 // session.h          run_session(), which runs it all; Pruner: the interface for pruning
@@ -30,6 +32,7 @@
 namespace paragrad::parallel {
 
 struct Pretended;  // simulation/pretended.h
+class Rescue;      // rescue.h
 
 /// The data of a run. Each rank has its own.
 class RunData {
@@ -62,8 +65,7 @@ class Pruner {
   /// Gives the engine, which has no state yet, the form that the checkpoint's state has.
   virtual void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) = 0;
   /// Writes the files of a checkpoint that resume() needs, beside the state of stages.
-  virtual std::vector<CheckpointFile> write(const std::filesystem::path& folder, Engine& engine,
-                                            const Plan& plan, const SaveMark& mark) = 0;
+  virtual void write(Engine& engine, const Plan& plan, const WriteFile& write_file) = 0;
   /// A summary of what is pruned so far; null if nothing is.
   virtual nlohmann::json summary() const = 0;
 };
@@ -89,16 +91,20 @@ struct SessionSettings : SessionScope {
   std::shared_ptr<Plans> plans;  ///< shared by all ranks of this process
   std::shared_ptr<const Pretended> pretended;  ///< what reports tell of; null: nothing.
                                                ///< `engine` and transports act on it
-  int reported_steps = 4;    ///< updates of the plan in the report, unless plans fix them
+  std::shared_ptr<Rescue> rescue;  ///< gets what ranks hold when the session fails; null: nobody
+  int reported_steps = 4;          ///< updates of the plan in the report, unless plans fix them
   double report_every = 30;  ///< seconds from one report.html to the next while the run goes on
   std::function<std::unique_ptr<Pruner>()> pruner;  ///< null: nothing is pruned
   std::string unit = "tokens";                      ///< the unit of rates
   std::int64_t units_per_step = 0;
   double flops_per_unit = 0;
-  nlohmann::json run;     ///< the description of the run in checkpoints
-  nlohmann::json config;  ///< the description of the run in summary.json
-  std::string title;      ///< of report.html
-  std::string about;      ///< a line for the user at the beginning
+  nlohmann::json run;              ///< the description of the run in checkpoints
+  nlohmann::json config;           ///< the description of the run in summary.json
+  std::string title;               ///< of report.html
+  std::string about;               ///< a line for the user at the beginning
+  std::vector<std::string> news;   ///< lines for the user and the metrics, of what led here
+  bool one_update_a_plan = false;  ///< so that rank 0 has heard of all of them if a rank is lost
+  bool is_segment = false;         ///< another session follows where this one stops
   std::function<bool()> interrupted = [] { return false; };                    ///< asked on rank 0
   std::function<void(const std::filesystem::path& out)> saved = [](auto&) {};  ///< called on rank 0
                                                                                ///< after each save
@@ -117,7 +123,8 @@ int steps_in_a_second(double seconds_per_step, const Plan& like, int fewest);
 
 /// Runs the session. All ranks call it together, with equal settings. Returns whether the run is
 /// complete; ranks other than 0 return true.
-/// throws: Error if the run is impossible, before anything is written; or if a rank fails
+/// throws: Error if the run is impossible, before anything is written; or if a rank fails, which then
+///         leaves what it holds to settings.rescue
 bool run_session(const Training& training, Transport& transport, const DevicePtr& device,
                  RunData& data, const SessionSettings& settings);
 

@@ -14,6 +14,10 @@ using nlohmann::json;
 
 bool Lead::run() {
   log_.say(settings_.about);
+  for (const std::string& line : settings_.news) {
+    log_.say("elastic: " + line);
+    log_.note(steps_, "elastic", line);
+  }
   if (!lost_.empty()) log_.say(lost_);
   measure_memory();
 
@@ -34,6 +38,7 @@ bool Lead::run() {
       AtWork reporting(engine_.transport(), Work::reporting);
       write_report();
     }
+    go_on_saving();
   }
   const bool trained = steps_ > first_;
   if (trained) save(/*last*/ true);  // also if the run is interrupted
@@ -52,6 +57,8 @@ void Lead::end() {
   if (steps_ < settings_.steps) {
     report_.state = settings_.interrupted() ? RunState::interrupted : RunState::stopped;
     report_.validation.reset();  // of an earlier update
+    if (settings_.is_segment && report_.state == RunState::stopped)
+      return log_.say(text("a segment ends after ", steps_, " of ", settings_.steps, " steps"));
     return log_.say(text(name_of(report_.state), " after ", steps_, " of ", settings_.steps,
                          " steps; continue with --resume ", settings_.out.string()));
   }
@@ -84,7 +91,7 @@ void Lead::record_again(const std::string& since) {
 /// versions are explicit.
 int Lead::next_steps() {
   const Lengths& lengths = settings_.plans->lengths();
-  if (lengths.every == 0) return lengths.least;
+  if (lengths.every == 0 || settings_.one_update_a_plan) return lengths.least;
   int left = borders_.distance(steps_);
   // One to warm up and to measure, then those to record. An endless run drains at the end of each.
   int steps = steps_ == first_ && !endless_plan() ? 1 : settings_.reported_steps;
@@ -176,62 +183,39 @@ void Lead::prune() {
                 " elements"));
 }
 
-bool Lead::is_save_due() const {
-  const std::chrono::duration<double> old = std::chrono::steady_clock::now() - saved_;
-  return settings_.save_minutes > 0 && old.count() >= 60 * settings_.save_minutes;
-}
-
 /// Whether plans may end after any update. With drift that would change numbers, and hang on time.
 bool Lead::may_drain_anywhere() const {
   const Lengths& lengths = settings_.plans->lengths();
   return lengths.least == 1 && lengths.every == 1 && !drifts_;
 }
 
-/// A save that fails in the midst of a run, as when the disk is full, leaves the earlier
-/// checkpoint, and the run goes on to the next save.
-void Lead::save(bool last) {
-  std::vector<CheckpointFile> files;
-  std::vector<WeightsChecksums> weights;
-  json codecs = json::array();
-  for (const Save::Answer& answer : order(Save())) {
-    files.insert(files.end(), answer.files.begin(), answer.files.end());
-    codecs.push_back(json::parse(answer.codec));
-    weights.push_back(answer.weights);
-  }
-  check_replicas(weights, text("after update ", steps_, ", which is not saved"));
-  AtWork saving(engine_.transport(), Work::saving);
-  saved_ = std::chrono::steady_clock::now();
+namespace {
+
+/// Runs a rank's part of a session, and leaves what the rank holds if it fails.
+bool rescued(SessionRank& rank, Rescue* rescue, const std::function<bool()>& part) {
   try {
-    commit(files, codecs);
-    report_.events.push_back({steps_, "checkpoint", "checkpoint saved"});
-  } catch (const Error& error) {
-    if (last) throw;
-    report_.events.push_back({steps_, "checkpoint", "checkpoint not saved"});
-    log_.warn(text("step ", steps_, " is NOT SAVED: ", error.what(),
-                   ". The run goes on; its next save tries again"));
+    return part();
+  } catch (const RankLost&) {
+    throw;
+  } catch (...) {
+    if (rescue) rescue->add(rank.remains());
+    throw;
   }
 }
 
-void Lead::commit(const std::vector<CheckpointFile>& files, const json& codecs) {
-  json run = settings_.run;
-  run["metrics"] = log_.written();
-  if (!bits_.empty()) run["bits"] = bits_;
-  for (const auto& [stage, store] : engine_.stores())
-    if (store.begun() > 0) run["rewound"] = store.begun();  // equal for all stages
-  const Plan plan = like()->plan();
-  if (!plan.codec.is_none() || !plan.channel.is_none())
-    run["codec"] = {{"layout", codec_layout(engine_, plan)}, {"numbers", codecs}};
-  commit_checkpoint(settings_.out / "checkpoint", {steps_, run_id_}, run, files,
-                    {settings_.keep, own_step_});
-  own_step_ = steps_;
-  log_.replace_earlier();
-}
+}  // namespace
 
 bool run_session(const Training& training, Transport& transport, const DevicePtr& device,
                  RunData& data, const SessionSettings& settings) {
-  if (transport.rank() == 0) return Lead(training, transport, device, data, settings).run();
-  SessionRank(training, transport, device, data, settings).follow();
-  return true;
+  if (transport.rank() == 0) {
+    Lead lead(training, transport, device, data, settings);
+    return rescued(lead, settings.rescue.get(), [&] { return lead.run(); });
+  }
+  SessionRank rank(training, transport, device, data, settings);
+  return rescued(rank, settings.rescue.get(), [&] {
+    rank.follow();
+    return true;
+  });
 }
 
 }  // namespace paragrad::parallel

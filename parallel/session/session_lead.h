@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "parallel/session/borders.h"
+#include "parallel/session/commit_thread.h"
 #include "parallel/session/run_report.h"
 
 namespace paragrad::parallel {
@@ -28,8 +29,12 @@ class Lead : public SessionRank {
   ValidationResult validate(bool all);
   bool is_save_due() const;
   bool may_drain_anywhere() const;
+  // Saves (session_save.cpp):
   void save(bool last = false);
-  void commit(const std::vector<CheckpointFile>& files, const nlohmann::json& codecs);
+  nlohmann::json run_now(const nlohmann::json& codecs);
+  void go_on_saving();
+  void await_save(bool last = false);
+  void conclude_save(bool last, const std::string& failure = "");
   void end();
   void measure_memory();
   void tell_profile();
@@ -55,6 +60,7 @@ class Lead : public SessionRank {
   std::string since_;      // what happened before those: RecordedUpdates::since
   bool pruned_ = false;    // whether this session has pruned
   bool lacks_report_ = false;  // whether the report couldn't be written, and the user knows
+  std::optional<CommitThread> saving_;  // a checkpoint that is written while the run goes on
   // The last of the folder's checkpoints that belongs to this run; -1: none does.
   int own_step_ = first_ > 0 && settings_.resume == settings_.out ? first_ : -1;
   std::chrono::steady_clock::time_point reported_ = std::chrono::steady_clock::now(),

@@ -23,6 +23,19 @@ double weighted_mean(const std::map<int, double>& values, const std::vector<doub
 
 }  // namespace
 
+double loss_of(const RunResult& world, int version, int per_step) {
+  double loss = 0;
+  for (int micro = (version - 1) * per_step; micro < version * per_step; ++micro)
+    loss += world.losses.at(micro) / per_step;
+  return loss;
+}
+
+double gradient_norm_of(const RunResult& world, int version, int per_step, bool clips) {
+  if (clips) return world.norms.at(version);
+  const std::vector<double>& squares = world.squares.at(version);
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / per_step;
+}
+
 /// Why the pipeline drained after the updates from `before` on.
 const char* Lead::why_drained(int before, bool recorded) {
   if (settings_.interrupted()) return "interruption";
@@ -64,6 +77,7 @@ bool Lead::hear(const std::vector<RunResult>& results) {
   report_.pretended.late += std::exchange(unlogged_.late, 0);
   const std::chrono::duration<double> old = std::chrono::steady_clock::now() - reported_;
   if (old.count() >= settings_.report_every) write_report();
+  go_on_saving();
   if (!settings_.interrupted()) return !(is_save_due() && may_drain_anywhere());
   if (const int ahead = std::exchange(ahead_, 0))
     log_.say(text(
@@ -89,15 +103,8 @@ void Lead::log_steps(int last) {
                     .bytes_sent = bytes / count};
     step.seconds = std::max(step.seconds, 1e-9);
     heard_seconds_ = world.stepped.at(version);
-    for (int micro = (version - 1) * per_step_; micro < version * per_step_; ++micro)
-      step.loss += world.losses.at(micro) / per_step_;
-    if (clips_) {
-      step.gradient_norm = world.norms.at(version);
-    } else {
-      const std::vector<double>& squares = world.squares.at(version);
-      step.gradient_norm =
-          std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0)) / per_step_;
-    }
+    step.loss = loss_of(world, version, per_step_);
+    step.gradient_norm = gradient_norm_of(world, version, per_step_, clips_);
     log_.step(version, step);
   }
   logged_ = last;

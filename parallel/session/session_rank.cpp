@@ -109,7 +109,7 @@ void SessionRank::follow() {
 Train::Answer SessionRank::carry_out(const Train& what) {
   const bool endless = what.report_every > 0;
   const Plans::Shared plan = endless ? endless_plan() : settings_.plans->get(steps_, what.steps);
-  Course course{.records = what.recorded, .report_every = what.report_every};
+  Course course{.records = what.recorded, .report_every = what.report_every, .left = &left_};
   if (endless) course.bodies = bodies_for(plan->plan(), what.steps);
   course.heard = [this](const std::vector<RunResult>& results) { return hear(results); };
   MemoryMeter& meter = engine_.device()->meter();
@@ -165,17 +165,18 @@ Check::Answer SessionRank::carry_out(const Check&) {
 }
 
 Save::Answer SessionRank::carry_out(const Save&) {
-  Save::Answer answer{{}, codec_numbers(engine_).dump(), weights_checksums(engine_)};
   const Plan plan = plan_at_work();
-  const std::filesystem::path folder = settings_.out / "checkpoint";
-  const SaveMark mark(steps_, run_id_);
-  auto add = [&](const std::vector<CheckpointFile>& files) {
-    answer.files.insert(answer.files.end(), files.begin(), files.end());
-  };
-  add(write_state(folder, engine_, plan, mark));
-  add(write_codec_state(folder, engine_, plan, mark));
-  if (pruner_) add(pruner_->write(folder, engine_, plan, mark));
-  return answer;
+  const WriteFile take = writer_.taker();
+  write_state(engine_, plan, take);
+  write_codec_state(engine_, plan, take);
+  if (pruner_) pruner_->write(engine_, plan, take);
+  return {writer_.start(settings_.out / "checkpoint", {steps_, run_id_}),
+          codec_numbers(engine_).dump(), weights_checksums(engine_)};
+}
+
+FinishFiles::Answer SessionRank::carry_out(const FinishFiles&) {
+  AtWork saving(engine_.transport(), Work::saving);
+  return writer_.finish();
 }
 
 SetBits::Answer SessionRank::carry_out(const SetBits& what) {

@@ -9,8 +9,10 @@
 #include "parallel/session/folder_claim.h"
 #include "parallel/session/machine.h"
 #include "parallel/session/profile_report.h"
+#include "parallel/session/rescue.h"
 #include "parallel/session/session.h"
 #include "parallel/session/silent_errors.h"
+#include "parallel/session/state_writer.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
 
@@ -50,14 +52,19 @@ struct Check {
   using Answer = std::vector<Witness>;
 };
 
-/// Write this rank's files of a checkpoint.
+/// Begin to write this rank's files of a checkpoint.
 struct Save {
   struct Answer {
-    std::vector<CheckpointFile> files;
-    std::string codec;         ///< its numbers: JSON
-    WeightsChecksums weights;  ///< to compare replicas
+    std::vector<CheckpointFile> files;  ///< as they will be
+    std::string codec;                  ///< its numbers: JSON
+    WeightsChecksums weights;           ///< to compare replicas
     static auto fields(auto& x) { return std::tie(x.files, x.codec, x.weights); }
   };
+};
+
+/// Finish these files.
+struct FinishFiles {
+  using Answer = std::vector<CheckpointFile>;  ///< as they are
 };
 
 /// Use these bits for layers from the next plan on.
@@ -88,12 +95,17 @@ struct End {
   using Answer = Nothing;
 };
 
-using Order =
-    std::variant<Train, Validate, Prune, Check, Save, SetBits, MeasureMemory, TellProfile, End>;
+using Order = std::variant<Train, Validate, Prune, Check, Save, FinishFiles, SetBits, MeasureMemory,
+                           TellProfile, End>;
 
 /// The result of all ranks: sums, maxima or unions of theirs. The order of cells and the options of
 /// bits are left out: each rank has its own.
 RunResult merged(const std::vector<RunResult>& ranks);
+
+/// The mean loss of an update's microbatches, and the norm of its mean gradient.
+/// throws: std::out_of_range if no rank has told of them
+double loss_of(const RunResult& world, int version, int per_step);
+double gradient_norm_of(const RunResult& world, int version, int per_step, bool clips);
 
 /// The part of a meter's timeline that is worth telling. Of a long one, only the highest and the
 /// last event of each category in each thousandth of the time stay, so that peaks do.
@@ -108,6 +120,8 @@ class SessionRank {
   virtual ~SessionRank() = default;
   /// Carries out rank 0's orders, until the session ends.
   void follow();
+  /// What this rank still has when the session fails (rescue.cpp).
+  Remains remains();
 
  protected:
   /// Has all ranks carry out an order, and returns their answers by rank. Rank 0 calls it.
@@ -137,6 +151,8 @@ class SessionRank {
   Bits bits_;                  // chosen last
   std::string lost_;           // what of a checkpoint this run can't use, for the user
   std::string run_id_;         // the same from the run's first session to its last
+  RunResult left_;             // of a plan that failed
+  StateWriter writer_;
 
  private:
   void begin();
@@ -145,6 +161,7 @@ class SessionRank {
   Prune::Answer carry_out(const Prune&);
   Check::Answer carry_out(const Check&);
   Save::Answer carry_out(const Save&);
+  FinishFiles::Answer carry_out(const FinishFiles&);
   SetBits::Answer carry_out(const SetBits& what);
   MeasureMemory::Answer carry_out(const MeasureMemory&);
   TellProfile::Answer carry_out(const TellProfile&) { return profile_found(*engine_.device()); }

@@ -22,36 +22,41 @@ Tensor whole_buffer(const ParameterList& parameters, DType dtype, const DevicePt
 }  // namespace
 
 // [snippet write_state]
-std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Engine& engine,
-                                        const Plan& plan, const SaveMark& mark) {
-  std::vector<CheckpointFile> files;
+std::vector<StagePart> parts_of(WeightStore& store, int stage, const Plan& plan) {
+  std::vector<StagePart> parts;
+  auto add = [&](std::string stem, const ParameterList& list, FlatBuffers buffers, bool sharded) {
+    if (plan.stage_count() > 1) stem += text("_", stage);
+    parts.push_back({std::move(stem), list, std::move(buffers), sharded});
+  };
+  FlatBuffers versions;
+  for (const auto& [version, weights] : store.versions())
+    versions.emplace_back(version_name(store.newest() - version), weights);
+  add("model", store.parameters(), versions, store.shard().zero == 3);
+  add("optimizer", store.parameters(), store.optimizer().state(), store.shard().zero > 0);
+  if (store.remembered().defined())
+    add("early", store.parameters(), {{early_name, store.remembered()}}, store.shard().zero == 3);
+  const StateForm& form = store.form();
+  if (form.prunes()) add("index", form.pruned(), {{index_name, form.index()}}, false);
+  return parts;
+}
+
+void write_state(Engine& engine, const Plan& plan, const WriteFile& write_file) {
   const auto ranks = holders(plan);
   for (auto& [stage, store] : engine.stores()) {
     const bool writes = ranks.at(stage).front() == engine.transport().rank();
-    auto write = [&, &stage = stage, &store = store](std::string stem, const ParameterList& list,
-                                                     FlatBuffers buffers, bool sharded) {
-      for (auto& [name, buffer] : buffers) {
-        if (!sharded) break;
-        const Tensor whole = engine.gathered(buffer, list.numel(), store.shard(), ranks.at(stage));
+    for (StagePart& part : parts_of(store, stage, plan)) {
+      for (auto& [name, buffer] : part.buffers) {
+        if (!part.sharded) break;
+        const Tensor whole =
+            engine.gathered(buffer, part.parameters.numel(), store.shard(), ranks.at(stage));
         buffer = writes ? whole : Tensor();  // a rank that doesn't write frees each at once
       }
-      if (plan.stage_count() > 1) stem += text("_", stage);
-      if (!writes) return;
+      if (!writes) continue;
       AtWork saving(engine.transport(), Work::saving);
-      files.push_back(write_checkpoint_file(folder, stem, mark, list, buffers));
-    };
-    FlatBuffers versions;
-    for (const auto& [version, weights] : store.versions())
-      versions.emplace_back(version_name(store.newest() - version), weights);
-    write("model", store.parameters(), versions, store.shard().zero == 3);
-    write("optimizer", store.parameters(), store.optimizer().state(), store.shard().zero > 0);
-    if (store.remembered().defined())
-      write("early", store.parameters(), {{early_name, store.remembered()}},
-            store.shard().zero == 3);
-    const StateForm& form = store.form();
-    if (form.prunes()) write("index", form.pruned(), {{index_name, form.index()}}, false);
+      write_file(part.stem, part.parameters, part.buffers);
+      part.buffers.clear();  // frees what was gathered
+    }
   }
-  return files;
 }
 // [end snippet]
 

@@ -4,7 +4,6 @@
 // Not here: the format (nn/checkpoint/checkpoint.h). Chapters 07, 10 and 11.
 #pragma once
 
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/checkpoint.h"
@@ -13,11 +12,19 @@
 
 namespace paragrad::parallel {
 
+/// A data file of a stage's state, as this rank holds it.
+struct StagePart {
+  std::string stem;
+  ParameterList parameters;
+  FlatBuffers buffers;
+  bool sharded = false;  ///< the buffers are shards; the file has them whole
+};
+std::vector<StagePart> parts_of(WeightStore& store, int stage, const Plan& plan);
+
 /// Writes the stages that this rank holds and no lower one does, with all versions that are alive.
 /// All ranks call it together: those that hold shards of a stage gather it, one stage at a time.
 /// Commit the files of all ranks together afterwards.
-std::vector<CheckpointFile> write_state(const std::filesystem::path& folder, Engine& engine,
-                                        const Plan& plan, const SaveMark& mark);
+void write_state(Engine& engine, const Plan& plan, const WriteFile& write_file);
 
 /// Fills the engine's stages, which prepare() has made for a plan that begins at the checkpoint's
 /// step. Versions that the checkpoint lacks begin as its oldest one.
@@ -42,8 +49,7 @@ T of_run(const Checkpoint& checkpoint, const char* key, const T& absent) {
 // ---- the memory of codecs: residuals, thresholds, factors (codec_state.cpp) ----
 
 /// Writes this rank's residuals, and the factors of stages that no lower rank holds.
-std::vector<CheckpointFile> write_codec_state(const std::filesystem::path& folder, Engine& engine,
-                                              const Plan& plan, const SaveMark& mark);
+void write_codec_state(Engine& engine, const Plan& plan, const WriteFile& write_file);
 /// This rank's numbers for the checkpoint's JSON: thresholds by place, uses.
 nlohmann::json codec_numbers(Engine& engine);
 

@@ -15,9 +15,9 @@ namespace {
 
 /// A message's name, which is the same at all its ends: sender and receiver, or the group; what is
 /// sent; how many of that name came before.
-using Name = std::tuple<Op, int, int, Value, int, int, int, int>;
+using CellName = std::tuple<Op, int, int, Value, int, int, int, int>;
 
-Name name_of(const Record& record) {
+CellName name_of(const Record& record) {
   const Instruction& x = record.instruction;
   const bool received = receives(x);
   const int from = received ? x.peer : sends(x) ? record.rank : -1;
@@ -27,17 +27,17 @@ Name name_of(const Record& record) {
 
 /// For each record, the time in seconds at which all its ends have begun.
 std::vector<double> beginnings(const Timeline& timeline) {
-  std::map<std::pair<int, Name>, int> before;  // by rank and name
-  std::map<Name, double> latest;
-  std::vector<Name> names;
+  std::map<std::pair<int, CellName>, int> before;  // by rank and name
+  std::map<CellName, double> latest;
+  std::vector<CellName> names;
   for (const Record& record : timeline.records) {
-    Name name = name_of(record);
+    CellName name = name_of(record);
     std::get<7>(name) = before[{record.rank, name}]++;
     latest[name] = std::max(latest[name], record.start);
     names.push_back(name);
   }
   std::vector<double> result;
-  for (const Name& name : names) result.push_back(latest[name]);
+  for (const CellName& name : names) result.push_back(latest[name]);
   return result;
 }
 

@@ -15,6 +15,11 @@
 
 namespace paragrad::parallel {
 
+/// Thrown by a rank that ends as if its machine were gone: nothing of what it held may be used.
+struct RankLost : autograd::Error {
+  using Error::Error;
+};
+
 /// Runs body(transport) on one thread per rank, and returns when all threads have ended.
 /// throws: Error `rank 2: ...` with the report of the rank that failed first. The reports of the
 ///         others follow line by line; usually they say that rank 2 stopped them.

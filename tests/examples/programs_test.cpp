@@ -187,15 +187,22 @@ TEST_CASE("a loss that is not finite ends the run and leaves the earlier one in 
     CHECK(intact);
   };
   const Words explode{"--learning-rate", "1e25", "--clip", "0", "--warmup", "0"};
-  check_refused(run(tiny_run(data, out, explode)), "the loss is ", failed);
+  const Finished beside = run(tiny_run(data, out, explode));
+  CHECK(beside.status == failed);
+  CHECK_THAT(beside.errors, Contains("holds another run, which stays") && Contains("the loss is "));
   check_kept();
 
-  check_refused(run(tiny_run(data, out, explode + Words{"--resume", out, "--steps", "9"})),
-                "the weights are as the step before left them", failed);
-  check_kept();
+  const Finished resumed =
+      run(tiny_run(data, out, explode + Words{"--resume", out, "--steps", "9"}));
+  CHECK(resumed.status == failed);
+  CHECK_THAT(resumed.errors, Contains("update 7 is saved") &&
+                                 Contains("the weights are as the step before left them"));
+  CHECK(std::filesystem::exists(folder / "out/checkpoint/manifest-6.json"));
 
-  check_refused(run(tiny_run(data, folder / "new", explode)), "the loss is ", failed);
-  CHECK(files_in(folder / "new").size() == 3);  // metrics
+  const Finished alone = run(tiny_run(data, folder / "new", explode));
+  CHECK(alone.status == failed);
+  CHECK_THAT(alone.errors, Contains("update 1 is saved") && Contains("the loss is "));
+  CHECK(files_in(folder / "new").size() == 3 + 3);  // metrics, and the checkpoint
 }
 
 TEST_CASE("output into a file is plain lines, and --quiet prints nothing") {
@@ -225,5 +232,5 @@ TEST_CASE("a terminal gets one progress line, and an error begins a line of its 
   Finished bad = run_on_terminal(
       tiny_run(data, folder / "bad", {"--learning-rate", "1e25", "--clip", "0", "--warmup", "0"}));
   CHECK(bad.status == 1);
-  CHECK_THAT(bad.output, Contains("left\r\nerror: step "));
+  CHECK_THAT(bad.output, Contains("left\r\nupdate 1 is saved") && Contains("\r\nerror: step "));
 }

@@ -84,7 +84,8 @@ std::vector<std::vector<double>> train(const Way& way, DType dtype, int first, c
     engine.prepare(plan.plan());
     if (!from.empty()) read_state(Checkpoint(from), engine);
     engine.run(plan, batches);
-    auto own = write_state(to, engine, plan.plan(), first + 2);
+    std::vector<CheckpointFile> own;
+    write_state(engine, plan.plan(), write_at_once(to, first + 2, own));
     std::lock_guard lock(mutex);
     files.insert(files.end(), own.begin(), own.end());
   });

@@ -64,7 +64,8 @@ Left saved(const CodedRun& run, const fs::path& folder) {
     set_compute_threads(1);
     Engine engine(training, transport, cpu_device(), {.timeout = 20});
     engine.run(verified, batches);
-    const auto own = write_codec_state(folder, engine, plan, 2);
+    std::vector<CheckpointFile> own;
+    write_codec_state(engine, plan, write_at_once(folder, 2, own));
     std::lock_guard lock(mutex);
     files.insert(files.end(), own.begin(), own.end());
     codec["layout"] = codec_layout(engine, plan);

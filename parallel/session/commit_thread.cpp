@@ -1,0 +1,55 @@
+// A file has its name once all of it is on disk, so the thread looks for names.
+// Chapter 15.
+#include "parallel/session/commit_thread.h"
+
+#include "nn/checkpoint/file.h"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+namespace paragrad::parallel {
+
+namespace fs = std::filesystem;
+
+CommitThread::CommitThread(fs::path folder, fs::path metrics, nn::SaveMark mark, nlohmann::json run,
+                           std::vector<nn::CheckpointFile> files, nn::Kept kept)
+    : step_(static_cast<int>(mark.step)) {
+  auto work = [=, wait = wait_]() mutable {
+    constexpr std::chrono::milliseconds pause(2);
+    auto is_here = [&](const nn::CheckpointFile& file) {
+      std::error_code ignored;
+      return !file.failure.empty() || fs::exists(folder / file.name, ignored);
+    };
+    int hurry = 500;  // pauses
+    while (!std::ranges::all_of(files, is_here) && *wait != over && hurry > 0) {
+      std::this_thread::sleep_for(pause);
+      if (*wait == hasty) --hurry;
+    }
+    try {
+      nn::sync_to_disk(metrics);
+    } catch (const autograd::Error& error) {  // the save fails, and takes its files away
+      files.push_back({.name = "", .failure = error.what()});
+    }
+    commit_checkpoint(folder, mark, run, files, kept);
+  };
+  committed_ = std::async(std::launch::async, std::move(work));
+}
+
+CommitThread::~CommitThread() { *wait_ = hasty; }  // the future waits for the thread
+
+bool CommitThread::is_done() const {
+  return committed_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+void CommitThread::finish(const std::string& failure) {
+  if (!failure.empty()) *wait_ = over;
+  try {
+    committed_.get();
+  } catch (const autograd::Error&) {
+    PG_CHECK(failure.empty(), failure);
+    throw;
+  }
+}
+
+}  // namespace paragrad::parallel

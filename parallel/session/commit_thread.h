@@ -1,0 +1,41 @@
+// CommitThread: commits a checkpoint once the files of all ranks are there, while the run goes on.
+// Not here: who writes the files (state_writer.h). Chapter 15.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <future>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "nn/checkpoint/checkpoint.h"
+
+namespace paragrad::parallel {
+
+class CommitThread {
+ public:
+  /// Waits for these files in a thread, and commits them (nn::commit_checkpoint).
+  ///   metrics: the file of metrics, which is put on disk before
+  CommitThread(std::filesystem::path folder, std::filesystem::path metrics, nn::SaveMark mark,
+               nlohmann::json run, std::vector<nn::CheckpointFile> files, nn::Kept kept);
+  /// Gives files that are still missing a second: their writers may be just ending.
+  ~CommitThread();
+
+  int step() const { return step_; }
+  /// Whether finish() returns at once.
+  bool is_done() const;
+  /// Waits until the checkpoint is committed.
+  ///   failure: why a rank could not write its files; empty: all are there
+  /// throws: Error if it can't be committed; its files are gone then
+  void finish(const std::string& failure = "");
+
+ private:
+  enum Wait { patient, hasty, over };
+  int step_;
+  std::shared_ptr<std::atomic<Wait>> wait_ = std::make_shared<std::atomic<Wait>>(patient);
+  std::future<void> committed_;
+};
+
+}  // namespace paragrad::parallel

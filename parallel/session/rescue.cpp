@@ -1,0 +1,186 @@
+// A checkpoint needs all stages after one and the same update. Ranks that failed in the midst of a
+// plan may have made different updates, so the newest one that all stages have is looked for.
+// Chapter 15.
+#include "parallel/session/rescue.h"
+
+#include <algorithm>
+#include <set>
+
+#include "parallel/session/run_log.h"
+#include "parallel/session/session_rank.h"
+#include "parallel/transports/launch.h"
+#include "parallel/transports/threads_transport.h"
+
+namespace paragrad::parallel {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The run whose checkpoint a folder holds; empty: none, or it is damaged.
+std::string run_in(const fs::path& out) {
+  try {
+    return Checkpoint(checkpoint_of(out)).run_id();
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+// [snippet stage_left]
+/// A stage as a rank holds it in the midst of a plan, or why a checkpoint can't be made of it.
+Remains::Stage stage_left(WeightStore& store, int stage, const Plan& plan) {
+  Remains::Stage left{store.newest(), parts_of(store, stage, plan), ""};
+  const int oldest = std::max(0, left.update - plan.kept(stage) + 1);
+  if (store.shard().zero > 0)
+    left.problem = text("each rank held a shard of stage ", stage, " (ZeRO)");
+  else if (store.versions().begin()->first > oldest)
+    left.problem = text("version ", oldest, " of stage ", stage, " is overwritten");
+  // In the midst of a plan, older versions may be here, too.
+  const auto kept = static_cast<std::size_t>(left.update - oldest + 1);
+  FlatBuffers& versions = left.parts.front().buffers;
+  if (left.problem.empty()) versions.erase(versions.begin(), versions.end() - kept);
+  return left;
+}
+// [end snippet]
+
+/// Why the state of this run can't be saved in the midst of a plan; empty if it can.
+std::string problem_of(const Plan& plan, bool prunes) {
+  if (!plan.codec.is_none() || !plan.channel.is_none())
+    return "what codecs left out of the messages so far belongs to the update that was under way";
+  return prunes ? "a run that prunes is saved between plans only" : "";
+}
+
+/// The lines of the run's updates so far: of the file beside an earlier run's, if that is newer.
+std::vector<json> lines_so_far(const fs::path& out, int update) {
+  const fs::path usual = out / "metrics.jsonl", beside = out / "metrics.jsonl.partial";
+  std::error_code none;
+  const bool newer =
+      fs::exists(beside) && !(fs::last_write_time(usual, none) > fs::last_write_time(beside, none));
+  std::vector<json> lines = metrics_of(newer ? beside : usual);
+  std::erase_if(lines, [update](const json& line) { return line["step"] > update; });
+  return lines;
+}
+
+}  // namespace
+
+Remains SessionRank::remains() {
+  const Plans::Shared shared = like();
+  const Plan& plan = shared->plan();
+  Remains left{.rank = engine_.transport().rank(),
+               .first = first_,
+               .problem = problem_of(plan, pruner_ != nullptr),
+               .stages = {},
+               .stage_count = plan.stage_count(),
+               .per_step = plan.per_step,
+               .clips = plan.clip,
+               .results = std::move(left_),
+               .run = settings_.run,
+               .run_id = run_id_};
+  for (auto& [stage, store] : engine_.stores()) left.stages[stage] = stage_left(store, stage, plan);
+  return left;
+}
+
+void Rescue::add(Remains remains) {
+  std::lock_guard lock(mutex_);
+  remains_.push_back(std::move(remains));
+}
+
+/// Why an update can't be saved; empty if it can.
+std::string Rescue::problem_at(int update) const {
+  std::string problem;
+  std::set<int> found;
+  for (const Remains& rank : remains_) {
+    if (!rank.problem.empty()) return rank.problem;
+    for (const auto& [stage, left] : rank.stages) {
+      if (left.update == update && left.problem.empty()) found.insert(stage);
+      if (!left.problem.empty()) problem = left.problem;
+    }
+  }
+  if (!problem.empty()) return problem;
+  for (int stage = 0; stage < remains_.front().stage_count; ++stage)
+    if (!found.contains(stage)) return text("no rank that is left here holds stage ", stage);
+  return "";
+}
+
+std::string Rescue::save(const SessionSettings& settings, const LearningRate& rate) const {
+  if (remains_.empty()) return "";
+  std::set<int> updates;
+  for (const Remains& rank : remains_)
+    for (const auto& [stage, left] : rank.stages) updates.insert(left.update);
+  if (updates.empty() || *updates.rbegin() == remains_.front().first) return "";
+  const int before = newest_save(settings.out);
+  if (const std::string id = run_in(settings.out); !id.empty() && id != remains_.front().run_id)
+    return text("the last updates are lost, as ", settings.out.string(),
+                " holds another run, which stays; save earlier with --save-every");
+  const std::string go_on = text("; continue with --resume ", settings.out.string());
+  std::string problem;
+  for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
+      problem = problem_at(*update);
+      if (!problem.empty()) continue;
+      commit(*update, settings, rate);
+      return text("update ", *update, " is saved, as ranks that are left hold all weights", go_on);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  if (problem.empty()) return text("update ", before, ", the last one, was saved before", go_on);
+  return text("the last updates are lost, as ", problem, "; ",
+              before > 0 ? text("the newest save is of update ", before, go_on)
+                         : "nothing was saved before");
+}
+
+int Rescue::newest_save(const fs::path& out) const {
+  if (remains_.empty() || run_in(out) != remains_.front().run_id) return 0;
+  return static_cast<int>(Checkpoint(checkpoint_of(out)).step());
+}
+
+/// The lines of the updates so far, with those that rank 0 had not written yet. The last line names
+/// updates of which no rank that is left knows the loss.
+std::vector<json> Rescue::lines_until(int update, const SessionSettings& settings,
+                                      const LearningRate& rate) const {
+  std::vector<json> lines = lines_so_far(settings.out, update);
+  std::vector<RunResult> results;
+  for (const Remains& rank : remains_) results.push_back(rank.results);
+  const RunResult world = merged(results);
+  const Remains& any = remains_.front();
+  int logged = any.first, unknown = 0;
+  for (const json& line : lines)
+    if (line.contains("loss")) logged = std::max(logged, line["step"].get<int>());
+  for (int version = logged + 1; version <= update; ++version) try {
+      const double before = world.stepped.contains(version - 1) ? world.stepped.at(version - 1) : 0;
+      const StepResult step{
+          .loss = loss_of(world, version, any.per_step),
+          .learning_rate = rate.at(version - 1),
+          .gradient_norm = gradient_norm_of(world, version, any.per_step, any.clips),
+          .seconds = std::max(world.stepped.at(version) - before, 1e-9),
+          .units = settings.units_per_step};
+      lines.push_back(line_of(version, step, settings.unit));
+    } catch (const std::out_of_range&) {
+      ++unknown;
+    }
+  if (unknown > 0) lines.push_back({{"step", update}, {"updates_without_a_line", unknown}});
+  return lines;
+}
+
+void Rescue::commit(int update, const SessionSettings& settings, const LearningRate& rate) const {
+  ThreadsWorld alone(1);
+  const FolderClaim claim(alone.transport(0), settings.out, settings.engine.timeout);
+  MetricFiles lines(settings.out, settings.unit, lines_until(update, settings, rate));
+  const fs::path folder = settings.out / "checkpoint";
+  const SaveMark mark(update, remains_.front().run_id);
+  std::vector<CheckpointFile> files;
+  const WriteFile write_file = write_at_once(folder, mark, files);
+  std::set<int> written;
+  for (const Remains& rank : remains_)
+    for (const auto& [stage, left] : rank.stages) {
+      if (left.update != update || !written.insert(stage).second) continue;
+      for (const StagePart& part : left.parts) write_file(part.stem, part.parameters, part.buffers);
+    }
+  json run = remains_.front().run;
+  run["metrics"] = lines.written();
+  nn::sync_to_disk(lines.path());
+  commit_checkpoint(folder, mark, run, files, {std::max(2, settings.keep)});
+  lines.replace_earlier();
+}
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,59 @@
+// Rescue: when a session fails, saves the last update that was finished, if the ranks that are left
+// hold all weights of it: replicas do, or all ranks after a loss that is not finite.
+// Not here: why it failed, and a rank whose memory is gone: it throws RankLost and leaves nothing.
+// Chapter 15.
+#pragma once
+
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "parallel/engine/run_result.h"
+#include "parallel/session/state_files.h"
+
+namespace paragrad::parallel {
+
+struct SessionSettings;
+
+/// What a rank still has when a session fails. Buffers are shared with the engine that is gone.
+struct Remains {
+  /// The state of a stage after an update.
+  struct Stage {
+    int update = 0;
+    std::vector<StagePart> parts;
+    std::string problem;  ///< why it can't be saved; empty: it can
+  };
+  int rank = 0, first = 0;      ///< updates done before the session
+  std::string problem;          ///< why nothing can be saved; empty: it can
+  std::map<int, Stage> stages;  ///< that the rank holds
+  int stage_count = 1, per_step = 1;
+  bool clips = false;
+  RunResult results;   ///< of the plan that failed
+  nlohmann::json run;  ///< the description of the run in checkpoints
+  std::string run_id;
+};
+
+/// Shared by the ranks of a process, which add what they have when they fail.
+class Rescue {
+ public:
+  void add(Remains remains);
+
+  /// Saves, once all ranks of this process have ended; the save before stays, as weights that a loss
+  /// broke are no good. Returns a line for the user: what is saved,
+  /// or why not and which earlier save is the newest; empty if the session made no update.
+  std::string save(const SessionSettings& settings, const LearningRate& learning_rate) const;
+  /// The newest update of the run that is saved in its folder; 0: none.
+  int newest_save(const std::filesystem::path& out) const;
+
+ private:
+  std::string problem_at(int update) const;
+  std::vector<nlohmann::json> lines_until(int update, const SessionSettings& settings,
+                                          const LearningRate& learning_rate) const;
+  void commit(int update, const SessionSettings& settings, const LearningRate& learning_rate) const;
+
+  std::mutex mutex_;
+  std::vector<Remains> remains_;
+};
+
+}  // namespace paragrad::parallel

@@ -1,0 +1,19 @@
+// A thread can't be killed, so its rank throws; a process can.
+// Chapter 15.
+#include "parallel/transports/planted_loss.h"
+
+#include <csignal>
+
+#include "parallel/transports/launch.h"
+
+namespace paragrad::parallel {
+
+void PlantedLoss::publish(Position position) {
+  if (due_.exchange(false)) {
+    if (whole_process_) std::raise(SIGKILL);
+    throw RankLost("is lost, as --lose asks");
+  }
+  inner_.publish(position);
+}
+
+}  // namespace paragrad::parallel

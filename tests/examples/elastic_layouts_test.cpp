@@ -1,0 +1,46 @@
+// Layouts for the ranks that are left, and words of commands. Not here: runs
+// (elastic_runs_test.cpp).
+#include "examples/common/elastic.h"
+#include "tests/catch.h"
+
+using namespace paragrad::examples;
+using nlohmann::json;
+
+namespace {
+
+json layout(int stages, int width, int microbatches, int batch) {
+  return {{"--schedule", "1f1b"},
+          {"--stages", stages},
+          {"--data-parallel", width},
+          {"--microbatches", microbatches},
+          {"--batch", batch}};
+}
+
+/// Stages, replicas and microbatches of each layout.
+std::vector<std::vector<int>> found(int ranks, const json& flags) {
+  std::vector<std::vector<int>> result;
+  for (const json& each : layouts_for(ranks, flags))
+    result.push_back({each["--stages"], each["--data-parallel"], each["--microbatches"]});
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("replicas go before stages, and an update keeps its batch and microbatches") {
+  CHECK(found(7, layout(2, 4, 3, 24)) ==
+        std::vector<std::vector<int>>{{2, 3, 4}, {2, 2, 6}, {2, 1, 12}, {1, 1, 12}});
+  CHECK(found(3, layout(4, 1, 8, 16)) ==
+        std::vector<std::vector<int>>{{3, 1, 8}, {2, 1, 8}, {1, 1, 8}});
+  // Three replicas of a batch of 8: none has a whole number of sequences. Two have.
+  CHECK(found(3, layout(1, 4, 1, 8)).at(1) == std::vector<int>{1, 2, 2});
+}
+
+TEST_CASE("losses are parsed and printed, and flags are taken out of commands") {
+  for (const std::string words : {"2@8", "2@8,0@12-20", "0@1-1"})
+    CHECK(print(parse_losses(words)) == words);
+  for (const std::string words : {"2", "2@", "@3", "2@8-7", "-1@3", "2@3x", "2@0"})
+    CHECK_THROWS_WITH(parse_losses(words), Contains("expected RANK@UPDATE"));
+  Words words{"--a", "1", "--out", "x", "--out=y", "--outer=z", "--out"};
+  remove_flag(words, "--out");
+  CHECK(words == Words{"--a", "1", "--outer=z"});
+}

@@ -1,0 +1,133 @@
+// train_gpt --lose and --elastic, and the program elastic: runs that lose ranks save what is left,
+// and go on. Not here: the layouts that are left (elastic_layouts_test.cpp).
+#include "nn/checkpoint/checkpoint.h"
+#include "tests/examples/processes.h"
+#include "tests/examples/runs.h"
+
+using namespace paragrad::tests;
+using nlohmann::json;
+
+namespace {
+
+/// The losses of a run by update; each update must have one line at most.
+std::map<int, double> losses_by_update(const std::string& folder) {
+  std::map<int, double> losses;
+  for (const json& line : metrics_of(folder))
+    if (line.contains("loss")) {
+      const bool is_new = losses.emplace(line["step"], line["loss"]).second;
+      CHECK(is_new);
+    }
+  return losses;
+}
+
+/// The losses of the two runs that both know are equal but for the order of sums: an update's
+/// weights get other last bits, and after `updates` of them a loss differs by a few per mille.
+void check_near(const std::map<int, double>& some, const std::map<int, double>& all) {
+  for (const auto& [update, loss] : some) CHECK(loss == Approx(all.at(update)).epsilon(2e-3));
+}
+
+}  // namespace
+
+TEST_CASE("the last update is saved when a rank is lost and replicas hold its weights") {
+  const Runs runs{{"--data-parallel", "2"}};
+  runs.train("whole");
+  const Finished lost = run(runs.words("lost", {"--lose", "1@5"}));
+  CHECK(lost.status == 1);
+  CHECK_THAT(lost.errors, Contains("update 4 is saved, as ranks that are left hold all weights"));
+  CHECK_THAT(lost.errors, Contains("rank 1: is lost"));
+  runs.resume("lost");
+  const bool same_weights = weights_of(runs.path("whole")) == weights_of(runs.path("lost"));
+  CHECK(same_weights);
+  check_near(losses_by_update(runs.path("lost")), losses_by_update(runs.path("whole")));
+}
+
+TEST_CASE("a lost stage leaves the newest save, and the run says which") {
+  const Runs runs{{"--stages", "2", "--microbatches", "2"}};
+  Finished lost = run(runs.words("lost", {"--save-every", "2", "--lose", "1@6"}));
+  CHECK(lost.status == 1);
+  CHECK_THAT(lost.errors, Contains("no rank that is left here holds stage 1; the newest save is of "
+                                   "update 4; continue with --resume"));
+  lost = run(runs.words("unsaved", {"--lose", "1@5"}));
+  CHECK_THAT(lost.errors, Contains("holds stage 1; nothing was saved before"));
+}
+
+TEST_CASE("the last update is saved when a loss is not finite") {
+  const Runs runs{{"--clip", "0", "--steps", "40"}};
+  const Finished ended = run(runs.words("broken", {"--learning-rate", "1e20"}));
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.errors, Contains(" is saved, as ranks that are left hold all weights"));
+  const int saved =
+      static_cast<int>(paragrad::nn::Checkpoint(runs.path("broken") + "/checkpoint").step());
+  const auto losses = losses_by_update(runs.path("broken"));
+  CHECK(saved >= 1);
+  CHECK(static_cast<int>(losses.size()) == saved);
+}
+
+TEST_CASE("an elastic run loses ranks, goes on with those that are left, and takes them back") {
+  const Runs runs{{"--stages", "2", "--data-parallel", "2", "--microbatches", "2", "--batch", "12",
+                   "--steps", "30", "--evaluate-every", "5"}};
+  runs.train("whole");
+  const Finished elastic =
+      run(runs.words("elastic", {"--elastic", "--lose", "1@4-8,3@14,2@19,0@24"}));
+  INFO(elastic.errors);
+  INFO(elastic.output);
+  REQUIRE(elastic.status == 0);
+  const std::string folder = runs.path("elastic");
+  CHECK(paragrad::nn::Checkpoint(folder + "/checkpoint").step() == 30);
+  // Rank 1 is back at the border after update 10; of a stage that nobody else holds, updates are
+  // done again from there.
+  CHECK_THAT(elastic.output, Contains("rank 1 is lost in update 4; the run goes on after update 3, "
+                                      "0 updates are done again; 3 ranks are left"));
+  CHECK_THAT(elastic.output, Contains("rank 1 is back after update 10"));
+  CHECK_THAT(elastic.output, Contains("ranks lost: 4"));
+  const auto losses = losses_by_update(folder), whole = losses_by_update(runs.path("whole"));
+  CHECK(losses.size() >= 26);  // a loss that a lost rank alone knew is gone
+  check_near(losses, whole);
+  json told = json::array();
+  for (const json& line : metrics_of(folder))
+    if (line.contains("elastic")) told.push_back(line["step"]);
+  CHECK(told == json{3, 10, 13, 13, 13});
+  json events = json::array();
+  const json report = report_of(folder);
+  for (const json& event : report["metrics"]["events"])
+    if (event["what"] == "elastic") events.push_back(event["step"]);
+  CHECK(events == told);
+}
+
+TEST_CASE("a list of losses that can't be read is refused; so is what does not go with --elastic") {
+  const Runs runs;
+  runs.check_refused({"--lose", "1@0"}, "--lose 1@0: expected RANK@UPDATE");
+  runs.check_refused({"--lose", "1@5-3"}, "expected RANK@UPDATE");
+  runs.check_refused({"--elastic", "--stop-after", "2"}, "leave out --stop-after");
+}
+
+#if PARAGRAD_MPI
+TEST_CASE("the program elastic starts processes again when one is killed") {
+  const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet"}};
+  Words words = runs.words("killed", {"--lose", "1@8"});
+  words[0] = program(words[0]);
+  const Words start{"/usr/bin/env",
+                    "OMPI_ALLOW_RUN_AS_ROOT=1",
+                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                    "OMPI_MCA_rmaps_base_oversubscribe=1",
+                    program("elastic"),
+                    "-n",
+                    "2",
+                    "--every",
+                    "2",
+                    "--memory",
+                    runs.folder / ""};
+  const Finished ended = run(start + words);
+  INFO(ended.errors);
+  REQUIRE(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains("elastic: a rank is lost after update "));
+  CHECK_THAT(ended.errors, Contains("elastic: 1 loss; "));
+  CHECK(paragrad::nn::Checkpoint(runs.path("killed") + "/checkpoint").step() == 12);
+  CHECK(losses_by_update(runs.path("killed")).size() >= 11);  // one may be known to rank 1 alone
+  runs.train("whole");
+  const bool same_weights = weights_of(runs.path("whole")) == weights_of(runs.path("killed"));
+  CHECK(same_weights);
+  for (const auto& entry : std::filesystem::directory_iterator(runs.folder / ""))
+    CHECK_THAT(entry.path().filename().string(), !Contains("paragrad-elastic"));
+}
+#endif
