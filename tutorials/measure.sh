@@ -2,6 +2,8 @@
 # Writes what the chapters quote of training runs on this machine into figures/measured_*.md:
 #   measure.sh DATA [PART...]     DATA is a text, as examples/data/download.sh fetches one; parts:
 #   lost_rank   kills one of four processes, and keeps the reports of the others (needs MPI)
+#   elastic     a run on four threads that loses ranks, and takes one back; what it prints
+#   elastic_lab a run of eight processes of which one is killed every 20 seconds (half an hour)
 #   schedules   losses and weights in memory of every schedule on four stages
 #   longer      the losses of some schedules after more updates
 #   drift       the losses of one, two and many versions of the weights on four stages, over three
@@ -34,10 +36,10 @@
 # Afterwards, weave.sh puts the texts into the chapters.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|schedules|longer|drift|bits|bubbles|shards|fashion|fashion_state|dance|codecs|pruned|pruned_speed|pretended_replicas|pretended_bubbles|pretended_schedules|pretended_hundred|schedule_losses|quickstart|reduction_error]..." >&2; exit 2; }
+[[ -f ${1-} ]] || { echo "usage: measure.sh DATA [lost_rank|elastic|elastic_lab|schedules|longer|drift|bits|bubbles|shards|fashion|fashion_state|dance|codecs|pruned|pruned_speed|pretended_replicas|pretended_bubbles|pretended_schedules|pretended_hundred|schedule_losses|quickstart|reduction_error]..." >&2; exit 2; }
 data=$1
 parts=("${@:2}")
-[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank schedules longer drift bits bubbles shards fashion fashion_state dance codecs pruned pruned_speed pretended_replicas pretended_bubbles pretended_schedules pretended_hundred schedule_losses quickstart reduction_error)
+[[ ${#parts[@]} -gt 0 ]] || parts=(lost_rank elastic elastic_lab schedules longer drift bits bubbles shards fashion fashion_state dance codecs pruned pruned_speed pretended_replicas pretended_bubbles pretended_schedules pretended_hundred schedule_losses quickstart reduction_error)
 train=${TRAIN_GPT:-build/bin/train_gpt}
 plan=${PLAN:-build/bin/plan}
 train_resnet=${TRAIN_RESNET:-build/bin/train_resnet}
@@ -62,6 +64,20 @@ lost_rank() {
   kill -KILL "$(pgrep -P $mpirun | sed -n 3p)"
   wait $mpirun || true
   { echo '```'; grep -E '^ *rank [0-9]:' "$runs/reports"; echo '```'; } >"$runs/measured_lost_rank.md"
+}
+
+elastic() {
+  # [snippet elastic]
+  "$train" --data "$data" --out "$runs/elastic" --stages 2 --data-parallel 2 --microbatches 2 \
+    --batch 16 --steps 60 --evaluate-every 10 --elastic --lose 1@12-25,2@47 >"$runs/printed" 2>&1
+  # [end snippet]
+  { echo '```'; grep -E '^elastic|^update |^ *rank [0-9]|parameters|^a segment|^valid' "$runs/printed" |
+    sed "s|$runs|runs|g"; echo '```'; } >"$runs/measured_elastic.md"
+}
+
+elastic_lab() {
+  tests/elastic_lab.sh "$(dirname "$train")" "$data" 600 20 8 "$runs/lab"
+  { machine; cat "$runs/lab/table.md"; } >"$runs/measured_elastic_lab.md"
 }
 
 schedules() {
@@ -311,7 +327,7 @@ reduction_error() {
 
 for part in "${parts[@]}"; do
   case $part in
-    lost_rank | schedules | longer | drift | bits | bubbles | shards | fashion | fashion_state | \
+    lost_rank | elastic | elastic_lab | schedules | longer | drift | bits | bubbles | shards | fashion | fashion_state | \
       dance | codecs | pruned | pruned_speed | pretended_replicas | pretended_bubbles | \
       pretended_schedules | pretended_hundred | schedule_losses | quickstart | reduction_error)
       $part
