@@ -1,5 +1,5 @@
-// elastic: keeps a training of MPI processes going when ranks are lost. It starts mpirun, saves into
-// memory every few updates, and starts mpirun again from the newest state when a rank has died.
+// elastic: keeps a training of MPI processes going when ranks are lost. It starts mpirun, saves
+// into memory every few updates, and starts again from the newest state when a rank has died.
 // Not here: ranks that are threads (train_gpt --elastic). Chapter 15.
 #include <signal.h>
 #include <spawn.h>
@@ -207,7 +207,7 @@ int Launcher::attempt_with(const nlohmann::json& layout) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// Runs the layout that the user asks for, or with fewer ranks the first that its schedule can have.
+/// Runs the layout that the user asks for; with fewer ranks, the first that its schedule can have.
 int Launcher::attempt() {
   if (!options_.fewer || saved_ == 0) return attempt_with(nullptr);
   const nn::Checkpoint checkpoint(memory_.path() / "checkpoint");

@@ -13,8 +13,8 @@ model=(--data "$text" --layers 2 --heads 2 --width 32 --context 32 --batch 16 --
 
 # [snippet lossy]
 export OMPI_MCA_rmaps_base_oversubscribe=1
-"$bin/elastic" -n "$ranks" --every 3 "$bin/train_gpt" "${model[@]}" --seed 1 --data-parallel "$ranks" \
-  --out "$out/lossy" 2>"$out/lossy.log" &
+"$bin/elastic" -n "$ranks" --every 3 "$bin/train_gpt" "${model[@]}" --seed 1 \
+  --data-parallel "$ranks" --out "$out/lossy" 2>"$out/lossy.log" &
 launcher=$!
 kills=0 end=$((SECONDS + seconds)) next=$((SECONDS + every))
 while ((SECONDS < end)) && kill -0 "$launcher" 2>/dev/null; do
@@ -40,9 +40,9 @@ done
 # The mean loss of each tenth of the run, by seed; whether the lossy run lies among them, give or
 # take the spread of the seeds.
 {
-  echo "In $seconds s, one of $ranks processes was killed $kills times, every $every s. The program" \
-    "\`elastic\` counted: $(sed -nE 's/^elastic: ([0-9]+ loss.*) were done again.*/\1/p' "$out/lossy.log")" \
-    "were done again. $lines."
+  counted=$(sed -nE 's/^elastic: ([0-9]+ loss.*) were done again.*/\1/p' "$out/lossy.log")
+  echo "In $seconds s, one of $ranks processes was killed $kills times, every $every s. The" \
+    "program \`elastic\` counted: $counted were done again. $lines."
   echo
   tenths() {
     awk -F, -v n="$updates" 'NR > 1 && $2 != "" { t = int(($1 - 1) * 10 / n); s[t] += $2; ++c[t] }

@@ -15,8 +15,8 @@ using nlohmann::json;
 
 namespace {
 
-/// The microbatches of each of `width` replicas: as many in all as before, if they can be dealt out,
-/// else the most that divide the batch.
+/// The microbatches of each of `width` replicas: as many in all as before, if they can be dealt
+/// out, else the most that divide the batch.
 int microbatches_for(int width, const json& flags) {
   const int all = flags.at("--microbatches").get<int>() * flags.at("--data-parallel").get<int>();
   int each = (all + width - 1) / width;

@@ -16,9 +16,9 @@ namespace paragrad::examples {
 
 using Words = std::vector<std::string>;
 
-/// Flags of layouts for at most `ranks` ranks, the best first: as many replicas of as many stages as
-/// there are ranks for; with one replica, fewer stages. An update has the same batch in each, in as
-/// many microbatches where they can be dealt out. A layout may break rules of its schedule.
+/// Flags of layouts for at most `ranks` ranks, the best first: as many replicas as there are ranks
+/// for; with one replica, fewer stages. An update has the same batch in each, in as many
+/// microbatches where they can be dealt out. A layout may break rules of its schedule.
 ///   flags: those of the whole run's layout, as a checkpoint has them
 std::vector<nlohmann::json> layouts_for(int ranks, const nlohmann::json& flags);
 

@@ -85,8 +85,8 @@ CheckpointFile describe_checkpoint_file(const std::filesystem::path& folder,
                                         const ParameterList& parameters,
                                         const FlatBuffers& buffers);
 
-/// Takes a data file of a save, which it writes at once or later: STEM, and flat buffers that are cut
-/// into one tensor per parameter.
+/// Takes a data file of a save, which it writes at once or later: STEM, and flat buffers that are
+/// cut into one tensor per parameter.
 using WriteFile = std::function<void(const std::string& stem, const ParameterList& parameters,
                                      const FlatBuffers& buffers)>;
 

@@ -39,8 +39,8 @@ class Rescue {
  public:
   void add(Remains remains);
 
-  /// Saves, once all ranks of this process have ended; the save before stays, as weights that a loss
-  /// broke are no good. Returns a line for the user: what is saved,
+  /// Saves, once all ranks of this process have ended. The save before stays, since the weights
+  /// before a loss that is not finite may be no good. Returns a line for the user: what is saved,
   /// or why not and which earlier save is the newest; empty if the session made no update.
   std::string save(const SessionSettings& settings, const LearningRate& learning_rate) const;
   /// The newest update of the run that is saved in its folder; 0: none.

@@ -123,8 +123,8 @@ int steps_in_a_second(double seconds_per_step, const Plan& like, int fewest);
 
 /// Runs the session. All ranks call it together, with equal settings. Returns whether the run is
 /// complete; ranks other than 0 return true.
-/// throws: Error if the run is impossible, before anything is written; or if a rank fails, which then
-///         leaves what it holds to settings.rescue
+/// throws: Error if the run is impossible, before anything is written; or if a rank fails, which
+///         then leaves what it holds to settings.rescue
 bool run_session(const Training& training, Transport& transport, const DevicePtr& device,
                  RunData& data, const SessionSettings& settings);
 

@@ -1,5 +1,5 @@
-// StateWriter: a rank's data files of a save. The rank copies its state to memory of the host, and a
-// thread writes the copy while the rank trains on.
+// StateWriter: a rank's data files of a save. The rank copies its state to memory of the host, and
+// a thread writes the copy while the rank trains on.
 // Not here: the manifest, which rank 0 commits once all ranks have written (session_save.cpp).
 // Chapter 15.
 #pragma once

@@ -9,7 +9,8 @@
 
 namespace paragrad::parallel {
 
-/// Passes everything on to another transport, until the rank is lost: it then ends in its next cell.
+/// Passes everything on to another transport until the rank is lost, which then ends in its next
+/// cell.
 class PlantedLoss : public Transport {
  public:
   /// `inner` must outlive it. `whole_process`: the rank is a process, which kills itself.
