@@ -242,10 +242,11 @@ int Launcher::run() {
                         options_.out.string(), '\n');
       return status;
     }
-    PG_CHECK(vain_<options_.tries, options_.tries, " times in a row a rank was lost before an ",
-                   "update was saved; see what the program says above", saved_> 0
-                 ? text("; the run so far is in ", options_.out.string())
-                 : "");
+    const bool goes_on = vain_ < options_.tries;
+    PG_CHECK(goes_on, options_.tries,
+             " times in a row a rank was lost before an update was saved; ",
+             "see what the program says above",
+             saved_ == 0 ? "" : text("; the run so far is in ", options_.out.string()));
   }
 }
 

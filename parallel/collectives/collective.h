@@ -24,8 +24,8 @@ namespace paragrad::parallel {
 ///   hierarchical:   members of a host, then scatter_reduce over the hosts' first members
 ///   by_transport:   the transport chooses the order, without a list (Transport::all_reduce)
 /// scatter_reduce and ring send 2 (N-1)/N of the data from each of N members, direct N-1 times the
-/// data, in one round. A tree sends it twice over each of its N-1 edges; hierarchical twice inside a
-/// host, and 2 (H-1)/H of it from each of H hosts.
+/// data, in one round. A tree sends it twice over each of its N-1 edges; hierarchical twice inside
+/// a host, and 2 (H-1)/H of it from each of H hosts.
 enum class AllReduce { scatter_reduce, direct, ring, tree, hierarchical, by_transport };
 /// The kinds that users choose and that have lists, by the names that they type.
 const std::map<std::string, AllReduce>& reductions();

@@ -94,8 +94,8 @@ void Lowering::visit_next(int stage, int version, int from) {
 // [end snippet]
 
 /// Appends the norms. Ranks that pass microbatches to each other form a replica, which holds all
-/// stages and reduces its own norm once its last sum exists. Replicas that share a rank are one. A ring's sum, or a shard, is on one
-/// rank only; in such plans all ranks reduce one norm together.
+/// stages and reduces its own norm once its last sum exists. Replicas that share a rank are one.
+/// A ring's sum, or a shard, is on one rank only: in such plans all ranks reduce one norm together.
 void Lowering::add_norms(int version) {
   std::set<std::set<int>> replicas;
   std::set<int> all;

@@ -154,8 +154,8 @@ class MpiTransport : public MpiBoard {
 
 /// Open MPI asks the receiver before it sends more than 64 KiB over TCP, and on a busy link the
 /// question and its answer wait behind other data. The pieces of collectives are larger, so this
-/// raises the limit; and that of 4 KiB between ranks of a host (sm is vader's later name), where the
-/// question takes longer than a copy. A value that the user has set stays.
+/// raises the limit. Between ranks of a host (vader, later named sm) the question takes longer than
+/// a copy, so this raises their limit of 4 KiB, too. A value that the user has set stays.
 void raise_eager_limits() {
   for (const char* most : {"OMPI_MCA_btl_tcp_eager_limit", "OMPI_MCA_btl_tcp_max_send_size"})
     setenv(most, "524288", 0);

@@ -1,7 +1,7 @@
 // Own all-reduce against MPI_Allreduce, 1 KB to 64 MB of f32, as a Markdown table:
 //   mpirun -n 4 build/bin/benchmarks/all_reduce [--gigabits 1]
-// With a rate of the network, also against the bandwidth bound 2 (N-1)/N * bytes / rate. The default
-// is scatter-reduce, or direct where fitted() chooses that.
+// With a rate of the network, also against the bandwidth bound 2 (N-1)/N * bytes / rate. The
+// default is scatter-reduce, or direct where fitted() chooses that.
 // Not here: a slow network (network_lab.sh). Chapter 04.
 #include <CLI/CLI.hpp>
 #include <iostream>

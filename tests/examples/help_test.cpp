@@ -77,9 +77,8 @@ TEST_CASE("help of a group shows its flags alone") {
 }
 
 TEST_CASE("every program has a version, and commands are found by a near name") {
-  for (const char* name :
-       {"train_gpt", "train_resnet", "sample_gpt", "train_vocabulary", "plan", "checkpoint",
-        "elastic"}) {
+  for (const char* name : {"train_gpt", "train_resnet", "sample_gpt", "train_vocabulary", "plan",
+                           "checkpoint", "elastic"}) {
     const Finished version = run({name, "--version"});
     CHECK(version.status == 0);
     CHECK(version.output.starts_with(std::string(name) + " of paragrad 0."));

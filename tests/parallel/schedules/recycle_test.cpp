@@ -56,7 +56,7 @@ TEST_CASE("recycle: peers of a lost rank take its microbatches in turn", "[sched
   CHECK(micros_of(plan, 1, 1) == std::set{0, 1, 3, 6, 7, 9, 12, 13, 15});
   CHECK(micros_of(plan, 8, 1) == std::set{2, 4, 5, 8, 10, 11, 14, 16, 17});  // once rank 9
   CHECK(micros_of(plan, 5, 2) == std::set{1, 4, 7, 10, 13, 16});             // once rank 6
-  CHECK(std::ranges::count(plan.groups, std::vector<int>{1, 8}) == 1);  // sum up stage 1
+  CHECK(std::ranges::count(plan.groups, std::vector<int>{1, 8}) == 1);       // sum up stage 1
 }
 
 TEST_CASE("recycle: memory buys the time that a loss costs", "[schedule]") {
