@@ -166,5 +166,5 @@ TEST_CASE("codecs and reductions without anything to act on are refused") {
   Runs{model}.check_refused(replicas + Words{"--codec", "gzip"},
                             "there is no such codec; use none, bf16");
   Runs{model}.check_refused(replicas + Words{"--reduction", "star"},
-                            "expected one of scatter, ring, tree, hierarchical, nccl; got star");
+                            "expected one of auto, scatter, ring, tree, hierarchical, nccl; got star");
 }

@@ -94,7 +94,7 @@ TEST_CASE("an elastic run loses ranks, goes on with those that are left, and tak
   CHECK(events == told);
 }
 
-TEST_CASE("a list of losses that can't be read is refused; so is what does not go with --elastic") {
+TEST_CASE("lists of losses that can't be read are refused, and what does not go with --elastic") {
   const Runs runs;
   runs.check_refused({"--lose", "1@0"}, "--lose 1@0: expected RANK@UPDATE");
   runs.check_refused({"--lose", "1@5-3"}, "expected RANK@UPDATE");

@@ -261,7 +261,8 @@ TEST_CASE("train_resnet learns the same with ZeRO, its batch statistics, too") {
 TEST_CASE("train_resnet on emulated devices gives the CPU's losses, over NCCL and staged") {
   ImageRuns runs;
   // The larger the batch, the less batch norm, which divides by its deviations, makes of roundings.
-  const Words ranks{"--schedule", "data", "--ranks", "2", "--steps", "2", "--batch", "32"};
+  const Words ranks{"--schedule", "data",    "--ranks", "2",       "--stages",
+                    "1",          "--steps", "2",       "--batch", "32"};
   runs.train("cpu", ranks);
   runs.train("staged", ranks + Words{"--device", "emulator"});
   runs.train("nccl", ranks + Words{"--device", "emulator", "--transport", "nccl"});

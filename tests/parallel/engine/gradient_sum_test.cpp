@@ -11,7 +11,7 @@ using namespace paragrad::nn;
 using namespace paragrad::tests;
 using paragrad::parallel::GradientSum;
 
-TEST_CASE("gradient sum: a parameter's part begins once; parts without a gradient are zeros") {
+TEST_CASE("gradient sum: a parameter's part begins once, and parts without a gradient are zeros") {
   ParameterList parameters;
   const Parameter& a = parameters.add("a", {2}, {});
   parameters.add("b", {2, 1}, {});

@@ -1,0 +1,71 @@
+// A run that is killed before or in the midst of any call that changes files loses nothing: it
+// resumes from a checkpoint at least as new as the one that it began with, to the same bits.
+// Not here: kills at chance moments (runs_test.cpp), and damaged files.
+#include <signal.h>
+
+#include "nn/checkpoint/file.h"
+#include "tests/examples/runs.h"
+
+#if PARAGRAD_KILLS  // the library that kills is not for sanitizers, which want to be loaded first
+
+using namespace paragrad::tests;
+
+namespace {
+
+/// A run of six updates, of which three are done.
+struct Kills {
+  explicit Kills(Words layout) : runs(std::move(layout)) {
+    runs.train("begun", {"--stop-after", "3"});
+    copy("whole");
+    runs.resume("whole");
+    copy("counted");
+    REQUIRE(go_on("counted", "KILL_COUNT=" + runs.path("calls")).status == 0);
+    points = std::stoi(paragrad::nn::read_file(runs.path("calls")));
+  }
+
+  void copy(const std::string& name) const {
+    std::filesystem::remove_all(runs.path(name));
+    std::filesystem::copy(runs.path("begun"), runs.path(name),
+                          std::filesystem::copy_options::recursive);
+  }
+  /// Resumes a run and saves after each update.
+  Finished go_on(const std::string& name, const std::string& setting) const {
+    return run(Words{"/usr/bin/env", "LD_PRELOAD=" + program("libkill_before.so"), setting,
+                     program("train_gpt"), "--resume", runs.path(name), "--save-every", "1"});
+  }
+  void check(int point) const {
+    CAPTURE(point);
+    copy("killed");
+    const Finished killed = go_on("killed", "KILL_AT=" + std::to_string(point));
+    CHECK(killed.status == 128 + SIGKILL);
+    // Killed after its last save, it has nothing left to do.
+    const Finished resumed = run({"train_gpt", "--resume", runs.path("killed")});
+    INFO(resumed.errors);
+    if (resumed.status != 0) CHECK_THAT(resumed.errors, Contains("has done 6 of its 6 updates"));
+    runs.check_same("whole", "killed");
+  }
+
+  Runs runs;
+  int points = 0;
+};
+
+const Words layouts[] = {{}, {"--layers", "2", "--stages", "2", "--data-parallel", "2"}};
+
+}  // namespace
+
+TEST_CASE("a run that is killed before a call that changes files resumes to the same bits") {
+  const Kills kills(layouts[0]);
+  REQUIRE(kills.points > 100);
+  for (int i = 0; i < 10; ++i) kills.check((i * kills.points + kills.points / 2) / 10);
+}
+
+TEST_CASE("killed before each call that changes files; takes minutes", "[.campaign]") {
+  for (const Words& layout : layouts) {
+    CAPTURE(layout);
+    const Kills kills(layout);
+    WARN(kills.points << " calls");
+    for (int point = 0; point < kills.points - 8; ++point) kills.check(point);  // threads vary
+  }
+}
+
+#endif
