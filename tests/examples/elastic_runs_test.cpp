@@ -102,22 +102,22 @@ TEST_CASE("lists of losses that can't be read are refused, and what does not go 
 }
 
 #if PARAGRAD_MPI
+namespace {
+
+/// Runs train_gpt's words by the program elastic, on two processes.
+Finished elastic(const Runs& runs, Words words) {
+  words[0] = program(words[0]);
+  return run(Words{"/usr/bin/env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+                   "OMPI_MCA_rmaps_base_oversubscribe=1", program("elastic"), "-n", "2", "--every",
+                   "2", "--memory", runs.folder / ""} +
+             words);
+}
+
+}  // namespace
+
 TEST_CASE("the program elastic starts processes again when one is killed") {
   const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet"}};
-  Words words = runs.words("killed", {"--lose", "1@8"});
-  words[0] = program(words[0]);
-  const Words start{"/usr/bin/env",
-                    "OMPI_ALLOW_RUN_AS_ROOT=1",
-                    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-                    "OMPI_MCA_rmaps_base_oversubscribe=1",
-                    program("elastic"),
-                    "-n",
-                    "2",
-                    "--every",
-                    "2",
-                    "--memory",
-                    runs.folder / ""};
-  const Finished ended = run(start + words);
+  const Finished ended = elastic(runs, runs.words("killed", {"--lose", "1@8"}));
   INFO(ended.errors);
   REQUIRE(ended.status == 0);
   CHECK_THAT(ended.errors, Contains("elastic: a rank is lost after update "));
@@ -129,5 +129,22 @@ TEST_CASE("the program elastic starts processes again when one is killed") {
   CHECK(same_weights);
   for (const auto& entry : std::filesystem::directory_iterator(runs.folder / ""))
     CHECK_THAT(entry.path().filename().string(), !Contains("paragrad-elastic"));
+}
+
+TEST_CASE("the program elastic starts nothing again that never began, and harms no other file") {
+  const Runs runs{{"--data-parallel", "2", "--quiet"}};
+  Finished ended = elastic(runs, runs.words("none", {"--data", runs.path("missing.txt")}));
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.errors, Contains("before the first update: no rank is lost"));
+  CHECK_FALSE(std::filesystem::exists(runs.path("none")));
+  ended = elastic(runs, runs.words("text.txt"));
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("choose another with --out"));
+  CHECK(std::filesystem::is_regular_file(runs.data));
+  runs.train("other");
+  ended = elastic(runs, runs.words("other"));
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("holds another run; choose another folder"));
+  CHECK(paragrad::nn::Checkpoint(runs.path("other") + "/checkpoint").step() > 0);
 }
 #endif

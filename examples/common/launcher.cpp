@@ -1,0 +1,224 @@
+// mpirun runs in a process group of its own, so that Ctrl-C reaches this program alone, which asks
+// mpirun's processes to save. Chapter 15.
+#include "examples/common/launcher.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+#include <atomic>
+#include <cerrno>
+#include <iostream>
+#include <sstream>
+#include <thread>
+
+#include "examples/common/program.h"
+#include "examples/common/schedule_flags.h"
+#include "nn/checkpoint/checkpoint.h"
+
+namespace paragrad::examples {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+constexpr int failed = 1,
+              misused = 2;  // statuses of a program that fails, and whose flags are wrong
+std::atomic<int> interruptions = 0, signal_number = 0;
+
+void interrupt(int number) {
+  signal_number = number;
+  ++interruptions;
+}
+
+/// Becomes another program, in a process after fork(). Only returns if it can't.
+void become(const std::vector<char*>& words, pid_t parent) {
+  ::setpgid(0, 0);
+  ::signal(SIGPIPE, SIG_DFL);
+#ifdef __linux__
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // so that nothing outlives this program
+#endif
+  if (::getppid() == parent) ::execvp(words[0], words.data());
+}
+
+pid_t start(Words words) {
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  int ends[2];
+  PG_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "can't make a pipe: ", nn::system_message());
+  const pid_t parent = ::getpid(), process = ::fork();
+  if (process == 0) {
+    become(pointers, parent);
+    const int problem = errno;
+    [[maybe_unused]] const ssize_t told = ::write(ends[1], &problem, sizeof problem);
+    ::_exit(failed);
+  }
+  const nn::Descriptor answer(ends[0]);
+  ::close(ends[1]);
+  PG_CHECK(process > 0, "can't start a process: ", nn::system_message());
+  int problem = 0;
+  if (::read(answer.number, &problem, sizeof problem) <= 0) return process;  // it has begun
+  ::waitpid(process, nullptr, 0);
+  throw UsageError(text("can't start ", words[0], ": ", std::generic_category().message(problem),
+                        "; name it with --mpirun"));
+}
+
+/// The number of ranks that a layout's plan has; 0: its schedule can't have such a layout.
+int ranks_of(const json& layout) try {
+  ScheduleFlags flags;
+  flags.schedule = layout.at("--schedule");
+  flags.stages = layout.at("--stages");
+  flags.data_parallel = layout.value("--data-parallel", 0);
+  flags.microbatches = layout.value("--microbatches", 0);
+  for (const parallel::ScheduleFlag* flag : parallel::schedule_flags())
+    if (layout.contains(flag->name))
+      flags.own[flag->name] = layout[flag->name].is_string() ? layout[flag->name].get<std::string>()
+                                                             : layout[flag->name].dump();
+  return flags.behaviour().ranks(flags.layout());
+} catch (const std::exception&) {
+  return 0;
+}
+
+std::string counted(int number, const char* thing) {
+  return text(number, ' ', thing, number == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void note_signals() {
+  for (int number : {SIGINT, SIGTERM}) ::signal(number, interrupt);
+  if (::signal(SIGHUP, interrupt) == SIG_IGN) ::signal(SIGHUP, SIG_IGN);  // under nohup
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGCHLD, SIG_DFL);  // else the system may forget how mpirun ended
+}
+
+Launcher::Launcher(LaunchOptions options, Words words)
+    : options_(std::move(options)), words_(std::move(words)) {
+  for (const char* flag : {"--out", "--transport", "--save-every"}) remove_flag(words_, flag);
+  if (!options_.resume.empty()) first_ = saved_in(options_.resume);
+}
+
+/// The command of mpirun: from the newest state in memory, if there is one.
+Words Launcher::command(int ranks, const json& layout) const {
+  Words all, own = words_;
+  std::istringstream words(options_.mpirun);
+  for (std::string word; words >> word;) all.push_back(word);
+  all.insert(all.end(), {"-n", std::to_string(ranks)});
+  const std::string folder = memory_.path().string();
+  if (losses_ > 0) remove_flag(own, "--lose");
+  if (saved_ > 0) {
+    for (const char* flag : {"--resume", "--from"}) remove_flag(own, flag);
+    own.push_back("--resume=" + folder);
+  }
+  all.insert(all.end(), own.begin(), own.end());
+  all.insert(all.end(),
+             {"--transport=mpi", text("--save-every=", options_.every), "--out=" + folder});
+  if (!layout.is_null())
+    for (const std::string& word : layout_words(layout)) all.push_back(word);
+  if (losses_ > 0)
+    all.push_back(
+        text("--note=", news_, "; ", counted(ranks, "rank"), " from update ", saved_ + 1));
+  return all;
+}
+
+/// Runs mpirun to its end, and returns its status as a shell has it.
+int Launcher::attempt_with(int ranks, const json& layout) {
+  if (losses_ > 0)
+    std::cerr << text("elastic: starts ", counted(ranks, "rank"), " after update ", saved_, '\n');
+  const pid_t process = start(command(ranks, layout));
+  int status = 0, told = 0;
+  for (;;) {
+    const pid_t ended = ::waitpid(process, &status, WNOHANG);
+    PG_CHECK(ended >= 0 || errno == EINTR, "can't wait for mpirun: ", nn::system_message());
+    if (ended == process) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    copy_.refresh();
+    if (told == interruptions) continue;
+    ::kill(process, told == 0 ? SIGUSR1 : SIGTERM);  // mpirun passes SIGUSR1 on: save and stop
+    told = interruptions;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// Runs the layout that the user asks for; with fewer ranks, the first that its schedule can have.
+int Launcher::attempt() {
+  if (!options_.fewer || saved_ == 0) return attempt_with(options_.ranks, nullptr);
+  int status = misused;
+  for (const json& layout : layouts_for(options_.ranks, flags_)) {
+    const int ranks = ranks_of(layout);
+    if (status != misused || ranks == 0 || ranks > options_.ranks) continue;
+    status = attempt_with(ranks, layout);
+  }
+  return status;
+}
+
+bool Launcher::has_begun() const { return losses_ > 0 || done_in(memory_.path()) > first_; }
+
+void Launcher::note_loss(int status) {
+  const int saved = saved_in(memory_.path()), before = std::max(saved, first_);
+  const int done = std::max(before, done_in(memory_.path()));
+  if (saved > saved_) news_.clear();  // the metrics have it
+  vain_ = saved > saved_ ? 0 : vain_ + 1;
+  saved_ = saved;
+  ++losses_;
+  repeated_ += done - before;
+  if (flags_.is_null() && saved > 0) {
+    const fs::path folder = memory_.path() / "checkpoint";
+    flags_ = nn::Checkpoint(folder, nn::find_intact(folder).manifest).run().at("flags");
+  }
+  if (options_.fewer && saved > 0) options_.ranks = std::max(1, options_.ranks - 1);
+  const std::string line = text("a rank is lost after update ", done, " (status ", status, "); ",
+                                counted(done - before, "update"), " to do again");
+  news_ += news_.empty() ? line : "; " + line;
+  std::cerr << "elastic: " + line + '\n';
+}
+
+/// Copies the last state to disk, says where the run is, and returns the status of this program.
+int Launcher::end(int status) {
+  const std::string memory = memory_.path().string(), out = options_.out.string();
+  const int saved = saved_in(memory_.path()), done = std::max(first_, done_in(memory_.path()));
+  std::cerr << text("elastic: ", losses_, losses_ == 1 ? " loss; " : " losses; ", repeated_, " of ",
+                    done, " updates were done again");
+  if (saved > 0 && !copy_.copy() && !copy_.copy()) {
+    std::cerr << text("\nelastic: the run stays in memory, in ", memory,
+                      "; continue it with --resume ", memory, " and another --out\n");
+    return failed;
+  }
+  memory_.on_disk();
+  std::cerr << (copy_.holds_run() ? text("; the run is in ", out, "\nelastic: read ", out,
+                                         " where ", "lines above name ", memory, ": report ", out,
+                                         "/report.html, --resume ", out, '\n')
+                                  : "; none is saved\n");
+  return status;
+}
+
+int Launcher::run() {
+  name_left_over(options_.memory, options_.resume);
+  for (;;) {
+    const int status = attempt();
+    if (status == 0) return end(0);
+    if (interruptions > 0) return end(128 + signal_number);
+    if (!has_begun()) {
+      std::cerr << text("elastic: mpirun ends with status ", status,
+                        " before the first update: no ",
+                        "rank is lost, so it is not started again; see the lines above\n");
+      return status;
+    }
+    if (status == misused) return end(misused);
+    note_loss(status);
+    copy_.copy();
+    if (interruptions > 0) return end(128 + signal_number);
+    if (vain_ < options_.tries) continue;
+    std::cerr << text("elastic: ", options_.tries, " times in a row a rank was lost before an ",
+                      "update was saved; see what the program says above\n");
+    return end(failed);
+  }
+}
+
+}  // namespace paragrad::examples

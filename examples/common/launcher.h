@@ -1,0 +1,49 @@
+// Launcher: starts a training by mpirun, and starts it again from its newest state in memory when a
+// rank is lost. Not here: copies of that state to disk (run_copy.h), flags (examples/elastic.cpp).
+// Chapter 15.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "examples/common/elastic.h"
+#include "examples/common/run_copy.h"
+
+namespace paragrad::examples {
+
+struct LaunchOptions {
+  int ranks = 2, every = 5, tries = 3;
+  double disk_minutes = 10;
+  bool fewer = false;
+  std::string mpirun = "mpirun";
+  std::filesystem::path memory = "/dev/shm", out, resume;  ///< resume: empty, or a run's folder
+};
+
+/// From now on, SIGINT, SIGTERM and SIGHUP ask for a save and a stop. SIGHUP stays ignored if it is.
+void note_signals();
+
+class Launcher {
+ public:
+  /// words: the program and its flags
+  Launcher(LaunchOptions options, Words words);
+  /// Returns the exit status: the program's, 128 + a signal's, or 1 if ranks were lost too often or
+  /// the last state could not be copied to --out. throws: Error if mpirun can't be started
+  int run();
+
+ private:
+  Words command(int ranks, const nlohmann::json& layout) const;
+  int attempt();
+  int attempt_with(int ranks, const nlohmann::json& layout);
+  bool has_begun() const;
+  void note_loss(int status);
+  int end(int status);
+
+  LaunchOptions options_;
+  Words words_;
+  MemoryFolder memory_{options_.memory};
+  RunCopy copy_{memory_.path(), options_.out, options_.disk_minutes};
+  std::string news_;      // that no checkpoint's metrics have yet
+  nlohmann::json flags_;  // of the first checkpoint
+  int first_ = 0, saved_ = 0, losses_ = 0, repeated_ = 0, vain_ = 0;
+};
+
+}  // namespace paragrad::examples

@@ -1,0 +1,212 @@
+// A checkpoint's files are copied from their mapping, so the run may save and remove them meanwhile.
+// The manifest comes last. Chapter 15.
+#include "examples/common/run_copy.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "nn/checkpoint/checkpoint.h"
+#include "parallel/session/report_metrics.h"
+
+namespace paragrad::examples {
+
+namespace fs = std::filesystem;
+using autograd::text;
+
+namespace {
+
+constexpr const char* prefix = "paragrad-elastic-";
+
+std::string new_folder(const fs::path& parent) {
+  std::string name = (parent / prefix).string() + "XXXXXX";
+  PG_CHECK(::mkdtemp(name.data()), "can't make a folder like ", name, ": ", nn::system_message(),
+           "; name a folder in memory with --memory");
+  return name;
+}
+
+int opened(const fs::path& folder) {
+  return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+/// A checkpoint and the bytes of its manifest, whatever the run saves meanwhile.
+struct Opened {
+  nn::Checkpoint checkpoint;
+  std::string manifest;
+};
+
+/// throws: Error if no checkpoint is intact, or the run commits one at this moment
+Opened open_newest(const fs::path& folder) {
+  const std::string name = nn::find_intact(folder).manifest;
+  const std::string bytes = nn::read_file(folder / name);
+  nn::Checkpoint checkpoint(folder, name);
+  PG_CHECK(nn::read_file(folder / name) == bytes, "the run saves at this moment");
+  return {std::move(checkpoint), bytes};
+}
+
+/// Writes a file that is complete and on disk before it has its name.
+template <class Fill>
+void write_whole(const fs::path& path, const Fill& fill) {
+  fs::path partial = path;
+  partial += ".copy";
+  try {
+    fill(partial);
+    nn::sync_to_disk(partial);
+    fs::rename(partial, path);
+  } catch (const std::exception&) {
+    ::unlink(partial.c_str());
+    throw;
+  }
+}
+
+void write_bytes(const fs::path& path, const nn::SafetensorsFile& file) {
+  const nn::Descriptor made = nn::create_file(path);
+  nn::write_all(made, path, file.header());
+  for (const nn::SafetensorsEntry& entry : file.entries()) nn::write_all(made, path, entry.bytes);
+}
+
+void remove_but(const std::set<fs::path>& files, const std::set<fs::path>& kept) {
+  std::error_code ignored;
+  for (const fs::path& file : files)
+    if (!kept.contains(file)) fs::remove(file, ignored);
+}
+
+}  // namespace
+
+int saved_in(const fs::path& run) {
+  try {
+    const fs::path folder = run / "checkpoint";
+    return static_cast<int>(nn::Checkpoint(folder, nn::find_intact(folder).manifest).step());
+  } catch (const autograd::Error&) {
+    return 0;
+  }
+}
+
+int done_in(const fs::path& run) {
+  int done = saved_in(run);
+  for (const char* name : {"metrics.jsonl", "metrics.jsonl.partial"})
+    for (const nlohmann::json& line : parallel::metrics_of(run / name))
+      if (line.contains("loss")) done = std::max(done, line["step"].get<int>());
+  return done;
+}
+
+MemoryFolder::MemoryFolder(const fs::path& parent)
+    : path_(new_folder(parent)), lock_(opened(path_)) {
+  ::flock(lock_.number, LOCK_EX);
+}
+
+MemoryFolder::~MemoryFolder() {
+  std::error_code ignored;
+  if (on_disk_ || nn::manifests_of(path_ / "checkpoint").empty()) fs::remove_all(path_, ignored);
+}
+
+void name_left_over(const fs::path& parent, const fs::path& resumed) {
+  std::error_code problem;
+  for (const fs::directory_entry& entry : fs::directory_iterator(parent, problem)) {
+    struct stat found = {};
+    const std::string path = entry.path().string();
+    const nn::Descriptor folder(entry.path().filename().string().starts_with(prefix) ? opened(path)
+                                                                                     : -1);
+    const bool is_left = folder.number >= 0 && ::fstat(folder.number, &found) == 0 &&
+                         found.st_uid == ::getuid() && path != resumed &&
+                         ::flock(folder.number, LOCK_EX | LOCK_NB) == 0;
+    if (!is_left) continue;
+    const int saved = saved_in(path);
+    std::cerr << text("elastic: ", path, " is left of a run that was killed; ");
+    if (saved > 0)
+      std::cerr << text("continue it after update ", saved, " with --resume ", path,
+                        " and an --out; later ");
+    std::cerr << text("remove it with rm -r ", path, '\n');
+  }
+}
+
+RunCopy::RunCopy(fs::path from, fs::path to, double minutes)
+    : from_(std::move(from)),
+      to_(std::move(to)),
+      every_(60 * minutes),
+      next_(Clock::now() + std::chrono::duration_cast<Clock::duration>(every_)) {
+  const fs::path before = to_ / "checkpoint";
+  if (nn::manifests_of(before) != std::vector<std::string>{nn::manifest_name}) return;
+  files_.insert(before / nn::manifest_name);
+  try {
+    const nn::Checkpoint earlier(before);
+    for (const nn::SafetensorsFile& file : earlier.files())
+      files_.insert(before / fs::path(file.path()).filename());
+  } catch (const autograd::Error&) {  // a damaged one is left as it is
+  }
+}
+
+void RunCopy::refresh() {
+  if (Clock::now() > next_) copy();
+}
+
+bool RunCopy::copy() try {
+  new_.clear();
+  if (!nn::manifests_of(from_ / "checkpoint").empty()) {
+    copy_all();
+    remove_but(files_, new_);
+    files_ = std::move(new_);
+  }
+  failures_ = 0;
+  next_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(every_);
+  return true;
+} catch (const std::exception& error) {
+  constexpr int told = 2;  // the first failure may be that the run saved at this moment
+  remove_but(new_, files_);
+  if (++failures_ == told)
+    std::cerr << text("elastic: the state in memory can't be copied to ", to_.string(), ": ",
+                      error.what(), "; each second it is tried again\n");
+  next_ = Clock::now() + std::chrono::seconds(1);
+  return false;
+}
+
+void RunCopy::copy_all() {
+  const Opened newest = open_newest(from_ / "checkpoint");
+  const fs::path folder = to_ / "checkpoint";
+  nn::make_folder(folder);
+  for (const nn::SafetensorsFile& file : newest.checkpoint.files())
+    write_whole(added(folder / fs::path(file.path()).filename()),
+                [&](const fs::path& path) { write_bytes(path, file); });
+  copy_rest();
+  commit(newest.manifest);
+}
+
+/// Notes a file of the copy, before it is written.
+fs::path RunCopy::added(const fs::path& path) { return *new_.insert(path).first; }
+
+/// Copies what is beside the checkpoint, as far as it is still there.
+void RunCopy::copy_rest() {
+  std::error_code gone;
+  fs::recursive_directory_iterator entry(from_, gone), end;
+  for (; !gone && entry != end; entry.increment(gone)) {
+    const fs::path name = fs::relative(entry->path(), from_);
+    if (name == "checkpoint") entry.disable_recursion_pending();
+    if (name == "checkpoint" || name == "paragrad.lock") continue;
+    if (entry->is_directory(gone)) nn::make_folder(to_ / name);
+    if (!entry->is_regular_file(gone)) continue;
+    try {
+      write_whole(added(to_ / name), [&](const fs::path& path) {
+        fs::copy_file(entry->path(), path, fs::copy_options::overwrite_existing);
+      });
+    } catch (const fs::filesystem_error&) {
+      if (fs::exists(entry->path(), gone)) throw;
+    }
+  }
+}
+
+/// Makes the files the folder's checkpoint, if all their bytes are right.
+void RunCopy::commit(const std::string& manifest) {
+  const fs::path folder = to_ / "checkpoint";
+  write_whole(added(folder / nn::manifest_name), [&](const fs::path& path) {
+    nn::write_all(nn::create_file(path), path, std::as_bytes(std::span(manifest)));
+    nn::sync_to_disk(folder);
+    nn::Checkpoint(folder, path.filename().string()).verify();
+  });
+  nn::sync_to_disk(folder);
+}
+
+}  // namespace paragrad::examples
