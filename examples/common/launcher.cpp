@@ -1,14 +1,8 @@
-// mpirun runs in a process group of its own, so that Ctrl-C reaches this program alone, which asks
-// mpirun's processes to save. Chapter 15.
+// A signal reaches this program alone, which asks mpirun's processes to save. Chapter 15.
 #include "examples/common/launcher.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/wait.h>
-#include <unistd.h>
-#ifdef __linux__
-#include <sys/prctl.h>
-#endif
 
 #include <atomic>
 #include <cerrno>
@@ -18,6 +12,7 @@
 
 #include "examples/common/program.h"
 #include "examples/common/schedule_flags.h"
+#include "examples/common/start_process.h"
 #include "nn/checkpoint/checkpoint.h"
 
 namespace paragrad::examples {
@@ -31,42 +26,9 @@ constexpr int failed = 1,
               misused = 2;  // statuses of a program that fails, and whose flags are wrong
 std::atomic<int> interruptions = 0, signal_number = 0;
 
-void interrupt(int number) {
+void note_signal(int number) {
   signal_number = number;
   ++interruptions;
-}
-
-/// Becomes another program, in a process after fork(). Only returns if it can't.
-void become(const std::vector<char*>& words, pid_t parent) {
-  ::setpgid(0, 0);
-  ::signal(SIGPIPE, SIG_DFL);
-#ifdef __linux__
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // so that nothing outlives this program
-#endif
-  if (::getppid() == parent) ::execvp(words[0], words.data());
-}
-
-pid_t start(Words words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  int ends[2];
-  PG_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "can't make a pipe: ", nn::system_message());
-  const pid_t parent = ::getpid(), process = ::fork();
-  if (process == 0) {
-    become(pointers, parent);
-    const int problem = errno;
-    [[maybe_unused]] const ssize_t told = ::write(ends[1], &problem, sizeof problem);
-    ::_exit(failed);
-  }
-  const nn::Descriptor answer(ends[0]);
-  ::close(ends[1]);
-  PG_CHECK(process > 0, "can't start a process: ", nn::system_message());
-  int problem = 0;
-  if (::read(answer.number, &problem, sizeof problem) <= 0) return process;  // it has begun
-  ::waitpid(process, nullptr, 0);
-  throw UsageError(text("can't start ", words[0], ": ", std::generic_category().message(problem),
-                        "; name it with --mpirun"));
 }
 
 /// The number of ranks that a layout's plan has; 0: its schedule can't have such a layout.
@@ -85,15 +47,15 @@ int ranks_of(const json& layout) try {
   return 0;
 }
 
-std::string counted(int number, const char* thing) {
+std::string amount(int number, const char* thing) {
   return text(number, ' ', thing, number == 1 ? "" : "s");
 }
 
 }  // namespace
 
 void note_signals() {
-  for (int number : {SIGINT, SIGTERM}) ::signal(number, interrupt);
-  if (::signal(SIGHUP, interrupt) == SIG_IGN) ::signal(SIGHUP, SIG_IGN);  // under nohup
+  for (int number : {SIGINT, SIGTERM}) ::signal(number, note_signal);
+  if (::signal(SIGHUP, note_signal) == SIG_IGN) ::signal(SIGHUP, SIG_IGN);  // under nohup
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGCHLD, SIG_DFL);  // else the system may forget how mpirun ended
 }
@@ -122,16 +84,15 @@ Words Launcher::command(int ranks, const json& layout) const {
   if (!layout.is_null())
     for (const std::string& word : layout_words(layout)) all.push_back(word);
   if (losses_ > 0)
-    all.push_back(
-        text("--note=", news_, "; ", counted(ranks, "rank"), " from update ", saved_ + 1));
+    all.push_back(text("--note=", news_, "; ", amount(ranks, "rank"), " from update ", saved_ + 1));
   return all;
 }
 
 /// Runs mpirun to its end, and returns its status as a shell has it.
 int Launcher::attempt_with(int ranks, const json& layout) {
   if (losses_ > 0)
-    std::cerr << text("elastic: starts ", counted(ranks, "rank"), " after update ", saved_, '\n');
-  const pid_t process = start(command(ranks, layout));
+    std::cerr << text("elastic: starts ", amount(ranks, "rank"), " after update ", saved_, '\n');
+  const pid_t process = start_process(command(ranks, layout));
   int status = 0, told = 0;
   for (;;) {
     const pid_t ended = ::waitpid(process, &status, WNOHANG);
@@ -174,7 +135,7 @@ void Launcher::note_loss(int status) {
   }
   if (options_.fewer && saved > 0) options_.ranks = std::max(1, options_.ranks - 1);
   const std::string line = text("a rank is lost after update ", done, " (status ", status, "); ",
-                                counted(done - before, "update"), " to do again");
+                                amount(done - before, "update"), " to do again");
   news_ += news_.empty() ? line : "; " + line;
   std::cerr << "elastic: " + line + '\n';
 }

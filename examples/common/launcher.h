@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "examples/common/elastic.h"
+#include "examples/common/memory_folder.h"
 #include "examples/common/run_copy.h"
 
 namespace paragrad::examples {

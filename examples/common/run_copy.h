@@ -1,5 +1,5 @@
-// A run's folder in memory, and its copies on disk. A copy is complete and intact before it takes
-// the place of the one before. Not here: the processes that write the folder (launcher.h).
+// Copies of a run's folder in memory on disk. A copy is complete and intact before it takes the
+// place of the one before. Not here: the folder (memory_folder.h), and who writes it (launcher.h).
 // Chapter 15.
 #pragma once
 
@@ -8,8 +8,6 @@
 #include <set>
 #include <string>
 
-#include "nn/checkpoint/file.h"
-
 namespace paragrad::examples {
 
 /// The update of the newest intact checkpoint of a run; 0: there is none.
@@ -17,28 +15,6 @@ int saved_in(const std::filesystem::path& run);
 
 /// The last update that is saved, or that rank 0 has written a line of.
 int done_in(const std::filesystem::path& run);
-
-/// A new folder in memory, which is locked as long as the object lives.
-class MemoryFolder {
- public:
-  /// throws: Error if it can't be made in `parent`
-  explicit MemoryFolder(const std::filesystem::path& parent);
-  /// Removes the folder, unless it holds a checkpoint that is not on disk.
-  ~MemoryFolder();
-  MemoryFolder(const MemoryFolder&) = delete;
-  MemoryFolder& operator=(const MemoryFolder&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-  void on_disk() { on_disk_ = true; }  ///< all of it
-
- private:
-  std::filesystem::path path_;
-  nn::Descriptor lock_;
-  bool on_disk_ = false;
-};
-
-/// Tells of this user's folders in `parent` that no process holds: their runs were killed.
-void name_left_over(const std::filesystem::path& parent, const std::filesystem::path& resumed);
 
 /// Copies a run's folder to another one again and again.
 class RunCopy {
