@@ -195,10 +195,13 @@ Words ElasticRun::words_for(const json& layout) const {
 /// Runs a session with the first layout that the ranks which are here can run.
 int ElasticRun::session() {
   const int ranks = static_cast<int>(here_.size());
+  PG_CHECK(!here_.empty(), "no rank is left; ",
+           saved_ > 0 ? text("continue with --resume ", out_.string())
+                      : "nothing was saved, for which there is --save-every");
   segment_ = next_border();
   seats_ = here_;
   ++number_;
-  std::string why = "none is left";
+  std::string why;
   std::vector<json> layouts = layouts_for(ranks, flags_);
   layouts.insert(layouts.begin(), flags_);
   for (const json& layout : layouts) try {

@@ -124,6 +124,23 @@ ReadyRun checked(ReadyRun run, bool one_process) {
   return run;
 }
 
+/// Checks that losses can happen, and that what they leave can be saved: a folder's other run stays
+/// until the user asks for a save.
+void check_losses(const RunFlags& flags, const ReadyRun& run) {
+  for (const PlannedLoss& loss : parse_losses(flags.lose)) {
+    PG_CHECK(loss.rank < run.layout.ranks(), "--lose: there is no rank ", loss.rank,
+             "; this layout has ", run.layout.ranks(), ", counted from 0");
+    PG_CHECK(loss.update <= run.settings.steps, "--lose: update ", loss.update,
+             " does not come; the run has ", run.settings.steps, " --steps");
+  }
+  std::error_code none;
+  const fs::path& out = run.settings.out;
+  const bool begins = flags.elastic && flags.attempt.number == 0 && flags.resume.empty();
+  PG_CHECK(!begins || out.empty() || !fs::exists(out / "checkpoint", none),
+           "--elastic: ", out.string(),
+           " holds another run; name another --out, or continue it by --resume");
+}
+
 /// Gives the run a folder of its own, unless the user named one; the newest run that saved is then
 /// runs/latest. `chosen`: the folder that rank 0 made, empty on rank 0.
 void place(ReadyRun& run, const std::string& chosen) {
@@ -212,6 +229,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
     const int ranks = ready.layout.ranks(), most = flags.attempt.most_ranks;
     PG_CHECK(most == 0 || ranks <= most, "this layout takes ", ranks, " ranks, ", most,
              " are left");
+    check_losses(flags, ready);
     device_kind(flags.device).prepare(ready.layout.ranks(), flags.transport == "nccl");
     return ready;
   });
@@ -270,6 +288,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
     ReadyRun run = checked(prepare(size), false);
+    check_losses(flags, run);
     const bool known = started->local_rank >= 0, leads = transport.rank() == 0;
     device_kind(flags.device).prepare(known ? here : size, flags.transport == "nccl");
     if (leads) place(run, "");

@@ -159,6 +159,7 @@ CheckpointFile describe_checkpoint_file(const fs::path& folder, const std::strin
                                         const SaveMark& mark, const ParameterList& parameters,
                                         const FlatBuffers& buffers) {
   CheckpointFile file = named_file(folder, stem, mark);
+  remove_file(folder / file.name);  // an interrupted save can have left one
   std::vector<std::byte> host;
   std::tie(file.checksums, file.bytes) = describe_safetensors(
       file.name, metadata_of(file, mark), sources_of(parameters, buffers, host));
@@ -168,12 +169,13 @@ CheckpointFile describe_checkpoint_file(const fs::path& folder, const std::strin
 CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& stem,
                                      const SaveMark& mark, const ParameterList& parameters,
                                      const FlatBuffers& buffers) {
-  CheckpointFile file = named_file(folder, stem, mark);
-  make_folder(folder);
-  std::vector<std::byte> host;
-  const std::vector<SafetensorsSource> tensors = sources_of(parameters, buffers, host);
-  const fs::path path = folder / file.name;
+  CheckpointFile file;
   try {
+    file = named_file(folder, stem, mark);
+    make_folder(folder);
+    std::vector<std::byte> host;
+    const std::vector<SafetensorsSource> tensors = sources_of(parameters, buffers, host);
+    const fs::path path = folder / file.name;
     file.checksums = write_safetensors(path.string(), metadata_of(file, mark), tensors);
     file.bytes = static_cast<std::int64_t>(fs::file_size(path));
   } catch (const std::exception& error) {

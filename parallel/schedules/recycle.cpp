@@ -140,7 +140,7 @@ void check_lost(const Layout& layout) {
 
 std::vector<int> numbers(const std::string& text) {
   std::vector<int> found;
-  std::istringstream in(text);
+  std::istringstream in(text + ',');  // so that the last comma ends a number, too
   for (std::string word; std::getline(in, word, ',');) {
     int number = -1;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);

@@ -85,10 +85,11 @@ void check_replicas(const std::vector<WeightsChecksums>& ranks, const std::strin
   for (std::size_t rank = 0; rank < ranks.size(); ++rank)
     for (const auto& [stage, checksum] : ranks[rank]) {
       const auto& [other, expected] = first.try_emplace(stage, rank, checksum).first->second;
-      PG_CHECK(checksum == expected, "ranks ", other, " and ", rank, " have different weights of ",
-               "stage ", stage, ' ', when, ": replicas must be equal, so the memory or the ",
-               "program of one of them is at fault; resume the last checkpoint, on other hosts if ",
-               "this happens again");
+      if (checksum == expected) continue;
+      throw WrongState(text("ranks ", other, " and ", rank, " have different weights of stage ",
+                            stage, ' ', when, ": replicas must be equal, so the memory or the ",
+                            "program of one of them is at fault; resume the last checkpoint, on ",
+                            "other hosts if this happens again"));
     }
 }
 

@@ -26,8 +26,13 @@ std::uint32_t checksum_of(const Tensor& x, std::uint32_t before = 0);
 using WeightsChecksums = std::map<int, std::uint32_t>;
 WeightsChecksums weights_checksums(Engine& engine);
 
+/// The state of some rank is wrong, so it must not be saved.
+struct WrongState : autograd::Error {
+  using Error::Error;
+};
+
 /// Compares the weights of replicas, given those of all ranks. `when` ends the error's first part.
-/// throws: Error that names a stage, and two ranks whose weights of it differ
+/// throws: WrongState that names a stage, and two ranks whose weights of it differ
 void check_replicas(const std::vector<WeightsChecksums>& ranks, const std::string& when);
 
 /// Compares the weights that replicas begin with. All ranks call it.

@@ -21,10 +21,14 @@ CommitThread::CommitThread(fs::path folder, fs::path metrics, nn::SaveMark mark,
       std::error_code ignored;
       return !file.failure.empty() || fs::exists(folder / file.name, ignored);
     };
-    int hurry = 500;  // pauses
+    auto is_being_written = [&](const nn::CheckpointFile& file) {
+      std::error_code ignored;
+      return fs::exists(folder / (file.name + ".tmp"), ignored);
+    };
+    int hurry = 30 * 500;  // pauses: 30 seconds while files are being written, one if none is
     while (!std::ranges::all_of(files, is_here) && *wait != over && hurry > 0) {
       std::this_thread::sleep_for(pause);
-      if (*wait == hasty) --hurry;
+      if (*wait == hasty) hurry -= std::ranges::any_of(files, is_being_written) ? 1 : 30;
     }
     try {
       nn::sync_to_disk(metrics);
@@ -46,9 +50,8 @@ void CommitThread::finish(const std::string& failure) {
   if (!failure.empty()) *wait_ = over;
   try {
     committed_.get();
-  } catch (const autograd::Error&) {
-    PG_CHECK(failure.empty(), failure);
-    throw;
+  } catch (const std::exception& error) {
+    throw autograd::Error(failure.empty() ? error.what() : failure);
   }
 }
 

@@ -20,7 +20,8 @@ class CommitThread {
   ///   metrics: the file of metrics, which is put on disk before
   CommitThread(std::filesystem::path folder, std::filesystem::path metrics, nn::SaveMark mark,
                nlohmann::json run, std::vector<nn::CheckpointFile> files, nn::Kept kept);
-  /// Gives files that are still missing a second: their writers may be just ending.
+  /// Waits up to 30 seconds for files that are being written, and one for others: when a session
+  /// fails, writers may still be at work, or gone.
   ~CommitThread();
 
   int step() const { return step_; }

@@ -4,8 +4,10 @@
 #include "parallel/session/rescue.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
+#include "parallel/session/agreement.h"
 #include "parallel/session/run_log.h"
 #include "parallel/session/session_rank.h"
 #include "parallel/transports/launch.h"
@@ -81,9 +83,17 @@ Remains SessionRank::remains() {
   return left;
 }
 
-void Rescue::add(Remains remains) {
+void Rescue::add_remains_of(SessionRank& rank) try {
+  Remains remains = rank.remains();
   std::lock_guard lock(mutex_);
   remains_.push_back(std::move(remains));
+} catch (const std::exception&) {
+  distrust();  // the error that brought the rank here is the one to report
+}
+
+void Rescue::distrust() {
+  std::lock_guard lock(mutex_);
+  distrusted_ = true;
 }
 
 /// Why an update can't be saved; empty if it can.
@@ -104,7 +114,7 @@ std::string Rescue::problem_at(int update) const {
 }
 
 std::string Rescue::save(const SessionSettings& settings, const LearningRate& rate) const {
-  if (remains_.empty()) return "";
+  if (remains_.empty() || distrusted_) return "";
   std::set<int> updates;
   for (const Remains& rank : remains_)
     for (const auto& [stage, left] : rank.stages) updates.insert(left.update);
@@ -170,10 +180,15 @@ void Rescue::commit(int update, const SessionSettings& settings, const LearningR
   const SaveMark mark(update, remains_.front().run_id);
   std::vector<CheckpointFile> files;
   const WriteFile write_file = write_at_once(folder, mark, files);
-  std::set<int> written;
+  std::map<int, std::uint32_t> written;  // by stage, the checksum of its weights
   for (const Remains& rank : remains_)
     for (const auto& [stage, left] : rank.stages) {
-      if (left.update != update || !written.insert(stage).second) continue;
+      if (left.update != update) continue;
+      const std::uint32_t weights = checksum_of(left.parts.front().buffers.back().second);
+      const auto [first, is_first] = written.try_emplace(stage, weights);
+      if (first->second != weights)
+        throw WrongState(text("replicas have different weights of stage ", stage));
+      if (!is_first) continue;
       for (const StagePart& part : left.parts) write_file(part.stem, part.parameters, part.buffers);
     }
   json run = remains_.front().run;

@@ -14,6 +14,7 @@
 
 namespace paragrad::parallel {
 
+class SessionRank;
 struct SessionSettings;
 
 /// What a rank still has when a session fails. Buffers are shared with the engine that is gone.
@@ -37,7 +38,10 @@ struct Remains {
 /// Shared by the ranks of a process, which add what they have when they fail.
 class Rescue {
  public:
-  void add(Remains remains);
+  /// Adds what a rank has; if that can't be told, nothing of this run is saved.
+  void add_remains_of(SessionRank& rank);
+  /// Some rank's state is wrong, so nothing is saved.
+  void distrust();
 
   /// Saves, once all ranks of this process have ended. The save before stays, since the weights
   /// before a loss that is not finite may be no good. Returns a line for the user: what is saved,
@@ -54,6 +58,7 @@ class Rescue {
 
   std::mutex mutex_;
   std::vector<Remains> remains_;
+  bool distrusted_ = false;
 };
 
 }  // namespace paragrad::parallel

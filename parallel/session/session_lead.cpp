@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "parallel/session/agreement.h"
 #include "parallel/session/state_files.h"
 #include "parallel/simulation/simulate.h"
 
@@ -197,8 +198,11 @@ bool rescued(SessionRank& rank, Rescue* rescue, const std::function<bool()>& par
     return part();
   } catch (const RankLost&) {
     throw;
+  } catch (const WrongState&) {
+    if (rescue) rescue->distrust();
+    throw;
   } catch (...) {
-    if (rescue) rescue->add(rank.remains());
+    if (rescue) rescue->add_remains_of(rank);
     throw;
   }
 }

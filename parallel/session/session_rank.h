@@ -152,7 +152,8 @@ class SessionRank {
   std::string lost_;           // what of a checkpoint this run can't use, for the user
   std::string run_id_;         // the same from the run's first session to its last
   RunResult left_;             // of a plan that failed
-  StateWriter writer_;
+  std::optional<FolderClaim> claim_;
+  StateWriter writer_;  // ends before the claim
 
  private:
   void begin();
@@ -187,7 +188,6 @@ class SessionRank {
   void begin_pruned();
   Plan plan_at_work();
 
-  std::optional<FolderClaim> claim_;
   Peaks peaks_before_;  // up to the last pruning, or the resumption of a pruned run
   Peaks peaks_;         // since then, up to the last validation
   Peaks peaks_validating_;

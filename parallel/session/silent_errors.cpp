@@ -201,10 +201,10 @@ void check_witnesses(const std::vector<std::vector<Witness>>& ranks, const std::
     std::set<int> suspects;
     for (const auto& [checksum, who] : seen.by)
       if (2 * most <= all || who.size() < most) suspects.insert(who.begin(), who.end());
-    throw Error(text("--check: a silent error ", when, ": ",
-                     accusation(*thing, suspects, 2 * most > all),
-                     ". A processor, a memory or a network is at fault; resume the last ",
-                     "checkpoint, without that machine"));
+    throw WrongState(text("--check: a silent error ", when, ": ",
+                          accusation(*thing, suspects, 2 * most > all),
+                          ". A processor, a memory or a network is at fault; resume the last ",
+                          "checkpoint, without that machine"));
   }
 }
 

@@ -41,6 +41,15 @@ TEST_CASE("the last update is saved when a rank is lost and replicas hold its we
   check_near(losses_by_update(runs.path("lost")), losses_by_update(runs.path("whole")));
 }
 
+TEST_CASE("a file that an interrupted save has left does not harm the next save") {
+  const Runs runs;
+  runs.train("run", {"--stop-after", "3"});
+  runs.folder.write("run/checkpoint/model-4.safetensors", "left");
+  const Finished ended = run({"train_gpt", "--resume", runs.path("run"), "--save-every", "1"});
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.errors, !Contains("NOT SAVED"));
+}
+
 TEST_CASE("a lost stage leaves the newest save, and the run says which") {
   const Runs runs{{"--stages", "2", "--microbatches", "2"}};
   Finished lost = run(runs.words("lost", {"--save-every", "2", "--lose", "1@6"}));
@@ -98,7 +107,17 @@ TEST_CASE("lists of losses that can't be read are refused, and what does not go 
   const Runs runs;
   runs.check_refused({"--lose", "1@0"}, "--lose 1@0: expected RANK@UPDATE");
   runs.check_refused({"--lose", "1@5-3"}, "expected RANK@UPDATE");
+  runs.check_refused({"--lose", "0@3,"}, "expected RANK@UPDATE");
+  runs.check_refused({"--lose", "1@3"}, "--lose: there is no rank 1; this layout has 1");
+  runs.check_refused({"--lose", "0@7"}, "--lose: update 7 does not come; the run has 6 --steps");
   runs.check_refused({"--elastic", "--stop-after", "2"}, "leave out --stop-after");
+  runs.train("earlier");
+  const Finished mixed = run(runs.words("earlier", {"--elastic"}));
+  CHECK(mixed.status == 2);
+  CHECK_THAT(mixed.errors, Contains("holds another run; name another --out"));
+  const Finished alone = run(runs.words("alone", {"--elastic", "--lose", "0@4"}));
+  CHECK(alone.status == 1);
+  CHECK_THAT(alone.errors, Contains("no rank is left; nothing was saved"));
 }
 
 #if PARAGRAD_MPI
