@@ -6,6 +6,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/session/rescue.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/session/small_session.h"
@@ -157,11 +158,13 @@ TEST_CASE("silent errors: a run that looks for them learns the same", "[session]
 TEST_CASE("silent errors: a faulty processor ends the run at its first check", "[session]") {
   const RunFolder folder;
   const Training training = small_training(1);
+  const auto rescue = std::make_shared<Rescue>();
   auto train = [&] {
     run_ranks(3, [&](Transport& transport) {
       set_compute_threads(1);
       SmallData data;
       SessionSettings settings = settings_of(folder);
+      settings.rescue = rescue;
       settings.steps = 40;
       settings.check_every = 3;
       settings.plans = std::make_shared<Plans>("data", Layout{.width = 3});
@@ -174,4 +177,6 @@ TEST_CASE("silent errors: a faulty processor ends the run at its first check", "
   CHECK_THROWS_WITH(train(),
                     Contains("a silent error after update 3: rank 2 has wrong gradients of "
                              "the weights of stage 0"));
+  CHECK(rescue->save(settings_of(folder), training.learning_rate).empty());  // wrong weights
+  CHECK(rescue->newest_save(settings_of(folder).out) == 0);
 }
