@@ -40,6 +40,7 @@ PlannedLoss parse_loss(std::string_view words) {
 
 std::vector<PlannedLoss> parse_losses(const std::string& words) {
   std::vector<PlannedLoss> losses;
+  if (words.empty()) return losses;
   std::istringstream list(words + ',');  // so that the last comma ends a loss, too
   for (std::string one; std::getline(list, one, ',');) try {
       losses.push_back(parse_loss(one));

@@ -127,6 +127,7 @@ ReadyRun checked(ReadyRun run, bool one_process) {
 /// Checks that losses can happen, and that what they leave can be saved: a folder's other run stays
 /// until the user asks for a save.
 void check_losses(const RunFlags& flags, const ReadyRun& run) {
+  if (flags.attempt.number > 0) return;  // of an elastic run, whose ranks the first session checked
   for (const PlannedLoss& loss : parse_losses(flags.lose)) {
     PG_CHECK(loss.rank < run.layout.ranks(), "--lose: there is no rank ", loss.rank,
              "; this layout has ", run.layout.ranks(), ", counted from 0");
@@ -135,7 +136,7 @@ void check_losses(const RunFlags& flags, const ReadyRun& run) {
   }
   std::error_code none;
   const fs::path& out = run.settings.out;
-  const bool begins = flags.elastic && flags.attempt.number == 0 && flags.resume.empty();
+  const bool begins = flags.elastic && flags.resume.empty();
   PG_CHECK(!begins || out.empty() || !fs::exists(out / "checkpoint", none),
            "--elastic: ", out.string(),
            " holds another run; name another --out, or continue it by --resume");
