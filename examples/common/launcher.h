@@ -19,7 +19,7 @@ struct LaunchOptions {
   std::filesystem::path memory = "/dev/shm", out, resume;  ///< resume: empty, or a run's folder
 };
 
-/// From now on, SIGINT, SIGTERM and SIGHUP ask for a save and a stop. SIGHUP stays ignored if it is.
+/// From now on, SIGINT, SIGTERM and SIGHUP ask for a save and a stop; an ignored SIGHUP stays so.
 void note_signals();
 
 class Launcher {

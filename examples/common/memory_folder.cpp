@@ -1,4 +1,4 @@
-// A folder is locked by the system (flock), so that of a process that was killed is free. Chapter 15.
+// The system locks a folder (flock), so that of a process that was killed is free. Chapter 15.
 #include "examples/common/memory_folder.h"
 
 #include <fcntl.h>

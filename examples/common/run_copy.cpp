@@ -1,4 +1,4 @@
-// A checkpoint's files are copied from their mapping, so the run may save and remove them meanwhile.
+// Files are copied from their mapping, so the run may save and remove them meanwhile.
 // The manifest comes last. Chapter 15.
 #include "examples/common/run_copy.h"
 

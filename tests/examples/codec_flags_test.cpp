@@ -165,6 +165,7 @@ TEST_CASE("codecs and reductions without anything to act on are refused") {
                             "--codec-channel bf16: activations of this run are bf16 already");
   Runs{model}.check_refused(replicas + Words{"--codec", "gzip"},
                             "there is no such codec; use none, bf16");
-  Runs{model}.check_refused(replicas + Words{"--reduction", "star"},
-                            "expected one of auto, scatter, ring, tree, hierarchical, nccl; got star");
+  Runs{model}.check_refused(
+      replicas + Words{"--reduction", "star"},
+      "expected one of auto, scatter, ring, tree, hierarchical, nccl; got star");
 }
