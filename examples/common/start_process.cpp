@@ -1,4 +1,4 @@
-// The new process writes to a pipe why it could not become the program; the pipe closes if it could.
+// The new process tells by a pipe why it could not become the program; the pipe closes if it could.
 // Chapter 15.
 #include "examples/common/start_process.h"
 
