@@ -2,12 +2,10 @@
 // the result. Not here: flags and data (examples/common/gpt_run.h), ranks and signals
 // (examples/common/run_session.h), and a run's work from its first update to its last
 // (parallel/session/session.h). Chapters 02 and 05.
-#include "autograd/version.h"
 #include "examples/common/gpt_folder.h"
 #include "examples/common/gpt_run.h"
 #include "examples/common/help.h"
-#include "examples/common/program.h"
-#include "examples/common/run_session.h"
+#include "examples/common/train_program.h"
 
 namespace {
 
@@ -77,19 +75,6 @@ ReadyRun prepare(const GptRun& run, int started) {
   return {training, settings, layout, examples};
 }
 
-/// Runs one session.
-int train(CLI::App& app, GptRun& run, Words words) {
-  std::string name = run.program;
-  std::vector<char*> pointers{name.data()};
-  for (std::string& word : words) pointers.push_back(word.data());
-  usage([&] {
-    run.parse(app, static_cast<int>(pointers.size()), pointers.data());
-    return 0;
-  });
-  return train_run(
-      run, [&](int started) { return prepare(run, started); }, export_run);
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -110,16 +95,5 @@ int main(int argc, char** argv) {
         "train_gpt --resume runs/latest --ranks 2 --data-parallel 2 --steps 1000"},
        {"Fine-tune GPT-2 on two ranks, and prune it to a tenth of its weights",
         "train_gpt --from gpt2 --data my.txt --stages 2 --prune 0.9 --samo --learning-rate 1e-4"}});
-  return run_program(app, [&] {
-    return run_elastic(
-        Words(argv + 1, argv + argc), [&](const Words& words, const Attempt& attempt) {
-          if (attempt.number == 0) return train(app, run, words);
-          CLI::App again;
-          again.set_version_flag("--version", version());  // a checkpoint has all flags
-          GptRun session;
-          session.add_flags(again);
-          session.attempt = attempt;
-          return train(again, session, words);
-        });
-  });
+  return train_program(app, run, argc, argv, prepare, export_run);
 }

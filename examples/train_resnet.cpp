@@ -2,11 +2,9 @@
 // --help. Not here: flags and data (examples/common/resnet_run.h), ranks and signals
 // (examples/common/run_session.h), and a run's work from its first update to its last
 // (parallel/session/session.h). Chapters 02 and 05.
-#include "autograd/version.h"
 #include "examples/common/help.h"
-#include "examples/common/program.h"
 #include "examples/common/resnet_run.h"
-#include "examples/common/run_session.h"
+#include "examples/common/train_program.h"
 #include "nn/models/resnet.h"
 
 namespace {
@@ -48,18 +46,6 @@ ReadyRun prepare(const ResnetRun& run, int started) {
   return {training, settings, layout, examples};
 }
 
-/// Runs one session.
-int train(CLI::App& app, ResnetRun& run, Words words) {
-  std::string name = run.program;
-  std::vector<char*> pointers{name.data()};
-  for (std::string& word : words) pointers.push_back(word.data());
-  usage([&] {
-    run.parse(app, static_cast<int>(pointers.size()), pointers.data());
-    return 0;
-  });
-  return train_run(run, [&](int started) { return prepare(run, started); });
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -76,16 +62,5 @@ int main(int argc, char** argv) {
        {"Cut the model into four stages",
         "train_resnet --data fashion-mnist --schedule 1f1b --stages 4 --microbatches 4"},
        {"Continue the newest run", "train_resnet --resume runs/latest --steps 4000"}});
-  return run_program(app, [&] {
-    return run_elastic(
-        Words(argv + 1, argv + argc), [&](const Words& words, const Attempt& attempt) {
-          if (attempt.number == 0) return train(app, run, words);
-          CLI::App again;
-          again.set_version_flag("--version", version());  // a checkpoint has all flags
-          ResnetRun session;
-          session.add_flags(again);
-          session.attempt = attempt;
-          return train(again, session, words);
-        });
-  });
+  return train_program(app, run, argc, argv, prepare);
 }

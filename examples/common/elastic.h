@@ -22,13 +22,13 @@ using Words = std::vector<std::string>;
 ///   flags: those of the whole run's layout, as a checkpoint has them
 std::vector<nlohmann::json> layouts_for(int ranks, const nlohmann::json& flags);
 
-/// Those flags of a run that lay it out, as words of a command.
+/// Writes the flags that lay a run out as words of a command.
 Words layout_words(const nlohmann::json& flags);
 
 /// Removes a flag and its value, if it has one, from words of a command.
 void remove_flag(Words& words, const std::string& name, bool has_value = true);
 
-/// What an elastic run tells one of its sessions.
+/// Tells a session its place in an elastic run.
 struct Attempt {
   int number = 0;           ///< 0: the first session, which the user started
   int most_ranks = 0;       ///< ranks that are left; 0: as many as the flags ask for

@@ -200,7 +200,7 @@ struct Lost {
   }
 };
 
-/// What an elastic run has to know of its session that lost ranks.
+/// Describes a session that has lost ranks to the elastic run around it.
 RanksLost ranks_lost(const RunFlags& flags, const ReadyRun& run, const Lost& lost,
                      const std::string& what) {
   RanksLost result(what);

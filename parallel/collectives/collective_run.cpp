@@ -90,7 +90,7 @@ bool CollectiveRun::may_begin(const Part& part) const {
   return part.sends_before == 0 && (part.changed_by < 0 || parts_[part.changed_by].over);
 }
 
-/// What is added may arrive before the sends of the values that it changes are over.
+/// Values may arrive while the values to which they will be added are still being sent.
 bool CollectiveRun::may_take(const Underway& arriving) const {
   return arriving.request->done() && may_begin(parts_[arriving.part]);
 }

@@ -14,7 +14,7 @@ class Interpreter {
   Interpreter(Engine& engine, const VerifiedPlan& plan, int number, Batches& batches,
               const Course& course);
   RunResult run();
-  /// What this rank has found out so far, and not reported.
+  /// Returns the results that this rank has not reported yet.
   RunResult& result() { return run_.result; }
 
  private:

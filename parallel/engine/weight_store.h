@@ -79,7 +79,7 @@ class StageBuffers {
     sum.begun(parameter) ? form_->add(parameter, dx, sum.flat())
                          : form_->compress(parameter, dx, sum.flat());
   }
-  /// Where a kernel may add a gradient of the parameter itself, if not only add() can.
+  /// Tells a kernel where it may add a gradient of the parameter; undefined if only add() can.
   SumPlace place(int version, const Parameter& parameter) {
     if (!device_->backend().adds_whole_sums() || form_->prunes()) return {};
     GradientSum& sum = begun_sum(version);

@@ -2,7 +2,8 @@
 // hold the same stage in other replicas. Weight parts of backwards move into bubbles, so the peers'
 // extra work partly fits into time in which pipelines idle. No stage moves to another rank.
 // Chapter 15; Gandhi et al. 2024, "ReCycle: Resilient Training of Large DNNs using Pipeline
-// Adaptation", sections 3.1 and 3.2. A greedy choice replaces the paper's integer program.
+// Adaptation": adaptive pipelining and decoupled backpropagation. A greedy choice replaces the
+// paper's integer program.
 #include <algorithm>
 #include <charconv>
 #include <set>

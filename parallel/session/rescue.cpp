@@ -87,13 +87,13 @@ void Rescue::add_remains_of(SessionRank& rank) try {
   Remains remains = rank.remains();
   std::lock_guard lock(mutex_);
   remains_.push_back(std::move(remains));
-} catch (const std::exception&) {
-  distrust();  // the error that brought the rank here is the one to report
+} catch (const std::exception& error) {  // the rank throws the error that brought it here
+  forbid(error.what());
 }
 
-void Rescue::distrust() {
+void Rescue::forbid(const std::string& why) {
   std::lock_guard lock(mutex_);
-  distrusted_ = true;
+  forbidden_ = why;
 }
 
 /// Why an update can't be saved; empty if it can.
@@ -114,7 +114,8 @@ std::string Rescue::problem_at(int update) const {
 }
 
 std::string Rescue::save(const SessionSettings& settings, const LearningRate& rate) const {
-  if (remains_.empty() || distrusted_) return "";
+  if (!forbidden_.empty()) return "the last updates are not saved, as " + forbidden_;
+  if (remains_.empty()) return "";
   std::set<int> updates;
   for (const Remains& rank : remains_)
     for (const auto& [stage, left] : rank.stages) updates.insert(left.update);

@@ -38,10 +38,11 @@ struct Remains {
 /// Shared by the ranks of a process, which add what they have when they fail.
 class Rescue {
  public:
-  /// Adds what a rank has; if that can't be told, nothing of this run is saved.
+  /// Adds the state of a rank; if it can't be read, nothing is saved.
   void add_remains_of(SessionRank& rank);
-  /// Some rank's state is wrong, so nothing is saved.
-  void distrust();
+  /// Forbids to save anything.
+  ///   why: ends "the last updates are not saved, as"
+  void forbid(const std::string& why);
 
   /// Saves, once all ranks of this process have ended. The save before stays, since the weights
   /// before a loss that is not finite may be no good. Returns a line for the user: what is saved,
@@ -58,7 +59,7 @@ class Rescue {
 
   std::mutex mutex_;
   std::vector<Remains> remains_;
-  bool distrusted_ = false;
+  std::string forbidden_;  // why; empty: it is not
 };
 
 }  // namespace paragrad::parallel

@@ -199,7 +199,7 @@ bool rescued(SessionRank& rank, Rescue* rescue, const std::function<bool()>& par
   } catch (const RankLost&) {
     throw;
   } catch (const WrongState&) {
-    if (rescue) rescue->distrust();
+    if (rescue) rescue->forbid("some weights are wrong");
     throw;
   } catch (...) {
     if (rescue) rescue->add_remains_of(rank);

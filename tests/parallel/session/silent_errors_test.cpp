@@ -177,6 +177,7 @@ TEST_CASE("silent errors: a faulty processor ends the run at its first check", "
   CHECK_THROWS_WITH(train(),
                     Contains("a silent error after update 3: rank 2 has wrong gradients of "
                              "the weights of stage 0"));
-  CHECK(rescue->save(settings_of(folder), training.learning_rate).empty());  // wrong weights
+  CHECK(rescue->save(settings_of(folder), training.learning_rate) ==
+        "the last updates are not saved, as some weights are wrong");
   CHECK(rescue->newest_save(settings_of(folder).out) == 0);
 }
