@@ -5,7 +5,8 @@
 # A command is in a fence that begins with ```sh. Training runs make 3 updates, and 3 more when they
 # are resumed. Tests and benchmarks are looked up, not run. A second word after ```sh names a need
 # that this test does not meet: gpu, hosts (several machines), build (minutes). The programs of such
-# a command are looked up, too. A command outside of such a fence fails the test.
+# a command are looked up, too. With the word fails, the command has to end with an error. A command
+# outside of such a fence fails the test.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 bin=$(cd "${1:?usage: tests/commands.sh BIN}" && pwd)
@@ -68,8 +69,10 @@ look_up() {  # look_up WHERE COMMAND: whether its programs, presets, targets and
     fail "$1: no test is called ${BASH_REMATCH[1]}"
   fi
 }
-run() {  # run WHERE COMMAND
-  if ! timeout 120 bash -euo pipefail -c "$2" >output 2>&1 </dev/null; then
+run() {  # run WHERE COMMAND [fails]
+  local status=0
+  timeout 120 bash -euo pipefail -c "$2" >output 2>&1 </dev/null || status=$?
+  if [[ ${3:-}:$status != :0 && ${3:-}:$status != fails:1 ]]; then
     fail "$1: $2"
     tail -n 15 output
   fi
@@ -89,6 +92,7 @@ for document in "${documents[@]}"; do
     case $needs:$command in
       gpu:* | hosts:* | build:* | *:cmake* | *:ctest* | *quickstart.sh* | *build/bin/tests_* | \
         *build/bin/benchmarks/*) look_up "$where" "$command" ;;
+      fails:* | *--lose*) run "$where" "$command" "${needs#-}" ;;  # with all its updates
       *--resume*) run "$where" "$command --steps 6" ;;
       *mpirun*)
         if command -v mpirun >/dev/null; then run "$where" "$command --steps 3"; else

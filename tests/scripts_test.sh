@@ -109,6 +109,10 @@ document '```sh' 'build/bin/train_gpt \' '  --steps 9' '```'
 expect 0 'README.md:2: build/bin/train_gpt --steps 9' documents/tests/commands.sh documents/bin
 document '```sh' 'false' '```'
 expect 1 'FAILED README.md:2: false' documents/tests/commands.sh documents/bin
+document '```sh fails' 'false' '```'
+expect 0 'README.md:2: false' documents/tests/commands.sh documents/bin
+document '```sh fails' 'true' '```'
+expect 1 'FAILED README.md:2: true' documents/tests/commands.sh documents/bin
 document '```sh build' 'build/bin/absent' '```'
 expect 1 'README.md:2: there is no build/bin/absent' documents/tests/commands.sh documents/bin
 document '    build/bin/train_gpt'

@@ -169,9 +169,8 @@ CheckpointFile describe_checkpoint_file(const fs::path& folder, const std::strin
 CheckpointFile write_checkpoint_file(const fs::path& folder, const std::string& stem,
                                      const SaveMark& mark, const ParameterList& parameters,
                                      const FlatBuffers& buffers) {
-  CheckpointFile file;
+  CheckpointFile file = named_file(folder, stem, mark);
   try {
-    file = named_file(folder, stem, mark);
     make_folder(folder);
     std::vector<std::byte> host;
     const std::vector<SafetensorsSource> tensors = sources_of(parameters, buffers, host);
