@@ -130,7 +130,7 @@ std::string Rescue::save(const SessionSettings& settings, const LearningRate& ra
       problem = problem_at(*update);
       if (!problem.empty()) continue;
       commit(*update, settings, rate);
-      return text("update ", *update, " is saved, as ranks that are left hold all weights", go_on);
+      return text("update ", *update, " is saved, as all its weights are still here", go_on);
     } catch (const std::exception& error) {
       problem = error.what();
     }

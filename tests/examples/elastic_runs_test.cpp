@@ -33,7 +33,7 @@ TEST_CASE("the last update is saved when a rank is lost and replicas hold its we
   runs.train("whole");
   const Finished lost = run(runs.words("lost", {"--lose", "1@5"}));
   CHECK(lost.status == 1);
-  CHECK_THAT(lost.errors, Contains("update 4 is saved, as ranks that are left hold all weights"));
+  CHECK_THAT(lost.errors, Contains("update 4 is saved, as all its weights are still here"));
   CHECK_THAT(lost.errors, Contains("rank 1: is lost"));
   runs.resume("lost");
   const bool same_weights = weights_of(runs.path("whole")) == weights_of(runs.path("lost"));
@@ -64,7 +64,7 @@ TEST_CASE("the last update is saved when a loss is not finite") {
   const Runs runs{{"--clip", "0", "--steps", "40"}};
   const Finished ended = run(runs.words("broken", {"--learning-rate", "1e20"}));
   CHECK(ended.status == 1);
-  CHECK_THAT(ended.errors, Contains(" is saved, as ranks that are left hold all weights"));
+  CHECK_THAT(ended.errors, Contains(" is saved, as all its weights are still here"));
   const int saved =
       static_cast<int>(paragrad::nn::Checkpoint(runs.path("broken") + "/checkpoint").step());
   const auto losses = losses_by_update(runs.path("broken"));
