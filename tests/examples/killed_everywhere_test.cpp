@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "nn/checkpoint/file.h"
+#include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 
 #if PARAGRAD_KILLS  // the library that kills is not for sanitizers, which want to be loaded first
@@ -13,8 +14,9 @@ using namespace paragrad::tests;
 namespace {
 
 /// A run of six updates, of which three are done.
+///   process: the one of two under mpirun that is killed; -1: all ranks are threads of one process
 struct Kills {
-  explicit Kills(Words layout) : runs(std::move(layout)) {
+  explicit Kills(Words layout, int process = -1) : runs(std::move(layout)), process(process) {
     runs.train("begun", {"--stop-after", "3"});
     copy("whole");
     runs.resume("whole");
@@ -30,22 +32,29 @@ struct Kills {
   }
   /// Resumes a run and saves after each update.
   Finished go_on(const std::string& name, const std::string& setting) const {
-    return run(Words{"/usr/bin/env", "LD_PRELOAD=" + program("libkill_before.so"), setting,
-                     program("train_gpt"), "--resume", runs.path(name), "--save-every", "1"});
+    const Words words{program("train_gpt"), "--resume", runs.path(name), "--save-every", "1"};
+    const Words killed =
+        Words{"/usr/bin/env", "LD_PRELOAD=" + program("libkill_before.so"), setting} + words;
+    if (process < 0) return run(killed);
+    const Words one{"-n", "1"}, mpi{"--transport", "mpi"}, next{":"};
+    return mpirun(process == 0 ? one + killed + mpi + next + one + words + mpi
+                               : one + words + mpi + next + one + killed + mpi);
   }
   void check(int point) const {
     CAPTURE(point);
     copy("killed");
     const Finished killed = go_on("killed", "KILL_AT=" + std::to_string(point));
-    CHECK(killed.status == 128 + SIGKILL);
+    CHECK((process < 0 ? killed.status == 128 + SIGKILL : killed.status != 0));
     // Killed after its last save, it has nothing left to do.
-    const Finished resumed = run({"train_gpt", "--resume", runs.path("killed")});
+    const Finished resumed =
+        run({"train_gpt", "--resume", runs.path("killed"), "--transport", "threads"});
     INFO(resumed.errors);
     if (resumed.status != 0) CHECK_THAT(resumed.errors, Contains("has done 6 of its 6 updates"));
     runs.check_same("whole", "killed");
   }
 
   Runs runs;
+  int process;
   int points = 0;
 };
 
@@ -59,13 +68,29 @@ TEST_CASE("a run that is killed before a call that changes files resumes to the 
   for (int i = 0; i < 10; ++i) kills.check((i * kills.points + kills.points / 2) / 10);
 }
 
+namespace {
+
+void kill_everywhere(const Kills& kills) {
+  WARN(kills.points << " calls");
+  for (int point = 0; point < kills.points - 8; ++point) kills.check(point);  // threads vary
+}
+
+}  // namespace
+
 TEST_CASE("killed before each call that changes files; takes minutes", "[.campaign]") {
   for (const Words& layout : layouts) {
     CAPTURE(layout);
-    const Kills kills(layout);
-    WARN(kills.points << " calls");
-    for (int point = 0; point < kills.points - 8; ++point) kills.check(point);  // threads vary
+    kill_everywhere(Kills(layout));
   }
 }
+
+#if PARAGRAD_MPI
+TEST_CASE("processes killed before each call that changes files; takes minutes", "[.campaign]") {
+  for (int process : {0, 1}) {
+    CAPTURE(process);
+    kill_everywhere(Kills({"--layers", "2", "--stages", "2"}, process));
+  }
+}
+#endif
 
 #endif
