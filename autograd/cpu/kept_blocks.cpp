@@ -31,11 +31,10 @@ void* KeptBlocks::take(std::int64_t bytes) {
   const std::int64_t size = rounded(bytes);
   std::lock_guard lock(mutex_);
   void* data = nullptr;
-  if (auto found = by_size_.find(size); found != by_size_.end()) {
-    data = found->second.back()->data;
-    kept_.erase(found->second.back());
-    found->second.pop_back();
-    if (found->second.empty()) by_size_.erase(found);
+  if (auto& same_size = by_size_[size]; !same_size.empty()) {
+    data = same_size.back()->data;
+    kept_.erase(same_size.back());
+    same_size.pop_back();
     bytes_kept_ -= size;
   } else {
     data = std::aligned_alloc(64, size);
@@ -63,9 +62,7 @@ void KeptBlocks::put_back(void* data, std::int64_t bytes) {
 void KeptBlocks::give_back(std::int64_t most_kept) {
   while (bytes_kept_ > most_kept) {
     const Block& first = kept_.front();
-    auto same_size = by_size_.find(first.size);
-    same_size->second.erase(same_size->second.begin());  // freed first among its size, too
-    if (same_size->second.empty()) by_size_.erase(same_size);
+    by_size_[first.size].pop_front();  // freed first among its size, too
     bytes_kept_ -= first.size;
     std::free(first.data);
     kept_.pop_front();

@@ -3,10 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <list>
 #include <mutex>
 #include <unordered_map>
-#include <vector>
 
 namespace paragrad::autograd {
 
@@ -46,7 +46,7 @@ class KeptBlocks {
 
   mutable std::mutex mutex_;  // a rank's message lane allocates, too
   Blocks kept_;               // the block that was freed first comes first
-  std::unordered_map<std::int64_t, std::vector<Blocks::iterator>> by_size_;
+  std::unordered_map<std::int64_t, std::deque<Blocks::iterator>> by_size_;  // in the same order
   std::int64_t in_use_ = 0, most_in_use_ = 0, bytes_kept_ = 0;
 };
 
