@@ -84,6 +84,17 @@ bool is_memory(const void* start, std::size_t bytes, int device) {
           static_cast<const std::byte*>(start) + bytes <= found->start + found->bytes);
 }
 
+/// Whether a call that reads and writes the same memory does so in place: where its result belongs.
+bool is_in_place(const Call& call, std::size_t read, std::size_t written, std::size_t part) {
+  const auto* source = static_cast<const std::byte*>(call.source);
+  const auto* target = static_cast<const std::byte*>(call.target);
+  if (source + read <= target || target + written <= source) return true;
+  const std::size_t own = part * std::size_t(call.comm->rank);
+  if (call.kind == Kind::reduce_scatter) return target == source + own;
+  if (call.kind == Kind::all_gather) return source == target + own;
+  return source == target;
+}
+
 std::shared_ptr<Stream> stream_of(const Call& call) {
   return call.stream ? find_stream(call.stream) : default_stream(call.comm->device);
 }
@@ -96,13 +107,19 @@ ncclResult_t check(const Call& call) {
   bool is_root = call.peer == call.comm->rank;
   bool reads = call.kind == Kind::broadcast ? is_root : call.kind != Kind::receive;
   bool writes = call.kind == Kind::reduce ? is_root : call.kind != Kind::send;
+  std::size_t read = to_all ? bytes * ranks : bytes, written = from_all ? bytes * ranks : bytes;
   int device = call.comm->device;
   std::shared_ptr<Stream> stream = stream_of(call);
   if (bytes_of(call.type) == 0 || call.peer < 0 || call.peer >= int(ranks) || !stream ||
       stream->device != device || spoils_recording(stream) ||
-      (reads && !is_memory(call.source, to_all ? bytes * ranks : bytes, device)) ||
-      (writes && !is_memory(call.target, from_all ? bytes * ranks : bytes, device)))
+      (reads && !is_memory(call.source, read, device)) ||
+      (writes && !is_memory(call.target, written, device)))
     return ncclInvalidArgument;
+  if (reads && writes && !is_in_place(call, read, written, bytes)) {
+    report(text("rank ", call.comm->rank, " ", name_of(call.kind),
+                ": what it reads and what it writes overlap, and the result is not in place"));
+    return ncclInvalidUsage;
+  }
   if (!call.comm->waiting.empty()) {
     report(text("rank ", call.comm->rank, " calls ", name_of(call.kind), " while ",
                 name_of(call.comm->waiting[0].kind), " is in progress; ask ncclCommGetAsyncError"));

@@ -1,31 +1,36 @@
-// A group's sum by ncclAllReduce. The first member hears from all others, and has the call placed.
-// Not here: sums that are made of messages (parallel/collectives/collective.h).
+// A group's sum or gather by NCCL's collectives. The first member hears from all others, and has the
+// call placed. Not here: those that are made of messages (parallel/collectives/collective.h).
 // Chapter 13; NCCL user guide, collective operations.
 #include <algorithm>
 
 #include "cuda/transport/nccl_transport.h"
+#include "parallel/collectives/collective.h"
 
 namespace paragrad::cuda {
+
+using parallel::chunk_range;
+using parallel::Range;
 
 namespace {
 
 int member_of(const std::vector<int>& ranks, int rank) {
   const auto found = std::find(ranks.begin(), ranks.end(), rank);
-  PG_CHECK(found != ranks.end(), "rank ", rank, " is no member of the group that it sums up with");
+  PG_CHECK(found != ranks.end(), "rank ", rank,
+           " is no member of the group that it calls NCCL with");
   return static_cast<int>(found - ranks.begin());
 }
 
-/// A sum is placed when each member has told the first one, over the transport below, how much it
-/// adds. So no GPU begins to wait for a rank that is late or lost, and all members know that they
-/// sum up the same.
+/// A call is placed when each member has told the first one, over the transport below, what it is
+/// about to call. So no GPU begins to wait for a rank that is late or lost, and all members know
+/// that they call the same.
 class NcclSum : public NcclRequest {
  public:
-  NcclSum(NcclTransport& transport, const std::vector<int>& ranks, const Message& message,
-          DType dtype, NcclComm& comm)
+  NcclSum(NcclTransport& transport, Joint what, const std::vector<int>& ranks,
+          const Message& message, DType dtype, NcclComm& comm)
       : NcclRequest(transport, message, comm, {ranks.at(0), -1, message.channel}),
         ranks_(ranks),
         member_(member_of(ranks, transport.rank())),
-        own_{message.bytes / size_of(dtype), dtype == DType::f32 ? ncclFloat32 : ncclBfloat16},
+        own_{what, dtype, message.bytes / size_of(dtype)},
         offered_(ranks.size(), own_) {
     transport.expect(*this);
     if (member_ > 0) handshake_.tell(ranks_[0], message.channel, own_);
@@ -47,21 +52,64 @@ class NcclSum : public NcclRequest {
   // [end snippet]
 
   void call() override {
-    comm_.begun("ncclAllReduce",
-                ncclAllReduce(message_.data, message_.data, static_cast<std::size_t>(own_.count),
-                              static_cast<ncclDataType_t>(own_.type), ncclSum, comm_.get(),
-                              nccl_.stream()));
+    const Part all = part({0, own_.count});
+    const cudaStream_t stream = nccl_.stream();
+    if (own_.what == Joint::all_reduce)
+      return comm_.begun("ncclAllReduce", ncclAllReduce(all.data, all.data, all.count, type(),
+                                                        ncclSum, comm_.get(), stream));
+    if (own_.count % members() != 0) return call_for_each_chunk();
+    const Part own = part(chunk_range(own_.count, member_, members()));
+    if (own_.what == Joint::reduce_scatter)
+      comm_.begun("ncclReduceScatter", ncclReduceScatter(all.data, own.data, own.count, type(),
+                                                         ncclSum, comm_.get(), stream));
+    else
+      comm_.begun("ncclAllGather",
+                  ncclAllGather(own.data, all.data, own.count, type(), comm_.get(), stream));
   }
 
  private:
   struct Offer {
-    std::int64_t count = 0, type = 0;
+    Joint what = Joint::all_reduce;
+    DType dtype = DType::f32;
+    std::int64_t count = 0;
     friend bool operator==(const Offer&, const Offer&) = default;
   };
+  struct Part {
+    void* data;
+    std::size_t count;
+  };
+
+  int members() const { return static_cast<int>(ranks_.size()); }
+  ncclDataType_t type() const { return own_.dtype == DType::f32 ? ncclFloat32 : ncclBfloat16; }
+  Part part(Range range) const {
+    return {static_cast<std::byte*>(message_.data) + range.begin * size_of(own_.dtype),
+            static_cast<std::size_t>(range.size())};
+  }
+
+  // [snippet uneven]
+  /// Makes a call for each chunk, as their sizes differ. In a group they are one operation.
+  void call_for_each_chunk() {
+    const bool sums = own_.what == Joint::reduce_scatter;
+    const cudaStream_t stream = nccl_.stream();
+    ncclGroupStart();
+    for (int root = 0; root < members(); ++root) {
+      const auto [data, count] = part(chunk_range(own_.count, root, members()));
+      if (count == 0) continue;
+      if (sums)
+        ncclReduce(data, data, count, type(), ncclSum, root, comm_.get(), stream);
+      else
+        ncclBroadcast(data, data, count, type(), root, comm_.get(), stream);
+    }
+    comm_.begun(sums ? "ncclReduce of chunks" : "ncclBroadcast of chunks", ncclGroupEnd());
+  }
+  // [end snippet]
 
   std::string describe(int rank, const Offer& offer) const {
-    return autograd::text("rank ", rank, " sums up ", offer.count, " values of ",
-                          offer.type == ncclFloat32 ? "f32" : "bf16", " on channel ",
+    const char* verb = offer.what == Joint::all_reduce       ? " sums up "
+                       : offer.what == Joint::reduce_scatter ? " sums up by chunks "
+                                                             : " gathers ";
+    return autograd::text("rank ", rank, verb, offer.count, " values of ",
+                          offer.dtype == DType::f32 ? "f32" : "bf16", " on channel ",
                           message_.channel);
   }
 
@@ -82,9 +130,10 @@ class NcclSum : public NcclRequest {
 
 }  // namespace
 
-std::unique_ptr<Request> nccl_sum(NcclTransport& transport, const std::vector<int>& ranks,
-                                  const Message& message, DType dtype, NcclComm& comm) {
-  return std::make_unique<NcclSum>(transport, ranks, message, dtype, comm);
+std::unique_ptr<Request> nccl_sum(NcclTransport& transport, Joint what,
+                                  const std::vector<int>& ranks, const Message& message,
+                                  DType dtype, NcclComm& comm) {
+  return std::make_unique<NcclSum>(transport, what, ranks, message, dtype, comm);
 }
 
 }  // namespace paragrad::cuda

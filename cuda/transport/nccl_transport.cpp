@@ -188,9 +188,10 @@ void NcclTransport::connect(const std::vector<int>& ranks, bool sums) {
     const Scratch number(backend(), sizeof(float));
     const Message one{sums || rank() == ranks[1] ? ranks[0] : ranks[1], connecting, number.data,
                       sizeof(float)};
-    const auto request = sums                 ? nccl_sum(*this, ranks, one, DType::f32, comm(ranks))
-                         : rank() == ranks[0] ? send(one)
-                                              : receive(one);
+    const auto request =
+        sums ? nccl_sum(*this, Joint::all_reduce, ranks, one, DType::f32, comm(ranks))
+        : rank() == ranks[0] ? send(one)
+                             : receive(one);
     wait_for(*this, *request, timeout_,
              fmt::format("NCCL to connect ranks {}", fmt::join(ranks, ", ")));
   }
@@ -208,13 +209,16 @@ std::unique_ptr<Request> NcclTransport::receive_on_device(const Message& message
   return std::make_unique<NcclReceive>(*this, message, comm({message.peer, rank()}));
 }
 
-std::unique_ptr<Request> NcclTransport::all_reduce(const std::vector<int>& ranks, int channel,
-                                                   const autograd::Tensor& x) {
-  PG_CHECK(is_on_device({rank(), channel, x.raw(), x.bytes()}), "rank ", rank(),
-           ": NCCL sums up memory of its device, not ", x, " of the host");
-  PG_CHECK(x.dtype() == DType::f32 || x.dtype() == DType::bf16, "NCCL sums up f32 and bf16, not ",
-           x);
-  return nccl_sum(*this, ranks, {rank(), channel, x.raw(), x.bytes()}, x.dtype(), comm(ranks));
+std::unique_ptr<Request> NcclTransport::together(Joint what, const std::vector<int>& ranks,
+                                                 int channel, const autograd::Tensor& x) {
+  const Message values{rank(), channel, x.raw(), x.bytes()};
+  PG_CHECK(is_on_device(values), "rank ", rank(), ": NCCL sums up memory of its device, not ", x,
+           " of the host");
+  PG_CHECK(x.dtype() == DType::f32 || x.dtype() == DType::bf16,
+           "NCCL sums up and gathers f32 and bf16, not ", x);
+  PG_CHECK(std::ranges::is_sorted(ranks), "rank ", rank(), ": the ranks of a group ascend, as ",
+           "NCCL counts members so; they are ", fmt::format("{}", fmt::join(ranks, ", ")));
+  return nccl_sum(*this, what, ranks, values, x.dtype(), comm(ranks));
 }
 
 }  // namespace paragrad::cuda

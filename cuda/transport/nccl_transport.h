@@ -1,5 +1,5 @@
 // NcclTransport: messages of device memory straight from GPU to GPU, by ncclSend and ncclRecv, and
-// sums by NCCL's own all-reduce (nccl_sum.cpp).
+// sums and gathers by NCCL's own collectives (nccl_sum.cpp).
 // Not here: messages of host memory, positions and failures, which the transport below carries:
 // threads, or MPI, over which ranks also agree on what they are about to call.
 // Chapter 13; NCCL user guide, point-to-point communication.
@@ -23,7 +23,7 @@ class NcclRequest;
 /// (nccl_order.h); then both ends make it. So nothing waits on a GPU for a rank that is late or
 /// lost, both ends know if they disagree on the size, and a message that is given up before the
 /// receiver wants it leaves no trace. A message of a rank to itself is staged. Each piece of a
-/// collective is such a message; all_reduce is one call for the whole sum.
+/// collective is such a message; together() is one call for the whole sum or gather.
 ///
 /// Why can no two calls wait for each other? Each rank queues its calls on one stream, in the one
 /// order, and waits for nothing but kernels that were queued before it asked, which wait for no
@@ -50,8 +50,8 @@ class NcclTransport : public StagedTransport {
   /// Ends all queued work for good, as the run has failed.
   void abort_all() noexcept;
 
-  std::unique_ptr<Request> all_reduce(const std::vector<int>& ranks, int channel,
-                                      const autograd::Tensor& x) override;
+  std::unique_ptr<Request> together(Joint what, const std::vector<int>& ranks, int channel,
+                                    const autograd::Tensor& x) override;
 
   // ---- for requests ----
   const Stream& stream() const { return stream_; }
@@ -172,9 +172,11 @@ class NcclRequest : public DeviceRequest {
   bool placed_ = false, called_ = false, queued_ = false, over_ = false;
 };
 
-/// Sums f32 or bf16 values over the group `ranks`, which are comm's, in place (nccl_sum.cpp).
+/// Sums or gathers f32 or bf16 values in the group `ranks`, which are comm's, in place
+/// (nccl_sum.cpp).
 ///   message: the values, and the channel; its peer is this rank
-std::unique_ptr<Request> nccl_sum(NcclTransport& transport, const std::vector<int>& ranks,
-                                  const Message& message, DType dtype, NcclComm& comm);
+std::unique_ptr<Request> nccl_sum(NcclTransport& transport, Joint what,
+                                  const std::vector<int>& ranks, const Message& message,
+                                  DType dtype, NcclComm& comm);
 
 }  // namespace paragrad::cuda

@@ -8,7 +8,8 @@
 // staged_transport.h   the class that all share: a request follows the kernels that were queued
 //                      before it, and asks events instead of waiting
 // nccl_transport.h     NCCL's send and receive in place of the copies, if each rank has a device:
-//                      an agreement of the ranks, then a call in its turn; nccl_sum.cpp: sums
+//                      an agreement of the ranks, then a call in its turn; nccl_sum.cpp: NCCL's
+//                      own sums and gathers
 // nccl_order.h         the turns: one order of all calls, which rank 0 gives
 // nccl_comm.h          a communicator whose calls never wait
 // Read staged_transport.cpp first: nccl_transport.cpp has the same two ends of a message.
@@ -26,6 +27,7 @@
 
 namespace paragrad::cuda {
 
+using parallel::Joint;
 using parallel::Message;
 using parallel::Request;
 using parallel::Transport;

@@ -101,8 +101,8 @@ void RunFlags::add_machine_flags(Flags& flags) {
   flags.choice("--reduction", reduction,
                {"auto", "scatter", "ring", "tree", "hierarchical", "nccl"},
                "how a group of ranks sums gradients; scatter: in two rounds, or one for up to 1 MB "
-               "of two ranks; nccl: by NCCL's own all-reduce; auto: nccl with --transport nccl, "
-               "without a codec and --zero; else scatter");
+               "of two ranks; nccl: by NCCL's own collectives; auto: nccl with --transport nccl, "
+               "without a codec; else scatter");
   flags.whole("--ranks-per-host", ranks_per_host, 1,
               "ranks per host for --reduction hierarchical (default: group by host name) and "
               "--pretend-cards");

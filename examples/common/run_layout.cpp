@@ -81,7 +81,7 @@ void RunLayout::choose_buckets(int layers) {
   constexpr int buckets = 4;
   const bool is_data = parts_.schedule.empty() || parts_.schedule == "data";
   const bool has_replicas = std::max(ranks_, parts_.data_parallel) > 1;
-  const bool is_plain = !parts_.recompute && parts_.zero == 0 && parts_.codec_found().is_none();
+  const bool is_plain = !parts_.recompute && parts_.codec_found().is_none();
   const bool by_nccl =
       run_.reduction == "nccl" || (run_.reduction == "auto" && run_.transport == "nccl");
   if (parts_.stages > 0 || !is_data || !has_replicas || !is_plain || !by_nccl) return;
@@ -90,15 +90,14 @@ void RunLayout::choose_buckets(int layers) {
   chose_buckets_ = parts_.stages > 1;
 }
 
-/// Chooses NCCL's own sums where they can be: a sum is one call, instead of one for each piece.
+/// Chooses NCCL's own sums where they can be: a sum is one call, instead of one for each piece. So
+/// is a gather of what ZeRO shards.
 void RunLayout::choose_reduction() {
   if (run_.reduction != "auto") return;
   const parallel::Plans::Shared shared = first_plan();
   const parallel::Plan& sample = shared->plan();
-  const bool whole_sums = parallel::sums_in_groups(sample) && sample.sharded == 0;
-  const bool by_nccl = run_.transport == "nccl" && whole_sums && sample.codec.is_none();
-  run_.reduction = by_nccl ? "nccl" : "scatter";
   chose_reduction_ = run_.transport == "nccl" && parallel::sums_in_groups(sample);
+  run_.reduction = chose_reduction_ && sample.codec.is_none() ? "nccl" : "scatter";
 }
 
 /// Rejects a reduction that the run would not use: it would be a flag without effect.
@@ -112,7 +111,8 @@ void RunLayout::check_reduction() const {
   PG_CHECK(parallel::sums_in_groups(sample), "--reduction ", run_.reduction,
            ": in this plan no group of ", "ranks sums gradients",
            parts_.cyclic() ? ", they travel from rank to rank" : "", "; leave this flag out");
-  PG_CHECK(sample.sharded == 0 || run_.reduction == "ring", "--reduction ", run_.reduction,
+  const bool has_chunks = run_.reduction == "ring" || run_.reduction == "nccl";
+  PG_CHECK(sample.sharded == 0 || has_chunks, "--reduction ", run_.reduction,
            ": ZeRO gives each rank one part of the sum, but this reduction gives each all of it; ",
            "use scatter or ring, or leave out --zero");
   PG_CHECK(run_.reduction != "nccl" || sample.codec.is_none(),

@@ -143,7 +143,7 @@ class LowRank {
 class FactoredRun : public GroupRun {
  public:
   /// Begins the sum of a buffer over the group, in place.
-  using Sum = std::function<std::shared_ptr<CollectiveRun>(const Tensor& buffer)>;
+  using Sum = std::function<std::shared_ptr<GroupRun>(const Tensor& buffer)>;
 
   /// `low_rank` must outlive it; `gradient` (N) becomes the approximate sum that makes `version`.
   FactoredRun(LowRank& low_rank, Tensor gradient, int version, Sum sum)
@@ -160,7 +160,7 @@ class FactoredRun : public GroupRun {
   Tensor gradient_;
   int version_;
   Sum sum_;
-  std::shared_ptr<CollectiveRun> first_, second_;
+  std::shared_ptr<GroupRun> first_, second_;
 };
 
 /// The kind of a codec that makes factors: NAME:RANK, and more numbers.

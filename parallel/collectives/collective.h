@@ -22,7 +22,7 @@ namespace paragrad::parallel {
 ///   ring:           c+1, c+2, ..., N-1, 0, ..., c for chunk c, the order in which it travels
 ///   tree:           pairs, then pairs of pairs; member 0 has the sum first
 ///   hierarchical:   members of a host, then scatter_reduce over the hosts' first members
-///   by_transport:   the transport chooses the order, without a list (Transport::all_reduce)
+///   by_transport:   the transport chooses the order, without a list (Transport::together)
 /// scatter_reduce and ring send 2 (N-1)/N of the data from each of N members, direct N-1 times the
 /// data, in one round. A tree sends it twice over each of its N-1 edges; hierarchical twice inside
 /// a host, and 2 (H-1)/H of it from each of H hosts.

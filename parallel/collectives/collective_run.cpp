@@ -202,22 +202,38 @@ int CollectiveRun::waits_for() const {
   return -1;
 }
 
-bool TransportSum::advance(Transport& transport) {
+/// What the rank sends by scatter_reduce, half of which is a reduce-scatter and half a gather.
+std::int64_t TransportRun::bytes_as_by_list(int rank) const {
+  const auto members = static_cast<int>(ranks_.size());
+  const auto member = static_cast<int>(std::ranges::find(ranks_, rank) - ranks_.begin());
+  const std::int64_t own = chunk_range(data_.numel(), member, members).size();
+  const std::int64_t others = data_.numel() - own, own_to_all = own * (members - 1);
+  return size_of(data_.dtype()) * (what_ == Joint::all_reduce       ? others + own_to_all
+                                   : what_ == Joint::reduce_scatter ? others
+                                                                    : own_to_all);
+}
+
+bool TransportRun::advance(Transport& transport) {
   if (data_.numel() == 0) return true;
-  if (!request_) request_ = transport.all_reduce(ranks_, channel_, data_);
+  if (!request_) request_ = transport.together(what_, ranks_, channel_, data_);
   PG_CHECK(request_, "--reduction nccl: the transport ", transport.name(), " has no sums of its ",
            "own; use --transport nccl, or --reduction scatter");
   if (!request_->done()) return false;
   request_.reset();  // on the thread that uses the transport
+  bytes_sent_ = bytes_as_by_list(transport.rank());
   return true;
 }
 
-void finish(CollectiveRun& run, Transport& transport, double timeout) {
+void finish(GroupRun& run, Transport& transport, double timeout) {
   Deadline deadline(timeout);
   while (!run.advance(transport))
     wait_for_news(
         transport, deadline,
-        [&] { return text("a piece of a collective from or to rank ", run.waits_for()); },
+        [&] {
+          return run.waits_for() < 0
+                     ? "the ranks of a collective"
+                     : text("a piece of a collective from or to rank ", run.waits_for());
+        },
         run.waits_for());
 }
 

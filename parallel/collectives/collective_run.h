@@ -25,6 +25,8 @@ class GroupRun {
   /// throws: Error if members disagree on the size
   virtual bool advance(Transport& transport) = 0;
   virtual std::int64_t bytes_sent() const = 0;
+  /// The rank whose message, or whose receive, this run waits for; -1: none, or it can't be told.
+  virtual int waits_for() const { return -1; }
 };
 
 /// Writes the pieces of a collective in fewer bytes, and reads them back: one rank's codec of one
@@ -77,8 +79,7 @@ class CollectiveRun : public GroupRun {
 
   bool advance(Transport& transport) override;
   std::int64_t bytes_sent() const override { return bytes_sent_; }
-  /// The rank whose message, or whose receive, this run waits for; -1: none.
-  int waits_for() const;
+  int waits_for() const override;
 
  private:
   /// A piece, and the earlier pieces of the same values that it waits for.
@@ -134,29 +135,30 @@ class CollectiveRun : public GroupRun {
   std::int64_t bytes_sent_ = 0;
 };
 
-/// A group's sum by the transport's own all-reduce.
-///   bytes sent by each member: counted as for a ring, whatever the transport does
-class TransportSum : public GroupRun {
+/// A group's sum or gather by the transport's own collective.
+///   bytes sent by all members: counted as for a list, whatever the transport does
+class TransportRun : public GroupRun {
  public:
-  /// `data` is summed in place, as by CollectiveRun.
-  TransportSum(Tensor data, std::vector<int> ranks, int channel)
-      : data_(data.detach()), ranks_(std::move(ranks)), channel_(channel) {}
+  /// `data` is changed in place, as by CollectiveRun.
+  TransportRun(Joint what, Tensor data, std::vector<int> ranks, int channel)
+      : what_(what), data_(data.detach()), ranks_(std::move(ranks)), channel_(channel) {}
 
   bool advance(Transport& transport) override;
-  std::int64_t bytes_sent() const override {
-    const auto members = static_cast<std::int64_t>(ranks_.size());
-    return 2 * (members - 1) * data_.bytes() / members;
-  }
+  std::int64_t bytes_sent() const override { return bytes_sent_; }
 
  private:
+  std::int64_t bytes_as_by_list(int rank) const;
+
+  Joint what_;
   Tensor data_;
   std::vector<int> ranks_;
   int channel_;
+  std::int64_t bytes_sent_ = 0;
   std::unique_ptr<Request> request_;
 };
 
 /// Advances the run until it is complete.
 /// throws: Error if that takes longer than `timeout` seconds or another rank has failed
-void finish(CollectiveRun& run, Transport& transport, double timeout);
+void finish(GroupRun& run, Transport& transport, double timeout);
 
 }  // namespace paragrad::parallel

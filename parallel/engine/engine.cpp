@@ -81,6 +81,11 @@ Tensor Engine::gathered(const Tensor& shard, std::int64_t count, const Shard& pl
   constexpr int channel = 1;  // a group's channel; no plan runs now
   const Tensor whole = empty({count}, shard.dtype(), device_, Category::communication);
   whole.backend().copy(shard, place.window(whole));
+  if (settings_.reduction == AllReduce::by_transport) {
+    TransportRun run(Joint::all_gather, whole, holders, channel);
+    finish(run, transport_, settings_.timeout);
+    return whole;
+  }
   const Collective steps = all_gather({settings_.reduction}, place.member, place.members);
   CollectiveRun run(steps, whole, holders, channel, transport_.piece_bytes());
   finish(run, transport_, settings_.timeout);
@@ -146,10 +151,9 @@ void Engine::prepare_codecs(const Plan& plan) {
 
 void Engine::prepare(const Plan& plan) {
   check_fit(plan, training_, transport_.size());
-  PG_CHECK(
-      settings_.reduction != AllReduce::by_transport || (plan.sharded == 0 && plan.codec.is_none()),
-      "--reduction nccl: NCCL sums up whole gradients, as they are; use --reduction scatter ",
-      "with a codec or ZeRO");
+  PG_CHECK(settings_.reduction != AllReduce::by_transport || plan.codec.is_none(),
+           "--reduction nccl: NCCL sums up gradients as they are; use --reduction scatter with a ",
+           "codec");
   for (int stage : visited_stages(plan, transport_.rank()))
     if (stage < plan.stages) runners_.try_emplace(stage, training_, stage, device_);
   const auto held = held_stages(plan);

@@ -214,7 +214,7 @@ void Interpreter::receive(const Instruction& x) {
 void Interpreter::gather(const Instruction& x) {
   const Tensor whole = run_.kept(x.stage).bring_shard(x.version);
   const AllReduce how = run_.engine.settings().reduction;
-  mailbox_.meet(x, run_.in_group(x.peer, all_gather, whole, how), whole);
+  mailbox_.meet(x, run_.in_group(x.peer, Joint::all_gather, whole, how), whole);
 }
 // [end snippet]
 

@@ -46,7 +46,7 @@ void LossAndNorm::begin(const Instruction& x) {
     squares.backend().copy_from_host(values.data(), squares);
     return true;
   };
-  auto sum = run_.in_group(x.peer, all_reduce, squares, AllReduce::scatter_reduce);
+  auto sum = run_.in_group(x.peer, Joint::all_reduce, squares, AllReduce::scatter_reduce);
   sums_[x.version] = {squares, mailbox_.meet(x, sum, {}, ready)};
 }
 

@@ -109,19 +109,33 @@ StageBuffers& RowRun::stage(int stage) {
       .first->second;
 }
 
-std::shared_ptr<CollectiveRun> RowRun::in_group(int group, MakeCollective make, const Tensor& x,
-                                                AllReduce how,
-                                                CollectiveRun::Encoding encoding) const {
+namespace {
+
+Collective list_of(Joint what, const Summing& how, int member, int members) {
+  switch (what) {
+    case Joint::all_reduce: return all_reduce(how, member, members);
+    case Joint::reduce_scatter: return reduce_scatter(how, member, members);
+    case Joint::all_gather: break;
+  }
+  return all_gather(how, member, members);
+}
+
+}  // namespace
+
+std::shared_ptr<GroupRun> RowRun::in_group(int group, Joint what, const Tensor& x, AllReduce how,
+                                           CollectiveRun::Encoding encoding) const {
   const std::vector<int>& ranks = plan.groups[group];
+  if (how == AllReduce::by_transport)
+    return std::make_shared<TransportRun>(what, x, ranks, group_channel(group));
   const auto member = std::find(ranks.begin(), ranks.end(), rank) - ranks.begin();
   const int members = static_cast<int>(ranks.size());
-  const bool is_plain_sum = make == all_reduce && !encoding.codec;
+  const bool is_plain_sum = what == Joint::all_reduce && !encoding.codec;
   Summing summing{is_plain_sum ? fitted(how, x.bytes(), members) : how};
   if (const std::vector<int>& hosts = engine.settings().hosts; !hosts.empty())
     for (int each : ranks) summing.hosts.push_back(hosts.at(each));
   const std::int64_t piece =
       encoding.codec ? CollectiveRun::default_piece : engine.transport().piece_bytes();
-  Collective steps = make(summing, static_cast<int>(member), members);
+  const Collective steps = list_of(what, summing, static_cast<int>(member), members);
   return std::make_shared<CollectiveRun>(steps, x, ranks, group_channel(group), piece, encoding);
 }
 

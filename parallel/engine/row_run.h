@@ -19,8 +19,6 @@ struct Made {
   friend auto operator<=>(const Made&, const Made&) = default;
 };
 
-using MakeCollective = Collective (*)(const Summing& how, int member, int members);
-
 /// Cells are counted over the run: those of an endless plan's body have new numbers each time, and
 /// at() names their values anew.
 struct RowRun {
@@ -76,9 +74,8 @@ struct RowRun {
   WeightStore& kept(int stage) { return engine.stores().at(stage); }
   StageBuffers& stage(int stage);
   /// This rank's part of a group's collective on x.
-  std::shared_ptr<CollectiveRun> in_group(int group, MakeCollective make, const Tensor& x,
-                                          AllReduce how,
-                                          CollectiveRun::Encoding encoding = {nullptr, 0}) const;
+  std::shared_ptr<GroupRun> in_group(int group, Joint what, const Tensor& x, AllReduce how,
+                                     CollectiveRun::Encoding encoding = {nullptr, 0}) const;
 
  private:
   /// Where a cell is written, and how many bodies later it runs.

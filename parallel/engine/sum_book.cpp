@@ -33,14 +33,12 @@ std::shared_ptr<GroupRun> SumBook::reduction(const Instruction& x, const Tensor&
   const AllReduce how = run_.engine.settings().reduction;
   if (LowRank* low_rank = run_.engine.low_rank(x.stage)) {
     auto sum_up = [this, how, group = x.peer](const Tensor& buffer) {
-      return run_.in_group(group, all_reduce, buffer, how);
+      return run_.in_group(group, Joint::all_reduce, buffer, how);
     };
     return std::make_shared<FactoredRun>(*low_rank, sum, x.version, sum_up);
   }
-  if (how == AllReduce::by_transport)
-    return std::make_shared<TransportSum>(sum, run_.plan.groups[x.peer], group_channel(x.peer));
-  return run_.in_group(x.peer, run_.plan.sharded > 0 ? reduce_scatter : all_reduce, sum, how,
-                       {run_.engine.codec(x.stage), x.version});
+  const Joint what = run_.plan.sharded > 0 ? Joint::reduce_scatter : Joint::all_reduce;
+  return run_.in_group(x.peer, what, sum, how, {run_.engine.codec(x.stage), x.version});
 }
 // [end snippet]
 

@@ -27,9 +27,9 @@ class PlantedLoss : public Transport {
   std::unique_ptr<Request> receive(const Message& message) override {
     return inner_.receive(message);
   }
-  std::unique_ptr<Request> all_reduce(const std::vector<int>& ranks, int channel,
-                                      const autograd::Tensor& x) override {
-    return inner_.all_reduce(ranks, channel, x);
+  std::unique_ptr<Request> together(Joint what, const std::vector<int>& ranks, int channel,
+                                    const autograd::Tensor& x) override {
+    return inner_.together(what, ranks, channel, x);
   }
   std::int64_t piece_bytes() const override { return inner_.piece_bytes(); }
   void prepare(const Connections& connections) override { inner_.prepare(connections); }

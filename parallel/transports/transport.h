@@ -68,6 +68,9 @@ constexpr int group_channel(int group) { return 1 + group; }
 /// The longest sleep, in seconds, that a clock accepts; more would overflow.
 inline constexpr double longest_sleep = 1e6;
 
+/// What a group does together with values of which chunk i (chunk_range) is that of member i.
+enum class Joint { all_reduce, reduce_scatter, all_gather };
+
 /// Groups of ranks that sum, and pairs that send messages: sender, receiver.
 struct Connections {
   std::set<std::vector<int>> sums, messages;
@@ -93,11 +96,11 @@ class Transport {
   /// Starts to receive; the memory has the message once the request is done.
   virtual std::unique_ptr<Request> receive(const Message& message) = 0;
 
-  /// Sums x (any shape) over the group `ranks`, in place, by the transport's own collective; null
-  /// if it has none. All of these ranks call it with equal sizes and types, one sum at a time on a
-  /// channel. They end with the same values; the transport chooses the order of the additions.
-  virtual std::unique_ptr<Request> all_reduce(const std::vector<int>& /*ranks*/, int /*channel*/,
-                                              const autograd::Tensor& /*x*/) {
+  /// Sums or gathers x (any shape) in the group `ranks`, ascending, in place, by the transport's own
+  /// collective; null if it has none. All of these ranks call it with equal sizes and types, one at
+  /// a time on a channel. The transport chooses the order of additions; all get the same values.
+  virtual std::unique_ptr<Request> together(Joint /*what*/, const std::vector<int>& /*ranks*/,
+                                            int /*channel*/, const autograd::Tensor& /*x*/) {
     return nullptr;
   }
   /// Bytes of a piece of a sum or gather that is made of messages: on fast links, more.

@@ -1,5 +1,5 @@
-// Sums by NCCL's own all-reduce, on the emulator: all members get the same bits, near the exact
-// sum, and whoever is late, lost or at odds with the others is reported.
+// Sums and gathers by NCCL's own collectives, on the emulator: all members get the same bits, near
+// the exact sum, and whoever is late, lost or at odds with the others is reported.
 // Not here: sums of messages (collective_suite.cpp). Chapter 13.
 #include <cmath>
 #include <numeric>
@@ -78,13 +78,13 @@ void finish(Transport& transport, Request& request, double seconds = timeout) {
 void sums_of_two_groups(Transport& transport, const DevicePtr& device,
                         std::vector<std::vector<double>>& results) {
   const int rank = transport.rank(), ranks = transport.size();
-  std::vector<int> all(ranks), few{ranks - 1, 1, 0};
+  std::vector<int> all(ranks), few{0, 1, ranks - 1};
   std::iota(all.begin(), all.end(), 0);
   const bool in_few = std::find(few.begin(), few.end(), rank) != few.end();
   const Tensor x = values(rank, 1000, DType::f32, device), y = values(rank, 77, DType::f32, device);
   const Tensor z = values(rank, 500, DType::bf16, device);
   auto begin = [&](const std::vector<int>& group, int channel, const Tensor& sum) {
-    return transport.all_reduce(group, group_channel(channel), sum);
+    return transport.together(Joint::all_reduce, group, group_channel(channel), sum);
   };
   std::unique_ptr<Request> first, second;
   if (in_few && rank % 2) second = begin(few, 1, y);
@@ -123,12 +123,60 @@ TEST_CASE("NCCL's sums follow the kernels that were queued before them") {
     on_devices(2, [&](Transport& transport, const DevicePtr& device) {
       const Tensor x = full({1}, 1, DType::f32, device);
       x.backend().fill(transport.rank() + 5, x);
-      finish(transport, *transport.all_reduce({0, 1}, 1, x));
+      finish(transport, *transport.together(Joint::all_reduce, {0, 1}, 1, x));
       sums[transport.rank()] = item(x);
       x.backend().fill(0, x);
     });
     CHECK(sums == std::vector<double>{11, 11});
   }
+}
+
+namespace {
+
+/// Sums x by chunks, then gathers the chunks of all members; returns what all have then.
+std::vector<double> sum_in_halves(Transport& transport, const std::vector<int>& ranks,
+                                  const Tensor& x) {
+  const auto members = static_cast<int>(ranks.size());
+  const auto member = std::find(ranks.begin(), ranks.end(), transport.rank()) - ranks.begin();
+  const Range own = chunk_range(x.numel(), static_cast<int>(member), members);
+  finish(transport, *transport.together(Joint::reduce_scatter, ranks, group_channel(0), x));
+  const std::vector<double> sum = to_host(x);
+  const Tensor gathered = full({x.numel()}, std::nan(""), x.dtype(), x.device());
+  const Shape size{own.size()};
+  x.backend().copy(x.window(own.begin, size), gathered.window(own.begin, size));
+  finish(transport, *transport.together(Joint::all_gather, ranks, group_channel(0), gathered));
+  const std::vector<double> all = to_host(gathered);
+  PG_CHECK(std::equal(sum.begin() + own.begin, sum.begin() + own.end, all.begin() + own.begin),
+           "a gather has changed the rank's own chunk");
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("NCCL's sums by chunks, and gathers: of equal chunks, unequal ones and empty ones") {
+  const std::vector<int> ranks{0, 2, 3};  // of four
+  for (When schedule : all_schedules)
+    for (auto [count, dtype] : fewer<std::pair<int, DType>>({{999, DType::f32},
+                                                             {1000, DType::f32},
+                                                             {1001, DType::bf16},
+                                                             {3, DType::bf16},
+                                                             {2, DType::f32},
+                                                             {1, DType::f32}})) {
+      CAPTURE(int(schedule), count, dtype);
+      Machine machine({.schedule = schedule, .one_nccl_operation = schedule == When::random});
+      std::vector<std::vector<double>> results(4);
+      CHECK_NOTHROW(on_devices(
+          4, [&, count = count, dtype = dtype](Transport& transport, const DevicePtr& device) {
+            const int rank = transport.rank();
+            if (rank == 1) return;
+            results[rank] = sum_in_halves(transport, ranks, values(rank, count, dtype, device));
+            check_sum(results[rank], ranks, dtype);
+          }));
+      for (int rank : ranks) {
+        CHECK(results[rank].size() == static_cast<std::size_t>(count));
+        CHECK(results[rank] == results[0]);
+      }
+    }
 }
 
 namespace {
@@ -146,11 +194,12 @@ std::string report_of(int ranks, const std::function<void(Transport&, const Devi
 
 TEST_CASE("NCCL's sums: ranks that disagree on what they sum up are told so") {
   Machine machine;
-  auto report = [](int count, DType dtype) {
+  auto report = [](int count, DType dtype, Joint what = Joint::all_reduce) {
     return report_of(3, [=](Transport& transport, const DevicePtr& device) {
       const bool odd = transport.rank() == 1;
       const Tensor x = full({odd ? count : 4}, 1, odd ? dtype : DType::f32, device);
-      finish(transport, *transport.all_reduce({0, 1, 2}, group_channel(0), x));
+      const Joint here = odd ? what : Joint::all_reduce;
+      finish(transport, *transport.together(here, {0, 1, 2}, group_channel(0), x));
     });
   };
   CHECK_THAT(report(3, DType::f32),
@@ -158,30 +207,39 @@ TEST_CASE("NCCL's sums: ranks that disagree on what they sum up are told so") {
                         "sums up 4 values of f32 on channel 1; both must run the same plan") &&
                  Contains("rank 2: stopped waiting for a sum because of rank 0"));
   CHECK_THAT(report(4, DType::bf16), Contains("rank 1 sums up 4 values of bf16"));
+  CHECK_THAT(report(4, DType::f32, Joint::reduce_scatter),
+             StartsWith("rank 0: rank 1 sums up by chunks 4 values of f32 on channel 1, but rank 0 "
+                        "sums up 4 values of f32 on channel 1"));
+  CHECK_THAT(report(4, DType::f32, Joint::all_gather), Contains("rank 1 gathers 4 values of f32"));
   CHECK(report(4, DType::f32) == "no error");
 }
 
 TEST_CASE("NCCL's sums: a rank that is late is waited for until the deadline") {
   Machine machine;
-  for (int late : {0, 1}) {
-    std::string report = report_of(2, [=](Transport& transport, const DevicePtr& device) {
-      const Tensor x = full({4}, 1, DType::f32, device);
-      transport.publish({.cell = 7, .plan = 0});
-      if (transport.rank() == late)
-        for (Deadline deadline(timeout); !transport.failure(); std::this_thread::yield())
-          PG_CHECK(deadline.left() > 0, "nobody minds");
-      finish(transport, *transport.all_reduce({0, 1}, group_channel(0), x), 0.1);
-    });
+  for (auto [late, what] : {std::pair(0, Joint::all_reduce),
+                            {1, Joint::all_reduce},
+                            {0, Joint::all_gather},
+                            {1, Joint::reduce_scatter}}) {
+    std::string report =
+        report_of(2, [late = late, what = what](Transport& transport, const DevicePtr& device) {
+          const Tensor x = full({4}, 1, DType::f32, device);
+          transport.publish({.cell = 7, .plan = 0});
+          if (transport.rank() == late)
+            for (Deadline deadline(timeout); !transport.failure(); std::this_thread::yield())
+              PG_CHECK(deadline.left() > 0, "nobody minds");
+          finish(transport, *transport.together(what, {0, 1}, group_channel(0), x), 0.1);
+        });
     CHECK_THAT(report, StartsWith(text("rank ", 1 - late, ": waited 0.1 s for a sum")));
   }
 }
 
 TEST_CASE("NCCL's sums: one that a rank gives up in the middle ends in a report") {
-  Machine machine({.schedule = When::lazy});
+  Joint what = Joint::all_reduce;
+  int count = 4;
   auto body = [&](Transport& transport, const DevicePtr& device) {
     const int rank = transport.rank();
-    std::optional<Tensor> x = full({4}, 1, DType::f32, device);
-    auto sum = transport.all_reduce({0, 1}, group_channel(0), *x);
+    std::optional<Tensor> x = full({count}, 1, DType::f32, device);
+    auto sum = transport.together(what, {0, 1}, group_channel(0), *x);
     meet(transport, 1);
     if (rank == 0) PG_CHECK(!sum->done(), "the first member has only let both begin");
     meet(transport, 2);
@@ -199,21 +257,32 @@ TEST_CASE("NCCL's sums: one that a rank gives up in the middle ends in a report"
     wait_for_failure(transport);
     finish(transport, *sum);
   };
-  CHECK(report_of(2, body) ==
-        "rank 1: the file is empty\nrank 0: stopped waiting for a sum because of rank 1");
+  const std::vector<std::pair<Joint, int>> cases{{Joint::all_reduce, 4},
+                                                 {Joint::reduce_scatter, 4},
+                                                 {Joint::reduce_scatter, 5},
+                                                 {Joint::all_gather, 5}};
+  for (const auto& each : cases) {
+    std::tie(what, count) = each;
+    CAPTURE(int(what), count);
+    Machine machine({.schedule = When::lazy});
+    CHECK(report_of(2, body) ==
+          "rank 1: the file is empty\nrank 0: stopped waiting for a sum because of rank 1");
+  }
 }
 
 TEST_CASE("NCCL's sums: what it cannot sum up is refused") {
   Machine machine;
   on_devices(1, [&](Transport& transport, const DevicePtr& device) {
     auto sum = [&](const std::vector<int>& ranks, const Tensor& x) {
-      return transport.all_reduce(ranks, group_channel(0), x);
+      return transport.together(Joint::all_reduce, ranks, group_channel(0), x);
     };
     CHECK_THROWS_WITH(sum({0}, full({2}, 1, DType::f32, cpu_device())),
                       Contains("rank 0: NCCL sums up memory of its device, not "));
     CHECK_THROWS_WITH(sum({0}, empty({2}, DType::u8, device)),
-                      Contains("NCCL sums up f32 and bf16, not "));
+                      Contains("NCCL sums up and gathers f32 and bf16, not "));
     CHECK_THROWS_WITH(sum({1}, full({2}, 1, DType::f32, device)),
                       Contains("rank 0 is no member of the group"));
+    CHECK_THROWS_WITH(sum({1, 0}, full({2}, 1, DType::f32, device)),
+                      Contains("the ranks of a group ascend") && Contains("they are 1, 0"));
   });
 }

@@ -238,12 +238,59 @@ TEST_CASE("calls that do not match are reported") {
   };
   CHECK_THAT(reports(broadcast(0, x, 0), broadcast(1, y, 1)),
              Contains("root 0") && Contains("root 1"));
+  auto reduce = [&](int r, float* data, int count, int root) {
+    return
+        [=] { return ncclReduce(data, data, count, ncclFloat, ncclSum, root, comms[r], nullptr); };
+  };
+  CHECK_THAT(reports(reduce(0, x, 4, 0), reduce(1, y, 3, 0)),
+             Contains("rank 0 ncclReduce of 4") && Contains("rank 1 ncclReduce of 3"));
+  auto scatter = [&](int r, float* data, int count) {
+    return [=] {
+      return ncclReduceScatter(data, data + r * count, count, ncclFloat, ncclSum, comms[r],
+                               nullptr);
+    };
+  };
+  auto gather = [&](int r, float* data, int count) {
+    return
+        [=] { return ncclAllGather(data + r * count, data, count, ncclFloat, comms[r], nullptr); };
+  };
+  CHECK_THAT(reports(scatter(0, x, 2), scatter(1, y, 1)), Contains("ncclReduceScatter of 1"));
+  CHECK_THAT(reports(gather(0, x, 2), gather(1, y, 1)), Contains("ncclAllGather of 1"));
+  CHECK_THAT(reports(scatter(0, x, 2), gather(1, y, 2)), Contains("rank 1 ncclAllGather of 2"));
   CHECK_THAT(reports(sum(0, x, 4, ncclFloat, ncclSum), broadcast(1, y, 0)),
              Contains("ncclAllReduce") && Contains("ncclBroadcast"));
   auto send = [&] { return ncclSend(x, 4, ncclFloat, 1, comms[0], nullptr); };
   auto receive = [&] { return ncclRecv(y, 2, ncclFloat, 0, comms[1], nullptr); };
   CHECK_THAT(reports(send, receive), Contains("ncclSend of 4") && Contains("ncclRecv of 2"));
+  auto chunks = [&](int r, float* data, std::array<int, 2> roots) {
+    return [=] {  // of 3 values, in this order
+      ncclGroupStart();
+      for (int root : roots) reduce(r, data + root, 1 + root, root)();
+      return ncclGroupEnd();
+    };
+  };
+  CHECK_THAT(reports(chunks(0, x, {0, 1}), chunks(1, y, {1, 0})),
+             Contains("rank 0 ncclReduce of 1") && Contains("root 0") && Contains("root 1"));
   for (ncclComm_t comm : comms) ncclCommDestroy(comm);
+}
+
+TEST_CASE("calls whose buffers overlap, and that are not in place, are reported") {
+  Machine machine(faulty());
+  ncclComm_t comm;
+  REQUIRE(ncclCommInitAll(&comm, 1, nullptr) == ncclSuccess);
+  DeviceArray<float> x(4);
+  auto report = [](ncclResult_t result) {
+    CHECK(result == ncclInvalidUsage);
+    return cuda::emulator::reset();
+  };
+  CHECK_THAT(report(ncclReduceScatter(x, x + 1, 2, ncclFloat, ncclSum, comm, nullptr)),
+             Contains("rank 0 ncclReduceScatter: what it reads and what it writes overlap"));
+  CHECK_THAT(report(ncclAllGather(x + 1, x, 2, ncclFloat, comm, nullptr)),
+             Contains("ncclAllGather: what it reads"));
+  CHECK_THAT(report(ncclAllReduce(x, x + 1, 2, ncclFloat, ncclSum, comm, nullptr)),
+             Contains("ncclAllReduce: what it reads"));
+  CHECK(ncclReduceScatter(x, x + 2, 2, ncclFloat, ncclSum, comm, nullptr) == ncclSuccess);  // apart
+  ncclCommDestroy(comm);
 }
 
 TEST_CASE("arguments that NCCL cannot use are refused") {

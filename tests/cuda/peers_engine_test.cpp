@@ -34,6 +34,8 @@ const std::vector<Run> runs{
     {"2bw", {.stages = 2, .width = 2, .microbatches = 2, .steps = 2}, AllReduce::by_transport, 2},
     {"data", {.stages = 3, .width = 3, .microbatches = 2, .steps = 2}, AllReduce::by_transport, 1},
     {"data", {.width = 3, .steps = 2, .zero = 1}, AllReduce::scatter_reduce, 2},
+    {"data", {.stages = 2, .width = 3, .steps = 2, .zero = 1}, AllReduce::by_transport, 1},
+    {"data", {.stages = 2, .width = 3, .steps = 2, .zero = 3}, AllReduce::by_transport, 1},
     {"1f1b", {.stages = 4, .microbatches = 3, .steps = 2}, AllReduce::by_transport, -1}};
 
 Training training_for(const Run& run) {

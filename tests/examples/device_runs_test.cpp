@@ -111,7 +111,7 @@ TEST_CASE("devices run every schedule as the CPU does") {
   }
 }
 
-TEST_CASE("devices sum up by NCCL's own all-reduce") {
+TEST_CASE("devices sum up and gather by NCCL's own collectives") {
   if (!nccl_works(4)) SKIP_TEST("NCCL needs four devices");
   const Runs runs{layout + device + nccl};
   const Words by_nccl{"--reduction", "nccl"};
@@ -120,6 +120,11 @@ TEST_CASE("devices sum up by NCCL's own all-reduce") {
       {{"--schedule", "1f1b", "--untied"}, f32_rounding},
       {{"--schedule", "data", "--data-parallel", "4"}, f32_rounding},
       {{"--prune", "0.5", "--samo"}, f32_rounding},
+      {{"--zero", "1"}, f32_rounding},
+      {{"--schedule", "data", "--data-parallel", "4", "--zero", "2", "--dtype", "bf16"},
+       bf16_rounding},
+      {{"--schedule", "data", "--data-parallel", "4", "--zero", "3", "--prune", "0.5", "--samo"},
+       f32_rounding},
       {{"--dtype", "bf16", "--codec-channel", "quantize:8"}, bf16_rounding}};
   for (const auto& [flags, bound] : fewer(cases)) {
     CAPTURE(flags);
@@ -139,7 +144,9 @@ TEST_CASE("devices: over NCCL sums are its own where they can be, and a run says
       {{}, "data on 2 ranks (nccl), 2 x 1; --reduction nccl; --stages 4, so that sums overlap"},
       {{"--stages", "2", "--data-parallel", "1"},
        "1f1b on 2 ranks (nccl), 1 x 2; --reduction nccl"},
-      {{"--zero", "1"}, "data on 2 ranks (nccl), 2 x 1; --reduction scatter; files go to"},
+      {{"--zero", "1"}, "data on 2 ranks (nccl), 2 x 1; --reduction nccl; --stages 4, so that"},
+      {{"--zero", "3", "--codec", "quantize:4"},
+       "data on 2 ranks (nccl), 2 x 1; --reduction scatter; files go to"},
       {{"--reduction", "ring"}, "data on 2 ranks (nccl), 2 x 1; files go to"}};
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const Finished result = run(runs.words(std::to_string(i), cases[i].first));
@@ -147,7 +154,8 @@ TEST_CASE("devices: over NCCL sums are its own where they can be, and a run says
     CHECK_THAT(result.output + result.errors, Contains(cases[i].second));
   }
   CHECK(summary_of(runs.path("0"))["config"]["reduction"] == "nccl");
-  CHECK(summary_of(runs.path("2"))["config"]["reduction"] == "scatter");
+  CHECK(summary_of(runs.path("2"))["config"]["reduction"] == "nccl");
+  CHECK(summary_of(runs.path("3"))["config"]["reduction"] == "scatter");
 }
 
 TEST_CASE("devices: steps that begin as CUDA graphs leave the same run") {
@@ -165,7 +173,7 @@ TEST_CASE("devices: steps that begin as CUDA graphs leave the same run") {
   check_near(runs, "with", "half", f32_rounding);
 }
 
-TEST_CASE("devices: sums by NCCL need its transport, whole gradients and a group") {
+TEST_CASE("devices: sums by NCCL need its transport, plain gradients and a group") {
   if (!nccl_works(4)) SKIP_TEST("NCCL needs four devices");
   const Runs runs{layout};
   const Words by_nccl{"--reduction", "nccl"}, all = by_nccl + device + nccl;
@@ -173,7 +181,7 @@ TEST_CASE("devices: sums by NCCL need its transport, whole gradients and a group
   runs.check_refused(by_nccl, use);
   runs.check_refused(by_nccl + device, use);
   runs.check_refused(all + Words{"--codec", "quantize:4"}, "codec quantize:4 encodes them");
-  runs.check_refused(all + Words{"--zero", "1"}, "use scatter or ring, or leave out --zero");
+  runs.check_refused(all + Words{"--zero", "1", "--codec", "quantize:4"}, "encodes them");
   runs.check_refused(all + Words{"--stages", "4", "--data-parallel", "1", "--untied"},
                      "in this plan no group of ranks sums gradients; leave this flag out");
   const Runs cyclic{{"--batch", "12", "--ranks", "4", "--schedule", "cyclic-v2"}};
