@@ -16,8 +16,8 @@ namespace paragrad::cuda {
 /// A device has 8 queues if nobody says how many, and streams that share one wait for each other:
 /// with kernels that wait for other ranks, for ever. To load a kernel may wait for the device, too,
 /// so all are loaded at the start. And NCCL connects ranks when an algorithm is first used, which
-/// depends on the size of a sum, unless it is told to do so when they join. CUDA and NCCL read these
-/// variables at their first call.
+/// depends on the size of a sum, unless it is told to do so when they join. CUDA and NCCL read
+/// these variables at their first call.
 void prepare_devices(int ranks, bool own) {
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);

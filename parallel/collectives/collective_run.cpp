@@ -231,7 +231,7 @@ void finish(GroupRun& run, Transport& transport, double timeout) {
         transport, deadline,
         [&] {
           return run.waits_for() < 0
-                     ? "the ranks of a collective"
+                     ? "the other ranks of a collective"
                      : text("a piece of a collective from or to rank ", run.waits_for());
         },
         run.waits_for());

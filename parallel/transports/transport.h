@@ -96,7 +96,7 @@ class Transport {
   /// Starts to receive; the memory has the message once the request is done.
   virtual std::unique_ptr<Request> receive(const Message& message) = 0;
 
-  /// Sums or gathers x (any shape) in the group `ranks`, ascending, in place, by the transport's own
+  /// Sums or gathers x (any shape) in place in the group `ranks`, ascending, by the transport's own
   /// collective; null if it has none. All of these ranks call it with equal sizes and types, one at
   /// a time on a channel. The transport chooses the order of additions; all get the same values.
   virtual std::unique_ptr<Request> together(Joint /*what*/, const std::vector<int>& /*ranks*/,

@@ -269,3 +269,35 @@ TEST_CASE("device engine: NCCL's sums and gathers say which rank is late, and wh
                           Contains(text(" s for ", awaited, " of rank 1; rank 1 was at 0F1v0")));
   }
 }
+
+TEST_CASE("device engine: between plans shards are gathered by NCCL, and a late rank is reported") {
+  if (!nccl_works(2)) SKIP_TEST("NCCL needs two devices");
+  const Form form{3, 2, 1};
+  const Training training = training_of(form);
+  const auto plans = plans_of(form);
+  SmallBatches batches(odd_gpt());
+  Machine machine({.schedule = QueueSchedule::lazy});
+  std::vector<std::vector<double>> whole(2), shards(2);
+  auto body = [&](Transport& inner) {
+    const Seat seat = seats(/*by_nccl*/ true)(inner);
+    Engine engine(training, *seat.transport, seat.device, {AllReduce::by_transport, 0.5});
+    engine.run(plans[0], batches);
+    const int rank = inner.rank();
+    const WeightStore& store = engine.stores().at(0);
+    const Tensor& shard = store.versions().at(store.newest());
+    auto gather = [&] {
+      return engine.gathered(shard, store.parameters().numel(), store.shard(), {0, 1});
+    };
+    shards[rank] = to_host(shard);
+    whole[rank] = to_host(gather());
+    for (Deadline deadline(20); rank == 1 && !seat.transport->failure(); std::this_thread::yield())
+      PG_CHECK(deadline.left() > 0, "nobody minds");
+    if (rank == 0) gather();
+  };
+  CHECK_THROWS_WITH(run_ranks(2, body),
+                    StartsWith("rank 0: waited 0.5 s for the other ranks of a collective"));
+  std::vector<double> expected = shards[0];
+  expected.insert(expected.end(), shards[1].begin(), shards[1].end());
+  CHECK(shards[0].size() != shards[1].size());
+  CHECK(whole == std::vector(2, expected));
+}
