@@ -76,12 +76,13 @@ void RunLayout::choose_clip() {
 }
 
 /// Cuts replicas into a few stages, whose sums overlap with the backward of the stages before them.
-/// A sum by NCCL is a single call, so four of them cost little more than one.
+/// A sum by NCCL is a single call, so four of them cost little more than one. With --zero 2 or 3 the
+/// next backward waits for a sum, to drop it.
 void RunLayout::choose_buckets(int layers) {
   constexpr int buckets = 4;
   const bool is_data = parts_.schedule.empty() || parts_.schedule == "data";
   const bool has_replicas = std::max(ranks_, parts_.data_parallel) > 1;
-  const bool is_plain = !parts_.recompute && parts_.codec_found().is_none();
+  const bool is_plain = !parts_.recompute && parts_.zero <= 1 && parts_.codec_found().is_none();
   const bool by_nccl =
       run_.reduction == "nccl" || (run_.reduction == "auto" && run_.transport == "nccl");
   if (parts_.stages > 0 || !is_data || !has_replicas || !is_plain || !by_nccl) return;

@@ -145,6 +145,7 @@ TEST_CASE("devices: over NCCL sums are its own where they can be, and a run says
       {{"--stages", "2", "--data-parallel", "1"},
        "1f1b on 2 ranks (nccl), 1 x 2; --reduction nccl"},
       {{"--zero", "1"}, "data on 2 ranks (nccl), 2 x 1; --reduction nccl; --stages 4, so that"},
+      {{"--zero", "2"}, "data on 2 ranks (nccl), 2 x 1; --reduction nccl; files go to"},
       {{"--zero", "3", "--codec", "quantize:4"},
        "data on 2 ranks (nccl), 2 x 1; --reduction scatter; files go to"},
       {{"--reduction", "ring"}, "data on 2 ranks (nccl), 2 x 1; files go to"}};
@@ -155,7 +156,7 @@ TEST_CASE("devices: over NCCL sums are its own where they can be, and a run says
   }
   CHECK(summary_of(runs.path("0"))["config"]["reduction"] == "nccl");
   CHECK(summary_of(runs.path("2"))["config"]["reduction"] == "nccl");
-  CHECK(summary_of(runs.path("3"))["config"]["reduction"] == "scatter");
+  CHECK(summary_of(runs.path("4"))["config"]["reduction"] == "scatter");
 }
 
 TEST_CASE("devices: steps that begin as CUDA graphs leave the same run") {
