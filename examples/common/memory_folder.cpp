@@ -20,8 +20,9 @@ namespace {
 
 constexpr const char* prefix = "paragrad-elastic-";
 
+/// Makes a folder with a name that is not looked for: it is not locked yet.
 std::string new_folder(const fs::path& parent) {
-  std::string name = (parent / prefix).string() + "XXXXXX";
+  std::string name = (parent / ".").string() + prefix + "XXXXXX";
   PG_CHECK(::mkdtemp(name.data()), "can't make a folder like ", name, ": ", nn::system_message(),
            "; name a folder in memory with --memory");
   return name;
@@ -36,6 +37,9 @@ int opened_folder(const fs::path& folder) {
 MemoryFolder::MemoryFolder(const fs::path& parent)
     : path_(new_folder(parent)), lock_(opened_folder(path_)) {
   ::flock(lock_.number, LOCK_EX);
+  const fs::path hidden = path_;
+  path_.replace_filename(path_.filename().string().substr(1));
+  fs::rename(hidden, path_);
 }
 
 MemoryFolder::~MemoryFolder() {
@@ -52,10 +56,12 @@ void name_left_over(const fs::path& parent, const fs::path& resumed) {
         entry.path().filename().string().starts_with(prefix) ? opened_folder(path) : -1);
     const bool is_left = folder.number >= 0 && ::fstat(folder.number, &found) == 0 &&
                          found.st_uid == ::getuid() && path != resumed &&
-                         ::flock(folder.number, LOCK_EX | LOCK_NB) == 0;
+                         ::flock(folder.number, LOCK_EX | LOCK_NB) == 0 &&
+                         fs::exists(path, problem);  // not removed meanwhile
     if (!is_left) continue;
     const int saved = saved_in(path);
-    std::cerr << text("elastic: ", path, " is left of a run that was killed; ");
+    std::cerr << text("elastic: ", path,
+                      " is left of a run that was killed or could not be copied; ");
     if (saved > 0)
       std::cerr << text("continue it after update ", saved, " with --resume ", path,
                         " and an --out; later ");

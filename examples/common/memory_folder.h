@@ -1,4 +1,4 @@
-// A run's folder in memory, and those that are left of runs which were killed.
+// A run's folder in memory, and those that are left of runs which ended without a copy.
 // Not here: what is written there (launcher.h), and copies of it (run_copy.h).
 // Chapter 15.
 #pragma once
@@ -28,7 +28,7 @@ class MemoryFolder {
   bool on_disk_ = false;
 };
 
-/// Tells of this user's folders in `parent` that no process holds: their runs were killed.
+/// Tells of this user's folders in `parent` that no process holds.
 void name_left_over(const std::filesystem::path& parent, const std::filesystem::path& resumed);
 
 }  // namespace paragrad::examples
