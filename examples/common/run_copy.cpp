@@ -54,6 +54,12 @@ void write_bytes(const fs::path& path, const nn::SafetensorsFile& file) {
   for (const nn::SafetensorsEntry& entry : file.entries()) nn::write_all(made, path, entry.bytes);
 }
 
+/// Whether a file grows by lines, of which the last one may be under way, or not fit.
+bool has_lines(const fs::path& name) {
+  const std::string all = name.filename().string();
+  return all.starts_with("metrics.jsonl") || all.starts_with("metrics.csv");
+}
+
 void remove_but(const std::set<fs::path>& files, const std::set<fs::path>& kept) {
   std::error_code ignored;
   for (const fs::path& file : files)
@@ -96,7 +102,12 @@ RunCopy::RunCopy(fs::path from, fs::path to, double minutes)
 }
 
 void RunCopy::refresh() {
-  if (Clock::now() > next_) copy();
+  constexpr int told = 2;  // the first failure may be that the run saved at this moment
+  if (Clock::now() <= next_) return;
+  failures_ = copy() ? 0 : failures_ + 1;
+  if (failures_ == told)
+    std::cerr << text("elastic: the state in memory can't be copied to ", to_.string(), ": ",
+                      problem_, "; each second it is tried again\n");
 }
 
 bool RunCopy::copy() try {
@@ -106,15 +117,11 @@ bool RunCopy::copy() try {
     remove_but(files_, new_);
     files_ = std::move(new_);
   }
-  failures_ = 0;
   next_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(every_);
   return true;
 } catch (const std::exception& error) {
-  constexpr int told = 2;  // the first failure may be that the run saved at this moment
   remove_but(new_, files_);
-  if (++failures_ == told)
-    std::cerr << text("elastic: the state in memory can't be copied to ", to_.string(), ": ",
-                      error.what(), "; each second it is tried again\n");
+  problem_ = error.what();
   next_ = Clock::now() + std::chrono::seconds(1);
   return false;
 }
@@ -133,7 +140,7 @@ void RunCopy::copy_all() {
 /// Notes a file of the copy, before it is written.
 fs::path RunCopy::added(const fs::path& path) { return *new_.insert(path).first; }
 
-/// Copies what is beside the checkpoint, as far as it is still there.
+/// Copies what is beside the checkpoint, as far as it is still there. Of lines, whole ones.
 void RunCopy::copy_rest() {
   std::error_code gone;
   fs::recursive_directory_iterator entry(from_, gone), end;
@@ -146,6 +153,7 @@ void RunCopy::copy_rest() {
     try {
       write_whole(added(to_ / name), [&](const fs::path& path) {
         fs::copy_file(entry->path(), path, fs::copy_options::overwrite_existing);
+        if (has_lines(name)) fs::resize_file(path, nn::read_file(path).rfind('\n') + 1);
       });
     } catch (const fs::filesystem_error&) {
       if (fs::exists(entry->path(), gone)) throw;

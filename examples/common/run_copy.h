@@ -22,10 +22,12 @@ class RunCopy {
   /// minutes: between copies
   RunCopy(std::filesystem::path from, std::filesystem::path to, double minutes);
 
-  /// Copies the newest state, if there is one. Returns whether it is on disk now; if not, refresh()
-  /// tries again a second later. The copy before stays until the new one is complete.
+  /// Copies the newest state, if there is one. Returns whether it is on disk now; if not, problem()
+  /// says why. The copy before stays until the new one is complete.
   bool copy();
-  void refresh();  ///< copies if it is time to
+  const std::string& problem() const { return problem_; }
+  /// Copies if it is time to, and a second after a copy that failed. Tells of the second failure.
+  void refresh();
 
   bool holds_run() const { return !files_.empty(); }
 
@@ -39,7 +41,8 @@ class RunCopy {
   std::filesystem::path from_, to_;
   std::chrono::duration<double> every_;
   Clock::time_point next_;
-  int failures_ = 0;                       // in a row
+  std::string problem_;                    // of the last copy
+  int failures_ = 0;                       // of refresh(), in a row
   std::set<std::filesystem::path> files_;  // of the copy, and of the one that is being made:
   std::set<std::filesystem::path> new_;
 };
