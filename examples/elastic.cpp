@@ -17,16 +17,6 @@ using namespace paragrad::examples;
 namespace fs = std::filesystem;
 namespace nn = paragrad::nn;
 
-/// The value of a flag in words of a command; empty: it is not there.
-std::string value_of(const Words& words, const std::string& name) {
-  std::string value;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    if (words[i].starts_with(name + '=')) value = words[i].substr(name.size() + 1);
-    if (words[i] == name && i + 1 < words.size()) value = words[i + 1];
-  }
-  return value;
-}
-
 /// Finds the folders of the run that words of a command ask for, as the program itself would.
 void find_folders(LaunchOptions& options, const Words& words) {
   options.out = value_of(words, "--out");
@@ -104,6 +94,10 @@ int main(int argc, char** argv) {
     if (words.empty())
       throw UsageError("name the program to start, and its flags: elastic -n 8 train_gpt ...");
     if (words[0].starts_with('-')) throw CLI::ExtrasError("elastic", words);
+    if (!value_of(words, "--stop-after").empty())
+      throw UsageError(
+          "leave out --stop-after: each new start would count anew; to stop a run, "
+          "press Ctrl-C or send SIGTERM, and it saves");
     find_folders(options, words);
     note_signals();
     return launch(options, words);

@@ -56,6 +56,15 @@ Words layout_words(const json& flags) {
   return words;
 }
 
+std::string value_of(const Words& words, const std::string& name) {
+  std::string value;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with(name + '=')) value = words[i].substr(name.size() + 1);
+    if (words[i] == name && i + 1 < words.size()) value = words[i + 1];
+  }
+  return value;
+}
+
 void remove_flag(Words& words, const std::string& name, bool has_value) {
   for (auto word = words.begin(); word != words.end();) {
     const bool separate = *word == name;

@@ -25,6 +25,9 @@ std::vector<nlohmann::json> layouts_for(int ranks, const nlohmann::json& flags);
 /// Writes the flags that lay a run out as words of a command.
 Words layout_words(const nlohmann::json& flags);
 
+/// The value of a flag in words of a command; empty: it is not there.
+std::string value_of(const Words& words, const std::string& name);
+
 /// Removes a flag and its value, if it has one, from words of a command.
 void remove_flag(Words& words, const std::string& name, bool has_value = true);
 

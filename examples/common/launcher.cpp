@@ -22,8 +22,9 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int failed = 1,
-              misused = 2;  // statuses of a program that fails, and whose flags are wrong
+/// Statuses of a program that fails, and whose flags are wrong; from `by_signal` on, a signal ended
+/// it, so a rank is gone.
+constexpr int failed = 1, misused = 2, by_signal = 128;
 std::atomic<int> interruptions = 0, signal_number = 0;
 
 void note_signal(int number) {
@@ -45,6 +46,14 @@ int ranks_of(const json& layout) try {
   return flags.behaviour().ranks(flags.layout());
 } catch (const std::exception&) {
   return 0;
+}
+
+/// The flags of the newest checkpoint of a run; none if there is none.
+json flags_in(const fs::path& run) try {
+  const fs::path folder = run / "checkpoint";
+  return nn::Checkpoint(folder, nn::find_intact(folder).manifest).run().at("flags");
+} catch (const std::exception&) {
+  return json::object();
 }
 
 std::string amount(int number, const char* thing) {
@@ -79,8 +88,8 @@ Words Launcher::command(int ranks, const json& layout) const {
     own.push_back("--resume=" + folder);
   }
   all.insert(all.end(), own.begin(), own.end());
-  all.insert(all.end(),
-             {"--transport=mpi", text("--save-every=", options_.every), "--out=" + folder});
+  all.insert(all.end(), {ranks > 1 ? "--transport=mpi" : "--transport=threads",
+                         text("--save-every=", options_.every), "--out=" + folder});
   if (!layout.is_null())
     for (const std::string& word : layout_words(layout)) all.push_back(word);
   if (losses_ > 0)
@@ -88,20 +97,26 @@ Words Launcher::command(int ranks, const json& layout) const {
   return all;
 }
 
-/// Runs mpirun to its end, and returns its status as a shell has it.
+/// Runs mpirun to its end, and returns its status as a shell has it. To ranks that have not begun,
+/// which their lock of the folder shows, mpirun can't pass on that they are to save.
 int Launcher::attempt_with(int ranks, const json& layout) {
   if (losses_ > 0)
     std::cerr << text("elastic: starts ", amount(ranks, "rank"), " after update ", saved_, '\n');
+  const fs::path lock = memory_.path() / "paragrad.lock";
+  std::error_code ignored;
+  fs::remove(lock, ignored);  // of ranks that were killed
   const pid_t process = start_process(command(ranks, layout));
   int status = 0, told = 0;
+  bool has_begun = false;
   for (;;) {
     const pid_t ended = ::waitpid(process, &status, WNOHANG);
     PG_CHECK(ended >= 0 || errno == EINTR, "can't wait for mpirun: ", nn::system_message());
     if (ended == process) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     copy_.refresh();
+    has_begun = has_begun || fs::exists(lock, ignored);
     if (told == interruptions) continue;
-    ::kill(process, told == 0 ? SIGUSR1 : SIGTERM);  // mpirun passes SIGUSR1 on: save and stop
+    ::kill(process, has_begun && told == 0 ? SIGUSR1 : SIGTERM);  // SIGUSR1: save and stop
     told = interruptions;
   }
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
@@ -119,23 +134,44 @@ int Launcher::attempt() {
   return status;
 }
 
-bool Launcher::has_begun() const { return losses_ > 0 || done_in(memory_.path()) > first_; }
+/// The updates of the whole run; 0: its first checkpoint will tell.
+int Launcher::steps() const {
+  if (const int own = flags_in(memory_.path()).value("--steps", 0)) return own;
+  if (const int given = std::atoi(value_of(words_, "--steps").c_str())) return given;
+  return options_.resume.empty() ? 0 : flags_in(options_.resume).value("--steps", 0);
+}
 
+/// The newest update that another start goes on from, and the last one that has a line.
+int Launcher::saved() const { return std::max(first_, saved_in(memory_.path())); }
+int Launcher::done() const { return std::max(first_, done_in(memory_.path())); }
+
+bool Launcher::has_begun() const { return losses_ > 0 || done() > first_; }
+
+bool Launcher::is_complete() const { return steps() > 0 && saved() >= steps(); }
+
+/// Whether saves into memory succeed. A save ends before the next one begins: when updates after
+/// the second border have lines, and no save is there, the first one has failed. The last save has
+/// failed if the run ends after its last update, and by no signal.
+bool Launcher::can_save(int status) const {
+  const int second_border = (saved() / options_.every + 2) * options_.every;
+  return done() <= second_border && (status >= by_signal || steps() == 0 || done() < steps());
+}
+
+/// Counts what was lost. Ranks may have made updates that have no line yet, as lines come with the
+/// end of a plan; no plan goes beyond the next save.
 void Launcher::note_loss(int status) {
-  const int saved = saved_in(memory_.path()), before = std::max(saved, first_);
-  const int done = std::max(before, done_in(memory_.path()));
-  if (saved > saved_) news_.clear();  // the metrics have it
-  vain_ = saved > saved_ ? 0 : vain_ + 1;
-  saved_ = saved;
+  const int newest = saved_in(memory_.path());
+  const int border = (done() / options_.every + 1) * options_.every;
+  const int again = (steps() > 0 ? std::min(border, steps()) : border) - saved();
+  if (newest > saved_) news_.clear();  // the metrics have it
+  vain_ = newest > saved_ ? 0 : vain_ + 1;
+  saved_ = newest;
   ++losses_;
-  repeated_ += done - before;
-  if (flags_.is_null() && saved > 0) {
-    const fs::path folder = memory_.path() / "checkpoint";
-    flags_ = nn::Checkpoint(folder, nn::find_intact(folder).manifest).run().at("flags");
-  }
-  if (options_.fewer && saved > 0) options_.ranks = std::max(1, options_.ranks - 1);
-  const std::string line = text("a rank is lost after update ", done, " (status ", status, "); ",
-                                amount(done - before, "update"), " to do again");
+  repeated_ += again;
+  if (flags_.is_null() && newest > 0) flags_ = flags_in(memory_.path());
+  if (options_.fewer && newest > 0) options_.ranks = std::max(1, options_.ranks - 1);
+  const std::string line = text("a rank is lost after update ", done(), " (status ", status,
+                                "); at most ", amount(again, "update"), " to do again");
   news_ += news_.empty() ? line : "; " + line;
   std::cerr << "elastic: " + line + '\n';
 }
@@ -143,11 +179,11 @@ void Launcher::note_loss(int status) {
 /// Copies the last state to disk, says where the run is, and returns the status of this program.
 int Launcher::end(int status) {
   const std::string memory = memory_.path().string(), out = options_.out.string();
-  const int saved = saved_in(memory_.path()), done = std::max(first_, done_in(memory_.path()));
-  std::cerr << text("elastic: ", losses_, losses_ == 1 ? " loss; " : " losses; ", repeated_, " of ",
-                    done, " updates were done again");
-  if (saved > 0 && !copy_.copy() && !copy_.copy()) {
-    std::cerr << text("\nelastic: the run stays in memory, in ", memory,
+  std::cerr << text("elastic: ", losses_, losses_ == 1 ? " loss" : " losses", "; at most ",
+                    repeated_, " of ", done(), " updates were done again");
+  if (saved_in(memory_.path()) > 0 && !copy_.copy() && !copy_.copy()) {
+    std::cerr << text("\nelastic: the state in memory can't be copied to ", out, ": ",
+                      copy_.problem(), "\nelastic: the run stays in memory, in ", memory,
                       "; continue it with --resume ", memory, " and another --out\n");
     return failed;
   }
@@ -157,6 +193,24 @@ int Launcher::end(int status) {
                                          "/report.html, --resume ", out, '\n')
                                   : "; none is saved\n");
   return status;
+}
+
+/// The status of this program if another start is no use, and says why: all is done, or the run
+/// can't save.
+std::optional<int> Launcher::last_status(int status) const {
+  if (status == misused) return misused;
+  if (is_complete()) {
+    std::cerr << text("elastic: the run ended with status ", status, " when all its ", steps(),
+                      " updates were saved; what follows them (validation, report, huggingface/) ",
+                      "may be missing\n");
+    return 0;
+  }
+  if (can_save(status)) return {};
+  std::cerr << text("elastic: the run has made update ", done(), " and ",
+                    saved() > first_ ? text("saved none after ", saved()) : "saved none",
+                    ", so another start would lose as much: is ", options_.memory.string(),
+                    " full? See the lines above, and name a folder with room by --memory\n");
+  return failed;
 }
 
 int Launcher::run() {
@@ -171,7 +225,7 @@ int Launcher::run() {
                         "rank is lost, so it is not started again; see the lines above\n");
       return status;
     }
-    if (status == misused) return end(misused);
+    if (const std::optional<int> last = last_status(status)) return end(*last);
     note_loss(status);
     copy_.copy();
     if (interruptions > 0) return end(128 + signal_number);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "examples/common/elastic.h"
 #include "examples/common/memory_folder.h"
@@ -26,15 +27,22 @@ class Launcher {
  public:
   /// words: the program and its flags
   Launcher(LaunchOptions options, Words words);
-  /// Returns the exit status: the program's, 128 + a signal's, or 1 if ranks were lost too often or
-  /// the last state could not be copied to --out. throws: Error if mpirun can't be started
+  /// Returns the exit status: the program's, 128 + a signal's, or 1 if ranks were lost too often, the
+  /// run can't save into memory, or the last state could not be copied to --out.
+  /// throws: Error if mpirun can't be started
   int run();
 
  private:
   Words command(int ranks, const nlohmann::json& layout) const;
   int attempt();
   int attempt_with(int ranks, const nlohmann::json& layout);
+  int steps() const;
+  int saved() const;
+  int done() const;
   bool has_begun() const;
+  bool is_complete() const;
+  bool can_save(int status) const;
+  std::optional<int> last_status(int status) const;
   void note_loss(int status);
   int end(int status);
 

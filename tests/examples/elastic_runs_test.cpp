@@ -1,24 +1,13 @@
-// train_gpt --lose and --elastic, and the program elastic: runs that lose ranks save what is left,
-// and go on. Not here: the layouts that are left (elastic_layouts_test.cpp).
+// train_gpt --lose and --elastic: runs that lose ranks save what is left, and go on. Not here: the
+// layouts that are left (elastic_layouts_test.cpp), and the program elastic
+// (elastic_launcher_test.cpp).
 #include "nn/checkpoint/checkpoint.h"
-#include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 
 using namespace paragrad::tests;
 using nlohmann::json;
 
 namespace {
-
-/// The losses of a run by update; each update must have one line at most.
-std::map<int, double> losses_by_update(const std::string& folder) {
-  std::map<int, double> losses;
-  for (const json& line : metrics_of(folder))
-    if (line.contains("loss")) {
-      const bool is_new = losses.emplace(line["step"], line["loss"]).second;
-      CHECK(is_new);
-    }
-  return losses;
-}
 
 /// The losses of the two runs that both know are equal but for the order of sums: an update's
 /// weights get other last bits, and after `updates` of them a loss differs by a few per mille.
@@ -119,51 +108,3 @@ TEST_CASE("lists of losses that can't be read are refused, and what does not go 
   CHECK(alone.status == 1);
   CHECK_THAT(alone.errors, Contains("no rank is left; nothing was saved"));
 }
-
-#if PARAGRAD_MPI
-namespace {
-
-/// Runs train_gpt's words by the program elastic, on two processes.
-Finished elastic(const Runs& runs, Words words) {
-  words[0] = program(words[0]);
-  return run(Words{"/usr/bin/env", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-                   "OMPI_MCA_rmaps_base_oversubscribe=1", program("elastic"), "-n", "2", "--every",
-                   "2", "--memory", runs.folder / ""} +
-             words);
-}
-
-}  // namespace
-
-TEST_CASE("the program elastic starts processes again when one is killed") {
-  const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet"}};
-  const Finished ended = elastic(runs, runs.words("killed", {"--lose", "1@8"}));
-  INFO(ended.errors);
-  REQUIRE(ended.status == 0);
-  CHECK_THAT(ended.errors, Contains("elastic: a rank is lost after update "));
-  CHECK_THAT(ended.errors, Contains("elastic: 1 loss; "));
-  CHECK(paragrad::nn::Checkpoint(runs.path("killed") + "/checkpoint").step() == 12);
-  CHECK(losses_by_update(runs.path("killed")).size() >= 11);  // one may be known to rank 1 alone
-  runs.train("whole");
-  const bool same_weights = weights_of(runs.path("whole")) == weights_of(runs.path("killed"));
-  CHECK(same_weights);
-  for (const auto& entry : std::filesystem::directory_iterator(runs.folder / ""))
-    CHECK_THAT(entry.path().filename().string(), !Contains("paragrad-elastic"));
-}
-
-TEST_CASE("the program elastic starts nothing again that never began, and harms no other file") {
-  const Runs runs{{"--data-parallel", "2", "--quiet"}};
-  Finished ended = elastic(runs, runs.words("none", {"--data", runs.path("missing.txt")}));
-  CHECK(ended.status == 1);
-  CHECK_THAT(ended.errors, Contains("before the first update: no rank is lost"));
-  CHECK_FALSE(std::filesystem::exists(runs.path("none")));
-  ended = elastic(runs, runs.words("text.txt"));
-  CHECK(ended.status == 2);
-  CHECK_THAT(ended.errors, Contains("choose another with --out"));
-  CHECK(std::filesystem::is_regular_file(runs.data));
-  runs.train("other");
-  ended = elastic(runs, runs.words("other"));
-  CHECK(ended.status == 2);
-  CHECK_THAT(ended.errors, Contains("holds another run; choose another folder"));
-  CHECK(paragrad::nn::Checkpoint(runs.path("other") + "/checkpoint").step() > 0);
-}
-#endif

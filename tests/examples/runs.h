@@ -17,6 +17,17 @@ inline std::string varied_text() {
   return text;
 }
 
+/// The losses of a run by update; each update must have one line at most.
+inline std::map<int, double> losses_by_update(const std::string& folder) {
+  std::map<int, double> losses;
+  for (const nlohmann::json& line : metrics_of(folder))
+    if (line.contains("loss")) {
+      const bool is_new = losses.emplace(line["step"], line["loss"]).second;
+      CHECK(is_new);
+    }
+  return losses;
+}
+
 /// Runs that must succeed, all with these flags.
 struct Runs {
   explicit Runs(Words all_have = {}) : flags(std::move(all_have)) {}

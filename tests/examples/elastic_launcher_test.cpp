@@ -1,0 +1,232 @@
+// The program elastic: what it starts again, what not, and what it says. Some tests give it another
+// mpirun, a script, which ends as the real one may. Not here: ranks that are threads
+// (elastic_runs_test.cpp). Chapter 15.
+#include <atomic>
+#include <csignal>
+#include <iostream>
+#include <sstream>
+#include <thread>
+
+#include "examples/common/memory_folder.h"
+#include "nn/checkpoint/checkpoint.h"
+#include "tests/examples/processes.h"
+#include "tests/examples/runs.h"
+
+using namespace paragrad::tests;
+
+#if PARAGRAD_MPI
+namespace {
+
+/// The words of the program elastic, which starts two processes with train_gpt's words.
+Words elastic_words(const Runs& runs, Words words, const Words& own = {}) {
+  words[0] = program(words[0]);
+  return Words{"/usr/bin/env",
+               "OMPI_ALLOW_RUN_AS_ROOT=1",
+               "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+               "OMPI_MCA_rmaps_base_oversubscribe=1",
+               program("elastic"),
+               "-n",
+               "2",
+               "--every",
+               "2",
+               "--memory",
+               runs.folder / ""} +
+         own + words;
+}
+Finished elastic(const Runs& runs, const Words& words, const Words& own = {}) {
+  return run(elastic_words(runs, words, own));
+}
+
+/// Flags that give elastic a script as its mpirun. In the script, $memory is the run's folder in
+/// memory, and the file "starts" has a line for each start.
+Words scripted(const Runs& runs, const std::string& script) {
+  runs.folder.write("script", "echo >>" + runs.path("starts") +
+                                  "\nfor word; do case $word in --out=*) memory=${word#--out=};; "
+                                  "esac; done\n" +
+                                  script);
+  return {"--mpirun", "sh " + runs.path("script")};
+}
+std::ptrdiff_t starts(const Runs& runs) {
+  const std::string lines = paragrad::nn::read_file(runs.path("starts"));
+  return std::ranges::count(lines, '\n');
+}
+
+std::int64_t saved(const Runs& runs, const std::string& name) {
+  return paragrad::nn::Checkpoint(runs.path(name) + "/checkpoint").step();
+}
+
+}  // namespace
+
+TEST_CASE("the program elastic starts processes again when one is killed") {
+  const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet"}};
+  const Finished ended = elastic(runs, runs.words("killed", {"--lose", "1@8"}));
+  INFO(ended.errors);
+  REQUIRE(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains("elastic: a rank is lost after update "));
+  CHECK_THAT(ended.errors, Contains("elastic: 1 loss; "));
+  CHECK(saved(runs, "killed") == 12);
+  CHECK(losses_by_update(runs.path("killed")).size() >= 11);  // one may be known to rank 1 alone
+  runs.train("whole");
+  const bool same_weights = weights_of(runs.path("whole")) == weights_of(runs.path("killed"));
+  CHECK(same_weights);
+  for (const auto& entry : std::filesystem::directory_iterator(runs.folder / ""))
+    CHECK_THAT(entry.path().filename().string(), !Contains("paragrad-elastic"));
+}
+
+TEST_CASE("the program elastic starts nothing again that never began, and harms no other file") {
+  const Runs runs{{"--data-parallel", "2", "--quiet"}};
+  Finished ended = elastic(runs, runs.words("none", {"--data", runs.path("missing.txt")}));
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.errors, Contains("before the first update: no rank is lost"));
+  CHECK_FALSE(std::filesystem::exists(runs.path("none")));
+  ended = elastic(runs, runs.words("text.txt"));
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("choose another with --out"));
+  CHECK(std::filesystem::is_regular_file(runs.data));
+  runs.train("other");
+  ended = elastic(runs, runs.words("other"));
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("holds another run; choose another folder"));
+  CHECK(saved(runs, "other") > 0);
+  ended = elastic(runs, runs.words("stopped", {"--stop-after", "3"}));
+  CHECK(ended.status == 2);
+  CHECK_THAT(ended.errors, Contains("leave out --stop-after"));
+  CHECK_FALSE(std::filesystem::exists(runs.path("stopped")));
+}
+
+TEST_CASE("a run of processes whose saves fail is not started again") {
+  const Runs runs;
+  auto run_until = [&](int update, int status, const Words& more) {
+    const std::string script = "for i in $(seq " + std::to_string(update) +
+                               "); do echo \"{\\\"step\\\":$i,\\\"loss\\\":1}\"; done "
+                               ">$memory/metrics.jsonl\nexit " +
+                               std::to_string(status);
+    runs.folder.write("starts", "");
+    return elastic(runs, runs.words("full", more), scripted(runs, script));
+  };
+  // The save of update 2 is over when that of update 4 begins.
+  Finished ended = run_until(5, 137, {});
+  CHECK(ended.status == 1);
+  CHECK(starts(runs) == 1);
+  CHECK_THAT(ended.errors, Contains("made update 5 and saved none, so another start would lose as "
+                                    "much: is " +
+                                    runs.folder / "" + " full?"));
+  CHECK_THAT(ended.errors, Contains("name a folder with room by --memory"));
+  // So is the last save when the run ends with an error.
+  ended = run_until(3, 1, {"--steps", "3"});
+  CHECK(ended.status == 1);
+  CHECK(starts(runs) == 1);
+  CHECK_THAT(ended.errors, Contains("made update 3 and saved none"));
+  // Saves may be under way when a rank is lost.
+  for (int update : {3, 4}) {
+    ended = run_until(update, 137, {"--steps", std::to_string(update)});
+    CHECK(starts(runs) == 3);
+    CHECK_THAT(ended.errors, Contains("3 times in a row a rank was lost"));
+  }
+}
+
+TEST_CASE("a run of processes goes on with fewer ranks, down to one") {
+  const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet"}};
+  const Finished ended = elastic(runs, runs.words("fewer", {"--lose", "1@8"}), {"--fewer"});
+  INFO(ended.errors);
+  REQUIRE(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains("elastic: starts 1 rank after update "));
+  CHECK(saved(runs, "fewer") == 12);
+}
+
+TEST_CASE("a rank that is lost after the last update costs no update") {
+  const Runs runs{{"--data-parallel", "2", "--quiet"}};
+  const Finished ended =
+      elastic(runs, runs.words("late"), scripted(runs, "mpirun \"$@\"\nexit 137"));
+  INFO(ended.errors);
+  CHECK(ended.status == 0);
+  CHECK(starts(runs) == 1);
+  CHECK_THAT(ended.errors, Contains("ended with status 137 when all its 6 updates were saved"));
+  CHECK_THAT(ended.errors, Contains("elastic: 0 losses; at most 0 of 6 updates"));
+  CHECK(saved(runs, "late") == 6);
+}
+
+TEST_CASE("a signal ends a run of processes whose ranks have not begun") {
+  const Runs runs;
+  const Words script =
+      scripted(runs, "trap '' USR1\ntrap 'exit 143' TERM\ntouch " + runs.path("waits") +
+                         "\nfor i in $(seq 300); do sleep 0.1; done\n");
+  Running launched(elastic_words(runs, runs.words("early"), script));
+  while (!std::filesystem::exists(runs.path("waits"))) std::this_thread::yield();
+  launched.signal(SIGTERM);
+  const Finished ended = launched.finish();
+  CHECK(ended.status == 128 + SIGTERM);
+  CHECK_THAT(ended.errors, Contains("elastic: 0 losses"));
+}
+
+TEST_CASE("a signal makes a run of processes save that has begun") {
+  const Runs runs{{"--data-parallel", "2", "--steps", "1000000"}};
+  Running launched(elastic_words(runs, runs.words("stopped")));
+  auto has_saved = [&] {
+    for (const auto& entry : std::filesystem::directory_iterator(runs.folder / ""))
+      if (exists(entry.path() / "checkpoint" / "manifest.json")) return true;
+    return false;
+  };
+  while (!has_saved()) std::this_thread::yield();
+  launched.signal(SIGTERM);
+  const Finished ended = launched.finish();
+  CHECK(ended.status == 128 + SIGTERM);
+  CHECK_THAT(ended.output, Contains("interrupted after "));
+  CHECK(saved(runs, "stopped") == static_cast<int>(losses_by_update(runs.path("stopped")).size()));
+}
+
+TEST_CASE("updates without a line are counted among those done again") {
+  const Runs runs{{"--stages", "2", "--microbatches", "2", "--steps", "60", "--quiet"}};
+  const Finished ended = elastic(runs, runs.words("again", {"--lose", "1@49"}), {"--every", "50"});
+  INFO(ended.errors);
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains("at most 50 updates to do again"));
+  CHECK_THAT(ended.errors, Contains("elastic: 1 loss; at most 50 of 60 updates were done again"));
+}
+
+TEST_CASE("a run that can't be copied stays in memory, and the program elastic tells of it") {
+  const Runs runs{{"--data-parallel", "2", "--quiet"}};
+  const Words script =
+      scripted(runs, "mpirun \"$@\"\nstatus=$?\nprintf half >>$memory/metrics.jsonl\nmkdir -p " +
+                         runs.path("out/metrics.jsonl/x") + "\nexit $status");
+  Finished ended = elastic(runs, runs.words("out"), script);
+  INFO(ended.errors);
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.errors, Contains("were done again\nelastic: the state in memory can't be copied "
+                                    "to " +
+                                    runs.path("out") + ": "));
+  CHECK_THAT(ended.errors, !Contains("tried again"));
+  std::filesystem::remove_all(runs.path("out"));
+  const std::size_t at = ended.errors.find("--resume ") + 9;
+  const std::string left = ended.errors.substr(at, ended.errors.find(' ', at) - at);
+  runs.resume(std::filesystem::path(left).filename(), {"--steps", "8", "--transport", "threads"});
+  ended = elastic(runs, runs.words("next"));
+  CHECK(ended.status == 0);
+  CHECK_THAT(ended.errors, Contains(left + " is left of a run that was killed or could not be "
+                                           "copied; continue it after update 8"));
+}
+
+TEST_CASE("copies of a run's lines end with a whole one") {
+  const Runs runs{{"--data-parallel", "2", "--quiet"}};
+  const Words script =
+      scripted(runs, "mpirun \"$@\"\nstatus=$?\nprintf half >>$memory/metrics.jsonl\nexit $status");
+  const Finished ended = elastic(runs, runs.words("half"), script);
+  CHECK(ended.status == 0);
+  CHECK_THAT(paragrad::nn::read_file(runs.path("half/metrics.jsonl")), EndsWith("\n"));
+}
+#endif
+
+TEST_CASE("a new folder in memory is never taken for one that is left") {
+  const Folder parent;
+  std::ostringstream told;
+  std::streambuf* const before = std::cerr.rdbuf(told.rdbuf());
+  std::atomic<bool> is_over = false;
+  std::thread looks([&] {
+    while (!is_over) paragrad::examples::name_left_over(parent / "", "");
+  });
+  for (int i = 0; i < 2000; ++i) paragrad::examples::MemoryFolder(parent / "");
+  is_over = true;
+  looks.join();
+  std::cerr.rdbuf(before);
+  CHECK(told.str() == "");
+}
