@@ -151,10 +151,11 @@ bool Launcher::is_complete() const { return steps() > 0 && saved() >= steps(); }
 
 /// Whether saves into memory succeed. A save ends before the next one begins: when updates after
 /// the second border have lines, and no save is there, the first one has failed. The last save has
-/// failed if the run ends after its last update, and by no signal.
+/// failed if the run ends after its last update, and by no signal. The next one fails without room.
 bool Launcher::can_save(int status) const {
   const int second_border = (saved() / options_.every + 2) * options_.every;
-  return done() <= second_border && (status >= by_signal || steps() == 0 || done() < steps());
+  return has_room(memory_.path()) && done() <= second_border &&
+         (status >= by_signal || steps() == 0 || done() < steps());
 }
 
 /// Counts what was lost. Ranks may have made updates that have no line yet, as lines come with the

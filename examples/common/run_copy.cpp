@@ -85,6 +85,15 @@ int done_in(const fs::path& run) {
   return done;
 }
 
+bool has_room(const fs::path& run) {
+  if (saved_in(run) == 0) return true;
+  const fs::path folder = run / "checkpoint";
+  const nn::Checkpoint newest(folder, nn::find_intact(folder).manifest);
+  std::uintmax_t bytes = 0;
+  for (const nn::SafetensorsFile& file : newest.files()) bytes += fs::file_size(file.path());
+  return fs::space(folder).available >= bytes;
+}
+
 RunCopy::RunCopy(fs::path from, fs::path to, double minutes)
     : from_(std::move(from)),
       to_(std::move(to)),

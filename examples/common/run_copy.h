@@ -16,6 +16,9 @@ int saved_in(const std::filesystem::path& run);
 /// The last update that is saved, or that rank 0 has written a line of.
 int done_in(const std::filesystem::path& run);
 
+/// Whether a run's folder has room for another save beside the newest one, if there is one.
+bool has_room(const std::filesystem::path& run);
+
 /// Copies a run's folder to another one again and again.
 class RunCopy {
  public:

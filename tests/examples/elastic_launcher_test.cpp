@@ -125,6 +125,26 @@ TEST_CASE("a run of processes whose saves fail is not started again") {
   }
 }
 
+TEST_CASE("a run of processes is not started again when its memory is full") {
+  const Runs runs{{"--data-parallel", "2", "--quiet"}};
+  const Words mounted{"/usr/bin/env", "unshare",
+                      "-m",           "sh",
+                      "-c",           "mount -t tmpfs -o size=20m tmpfs $1 && shift && exec \"$@\"",
+                      "sh",           runs.path("memory")};
+  std::filesystem::create_directory(runs.path("memory"));
+  if (run(mounted + Words{"true"}).status != 0) SKIP_TEST("only root can mount a small disk");
+  const Words script =
+      scripted(runs, "mpirun \"$@\"\nstatus=$?\ncat /dev/zero >$memory/fill\nexit $status");
+  const Finished ended =
+      run(mounted + elastic_words(runs, runs.words("full", {"--lose", "1@5"}),
+                                  script + Words{"--memory", runs.path("memory")}));
+  INFO(ended.errors);
+  CHECK(ended.status == 1);
+  CHECK(starts(runs) == 1);
+  CHECK_THAT(ended.errors, Contains("is " + runs.path("memory") + " full?"));
+  CHECK(saved(runs, "full") >= 2);
+}
+
 TEST_CASE("a run of processes goes on with fewer ranks, down to one") {
   const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet"}};
   const Finished ended = elastic(runs, runs.words("fewer", {"--lose", "1@8"}), {"--fewer"});
