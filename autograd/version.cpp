@@ -21,4 +21,6 @@ const char* build() {
   return PARAGRAD_VERSION ", " PARAGRAD_COMPILER ", " PARAGRAD_INSTRUCTIONS ", " PARAGRAD_MPI_NAME;
 }
 
+const char* mpirun() { return PARAGRAD_MPIRUN; }
+
 }  // namespace paragrad::autograd

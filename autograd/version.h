@@ -13,4 +13,8 @@ const char* version();
 /// "0.1.0 (3f2f9d7), GNU 12.2.0, AVX-512, MPI 3.1".
 const char* build();
 
+/// Returns the command that starts processes of the MPI that programs are built with; "mpirun" if
+/// there is none.
+const char* mpirun();
+
 }  // namespace paragrad::autograd

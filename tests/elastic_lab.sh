@@ -21,8 +21,9 @@ while ((SECONDS < end)) && kill -0 "$launcher" 2>/dev/null; do
   sleep 0.5
   ((SECONDS >= next)) || continue
   next=$((next + every))
-  # Only processes below the launcher: mpirun's children.
-  mapfile -t processes < <(pgrep -P "$(pgrep -P "$launcher" | head -1)" train_gpt || true)
+  # Only processes below the launcher: mpirun's children; MPICH's are its children's.
+  mpirun=$(pgrep -P "$launcher" | head -1 || true)
+  mapfile -t processes < <(pgrep -P "$mpirun,$(pgrep -d, -P "$mpirun")" train_gpt || true)
   [[ ${#processes[@]} -gt 0 ]] || continue
   kill -KILL "${processes[RANDOM % ${#processes[@]}]}" && kills=$((kills + 1))
 done

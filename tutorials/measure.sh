@@ -60,7 +60,7 @@ lost_rank() {
     "$train" --transport mpi --data "$data" --quiet --out "$runs/lost" --schedule 1f1b --stages 4 \
     --microbatches 4 --batch 16 --untied --clip 0 --steps 100000 >/dev/null 2>"$runs/reports" &
   local mpirun=$!
-  until [[ $(wc -l 2>/dev/null <"$runs/lost/metrics.jsonl") -gt 50 ]]; do sleep 0.2; done
+  until [[ $(wc -l 2>/dev/null <"$runs/lost/metrics.jsonl") -gt 50 ]]; do kill -0 $mpirun; sleep 0.2; done
   kill -KILL "$(pgrep -P $mpirun | sed -n 3p)"
   wait $mpirun || true
   { echo '```'; grep -E '^ *rank [0-9]:' "$runs/reports"; echo '```'; } >"$runs/measured_lost_rank.md"

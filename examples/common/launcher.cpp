@@ -218,7 +218,8 @@ int Launcher::run() {
   name_left_over(options_.memory, options_.resume);
   for (;;) {
     const int status = attempt();
-    if (status == 0) return end(0);
+    // A second signal ends mpirun, which of MPICH has status 0 then.
+    if (status == 0 && interruptions < 2) return end(0);
     if (interruptions > 0) return end(128 + signal_number);
     if (!has_begun()) {
       std::cerr << text("elastic: mpirun ends with status ", status,

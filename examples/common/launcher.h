@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "autograd/version.h"
 #include "examples/common/elastic.h"
 #include "examples/common/memory_folder.h"
 #include "examples/common/run_copy.h"
@@ -16,7 +17,7 @@ struct LaunchOptions {
   int ranks = 2, every = 5, tries = 3;
   double disk_minutes = 10;
   bool fewer = false;
-  std::string mpirun = "mpirun";
+  std::string mpirun = autograd::mpirun();
   std::filesystem::path memory = "/dev/shm", out, resume;  ///< resume: empty, or a run's folder
 };
 

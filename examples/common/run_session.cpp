@@ -295,11 +295,22 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     if (leads) place(run, "");
     const std::string folder = broadcast_bytes(transport, run.settings.out.string(), flags.timeout);
     if (!leads) place(run, folder);
+    if (leads && known && started->launcher == "MPICH")
+      std::cerr
+          << "note: MPICH's mpirun kills all ranks as soon as one dies: none reports or saves "
+             "then, and the newest save is what is left (--save-every)\n";
     const int seat = known ? started->local_rank : transport.rank();
     if (leads)  // which can save what it holds by itself
       rescued(run, [&] { complete = train(flags, run, transport, seat); });
     else
       train(flags, run, transport, seat);
+    // All end with one status: MPICH's mpirun may lose rank 0's if others end with 0.
+    const int stopped_by = std::stoi(
+        broadcast_bytes(transport, text(complete ? 0 : interrupted.load()), flags.timeout));
+    if (!leads && stopped_by != 0) {
+      complete = false;
+      interrupted = stopped_by;
+    }
     if (complete && leads && finish) finish(run.settings.out);
   });
   return complete;

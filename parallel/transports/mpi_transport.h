@@ -31,9 +31,10 @@ class MpiWorld {
   /// them two seconds to stop too, flushes the output, and ends the process with status 1.
   void run(const std::function<void(Transport&)>& body);
 
-  /// mpirun sends SIGTERM to every rank as soon as one has died, and kills them a second later.
-  /// After this call, the first SIGTERM makes failure() say so, which ends every wait with a
-  /// report; a second one ends the process as usual. Without it, SIGTERM does what it did before.
+  /// Open MPI's mpirun sends SIGTERM to all ranks as soon as one has died, and kills them a second
+  /// later; MPICH's kills them at once. After this call, the first SIGTERM makes failure() say so,
+  /// which ends every wait with a report; a second one ends the process as usual. Without it,
+  /// SIGTERM does what it did before.
   static void stop_on_sigterm();
 
  private:

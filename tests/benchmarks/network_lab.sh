@@ -21,6 +21,8 @@ done
 for tool in ip tc mpirun; do
   command -v "$tool" >/dev/null || { echo "network_lab.sh needs $tool (Debian: iproute2, openmpi-bin)" >&2; exit 1; }
 done
+[[ $(mpirun --version) == *"Open MPI"* ]] ||
+  { echo "network_lab.sh needs the mpirun of Open MPI, whose flags it uses; this one is another's" >&2; exit 1; }
 [[ $EUID -eq 0 ]] || { echo "network_lab.sh makes network namespaces: run it as root" >&2; exit 1; }
 
 lab=pglab$$

@@ -2,6 +2,7 @@
 // Not here: what they are run for.
 #pragma once
 
+#include "autograd/version.h"
 #include "tests/examples/programs.h"
 
 namespace paragrad::tests {
@@ -15,10 +16,16 @@ inline Words mpirun_words(const Words& arguments) {
                "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
                "MPIEXEC_TIMEOUT=120",
                "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1",
-               "mpirun"} +
+               paragrad::autograd::mpirun()} +
          arguments;
 }
 inline Finished mpirun(const Words& arguments) { return run(mpirun_words(arguments)); }
+/// Whether it is MPICH's, which gives the others no time to report when a process is killed.
+inline bool kills_at_once() {
+  return mpirun({"--version"}).output.find("HYDRA") != std::string::npos;
+}
+/// The rank of a process, in a command of a shell.
+inline const std::string own_rank = "${OMPI_COMM_WORLD_RANK-$PMI_RANK}";
 
 /// `words`, which begin with train_gpt, as so many processes, which another program may start.
 inline Words processes(int number, Words words, const Words& starter = {}) {

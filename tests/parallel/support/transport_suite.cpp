@@ -176,7 +176,10 @@ void sizes_must_agree(Transport& transport, const DevicePtr& device) {
     auto out = send(transport, right, 9, sent);
     auto in = receive(transport, left, 9, arrived);
     std::string error = error_of([&] { wait_for(transport, *in, timeout, "a message"); });
-    expect_error(error, {text("rank ", left, " sent 8 bytes"),
+    // MPICH does not tell the length of a message that is too long.
+    const bool more = expected < 8 && transport.name() == std::string("mpi") &&
+                      error.find(" sent more ") != std::string::npos;
+    expect_error(error, {text("rank ", left, more ? " sent more" : " sent 8 bytes"),
                          text("rank ", transport.rank(), " expects ", expected)});
     error_of([&] { wait_for(transport, *out, timeout, "a send"); });  // threads: here too
     barrier(transport);
