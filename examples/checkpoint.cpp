@@ -4,9 +4,12 @@
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "examples/common/gpt_folder.h"
 #include "examples/common/help.h"
+#include "examples/common/printable.h"
 #include "examples/common/program.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/drawing/figure.h"
@@ -22,8 +25,11 @@ using paragrad::autograd::text;
 std::string bytes_in_words(double bytes) { return paragrad::parallel::bytes_text(bytes); }
 
 /// Opens the newest checkpoint of a run's folder, damaged tensors or not.
-Checkpoint newest(const fs::path& folder) {
-  return usage([&] { return Checkpoint(checkpoint_of(folder)); });
+Checkpoint newest(const fs::path& run) {
+  const fs::path folder = checkpoint_of(run);
+  const std::vector<std::string> manifests = manifests_of(folder);
+  return usage(
+      [&] { return Checkpoint(folder, manifests.empty() ? manifest_name : manifests[0]); });
 }
 
 std::map<std::string, SafetensorsEntry> tensors_of(const Checkpoint& checkpoint) {
@@ -38,7 +44,8 @@ bool verify(const fs::path& run) {
   const fs::path folder = checkpoint_of(run);
   const std::vector<std::string> manifests = manifests_of(folder);
   if (manifests.empty()) newest(run);  // throws, and says why
-  bool intact = true;
+  bool intact = manifests[0] == manifest_name;
+  if (!intact) std::cout << manifest_name << ": MISSING: that of the newest checkpoint is lost\n";
   for (const std::string& manifest : manifests) try {
       const Checkpoint checkpoint(folder, manifest);
       checkpoint.verify();
@@ -52,7 +59,7 @@ bool verify(const fs::path& run) {
                         tensors_of(checkpoint).size(), " tensors in ", checkpoint.files().size(),
                         " files, ", bytes_in_words(bytes), '\n');
     } catch (const Error& error) {
-      std::cout << manifest << ": DAMAGED: " << error.what() << '\n';
+      std::cout << printable(text(manifest, ": DAMAGED: ", error.what())) << '\n';
       intact = false;
     }
   return intact;
@@ -61,19 +68,28 @@ bool verify(const fs::path& run) {
 void show(const fs::path& run) {
   const Checkpoint checkpoint = newest(run);
   auto known = [](const std::string& value) { return value.empty() ? "not known" : value; };
-  std::cout << "update   " << checkpoint.step() << "\nrun      " << known(checkpoint.run_id())
-            << "\nbuild    " << known(checkpoint.build()) << "\nprogram  "
-            << checkpoint.run().value("program", "not known") << '\n';
+  std::ostringstream out;
+  out << "update   " << checkpoint.step() << "\nrun      " << known(checkpoint.run_id())
+      << "\nbuild    " << known(checkpoint.build()) << "\nprogram  "
+      << checkpoint.run().value("program", "not known") << '\n';
   const json flags = checkpoint.run().value("flags", json::object());
   for (const auto& [name, value] : flags.items())
-    std::cout << "flag     " << name << ' '
-              << (value.is_string() ? value.get<std::string>() : value.dump()) << '\n';
+    out << "flag     " << name << ' '
+        << (value.is_string() ? value.get<std::string>() : value.dump()) << '\n';
   for (const SafetensorsFile& file : checkpoint.files()) {
-    std::cout << "file     " << fs::path(file.path()).filename().string() << '\n';
+    out << "file     " << fs::path(file.path()).filename().string() << '\n';
     for (const SafetensorsEntry& entry : file.entries())
-      std::cout << text("tensor   ", entry.name, ' ', entry.dtype, ' ', entry.shape, ' ',
-                        bytes_in_words(static_cast<double>(entry.bytes.size())), '\n');
+      out << text("tensor   ", entry.name, ' ', entry.dtype, ' ', entry.shape, ' ',
+                  bytes_in_words(static_cast<double>(entry.bytes.size())), '\n');
   }
+  std::cout << printable(out.str());
+}
+
+void export_to(const fs::path& folder, const fs::path& run) {
+  usage([&] {
+    PG_CHECK(!fs::exists(folder), folder.string(), " is there; name a folder that is not");
+    export_gpt(load_gpt(run, paragrad::autograd::cpu_device()), folder);
+  });
 }
 
 /// Describes how much two tensors differ; empty if they have the same bytes.
@@ -97,7 +113,7 @@ bool diff(const fs::path& one, const fs::path& two) {
   const Checkpoint a = newest(one), b = newest(two);
   bool differ = false;
   auto say = [&](const std::string& line) {
-    std::cout << line << '\n';
+    std::cout << printable(line) << '\n';
     differ = true;
   };
   if (a.step() != b.step()) say(text("update: ", a.step(), ", and ", b.step()));
@@ -148,13 +164,19 @@ int main(int argc, char** argv) {
                                "differ; ends with status 1 if they do.",
                                "checkpoint diff runs/a runs/b");
   Flags(*compared).words("OTHER", two, "", where)->required();
+  CLI::App* exported = command("export",
+                               "Writes the newest intact checkpoint of a GPT into a new folder, "
+                               "for Hugging Face's from_pretrained().",
+                               "checkpoint export runs/mine exported");
+  Flags(*exported).words("FOLDER", two, "", "a folder that is not there yet")->required();
   return run_program(app, [&] {
     app.parse(argc, argv);
     if (app.get_subcommands().empty())
-      throw UsageError("no command given: use verify, show or diff");
+      throw UsageError("no command given: use verify, show, diff or export");
     if (*verified) return verify(one) ? 0 : 1;
     if (*compared) return diff(one, two) ? 1 : 0;
     if (*shown) show(one);
+    if (*exported) export_to(two, one);
     return 0;
   });
 }

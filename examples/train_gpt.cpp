@@ -42,10 +42,7 @@ SessionSettings settings_of(const GptRun& run, const GptConfig& model, const Tex
   settings.flops_per_unit = gpt_flops_per_token(model, model.context);
   if (data.vocabulary) settings.run["vocabulary"] = vocabulary_of(data);
   // The export of an earlier run in this folder belongs to its weights, which are gone now.
-  settings.saved = [](const std::filesystem::path& folder) {
-    std::error_code ignored;
-    std::filesystem::remove_all(export_of(folder), ignored);
-  };
+  settings.saved = remove_export;
   return settings;
 }
 

@@ -3,6 +3,7 @@
 
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/checkpoint.h"
@@ -74,6 +75,15 @@ void export_gpt(const LoadedGpt& gpt, const fs::path& folder) {
 
 fs::path export_of(const fs::path& run) { return run / "huggingface"; }
 
+void remove_export(const fs::path& run) {
+  std::error_code ignored;
+  for (const char* file :
+       {"config.json", "generation_config.json", "merges.txt", "model.safetensors",
+        "tokenizer.json", "tokenizer_config.json", "vocab.json"})
+    fs::remove(export_of(run) / file, ignored);
+  fs::remove(export_of(run), ignored);  // unless it holds files of the user
+}
+
 void export_run(const fs::path& run) {
   const fs::path folder = export_of(run);
   fs::path unfinished = folder;
@@ -81,7 +91,12 @@ void export_run(const fs::path& run) {
   std::error_code problem;
   fs::remove_all(unfinished, problem);
   export_gpt(load_gpt(run, cpu_device()), unfinished);
-  fs::remove_all(folder, problem);
+  remove_export(run);
+  std::vector<fs::path> others;  // of the user, such as a README.md
+  for (const fs::directory_entry& file : fs::directory_iterator(folder, problem))
+    others.push_back(file.path());
+  for (const fs::path& file : others) fs::rename(file, unfinished / file.filename());
+  fs::remove(folder, problem);
   fs::rename(unfinished, folder, problem);
   PG_CHECK(!problem, "can't write ", folder.string(), ": ", problem.message());
 }

@@ -30,7 +30,10 @@ void export_gpt(const LoadedGpt& gpt, const std::filesystem::path& folder);
 
 /// The folder of a run's export: huggingface/ in the run's folder.
 std::filesystem::path export_of(const std::filesystem::path& run);
-/// Exports the run's checkpoint to export_of(run): the folder is complete, or not there.
+/// Removes the files of an export from there; others stay.
+void remove_export(const std::filesystem::path& run);
+/// Exports the run's checkpoint to export_of(run): the folder is complete, or not there. Files in it
+/// that no export writes stay.
 void export_run(const std::filesystem::path& run);
 
 }  // namespace paragrad::examples

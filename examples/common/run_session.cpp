@@ -324,6 +324,7 @@ int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish)
   std::signal(SIGUSR1, interrupt);  // which mpirun forwards, and Slurm sends before a job's end
   if (std::signal(SIGHUP, interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // under nohup
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that goes does not end the run
+  std::signal(SIGXFSZ, SIG_IGN);  // a save that exceeds a limit of files fails like on a full disk
   const bool processes = run.transport == "mpi" || (run.transport == "nccl" && rank_environment());
   const bool complete =
       processes ? train_on_processes(run, prepare, finish) : train_on_threads(run, prepare, finish);

@@ -109,8 +109,7 @@ Manifest read_manifest(const fs::path& folder, const std::string& name) {
 }
 
 fs::path checkpoint_of(const fs::path& run) {
-  std::error_code ignored;
-  return fs::exists(run / manifest_name, ignored) ? run : run / "checkpoint";
+  return manifests_of(run).empty() ? run / "checkpoint" : run;
 }
 
 std::vector<std::string> manifests_of(const fs::path& folder) {
@@ -130,7 +129,11 @@ std::vector<std::string> manifests_of(const fs::path& folder) {
 IntactCheckpoint find_intact(const fs::path& folder) {
   std::string damaged;
   std::vector<std::string> names = manifests_of(folder);
-  if (names.empty() || names[0] != manifest_name) names = {manifest_name};  // which then is missed
+  if (names.empty())
+    names = {manifest_name};  // which is missed below
+  else if (names[0] != manifest_name)
+    damaged = text("the checkpoint ", folder.string(), " has lost its newest state: there is no ",
+                   manifest_name);
   for (const std::string& name : names) try {
       const Checkpoint checkpoint(folder, name);
       checkpoint.verify();
@@ -145,7 +148,7 @@ IntactCheckpoint find_intact(const fs::path& folder) {
     } catch (const Error& error) {
       if (damaged.empty()) damaged = error.what();
     }
-  throw Error(damaged);
+  throw Error(names.size() > 1 ? damaged + "; those before it are damaged, too" : damaged);
 }
 
 }  // namespace paragrad::nn

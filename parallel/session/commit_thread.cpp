@@ -47,7 +47,7 @@ bool CommitThread::is_done() const {
 }
 
 void CommitThread::finish(const std::string& failure) {
-  if (!failure.empty()) *wait_ = over;
+  *wait_ = failure.empty() ? hasty : over;
   try {
     committed_.get();
   } catch (const std::exception& error) {

@@ -27,8 +27,9 @@ class CommitThread {
   int step() const { return step_; }
   /// Whether finish() returns at once.
   bool is_done() const;
-  /// Waits until the checkpoint is committed.
-  ///   failure: why a rank could not write its files; empty: all are there
+  /// Waits until the checkpoint is committed. All ranks have ended writing, so a file that is not
+  /// here within a second has been removed, or lies in a folder that this rank does not see.
+  ///   failure: why a rank could not write its files; empty: all wrote them
   /// throws: Error if it can't be committed; its files are gone then
   void finish(const std::string& failure = "");
 

@@ -60,11 +60,22 @@ class FolderClaim::Lock {
     if (::ftruncate(file_, 0) == 0) written_ = ::pwrite(file_, own.data(), own.size(), 0);
   }
   ~Lock() {
-    ::unlink(path_.c_str());  // while it is locked
+    if (const fs::path folder = place(); !folder.empty())
+      ::unlink((folder / path_.filename()).c_str());  // while it is locked
     ::close(file_);
   }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
+
+  bool is_here() const { return is_named(file_, path_); }
+  fs::path folder() const { return path_.parent_path(); }
+  /// The folder's present name; empty if the file was removed.
+  fs::path place() const {
+    if (is_here()) return folder();
+    std::error_code problem;
+    const fs::path now = fs::read_symlink(text("/proc/self/fd/", file_), problem);
+    return !problem && is_named(file_, now) ? now.parent_path() : fs::path();
+  }
 
  private:
   void open() {
@@ -119,5 +130,15 @@ FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeo
 }
 
 FolderClaim::~FolderClaim() = default;
+
+fs::path FolderClaim::place() const { return lock_ ? lock_->place() : fs::path(); }
+
+void FolderClaim::check() const {
+  if (!lock_ || lock_->is_here()) return;
+  const fs::path now = lock_->place();
+  throw autograd::Error(text("the folder ", lock_->folder().string(), " was ",
+                             now.empty() ? "removed" : "renamed to " + now.string(),
+                             " while the run trains; give it its name again"));
+}
 
 }  // namespace paragrad::parallel

@@ -114,23 +114,28 @@ json MetricFiles::written() {
 namespace {
 
 /// Whether a file begins with these bytes.
-bool begins_as(const fs::path& path, const json& written) {
+bool begins_as(const fs::path& path, const json& written) try {
   const auto bytes = static_cast<std::size_t>(nn::whole_number(written.at("bytes")));
   std::error_code problem;
   if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) < bytes) return false;
   const std::string text = bytes > 0 ? nn::read_file(path) : "";
   return nn::checksum_of(std::string_view(text).substr(0, bytes)) ==
          written.at("checksum").get<std::string>();
+} catch (const json::exception&) {  // `written` is of another program
+  return false;
 }
 
 }  // namespace
 
-std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json& written,
-                                  bool own) {
+std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json& written, bool own,
+                                  std::string& problem) {
   fs::path path = folder / "metrics.jsonl";
   const fs::path beside = folder / "metrics.jsonl.partial";
-  if (!written.is_null() && !begins_as(path, written) && begins_as(beside, written)) {
-    if (own)
+  if (!written.is_null() && !begins_as(path, written)) {
+    if (!begins_as(beside, written))
+      problem = text(path.string(), " is not as the run wrote it until update ", steps,
+                     "; lines of its updates may be missing, or another run's");
+    else if (own)
       fs::rename(beside, path);  // the other files are written anew from its lines
     else
       path = beside;

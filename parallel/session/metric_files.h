@@ -63,7 +63,9 @@ class MetricFiles {
 /// session that was killed while it replaced an earlier one's files has left them beside it.
 ///   written: what written() returned when the checkpoint was saved; null: not known
 ///   own:     the folder belongs to this session, which completes the replacement
+///   problem: gets what the user should know if no file begins as it was written
 std::vector<nlohmann::json> earlier_metrics(const std::filesystem::path& folder, int steps,
-                                            const nlohmann::json& written, bool own);
+                                            const nlohmann::json& written, bool own,
+                                            std::string& problem);
 
 }  // namespace paragrad::parallel

@@ -20,13 +20,22 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The run whose checkpoint a folder holds; empty: none, or it is damaged.
-std::string run_in(const fs::path& out) {
-  try {
-    return Checkpoint(checkpoint_of(out)).run_id();
-  } catch (const Error&) {
-    return "";
-  }
+/// A run's checkpoints, and the update of the newest one.
+struct Saved {
+  std::string run_id;  ///< empty: none is saved; "?": none of them can be read
+  int update = 0;
+};
+
+Saved saved_in(const fs::path& out) {
+  const fs::path folder = checkpoint_of(out);
+  Saved found;
+  for (const std::string& manifest : nn::manifests_of(folder)) try {
+      const Checkpoint newest(folder, manifest);
+      return {newest.run_id(), static_cast<int>(newest.step())};
+    } catch (const Error&) {
+      found.run_id = "?";
+    }
+  return found;
 }
 
 // [snippet stage_left]
@@ -78,7 +87,8 @@ Remains SessionRank::remains() {
                .clips = plan.clip,
                .results = std::move(left_),
                .run = settings_.run,
-               .run_id = run_id_};
+               .run_id = run_id_,
+               .place = claim_ ? claim_->place() : fs::path()};
   for (auto& [stage, store] : engine_.stores()) left.stages[stage] = stage_left(store, stage, plan);
   return left;
 }
@@ -120,11 +130,12 @@ std::string Rescue::save(const SessionSettings& settings, const LearningRate& ra
   for (const Remains& rank : remains_)
     for (const auto& [stage, left] : rank.stages) updates.insert(left.update);
   if (updates.empty() || *updates.rbegin() == remains_.front().first) return "";
-  const int before = newest_save(settings.out);
-  if (const std::string id = run_in(settings.out); !id.empty() && id != remains_.front().run_id)
-    return text("the last updates are lost, as ", settings.out.string(),
+  const fs::path out = place_of(settings);
+  const int before = newest_save(out);
+  if (const std::string id = saved_in(out).run_id; !id.empty() && id != remains_.front().run_id)
+    return text("the last updates are lost, as ", out.string(),
                 " holds another run, which stays; save earlier with --save-every");
-  const std::string go_on = text("; continue with --resume ", settings.out.string());
+  const std::string go_on = text("; continue with --resume ", out.string());
   std::string problem;
   for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
       problem = problem_at(*update);
@@ -140,16 +151,23 @@ std::string Rescue::save(const SessionSettings& settings, const LearningRate& ra
                          : "nothing was saved before");
 }
 
+/// The run's folder, also if it was renamed while the run trained.
+fs::path Rescue::place_of(const SessionSettings& settings) const {
+  for (const Remains& rank : remains_)
+    if (!rank.place.empty()) return rank.place;
+  return settings.out;
+}
+
 int Rescue::newest_save(const fs::path& out) const {
-  if (remains_.empty() || run_in(out) != remains_.front().run_id) return 0;
-  return static_cast<int>(Checkpoint(checkpoint_of(out)).step());
+  const Saved saved = saved_in(out);
+  return remains_.empty() || saved.run_id != remains_.front().run_id ? 0 : saved.update;
 }
 
 /// The lines of the updates so far, with those that rank 0 had not written yet. The last line names
 /// updates of which no rank that is left knows the loss.
 std::vector<json> Rescue::lines_until(int update, const SessionSettings& settings,
                                       const LearningRate& rate) const {
-  std::vector<json> lines = lines_so_far(settings.out, update);
+  std::vector<json> lines = lines_so_far(place_of(settings), update);
   std::vector<RunResult> results;
   for (const Remains& rank : remains_) results.push_back(rank.results);
   const RunResult world = merged(results);
@@ -175,9 +193,9 @@ std::vector<json> Rescue::lines_until(int update, const SessionSettings& setting
 
 void Rescue::commit(int update, const SessionSettings& settings, const LearningRate& rate) const {
   ThreadsWorld alone(1);
-  const FolderClaim claim(alone.transport(0), settings.out, settings.engine.timeout);
-  MetricFiles lines(settings.out, settings.unit, lines_until(update, settings, rate));
-  const fs::path folder = settings.out / "checkpoint";
+  const fs::path out = place_of(settings), folder = out / "checkpoint";
+  const FolderClaim claim(alone.transport(0), out, settings.engine.timeout);
+  MetricFiles lines(out, settings.unit, lines_until(update, settings, rate));
   const SaveMark mark(update, remains_.front().run_id);
   std::vector<CheckpointFile> files;
   const WriteFile write_file = write_at_once(folder, mark, files);

@@ -4,6 +4,7 @@
 // Chapter 15.
 #pragma once
 
+#include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -33,6 +34,7 @@ struct Remains {
   RunResult results;   ///< of the plan that failed
   nlohmann::json run;  ///< the description of the run in checkpoints
   std::string run_id;
+  std::filesystem::path place;  ///< rank 0's folder, under its present name
 };
 
 /// Shared by the ranks of a process, which add what they have when they fail.
@@ -52,6 +54,7 @@ class Rescue {
   int newest_save(const std::filesystem::path& out) const;
 
  private:
+  std::filesystem::path place_of(const SessionSettings& settings) const;
   std::string problem_at(int update) const;
   std::vector<nlohmann::json> lines_until(int update, const SessionSettings& settings,
                                           const LearningRate& learning_rate) const;

@@ -55,11 +55,13 @@ nlohmann::json line_of(std::int64_t number, const StepResult& result, const std:
 RunLog::RunLog(const SessionSettings& settings, int first)
     : settings_(settings), first_(first), terminal_(isatty(STDOUT_FILENO)) {
   std::vector<nlohmann::json> earlier;
+  std::string problem;
   make_writable(settings.out / "checkpoint");
   if (first > 0)
     earlier = earlier_metrics(settings.resume, first,
                               settings.resumed().run().value("metrics", nlohmann::json()),
-                              settings.resume == settings.out);
+                              settings.resume == settings.out, problem);
+  if (!problem.empty()) warn(problem);
   files_.emplace(settings.out, settings.unit, earlier);
   for (const nlohmann::json& line : earlier) table_.add(line);
   if (files_->beside_earlier() && settings.resume != settings.out)

@@ -35,6 +35,7 @@ class Lead : public SessionRank {
   void go_on_saving();
   void await_save(bool last = false);
   void conclude_save(bool last, const std::string& failure = "");
+  void note_not_saved(int step, const std::string& why);
   void end();
   void measure_memory();
   void tell_profile();

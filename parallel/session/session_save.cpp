@@ -31,6 +31,13 @@ bool Lead::is_save_due() const {
 void Lead::save(bool last) {
   await_save();
   const Counted counted{report_.saving};
+  try {
+    claim_->check();  // a folder of the same name may be another run's
+  } catch (const Error& error) {
+    if (last) throw;
+    saved_ = std::chrono::steady_clock::now();
+    return note_not_saved(steps_, error.what());
+  }
   std::vector<CheckpointFile> files;
   std::vector<WeightsChecksums> weights;
   json codecs = json::array();
@@ -85,10 +92,14 @@ void Lead::conclude_save(bool last, const std::string& failure) {
   } catch (const Error& error) {
     if (last) throw;
     saving_.reset();
-    report_.events.push_back({step, "checkpoint", "checkpoint not saved"});
-    log_.warn(text("step ", step, " is NOT SAVED: ", error.what(),
-                   ". The run goes on; its next save tries again"));
+    note_not_saved(step, error.what());
   }
+}
+
+void Lead::note_not_saved(int step, const std::string& why) {
+  report_.events.push_back({step, "checkpoint", "checkpoint not saved"});
+  log_.warn(
+      text("step ", step, " is NOT SAVED: ", why, ". The run goes on; its next save tries again"));
 }
 
 /// The description of the run for a checkpoint of now.

@@ -117,6 +117,64 @@ TEST_CASE("a second run in a folder is refused, and the first one goes on", "[ch
   CHECK_FALSE(fs::exists(out + "/paragrad.lock"));
 }
 
+TEST_CASE("a run whose folder is renamed saves there, and leaves another one of that name alone",
+          "[checkpoint]") {
+  const Runs runs;
+  const std::string out = runs.path("run"), moved = runs.path("moved");
+  Running first(runs.words("run", {"--steps", "1000000", "--evaluate-every", "0"}));
+  wait_for_steps(out, 3);
+  fs::rename(out, moved);
+  runs.train("run");
+  const auto weights = weights_of(out);
+  first.signal(SIGTERM);
+  const Finished ended = first.finish();
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.errors, Contains("the folder " + out + " was renamed to " + moved) &&
+                               Contains("continue with --resume " + moved));
+  CHECK(step_of(moved) >= 3);
+  const bool untouched = weights_of(out) == weights;
+  CHECK(untouched);
+  CHECK(step_of(out) == 6);
+  for (const std::string& folder : {out, moved}) CHECK_FALSE(fs::exists(folder + "/paragrad.lock"));
+}
+
+TEST_CASE("without its manifest, a checkpoint gives way to the one before it", "[checkpoint]") {
+  const Runs runs;
+  const std::string out = runs.path("run");
+  runs.train("run", {"--save-every", "2", "--stop-after", "4"});
+  fs::remove(out + "/checkpoint/manifest.json");
+  const Finished verified = run({"checkpoint", "verify", out});
+  CHECK(verified.status == 1);
+  CHECK_THAT(verified.output, Contains("manifest.json: MISSING") && Contains("update 2: intact"));
+  const Finished resumed = run({"train_gpt", "--resume", out});
+  CHECK(resumed.status == 0);
+  CHECK_THAT(resumed.errors, Contains("there is no manifest.json; the checkpoint before it, of " +
+                                      std::string("update 2, is used instead")));
+  runs.train("whole");
+  runs.check_same("whole", "run");
+}
+
+TEST_CASE("files of others stay in a run's export, and lost lines of metrics are noticed",
+          "[checkpoint]") {
+  const Runs runs;
+  const std::string out = runs.path("run");
+  runs.train("run", {"--stop-after", "4"});
+  runs.resume("run", {"--stop-after", "1"});
+  fs::create_directories(out + "/huggingface");
+  std::ofstream(out + "/huggingface/README.md") << "mine";
+  fs::resize_file(out + "/metrics.jsonl", 10);
+  const Finished resumed = run({"train_gpt", "--resume", out});
+  CHECK(resumed.status == 0);
+  CHECK_THAT(resumed.errors, Contains("metrics.jsonl is not as the run wrote it until update 5"));
+  CHECK(paragrad::nn::read_file(out + "/huggingface/README.md") == "mine");
+  CHECK(fs::exists(out + "/huggingface/model.safetensors"));
+  const std::string exported = runs.path("exported");
+  CHECK(run({"checkpoint", "export", out, exported}).status == 0);
+  CHECK(paragrad::nn::read_file(exported + "/model.safetensors") ==
+        paragrad::nn::read_file(out + "/huggingface/model.safetensors"));
+  CHECK(run({"checkpoint", "export", out, exported}).status == 2);
+}
+
 TEST_CASE("a run whose terminal goes saves, and one whose reader goes trains on", "[checkpoint]") {
   const Runs runs;
   const std::string out = runs.path("run");
