@@ -32,8 +32,8 @@ void export_gpt(const LoadedGpt& gpt, const std::filesystem::path& folder);
 std::filesystem::path export_of(const std::filesystem::path& run);
 /// Removes the files of an export from there; others stay.
 void remove_export(const std::filesystem::path& run);
-/// Exports the run's checkpoint to export_of(run): the folder is complete, or not there. Files in it
-/// that no export writes stay.
+/// Exports the run's checkpoint to export_of(run): the folder is complete, or not there. Files in
+/// it that no export writes stay.
 void export_run(const std::filesystem::path& run);
 
 }  // namespace paragrad::examples

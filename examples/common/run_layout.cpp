@@ -76,8 +76,8 @@ void RunLayout::choose_clip() {
 }
 
 /// Cuts replicas into a few stages, whose sums overlap with the backward of the stages before them.
-/// A sum by NCCL is a single call, so four of them cost little more than one. With --zero 2 or 3 the
-/// next backward waits for a sum, to drop it.
+/// A sum by NCCL is a single call, so four of them cost little more than one. With --zero 2 or 3
+/// the next backward waits for a sum, to drop it.
 void RunLayout::choose_buckets(int layers) {
   constexpr int buckets = 4;
   const bool is_data = parts_.schedule.empty() || parts_.schedule == "data";

@@ -133,8 +133,8 @@ std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json&
   const fs::path beside = folder / "metrics.jsonl.partial";
   if (!written.is_null() && !begins_as(path, written)) {
     if (!begins_as(beside, written))
-      problem = text(path.string(), " is not as the run wrote it until update ", steps,
-                     "; lines of its updates may be missing, or another run's");
+      problem = autograd::text(path.string(), " is not as the run wrote it until update ", steps,
+                               "; lines of its updates may be missing, or another run's");
     else if (own)
       fs::rename(beside, path);  // the other files are written anew from its lines
     else
