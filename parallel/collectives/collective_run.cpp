@@ -202,7 +202,8 @@ int CollectiveRun::waits_for() const {
   return -1;
 }
 
-/// What the rank sends by scatter_reduce, half of which is a reduce-scatter and half a gather.
+/// The bytes that a rank sends if the collective is a list of messages. An all-reduce is a
+/// reduce-scatter and then a gather.
 std::int64_t TransportRun::bytes_as_by_list(int rank) const {
   const auto members = static_cast<int>(ranks_.size());
   const auto member = static_cast<int>(std::ranges::find(ranks_, rank) - ranks_.begin());

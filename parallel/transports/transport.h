@@ -68,7 +68,7 @@ constexpr int group_channel(int group) { return 1 + group; }
 /// The longest sleep, in seconds, that a clock accepts; more would overflow.
 inline constexpr double longest_sleep = 1e6;
 
-/// What a group does together with values of which chunk i (chunk_range) is that of member i.
+/// What the members of a group do together. Member i owns chunk i of the values (chunk_range).
 enum class Joint { all_reduce, reduce_scatter, all_gather };
 
 /// Groups of ranks that sum, and pairs that send messages: sender, receiver.

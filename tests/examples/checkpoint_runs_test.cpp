@@ -154,6 +154,29 @@ TEST_CASE("without its manifest, a checkpoint gives way to the one before it", "
   runs.check_same("whole", "run");
 }
 
+TEST_CASE("a lost rank leaves another run's checkpoints alone, the newest one damaged",
+          "[checkpoint]") {
+  const Runs runs;
+  const std::string out = runs.path("run"), manifest = out + "/checkpoint/manifest-2.json";
+  runs.train("run", {"--save-every", "2", "--stop-after", "4"});
+  fs::resize_file(out + "/checkpoint/manifest.json", 100);
+  const std::string before = paragrad::nn::read_file(manifest);
+  const Finished lost =
+      run(runs.words("run", {"--seed", "5", "--data-parallel", "2", "--lose", "1@3"}));
+  CHECK(lost.status == 1);
+  CHECK_THAT(lost.errors, Contains("holds another run, which stays"));
+  CHECK(paragrad::nn::read_file(manifest) == before);
+}
+
+TEST_CASE("what a checkpoint says of its run reaches a terminal without control characters",
+          "[checkpoint]") {
+  const Runs runs;
+  const std::string data = runs.folder.write("\x1b[31m.txt", varied_text());
+  REQUIRE(run(tiny_run(data, runs.path("run"))).status == 0);
+  const Finished shown = run({"checkpoint", "show", runs.path("run")});
+  CHECK_THAT(shown.output, Contains("\\x1b[31m.txt") && !Contains("\x1b"));
+}
+
 TEST_CASE("files of others stay in a run's export, and lost lines of metrics are noticed",
           "[checkpoint]") {
   const Runs runs;

@@ -145,7 +145,7 @@ TEST_CASE("a run of processes is not started again when its memory is full") {
   CHECK(saved(runs, "full") >= 2);
 }
 
-TEST_CASE("a run of processes goes on with fewer ranks, down to one") {
+TEST_CASE("a run of processes continues with fewer ranks, down to one") {
   const Runs runs{{"--data-parallel", "2", "--steps", "12", "--quiet"}};
   const Finished ended = elastic(runs, runs.words("fewer", {"--lose", "1@8"}), {"--fewer"});
   INFO(ended.errors);
