@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Installs the packages that this machine lacks: those of the programs; with --tests also those of the
-# tests, the benchmarks and the format check; with --ci also clang, clang-tidy, emscripten and Chromium,
-# 1.9 GB that only .ci/run needs; with --images Fashion-MNIST, 30 MB that train_resnet trains on; with
-# --text the King James Bible, 3 MB that the quickstart trains on. Prints nothing if nothing is missing.
+# tests, the benchmarks and the format check; with --clang also clang and its sanitizers; with --ci that
+# and clang-tidy, emscripten and Chromium, 1.9 GB that only .ci/run needs; with --images Fashion-MNIST,
+# 30 MB that train_resnet trains on; with --text the King James Bible, 3 MB that the quickstart trains on.
+# Prints nothing if nothing is missing.
 # Uses apt-get on Debian and Ubuntu, with sudo when not root; elsewhere it lists what to install and stops.
 set -euo pipefail
 
-usage="usage: install_packages.sh [--tests] [--ci] [--images] [--text]"
+usage="usage: install_packages.sh [--tests] [--clang] [--ci] [--images] [--text]"
 # Debian's name of each package, and how we know that it is there: a command, a header or a folder.
 needs="
 g++                 c++
@@ -26,10 +27,12 @@ libbenchmark-dev    <benchmark/benchmark.h>
 libopenmpi-dev      mpicxx
 openmpi-bin         mpirun
 python3             python3"
-needs_of_ci="
+needs_of_clang="
 clang-19            clang++-19
+libclang-rt-19-dev  /usr/lib/llvm-19/lib/clang/19/include/sanitizer
+libomp-19-dev       /usr/lib/llvm-19/share/gdb/python/ompd"
+needs_of_ci="$needs_of_clang
 clang-tidy-19       clang-tidy-19
-libomp-19-dev       /usr/lib/llvm-19/share/gdb/python/ompd
 emscripten          em++
 nodejs              node
 chromium            chromium"
@@ -41,10 +44,11 @@ bible-kjv           bible"
 for argument; do
   case $argument in
     --tests) needs+=$needs_of_tests ;;
+    --clang) needs+=$needs_of_clang ;;
     --ci) needs+=$needs_of_ci ;;
     --images) needs+=$images ;;
     --text) needs+=$text ;;
-    -h | --help) echo "$usage"; sed -n '2,8s/^# //p' "$0"; exit 0 ;;
+    -h | --help) echo "$usage"; sed -n '2,9s/^# //p' "$0"; exit 0 ;;
     *) echo "install_packages.sh: unknown argument '$argument'; $usage" >&2; exit 2 ;;
   esac
 done

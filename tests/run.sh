@@ -2,13 +2,14 @@
 # Installs what is missing, builds, and runs every test: run.sh [--werror] [PRESET...]
 # Presets: release (the default) debug asan tsan (see CMakePresets.json); all: release, asan and tsan.
 # With `all` only, kernels run on the emulator that looks for races (tests with ctest's label
-# checked). Benchmarks that no test runs are not built.
+# checked). The preset asan is clang's, and builds all benchmarks, too, for clang's warnings.
 # Stops at the first preset that fails; otherwise ctest's summary is the last thing it prints.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 settings=(-DPARAGRAD_TESTS=ON)
 presets=()
+packages=(--tests)
 all=
 for argument; do
   case $argument in
@@ -22,7 +23,8 @@ for argument; do
 done
 [[ ${#presets[@]} -gt 0 ]] || presets=(release)
 
-examples/install_packages.sh --tests
+[[ ${presets[*]} != *asan* ]] || packages+=(--clang)
+examples/install_packages.sh "${packages[@]}"
 for preset in "${presets[@]}"; do
   trap 'printf "\nrun.sh: FAILED with preset %s; again: tests/run.sh %s\n" "$preset" "$preset" >&2' ERR
   printf '\n== %s: configure\n' "$preset"
@@ -30,6 +32,8 @@ for preset in "${presets[@]}"; do
   built=(tested) left_out=() but=
   if [[ $preset == release && $all ]]; then
     built+=(tests_cuda_checked)
+  elif [[ $preset == asan ]]; then
+    built+=(all)
   elif [[ $preset == release ]]; then
     left_out=(-LE checked -E '^tests_cuda_checked_NOT_BUILT')
     but=", but for those of the checked emulator (tests/run.sh all)"

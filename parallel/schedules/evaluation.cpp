@@ -63,7 +63,8 @@ Plan make_evaluation(const Plan& like, int first, int microbatches) {
       for (int micro = begin; micro < std::min(begin + at_once, microbatches); ++micro)
         add(stage, micro);
     });
-  return lower(std::move(plan), plan.home.empty() ? SumPath::group : SumPath::ring);
+  const SumPath path = plan.home.empty() ? SumPath::group : SumPath::ring;
+  return lower(std::move(plan), path);
 }
 
 }  // namespace paragrad::parallel

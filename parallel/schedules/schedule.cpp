@@ -224,7 +224,8 @@ Plan completed(Plan plan) {
   check_shape(plan);
   check_passes(plan);
   if (!has_steps && plan.home.empty() && plan.steps > 0) place_steps(plan);
-  return lower(std::move(plan), plan.home.empty() ? SumPath::group : SumPath::ring);
+  const SumPath path = plan.home.empty() ? SumPath::group : SumPath::ring;
+  return lower(std::move(plan), path);
 }
 
 std::string note_on_norms(const Layout& layout) {

@@ -130,7 +130,7 @@ TEST_CASE("backend ops: in other orders of threads and of queued work") {
   for (const std::string file : {"reduce", "rows"}) check_ops(op_cases(file), settings);
 }
 
-TEST_CASE("backend ops: no bit depends on the order of threads, blocks or queued work") {
+TEST_CASE("backend ops: the same bits in every order of threads, blocks and queued work") {
   for (const OpCase& op : wide_cases())
     for (DType dtype : {DType::f32, DType::bf16}) {
       std::vector<OpResults> results;
