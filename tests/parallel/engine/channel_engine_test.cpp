@@ -9,6 +9,7 @@
 #include "tests/catch.h"
 #include "tests/numbers.h"
 #include "tests/parallel/support/coded_runs.h"
+#include "tests/sanitized.h"
 
 using namespace paragrad::tests;
 
@@ -25,7 +26,7 @@ std::vector<CodedRun> runs() {
   for (const char* schedule : {"cyclic-v1", "cyclic-v2"})
     for (Setting setting : {Setting::pipeline, Setting::model})
       runs.push_back({.schedule = schedule, .setting = setting});
-  return runs;
+  return fewer(runs);
 }
 
 /// Returns the losses.

@@ -4,6 +4,7 @@
 // Not here: single messages of plans written by hand (cyclic_engine_test).
 #include "tests/catch.h"
 #include "tests/parallel/support/cyclic_cases.h"
+#include "tests/sanitized.h"
 
 using namespace paragrad::tests;
 
@@ -37,6 +38,7 @@ TEST_CASE("cyclic schedules: engine and serial interpreter, with options", "[cyc
         layout.setting = setting;
         layout.recompute = options & 1, layout.clip = options & 2, layout.tied = options & 4;
         bool travels = setting == Setting::model || setting == Setting::zero;
+        if (sanitized && options % 3 > 0) continue;
         if ((layout.clip && rule == "v2") || (layout.tied && travels)) continue;
         INFO(rule << ' ' << name << " options " << options);
         Training training = cyclic_training(n, true, layout.tied, layout.clip ? 0.3 : 0);
@@ -48,7 +50,7 @@ TEST_CASE("cyclic schedules: engine and serial interpreter, with options", "[cyc
         CHECK(parallel.losses == serial.losses);
         ++runs;
       }
-  CHECK(runs == 48);
+  CHECK(runs == (sanitized ? 18 : 48));
 }
 
 TEST_CASE("cyclic schedules in bf16: the same in every setting, and by the serial interpreter",
