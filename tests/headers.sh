@@ -2,7 +2,7 @@
 # Compiles each header alone, as a file that includes nothing else would need it.
 #   tests/headers.sh [HEADER...]    without one, headers of autograd nn parallel sparse cuda examples
 # Without names it leaves out x.h if x.cpp or x.cu includes it before all else: whoever compiles that
-# source by itself, as the preset asan does, compiles the header alone.
+# source by itself, as the preset asan does, compiles the header alone, after some of the standard's.
 # CXX chooses the compiler; g++ if it is not set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
