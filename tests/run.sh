@@ -2,7 +2,7 @@
 # Installs what is missing, builds, and runs every test: run.sh [--werror] [PRESET...]
 # Presets: release (the default) debug asan tsan (see CMakePresets.json); all: release, asan and tsan.
 # With `all` only, kernels run on the emulator that looks for races (tests with ctest's label
-# checked). The preset asan is clang's, and builds all benchmarks, too, for clang's warnings.
+# checked), and benchmarks that no test runs are built. The preset asan is clang's.
 # Stops at the first preset that fails; otherwise ctest's summary is the last thing it prints.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -31,9 +31,7 @@ for preset in "${presets[@]}"; do
   cmake --preset "$preset" "${settings[@]}"
   built=(tested) left_out=() but=
   if [[ $preset == release && $all ]]; then
-    built+=(tests_cuda_checked)
-  elif [[ $preset == asan ]]; then
-    built+=(all)
+    built+=(tests_cuda_checked all)
   elif [[ $preset == release ]]; then
     left_out=(-LE checked -E '^tests_cuda_checked_NOT_BUILT')
     but=", but for those of the checked emulator (tests/run.sh all)"

@@ -7,18 +7,16 @@
 
 namespace paragrad::tests {
 
-#if defined(__SANITIZE_ADDRESS__)
-constexpr std::size_t share = 5;
-#elif defined(__SANITIZE_THREAD__)
-constexpr std::size_t share = 11;  // threads do much the same in all choices
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::size_t share = 11;
 #else
 constexpr std::size_t share = 1;
 #endif
 constexpr bool sanitized = share > 1;
 
-/// All of them. Under a sanitizer, every fifth or eleventh of six or more: in a long list, that
-/// meets each value of a grid whose sizes are 2, 3 and 4. A shorter list has nothing but different
-/// values, and is left whole.
+/// All of them. Under a sanitizer, every eleventh of six or more: in a long list, that meets each
+/// value of a grid whose sizes are 2, 3 and 4. A shorter list has nothing but different values, and
+/// is left whole.
 template <class T>
 std::vector<T> fewer(const std::vector<T>& all) {
   std::vector<T> some;

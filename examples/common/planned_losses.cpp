@@ -2,6 +2,7 @@
 // Chapter 15.
 #include "examples/common/planned_losses.h"
 
+#include <algorithm>
 #include <charconv>
 #include <sstream>
 
@@ -36,6 +37,18 @@ PlannedLoss parse_loss(std::string_view words) {
   return loss;
 }
 
+/// throws: Error if a rank is to be lost that is already lost and not yet back
+void check_order(std::vector<PlannedLoss> losses) {
+  std::ranges::sort(losses, {}, [](const PlannedLoss& x) { return std::pair(x.rank, x.update); });
+  const auto gone = [](const PlannedLoss& a, const PlannedLoss& b) {
+    return a.rank == b.rank && (a.back == 0 || a.back >= b.update);
+  };
+  const auto found = std::ranges::adjacent_find(losses, gone);
+  PG_CHECK(found == losses.end(), "--lose: in update ", std::next(found)->update, " rank ",
+           found->rank, " is still lost since update ", found->update,
+           found->back > 0 ? text("; it is back after update ", found->back) : std::string());
+}
+
 }  // namespace
 
 std::vector<PlannedLoss> parse_losses(const std::string& words) {
@@ -48,6 +61,7 @@ std::vector<PlannedLoss> parse_losses(const std::string& words) {
       throw autograd::Error(text("--lose ", words, ": expected RANK@UPDATE or RANK@UPDATE-BACK, ",
                                  "as in 2@8,0@12-20; got \"", one, '"'));
     }
+  check_order(losses);
   return losses;
 }
 

@@ -60,6 +60,17 @@ bool has_lines(const fs::path& name) {
   return all.starts_with("metrics.jsonl") || all.starts_with("metrics.csv");
 }
 
+/// Adds the files of a folder's checkpoints. A damaged one is left as it is.
+void add_checkpoints(std::set<fs::path>& files, const fs::path& folder) {
+  for (const std::string& name : nn::manifests_of(folder)) try {
+      const nn::Checkpoint checkpoint(folder, name);
+      for (const nn::SafetensorsFile& file : checkpoint.files())
+        files.insert(folder / fs::path(file.path()).filename());
+      files.insert(folder / name);
+    } catch (const autograd::Error&) {
+    }
+}
+
 void remove_but(const std::set<fs::path>& files, const std::set<fs::path>& kept) {
   std::error_code ignored;
   for (const fs::path& file : files)
@@ -99,15 +110,7 @@ RunCopy::RunCopy(fs::path from, fs::path to, double minutes)
       to_(std::move(to)),
       every_(60 * minutes),
       next_(Clock::now() + std::chrono::duration_cast<Clock::duration>(every_)) {
-  const fs::path before = to_ / "checkpoint";
-  if (nn::manifests_of(before) != std::vector<std::string>{nn::manifest_name}) return;
-  files_.insert(before / nn::manifest_name);
-  try {
-    const nn::Checkpoint earlier(before);
-    for (const nn::SafetensorsFile& file : earlier.files())
-      files_.insert(before / fs::path(file.path()).filename());
-  } catch (const autograd::Error&) {  // a damaged one is left as it is
-  }
+  add_checkpoints(files_, to_ / "checkpoint");
 }
 
 void RunCopy::refresh() {
@@ -170,15 +173,35 @@ void RunCopy::copy_rest() {
   }
 }
 
-/// Makes the files the folder's checkpoint, if all their bytes are right.
+/// Makes the files the folder's newest checkpoint, if all their bytes are right. The one that was
+/// the newest stays beside it, and those before go.
 void RunCopy::commit(const std::string& manifest) {
-  const fs::path folder = to_ / "checkpoint";
-  write_whole(added(folder / nn::manifest_name), [&](const fs::path& path) {
+  const fs::path folder = to_ / "checkpoint", newest = folder / nn::manifest_name;
+  write_whole(added(newest), [&](const fs::path& path) {
     nn::write_all(nn::create_file(path), path, std::as_bytes(std::span(manifest)));
     nn::sync_to_disk(folder);
-    nn::Checkpoint(folder, path.filename().string()).verify();
+    const nn::Checkpoint copied(folder, path.filename().string());
+    copied.verify();
+    keep_before(copied.step());
   });
   nn::sync_to_disk(folder);
+}
+
+/// Keeps the newest copy of a state before this step, with a name of its own.
+void RunCopy::keep_before(std::int64_t step) {
+  const fs::path folder = to_ / "checkpoint";
+  for (const std::string& name : nn::manifests_of(folder)) try {
+      if (!files_.contains(folder / name)) continue;
+      const nn::Checkpoint before(folder, name);
+      if (before.step() >= step) continue;
+      const fs::path own = added(folder / text("manifest-", before.step(), ".json"));
+      if (name == nn::manifest_name)
+        write_whole(own, [&](const fs::path& path) { fs::copy_file(folder / name, path); });
+      for (const nn::SafetensorsFile& file : before.files())
+        added(folder / fs::path(file.path()).filename());
+      return;
+    } catch (const autograd::Error&) {  // a damaged one does not stay
+    }
 }
 
 }  // namespace paragrad::examples

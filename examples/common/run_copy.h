@@ -1,5 +1,5 @@
-// Copies of a run's folder in memory on disk. A copy is complete and intact before it takes the
-// place of the one before. Not here: the folder (memory_folder.h), and who writes it (launcher.h).
+// Copies of a run's folder in memory on disk. A copy is complete and intact before it becomes the
+// newest; the checkpoint of the one before stays beside it. Not here: the folder (memory_folder.h), and who writes it (launcher.h).
 // Chapter 15.
 #pragma once
 
@@ -26,7 +26,7 @@ class RunCopy {
   RunCopy(std::filesystem::path from, std::filesystem::path to, double minutes);
 
   /// Copies the newest state, if there is one. Returns whether it is on disk now; if not, problem()
-  /// says why. The copy before stays until the new one is complete.
+  /// says why. A copy that fails leaves those before.
   bool copy();
   const std::string& problem() const { return problem_; }
   /// Copies if it is time to, and a second after a copy that failed. Tells of the second failure.
@@ -40,6 +40,7 @@ class RunCopy {
   std::filesystem::path added(const std::filesystem::path& path);
   void copy_rest();
   void commit(const std::string& manifest);
+  void keep_before(std::int64_t step);
 
   std::filesystem::path from_, to_;
   std::chrono::duration<double> every_;

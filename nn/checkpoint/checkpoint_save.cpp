@@ -104,8 +104,8 @@ void check_written(const fs::path& folder, const CheckpointFile& file) {
   const std::string title = text("the checkpoint ", folder.string(), " that is being saved");
   std::error_code problem;
   const auto found = fs::file_size(path, problem);
-  PG_CHECK(!problem, title, " lacks ", file.name, ", which a rank has written: all ranks must ",
-           "write to one folder, which all hosts share; name it with --out");
+  PG_CHECK(!problem, title, " lacks ", file.name, ", which a rank has written: it was removed, ",
+           "or the hosts do not share the folder (name one that they share with --out)");
   PG_CHECK(static_cast<std::int64_t>(found) == file.bytes, title, " is damaged: ", file.name,
            " has ", found, " bytes, its writer says ", file.bytes);
   check_checksums(title, SafetensorsFile(path.string()), file.checksums, /*all*/ true);
@@ -223,7 +223,44 @@ void commit_files(const fs::path& folder, const SaveMark& mark, const json& run,
   remove_leftovers(folder, names_in(earlier), names);
 }
 
+/// The room that a checkpoint takes, with that of a block or two for each file.
+std::uintmax_t size_on_disk(const Manifest& manifest) {
+  constexpr std::uintmax_t blocks = 16384;
+  std::uintmax_t bytes = blocks;
+  for (const CheckpointFile& file : manifest.files) bytes += file.bytes + blocks;
+  return bytes;
+}
+
+bool is_intact(const fs::path& folder, const std::string& manifest) try {
+  Checkpoint(folder, manifest).verify();
+  return true;
+} catch (const Error&) {
+  return false;
+}
+
 }  // namespace
+
+std::string make_room(const fs::path& folder, const std::string& run_id) {
+  Manifests all = readable_manifests(folder);
+  auto oldest = all.end();
+  for (auto each = all.begin(); each != all.end(); ++each)
+    if (each->second.run_id == run_id &&
+        (oldest == all.end() || each->second.step < oldest->second.step))
+      oldest = each;
+  if (oldest == all.end() || oldest->first == manifest_name || !all.contains(manifest_name))
+    return "";
+  std::error_code problem;
+  const std::uintmax_t available = fs::space(folder, problem).available;
+  const std::uintmax_t needed = size_on_disk(all[manifest_name]);
+  if (problem || available >= needed || available + size_on_disk(oldest->second) < needed ||
+      !is_intact(folder, manifest_name))
+    return "";
+  const auto given_up = all.extract(oldest);
+  remove_file(folder / given_up.key());
+  remove_leftovers(folder, names_in({{given_up.key(), given_up.mapped()}}), names_in(all));
+  return text(folder.string(), " has room for ", available, " bytes more, and a checkpoint takes ",
+              needed, ": the one of step ", given_up.mapped().step, " is given up for a new one");
+}
 
 void commit_checkpoint(const fs::path& folder, const SaveMark& mark, const json& run,
                        const std::vector<CheckpointFile>& files, const Kept& kept) {

@@ -55,11 +55,12 @@ Remains::Stage stage_left(WeightStore& store, int stage, const Plan& plan) {
 }
 // [end snippet]
 
-/// Why the state of this run can't be saved in the midst of a plan; empty if it can.
-std::string problem_of(const Plan& plan, bool prunes) {
-  if (!plan.codec.is_none() || !plan.channel.is_none())
-    return "what codecs left out of the messages so far belongs to the update that was under way";
-  return prunes ? "a run that prunes is saved between plans only" : "";
+/// The codecs whose memory of what they left out belongs to the update that was under way.
+std::string codecs_with_memory(const Plan& plan) {
+  std::string names;
+  for (const CodecSpec& codec : {plan.codec, plan.channel})
+    if (leaves_out(codec)) names += (names.empty() ? "" : " and ") + print(codec);
+  return names;
 }
 
 /// The lines of the run's updates so far: of the file beside an earlier run's, if that is newer.
@@ -80,7 +81,8 @@ Remains SessionRank::remains() {
   const Plan& plan = shared->plan();
   Remains left{.rank = engine_.transport().rank(),
                .first = first_,
-               .problem = problem_of(plan, pruner_ != nullptr),
+               .problem = pruner_ ? "a run that prunes is saved between plans only" : "",
+               .left_out = codecs_with_memory(plan),
                .stages = {},
                .stage_count = plan.stage_count(),
                .per_step = plan.per_step,
@@ -89,6 +91,7 @@ Remains SessionRank::remains() {
                .run = settings_.run,
                .run_id = run_id_,
                .place = claim_ ? claim_->place() : fs::path()};
+  if (!bits_.empty()) left.run["bits"] = bits_;
   for (auto& [stage, store] : engine_.stores()) left.stages[stage] = stage_left(store, stage, plan);
   return left;
 }
@@ -141,7 +144,10 @@ std::string Rescue::save(const SessionSettings& settings, const LearningRate& ra
       problem = problem_at(*update);
       if (!problem.empty()) continue;
       commit(*update, settings, rate);
-      return text("update ", *update, " is saved, as all its weights are still here", go_on);
+      const std::string& codecs = remains_.front().left_out;
+      return text("update ", *update, " is saved, as all its weights are still here",
+                  codecs.empty() ? "" : text(", but not what ", codecs, " left out of messages"),
+                  go_on);
     } catch (const std::exception& error) {
       problem = error.what();
     }

@@ -28,6 +28,7 @@ struct Remains {
   };
   int rank = 0, first = 0;      ///< updates done before the session
   std::string problem;          ///< why nothing can be saved; empty: it can
+  std::string left_out;         ///< codecs of which only what they left out can't be saved
   std::map<int, Stage> stages;  ///< that the rank holds
   int stage_count = 1, per_step = 1;
   bool clips = false;

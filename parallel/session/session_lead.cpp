@@ -27,8 +27,10 @@ bool Lead::run() {
   while (steps_ < last && !settings_.interrupted()) {
     int before = steps_;
     train_next_plan();
-    if (borders_.checks(before, steps_))
+    if (borders_.checks(before, steps_)) {
       check_witnesses(order(Check()), text("after update ", steps_));
+      ++checked_;
+    }
     if (borders_.validates(before, steps_) && steps_ < settings_.steps) {
       report_.validation = validate(false);
       log_.validation(steps_, *report_.validation);
@@ -41,6 +43,7 @@ bool Lead::run() {
     }
     go_on_saving();
   }
+  if (checked_ > 0) log_.say(text("silent errors: looked for ", checked_, "x, found none"));
   const bool trained = steps_ > first_;
   if (trained) save(/*last*/ true);  // also if the run is interrupted
   end();

@@ -54,7 +54,8 @@ class Lead : public SessionRank {
   int logged_ = 0, per_step_ = 1;  // the last update that was logged; microbatches
   double heard_seconds_ = 0;       // when it was made
   bool clips_ = false, drifts_ = false;
-  int ahead_ = 0;  // updates that an endless run may still make when it is interrupted
+  int checked_ = 0;  // times that silent errors were looked for
+  int ahead_ = 0;    // updates that an endless run may still make when it is interrupted
   RunReport report_{{settings_, engine_.training(), engine_.device()}};
   int record_until_ = first_ + settings_.reported_steps;  // updates before it are recorded
   int middle_ = middle();  // updates after it are recorded instead of the first ones; 0: none are

@@ -38,6 +38,8 @@ void Lead::save(bool last) {
     saved_ = std::chrono::steady_clock::now();
     return note_not_saved(steps_, error.what());
   }
+  const std::string given_up = make_room(settings_.out / "checkpoint", run_id_);
+  if (!given_up.empty()) log_.warn(given_up);
   std::vector<CheckpointFile> files;
   std::vector<WeightsChecksums> weights;
   json codecs = json::array();

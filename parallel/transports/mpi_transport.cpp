@@ -7,6 +7,7 @@
 #include <mpi.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <climits>
@@ -31,8 +32,18 @@ using autograd::text;
 constexpr double farewell_seconds = 2;  // for the others to stop too
 constexpr double leave_seconds = 60;    // for the others to finish
 
+using Handler = void (*)(int);
 std::atomic<bool> sigterm_came = false;  // global: a signal handler has no object
-static_assert(std::atomic<bool>::is_always_lock_free);
+std::atomic<Handler> handler_before = nullptr;
+static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<Handler>::is_always_lock_free);
+
+/// The seconds between SIGTERM and SIGKILL of mpirun, which passes its settings on.
+double seconds_to_kill() {
+  for (const char* name : {"OMPI_MCA_odls_base_sigkill_timeout",  // Open MPI 4, and 5:
+                           "PRTE_MCA_odls_base_sigkill_timeout"})
+    if (const char* seconds = std::getenv(name)) return std::max(1.0, std::atof(seconds));
+  return 1;
+}
 
 /// Whether the status of a message that is too long has its length; MPICH leaves another number.
 #ifdef OPEN_MPI
@@ -138,18 +149,25 @@ class MpiTransport : public MpiBoard {
   std::optional<Failure> failure() override {
     drive_now_and_then();
     if (!failures().empty()) return failures().front();
-    if (sigterm_came)
-      return Failure{
-          -1,
-          "told to stop (SIGTERM): the job was interrupted, or another of its processes has ended"};
+    if (const int lost = silent_rank(); lost >= 0)
+      return Failure{-1, text("told to stop (SIGTERM), and rank ", lost, " has fallen silent")};
     return std::nullopt;
   }
 
  private:
+  /// After SIGTERM, a rank that no note came of for half of the time that is left; else -1. Without
+  /// one, the user interrupts the job, and all can still save.
+  int silent_rank() const {
+    static const double longest = seconds_to_kill() / 2;
+    for (int other = 0; sigterm_came && other < size(); ++other)
+      if (other != rank() && silence(other) > longest) return other;
+    return -1;
+  }
+
   /// Whether there is news: a request has ended, or another rank has failed.
   bool progress() {
     drive();
-    std::size_t known = failures().size() + sigterm_came;
+    std::size_t known = failures().size() + (silent_rank() >= 0);
     bool news = std::exchange(known_failures_, known) != known;
     for (std::size_t i = pending_.size(); i-- > 0;) news |= pending_[i]->test();
     return news;
@@ -264,9 +282,15 @@ void MpiWorld::run(const std::function<void(Transport&)>& body) {
 
 void MpiWorld::stop_on_sigterm() {
   struct sigaction action = {};
-  action.sa_handler = [](int) { sigterm_came = true; };
+  action.sa_handler = [](int number) {
+    sigterm_came = true;
+    if (const Handler before = handler_before) before(number);
+  };
   action.sa_flags = SA_RESETHAND | SA_RESTART;  // a second one ends the process as usual
-  sigaction(SIGTERM, &action, nullptr);
+  struct sigaction before;
+  sigaction(SIGTERM, &action, &before);
+  if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+    handler_before = before.sa_handler;
 }
 
 }  // namespace paragrad::parallel

@@ -12,7 +12,8 @@ CONTRAST = r"""(() => {
   const known = {};
   const read = color => known[color] ||= (() => {
     canvas.clearRect(0, 0, 1, 1);
-    canvas.fillStyle = color;
+    canvas.fillStyle = 'transparent';
+    canvas.fillStyle = color;  // the word none, which a figure may have, changes nothing
     canvas.fillRect(0, 0, 1, 1);
     const [r, g, b, a] = canvas.getImageData(0, 0, 1, 1).data;
     return [r, g, b, a / 255];

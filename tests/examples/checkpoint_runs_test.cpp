@@ -228,6 +228,35 @@ TEST_CASE("a run saves by time, and keeps as many checkpoints as it is told to",
   }
 }
 
+TEST_CASE("on a disk with room for two checkpoints, the older one is given up for a new one",
+          "[checkpoint]") {
+  const Runs runs{{"--width", "64", "--save-every", "1", "--evaluate-every", "0"}};
+  runs.train("wide", {"--stop-after", "1"});
+  const auto size = std::filesystem::file_size(runs.path("wide/checkpoint/model-1.safetensors"));
+  const Words mounted{"/usr/bin/env",
+                      "unshare",
+                      "-m",
+                      "sh",
+                      "-c",
+                      "mount -t tmpfs -o size=$1 tmpfs $2 && shift 2 && \"$@\" && ls $0",
+                      runs.path("small/checkpoint"),
+                      std::to_string(size * 5 / 2),
+                      runs.path("small/checkpoint")};
+  std::filesystem::create_directories(runs.path("small/checkpoint"));
+  if (run(mounted + Words{"true"}).status != 0) SKIP_TEST("only root can mount a small disk");
+  Words words = runs.words("small");
+  words[0] = program(words[0]);
+  const Finished ended = run(mounted + words);
+  INFO(ended.errors);
+  CHECK(ended.status == 0);
+  for (const char* step : {"1", "2", "3", "4"})
+    CHECK_THAT(ended.errors,
+               Contains(std::string("the one of step ") + step + " is given up for a new one"));
+  CHECK_THAT(ended.errors, !Contains("NOT SAVED"));
+  for (const char* file : {"manifest-5.json", "model-5.safetensors", "model-6.safetensors"})
+    CHECK_THAT(ended.output, Contains(file));
+}
+
 TEST_CASE("the program checkpoint verifies, shows and compares", "[checkpoint]") {
   const Runs runs;
   runs.train("one");

@@ -4,10 +4,12 @@
 #include <atomic>
 #include <csignal>
 #include <iostream>
+#include <set>
 #include <sstream>
 #include <thread>
 
 #include "examples/common/memory_folder.h"
+#include "examples/common/run_copy.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
@@ -235,6 +237,34 @@ TEST_CASE("copies of a run's lines end with a whole one") {
   CHECK_THAT(paragrad::nn::read_file(runs.path("half/metrics.jsonl")), EndsWith("\n"));
 }
 #endif
+
+TEST_CASE("the newest two states copied to disk stay there") {
+  namespace fs = std::filesystem;
+  const Runs runs;
+  runs.train("from", {"--stop-after", "1", "--keep", "1"});
+  auto files = [&] {
+    std::set<std::string> names;
+    for (const auto& file : fs::directory_iterator(runs.path("to/checkpoint")))
+      names.insert(file.path().filename());
+    return names;
+  };
+  using Names = std::set<std::string>;
+  paragrad::examples::RunCopy copy(runs.path("from"), runs.path("to"), 1000);
+  REQUIRE(copy.copy());
+  CHECK(files() == Names{"manifest.json", "model-1.safetensors"});
+  runs.resume("from", {"--stop-after", "1"});
+  const Names two{"manifest.json", "manifest-1.json", "model-1.safetensors", "model-2.safetensors"};
+  for (int i = 0; i < 2; ++i) {  // of one state, too
+    REQUIRE(copy.copy());
+    CHECK(files() == two);
+  }
+  paragrad::nn::Checkpoint(runs.path("to/checkpoint"), "manifest-1.json").verify();
+  runs.resume("from", {"--stop-after", "1"});
+  paragrad::examples::RunCopy later(runs.path("from"), runs.path("to"), 1000);
+  REQUIRE(later.copy());
+  CHECK(files() ==
+        Names{"manifest.json", "manifest-2.json", "model-2.safetensors", "model-3.safetensors"});
+}
 
 TEST_CASE("a new folder in memory is never taken for one that is left") {
   const Folder parent;

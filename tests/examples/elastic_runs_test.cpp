@@ -30,6 +30,23 @@ TEST_CASE("the last update is saved when a rank is lost and replicas hold its we
   check_near(losses_by_update(runs.path("lost")), losses_by_update(runs.path("whole")));
 }
 
+TEST_CASE("the last update of a run with a codec is saved without what the codec left out") {
+  const Runs runs{{"--data-parallel", "2", "--codec", "topk:0.3"}};
+  const Finished lost = run(runs.words("lost", {"--lose", "1@5"}));
+  CHECK_THAT(lost.errors, Contains("update 4 is saved, as all its weights are still here, but not "
+                                   "what topk:0.3 left out of messages; continue"));
+  runs.train("stopped", {"--stop-after", "4"});
+  const bool same_weights = weights_of(runs.path("stopped")) == weights_of(runs.path("lost"));
+  CHECK(same_weights);
+  runs.resume("lost");
+  CHECK(losses_by_update(runs.path("lost")).size() >= 5);  // one may be known to rank 1 alone
+  const Runs adaptive{{"--data-parallel", "2", "--codec", "adaptive:64:2", "--steps", "9"}};
+  CHECK_THAT(run(adaptive.words("lost", {"--lose", "1@6"})).errors,
+             Contains("update 5 is saved, as all its weights are still here; continue"));
+  CHECK(paragrad::nn::Checkpoint(adaptive.path("lost/checkpoint")).run().contains("bits"));
+  adaptive.resume("lost");
+}
+
 TEST_CASE("a file that an interrupted save has left does not harm the next save") {
   const Runs runs;
   runs.train("run", {"--stop-after", "3"});
@@ -98,6 +115,10 @@ TEST_CASE("lists of losses that can't be read are refused, and what does not go 
   runs.check_refused({"--lose", "1@5-3"}, "expected RANK@UPDATE");
   runs.check_refused({"--lose", "0@3,"}, "expected RANK@UPDATE");
   runs.check_refused({"--lose", "1@3"}, "--lose: there is no rank 1; this layout has 1");
+  runs.check_refused({"--lose", "0@2,1@3,0@5"},
+                     "--lose: in update 5 rank 0 is still lost since update 2");
+  runs.check_refused({"--lose", "0@5,0@2-5"},
+                     "rank 0 is still lost since update 2; it is back after update 5");
   runs.check_refused({"--lose", "0@7"}, "--lose: update 7 does not come; the run has 6 --steps");
   runs.check_refused({"--elastic", "--stop-after", "2"}, "leave out --stop-after");
   runs.train("earlier");

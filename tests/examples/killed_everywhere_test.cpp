@@ -3,6 +3,7 @@
 // Not here: kills at chance moments (runs_test.cpp), and damaged files.
 #include <signal.h>
 
+#include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
@@ -45,6 +46,9 @@ struct Kills {
     copy("killed");
     const Finished killed = go_on("killed", "KILL_AT=" + std::to_string(point));
     CHECK((process < 0 ? killed.status == 128 + SIGKILL : killed.status != 0));
+    const std::string folder = runs.path("killed") + "/checkpoint";
+    using namespace paragrad::nn;
+    CHECK(Checkpoint(folder, find_intact(folder).manifest).step() >= 3);
     // Killed after its last save, it has nothing left to do.
     const Finished resumed =
         run({"train_gpt", "--resume", runs.path("killed"), "--transport", "threads"});

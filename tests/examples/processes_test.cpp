@@ -118,4 +118,20 @@ TEST_CASE("processes that mpirun tells to save do so, and stop") {
   CHECK(mpirun(processes(2, resume + mpi)).status == 0);
 }
 
+TEST_CASE("Ctrl-C at mpirun saves, if mpirun gives its processes time for that") {
+  if (kills_at_once()) SKIP_TEST("MPICH's mpirun gives no time");
+  Runs runs{model + Words{"--stages", "2", "--steps", "1000000", "--evaluate-every", "0"}};
+  const std::string out = runs.path("run");
+  const Words time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=4",
+                   "PRTE_MCA_odls_base_sigkill_timeout=4"};
+  Running job(time + mpirun_words(processes(2, runs.words("run", {"--transport", "mpi"}))));
+  wait_for_steps(out, 6);
+  job.signal(SIGINT);
+  const Finished result = job.finish();
+  INFO(result.errors);
+  CHECK(result.status != 0);
+  CHECK(paragrad::nn::Checkpoint(out + "/checkpoint").step() ==
+        static_cast<std::int64_t>(metrics_of(out).size()));
+}
+
 #endif
