@@ -1,5 +1,6 @@
 // Copies of a run's folder in memory on disk. A copy is complete and intact before it becomes the
-// newest; the checkpoint of the one before stays beside it. Not here: the folder (memory_folder.h), and who writes it (launcher.h).
+// newest; the checkpoint of the one before stays beside it. Not here: the folder (memory_folder.h),
+// and who writes it (launcher.h).
 // Chapter 15.
 #pragma once
 

@@ -105,8 +105,8 @@ void commit_checkpoint(const std::filesystem::path& folder, const SaveMark& mark
                        const Kept& kept = {});
 
 /// Before a save, gives up the run's oldest checkpoint if that is what the disk lacks for a new one
-/// as large as the newest, which stays and must be intact. Removes what interrupted saves left, too.
-/// Returns a line for the user; empty if there is room, or no way to make it.
+/// as large as the newest, which stays and must be intact. Removes what interrupted saves left,
+/// too. Returns a line for the user; empty if there is room, or no way to make it.
 std::string make_room(const std::filesystem::path& folder, const std::string& run_id);
 
 /// The folder of a run's checkpoint: `run` itself if that is one, else run/checkpoint.

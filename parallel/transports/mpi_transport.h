@@ -32,10 +32,10 @@ class MpiWorld {
   void run(const std::function<void(Transport&)>& body);
 
   /// Open MPI's mpirun sends SIGTERM to all ranks as soon as one has died, and when the user
-  /// interrupts it; a second later (OMPI_MCA_odls_base_sigkill_timeout) it kills them. MPICH's kills
-  /// them at once. After this call, the first SIGTERM calls the handler that was there before. If a
-  /// rank is silent then for half of that time, failure() says so, which ends every wait with a
-  /// report. A second SIGTERM ends the process as usual.
+  /// interrupts it; a second later (OMPI_MCA_odls_base_sigkill_timeout) it kills them. MPICH's
+  /// kills them at once. After this call, the first SIGTERM calls the handler that was there
+  /// before. If a rank is silent then for half of that time, failure() says so, which ends every
+  /// wait with a report. A second SIGTERM ends the process as usual.
   static void stop_on_sigterm();
 
  private:
