@@ -1,8 +1,6 @@
 #!/usr/bin/env bash
 # Compiles each header alone, as a file that includes nothing else would need it.
 #   tests/headers.sh [HEADER...]    without one, headers of autograd nn parallel sparse cuda examples
-# Without names it leaves out x.h if x.cpp or x.cu includes it before all else: whoever compiles that
-# source by itself, as the preset asan does, compiles the header alone, after some of the standard's.
 # CXX chooses the compiler; g++ if it is not set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,18 +13,8 @@ cuda/launch/device_hopper.h for nvcc alone
 '
 is_exempt() { grep -q "^$1 " <<<"$exempt"; }
 
-# Whether a source of a header's name includes it first.
-is_first() {
-  local source
-  for source in "${1%.h}".{cpp,cu}; do
-    [[ ! -f $source || $(grep -m 1 '^#include' "$source") != "#include \"$1\"" ]] || return 0
-  done
-  return 1
-}
-
 mapfile -t headers < <(printf '%s\n' "$@" | grep . ||
-  find autograd nn parallel sparse cuda examples -name '*.h' | sort |
-  while read -r header; do is_first "$header" || echo "$header"; done)
+  find autograd nn parallel sparse cuda examples -name '*.h' | sort)
 for name in $(awk '{ print $1 }' <<<"$exempt"); do
   [[ -f $name ]] || { echo "tests/headers.sh: $name is no file any more; take it out"; exit 1; }
 done

@@ -234,20 +234,13 @@ TEST_CASE("on a disk with room for two checkpoints, the older one is given up fo
   runs.train("wide", {"--stop-after", "1"});
   std::size_t size = 0;
   for (const auto& [name, bytes] : files_in(runs.path("wide/checkpoint"))) size += bytes.size();
-  const Words mounted{"/usr/bin/env",
-                      "unshare",
-                      "-m",
-                      "sh",
-                      "-c",
-                      "mount -t tmpfs -o size=$1 tmpfs $2 && shift 2 && \"$@\" && ls $0",
-                      runs.path("small/checkpoint"),
-                      std::to_string(size * 5 / 2),
-                      runs.path("small/checkpoint")};
-  std::filesystem::create_directories(runs.path("small/checkpoint"));
+  const std::string disk = runs.path("small/checkpoint");
+  const Words mounted = on_small_disk(disk, size * 5 / 2);
+  std::filesystem::create_directories(disk);
   if (run(mounted + Words{"true"}).status != 0) SKIP_TEST("only root can mount a small disk");
   Words words = runs.words("small");
   words[0] = program(words[0]);
-  const Finished ended = run(mounted + words);
+  const Finished ended = run(mounted + Words{"sh", "-c", "\"$@\" && ls $0", disk} + words);
   INFO(ended.errors);
   CHECK(ended.status == 0);
   for (const char* step : {"1", "2", "3", "4"})

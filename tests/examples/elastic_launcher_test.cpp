@@ -129,10 +129,7 @@ TEST_CASE("a run of processes whose saves fail is not started again") {
 
 TEST_CASE("a run of processes is not started again when its memory is full") {
   const Runs runs{{"--data-parallel", "2", "--quiet"}};
-  const Words mounted{"/usr/bin/env", "unshare",
-                      "-m",           "sh",
-                      "-c",           "mount -t tmpfs -o size=20m tmpfs $1 && shift && exec \"$@\"",
-                      "sh",           runs.path("memory")};
+  const Words mounted = on_small_disk(runs.path("memory"), 20 << 20);
   std::filesystem::create_directory(runs.path("memory"));
   if (run(mounted + Words{"true"}).status != 0) SKIP_TEST("only root can mount a small disk");
   const Words script =

@@ -28,6 +28,19 @@ inline std::map<int, double> losses_by_update(const std::string& folder) {
   return losses;
 }
 
+/// Begins a command for which `folder` is an empty disk of so many bytes, which goes at its end.
+/// Only root can run it.
+inline Words on_small_disk(const std::string& folder, std::size_t bytes) {
+  return {"/usr/bin/env",
+          "unshare",
+          "-m",
+          "sh",
+          "-c",
+          "mount -t tmpfs -o size=$0 tmpfs $1 && shift && exec \"$@\"",
+          std::to_string(bytes),
+          folder};
+}
+
 /// Runs that must succeed, all with these flags.
 struct Runs {
   explicit Runs(Words all_have = {}) : flags(std::move(all_have)) {}
