@@ -1,6 +1,6 @@
-// The interface of causal attention's two families of kernels, and the places of a head's rows.
-// Not here: the kernels (attention.cu in f32; attention_flash.cu and attention_flash_backward.cu by
-// tensor cores, with the tiles of flash_tiles.h). Chapters 02 and 03.
+// The interface of causal attention's families of kernels, and the places of a head's rows.
+// Not here: the kernels (attention.cu in f32; attention_flash.cu and attention_hopper.cu by tensor
+// cores). Chapters 02 and 03.
 #pragma once
 
 #include "cuda/backend/kernel_types.h"
@@ -41,5 +41,13 @@ void flash_attention(const CudaBackend& backend, const AttentionSizes& sizes, co
 void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& sizes,
                               const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
                               const Tensor& dy, const Tensor& dqkv);
+
+/// The same by attention_hopper.cu, for heads of this size on GPUs of compute capability 9.0.
+constexpr int hopper_head = 64;
+void hopper_attention(const CudaBackend& backend, const AttentionSizes& sizes, const Tensor& qkv,
+                      const Tensor& y, const Tensor& normalizer);
+void hopper_attention_backward(const CudaBackend& backend, const AttentionSizes& sizes,
+                               const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
+                               const Tensor& dy, const Tensor& dqkv);
 
 }  // namespace paragrad::cuda

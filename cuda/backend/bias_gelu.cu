@@ -3,60 +3,61 @@
 // Chapters 02 and 03; Hendrycks and Gimpel 2016.
 #include "autograd/formulas.h"
 #include "cuda/backend/kernel_types.h"
+#include "cuda/launch/block_sums.h"
 
 namespace paragrad::cuda {
 
 namespace {
 
-constexpr int bias_threads = 128;
-constexpr std::int64_t fewest_rows = 16, most_parts = 512;
+constexpr int threads = 128, rows_at_once = 4;
 
-/// The rows of a block: few, for many blocks, but enough for few sums to be added afterwards.
-std::int64_t rows_of_block(std::int64_t rows) {
-  return std::max<std::int64_t>(fewest_rows, blocks_for(rows, most_parts));
-}
-
-/// The N columns of a thread, and the rows of its block.
-template <int N>
-struct Part {
-  std::int64_t column, first_row, end_row;
-
-  __device__ Part(std::int64_t rows, std::int64_t part)
-      : column((std::int64_t{blockIdx.y} * bias_threads + threadIdx.x) * N),
-        first_row(std::int64_t{blockIdx.x} * part),
-        end_row(min(first_row + part, rows)) {}
-};
-
+/// A thread has N columns of some rows, whose elements are all on their way before it computes.
 template <int N, class T>
-__global__ void __launch_bounds__(bias_threads)
+__global__ void __launch_bounds__(threads)
     bias_gelu_kernel(std::int64_t rows, std::int64_t width, const T* __restrict__ x,
                      const T* __restrict__ bias, T* __restrict__ y) {
-  const Part<N> part(rows, fewest_rows);
-  if (part.column >= width) return;
-  const auto b = load<Pack<T, N>>(bias + part.column);
-  for (std::int64_t r = part.first_row; r < part.end_row; ++r) {
-    const auto value = load<Pack<T, N>>(x + r * width + part.column);
-    store(y + r * width + part.column, pack<T, N>([&](int j) {
-            return autograd::gelu<Math>(to_float(value.at[j]) + to_float(b.at[j]));
-          }));
-  }
+  const std::int64_t column = (std::int64_t{blockIdx.y} * threads + threadIdx.x) * N;
+  if (column >= width) return;
+  const std::int64_t start = std::int64_t{blockIdx.x} * rows_at_once * width + column;
+  const std::int64_t here = rows - std::int64_t{blockIdx.x} * rows_at_once;
+  const auto b = load<Pack<T, N>>(bias + column);
+  Pack<T, N> value[rows_at_once] = {};
+  PG_UNROLL
+  for (int r = 0; r < rows_at_once; ++r)
+    if (r < here) value[r] = load<Pack<T, N>>(x + start + r * width);
+  PG_UNROLL
+  for (int r = 0; r < rows_at_once; ++r)
+    if (r < here)
+      store(y + start + r * width, pack<T, N>([&](int j) {
+              return autograd::gelu<Math>(to_float(value[r].at[j]) + to_float(b.at[j]));
+            }));
 }
 
-/// sums[block]: dx summed over the block's rows.
+constexpr unsigned part_warps = 8;
+constexpr std::int64_t fewest_rows = 8 * part_warps, most_parts = 128;
+
+/// A block has 32 N columns of a part of the rows, which its warps take in turn. A thread's next
+/// row is on its way while it computes. sums[part]: dx summed over the part's rows.
 template <int N, class T>
-__global__ void __launch_bounds__(bias_threads)
-    bias_gelu_backward_kernel(std::int64_t rows, std::int64_t part_rows, std::int64_t width,
+__global__ void __launch_bounds__(32 * part_warps)
+    bias_gelu_backward_kernel(std::int64_t rows, std::int64_t part, std::int64_t width,
                               const T* __restrict__ x, const T* __restrict__ bias,
                               const T* __restrict__ dy, T* __restrict__ dx,
                               float* __restrict__ sums) {
-  const Part<N> part(rows, part_rows);
-  if (part.column >= width) return;
-  const auto b = load<Pack<T, N>>(bias + part.column);
+  const std::int64_t first = std::int64_t{blockIdx.y} * 32 * N, column = first + threadIdx.x * N;
+  const std::int64_t end = min((std::int64_t{blockIdx.x} + 1) * part, rows);
+  std::int64_t r = column < width ? blockIdx.x * part + threadIdx.y : end;
+  Pack<T, N> b{}, next_value{}, next_d{};
+  auto load_row = [&](std::int64_t row) {
+    next_value = load<Pack<T, N>>(x + row * width + column);
+    next_d = load<Pack<T, N>>(dy + row * width + column);
+  };
+  if (r < end) b = load<Pack<T, N>>(bias + column), load_row(r);
   float sum[N] = {};
-  for (std::int64_t r = part.first_row; r < part.end_row; ++r) {
-    const auto value = load<Pack<T, N>>(x + r * width + part.column);
-    const auto d = load<Pack<T, N>>(dy + r * width + part.column);
-    store(dx + r * width + part.column, pack<T, N>([&](int j) {
+  for (; r < end; r += part_warps) {
+    const auto value = next_value, d = next_d;
+    if (r + part_warps < end) load_row(r + part_warps);
+    store(dx + r * width + column, pack<T, N>([&](int j) {
             const float slope =
                 autograd::gelu_slope<Math>(to_float(value.at[j]) + to_float(b.at[j]));
             const float product = to_float(d.at[j]) * slope;
@@ -64,11 +65,9 @@ __global__ void __launch_bounds__(bias_threads)
             return product;
           }));
   }
-  for (int j = 0; j < N; ++j) sums[blockIdx.x * width + part.column + j] = sum[j];
-}
-
-Grid grid_for(std::int64_t rows, std::int64_t part, std::int64_t width, int columns) {
-  return {{blocks_for(rows, part), blocks_for(width, columns * bias_threads)}, bias_threads};
+  for_columns_of_warps<part_warps>(sum, std::plus<float>(), [&](int c, float total) {
+    if (first + c < width) sums[blockIdx.x * width + first + c] = total;
+  });
 }
 
 }  // namespace
@@ -76,16 +75,19 @@ Grid grid_for(std::int64_t rows, std::int64_t part, std::int64_t width, int colu
 void CudaBackend::bias_gelu(In x, In bias, Out y) {
   const std::int64_t width = bias.numel(), rows = x.numel() / width;
   dispatch_packs(width, {x, bias, y}, [&]<class T, int N>() {
-    run(bias_gelu_kernel<N, T>, grid_for(rows, fewest_rows, width, N), rows, width, x, bias, y);
+    const dim3 blocks(blocks_for(rows, rows_at_once), blocks_for(width, N * threads));
+    run(bias_gelu_kernel<N, T>, {blocks, threads}, rows, width, x, bias, y);
   });
 }
 
 void CudaBackend::bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) {
-  const std::int64_t width = bias.numel(), rows = x.numel() / width, part = rows_of_block(rows);
-  const Tensor sums = workspace({blocks_for(rows, part), width}, DType::f32, x.device());
+  const std::int64_t width = bias.numel(), rows = x.numel() / width;
+  const std::int64_t part = std::max<std::int64_t>(fewest_rows, blocks_for(rows, most_parts));
+  const unsigned parts = blocks_for(rows, part);
+  const Tensor sums = workspace({parts, width}, DType::f32, x.device());
   dispatch_packs(width, {x, bias, dy, dx}, [&]<class T, int N>() {
-    run(bias_gelu_backward_kernel<N, T>, grid_for(rows, part, width, N), rows, part, width, x, bias,
-        dy, dx, sums);
+    run(bias_gelu_backward_kernel<N, T>, {{parts, blocks_for(width, 32 * N)}, {32, part_warps}},
+        rows, part, width, x, bias, dy, dx, sums);
   });
   reduce(Reduction::sum, sums, dbias.window(0, {1, width}));
 }

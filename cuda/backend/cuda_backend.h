@@ -11,11 +11,12 @@
 // softmax.cu, layer_norm.cu  one block or warp per row; bias_gelu.cu: a thread per column
 // reduce.cu                  sums and maxima over dimensions; squares.cu: norms of many tensors
 // attention.cu               causal attention in f32; attention_flash.cu and
-//                            attention_flash_backward.cu: by tensor cores, on tiles of
-// flash_tiles.h products.h, gemm.cu        products by cublasLt; sparse_matmul.cu, convolution.cu:
-// by our kernels quantize.cu, largest.cu    kernels of codecs and of pruning; optimizer.cu: the
-// update Read elementwise.cu with map.h first, then softmax.cu, then the others in any order. No
-// kernel waits for another or adds in a varying order, so every run computes the same bits.
+//                            attention_flash_backward.cu: on tensor cores, by flash_tiles.h
+// products.h, gemm.cu        products by cublasLt; sparse_matmul.cu, convolution.cu: by our kernels
+// quantize.cu, largest.cu    kernels of codecs and of pruning; optimizer.cu: the update
+//
+// Read elementwise.cu with map.h first, then softmax.cu, then the others in any order. No kernel
+// waits for another or adds in a varying order, so every run computes the same bits.
 #pragma once
 
 #include <cuda_runtime.h>

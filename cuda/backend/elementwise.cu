@@ -64,11 +64,25 @@ __device__ void combine_stretched(std::int64_t i, const Walk& walk, F f, const T
   y[i] = from_float<T>(f(to_float(a[at.a]), to_float(b[at.b])));
 }
 
+/// b is a row of `width` packs that is repeated.
+template <int N, class F, class T>
+__device__ void combine_row(std::int64_t i, std::int64_t width, F f, const T* a, const T* b, T* y) {
+  store(y + i * N,
+        apply<T, N>(f, load<Pack<T, N>>(a + i * N), load<Pack<T, N>>(b + i % width * N)));
+}
+
 template <class T, class F>
 void combine(const CudaBackend& backend, const Tensor& a, const Tensor& b, const Tensor& y, F f) {
   const T *in_a = a.data<T>(), *in_b = b.data<T>();
   if (a.shape() == b.shape()) return map<T>(backend, y, f, in_a, in_b);
-  backend.run_each<combine_stretched<F, T>>(y.numel(), Walk(a, b, y), f, in_a, in_b, y);
+  const Walk walk(a, b, y);
+  if (walk.repeats_b()) {
+    const std::int64_t width = walk.steps[1].size;
+    return dispatch_packs(width, {y, a, b}, [&]<class, int N>() {
+      backend.run_each<combine_row<N, F, T>>(y.numel() / N, width / N, f, in_a, in_b, y);
+    });
+  }
+  backend.run_each<combine_stretched<F, T>>(y.numel(), walk, f, in_a, in_b, y);
 }
 
 /// In a grid of any size, for a factor that is 1 nearly always: then its threads leave at once.

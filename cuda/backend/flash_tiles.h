@@ -1,6 +1,7 @@
 // What attention by tensor cores is made of: tiles of bf16 in shared memory, their products, the
 // loop in which the next tiles arrive while the present ones are multiplied, and the blocks' order.
-// Not here: attention's formulas (attention_flash.cu and attention_flash_backward.cu).
+// Not here: attention's formulas (flash_forward.h and flash_backward.h); products by Hopper's own
+// instructions (flash_hopper.h).
 // Chapter 12; PTX ISA, matrix multiply-accumulate operation with mma; Dao 2023, "FlashAttention-2".
 #pragma once
 
@@ -13,29 +14,12 @@ namespace paragrad::cuda {
 
 using Bf16 = __nv_bfloat16;
 
-// A warp has R groups of 16 rows of each result. With R = 2, each fragment of a tile that it loads
-// from shared memory serves two products of tensor cores; registers allow that for some sizes only.
-constexpr int flash_warps = 4, flash_threads = 32 * flash_warps;
-template <int R>
-constexpr int flash_rows = flash_warps * 16 * R;
-
 /// A warp's fragments of a matrix (16 R,N), with the layout of mma_16816 in device_gpu.h.
 template <int R, int N>
 using Fragments = float[R][N / 8][4];
 
 /// The factor of exponents that turns powers of e into powers of 2, which GPUs compute.
 constexpr float log2_e = 1.44269504088896341f;
-
-/// The distance of rows in a tile with D columns: 8 elements more, so that the 8 rows of a matrix
-/// that ldmatrix loads at once are in different banks.
-template <int D>
-constexpr int tile_pitch = D + 8;
-
-/// The number of elements of a tile with that many rows.
-template <int D>
-constexpr int tile_size(int rows) {
-  return rows * tile_pitch<D>;
-}
 
 /// A block's head, and the number of its tile of rows in the head, counted from the longest one.
 struct BlockPlace {
@@ -52,26 +36,37 @@ __device__ inline BlockPlace block_place(const AttentionSizes& s, int rows) {
   return {first + i % heads, i / heads};
 }
 
+// The kernels take their products from a class P: WarpProducts here, or GroupProducts of
+// flash_hopper.h. Each warp has R groups of 16 rows of each result. P says how many warps a block
+// has, how tiles lie in shared memory, and which rows are multiplied together.
+
+/// The number of elements of a tile with that many rows.
+template <class P, int D>
+constexpr int tile_size(int rows) {
+  return rows * P::template pitch<D>;
+}
+
 /// Starts a copy of rows [first, first + N) of a head, with zeros after the last row.
-template <int N, int D>
+template <class P, int N, int D>
 __device__ void begin_tile(HeadRows<const Bf16> rows, int first, int time, Bf16* tile) {
-  constexpr int chunks = D / 8;
-  for (int i = threadIdx.x; i < N * chunks; i += flash_threads) {
-    const int r = i / chunks, c = i % chunks * 8;
-    if (first + r < time)
-      cp_async_16(tile + r * tile_pitch<D> + c, rows.row(first + r) + c);
-    else
-      store(tile + r * tile_pitch<D> + c, make_uint4(0, 0, 0, 0));
+  constexpr int pieces = D / 8, all = N * pieces, threads = 32 * P::warps;
+  PG_UNROLL
+  for (int n = 0; n < (all + threads - 1) / threads; ++n) {
+    const int i = n * threads + threadIdx.x, r = i / pieces, c = i % pieces * 8;
+    if (all % threads > 0 && i >= all) return;
+    cp_async_16_or_zeros(tile + P::template place<D>(r, c), rows.row(first + r) + c,
+                         first + r < time);
   }
 }
 
 // [snippet tiles]
 /// Calls multiply(start, buffer) for start = first, first + step, ... below `end`, with buffers 0
 /// and 1 in turn, while begin(start + step, other buffer) copies. The caller has begun the first.
-template <class Begin, class Multiply>
+template <class P, class Begin, class Multiply>
 __device__ void for_tiles(int first, int end, int step, Begin begin, Multiply multiply) {
   for (int start = first, buffer = 0; start < end; start += step, buffer ^= 1) {
     cp_async_wait<0>();
+    P::publish();
     __syncthreads();  // the tiles have arrived, and all threads have read the other buffer
     if (start + step < end) begin(start + step, buffer ^ 1);
     cp_async_commit();
@@ -88,22 +83,32 @@ __device__ inline unsigned rounded_pair(float low, float high) {
   return bits;
 }
 
+/// Rounds fragments 2 k and 2 k + 1 to bf16: the left operand of mma_16816.
+template <int N>
+__device__ void round_fragments(const float (&x)[N][4], int k, unsigned (&left)[4]) {
+  PG_UNROLL
+  for (int i = 0; i < 4; ++i) {
+    const float* pair = x[2 * k + i / 2] + i % 2 * 2;
+    left[i] = rounded_pair(pair[0], pair[1]);
+  }
+}
+
 /// A warp's own rows, the left operand of its products                                    (16 R,D)
 /// If `kept`, their fragments stay in registers; otherwise, each product loads them again.
-template <int R, int D, bool kept>
+template <class P, int R, int D, bool kept>
 struct OwnRows {
-  const Bf16* row;
+  const Bf16* corner;  // of the lane: where its row of the first fragment begins
   unsigned fragments[kept ? R : 1][kept ? D / 16 : 1][4];
 
-  __device__ explicit OwnRows(const Bf16* first)
-      : row(first + threadIdx.x % 16 * tile_pitch<D> + threadIdx.x % 32 / 16 * 8) {
+  __device__ OwnRows(const Bf16* tile, int first)
+      : corner(tile + P::template place<D>(first + threadIdx.x % 16, threadIdx.x % 32 / 16 * 8)) {
     if constexpr (kept) {
       PG_UNROLL
       for (int i = 0; i < R * D / 16; ++i) load(i % R, i / R, fragments[i % R][i / R]);
     }
   }
   __device__ void load(int r, int k, unsigned (&fragment)[4]) const {
-    ldmatrix_x4(fragment, row + tile_size<D>(16 * r) + 16 * k);
+    ldmatrix_x4(fragment, P::template fragment_at<D>(corner, r, k));
   }
   __device__ void get(int r, int k, unsigned (&fragment)[4]) const {
     if constexpr (kept)
@@ -113,53 +118,78 @@ struct OwnRows {
   }
 };
 
-/// sums += a b^T                                                a (16 R,D), b (N,D), sums (16 R,N)
-template <int N, int R, int D, bool kept>
-__device__ void multiply_transposed(const OwnRows<R, D, kept>& a, const Bf16* b,
-                                    Fragments<R, N>& sums) {
-  const int lane = threadIdx.x % 32;
-  const Bf16* b_row = b + (lane % 8 + lane / 16 * 8) * tile_pitch<D> + lane / 8 % 2 * 8;
-  PG_UNROLL
-  for (int k = 0; k < D / 16; ++k) {
-    unsigned left[R][4], right[4];
-    PG_UNROLL
-    for (int r = 0; r < R; ++r) a.get(r, k, left[r]);
-    PG_UNROLL
-    for (int n = 0; n < N / 8; n += 2) {
-      ldmatrix_x4(right, b_row + tile_size<D>(8 * n) + 16 * k);
-      PG_UNROLL
-      for (int r = 0; r < R; ++r) {
-        mma_16816(sums[r][n], left[r], {right[0], right[1]});
-        mma_16816(sums[r][n + 1], left[r], {right[2], right[3]});
-      }
-    }
+/// Products by single warps. A tile's rows are 8 elements longer, so that the 8 rows of a matrix
+/// that ldmatrix loads at once are in different banks. With R = 2, each fragment of a tile that a
+/// warp loads serves two products; registers allow that for some sizes only.
+struct WarpProducts {
+  static constexpr int warps = 4;
+  static constexpr bool by_group = false;
+  template <int D>
+  static constexpr int pitch = D + 8;
+  template <int D>
+  static __device__ int place(int row, int column) {
+    return row * pitch<D> + column;
   }
-}
+  /// The place of fragment (r,k), of 16 rows and columns, from that of fragment (0,0).
+  template <int D>
+  static __device__ const Bf16* fragment_at(const Bf16* corner, int r, int k) {
+    return corner + 16 * r * pitch<D> + 16 * k;
+  }
+  static __device__ Bf16* first_tile(Bf16* shared) { return shared; }
+  static __device__ void publish() {}
 
-/// sums += a b, with a's fragments rounded to bf16.             a (16 R,N), b (N,D), sums (16 R,D)
-template <int N, int D, int R>
-__device__ void multiply(const Fragments<R, N>& a, const Bf16* b, Fragments<R, D>& sums) {
-  const int lane = threadIdx.x % 32;
-  const Bf16* b_row = b + lane % 16 * tile_pitch<D> + lane / 16 * 8;
-  PG_UNROLL
-  for (int k = 0; k < N / 8; k += 2) {
-    unsigned left[R][4], right[4];
+  /// sums += a b^T                                              a (16 R,D), b (N,D), sums (16 R,N)
+  template <int N, int R, int D, bool kept>
+  static __device__ void multiply_transposed(const OwnRows<WarpProducts, R, D, kept>& a,
+                                             const Bf16* b, Fragments<R, N>& sums) {
+    const int lane = threadIdx.x % 32;
+    const Bf16* b_row = b + (lane % 8 + lane / 16 * 8) * pitch<D> + lane / 8 % 2 * 8;
     PG_UNROLL
-    for (int i = 0; i < 4 * R; ++i) {
-      const float* pair = a[i / 4][k + i % 4 / 2] + i % 2 * 2;
-      left[i / 4][i % 4] = rounded_pair(pair[0], pair[1]);
-    }
-    PG_UNROLL
-    for (int n = 0; n < D / 8; n += 2) {
-      ldmatrix_x4_transposed(right, b_row + tile_size<D>(8 * k) + 8 * n);
+    for (int k = 0; k < D / 16; ++k) {
+      unsigned left[R][4], right[4];
       PG_UNROLL
-      for (int r = 0; r < R; ++r) {
-        mma_16816(sums[r][n], left[r], {right[0], right[1]});
-        mma_16816(sums[r][n + 1], left[r], {right[2], right[3]});
+      for (int r = 0; r < R; ++r) a.get(r, k, left[r]);
+      PG_UNROLL
+      for (int n = 0; n < N / 8; n += 2) {
+        ldmatrix_x4(right, b_row + 8 * n * pitch<D> + 16 * k);
+        PG_UNROLL
+        for (int r = 0; r < R; ++r) {
+          mma_16816(sums[r][n], left[r], {right[0], right[1]});
+          mma_16816(sums[r][n + 1], left[r], {right[2], right[3]});
+        }
       }
     }
   }
-}
+
+  /// sums += a b, with a's fragments rounded to bf16.           a (16 R,N), b (N,D), sums (16 R,D)
+  template <int N, int D, int R>
+  static __device__ void multiply(const Fragments<R, N>& a, const Bf16* b, Fragments<R, D>& sums) {
+    const int lane = threadIdx.x % 32;
+    const Bf16* b_row = b + lane % 16 * pitch<D> + lane / 16 * 8;
+    PG_UNROLL
+    for (int k = 0; k < N / 16; ++k) {
+      unsigned left[R][4], right[4];
+      PG_UNROLL
+      for (int r = 0; r < R; ++r) round_fragments(a[r], k, left[r]);
+      PG_UNROLL
+      for (int n = 0; n < D / 8; n += 2) {
+        ldmatrix_x4_transposed(right, b_row + 16 * k * pitch<D> + 8 * n);
+        PG_UNROLL
+        for (int r = 0; r < R; ++r) {
+          mma_16816(sums[r][n], left[r], {right[0], right[1]});
+          mma_16816(sums[r][n + 1], left[r], {right[2], right[3]});
+        }
+      }
+    }
+  }
+
+  /// Stand around products that may be computed together, whose sums these are: none of the sums
+  /// and of the operands is touched in between.
+  template <class... Sums>
+  static __device__ void start(Sums&...) {}
+  template <class... Sums>
+  static __device__ void finish(Sums&...) {}
+};
 
 /// The row of a lane's fragment elements 2 i and 2 i + 1 in group r, from the warp's first row on.
 __device__ inline int fragment_row(int r, int i) { return 16 * r + threadIdx.x % 32 / 4 + 8 * i; }
@@ -195,17 +225,29 @@ __device__ void write_rows(float factor, const Fragments<R, D>& sums, HeadRows<B
   }
 }
 
-/// The grid with a block for `rows` rows of each head, and `elements` in shared memory.
-inline Grid flash_grid(const AttentionSizes& s, int rows, int elements) {
-  return {blocks_for(s.time, rows) * s.all_heads(), flash_threads, elements * sizeof(Bf16)};
+/// The rows of a block whose warps have R groups of 16.
+template <class P, int R>
+constexpr int block_rows = P::warps * 16 * R;
+
+/// Rows [first, end), whose products this warp and its companions compute or leave out together.
+struct Together {
+  int first, end;
+};
+template <class P, int R>
+__device__ Together rows_together(int first) {
+  constexpr int rows = P::by_group ? 64 : 16 * R;
+  int warp = static_cast<int>(threadIdx.x) / 32;
+  if (P::by_group) warp = __shfl_sync(~0u, warp, 0);  // shows nvcc that all lanes go together
+  const int own = first + warp * 16 * R / rows * rows;
+  return {own, own + rows};
 }
 
-/// Calls `kernel.template operator()<D>()` with the size of a head.
-template <int D = 16, class Kernel>
-void dispatch_head(int size, Kernel&& kernel) {
-  if constexpr (D < 128)
-    if (size != D) return dispatch_head<D + 16>(size, kernel);
-  kernel.template operator()<D>();
+/// The grid with a block for `rows` rows of each head, and `elements` in shared memory.
+template <class P>
+Grid flash_grid(const AttentionSizes& s, int rows, int elements) {
+  const std::size_t to_align = P::by_group ? 1024 : 0;
+  return {blocks_for(s.time, rows) * s.all_heads(), 32 * P::warps,
+          elements * sizeof(Bf16) + to_align};
 }
 
 }  // namespace paragrad::cuda

@@ -43,6 +43,13 @@ ProductOperand operand(const Tensor& x, bool transposed) {
           x.raw()};
 }
 
+/// Whether all rows of the matrices are whole words of 16 bytes. Where an operand's are not,
+/// cublasLt rounds a product to bf16 before it adds a bias (seen on an H200 with CUDA 13.0).
+bool has_words(const ProductOperand& x) {
+  const int bytes = x.form.type == CUDA_R_32F ? 4 : 2;
+  return x.form.alignment == 16 && x.form.pitch * bytes % 16 == 0;
+}
+
 /// Sets c to an empty sum, unless it is added to c, and to the bias.
 void begin_sum(CudaBackend& backend, bool add, const Tensor& bias, const Tensor& c) {
   if (!bias.defined()) return add ? void() : backend.fill(0, c);
@@ -66,8 +73,8 @@ bool CudaBackend::queue_product(const ProductOperand& left, const ProductOperand
   return call.has_value();
 }
 
-// cublasLt adds a bias of c's type, and rounds once. Otherwise c begins as the bias; only bf16
-// results with both `add` and a bias are then rounded twice.
+// cublasLt adds a bias of c's type to rows of words, and rounds once. Otherwise c begins as the
+// bias; only bf16 results with both `add` and a bias are then rounded twice.
 void CudaBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   refuse_f64(a);
   refuse_f64(c);
@@ -79,11 +86,13 @@ void CudaBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   PG_CHECK(std::max({batch, m, n, k}) <= most, "gemm: a size is 2^31 or more: ", a, " and ", b);
   if (c.numel() == 0) return;
   if (k == 0) return begin_sum(*this, how.add, bias, c);
+  const ProductOperand left = operand(b, how.transpose_b), right = operand(a, how.transpose_a),
+                       result = operand(c, false);
   auto multiply = [&](bool add, const ProductVector& vector) {
-    return queue_product(operand(b, how.transpose_b), operand(a, how.transpose_a),
-                         operand(c, false), static_cast<int>(batch), add, vector);
+    return queue_product(left, right, result, static_cast<int>(batch), add, vector);
   };
-  const bool fits = bias.defined() && bias.dtype() == c.dtype();
+  const bool fits = bias.defined() && bias.dtype() == c.dtype() && has_words(left) &&
+                    has_words(right) && has_words(result);
   if (fits && multiply(how.add, {CUBLASLT_EPILOGUE_BIAS, bias.raw()})) return;
   if (bias.defined()) begin_sum(*this, how.add, bias, c);
   multiply(how.add || bias.defined(), {});

@@ -7,7 +7,16 @@ namespace paragrad::cuda {
 
 namespace {
 
-constexpr std::int64_t most_blocks = 384;
+/// As many blocks as a large GPU runs at once, nearly: two or more on each of its processors.
+template <int E>
+constexpr std::int64_t most_blocks = E == warp_elements ? 256 : 768;
+
+/// What the gradient of a row is computed from; zeros where nothing is loaded.
+template <int N, int E, class T>
+struct RowInputs {
+  Row<N, E, T> x, dy, so_far;
+  float mean = 0, inverse = 0;
+};
 
 /// A row's normalised elements n, and dn = dy weight, at N columns.
 template <int N>
@@ -92,7 +101,7 @@ __device__ Two row_sums(Two value) {
 /// dx is the gradient of x, plus `so_far` if there is one. shares[0,block] and shares[1,block]:
 /// sums over the block's rows of dy n, and of dy.
 template <int N, int E, class T>
-__global__ void __launch_bounds__(most_threads<N, E>, least_blocks<N, E>)
+__global__ void __launch_bounds__(most_threads<N, E>)
     layer_norm_backward_kernel(std::int64_t rows, std::int64_t part, std::int64_t width,
                                const T* __restrict__ x, const T* __restrict__ weight,
                                const float* __restrict__ mean, const float* __restrict__ inverse,
@@ -100,15 +109,24 @@ __global__ void __launch_bounds__(most_threads<N, E>, least_blocks<N, E>)
                                T* __restrict__ dx, float* shares) {
   float* share = shares + blockIdx.x * width;
   ColumnSums<N, E> dweight(share, width), dbias(share + gridDim.x * width, width);
-  const std::int64_t first = blockIdx.x * part, end = min(first + part, rows);
-  for (std::int64_t r = first + threadIdx.y; r < end; r += blockDim.y) {
-    const Row<N, E, T> row(x + r * width, width), gradient(dy + r * width, width);
-    Row<N, E, T> before;
-    if (so_far) before = Row<N, E, T>(so_far + r * width, width);
-    const float average = mean[r], scale = inverse[r];
+  const std::int64_t end = min((std::int64_t{blockIdx.x} + 1) * part, rows);
+  std::int64_t r = blockIdx.x * part + threadIdx.y;
+  auto load_row = [&](std::int64_t at) {
+    return RowInputs<N, E, T>{{x + at * width, width},
+                              {dy + at * width, width},
+                              so_far ? Row<N, E, T>(so_far + at * width, width) : Row<N, E, T>(),
+                              mean[at],
+                              inverse[at]};
+  };
+  constexpr bool ahead = E == warp_elements;  // other threads have no registers for two rows
+  RowInputs<N, E, T> next;
+  if (ahead && r < end) next = load_row(r);
+  for (; r < end; r += blockDim.y) {
+    const RowInputs<N, E, T> row = ahead ? next : load_row(r);
+    if (ahead && r + blockDim.y < end) next = load_row(r + blockDim.y);
     Two sums{0, 0};
-    row.for_each(width, [&](std::int64_t c, int k) {
-      const Normalised<N> at(row.at(c, k), weight + c, gradient.at(c, k), average, scale);
+    row.x.for_each(width, [&](std::int64_t c, int k) {
+      const Normalised<N> at(row.x.at(c, k), weight + c, row.dy.at(c, k), row.mean, row.inverse);
       for (int j = 0; j < N; ++j) {
         sums.a += at.dn[j];
         sums.b += at.dn[j] * at.n[j];
@@ -118,11 +136,12 @@ __global__ void __launch_bounds__(most_threads<N, E>, least_blocks<N, E>)
     });
     sums = row_sums<E>(sums);
     const float mean_dn = sums.a / width, mean_dn_n = sums.b / width;
-    row.for_each(width, [&](std::int64_t c, int k) {
-      const Normalised<N> at(row.at(c, k), weight + c, gradient.at(c, k), average, scale);
-      const auto added = before.at(c, k);
+    row.x.for_each(width, [&](std::int64_t c, int k) {
+      const Normalised<N> at(row.x.at(c, k), weight + c, row.dy.at(c, k), row.mean, row.inverse);
+      const auto added = row.so_far.at(c, k);
       store(dx + r * width + c, pack<T, N>([&](int j) {
-              return (at.dn[j] - mean_dn - at.n[j] * mean_dn_n) * scale + to_float(added.at[j]);
+              const float slope = at.dn[j] - mean_dn - at.n[j] * mean_dn_n;
+              return slope * row.inverse + to_float(added.at[j]);
             }));
     });
   }
@@ -130,22 +149,36 @@ __global__ void __launch_bounds__(most_threads<N, E>, least_blocks<N, E>)
   dbias.finish(width);
 }
 
+/// Adds the blocks' shares of each column, for one gradient with blockIdx.y = 0, and another.
+__global__ void __launch_bounds__(1024)
+    add_shares_kernel(std::int64_t shares, std::int64_t width, const float* __restrict__ of_blocks,
+                      float* dweight, float* dbias) {
+  const std::int64_t first = std::int64_t{blockIdx.x} * 32, column = first + threadIdx.x;
+  const float* from = of_blocks + blockIdx.y * shares * width + column;
+  float sum[1] = {};
+  if (column < width)
+    for (std::int64_t i = threadIdx.y; i < shares; i += blockDim.y) sum[0] += from[i * width];
+  for_columns_of_warps<32>(sum, std::plus<float>(), [&](int c, float total) {
+    if (first + c < width) (blockIdx.y ? dbias : dweight)[first + c] = total;
+  });
+}
+
 }  // namespace
 
 void CudaBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy, In so_far,
                                       Out dx, Out dweight, Out dbias) {
   const std::int64_t rows = x.size(0), width = x.size(1);
-  const std::int64_t part = std::max<std::int64_t>(2 * row_warps, blocks_for(rows, most_blocks));
-  const unsigned blocks = blocks_for(rows, part);
-  const Tensor shares = workspace({2, blocks, width}, DType::f32, x.device());
   const Tensor& before = so_far.defined() ? so_far : dy;
   dispatch_row(width, {x, weight, dy, before, dx}, [&]<class T, int N, int E>(dim3 block) {
+    const std::int64_t part =
+        std::max<std::int64_t>(2 * row_warps, blocks_for(rows, most_blocks<E>));
+    const unsigned blocks = blocks_for(rows, part);
+    const Tensor shares = workspace({2, blocks, width}, DType::f32, x.device());
     run(layer_norm_backward_kernel<N, E, T>, {blocks, block}, rows, part, width, x, weight, mean,
         inverse, dy, so_far.defined() ? so_far.data<T>() : nullptr, dx, shares);
+    run(add_shares_kernel, {{blocks_for(width, 32), 2}, {32, 32}}, blocks, width, shares, dweight,
+        dbias);
   });
-  const autograd::Shape share{blocks, width}, row{1, width};
-  reduce(Reduction::sum, shares.window(0, share), dweight.window(0, row));
-  reduce(Reduction::sum, shares.window(blocks * width, share), dbias.window(0, row));
 }
 
 }  // namespace paragrad::cuda

@@ -64,6 +64,11 @@ struct Walk {
   Walk(const Tensor& a, const Tensor& b, const Tensor& y)
       : Walk(walk_over(y.shape(), a.shape(), b.shape()), "broadcast over", y.shape()) {}
 
+  /// Whether a has y's order, and b is a row that is repeated.
+  bool repeats_b() const {
+    return rank == 2 && steps[0].b == 0 && steps[0].a == steps[1].size && steps[1].a == 1 &&
+           steps[1].b == 1;
+  }
   __device__ WalkPlace place(std::int64_t i) const {
     return place_of(steps, static_cast<int>(rank), i);
   }

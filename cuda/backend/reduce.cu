@@ -82,21 +82,14 @@ __global__ void __launch_bounds__(32 * column_warps)
       const auto p = load<Pack<T, N>>(x + (o * runs.reduced + r) * runs.inner + mine);
       for (int j = 0; j < N; ++j) value[j] = Op::combine(value[j], to_float(p.at[j]));
     }
-  using Places = ColumnPlaces<N, 32 * N>;
-  __shared__ float of_warps[column_warps][Places::count];
-  for (int j = 0; j < N; ++j) of_warps[threadIdx.y][Places::of(threadIdx.x * N + j)] = value[j];
-  __syncthreads();
-  for (int c = threadIdx.y * 32 + threadIdx.x; c < 32 * N; c += 32 * blockDim.y) {
-    if (first + c >= runs.inner) return;
-    const int place = Places::of(c);
-    float result = of_warps[0][place];
-    for (unsigned w = 1; w < blockDim.y; ++w) result = Op::combine(result, of_warps[w][place]);
-    y[outer_and_part * runs.inner + first + c] = from_float<U>(result);
-  }
+  for_columns_of_warps<column_warps>(value, Op::combine, [&](int c, float result) {
+    if (first + c < runs.inner) y[outer_and_part * runs.inner + first + c] = from_float<U>(result);
+  });
 }
 
-constexpr int short_row = 16;    // most lanes of a warp would be idle
-constexpr int few_columns = 16;  // likewise
+constexpr int short_row = 16;               // most lanes of a warp would be idle
+constexpr int few_columns = 16;             // likewise
+constexpr std::int64_t most_narrow = 8192;  // results: packs would leave them to too few blocks
 
 /// The elements of a part. Many rows are divided into 128 parts, for as many blocks per 32 packs of
 /// columns; their results are one part.
@@ -113,10 +106,15 @@ void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Te
   const auto warps = static_cast<unsigned>(
       std::clamp<std::int64_t>(std::min(runs.part, runs.reduced), 1, column_warps));
   dispatch_packs(neighbours, {x}, [&]<class T, int N>() {
-    const auto blocks = static_cast<unsigned>(rows * blocks_for(runs.inner, 32 * N));
+    auto run_columns = [&](auto kernel, int n) {
+      const auto blocks = static_cast<unsigned>(rows * blocks_for(runs.inner, 32 * n));
+      backend.run(kernel, {blocks, {32, warps}}, runs, x, y);
+    };
     dispatch(y, [&]<class U>() {
-      if (runs.inner > few_columns)
-        backend.run(reduce_columns_kernel<N, Op, T, U>, {blocks, {32, warps}}, runs, x, y);
+      if (runs.inner > few_columns && rows * runs.inner > most_narrow)
+        run_columns(reduce_columns_kernel<N, Op, T, U>, N);
+      else if (runs.inner > few_columns)
+        run_columns(reduce_columns_kernel<1, Op, T, U>, 1);
       else if (runs.inner == 1 && runs.reduced > short_row)
         backend.run_each<reduce_row<N, Op, T, U>, 32>(results, runs, x, y);
       else

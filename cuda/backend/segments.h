@@ -19,8 +19,8 @@ struct SegmentTable {
 
   int count = 0;
   unsigned blocks = 0;
-  unsigned first_block[most];
-  Segment at[most];
+  unsigned first_block[most] = {};  // zeros past the last one: graphs compare a table's bytes
+  Segment at[most] = {};
 
   /// The last segment that begins at this block or before it.
   __device__ int segment_of(unsigned block) const {

@@ -1,5 +1,5 @@
-// Softmax, and softmax cross-entropy, with one block per row. Cross-entropy reads a row twice, the
-// second time from the cache, and writes the gradient over it.
+// Softmax, and softmax cross-entropy, with one block per row. Cross-entropy reads a row once, if it
+// fits into shared memory, and writes the gradient over it.
 // Not here: attention's softmax, which is never in memory as a whole; the mean over rows
 // (autograd/ops/rows.cpp). Chapters 02 and 03; Bishop 2006, eq. 4.109.
 #include "cuda/backend/kernel_types.h"
@@ -28,8 +28,8 @@ struct ExpSum {
   float top, sum;
 };
 
-/// exp(x), by the function that GPUs have: a power of two.
-__device__ inline float power(float x) { return exp2f(x * 1.44269504f); }
+/// exp(x) for x <= 0, by the function that GPUs have: a power of two.
+__device__ inline float power(float x) { return fast_exp2(x * 1.44269504f); }
 
 /// Needs one pass: where a pack has a larger maximum, the sum so far is scaled down. NaN stays in
 /// the sum.
@@ -77,34 +77,53 @@ __global__ void __launch_bounds__(most_row_threads)
   });
 }
 
+/// Copies a row to shared memory, for the whole block.
+template <class T>
+__device__ const T* in_shared(const T* row, std::int64_t width) {
+  constexpr int n = pack_size<T>;
+  T* copy = dynamic_shared<T>();
+  for (std::int64_t c = threadIdx.x * n; c < width; c += blockDim.x * n)
+    cp_async_16(copy + c, row + c);
+  cp_async_commit();
+  cp_async_wait<0>();
+  __syncthreads();  // the row has arrived
+  return copy;
+}
+
 // [snippet cross_entropy]
-/// Block r has row r, of `pitch` elements; `dlogits` may be `logits`, or null.
-template <int N, class T>
+/// Block r has row r, of `pitch` elements, which `copies` says to copy to shared memory first;
+/// `dlogits` may be `logits`, or null.
+template <int N, bool copies, class T>
 __global__ void __launch_bounds__(most_row_threads)
     cross_entropy_kernel(std::int64_t classes, std::int64_t pitch, const T* logits,
                          const int* targets, float scale, float* loss, T* dlogits,
                          IndexFault* fault) {
   const T* row = logits + blockIdx.x * pitch;
+  if constexpr (copies) row = in_shared(row, pitch);
   const int target = targets[blockIdx.x];
   const bool mine = threadIdx.x == 0 && inside(target, classes, IndexUse::cross_entropy, fault);
   const float chosen = mine ? to_float(row[target]) : 0;
   const ExpSum exps = exp_sum<N>(row, classes);
-  const float normalizer = exps.top + logf(exps.sum);
-  if (mine) loss[blockIdx.x] = normalizer - chosen;
+  if (mine) loss[blockIdx.x] = exps.top + logf(exps.sum) - chosen;
   if (!dlogits) return;
 
   __syncthreads();  // thread 0 has read its logit
   T* drow = dlogits + blockIdx.x * pitch;
+  const float factor = scale / exps.sum;
   for_any_packs<N>(row, classes, [&]<int M>(std::int64_t c, const Pack<T, M>& x) {
     store(drow + c,
-          pack<T, M>([&](int j) { return scale * power(to_float(x.at[j]) - normalizer); }));
+          pack<T, M>([&](int j) { return factor * power(to_float(x.at[j]) - exps.top); }));
   });
   for (std::int64_t c = classes + threadIdx.x; c < pitch; c += blockDim.x)
     drow[c] = from_float<T>(0);
   __syncthreads();
-  if (mine) drow[target] = from_float<T>(scale * (power(chosen - normalizer) - 1));
+  if (mine) drow[target] = from_float<T>(factor * power(chosen - exps.top) - scale);
 }
 // [end snippet]
+
+/// The longest row that is copied, in bytes: all GPUs since compute capability 8.0 have 99 KiB for
+/// a block, of which some is for its sums.
+constexpr std::int64_t most_copied = 98 * 1024 + 512;
 
 }  // namespace
 
@@ -122,11 +141,19 @@ void CudaBackend::softmax_backward(In y, In dy, Out dx) {
 
 void CudaBackend::cross_entropy(In logits, In targets, std::int64_t classes, double scale, Out loss,
                                 Out dlogits) {
+  const std::int64_t pitch = logits.size(1), bytes = pitch * size_of(logits.dtype());
+  const bool words = address_of(logits.raw()) % 16 == 0 && bytes % 16 == 0;
   dispatch(logits, [&]<class T>() {
     T* to = dlogits.defined() ? dlogits.data<T>() : nullptr;
+    constexpr int n = pack_size<T>;
     const bool packed = !to || (address_of(logits.raw()) - address_of(dlogits.raw())) % 16 == 0;
-    run(packed ? cross_entropy_kernel<pack_size<T>, T> : cross_entropy_kernel<1, T>,
-        block_for_rows(logits), classes, logits.size(1), logits, targets, scale, loss, to, fault_);
+    const bool copies = to && packed && words && bytes <= most_copied;
+    Grid grid = block_for_rows(logits);
+    if (copies) grid.shared_bytes = bytes;
+    run(copies   ? cross_entropy_kernel<n, true, T>
+        : packed ? cross_entropy_kernel<n, false, T>
+                 : cross_entropy_kernel<1, false, T>,
+        grid, classes, pitch, logits, targets, scale, loss, to, fault_);
   });
 }
 

@@ -80,6 +80,8 @@ __forceinline__ void store(T* address, V value,
 /// Copies only when a thread waits for them, so a forgotten wait shows the values from before.
 void cp_async_16(void* shared, const void* global,
                  std::source_location where = std::source_location::current());
+void cp_async_16_or_zeros(void* shared, const void* global, bool exists,
+                          std::source_location where = std::source_location::current());
 void cp_async_commit();
 template <int N>
 void cp_async_wait() {

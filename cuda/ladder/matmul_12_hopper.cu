@@ -1,7 +1,7 @@
 // Matrix product, rung 12: Hopper's instructions. One thread lets TMA copy whole tiles; four warps
 // multiply them together, straight from shared memory, without loading fragments.
 // Not here: warps that only copy, clusters, a c that TMA writes: cuBLAS's further steps. This rung
-// compiles for sm_90a only; the emulator can't run it, and nobody has run it on a GPU yet.
+// compiles for sm_90a only; the emulator, which has no TMA, can't run it.
 // PTX ISA, asynchronous warpgroup-level matrix instructions; CUDA C++ Programming Guide, TMA.
 #include "cuda/ladder/block_order.h"
 #include "cuda/ladder/stages.h"
@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(threads)
   };
   if (threadIdx.x == 0) {
     for (CopyBarrier& barrier : arrived) barrier.init();
-    fence_copy_barriers();
+    fence_shared();
     for (int step = 0; step < min(stages, steps); ++step) begin(step);
   }
   __syncthreads();  // the barriers are initialised

@@ -65,4 +65,19 @@ struct ColumnPlaces {
 };
 // [end snippet]
 
+/// Calls body(c, result) once for each column c < 32 N of a block of (32,warps) threads: thread
+/// (i,w) has warp w's values of columns N i to N i + N - 1, which are combined in the warps' order.
+template <int most_warps, int N, class Combine, class Body>
+__device__ void for_columns_of_warps(const float (&values)[N], Combine combine, Body body) {
+  using Places = ColumnPlaces<N, 32 * N>;
+  __shared__ float of_warps[most_warps][Places::count];
+  for (int j = 0; j < N; ++j) of_warps[threadIdx.y][Places::of(threadIdx.x * N + j)] = values[j];
+  __syncthreads();
+  for (int c = threadIdx.y * 32 + threadIdx.x; c < 32 * N; c += 32 * blockDim.y) {
+    float result = of_warps[0][Places::of(c)];
+    for (unsigned w = 1; w < blockDim.y; ++w) result = combine(result, of_warps[w][Places::of(c)]);
+    body(c, result);
+  }
+}
+
 }  // namespace paragrad::cuda

@@ -7,7 +7,7 @@
 // runtime.h        for the host: errors, streams, events, pinned memory
 // device.h         for kernels: launches, and definitions that both compilers share
 // device_gpu.h     for nvcc: inline PTX; its twin is cuda/emulator/device_emulated.h
-// device_hopper.h  for nvcc and sm_90a: instructions that have no twin
+// device_hopper.h  for nvcc and sm_90a: instructions of Hopper, of which products have a twin
 // block_sums.h     sums and maxima over a block, made of those over a warp
 // It does not know tensors: the ladder, the tests and the backend use it alike.
 //

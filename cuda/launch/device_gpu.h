@@ -71,6 +71,13 @@ __device__ inline void cp_async_16(void* shared, const void* global) {
   unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
 }
+/// The same if `exists`; else it writes zeros, and reads nothing.
+__device__ inline void cp_async_16_or_zeros(void* shared, const void* global, bool exists) {
+  unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
+               "r"(exists ? 16 : 0)
+               : "memory");
+}
 /// Makes a group of the copies that this thread has started since its last group.
 __device__ inline void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Waits until all but this thread's last N groups have arrived; others see them after a barrier.

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <utility>
 
+#include "autograd/ops.h"
 #include "autograd/weight_part.h"
 #include "cuda/backend/cuda_backend.h"
 #include "tests/catch.h"

@@ -1,6 +1,7 @@
 // Kernels of the CUDA backend that operations do not reach, or not with such sizes, on the
 // emulator: the same calls on the CPU say what must come out.
 // Not here: operations (backend_ops_test.cpp), errors (backend_errors_test.cpp).
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -199,6 +200,23 @@ TEST_CASE("backend kernels: rows of logits may begin anywhere") {
             CHECK(got[i] ==
                   Approx(expected[i]).margin(1e-6).epsilon(dtype == DType::f32 ? 1e-5 : 0x1p-7));
       }
+}
+
+TEST_CASE("backend kernels: rows of logits that shared memory can and can't hold") {
+  Machine machine;
+  for (std::int64_t classes : {25'200, 25'300}) {
+    auto outcome = [&](const DevicePtr& device) {
+      const Tensor x = numbers("x", {2, classes}, DType::f32, device);
+      const Tensor loss = empty({2}, DType::f32, device);
+      x.backend().cross_entropy(x, integers({3, 25'199}, {2}, device), classes, 1, loss, x);
+      return to_host(x);
+    };
+    const Numbers expected = outcome(cpu_device()), got = outcome(cuda_device());
+    double worst = 0;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      worst = std::max(worst, std::abs(got[i] - expected[i]) / std::abs(expected[i]));
+    CHECK(worst <= 1e-5);
+  }
 }
 
 TEST_CASE("backend kernels: columns past the classes do not count, and have no gradient") {

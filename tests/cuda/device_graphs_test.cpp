@@ -127,7 +127,7 @@ TEST_CASE("device graphs: ZeRO, codecs and folds of sums give the bits of the se
 TEST_CASE("device graphs: the parts of split backwards give the bits of whole ones") {
   const Training training = training_of({"", 1, 2, 3, false, false, false, false});
   const Layout layout{.stages = 2, .microbatches = 3, .steps = 2};
-  const std::vector<VerifiedPlan> split{verify(parse(plan_text("zero_bubble")))};
+  const std::vector<VerifiedPlan> split = plans_of("zb-h1", layout);
   Machine machine({.schedule = QueueSchedule::lazy});
   const Outcome whole = run_without(training, plans_of("1f1b", layout), cuda_device());
   const GraphRun parts(training, split, false, true);

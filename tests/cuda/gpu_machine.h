@@ -14,6 +14,7 @@ namespace paragrad::tests {
 enum class Order { forward, reverse, random };
 enum class QueueSchedule { eager, lazy, random };
 struct Settings {
+  int compute_capability = 0;
   Order order = Order::forward;
   QueueSchedule schedule = QueueSchedule::lazy;
   std::uint64_t seed = 1;

@@ -3,6 +3,7 @@
 // Not here: the backend, which begins steps so (device_graphs_test.cpp).
 #include <cublas_v2.h>
 
+#include "cuda/backend/segments.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/runtime.h"
 #include "tests/catch.h"
@@ -201,4 +202,32 @@ TEST_CASE("graphs: updates are refused by the seed's dice, so that no program ma
   CHECK(sum != all);
   CHECK(run(0.3, 1) == std::pair(results, sum));
   CHECK(run(0.3, 2).first != results);
+}
+
+namespace {
+
+/// Leaves bytes where the stack of the next calls will be.
+[[gnu::noinline]] void leave_bytes(unsigned char value) {
+  volatile unsigned char bytes[16384];
+  for (volatile unsigned char& byte : bytes) byte = value;
+}
+
+[[gnu::noinline]] std::string bytes_of_table() {
+  std::string bytes;
+  cuda::for_tables(
+      std::vector<std::int64_t>{3, 5}, [](std::int64_t count) { return unsigned(count); },
+      [&](const auto& table) {
+        bytes.assign(reinterpret_cast<const char*>(&table), sizeof table);
+      });
+  return bytes;
+}
+
+}  // namespace
+
+// Graphs compare arguments by their bytes.
+TEST_CASE("graphs: tables of the same segments are equal to the last byte") {
+  leave_bytes(0);
+  const std::string table = bytes_of_table();
+  leave_bytes(0xff);
+  CHECK(bytes_of_table() == table);
 }
