@@ -209,7 +209,9 @@ few_of() {  # with --emulator: two tests of kernels, of training and of transpor
 }
 
 measure() {  # measure NAME COMMAND...: its text also becomes $out/NAME.md
-  { sed -n 's/^gpu: /On /p' "$out/machine.txt"; echo; limited 150 "${@:2}"; } 2>&1 | tee "$out/$1.md"
+  { sed -n 's/^gpu: /On /p; s/^\(date\|commit\): /\1 /p' "$out/machine.txt" | paste -sd, | sed 's/,/, /g'
+    echo
+    limited 150 "${@:2}"; } 2>&1 | tee "$out/$1.md"
 }
 training() {  # training NAME OPTION...
   local tiny=()

@@ -7,16 +7,10 @@ namespace paragrad::cuda {
 
 namespace {
 
-/// As many blocks as a large GPU runs at once, nearly: two or more on each of its processors.
+/// As many as a large GPU runs at once, nearly: three blocks of four warps, or six of two, on each
+/// processor.
 template <int E>
-constexpr std::int64_t most_blocks = E == warp_elements ? 256 : 768;
-
-/// What the gradient of a row is computed from; zeros where nothing is loaded.
-template <int N, int E, class T>
-struct RowInputs {
-  Row<N, E, T> x, dy, so_far;
-  float mean = 0, inverse = 0;
-};
+constexpr std::int64_t most_blocks = E == warp_elements ? 384 : 768;
 
 /// A row's normalised elements n, and dn = dy weight, at N columns.
 template <int N>
@@ -101,7 +95,7 @@ __device__ Two row_sums(Two value) {
 /// dx is the gradient of x, plus `so_far` if there is one. shares[0,block] and shares[1,block]:
 /// sums over the block's rows of dy n, and of dy.
 template <int N, int E, class T>
-__global__ void __launch_bounds__(most_threads<N, E>)
+__global__ void __launch_bounds__(most_threads<N, E>, least_blocks<N, E>)
     layer_norm_backward_kernel(std::int64_t rows, std::int64_t part, std::int64_t width,
                                const T* __restrict__ x, const T* __restrict__ weight,
                                const float* __restrict__ mean, const float* __restrict__ inverse,
@@ -109,24 +103,15 @@ __global__ void __launch_bounds__(most_threads<N, E>)
                                T* __restrict__ dx, float* shares) {
   float* share = shares + blockIdx.x * width;
   ColumnSums<N, E> dweight(share, width), dbias(share + gridDim.x * width, width);
-  const std::int64_t end = min((std::int64_t{blockIdx.x} + 1) * part, rows);
-  std::int64_t r = blockIdx.x * part + threadIdx.y;
-  auto load_row = [&](std::int64_t at) {
-    return RowInputs<N, E, T>{{x + at * width, width},
-                              {dy + at * width, width},
-                              so_far ? Row<N, E, T>(so_far + at * width, width) : Row<N, E, T>(),
-                              mean[at],
-                              inverse[at]};
-  };
-  constexpr bool ahead = E == warp_elements;  // other threads have no registers for two rows
-  RowInputs<N, E, T> next;
-  if (ahead && r < end) next = load_row(r);
-  for (; r < end; r += blockDim.y) {
-    const RowInputs<N, E, T> row = ahead ? next : load_row(r);
-    if (ahead && r + blockDim.y < end) next = load_row(r + blockDim.y);
+  const std::int64_t first = blockIdx.x * part, end = min(first + part, rows);
+  for (std::int64_t r = first + threadIdx.y; r < end; r += blockDim.y) {
+    const Row<N, E, T> row(x + r * width, width), gradient(dy + r * width, width);
+    Row<N, E, T> before;
+    if (so_far) before = Row<N, E, T>(so_far + r * width, width);
+    const float average = mean[r], scale = inverse[r];
     Two sums{0, 0};
-    row.x.for_each(width, [&](std::int64_t c, int k) {
-      const Normalised<N> at(row.x.at(c, k), weight + c, row.dy.at(c, k), row.mean, row.inverse);
+    row.for_each(width, [&](std::int64_t c, int k) {
+      const Normalised<N> at(row.at(c, k), weight + c, gradient.at(c, k), average, scale);
       for (int j = 0; j < N; ++j) {
         sums.a += at.dn[j];
         sums.b += at.dn[j] * at.n[j];
@@ -136,12 +121,11 @@ __global__ void __launch_bounds__(most_threads<N, E>)
     });
     sums = row_sums<E>(sums);
     const float mean_dn = sums.a / width, mean_dn_n = sums.b / width;
-    row.x.for_each(width, [&](std::int64_t c, int k) {
-      const Normalised<N> at(row.x.at(c, k), weight + c, row.dy.at(c, k), row.mean, row.inverse);
-      const auto added = row.so_far.at(c, k);
+    row.for_each(width, [&](std::int64_t c, int k) {
+      const Normalised<N> at(row.at(c, k), weight + c, gradient.at(c, k), average, scale);
+      const auto added = before.at(c, k);
       store(dx + r * width + c, pack<T, N>([&](int j) {
-              const float slope = at.dn[j] - mean_dn - at.n[j] * mean_dn_n;
-              return slope * row.inverse + to_float(added.at[j]);
+              return (at.dn[j] - mean_dn - at.n[j] * mean_dn_n) * scale + to_float(added.at[j]);
             }));
     });
   }
