@@ -65,6 +65,10 @@ results=tests/benchmarks/results
   echo "| [A GPT's training step beside PyTorch 2.15](RESULTS.md#a-training-step-beside-pytorch-2150) on the same CPU | $(awk -F ' *[|] *' '$7 + 0 > 0 {
       if (!low || $7 < low) low = $7; if ($7 > high) high = $7 } END { print low " to " high }' $torch)" \
     "times its tokens/s $(machine $torch)"
+  gpu=$results/gpu_nvidia_h200
+  echo "| [GPT-2's training step on a GPU](RESULTS.md#on-a-gpu) beside PyTorch's, compiled, of the same weights in bf16 |" \
+    "$(cell $gpu/training.md gpt2 5) tokens/s, $(cell $gpu/pytorch.md 'bf16 weights, compiled' 6) times PyTorch's" \
+    "$(sed -n '1s/^On \(.*\), commit .*, date \(.*\)$/| \1 | \2 |/p' $gpu/training.md)"
 } >"$new/highlights.md"
 
 # ---- 04: messages
