@@ -160,7 +160,7 @@ void wgmma_64x64x16(float (&c)[8][4], const unsigned (&a)[4], SharedMatrix b,
                     std::source_location where) {
   constexpr int rows = by_columns ? 64 : 16, pieces = by_columns ? 2 : 8;  // of 16 bytes
   for (unsigned i = threadIdx.x % 32; i < rows * pieces; i += 32)
-    emulator::note(emulator::byte_of(b, i / pieces, i % pieces * 16), 16, emulator::reading,
+    emulator::note(emulator::byte_of(b, i % rows, i / rows * 16), 16, emulator::reading,
                    __builtin_return_address(0));
   emulator::GroupFragments mine{c, std::to_array(a), b};
   emulator::warp_operation("wgmma_64x64x16", where, ~0u, &mine,

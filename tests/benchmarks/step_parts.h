@@ -38,7 +38,7 @@ inline std::vector<StepPart> parts_of(const nn::GptConfig& c, double rows, doubl
       // Fused, a product also writes GELU's result, and another reads its argument.
       {"bias and GELU", {"bias_gelu"}, 8 * L * X, 20 * L * X},
       {"layer norm and residuals",
-       {"layer_norm", "map_pack<8, plus"},
+       {"layer_norm", "add_shares", "map_pack<8, plus"},
        (5 * norms + 6 * L) * X,
        (5 * norms + 12 * L) * X},
       {"cross-entropy",
@@ -47,7 +47,7 @@ inline std::vector<StepPart> parts_of(const nn::GptConfig& c, double rows, doubl
        2 * logits,
        3 * logits},
       {"embedding",
-       {"embed", "combine_stretched", "sum_rows_of_id", "copy_word", "sort_kernel", "number_row",
+       {"embed", "combine_", "sum_rows_of_id", "copy_word", "sort_kernel", "number_row",
         "sum_part"},
        3 * X + 4 * std::min<double>(rows, c.vocabulary) * c.width,
        0},

@@ -130,6 +130,8 @@ void Counter::warp_met(const char* operation, int instructions) {
     counts_->matrix_loads += instructions;
   else if (starts_with(operation, "mma"))
     counts_->mmas += instructions, counts_->flops += 2 * 16 * 8 * 16 * instructions;
+  else if (starts_with(operation, "wgmma"))  // a warp's share of it is 8 mma
+    counts_->mmas += 8 * instructions, counts_->flops += 2 * 16 * 64 * 16 * instructions;
   else
     counts_->votes += instructions;
 }

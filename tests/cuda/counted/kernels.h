@@ -7,6 +7,7 @@
 
 #include "cuda/launch/block_sums.h"
 #include "cuda/launch/device.h"
+#include "cuda/launch/device_hopper.h"
 
 namespace paragrad::tests {
 
@@ -114,6 +115,18 @@ __global__ inline void multiply_tile(const __nv_bfloat16* a, const __nv_bfloat16
   float sums[4] = {};
   cuda::mma_16816(sums, of_a, {of_b[0], of_b[1]});
   for (int i = 0; i < 4; ++i) c[(lane / 4 + 8 * (i / 2)) * 8 + 2 * (lane % 4) + i % 2] = sums[i];
+}
+
+/// c (16,64) = a b by a warp of four, with ones in a (16,16) and b (16,64), or in its transpose.
+template <bool by_columns>
+__global__ void multiply_shared(float* c) {
+  alignas(1024) __shared__ __nv_bfloat16 tile[64 * 64];
+  for (int i = threadIdx.x; i < 64 * 64; i += 32) tile[i] = __float2bfloat16(1);
+  __syncthreads();
+  float sums[8][4] = {};
+  const unsigned ones = 0x3f803f80, of_a[4] = {ones, ones, ones, ones};
+  cuda::wgmma_64x64x16<by_columns>(sums, of_a, cuda::describe(tile, 16, 8 * 128));
+  for (int i = 0; i < 32; ++i) c[32 * i + threadIdx.x] = sums[i / 4][i % 4];
 }
 
 }  // namespace paragrad::tests

@@ -54,6 +54,18 @@ TEST_CASE("counted: a tile on tensor cores") {
   CHECK(c.barriers == 1);
 }
 
+TEST_CASE("counted: a tile on tensor cores that read shared memory themselves") {
+  Machine machine;
+  const DeviceArray<float> tile(16 * 64);
+  for (auto kernel : {multiply_shared<false>, multiply_shared<true>}) {
+    const Counters c = counters_of(kernel, 1, 32, tile);
+    CHECK(tile.values() == std::vector<float>(16 * 64, 16));
+    CHECK((c.mmas == 8 && c.flops == 2 * 16 * 64 * 16));
+    // The 2 KB of b, without conflicts: rows are swizzled.
+    CHECK((c.shared_loads.bytes == 2048 && c.shared_loads.passes == 16));
+  }
+}
+
 TEST_CASE("counted: launches add up by kernel, and products have their operands' bytes") {
   Machine machine;
   const DeviceArray<float> x(std::vector<float>(128, 1)), y(128), z(128);
