@@ -55,10 +55,9 @@ struct Counters {
   SharedCount shared_loads, shared_stores;
   Count partial = 0;   ///< requests, to either memory, in which fewer than 32 lanes took part
   Count barriers = 0;  ///< that blocks have met at
-  // Instructions of warps. A warp_sum has five shuffles.
+  // Instructions of warps. A warp_sum has five shuffles, and a wgmma counts as 8 mma for each warp.
   Count shuffles = 0, votes = 0, warp_barriers = 0, matrix_loads = 0, mmas = 0;
-  Count flops =
-      0;  ///< of tensor cores (4096 for each mma, of which wgmma has 8 a warp) and of gemms; others are not seen
+  Count flops = 0;  ///< of tensor cores (4096 for each mma) and of gemms; others are not seen
   Count static_bytes = 0;  ///< of static shared memory that a block has used, in whole words
 
   /// Adds all up but static_bytes, of which the greatest remains.
