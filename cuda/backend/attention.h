@@ -42,7 +42,7 @@ void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& 
                               const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
                               const Tensor& dy, const Tensor& dqkv);
 
-/// The same by attention_hopper.cu, for heads of this size on GPUs of compute capability 9.0.
+/// Compute them by wgmma, for heads of this size on GPUs of compute capability 9.0.
 constexpr int hopper_head = 64;
 void hopper_attention(const CudaBackend& backend, const AttentionSizes& sizes, const Tensor& qkv,
                       const Tensor& y, const Tensor& normalizer);

@@ -16,15 +16,11 @@ void dispatch_head(int size, Kernel&& kernel) {
   kernel.template operator()<D>();
 }
 
-/// Whether the GPU has the instructions, and this build the kernels.
-bool takes_hopper([[maybe_unused]] const CudaBackend& backend, [[maybe_unused]] int size) {
-#if PARAGRAD_HOPPER
+/// Whether the GPU has the instructions of attention_hopper.cu, which takes one size of heads.
+bool takes_hopper(const CudaBackend& backend, int size) {
   int major = 0;
   PG_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, backend.ordinal()));
   return major == 9 && size == hopper_head;
-#else
-  return false;
-#endif
 }
 
 }  // namespace

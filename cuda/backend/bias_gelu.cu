@@ -1,6 +1,8 @@
 // GELU of rows to which a bias is added, and its gradient, in one pass each.
 // Not here: GELU alone (elementwise.cu), the formula (autograd/formulas.h).
 // Chapters 02 and 03; Hendrycks and Gimpel 2016.
+#include <functional>
+
 #include "autograd/formulas.h"
 #include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_sums.h"

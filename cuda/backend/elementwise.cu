@@ -78,9 +78,10 @@ void combine(const CudaBackend& backend, const Tensor& a, const Tensor& b, const
   const Walk walk(a, b, y);
   if (walk.repeats_b()) {
     const std::int64_t width = walk.steps[1].size;
-    return dispatch_packs(width, {y, a, b}, [&]<class, int N>() {
-      backend.run_each<combine_row<N, F, T>>(y.numel() / N, width / N, f, in_a, in_b, y);
-    });
+    constexpr int n = pack_size<T>;
+    if (width % n == 0 && aligned<n>(in_a) && aligned<n>(in_b) && aligned<n>(y.data<T>()))
+      return backend.run_each<combine_row<n, F, T>>(y.numel() / n, width / n, f, in_a, in_b, y);
+    return backend.run_each<combine_row<1, F, T>>(y.numel(), width, f, in_a, in_b, y);
   }
   backend.run_each<combine_stretched<F, T>>(y.numel(), walk, f, in_a, in_b, y);
 }

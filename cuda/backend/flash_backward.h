@@ -159,7 +159,8 @@ __global__ void __launch_bounds__(32 * P::warps)
 
   Fragments<R, D> dk = {}, dv = {};
   for_tiles<P>(first, s.time, queries, begin, [&](int start, int buffer) {
-    if (start + queries <= together.first || together.first >= s.time) return;  // nor here
+    if (start + queries <= together.first || together.first >= s.time)
+      return;  // no query sees these keys
     Fragments<R, queries> p = {}, ds = {};
     P::start(p, ds);
     P::template multiply_transposed<queries>(k_rows, tile(buffer, 0), p);
@@ -194,7 +195,7 @@ void run_flash_backward(const CudaBackend& backend, const AttentionSizes& s, con
                         const Tensor& dqkv) {
   constexpr int for_queries = backward_elements<P, D, false>,
                 for_keys = backward_elements<P, D, true>;
-  static_assert(sizeof(Bf16) * std::max(for_queries, for_keys) <= 99 * 1024);
+  static_assert(sizeof(Bf16) * std::max(for_queries, for_keys) + P::by_group * 1024 <= 99 * 1024);
   constexpr int queries = block_rows<P, own_groups<P, D, false>>,
                 keys = block_rows<P, own_groups<P, D, true>>;
   const int pitch = static_cast<int>(blocks_for(s.time, queries)) * queries;

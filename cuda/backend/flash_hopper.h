@@ -11,7 +11,8 @@
 namespace paragrad::cuda {
 
 /// For heads of 64 values, whose rows have the 128 bytes that wgmma swizzles, and tiles of 64 rows.
-/// Own rows must not be kept: nvcc 13.0 lets other values take their registers in a loop.
+/// Own rows must not be kept: nvcc 13.0 lets other values take their registers in a loop. Left
+/// operands live in registers until `finish`, which only nvcc can see to; 13.0 does.
 struct GroupProducts {
   static constexpr int warps = 8;
   static constexpr bool by_group = true;

@@ -29,10 +29,10 @@ struct BlockPlace {
 /// Blocks begin in the order of their indices. So that the last ones to end are short, those with
 /// the longest rows come first; but only among 32 heads, whose keys and values the L2 cache holds.
 __device__ inline BlockPlace block_place(const AttentionSizes& s, int rows) {
-  constexpr int together = 32;
+  constexpr int at_once = 32;
   const int tiles = (s.time + rows - 1) / rows, index = static_cast<int>(blockIdx.x);
-  const int first = index / (together * tiles) * together;
-  const int heads = min(together, s.all_heads() - first), i = index - first * tiles;
+  const int first = index / (at_once * tiles) * at_once;
+  const int heads = min(at_once, s.all_heads() - first), i = index - first * tiles;
   return {first + i % heads, i / heads};
 }
 
@@ -183,8 +183,8 @@ struct WarpProducts {
     }
   }
 
-  /// Stand around products that may be computed together, whose sums these are: none of the sums
-  /// and of the operands is touched in between.
+  /// `start` and `finish` enclose products that may be computed together. Between them nothing
+  /// reads or writes the sums and the operands.
   template <class... Sums>
   static __device__ void start(Sums&...) {}
   template <class... Sums>

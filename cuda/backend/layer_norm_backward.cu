@@ -3,12 +3,14 @@
 // Not here: the norm (layer_norm.cu). Chapters 02 and 03.
 #include "cuda/backend/layer_norm.h"
 
+#include <functional>
+
 namespace paragrad::cuda {
 
 namespace {
 
-/// As many as a large GPU runs at once, nearly: three blocks of four warps, or six of two, on each
-/// processor.
+/// As many as a large GPU runs at once, nearly: three blocks of four warps on each processor, or,
+/// for example, six of two.
 template <int E>
 constexpr std::int64_t most_blocks = E == warp_elements ? 384 : 768;
 
@@ -133,7 +135,7 @@ __global__ void __launch_bounds__(most_threads<N, E>, least_blocks<N, E>)
   dbias.finish(width);
 }
 
-/// Adds the blocks' shares of each column, for one gradient with blockIdx.y = 0, and another.
+/// Adds the blocks' shares (2,shares,width): blockIdx.y 0 adds those of dweight, 1 those of dbias.
 __global__ void __launch_bounds__(1024)
     add_shares_kernel(std::int64_t shares, std::int64_t width, const float* __restrict__ of_blocks,
                       float* dweight, float* dbias) {

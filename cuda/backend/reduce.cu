@@ -111,7 +111,7 @@ void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Te
       backend.run(kernel, {blocks, {32, warps}}, runs, x, y);
     };
     dispatch(y, [&]<class U>() {
-      if (runs.inner > few_columns && rows * runs.inner > most_narrow)
+      if (runs.inner > few_columns && results > most_narrow)
         run_columns(reduce_columns_kernel<N, Op, T, U>, N);
       else if (runs.inner > few_columns)
         run_columns(reduce_columns_kernel<1, Op, T, U>, 1);

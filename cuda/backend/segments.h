@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "cuda/launch/device.h"
@@ -19,8 +20,8 @@ struct SegmentTable {
 
   int count = 0;
   unsigned blocks = 0;
-  unsigned first_block[most] = {};  // zeros past the last one: graphs compare a table's bytes
-  Segment at[most] = {};
+  unsigned first_block[most];
+  Segment at[most];
 
   /// The last segment that begins at this block or before it.
   __device__ int segment_of(unsigned block) const {
@@ -39,6 +40,8 @@ template <class Segment, class BlocksOf, class Launch>
 void for_tables(const std::vector<Segment>& segments, BlocksOf blocks_of, Launch launch) {
   for (auto next = segments.begin(); next != segments.end();) {
     SegmentTable<Segment> table;
+    // Graphs compare all its bytes, also those past the last segment and between members.
+    std::memset(static_cast<void*>(&table), 0, sizeof table);
     for (; next != segments.end() && table.count < table.most; ++next) {
       table.first_block[table.count] = table.blocks;
       table.at[table.count++] = *next;

@@ -1,7 +1,7 @@
 // Attention's gradients, rung 2: no matrix of pairs. Shares are computed again where they are
 // needed, from two numbers of each query that the first kernel keeps. Each sum has one owner: two
 // lanes of that kernel have a query, two lanes of the second have a key.
-// Not here: tensor cores and masks: cuda/backend/attention_flash_backward.cu.
+// Not here: tensor cores and masks: cuda/backend/flash_backward.h.
 // Dao et al. 2022, "FlashAttention", algorithm 4.
 #include <cmath>
 

@@ -1,5 +1,5 @@
-// The stand-in for matmul_12_hopper.cu where it can't be compiled: the emulator has no wgmma and no
-// TMA, and nvcc has what the file needs of the runtime since 12.5.
+// The stand-in for matmul_12_hopper.cu where it can't be compiled: the emulator has no TMA, and
+// nvcc has what the file needs of the runtime since 12.5.
 // Chapter 12.
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/runtime.h"
@@ -7,8 +7,7 @@
 namespace paragrad::cuda::ladder {
 
 const char* const hopper_is_absent =
-    "cuda/ladder/matmul_12_hopper.cu needs wgmma and TMA, which the emulator and nvcc before 12.5 "
-    "lack";
+    "cuda/ladder/matmul_12_hopper.cu needs TMA, which the emulator lacks, and nvcc 12.5 or later";
 
 void matmul_hopper(const ProductOf<__nv_bfloat16>&, cudaStream_t) {
   PG_CHECK(false, hopper_is_absent, "; use matmul_block_order");

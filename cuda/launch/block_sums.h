@@ -1,5 +1,5 @@
 // Sums and maxima over the threads of a block, for every thread, and sums of earlier threads;
-// places of columns in shared memory.
+// places of columns in shared memory, and values of columns that warps combine.
 // Not here: sums and maxima over a warp (cuda/launch/device.h).
 // CUDA C++ Programming Guide, warp shuffle functions; Harris, Sengupta and Owens 2007, "Parallel
 // prefix sum (scan) with CUDA". All threads of a block, which has whole warps, call these.
@@ -67,6 +67,7 @@ struct ColumnPlaces {
 
 /// Calls body(c, result) once for each column c < 32 N of a block of (32,warps) threads: thread
 /// (i,w) has warp w's values of columns N i to N i + N - 1, which are combined in the warps' order.
+/// A kernel does this once.
 template <int most_warps, int N, class Combine, class Body>
 __device__ void for_columns_of_warps(const float (&values)[N], Combine combine, Body body) {
   using Places = ColumnPlaces<N, 32 * N>;
