@@ -8,7 +8,7 @@
 
 namespace paragrad::cuda {
 
-/// Where a matrix lies; see device_hopper.h.
+/// A matrix in shared memory, with swizzled rows of 128 bytes; row 8 is `eight` bytes after row 0.
 struct SharedMatrix {
   const void* first;
   unsigned eight;
