@@ -71,7 +71,7 @@ __device__ inline void cp_async_16(void* shared, const void* global) {
   unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(address), "l"(global) : "memory");
 }
-/// Starts a copy as cp_async_16 does, if the 16 bytes exist; if not, writes zeros and reads nothing.
+/// Starts a copy as cp_async_16 does if the 16 bytes exist; else writes zeros, and reads nothing.
 __device__ inline void cp_async_16_or_zeros(void* shared, const void* global, bool exists) {
   unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(global),
