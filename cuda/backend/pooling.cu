@@ -15,11 +15,11 @@ struct Range {
 };
 
 /// Planes of height x width, the window that slides over them, and the sizes of the results.
-struct Planes {
+struct SlidingPlanes {
   int height, width, out_height, out_width;
   Window window;
 
-  Planes(const Tensor& x, const Tensor& y, Window window)
+  SlidingPlanes(const Tensor& x, const Tensor& y, Window window)
       : height(static_cast<int>(x.size(2))),
         width(static_cast<int>(x.size(3))),
         out_height(static_cast<int>(y.size(2))),
@@ -57,7 +57,7 @@ struct Planes {
 
 /// Ties go to the first value; if there are NaNs, the last one wins.
 template <class T>
-__device__ void max_of_window(std::int64_t i, Planes p, const T* x, T* y, int* index) {
+__device__ void max_of_window(std::int64_t i, SlidingPlanes p, const T* x, T* y, int* index) {
   const int area = p.out_height * p.out_width;
   const T* plane = x + i / area * p.height * p.width;
   float top = -INFINITY;
@@ -73,7 +73,7 @@ __device__ void max_of_window(std::int64_t i, Planes p, const T* x, T* y, int* i
 }
 
 template <class T>
-__device__ void average_of_window(std::int64_t i, Planes p, const T* x, T* y) {
+__device__ void average_of_window(std::int64_t i, SlidingPlanes p, const T* x, T* y) {
   const int area = p.out_height * p.out_width;
   const T* plane = x + i / area * p.height * p.width;
   float sum = 0;
@@ -82,7 +82,7 @@ __device__ void average_of_window(std::int64_t i, Planes p, const T* x, T* y) {
 }
 
 template <class T>
-__device__ void shares_of_windows(std::int64_t i, Planes p, const T* dy, T* dx) {
+__device__ void shares_of_windows(std::int64_t i, SlidingPlanes p, const T* dy, T* dx) {
   const int size = p.height * p.width;
   const T* plane = dy + i / size * p.out_height * p.out_width;
   const auto share = static_cast<float>(p.window.height * p.window.width);
@@ -115,18 +115,19 @@ __global__ void __launch_bounds__(item_threads)
 
 void CudaBackend::max_pool2d(In x, Window window, Out y, Out index) {
   dispatch(x, [&]<class T>() {
-    run_each<max_of_window<T>>(y.numel(), Planes(x, y, window), x, y, index);
+    run_each<max_of_window<T>>(y.numel(), SlidingPlanes(x, y, window), x, y, index);
   });
 }
 
 void CudaBackend::average_pool2d(In x, Window window, Out y) {
-  dispatch(
-      x, [&]<class T>() { run_each<average_of_window<T>>(y.numel(), Planes(x, y, window), x, y); });
+  dispatch(x, [&]<class T>() {
+    run_each<average_of_window<T>>(y.numel(), SlidingPlanes(x, y, window), x, y);
+  });
 }
 
 void CudaBackend::average_pool2d_backward(In dy, Window window, Out dx) {
   dispatch(dx, [&]<class T>() {
-    run_each<shares_of_windows<T>>(dx.numel(), Planes(dx, dy, window), dy, dx);
+    run_each<shares_of_windows<T>>(dx.numel(), SlidingPlanes(dx, dy, window), dy, dx);
   });
 }
 

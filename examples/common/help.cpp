@@ -113,7 +113,7 @@ std::string full_name(const CLI::App& app) {
   return parent ? parent->get_name() + " " + app.get_name() : app.get_name();
 }
 
-std::string usage(const CLI::App& app) {
+std::string usage_line(const CLI::App& app) {
   std::string line = "Usage: " + full_name(app) + " [FLAGS]";
   for (const CLI::Option* option : app.get_options())
     if (!option->nonpositional())
@@ -154,7 +154,7 @@ int help_width() {
 std::string help_text(const CLI::App& app, int columns, const std::string& group) {
   const auto width = static_cast<std::size_t>(columns);
   if (!group.empty()) return one_group(app, group, width);
-  std::string all = wrapped(app.get_description(), 0, 0, width) + usage(app);
+  std::string all = wrapped(app.get_description(), 0, 0, width) + usage_line(app);
   std::string positionals;
   for (const CLI::Option* option : app.get_options())
     if (!option->nonpositional()) positionals += entry(*option, width);
