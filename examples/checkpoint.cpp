@@ -68,14 +68,16 @@ bool verify(const fs::path& run) {
 void show(const fs::path& run) {
   const Checkpoint checkpoint = newest(run);
   auto known = [](const std::string& value) { return value.empty() ? "not known" : value; };
+  auto plain = [](const json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
   std::ostringstream out;
   out << "update   " << checkpoint.step() << "\nrun      " << known(checkpoint.run_id())
       << "\nbuild    " << known(checkpoint.build()) << "\nprogram  "
-      << checkpoint.run().value("program", "not known") << '\n';
+      << plain(checkpoint.run().value("program", json("not known"))) << '\n';
   const json flags = checkpoint.run().value("flags", json::object());
   for (const auto& [name, value] : flags.items())
-    out << "flag     " << name << ' '
-        << (value.is_string() ? value.get<std::string>() : value.dump()) << '\n';
+    out << "flag     " << name << ' ' << plain(value) << '\n';
   for (const SafetensorsFile& file : checkpoint.files()) {
     out << "file     " << fs::path(file.path()).filename().string() << '\n';
     for (const SafetensorsEntry& entry : file.entries())

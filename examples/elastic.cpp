@@ -24,7 +24,8 @@ void find_folders(LaunchOptions& options, const Words& words) {
   if (!options.resume.empty() && nn::checkpoint_of(options.resume) == options.resume)
     options.resume = options.resume.parent_path();
   if (options.out.empty()) options.out = options.resume;
-  if (options.out.empty()) options.out = new_run_folder("elastic");
+  options.is_new = options.out.empty();
+  if (options.is_new) options.out = new_run_folder("elastic");
 }
 
 /// throws: UsageError if --out holds another run than the one that is continued

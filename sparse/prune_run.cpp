@@ -107,6 +107,12 @@ double PruneRun::fraction_at(int steps) const {
 }
 
 json PruneRun::maybe_prune(Engine& engine, const Plan& like, int steps) {
+  json found = find(engine, like, steps);
+  looked_ = steps;
+  return found;
+}
+
+json PruneRun::find(Engine& engine, const Plan& like, int steps) {
   const bool lottery = settings_.method == "lottery";
   if (lottery && steps <= settings_.after) {
     for (auto& [stage, store] : engine.stores()) store.remember();
@@ -153,6 +159,7 @@ void PruneRun::set_form(Engine& engine, const Plan& like, Masks all) {
 void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) {
   Masks masks;
   elements_ = 0;
+  looked_ = static_cast<int>(checkpoint.step());
   for (const Parameter& p : engine.training().whole)
     if (auto index = checkpoint.index(p.name)) {
       masks[p.name] = std::move(*index);
@@ -164,6 +171,12 @@ void PruneRun::resume(const Checkpoint& checkpoint, Engine& engine, const Plan& 
   if (masks.empty()) return;
   found_ = true;
   set_form(engine, like, std::move(masks));
+}
+
+std::string PruneRun::lacks(int updates) const {
+  if (!found_ && !bird_.draws.empty()) return "masks that are drawn are saved between plans only";
+  const int next = next_pruning(looked_ + 1);
+  return next <= updates ? text("its weights were to be pruned after update ", next) : "";
 }
 
 void PruneRun::write(Engine& engine, const Plan& plan, const WriteFile& write_file) {

@@ -46,10 +46,12 @@ class PruneRun : public Pruner {
   int next_pruning(int steps) const override;
   nlohmann::json maybe_prune(Engine& engine, const Plan& like, int steps) override;
   void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) override;
+  std::string lacks(int updates) const override;
   void write(Engine& engine, const Plan& plan, const WriteFile& write_file) override;
   nlohmann::json summary() const override;
 
  private:
+  nlohmann::json find(Engine& engine, const Plan& like, int steps);
   double fraction_at(int steps) const;
   nlohmann::json prune(Engine& engine, const Plan& like, const Masks& own);
   void set_form(Engine& engine, const Plan& like, Masks all);
@@ -57,6 +59,7 @@ class PruneRun : public Pruner {
   PruneSettings settings_;
   EarlyBird bird_;
   bool found_ = false;                        // whether a ticket was found
+  int looked_ = -1;                           // updates when it was last time to prune
   std::map<std::string, std::int64_t> kept_;  // kept elements of the whole model's parameters
   std::int64_t elements_ = 0;                 // elements of these parameters before pruning
 };

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "examples/common/printable.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/gpt_files.h"
 #include "nn/text/byte_pair.h"
@@ -42,7 +43,7 @@ LoadedGpt load_folder(const fs::path& folder, const DevicePtr& device) {
 
 LoadedGpt load_run(const fs::path& folder, const DevicePtr& device) {
   const IntactCheckpoint found = find_intact(checkpoint_of(folder));
-  if (!found.news.empty()) std::cerr << found.news + '\n';
+  if (!found.news.empty()) std::cerr << printable(found.news) + '\n';
   const Checkpoint checkpoint(checkpoint_of(folder), found.manifest);
   const nlohmann::json& run = checkpoint.run();
   PG_CHECK(run.contains("flags") && run.contains("model"), folder.string(),
@@ -77,6 +78,10 @@ fs::path export_of(const fs::path& run) { return run / "huggingface"; }
 
 void remove_export(const fs::path& run) {
   std::error_code ignored;
+  if (fs::is_symlink(export_of(run))) {  // to files that are not the run's
+    fs::remove(export_of(run), ignored);
+    return;
+  }
   for (const char* file :
        {"config.json", "generation_config.json", "merges.txt", "model.safetensors",
         "tokenizer.json", "tokenizer_config.json", "vocab.json"})

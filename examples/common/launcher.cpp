@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "examples/common/program.h"
+#include "examples/common/run_folder.h"
 #include "examples/common/schedule_flags.h"
 #include "examples/common/start_process.h"
 #include "nn/checkpoint/checkpoint.h"
@@ -189,6 +190,7 @@ int Launcher::end(int status) {
     return failed;
   }
   memory_.on_disk();
+  if (options_.is_new && copy_.holds_run()) point_latest_to(options_.out);
   std::cerr << (copy_.holds_run() ? text("; the run is in ", out, "\nelastic: read ", out,
                                          " where ", "lines above name ", memory, ": report ", out,
                                          "/report.html, --resume ", out, '\n')

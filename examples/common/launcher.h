@@ -16,7 +16,7 @@ namespace paragrad::examples {
 struct LaunchOptions {
   int ranks = 2, every = 5, tries = 3;
   double disk_minutes = 10;
-  bool fewer = false;
+  bool fewer = false, is_new = false;  ///< is_new: `out` is a folder that elastic chose
   std::string mpirun = autograd::mpirun();
   std::filesystem::path memory = "/dev/shm", out, resume;  ///< resume: empty, or a run's folder
 };

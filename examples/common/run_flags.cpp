@@ -9,6 +9,7 @@
 #include <iostream>
 #include <set>
 
+#include "examples/common/printable.h"
 #include "examples/common/program.h"
 #include "examples/common/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
@@ -122,11 +123,14 @@ void parse_list(CLI::App& app, std::vector<std::string> arguments) {
   app.parse(arguments);
 }
 
+/// Flags that a checkpoint neither keeps nor sets.
+const std::set<std::string> of_one_session{"--help",       "--version", "--out",     "--resume",
+                                           "--stop-after", "--quiet",   "--timeout", "--memory-cap",
+                                           "--cuda-graph", "--profile", "--elastic", "--lose",
+                                           "--note"};
+
 /// Returns the value of every flag that affects the run's result, given or not.
 nlohmann::json flag_values(const CLI::App& app) {
-  static const std::set<std::string> of_one_session{
-      "--help",       "--out",        "--resume",  "--stop-after", "--quiet", "--timeout",
-      "--memory-cap", "--cuda-graph", "--profile", "--elastic",    "--lose",  "--note"};
   nlohmann::json flags;
   for (const CLI::Option* option : app.get_options()) {
     std::string name = option->get_name(), type = option->get_type_name();
@@ -196,7 +200,8 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   const nn::IntactCheckpoint found = nn::find_intact(folder / "checkpoint");
   manifest = found.manifest;
   const auto started = parallel::rank_environment();
-  if (!found.news.empty() && (!started || started->rank == 0)) std::cerr << found.news + '\n';
+  const bool leads = !started || started->rank == 0;
+  if (!found.news.empty() && leads) std::cerr << printable(found.news) + '\n';
   const nlohmann::json run = resumed().run();
   PG_CHECK(
       run.contains("flags") && run["flags"].is_object() && run.value("program", program) == program,
@@ -205,14 +210,18 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   const std::set<std::string> replaced = replaced_flags(app, parts);
   std::vector<std::string> all;
   for (const auto& [name, value] : before.items())
-    if (!replaced.contains(name))
+    if (!replaced.contains(name) && !of_one_session.contains(name))
       all.push_back(text(name, '=', value.is_string() ? value.get<std::string>() : value.dump()));
+  std::string named;
   for (const char* name : {"--data", "--validation", "--vocab", "--plan"}) {
     const nlohmann::json value = before.value(name, nlohmann::json());
     const bool is_file = value.is_string() && value != "chars" && value != "bytes";
     if (is_file && app.count(name) == 0 && !replaced.contains(name))
-      files_of_checkpoint += text(' ', name, ' ', value.get<std::string>());
+      named += text(' ', name, ' ', value.get<std::string>());
   }
+  if (!named.empty() && leads)  // the checkpoint may be a stranger's
+    std::cerr << "the checkpoint names files to read:" + printable(named) +
+                     "; give these flags to read others\n";
   all.insert(all.end(), own.begin(), own.end());
   parse_list(app, all);
   resume = folder;

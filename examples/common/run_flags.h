@@ -43,9 +43,7 @@ struct RunFlags : parallel::SessionScope {
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "auto";
 
   bool clip_given = false, plan_given = false;
-  std::string
-      files_of_checkpoint;  ///< flags of a resumed run that name files to read, unless given
-  nlohmann::json saved;     ///< the flags that affect the run's result, with their values
+  nlohmann::json saved;  ///< the flags that affect the run's result, with their values
 
   RunFlags() { out.clear(); }  // a folder of its own for each run
 

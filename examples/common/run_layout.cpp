@@ -28,14 +28,14 @@ RunLayout::RunLayout(const RunFlags& run, int started, bool tied, int layers)
   if (!parts_.gives("--gap")) layout_.gap = 3;  // a backward takes about as long as two forwards
   choose_clip();
   if (!run.resume.empty()) first_ = static_cast<int>(run.resumed().step());
-  plans_ = make_plans();
-  choose_reduction();
-  check_reduction();
   const std::string why = parts_.cyclic() ? text("one for each of ", parts_.stages, " stages")
                                           : text("--microbatches ", layout_.microbatches,
                                                  " x --data-parallel ", layout_.width);
   PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
            " microbatches (", why, ")");
+  plans_ = make_plans();
+  choose_reduction();
+  check_reduction();
   int wanted = first_plan()->plan().ranks();
   if (ranks_ == 0) ranks_ = wanted;
   PG_CHECK(wanted == ranks_, ranks_, " ranks: --plan ", parts_.plan_file, " needs ", wanted);

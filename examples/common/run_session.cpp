@@ -31,13 +31,15 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::atomic<int> interrupted = 0;  // the signal's number; rank 0's thread reads it
+std::atomic<int> interrupted = 0;    // the signal's number; rank 0's thread reads it
+std::atomic<bool> training = false;  // before, there is nothing to save
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
-/// Ends training after the current plan; a second signal ends the program.
+/// Ends training after the current plan; a second signal of the same kind ends the program.
 void interrupt(int signal) {
   interrupted = signal;
   std::signal(signal, SIG_DFL);
+  if (!training) std::raise(signal);
 }
 
 }  // namespace
@@ -80,10 +82,7 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   settings.run["program"] = run.program;
   settings.run["data"] = checksum;
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
-  if (!run.files_of_checkpoint.empty())  // a checkpoint may be a stranger's
-    settings.about = text("the checkpoint names files to read:", printable(run.files_of_checkpoint),
-                          "; give these flags to read others\n");
-  settings.about += text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
+  settings.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
   settings.title = layout.title();
   settings.interrupted = [] { return interrupted != 0; };
   settings.rescue = std::make_shared<Rescue>();
@@ -177,6 +176,7 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   const std::unique_ptr<Transport> outer =
       kind.transport(inner, device, flags.transport == "nccl", flags.timeout);
   Transport& transport = outer ? *outer : inner;
+  training = true;
   return run_session(run.training, transport, device, *data, settings);
 }
 

@@ -54,6 +54,7 @@ Manifest parse_manifest(const std::string& text) {
   PG_CHECK(!has_checksums || is_intact(text), "its checksum is wrong");
   PG_CHECK(step.is_number_unsigned() && step.get<std::uint64_t>() <= INT64_MAX,
            "\"step\" is not a whole number from 0");
+  PG_CHECK(manifest.at("run").is_object(), "\"run\" is no object");
   Manifest result{step, "", "", manifest.at("run"), {}};
   if (has_checksums) {
     result.run_id = manifest.at("run_id");
@@ -98,11 +99,17 @@ Manifest read_manifest(const fs::path& folder, const std::string& name) {
   std::error_code ignored;
   PG_CHECK(fs::exists(path, ignored), folder.string(), " holds no checkpoint: it has no ", name,
            "; name the folder that a run saved to");
+  check_regular(path);
+  constexpr std::uintmax_t largest = 256 << 20;  // bytes; that of a large run has a few million
+  PG_CHECK(fs::file_size(path) <= largest, path.string(), " is no checkpoint's manifest: it has ",
+           fs::file_size(path), " bytes");
   const std::string bytes = read_file(path);
   try {
     return parse_manifest(bytes);
-  } catch (const json::exception&) {
+  } catch (const json::parse_error&) {
     throw Error(path.string() + " is damaged: it is not valid JSON");
+  } catch (const json::exception&) {
+    throw Error(path.string() + " is damaged: a field is missing, or of another kind");
   } catch (const Error& error) {
     throw Error(path.string() + " is damaged or not a checkpoint's manifest: " + error.what());
   }

@@ -2,11 +2,12 @@
 // Chapter 15.
 #include "parallel/session/commit_thread.h"
 
-#include "nn/checkpoint/file.h"
-
 #include <algorithm>
 #include <chrono>
 #include <thread>
+
+#include "nn/checkpoint/file.h"
+#include "parallel/session/disk_wait.h"
 
 namespace paragrad::parallel {
 
@@ -49,7 +50,7 @@ bool CommitThread::is_done() const {
 void CommitThread::finish(const std::string& failure) {
   *wait_ = failure.empty() ? hasty : over;
   try {
-    committed_.get();
+    wait_for_disk(committed_);
   } catch (const std::exception& error) {
     throw autograd::Error(failure.empty() ? error.what() : failure);
   }

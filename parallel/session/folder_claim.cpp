@@ -103,6 +103,8 @@ FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeo
   const std::string host = cores_here().host;
   json probe;
   if (transport.rank() == 0) {
+    PG_CHECK(!fs::is_symlink(folder), folder.string(), " is a link: another run may save to what ",
+             "it names; remove the link, or name that run's folder with --out");
     make_writable(folder);
     lock_ = std::make_unique<Lock>(out / "paragrad.lock");
     const std::string name = text("probe-", host, '-', ::getpid());

@@ -7,6 +7,8 @@
 #include <map>
 #include <set>
 
+#include "autograd/backend.h"
+#include "autograd/cpu/cpu_backend.h"
 #include "parallel/session/agreement.h"
 #include "parallel/session/run_log.h"
 #include "parallel/session/session_rank.h"
@@ -38,15 +40,18 @@ Saved saved_in(const fs::path& out) {
   return found;
 }
 
+std::string stage_name(int stage, int stages) {
+  return stage < stages ? text("stage ", stage) : "the tied weights";
+}
+
 // [snippet stage_left]
 /// A stage as a rank holds it in the midst of a plan, or why a checkpoint can't be made of it.
 Remains::Stage stage_left(WeightStore& store, int stage, const Plan& plan) {
-  Remains::Stage left{store.newest(), parts_of(store, stage, plan), ""};
+  Remains::Stage left{store.newest(), store.shard(), parts_of(store, stage, plan), ""};
   const int oldest = std::max(0, left.update - plan.kept(stage) + 1);
-  if (store.shard().zero > 0)
-    left.problem = text("each rank held a shard of stage ", stage, " (ZeRO)");
-  else if (store.versions().begin()->first > oldest)
-    left.problem = text("version ", oldest, " of stage ", stage, " is overwritten");
+  if (store.versions().begin()->first > oldest)
+    left.problem =
+        text("version ", oldest, " of ", stage_name(stage, plan.stages), " is overwritten");
   // In the midst of a plan, older versions may be here, too.
   const auto kept = static_cast<std::size_t>(left.update - oldest + 1);
   FlatBuffers& versions = left.parts.front().buffers;
@@ -54,6 +59,33 @@ Remains::Stage stage_left(WeightStore& store, int stage, const Plan& plan) {
   return left;
 }
 // [end snippet]
+
+/// A part that is sharded, whole, from the ranks that hold its shards.
+FlatBuffers gathered(const std::vector<const Remains::Stage*>& holders, std::size_t part) {
+  FlatBuffers whole;
+  for (const Remains::Stage* holder : holders) {
+    const StagePart& own = holder->parts[part];
+    for (std::size_t i = 0; i < own.buffers.size(); ++i) {
+      const auto& [name, shard] = own.buffers[i];
+      if (whole.size() == i)
+        whole.emplace_back(name, empty({own.parameters.numel()}, shard.dtype(), cpu_device(),
+                                       Category::workspace));
+      shard.backend().copy_to_host(shard, holder->shard.window(whole[i].second).raw());
+    }
+  }
+  return whole;
+}
+
+/// throws: WrongState if ranks that hold all weights of a stage have different ones
+void check_alike(int stage, const std::vector<const Remains::Stage*>& holders) {
+  std::set<std::uint32_t> different;
+  for (const Remains::Stage* holder : holders) {
+    const StagePart& model = holder->parts.front();
+    if (!model.sharded) different.insert(checksum_of(model.buffers.back().second));
+  }
+  if (different.size() > 1)
+    throw WrongState(text("replicas have different weights of stage ", stage));
+}
 
 /// The codecs whose memory of what they left out belongs to the update that was under way.
 std::string codecs_with_memory(const Plan& plan) {
@@ -81,9 +113,9 @@ Remains SessionRank::remains() {
   const Plan& plan = shared->plan();
   Remains left{.rank = engine_.transport().rank(),
                .first = first_,
-               .problem = pruner_ ? "a run that prunes is saved between plans only" : "",
                .left_out = codecs_with_memory(plan),
                .stages = {},
+               .stages_with_layers = plan.stages,
                .stage_count = plan.stage_count(),
                .per_step = plan.per_step,
                .clips = plan.clip,
@@ -92,7 +124,11 @@ Remains SessionRank::remains() {
                .run_id = run_id_,
                .place = claim_ ? claim_->place() : fs::path()};
   if (!bits_.empty()) left.run["bits"] = bits_;
-  for (auto& [stage, store] : engine_.stores()) left.stages[stage] = stage_left(store, stage, plan);
+  for (auto& [stage, store] : engine_.stores()) {
+    Remains::Stage& here = left.stages[stage] = stage_left(store, stage, plan);
+    if (pruner_ && here.problem.empty()) here.problem = pruner_->lacks(here.update);
+    if (store.begun() > 0) left.run["rewound"] = store.begun();
+  }
   return left;
 }
 
@@ -112,17 +148,23 @@ void Rescue::forbid(const std::string& why) {
 /// Why an update can't be saved; empty if it can.
 std::string Rescue::problem_at(int update) const {
   std::string problem;
-  std::set<int> found;
+  std::map<int, std::set<int>> found;  // by stage, the shards that are here
+  std::map<int, int> shards;
   for (const Remains& rank : remains_) {
-    if (!rank.problem.empty()) return rank.problem;
     for (const auto& [stage, left] : rank.stages) {
-      if (left.update == update && left.problem.empty()) found.insert(stage);
+      shards[stage] = left.shard.members;
+      if (left.update == update) found[stage].insert(left.shard.member);
       if (!left.problem.empty()) problem = left.problem;
     }
   }
   if (!problem.empty()) return problem;
-  for (int stage = 0; stage < remains_.front().stage_count; ++stage)
-    if (!found.contains(stage)) return text("no rank that is left here holds stage ", stage);
+  for (int stage = 0; stage < remains_.front().stage_count; ++stage) {
+    const int here = static_cast<int>(found[stage].size());
+    const std::string name = stage_name(stage, remains_.front().stages_with_layers);
+    if (here == 0) return "no rank that is left here holds " + name;
+    if (here < shards[stage])
+      return text(here, " of ", shards[stage], " shards of ", name, " are left here (ZeRO)");
+  }
   return "";
 }
 
@@ -205,17 +247,17 @@ void Rescue::commit(int update, const SessionSettings& settings, const LearningR
   const SaveMark mark(update, remains_.front().run_id);
   std::vector<CheckpointFile> files;
   const WriteFile write_file = write_at_once(folder, mark, files);
-  std::map<int, std::uint32_t> written;  // by stage, the checksum of its weights
+  std::map<int, std::vector<const Remains::Stage*>> stages;
   for (const Remains& rank : remains_)
-    for (const auto& [stage, left] : rank.stages) {
-      if (left.update != update) continue;
-      const std::uint32_t weights = checksum_of(left.parts.front().buffers.back().second);
-      const auto [first, is_first] = written.try_emplace(stage, weights);
-      if (first->second != weights)
-        throw WrongState(text("replicas have different weights of stage ", stage));
-      if (!is_first) continue;
-      for (const StagePart& part : left.parts) write_file(part.stem, part.parameters, part.buffers);
-    }
+    for (const auto& [stage, left] : rank.stages)
+      if (left.update == update) stages[stage].push_back(&left);
+  for (const auto& [stage, holders] : stages) {
+    check_alike(stage, holders);
+    const std::vector<StagePart>& parts = holders.front()->parts;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      write_file(parts[i].stem, parts[i].parameters,
+                 parts[i].sharded ? gathered(holders, i) : parts[i].buffers);
+  }
   json run = remains_.front().run;
   run["metrics"] = lines.written();
   nn::sync_to_disk(lines.path());

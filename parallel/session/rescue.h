@@ -1,5 +1,5 @@
 // Rescue: when a session fails, saves the last update that was finished, if the ranks that are left
-// hold all weights of it: replicas do, or all ranks after a loss that is not finite.
+// hold all its state: replicas do, or all ranks after a loss that is not finite.
 // Not here: why it failed, and a rank whose memory is gone: it throws RankLost and leaves nothing.
 // Chapter 15.
 #pragma once
@@ -23,14 +23,14 @@ struct Remains {
   /// The state of a stage after an update.
   struct Stage {
     int update = 0;
+    Shard shard;
     std::vector<StagePart> parts;
     std::string problem;  ///< why it can't be saved; empty: it can
   };
   int rank = 0, first = 0;      ///< updates done before the session
-  std::string problem;          ///< why nothing can be saved; empty: it can
   std::string left_out;         ///< codecs of which only what they left out can't be saved
   std::map<int, Stage> stages;  ///< that the rank holds
-  int stage_count = 1, per_step = 1;
+  int stages_with_layers = 1, stage_count = 1, per_step = 1;
   bool clips = false;
   RunResult results;   ///< of the plan that failed
   nlohmann::json run;  ///< the description of the run in checkpoints

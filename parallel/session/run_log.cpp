@@ -57,6 +57,7 @@ RunLog::RunLog(const SessionSettings& settings, int first)
   std::vector<nlohmann::json> earlier;
   std::string problem;
   make_writable(settings.out / "checkpoint");
+  const bool holds_run = !nn::manifests_of(settings.out / "checkpoint").empty();
   if (first > 0)
     earlier = earlier_metrics(settings.resume, first,
                               settings.resumed().run().value("metrics", nlohmann::json()),
@@ -64,7 +65,7 @@ RunLog::RunLog(const SessionSettings& settings, int first)
   if (!problem.empty()) warn(problem);
   files_.emplace(settings.out, settings.unit, earlier);
   for (const nlohmann::json& line : earlier) table_.add(line);
-  if (files_->beside_earlier() && settings.resume != settings.out)
+  if ((files_->beside_earlier() || holds_run) && settings.resume != settings.out)
     say(text(settings.out.string(), " holds an earlier run, which stays until this one saves"));
 }
 

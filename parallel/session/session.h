@@ -64,6 +64,9 @@ class Pruner {
 
   /// Gives the engine, which has no state yet, the form that the checkpoint's state has.
   virtual void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) = 0;
+  /// Why resume() needs more than the state of stages, as it is in the midst of a plan after so
+  /// many updates; empty: it does not.
+  virtual std::string lacks(int updates) const = 0;
   /// Writes the files of a checkpoint that resume() needs, beside the state of stages.
   virtual void write(Engine& engine, const Plan& plan, const WriteFile& write_file) = 0;
   /// A summary of what is pruned so far; null if nothing is.

@@ -4,6 +4,7 @@
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
+#include "parallel/session/disk_wait.h"
 
 namespace paragrad::parallel {
 
@@ -36,7 +37,7 @@ std::vector<nn::CheckpointFile> StateWriter::start(std::filesystem::path folder,
 }
 
 std::vector<nn::CheckpointFile> StateWriter::finish() {
-  return written_.valid() ? written_.get() : std::vector<nn::CheckpointFile>();
+  return written_.valid() ? wait_for_disk(written_) : std::vector<nn::CheckpointFile>();
 }
 
 }  // namespace paragrad::parallel

@@ -51,7 +51,8 @@ TEST_CASE("a damaged checkpoint is not continued from, but the one before is", "
   CHECK(sample.status == 0);
   CHECK_THAT(sample.errors, Contains("warning: ") && Contains("is damaged: tensor "));
 
-  const Finished resumed = run({"train_gpt", "--resume", out, "--stop-after", "1"});
+  const Finished resumed =
+      run({"train_gpt", "--resume", out, "--stop-after", "1", "--data", runs.data});
   CHECK(resumed.status == 0);
   CHECK(std::count(resumed.errors.begin(), resumed.errors.end(), '\n') == 1);
   CHECK_THAT(resumed.errors, Contains("the checkpoint before it, of update 4, is used instead"));
@@ -196,6 +197,29 @@ TEST_CASE("files of others stay in a run's export, and lost lines of metrics are
   CHECK(paragrad::nn::read_file(exported + "/model.safetensors") ==
         paragrad::nn::read_file(out + "/huggingface/model.safetensors"));
   CHECK(run({"checkpoint", "export", out, exported}).status == 2);
+}
+
+TEST_CASE("an export does not write or delete through a link", "[checkpoint]") {
+  const Runs runs;
+  const std::string out = runs.path("run"), mine = runs.path("mine");
+  fs::create_directories(mine);
+  fs::create_directories(out);
+  std::ofstream(mine + "/model.safetensors") << "mine";
+  std::ofstream(mine + "/README.md") << "mine";
+  fs::create_symlink(mine, out + "/huggingface");
+  runs.train("run");
+  CHECK(paragrad::nn::read_file(mine + "/model.safetensors") == "mine");
+  CHECK(fs::exists(mine + "/README.md"));
+  CHECK_FALSE(fs::is_symlink(out + "/huggingface"));
+  CHECK(fs::exists(out + "/huggingface/model.safetensors"));
+}
+
+TEST_CASE("a new run says that it replaces another, whatever is left of that one", "[checkpoint]") {
+  const Runs runs;
+  runs.train("run");
+  fs::remove(runs.path("run/metrics.jsonl"));
+  const Finished next = run(runs.words("run", {"--seed", "5"}));
+  CHECK_THAT(next.output, Contains("run holds an earlier run, which stays until this one saves"));
 }
 
 TEST_CASE("a run whose terminal goes saves, and one whose reader goes trains on", "[checkpoint]") {

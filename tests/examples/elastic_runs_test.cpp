@@ -50,6 +50,29 @@ TEST_CASE("the last update of a run with a codec is saved without what the codec
   adaptive.resume("lost");
 }
 
+TEST_CASE(
+    "the last update of a pruned run is saved when a rank is lost, with what it needs to go on") {
+  const Words ways[] = {
+      {"--samo", "--prune-after", "2"},
+      {"--prune-method", "gradual", "--prune-after", "1", "--prune-until", "6"},
+      {"--samo", "--prune-method", "lottery", "--prune-after", "1", "--prune-every", "1"}};
+  for (const Words& way : ways) {
+    CAPTURE(way);
+    const Runs runs{Words{"--data-parallel", "2", "--prune", "0.5", "--steps", "9"} + way};
+    runs.train("whole");
+    const Finished lost = run(runs.words("lost", {"--lose", "1@6"}));
+    CHECK_THAT(lost.errors, Contains("update 5 is saved, as all its weights are still here"));
+    runs.resume("lost");
+    const bool same_weights = weights_of(runs.path("whole")) == weights_of(runs.path("lost"));
+    CHECK(same_weights);
+  }
+  const Runs drawn{{"--data-parallel", "2", "--prune", "0.5", "--prune-method", "early-bird",
+                    "--prune-after", "1", "--prune-every", "1", "--steps", "9"}};
+  CHECK_THAT(
+      run(drawn.words("lost", {"--lose", "1@4"})).errors,
+      Contains("the last updates are lost, as masks that are drawn are saved between plans"));
+}
+
 TEST_CASE("a file that an interrupted save has left does not harm the next save") {
   const Runs runs;
   runs.train("run", {"--stop-after", "3"});
@@ -79,6 +102,23 @@ TEST_CASE("the last update is saved when a loss is not finite") {
   const auto losses = losses_by_update(runs.path("broken"));
   CHECK(saved >= 1);
   CHECK(static_cast<int>(losses.size()) == saved);
+}
+
+TEST_CASE(
+    "shards make the last update whole when a loss is not finite, but not when a rank is lost") {
+  const Words broken{"--clip", "0", "--steps", "40", "--learning-rate", "1e20"};
+  for (const char* level : {"0", "1", "2", "3"}) {
+    CAPTURE(level);
+    const Runs runs{Words{"--data-parallel", "2", "--zero", level} + broken};
+    CHECK_THAT(run(runs.words("broken")).errors,
+               Contains(" is saved, as all its weights are still here"));
+    static const auto whole = weights_of(runs.path("broken"));  // those of level 0
+    const bool same_weights = weights_of(runs.path("broken")) == whole;
+    CHECK(same_weights);
+  }
+  const Runs runs{{"--data-parallel", "2", "--zero", "1"}};
+  CHECK_THAT(run(runs.words("lost", {"--lose", "1@5"})).errors,
+             Contains("lost, as 1 of 2 shards of stage 0 are left here (ZeRO); nothing was saved"));
 }
 
 TEST_CASE("an elastic run loses ranks, goes on with those that are left, and takes them back") {

@@ -4,6 +4,7 @@
 #include "nn/checkpoint/file.h"
 #include "tests/catch.h"
 #include "tests/examples/runs.h"
+#include "tests/manifests.h"
 
 using namespace paragrad::tests;
 using paragrad::examples::printable;
@@ -54,16 +55,40 @@ TEST_CASE("a resumed run says which files its checkpoint makes it read") {
   const Words resume{"train_gpt", "--resume", runs.path("run"), "--stop-after", "2"};
   const Finished told = run(resume);
   REQUIRE(told.status == 0);
-  CHECK_THAT(told.output, Contains("the checkpoint names files to read: --data " + runs.data));
+  CHECK_THAT(told.errors, Contains("the checkpoint names files to read: --data " + runs.data));
   const Finished given = run(resume + Words{"--data", runs.data});
   REQUIRE(given.status == 0);
-  CHECK_THAT(given.output, !Contains("the checkpoint names files"));
+  CHECK_THAT(given.errors, !Contains("the checkpoint names files"));
+}
+
+TEST_CASE(
+    "what a stranger's checkpoint says reaches no terminal raw, and sets no flag of a session") {
+  const Runs runs;
+  runs.train("run", {"--stop-after", "2"});
+  const std::string path = runs.path("run/checkpoint/manifest.json");
+  nlohmann::json manifest = nlohmann::json::parse(paragrad::nn::read_file(path));
+  manifest["run"]["flags"].update({{"--help", true}, {"--quiet", true}, {"--lose", "0@3"}});
+  runs.folder.write("run/checkpoint/manifest.json", old_manifest(manifest));
+  const Words resume{"train_gpt", "--resume", runs.path("run"), "--stop-after", "1"};
+  const Finished harmless = run(resume);
+  CHECK(harmless.status == 0);
+  CHECK_THAT(harmless.output, !Contains("Usage:") && Contains("loss"));
+  CHECK_THAT(harmless.errors, Contains("the checkpoint names files to read"));
+  manifest["files"][0]["name"] = "\x1b]0;title\x07";
+  runs.folder.write("run/checkpoint/manifest.json", old_manifest(manifest));
+  const Finished escaped = run(resume);
+  CHECK_THAT(escaped.errors, Contains("\\x1b]0;title\\x07"));
+  CHECK(escaped.errors.find('\x1b') == escaped.errors.npos);
+  manifest["run"] = nlohmann::json::array();
+  runs.folder.write("run/checkpoint/manifest.json", old_manifest(manifest));
+  CHECK_THAT(run({"checkpoint", "show", runs.path("run")}).errors, !Contains("json.exception"));
 }
 
 TEST_CASE("runs that nobody can finish are refused before they begin") {
   const Runs runs;
   runs.check_refused({"--steps", "2000000000", "--microbatches", "4"},
                      "a run has fewer than 268435456 microbatches in all");
+  runs.check_refused({"--data-parallel", "1000000"}, "does not divide into 1000000 microbatches");
   runs.check_refused({"--layers", "100000"}, "the layers are at most 4096");
   runs.check_refused({"--data", "/dev/zero"}, "/dev/zero is a pipe or a device");
 }

@@ -109,4 +109,10 @@ TEST_CASE("a link in the place of a run's files is not followed", "[session]") {
     fs::create_symlink(folder / "precious", folder / name);
   train_replicas(folder, nothing);
   CHECK(read_file(folder / "precious") == "mine");
+  const RunFolder other;
+  fs::create_directories(other.path);
+  fs::create_symlink(folder / "checkpoint", other / "checkpoint");
+  ThreadsWorld alone(1);
+  CHECK_THROWS_WITH(FolderClaim(alone.transport(0), other.path, 1),
+                    Contains("checkpoint is a link: another run may save to what it names"));
 }

@@ -2,7 +2,10 @@
 // Not here: saves of runs (tests/examples/runs_test.cpp).
 #include "parallel/session/commit_thread.h"
 
+#include <sstream>
+
 #include "nn/checkpoint/file.h"
+#include "parallel/session/disk_wait.h"
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
 
@@ -15,4 +18,25 @@ TEST_CASE("a save whose file is gone ends, and says which") {
                                 nlohmann::json::object(), {{.name = "model-3.safetensors"}}, {});
   CHECK_FALSE(saving.is_done());
   CHECK_THROWS_WITH(saving.finish(), Contains("lacks model-3.safetensors"));
+}
+
+namespace {
+
+/// A disk whose work ends once somebody is told to wait for it.
+struct Disk : std::stringbuf {
+  std::promise<int> work;
+  std::streamsize xsputn(const char* text, std::streamsize count) override {
+    if (str().empty()) work.set_value(7);
+    return std::stringbuf::xsputn(text, count);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a save that waits long for its disk says so", "[session]") {
+  Disk disk;
+  std::ostream out(&disk);
+  std::future<int> work = disk.work.get_future();
+  CHECK(parallel::wait_for_disk(work, std::chrono::milliseconds(10), out) == 7);
+  CHECK_THAT(disk.str(), StartsWith("a save has waited for its disk for 0.01 s"));
 }
