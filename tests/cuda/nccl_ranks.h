@@ -1,0 +1,56 @@
+// Ranks of NCCL for tests: threads, each with a device and a stream.
+#pragma once
+
+#include <nccl.h>
+
+#include <vector>
+
+#include "autograd/error.h"
+#include "cuda/launch/device.h"
+#include "tests/cuda/machine.h"
+#include "tests/in_threads.h"
+
+namespace paragrad::tests {
+
+inline void check(ncclResult_t result, ncclResult_t expected = ncclSuccess) {
+  PG_CHECK(result == expected, "NCCL: expected ", expected, ", got ", ncclGetErrorString(result));
+}
+
+/// What a rank has: a device, a stream on it, and its place in a communicator.
+struct Rank {
+  int rank, ranks;
+  ncclComm_t comm;
+  cudaStream_t stream;
+};
+
+/// body(rank) in a thread for each rank.
+template <class Body>
+void on_ranks(int ranks, Body&& body) {
+  ncclUniqueId id;
+  check(ncclGetUniqueId(&id));
+  in_threads(ranks, [&](int rank) {
+    PG_CUDA(cudaSetDevice(rank));
+    Rank me{rank, ranks, nullptr, nullptr};
+    check(ncclCommInitRank(&me.comm, ranks, id, rank));
+    PG_CUDA(cudaStreamCreateWithFlags(&me.stream, cudaStreamNonBlocking));
+    body(me);
+    PG_CUDA(cudaStreamDestroy(me.stream));
+    if (me.comm) check(ncclCommDestroy(me.comm));
+  });
+}
+
+template <class T>
+std::vector<T> after(const Rank& me, const DeviceArray<T>& x) {
+  PG_CUDA(cudaStreamSynchronize(me.stream));
+  return x.values();
+}
+
+/// Sends to the next rank and receives from the one before.
+inline void pass_on(const Rank& me, const float* from, float* to, int n, bool grouped) {
+  if (grouped) check(ncclGroupStart());
+  check(ncclSend(from, n, ncclFloat, (me.rank + 1) % me.ranks, me.comm, me.stream));
+  check(ncclRecv(to, n, ncclFloat, (me.rank + me.ranks - 1) % me.ranks, me.comm, me.stream));
+  if (grouped) check(ncclGroupEnd());
+}
+
+}  // namespace paragrad::tests
