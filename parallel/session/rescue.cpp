@@ -40,6 +40,7 @@ Saved saved_in(const fs::path& out) {
   return found;
 }
 
+/// A name for users. `stages` is the number of stages with layers, after which tied weights follow.
 std::string stage_name(int stage, int stages) {
   return stage < stages ? text("stage ", stage) : "the tied weights";
 }
@@ -77,14 +78,13 @@ FlatBuffers gathered(const std::vector<const Remains::Stage*>& holders, std::siz
 }
 
 /// throws: WrongState if ranks that hold all weights of a stage have different ones
-void check_alike(int stage, const std::vector<const Remains::Stage*>& holders) {
+void check_alike(const std::string& stage, const std::vector<const Remains::Stage*>& holders) {
   std::set<std::uint32_t> different;
   for (const Remains::Stage* holder : holders) {
     const StagePart& model = holder->parts.front();
     if (!model.sharded) different.insert(checksum_of(model.buffers.back().second));
   }
-  if (different.size() > 1)
-    throw WrongState(text("replicas have different weights of stage ", stage));
+  if (different.size() > 1) throw WrongState("replicas have different weights: " + stage);
 }
 
 /// The codecs whose memory of what they left out belongs to the update that was under way.
@@ -252,7 +252,7 @@ void Rescue::commit(int update, const SessionSettings& settings, const LearningR
     for (const auto& [stage, left] : rank.stages)
       if (left.update == update) stages[stage].push_back(&left);
   for (const auto& [stage, holders] : stages) {
-    check_alike(stage, holders);
+    check_alike(stage_name(stage, remains_.front().stages_with_layers), holders);
     const std::vector<StagePart>& parts = holders.front()->parts;
     for (std::size_t i = 0; i < parts.size(); ++i)
       write_file(parts[i].stem, parts[i].parameters,

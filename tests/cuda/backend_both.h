@@ -12,7 +12,7 @@
 
 namespace paragrad::tests {
 
-/// What `f` makes on the CPU and on the emulated device.
+/// The values of the tensor that `f` computes on the CPU, and on the emulated device.
 struct Both {
   Numbers cpu, cuda;
 

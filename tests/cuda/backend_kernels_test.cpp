@@ -1,9 +1,9 @@
 // Kernels of the CUDA backend that operations do not reach, or not with such sizes, on the
 // emulator: the same calls on the CPU say what must come out.
-// Not here: rows of logits (backend_logits_test.cpp), optimizers (backend_optimizers_test.cpp).
+// Not here: operations (backend_ops_test.cpp), errors (backend_errors_test.cpp), rows of logits
+// (backend_logits_test.cpp), optimizers (backend_optimizers_test.cpp).
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <limits>
 
 #include "autograd/backend.h"

@@ -2,7 +2,6 @@
 // what must come out.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "autograd/backend.h"
 #include "cuda/backend/cuda_backend.h"

@@ -12,12 +12,6 @@ using namespace paragrad;
 using namespace paragrad::tests;
 using cuda::launch;
 
-namespace {
-
-__global__ void add_one(float* x) { *x += 1; }
-
-}  // namespace
-
 TEST_CASE("a ring of sends without a group is reported as a deadlock") {
   for (int ranks : {1, 2}) {
     Machine machine(faulty());

@@ -12,11 +12,14 @@
 
 namespace paragrad::tests {
 
+inline __global__ void add_one(float* x) { *x += 1; }
+
+/// throws: Error if a call of NCCL has another result
 inline void check(ncclResult_t result, ncclResult_t expected = ncclSuccess) {
   PG_CHECK(result == expected, "NCCL: expected ", expected, ", got ", ncclGetErrorString(result));
 }
 
-/// What a rank has: a device, a stream on it, and its place in a communicator.
+/// A rank of a communicator, with a stream on the device that has the rank's number.
 struct Rank {
   int rank, ranks;
   ncclComm_t comm;
@@ -39,6 +42,7 @@ void on_ranks(int ranks, Body&& body) {
   });
 }
 
+/// The values of an array once the rank's stream is done.
 template <class T>
 std::vector<T> after(const Rank& me, const DeviceArray<T>& x) {
   PG_CUDA(cudaStreamSynchronize(me.stream));

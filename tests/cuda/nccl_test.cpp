@@ -68,8 +68,6 @@ std::vector<Settings> all_schedules() {
           {.schedule = QueueSchedule::random, .seed = 2}};
 }
 
-__global__ void add_one(float* x) { *x += 1; }
-
 }  // namespace
 
 TEST_CASE("collectives of ranks in threads, in every schedule") {

@@ -22,7 +22,7 @@ TEST_CASE("a save whose file is gone ends, and says which") {
 
 namespace {
 
-/// A disk whose work ends once somebody is told to wait for it.
+/// A stream for messages. The first one ends the disk's work, so that the wait has one message.
 struct Disk : std::stringbuf {
   std::promise<int> work;
   std::streamsize xsputn(const char* text, std::streamsize count) override {
