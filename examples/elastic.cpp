@@ -28,6 +28,24 @@ void find_folders(LaunchOptions& options, const Words& words) {
   if (options.is_new) options.out = new_run_folder("elastic");
 }
 
+/// throws: UsageError if a command names no program, or asks for what this program sees to
+void check_words(const Words& words) {
+  if (words.empty())
+    throw UsageError("name the program to start, and its flags: elastic -n 8 train_gpt ...");
+  if (words[0].starts_with('-')) throw CLI::ExtrasError("elastic", words);
+  auto refuse = [&](const char* flag, const char* why) {
+    const std::string value = value_of(words, flag);
+    if (!value.empty() && value != "mpi") throw UsageError(text("leave out ", flag, ": ", why));
+  };
+  refuse("--stop-after",
+         "each new start would count anew; to stop a run, press Ctrl-C or send SIGTERM, and it "
+         "saves");
+  refuse("--save-every",
+         "elastic has the run save into memory, with --every before the program's name, and copies "
+         "that to disk, with --disk-minutes");
+  refuse("--transport", "the ranks are processes, which send by MPI");
+}
+
 /// throws: UsageError if --out holds another run than the one that is continued
 void check_same_run(const LaunchOptions& options) {
   const fs::path folder = options.out / "checkpoint";
@@ -92,13 +110,7 @@ int main(int argc, char** argv) {
   return run_program(app, [&] {
     app.parse(argc, argv);
     const Words words = app.remaining();
-    if (words.empty())
-      throw UsageError("name the program to start, and its flags: elastic -n 8 train_gpt ...");
-    if (words[0].starts_with('-')) throw CLI::ExtrasError("elastic", words);
-    if (!value_of(words, "--stop-after").empty())
-      throw UsageError(
-          "leave out --stop-after: each new start would count anew; to stop a run, "
-          "press Ctrl-C or send SIGTERM, and it saves");
+    check_words(words);
     find_folders(options, words);
     note_signals();
     return launch(options, words);

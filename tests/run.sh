@@ -39,5 +39,5 @@ for preset in "${presets[@]}"; do
   printf '\n== %s: build\n' "$preset"
   cmake --build --preset "$preset" -j "$(nproc)" --target "${built[@]}"
   printf '\n== %s: test%s\n' "$preset" "$but"
-  ctest --preset "$preset" -j 2 "${left_out[@]}"
+  ctest --preset "$preset" -j "$(($(nproc) + 1))" "${left_out[@]}"
 done

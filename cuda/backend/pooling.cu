@@ -10,7 +10,7 @@ namespace paragrad::cuda {
 namespace {
 
 /// Numbers in [first, last).
-struct Range {
+struct Interval {
   int first, last;
 };
 
@@ -27,12 +27,12 @@ struct SlidingPlanes {
         window(window) {}
 
   /// The positions that window `at` reads, along a side of the image.
-  __device__ Range read(int at, int window_size, int size) const {
+  __device__ Interval read(int at, int window_size, int size) const {
     const int first = at * window.stride - window.padding;
     return {max(first, 0), min(first + window_size, size)};
   }
   /// The windows that may read position `at`, along a side of the image.
-  __device__ Range readers(int at, int window_size, int out_size) const {
+  __device__ Interval readers(int at, int window_size, int out_size) const {
     const int last = at + window.padding, first = last - window_size + 1;
     return {first <= 0 ? 0 : (first + window.stride - 1) / window.stride,
             min(last / window.stride + 1, out_size)};
@@ -40,16 +40,16 @@ struct SlidingPlanes {
   /// Calls body(position in the plane) for each element that window o of a plane reads.
   template <class Body>
   __device__ void for_read(int o, Body body) const {
-    const Range down = read(o / out_width, window.height, height);
-    const Range across = read(o % out_width, window.width, width);
+    const Interval down = read(o / out_width, window.height, height);
+    const Interval across = read(o % out_width, window.width, width);
     for (int i = down.first; i < down.last; ++i)
       for (int j = across.first; j < across.last; ++j) body(i * width + j);
   }
   /// Calls body(o) for all windows of a plane that read the position.
   template <class Body>
   __device__ void for_readers(int position, Body body) const {
-    const Range down = readers(position / width, window.height, out_height);
-    const Range across = readers(position % width, window.width, out_width);
+    const Interval down = readers(position / width, window.height, out_height);
+    const Interval across = readers(position % width, window.width, out_width);
     for (int i = down.first; i < down.last; ++i)
       for (int j = across.first; j < across.last; ++j) body(i * out_width + j);
   }

@@ -31,11 +31,11 @@ using namespace paragrad::cuda::emulator;
 namespace {
 
 /// Returns the kind of memory at an address: a device's, pinned or ordinary host memory.
-struct Memory {
+struct MemoryKind {
   bool is_device = false, is_pageable = true;
   bool fits = true;  ///< so many bytes from the address on
 
-  Memory(const void* address, std::size_t bytes) {
+  MemoryKind(const void* address, std::size_t bytes) {
     std::optional<Allocation> found = find_allocation(address);
     if (!found) return;
     is_device = found->device != pinned_host;
@@ -62,7 +62,7 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
   std::shared_ptr<Stream> stream = find_stream(handle);
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
   if (bytes == 0) return finish(cudaSuccess);
-  Memory source(from, bytes), target(to, bytes);
+  MemoryKind source(from, bytes), target(to, bytes);
   if (!source.fits || !target.fits || !matches(kind, source.is_device, target.is_device))
     return finish(cudaErrorInvalidValue);
   if ((source.is_pageable || target.is_pageable) && spoils_recording(stream))
@@ -148,7 +148,7 @@ cudaError_t cudaMemsetAsync(void* start, int value, std::size_t bytes, cudaStrea
   std::shared_ptr<Stream> stream = find_stream(handle);
   if (!stream) return finish(cudaErrorInvalidResourceHandle);
   if (bytes == 0) return finish(cudaSuccess);
-  Memory target(start, bytes);
+  MemoryKind target(start, bytes);
   if (target.is_pageable || !target.fits) return finish(cudaErrorInvalidValue);
   auto fill = [=] {
     std::memset(start, value, bytes);

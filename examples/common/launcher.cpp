@@ -72,7 +72,7 @@ void note_signals() {
 
 Launcher::Launcher(LaunchOptions options, Words words)
     : options_(std::move(options)), words_(std::move(words)) {
-  for (const char* flag : {"--out", "--transport", "--save-every"}) remove_flag(words_, flag);
+  for (const char* flag : {"--out", "--transport"}) remove_flag(words_, flag);
   if (!options_.resume.empty()) first_ = saved_in(options_.resume);
 }
 
@@ -199,14 +199,14 @@ int Launcher::end(int status) {
 }
 
 /// The status of this program if another start is no use, and says why: all is done, or the run
-/// can't save.
+/// can't save. A rank that is lost when all is done costs nothing.
 std::optional<int> Launcher::last_status(int status) const {
   if (status == misused) return misused;
   if (is_complete()) {
     std::cerr << text("elastic: the run ended with status ", status, " when all its ", steps(),
                       " updates were saved; what follows them (validation, report, huggingface/) ",
                       "may be missing\n");
-    return 0;
+    return status >= by_signal ? 0 : status;
   }
   if (can_save(status)) return {};
   std::cerr << text("elastic: the run has made update ", done(), " and ",

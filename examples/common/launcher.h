@@ -28,8 +28,8 @@ class Launcher {
  public:
   /// words: the program and its flags
   Launcher(LaunchOptions options, Words words);
-  /// Returns the exit status: the program's, 128 + a signal's, or 1 if ranks were lost too often,
-  /// the run can't save into memory, or the last state could not be copied to --out.
+  /// Returns the exit status: the program's, 128 + the number of a signal to this program, or 1 if
+  /// ranks were lost too often, the run can't save into memory, or --out could not be written.
   /// throws: Error if mpirun can't be started
   int run();
 

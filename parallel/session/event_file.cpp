@@ -21,9 +21,9 @@ void append_varint(std::string& bytes, std::uint64_t value) {
 }
 
 /// Kinds of fields in protocol buffers.
-enum Wire : unsigned { varint = 0, fixed64 = 1, text_or_message = 2, fixed32 = 5 };
+enum WireType : unsigned { varint = 0, fixed64 = 1, text_or_message = 2, fixed32 = 5 };
 
-void append_key(std::string& bytes, unsigned field, Wire wire) {
+void append_key(std::string& bytes, unsigned field, WireType wire) {
   append_varint(bytes, field << 3 | wire);
 }
 

@@ -20,11 +20,11 @@ bool is_of_update(const Instruction& x, const Plan& plan, int version) {
 }
 
 /// A computation and which of its repetitions on its rank it is.
-using Place = std::tuple<int, Op, Value, int, int, int, int>;
+using Repetition = std::tuple<int, Op, Value, int, int, int, int>;
 
 class Places {
  public:
-  Place next(const Record& record) {
+  Repetition next(const Record& record) {
     const Instruction& x = record.instruction;
     const std::tuple key{record.rank, x.op, x.what, x.stage, x.micro, x.version};
     return std::tuple_cat(key, std::tuple(seen_[key]++));
@@ -82,7 +82,7 @@ std::string words_of(const Instruction& x) {
 std::optional<Late> first_late(const Plan& plan, const WaitGraph& graph, const Timeline& measured,
                                const UpdateSpan& span, const Timeline& planned,
                                const UpdateSpan& planned_span) {
-  std::map<Place, const Record*> plan_records;
+  std::map<Repetition, const Record*> plan_records;
   Places planned_places;
   for (const Record& record : planned.records)
     if (is_compute(record.instruction)) plan_records[planned_places.next(record)] = &record;

@@ -136,7 +136,8 @@ const std::vector<Sizes> tensor_core_sizes{{1, 1, 1, 64},   {1, 128, 1, 80}, {1,
 
 }  // namespace
 
-// GPUs of compute capability 9.0 have other instructions for heads of 64 values.
+// GPUs of compute capability 9.0 have other instructions for heads of 64 values in bf16; all else
+// runs there as it does on others.
 TEST_CASE("backend attention: each value and gradient within its bound") {
   const int capability = GENERATE(80, 90);
   CAPTURE(capability);
@@ -153,8 +154,10 @@ TEST_CASE("backend attention: each value and gradient within its bound") {
     CHECK(worst(got.dqkv, expected.dqkv) <= 1);
   };
   for (Sizes s : all_sizes)
-    for (DType dtype : {DType::f32, DType::bf16}) check(s, dtype);
-  for (Sizes s : tensor_core_sizes) check(s, DType::bf16);
+    for (DType dtype : {DType::f32, DType::bf16})
+      if (capability == 80 || (s.size == 64 && dtype == DType::bf16)) check(s, dtype);
+  for (Sizes s : tensor_core_sizes)
+    if (capability == 80 || s.size == 64) check(s, DType::bf16);
 }
 
 TEST_CASE("backend attention: the same bits in every order of threads") {

@@ -86,7 +86,7 @@ TEST_CASE(
     check_same_bits(training, plans_of(schedule, layout));
   };
   Layout data{.width = 3, .microbatches = 2, .steps = 2, .clip = true};
-  for (int zero : fewer<int>({2, 1, 3})) {
+  for (int zero : fewer<int>({3, 2, 1}, 1)) {
     data.zero = zero;
     check("data", data, true, zero == 1 ? DType::bf16 : DType::f32);
   }
@@ -96,7 +96,7 @@ TEST_CASE(
     pipeline.channel = parse_codec(codec == std::string("quantize:4") ? "quantize:8" : "none");
     if (!sanitized || codec == std::string("quantize:4")) check("2bw", pipeline, false);
   }
-  for (Setting setting : fewer<Setting>({Setting::model, Setting::zero, Setting::pipeline}))
+  for (Setting setting : fewer<Setting>({Setting::zero, Setting::model, Setting::pipeline}, 1))
     check("cyclic-v2", {.stages = 2, .steps = 2, .setting = setting}, false);
 }
 

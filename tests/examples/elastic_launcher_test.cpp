@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "examples/common/elastic.h"
 #include "examples/common/memory_folder.h"
 #include "examples/common/run_copy.h"
 #include "nn/checkpoint/checkpoint.h"
@@ -90,9 +91,12 @@ TEST_CASE("the program elastic starts nothing again that never began, and harms 
   CHECK(ended.status == 2);
   CHECK_THAT(ended.errors, Contains("holds another run; choose another folder"));
   CHECK(saved(runs, "other") > 0);
-  ended = elastic(runs, runs.words("stopped", {"--stop-after", "3"}));
-  CHECK(ended.status == 2);
-  CHECK_THAT(ended.errors, Contains("leave out --stop-after"));
+  for (const Words& own :
+       {Words{"--stop-after", "3"}, {"--save-every", "3"}, {"--transport", "threads"}}) {
+    ended = elastic(runs, runs.words("stopped", own));
+    CHECK(ended.status == 2);
+    CHECK_THAT(ended.errors, Contains("leave out " + own[0] + ": "));
+  }
   CHECK_FALSE(std::filesystem::exists(runs.path("stopped")));
 }
 
@@ -153,8 +157,26 @@ TEST_CASE("a run of processes continues with fewer ranks, down to one") {
   CHECK(saved(runs, "fewer") == 12);
 }
 
-TEST_CASE("a rank that is lost after the last update costs no update") {
+TEST_CASE("a folder that the program elastic chooses is runs/latest") {
   const Runs runs{{"--data-parallel", "2", "--quiet"}};
+  Words words = runs.words("");
+  paragrad::examples::remove_flag(words, "--out");
+  words = elastic_words(runs, words);
+  words.insert(words.begin() + 1, "--chdir=" + runs.folder / "");
+  const Finished ended = run(words);
+  INFO(ended.errors);
+  CHECK(ended.status == 0);
+  CHECK(saved(runs, "runs/latest") == 6);
+}
+
+TEST_CASE("a rank that is lost after the last update costs no update, and an error stays one") {
+  const Runs runs{{"--data-parallel", "2", "--quiet"}};
+  const Finished failed =
+      elastic(runs, runs.words("failed"), scripted(runs, "mpirun \"$@\"\nexit 1"));
+  CHECK(failed.status == 1);
+  CHECK(starts(runs) == 1);
+  CHECK(saved(runs, "failed") == 6);
+  runs.folder.write("starts", "");
   const Finished ended =
       elastic(runs, runs.words("late"), scripted(runs, "mpirun \"$@\"\nexit 137"));
   INFO(ended.errors);

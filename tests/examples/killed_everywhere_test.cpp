@@ -3,6 +3,7 @@
 // Not here: kills at chance moments (runs_test.cpp), and damaged files.
 #include <signal.h>
 
+#include "examples/common/elastic.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/session/report_metrics.h"
@@ -75,6 +76,18 @@ TEST_CASE("a run that is killed before a call that changes files resumes to the 
   const Kills kills(layouts[0]);
   REQUIRE(kills.points > 100);
   for (int i = 0; i < 10; ++i) kills.check((i * kills.points + kills.points / 2) / 10);
+}
+
+TEST_CASE("a signal before training ends the program, which leaves nothing") {
+  const Runs runs;
+  Words words = runs.words("");
+  paragrad::examples::remove_flag(words, "--out");
+  words[0] = program(words[0]);
+  const Words before{"/usr/bin/env", "--chdir=" + runs.folder / "",
+                     "LD_PRELOAD=" + program("libkill_before.so"), "KILL_AT=0",
+                     "KILL_BY=" + std::to_string(SIGTERM)};
+  CHECK(run(before + words).status == 128 + SIGTERM);
+  CHECK_FALSE(std::filesystem::exists(runs.path("runs")));
 }
 
 namespace {

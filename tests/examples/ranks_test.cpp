@@ -260,10 +260,10 @@ void say_a_default(const std::string& manifest) {
 TEST_CASE("a plan of the user's own gives the bits of the schedule that it was made by") {
   // From the first step on that reads no version before the run's first.
   const std::vector<std::pair<Split, std::string>> plans{
-      {{"1f1b", four_stages}, "0"},
       {{"2bw", four_stages}, "1"},
+      {{"1f1b", four_stages}, "0"},
       {{"pipedream", four_stages + Words{"--microbatches", "1"}}, "3"}};
-  for (const auto& [split, first] : plans) {
+  for (const auto& [split, first] : fewer(plans, 1)) {
     CAPTURE(split.schedule);
     Runs runs{model + Words{"--steps", "8"}};
     runs.train("schedule", split.flags());

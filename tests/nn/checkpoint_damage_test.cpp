@@ -279,3 +279,11 @@ TEST_CASE("a file that is not where the checkpoint is, or is another, is not com
   file.failure = "model-2.safetensors: can't be written: No space left on device";
   refuse(file, "No space left on device");
 }
+
+TEST_CASE("a file that is far larger than any manifest is not read as one", "[checkpoint]") {
+  const OwnFolder folder;
+  save(folder.path(), 1, 1);
+  fs::resize_file(folder.path() / "manifest.json", 300 << 20);  // it takes no room on the disk
+  CHECK_THAT(error_of(folder.path()),
+             EndsWith("manifest.json is no checkpoint's manifest: it has 314572800 bytes"));
+}

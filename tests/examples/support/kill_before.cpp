@@ -1,6 +1,7 @@
 // A library that is loaded before a program (LD_PRELOAD) and kills it before its n-th call that
 // changes files, or in the midst of it, as a crash would. Without KILL_AT it counts the calls.
 //   KILL_AT=N     kills before call N, counted from 0; if it is a write, after half of it
+//   KILL_BY=S     ends it by signal S, which it may handle; SIGKILL if it is not set
 //   KILL_COUNT=F  writes the number of calls into the file F at the end
 // Not here: what must be left (killed_everywhere_test.cpp). Chapter 15.
 #include <dlfcn.h>
@@ -32,8 +33,13 @@ bool dies() {
   return calls++ == (at ? std::atoi(at) : -1);
 }
 
+void die() {
+  static const char* by = std::getenv("KILL_BY");
+  std::raise(by ? std::atoi(by) : SIGKILL);
+}
+
 void die_if_due() {
-  if (dies()) std::raise(SIGKILL);
+  if (dies()) die();
 }
 
 bool is_file(int descriptor) {
@@ -59,7 +65,7 @@ ssize_t write(int descriptor, const void* bytes, size_t size) {
   static const auto next = real(&::write, "write");
   if (is_file(descriptor) && dies()) {
     std::ignore = next(descriptor, bytes, size / 2);
-    std::raise(SIGKILL);
+    die();
   }
   return next(descriptor, bytes, size);
 }
@@ -68,7 +74,7 @@ ssize_t writev(int descriptor, const struct iovec* parts, int count) {
   static const auto next = real(&::writev, "writev");
   if (is_file(descriptor) && dies()) {
     std::ignore = next(descriptor, parts, count / 2);
-    std::raise(SIGKILL);
+    die();
   }
   return next(descriptor, parts, count);
 }

@@ -7,6 +7,7 @@
 #include "autograd/ops.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/coded_runs.h"
+#include "tests/sanitized.h"
 
 using namespace paragrad::tests;
 
@@ -98,7 +99,8 @@ TEST_CASE("encoded sums: a gradient that breaks where nothing is encoded is name
 
 TEST_CASE("encoded sums: a gradient that is not finite is reported with its layer", "[codec]") {
   const std::string what = "step [0-9]+: the gradient of [a-z0-9_.]+(weight|bias) is not finite";
-  for (const char* codec : {"quantize:4", "topk:0.1", "threshold:0.1", "bf16", "lowrank:2"}) {
+  for (const char* codec :
+       fewer<const char*>({"topk:0.1", "lowrank:2", "quantize:4", "threshold:0.1", "bf16"}, 2)) {
     for (const auto& [reduction, how] : reductions())
       check_report({.schedule = "data", .codec = codec, .reduction = reduction}, what);
     for (const char* schedule : {"gpipe", "1f1b", "2bw", "pipedream"})
@@ -117,7 +119,8 @@ TEST_CASE("encoded activations: what is not finite is reported with stage and mi
           "[codec]") {
   const std::string what =
       "microbatch [0-9]+: activation(s| gradients) of stage [0-2] are not finite";
-  for (const char* channel : {"quantize:4", "topk:0.2", "threshold:0.2", "bf16"}) {
+  for (const char* channel :
+       fewer<const char*>({"topk:0.2", "quantize:4", "threshold:0.2", "bf16"}, 2)) {
     for (const char* schedule : {"gpipe", "1f1b", "2bw"})
       check_report({.schedule = schedule, .channel = channel}, what);
     check_report({.schedule = "pipedream", .channel = channel}, what + or_norm);

@@ -10,7 +10,7 @@ using namespace paragrad::tests;
 
 // [snippet every_setting]
 TEST_CASE("cyclic schedules learn by their rule, bit for bit, in every setting", "[cyclic]") {
-  for (int n : {1, 2, 3, 4, 8})
+  for (int n : fewer<int>({1, 2, 3, 4, 8}, 3))
     for (const std::string rule : {"v1", "v2"})
       for (bool adamw : {false, true}) {
         Training training = cyclic_training(n, adamw);
@@ -73,7 +73,7 @@ TEST_CASE("cyclic schedules in bf16: the same in every setting, and by the seria
 }
 
 TEST_CASE("clipped v1 learns by its rule in every setting", "[cyclic]") {
-  for (int n : {2, 3, 4, 8})
+  for (int n : fewer<int>({2, 3, 4, 8}, 2))
     for (bool adamw : {false, true}) {
       Training training = cyclic_training(n, adamw, false, 0.3);
       SmallBatches batches(small_gpt());

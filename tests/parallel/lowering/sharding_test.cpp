@@ -5,6 +5,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/plan_cases.h"
 #include "tests/parallel/support/sharded_run.h"
+#include "tests/sanitized.h"
 
 using namespace paragrad::tests;
 
@@ -38,8 +39,8 @@ TEST_CASE("the plans under test are the golden one", "[sharding]") {
 TEST_CASE("ZeRO gives the bits of the serial interpreter and of plain data parallelism",
           "[sharding]") {
   int i = 0;
-  for (int ranks : {1, 2, 3, 4})
-    for (int stages : {1, 2, 3})
+  for (int ranks : fewer<int>({3, 1, 2, 4}, 1))
+    for (int stages : fewer<int>({3, 1, 2}, 2))
       for (bool sgd : {false, true})
         for (DType dtype : {DType::f32, DType::bf16}) {
           Form form{0, ranks, stages};
