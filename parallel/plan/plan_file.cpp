@@ -37,7 +37,7 @@ std::string show(const std::vector<std::vector<int>>& groups) {
 void read(const std::string& word, int& number) {
   bool digits = !word.empty() && word.size() < 9 &&
                 std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
-  PG_CHECK(digits, "expected a number, got \"", word, "\"");
+  PG_CHECK(digits, "expected a number of up to 8 digits, got \"", word, "\"");
   number = std::stoi(word);
 }
 void read(const std::string& word, bool& yes) {
