@@ -12,6 +12,7 @@
 #include "examples/common/printable.h"
 #include "examples/common/program.h"
 #include "nn/checkpoint/checkpoint.h"
+#include "nn/checkpoint/file.h"
 #include "parallel/drawing/figure.h"
 
 namespace {
@@ -39,6 +40,43 @@ std::map<std::string, SafetensorsEntry> tensors_of(const Checkpoint& checkpoint)
   return tensors;
 }
 
+/// The bytes of a manifest; none if there is no such file.
+std::string bytes_of(const fs::path& manifest) {
+  std::error_code ignored;
+  return fs::is_regular_file(manifest, ignored) ? paragrad::nn::read_file(manifest) : "";
+}
+
+/// Reads all bytes of a checkpoint. Returns whether it is intact. A run that saves meanwhile may
+/// replace it, which is then read, or remove it.
+bool verify(const fs::path& folder, const std::string& manifest) {
+  const std::string before = bytes_of(folder / manifest);
+  try {
+    const Checkpoint checkpoint(folder, manifest);
+    checkpoint.verify();
+    double bytes = 0;
+    for (const auto& [name, entry] : tensors_of(checkpoint))
+      bytes += static_cast<double>(entry.bytes.size());
+    std::cout << text(manifest, ": update ", checkpoint.step(),
+                      checkpoint.has_checksums()
+                          ? ": intact: "
+                          : ": complete, but without checksums, so damage would not be found: ",
+                      tensors_of(checkpoint).size(), " tensors in ", checkpoint.files().size(),
+                      " files, ", bytes_in_words(bytes), '\n');
+    return true;
+  } catch (const Error& error) {
+    if (bytes_of(folder / manifest) != before) return verify(folder, manifest);
+    std::error_code ignored;
+    if (before.empty() && !fs::exists(folder / manifest, ignored)) {
+      std::cout << manifest << ": removed meanwhile, by a run that saves here\n";
+      return true;
+    }
+    const bool is_newer = dynamic_cast<const paragrad::nn::NewerFormat*>(&error) != nullptr;
+    std::cout << printable(text(manifest, is_newer ? ": NOT READ: " : ": DAMAGED: ", error.what()))
+              << '\n';
+    return false;
+  }
+}
+
 /// Reads all bytes of each checkpoint in a folder. Returns whether all are intact.
 bool verify(const fs::path& run) {
   const fs::path folder = checkpoint_of(run);
@@ -46,22 +84,7 @@ bool verify(const fs::path& run) {
   if (manifests.empty()) newest(run);  // throws, and says why
   bool intact = manifests[0] == manifest_name;
   if (!intact) std::cout << manifest_name << ": MISSING: that of the newest checkpoint is lost\n";
-  for (const std::string& manifest : manifests) try {
-      const Checkpoint checkpoint(folder, manifest);
-      checkpoint.verify();
-      double bytes = 0;
-      for (const auto& [name, entry] : tensors_of(checkpoint))
-        bytes += static_cast<double>(entry.bytes.size());
-      std::cout << text(manifest, ": update ", checkpoint.step(),
-                        checkpoint.has_checksums()
-                            ? ": intact: "
-                            : ": complete, but without checksums, so damage would not be found: ",
-                        tensors_of(checkpoint).size(), " tensors in ", checkpoint.files().size(),
-                        " files, ", bytes_in_words(bytes), '\n');
-    } catch (const Error& error) {
-      std::cout << printable(text(manifest, ": DAMAGED: ", error.what())) << '\n';
-      intact = false;
-    }
+  for (const std::string& manifest : manifests) intact = verify(folder, manifest) && intact;
   return intact;
 }
 

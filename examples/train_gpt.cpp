@@ -49,8 +49,8 @@ SessionSettings settings_of(const GptRun& run, const GptConfig& model, const Tex
 /// Counts what can be cut: the embedding, the blocks and the head.
 int parts_of(const GptRun& run) { return run.model.layers + 2; }
 
-void check_stages(const GptRun& run, const RunLayout& layout) {
-  const int stages = layout.first_plan()->plan().stages, parts = parts_of(run);
+void check_stages(const GptRun& run, int stages) {
+  const int parts = parts_of(run);
   PG_CHECK(stages <= parts, stages, " stages: a GPT of --layers ", run.model.layers, " has ", parts,
            " parts to cut between: the embedding, ", run.model.layers,
            run.model.layers == 1 ? " block" : " blocks", " and the head; use at most ", parts,
@@ -58,12 +58,13 @@ void check_stages(const GptRun& run, const RunLayout& layout) {
 }
 
 ReadyRun prepare(const GptRun& run, int started) {
+  check_stages(run, run.parts.stages);  // a plan of very many would take long to make
   const RunLayout layout(run, started, run.model.tied, parts_of(run));
   const auto data = std::make_shared<const TextData>(load(run));
   GptConfig model = run.model;
   if (run.from.empty()) model.vocabulary = data->training.vocabulary_size();
   check_resume(run, *data);
-  check_stages(run, layout);
+  check_stages(run, layout.first_plan()->plan().stages);
   Training training = layout.training(gpt(model));
   training.first_weights = run.first_weights();
   training.optimizer = run.optimizer();

@@ -14,14 +14,17 @@ constexpr std::size_t share = 1;
 #endif
 constexpr bool sanitized = share > 1;
 
-/// All of them. Under a sanitizer, every eleventh of six or more: in a long list, that meets each
-/// value of a grid whose sizes are 2, 3 and 4. A shorter list has nothing but different values, and
-/// is left whole.
+/// All of them. Under a sanitizer, every eleventh of a long list, which meets each value of a grid
+/// whose sizes are 2, 3 and 4; of a shorter one, four that lie as far apart as they can; of one of
+/// five or less, all.
 template <class T>
 std::vector<T> fewer(const std::vector<T>& all) {
+  if (!sanitized || all.size() <= 5) return all;
   std::vector<T> some;
-  const std::size_t step = all.size() > 5 ? share : 1;
-  for (std::size_t i = 0; i < all.size(); i += step) some.push_back(all[i]);
+  if (all.size() < 4 * share)
+    for (std::size_t i = 0; i < 4; ++i) some.push_back(all[i * (all.size() - 1) / 3]);
+  else
+    for (std::size_t i = 0; i < all.size(); i += share) some.push_back(all[i]);
   return some;
 }
 

@@ -4,6 +4,8 @@
 #include "examples/common/program.h"
 
 #include <fmt/ranges.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -117,6 +119,12 @@ void print_error(const std::string& what, bool shared) {
     std::cerr << "error: " + printable(what) + "\n";
 }
 
+/// Whether standard output is a pipe that nobody reads, as after `| head`.
+bool reader_is_gone() {
+  pollfd output{STDOUT_FILENO, POLLOUT, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 /// Runs the body, and returns its status, or 0 after --help and --version.
 int run_or_help(CLI::App& app, const std::function<int()>& body) {
   int status = 0;
@@ -130,7 +138,7 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
   } catch (const CLI::CallForVersion&) {
     std::cout << app.get_name() << " of paragrad " << autograd::version() << '\n';
   }
-  if (!std::cout.flush())
+  if (!std::cout.flush() && !reader_is_gone())
     throw autograd::Error("can't write to standard output; is the disk full?");
   return status;
 }

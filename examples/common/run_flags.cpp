@@ -13,6 +13,7 @@
 #include "examples/common/program.h"
 #include "examples/common/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
+#include "nn/text/utf8.h"
 #include "parallel/engine/training.h"
 #include "parallel/transports/rank_environment.h"
 
@@ -154,6 +155,10 @@ nlohmann::json flag_values(const CLI::App& app) {
 
 void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed) {
   std::vector<std::string> own(argv + 1, argv + argc);
+  for (const std::string& word : own)
+    if (nn::valid_utf8_prefix(word) < word.size())
+      throw UsageError(text("the word ", word, " is not UTF-8, in which checkpoints and reports ",
+                            "keep it; rename the file or folder, or make a link to it"));
   parse_list(app, own);
   plan_given = app.count("--plan") > 0;
   if (!resume.empty()) resume_flags(app, own, fixed);

@@ -3,12 +3,16 @@
 // Chapter 05.
 #include "examples/common/run_session.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <csignal>
+#include <cstdlib>
 #include <iostream>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <tuple>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/profile/profiled_device.h"
@@ -31,8 +35,9 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::atomic<int> interrupted = 0;    // the signal's number; rank 0's thread reads it
-std::atomic<bool> training = false;  // before, there is nothing to save
+std::atomic<int> interrupted = 0;        // the signal's number; rank 0's thread reads it
+std::atomic<bool> training = false;      // before, there is nothing to save
+std::atomic<bool> has_a_second = false;  // mpirun kills this process a second after a signal
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
 /// Ends training after the current plan; a second signal of the same kind ends the program.
@@ -40,6 +45,12 @@ void interrupt(int signal) {
   interrupted = signal;
   std::signal(signal, SIG_DFL);
   if (!training) std::raise(signal);
+  constexpr char line[] =
+      "interrupted: the run saves after the plan under way, but mpirun kills it in a second; to "
+      "give it longer, export OMPI_MCA_odls_base_sigkill_timeout=30 (PRTE_MCA_... for Open MPI 5), "
+      "or send mpirun SIGUSR1\n";
+  if (has_a_second && (signal == SIGINT || signal == SIGTERM || signal == SIGHUP))
+    std::ignore = ::write(STDERR_FILENO, line, sizeof line - 1);
 }
 
 }  // namespace
@@ -152,6 +163,10 @@ void place(ReadyRun& run, const std::string& chosen) {
       point_latest_to(folder);
     };
   }
+  settings.saved = [before = settings.saved, place = run.folder](const fs::path& folder) {
+    before(folder);
+    *place = folder;
+  };
   settings.about += text("; files go to ", settings.out.string());
 }
 
@@ -186,6 +201,18 @@ void rescued(const ReadyRun& run, const std::function<void()>& work) try {
 } catch (const std::exception&) {
   const std::string news = run.settings.rescue->save(run.settings, run.training.learning_rate);
   if (!news.empty()) std::cerr << printable(news) + '\n';
+  throw;
+}
+
+/// The same on a rank that does not lead, if the one that leads is gone: while that lives, it holds
+/// the folder. Of several such ranks, one holds it, and the others find the update saved.
+void rescued_instead(const ReadyRun& run, const std::function<void()>& work) try {
+  work();
+} catch (const std::exception&) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // which leads may be about to save
+  const std::string news = run.settings.rescue->save(run.settings, run.training.learning_rate);
+  if (news.starts_with("update ") && news.find(" is saved") != news.npos)
+    std::cerr << printable(news) + '\n';
   throw;
 }
 
@@ -258,7 +285,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
     if (flags.elastic && !lost.ranks.empty()) throw ranks_lost(flags, run, lost, error.what());
     throw;
   }
-  if (complete && finish) finish(run.settings.out);
+  if (complete && finish) finish(*run.folder);
   return complete;
 }
 
@@ -271,7 +298,8 @@ std::unique_ptr<MpiWorld> joined(const RunFlags& flags,
     PG_CHECK(flags.transport == "mpi" || flags.device != "emulator", "--transport nccl: the ",
              "emulator's NCCL joins threads of one process, and this process is one of ",
              started->size, "; use --transport mpi, or start it alone with --ranks");
-    return std::make_unique<MpiWorld>();
+    constexpr double patience = 300;  // seconds; a large job starts slowly
+    return std::make_unique<MpiWorld>(std::max(patience, flags.timeout));
   } catch (const Error& error) {
     throw SharedUsageError(error.what());
   }
@@ -299,11 +327,19 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
       std::cerr
           << "note: MPICH's mpirun kills all ranks as soon as one dies: none reports or saves "
              "then, and the newest save is what is left (--save-every)\n";
+    auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+    has_a_second = leads && started->launcher == "Open MPI" &&
+                   !is_set("OMPI_MCA_odls_base_sigkill_timeout") &&
+                   !is_set("PRTE_MCA_odls_base_sigkill_timeout");
     const int seat = known ? started->local_rank : transport.rank();
+    auto work = [&] {
+      const bool end = train(flags, run, transport, seat);
+      if (leads) complete = end;
+    };
     if (leads)  // which can save what it holds by itself
-      rescued(run, [&] { complete = train(flags, run, transport, seat); });
+      rescued(run, work);
     else
-      train(flags, run, transport, seat);
+      rescued_instead(run, work);
     // All end with one status: MPICH's mpirun may lose rank 0's if others end with 0.
     const int stopped_by = std::stoi(
         broadcast_bytes(transport, text(complete ? 0 : interrupted.load()), flags.timeout));
@@ -311,7 +347,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
       complete = false;
       interrupted = stopped_by;
     }
-    if (complete && leads && finish) finish(run.settings.out);
+    if (complete && leads && finish) finish(*run.folder);
   });
   return complete;
 }
@@ -321,6 +357,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
 int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish) {
   std::signal(SIGINT, interrupt);
   std::signal(SIGTERM, interrupt);
+  std::signal(SIGXCPU, interrupt);  // a batch system's first warning
   std::signal(SIGUSR1, interrupt);  // which mpirun forwards, and Slurm sends before a job's end
   if (std::signal(SIGHUP, interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // under nohup
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that goes does not end the run

@@ -21,6 +21,8 @@ struct ReadyRun {
   RunLayout layout;
   std::shared_ptr<const Examples> examples;             ///< shared by the ranks of this process
   std::shared_ptr<PretendedNetwork> network = nullptr;  ///< likewise; null: links are as they are
+  /// Where rank 0 has saved: it may be renamed while the run trains.
+  std::shared_ptr<std::filesystem::path> folder = std::make_shared<std::filesystem::path>();
 };
 
 /// Makes a program's ReadyRun; `started`: ranks that exist already, 0 if the flags decide.

@@ -182,6 +182,11 @@ class Checkpoint {
   Checksums checksums_;                              // likewise
 };
 
+/// A checkpoint is intact, but of a format that only newer versions of paragrad read.
+struct NewerFormat : Error {
+  using Error::Error;
+};
+
 /// A checkpoint of a folder that can be continued from.
 struct IntactCheckpoint {
   std::string manifest;
@@ -191,7 +196,7 @@ struct IntactCheckpoint {
 };
 
 /// Finds the newest checkpoint of a folder that is not damaged, and reads all bytes of it.
-/// throws: Error of the newest one if none is intact
+/// throws: Error of the newest one if none is intact; NewerFormat if one before those is
 IntactCheckpoint find_intact(const std::filesystem::path& folder);
 
 }  // namespace paragrad::nn

@@ -48,6 +48,10 @@ Manifest parse_manifest(const std::string& text) {
   const json manifest = parse_json(text);
   PG_CHECK(manifest.at("format") == format_name, "\"format\" is not \"", format_name, "\"");
   const json &version = manifest.at("version"), &step = manifest.at("step");
+  if (version.is_number_integer() && version > format_version && is_intact(text))
+    throw NewerFormat(autograd::text("its format has version ", version.dump(),
+                                     ", this program reads 1 to ", format_version,
+                                     "; use the paragrad that wrote it, or a newer one"));
   PG_CHECK(version.is_number_integer() && version >= 1 && version <= format_version,
            "it has version ", version.dump(), ", this program reads 1 to ", format_version);
   const bool has_checksums = version > 1 || manifest.contains("checksum");
@@ -110,6 +114,8 @@ Manifest read_manifest(const fs::path& folder, const std::string& name) {
     throw Error(path.string() + " is damaged: it is not valid JSON");
   } catch (const json::exception&) {
     throw Error(path.string() + " is damaged: a field is missing, or of another kind");
+  } catch (const NewerFormat& newer) {
+    throw NewerFormat(path.string() + ": " + newer.what());
   } catch (const Error& error) {
     throw Error(path.string() + " is damaged or not a checkpoint's manifest: " + error.what());
   }
@@ -152,6 +158,8 @@ IntactCheckpoint find_intact(const fs::path& folder) {
         return {name, text("note: the checkpoint ", folder.string(), " of ", update,
                            " has no checksums, so damage to its weights would not be found")};
       return {name, ""};
+    } catch (const NewerFormat&) {
+      throw;  // going on from an older one would replace it
     } catch (const Error& error) {
       if (damaged.empty()) damaged = error.what();
     }

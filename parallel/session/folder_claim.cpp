@@ -135,12 +135,4 @@ FolderClaim::~FolderClaim() = default;
 
 fs::path FolderClaim::place() const { return lock_ ? lock_->place() : fs::path(); }
 
-void FolderClaim::check() const {
-  if (!lock_ || lock_->is_here()) return;
-  const fs::path now = lock_->place();
-  throw autograd::Error(text("the folder ", lock_->folder().string(), " was ",
-                             now.empty() ? "removed" : "renamed to " + now.string(),
-                             " while the run trains; give it its name again"));
-}
-
 }  // namespace paragrad::parallel

@@ -26,8 +26,6 @@ class FolderClaim {
   /// Rank 0's folder as it is called now, should it have been renamed since; empty on other ranks,
   /// and if it was removed.
   std::filesystem::path place() const;
-  /// throws: Error if the folder of this name is not rank 0's any more
-  void check() const;
 
  private:
   class Lock;

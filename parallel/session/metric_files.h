@@ -33,6 +33,8 @@ class MetricFiles {
   /// Which file lacks lines, and why; empty: none does.
   std::string problem() const;
   void replace_earlier();
+  /// Notes that the folder has another name; the open files move along.
+  void move_to(const std::filesystem::path& folder) { folder_ = folder; }
   /// The length of metrics.jsonl and the checksum of its bytes. A checkpoint that says so is
   /// committed once they are on disk.
   /// throws: Error if they can't be written

@@ -67,6 +67,8 @@ class RunLog {
   /// Whether the folder's other files are an earlier run's, which has to stay.
   bool is_beside_earlier() const { return files_->beside_earlier(); }
 
+  /// Notes that the run's folder has another name.
+  void move_to(const std::filesystem::path& folder) { files_->move_to(folder); }
   /// What metrics.jsonl holds now, for the checkpoint that is saved next.
   nlohmann::json written() { return files_->written(); }
   /// The file that holds the lines now.

@@ -30,6 +30,7 @@ class Lead : public SessionRank {
   bool is_save_due() const;
   bool may_drain_anywhere() const;
   // Saves (session_save.cpp):
+  bool follow_folder();
   void save(bool last = false);
   nlohmann::json run_now(const nlohmann::json& codecs);
   void go_on_saving();

@@ -155,6 +155,7 @@ RunReport& Lead::report_now() {
 /// Writes the report for those who watch the run. Also in the midst of a plan, where ranks wait no
 /// longer than it takes to write numbers that are here.
 void Lead::write_report(bool last) {
+  follow_folder();
   try {
     last ? report_now().write_end(log_) : report_now().write(log_);
     lacks_report_ = false;

@@ -164,14 +164,14 @@ Check::Answer SessionRank::carry_out(const Check&) {
   return testify(engine_, plan, data_.training(), steps_ * plan.per_step);
 }
 
-Save::Answer SessionRank::carry_out(const Save&) {
+Save::Answer SessionRank::carry_out(const Save& what) {
   const Plan plan = plan_at_work();
   const WriteFile take = writer_.taker();
   write_state(engine_, plan, take);
   write_codec_state(engine_, plan, take);
   if (pruner_) pruner_->write(engine_, plan, take);
-  return {writer_.start(settings_.out / "checkpoint", {steps_, run_id_}),
-          codec_numbers(engine_).dump(), weights_checksums(engine_)};
+  return {writer_.start(what.out + "/checkpoint", {steps_, run_id_}), codec_numbers(engine_).dump(),
+          weights_checksums(engine_)};
 }
 
 FinishFiles::Answer SessionRank::carry_out(const FinishFiles&) {

@@ -54,6 +54,8 @@ struct Check {
 
 /// Begin to write this rank's files of a checkpoint.
 struct Save {
+  std::string out;  ///< the run's folder, as it is called now
+  static auto fields(auto& x) { return std::tie(x.out); }
   struct Answer {
     std::vector<CheckpointFile> files;  ///< as they will be
     std::string codec;                  ///< its numbers: JSON
@@ -113,7 +115,7 @@ std::vector<MemoryMeter::Event> outstanding(const std::vector<MemoryMeter::Event
 
 class SessionRank {
  public:
-  /// The arguments are kept by reference and must outlive it.
+  /// The arguments but for the settings are kept by reference and must outlive it.
   SessionRank(const Training& training, Transport& transport, const DevicePtr& device,
               RunData& data, const SessionSettings& settings);
 
@@ -142,7 +144,7 @@ class SessionRank {
   /// returns whether to go on.
   virtual bool hear(const std::vector<RunResult>&) { return true; }
 
-  const SessionSettings& settings_;
+  SessionSettings settings_;  // `out` follows the folder
   Engine engine_;
   std::unique_ptr<Pruner> pruner_;  // null: nothing is pruned
   RunData& data_;
@@ -161,7 +163,7 @@ class SessionRank {
   Validate::Answer carry_out(const Validate& what);
   Prune::Answer carry_out(const Prune&);
   Check::Answer carry_out(const Check&);
-  Save::Answer carry_out(const Save&);
+  Save::Answer carry_out(const Save& what);
   FinishFiles::Answer carry_out(const FinishFiles&);
   SetBits::Answer carry_out(const SetBits& what);
   MeasureMemory::Answer carry_out(const MeasureMemory&);

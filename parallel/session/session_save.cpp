@@ -26,24 +26,34 @@ bool Lead::is_save_due() const {
   return settings_.save_minutes > 0 && old.count() >= 60 * settings_.save_minutes;
 }
 
+/// Notes what the run's folder is called now. Returns whether it is there.
+bool Lead::follow_folder() {
+  const std::filesystem::path now = claim_->place();
+  std::error_code gone;
+  if (now.empty() || std::filesystem::equivalent(now, settings_.out, gone)) return !now.empty();
+  log_.warn(text("the run's folder ", settings_.out.string(), " is now called ", now.string()));
+  settings_.out = now;
+  log_.move_to(now);
+  return true;
+}
+
 // [snippet save]
 /// Begins a save, and finishes the one before; the last one is finished, too.
 void Lead::save(bool last) {
   await_save();
   const Counted counted{report_.saving};
-  try {
-    claim_->check();  // a folder of the same name may be another run's
-  } catch (const Error& error) {
-    if (last) throw;
+  if (!follow_folder()) {
+    const std::string why = text("the folder ", settings_.out.string(), " was removed");
+    if (last) throw Error(why);
     saved_ = std::chrono::steady_clock::now();
-    return note_not_saved(steps_, error.what());
+    return note_not_saved(steps_, why);
   }
   const std::string given_up = make_room(settings_.out / "checkpoint", run_id_);
   if (!given_up.empty()) log_.warn(given_up);
   std::vector<CheckpointFile> files;
   std::vector<WeightsChecksums> weights;
   json codecs = json::array();
-  for (const Save::Answer& answer : order(Save())) {
+  for (const Save::Answer& answer : order(Save{settings_.out.string()})) {
     files.insert(files.end(), answer.files.begin(), answer.files.end());
     codecs.push_back(json::parse(answer.codec));
     weights.push_back(answer.weights);
@@ -89,12 +99,17 @@ void Lead::conclude_save(bool last, const std::string& failure) {
     waiting.reset();
     saving_.reset();
     own_step_ = step;
-    log_.replace_earlier();
     report_.events.push_back({step, "checkpoint", "checkpoint saved"});
   } catch (const Error& error) {
     if (last) throw;
     saving_.reset();
-    note_not_saved(step, error.what());
+    return note_not_saved(step, error.what());
+  }
+  try {
+    log_.replace_earlier();
+  } catch (const Error& error) {
+    if (last) throw Error(text("step ", step, " is saved, but ", error.what()));
+    log_.warn(text("step ", step, " is saved, but ", error.what(), "; the next save tries again"));
   }
 }
 

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "parallel/transports/join_watch.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_board.h"
 #include "parallel/transports/rank_environment.h"
@@ -205,13 +206,17 @@ void raise_eager_limits() {
   std::_Exit(1);
 }
 
-MPI_Comm join() {
+MPI_Comm join(double seconds) {
   int ready = 0, provided = 0, size = 0;
   MPI_Initialized(&ready);
   PG_CHECK(!ready, "MPI was started before; a process is one rank and has one MpiWorld");
   std::optional<RankEnvironment> launched = rank_environment();
   raise_eager_limits();
-  check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
+  {
+    const JoinWatch watch(seconds);
+    check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided),
+              "MPI_Init_thread");
+  }
   MPI_Comm_size(MPI_COMM_WORLD, &size);
   std::string wrong;
   if (provided < MPI_THREAD_SERIALIZED)
@@ -235,10 +240,10 @@ MPI_Comm join() {
 }  // namespace
 
 struct MpiWorld::State {
-  MpiTransport transport{join()};
+  MpiTransport transport;
 };
 
-MpiWorld::MpiWorld() : state_(std::make_unique<State>()) {}
+MpiWorld::MpiWorld(double seconds) : state_(new State{MpiTransport(join(seconds))}) {}
 
 MpiWorld::~MpiWorld() {
   MpiTransport& transport = state_->transport;
@@ -302,7 +307,7 @@ struct MpiWorld::State {
   Transport& transport;
 };
 
-MpiWorld::MpiWorld() {
+MpiWorld::MpiWorld(double) {
   throw autograd::Error(
       "this paragrad was built without MPI; install it (Debian: libopenmpi-dev openmpi-bin) and "
       "build with -DPARAGRAD_MPI=ON, or use the threads transport");

@@ -16,10 +16,10 @@ namespace paragrad::parallel {
 /// must end soon, as run() makes it.
 class MpiWorld {
  public:
-  /// Joins the job.
+  /// Joins the job, or ends the process if other ranks have not joined it after so many seconds.
   /// throws: Error if paragrad was built without MPI, or if the process was started as one of
   ///         several ranks and this MPI knows nothing of the others (it is not that mpirun's MPI)
-  MpiWorld();
+  explicit MpiWorld(double seconds = 300);
   /// Waits for the others and leaves in good order; after a failure, just leaves.
   ~MpiWorld();
   MpiWorld(const MpiWorld&) = delete;

@@ -130,10 +130,11 @@ TEST_CASE("a run whose folder is renamed saves there, and leaves another one of 
   const auto weights = weights_of(out);
   first.signal(SIGTERM);
   const Finished ended = first.finish();
-  CHECK(ended.status == 1);
-  CHECK_THAT(ended.errors, Contains("the folder " + out + " was renamed to " + moved) &&
-                               Contains("continue with --resume " + moved));
+  CHECK(ended.status == 128 + SIGTERM);
+  CHECK_THAT(ended.errors, Contains("the run's folder " + out + " is now called " + moved));
+  CHECK_THAT(ended.output, Contains("continue with --resume " + moved));
   CHECK(step_of(moved) >= 3);
+  CHECK(report_of(moved)["summary"]["state"] == "interrupted");
   const bool untouched = weights_of(out) == weights;
   CHECK(untouched);
   CHECK(step_of(out) == 6);
@@ -233,10 +234,10 @@ TEST_CASE("a run whose terminal goes saves, and one whose reader goes trains on"
   CHECK(step_of(out) == static_cast<std::int64_t>(metrics_of(out).size()));
   runs.resume("run", {"--stop-after", "1"});
 
-  std::string command = "ulimit -c 0; " + program("train_gpt");
+  std::string command = "ulimit -c 0; set -o pipefail; " + program("train_gpt");
   const Words words = runs.words("piped", {"--steps", "400"});
   for (std::size_t i = 1; i < words.size(); ++i) command += " " + words[i];
-  run({"/bin/bash", "-c", command + " | head -1"});
+  CHECK(run({"/bin/bash", "-c", command + " | head -1"}).status == 0);
   CHECK(step_of(runs.path("piped")) == 400);
 }
 
@@ -302,4 +303,30 @@ TEST_CASE("the program checkpoint verifies, shows and compares", "[checkpoint]")
   CHECK_THAT(run({"checkpoint", "verify", runs.path("none")}).errors,
              Contains("holds no checkpoint"));
   CHECK_THAT(run({"checkpoint"}).errors, Contains("no command given"));
+}
+
+TEST_CASE("the program checkpoint verifies the folder of a run that saves", "[checkpoint]") {
+  const Runs runs;
+  const std::string out = runs.path("run");
+  Running saves(runs.words(
+      "run", {"--steps", "1000000", "--evaluate-every", "0", "--save-every", "1", "--quiet"}));
+  wait_for_steps(out, 6);
+  for (int i = 0; i < 50; ++i) {
+    const Finished verified = run({"checkpoint", "verify", out});
+    INFO(verified.output);
+    CHECK(verified.status == 0);
+  }
+  saves.signal(SIGXCPU);
+  CHECK(saves.finish().status == 128 + SIGXCPU);
+}
+
+TEST_CASE("a save counts, whatever the lines of the run can't replace", "[checkpoint]") {
+  const Runs runs;
+  fs::create_directories(runs.path("run/metrics.jsonl"));
+  const Finished ended = run(runs.words("run", {"--save-every", "2"}));
+  CHECK(ended.status == 1);
+  CHECK_THAT(ended.errors, Contains("step 2 is saved, but can't replace ") &&
+                               Contains("step 6 is saved, but can't replace ") &&
+                               !Contains("NOT SAVED"));
+  CHECK(step_of(runs.path("run")) == 6);
 }

@@ -121,6 +121,12 @@ TEST_CASE("what all ranks of a launcher find wrong is printed by the first alone
   CHECK_THAT(started("0", alone).errors, Contains("Open MPI started; add --transport mpi"));
 }
 
+TEST_CASE("words that no checkpoint can keep are refused before training") {
+  check_misused({"train_gpt", "--data", "d\xe9.txt"}, "is not UTF-8");
+  check_misused({"train_gpt", "--data", "/dev/null", "--stages", "100000"},
+                "100000 stages: a GPT of --layers ");
+}
+
 TEST_CASE("bounds are written as users think of them") {
   check_misused({"train_gpt", "--layers", "0"},
                 "--layers: expected a whole number, 1 or more, got 0");

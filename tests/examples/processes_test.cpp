@@ -101,6 +101,23 @@ TEST_CASE("when a process is killed, every other one ends with its report, or wa
         result.errors, std::regex("(^|\\n)rank " + rank + ": [^\\n]*told to stop \\(SIGTERM\\)")));
 }
 
+TEST_CASE("when the process of rank 0 is killed, another that holds all weights saves them") {
+  if (kills_at_once()) SKIP_TEST("MPICH's mpirun gives no time");
+  Runs runs{model + Words{"--data-parallel", "2", "--steps", "8"}};
+  const Words time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=10",
+                   "PRTE_MCA_odls_base_sigkill_timeout=10"};
+  const Finished lost =
+      run(time +
+          mpirun_words(processes(2, runs.words("run", {"--transport", "mpi", "--lose", "0@5"}))));
+  INFO(lost.errors);
+  CHECK(lost.status != 0);
+  CHECK_THAT(lost.errors, Contains("update 4 is saved, as all its weights are still here"));
+  runs.resume("run", {"--transport", "threads"});
+  runs.train("whole");
+  const bool same_weights = weights_of(runs.path("whole")) == weights_of(runs.path("run"));
+  CHECK(same_weights);
+}
+
 TEST_CASE("processes that mpirun tells to save do so, and stop") {
   Runs runs{model + Words{"--stages", "2", "--steps", "1000000", "--evaluate-every", "0"}};
   const std::string out = runs.path("run");

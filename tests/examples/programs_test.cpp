@@ -196,7 +196,7 @@ TEST_CASE("a loss that is not finite ends the run and leaves the earlier one in 
       run(tiny_run(data, out, explode + Words{"--resume", out, "--steps", "9"}));
   CHECK(resumed.status == failed);
   CHECK_THAT(resumed.errors, Contains("update 7 is saved") &&
-                                 Contains("the weights are as the step before left them"));
+                                 Contains("this rank's weights are as the step before left them"));
   CHECK(std::filesystem::exists(folder / "out/checkpoint/manifest-6.json"));
 
   const Finished alone = run(tiny_run(data, folder / "new", explode));

@@ -287,3 +287,18 @@ TEST_CASE("a file that is far larger than any manifest is not read as one", "[ch
   CHECK_THAT(error_of(folder.path()),
              EndsWith("manifest.json is no checkpoint's manifest: it has 314572800 bytes"));
 }
+
+TEST_CASE("a checkpoint of a newer format is not passed over for an older one", "[checkpoint]") {
+  const OwnFolder folder;
+  const fs::path path = folder.path(), manifest = path / "manifest.json";
+  save(path, {1, "run"}, 1, {.count = 2, .last = 2});
+  save(path, {2, "run"}, 2, {.count = 2, .last = 2});
+  REQUIRE(manifests_of(path).size() == 2);
+  json changed = json::parse(read_file(manifest));
+  changed["version"] = 3;
+  write_file(manifest, paragrad::tests::signed_manifest(changed));
+  CHECK_THROWS_AS(find_intact(path), NewerFormat);
+  changed["version"] = "3";  // which none writes
+  write_file(manifest, paragrad::tests::signed_manifest(changed));
+  CHECK(find_intact(path).manifest == "manifest-1.json");
+}

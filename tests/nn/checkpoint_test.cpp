@@ -402,7 +402,10 @@ TEST_CASE("a damaged checkpoint is refused, and says where") {
   };
 
   CHECK_THAT(with("format", "zip"), Contains("\"format\" is not \"paragrad checkpoint\""));
-  CHECK_THAT(with("version", 3), Contains("it has version 3, this program reads 1 to 2"));
+  CHECK_THAT(with("version", 0), Contains("it has version 0, this program reads 1 to 2"));
+  CHECK_THAT(with("version", 3), Contains("its format has version 3, this program reads 1 to 2") &&
+                                     Contains("use the paragrad that wrote it, or a newer") &&
+                                     !Contains("damaged"));
   CHECK_THAT(with("step", -1), Contains("\"step\" is not a whole number from 0"));
   CHECK_THAT(with("step", "1"), Contains("\"step\" is not a whole number"));
   CHECK_THAT(with("files", 3), Contains("manifest.json is damaged"));

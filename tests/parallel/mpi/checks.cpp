@@ -1,6 +1,7 @@
 // One rank of the checks of the MPI transport. CTest starts several of them by mpirun.
 //   checks suite:       the suite of transports and collectives
 //   checks kill:        rank 1 kills itself; the others wait for it, and must end with a report
+//   checks join:        this rank waits for others, which never join, for 2 s
 //   checks throw:       rank 1 throws instead
 //   checks late:        rank 1 sends nothing for long
 //   checks engine:      every schedule gives the bits of the serial interpreter, ZeRO, too
@@ -242,7 +243,7 @@ void lose_engine(Transport& transport) {
 int main(int count, char** arguments) try {
   std::string what = count >= 2 ? arguments[1] : "";
   MpiWorld::stop_on_sigterm();
-  MpiWorld world;
+  MpiWorld world(what == "join" ? 2 : 300);
   world.run([&](Transport& transport) {
     if (what == "suite") return suite(transport);
     if (what == "engine") return engine(transport);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A rank dies, throws or falls silent: every other one must end with its report, and no process may
+# A rank dies, throws, falls silent or never joins: every other one must end with its report, and no process may
 # be left behind. lost_ranks.sh MPIEXEC CHECKS, where CHECKS is the program of checks.cpp.
 set -uo pipefail
 mpiexec=$1 checks=$2 wrong=0
@@ -37,6 +37,11 @@ else
     "rank 2: waited .* s for .* of rank 1; rank 1 was .*at" "^  rank 1:.* \[[^ ]*\]" \
     "^  rank 2:.* \[[^ ]*\]"
 fi
+
+# A rank that never joins.
+output=$(timeout -k 5 60 "$mpiexec" -n 1 "$checks" join : -n 1 sleep 50 2>&1)
+[[ $? -ne 0 && $? -ne 124 ]] || complain "join: expected the job to fail, and in time"
+grep -q "waited 2 s for the other ranks to join" <<<"$output" || complain "join: no reason"
 
 # Started as one of four by somebody whom this MPI does not know.
 output=$(RANK=0 WORLD_SIZE=4 timeout 60 "$checks" suite 2>&1) && complain "one of four: it ran"
