@@ -15,14 +15,14 @@ constexpr std::size_t share = 1;
 constexpr bool sanitized = share > 1;
 
 /// All of them. Under a sanitizer, every eleventh of a long list, which meets each value of a grid
-/// whose sizes are 2, 3 and 4; of a shorter one, four that lie as far apart as they can; of one of
+/// whose sizes are 2, 3 and 4; of a shorter one, the first, the middle and the last; of one of
 /// five or less, all.
 template <class T>
 std::vector<T> fewer(const std::vector<T>& all) {
   if (!sanitized || all.size() <= 5) return all;
   std::vector<T> some;
-  if (all.size() < 4 * share)
-    for (std::size_t i = 0; i < 4; ++i) some.push_back(all[i * (all.size() - 1) / 3]);
+  if (all.size() < 3 * share)
+    for (std::size_t i = 0; i < 3; ++i) some.push_back(all[i * (all.size() - 1) / 2]);
   else
     for (std::size_t i = 0; i < all.size(); i += share) some.push_back(all[i]);
   return some;

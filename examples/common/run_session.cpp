@@ -40,10 +40,11 @@ std::atomic<bool> training = false;      // before, there is nothing to save
 std::atomic<bool> has_a_second = false;  // mpirun kills this process a second after a signal
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
 
-/// Ends training after the current plan; a second signal of the same kind ends the program.
+/// Ends training after the current plan; a second signal of the same kind ends the program, but for
+/// SIGXCPU.
 void interrupt(int signal) {
   interrupted = signal;
-  std::signal(signal, SIG_DFL);
+  std::signal(signal, training && signal == SIGXCPU ? SIG_IGN : SIG_DFL);  // it comes each second
   if (!training) std::raise(signal);
   constexpr char line[] =
       "interrupted: the run saves after the plan under way, but mpirun kills it in a second; to "

@@ -211,10 +211,28 @@ void ScheduleFlags::fit(int ranks) {
                              layout().stages, " and ", placed, " needs ", wanted));
 }
 
+namespace {
+
+/// Reads standard input to its end.
+/// throws: Error if that never comes, as of /dev/zero or `yes`
+std::string read_input() {
+  constexpr std::size_t most = 1 << 30;  // bytes; 2,000 stages with 2,000 microbatches have 300 MB
+  std::string all, part(1 << 16, '\0');
+  while (std::cin) {
+    std::cin.read(part.data(), std::ssize(part));
+    const std::string_view got(part.data(), static_cast<std::size_t>(std::cin.gcount()));
+    all += got;
+    PG_CHECK(got.find('\0') == got.npos && all.size() <= most,
+             "standard input is no plan: it has a zero byte, or more than 1 GB");
+  }
+  return all;
+}
+
+}  // namespace
+
 parallel::Plan read_plan(const std::string& file) {
   bool from_input = file == "-";
-  std::string content =
-      from_input ? std::string(std::istreambuf_iterator<char>(std::cin), {}) : nn::read_file(file);
+  const std::string content = from_input ? read_input() : nn::read_file(file);
   try {
     return parallel::parse(content);
   } catch (const autograd::Error& error) {

@@ -54,7 +54,7 @@ TEST_CASE("device engine: schedules give the bits of the serial interpreter") {
                                 {"2bw", 1, 4, 4, true, true, false, false},
                                 {"gpipe", 2, 2, 3, true, true, true, false},
                                 {"2bw", 2, 2, 2, false, true, true, false}};
-  for (const Case& c : fewer(cases)) {
+  for (const Case& c : fewer(cases, 2)) {
     INFO(c);
     check_same_bits(training_of(c), plans_of(c.schedule, layout_of(c, 1), 2));
   }
@@ -129,7 +129,7 @@ TEST_CASE(
   Layout layout{.stages = 2, .width = 2, .microbatches = 2, .steps = 2, .tied = true};
   const std::vector<std::pair<const char*, DType>> cases{
       {"2bw", DType::f32}, {"1f1b", DType::bf16}, {"data", DType::f32}};
-  for (const auto& [schedule, dtype] : fewer(cases)) {
+  for (const auto& [schedule, dtype] : fewer(cases, 2)) {
     CAPTURE(schedule);
     const Outcome outcome = run(schedule, layout, dtype);
     std::map<std::pair<int, int>, std::set<std::size_t>> different;  // by plan and stage
@@ -150,7 +150,7 @@ TEST_CASE("device engine: with ZeRO NCCL sums and gathers shards, which trains a
                                 {3, 3, 2, 2, true},
                                 {3, 2, 1, 1, false, true},
                                 {1, 4, 1, 1, false, false, DType::bf16}};
-  for (const Form& form : fewer(forms)) {
+  for (const Form& form : fewer(forms, 2)) {
     INFO(form);
     SmallBatches batches(odd_gpt());
     Machine machine({.schedule = QueueSchedule::random});

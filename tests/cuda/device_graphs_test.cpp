@@ -105,7 +105,7 @@ TEST_CASE("device graphs: schedules give the bits of the serial interpreter") {
                                 {"data", 1, 1, 2, false, true, false, false},
                                 {"1f1b", 1, 2, 2, true, false, true, true},
                                 {"gpipe", 2, 2, 2, false, true, false, false}};
-  for (const Case& c : fewer(cases)) {
+  for (const Case& c : fewer(cases, 2)) {
     INFO(c);
     Training training = training_of(c);
     if (c.schedule == "2bw" || c.width == 1) training.dtype = DType::bf16;

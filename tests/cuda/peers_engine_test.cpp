@@ -52,7 +52,7 @@ Outcome outcome(const Run& run, const Settings& settings) {
 }  // namespace
 
 TEST_CASE("peers: training over NCCL needs no second operation, no many queues, no idle peers") {
-  for (const Run& run : fewer(runs)) {
+  for (const Run& run : fewer(runs, 1)) {
     const Outcome expected = outcome(run, {.schedule = QueueSchedule::eager});
     for (QueueSchedule schedule :
          {QueueSchedule::eager, QueueSchedule::lazy, QueueSchedule::random}) {
@@ -66,7 +66,7 @@ TEST_CASE("peers: training over NCCL needs no second operation, no many queues, 
 }
 
 TEST_CASE("peers: once ranks are connected, no call may wait for peers") {
-  for (const Run& run : fewer(runs)) {
+  for (const Run& run : fewer(runs, 1)) {
     CAPTURE(run.schedule);
     const Training training = training_for(run);
     const auto plans = plans_of(run.schedule, run.layout, 2);

@@ -70,6 +70,10 @@ TEST_CASE("plan refuses requests that make no sense") {
 }
 
 TEST_CASE("plan refuses damaged plans, with file and line") {
+  const std::string endless = program("plan") + " verify - </dev/zero";
+  const Finished refused = run({"/bin/sh", "-c", endless});
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains("standard input is no plan: it has a zero byte"));
   Folder folder;
   const std::string good = output_of(small_plan("show", "1f1b"));
   auto check_damaged = [&](const std::string& text, const std::string& part) {
