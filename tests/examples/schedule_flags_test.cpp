@@ -165,7 +165,8 @@ TEST_CASE("layouts that a cyclic schedule can't have are refused before anything
   runs.check_refused(cyclic + Words{"zero", "--untied", "--stages", "4", "--zero", "1"},
                      "with --setting zero, not with --zero");
   runs.check_refused(cyclic + Words{"ring"}, "--setting: expected one of data,");
-  runs.check_refused(cyclic + Words{"pipeline", "--stages", "5"}, "--batch 12 does not divide");
+  runs.check_refused(cyclic + Words{"pipeline", "--stages", "3", "--batch", "8"},
+                     "--batch 8 does not divide into 3 microbatches");
 }
 
 TEST_CASE("flags that a schedule has no use for are refused before anything is written") {
