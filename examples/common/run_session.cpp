@@ -23,6 +23,7 @@
 #include "parallel/engine/pretended_time.h"
 #include "parallel/engine/training.h"
 #include "parallel/session/borders.h"
+#include "parallel/session/folder_claim.h"
 #include "parallel/session/rescue.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
@@ -196,24 +197,15 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   return run_session(run.training, transport, device, *data, settings);
 }
 
-/// Runs `work`. If it fails, saves what its ranks have left, and says so.
-void rescued(const ReadyRun& run, const std::function<void()>& work) try {
+/// Runs `work`. If it fails, saves what the ranks of this process have left, and says so. A process
+/// without rank 0 does that only if rank 0 was killed: a rank 0 that ends by itself has saved, or
+/// knows why nothing may be saved.
+void rescued(const ReadyRun& run, bool leads, const std::function<void()>& work) try {
   work();
 } catch (const std::exception&) {
+  if (!leads && !is_abandoned(run.settings.out)) throw;
   const std::string news = run.settings.rescue->save(run.settings, run.training.learning_rate);
   if (!news.empty()) std::cerr << printable(news) + '\n';
-  throw;
-}
-
-/// The same on a rank that does not lead, if the one that leads is gone: while that lives, it holds
-/// the folder. Of several such ranks, one holds it, and the others find the update saved.
-void rescued_instead(const ReadyRun& run, const std::function<void()>& work) try {
-  work();
-} catch (const std::exception&) {
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // which leads may be about to save
-  const std::string news = run.settings.rescue->save(run.settings, run.training.learning_rate);
-  if (news.starts_with("update ") && news.find(" is saved") != news.npos)
-    std::cerr << printable(news) + '\n';
   throw;
 }
 
@@ -277,7 +269,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
     }
   };
   try {
-    rescued(run, [&] {
+    rescued(run, true, [&] {
       if (ranks > 1) return run_ranks(ranks, body);
       ThreadsWorld world(1);
       body(world.transport(0));
@@ -333,14 +325,10 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
                    !is_set("OMPI_MCA_odls_base_sigkill_timeout") &&
                    !is_set("PRTE_MCA_odls_base_sigkill_timeout");
     const int seat = known ? started->local_rank : transport.rank();
-    auto work = [&] {
+    rescued(run, leads, [&] {
       const bool end = train(flags, run, transport, seat);
       if (leads) complete = end;
-    };
-    if (leads)  // which can save what it holds by itself
-      rescued(run, work);
-    else
-      rescued_instead(run, work);
+    });
     // All end with one status: MPICH's mpirun may lose rank 0's if others end with 0.
     const int stopped_by = std::stoi(
         broadcast_bytes(transport, text(complete ? 0 : interrupted.load()), flags.timeout));

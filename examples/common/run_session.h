@@ -21,7 +21,7 @@ struct ReadyRun {
   RunLayout layout;
   std::shared_ptr<const Examples> examples;             ///< shared by the ranks of this process
   std::shared_ptr<PretendedNetwork> network = nullptr;  ///< likewise; null: links are as they are
-  /// Where rank 0 has saved: it may be renamed while the run trains.
+  /// The folder that rank 0 saved to last; a user may rename it while the run trains.
   std::shared_ptr<std::filesystem::path> folder = std::make_shared<std::filesystem::path>();
 };
 

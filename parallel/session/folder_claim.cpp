@@ -35,6 +35,8 @@ void make_writable(const fs::path& folder) {
 
 namespace {
 
+constexpr const char* lock_name = "paragrad.lock";
+
 /// Whether the path still names the open file: its owner may have removed it before we locked it.
 bool is_named(int file, const fs::path& path) {
   struct stat open = {}, named = {};
@@ -50,6 +52,13 @@ std::string content_of(int file) {
 }
 
 }  // namespace
+
+bool is_abandoned(const fs::path& out) {
+  const fs::path path = out / lock_name;
+  const nn::Descriptor left(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  return left.number >= 0 && ::flock(left.number, LOCK_EX | LOCK_NB) == 0 &&
+         is_named(left.number, path);
+}
 
 class FolderClaim::Lock {
  public:
@@ -106,7 +115,7 @@ FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeo
     PG_CHECK(!fs::is_symlink(folder), folder.string(), " is a link: another run may save to what ",
              "it names; remove the link, or name that run's folder with --out");
     make_writable(folder);
-    lock_ = std::make_unique<Lock>(out / "paragrad.lock");
+    lock_ = std::make_unique<Lock>(out / lock_name);
     const std::string name = text("probe-", host, '-', ::getpid());
     probe = {{"name", name}, {"folder", fs::absolute(folder).string()}, {"host", host}};
     if (transport.size() > 1) nn::write_file(folder / name, host);

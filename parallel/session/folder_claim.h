@@ -13,6 +13,9 @@ namespace paragrad::parallel {
 /// throws: Error if it can't be made or written
 void make_writable(const std::filesystem::path& folder);
 
+/// Whether a folder was claimed by a process that was killed, and that nobody has claimed since.
+bool is_abandoned(const std::filesystem::path& out);
+
 class FolderClaim {
  public:
   /// Rank 0 makes the folder and its checkpoint/, locks the file paragrad.lock in it, and writes a

@@ -14,8 +14,9 @@
 
 namespace paragrad::parallel {
 
-/// MPI_Init waits for all ranks, and can't be told to give up. If a watch still lives after so many
-/// seconds, it says why on stderr and ends the process with status 1; mpirun then ends the others.
+/// MPI_Init waits for all ranks of a job and has no deadline of its own. A watch that lives for
+/// `seconds` prints the reason to stderr and ends the process with status 1. mpirun then ends
+/// the other ranks.
 class JoinWatch {
  public:
   explicit JoinWatch(double seconds)

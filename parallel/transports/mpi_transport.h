@@ -16,7 +16,7 @@ namespace paragrad::parallel {
 /// must end soon, as run() makes it.
 class MpiWorld {
  public:
-  /// Joins the job, or ends the process if other ranks have not joined it after so many seconds.
+  /// Joins the job. Ends the process with a message if other ranks do not join within `seconds`.
   /// throws: Error if paragrad was built without MPI, or if the process was started as one of
   ///         several ranks and this MPI knows nothing of the others (it is not that mpirun's MPI)
   explicit MpiWorld(double seconds = 300);

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# A rank dies, throws, falls silent or never joins: every other one must end with its report, and no process may
-# be left behind. lost_ranks.sh MPIEXEC CHECKS, where CHECKS is the program of checks.cpp.
+# A rank dies, throws, falls silent or never joins: every other one must end with its report, and
+# no process may be left behind.
+# lost_ranks.sh MPIEXEC CHECKS, where CHECKS is the program of checks.cpp.
 set -uo pipefail
 mpiexec=$1 checks=$2 wrong=0
 

@@ -93,9 +93,12 @@ TEST_CASE("one run at a time writes to a folder", "[session]") {
     CHECK_THROWS_WITH(FolderClaim(two.transport(0), folder.path, 1),
                       Contains("another run writes to " + folder.path + ": process ") &&
                           Contains(" on ") && Contains("choose another folder with --out"));
+    CHECK_FALSE(is_abandoned(folder.path));  // its process lives
   }
   CHECK_FALSE(fs::exists(folder / "paragrad.lock"));
+  CHECK_FALSE(is_abandoned(folder.path));  // the claim ended in order
   std::ofstream(folder / "paragrad.lock") << "process 1 on a host that was killed\n";
+  CHECK(is_abandoned(folder.path));
   CHECK_NOTHROW(FolderClaim(two.transport(0), folder.path, 1));
 }
 
