@@ -24,11 +24,20 @@ TextData load(const GptRun& run) {
   return data;
 }
 
+/// A file that only the checkpoint names has what the run began with: the checkpoint may be a
+/// stranger's, who can name any file, but does not know what is in it.
 void check_resume(const GptRun& run, const TextData& data) {
-  if (!run.resume.empty())
-    PG_CHECK(run.resumed().run().value("vocabulary", nlohmann::json()) == vocabulary_of(data),
-             "--resume: the data's vocabulary is not the run's; give the same --data and --vocab ",
-             "as before");
+  const nlohmann::json before = run.resume.empty() ? nlohmann::json() : run.resumed().run();
+  PG_CHECK(
+      run.resume.empty() || before.value("vocabulary", nlohmann::json()) == vocabulary_of(data),
+      "--resume: the data's vocabulary is not the run's; give the same --data and --vocab as ",
+      "before");
+  PG_CHECK(!run.saved_files.contains("--validation") ||
+               before.value("validation", nlohmann::json()) == data.validation.checksum(),
+           "--resume: ", run.validation.string(),
+           " is not the text that the run was validated on, ",
+           "or the checkpoint does not say which it was; give --validation FILE to use one from ",
+           "now on");
   check_resume(run, nlohmann::json(data.training.checksum()));
 }
 
@@ -41,6 +50,7 @@ SessionSettings settings_of(const GptRun& run, const GptConfig& model, const Tex
   settings.units_per_step = layout.rows_per_step() * model.context;
   settings.flops_per_unit = gpt_flops_per_token(model, model.context);
   if (data.vocabulary) settings.run["vocabulary"] = vocabulary_of(data);
+  if (!run.validation.empty()) settings.run["validation"] = data.validation.checksum();
   // The export of an earlier run in this folder belongs to its weights, which are gone now.
   settings.saved = remove_export;
   return settings;

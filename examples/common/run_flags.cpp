@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <iostream>
-#include <set>
 
 #include "examples/common/printable.h"
 #include "examples/common/program.h"
@@ -221,8 +220,9 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   for (const char* name : {"--data", "--validation", "--vocab", "--plan"}) {
     const nlohmann::json value = before.value(name, nlohmann::json());
     const bool is_file = value.is_string() && value != "chars" && value != "bytes";
-    if (is_file && app.count(name) == 0 && !replaced.contains(name))
-      named += text(' ', name, ' ', value.get<std::string>());
+    if (!is_file || app.count(name) > 0 || replaced.contains(name)) continue;
+    saved_files.insert(name);
+    named += text(' ', name, ' ', value.get<std::string>());
   }
   if (!named.empty() && leads)  // the checkpoint may be a stranger's
     std::cerr << "the checkpoint names files to read:" + printable(named) +

@@ -3,6 +3,7 @@
 // Chapter 02.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -43,7 +44,8 @@ struct RunFlags : parallel::SessionScope {
   std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "auto";
 
   bool clip_given = false, plan_given = false;
-  nlohmann::json saved;  ///< the flags that affect the run's result, with their values
+  std::set<std::string> saved_files;  ///< flags whose files the checkpoint names, and no word does
+  nlohmann::json saved;               ///< the flags that affect the run's result, with their values
 
   RunFlags() { out.clear(); }  // a folder of its own for each run
 

@@ -1,18 +1,13 @@
-// Starts ranks as threads or processes, makes their devices, and handles signals.
-// Not here: how a run is laid out (run_layout.h).
+// Starts ranks as threads or processes, and makes their devices.
+// Not here: how a run is laid out (run_layout.h), and signals (stop_signals.h).
 // Chapter 05.
 #include "examples/common/run_session.h"
 
-#include <unistd.h>
-
-#include <atomic>
-#include <csignal>
 #include <cstdlib>
 #include <iostream>
 #include <mutex>
 #include <optional>
 #include <thread>
-#include <tuple>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/profile/profiled_device.h"
@@ -20,6 +15,7 @@
 #include "examples/common/program.h"
 #include "examples/common/rank_device.h"
 #include "examples/common/run_folder.h"
+#include "examples/common/stop_signals.h"
 #include "parallel/engine/pretended_time.h"
 #include "parallel/engine/training.h"
 #include "parallel/session/borders.h"
@@ -33,29 +29,6 @@
 namespace paragrad::examples {
 
 namespace fs = std::filesystem;
-
-namespace {
-
-std::atomic<int> interrupted = 0;        // the signal's number; rank 0's thread reads it
-std::atomic<bool> training = false;      // before, there is nothing to save
-std::atomic<bool> has_a_second = false;  // mpirun kills this process a second after a signal
-static_assert(std::atomic<int>::is_always_lock_free, "a signal handler writes it");
-
-/// Ends training after the current plan; a second signal of the same kind ends the program, but for
-/// SIGXCPU.
-void interrupt(int signal) {
-  interrupted = signal;
-  std::signal(signal, training && signal == SIGXCPU ? SIG_IGN : SIG_DFL);  // it comes each second
-  if (!training) std::raise(signal);
-  constexpr char line[] =
-      "interrupted: the run saves after the plan under way, but mpirun kills it in a second; to "
-      "give it longer, export OMPI_MCA_odls_base_sigkill_timeout=30 (PRTE_MCA_... for Open MPI 5), "
-      "or send mpirun SIGUSR1\n";
-  if (has_a_second && (signal == SIGINT || signal == SIGTERM || signal == SIGHUP))
-    std::ignore = ::write(STDERR_FILENO, line, sizeof line - 1);
-}
-
-}  // namespace
 
 void check_resume(const RunFlags& run, const nlohmann::json& data) {
   if (run.resume.empty()) return;
@@ -97,7 +70,7 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
   settings.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
   settings.title = layout.title();
-  settings.interrupted = [] { return interrupted != 0; };
+  settings.interrupted = [] { return stopped_by() != 0; };
   settings.rescue = std::make_shared<Rescue>();
   settings.news = run.attempt.news;
   if (!run.note.empty()) settings.news.push_back(run.note);
@@ -193,7 +166,7 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   const std::unique_ptr<Transport> outer =
       kind.transport(inner, device, flags.transport == "nccl", flags.timeout);
   Transport& transport = outer ? *outer : inner;
-  training = true;
+  training_begins();
   return run_session(run.training, transport, device, *data, settings);
 }
 
@@ -321,20 +294,20 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
           << "note: MPICH's mpirun kills all ranks as soon as one dies: none reports or saves "
              "then, and the newest save is what is left (--save-every)\n";
     auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
-    has_a_second = leads && started->launcher == "Open MPI" &&
-                   !is_set("OMPI_MCA_odls_base_sigkill_timeout") &&
-                   !is_set("PRTE_MCA_odls_base_sigkill_timeout");
+    if (leads && started->launcher == "Open MPI" && !is_set("OMPI_MCA_odls_base_sigkill_timeout") &&
+        !is_set("PRTE_MCA_odls_base_sigkill_timeout"))
+      killed_in_a_second();
     const int seat = known ? started->local_rank : transport.rank();
     rescued(run, leads, [&] {
       const bool end = train(flags, run, transport, seat);
       if (leads) complete = end;
     });
     // All end with one status: MPICH's mpirun may lose rank 0's if others end with 0.
-    const int stopped_by = std::stoi(
-        broadcast_bytes(transport, text(complete ? 0 : interrupted.load()), flags.timeout));
-    if (!leads && stopped_by != 0) {
+    const int signal =
+        std::stoi(broadcast_bytes(transport, text(complete ? 0 : stopped_by()), flags.timeout));
+    if (!leads && signal != 0) {
       complete = false;
-      interrupted = stopped_by;
+      stop_like(signal);
     }
     if (complete && leads && finish) finish(*run.folder);
   });
@@ -344,17 +317,11 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
 }  // namespace
 
 int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish) {
-  std::signal(SIGINT, interrupt);
-  std::signal(SIGTERM, interrupt);
-  std::signal(SIGXCPU, interrupt);  // a batch system's first warning
-  std::signal(SIGUSR1, interrupt);  // which mpirun forwards, and Slurm sends before a job's end
-  if (std::signal(SIGHUP, interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // under nohup
-  std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that goes does not end the run
-  std::signal(SIGXFSZ, SIG_IGN);  // a save that exceeds a limit of files fails like on a full disk
+  handle_stop_signals();
   const bool processes = run.transport == "mpi" || (run.transport == "nccl" && rank_environment());
   const bool complete =
       processes ? train_on_processes(run, prepare, finish) : train_on_threads(run, prepare, finish);
-  return complete || !interrupted ? 0 : 128 + interrupted;
+  return complete || stopped_by() == 0 ? 0 : 128 + stopped_by();
 }
 
 }  // namespace paragrad::examples

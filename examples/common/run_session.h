@@ -1,6 +1,6 @@
-// Starts the ranks of a training run as threads or processes, handles signals, and checks the
-// checkpoint of a resumed run. Not here: the session itself (parallel/session/session.h); a
-// program's model and data.
+// Starts the ranks of a training run as threads or processes, and checks the checkpoint of a
+// resumed run. Not here: the session itself (parallel/session/session.h); a program's model and
+// data.
 // Chapter 05.
 #pragma once
 

@@ -61,6 +61,20 @@ TEST_CASE("a resumed run says which files its checkpoint makes it read") {
   CHECK_THAT(given.errors, !Contains("the checkpoint names files"));
 }
 
+TEST_CASE("a resumed run reads no other text than before, unless the user names it") {
+  const Runs runs;
+  const std::string little = runs.folder.write("little.txt", repeat("to be or not to be ", 40));
+  runs.train("run", {"--validation", little, "--stop-after", "2"});
+  const Words resume{"train_gpt", "--resume", runs.path("run"), "--stop-after", "1"};
+  CHECK(run(resume).status == 0);
+  runs.folder.write("little.txt", repeat("not to be or to be ", 40));
+  const Finished refused = run(resume);
+  CHECK(refused.status == 2);
+  CHECK_THAT(refused.errors, Contains(little + " is not the text that the run was validated on"));
+  CHECK(run(resume + Words{"--validation", little}).status == 0);
+  CHECK(run(resume).status == 0);  // the new text is the run's now
+}
+
 TEST_CASE(
     "what a stranger's checkpoint says reaches no terminal raw, and sets no flag of a session") {
   const Runs runs;

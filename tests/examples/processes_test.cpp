@@ -118,6 +118,20 @@ TEST_CASE("when the process of rank 0 is killed, another that holds all weights 
   CHECK(same_weights);
 }
 
+#if PARAGRAD_PRELOADS
+TEST_CASE("when processes find that a message changed its bits, none of them saves what it holds") {
+  Runs runs{model + Words{"--data-parallel", "2", "--transport", "mpi"}};
+  const Words words = runs.words("run", {"--check", "2"});
+  const Words flips{"/usr/bin/env", "LD_PRELOAD=" + program("libflip_received.so")};
+  const Finished ended = mpirun(processes(1, words) + Words{":"} + processes(1, words, flips));
+  INFO(ended.errors);
+  CHECK(ended.status != 0);
+  CHECK_THAT(ended.errors, Contains("--check: a silent error after update 2") &&
+                               Contains("resume the last checkpoint, without that machine"));
+  CHECK_FALSE(std::filesystem::exists(runs.path("run/checkpoint/manifest.json")));
+}
+#endif
+
 TEST_CASE("processes that mpirun tells to save do so, and stop") {
   Runs runs{model + Words{"--stages", "2", "--steps", "1000000", "--evaluate-every", "0"}};
   const std::string out = runs.path("run");
@@ -138,6 +152,10 @@ TEST_CASE("processes that mpirun tells to save do so, and stop") {
 TEST_CASE("Ctrl-C at mpirun saves, if mpirun gives its processes time for that") {
   if (kills_at_once()) SKIP_TEST("MPICH's mpirun gives no time");
   Runs runs{model + Words{"--stages", "2", "--steps", "1000000", "--evaluate-every", "0"}};
+  Running hasty(mpirun_words(processes(2, runs.words("hasty", {"--transport", "mpi"}))));
+  wait_for_steps(runs.path("hasty"), 6);
+  hasty.signal(SIGINT);
+  CHECK_THAT(hasty.finish().errors, Contains("mpirun kills it in a second; to give it longer"));
   const std::string out = runs.path("run");
   const Words time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=4",
                    "PRTE_MCA_odls_base_sigkill_timeout=4"};

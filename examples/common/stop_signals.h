@@ -1,0 +1,26 @@
+// Signals that ask a run to end: it saves after the plan under way, and ends with the signal's
+// status. Not here: who asks whether one came (run_session.h).
+// Chapter 15.
+#pragma once
+
+namespace paragrad::examples {
+
+/// Handles SIGINT, SIGTERM, SIGHUP unless it is ignored, SIGUSR1 and SIGXCPU from now on: until
+/// training begins they end the process at once, and later so does a second signal of the same
+/// kind, but for SIGXCPU. Ignores SIGPIPE and SIGXFSZ.
+void handle_stop_signals();
+
+/// From now on there is something to save. Any thread.
+void training_begins();
+
+/// mpirun kills this process a second after it has sent a signal: the user then learns how to give
+/// it longer.
+void killed_in_a_second();
+
+/// The signal that asked the run to end; 0 if none did. Any thread.
+int stopped_by();
+
+/// Ends the run as if this process had received the signal that another rank's process received.
+void stop_like(int signal);
+
+}  // namespace paragrad::examples
