@@ -26,7 +26,7 @@ std::vector<std::uint8_t> unpack(const std::filesystem::path& path) {
   check_regular(path);
   std::unique_ptr<gzFile_s, Close> file(gzopen(path.c_str(), "rb"));
   PG_CHECK(file, "can't open ", path.string(), ": check its permissions");
-  std::vector<std::uint8_t> bytes, block(1 << 20);
+  std::vector<std::uint8_t> bytes, block(1 << 16);
   for (int count = 1; count > 0;) {
     count = gzread(file.get(), block.data(), static_cast<unsigned>(block.size()));
     // A truncated file yields fewer bytes, which the check against its header's sizes finds.

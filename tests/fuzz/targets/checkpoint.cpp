@@ -3,11 +3,9 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/common/gpt_folder.h"
-#include "examples/common/gpt_run.h"
-#include "examples/common/help.h"
-#include "examples/common/program.h"
 #include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/program.h"
 
 namespace paragrad::fuzz {
 
@@ -26,9 +24,7 @@ void read_input(const std::string& input) {
   write("run/checkpoint/model-3.safetensors", files[1]);
   std::string words[] = {"train_gpt", "--resume", (folder() / "run").string()};
   char* pointers[] = {words[0].data(), words[1].data(), words[2].data()};
-  CLI::App app("", "train_gpt");
-  GptRun run;
-  run.add_flags(app);
+  auto& [app, run] = program();
   try {
     run.parse(app, 3, pointers);
   } catch (const CLI::Error&) {

@@ -1,11 +1,9 @@
 // Command lines of train_gpt, a word a line: flags are read, and nothing runs.
 #include <sstream>
 
-#include "examples/common/gpt_run.h"
-#include "examples/common/help.h"
-#include "examples/common/program.h"
 #include "examples/common/run_layout.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/program.h"
 
 namespace paragrad::fuzz {
 
@@ -31,9 +29,7 @@ void read_input(const std::string& input) {
   for (std::string word; std::getline(in, word);) words.push_back(word);
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
-  CLI::App app("", "train_gpt");
-  GptRun run;
-  run.add_flags(app);
+  auto& [app, run] = program();
   try {
     run.parse(app, static_cast<int>(words.size()), pointers.data());
   } catch (const CLI::Error& error) {

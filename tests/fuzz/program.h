@@ -1,0 +1,24 @@
+// train_gpt's flags, described once: that takes longer than to read a command line.
+// Not here: what is read (targets/flags.cpp, targets/checkpoint.cpp).
+#pragma once
+
+#include "examples/common/gpt_run.h"
+#include "examples/common/help.h"
+#include "examples/common/program.h"
+
+namespace paragrad::fuzz {
+
+struct Program {
+  CLI::App app{"", "train_gpt"};
+  examples::GptRun run;
+};
+
+/// The program with the flags' defaults.
+inline Program& program() {
+  static Program program;
+  static const bool described = (program.run.add_flags(program.app), true);
+  program.run = {};
+  return program;
+}
+
+}  // namespace paragrad::fuzz
