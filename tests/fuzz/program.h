@@ -17,7 +17,10 @@ struct Program {
 inline Program& program() {
   static Program program;
   static const bool described = (program.run.add_flags(program.app), true);
+  auto own = std::move(program.run.parts.own);  // whose elements are where flags are read to
+  for (auto& [name, value] : own) value.clear();
   program.run = {};
+  program.run.parts.own = std::move(own);
   return program;
 }
 
