@@ -1,9 +1,9 @@
 // What earlier runs left: metrics.jsonl and summary.json, read by `report` and by resumed runs.
+#include "nn/checkpoint/checkpoint.h"
 #include "parallel/drawing/report_page.h"
 #include "parallel/session/compare_runs.h"
 #include "parallel/session/report_metrics.h"
 #include "parallel/session/run_log.h"
-#include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace paragrad::fuzz {
@@ -11,7 +11,8 @@ namespace paragrad::fuzz {
 using namespace parallel;
 
 std::vector<std::string> seeds() {
-  write_checkpoint(folder() / "run/checkpoint");
+  const std::filesystem::path run = folder() / "run/checkpoint";
+  nn::commit_checkpoint(run, 3, {}, {nn::write_checkpoint_file(run, "model", 3, {}, {})});
   const std::string lines =
       R"({"step":1,"loss":2.5,"seconds":0.1,"learning_rate":0.1,"gradient_norm":1,"bytes_sent":8})"
       "\n"
