@@ -37,13 +37,19 @@ const dnnl::engine& engine() {
   return cpu;
 }
 
-/// Compiles a product; empty if oneDNN has no such product.
-dnnl::matmul compile(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
-                     const Tensor& c) {
+/// A compiled product, which is empty if oneDNN has none, and what it needs to run.
+struct Product {
+  dnnl::matmul matmul;
+  memory::desc scratch;
+};
+
+Product compile(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
+                const Tensor& c) {
   dnnl::post_ops after;
   if (how.add) after.append_sum();
   dnnl::primitive_attr attributes;
   attributes.set_post_ops(after);
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);  // so that it is metered
   memory::desc x = describe(a, how.transpose_a), y = describe(b, how.transpose_b);
 #if DNNL_VERSION_MAJOR < 3  // an operation has a description of its own
   dnnl::matmul::primitive_desc implementation({x, y, describe(bias), describe(c)}, attributes,
@@ -52,17 +58,18 @@ dnnl::matmul compile(Backend::Gemm how, const Tensor& a, const Tensor& b, const 
   dnnl::matmul::primitive_desc implementation(engine(), x, y, describe(bias), describe(c),
                                               attributes, true);
 #endif
-  return implementation ? dnnl::matmul(implementation) : dnnl::matmul();
+  if (!implementation) return {};
+  return {dnnl::matmul(implementation), implementation.scratchpad_desc()};
 }
 
-/// Caches compiled products, without effect on results, in each thread: oneDNN ties a primitive's
-/// scratch memory to the thread that made it. The key holds all that a product depends on.
-const dnnl::matmul& compiled(Backend::Gemm how, const Tensor& a, const Tensor& b,
-                             const Tensor& bias, const Tensor& c) {
+/// Caches compiled products, without effect on results, in each thread, so that none waits for
+/// another's. The key holds all that a product depends on.
+const Product& compiled(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& bias,
+                        const Tensor& c) {
   auto key =
       std::tuple(c.size(0), c.size(1), c.size(2), a.size(how.transpose_a ? 1 : 2), how.transpose_a,
                  how.transpose_b, how.add, bias.defined(), a.dtype(), c.dtype(), compute_threads());
-  static thread_local std::map<decltype(key), dnnl::matmul> cache;
+  static thread_local std::map<decltype(key), Product> cache;
   auto found = cache.find(key);
   // A GPT's step takes about thirty products; programs that vary their sizes must not grow.
   if (found == cache.end() && cache.size() == 1024) cache.clear();
@@ -97,8 +104,10 @@ bool onednn_gemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tens
     if (small && how.transpose_a) return false;  // the primitive would call the same sgemm
   }
   Tensor row = bias.defined() ? bias.window(0, {1, 1, bias.numel()}) : bias;
-  const dnnl::matmul& product = compiled(how, a, b, row, c);
+  const auto& [product, scratch] = compiled(how, a, b, row, c);
   if (!product) return false;
+  const auto floats = static_cast<std::int64_t>(scratch.get_size() / sizeof(float)) + 1;
+  const Tensor room = workspace({floats}, DType::f32, c.device());
   auto argument = [](const Tensor& x, bool transposed = false) {
     return memory(describe(x, transposed), engine(), x.raw());
   };
@@ -106,6 +115,7 @@ bool onednn_gemm(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tens
                                             {DNNL_ARG_WEIGHTS, argument(b, how.transpose_b)},
                                             {DNNL_ARG_DST, argument(c)}};
   if (row.defined()) arguments[DNNL_ARG_BIAS] = argument(row);
+  arguments[DNNL_ARG_SCRATCHPAD] = memory(scratch, engine(), room.raw());
   dnnl::stream stream(engine());
   product.execute(stream, arguments);
   stream.wait();
