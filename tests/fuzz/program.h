@@ -11,12 +11,12 @@ namespace paragrad::fuzz {
 struct Program {
   CLI::App app{"", "train_gpt"};
   examples::GptRun run;
+  Program() { run.add_flags(app); }
 };
 
 /// The program with the flags' defaults.
 inline Program& program() {
   static Program program;
-  static const bool described = (program.run.add_flags(program.app), true);
   auto own = std::move(program.run.parts.own);  // whose elements are where flags are read to
   for (auto& [name, value] : own) value.clear();
   program.run = {};
