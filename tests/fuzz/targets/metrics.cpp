@@ -1,4 +1,6 @@
 // What earlier runs left: metrics.jsonl and summary.json, read by `report` and by resumed runs.
+#include <nlohmann/json.hpp>
+
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/drawing/report_page.h"
 #include "parallel/session/compare_runs.h"
@@ -12,7 +14,8 @@ using namespace parallel;
 
 std::vector<std::string> seeds() {
   const std::filesystem::path run = folder() / "run/checkpoint";
-  nn::commit_checkpoint(run, 3, {}, {nn::write_checkpoint_file(run, "model", 3, {}, {})});
+  nn::commit_checkpoint(run, 3, nlohmann::json::object(),
+                        {nn::write_checkpoint_file(run, "model", 3, {}, {})});
   const std::string lines =
       R"({"step":1,"loss":2.5,"seconds":0.1,"learning_rate":0.1,"gradient_norm":1,"bytes_sent":8})"
       "\n"
