@@ -1,6 +1,8 @@
 // What SAMO frees: gradients of single layers as soon as they are compressed, so that the model's
 // dense gradient never exists, and dense weights that ZeRO 3 gathered, once they are used.
 // Not here: what it holds (samo_costs_test.cpp). Singh and Bhatele 2023, section III.
+#include <set>
+
 #include "autograd/cpu/packed_gemm.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
@@ -31,9 +33,8 @@ std::int64_t peak_workspace(const GptConfig& config, bool recompute) {
   return peak;
 }
 
-/// Elements to which a product packs its factors, (m,k) and (k,n), where it is not oneDNN's.
+/// Elements to which a product packs its factors, (m,k) and (k,n).
 std::int64_t packed(std::int64_t m, std::int64_t n, std::int64_t k) {
-  if (PARAGRAD_ONEDNN_PRODUCTS) return 0;
   auto filled_up = [](std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; };
   using Product = cpu::PackedGemm<float, float>;
   return k * (filled_up(m, Product::height) + filled_up(n, Product::width));
@@ -44,15 +45,23 @@ std::int64_t packed(std::int64_t m, std::int64_t n, std::int64_t k) {
 TEST_CASE("the dense gradient of the model never exists under SAMO", "[samo]") {
   // Most is alive where the first matrix of an MLP (W x 4 W) gets its gradient: that, 4 W of each
   // token to make it from, and W twice: for the layer before, and past it. The losses of a step's
-  // two microbatches, and the product's packed factors, come on top.
+  // two microbatches, and the product's packed factors, come on top; oneDNN's products have scratch
+  // memory instead, whose size depends on its release.
   GptConfig config = coded_gpt(false);
   const std::int64_t width = config.width, tokens = 2 * config.context;
+  const std::int64_t tensors = 4 * (4 * width * width + tokens * 6 * width + 2);
+  std::set<std::int64_t> peaks;
   for (bool recompute : {false, true})
     for (int layers : {2, 6}) {
       config.layers = layers;
-      CHECK(peak_workspace(config, recompute) ==
-            4 * (4 * width * width + tokens * 6 * width + 2 + packed(4 * width, width, tokens)));
+      peaks.insert(peak_workspace(config, recompute));
     }
+  CAPTURE(peaks, tensors);
+  REQUIRE(peaks.size() == 1);
+  const std::int64_t scratch = *peaks.begin() - tensors;
+  const bool is_known = !PARAGRAD_ONEDNN_PRODUCTS;
+  CHECK((is_known ? scratch == 4 * packed(4 * width, width, tokens)
+                  : scratch >= 0 && scratch < 32 * 1024));
 }
 
 TEST_CASE("between uses ZeRO 3 with SAMO holds its shards of what is kept alone", "[samo]") {
