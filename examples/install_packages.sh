@@ -82,7 +82,7 @@ if ! command -v apt-get >/dev/null || ! command -v "${install[0]}" >/dev/null; t
   echo "Please install what Debian calls: ${missing[*]}" >&2
   exit 1
 fi
-echo "Installing ${missing[*]}"
+echo "Installing, by apt-get as root: ${missing[*]}"
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if ! { "${install[@]}" update && "${install[@]}" install -y --no-install-recommends "${missing[@]}"; } \

@@ -24,20 +24,22 @@ TextData load(const GptRun& run) {
   return data;
 }
 
-/// A file that only the checkpoint names has what the run began with: the checkpoint may be a
-/// stranger's, who can name any file, but does not know what is in it.
+/// Checks that what only the checkpoint names is what the run began with: a stranger who made it can
+/// name any file, but does not know what is in it. The checksum keeps no secret of a short text.
 void check_resume(const GptRun& run, const TextData& data) {
   const nlohmann::json before = run.resume.empty() ? nlohmann::json() : run.resumed().run();
   PG_CHECK(
       run.resume.empty() || before.value("vocabulary", nlohmann::json()) == vocabulary_of(data),
       "--resume: the data's vocabulary is not the run's; give the same --data and --vocab as ",
       "before");
-  PG_CHECK(!run.saved_files.contains("--validation") ||
-               before.value("validation", nlohmann::json()) == data.validation.checksum(),
-           "--resume: ", run.validation.string(),
-           " is not the text that the run was validated on, ",
-           "or the checkpoint does not say which it was; give --validation FILE to use one from ",
-           "now on");
+  if (run.saved_files.contains("--validation")) {
+    const nlohmann::json known = before.value("validation", nlohmann::json());
+    const std::string file = run.validation.string();
+    PG_CHECK(known == data.validation.checksum(), "--resume: ",
+             known.is_null() ? "the checkpoint does not say on which text the run was validated"
+                             : file + " is not the text that the run was validated on",
+             "; give --validation ", file, " to use this one from now on");
+  }
   check_resume(run, nlohmann::json(data.training.checksum()));
 }
 

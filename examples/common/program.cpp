@@ -3,6 +3,7 @@
 // Chapter 02.
 #include "examples/common/program.h"
 
+#include <fcntl.h>
 #include <fmt/ranges.h>
 #include <poll.h>
 #include <unistd.h>
@@ -119,6 +120,15 @@ void print_error(const std::string& what, bool shared) {
     std::cerr << "error: " + printable(what) + "\n";
 }
 
+/// Opens what the caller has closed of standard input, output and error, as /dev/null: else the next
+/// file that is opened is what the program prints to.
+void open_standard_streams() {
+  int last = 0;
+  do last = ::open("/dev/null", O_RDWR);
+  while (last >= 0 && last <= STDERR_FILENO);
+  ::close(last);
+}
+
 /// Whether standard output is a pipe that nobody reads, as after `| head`.
 bool reader_is_gone() {
   pollfd output{STDOUT_FILENO, POLLOUT, 0};
@@ -147,6 +157,7 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
 
 int run_program(CLI::App& app, const std::function<int()>& body) {
   constexpr int failed = 1, misused = 2;
+  open_standard_streams();
   app.get_help_ptr()->description("print this help; -h GROUP: flags of one group");
   app.set_version_flag("--version", autograd::version(), "print the version")->group("Options");
   const char* more = " (--help lists the flags)";

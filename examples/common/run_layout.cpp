@@ -53,11 +53,11 @@ void RunLayout::read_own_plan() {
   if (!run_.resume.empty() && !run_.plan_given) {
     const nlohmann::json run = run_.resumed().run();
     // Compare plans, not their texts: headers of earlier versions say more.
-    const nlohmann::json saved = run.value("plan", nlohmann::json(own_plan()));
+    const nlohmann::json saved = run.value("plan", nlohmann::json());
     PG_CHECK(saved.is_string() && parallel::parse(saved) == *own_plan_,
              "--resume: ", parts_.plan_file,
-             " is no longer the plan that the run was made with; to continue with ",
-             "the new one, add --plan ", parts_.plan_file);
+             " is not the plan that its checkpoint says the run was made with; to continue with ",
+             "this one, add --plan ", parts_.plan_file);
   }
   PG_CHECK(own_plan_->is_endless() || run_.stop_after % own_plan_->steps == 0, "--plan ",
            parts_.plan_file, " makes ", own_plan_->steps,

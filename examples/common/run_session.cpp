@@ -70,7 +70,7 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
   settings.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
   settings.title = layout.title();
-  settings.interrupted = [] { return stopped_by() != 0; };
+  settings.interrupted = settings.interrupted_here = [] { return stopped_by() != 0; };
   settings.rescue = std::make_shared<Rescue>();
   settings.news = run.attempt.news;
   if (!run.note.empty()) settings.news.push_back(run.note);
@@ -176,7 +176,7 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
 void rescued(const ReadyRun& run, bool leads, const std::function<void()>& work) try {
   work();
 } catch (const std::exception&) {
-  if (!leads && !is_abandoned(run.settings.out)) throw;
+  if (!leads && !is_abandoned(run.settings.rescue->place_of(run.settings))) throw;
   const std::string news = run.settings.rescue->save(run.settings, run.training.learning_rate);
   if (!news.empty()) std::cerr << printable(news) + '\n';
   throw;
@@ -302,13 +302,14 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
       const bool end = train(flags, run, transport, seat);
       if (leads) complete = end;
     });
-    // All end with one status: MPICH's mpirun may lose rank 0's if others end with 0.
-    const int signal =
-        std::stoi(broadcast_bytes(transport, text(complete ? 0 : stopped_by()), flags.timeout));
-    if (!leads && signal != 0) {
-      complete = false;
-      stop_like(signal);
-    }
+    // All end with one status, whichever of them a signal reached: MPICH's mpirun may lose rank 0's
+    // if others end with 0.
+    const std::string done = "complete", own = leads && complete ? done : text(stopped_by());
+    const std::vector<std::string> all = all_gather_bytes(transport, own, flags.timeout);
+    complete = all.front() == done;
+    const auto stopped =
+        std::ranges::find_if(all, [](const auto& signal) { return signal != "0"; });
+    if (!complete) record_stop(stopped == all.end() ? 0 : std::stoi(*stopped));
     if (complete && leads && finish) finish(*run.folder);
   });
   return complete;

@@ -32,10 +32,9 @@ void on_signal(int signal) {
 }  // namespace
 
 void handle_stop_signals() {
-  std::signal(SIGINT, on_signal);
-  std::signal(SIGTERM, on_signal);
-  std::signal(SIGXCPU, on_signal);  // a batch system's first warning
-  std::signal(SIGUSR1, on_signal);  // which mpirun forwards, and Slurm sends before a job's end
+  // Batch systems warn by SIGXCPU, or by SIGUSR1 or SIGUSR2, which mpirun forwards.
+  for (int signal : {SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGUSR1, SIGUSR2})
+    std::signal(signal, on_signal);
   if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // under nohup
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that goes does not end the run
   std::signal(SIGXFSZ, SIG_IGN);  // a save that exceeds a limit of files fails like on a full disk
@@ -47,6 +46,6 @@ void killed_in_a_second() { has_a_second = true; }
 
 int stopped_by() { return received; }
 
-void stop_like(int signal) { received = signal; }
+void record_stop(int signal) { received = signal; }
 
 }  // namespace paragrad::examples

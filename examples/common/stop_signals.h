@@ -5,9 +5,9 @@
 
 namespace paragrad::examples {
 
-/// Handles SIGINT, SIGTERM, SIGHUP unless it is ignored, SIGUSR1 and SIGXCPU from now on: until
-/// training begins they end the process at once, and later so does a second signal of the same
-/// kind, but for SIGXCPU. Ignores SIGPIPE and SIGXFSZ.
+/// Handles SIGINT, SIGQUIT, SIGTERM, SIGHUP unless it is ignored, SIGUSR1, SIGUSR2 and SIGXCPU from
+/// now on: until training begins they end the process at once, and later so does a second signal of
+/// the same kind, but for SIGXCPU. Ignores SIGPIPE and SIGXFSZ.
 void handle_stop_signals();
 
 /// From now on there is something to save. Any thread.
@@ -20,7 +20,7 @@ void killed_in_a_second();
 /// The signal that asked the run to end; 0 if none did. Any thread.
 int stopped_by();
 
-/// Ends the run as if this process had received the signal that another rank's process received.
-void stop_like(int signal);
+/// Notes a signal that another rank's process received.
+void record_stop(int signal);
 
 }  // namespace paragrad::examples

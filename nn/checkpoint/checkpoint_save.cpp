@@ -21,18 +21,21 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// The checkpoints of a folder, by the names of their manifests; damaged manifests are left out.
+/// The checkpoints of a folder, by the names of their manifests; those that can't be read are left
+/// out.
 using Manifests = std::map<std::string, Manifest>;
 
 Manifests readable_manifests(const fs::path& folder) {
   Manifests found;
   for (const std::string& name : manifests_of(folder)) try {
       found[name] = read_manifest(folder, name);
-    } catch (const Error&) {
-      // A damaged one protects no file.
+    } catch (const Error&) {  // damaged, of a newer format, or a user's own file
     }
   return found;
 }
+
+/// The name of the manifest of a step once a newer one has taken its place.
+std::string earlier_name(std::int64_t step) { return text("manifest-", step, ".json"); }
 
 std::set<std::string> names_in(const Manifests& manifests) {
   std::set<std::string> names;
@@ -66,15 +69,23 @@ void remove_file(const fs::path& path) {
   fs::remove(path, ignored);
 }
 
-/// Removes data files that are not to stay: those in `known`, and those of interrupted saves.
+/// Removes data files that are not to stay: those in `known`, and those of interrupted saves. Files
+/// of a step whose manifest is there, but can't be read, stay.
 void remove_leftovers(const fs::path& folder, const std::set<std::string>& known,
                       const std::set<std::string>& stay) {
-  static const std::regex data_file(R"([^-]*-[0-9]+(\.again)*\.safetensors(\.tmp)?)");
+  static const std::regex data_file(R"([^-]*-([0-9]+)(\.again)*\.safetensors(\.tmp)?)");
+  const Manifests readable = readable_manifests(folder);
+  std::set<std::string> unread;
+  for (const std::string& name : manifests_of(folder))
+    if (!readable.contains(name)) unread.insert(name);
   std::error_code ignored;
   std::vector<fs::path> leftovers;
   for (const fs::directory_entry& file : fs::directory_iterator(folder, ignored)) {
     std::string name = file.path().filename().string();
-    if (!std::regex_match(name, data_file) || stay.contains(name)) continue;
+    std::smatch parts;
+    if (!std::regex_match(name, parts, data_file) || stay.contains(name)) continue;
+    if (!known.contains(name) && unread.contains(text("manifest-", parts.str(1), ".json")))
+      continue;
     if (known.contains(name)) leftovers.push_back(file.path());
     if (!file.is_regular_file(ignored) || file.is_symlink(ignored)) continue;
     if (name.ends_with(".tmp")) name.resize(name.size() - 4);
@@ -84,7 +95,7 @@ void remove_leftovers(const fs::path& folder, const std::set<std::string>& known
 }
 
 /// The manifests of `earlier` that stay beside that of `mark`; the newest of them may have to get a
-/// name of its own.
+/// name of its own. A user's copy, under a name that no save gives it, stays in any case.
 Manifests staying(const Manifests& earlier, const SaveMark& mark, const Kept& kept) {
   std::vector<std::pair<std::int64_t, std::string>> found;
   for (const auto& [name, manifest] : earlier)
@@ -95,6 +106,8 @@ Manifests staying(const Manifests& earlier, const SaveMark& mark, const Kept& ke
   Manifests result;
   for (const auto& [step, name] : found)
     if (static_cast<int>(result.size()) < kept.count - 1) result[name] = earlier.at(name);
+  for (const auto& [name, manifest] : earlier)
+    if (name != manifest_name && name != earlier_name(manifest.step)) result[name] = manifest;
   return result;
 }
 
@@ -207,7 +220,7 @@ void commit_files(const fs::path& folder, const SaveMark& mark, const json& run,
   const Manifests earlier = readable_manifests(folder);
   Manifests stay = staying(earlier, mark, kept);
   if (auto newest = stay.extract(manifest_name)) {
-    newest.key() = text("manifest-", newest.mapped().step, ".json");
+    newest.key() = earlier_name(newest.mapped().step);
     write_synced(folder / newest.key(), read_file(manifest));
     stay.insert(std::move(newest));
   }
@@ -217,7 +230,7 @@ void commit_files(const fs::path& folder, const SaveMark& mark, const json& run,
   PG_CHECK(!problem, "can't replace ", manifest.string(), ": ", problem.message());
   sync_to_disk(folder);
 
-  for (const std::string& name : manifests_of(folder))
+  for (const auto& [name, manifest] : earlier)
     if (name != manifest_name && !stay.contains(name)) remove_file(folder / name);
   names.merge(names_in(stay));
   remove_leftovers(folder, names_in(earlier), names);

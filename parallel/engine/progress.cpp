@@ -62,7 +62,11 @@ void Progress::pass_bar(int bodies) {
   if (course_.report_every == 0) return;
   while (bodies == grant_.bodies && !grant_.is_last) read_grant();  // never on rank 0
   if (bodies == 0 || bodies % course_.report_every != 0 || bodies >= run_.bodies) return;
-  if (!leads()) return send({Queue::Kind::report, 0}, 0, pack(taken_result()));
+  if (!leads()) {
+    RunResult taken = taken_result();
+    taken.interrupted = course_.interrupted();
+    return send({Queue::Kind::report, 0}, 0, pack(taken));
+  }
   own_.push_back(taken_result());
   hear();
   if (!grant_.is_last) grant_more(bodies);

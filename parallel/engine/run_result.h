@@ -29,6 +29,7 @@ struct RunResult {
   std::map<std::string, std::int64_t> bytes_sent;  ///< by message_kind(): "activations", ...
   double compute = 0, update = 0;  ///< seconds in forwards and backwards, and in the optimizer
   std::int64_t peak = 0;           ///< bytes: the most that this rank's device has held so far
+  bool interrupted = false;        ///< whether this rank, not rank 0, was asked to end the run
   int late = 0;                    ///< computations that Settings::prolong found late
   std::vector<int> order;          ///< the cells as a message-driven row ran them; else empty
   BitOptions bit_options;          ///< of gradients that this rank measured, with an adaptive codec
@@ -41,8 +42,8 @@ struct RunResult {
   /// The members that other ranks can use: all but the clock.
   static auto fields(auto& x) {
     return std::tie(x.losses, x.accuracies, x.squares, x.last_step, x.norms, x.stepped,
-                    x.bytes_sent, x.compute, x.update, x.peak, x.late, x.order, x.bit_options,
-                    x.records);
+                    x.bytes_sent, x.compute, x.update, x.peak, x.interrupted, x.late, x.order,
+                    x.bit_options, x.records);
   }
 };
 
@@ -55,6 +56,7 @@ struct Course {
   /// last_step, which each rank has its own of. Returns whether to go on; if not, all ranks leave
   /// the body a little later, together.
   std::function<bool(const std::vector<RunResult>&)> heard = nullptr;
+  std::function<bool()> interrupted = [] { return false; };  ///< asked on the other ranks
   RunResult* left = nullptr;  ///< gets what this rank has found out if the plan fails
 };
 

@@ -37,6 +37,13 @@ namespace {
 
 constexpr const char* lock_name = "paragrad.lock";
 
+/// The path of an open file or folder as it is called now; empty if it was removed.
+fs::path present_name(int file) {
+  std::error_code problem;
+  const fs::path now = fs::read_symlink(text("/proc/self/fd/", file), problem);
+  return fs::exists(now, problem) ? now : fs::path();
+}
+
 /// Whether the path still names the open file: its owner may have removed it before we locked it.
 bool is_named(int file, const fs::path& path) {
   struct stat open = {}, named = {};
@@ -81,9 +88,8 @@ class FolderClaim::Lock {
   /// The folder's present name; empty if the file was removed.
   fs::path place() const {
     if (is_here()) return folder();
-    std::error_code problem;
-    const fs::path now = fs::read_symlink(text("/proc/self/fd/", file_), problem);
-    return !problem && is_named(file_, now) ? now.parent_path() : fs::path();
+    const fs::path now = present_name(file_);
+    return is_named(file_, now) ? now.parent_path() : fs::path();
   }
 
  private:
@@ -128,7 +134,10 @@ FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeo
                   {"folder", fs::absolute(folder).string()},
                   {"host", host}};
   const std::vector<std::string> all = gather_bytes(transport, seen.dump(), timeout);
-  if (transport.rank() == 0) fs::remove(file, ignored);
+  if (transport.rank() == 0)
+    fs::remove(file, ignored);
+  else
+    folder_ = std::make_unique<nn::Descriptor>(::open(out.c_str(), O_PATH | O_CLOEXEC));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const json other = json::parse(all[rank]);
     auto place = [](const json& of) {
@@ -142,6 +151,9 @@ FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeo
 
 FolderClaim::~FolderClaim() = default;
 
-fs::path FolderClaim::place() const { return lock_ ? lock_->place() : fs::path(); }
+fs::path FolderClaim::place() const {
+  if (lock_) return lock_->place();
+  return folder_ ? present_name(folder_->number) : fs::path();
+}
 
 }  // namespace paragrad::parallel

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 
+#include "nn/checkpoint/file.h"
 #include "parallel/transports/transport.h"
 
 namespace paragrad::parallel {
@@ -26,13 +27,14 @@ class FolderClaim {
   FolderClaim(const FolderClaim&) = delete;
   FolderClaim& operator=(const FolderClaim&) = delete;
 
-  /// Rank 0's folder as it is called now, should it have been renamed since; empty on other ranks,
-  /// and if it was removed.
+  /// The folder as it is called now, should it have been renamed since; empty if it was removed,
+  /// and, on other hosts than that of rank 0, also after it was renamed.
   std::filesystem::path place() const;
 
  private:
   class Lock;
-  std::unique_ptr<Lock> lock_;  // of rank 0
+  std::unique_ptr<Lock> lock_;              // of rank 0
+  std::unique_ptr<nn::Descriptor> folder_;  // of the others
 };
 
 }  // namespace paragrad::parallel

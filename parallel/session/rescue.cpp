@@ -199,7 +199,6 @@ std::string Rescue::save(const SessionSettings& settings, const LearningRate& ra
                          : "nothing was saved before");
 }
 
-/// The run's folder, also if it was renamed while the run trained.
 fs::path Rescue::place_of(const SessionSettings& settings) const {
   for (const Remains& rank : remains_)
     if (!rank.place.empty()) return rank.place;

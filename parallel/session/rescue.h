@@ -35,7 +35,7 @@ struct Remains {
   RunResult results;   ///< of the plan that failed
   nlohmann::json run;  ///< the description of the run in checkpoints
   std::string run_id;
-  std::filesystem::path place;  ///< rank 0's folder, under its present name
+  std::filesystem::path place;  ///< the run's folder, under its present name
 };
 
 /// Shared by the ranks of a process, which add what they have when they fail.
@@ -51,11 +51,12 @@ class Rescue {
   /// before a loss that is not finite may be no good. Returns a line for the user: what is saved,
   /// or why not and which earlier save is the newest; empty if the session made no update.
   std::string save(const SessionSettings& settings, const LearningRate& learning_rate) const;
+  /// The run's folder, also if it was renamed while the run trained.
+  std::filesystem::path place_of(const SessionSettings& settings) const;
   /// The newest update of the run that is saved in its folder; 0: none.
   int newest_save(const std::filesystem::path& out) const;
 
  private:
-  std::filesystem::path place_of(const SessionSettings& settings) const;
   std::string problem_at(int update) const;
   std::vector<nlohmann::json> lines_until(int update, const SessionSettings& settings,
                                           const LearningRate& learning_rate) const;

@@ -66,7 +66,7 @@ RunLog::RunLog(const SessionSettings& settings, int first)
   files_.emplace(settings.out, settings.unit, earlier);
   for (const nlohmann::json& line : earlier) table_.add(line);
   if ((files_->beside_earlier() || holds_run) && settings.resume != settings.out)
-    say(text(settings.out.string(), " holds an earlier run, which stays until this one saves"));
+    warn(text(settings.out.string(), " holds an earlier run, which stays until this one saves"));
 }
 
 RunLog::~RunLog() { end_progress(); }

@@ -108,7 +108,8 @@ struct SessionSettings : SessionScope {
   std::vector<std::string> news;   ///< lines for the user and the metrics, of what led here
   bool one_update_a_plan = false;  ///< so that rank 0 has heard of all of them if a rank is lost
   bool is_segment = false;         ///< another session follows where this one stops
-  std::function<bool()> interrupted = [] { return false; };                    ///< asked on rank 0
+  std::function<bool()> interrupted = [] { return false; };       ///< asked on rank 0
+  std::function<bool()> interrupted_here = [] { return false; };  ///< on the others, which tell it
   std::function<void(const std::filesystem::path& out)> saved = [](auto&) {};  ///< called on rank 0
                                                                                ///< after each save
 };

@@ -24,7 +24,7 @@ bool Lead::run() {
 
   const int last = borders_.last();
   if (pruner_ && steps_ == 0 && pruner_->next_pruning(0) == 0) prune();
-  while (steps_ < last && !settings_.interrupted()) {
+  while (steps_ < last && !is_interrupted()) {
     int before = steps_;
     train_next_plan();
     if (borders_.checks(before, steps_)) {
@@ -59,7 +59,7 @@ bool Lead::run() {
 
 void Lead::end() {
   if (steps_ < settings_.steps) {
-    report_.state = settings_.interrupted() ? RunState::interrupted : RunState::stopped;
+    report_.state = is_interrupted() ? RunState::interrupted : RunState::stopped;
     report_.validation.reset();  // of an earlier update
     if (settings_.is_segment && report_.state == RunState::stopped)
       return log_.say(text("a segment ends after ", steps_, " of ", settings_.steps, " steps"));

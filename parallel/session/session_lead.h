@@ -22,6 +22,7 @@ class Lead : public SessionRank {
   const char* why_drained(int before, bool recorded);
   int next_steps();
   bool hear(const std::vector<RunResult>& results) override;
+  bool is_interrupted() const { return hears_of_stop_ || settings_.interrupted(); }
   void log_steps(int last);
   void note_drain(const char* why, bool drifts);
   void choose_bits(const std::vector<RunResult>& results);
@@ -61,8 +62,9 @@ class Lead : public SessionRank {
   int record_until_ = first_ + settings_.reported_steps;  // updates before it are recorded
   int middle_ = middle();  // updates after it are recorded instead of the first ones; 0: none are
   std::string since_;      // what happened before those: RecordedUpdates::since
-  bool pruned_ = false;    // whether this session has pruned
-  bool lacks_report_ = false;  // whether the report couldn't be written, and the user knows
+  bool hears_of_stop_ = false;  // whether another rank was asked to end the run
+  bool pruned_ = false;         // whether this session has pruned
+  bool lacks_report_ = false;   // whether the report couldn't be written, and the user knows
   std::optional<CommitThread> saving_;  // a checkpoint that is written while the run goes on
   // The last of the folder's checkpoints that belongs to this run; -1: none does.
   int own_step_ = first_ > 0 && settings_.resume == settings_.out ? first_ : -1;

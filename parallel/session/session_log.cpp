@@ -38,7 +38,7 @@ double gradient_norm_of(const RunResult& world, int version, int per_step, bool 
 
 /// Why the pipeline drained after the updates from `before` on.
 const char* Lead::why_drained(int before, bool recorded) {
-  if (settings_.interrupted()) return "interruption";
+  if (is_interrupted()) return "interruption";
   if (const char* why = borders_.why(before, steps_)) return why;
   if (is_save_due()) return "checkpoint";
   if (recorded) return "recording";
@@ -62,6 +62,7 @@ void Lead::note_drain(const char* why, bool drifts) {
 bool Lead::hear(const std::vector<RunResult>& results) {
   for (std::size_t rank = 0; rank < results.size(); ++rank) {
     report_.busy += results[rank].compute + results[rank].update;
+    hears_of_stop_ = hears_of_stop_ || results[rank].interrupted;
     for (const auto& [kind, bytes] : results[rank].bytes_sent)
       report_.bytes_sent[{static_cast<int>(rank), kind}] += bytes;
   }
@@ -78,7 +79,7 @@ bool Lead::hear(const std::vector<RunResult>& results) {
   const std::chrono::duration<double> old = std::chrono::steady_clock::now() - reported_;
   if (old.count() >= settings_.report_every) write_report();
   go_on_saving();
-  if (!settings_.interrupted()) return !(is_save_due() && may_drain_anywhere());
+  if (!is_interrupted()) return !(is_save_due() && may_drain_anywhere());
   if (const int ahead = std::exchange(ahead_, 0))
     log_.say(text(
         "interrupted; ranks are ahead of each other, and end the same update together: at most ",

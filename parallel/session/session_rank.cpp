@@ -14,8 +14,6 @@
 
 namespace paragrad::parallel {
 
-using nlohmann::json;
-
 namespace {
 
 /// The engine's settings, with the hosts of hierarchical sums; checks that ranks agree on the run.
@@ -110,6 +108,7 @@ Train::Answer SessionRank::carry_out(const Train& what) {
   const bool endless = what.report_every > 0;
   const Plans::Shared plan = endless ? endless_plan() : settings_.plans->get(steps_, what.steps);
   Course course{.records = what.recorded, .report_every = what.report_every, .left = &left_};
+  course.interrupted = settings_.interrupted_here;
   if (endless) course.bodies = bodies_for(plan->plan(), what.steps);
   course.heard = [this](const std::vector<RunResult>& results) { return hear(results); };
   MemoryMeter& meter = engine_.device()->meter();
@@ -151,7 +150,7 @@ Validate::Answer SessionRank::carry_out(const Validate& what) {
 }
 
 Prune::Answer SessionRank::carry_out(const Prune&) {
-  const json found = pruner_->maybe_prune(engine_, plan_at_work(), steps_);
+  const nlohmann::json found = pruner_->maybe_prune(engine_, plan_at_work(), steps_);
   if (found.contains("pruned")) {
     engine_.set_bits(bits_);  // for the codecs, which are new
     begin_pruned();

@@ -185,7 +185,10 @@ class SessionRank {
   /// The answers of all ranks, packed, on rank 0.
   template <class What>
   std::vector<std::string> answer(const What& what) {
-    return gather_bytes(engine_.transport(), pack(profiled(what)), settings_.engine.timeout);
+    typename What::Answer own = profiled(what);
+    if constexpr (std::is_same_v<What, Train>)
+      own.result.interrupted = engine_.transport().rank() > 0 && settings_.interrupted_here();
+    return gather_bytes(engine_.transport(), pack(own), settings_.engine.timeout);
   }
   void begin_pruned();
   Plan plan_at_work();

@@ -221,7 +221,31 @@ TEST_CASE("a new run says that it replaces another, whatever is left of that one
   runs.train("run");
   fs::remove(runs.path("run/metrics.jsonl"));
   const Finished next = run(runs.words("run", {"--seed", "5"}));
-  CHECK_THAT(next.output, Contains("run holds an earlier run, which stays until this one saves"));
+  CHECK_THAT(next.errors, Contains("run holds an earlier run, which stays until this one saves"));
+}
+
+TEST_CASE("a run saves on each signal that asks it to end, and ends with its status",
+          "[checkpoint]") {
+  const Runs runs;
+  for (int signal : {SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2}) {
+    CAPTURE(signal);
+    const std::string out = "run" + std::to_string(signal);
+    Running asked(runs.words(out, {"--steps", "1000000", "--evaluate-every", "0"}));
+    wait_for_steps(runs.path(out), 3);
+    asked.signal(signal);
+    CHECK(asked.finish().status == 128 + signal);
+    CHECK(paragrad::nn::Checkpoint(runs.path(out + "/checkpoint")).step() >= 3);
+  }
+}
+
+TEST_CASE("a run whose caller has closed standard streams prints to no file of its own",
+          "[checkpoint]") {
+  const Runs runs;
+  Words words = runs.words("run");
+  words[0] = program(words[0]);
+  CHECK(run(Words{"/bin/sh", "-c", "exec \"$0\" \"$@\" <&- >&- 2>&-"} + words).status == 0);
+  runs.train("open");
+  runs.check_same("open", "run");
 }
 
 TEST_CASE("a run whose terminal goes saves, and one whose reader goes trains on", "[checkpoint]") {

@@ -61,6 +61,39 @@ TEST_CASE("a resumed run says which files its checkpoint makes it read") {
   CHECK_THAT(given.errors, !Contains("the checkpoint names files"));
 }
 
+namespace {
+
+/// Takes a field out of what the checkpoint of `run` says of the run, as somebody could who sends it.
+void forget(const Runs& runs, const char* field) {
+  const std::string name = "run/checkpoint/manifest.json";
+  nlohmann::json manifest = nlohmann::json::parse(paragrad::nn::read_file(runs.path(name)));
+  manifest["run"].erase(field);
+  runs.folder.write(name, signed_manifest(manifest));
+}
+
+}  // namespace
+
+TEST_CASE("a resumed run reads no other plan than before, unless the user names it") {
+  const Runs runs;
+  auto write_plan = [&](const char* schedule) {
+    return runs.folder.write("own.plan", run({"plan", "show", "--schedule", schedule, "--stages",
+                                              "2", "--microbatches", "2", "--clip", "--tied"})
+                                             .output);
+  };
+  const std::string file = write_plan("1f1b");
+  runs.train("run", {"--plan", file, "--stop-after", "2"});
+  const Words resume{"train_gpt", "--resume", runs.path("run"), "--stop-after", "1"};
+  CHECK(run(resume).status == 0);
+  const std::string refusal =
+      file + " is not the plan that its checkpoint says the run was made with";
+  write_plan("gpipe");
+  CHECK_THAT(run(resume).errors, Contains(refusal));
+  write_plan("1f1b");
+  CHECK(run(resume).status == 0);
+  forget(runs, "plan");
+  CHECK_THAT(run(resume).errors, Contains(refusal));
+}
+
 TEST_CASE("a resumed run reads no other text than before, unless the user names it") {
   const Runs runs;
   const std::string little = runs.folder.write("little.txt", repeat("to be or not to be ", 40));
@@ -73,6 +106,8 @@ TEST_CASE("a resumed run reads no other text than before, unless the user names 
   CHECK_THAT(refused.errors, Contains(little + " is not the text that the run was validated on"));
   CHECK(run(resume + Words{"--validation", little}).status == 0);
   CHECK(run(resume).status == 0);  // the new text is the run's now
+  forget(runs, "validation");
+  CHECK_THAT(run(resume).errors, Contains("does not say on which text the run was validated"));
 }
 
 TEST_CASE(

@@ -17,6 +17,11 @@ namespace {
 
 const Words model{"--layers", "2", "--batch", "12"};
 
+/// Begins the command of a process that writes its number to the file that ends with its rank.
+Words noting_id(const std::string& file) {
+  return {"/bin/sh", "-c", "echo $$ >\"$0" + own_rank + "\"; exec \"$@\"", file};
+}
+
 }  // namespace
 
 TEST_CASE("ranks that are processes give the bits of ranks that are threads") {
@@ -85,8 +90,7 @@ TEST_CASE("when a process is killed, every other one ends with its report, or wa
   Runs runs{model + Words{"--stages", "3", "--steps", "1000000", "--evaluate-every", "0"}};
   const std::string id = runs.path("process");
   const Words words = runs.words("run", {"--transport", "mpi"});
-  const Words noting_id{"/bin/sh", "-c", "echo $$ >\"$0" + own_rank + "\"; exec \"$@\"", id};
-  Running job(mpirun_words(processes(3, words, noting_id)));
+  Running job(mpirun_words(processes(3, words, noting_id(id))));
   wait_for_steps(runs.path("run"), 6);
   REQUIRE(::kill(std::stoi(paragrad::nn::read_file(id + "1")), SIGKILL) == 0);
   Finished result = job.finish();
@@ -131,6 +135,44 @@ TEST_CASE("when processes find that a message changed its bits, none of them sav
   CHECK_FALSE(std::filesystem::exists(runs.path("run/checkpoint/manifest.json")));
 }
 #endif
+
+TEST_CASE("rank 0 is killed after its folder was renamed: another saves to it under its new name") {
+  if (kills_at_once()) SKIP_TEST("MPICH's mpirun gives no time");
+  Runs runs{model + Words{"--data-parallel", "2", "--steps", "1000000", "--evaluate-every", "0"}};
+  const std::string id = runs.path("process");
+  const Words time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=10",
+                   "PRTE_MCA_odls_base_sigkill_timeout=10"};
+  Running job(time +
+              mpirun_words(processes(2, runs.words("run", {"--transport", "mpi"}), noting_id(id))));
+  wait_for_steps(runs.path("run"), 6);
+  std::filesystem::rename(runs.path("run"), runs.path("renamed"));
+  REQUIRE(::kill(std::stoi(paragrad::nn::read_file(id + "0")), SIGKILL) == 0);
+  const Finished result = job.finish();
+  INFO(result.errors);
+  CHECK_THAT(result.errors, Contains("is saved, as all its weights are still here; continue with "
+                                     "--resume " +
+                                     runs.path("renamed")));
+  CHECK(paragrad::nn::Checkpoint(runs.path("renamed/checkpoint")).step() >= 6);
+}
+
+TEST_CASE("a signal to any one of the processes makes all of them save and stop") {
+  for (const std::string schedule : {"1f1b", "2bw"}) {
+    CAPTURE(schedule);
+    Runs runs{model + Words{"--stages", "2", "--microbatches", "2", "--schedule", schedule,
+                            "--steps", "1000000", "--evaluate-every", "0"}};
+    const std::string id = runs.path("process"), out = runs.path("run");
+    Running job(
+        mpirun_words(processes(2, runs.words("run", {"--transport", "mpi"}), noting_id(id))));
+    wait_for_steps(out, 6);
+    REQUIRE(::kill(std::stoi(paragrad::nn::read_file(id + "1")), SIGTERM) == 0);
+    const Finished result = job.finish();
+    INFO(result.errors);
+    CHECK(result.status == 128 + SIGTERM);
+    CHECK_THAT(result.output, Contains("interrupted after "));
+    CHECK(paragrad::nn::Checkpoint(out + "/checkpoint").step() ==
+          static_cast<std::int64_t>(metrics_of(out).size()));
+  }
+}
 
 TEST_CASE("processes that mpirun tells to save do so, and stop") {
   Runs runs{model + Words{"--stages", "2", "--steps", "1000000", "--evaluate-every", "0"}};

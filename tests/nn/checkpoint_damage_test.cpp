@@ -242,6 +242,11 @@ TEST_CASE("a save touches nothing that is not a checkpoint's", "[checkpoint]") {
   write_file(path / "llama-7.safetensors", "mine");
   const fs::path precious = path / "precious";
   write_file(precious, "mine");
+  fs::copy_file(path / "manifest.json", path / "manifest-100.json");  // pins what it names
+  for (const char* name : {"manifest-7.json", "manifest-8.json"}) write_file(path / name, "{}");
+  const ParameterList& list = small_network().parameters();
+  write_checkpoint_file(path, "model", 8, list,
+                        {{"", zeros({list.numel()}, DType::f32, cpu_device())}});
   for (const char* name : {"model-2.safetensors.tmp", "optimizer-2.safetensors",
                            "manifest.json.new", "manifest.json.new.partial"})
     fs::create_symlink(precious, path / name);
@@ -250,7 +255,9 @@ TEST_CASE("a save touches nothing that is not a checkpoint's", "[checkpoint]") {
   CHECK(read_file(precious) == "mine");
   CHECK(names_in_folder(path) ==
         std::set<std::string>{"manifest.json", "model-2.safetensors", "optimizer-2.safetensors",
-                              "backup-7.safetensors", "llama-7.safetensors", "precious"});
+                              "backup-7.safetensors", "llama-7.safetensors", "precious",
+                              "manifest-100.json", "model-1.safetensors", "optimizer-1.safetensors",
+                              "manifest-7.json", "manifest-8.json", "model-8.safetensors"});
 }
 
 TEST_CASE("a file that is not where the checkpoint is, or is another, is not committed",
