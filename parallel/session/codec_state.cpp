@@ -47,9 +47,8 @@ struct SavedCodec {
              "the checkpoint is damaged: it has a codec's numbers of ", numbers.size(),
              " ranks, and says that there were ", ranks, ", with ", per_step,
              " microbatches per update");
-  } catch (const json::exception& error) {
-    throw Error(
-        text("the checkpoint is damaged: its codec's numbers can't be read: ", error.what()));
+  } catch (const json::exception&) {
+    throw Error("the checkpoint is damaged: what it says of a codec is not what a run writes there");
   }
 };
 

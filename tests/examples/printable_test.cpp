@@ -123,6 +123,10 @@ TEST_CASE(
   CHECK(harmless.status == 0);
   CHECK_THAT(harmless.output, !Contains("Usage:") && Contains("loss"));
   CHECK_THAT(harmless.errors, Contains("the checkpoint names files to read"));
+  nlohmann::json asks_help = manifest;
+  asks_help["run"]["flags"]["-h"] = "x";
+  runs.folder.write("run/checkpoint/manifest.json", old_manifest(asks_help));
+  CHECK_THAT(run(resume).errors, Contains("its checkpoint is damaged: -h is no flag"));
   manifest["files"][0]["name"] = "\x1b]0;title\x07";
   runs.folder.write("run/checkpoint/manifest.json", old_manifest(manifest));
   const Finished escaped = run(resume);
