@@ -214,8 +214,8 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
   const std::set<std::string> replaced = replaced_flags(app, parts);
   std::vector<std::string> all;
   for (const auto& [name, value] : before.items())
-    PG_CHECK(name.starts_with("--"), "--resume ", folder.string(), ": its checkpoint is damaged: ",
-             name, " is no flag that a run saves");
+    PG_CHECK(name.starts_with("--"), "--resume ", folder.string(),
+             ": its checkpoint is damaged: ", name, " is no flag that a run saves");
   for (const auto& [name, value] : before.items())
     if (!replaced.contains(name) && !of_one_session.contains(name))
       all.push_back(text(name, '=', value.is_string() ? value.get<std::string>() : value.dump()));
