@@ -24,8 +24,9 @@ TextData load(const GptRun& run) {
   return data;
 }
 
-/// Checks that what only the checkpoint names is what the run began with: a stranger who made it can
-/// name any file, but does not know what is in it. The checksum keeps no secret of a short text.
+/// Checks that what only the checkpoint names is what the run began with: a stranger who made it
+/// can name any file, but does not know its checksum, unless the text is so short that it can be
+/// guessed.
 void check_resume(const GptRun& run, const TextData& data) {
   const nlohmann::json before = run.resume.empty() ? nlohmann::json() : run.resumed().run();
   PG_CHECK(

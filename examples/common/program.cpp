@@ -120,8 +120,8 @@ void print_error(const std::string& what, bool shared) {
     std::cerr << "error: " + printable(what) + "\n";
 }
 
-/// Opens what the caller has closed of standard input, output and error, as /dev/null: else the next
-/// file that is opened is what the program prints to.
+/// Opens /dev/null for each of standard input, output and error that the caller has closed: else
+/// the program prints to the next file that is opened.
 void open_standard_streams() {
   int last = 0;
   do last = ::open("/dev/null", O_RDWR);

@@ -10,7 +10,7 @@
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 
-#if PARAGRAD_PRELOADS  // the library that kills is not for sanitizers, which want to be loaded first
+#if PARAGRAD_PRELOADS  // not with sanitizers, which want to be loaded first
 
 using namespace paragrad::tests;
 
