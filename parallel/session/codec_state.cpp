@@ -48,8 +48,7 @@ struct SavedCodec {
              " ranks, and says that there were ", ranks, ", with ", per_step,
              " microbatches per update");
   } catch (const json::exception&) {
-    throw Error(
-        "the checkpoint is damaged: what it says of a codec is not what a run writes there");
+    throw Error("the checkpoint is damaged: its codec's numbers are not what a run writes there");
   }
 };
 

@@ -199,8 +199,8 @@ TEST_CASE("Ctrl-C at mpirun saves, if mpirun gives its processes time for that")
   hasty.signal(SIGINT);
   CHECK_THAT(hasty.finish().errors, Contains("mpirun kills it in a second; to give it longer"));
   const std::string out = runs.path("run");
-  const Words time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=4",
-                   "PRTE_MCA_odls_base_sigkill_timeout=4"};
+  const Words time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=10",
+                   "PRTE_MCA_odls_base_sigkill_timeout=10"};
   Running job(time + mpirun_words(processes(2, runs.words("run", {"--transport", "mpi"}))));
   wait_for_steps(out, 6);
   job.signal(SIGINT);
