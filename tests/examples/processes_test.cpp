@@ -156,18 +156,19 @@ TEST_CASE("rank 0 is killed after its folder was renamed: another saves to it un
 }
 
 TEST_CASE("a signal to any one of the processes makes all of them save and stop") {
-  for (const std::string schedule : {"1f1b", "2bw"}) {
-    CAPTURE(schedule);
+  const std::pair<std::string, int> cases[] = {{"1f1b", SIGINT}, {"2bw", SIGTERM}};
+  for (const auto& [schedule, signal] : cases) {
+    CAPTURE(schedule, signal);
     Runs runs{model + Words{"--stages", "2", "--microbatches", "2", "--schedule", schedule,
                             "--steps", "1000000", "--evaluate-every", "0"}};
     const std::string id = runs.path("process"), out = runs.path("run");
     Running job(
         mpirun_words(processes(2, runs.words("run", {"--transport", "mpi"}), noting_id(id))));
     wait_for_steps(out, 6);
-    REQUIRE(::kill(std::stoi(paragrad::nn::read_file(id + "1")), SIGTERM) == 0);
+    REQUIRE(::kill(std::stoi(paragrad::nn::read_file(id + "1")), signal) == 0);
     const Finished result = job.finish();
     INFO(result.errors);
-    CHECK(result.status == 128 + SIGTERM);
+    CHECK(result.status == 128 + signal);
     CHECK_THAT(result.output, Contains("interrupted after "));
     CHECK(paragrad::nn::Checkpoint(out + "/checkpoint").step() ==
           static_cast<std::int64_t>(metrics_of(out).size()));
