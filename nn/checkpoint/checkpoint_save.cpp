@@ -34,8 +34,8 @@ Manifests readable_manifests(const fs::path& folder) {
   return found;
 }
 
-/// The name of the manifest of a step once a newer one has taken its place.
-std::string earlier_name(std::int64_t step) { return text("manifest-", step, ".json"); }
+/// The name of the manifest of a step, a number, once a newer one has taken its place.
+std::string earlier_name(const auto& step) { return text("manifest-", step, ".json"); }
 
 std::set<std::string> names_in(const Manifests& manifests) {
   std::set<std::string> names;
@@ -44,10 +44,20 @@ std::set<std::string> names_in(const Manifests& manifests) {
   return names;
 }
 
+/// The names of manifests that can't be read; what files they list is not known.
+std::set<std::string> unreadable_manifests(const fs::path& folder) {
+  const Manifests readable = readable_manifests(folder);
+  std::set<std::string> names;
+  for (const std::string& name : manifests_of(folder))
+    if (!readable.contains(name)) names.insert(name);
+  return names;
+}
+
 /// A name that no checkpoint of the folder uses, even if the same step is saved twice.
 std::string fresh_name(const fs::path& folder, const std::string& stem, std::int64_t step) {
   const std::set<std::string> taken = names_in(readable_manifests(folder));
   std::string name = text(stem, "-", step);
+  if (unreadable_manifests(folder).contains(earlier_name(step))) name += ".again";
   while (taken.contains(name + ".safetensors")) name += ".again";
   return name + ".safetensors";
 }
@@ -74,18 +84,14 @@ void remove_file(const fs::path& path) {
 void remove_leftovers(const fs::path& folder, const std::set<std::string>& known,
                       const std::set<std::string>& stay) {
   static const std::regex data_file(R"([^-]*-([0-9]+)(\.again)*\.safetensors(\.tmp)?)");
-  const Manifests readable = readable_manifests(folder);
-  std::set<std::string> unread;
-  for (const std::string& name : manifests_of(folder))
-    if (!readable.contains(name)) unread.insert(name);
+  const std::set<std::string> unreadable = unreadable_manifests(folder);
   std::error_code ignored;
   std::vector<fs::path> leftovers;
   for (const fs::directory_entry& file : fs::directory_iterator(folder, ignored)) {
     std::string name = file.path().filename().string();
     std::smatch parts;
     if (!std::regex_match(name, parts, data_file) || stay.contains(name)) continue;
-    if (!known.contains(name) && unread.contains(text("manifest-", parts.str(1), ".json")))
-      continue;
+    if (!known.contains(name) && unreadable.contains(earlier_name(parts.str(1)))) continue;
     if (known.contains(name)) leftovers.push_back(file.path());
     if (!file.is_regular_file(ignored) || file.is_symlink(ignored)) continue;
     if (name.ends_with(".tmp")) name.resize(name.size() - 4);

@@ -23,10 +23,6 @@ void damage(const std::string& path) {
   file.put(static_cast<char>(last ^ 1));
 }
 
-std::int64_t step_of(const std::string& run) {
-  return paragrad::nn::Checkpoint(run + "/checkpoint").step();
-}
-
 std::vector<int> steps_in_metrics(const std::string& folder) {
   std::vector<int> steps;
   for (const json& line : metrics_of(folder))
@@ -222,47 +218,6 @@ TEST_CASE("a new run says that it replaces another, whatever is left of that one
   fs::remove(runs.path("run/metrics.jsonl"));
   const Finished next = run(runs.words("run", {"--seed", "5"}));
   CHECK_THAT(next.errors, Contains("run holds an earlier run, which stays until this one saves"));
-}
-
-TEST_CASE("a run saves on each signal that asks it to end, and ends with its status",
-          "[checkpoint]") {
-  const Runs runs;
-  for (int signal : {SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2}) {
-    CAPTURE(signal);
-    const std::string out = "run" + std::to_string(signal);
-    Running asked(runs.words(out, {"--steps", "1000000", "--evaluate-every", "0"}));
-    wait_for_steps(runs.path(out), 3);
-    asked.signal(signal);
-    CHECK(asked.finish().status == 128 + signal);
-    CHECK(paragrad::nn::Checkpoint(runs.path(out + "/checkpoint")).step() >= 3);
-  }
-}
-
-TEST_CASE("a run whose caller has closed standard streams prints to no file of its own",
-          "[checkpoint]") {
-  const Runs runs;
-  Words words = runs.words("run");
-  words[0] = program(words[0]);
-  CHECK(run(Words{"/bin/sh", "-c", "exec \"$0\" \"$@\" <&- >&- 2>&-"} + words).status == 0);
-  runs.train("open");
-  runs.check_same("open", "run");
-}
-
-TEST_CASE("a run whose terminal goes saves, and one whose reader goes trains on", "[checkpoint]") {
-  const Runs runs;
-  const std::string out = runs.path("run");
-  Running hung_up(runs.words("run", {"--steps", "1000000", "--evaluate-every", "0"}));
-  wait_for_steps(out, 3);
-  hung_up.signal(SIGHUP);
-  CHECK(hung_up.finish().status == 128 + SIGHUP);
-  CHECK(step_of(out) == static_cast<std::int64_t>(metrics_of(out).size()));
-  runs.resume("run", {"--stop-after", "1"});
-
-  std::string command = "ulimit -c 0; set -o pipefail; " + program("train_gpt");
-  const Words words = runs.words("piped", {"--steps", "400"});
-  for (std::size_t i = 1; i < words.size(); ++i) command += " " + words[i];
-  CHECK(run({"/bin/bash", "-c", command + " | head -1"}).status == 0);
-  CHECK(step_of(runs.path("piped")) == 400);
 }
 
 TEST_CASE("a run saves by time, and keeps as many checkpoints as it is told to", "[checkpoint]") {

@@ -63,7 +63,7 @@ TEST_CASE("a resumed run says which files its checkpoint makes it read") {
 
 namespace {
 
-/// Takes a field out of what a checkpoint says of its run, as somebody could who sends it.
+/// Removes a field from the checkpoint's description of the run, and signs the manifest anew.
 void forget(const Runs& runs, const char* field) {
   const std::string name = "run/checkpoint/manifest.json";
   nlohmann::json manifest = nlohmann::json::parse(paragrad::nn::read_file(runs.path(name)));

@@ -4,7 +4,6 @@
 
 #include <regex>
 
-#include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
@@ -16,6 +15,10 @@ using namespace paragrad::tests;
 namespace {
 
 const Words model{"--layers", "2", "--batch", "12"};
+
+/// Begins a command of mpirun that leaves its processes ten seconds after a signal.
+const Words given_time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=10",
+                       "PRTE_MCA_odls_base_sigkill_timeout=10"};
 
 /// Begins the command of a process that writes its number to the file that ends with its rank.
 Words noting_id(const std::string& file) {
@@ -108,10 +111,8 @@ TEST_CASE("when a process is killed, every other one ends with its report, or wa
 TEST_CASE("when the process of rank 0 is killed, another that holds all weights saves them") {
   if (kills_at_once()) SKIP_TEST("MPICH's mpirun gives no time");
   Runs runs{model + Words{"--data-parallel", "2", "--steps", "8"}};
-  const Words time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=10",
-                   "PRTE_MCA_odls_base_sigkill_timeout=10"};
   const Finished lost =
-      run(time +
+      run(given_time +
           mpirun_words(processes(2, runs.words("run", {"--transport", "mpi", "--lose", "0@5"}))));
   INFO(lost.errors);
   CHECK(lost.status != 0);
@@ -140,9 +141,7 @@ TEST_CASE("rank 0 is killed after its folder was renamed: another saves to it un
   if (kills_at_once()) SKIP_TEST("MPICH's mpirun gives no time");
   Runs runs{model + Words{"--data-parallel", "2", "--steps", "1000000", "--evaluate-every", "0"}};
   const std::string id = runs.path("process");
-  const Words time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=10",
-                   "PRTE_MCA_odls_base_sigkill_timeout=10"};
-  Running job(time +
+  Running job(given_time +
               mpirun_words(processes(2, runs.words("run", {"--transport", "mpi"}), noting_id(id))));
   wait_for_steps(runs.path("run"), 6);
   std::filesystem::rename(runs.path("run"), runs.path("renamed"));
@@ -152,7 +151,7 @@ TEST_CASE("rank 0 is killed after its folder was renamed: another saves to it un
   CHECK_THAT(result.errors, Contains("is saved, as all its weights are still here; continue with "
                                      "--resume " +
                                      runs.path("renamed")));
-  CHECK(paragrad::nn::Checkpoint(runs.path("renamed/checkpoint")).step() >= 6);
+  CHECK(step_of(runs.path("renamed")) >= 6);
 }
 
 TEST_CASE("a signal to any one of the processes makes all of them save and stop") {
@@ -170,8 +169,7 @@ TEST_CASE("a signal to any one of the processes makes all of them save and stop"
     INFO(result.errors);
     CHECK(result.status == 128 + signal);
     CHECK_THAT(result.output, Contains("interrupted after "));
-    CHECK(paragrad::nn::Checkpoint(out + "/checkpoint").step() ==
-          static_cast<std::int64_t>(metrics_of(out).size()));
+    CHECK(step_of(out) == static_cast<std::int64_t>(metrics_of(out).size()));
   }
 }
 
@@ -186,8 +184,7 @@ TEST_CASE("processes that mpirun tells to save do so, and stop") {
   INFO(result.errors);
   CHECK(result.status == 128 + SIGUSR1);
   CHECK_THAT(result.output, Contains("interrupted after "));
-  CHECK(paragrad::nn::Checkpoint(out + "/checkpoint").step() ==
-        static_cast<std::int64_t>(metrics_of(out).size()));
+  CHECK(step_of(out) == static_cast<std::int64_t>(metrics_of(out).size()));
   const Words resume{"train_gpt", "--resume", out, "--steps", "1000000", "--stop-after", "1"};
   CHECK(mpirun(processes(2, resume + mpi)).status == 0);
 }
@@ -200,16 +197,13 @@ TEST_CASE("Ctrl-C at mpirun saves, if mpirun gives its processes time for that")
   hasty.signal(SIGINT);
   CHECK_THAT(hasty.finish().errors, Contains("mpirun kills it in a second; to give it longer"));
   const std::string out = runs.path("run");
-  const Words time{"/usr/bin/env", "OMPI_MCA_odls_base_sigkill_timeout=10",
-                   "PRTE_MCA_odls_base_sigkill_timeout=10"};
-  Running job(time + mpirun_words(processes(2, runs.words("run", {"--transport", "mpi"}))));
+  Running job(given_time + mpirun_words(processes(2, runs.words("run", {"--transport", "mpi"}))));
   wait_for_steps(out, 6);
   job.signal(SIGINT);
   const Finished result = job.finish();
   INFO(result.errors);
   CHECK(result.status != 0);
-  CHECK(paragrad::nn::Checkpoint(out + "/checkpoint").step() ==
-        static_cast<std::int64_t>(metrics_of(out).size()));
+  CHECK(step_of(out) == static_cast<std::int64_t>(metrics_of(out).size()));
 }
 
 #endif

@@ -189,6 +189,10 @@ nlohmann::json report_of(const std::string& folder) {
   return nlohmann::json::parse(page.substr(at, page.find("</script>", at) - at));
 }
 
+std::int64_t step_of(const std::string& folder) {
+  return nn::Checkpoint(folder + "/checkpoint").step();
+}
+
 std::vector<std::string> weights_of(const std::string& folder) {
   std::vector<std::string> weights;
   const nn::Checkpoint checkpoint(folder + "/checkpoint");

@@ -79,6 +79,8 @@ std::vector<nlohmann::json> losses_of(const std::string& folder);
 nlohmann::json summary_of(const std::string& folder);
 /// The data of report.html.
 nlohmann::json report_of(const std::string& folder);
+/// The update that the newest checkpoint is of.
+std::int64_t step_of(const std::string& folder);
 /// The tensors in each file of the checkpoint, as bytes; the run may have taken any steps.
 std::vector<std::string> weights_of(const std::string& folder);
 

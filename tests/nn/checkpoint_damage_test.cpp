@@ -243,10 +243,10 @@ TEST_CASE("a save touches nothing that is not a checkpoint's", "[checkpoint]") {
   const fs::path precious = path / "precious";
   write_file(precious, "mine");
   fs::copy_file(path / "manifest.json", path / "manifest-100.json");  // pins what it names
-  for (const char* name : {"manifest-7.json", "manifest-8.json"}) write_file(path / name, "{}");
   const ParameterList& list = small_network().parameters();
   write_checkpoint_file(path, "model", 8, list,
                         {{"", zeros({list.numel()}, DType::f32, cpu_device())}});
+  for (const char* name : {"manifest-7.json", "manifest-8.json"}) write_file(path / name, "{}");
   for (const char* name : {"model-2.safetensors.tmp", "optimizer-2.safetensors",
                            "manifest.json.new", "manifest.json.new.partial"})
     fs::create_symlink(precious, path / name);
@@ -258,6 +258,10 @@ TEST_CASE("a save touches nothing that is not a checkpoint's", "[checkpoint]") {
                               "backup-7.safetensors", "llama-7.safetensors", "precious",
                               "manifest-100.json", "model-1.safetensors", "optimizer-1.safetensors",
                               "manifest-7.json", "manifest-8.json", "model-8.safetensors"});
+  const std::string before = read_file(path / "model-8.safetensors");
+  save(path, 8, 3);
+  CHECK(error_of(path).empty());
+  CHECK(read_file(path / "model-8.safetensors") == before);
 }
 
 TEST_CASE("a file that is not where the checkpoint is, or is another, is not committed",
