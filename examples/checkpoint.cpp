@@ -40,10 +40,13 @@ std::map<std::string, SafetensorsEntry> tensors_of(const Checkpoint& checkpoint)
   return tensors;
 }
 
-/// The bytes of a manifest; none if there is no such file.
+/// The bytes of a manifest; none if it can't be read, or a run that saves just removed it.
 std::string bytes_of(const fs::path& manifest) {
-  std::error_code ignored;
-  return fs::is_regular_file(manifest, ignored) ? paragrad::nn::read_file(manifest) : "";
+  try {
+    return paragrad::nn::read_file(manifest);
+  } catch (const Error&) {
+    return "";
+  }
 }
 
 /// Reads all bytes of a checkpoint. Returns whether it is intact. A run that saves meanwhile may

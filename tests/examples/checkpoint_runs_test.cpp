@@ -44,6 +44,11 @@ TEST_CASE("a damaged checkpoint is not continued from, but the one before is", "
   CHECK(verified.status == 1);
   CHECK_THAT(verified.output, Contains("manifest.json: DAMAGED: ") &&
                                   Contains("manifest-4.json: update 4: intact: "));
+  { std::ofstream cut(out + "/checkpoint/manifest-3.json"); }
+  CHECK_THAT(run({"checkpoint", "verify", out}).output,
+             Contains("manifest-4.json: update 4: intact: ") &&
+                 Contains("manifest-3.json: DAMAGED: ") && Contains("is empty"));
+  fs::remove(out + "/checkpoint/manifest-3.json");
   const Finished sample = run({"sample_gpt", "--from", out, "--tokens", "3"});
   CHECK(sample.status == 0);
   CHECK_THAT(sample.errors, Contains("warning: ") && Contains("is damaged: tensor "));
@@ -292,7 +297,7 @@ TEST_CASE("the program checkpoint verifies the folder of a run that saves", "[ch
   wait_for_steps(out, 6);
   for (int i = 0; i < 50; ++i) {
     const Finished verified = run({"checkpoint", "verify", out});
-    INFO(verified.output);
+    INFO(verified.output << verified.errors);
     CHECK(verified.status == 0);
   }
   saves.signal(SIGXCPU);
