@@ -282,8 +282,8 @@ Cases attention_cases() {
     double time = static_cast<double>(s.time), size = static_cast<double>(s.width / s.heads);
     // Shares add up to 1, and values are below 1. A score is a sum of `size` terms, together below
     // size / 2 for these values; its error, and that of the largest, are those of a share; two
-    // sums over time follow.
-    Rounding result{2 * time + 12 + (size + 3) * std::sqrt(size), 1, true};
+    // sums over time follow. Shares pass through bf16 where a device multiplies bf16.
+    Rounding result{2 * time + 12 + (size + 3) * std::sqrt(size), 1, true, time > 1 ? 1.0 : 0};
     // The sum over y dy reads a stored y, and keys add up to 1 + log(time) shares of such sums. A
     // single position's y is its value, unrounded.
     Rounding gradient{time + size + 16, std::sqrt(size) * (1 + std::log(time)), true,

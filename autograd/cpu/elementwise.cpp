@@ -97,9 +97,10 @@ void CpuBackend::dropout(In x, double p, RandomKey key, Out y) {
       std::int64_t start = strip * s, end = std::min(strip, n - start);
       float random[strip];
       cpu::vector_uniform<strip>(key, start, random);
+      const T* from = in + start;
+      T* to = out + start;
 #pragma omp simd
-      for (std::int64_t i = 0; i < end; ++i)
-        out[start + i] = random[i] < limit ? C(0) : C(in[start + i]) * keep;
+      for (std::int64_t i = 0; i < end; ++i) to[i] = random[i] < limit ? C(0) : C(from[i]) * keep;
     });
   });
 }

@@ -101,10 +101,10 @@ void CpuBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     const RowsOf<T> in(x), d(dy), out(dx);
-    const T* w = weight.data<T>();
     const C *m = mean.data<C>(), *s = inverse.data<C>();
-    auto run = [=, width = in.width](std::int64_t r, C* dw) {
-      const T *row = in[r], *g = d[r];
+    auto run = [=, weights = weight.data<T>(), width = in.width](std::int64_t r, C* dw) {
+      // A captured pointer would keep the compiler from vector code: sums may lie where it does.
+      const T *row = in[r], *g = d[r], *w = weights;
       T* to = out[r];
       C *db = dw + width, average = m[r], scale = s[r], sum = 0, dot = 0;
 #pragma omp simd reduction(+ : sum, dot)
