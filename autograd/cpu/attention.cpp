@@ -45,7 +45,7 @@ struct Head {
   static std::int64_t factors(std::int64_t n) { return (n + per - 1) / per; }
   static Value* values(Factor* factors) { return reinterpret_cast<Value*>(factors); }
 
-  /// Copies a head's values, padded with zeros.                                 (T,d) -> (ptime,row)
+  /// Copies a head's values, padded with zeros.                                (T,d) -> (ptime,row)
   void load(const T* from, std::int64_t from_pitch, Factor* to) const {
     for (std::int64_t t = 0; t < time; ++t) {
       Value* out = values(to + t * row);
@@ -54,7 +54,7 @@ struct Head {
     }
     std::fill(to + time * row, to + ptime * row, Factor{});
   }
-  /// Transposes rows made by load(), a block at a time.                    (ptime,row) -> (row,ptime)
+  /// Transposes rows made by load(), a block at a time.                  (ptime,row) -> (row,ptime)
   void transpose(const Factor* from, Factor* to) const {
     constexpr std::int64_t tall = cpu::column_multiple<C>, wide = 8;
     for (std::int64_t t = 0; t < ptime; t += tall)
@@ -64,7 +64,7 @@ struct Head {
             to[(c + i) * ptime + t + j] = from[(t + j) * row + c + i];
   }
   /// Returns the factors of a product over rows: the rows, or pairs of them, written to `to`.
-  /// `rows` counts a row of zeros after a last one that is alone.       (rows,wide) -> (rows/per,wide)
+  /// `rows` counts a row of zeros after a last one that is alone.    (rows,wide) -> (rows/per,wide)
   static const Factor* over_rows(Factor* from, std::int64_t rows, std::int64_t wide, Factor* to) {
     if constexpr (per == 1) return from;
     if constexpr (per == 2)
