@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Measures what RESULTS.md and the chapters show, writes it to tests/benchmarks/results/, then weaves.
 #   write_results.sh [--text FILE] PART...
-# Parts: step operations shared engine pretended backward_parts dance codecs sparse all_reduce network_lab
+# Parts: step operations shared engine pretended backward_parts codecs sparse all_reduce network_lab
 # codec_lab demo counted PYTHON
 # FILE is tinyshakespeare (examples/data/download.sh fetches it); PYTHON is a Python with a PyTorch to compare with.
 # Wants a release build and a machine that does nothing else; all parts take about a quarter of an hour.
@@ -86,7 +86,6 @@ for part; do
     engine) measure engine "$bin/benchmarks/engine" ;;
     pretended) measure pretended "$bin/benchmarks/pretended" ;;
     backward_parts) measure backward_parts "$bin/benchmarks/backward_parts" ;;
-    dance) measure round_dance "$bin/benchmarks/round_dance" ;;
     codecs) measure codecs "$bin/benchmarks/codecs" ;;
     sparse) measure sparse_matmul "$bin/benchmarks/sparse_matmul" ;;
     all_reduce) measure all_reduce all_reduce ;;
