@@ -4,7 +4,7 @@
 # Parts: step operations shared engine pretended backward_parts codecs sparse all_reduce network_lab
 # codec_lab demo counted PYTHON
 # FILE is tinyshakespeare (examples/data/download.sh fetches it); PYTHON is a Python with a PyTorch to compare with.
-# Wants a release build and a machine that does nothing else; all parts take about a quarter of an hour.
+# Wants a release build and a machine that does nothing else; all parts take over half an hour.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 results=$root/tests/benchmarks/results
