@@ -73,8 +73,10 @@ bool verify(const fs::path& folder, const std::string& manifest) {
       std::cout << manifest << ": removed meanwhile, by a run that saves here\n";
       return true;
     }
-    const bool is_newer = dynamic_cast<const paragrad::nn::NewerFormat*>(&error) != nullptr;
-    std::cout << printable(text(manifest, is_newer ? ": NOT READ: " : ": DAMAGED: ", error.what()))
+    const bool is_damaged = !dynamic_cast<const paragrad::nn::NewerFormat*>(&error) &&
+                            !dynamic_cast<const paragrad::nn::Unreadable*>(&error);
+    std::cout << printable(
+                     text(manifest, is_damaged ? ": DAMAGED: " : ": NOT READ: ", error.what()))
               << '\n';
     return false;
   }

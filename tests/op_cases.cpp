@@ -278,6 +278,7 @@ Cases attention_cases() {
                  {1, 33, 5, 1},
                  {1, 3, 33, 1},
                  {2, 65, 4, 2},
+                 {1, 97, 3, 1},
                  {1, 129, 34, 2}}) {
     double time = static_cast<double>(s.time), size = static_cast<double>(s.width / s.heads);
     // Shares add up to 1, and values are below 1. A score is a sum of `size` terms, together below

@@ -19,9 +19,9 @@ std::int64_t padded(std::int64_t n, std::int64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }
 
-/// Sizes of one head's work, and the places of its values in (B,T,width). Where the processor
-/// multiplies pairs of bf16, a factor is two neighbours in a row, or in a column if a product adds
-/// over rows; else it is a value, widened.
+/// Sizes of one head's work, and the places of its values in (B,T,width). A factor of a product is
+/// a value, widened. Where the processor multiplies pairs of bf16, it is two values that follow each
+/// other along the dimension over which the product adds.
 template <class T>
 struct Head {
   using C = Compute<T>;
@@ -63,11 +63,12 @@ struct Head {
           for (std::int64_t j = 0; j < tall; ++j)
             to[(c + i) * ptime + t + j] = from[(t + j) * row + c + i];
   }
-  /// Returns the factors of a product over rows: the rows, or pairs of them, written to `to`.
-  /// `rows` counts a row of zeros after a last one that is alone.    (rows,wide) -> (rows/per,wide)
+  /// Returns the factors of a product that adds over rows: the rows, or pairs of them, written to
+  /// `to`. After an odd number of rows follows a row of zeros.       (rows,wide) -> (rows/per,wide)
   static const Factor* over_rows(Factor* from, std::int64_t rows, std::int64_t wide, Factor* to) {
-    if constexpr (per == 1) return from;
-    if constexpr (per == 2)
+    if constexpr (per == 1)
+      return from;
+    else
       for (std::int64_t r = 0; r < rows; r += 2) {
         const bf16 *even = values(from) + r * wide, *odd = even + wide;
         cpu::Pair* out = to + r / 2 * wide;
@@ -106,7 +107,8 @@ void scores(const Head<T>& h, const F* q, const F* k_transposed, std::int64_t fi
                     h.ptime, s, columns, false);
 }
 
-/// Hides keys from `seen` on: -inf, which exp turns into 0, up to the end of a vector. Returns it.
+/// Hides the keys from `seen` on up to the end of a vector by -inf, which exp turns into 0. Returns
+/// that end.
 template <class C>
 std::int64_t hide_later(C* row, std::int64_t seen) {
   std::int64_t end = padded(seen, cpu::column_multiple<C>);
@@ -126,8 +128,8 @@ struct Room {
   F* factors(std::int64_t n) { return reinterpret_cast<F*>(take(n)); }
   /// Room for n pairs; none if factors are values, which need no pairing.
   F* pairs(std::int64_t n) { return factors((Head<T>::per - 1) * n); }
-  /// Room for factors made from n values: they take the place of their values if they are as wide.
-  F* beside(C* values, std::int64_t n) {
+  /// Room for factors made from n values: that of the values, if a factor is as wide as a value.
+  F* in_place_of(C* values, std::int64_t n) {
     return Head<T>::per == 1 ? reinterpret_cast<F*>(values) : pairs(n / Head<T>::per);
   }
 };
@@ -146,7 +148,7 @@ void attend(const Head<T>& h, const T* qkv, std::int64_t width, Compute<T>* scra
   F *q = room.factors(h.all), *k = room.factors(h.all), *v = room.factors(h.all),
     *kt = room.factors(h.all);
   C *s = room.take(h.block * h.ptime), *o = room.take(h.block * h.psize);
-  F* p = room.beside(s, h.block * h.ptime);
+  F* p = room.in_place_of(s, h.block * h.ptime);
   h.load(qkv, h.pitch, q);
   h.load(qkv + width, h.pitch, k);
   h.load(qkv + 2 * width, h.pitch, v);
@@ -209,7 +211,7 @@ void attend_backward(const Head<T>& h, const T* qkv, std::int64_t width, const T
   std::fill(dv, dv + h.time * h.psize, C(0));
   const std::int64_t square = h.block * h.ptime;
   C *s = room.take(square), *dp = room.take(square), *dq = room.take(h.block * h.psize);
-  F *p = room.beside(s, square), *ds = room.beside(dp, square),
+  F *p = room.in_place_of(s, square), *ds = room.in_place_of(dp, square),
     *p_pairs = room.pairs(square / h.per), *ds_pairs = room.pairs(square / h.per);
   for (std::int64_t first = 0; first < h.time; first += block_rows) {
     std::int64_t rows = std::min(block_rows, h.time - first), keys = first + rows;
@@ -232,6 +234,7 @@ void attend_backward(const Head<T>& h, const T* qkv, std::int64_t width, const T
       std::fill(prow + end, prow + columns, 0);
       std::fill(dsrow + end, dsrow + columns, 0);
     }
+    // The row of zeros after an odd number of rows.
     for (F* last : {p, ds})
       std::fill_n(last + rows * columns / h.per, rows % h.per * columns / 2, F{});
     cpu::tile_gemm<F>(rows, h.psize, h.factors(keys), {ds, columns / h.per, 1}, k_over, h.psize, dq,

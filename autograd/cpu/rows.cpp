@@ -103,7 +103,7 @@ void CpuBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy
     const RowsOf<T> in(x), d(dy), out(dx);
     const C *m = mean.data<C>(), *s = inverse.data<C>();
     auto run = [=, weights = weight.data<T>(), width = in.width](std::int64_t r, C* dw) {
-      // A captured pointer would keep the compiler from vector code: sums may lie where it does.
+      // A local copy of the pointer: dw could change the captured one, and no vector code would do.
       const T *row = in[r], *g = d[r], *w = weights;
       T* to = out[r];
       C *db = dw + width, average = m[r], scale = s[r], sum = 0, dot = 0;

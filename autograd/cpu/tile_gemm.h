@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #include "autograd/dtype.h"
 
@@ -43,7 +44,7 @@ inline constexpr bool has_pairs = true;
 inline constexpr bool has_pairs = false;
 #endif
 
-/// What products of factors F are summed in.
+/// The type of a sum of products of factors F.
 template <class F>
 using SumOf = std::conditional_t<std::is_same_v<F, Pair>, float, F>;
 

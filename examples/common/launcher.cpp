@@ -14,6 +14,7 @@
 #include "examples/common/run_folder.h"
 #include "examples/common/schedule_flags.h"
 #include "examples/common/start_process.h"
+#include "examples/common/stop_signals.h"
 #include "nn/checkpoint/checkpoint.h"
 
 namespace paragrad::examples {
@@ -29,6 +30,7 @@ constexpr int failed = 1, misused = 2, by_signal = 128;
 std::atomic<int> interruptions = 0, signal_number = 0;
 
 void note_signal(int number) {
+  if (number == SIGXCPU) ::signal(number, SIG_IGN);  // it comes each second
   signal_number = number;
   ++interruptions;
 }
@@ -64,7 +66,7 @@ std::string amount(int number, const char* thing) {
 }  // namespace
 
 void note_signals() {
-  for (int number : {SIGINT, SIGTERM}) ::signal(number, note_signal);
+  for (int number : stop_signals) ::signal(number, note_signal);
   if (::signal(SIGHUP, note_signal) == SIG_IGN) ::signal(SIGHUP, SIG_IGN);  // under nohup
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGCHLD, SIG_DFL);  // else the system may forget how mpirun ended

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <csignal>
 #include <tuple>
 
 namespace paragrad::examples {
@@ -32,9 +31,7 @@ void on_signal(int signal) {
 }  // namespace
 
 void handle_stop_signals() {
-  // Batch systems warn by SIGXCPU, or by SIGUSR1 or SIGUSR2, which mpirun forwards.
-  for (int signal : {SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGUSR1, SIGUSR2})
-    std::signal(signal, on_signal);
+  for (int signal : stop_signals) std::signal(signal, on_signal);
   if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // under nohup
   std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that goes does not end the run
   std::signal(SIGXFSZ, SIG_IGN);  // a save that exceeds a limit of files fails like on a full disk

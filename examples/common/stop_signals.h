@@ -3,11 +3,16 @@
 // Chapter 15.
 #pragma once
 
+#include <csignal>
+
 namespace paragrad::examples {
 
-/// Handles SIGINT, SIGQUIT, SIGTERM, SIGHUP unless it is ignored, SIGUSR1, SIGUSR2 and SIGXCPU from
-/// now on: until training begins they end the process at once, and later so does a second signal of
-/// the same kind, but for SIGXCPU. Ignores SIGPIPE and SIGXFSZ.
+/// Of users, and of batch systems, which warn by SIGXCPU, or by SIGUSR1 or SIGUSR2, which mpirun
+/// forwards. SIGHUP is another if it is not ignored.
+inline constexpr int stop_signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGUSR1, SIGUSR2};
+
+/// Handles these signals from now on: until training begins they end the process at once, and later
+/// so does a second signal of the same kind, but for SIGXCPU. Ignores SIGPIPE and SIGXFSZ.
 void handle_stop_signals();
 
 /// From now on there is something to save. Any thread.

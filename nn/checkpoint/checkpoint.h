@@ -196,7 +196,7 @@ struct IntactCheckpoint {
 };
 
 /// Finds the newest checkpoint of a folder that is not damaged, and reads all bytes of it.
-/// throws: Error of the newest one if none is intact; NewerFormat if one before those is
+/// throws: Error of the newest one if none is intact; NewerFormat or Unreadable if a newer one is
 IntactCheckpoint find_intact(const std::filesystem::path& folder);
 
 }  // namespace paragrad::nn

@@ -160,10 +160,14 @@ IntactCheckpoint find_intact(const fs::path& folder) {
       return {name, ""};
     } catch (const NewerFormat&) {
       throw;  // going on from an older one would replace it
+    } catch (const Unreadable& error) {
+      throw Unreadable(text(error.what(), "; its checkpoint may be intact, so no older one is ",
+                            "used: make it readable, or move ", (folder / name).string(), " away"));
     } catch (const Error& error) {
       if (damaged.empty()) damaged = error.what();
     }
-  throw Error(names.size() > 1 ? damaged + "; those before it are damaged, too" : damaged);
+  throw Error(names.size() > 1 ? damaged + "; those before it are damaged, too: is there a copy?"
+                               : damaged);
 }
 
 }  // namespace paragrad::nn

@@ -55,9 +55,9 @@ void check_regular(const std::filesystem::path& path) {
 std::string read_file(const std::filesystem::path& path) {
   check_regular(path);
   std::ifstream file(path, std::ios::binary);
-  PG_CHECK(file, "can't open ", path.string(), ": check its permissions");
+  if (!file) throw Unreadable(text("can't open ", path.string(), ": check its permissions"));
   std::string bytes(std::istreambuf_iterator<char>(file), {});
-  PG_CHECK(!file.bad(), "can't read all of ", path.string());
+  if (file.bad()) throw Unreadable(text("can't read all of ", path.string()));
   PG_CHECK(!bytes.empty(), path.string(), " is empty: give a file with content");
   return bytes;
 }

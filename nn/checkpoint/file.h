@@ -16,13 +16,18 @@
 namespace paragrad::nn {
 using namespace autograd;
 
+/// A file is there, but can't be opened or read now: its bytes may be good.
+struct Unreadable : Error {
+  using Error::Error;
+};
+
 /// Every file that is read goes through this check: to open a pipe or a device may wait for ever,
 /// and to read it may never end.
 /// throws: Error if the file is missing, or is a folder, a pipe or a device
 void check_regular(const std::filesystem::path& path);
 
 /// Returns all bytes of a file.
-/// throws: Error if check_regular() does, or if the file can't be read or is empty
+/// throws: Error if check_regular() does, or if the file is empty; Unreadable
 std::string read_file(const std::filesystem::path& path);
 
 /// Parses JSON that others wrote. JSON that is nested a few thousand deep would overflow the stack

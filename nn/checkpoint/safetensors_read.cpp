@@ -28,14 +28,15 @@ static_assert(std::endian::native == std::endian::little, "safetensors data is l
 Bytes map_file(const std::string& path, std::shared_ptr<const void>& owner) {
   check_regular(path);
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  PG_CHECK(file.number >= 0, path, ": can't be opened: ", system_message());
+  if (file.number < 0) throw Unreadable(text(path, ": can't be opened: ", system_message()));
   struct stat status = {};
   PG_CHECK(::fstat(file.number, &status) == 0, path, ": can't be read: ", system_message());
   auto size = static_cast<std::size_t>(status.st_size);
   PG_CHECK(size >= length_bytes, path, ": file is cut short: expected at least ", length_bytes,
            " bytes, found ", size);
   void* start = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.number, 0);
-  PG_CHECK(start != MAP_FAILED, path, ": can't be mapped into memory: ", system_message());
+  if (start == MAP_FAILED)
+    throw Unreadable(text(path, ": can't be mapped into memory: ", system_message()));
   owner = {start, [size](const void* mapped) { ::munmap(const_cast<void*>(mapped), size); }};
   return {static_cast<const std::byte*>(start), size};
 }

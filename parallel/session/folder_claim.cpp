@@ -96,6 +96,8 @@ class FolderClaim::Lock {
   void open() {
     if (file_ >= 0) ::close(file_);
     file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    PG_CHECK(file_ >= 0 || errno != ELOOP, path_.string(),
+             " is a link, which none follows: remove it");
     PG_CHECK(file_ >= 0, "can't open ", path_.string(), ": ", nn::system_message());
     if (::flock(file_, LOCK_EX | LOCK_NB) == 0) return;
     const bool is_held = errno == EWOULDBLOCK;

@@ -313,3 +313,30 @@ TEST_CASE("a checkpoint of a newer format is not passed over for an older one", 
   write_file(manifest, paragrad::tests::signed_manifest(changed));
   CHECK(find_intact(path).manifest == "manifest-1.json");
 }
+
+TEST_CASE("a checkpoint that can't be opened is not passed over for an older one", "[checkpoint]") {
+  const OwnFolder folder;
+  const fs::path path = folder.path();
+  save(path, {1, "run"}, 1, {.count = 2, .last = 2});
+  save(path, {2, "run"}, 2, {.count = 2, .last = 2});
+  fs::permissions(path, fs::perms(0755));
+  const bool is_root = ::geteuid() == 0;  // whom permissions do not stop
+  constexpr uid_t nobody = 65534;
+  for (const char* file : {"manifest.json", "model-2.safetensors"}) {
+    INFO(file);
+    fs::permissions(path / file, fs::perms::none);
+    if (is_root) REQUIRE(::seteuid(nobody) == 0);
+    std::string message;
+    try {
+      find_intact(path);
+    } catch (const Unreadable& error) {
+      message = error.what();
+    }
+    if (is_root) REQUIRE(::seteuid(0) == 0);
+    CHECK_THAT(message, Contains(file) &&
+                            Contains("no older one is used: make it readable, or move ") &&
+                            Contains("manifest.json away"));
+    fs::permissions(path / file, fs::perms(0644));
+  }
+  CHECK(find_intact(path).manifest == "manifest.json");
+}

@@ -97,6 +97,9 @@ TEST_CASE("one run at a time writes to a folder", "[session]") {
   }
   CHECK_FALSE(fs::exists(folder / "paragrad.lock"));
   CHECK_FALSE(is_abandoned(folder.path));  // the claim ended in order
+  fs::create_symlink("/dev/null", folder / "paragrad.lock");
+  CHECK_THROWS_WITH(FolderClaim(two.transport(0), folder.path, 1), Contains("lock is a link, "));
+  fs::remove(folder / "paragrad.lock");
   std::ofstream(folder / "paragrad.lock") << "process 1 on a host that was killed\n";
   CHECK(is_abandoned(folder.path));
   CHECK_NOTHROW(FolderClaim(two.transport(0), folder.path, 1));
