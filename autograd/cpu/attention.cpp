@@ -20,8 +20,8 @@ std::int64_t padded(std::int64_t n, std::int64_t multiple) {
 }
 
 /// Sizes of one head's work, and the places of its values in (B,T,width). A factor of a product is
-/// a value, widened. Where the processor multiplies pairs of bf16, it is two values that follow each
-/// other along the dimension over which the product adds.
+/// a value, widened. Where the processor multiplies pairs of bf16, it is two values, neighbours
+/// along the dimension over which the product adds.
 template <class T>
 struct Head {
   using C = Compute<T>;
