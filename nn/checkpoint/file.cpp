@@ -55,7 +55,10 @@ void check_regular(const std::filesystem::path& path) {
 std::string read_file(const std::filesystem::path& path) {
   check_regular(path);
   std::ifstream file(path, std::ios::binary);
-  if (!file) throw Unreadable(text("can't open ", path.string(), ": check its permissions"));
+  if (!file) {
+    check_regular(path);  // a run that saves may just have removed it
+    throw Unreadable(text("can't open ", path.string(), ": check its permissions"));
+  }
   std::string bytes(std::istreambuf_iterator<char>(file), {});
   if (file.bad()) throw Unreadable(text("can't read all of ", path.string()));
   PG_CHECK(!bytes.empty(), path.string(), " is empty: give a file with content");

@@ -28,7 +28,11 @@ static_assert(std::endian::native == std::endian::little, "safetensors data is l
 Bytes map_file(const std::string& path, std::shared_ptr<const void>& owner) {
   check_regular(path);
   Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (file.number < 0) throw Unreadable(text(path, ": can't be opened: ", system_message()));
+  if (file.number < 0) {
+    const std::string why = system_message();
+    check_regular(path);  // a run that saves may just have removed it
+    throw Unreadable(text(path, ": can't be opened: ", why));
+  }
   struct stat status = {};
   PG_CHECK(::fstat(file.number, &status) == 0, path, ": can't be read: ", system_message());
   auto size = static_cast<std::size_t>(status.st_size);
