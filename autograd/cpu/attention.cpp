@@ -116,6 +116,42 @@ std::int64_t hide_later(C* row, std::int64_t seen) {
   return end;
 }
 
+/// Turns the scores of `seen` keys into shares, and all after them into zeros. Returns log sum exp.
+template <class T, class C = Compute<T>>
+C softmax(const Head<T>& h, std::int64_t seen, std::int64_t columns, C* scores,
+          typename Head<T>::Value* shares) {
+  std::int64_t end = hide_later(scores, seen);
+  C top = -std::numeric_limits<C>::infinity(), sum = 0;
+#pragma omp simd reduction(max : top)
+  for (std::int64_t c = 0; c < end; ++c) top = std::max(top, scores[c]);
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t c = 0; c < end; ++c) {
+    scores[c] = cpu::vector_exp(h.scale * (scores[c] - top));
+    sum += scores[c];
+  }
+  C inverse = 1 / sum;
+#pragma omp simd
+  for (std::int64_t c = 0; c < end; ++c) shares[c] = scores[c] * inverse;
+  std::fill(shares + end, shares + columns, 0);
+  return h.scale * top + std::log(sum);
+}
+
+/// Turns scores into shares P again, and dP into the gradients of the scores, P (dP - `dot`).
+template <class T, class C = Compute<T>>
+void softmax_backward(const Head<T>& h, std::int64_t seen, std::int64_t columns, C normalizer,
+                      C dot, C* scores, const C* dp, typename Head<T>::Value* shares,
+                      typename Head<T>::Value* ds) {
+  std::int64_t end = hide_later(scores, seen);
+#pragma omp simd
+  for (std::int64_t c = 0; c < end; ++c) {
+    C share = cpu::vector_exp(h.scale * scores[c] - normalizer);
+    shares[c] = share;
+    ds[c] = share * (dp[c] - dot);
+  }
+  std::fill(shares + end, shares + columns, 0);
+  std::fill(ds + end, ds + columns, 0);
+}
+
 /// Scratch memory of a head; all elements have one size.
 template <class T>
 struct Room {
@@ -158,24 +194,9 @@ void attend(const Head<T>& h, const T* qkv, std::int64_t width, Compute<T>* scra
     std::int64_t rows = std::min(block_rows, h.time - first), keys = first + rows;
     std::int64_t columns = padded(keys, cpu::column_multiple<C>);
     scores(h, q, kt, first, rows, columns, s);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      C* row = s + r * columns;
-      auto* weights = h.values(p) + r * columns;
-      std::int64_t end = hide_later(row, first + r + 1);
-      C top = -std::numeric_limits<C>::infinity(), sum = 0;
-#pragma omp simd reduction(max : top)
-      for (std::int64_t c = 0; c < end; ++c) top = std::max(top, row[c]);
-#pragma omp simd reduction(+ : sum)
-      for (std::int64_t c = 0; c < end; ++c) {
-        row[c] = cpu::vector_exp(h.scale * (row[c] - top));
-        sum += row[c];
-      }
-      C inverse = 1 / sum;
-#pragma omp simd
-      for (std::int64_t c = 0; c < end; ++c) weights[c] = row[c] * inverse;
-      std::fill(weights + end, weights + columns, 0);
-      normalizer[first + r] = h.scale * top + std::log(sum);
-    }
+    for (std::int64_t r = 0; r < rows; ++r)
+      normalizer[first + r] =
+          softmax(h, first + r + 1, columns, s + r * columns, h.values(p) + r * columns);
     cpu::tile_gemm<F>(rows, h.psize, h.factors(keys), {p, columns / h.per, 1}, v_over_keys, h.psize,
                       o, h.psize, false);
     h.store(o, C(1), rows, y + first * width, width);
@@ -219,20 +240,13 @@ void attend_backward(const Head<T>& h, const T* qkv, std::int64_t width, const T
     scores(h, q, kt, first, rows, columns, s);
     scores(h, g, vt, first, rows, columns, dp);  // dP = dO V^T
     for (std::int64_t r = 0; r < rows; ++r) {
-      C *srow = s + r * columns, *dprow = dp + r * columns, dot = 0, z = normalizer[first + r];
-      auto *prow = h.values(p) + r * columns, *dsrow = h.values(ds) + r * columns;
-      const T *yrow = y + (first + r) * width, *grow = dy + (first + r) * width;
+      const T *out = y + (first + r) * width, *dout = dy + (first + r) * width;
+      C dot = 0;
 #pragma omp simd reduction(+ : dot)
-      for (std::int64_t c = 0; c < h.size; ++c) dot += C(yrow[c]) * C(grow[c]);
-      std::int64_t end = hide_later(srow, first + r + 1);
-#pragma omp simd
-      for (std::int64_t c = 0; c < end; ++c) {
-        C weight = cpu::vector_exp(h.scale * srow[c] - z);
-        prow[c] = weight;
-        dsrow[c] = weight * (dprow[c] - dot);
-      }
-      std::fill(prow + end, prow + columns, 0);
-      std::fill(dsrow + end, dsrow + columns, 0);
+      for (std::int64_t c = 0; c < h.size; ++c) dot += C(out[c]) * C(dout[c]);
+      const std::int64_t at = r * columns;
+      softmax_backward(h, first + r + 1, columns, normalizer[first + r], dot, s + at, dp + at,
+                       h.values(p) + at, h.values(ds) + at);
     }
     // The row of zeros after an odd number of rows.
     for (F* last : {p, ds})
