@@ -116,7 +116,7 @@ std::int64_t hide_later(C* row, std::int64_t seen) {
   return end;
 }
 
-/// Turns the scores of `seen` keys into shares, and all after them into zeros. Returns log sum exp.
+/// Turns scores of `seen` keys into shares, and all later ones into zeros. Returns log(sum exp).
 template <class T, class C = Compute<T>>
 C softmax(const Head<T>& h, std::int64_t seen, std::int64_t columns, C* scores,
           typename Head<T>::Value* shares) {

@@ -30,7 +30,7 @@ constexpr int failed = 1, misused = 2, by_signal = 128;
 std::atomic<int> interruptions = 0, signal_number = 0;
 
 void note_signal(int number) {
-  if (number == SIGXCPU) ::signal(number, SIG_IGN);  // it comes each second
+  if (number == SIGXCPU) ::signal(number, SIG_IGN);  // the system sends it each second
   signal_number = number;
   ++interruptions;
 }

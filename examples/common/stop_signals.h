@@ -7,12 +7,13 @@
 
 namespace paragrad::examples {
 
-/// Of users, and of batch systems, which warn by SIGXCPU, or by SIGUSR1 or SIGUSR2, which mpirun
-/// forwards. SIGHUP is another if it is not ignored.
+/// Signals by which users and batch systems end a run. SIGHUP is not among them: under nohup it is
+/// ignored. Batch systems warn by SIGXCPU, SIGUSR1 or SIGUSR2; mpirun forwards the last two.
 inline constexpr int stop_signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGUSR1, SIGUSR2};
 
-/// Handles these signals from now on: until training begins they end the process at once, and later
-/// so does a second signal of the same kind, but for SIGXCPU. Ignores SIGPIPE and SIGXFSZ.
+/// Handles stop_signals, and SIGHUP unless it is ignored, from now on: until training begins they end
+/// the process at once, and later so does a second signal of the same kind, but for SIGXCPU. Ignores
+/// SIGPIPE and SIGXFSZ.
 void handle_stop_signals();
 
 /// From now on there is something to save. Any thread.
