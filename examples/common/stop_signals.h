@@ -11,9 +11,9 @@ namespace paragrad::examples {
 /// ignored. Batch systems warn by SIGXCPU, SIGUSR1 or SIGUSR2; mpirun forwards the last two.
 inline constexpr int stop_signals[] = {SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGUSR1, SIGUSR2};
 
-/// Handles stop_signals, and SIGHUP unless it is ignored, from now on: until training begins they end
-/// the process at once, and later so does a second signal of the same kind, but for SIGXCPU. Ignores
-/// SIGPIPE and SIGXFSZ.
+/// Handles stop_signals, and SIGHUP unless it is ignored, from now on: until training begins they
+/// end the process at once, and later so does a second signal of the same kind, but for SIGXCPU.
+/// Ignores SIGPIPE and SIGXFSZ.
 void handle_stop_signals();
 
 /// From now on there is something to save. Any thread.
