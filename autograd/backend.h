@@ -1,4 +1,4 @@
-// Backend: computes for a device. To port paragrad to a device is to write a Backend.
+// Backend: computes for a device. To port plangrad to a device is to write a Backend.
 // Not here: graphs and memory meters. A kernel (autograd/kernels.h has the list) reads tensors and
 // writes to tensors that exist already.
 // Chapters 01 and 03.
@@ -12,7 +12,7 @@
 #include "autograd/random.h"
 #include "autograd/tensor.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 enum class Unary { negate, exp, log, sqrt, tanh, relu, gelu };
 enum class Binary { add, subtract, multiply, divide };
@@ -121,4 +121,4 @@ constexpr DType gradient_dtype(DType dtype) { return dtype == DType::bf16 ? DTyp
 /// The type of row statistics for values of type `dtype`.
 constexpr DType statistic_dtype(DType dtype) { return gradient_dtype(dtype); }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -6,7 +6,7 @@
 #include <cctype>
 #include <numeric>
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 namespace {
 
 std::string lower(std::string word) {
@@ -49,4 +49,4 @@ std::string did_you_mean(const std::string& word, const std::vector<std::string>
   return all.empty() ? "" : "; did you mean " + all + "?";
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// Returns "; did you mean 1f1b?" with the known names that are nearest to `word`, at most two
 /// letters away; empty if none is near. Upper and lower case are alike, and a short word must have
 /// more letters right than wrong.
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names);
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

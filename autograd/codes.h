@@ -11,7 +11,7 @@
 #include "autograd/backend.h"
 #include "autograd/dtype.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// The largest finite value of T.
 template <class T>
@@ -101,4 +101,4 @@ Magnitude find_magnitude(std::int64_t k, Count&& count) {
   return {std::bit_cast<float>(found), k};
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

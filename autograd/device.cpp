@@ -5,7 +5,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 void Backend::no_kernel(const char* kernel) const {
   throw Error(text(kernel, ": the device ", name(),
@@ -53,4 +53,4 @@ void Storage::charge_to(Category category) {
   category_ = category;
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

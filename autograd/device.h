@@ -10,7 +10,7 @@
 
 #include "autograd/memory_meter.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 class Backend;
 
@@ -120,4 +120,4 @@ class Storage {
   std::byte* data_ = nullptr;
 };
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -17,7 +17,7 @@
 #define PG_HOST_DEVICE
 #endif
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// f32 and bf16 train everywhere, f64 checks gradients on the CPU, i32 holds token ids and labels,
 /// u8 encoded values.
@@ -96,4 +96,4 @@ void dispatch(int n, Kernel&& kernel) {
   kernel.template operator()<first>();
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// Max-min quantization: 2^bits levels between the extremes of each bucket (Markov et al. 2022).
 struct Quantizer {
@@ -32,4 +32,4 @@ struct Selected {
   std::int64_t left = -1;  ///< first element for which the message had no slot; -1: none
 };
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

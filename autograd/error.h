@@ -1,4 +1,4 @@
-// Error: the one exception of paragrad, and PG_CHECK, which throws it.
+// Error: the one exception of plangrad, and PG_CHECK, which throws it.
 // Not here: recovery. A message says what was expected, what came, and what to do about it.
 // Chapter 01.
 #pragma once
@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// An error: one line for the user that says what went wrong, and the place in the code.
 class Error : public std::runtime_error {
@@ -35,7 +35,7 @@ std::string text(const Parts&... parts) {
 #define PG_CHECK(condition, ...)                                                  \
   do {                                                                            \
     if (!(condition)) [[unlikely]]                                                \
-      throw ::paragrad::autograd::Error(::paragrad::autograd::text(__VA_ARGS__)); \
+      throw ::plangrad::autograd::Error(::plangrad::autograd::text(__VA_ARGS__)); \
   } while (false)
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -8,7 +8,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 // GELU in GPT-2's form. With u = sqrt(2/pi) (x + 0.044715 x^3):  (1 + tanh u) / 2 = sigmoid(2u).
 template <class C>
@@ -66,4 +66,4 @@ void dispatch(Unary op, Kernel&& kernel) {
       static_cast<int>(op), [&]<int n>() { kernel.template operator()<static_cast<Unary>(n)>(); });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

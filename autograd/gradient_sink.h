@@ -8,7 +8,7 @@
 
 #include "autograd/tensor.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// Tells a kernel where it may add a gradient itself.
 struct SumPlace {
@@ -47,4 +47,4 @@ class Sink {
 
 using GradientSink = Sink<>;
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

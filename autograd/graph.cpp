@@ -11,7 +11,7 @@
 #include "autograd/backend.h"
 #include "autograd/weight_part.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -209,4 +209,4 @@ Tensor recompute(const std::function<Tensor(const Tensor&)>& f, const Tensor& x)
   return y;
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

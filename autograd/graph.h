@@ -8,7 +8,7 @@
 
 #include "autograd/gradient_sink.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 class WeightPart;
 struct Sweep;
@@ -84,4 +84,4 @@ void backward(const Tensor& y, const Tensor& dy = {}, WeightPart* later = nullpt
 /// source: Chen et al. 2016, "Training deep nets with sublinear memory cost"
 Tensor recompute(const std::function<Tensor(const Tensor&)>& f, const Tensor& x);
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

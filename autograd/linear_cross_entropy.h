@@ -6,11 +6,11 @@
 
 #include "autograd/tensor.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// cross_entropy(linear(x, weight), targets)
 /// shapes: x (...,In), weight (C,In), targets (...) of i32 -> (), in f32 where x is bf16
 /// throws: Error as linear and cross_entropy do
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets);
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

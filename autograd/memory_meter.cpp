@@ -8,7 +8,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 const char* name_of(Category category) {
   static constexpr const char* names[] = {"weights",       "gradients", "optimizer", "activations",
@@ -66,4 +66,4 @@ std::vector<MemoryMeter::Event> MemoryMeter::stop_timeline() {
   return std::exchange(events_, {});
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

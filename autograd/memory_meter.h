@@ -9,7 +9,7 @@
 #include <mutex>
 #include <vector>
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// The purpose of an allocation; `index`: the indices of the kept elements of pruned weights.
 enum class Category { weights, gradients, optimizer, activations, communication, workspace, index };
@@ -66,4 +66,4 @@ class MemoryMeter {
   std::vector<Event> events_;
 };
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

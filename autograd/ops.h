@@ -6,7 +6,7 @@
 #include "autograd/graph.h"
 #include "autograd/random.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 // ---- Arithmetic
 
@@ -167,4 +167,4 @@ struct RunningStatistics {
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const RunningStatistics& running, bool training, double epsilon = 1e-5);
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

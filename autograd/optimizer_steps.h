@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// Elements [first, last) of flat buffers, which an optimizer's step treats alike.
 struct Segment {
@@ -36,4 +36,4 @@ struct AdamWStep {
   }
 };
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

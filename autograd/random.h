@@ -12,7 +12,7 @@
 
 #include "autograd/dtype.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// The key of one endless sequence of random numbers.
 struct RandomKey {
@@ -84,4 +84,4 @@ PG_HOST_DEVICE inline float normal(RandomKey key, std::uint64_t index) {
   return static_cast<float>(radius * (index % 2 ? std::sin(angle) : std::cos(angle)));
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 Shape::Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::vector(sizes)) {}
 
@@ -90,4 +90,4 @@ ReducedRun::ReducedRun(const Shape& x, const Shape& y) {
   inner = x.product(last, x.rank());
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

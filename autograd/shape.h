@@ -10,7 +10,7 @@
 
 #include "autograd/dtype.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 class Shape {
  public:
@@ -80,4 +80,4 @@ struct ReducedRun {
   ReducedRun(const Shape& x, const Shape& y);
 };
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -5,7 +5,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 Tensor::Tensor(std::shared_ptr<Storage> storage, std::int64_t offset, Shape shape, DType dtype)
     : storage_(std::move(storage)), offset_(offset), shape_(std::move(shape)), dtype_(dtype) {
@@ -103,4 +103,4 @@ std::ostream& operator<<(std::ostream& out, const Tensor& x) {
   return x.defined() ? out << x.dtype() << ' ' << x.shape() : out << "an undefined tensor";
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -9,7 +9,7 @@
 #include "autograd/dtype.h"
 #include "autograd/shape.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 struct Node;
 
@@ -84,4 +84,4 @@ double item(const Tensor& x);
 /// Describes a tensor in messages: f32 (2,3).
 std::ostream& operator<<(std::ostream& out, const Tensor& x);
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

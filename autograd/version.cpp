@@ -3,24 +3,24 @@
 // Chapter 06.
 #include "autograd/version.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
-const char* version() { return PARAGRAD_VERSION; }
+const char* version() { return PLANGRAD_VERSION; }
 
 #if defined(__AVX512BF16__)
-#define PARAGRAD_INSTRUCTIONS "AVX512-BF16"
+#define PLANGRAD_INSTRUCTIONS "AVX512-BF16"
 #elif defined(__AVX512F__)
-#define PARAGRAD_INSTRUCTIONS "AVX-512"
+#define PLANGRAD_INSTRUCTIONS "AVX-512"
 #elif defined(__AVX2__) && defined(__FMA__)
-#define PARAGRAD_INSTRUCTIONS "AVX2 and FMA"
+#define PLANGRAD_INSTRUCTIONS "AVX2 and FMA"
 #else
-#define PARAGRAD_INSTRUCTIONS "basic instructions"
+#define PLANGRAD_INSTRUCTIONS "basic instructions"
 #endif
 
 const char* build() {
-  return PARAGRAD_VERSION ", " PARAGRAD_COMPILER ", " PARAGRAD_INSTRUCTIONS ", " PARAGRAD_MPI_NAME;
+  return PLANGRAD_VERSION ", " PLANGRAD_COMPILER ", " PLANGRAD_INSTRUCTIONS ", " PLANGRAD_MPI_NAME;
 }
 
-const char* mpirun() { return PARAGRAD_MPIRUN; }
+const char* mpirun() { return PLANGRAD_MPIRUN; }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

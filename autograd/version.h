@@ -1,8 +1,8 @@
-// version: which paragrad this is. Not here: the machine that it runs on (session/machine.h).
+// version: which plangrad this is. Not here: the machine that it runs on (session/machine.h).
 // Chapter 06.
 #pragma once
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// The project's version and, if the sources were a git clone when the build was configured, the
 /// commit: "0.1.0 (3f2f9d7)"; "-dirty" behind the commit says that files had been changed.
@@ -17,4 +17,4 @@ const char* build();
 /// there is none.
 const char* mpirun();
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

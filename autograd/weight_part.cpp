@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -70,4 +70,4 @@ void WeightPart::run() {
   }
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

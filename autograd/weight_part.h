@@ -8,7 +8,7 @@
 
 #include "autograd/graph.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// The gradients of weights, which are leaves with a sink, that a sweep has put off. No other
 /// gradient depends on them, so they can wait: what their operations kept, and the gradients of
@@ -37,4 +37,4 @@ class WeightPart {
   DevicePtr device_;  // null as long as nothing was put off
 };
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

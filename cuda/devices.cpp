@@ -4,7 +4,7 @@
 
 #include "cuda/transport/staged_transport.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 autograd::DevicePtr make_device(int rank, bool graphs) {
   int count = 0;
@@ -19,4 +19,4 @@ std::unique_ptr<Transport> make_transport(Transport& inner, const autograd::Devi
   return std::make_unique<StagedTransport>(inner, backend);
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -6,7 +6,7 @@
 #include "autograd/device.h"
 #include "parallel/transports/transport.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// Prepares the devices of `ranks` ranks, once, before the first is made; `own`: each rank needs a
 /// device of its own. The emulator makes as many devices as there are ranks, up to 64.
@@ -15,7 +15,7 @@ void prepare_devices(int ranks, bool own);
 
 /// Makes rank r's device: number r modulo the number of devices, so ranks may share one. `graphs`:
 /// CudaSettings::graphs.
-/// throws: Error if paragrad's kernels do not run on it
+/// throws: Error if plangrad's kernels do not run on it
 autograd::DevicePtr make_device(int rank, bool graphs);
 
 /// Makes a transport for memory of the device and of the host: by NCCL, or staged by way of
@@ -25,10 +25,10 @@ std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
                                                     const autograd::DevicePtr& device, bool by_nccl,
                                                     double timeout);
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda
 
 /// Emulated devices: their library is compiled with this name in place of `cuda`.
-namespace paragrad::cuda_emulated {
+namespace plangrad::cuda_emulated {
 
 void prepare_devices(int ranks, bool own);
 autograd::DevicePtr make_device(int rank, bool graphs);
@@ -36,4 +36,4 @@ std::unique_ptr<parallel::Transport> make_transport(parallel::Transport& inner,
                                                     const autograd::DevicePtr& device, bool by_nccl,
                                                     double timeout);
 
-}  // namespace paragrad::cuda_emulated
+}  // namespace plangrad::cuda_emulated

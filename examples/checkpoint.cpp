@@ -17,13 +17,13 @@
 
 namespace {
 
-using namespace paragrad::nn;
-using namespace paragrad::examples;
+using namespace plangrad::nn;
+using namespace plangrad::examples;
 using nlohmann::json;
 namespace fs = std::filesystem;
-using paragrad::autograd::text;
+using plangrad::autograd::text;
 
-std::string bytes_in_words(double bytes) { return paragrad::parallel::bytes_text(bytes); }
+std::string bytes_in_words(double bytes) { return plangrad::parallel::bytes_text(bytes); }
 
 /// Opens the newest checkpoint of a run's folder, damaged tensors or not.
 Checkpoint newest(const fs::path& run) {
@@ -43,7 +43,7 @@ std::map<std::string, SafetensorsEntry> tensors_of(const Checkpoint& checkpoint)
 /// The bytes of a manifest; none if it can't be read, or a run that saves just removed it.
 std::string bytes_of(const fs::path& manifest) {
   try {
-    return paragrad::nn::read_file(manifest);
+    return plangrad::nn::read_file(manifest);
   } catch (const Error&) {
     return "";
   }
@@ -73,8 +73,8 @@ bool verify(const fs::path& folder, const std::string& manifest) {
       std::cout << manifest << ": removed meanwhile, by a run that saves here\n";
       return true;
     }
-    const bool is_damaged = !dynamic_cast<const paragrad::nn::NewerFormat*>(&error) &&
-                            !dynamic_cast<const paragrad::nn::Unreadable*>(&error);
+    const bool is_damaged = !dynamic_cast<const plangrad::nn::NewerFormat*>(&error) &&
+                            !dynamic_cast<const plangrad::nn::Unreadable*>(&error);
     std::cout << printable(
                      text(manifest, is_damaged ? ": DAMAGED: " : ": NOT READ: ", error.what()))
               << '\n';
@@ -118,7 +118,7 @@ void show(const fs::path& run) {
 void export_to(const fs::path& folder, const fs::path& run) {
   usage([&] {
     PG_CHECK(!fs::exists(folder), folder.string(), " is there; name a folder that is not");
-    export_gpt(load_gpt(run, paragrad::autograd::cpu_device()), folder);
+    export_gpt(load_gpt(run, plangrad::autograd::cpu_device()), folder);
   });
 }
 

@@ -8,7 +8,7 @@
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-bin=${PARAGRAD_BIN:-$root/build/bin}
+bin=${PLANGRAD_BIN:-$root/build/bin}
 out=runs/demo model="" updates=1500 first_updates=800 characters=1500000
 usage() { sed -n '2,8s/^# //p' "$0"; exit "$1"; }
 while [[ $# -gt 0 ]]; do

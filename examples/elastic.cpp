@@ -13,9 +13,9 @@
 
 namespace {
 
-using namespace paragrad::examples;
+using namespace plangrad::examples;
 namespace fs = std::filesystem;
-namespace nn = paragrad::nn;
+namespace nn = plangrad::nn;
 
 /// Finds the folders of the run that words of a command ask for, as the program itself would.
 void find_folders(LaunchOptions& options, const Words& words) {
@@ -73,9 +73,9 @@ struct RemoveEmpty {
 int launch(const LaunchOptions& options, const Words& words) {
   constexpr double seconds = 10;
   const RemoveEmpty afterwards{options.out};
-  paragrad::parallel::ThreadsWorld alone(1);
+  plangrad::parallel::ThreadsWorld alone(1);
   const auto claim = usage([&] {
-    return std::make_unique<paragrad::parallel::FolderClaim>(alone.transport(0), options.out,
+    return std::make_unique<plangrad::parallel::FolderClaim>(alone.transport(0), options.out,
                                                              seconds);
   });
   check_same_run(options);

@@ -10,8 +10,8 @@
 #include "parallel/schedules/schedule.h"
 #include "parallel/transports/launch.h"
 
-using namespace paragrad;
-using namespace paragrad::parallel;
+using namespace plangrad;
+using namespace plangrad::parallel;
 
 /// tanh(x) weight^T + bias.                                                    (N,In) -> (N,Out)
 struct Dense : Layer {

@@ -36,8 +36,8 @@
 
 namespace {
 
-using namespace paragrad::parallel;
-using namespace paragrad::examples;
+using namespace plangrad::parallel;
+using namespace plangrad::examples;
 
 void print_lines(const Lines& lines) {
   for (const auto& [name, value] : lines) std::cout << fmt::format("{:<22}{}\n", name, value);
@@ -142,7 +142,7 @@ VerifiedPlan verified_or_drawn(const PlanRequest& request, const Plan& plan) {
         !request.json)
       std::cout << "wrote " << request.out << ": what runs before the cell that breaks a rule\n";
     if (request.out.ends_with(".html")) {
-      paragrad::nn::write_file(request.out, page(request, plan));
+      plangrad::nn::write_file(request.out, page(request, plan));
       if (!request.json)
         std::cout << "wrote " << request.out << ": what runs before the cell that breaks a rule\n";
     }
@@ -180,7 +180,7 @@ void draw_plan(const PlanRequest& asked_for, const Plan& plan) {
     std::cout << drawing;
     return;
   }
-  paragrad::nn::write_file(request.out, drawing);
+  plangrad::nn::write_file(request.out, drawing);
   if (request.json) {
     nlohmann::json all = all_facts(verified, costs);
     all["file"] = request.out;
@@ -294,7 +294,7 @@ std::map<CLI::App*, Command> add_commands(CLI::App& app, PlanRequest& request) {
         return file.ends_with(".svg") ? "" : "expected a file that ends in .svg, got " + file;
       });
   commands[&poster] = [](const PlanRequest& asked, const CLI::App&) {
-    paragrad::nn::write_file(asked.out, schedule_poster(asked.all));
+    plangrad::nn::write_file(asked.out, schedule_poster(asked.all));
     std::cout << "wrote " << asked.out << '\n';
   };
 
@@ -365,7 +365,7 @@ int main(int argc, char** argv) {
       if (!request.json) throw;
       std::cout << to_json(error).dump(2) << '\n';
       return 1;
-    } catch (const paragrad::autograd::Error& error) {
+    } catch (const plangrad::autograd::Error& error) {
       throw UsageError(error.what());
     }
   });

@@ -43,7 +43,7 @@ done
 
 for folder in "$root" "$build"; do
   [[ ! -e $folder || -w $folder ]] || {
-    echo "quickstart.sh: cannot write to $folder; clone paragrad to a folder of your own" >&2
+    echo "quickstart.sh: cannot write to $folder; clone plangrad to a folder of your own" >&2
     exit 1
   }
 done

@@ -9,7 +9,7 @@
 #include "parallel/session/compare_runs.h"
 
 int main(int argc, char** argv) {
-  using namespace paragrad;
+  using namespace plangrad;
   CLI::App app(
       "Compares runs on one page: curves over each other; settings and numbers side by side, with "
       "differences; time, memory and bytes. A run's own page is report.html in its folder.",

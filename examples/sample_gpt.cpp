@@ -16,9 +16,9 @@
 
 namespace {
 
-using namespace paragrad::nn;
-using namespace paragrad::examples;
-using paragrad::autograd::text;
+using namespace plangrad::nn;
+using namespace plangrad::examples;
+using plangrad::autograd::text;
 
 /// Computes the logits of the token after `tokens`, from the last `context` of them.
 std::vector<double> next_logits(LoadedGpt& gpt, const std::vector<std::int32_t>& tokens) {

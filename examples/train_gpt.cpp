@@ -9,8 +9,8 @@
 
 namespace {
 
-using namespace paragrad::parallel;
-using namespace paragrad::examples;
+using namespace plangrad::parallel;
+using namespace plangrad::examples;
 
 /// Returns the vocabulary for sample_gpt's decoding; null for token ids without a vocabulary.
 nlohmann::json vocabulary_of(const TextData& data) {

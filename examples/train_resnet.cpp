@@ -9,8 +9,8 @@
 
 namespace {
 
-using namespace paragrad::parallel;
-using namespace paragrad::examples;
+using namespace plangrad::parallel;
+using namespace plangrad::examples;
 
 /// Counts multiplications and additions per image; a backward has twice as many as a forward.
 double flops_per_image(const Model& model) {

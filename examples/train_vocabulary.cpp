@@ -11,9 +11,9 @@
 namespace {
 
 void train_vocabulary(const std::string& data, int size, const std::string& out) {
-  using namespace paragrad::nn;
+  using namespace plangrad::nn;
   std::string text = read_file(data);
-  BytePairVocabulary vocabulary = paragrad::examples::train_byte_pairs(text, size);
+  BytePairVocabulary vocabulary = plangrad::examples::train_byte_pairs(text, size);
   write_byte_pairs(vocabulary, out);
   double tokens = static_cast<double>(vocabulary.encode(text).size());
   std::cout << vocabulary.size() << " tokens in " << out << "/vocab.json and " << out
@@ -30,7 +30,7 @@ int main(int argc, char** argv) {
       "train_vocabulary");
   std::string data, out;
   int size = 0;
-  paragrad::examples::Flags flags(app);
+  plangrad::examples::Flags flags(app);
   flags.words("--data", data, "FILE", "text to learn from")->required();
   flags
       .whole("--size", size, 257,
@@ -39,11 +39,11 @@ int main(int argc, char** argv) {
       ->default_str("");
   flags.words("--out", out, "DIR", "folder for vocab.json and merges.txt, created if missing")
       ->required();
-  paragrad::examples::add_examples(
+  plangrad::examples::add_examples(
       app,
       {{"Learn 1,000 tokens from a text", "train_vocabulary --data my.txt --size 1000 --out v"},
        {"Train a GPT on these tokens", "train_gpt --data my.txt --vocab v/vocab.json"}});
-  return paragrad::examples::run_program(app, [&] {
+  return plangrad::examples::run_program(app, [&] {
     app.parse(argc, argv);
     train_vocabulary(data, size, out);
     return 0;

@@ -9,7 +9,7 @@
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
 
-namespace paragrad::sparse {
+namespace plangrad::sparse {
 
 namespace {
 
@@ -86,4 +86,4 @@ std::deque<Masks> read_draws(const Checkpoint& checkpoint, const ParameterList& 
   return draws;
 }
 
-}  // namespace paragrad::sparse
+}  // namespace plangrad::sparse

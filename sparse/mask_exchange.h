@@ -9,7 +9,7 @@
 #include "parallel/session/state_files.h"
 #include "sparse/pruning.h"
 
-namespace paragrad::sparse {
+namespace plangrad::sparse {
 
 /// Makes a function that sums counts over all ranks; all ranks call it together, between plans.
 /// `timeout`: see parallel/transports/launch.h.
@@ -27,4 +27,4 @@ void write_draws(Engine& engine, const Plan& plan, const std::deque<Masks>& draw
 std::deque<Masks> read_draws(const Checkpoint& checkpoint, const ParameterList& whole,
                              double pruned, const DevicePtr& device);
 
-}  // namespace paragrad::sparse
+}  // namespace plangrad::sparse

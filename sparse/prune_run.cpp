@@ -11,7 +11,7 @@
 #include "sparse/mask_exchange.h"
 #include "sparse/samo.h"
 
-namespace paragrad::sparse {
+namespace plangrad::sparse {
 
 using nlohmann::json;
 
@@ -196,4 +196,4 @@ json PruneRun::summary() const {
           {"layers", kept_}};
 }
 
-}  // namespace paragrad::sparse
+}  // namespace plangrad::sparse

@@ -9,7 +9,7 @@
 #include "parallel/session/session.h"
 #include "sparse/pruning.h"
 
-namespace paragrad::sparse {
+namespace plangrad::sparse {
 
 // [snippet methods]
 /// When and how a run is pruned, with `after`, `every` and `until` in updates:
@@ -64,4 +64,4 @@ class PruneRun : public Pruner {
   std::int64_t elements_ = 0;                 // elements of these parameters before pruning
 };
 
-}  // namespace paragrad::sparse
+}  // namespace plangrad::sparse

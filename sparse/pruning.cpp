@@ -11,7 +11,7 @@
 #include "autograd/codes.h"
 #include "autograd/random.h"
 
-namespace paragrad::sparse {
+namespace plangrad::sparse {
 
 namespace {
 
@@ -156,4 +156,4 @@ double EarlyBird::distance(const Masks& newest, std::int64_t elements, const Sum
   return static_cast<double>(most) / static_cast<double>(counts[window]);
 }
 
-}  // namespace paragrad::sparse
+}  // namespace plangrad::sparse

@@ -14,9 +14,9 @@
 
 #include "parallel/engine/training.h"
 
-namespace paragrad::sparse {
+namespace plangrad::sparse {
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 // [snippet masks]
 /// The kept elements of one parameter: ascending indices into the flattened parameter.
@@ -99,4 +99,4 @@ struct EarlyBird {
 };
 // [end snippet]
 
-}  // namespace paragrad::sparse
+}  // namespace plangrad::sparse

@@ -4,7 +4,7 @@
 
 #include "sparse/sparse_linear.h"
 
-namespace paragrad::sparse {
+namespace plangrad::sparse {
 
 namespace {
 
@@ -141,4 +141,4 @@ void MaskedForm::compress(const Parameter& parameter, const Tensor& all,
   StateForm::compress(parameter, masked(parameter, all), stored);
 }
 
-}  // namespace paragrad::sparse
+}  // namespace plangrad::sparse

@@ -13,7 +13,7 @@
 #include "parallel/engine/state_form.h"
 #include "sparse/pruning.h"
 
-namespace paragrad::sparse {
+namespace plangrad::sparse {
 
 /// The base of all pruned forms. It holds the index of each pruned parameter, one tensor for
 /// weights, gradients and optimizer state, charged to Category::index.
@@ -93,4 +93,4 @@ MakeStateForm form_of(std::shared_ptr<const Masks> masks) {
   };
 }
 
-}  // namespace paragrad::sparse
+}  // namespace plangrad::sparse

@@ -6,7 +6,7 @@
 #include <limits>
 #include <numeric>
 
-namespace paragrad::sparse {
+namespace plangrad::sparse {
 
 namespace {
 
@@ -105,4 +105,4 @@ Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& 
                 });
 }
 
-}  // namespace paragrad::sparse
+}  // namespace plangrad::sparse

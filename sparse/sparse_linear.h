@@ -7,7 +7,7 @@
 #include "autograd/backend.h"
 #include "autograd/graph.h"
 
-namespace paragrad::sparse {
+namespace plangrad::sparse {
 
 using namespace autograd;
 
@@ -37,4 +37,4 @@ struct SparseWeight {
 Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& values,
                      const Tensor& bias = {});
 
-}  // namespace paragrad::sparse
+}  // namespace plangrad::sparse

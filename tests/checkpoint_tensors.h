@@ -8,7 +8,7 @@
 
 #include "nn/checkpoint/checkpoint.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// By name; `folder` is a run's.
 inline std::map<std::string, std::string> tensors_in(const std::filesystem::path& folder) {
@@ -21,4 +21,4 @@ inline std::map<std::string, std::string> tensors_in(const std::filesystem::path
   return tensors;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

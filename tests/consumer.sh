@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Builds the small project of tests/consumer twice: with what a build of paragrad installs, and with
-# paragrad's sources as a part of it, which must leave the project's own settings alone.
-#   tests/consumer.sh BUILD    BUILD: a finished build of paragrad
+# Builds the small project of tests/consumer twice: with what a build of plangrad installs, and with
+# plangrad's sources as a part of it, which must leave the project's own settings alone.
+#   tests/consumer.sh BUILD    BUILD: a finished build of plangrad
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build=$(cd "$1" && pwd)
@@ -26,15 +26,15 @@ expect "$gradient" "$folder/installed/gradient"
 expect '4 ranks; channels hold 0 messages' "$folder/installed/proof"
 
 echo "== as a part"  # parts that take long to compile, and to find, are left out
-configure part -DPARAGRAD="$root" -DPARAGRAD_ONEDNN=OFF -DPARAGRAD_MPI=OFF -DPARAGRAD_CUDA=OFF \
+configure part -DPLANGRAD="$root" -DPLANGRAD_ONEDNN=OFF -DPLANGRAD_MPI=OFF -DPLANGRAD_CUDA=OFF \
   -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=10
 cmake --build "$folder/part" --target gradient
 expect "$gradient" "$folder/part/gradient"
 
-for of in installed part; do  # no setting of paragrad's is the project's
+for of in installed part; do  # no setting of plangrad's is the project's
   if grep -A2 -B2 'consumer/gradient.cpp' "$folder/$of/compile_commands.json" |
     grep -E -- '-march|-W|-O[0-3]|openmp'; then
-    echo "$of: flags of paragrad are flags of the project that uses it"
+    echo "$of: flags of plangrad are flags of the project that uses it"
     exit 1
   fi
   grep -qE '^CMAKE_BUILD_TYPE:[A-Z]*=$' "$folder/$of/CMakeCache.txt"

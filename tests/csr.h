@@ -8,7 +8,7 @@
 #include "sparse/sparse_linear.h"
 #include "tests/numbers.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 struct Csr {
   SparsePattern pattern;
@@ -44,4 +44,4 @@ inline Tensor to_dense(const Csr& matrix) {
   return dense;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

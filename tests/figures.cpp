@@ -7,15 +7,15 @@
 
 #include "tests/catch.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 void check_figure(const std::string& name, const std::string& said) {
   namespace fs = std::filesystem;
-  const fs::path file = fs::path(PARAGRAD_SOURCE_DIR) / "tutorials/figures" / (name + ".md");
+  const fs::path file = fs::path(PLANGRAD_SOURCE_DIR) / "tutorials/figures" / (name + ".md");
   std::ifstream in(file);
   const std::string shown(std::istreambuf_iterator<char>(in), {});
   if (shown != said) {
-    const fs::path now = fs::path(PARAGRAD_PROGRAM_DIR) / "figures" / file.filename();
+    const fs::path now = fs::path(PLANGRAD_PROGRAM_DIR) / "figures" / file.filename();
     fs::create_directories(now.parent_path());
     std::ofstream(now) << said;
     FAIL_CHECK(file.string() << " is out of date. Copy " << now.string()
@@ -24,4 +24,4 @@ void check_figure(const std::string& name, const std::string& said) {
   SUCCEED();
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

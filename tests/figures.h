@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// Fails unless tutorials/figures/NAME.md is this text. It is then written to the build folder.
 void check_figure(const std::string& name, const std::string& said);
@@ -14,4 +14,4 @@ inline void check_printed(const std::string& name, const std::string& said) {
   check_figure(name, "```\n" + said + "```\n");
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

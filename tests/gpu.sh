@@ -124,7 +124,7 @@ step_build() {
   local capability
   capability=$(gpu compute_cap)
   [[ -z $capability || ${capability%.*} -ge 8 ]] ||
-    { echo "this GPU has compute capability $capability; paragrad needs 8.0 or later"; return 1; }
+    { echo "this GPU has compute capability $capability; plangrad needs 8.0 or later"; return 1; }
   limited 1800 "$root/tests/gpu_pack.sh" --build "$build" \
     ${capability:+--architecture "${capability//./}"}
 }

@@ -33,8 +33,8 @@ programs=(tests_gpu train_gpt sample_gpt benchmarks/{ladder_gpu,gpu_kernels,gpu_
 build_in() {  # build_in FOLDER SETTING...
   local ninja=()
   command -v ninja >/dev/null && [[ ! -e $1/CMakeCache.txt ]] && ninja=(-G Ninja)
-  cmake -S "$root" -B "$1" "${ninja[@]}" -DCMAKE_BUILD_TYPE=Release -DPARAGRAD_CUDA=ON \
-    -DPARAGRAD_TESTS=ON -DPARAGRAD_CUDA_ARCHITECTURES="$architecture-real" \
+  cmake -S "$root" -B "$1" "${ninja[@]}" -DCMAKE_BUILD_TYPE=Release -DPLANGRAD_CUDA=ON \
+    -DPLANGRAD_TESTS=ON -DPLANGRAD_CUDA_ARCHITECTURES="$architecture-real" \
     -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=10 "${@:2}"
   cmake --build "$1" -j "$(nproc --all)" --target "${programs[@]##*/}"
 }
@@ -44,8 +44,8 @@ if [[ -n $build && -z $pack ]]; then
 fi
 if [[ $device == cuda ]]; then
   # Another processor may be older than this one; it has AVX2.
-  build_in "$root/build-packed" -DPARAGRAD_NATIVE=OFF -DCMAKE_CXX_FLAGS=-march=x86-64-v3 \
-    -DPARAGRAD_MPI=OFF -DPARAGRAD_NCCL=OFF -DPARAGRAD_ONEDNN=OFF -DPARAGRAD_PLAYER=OFF
+  build_in "$root/build-packed" -DPLANGRAD_NATIVE=OFF -DCMAKE_CXX_FLAGS=-march=x86-64-v3 \
+    -DPLANGRAD_MPI=OFF -DPLANGRAD_NCCL=OFF -DPLANGRAD_ONEDNN=OFF -DPLANGRAD_PLAYER=OFF
   bin=$root/build-packed/bin
 fi
 

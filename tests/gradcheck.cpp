@@ -10,7 +10,7 @@
 #include "autograd/graph.h"
 #include "autograd/random.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 namespace {
 
@@ -93,4 +93,4 @@ void check_gradients(const OpFunction& f, const std::vector<Tensor>& inputs,
   }
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

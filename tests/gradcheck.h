@@ -5,7 +5,7 @@
 
 #include "tests/op_cases.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// With F the scalar that is differentiated and h the step,
 ///   (F(x+h) - F(x-h)) / 2h = F'(x) + h^2/6 F'''(x) + (rounding of F) / h
@@ -26,4 +26,4 @@ struct GradientCheck {
 void check_gradients(const OpFunction& f, const std::vector<Tensor>& inputs,
                      const GradientCheck& check = {});
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -9,7 +9,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using namespace autograd;
 
@@ -101,4 +101,4 @@ DevicePtr guarded_device(std::int64_t bytes) {
   return std::make_shared<Device>(std::make_shared<GuardedBackend>(bytes));
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -5,7 +5,7 @@
 
 #include "autograd/device.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// Its storage lies in one range of addresses of this size, which only kernels can read and write:
 /// any other access is a segmentation fault. Memory is open for as long as the expression that
@@ -13,4 +13,4 @@ namespace paragrad::tests {
 /// before.
 autograd::DevicePtr guarded_device(std::int64_t bytes = 64 << 20);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// body(0), ..., body(count - 1), each in a thread of its own. Catch2's macros belong outside.
 /// throws: what the first of them threw, once all have ended
@@ -26,4 +26,4 @@ void in_threads(int count, Body&& body) {
     if (error) std::rethrow_exception(error);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

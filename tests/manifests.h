@@ -6,7 +6,7 @@
 
 #include "nn/checkpoint/checksum.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// The text of a manifest with these fields and the checksum that belongs to them.
 inline std::string signed_manifest(nlohmann::json fields) {
@@ -24,4 +24,4 @@ inline std::string old_manifest(nlohmann::json fields) {
   return fields.dump(2);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

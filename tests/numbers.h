@@ -5,7 +5,7 @@
 
 #include "autograd/tensor.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using namespace autograd;
 
@@ -24,4 +24,4 @@ inline Tensor integers(const std::vector<std::int32_t>& values, Shape shape,
   return from_host(values, std::move(shape), device);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

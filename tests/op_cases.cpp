@@ -9,7 +9,7 @@
 #include "autograd/linear_cross_entropy.h"
 #include "autograd/ops.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 namespace {
 
@@ -342,4 +342,4 @@ std::vector<OpCase> op_cases(const std::string& file) {
   throw Error("op_cases: no cases for " + file);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

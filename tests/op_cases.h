@@ -8,7 +8,7 @@
 
 #include "autograd/tensor.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using namespace autograd;
 
@@ -49,4 +49,4 @@ OpCase linear_cross_entropy_case(const Shape& x, std::int64_t classes, OpIds tar
 /// rows. Sizes are odd, one, or past the width of any vector register.
 std::vector<OpCase> op_cases(const std::string& file);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -12,7 +12,7 @@
 #include "autograd/weight_part.h"
 #include "tests/gradcheck.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 namespace {
 
@@ -144,4 +144,4 @@ void check_op(const OpCase& op, const DevicePtr& device) {
   check_op_precision(op, DType::bf16, device);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -6,7 +6,7 @@
 
 #include "tests/op_cases.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// Values uniform in [low, high), rounded to `dtype`, as a tensor of it; `name` tells two apart.
 Tensor uniform_tensor(const OpInput& input, const std::string& name, const DevicePtr& device,
@@ -39,4 +39,4 @@ void check_op_parts(const OpCase& op, DType dtype, const DevicePtr& device);
 /// All of it, in f64, f32 and bf16.
 void check_op(const OpCase& op, const DevicePtr& device);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -8,12 +8,12 @@
 #include "nn/checkpoint/safetensors.h"
 #include "tests/numbers.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 class References {
  public:
   explicit References(const std::string& name)
-      : file_(PARAGRAD_SOURCE_DIR "/tests/references/" + name) {}
+      : file_(PLANGRAD_SOURCE_DIR "/tests/references/" + name) {}
 
   const nn::SafetensorsFile& file() const { return file_; }
   Shape shape(const std::string& name) const { return file_.entry(name).shape; }
@@ -66,4 +66,4 @@ inline Numbers wave(std::int64_t count, std::int64_t first = 0, double scale = 1
   return values;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

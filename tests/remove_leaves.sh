@@ -41,7 +41,7 @@ for leaf in "${chosen[@]}"; do
   done
 done
 
-cmake --preset release -DPARAGRAD_TESTS=ON -DPARAGRAD_CUDA=OFF \
+cmake --preset release -DPLANGRAD_TESTS=ON -DPLANGRAD_CUDA=OFF \
   ${LEAVES_CMAKE_FLAGS:-} >/dev/null
 cmake --build --preset release -j "$(nproc)" | tail -n 1
 ctest --preset release -j 2 >ctest.log 2>&1 || true  # which tests fail is looked at below

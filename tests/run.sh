@@ -7,13 +7,13 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-settings=(-DPARAGRAD_TESTS=ON)
+settings=(-DPLANGRAD_TESTS=ON)
 presets=()
 packages=(--tests)
 all=
 for argument; do
   case $argument in
-    --werror) settings+=(-DPARAGRAD_WERROR=ON) ;;
+    --werror) settings+=(-DPLANGRAD_WERROR=ON) ;;
     -h | --help) sed -n '2,6s/^# //p' "$0"; exit 0 ;;
     release | debug | asan | tsan) presets+=("$argument") ;;
     all) presets+=(release asan tsan) all=yes ;;

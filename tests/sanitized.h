@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr std::size_t share = 11;
@@ -35,4 +35,4 @@ std::vector<T> fewer(std::vector<T> all, std::size_t count) {
   return all;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -213,8 +213,8 @@ cat >ncu.csv <<'end'
 ==PROF== Connected to process 7
 "ID","Kernel Name","gpu__time_duration.sum","dram__bytes.sum","gpu__dram_throughput.avg.pct_of_peak_sustained_elapsed","sm__throughput.avg.pct_of_peak_sustained_elapsed"
 "","","nsecond","byte","%","%"
-"0","void paragrad::cuda::<unnamed>::sum<float, 4>(const float*, int)","1,000","2,000","50.0","10.0"
-"1","void paragrad::cuda::<unnamed>::sum<float, 4>(const float*, int)","3,000","6,000","90.0","10.0"
+"0","void plangrad::cuda::<unnamed>::sum<float, 4>(const float*, int)","1,000","2,000","50.0","10.0"
+"1","void plangrad::cuda::<unnamed>::sum<float, 4>(const float*, int)","3,000","6,000","90.0","10.0"
 "2","gemm","6,000","600","5","80"
 end
 table() { "$root/tests/benchmarks/gpu_kernel_table.py" "$@"; }

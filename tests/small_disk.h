@@ -6,7 +6,7 @@
 
 #include <csignal>
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 class SmallDisk {
  public:
@@ -27,4 +27,4 @@ class SmallDisk {
   void (*handler_)(int);
 };
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -8,12 +8,12 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 struct TemporaryFolder {
   std::filesystem::path path;
   TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "paragrad-XXXXXX").string();
+    std::string name = (std::filesystem::temp_directory_path() / "plangrad-XXXXXX").string();
     PG_CHECK(::mkdtemp(name.data()), "can't make a folder like ", name);
     path = name;
   }
@@ -22,4 +22,4 @@ struct TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 };
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -9,7 +9,7 @@
 #include "autograd/cpu/tile_gemm.h"
 #include "autograd/cpu/vector_math.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -297,4 +297,4 @@ void CpuBackend::attention_backward(In qkv, int heads, In y, In normalizer, In d
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -7,7 +7,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -111,4 +111,4 @@ void CpuBackend::batch_norm_backward(In x, In mean, In variance, In weight, doub
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -4,7 +4,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -178,4 +178,4 @@ void CpuBackend::conv2d_backward_weight(In x, In dy, Window window, Out dweight)
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -5,11 +5,11 @@
 
 #include <cstring>
 
-#if PARAGRAD_OPENMP
+#if PLANGRAD_OPENMP
 #include <omp.h>
 #endif
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 const char* CpuBackend::name() const { return "cpu"; }
 
@@ -25,17 +25,17 @@ void CpuBackend::copy_to_host(In x, void* target) {
 
 void set_compute_threads(int n) {
   PG_CHECK(n > 0, "a rank needs at least one thread, got ", n);
-#if PARAGRAD_OPENMP
+#if PLANGRAD_OPENMP
   omp_set_num_threads(n);
 #endif
 }
 
 int compute_threads() {
-#if PARAGRAD_OPENMP
+#if PLANGRAD_OPENMP
   return omp_get_max_threads();
 #else
   return 1;
 #endif
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -6,7 +6,7 @@
 #include "autograd/backend.h"
 #include "autograd/cpu/kept_blocks.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 class CpuBackend : public Backend {
  public:
@@ -38,4 +38,4 @@ void set_compute_threads(int n);
 /// Returns the calling thread's limit; until it is set, OpenMP's default, which is all cores.
 int compute_threads();
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -6,7 +6,7 @@
 #include "autograd/cpu/vector_math.h"
 #include "autograd/formulas.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 void CpuBackend::unary(Unary op, In x, Out y) {
   dispatch(x.dtype(), [&]<class T>() {
@@ -136,4 +136,4 @@ void CpuBackend::bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) {
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -8,7 +8,7 @@
 
 #include "autograd/dtype.h"
 
-namespace paragrad::autograd::cpu {
+namespace plangrad::autograd::cpu {
 
 /// Calls `kernel.template operator()<T>()` with the C++ type of values that codecs encode.
 template <class Kernel>
@@ -89,4 +89,4 @@ inline void unpack(int bits, const std::byte* packed, std::int64_t groups, std::
   dispatch<1, 8>(bits, [=]<int b>() { unpack_words<b>(packed, groups, words); });
 }
 
-}  // namespace paragrad::autograd::cpu
+}  // namespace plangrad::autograd::cpu

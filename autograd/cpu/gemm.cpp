@@ -5,17 +5,17 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/packed_gemm.h"
 
-#if PARAGRAD_ONEDNN_PRODUCTS
+#if PLANGRAD_ONEDNN_PRODUCTS
 #include <dnnl.hpp>
 #include <map>
 #include <tuple>
 #endif
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
-#if PARAGRAD_ONEDNN_PRODUCTS
+#if PLANGRAD_ONEDNN_PRODUCTS
 
 using dnnl::memory;
 
@@ -141,7 +141,7 @@ void packed(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& b
 
 void CpuBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   if (c.numel() == 0) return;
-#if PARAGRAD_ONEDNN_PRODUCTS
+#if PLANGRAD_ONEDNN_PRODUCTS
   if (onednn_gemm(how, a, b, bias, c)) return;
 #endif
   dispatch(a.dtype(), [&]<class T>() {
@@ -152,4 +152,4 @@ void CpuBackend::gemm(Gemm how, In a, In b, In bias, Out c) {
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

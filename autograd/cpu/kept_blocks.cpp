@@ -8,18 +8,18 @@
 #include "autograd/error.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define PARAGRAD_KEEP_BLOCKS 0  // a sanitizer must see every allocation and every free
+#define PLANGRAD_KEEP_BLOCKS 0  // a sanitizer must see every allocation and every free
 #else
-#define PARAGRAD_KEEP_BLOCKS 1
+#define PLANGRAD_KEEP_BLOCKS 1
 #endif
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
 /// Rounds up to one of 8 sizes per power of two, so that similar sizes share blocks.
 std::int64_t rounded(std::int64_t bytes) {
-  if (!PARAGRAD_KEEP_BLOCKS) return (bytes + 64) / 64 * 64;  // closer, to find what is beyond
+  if (!PLANGRAD_KEEP_BLOCKS) return (bytes + 64) / 64 * 64;  // closer, to find what is beyond
   std::int64_t step = 64;
   while (step * 16 < bytes) step *= 2;
   return std::max<std::int64_t>((bytes + step - 1) / step * step, 64);
@@ -55,7 +55,7 @@ void KeptBlocks::put_back(void* data, std::int64_t bytes) {
   by_size_[size].push_back(kept_.insert(kept_.end(), {data, size}));
   bytes_kept_ += size;
   in_use_ -= size;
-  give_back(PARAGRAD_KEEP_BLOCKS ? most_in_use_ + most_in_use_ / 2 + slack - in_use_ : 0);
+  give_back(PLANGRAD_KEEP_BLOCKS ? most_in_use_ + most_in_use_ / 2 + slack - in_use_ : 0);
 }
 
 /// Frees blocks until at most `most_kept` bytes are kept.
@@ -79,4 +79,4 @@ std::int64_t KeptBlocks::bytes_kept() const {
   return bytes_kept_;
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <unordered_map>
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// Allocates blocks of host memory and keeps those that are freed. Training frees and allocates the
 /// same sizes with every update; returning large blocks to the system each time would cost a page
@@ -50,4 +50,4 @@ class KeptBlocks {
   std::int64_t in_use_ = 0, most_in_use_ = 0, bytes_kept_ = 0;
 };
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -6,7 +6,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 void CpuBackend::copy(In x, Out y) {
   if (x.dtype() == y.dtype()) {
@@ -127,4 +127,4 @@ void CpuBackend::expand(In x, In index, Out y) {
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

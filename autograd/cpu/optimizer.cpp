@@ -4,7 +4,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -63,4 +63,4 @@ void CpuBackend::adamw(const AdamWStep& step, const Segments& segments, In gradi
 }
 // [end snippet]
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

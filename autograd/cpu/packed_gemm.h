@@ -8,7 +8,7 @@
 #include "autograd/cpu/parallel.h"
 #include "autograd/cpu/tile_gemm.h"
 
-namespace paragrad::autograd::cpu {
+namespace plangrad::autograd::cpu {
 
 /// c = a b + bias, or c += a b + bias; bias may be null.   a (m,k), b (k,n), bias (n), c (m,n)
 template <class T, class U>
@@ -118,4 +118,4 @@ struct PackedGemm {
   }
 };
 
-}  // namespace paragrad::autograd::cpu
+}  // namespace plangrad::autograd::cpu

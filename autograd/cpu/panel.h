@@ -7,7 +7,7 @@
 #include "autograd/cpu/parallel.h"
 #include "autograd/cpu/tile_gemm.h"
 
-namespace paragrad::autograd::cpu {
+namespace plangrad::autograd::cpu {
 
 template <class T>
 using Register = typename VectorOf<Compute<T>>::type;
@@ -169,4 +169,4 @@ Tensor pack(const Tensor& x, Vectors how) {
   return packed;
 }
 
-}  // namespace paragrad::autograd::cpu
+}  // namespace plangrad::autograd::cpu

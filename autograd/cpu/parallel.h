@@ -14,30 +14,30 @@
 #include "autograd/tensor.h"
 
 /// oneDNN's products are those of processors with AVX-512 (gemm.cpp).
-#if PARAGRAD_ONEDNN && defined(__AVX512F__)
-#define PARAGRAD_ONEDNN_PRODUCTS 1
+#if PLANGRAD_ONEDNN && defined(__AVX512F__)
+#define PLANGRAD_ONEDNN_PRODUCTS 1
 #else
-#define PARAGRAD_ONEDNN_PRODUCTS 0
+#define PLANGRAD_ONEDNN_PRODUCTS 0
 #endif
-#if PARAGRAD_OPENMP && PARAGRAD_ONEDNN_PRODUCTS
-#define PARAGRAD_OPENMP_LOOPS 1
+#if PLANGRAD_OPENMP && PLANGRAD_ONEDNN_PRODUCTS
+#define PLANGRAD_OPENMP_LOOPS 1
 #include <omp.h>
 #else
-#define PARAGRAD_OPENMP_LOOPS 0
+#define PLANGRAD_OPENMP_LOOPS 0
 #endif
 
-namespace paragrad::autograd::cpu {
+namespace plangrad::autograd::cpu {
 
 /// Whether the calling thread is in a divided loop; and its number among the loop's threads.
 inline bool in_parallel() {
-#if PARAGRAD_OPENMP_LOOPS
+#if PLANGRAD_OPENMP_LOOPS
   return omp_in_parallel();
 #else
   return ThreadPool::is_inside();
 #endif
 }
 inline int thread_place() {
-#if PARAGRAD_OPENMP_LOOPS
+#if PLANGRAD_OPENMP_LOOPS
   return omp_get_thread_num();
 #else
   return ThreadPool::place();
@@ -55,7 +55,7 @@ void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
     if (count > 0) body(0, count);
     return;
   }
-#if PARAGRAD_OPENMP_LOOPS
+#if PLANGRAD_OPENMP_LOOPS
 #pragma omp parallel num_threads(static_cast <int>(threads))
   {
     std::int64_t i = omp_get_thread_num(), n = omp_get_num_threads();
@@ -156,4 +156,4 @@ C fold_in_turn(std::int64_t first, std::int64_t last, C start, Fold fold, Value 
   return std::accumulate(lane, lane + accumulators, start, fold);
 }
 
-}  // namespace paragrad::autograd::cpu
+}  // namespace plangrad::autograd::cpu

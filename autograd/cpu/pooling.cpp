@@ -6,7 +6,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -111,4 +111,4 @@ void CpuBackend::average_pool2d_backward(In dy, Window window, Out dx) {
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -12,7 +12,7 @@
 #include "autograd/cpu/parallel.h"
 #include "autograd/cpu/vector_math.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -169,4 +169,4 @@ void CpuBackend::dequantize(In bytes, Quantizer how, Out y) {
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -7,7 +7,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -107,4 +107,4 @@ double CpuBackend::sum_of_squares(In x) {
   return std::accumulate(partial.begin(), partial.end(), 0.0);
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

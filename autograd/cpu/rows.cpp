@@ -7,7 +7,7 @@
 #include "autograd/cpu/parallel.h"
 #include "autograd/cpu/vector_math.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -192,4 +192,4 @@ void CpuBackend::embedding_backward(In ids, In dy, Out dtable) {
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

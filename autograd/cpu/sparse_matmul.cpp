@@ -7,7 +7,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/panel.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -159,4 +159,4 @@ void CpuBackend::sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Ou
   dispatch(d.dtype(), [&]<class T>() { sample<T>(pattern, how, d, b, values); });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

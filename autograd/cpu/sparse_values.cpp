@@ -10,7 +10,7 @@
 #include "autograd/cpu/encoded.h"
 #include "autograd/cpu/parallel.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -157,4 +157,4 @@ void CpuBackend::scatter(In bytes, Out y) {
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -5,11 +5,11 @@
 
 #include <chrono>
 
-#if PARAGRAD_OPENMP
+#if PLANGRAD_OPENMP
 #include <omp.h>
 #endif
 
-namespace paragrad::autograd::cpu {
+namespace plangrad::autograd::cpu {
 
 namespace {
 
@@ -52,7 +52,7 @@ void ThreadPool::run_loop() {
 
 void ThreadPool::help(int place) {
   own_place = place;
-#if PARAGRAD_OPENMP
+#if PLANGRAD_OPENMP
   omp_set_num_threads(1);  // a library that a piece calls starts no threads of its own
 #endif
   for (std::uint32_t seen = 0; !ends_; seen = loops_.load()) {
@@ -84,4 +84,4 @@ void ThreadPool::take_pieces() {
   inside = false;
 }
 
-}  // namespace paragrad::autograd::cpu
+}  // namespace plangrad::autograd::cpu

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-namespace paragrad::autograd::cpu {
+namespace plangrad::autograd::cpu {
 
 class ThreadPool {
  public:
@@ -61,4 +61,4 @@ class ThreadPool {
   std::vector<std::thread> helpers_;
 };
 
-}  // namespace paragrad::autograd::cpu
+}  // namespace plangrad::autograd::cpu

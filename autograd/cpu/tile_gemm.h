@@ -15,7 +15,7 @@
 #include <immintrin.h>
 #endif
 
-namespace paragrad::autograd::cpu {
+namespace plangrad::autograd::cpu {
 
 #if defined(__AVX512F__)
 inline constexpr int vector_bytes = 64;
@@ -126,4 +126,4 @@ void tile_gemm(std::int64_t rows, std::int64_t columns, std::int64_t inner, Stri
   }
 }
 
-}  // namespace paragrad::autograd::cpu
+}  // namespace plangrad::autograd::cpu

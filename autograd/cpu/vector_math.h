@@ -10,7 +10,7 @@
 
 #include "autograd/random.h"
 
-namespace paragrad::autograd::cpu {
+namespace plangrad::autograd::cpu {
 
 inline double vector_exp(double x) { return std::exp(x); }
 
@@ -61,4 +61,4 @@ void vector_uniform(RandomKey key, std::int64_t first, float* random) {
   }
 }
 
-}  // namespace paragrad::autograd::cpu
+}  // namespace plangrad::autograd::cpu

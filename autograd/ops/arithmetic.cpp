@@ -5,7 +5,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -124,4 +124,4 @@ Tensor cast(const Tensor& x, DType dtype) {
   return record(y, "cast", x, [from = x.dtype()](const Tensor& dy) { return cast(dy, from); });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -5,7 +5,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 // [snippet attention]
 // With P = softmax(S), S = Q K^T / sqrt(d), O = P V:
@@ -29,4 +29,4 @@ Tensor attention(const Tensor& qkv, int heads) {
 }
 // [end snippet]
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

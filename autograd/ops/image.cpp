@@ -5,7 +5,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -160,4 +160,4 @@ Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   : norm_by_running(x, weight, bias, running, epsilon);
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

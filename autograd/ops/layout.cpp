@@ -8,7 +8,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -119,4 +119,4 @@ Tensor concatenate(const std::vector<Tensor>& parts, int axis) {
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

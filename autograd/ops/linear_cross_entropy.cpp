@@ -9,7 +9,7 @@
 #include "autograd/backend.h"
 #include "autograd/ops.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -70,4 +70,4 @@ Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor&
                 });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

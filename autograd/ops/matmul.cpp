@@ -5,7 +5,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -85,4 +85,4 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
 }
 // [end snippet]
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -5,7 +5,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -61,4 +61,4 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   return reshape(sum(x, axes), shape);
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

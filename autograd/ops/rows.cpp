@@ -5,7 +5,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -124,4 +124,4 @@ Tensor embedding(const Tensor& table, const Tensor& ids) {
   });
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -2,7 +2,7 @@
 // Chapter 03.
 #include "autograd/profile/kernel_profile.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 void KernelProfile::begin() {
   if (++stretches_ == 2) {
@@ -32,4 +32,4 @@ void KernelProfile::add(const std::string& kind, const KernelWork& work, double 
   all.bytes += work.bytes;
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

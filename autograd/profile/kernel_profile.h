@@ -17,7 +17,7 @@
 
 #include "autograd/dtype.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// The least that a kernel must do.
 struct KernelWork {
@@ -76,4 +76,4 @@ class KernelProfile {
   std::atomic<bool> counts_ = false;  // the message lane reads it
 };
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

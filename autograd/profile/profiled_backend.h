@@ -9,7 +9,7 @@
 #include "autograd/backend.h"
 #include "autograd/profile/kernel_profile.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 class ProfiledBackend : public Backend {
  public:
@@ -86,4 +86,4 @@ class ProfiledBackend : public Backend {
   KernelProfile profile_;
 };
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -8,7 +8,7 @@
 
 #include "autograd/profile/profiled_backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -57,4 +57,4 @@ DeviceRates measure_rates(const Device& device) {
   return rates;
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -7,7 +7,7 @@
 #include "autograd/device.h"
 #include "autograd/profile/kernel_profile.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// Wraps a device of the CPU. Memory is charged to the new device.
 DevicePtr profiled_device(const DevicePtr& inner);
@@ -19,4 +19,4 @@ KernelProfile* profile_of(const Device& device);
 /// of five copies of 64 MiB, the like of which no cache holds. Charges no memory to its meter.
 DeviceRates measure_rates(const Device& device);
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -4,7 +4,7 @@
 // Chapter 03.
 #include "autograd/profile/profiled_backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -131,4 +131,4 @@ void ProfiledBackend::batch_norm_backward(In x, In mean, In variance, In weight,
       dy, dx, dweight, dbias);
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -3,7 +3,7 @@
 // Not here: products, rows and images (profiled_kernels.cpp). Chapter 03.
 #include "autograd/profile/profiled_backend.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 namespace {
 
@@ -139,4 +139,4 @@ void ProfiledBackend::adamw(const AdamWStep& step, const Segments& segments, In 
          m, v, master, weights);
 }
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -177,4 +177,4 @@ void CudaBackend::attention_backward(In qkv, int heads, In y, In normalizer, In 
   });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -5,7 +5,7 @@
 
 #include "cuda/backend/kernel_types.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// The rows of one head in one tensor.
 template <class T>
@@ -50,4 +50,4 @@ void hopper_attention_backward(const CudaBackend& backend, const AttentionSizes&
                                const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
                                const Tensor& dy, const Tensor& dqkv);
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

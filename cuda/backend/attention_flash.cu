@@ -4,7 +4,7 @@
 #include "cuda/backend/flash_backward.h"
 #include "cuda/backend/flash_forward.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -42,4 +42,4 @@ void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& 
   });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -6,7 +6,7 @@
 #include "cuda/backend/flash_forward.h"
 #include "cuda/backend/flash_hopper.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 void hopper_attention(const CudaBackend& backend, const AttentionSizes& s, const Tensor& qkv,
                       const Tensor& y, const Tensor& normalizer) {
@@ -19,4 +19,4 @@ void hopper_attention_backward(const CudaBackend& backend, const AttentionSizes&
   run_flash_backward<GroupProducts, hopper_head>(backend, s, qkv, y, normalizer, dy, dqkv);
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

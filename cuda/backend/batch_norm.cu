@@ -4,7 +4,7 @@
 #include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_sums.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -104,4 +104,4 @@ void CudaBackend::batch_norm_backward(In x, In mean, In variance, In weight, dou
   });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

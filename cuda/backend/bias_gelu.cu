@@ -7,7 +7,7 @@
 #include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_sums.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -94,4 +94,4 @@ void CudaBackend::bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) {
   reduce(Reduction::sum, sums, dbias.window(0, {1, width}));
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -7,7 +7,7 @@
 
 #include "cuda/backend/convolution_product.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -104,4 +104,4 @@ void CudaBackend::conv2d_backward_weight(In x, In dy, Window window, Out dweight
   if (parts > 1) reduce(Reduction::sum, sums, dweight.window(0, {1, dweight.numel()}));
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -9,7 +9,7 @@
 
 #include "cuda/backend/convolution_tiles.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// result[r,i] = sum over k of left[r,k] right[k,i]. If several blocks have a part of each sum,
 /// part z is written below the parts before it.
@@ -124,4 +124,4 @@ __global__ void __launch_bounds__(conv_threads, conv_blocks<T, sums_places>)
   }
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

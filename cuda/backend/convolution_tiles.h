@@ -6,7 +6,7 @@
 
 #include "cuda/backend/kernel_types.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// A block's sums, and the number of their terms that it takes at a time.
 constexpr int conv_rows = 64, conv_columns = 128, conv_threads = 256;
@@ -170,4 +170,4 @@ struct RightTile {
   }
 };
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -4,7 +4,7 @@
 
 #include "cuda/backend/kernel_types.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -119,4 +119,4 @@ void CudaBackend::throw_index_fault() {
                                        ordinal_));
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -30,7 +30,7 @@
 #include "cuda/backend/memory.h"
 #include "cuda/backend/products.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 using autograd::AdamWStep;
 using autograd::Binary;
@@ -156,4 +156,4 @@ class CudaBackend : public autograd::Backend {
 /// throws: Error as CudaBackend's constructor does
 autograd::DevicePtr cuda_device(int ordinal = 0, CudaSettings settings = {});
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

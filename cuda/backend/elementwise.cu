@@ -7,7 +7,7 @@
 #include "autograd/formulas.h"
 #include "cuda/backend/map.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -187,4 +187,4 @@ void CudaBackend::accumulate(In x, Out y) {
   });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -8,7 +8,7 @@
 #include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_sums.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -172,4 +172,4 @@ void CudaBackend::embedding_backward(In ids, In dy, Out dtable) {
   }
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -19,7 +19,7 @@
 
 #include "cuda/backend/flash_tiles.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 template <class P>
 constexpr int met_rows = P::by_group ? 64 : 32;  // of other tiles, at a time
@@ -207,4 +207,4 @@ void run_flash_backward(const CudaBackend& backend, const AttentionSizes& s, con
               pitch, dqkv);
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

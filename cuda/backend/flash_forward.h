@@ -9,7 +9,7 @@
 
 #include "cuda/backend/flash_tiles.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 // What registers hold without spills: the groups of 16 queries that a warp has, whether their
 // fragments stay in registers, and how many keys it takes at a time.
@@ -110,4 +110,4 @@ void run_flash(const CudaBackend& backend, const AttentionSizes& s, const Tensor
   backend.run(flash_kernel<P, D>, flash_grid<P>(s, rows, elements), s, qkv, y, normalizer);
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -8,7 +8,7 @@
 #include "cuda/backend/flash_tiles.h"
 #include "cuda/launch/device_hopper.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// For heads of 64 values, whose rows have the 128 bytes that wgmma swizzles, and tiles of 64 rows.
 /// Own rows must not be kept: nvcc 13.0 lets other values take their registers in a loop. Left
@@ -72,4 +72,4 @@ struct GroupProducts {
   }
 };
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -10,7 +10,7 @@
 
 #include "cuda/backend/attention.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 using Bf16 = __nv_bfloat16;
 
@@ -250,4 +250,4 @@ Grid flash_grid(const AttentionSizes& s, int rows, int elements) {
           elements * sizeof(Bf16) + to_align};
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -7,7 +7,7 @@
 
 #include "cuda/backend/kernel_types.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -114,4 +114,4 @@ void CudaBackend::linear_backward(bool add, In dy, In x, Out dweight, Out dbias)
 // Multiples of 8 would do for bf16; 64 are half of a tile, or a quarter, and 128 bytes.
 std::int64_t CudaBackend::row_pitch(std::int64_t columns) const { return (columns + 63) / 64 * 64; }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

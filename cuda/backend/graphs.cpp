@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 using Recorded = Handle<cudaGraph_t, cudaGraphDestroy>;
 
@@ -100,4 +100,4 @@ void Graphs::forget() noexcept {
   allocator_.catch_up();
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -13,7 +13,7 @@
 
 #include "cuda/backend/memory.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 // [snippet per_launch]
 /// A kernel's parameter that differs from launch to launch, as a learning rate does. In a graph the
@@ -114,4 +114,4 @@ class Graphs {
   int made_ = 0, captured_ = 0, begun_ = 0;
 };
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

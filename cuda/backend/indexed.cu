@@ -4,7 +4,7 @@
 // Chapters 02, 03 and 11; Singh and Bhatele 2023 (SAMO) for gather and expand.
 #include "cuda/backend/map.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -93,4 +93,4 @@ void CudaBackend::expand(In x, In index, Out y) {
            [&]<class T>() { run_each<expand_one<T>>(x.numel(), x, index, y, y.numel(), fault_); });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

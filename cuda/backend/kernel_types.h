@@ -17,11 +17,11 @@
 
 /// Lets Tensor::data accept bf16 under CUDA's name.
 template <>
-struct paragrad::autograd::DTypeOf<__nv_bfloat16> {
+struct plangrad::autograd::DTypeOf<__nv_bfloat16> {
   static constexpr DType value = DType::bf16;
 };
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// throws: Error that says what to do, if the tensor has type f64
 inline void refuse_f64(const Tensor& x) {
@@ -223,4 +223,4 @@ __device__ void for_packs(const T* row, std::int64_t width, Body body) {
     body(c, load<Pack<T, N>>(row + c));
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -11,7 +11,7 @@
 #include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_sums.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -196,4 +196,4 @@ void CudaBackend::scatter(In bytes, Out y) {
            [&]<class T>() { run_each<scatter_one<T>>(slots, slots, bytes, y, y.numel(), fault_); });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

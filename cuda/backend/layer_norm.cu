@@ -3,7 +3,7 @@
 // Chapters 02 and 03; Ba, Kiros and Hinton 2016, eq. 3.
 #include "cuda/backend/layer_norm.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -61,4 +61,4 @@ void CudaBackend::add_layer_norm(In x, In a, In weight, In bias, double epsilon,
   });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -7,7 +7,7 @@
 #include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_sums.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 // How a row is divided: E of its elements per thread stay in registers, and 32 threads take a row
 // if E is warp_elements, or a block if it is block_elements. If E is 0, a block loads them again.
@@ -93,4 +93,4 @@ void dispatch_row(std::int64_t width,
   });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

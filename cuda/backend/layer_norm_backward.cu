@@ -5,7 +5,7 @@
 
 #include <functional>
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -167,4 +167,4 @@ void CudaBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In d
   });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

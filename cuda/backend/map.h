@@ -9,7 +9,7 @@
 #include "autograd/shape.h"
 #include "cuda/backend/kernel_types.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 template <class T, int N, class F, class... X>
 __device__ Pack<T, N> apply(F f, const Pack<X, N>&... x) {
@@ -74,4 +74,4 @@ struct Walk {
   }
 };
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

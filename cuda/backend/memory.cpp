@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -171,4 +171,4 @@ void Staging::to_host(void* target, const void* source, std::int64_t bytes, cuda
   }
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

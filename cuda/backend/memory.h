@@ -15,7 +15,7 @@
 
 #include "cuda/launch/runtime.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// Keeps freed blocks for later allocations. Other blocks come from the device's pool, which gives
 /// nothing back before it is told to: no allocation and no free waits for the device, or for other
@@ -93,4 +93,4 @@ class Staging {
   std::size_t next_ = 0;
 };
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -6,7 +6,7 @@
 #include "cuda/backend/kernel_types.h"
 #include "cuda/backend/segments.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -131,4 +131,4 @@ void CudaBackend::adamw(const AdamWStep& step, const Segments& segments, In grad
              second_moment.data<float>());
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

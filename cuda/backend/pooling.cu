@@ -5,7 +5,7 @@
 
 #include "cuda/backend/kernel_types.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -141,4 +141,4 @@ void CudaBackend::max_pool2d_backward(In dy, In index, Out dx) {
   if (!exact) copy(sums, dx);
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

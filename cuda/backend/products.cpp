@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -139,4 +139,4 @@ void Products::Call::operator()(cudaStream_t stream) const {
                            static_cast<std::size_t>(products->bytes_), stream));
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -1,4 +1,4 @@
-// Products: matrix products by cublasLt on one device; throws its errors as paragrad's Error.
+// Products: matrix products by cublasLt on one device; throws its errors as plangrad's Error.
 // Not here: tensors and the kernels of a Backend that use it (cuda/backend/gemm.cu).
 // Chapter 03; cuBLAS library reference, cublasLt.
 #pragma once
@@ -13,7 +13,7 @@
 
 #include "cuda/backend/memory.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// A batch of matrices as cublasLt takes them, by columns: our rows are its columns.
 struct ProductOperand {
@@ -85,4 +85,4 @@ class Products {
   std::map<Key, Plan> plans_;
 };
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

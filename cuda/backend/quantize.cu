@@ -8,7 +8,7 @@
 #include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_sums.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -123,4 +123,4 @@ void CudaBackend::dequantize(In bytes, Quantizer how, Out y) {
   dispatch(y, [&]<class T>() { run_each<unpack_group<T>>(m.groups(), m, bytes, y); });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -7,7 +7,7 @@
 #include "cuda/backend/map.h"
 #include "cuda/launch/block_sums.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -170,4 +170,4 @@ void CudaBackend::max_backward(In x, In y, In dy, Out dx) {
   });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -10,7 +10,7 @@
 
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// A kernel's parameter that tells a block its segment: segment s has the blocks from
 /// first_block[s] to that of the next one.
@@ -51,4 +51,4 @@ void for_tables(const std::vector<Segment>& segments, BlocksOf blocks_of, Launch
   }
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -5,7 +5,7 @@
 #include "cuda/backend/kernel_types.h"
 #include "cuda/launch/block_sums.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -157,4 +157,4 @@ void CudaBackend::cross_entropy(In logits, In targets, std::int64_t classes, dou
   });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -3,7 +3,7 @@
 // Not here: rows sorted by length. Gale et al. 2020, "Sparse GPU kernels for deep learning".
 #include "cuda/backend/kernel_types.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -95,4 +95,4 @@ void CudaBackend::sddmm(const SparsePattern& pattern, Vectors how, In d, In b, O
   });
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

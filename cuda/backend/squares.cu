@@ -5,7 +5,7 @@
 #include "cuda/backend/segments.h"
 #include "cuda/launch/block_sums.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -96,4 +96,4 @@ std::vector<double> CudaBackend::sums_of_squares(const std::vector<Tensor>& tens
   return result;
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -14,7 +14,7 @@
 #include "cuda/emulator/observer.h"
 #include "cuda/emulator/sanitizer.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -89,4 +89,4 @@ bool Arena::contains(const void* address) const {
   return start_ && address >= start_ && address < start_ + arena_bytes;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

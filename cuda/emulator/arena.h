@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 constexpr std::size_t arena_bytes = std::size_t{64} << 30;  ///< of addresses
 
@@ -23,4 +23,4 @@ class Arena {
   std::byte* next_ = nullptr;
 };
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -12,7 +12,7 @@
 #include "autograd/error.h"
 #include "cuda/emulator/report.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 using autograd::text;
 
@@ -201,4 +201,4 @@ void Block::abandon() {
   __builtin_unreachable();
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -16,7 +16,7 @@
 #include "cuda/emulator/fiber.h"
 #include "cuda/emulator/vector_types.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 /// A kernel with its arguments, and the grid that it is for.
 struct Launch {
@@ -146,4 +146,4 @@ class Block {
 /// run.
 bool run_grid(const Launch& launch);
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

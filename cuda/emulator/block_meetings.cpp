@@ -9,7 +9,7 @@
 #include "cuda/emulator/observer.h"
 #include "cuda/emulator/report.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 using autograd::text;
 
@@ -106,4 +106,4 @@ bool Block::overflowed_at(const void* address) const {
   return false;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

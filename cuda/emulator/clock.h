@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 class Clock {
  public:
@@ -28,4 +28,4 @@ class Clock {
   std::vector<std::uint64_t> reached_;
 };
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -14,7 +14,7 @@
 #include "cuda/emulator/nccl.h"
 #include "cuda/emulator/stream.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 enum class Kind { all_reduce, reduce, reduce_scatter, broadcast, all_gather, send, receive };
 
@@ -62,15 +62,15 @@ bool join_in_group(ncclComm_t comm);
 /// Queues the last call, if the communicator doesn't block.
 void queue_waiting(ncclComm_t comm);
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator
 
 struct ncclComm {
-  std::shared_ptr<paragrad::cuda::emulator::Clique> clique;
+  std::shared_ptr<plangrad::cuda::emulator::Clique> clique;
   int rank = 0;
   int device = 0;
   std::map<std::tuple<int, int>, std::uint64_t> calls{};  ///< numbers, by the key of a gathering
-  paragrad::cuda::emulator::Position last{};  ///< one after the other, whatever their streams
+  plangrad::cuda::emulator::Position last{};  ///< one after the other, whatever their streams
   bool blocking = true;
-  std::vector<paragrad::cuda::emulator::Call> waiting{};  ///< the last ones, if it doesn't block
+  std::vector<plangrad::cuda::emulator::Call> waiting{};  ///< the last ones, if it doesn't block
   ncclResult_t error = ncclSuccess;
 };

@@ -12,7 +12,7 @@ struct cublasContext {
   cudaStream_t stream = nullptr;
 };
 
-using namespace paragrad::cuda::emulator;
+using namespace plangrad::cuda::emulator;
 
 namespace {
 

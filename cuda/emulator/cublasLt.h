@@ -1,4 +1,4 @@
-// The part of cublasLt that paragrad uses: products that add a bias, or sum a bias's gradient.
+// The part of cublasLt that plangrad uses: products that add a bias, or sum a bias's gradient.
 // Not here: other epilogues and types; results that do not take the place of C.
 // cuBLAS library reference, cublasLt.
 #pragma once

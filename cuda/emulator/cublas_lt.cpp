@@ -34,7 +34,7 @@ struct cublasLtMatmulPreferenceOpaque {
   std::uint32_t alignments[4] = {256, 256, 256, 256};  // of A, B, C, D
 };
 
-using namespace paragrad::cuda::emulator;
+using namespace plangrad::cuda::emulator;
 
 namespace {
 
@@ -110,9 +110,9 @@ cublasStatus_t check(const cublasLtMatmulDescOpaque& o, const cublasLtMatrixLayo
 std::uint64_t number_of(const Product& p) {
   std::string all;
   for (const Matrices* x : {&p.a, &p.b, &p.c, &p.bias})
-    all += paragrad::autograd::text(x->type, ' ', x->ld, ' ', x->stride, ' ', x->transposed, ' ',
+    all += plangrad::autograd::text(x->type, ' ', x->ld, ' ', x->stride, ' ', x->transposed, ' ',
                                     x->rows, ' ', x->columns, ' ');
-  return std::hash<std::string>()(all + paragrad::autograd::text(p.batch, p.bias_gradient));
+  return std::hash<std::string>()(all + plangrad::autograd::text(p.batch, p.bias_gradient));
 }
 
 }  // namespace

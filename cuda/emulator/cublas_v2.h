@@ -1,4 +1,4 @@
-// The part of cuBLAS that paragrad uses: matrix products, column-major as in cuBLAS.
+// The part of cuBLAS that plangrad uses: matrix products, column-major as in cuBLAS.
 // Not here: pointers to alpha and beta in device memory, batches by arrays of pointers.
 // cuBLAS library reference: gemm and its batched and mixed-precision forms.
 #pragma once

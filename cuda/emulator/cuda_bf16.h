@@ -13,12 +13,12 @@ struct alignas(4) __nv_bfloat162 {
 };
 
 inline float __bfloat162float(__nv_bfloat16 x) {
-  paragrad::autograd::bf16 value;
+  plangrad::autograd::bf16 value;
   value.bits = x.bits;
   return value;
 }
 /// Rounds to nearest, ties to even.
-inline __nv_bfloat16 __float2bfloat16(float x) { return {paragrad::autograd::bf16::round(x)}; }
+inline __nv_bfloat16 __float2bfloat16(float x) { return {plangrad::autograd::bf16::round(x)}; }
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y) {
   return {__float2bfloat16(x), __float2bfloat16(y)};
 }

@@ -1,4 +1,4 @@
-// The part of the CUDA runtime's interface that paragrad uses, on the emulated machine.
+// The part of the CUDA runtime's interface that plangrad uses, on the emulated machine.
 // Not here: the rest of the toolkit's header of this name. Names, values and meanings are CUDA's;
 // calls that CUDA rejects are rejected with the same error code.
 // CUDA Runtime API reference; CUDA C++ Programming Guide.
@@ -160,7 +160,7 @@ using cudaGraph_t = struct CUgraph_st*;
 using cudaGraphExec_t = struct CUgraphExec_st*;
 using cudaGraphNode_t = struct CUgraphNode_st*;
 
-/// Others forbid calls that paragrad makes while it records.
+/// Others forbid calls that plangrad makes while it records.
 enum cudaStreamCaptureMode { cudaStreamCaptureModeRelaxed = 2 };
 enum cudaGraphExecUpdateResult {
   cudaGraphExecUpdateSuccess = 0,
@@ -196,17 +196,17 @@ struct cudaLaunchConfig_t {
 };
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 cudaError_t launch(const cudaLaunchConfig_t& config, const void* function,
                    std::function<void()> kernel);
 cudaError_t set_attribute(const void* function, cudaFuncAttribute attribute, int value);
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator
 
 /// Arguments travel through host memory, which checked builds forbid kernels to read.
 #if defined(__SANITIZE_THREAD__)
-#define PARAGRAD_UNWATCHED __attribute__((no_sanitize("thread"), noipa))
+#define PLANGRAD_UNWATCHED __attribute__((no_sanitize("thread"), noipa))
 #else
-#define PARAGRAD_UNWATCHED
+#define PLANGRAD_UNWATCHED
 #endif
 
 /// Queues kernel(arguments...), which are copied now.
@@ -214,10 +214,10 @@ template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
   std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
-  return paragrad::cuda::emulator::launch(
+  return plangrad::cuda::emulator::launch(
       *config, reinterpret_cast<const void*>(kernel),
-      [kernel, values = std::move(values)]() PARAGRAD_UNWATCHED {
-        auto call = [kernel](const Parameters&... value) PARAGRAD_UNWATCHED { kernel(value...); };
+      [kernel, values = std::move(values)]() PLANGRAD_UNWATCHED {
+        auto call = [kernel](const Parameters&... value) PLANGRAD_UNWATCHED { kernel(value...); };
         std::apply(call, values);
       });
 }
@@ -225,6 +225,6 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
 template <class... Parameters>
 cudaError_t cudaFuncSetAttribute(void (*kernel)(Parameters...), cudaFuncAttribute attribute,
                                  int value) {
-  return paragrad::cuda::emulator::set_attribute(reinterpret_cast<const void*>(kernel), attribute,
+  return plangrad::cuda::emulator::set_attribute(reinterpret_cast<const void*>(kernel), attribute,
                                                  value);
 }

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <source_location>
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace emulator {
 
@@ -99,4 +99,4 @@ inline void ldmatrix_x4_transposed(unsigned (&fragment)[4], const void* row,
 void mma_16816(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                std::source_location where = std::source_location::current());
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -9,21 +9,21 @@
 #include <cstdint>
 
 // Overloads, not templates: an atomic of a type that CUDA lacks, such as size_t, is ambiguous.
-#define PARAGRAD_ATOMIC(name, type, operation) \
+#define PLANGRAD_ATOMIC(name, type, operation) \
   inline type name(type* address, type value) { return std::atomic_ref<type>(*address).operation; }
-PARAGRAD_ATOMIC(atomicAdd, int, fetch_add(value))
-PARAGRAD_ATOMIC(atomicAdd, unsigned, fetch_add(value))
-PARAGRAD_ATOMIC(atomicAdd, unsigned long long, fetch_add(value))
-PARAGRAD_ATOMIC(atomicAdd, float, fetch_add(value))
-PARAGRAD_ATOMIC(atomicAdd, double, fetch_add(value))
-PARAGRAD_ATOMIC(atomicOr, int, fetch_or(value))
-PARAGRAD_ATOMIC(atomicOr, unsigned, fetch_or(value))
-PARAGRAD_ATOMIC(atomicExch, int, exchange(value))
-PARAGRAD_ATOMIC(atomicExch, unsigned, exchange(value))
-PARAGRAD_ATOMIC(atomicExch, float, exchange(value))
-#undef PARAGRAD_ATOMIC
+PLANGRAD_ATOMIC(atomicAdd, int, fetch_add(value))
+PLANGRAD_ATOMIC(atomicAdd, unsigned, fetch_add(value))
+PLANGRAD_ATOMIC(atomicAdd, unsigned long long, fetch_add(value))
+PLANGRAD_ATOMIC(atomicAdd, float, fetch_add(value))
+PLANGRAD_ATOMIC(atomicAdd, double, fetch_add(value))
+PLANGRAD_ATOMIC(atomicOr, int, fetch_or(value))
+PLANGRAD_ATOMIC(atomicOr, unsigned, fetch_or(value))
+PLANGRAD_ATOMIC(atomicExch, int, exchange(value))
+PLANGRAD_ATOMIC(atomicExch, unsigned, exchange(value))
+PLANGRAD_ATOMIC(atomicExch, float, exchange(value))
+#undef PLANGRAD_ATOMIC
 
-#define PARAGRAD_ATOMIC_IF(name, type, better)                              \
+#define PLANGRAD_ATOMIC_IF(name, type, better)                              \
   inline type name(type* address, type value) {                             \
     std::atomic_ref<type> target(*address);                                 \
     type old = target;                                                      \
@@ -31,34 +31,34 @@ PARAGRAD_ATOMIC(atomicExch, float, exchange(value))
     }                                                                       \
     return old;                                                             \
   }
-PARAGRAD_ATOMIC_IF(atomicMax, int, >)
-PARAGRAD_ATOMIC_IF(atomicMax, unsigned, >)
-PARAGRAD_ATOMIC_IF(atomicMax, unsigned long long, >)
-PARAGRAD_ATOMIC_IF(atomicMin, int, <)
-PARAGRAD_ATOMIC_IF(atomicMin, unsigned, <)
-PARAGRAD_ATOMIC_IF(atomicMin, unsigned long long, <)
-#undef PARAGRAD_ATOMIC_IF
+PLANGRAD_ATOMIC_IF(atomicMax, int, >)
+PLANGRAD_ATOMIC_IF(atomicMax, unsigned, >)
+PLANGRAD_ATOMIC_IF(atomicMax, unsigned long long, >)
+PLANGRAD_ATOMIC_IF(atomicMin, int, <)
+PLANGRAD_ATOMIC_IF(atomicMin, unsigned, <)
+PLANGRAD_ATOMIC_IF(atomicMin, unsigned long long, <)
+#undef PLANGRAD_ATOMIC_IF
 
-#define PARAGRAD_ATOMIC_CAS(type)                                               \
+#define PLANGRAD_ATOMIC_CAS(type)                                               \
   inline type atomicCAS(type* address, type expected, type desired) {           \
     std::atomic_ref<type>(*address).compare_exchange_strong(expected, desired); \
     return expected;                                                            \
   }
-PARAGRAD_ATOMIC_CAS(int)
-PARAGRAD_ATOMIC_CAS(unsigned)
-PARAGRAD_ATOMIC_CAS(unsigned long long)
-#undef PARAGRAD_ATOMIC_CAS
+PLANGRAD_ATOMIC_CAS(int)
+PLANGRAD_ATOMIC_CAS(unsigned)
+PLANGRAD_ATOMIC_CAS(unsigned long long)
+#undef PLANGRAD_ATOMIC_CAS
 
-#define PARAGRAD_MIN_MAX(type)                              \
+#define PLANGRAD_MIN_MAX(type)                              \
   inline type min(type a, type b) { return b < a ? b : a; } \
   inline type max(type a, type b) { return a < b ? b : a; }
-PARAGRAD_MIN_MAX(int)
-PARAGRAD_MIN_MAX(unsigned)
-PARAGRAD_MIN_MAX(long)
-PARAGRAD_MIN_MAX(unsigned long)
-PARAGRAD_MIN_MAX(long long)
-PARAGRAD_MIN_MAX(unsigned long long)
-#undef PARAGRAD_MIN_MAX
+PLANGRAD_MIN_MAX(int)
+PLANGRAD_MIN_MAX(unsigned)
+PLANGRAD_MIN_MAX(long)
+PLANGRAD_MIN_MAX(unsigned long)
+PLANGRAD_MIN_MAX(long long)
+PLANGRAD_MIN_MAX(unsigned long long)
+#undef PLANGRAD_MIN_MAX
 // These return the number, if the other operand is NaN.
 inline float min(float a, float b) { return fminf(a, b); }
 inline float max(float a, float b) { return fmaxf(a, b); }

@@ -6,7 +6,7 @@
 
 #include "cuda/emulator/device_emulated.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// A matrix in shared memory, with swizzled rows of 128 bytes; row 8 is `eight` bytes after row 0.
 struct SharedMatrix {
@@ -27,4 +27,4 @@ template <bool by_columns>
 void wgmma_64x64x16(float (&c)[8][4], const unsigned (&a)[4], SharedMatrix b,
                     std::source_location where = std::source_location::current());
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -15,7 +15,7 @@
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/sanitizer.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 using autograd::text;
 
@@ -131,4 +131,4 @@ std::string describe_address(const void* address) {
   return text(address, ", ", missing, " bytes before ", show(above->second));
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 constexpr int pinned_host = -1;  ///< in place of a device's number
 
@@ -34,4 +34,4 @@ bool is_device_address(const void* address);
 /// Describes an address: "0x7f..., 12 bytes past the end of allocation 3 (device 0, 400 bytes)".
 std::string describe_address(const void* address);
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

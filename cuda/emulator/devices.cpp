@@ -7,7 +7,7 @@
 #include "autograd/error.h"
 #include "cuda/emulator/emulator.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// Each operation runs as soon as it can, so that no caller must ask for it again and again.
 void prepare_devices(int ranks, bool own) {
@@ -18,4 +18,4 @@ void prepare_devices(int ranks, bool own) {
   emulator::configure({.devices = std::min(ranks, most), .schedule = emulator::Schedule::eager});
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <string>
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 /// The order in which the blocks of a grid, and the threads of a block between two barriers, run. A
 /// correct kernel computes the same in each.
@@ -62,4 +62,4 @@ std::int64_t misaligned_products();
 /// A fault abandons the stacks of its block's threads: what their variables own is lost.
 std::string reset();
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

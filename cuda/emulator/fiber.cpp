@@ -15,16 +15,16 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// paragrad_switch(void** save, void* load): pushes what a call must preserve, leaves the stack
+// plangrad_switch(void** save, void* load): pushes what a call must preserve, leaves the stack
 // pointer in *save, takes `load` for it, pops.
-extern "C" void paragrad_switch(void** save, void* load);
+extern "C" void plangrad_switch(void** save, void* load);
 
 #if defined(__x86_64__)
 asm(R"(
 .text
-.globl paragrad_switch
-.type paragrad_switch, @function
-paragrad_switch:
+.globl plangrad_switch
+.type plangrad_switch, @function
+plangrad_switch:
   pushq %rbp
   pushq %rbx
   pushq %r12
@@ -40,16 +40,16 @@ paragrad_switch:
   popq %rbx
   popq %rbp
   ret
-.size paragrad_switch, .-paragrad_switch
+.size plangrad_switch, .-plangrad_switch
 )");
 constexpr int saved_words = 8;   // six registers, the address to return to, and one for alignment
 constexpr int address_word = 6;  // which of them `ret` takes
 #elif defined(__aarch64__)
 asm(R"(
 .text
-.globl paragrad_switch
-.type paragrad_switch, %function
-paragrad_switch:
+.globl plangrad_switch
+.type plangrad_switch, %function
+plangrad_switch:
   sub sp, sp, #160
   stp x19, x20, [sp, #0]
   stp x21, x22, [sp, #16]
@@ -76,15 +76,15 @@ paragrad_switch:
   ldp d14, d15, [sp, #144]
   add sp, sp, #160
   ret
-.size paragrad_switch, .-paragrad_switch
+.size plangrad_switch, .-plangrad_switch
 )");
 constexpr int saved_words = 20;
 constexpr int address_word = 11;  // x30
 #else
-#error "The emulator switches stacks on x86-64 and AArch64; add paragrad_switch for this processor."
+#error "The emulator switches stacks on x86-64 and AArch64; add plangrad_switch for this processor."
 #endif
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -114,10 +114,10 @@ void switch_context(Context& from, Context& to) {
 #if defined(__SANITIZE_ADDRESS__)
   left = &from;
   __sanitizer_start_switch_fiber(&from.fake_stack, to.bottom, to.size);
-  paragrad_switch(&from.stack_pointer, to.stack_pointer);
+  plangrad_switch(&from.stack_pointer, to.stack_pointer);
   arrive(from.fake_stack);
 #else
-  paragrad_switch(&from.stack_pointer, to.stack_pointer);
+  plangrad_switch(&from.stack_pointer, to.stack_pointer);
 #endif
 }
 
@@ -158,4 +158,4 @@ bool Fiber::overflowed_at(const void* address) const {
   return address >= memory_ && address < memory_ + page;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

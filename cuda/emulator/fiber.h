@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 /// The point at which code has stopped: a stack pointer, and what AddressSanitizer must know.
 struct Context {
@@ -41,4 +41,4 @@ class Fiber : public Context {
   std::size_t stagger_;
 };
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -15,7 +15,7 @@
 #include "autograd/error.h"
 #include "cuda/emulator/report.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -64,4 +64,4 @@ std::string name_of_function(const void* function) {
   return status == 0 ? demangled.get() : mangled;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

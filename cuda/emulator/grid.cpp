@@ -16,7 +16,7 @@
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/sanitizer.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -98,4 +98,4 @@ bool run_grid(const Launch& launch) {
   return true;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

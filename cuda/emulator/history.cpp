@@ -5,7 +5,7 @@
 #include "cuda/emulator/observer.h"
 #include "cuda/emulator/scheduler.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -44,4 +44,4 @@ Clock history_of_host() {
   return scheduler().host;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

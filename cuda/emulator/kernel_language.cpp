@@ -10,7 +10,7 @@
 #include "cuda/emulator/device_emulated.h"
 #include "cuda/emulator/report.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -61,4 +61,4 @@ unsigned ballot(const char* name, std::source_location where, unsigned mask, boo
   return result;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -27,7 +27,7 @@
 #endif
 // [end snippet]
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 constexpr std::size_t max_shared_bytes = 227 * 1024;  // of a block; an H100's
 inline constinit thread_local std::byte* dynamic_shared_memory = nullptr;
@@ -64,42 +64,42 @@ inline int lane_of_thread() {
   return (threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % warpSize;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator
 
 // The last argument, which calls leave out, is the place that reports name.
 inline void __syncthreads(std::source_location where = std::source_location::current()) {
-  paragrad::cuda::emulator::block_barrier("__syncthreads", where);
+  plangrad::cuda::emulator::block_barrier("__syncthreads", where);
 }
 
 inline void __syncwarp(unsigned mask = ~0u,
                        std::source_location where = std::source_location::current()) {
-  using namespace paragrad::cuda::emulator;
+  using namespace plangrad::cuda::emulator;
   warp_operation("__syncwarp", where, mask, nullptr, synchronize_warp);
 }
 
 template <class T>
 T __shfl_sync(unsigned mask, T value, int source,
               std::source_location where = std::source_location::current()) {
-  return paragrad::cuda::emulator::shuffle("__shfl_sync", where, mask, value, source);
+  return plangrad::cuda::emulator::shuffle("__shfl_sync", where, mask, value, source);
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int lane_mask,
                   std::source_location where = std::source_location::current()) {
-  using namespace paragrad::cuda::emulator;
+  using namespace plangrad::cuda::emulator;
   return shuffle("__shfl_xor_sync", where, mask, value, lane_of_thread() ^ lane_mask);
 }
 /// Lanes without a source keep their own value.
 template <class T>
 T __shfl_up_sync(unsigned mask, T value, unsigned delta,
                  std::source_location where = std::source_location::current()) {
-  using namespace paragrad::cuda::emulator;
+  using namespace plangrad::cuda::emulator;
   int lane = lane_of_thread(), source = lane - static_cast<int>(delta);
   return shuffle("__shfl_up_sync", where, mask, value, source < 0 ? lane : source);
 }
 template <class T>
 T __shfl_down_sync(unsigned mask, T value, unsigned delta,
                    std::source_location where = std::source_location::current()) {
-  using namespace paragrad::cuda::emulator;
+  using namespace plangrad::cuda::emulator;
   int lane = lane_of_thread(), source = lane + static_cast<int>(delta);
   return shuffle("__shfl_down_sync", where, mask, value, source >= warpSize ? lane : source);
 }
@@ -107,13 +107,13 @@ T __shfl_down_sync(unsigned mask, T value, unsigned delta,
 /// Bit i: lane i's predicate.
 inline unsigned __ballot_sync(unsigned mask, int predicate,
                               std::source_location where = std::source_location::current()) {
-  return paragrad::cuda::emulator::ballot("__ballot_sync", where, mask, predicate);
+  return plangrad::cuda::emulator::ballot("__ballot_sync", where, mask, predicate);
 }
 inline int __any_sync(unsigned mask, int predicate,
                       std::source_location where = std::source_location::current()) {
-  return paragrad::cuda::emulator::ballot("__any_sync", where, mask, predicate) != 0;
+  return plangrad::cuda::emulator::ballot("__any_sync", where, mask, predicate) != 0;
 }
 inline int __all_sync(unsigned mask, int predicate,
                       std::source_location where = std::source_location::current()) {
-  return paragrad::cuda::emulator::ballot("__all_sync", where, mask, predicate) == ~0u;
+  return plangrad::cuda::emulator::ballot("__all_sync", where, mask, predicate) == ~0u;
 }

@@ -1,4 +1,4 @@
-// The part of NCCL that paragrad uses, for ranks that are host threads of this process, or for one
+// The part of NCCL that plangrad uses, for ranks that are host threads of this process, or for one
 // thread that drives all ranks by group calls.
 // Not here: ranks in several processes.
 // NCCL user guide, API.

@@ -10,8 +10,8 @@
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 
-using namespace paragrad::cuda::emulator;
-using paragrad::autograd::text;
+using namespace plangrad::cuda::emulator;
+using plangrad::autograd::text;
 
 namespace {
 
@@ -175,7 +175,7 @@ ncclResult_t add(const Call& call) {
 
 }  // namespace
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 bool join_in_group(ncclComm_t comm) {
   if (group.depth > 0) group.joining.push_back(comm);
@@ -187,7 +187,7 @@ void queue_waiting(ncclComm_t comm) {
   if (comm->error == ncclSuccess) comm->error = queue_all(calls);
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator
 
 ncclResult_t ncclGroupStart() {
   ++group.depth;

@@ -11,8 +11,8 @@
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 
-using namespace paragrad::cuda::emulator;
-using paragrad::autograd::text;
+using namespace plangrad::cuda::emulator;
+using plangrad::autograd::text;
 
 namespace {
 
@@ -55,7 +55,7 @@ std::shared_ptr<Clique> join(int id, int ranks, int rank, int device) {
 
 }  // namespace
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 ncclResult_t wait_for_ranks(ncclComm_t comm) {
   Clique& clique = *comm->clique;
@@ -68,7 +68,7 @@ ncclResult_t wait_for_ranks(ncclComm_t comm) {
   return ncclSystemError;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator
 
 /// Returns the version that the emulator is modelled on.
 ncclResult_t ncclGetVersion(int* version) {

@@ -8,7 +8,7 @@
 #include "cuda/emulator/cuda_bf16.h"
 #include "cuda/emulator/observer.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -121,4 +121,4 @@ void run_together(const std::vector<Call>& calls) {
   }
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

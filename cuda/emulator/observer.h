@@ -9,7 +9,7 @@
 
 #include "cuda/emulator/clock.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 struct Launch;
 
@@ -87,4 +87,4 @@ class Unwatched {
   static inline constinit thread_local int depth = 0;
 };
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -6,7 +6,7 @@
 #include "cuda/emulator/runtime.h"
 #include "cuda/emulator/scheduler.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 void make_peers(const std::vector<int>& devices) {
   Scheduler::Lock lock(scheduler().mutex);
@@ -40,4 +40,4 @@ cudaError_t wait_for_peers() {
   return result;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

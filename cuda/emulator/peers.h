@@ -8,7 +8,7 @@
 
 #include "cuda/emulator/cuda_runtime.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 /// Makes these devices peers of each other, until reset().
 void make_peers(const std::vector<int>& devices);
@@ -21,4 +21,4 @@ cudaError_t wait_for_peers();
 /// The calls so far, since the device has peers, that might have waited for them.
 int calls_that_may_wait(int device);
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -10,11 +10,11 @@
 #include "cuda/emulator/cuda_bf16.h"
 #include "cuda/emulator/observer.h"
 
-#if PARAGRAD_ONEDNN
+#if PLANGRAD_ONEDNN
 #include <dnnl.h>
 #endif
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -33,7 +33,7 @@ void multiply_plainly(const Product& p, const float* a, const float* b, float* c
 /// oneDNN is row-major: for it, this is c^T = op(b)^T op(a)^T. With an empty inner sum, it would
 /// leave c as it is.
 void multiply(const Product& p, const float* a, const float* b, float* c) {
-#if PARAGRAD_ONEDNN
+#if PLANGRAD_ONEDNN
   if (p.k == 0) return multiply_plainly(p, a, b, c);
   dnnl_status_t status = dnnl_sgemm(p.b.transposed ? 'T' : 'N', p.a.transposed ? 'T' : 'N', p.n,
                                     p.m, p.k, p.alpha, b, p.b.ld, a, p.a.ld, 0, c, p.c.ld);
@@ -113,4 +113,4 @@ void carry_out(const Product& p) {
   }
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

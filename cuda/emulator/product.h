@@ -7,7 +7,7 @@
 
 #include "cuda/emulator/cublas_v2.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 /// A batch of matrices, `stride` elements apart.
 struct Matrices {
@@ -46,4 +46,4 @@ void carry_out(const Product& product);
 /// Begins misaligned_products() with 0.
 void count_products_anew();
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

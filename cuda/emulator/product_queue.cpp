@@ -13,7 +13,7 @@
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -76,4 +76,4 @@ cublasStatus_t queue_product(cudaStream_t handle, const Product& p) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

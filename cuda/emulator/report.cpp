@@ -27,7 +27,7 @@
 extern "C" const char* __tsan_default_options() { return "report_signal_unsafe=0"; }
 #endif
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 using autograd::text;
 
@@ -102,4 +102,4 @@ void prepare_thread() {
   static thread_local auto stack = std::make_unique<SignalStack>();
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

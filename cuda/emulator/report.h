@@ -5,7 +5,7 @@
 
 #include <string>
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 /// Reports what is wrong and, in a kernel, which thread did it. Aborts, unless the settings have
 /// faults remembered; a kernel's thread must then call Block::abandon.
@@ -23,4 +23,4 @@ void explain_faults();
 /// can still report that the stack of a kernel's thread has overflowed.
 void prepare_thread();
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

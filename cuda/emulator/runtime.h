@@ -9,7 +9,7 @@
 #include "cuda/emulator/device_memory.h"
 #include "cuda/emulator/stream.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 /// The current device of this thread's calls.
 int current_device();
@@ -33,4 +33,4 @@ std::optional<Allocation> owned(void* start, bool pinned);
 /// Waits for the positions; for the result of a call.
 cudaError_t wait_result(const std::vector<Position>& positions);
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

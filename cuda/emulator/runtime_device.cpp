@@ -12,7 +12,7 @@
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -61,9 +61,9 @@ cudaError_t finish(cudaError_t error) {
 
 void fail_device(int device, cudaError_t error) { failures[device] = error; }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator
 
-using namespace paragrad::cuda::emulator;
+using namespace plangrad::cuda::emulator;
 
 // ---- errors ----------------------------------------------------------------------------------
 
@@ -133,7 +133,7 @@ cudaError_t cudaGetDevice(int* device) {
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   if (!exists(device)) return finish(cudaErrorInvalidDevice);
-  *properties = {.name = "paragrad's CUDA emulator",
+  *properties = {.name = "plangrad's CUDA emulator",
                  .totalGlobalMem = std::size_t(settings().device_bytes),
                  .sharedMemPerBlock = 48 * 1024,
                  .sharedMemPerBlockOptin = max_shared_bytes,

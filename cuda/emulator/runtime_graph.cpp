@@ -9,7 +9,7 @@
 #include "cuda/emulator/emulator.h"
 #include "cuda/emulator/runtime.h"
 
-using namespace paragrad::cuda::emulator;
+using namespace plangrad::cuda::emulator;
 
 namespace {
 

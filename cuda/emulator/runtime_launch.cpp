@@ -10,7 +10,7 @@
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -74,14 +74,14 @@ cudaError_t launch(const cudaLaunchConfig_t& config, const void* function,
   return finish(cudaSuccess);
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator
 
 /// As C++ writes it; CUDA gives the name of the symbol.
 cudaError_t cudaFuncGetName(const char** name, const void* kernel) {
   static std::mutex mutex;
   static std::map<const void*, std::string> names;  // for ever, as CUDA's
   std::lock_guard lock(mutex);
-  *name = names.try_emplace(kernel, paragrad::cuda::emulator::name_of_function(kernel))
+  *name = names.try_emplace(kernel, plangrad::cuda::emulator::name_of_function(kernel))
               .first->second.c_str();
   return cudaSuccess;
 }

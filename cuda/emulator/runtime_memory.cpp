@@ -11,7 +11,7 @@
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 cudaError_t allocate_for(int device, void** start, std::size_t bytes) {
   *start = bytes == 0 ? nullptr : allocate(device, bytes);
@@ -24,9 +24,9 @@ std::optional<Allocation> owned(void* start, bool pinned) {
   return {};
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator
 
-using namespace paragrad::cuda::emulator;
+using namespace plangrad::cuda::emulator;
 
 namespace {
 

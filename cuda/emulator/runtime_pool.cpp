@@ -1,12 +1,12 @@
 // Memory in the order of a stream, from the one pool that each device has.
-// Not here: calls that wait for the device (runtime_memory.cpp). A pool that is kept, as paragrad's
+// Not here: calls that wait for the device (runtime_memory.cpp). A pool that is kept, as plangrad's
 // is, gives no memory back by itself; here nothing else is different then.
 // CUDA Runtime API, stream ordered memory allocator.
 #include <array>
 
 #include "cuda/emulator/runtime.h"
 
-using namespace paragrad::cuda::emulator;
+using namespace plangrad::cuda::emulator;
 
 struct CUmemPoolHandle_st {};
 

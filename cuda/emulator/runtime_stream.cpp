@@ -8,7 +8,7 @@
 
 #include "cuda/emulator/runtime.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -101,9 +101,9 @@ cudaError_t wait_result(const std::vector<Position>& positions) {
   return finish(wait_for(positions) ? cudaSuccess : cudaErrorLaunchTimeout);
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator
 
-using namespace paragrad::cuda::emulator;
+using namespace plangrad::cuda::emulator;
 
 // ---- streams ---------------------------------------------------------------------------------
 

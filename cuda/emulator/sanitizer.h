@@ -9,7 +9,7 @@
 #include <sanitizer/asan_interface.h>
 #endif
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 #if defined(__SANITIZE_ADDRESS__)
 constexpr bool has_address_sanitizer = true;
@@ -25,4 +25,4 @@ inline void poison(const void*, std::size_t) {}
 inline void unpoison(const void*, std::size_t) {}
 #endif
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -11,7 +11,7 @@
 #include "cuda/emulator/observer.h"
 #include "cuda/emulator/report.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 using autograd::text;
 
@@ -187,4 +187,4 @@ std::string Scheduler::describe() const {
   return result;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

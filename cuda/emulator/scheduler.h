@@ -14,7 +14,7 @@
 #include "cuda/emulator/emulator.h"
 #include "cuda/emulator/stream.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 /// A step that can be done now: the operation at the head of a stream, or a rendezvous.
 struct Step {
@@ -81,4 +81,4 @@ Clock history_of_host();
 
 inline bool done(const Position& position) { return position.stream->completed >= position.number; }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -11,7 +11,7 @@
 #include "cuda/emulator/report.h"
 #include "cuda/emulator/scheduler.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -219,4 +219,4 @@ void drop_all() {
   all.devices.clear();
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

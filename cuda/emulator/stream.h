@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 class Clock;
 struct Stream;
@@ -114,4 +114,4 @@ void seed_schedule(std::uint64_t seed);
 bool all_idle();
 void drop_all();
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -9,7 +9,7 @@
 #include "cuda/emulator/device_hopper_emulated.h"
 #include "cuda/emulator/observer.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace emulator {
 
@@ -171,4 +171,4 @@ template void wgmma_64x64x16<false>(float (&)[8][4], const unsigned (&)[4], Shar
 template void wgmma_64x64x16<true>(float (&)[8][4], const unsigned (&)[4], SharedMatrix,
                                    std::source_location);
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

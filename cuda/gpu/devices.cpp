@@ -11,7 +11,7 @@
 
 #include "cuda/launch/runtime.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// A device has 8 queues if nobody says how many, and streams that share one wait for each other:
 /// with kernels that wait for other ranks, for ever. To load a kernel may wait for the device, too,
@@ -32,4 +32,4 @@ void prepare_devices(int ranks, bool own) {
            "; use fewer ranks, or --transport threads or mpi, whose ranks can share one");
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -2,12 +2,12 @@
 // Chapter 04.
 #include "cuda/transport/staged_transport.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 std::unique_ptr<Transport> make_nccl_transport(Transport&, CudaBackend&, double) {
   throw autograd::Error(
-      "--transport nccl: this build has no NCCL; install it and build with -DPARAGRAD_NCCL=ON, or "
+      "--transport nccl: this build has no NCCL; install it and build with -DPLANGRAD_NCCL=ON, or "
       "use --transport threads or mpi");
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

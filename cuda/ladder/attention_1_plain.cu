@@ -7,7 +7,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -52,4 +52,4 @@ void attention_plain(const Attention& a, cudaStream_t stream) {
   launch(values_kernel, dim3(rows), dim3(D), 0, stream, a);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

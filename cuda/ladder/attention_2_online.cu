@@ -7,7 +7,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/vectors.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -49,4 +49,4 @@ void attention_online(const Attention& a, cudaStream_t stream) {
          stream, a);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -8,7 +8,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/vectors.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -133,4 +133,4 @@ void attention_tensor_cores(const AttentionOf<bf16>& a, cudaStream_t stream) {
          0, stream, a);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -7,7 +7,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -72,4 +72,4 @@ void attention_backward_plain(const AttentionBackward& a, cudaStream_t stream) {
   launch(sums_kernel, dim3(rows), dim3(D), 0, stream, a);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

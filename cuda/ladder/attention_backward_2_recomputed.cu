@@ -9,7 +9,7 @@
 #include "cuda/ladder/online.h"
 #include "cuda/ladder/vectors.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -108,4 +108,4 @@ void attention_backward_recomputed(const AttentionBackward& a, cudaStream_t stre
   launch(keys_kernel, blocks, dim3(rows * lanes), 0, stream, a);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -5,7 +5,7 @@
 
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 // [snippet order]
 constexpr int band = 8;  // rows of tiles
@@ -19,4 +19,4 @@ __device__ inline int2 place_of(int block, int tile_rows, int tile_columns) {
 }
 // [end snippet]
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -5,7 +5,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -26,4 +26,4 @@ void column_sum_plain(const ColumnSum& s, cudaStream_t stream) {
          s);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -6,7 +6,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -42,4 +42,4 @@ void column_sum_parts(const ColumnSum& s, cudaStream_t stream) {
 }
 // [end snippet]
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

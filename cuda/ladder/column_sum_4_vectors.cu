@@ -4,7 +4,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/vectors.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -50,4 +50,4 @@ void column_sum_vectors(const ColumnSum& s, cudaStream_t stream) {
   vectors ? run<4>(s, stream) : run<1>(s, stream);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -5,7 +5,7 @@
 #include "cuda/ladder/gelu.h"
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -26,4 +26,4 @@ void epilogue_apart(const Epilogue& e, cudaStream_t stream) {
          stream, p.c, e.bias, p.m, p.n);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -5,7 +5,7 @@
 #include "cuda/ladder/gelu.h"
 #include "cuda/ladder/stages.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -43,4 +43,4 @@ void epilogue_fused(const Epilogue& e, cudaStream_t stream) {
   launch_large(epilogue_fused_kernel, grid, threads, stages * sizeof(Stage), stream, e);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

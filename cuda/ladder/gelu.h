@@ -4,11 +4,11 @@
 
 #include "cuda/ladder/ladder.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 /// x / 2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
 __device__ inline float gelu(float x) {
   return 0.5f * x * (1 + tanhf(0.79788456f * (x + 0.044715f * x * x * x)));
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

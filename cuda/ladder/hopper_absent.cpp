@@ -4,7 +4,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/runtime.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 const char* const hopper_is_absent =
     "cuda/ladder/matmul_12_hopper.cu needs TMA, which the emulator lacks, and nvcc 12.5 or later";
@@ -13,4 +13,4 @@ void matmul_hopper(const ProductOf<__nv_bfloat16>&, cudaStream_t) {
   PG_CHECK(false, hopper_is_absent, "; use matmul_block_order");
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -17,7 +17,7 @@
 #include <cuda_bf16.h>
 #include <cuda_runtime.h>
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 /// c = a b, all row-major in device memory; sums are in f32.           a (m,k), b (k,n), c (m,n)
 template <class T>
@@ -166,4 +166,4 @@ void attention_backward_plain(const AttentionBackward& attention, cudaStream_t s
 /// Computes shares again, for queries and for keys.
 void attention_backward_recomputed(const AttentionBackward& attention, cudaStream_t stream);
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -5,7 +5,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/vectors.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -61,4 +61,4 @@ void layer_norm_registers(const LayerNorm& norm, cudaStream_t stream) {
   run<4>(norm, vectors, stream);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

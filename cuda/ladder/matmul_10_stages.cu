@@ -4,7 +4,7 @@
 // CUDA C++ Programming Guide, asynchronous data copies (multi-stage pipelines).
 #include "cuda/ladder/stages.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -37,4 +37,4 @@ void matmul_stages(const ProductOf<bf16>& p, cudaStream_t stream) {
   launch_large(matmul_stages_kernel, grid, threads, stages * sizeof(Stage), stream, p);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

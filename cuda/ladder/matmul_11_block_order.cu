@@ -5,7 +5,7 @@
 #include "cuda/ladder/block_order.h"
 #include "cuda/ladder/stages.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -39,4 +39,4 @@ void matmul_block_order(const ProductOf<bf16>& p, cudaStream_t stream) {
                stages * sizeof(Stage), stream, p, tile_rows, tile_columns);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

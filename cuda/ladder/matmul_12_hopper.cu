@@ -7,7 +7,7 @@
 #include "cuda/ladder/stages.h"
 #include "cuda/launch/device_hopper.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 const char* const hopper_is_absent = nullptr;
 
@@ -111,4 +111,4 @@ void matmul_hopper(const ProductOf<bf16>& p, cudaStream_t stream) {
                tile_rows, tile_columns);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -5,7 +5,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -30,4 +30,4 @@ void matmul_plain(const Product& p, cudaStream_t stream) {
 }
 // [end snippet]
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -5,7 +5,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -38,4 +38,4 @@ void matmul_tiled(const Product& p, cudaStream_t stream) {
   launch(matmul_tiled_kernel, grid, dim3(tile, tile), 0, stream, p);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -4,7 +4,7 @@
 // CUDA C++ Programming Guide, device memory accesses (size and alignment).
 #include "cuda/ladder/thread_tile.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -34,4 +34,4 @@ void matmul_vectors(const Product& p, cudaStream_t stream) {
   launch(matmul_vectors_kernel, grid, dim3(threads), 0, stream, p);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

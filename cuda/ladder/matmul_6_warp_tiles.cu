@@ -5,7 +5,7 @@
 // NVIDIA 2017, "CUTLASS: Fast Linear Algebra in CUDA C++" (warp tiles).
 #include "cuda/ladder/thread_tile.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -37,4 +37,4 @@ void matmul_warp_tiles(const Product& p, cudaStream_t stream) {
   launch(matmul_warp_tiles_kernel, grid, dim3(threads), 0, stream, p);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

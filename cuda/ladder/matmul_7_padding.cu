@@ -4,7 +4,7 @@
 // CUDA C++ Programming Guide, shared memory (bank conflicts).
 #include "cuda/ladder/thread_tile.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -39,4 +39,4 @@ void matmul_padding(const Product& p, cudaStream_t stream) {
   launch(matmul_padding_kernel, grid, dim3(threads), 0, stream, p);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

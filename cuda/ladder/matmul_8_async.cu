@@ -4,7 +4,7 @@
 // CUDA C++ Programming Guide, asynchronous data copies.
 #include "cuda/ladder/thread_tile.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -44,4 +44,4 @@ void matmul_async(const Product& p, cudaStream_t stream) {
   launch(matmul_async_kernel, grid, dim3(threads), 0, stream, p);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

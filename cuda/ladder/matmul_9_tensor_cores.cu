@@ -4,7 +4,7 @@
 // PTX ISA, warp-level matrix instructions.
 #include "cuda/ladder/warp_tile.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -41,4 +41,4 @@ void matmul_tensor_cores(const ProductOf<bf16>& p, cudaStream_t stream) {
   launch(matmul_tensor_cores_kernel, grid, dim3(threads), 0, stream, p);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -6,7 +6,7 @@
 
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 // [snippet online]
 /// The largest of the numbers so far, and the sum of e^(number - largest).
@@ -28,4 +28,4 @@ __device__ inline Online over_warp(Online mine) {
   return {largest, warp_sum(mine.sum * expf(mine.largest - largest))};
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -7,7 +7,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/runtime.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -298,4 +298,4 @@ const std::vector<Ladder>& ladders() {
   return all;
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 /// The sizes of a task; a ladder names those that it has, and ignores others.
 using Sizes = std::array<int, 3>;
@@ -61,4 +61,4 @@ struct Ladder {
 /// All ladders.
 const std::vector<Ladder>& ladders();
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

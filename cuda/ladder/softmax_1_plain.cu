@@ -7,7 +7,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -32,4 +32,4 @@ void softmax_plain(const Softmax& s, cudaStream_t stream) {
   launch(softmax_plain_kernel, dim3(blocks_for(s.rows, threads)), dim3(threads), 0, stream, s);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -5,7 +5,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/online.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -27,4 +27,4 @@ void softmax_online(const Softmax& s, cudaStream_t stream) {
   launch(softmax_online_kernel, dim3(blocks_for(s.rows, threads)), dim3(threads), 0, stream, s);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -5,7 +5,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/online.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -29,4 +29,4 @@ void softmax_warp(const Softmax& s, cudaStream_t stream) {
   launch(softmax_warp_kernel, dim3(blocks_for(s.rows, warps)), dim3(warps * 32), 0, stream, s);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

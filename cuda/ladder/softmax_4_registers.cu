@@ -7,7 +7,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/vectors.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 namespace {
 
@@ -57,4 +57,4 @@ void softmax_registers(const Softmax& s, cudaStream_t stream) {
   run<4>(s, s.width % 4 == 0 && aligned<4>(s.x) && aligned<4>(s.y), stream);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

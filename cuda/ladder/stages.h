@@ -5,7 +5,7 @@
 
 #include "cuda/ladder/warp_tile.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 /// The tiles that a block multiplies in one step, with rows that are padded as in rung 9.
 struct Stage {
@@ -28,4 +28,4 @@ void launch_large(Kernel kernel, dim3 grid, int threads, int bytes, cudaStream_t
   launch(kernel, grid, dim3(threads), bytes, stream, arguments...);
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -7,7 +7,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/vectors.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 /// The thread's elements of a block's tile: rows `row`, row + row_step, ..., and columns in two
 /// groups of four, the first of which begins at `column`, the other group_step behind.
@@ -53,4 +53,4 @@ struct ThreadTile {
   }
 };
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

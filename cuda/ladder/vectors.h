@@ -5,7 +5,7 @@
 
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 template <int N>
 using Floats = Pack<float, N>;
@@ -66,4 +66,4 @@ __device__ void copy_tile(T (&shared)[rows][pitch], const T* matrix, int height,
   });
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

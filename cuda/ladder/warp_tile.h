@@ -7,7 +7,7 @@
 #include "cuda/ladder/ladder.h"
 #include "cuda/ladder/vectors.h"
 
-namespace paragrad::cuda::ladder {
+namespace plangrad::cuda::ladder {
 
 using bf16 = __nv_bfloat16;
 
@@ -65,4 +65,4 @@ __device__ inline void write(const WarpTile& tile, const ProductOf<bf16>& p, int
   });
 }
 
-}  // namespace paragrad::cuda::ladder
+}  // namespace plangrad::cuda::ladder

@@ -7,7 +7,7 @@
 
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// Reduces over a block: each warp reduces its values, then the results of all warps, so that all
 /// threads get the result of the same order of additions.
@@ -81,4 +81,4 @@ __device__ void for_columns_of_warps(const float (&values)[N], Combine combine, 
   }
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

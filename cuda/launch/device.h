@@ -3,7 +3,7 @@
 // Not here: kernels. They use this and CUDA's own names; nothing else branches on CUDA_EMULATOR.
 // Chapter 12; CUDA C++ Programming Guide.
 //
-// The room cuda/launch is the layer between CUDA and all of paragrad's code that uses it:
+// The room cuda/launch is the layer between CUDA and all of plangrad's code that uses it:
 // runtime.h        for the host: errors, streams, events, pinned memory
 // device.h         for kernels: launches, and definitions that both compilers share
 // device_gpu.h     for nvcc: inline PTX; its twin is cuda/emulator/device_emulated.h
@@ -36,7 +36,7 @@
 #define PG_UNROLL _Pragma("unroll")
 #endif
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// Queues kernel(arguments...) for the grid. Parameters are values, which are copied now.
 /// throws: Error if CUDA rejects the grid, the shared memory or the stream
@@ -74,4 +74,4 @@ constexpr unsigned blocks_for(std::size_t count, std::size_t size) {
   return static_cast<unsigned>((count + size - 1) / size);
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -6,13 +6,13 @@
 
 #include <cuda_runtime.h>
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// The block's dynamic shared memory, 16-byte aligned.
 template <class T>
 __device__ T* dynamic_shared() {
-  extern __shared__ __align__(16) unsigned char paragrad_dynamic_shared[];
-  return reinterpret_cast<T*>(paragrad_dynamic_shared);
+  extern __shared__ __align__(16) unsigned char plangrad_dynamic_shared[];
+  return reinterpret_cast<T*>(plangrad_dynamic_shared);
 }
 
 /// The sum over the lanes of a warp, in every lane: 5 steps of a butterfly. With fewer `lanes`, a
@@ -120,4 +120,4 @@ __device__ inline void mma_16816(float (&c)[4], const unsigned (&a)[4], const un
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -14,7 +14,7 @@
 
 #include "cuda/launch/device.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 __device__ inline unsigned shared_address(const void* shared) {
   return static_cast<unsigned>(__cvta_generic_to_shared(shared));
@@ -133,5 +133,5 @@ __device__ void pin(float (&c)[N][4]) {
 #undef PG_FOUR
 #undef PG_SUMS_8
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda
 #endif

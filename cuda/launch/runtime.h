@@ -1,4 +1,4 @@
-// CUDA's runtime for host code: its errors as paragrad's Error, and streams and events that are
+// CUDA's runtime for host code: its errors as plangrad's Error, and streams and events that are
 // destroyed at the end of their scope.
 // Not here: errors that a kernel finds while it runs; a later call returns those.
 // CUDA C++ Programming Guide, streams and events; CUDA Runtime API, error handling.
@@ -13,7 +13,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// Throws an Error that names the call, unless the call has succeeded.
 inline void check(cudaError_t error, const char* call) {
@@ -22,7 +22,7 @@ inline void check(cudaError_t error, const char* call) {
            cudaGetErrorName(error), ")");
 }
 
-#define PG_CUDA(call) ::paragrad::cuda::check(call, #call)
+#define PG_CUDA(call) ::plangrad::cuda::check(call, #call)
 
 /// The launch of a kernel, for messages: with its name, where CUDA (12.3 or later) tells it.
 inline std::string kernel_call(const void* kernel) {
@@ -91,4 +91,4 @@ struct Pinned : Handle<void*, cudaFreeHost> {
   explicit Pinned(std::size_t bytes) { PG_CUDA(cudaMallocHost(&made, bytes)); }
 };
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

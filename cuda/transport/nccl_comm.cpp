@@ -8,7 +8,7 @@
 #include <chrono>
 #include <thread>
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -86,4 +86,4 @@ void NcclComm::destroy(const parallel::Deadline& deadline) noexcept {
   comm_ = nullptr;
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

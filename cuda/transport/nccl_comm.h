@@ -13,7 +13,7 @@
 #include "cuda/launch/runtime.h"
 #include "parallel/transports/launch.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// NCCL joins ranks, and connects them at the first call, which takes as long as the slowest rank.
 /// So each call only begins here; a thread of NCCL's carries it out, and idle() tells when that is
@@ -63,4 +63,4 @@ class NcclComm {
   std::optional<parallel::Deadline> deadline_;
 };
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -6,7 +6,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 NcclOrder::NcclOrder(parallel::Transport& inner) : inner_(inner) {
   PG_CHECK(inner.size() <= NcclCall::most_ranks, "--transport nccl: ", inner.size(),
@@ -57,4 +57,4 @@ std::optional<NcclCall> NcclOrder::next() {
   return call;
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -14,7 +14,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 /// Words about calls have channels of their own, above those of a plan's groups.
 inline constexpr int asking = parallel::control_channel / 2, placing = asking + 1;
@@ -64,4 +64,4 @@ class NcclOrder {
   std::deque<NcclCall> placed_;  // this rank's
 };
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

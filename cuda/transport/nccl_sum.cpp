@@ -6,7 +6,7 @@
 #include "cuda/transport/nccl_transport.h"
 #include "parallel/collectives/collective.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 using parallel::chunk_range;
 using parallel::Range;
@@ -136,4 +136,4 @@ std::unique_ptr<Request> nccl_sum(NcclTransport& transport, Joint what,
   return std::make_unique<NcclSum>(transport, what, ranks, message, dtype, comm);
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -8,7 +8,7 @@
 
 #include "parallel/transports/launch.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 namespace {
 
@@ -221,4 +221,4 @@ std::unique_ptr<Request> NcclTransport::together(Joint what, const std::vector<i
   return nccl_sum(*this, what, ranks, values, x.dtype(), comm(ranks));
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

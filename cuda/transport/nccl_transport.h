@@ -14,7 +14,7 @@
 #include "cuda/transport/staged_transport.h"
 #include "parallel/transports/transport.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 class NcclRequest;
 
@@ -179,4 +179,4 @@ std::unique_ptr<Request> nccl_sum(NcclTransport& transport, Joint what,
                                   const std::vector<int>& ranks, const Message& message,
                                   DType dtype, NcclComm& comm);
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <mutex>
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 DeviceRequest::DeviceRequest(StagedTransport& transport, const Message& message, bool receives)
     : transport_(transport), message_(message), begun_(std::make_shared<bool>(false)) {
@@ -172,4 +172,4 @@ std::unique_ptr<Request> StagedTransport::receive_on_device(const Message& messa
   return std::make_unique<StagedReceive>(*this, message);
 }
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

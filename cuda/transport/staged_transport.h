@@ -25,7 +25,7 @@
 #include "cuda/backend/cuda_backend.h"
 #include "parallel/transports/transport.h"
 
-namespace paragrad::cuda {
+namespace plangrad::cuda {
 
 using parallel::Joint;
 using parallel::Message;
@@ -129,4 +129,4 @@ class DeviceRequest : public Request {
   std::exception_ptr error_;
 };
 
-}  // namespace paragrad::cuda
+}  // namespace plangrad::cuda

@@ -9,7 +9,7 @@
 
 #include "examples/common/program.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 namespace {
 
 /// Adds a flag for numbers separated by commas, as in "1,2.5". If it is given twice, the last wins.
@@ -68,4 +68,4 @@ parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
   return parallel::encoded(costs, plan, "--weight-bytes");
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

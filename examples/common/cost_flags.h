@@ -9,7 +9,7 @@ namespace CLI {
 class App;
 }
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// Costs in seconds, bytes, and bytes per second.
 struct CostFlags {
@@ -21,4 +21,4 @@ struct CostFlags {
   parallel::Costs of(const parallel::Plan& plan) const;
 };
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -9,7 +9,7 @@
 #include "examples/common/program.h"
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 using nlohmann::json;
 
@@ -239,4 +239,4 @@ int run_elastic(const Words& words, const Session& session) {
   return run->run();
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

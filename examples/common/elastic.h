@@ -12,7 +12,7 @@
 #include "autograd/error.h"
 #include "examples/common/planned_losses.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 using Words = std::vector<std::string>;
 
@@ -58,4 +58,4 @@ using Session = std::function<int(const Words& words, const Attempt& attempt)>;
 /// throws: Error if no layout fits the ranks that are left, or what a session throws
 int run_elastic(const Words& words, const Session& session);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -12,7 +12,7 @@
 #include "nn/text/byte_pair.h"
 #include "nn/text/tokenizer_files.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 namespace fs = std::filesystem;
 using namespace nn;
@@ -106,4 +106,4 @@ void export_run(const fs::path& run) {
   PG_CHECK(!problem, "can't write ", folder.string(), ": ", problem.message());
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

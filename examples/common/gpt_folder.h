@@ -10,7 +10,7 @@
 #include "nn/models/gpt.h"
 #include "nn/text/vocabulary.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 struct LoadedGpt {
   nn::GptConfig config;
@@ -36,4 +36,4 @@ void remove_export(const std::filesystem::path& run);
 /// it that no export writes stay.
 void export_run(const std::filesystem::path& run);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -6,7 +6,7 @@
 #include "examples/common/program.h"
 #include "nn/checkpoint/gpt_files.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 GptRun::GptRun() {
   program = "train_gpt";
@@ -145,4 +145,4 @@ Tensor TextExamples::targets(const Part& part, const DevicePtr& device) const {
   return from_host(batch(part).targets, shape(part), device);
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

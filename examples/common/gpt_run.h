@@ -9,7 +9,7 @@
 #include "nn/models/gpt.h"
 #include "parallel/engine/training.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 struct GptRun : RunFlags {
   GptRun();
@@ -57,4 +57,4 @@ class TextExamples : public Examples {
   std::int64_t context_;
 };
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -16,7 +16,7 @@
 #include "autograd/closest.h"
 #include "autograd/error.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 namespace {
 
 constexpr std::size_t description_column = 30;
@@ -168,4 +168,4 @@ std::string help_text(const CLI::App& app, int columns, const std::string& group
   return examples.empty() ? all : all + "\n" + examples;
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -10,7 +10,7 @@ namespace CLI {
 class App;
 }
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// A command line, and what it shows.
 struct Example {
@@ -30,4 +30,4 @@ int help_width();
 /// throws: Error if there is no such group
 std::string help_text(const CLI::App& app, int width, const std::string& group);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

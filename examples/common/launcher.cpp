@@ -17,7 +17,7 @@
 #include "examples/common/stop_signals.h"
 #include "nn/checkpoint/checkpoint.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
@@ -105,7 +105,7 @@ Words Launcher::command(int ranks, const json& layout) const {
 int Launcher::attempt_with(int ranks, const json& layout) {
   if (losses_ > 0)
     std::cerr << text("elastic: starts ", amount(ranks, "rank"), " after update ", saved_, '\n');
-  const fs::path lock = memory_.path() / "paragrad.lock";
+  const fs::path lock = memory_.path() / "plangrad.lock";
   std::error_code ignored;
   fs::remove(lock, ignored);  // of ranks that were killed
   const pid_t process = start_process(command(ranks, layout));
@@ -242,4 +242,4 @@ int Launcher::run() {
   }
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

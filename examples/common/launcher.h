@@ -11,7 +11,7 @@
 #include "examples/common/memory_folder.h"
 #include "examples/common/run_copy.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 struct LaunchOptions {
   int ranks = 2, every = 5, tries = 3;
@@ -56,4 +56,4 @@ class Launcher {
   int first_ = 0, saved_ = 0, losses_ = 0, repeated_ = 0, vain_ = 0;
 };
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -11,14 +11,14 @@
 #include "examples/common/run_copy.h"
 #include "nn/checkpoint/checkpoint.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 namespace fs = std::filesystem;
 using autograd::text;
 
 namespace {
 
-constexpr const char* prefix = "paragrad-elastic-";
+constexpr const char* prefix = "plangrad-elastic-";
 
 /// Makes a folder with a name that is not looked for: it is not locked yet.
 std::string new_folder(const fs::path& parent) {
@@ -69,4 +69,4 @@ void name_left_over(const fs::path& parent, const fs::path& resumed) {
   }
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -7,7 +7,7 @@
 
 #include "nn/checkpoint/file.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// A new folder in memory, which is locked as long as the object lives.
 class MemoryFolder {
@@ -31,4 +31,4 @@ class MemoryFolder {
 /// Tells of this user's folders in `parent` that no process holds.
 void name_left_over(const std::filesystem::path& parent, const std::filesystem::path& resumed);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -14,7 +14,7 @@
 #include "parallel/drawing/plan_facts.h"
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 namespace {
 
 using nlohmann::json;
@@ -128,4 +128,4 @@ json compared_json(const NamedFacts& a, const NamedFacts& b) {
           {"difference", difference}};
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -8,7 +8,7 @@
 
 #include "examples/common/plan_request.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// A plan's name, and its facts as drawing/plan_facts.h gives them.
 struct NamedFacts {
@@ -27,4 +27,4 @@ std::string compared(const NamedFacts& a, const NamedFacts& b);
 /// {"a": {name, facts}, "b": ..., "difference": {name of a number: b's minus a's}}
 nlohmann::json compared_json(const NamedFacts& a, const NamedFacts& b);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

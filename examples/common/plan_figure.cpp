@@ -6,7 +6,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/plan/lifetimes.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 using namespace parallel;
 
@@ -38,4 +38,4 @@ bool draw_fault(const std::string& file, const Plan& plan, const PlanError& erro
   return true;
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

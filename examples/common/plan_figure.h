@@ -8,7 +8,7 @@
 #include "parallel/drawing/draw.h"
 #include "parallel/verifier/verify.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// The lanes that --lanes has: "versions" of weights, or all "holdings".
 const std::vector<std::string>& lane_names();
@@ -24,4 +24,4 @@ bool draw_fault(const std::string& file, const parallel::Plan& plan,
                 const parallel::PlanError& error, const parallel::Costs& costs,
                 const parallel::FigureOptions& figure);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

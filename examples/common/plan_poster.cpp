@@ -11,7 +11,7 @@
 #include "parallel/simulation/simulate.h"
 #include "parallel/verifier/verify.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 namespace {
 
 using namespace parallel;
@@ -80,7 +80,7 @@ std::string schedule_poster(bool all) {
   Poster poster;
   poster.title = all ? "Schedules side by side" : "Six ways to train on four ranks";
   poster.explanation =
-      "Each picture is a plan: a text of four rows, which paragrad verifies, simulates and trains "
+      "Each picture is a plan: a text of four rows, which plangrad verifies, simulates and trains "
       "with. All compute 16 microbatches; a backward takes as long as two forwards, messages take "
       "no time. Blue: forward. Orange, yellow, pink: backward and its parts. Lighter: newer "
       "weights. Vertical line: update. Hatched: idle. Grey area: activations alive on all ranks, "
@@ -96,4 +96,4 @@ std::string schedule_poster(bool all) {
   return draw_poster(poster);
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

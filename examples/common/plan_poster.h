@@ -4,10 +4,10 @@
 
 #include <string>
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// Draws schedules that train on 16 microbatches with four ranks, at equal costs: six schedules
 /// with numbers in their cells, or all of the register.
 std::string schedule_poster(bool all);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

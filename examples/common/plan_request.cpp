@@ -6,7 +6,7 @@
 #include "examples/common/program.h"
 #include "parallel/plan/endless.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 using namespace parallel;
 
@@ -63,4 +63,4 @@ std::string PlanRequest::title() const {
   return schedule.plan_file == "-" ? "standard input" : schedule.plan_file;
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

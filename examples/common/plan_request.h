@@ -13,7 +13,7 @@ namespace CLI {
 class App;
 }
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// The flags of all commands; each command uses some of them.
 struct PlanRequest {
@@ -37,4 +37,4 @@ struct PlanRequest {
   std::string title() const;
 };
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

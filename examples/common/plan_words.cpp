@@ -5,7 +5,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 namespace {
 
 using autograd::text;
@@ -65,4 +65,4 @@ std::vector<std::string> sentences(const parallel::VerifiedPlan& verified) {
   return all;
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

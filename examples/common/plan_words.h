@@ -8,10 +8,10 @@
 
 #include "parallel/verifier/verify.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// One sentence for each thing that users ask about a plan: deadlock, sums of gradients, versions,
 /// staleness, and what ranks keep.
 std::vector<std::string> sentences(const parallel::VerifiedPlan& verified);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -6,7 +6,7 @@
 #include <charconv>
 #include <sstream>
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 using autograd::text;
 
@@ -82,4 +82,4 @@ parallel::Prolong losing(const PlannedLoss& loss, parallel::PlantedLoss& transpo
   };
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

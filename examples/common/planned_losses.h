@@ -9,7 +9,7 @@
 #include "parallel/engine/engine.h"
 #include "parallel/transports/planted_loss.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 struct PlannedLoss {
   int rank = 0;    ///< counted over the ranks that the run began with
@@ -27,4 +27,4 @@ std::string print(const std::vector<PlannedLoss>& losses);
 parallel::Prolong losing(const PlannedLoss& loss, parallel::PlantedLoss& transport,
                          parallel::Prolong before);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 namespace {
 
 using Json = nlohmann::json;
@@ -76,4 +76,4 @@ Json player_request(const ScheduleFlags& flags, const parallel::Layout& layout, 
   return json;
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -8,7 +8,7 @@
 #include "examples/common/schedule_flags.h"
 #include "parallel/simulation/costs.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// The request for a plan at these costs.
 ///   layout: of a schedule; a plan of a file is written into the request as text
@@ -16,4 +16,4 @@ nlohmann::json player_request(const ScheduleFlags& flags, const parallel::Layout
                               bool endless, const parallel::Plan& plan,
                               const parallel::Costs& costs);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -7,7 +7,7 @@
 #include "examples/common/program.h"
 #include "parallel/transports/rank_environment.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 namespace {
 
 std::vector<std::string> parts_of(const std::string& text, char separator) {
@@ -135,4 +135,4 @@ std::shared_ptr<parallel::PretendedNetwork> network_of(const parallel::Pretended
       parallel::PretendedLinks({pretended.latency, pretended.bandwidth}, hosts), one_process);
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

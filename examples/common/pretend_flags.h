@@ -10,7 +10,7 @@
 #include "parallel/simulation/pretended.h"
 #include "parallel/transports/pretended_links.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 class Flags;
 
@@ -30,4 +30,4 @@ struct PretendFlags {
 std::shared_ptr<parallel::PretendedNetwork> network_of(const parallel::Pretended& pretended,
                                                        int ranks, bool one_process);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -8,7 +8,7 @@
 
 #include "nn/text/utf8.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 namespace {
 
@@ -49,4 +49,4 @@ std::string PrintablePieces::take(std::string_view piece) {
   return out;
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// Shows control characters as \x1b, and bytes that are not UTF-8 as U+FFFD. Line breaks and tabs
 /// stay.
@@ -25,4 +25,4 @@ class PrintablePieces {
   std::string held_;  // the beginning of a character
 };
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -21,7 +21,7 @@
 #include "examples/common/printable.h"
 #include "parallel/transports/rank_environment.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 template <class T>
 std::string problem_of_number(const std::string& value, T lowest, T highest) {
@@ -146,7 +146,7 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
       return 0;
     });
   } catch (const CLI::CallForVersion&) {
-    std::cout << app.get_name() << " of paragrad " << autograd::version() << '\n';
+    std::cout << app.get_name() << " of plangrad " << autograd::version() << '\n';
   }
   if (!std::cout.flush() && !reader_is_gone())
     throw autograd::Error("can't write to standard output; is the disk full?");
@@ -180,4 +180,4 @@ int run_program(CLI::App& app, const std::function<int()>& body) {
   return failed;
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -12,7 +12,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 using autograd::text;
 
@@ -99,4 +99,4 @@ class Flags {
 /// --version the version; neither is an error.
 int run_program(CLI::App& app, const std::function<int()>& body);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

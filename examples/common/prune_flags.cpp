@@ -7,7 +7,7 @@
 
 #include "examples/common/program.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 const std::vector<std::string>& PruneFlags::fixed() {
   static const std::vector<std::string> names{"--prune",       "--prune-method", "--prune-all",
@@ -90,4 +90,4 @@ sparse::PruneSettings PruneFlags::settings(int steps, std::uint64_t seed) const 
   return result;
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -9,7 +9,7 @@
 #include "parallel/plan/codec_spec.h"
 #include "sparse/prune_run.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 class Flags;
 
@@ -32,4 +32,4 @@ struct PruneFlags : sparse::PruneSettings {
   sparse::PruneSettings settings(int steps, std::uint64_t seed) const;
 };
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

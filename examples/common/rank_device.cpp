@@ -1,12 +1,12 @@
-// Maps --device to the functions of cuda/devices.h. CMake sets the macros PARAGRAD_EMULATOR and
-// PARAGRAD_CUDA for this file where the build has these devices.
+// Maps --device to the functions of cuda/devices.h. CMake sets the macros PLANGRAD_EMULATOR and
+// PLANGRAD_CUDA for this file where the build has these devices.
 // Chapter 04.
 #include "examples/common/rank_device.h"
 
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/common/program.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 namespace {
 
@@ -16,12 +16,12 @@ const DeviceKind* find_device(const std::string& device) {
       [](int, bool) {}, [](int, bool) { return autograd::cpu_device(); },
       [](auto&, const auto&, bool, double) { return std::unique_ptr<parallel::Transport>(); }};
   if (device == "cpu") return &cpu;
-#if PARAGRAD_EMULATOR
+#if PLANGRAD_EMULATOR
   static constexpr DeviceKind emulated{cuda_emulated::prepare_devices, cuda_emulated::make_device,
                                        cuda_emulated::make_transport};
   if (device == "emulator") return &emulated;
 #endif
-#if PARAGRAD_CUDA
+#if PLANGRAD_CUDA
   static constexpr DeviceKind gpus{cuda::prepare_devices, cuda::make_device, cuda::make_transport};
   if (device == "cuda") return &gpus;
 #endif
@@ -46,4 +46,4 @@ void add_device_flag(Flags& flags, std::string& device) {
   flags.choice("--device", device, {"cpu", "cuda", "emulator"}, built.c_str());
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

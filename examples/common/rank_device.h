@@ -7,7 +7,7 @@
 
 #include "cuda/devices.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 class Flags;
 
@@ -24,4 +24,4 @@ const DeviceKind& device_kind(const std::string& device);
 
 void add_device_flag(Flags& flags, std::string& device);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -8,7 +8,7 @@
 #include "examples/common/program.h"
 #include "nn/models/resnet.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 ResnetRun::ResnetRun() {
   program = "train_resnet";
@@ -99,4 +99,4 @@ Tensor ImageExamples::targets(const Part& part, const DevicePtr& device) const {
   return from_host(batch(part).labels, {part.size()}, device);
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

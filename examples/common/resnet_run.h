@@ -8,7 +8,7 @@
 #include "nn/data/image_data.h"
 #include "parallel/engine/training.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 struct ResnetRun : RunFlags {
   ResnetRun();
@@ -52,4 +52,4 @@ class ImageExamples : public Examples {
   std::int64_t batch_size_;
 };
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

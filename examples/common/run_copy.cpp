@@ -11,7 +11,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/session/report_metrics.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 namespace fs = std::filesystem;
 using autograd::text;
@@ -159,7 +159,7 @@ void RunCopy::copy_rest() {
   for (; !gone && entry != end; entry.increment(gone)) {
     const fs::path name = fs::relative(entry->path(), from_);
     if (name == "checkpoint") entry.disable_recursion_pending();
-    if (name == "checkpoint" || name == "paragrad.lock") continue;
+    if (name == "checkpoint" || name == "plangrad.lock") continue;
     if (entry->is_directory(gone)) nn::make_folder(to_ / name);
     if (!entry->is_regular_file(gone)) continue;
     try {
@@ -204,4 +204,4 @@ void RunCopy::keep_before(std::int64_t step) {
     }
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -9,7 +9,7 @@
 #include <set>
 #include <string>
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// The update of the newest intact checkpoint of a run; 0: there is none.
 int saved_in(const std::filesystem::path& run);
@@ -52,4 +52,4 @@ class RunCopy {
   std::set<std::filesystem::path> new_;
 };
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

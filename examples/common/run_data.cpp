@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 namespace {
 
 /// Microbatches whose parts are chosen by a function.
@@ -96,4 +96,4 @@ std::unique_ptr<RunData> run_data(std::shared_ptr<const Examples> examples, int 
   return std::make_unique<PartedData>(std::move(examples), per_step, rows, batch);
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

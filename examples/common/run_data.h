@@ -8,9 +8,9 @@
 
 #include "parallel/session/session.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 /// Examples [first, last) of the batch of update `step`, or of the validation data.
 struct Part {
@@ -38,4 +38,4 @@ class Examples {
 std::unique_ptr<RunData> run_data(std::shared_ptr<const Examples> examples, int per_step,
                                   std::int64_t rows, std::int64_t batch);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

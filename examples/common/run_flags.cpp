@@ -16,7 +16,7 @@
 #include "parallel/engine/training.h"
 #include "parallel/transports/rank_environment.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 void RunFlags::add_length_flags(Flags& flags, const char* rate) {
   flags.group("Run");
@@ -292,4 +292,4 @@ void RunFlags::check_memory(double bytes, const std::string& remedies) const {
            " GB of memory, the machine has ", machine / 1e9, "; use ", remedies);
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -17,9 +17,9 @@ namespace CLI {
 class App;
 }
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
-using namespace paragrad::nn;
+using namespace plangrad::nn;
 
 class Flags;
 
@@ -71,4 +71,4 @@ struct RunFlags : parallel::SessionScope {
                     const std::vector<std::string>& fixed);
 };
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

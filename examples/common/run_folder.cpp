@@ -9,7 +9,7 @@
 #include "autograd/error.h"
 #include "nn/checkpoint/file.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 namespace fs = std::filesystem;
 
@@ -36,4 +36,4 @@ void point_latest_to(const fs::path& folder) {
   if (!ignored) fs::rename(link, latest_run, ignored);
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// Points to the newest run that has a folder of this kind and a checkpoint.
 inline const std::filesystem::path latest_run = "runs/latest";
@@ -17,4 +17,4 @@ std::filesystem::path new_run_folder(const std::string& name);
 /// Makes runs/latest point to the folder, in one step.
 void point_latest_to(const std::filesystem::path& folder);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

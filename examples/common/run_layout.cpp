@@ -12,7 +12,7 @@
 #include "parallel/transports/rank_environment.h"
 #include "parallel/verifier/verify.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 RunLayout::RunLayout(const RunFlags& run, int started, bool tied, int layers)
     : run_(run), tied_(tied), parts_(run.parts), ranks_(started > 0 ? started : run.ranks) {
@@ -228,4 +228,4 @@ std::string RunLayout::title() const {
               ranks_ == 1 ? " rank" : " ranks");
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

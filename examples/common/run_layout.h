@@ -11,7 +11,7 @@
 #include "examples/common/run_flags.h"
 #include "parallel/engine/training.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 class RunLayout {
  public:
@@ -73,4 +73,4 @@ class RunLayout {
   std::shared_ptr<parallel::Plans> plans_;
 };
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

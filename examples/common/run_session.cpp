@@ -26,7 +26,7 @@
 #include "parallel/transports/rank_environment.h"
 #include "parallel/transports/threads_transport.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 namespace fs = std::filesystem;
 
@@ -325,4 +325,4 @@ int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish)
   return complete || stopped_by() == 0 ? 0 : 128 + stopped_by();
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

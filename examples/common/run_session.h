@@ -12,7 +12,7 @@
 #include "examples/common/run_data.h"
 #include "examples/common/run_layout.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// A run whose flags, layout and data are ready.
 struct ReadyRun {
@@ -46,4 +46,4 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
 /// throws: UsageError if the run can't begin, before anything is written; Error if it fails later
 int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish = {});
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -14,7 +14,7 @@
 #include "examples/common/program.h"
 #include "nn/checkpoint/file.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 namespace {
 
 /// Lists the schedules that have a flag: "a, b and c".
@@ -240,4 +240,4 @@ parallel::Plan read_plan(const std::string& file) {
   }
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

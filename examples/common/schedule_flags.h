@@ -9,7 +9,7 @@
 
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 class Flags;
 
@@ -64,4 +64,4 @@ std::vector<std::string> schedule_names();
 /// throws: Error, with file and line
 parallel::Plan read_plan(const std::string& file);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -15,7 +15,7 @@
 #include "examples/common/program.h"
 #include "nn/checkpoint/file.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 namespace {
 
@@ -54,4 +54,4 @@ pid_t start_process(std::vector<std::string> words) {
                         "; name it with --mpirun"));
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// Starts a program, found like a shell's, in a process group of its own, so that Ctrl-C does not
 /// reach it. On Linux, it gets SIGTERM when this process ends, in whatever way.
 /// throws: UsageError if there is no such program; Error if the system has no process left
 pid_t start_process(std::vector<std::string> words);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <tuple>
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 namespace {
 
@@ -45,4 +45,4 @@ int stopped_by() { return received; }
 
 void record_stop(int signal) { received = signal; }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

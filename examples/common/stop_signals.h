@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// Signals by which users and batch systems end a run. SIGHUP is not among them: under nohup it is
 /// ignored. Batch systems warn by SIGXCPU, SIGUSR1 or SIGUSR2; mpirun forwards the last two.
@@ -29,4 +29,4 @@ int stopped_by();
 /// Notes a signal that another rank's process received.
 void record_stop(int signal);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

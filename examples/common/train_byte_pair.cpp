@@ -9,7 +9,7 @@
 
 #include "nn/text/utf8.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 using namespace nn;
 
@@ -143,4 +143,4 @@ BytePairVocabulary train_byte_pairs(std::string_view text, int size) {
   return BytePairVocabulary(std::move(tokens), std::move(merges));
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

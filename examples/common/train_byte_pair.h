@@ -5,7 +5,7 @@
 
 #include "nn/text/byte_pair.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// Makes a vocabulary of `size` tokens: the 256 bytes, size - 257 merges and "<|endoftext|>". Among
 /// equally frequent pairs, the one with the smaller ids is joined first, so the result depends on
@@ -13,4 +13,4 @@ namespace paragrad::examples {
 /// throws: Error if `size` is below 257, or the text has too few repeated pairs for it
 nn::BytePairVocabulary train_byte_pairs(std::string_view text, int size);
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

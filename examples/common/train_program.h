@@ -8,7 +8,7 @@
 #include "examples/common/program.h"
 #include "examples/common/run_session.h"
 
-namespace paragrad::examples {
+namespace plangrad::examples {
 
 /// Runs a program whose flags have been added to `app`, and returns its exit status. A session
 /// after a loss has flags of its own, so it is described to CLI11 anew.
@@ -39,4 +39,4 @@ int train_program(CLI::App& app, Run& run, int argc, char** argv,
   return run_program(app, [&] { return run_elastic(Words(argv + 1, argv + argc), next); });
 }
 
-}  // namespace paragrad::examples
+}  // namespace plangrad::examples

@@ -12,7 +12,7 @@
 #include "nn/checkpoint/checksum.h"
 #include "nn/checkpoint/formats.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 namespace {
 
 namespace fs = std::filesystem;
@@ -204,4 +204,4 @@ void Checkpoint::copy_state(const SafetensorsEntry& entry, const Parameter& para
   copy(entry, parameter, state);
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

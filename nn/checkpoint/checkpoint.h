@@ -30,7 +30,7 @@
 #include "nn/checkpoint/safetensors.h"
 #include "nn/models/parameter.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// The name of the newest checkpoint's manifest; that of an older one is called manifest-STEP.json.
 inline constexpr const char* manifest_name = "manifest.json";
@@ -126,7 +126,7 @@ class Checkpoint {
 
   /// Reads all bytes. throws: Error if any of them is damaged
   void verify() const;
-  /// Whether damage is found: paragrad 0.1 wrote checkpoints without checksums.
+  /// Whether damage is found: plangrad 0.1 wrote checkpoints without checksums.
   bool has_checksums() const { return !build_.empty(); }
 
   std::int64_t step() const { return step_; }
@@ -182,7 +182,7 @@ class Checkpoint {
   Checksums checksums_;                              // likewise
 };
 
-/// A checkpoint is intact, but of a format that only newer versions of paragrad read.
+/// A checkpoint is intact, but of a format that only newer versions of plangrad read.
 struct NewerFormat : Error {
   using Error::Error;
 };
@@ -199,4 +199,4 @@ struct IntactCheckpoint {
 /// throws: Error of the newest one if none is intact; NewerFormat or Unreadable if a newer one is
 IntactCheckpoint find_intact(const std::filesystem::path& folder);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

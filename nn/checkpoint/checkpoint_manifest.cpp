@@ -10,7 +10,7 @@
 #include "nn/checkpoint/file.h"
 #include "nn/checkpoint/formats.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 namespace {
 
@@ -18,7 +18,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr const char* format_name = "paragrad checkpoint";
+constexpr const char* format_name = "plangrad checkpoint";
+constexpr const char* earlier_format_name = "paragrad checkpoint";  // the project's first name
 constexpr int format_version = 2;
 
 /// The end of a manifest whose other bytes are `body`.
@@ -46,12 +47,14 @@ CheckpointFile parse_file(const json& file, bool has_checksums) {
 /// Parses a manifest and checks each field: the file may be damaged, or of another program.
 Manifest parse_manifest(const std::string& text) {
   const json manifest = parse_json(text);
-  PG_CHECK(manifest.at("format") == format_name, "\"format\" is not \"", format_name, "\"");
+  const json& format = manifest.at("format");
+  PG_CHECK(format == format_name || format == earlier_format_name, "\"format\" is not \"",
+           format_name, "\"");
   const json &version = manifest.at("version"), &step = manifest.at("step");
   if (version.is_number_integer() && version > format_version && is_intact(text))
     throw NewerFormat(autograd::text("its format has version ", version.dump(),
                                      ", this program reads 1 to ", format_version,
-                                     "; use the paragrad that wrote it, or a newer one"));
+                                     "; use the plangrad that wrote it, or a newer one"));
   PG_CHECK(version.is_number_integer() && version >= 1 && version <= format_version,
            "it has version ", version.dump(), ", this program reads 1 to ", format_version);
   const bool has_checksums = version > 1 || manifest.contains("checksum");
@@ -170,4 +173,4 @@ IntactCheckpoint find_intact(const fs::path& folder) {
                                : damaged);
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

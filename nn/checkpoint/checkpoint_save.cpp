@@ -14,7 +14,7 @@
 #include "nn/checkpoint/file.h"
 #include "nn/checkpoint/formats.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 namespace {
 
@@ -293,4 +293,4 @@ void commit_checkpoint(const fs::path& folder, const SaveMark& mark, const json&
   }
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

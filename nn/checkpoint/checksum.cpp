@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <zlib.h>
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before) {
   if (bytes.empty()) return before;  // zlib takes a null pointer for a reset
@@ -14,4 +14,4 @@ std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before) {
 
 std::string digits_of(std::uint32_t checksum) { return fmt::format("{:08x}", checksum); }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

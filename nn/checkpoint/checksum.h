@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// Returns the CRC-32 of some bytes, which follow others whose CRC-32 is `before`. It equals
 /// zlib.crc32(bytes, before) of Python.
@@ -24,4 +24,4 @@ inline std::string checksum_of(std::string_view text) {
   return checksum_of(std::as_bytes(std::span(text)));
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

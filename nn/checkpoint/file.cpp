@@ -10,7 +10,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 std::string system_message() { return std::generic_category().message(errno); }
 
@@ -106,4 +106,4 @@ void write_file(const std::filesystem::path& path, std::string_view bytes) {
   }
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

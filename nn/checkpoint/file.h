@@ -13,7 +13,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 using namespace autograd;
 
 /// A file is there, but can't be opened or read now: its bytes may be good.
@@ -70,4 +70,4 @@ void sync_to_disk(const std::filesystem::path& path);
 /// throws: Error if the folder is missing or can't be written
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

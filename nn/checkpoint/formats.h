@@ -13,7 +13,7 @@
 
 #include "nn/checkpoint/checkpoint.h"
 
-namespace paragrad::nn::format {
+namespace plangrad::nn::format {
 
 using Bytes = std::span<const std::byte>;
 
@@ -32,9 +32,9 @@ inline std::string in_quotes(const std::string& name) {
 std::int64_t checked_byte_count(const std::string& where, const std::string& dtype,
                                 const std::vector<std::int64_t>& sizes);
 
-}  // namespace paragrad::nn::format
+}  // namespace plangrad::nn::format
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 struct Manifest {
   std::int64_t step = 0;
@@ -61,4 +61,4 @@ inline std::string tensor_name(const std::string& buffer, const std::string& par
   return buffer.empty() ? parameter : buffer + "/" + parameter;
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

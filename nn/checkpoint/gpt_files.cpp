@@ -10,7 +10,7 @@
 #include "nn/checkpoint/file.h"
 #include "nn/checkpoint/safetensors.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 namespace {
 
 namespace fs = std::filesystem;
@@ -42,7 +42,7 @@ GptConfig parse_config(const json& config) {
   const json expected = built_in();
   for (const auto& [name, value] : expected.items())
     PG_CHECK(!config.contains(name) || config[name] == value, name, " is ", config[name].dump(),
-             "; paragrad's GPT supports only ", value.dump());
+             "; plangrad's GPT supports only ", value.dump());
   GptConfig result;
   result.layers = size_setting(config, {"n_layer"});
   result.heads = size_setting(config, {"n_head"});
@@ -51,7 +51,7 @@ GptConfig parse_config(const json& config) {
   result.vocabulary = size_setting(config, {"vocab_size"});
   json inner = config.value("n_inner", json());
   PG_CHECK(inner.is_null() || inner == 4ll * result.width, "n_inner is ", inner.dump(),
-           "; paragrad's GPT supports only 4 * n_embd = ", 4ll * result.width);
+           "; plangrad's GPT supports only 4 * n_embd = ", 4ll * result.width);
   result.tied = config.value("tie_word_embeddings", true);
   result.check();
   return result;
@@ -211,4 +211,4 @@ void write_gpt_folder(const fs::path& folder, const GptConfig& config,
   write_file(folder / "generation_config.json", ends.dump(2) + "\n");
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -8,7 +8,7 @@
 
 #include "nn/models/gpt.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// Reads the network that the folder's config.json describes. Dropout stays 0, because it is a
 /// choice for training. Compares its size with that of model.safetensors.
@@ -34,4 +34,4 @@ void write_gpt_folder(const std::filesystem::path& folder, const GptConfig& conf
                       const ParameterList& parameters, const Tensor& weights,
                       std::optional<int> end_of_text = {});
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

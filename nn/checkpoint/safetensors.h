@@ -15,7 +15,7 @@
 #include "autograd/dtype.h"
 #include "autograd/shape.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 using namespace autograd;
 
 /// One tensor of an open file. The bytes are row-major and little-endian, may lie at any address
@@ -80,11 +80,11 @@ std::pair<Checksums, std::int64_t> describe_safetensors(
     const std::string& path, const std::map<std::string, std::string>& metadata,
     const std::vector<SafetensorsSource>& tensors);
 
-/// The format's name of a dtype of paragrad: f32 -> F32.
+/// The format's name of a dtype of plangrad: f32 -> F32.
 std::string safetensors_dtype(DType dtype);
 
 /// The values of a tensor of F64, F32, F16 or BF16, each rounded to the nearest float.
 /// throws: Error if the tensor holds anything else
 std::vector<float> to_floats(const SafetensorsEntry& entry);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

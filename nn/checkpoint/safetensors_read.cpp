@@ -16,7 +16,7 @@
 #include "nn/checkpoint/formats.h"
 #include "nn/checkpoint/safetensors.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 namespace {
 
 using namespace format;
@@ -245,4 +245,4 @@ std::vector<float> to_floats(const SafetensorsEntry& entry) {
               ", expected F32, F64, F16 or BF16");
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -13,7 +13,7 @@
 #include "nn/checkpoint/formats.h"
 #include "nn/checkpoint/safetensors.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 std::int64_t format::checked_byte_count(const std::string& where, const std::string& dtype,
                                         const std::vector<std::int64_t>& sizes) {
@@ -133,4 +133,4 @@ std::string safetensors_dtype(DType dtype) {
   }
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -13,7 +13,7 @@
 #include "autograd/random.h"
 #include "nn/checkpoint/file.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 namespace {
 
@@ -186,4 +186,4 @@ ImageData load_image_data(const std::string& folder) {
   return data;
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -10,7 +10,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 using namespace autograd;
 
 /// shapes: pixels (count,height,width), 0 to 255, row-major
@@ -85,4 +85,4 @@ struct ImageData {
 /// throws: Error if the folder or a file is missing or broken, or the two sets do not match
 ImageData load_image_data(const std::string& folder);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -9,7 +9,7 @@
 #include "nn/checkpoint/file.h"
 #include "nn/text/utf8.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 TokenData::TokenData(std::string name, std::vector<std::int32_t> tokens, int vocabulary_size)
     : name_(std::move(name)), vocabulary_size_(vocabulary_size), tokens_(std::move(tokens)) {
@@ -132,4 +132,4 @@ TextData load_text_data(const std::filesystem::path& data, const std::filesystem
                     std::move(validate), size)};
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -17,7 +17,7 @@
 
 #include "nn/text/vocabulary.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// shapes: inputs, targets (sequences,context), row-major; targets[s,t] follows inputs[s,t].
 struct Batch {
@@ -73,4 +73,4 @@ struct TextData {
 TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,
                         const std::string& vocabulary);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -9,7 +9,7 @@
 #include "autograd/linear_cross_entropy.h"
 #include "nn/models/layers.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 void GptConfig::check() const {
   PG_CHECK(layers > 0 && heads > 0 && width > 0 && context > 0 && vocabulary > 0,
@@ -167,4 +167,4 @@ double gpt_flops_per_token(const GptConfig& config, int context) {
   return 6.0 * multiply + 12.0 * config.layers * config.width * context;
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

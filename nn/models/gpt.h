@@ -7,7 +7,7 @@
 
 #include "nn/models/model.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 struct GptConfig {
   int layers = 12;
@@ -38,4 +38,4 @@ Model gpt(const GptConfig& config);
 /// source: Chowdhery et al. 2022 (PaLM), appendix B
 double gpt_flops_per_token(const GptConfig& config, int context);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -6,7 +6,7 @@
 #include "autograd/ops.h"
 #include "nn/models/model.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// x weight^T + bias; bias may be undefined.
 inline Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias = {}) {
@@ -55,4 +55,4 @@ class LayerNorm {
   Parameter &weight_, &bias_;
 };
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

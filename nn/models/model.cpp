@@ -9,7 +9,7 @@
 #include "autograd/backend.h"
 #include "autograd/ops.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 namespace {
 
@@ -133,4 +133,4 @@ Shared shared_parameters(const Model& model, const std::vector<int>& cuts) {
   return shared;
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -22,7 +22,7 @@
 #include "autograd/graph.h"
 #include "nn/models/parameter.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// The arguments of a forward pass beside its input.
 struct Pass {
@@ -115,4 +115,4 @@ struct Shared {
 /// throws: Error unless the cuts begin with 0, ascend, and end with the number of layers
 Shared shared_parameters(const Model& model, const std::vector<int>& cuts);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -7,7 +7,7 @@
 
 #include "autograd/backend.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 Parameter& ParameterList::add(const std::string& name, const Shape& shape, Init init,
                               ParameterKind kind) {
@@ -87,4 +87,4 @@ void initialize(const ParameterList& parameters, const Tensor& weights, std::uin
   }
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -12,7 +12,7 @@
 
 #include "autograd/tensor.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 using namespace autograd;
 
@@ -91,4 +91,4 @@ void check_buffer(const ParameterList& parameters, const Tensor& flat, const std
 /// shapes: weights (parameters.numel())
 void initialize(const ParameterList& parameters, const Tensor& weights, std::uint64_t seed);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

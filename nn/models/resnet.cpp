@@ -8,7 +8,7 @@
 
 #include "nn/models/layers.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 namespace {
 
@@ -139,4 +139,4 @@ Model resnet18(const ResNetConfig& config) {
   return model;
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

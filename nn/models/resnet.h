@@ -5,7 +5,7 @@
 
 #include "nn/models/model.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// The number of layers in the list.
 inline constexpr int resnet18_layers = 10;
@@ -22,4 +22,4 @@ struct ResNetConfig {
 /// throws: Error if a size is not positive
 Model resnet18(const ResNetConfig& config);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -8,7 +8,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 namespace {
 
@@ -53,4 +53,4 @@ std::int32_t sample_token(const std::vector<double>& logits, const SampleSetting
   // [end snippet]
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -8,7 +8,7 @@
 
 #include "autograd/random.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 struct SampleSettings {
   double temperature = 0.8;  ///< 0: always the likeliest token
@@ -21,4 +21,4 @@ struct SampleSettings {
 std::int32_t sample_token(const std::vector<double>& logits, const SampleSettings& settings,
                           autograd::RandomKey key, std::uint64_t index);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <numeric>
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 namespace {
 
@@ -119,4 +119,4 @@ double clip_scale(double norm, double limit) {
   return limit > 0 && norm > limit ? limit / (norm + 1e-6) : 1;
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -21,7 +21,7 @@
 #include "autograd/backend.h"
 #include "nn/models/parameter.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// The settings of one step.
 struct StepSettings {
@@ -100,4 +100,4 @@ double gradient_norm(const ParameterList& parameters, const Tensor& gradients);
 /// source: Pascanu, Mikolov and Bengio 2013, algorithm 1, with PyTorch's 1e-6
 double clip_scale(double norm, double limit);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

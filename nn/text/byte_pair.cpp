@@ -10,7 +10,7 @@
 #include "nn/checkpoint/file.h"
 #include "nn/text/utf8.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 namespace {
 
@@ -204,4 +204,4 @@ void write_byte_pairs(const BytePairVocabulary& vocabulary, const std::filesyste
   write_file(folder / "merges.txt", merges);
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -10,7 +10,7 @@
 
 #include "nn/text/vocabulary.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// The characters that spell bytes in GPT-2's files: byte_symbols()[byte] is one visible character,
 /// "Ġ" for a space and "Ċ" for a line feed.
@@ -75,4 +75,4 @@ BytePairVocabulary read_byte_pairs(const std::filesystem::path& vocab_json);
 /// throws: Error if they can't be written
 void write_byte_pairs(const BytePairVocabulary& vocabulary, const std::filesystem::path& folder);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

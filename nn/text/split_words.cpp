@@ -9,7 +9,7 @@
 #include "nn/text/byte_pair.h"
 #include "nn/text/utf8.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 namespace {
 
@@ -72,4 +72,4 @@ void split_words(std::string_view text, const std::function<void(std::string_vie
   }
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -9,7 +9,7 @@
 #include "nn/text/byte_pair.h"
 #include "nn/text/utf8.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 namespace {
 
 namespace fs = std::filesystem;
@@ -84,7 +84,7 @@ BytePairVocabulary single_bytes() { return {{byte_symbols().begin(), byte_symbol
 /// Throws unless the part of a tokenizer is absent or has this value.
 void check_setting(const json& part, const char* name, const json& wanted) {
   PG_CHECK(!part.is_object() || !part.contains(name) || part[name] == wanted, name, " is ",
-           part[name].dump(), "; paragrad's byte pairs need ", wanted.dump());
+           part[name].dump(), "; plangrad's byte pairs need ", wanted.dump());
 }
 
 /// Puts tokens in the order of their ids.
@@ -114,7 +114,7 @@ std::unique_ptr<Vocabulary> byte_pairs_of(const json& all) {
                          ? merge.at(0).get<std::string>() + " " + merge.at(1).get<std::string>()
                          : merge.get<std::string>());
   PG_CHECK(split.is_object() && split.value("type", "") == "ByteLevel", "its pre_tokenizer is ",
-           split.dump(), "; paragrad's byte pairs need ByteLevel, which is GPT-2's");
+           split.dump(), "; plangrad's byte pairs need ByteLevel, which is GPT-2's");
   check_setting(split, "add_prefix_space", false);
   if (!merges.empty()) check_setting(split, "use_regex", true);
   check_setting(all, "normalizer", nullptr);
@@ -129,13 +129,13 @@ std::unique_ptr<Vocabulary> characters_of(const json& model) {
   std::string all;
   for (const std::string& token : in_order(model.at("vocab"), json::array())) {
     PG_CHECK(!token.empty() && first_code_point(token).length == static_cast<int>(token.size()),
-             "its token \"", token, "\" is not one character; paragrad knows byte pairs, and ",
+             "its token \"", token, "\" is not one character; plangrad knows byte pairs, and ",
              "tokens that are characters");
     all += token;
   }
   auto vocabulary = std::make_unique<CharVocabulary>(all);
   PG_CHECK(vocabulary->to_json().at("characters") == all,
-           "its characters are not numbered in the order of their code points, as paragrad's are");
+           "its characters are not numbered in the order of their code points, as plangrad's are");
   return vocabulary;
 }
 
@@ -173,11 +173,11 @@ std::unique_ptr<Vocabulary> read_tokenizer_json(const fs::path& file) {
     const json& model = all.at("model");
     const std::string kind = model.value("type", model.contains("merges") ? "BPE" : "");
     PG_CHECK(kind == "BPE" || kind == "WordLevel", "its model is ",
-             kind.empty() ? "of an unknown kind" : kind, "; paragrad knows BPE and WordLevel");
+             kind.empty() ? "of an unknown kind" : kind, "; plangrad knows BPE and WordLevel");
     return kind == "BPE" ? byte_pairs_of(all) : characters_of(model);
   } catch (const std::exception& problem) {
     throw Error(text(file.string(), " can't be read as a tokenizer: ", problem.what()));
   }
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -7,7 +7,7 @@
 
 #include "nn/text/vocabulary.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// Writes tokenizer.json and tokenizer_config.json to the folder, which must exist: AutoTokenizer
 /// gives the same ids for the same text. Byte pairs also get GPT-2's vocab.json and merges.txt. A
@@ -25,4 +25,4 @@ std::unique_ptr<Vocabulary> read_tokenizer(const std::filesystem::path& folder);
 /// throws: Error if the file is damaged, or describes a tokenizer of another kind; it names what
 std::unique_ptr<Vocabulary> read_tokenizer_json(const std::filesystem::path& file);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// One code point and its length in bytes; length 0 means that the bytes are not valid UTF-8.
 struct CodePoint {
@@ -53,4 +53,4 @@ inline std::string to_utf8(char32_t value) {
   return {head(0xF0, 18), tail(12), tail(6), tail(0)};
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

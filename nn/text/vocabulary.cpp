@@ -13,7 +13,7 @@
 #include "nn/text/tokenizer_files.h"
 #include "nn/text/utf8.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 namespace {
 
@@ -108,4 +108,4 @@ std::unique_ptr<Vocabulary> load_vocabulary(const nlohmann::json& saved) try {
                    "): save it again with the program that made it"));
 }
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

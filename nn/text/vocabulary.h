@@ -26,7 +26,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 using namespace autograd;
 
 /// A fixed set of tokens, numbered from 0. It is immutable, so that ranks can share it.
@@ -91,4 +91,4 @@ std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string
 /// throws: Error if `saved` is not such a description
 std::unique_ptr<Vocabulary> load_vocabulary(const nlohmann::json& saved);
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

@@ -11,7 +11,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -137,4 +137,4 @@ Bits adaptive_bits(const std::vector<BitOptions>& measured) {
   return bits;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

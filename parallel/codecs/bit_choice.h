@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The size and the error of a layer with one number of bits.
 struct BitOption {
@@ -49,4 +49,4 @@ using Bits = std::map<std::string, int>;
 /// Layers are in the order of their names, so that equal measurements give equal choices.
 Bits adaptive_bits(const std::vector<BitOptions>& measured);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

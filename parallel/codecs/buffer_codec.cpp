@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// A part of a message as f32 values.
@@ -133,4 +133,4 @@ void BufferCodec::restore(const CodecMemory& state) {
           {state.lower_bound(layer.range.begin), state.lower_bound(layer.range.end)});
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

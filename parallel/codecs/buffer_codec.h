@@ -10,7 +10,7 @@
 #include "parallel/codecs/codec.h"
 #include "parallel/collectives/collective_run.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// One rank's codec of one stage's gradient.
 class BufferCodec : public PieceCodec {
@@ -55,4 +55,4 @@ class BufferCodec : public PieceCodec {
   Tensor residual_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -3,7 +3,7 @@
 // Chapter 10.
 #include "parallel/codecs/channel_codec.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 Tensor flat(const Tensor& x) { return x.window(0, {x.numel()}); }
@@ -57,4 +57,4 @@ Tensor ChannelCodec::take_mask(const Instruction& x) {
   return mask.mapped();
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

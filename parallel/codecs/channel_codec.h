@@ -5,7 +5,7 @@
 #include "parallel/codecs/codec.h"
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 // [snippet channel]
 /// Encodes a rank's messages of activations and their gradients, without error feedback: the next
@@ -41,4 +41,4 @@ class ChannelCodec {
   std::map<std::pair<int, int>, Tensor> masks_;  // activations' messages, by stage and microbatch
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -22,7 +22,7 @@
 #include "nn/models/parameter.h"
 #include "parallel/plan/codec_spec.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using namespace autograd;
 
@@ -123,4 +123,4 @@ std::unique_ptr<Base> made([[maybe_unused]] With... with) {
 #endif
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include <cmath>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -168,4 +168,4 @@ CodecKind low_rank_kind(const char* name, std::vector<CodecNumber> more) {
   return {.name = name, .numbers = more, .leaves_out = true};
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -14,7 +14,7 @@
 #include "parallel/codecs/codec.h"
 #include "parallel/collectives/collective_run.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using namespace nn;
 
@@ -170,4 +170,4 @@ CodecKind low_rank_kind(const char* name, std::vector<CodecNumber> more = {});
 std::unique_ptr<LowRank> make_low_rank(const CodecSpec& spec, const ParameterList& parameters,
                                        std::uint64_t seed, const DevicePtr& device);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

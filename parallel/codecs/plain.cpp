@@ -3,7 +3,7 @@
 // Chapter 10.
 #include "parallel/codecs/codec.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -48,4 +48,4 @@ CodecEntry bf16_codec() {
   return {{.name = "bf16", .encoded_bytes = bytes, .keeps_bf16 = true}, made<Codec, Plain>};
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -4,7 +4,7 @@
 #include "autograd/backend.h"
 #include "parallel/codecs/low_rank.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -61,4 +61,4 @@ void PowerSgd::write_sum(const Tensor& gradient) {
 
 CodecEntry lowrank_codec() { return {low_rank_kind("lowrank"), nullptr, made<LowRank, PowerSgd>}; }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -4,7 +4,7 @@
 // Chapter 10; Markov et al. 2022, "CGX".
 #include "parallel/codecs/codec.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -54,4 +54,4 @@ CodecEntry adaptive_codec() {
       {.name = "adaptive", .numbers = {bucket_number, period_number}, .chooses_bits = true});
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -3,10 +3,10 @@
 // Chapter 10.
 #include "parallel/codecs/low_rank.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 // [snippet register]
-#define PARAGRAD_CODECS(CODEC)                                                          \
+#define PLANGRAD_CODECS(CODEC)                                                          \
   CODEC(none)      /* every value as it is */                                           \
   CODEC(bf16)      /* the upper half of each f32, rounded */                            \
   CODEC(quantize)  /* 2^BITS levels between each bucket's extremes */                   \
@@ -18,11 +18,11 @@ namespace paragrad::parallel {
 // [end snippet]
 
 #define DECLARED(name) CodecEntry name##_codec();
-PARAGRAD_CODECS(DECLARED)
+PLANGRAD_CODECS(DECLARED)
 
 #define LISTED(name) name##_codec(),
 const std::vector<const CodecKind*>& codec_kinds() {
-  static const std::vector<CodecEntry> entries{PARAGRAD_CODECS(LISTED)};
+  static const std::vector<CodecEntry> entries{PLANGRAD_CODECS(LISTED)};
   static const std::vector<const CodecKind*> kinds = [] {
     std::vector<const CodecKind*> all;
     for (const CodecEntry& entry : entries) all.push_back(&entry);
@@ -48,4 +48,4 @@ std::unique_ptr<LowRank> make_low_rank(const CodecSpec& spec, const ParameterLis
   return entry_of(spec).make_low_rank(spec, parameters, seed, device);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 
 #include "parallel/codecs/codec.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -127,4 +127,4 @@ CodecEntry threshold_codec() {
   return {kind, made<Codec, Threshold>};
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -3,7 +3,7 @@
 #include "autograd/backend.h"
 #include "parallel/codecs/low_rank.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -83,4 +83,4 @@ CodecEntry pca_codec() {
   return {low_rank_kind("pca", {period}), nullptr, made<LowRank, StreamingPca>};
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using enum Exchange::Action;
@@ -191,4 +191,4 @@ std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::in
   return pieces;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The kinds of all-reduce: which member adds what, and in which order.
 ///   scatter_reduce: member c adds up chunk c, 0, 1, ..., N-1, as a serial loop over members does
@@ -96,4 +96,4 @@ struct Piece {
 /// within a round, the first piece of every chunk, then the second of each...
 std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::int64_t most);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "autograd/backend.h"
 #include "parallel/transports/launch.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using enum Exchange::Action;
 
@@ -238,4 +238,4 @@ void finish(GroupRun& run, Transport& transport, double timeout) {
         run.waits_for());
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

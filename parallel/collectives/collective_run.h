@@ -13,7 +13,7 @@
 #include "parallel/collectives/collective.h"
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using namespace autograd;
 
@@ -161,4 +161,4 @@ class TransportRun : public GroupRun {
 /// throws: Error if that takes longer than `timeout` seconds or another rank has failed
 void finish(GroupRun& run, Transport& transport, double timeout);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

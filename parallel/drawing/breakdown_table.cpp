@@ -9,7 +9,7 @@
 
 #include "parallel/drawing/figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 struct NamedPart {
@@ -126,4 +126,4 @@ nlohmann::json to_json(const CriticalPath& path) {
   return result;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "parallel/drawing/draw.h"
 #include "parallel/simulation/breakdown.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Names and times, one for each row of a table.
 using NamedParts = std::vector<std::pair<std::string, TimeParts>>;
@@ -32,4 +32,4 @@ nlohmann::json to_json(const Breakdown& breakdown);
 /// Seconds by part, and the numbers of instructions.
 nlohmann::json to_json(const CriticalPath& path);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// throws: Error if a series has unequal x and y
 std::string curve_chart(const Curve& curve);
@@ -52,4 +52,4 @@ class ChartFrame {
   std::string axes_, body_, strips_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 std::string plain(double value) { return fmt::format("{:.6g}", value); }
@@ -80,4 +80,4 @@ std::string curve_chart(const Curve& curve) {
   return frame.svg(curve.title);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 const std::string& series_color(std::size_t index) {
   static const std::vector<std::string> colors = {"#3b82c4", "#e07b39", "#2f9e5b", "#9b5de5",
@@ -77,4 +77,4 @@ std::string ChartFrame::svg(const std::string& title) const {
                    R"( font-family="system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif")");
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

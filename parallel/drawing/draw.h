@@ -26,7 +26,7 @@
 #include "parallel/simulation/holdings.h"
 #include "parallel/simulation/timeline.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The bytes of a category that are alive on a rank from time `seconds` on. Lists of samples are in
 /// the order of time.
@@ -106,4 +106,4 @@ std::string draw_fault(const Plan& plan, int rank, int index, const std::string&
 std::string draw_trace(const std::vector<Panel>& panels,
                        const std::vector<MemorySample>& memory = {});
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -5,7 +5,7 @@
 #include "parallel/drawing/draw.h"
 #include "parallel/simulation/partial.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 std::string draw_fault(const Plan& plan, int rank, int index, const std::string& sentence,
                        const Costs& costs, FigureOptions options) {
@@ -24,4 +24,4 @@ std::string draw_fault(const Plan& plan, int rank, int index, const std::string&
   return draw_svg(timeline, options);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

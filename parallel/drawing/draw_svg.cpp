@@ -9,7 +9,7 @@
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 double median_forward(const Timeline& timeline) {
@@ -62,4 +62,4 @@ std::string draw_svg(const Timeline& timeline, const FigureOptions& options) {
   return timeline_figure(timeline, suitable_layout(timeline, options));
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -12,7 +12,7 @@
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 bool is_shown(const Record& record) {
@@ -82,4 +82,4 @@ std::string draw_text(const Timeline& timeline, int columns) {
   return text;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

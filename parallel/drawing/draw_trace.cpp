@@ -11,7 +11,7 @@
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using nlohmann::json;
@@ -142,4 +142,4 @@ std::string draw_trace(const std::vector<Panel>& panels, const std::vector<Memor
   return trace.text();
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -13,7 +13,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// A number with the largest unit that it holds at least one of. Three digits, or all before the
@@ -138,4 +138,4 @@ void check_drawable(const Timeline& timeline) {
              record.rank, " from ", record.start, " s to ", record.end, " s");
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

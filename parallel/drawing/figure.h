@@ -10,7 +10,7 @@
 
 #include "parallel/simulation/timeline.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Three digits and a unit: "1.25 ms", "12.5 MB" (10^6 bytes); "8320 s", "2 h 47 min".
 std::string seconds_text(double seconds);
@@ -94,4 +94,4 @@ std::vector<bool> recomputations(const Timeline& timeline);
 /// throws: Error if nothing in the timeline takes time
 void check_drawable(const Timeline& timeline);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

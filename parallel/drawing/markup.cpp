@@ -8,7 +8,7 @@
 #include "parallel/drawing/palette.h"
 #include "parallel/drawing/timeline_figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 const char* const dark_style =
     "<style>@media (prefers-color-scheme: dark) { :where(.ink, .step) { fill: #e6edf3 } "
@@ -90,4 +90,4 @@ std::string paper(double left, double top, double width, double height) {
                 left, top, width, height);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

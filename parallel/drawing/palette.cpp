@@ -11,7 +11,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 constexpr Color colors[] = {
@@ -129,4 +129,4 @@ std::string palette_css() {
                      variables(&Color::light), variables(&Color::dark));
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

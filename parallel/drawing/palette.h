@@ -9,7 +9,7 @@
 
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A name, as "forward-0", "weights", "bubble", with its colour on light and on dark pages.
 struct Color {
@@ -35,4 +35,4 @@ const char* ink_on(std::string_view fill);
 /// var(--forward-0-ink) for text on it. Spaces in names become hyphens.
 std::string palette_css();
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -289,4 +289,4 @@ nlohmann::json to_json(const PlanError& error) {
   return result;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

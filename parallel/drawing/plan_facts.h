@@ -11,7 +11,7 @@
 #include "parallel/simulation/steady_state.h"
 #include "parallel/verifier/verify.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Names and values, a line each.
 using Lines = std::vector<std::pair<std::string, std::string>>;
@@ -41,4 +41,4 @@ nlohmann::json to_json(const Plan& plan);
 /// other rule.
 nlohmann::json to_json(const PlanError& error);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

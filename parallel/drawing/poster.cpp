@@ -9,7 +9,7 @@
 #include "parallel/drawing/palette.h"
 #include "parallel/drawing/timeline_figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 constexpr double poster_width = 800, poster_margin = 14, words_width = 190, poster_line = 14;
@@ -171,4 +171,4 @@ class PosterFigure {
 
 std::string draw_poster(const Poster& poster) { return PosterFigure(poster).svg(); }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

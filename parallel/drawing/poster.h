@@ -9,7 +9,7 @@
 
 #include "parallel/simulation/timeline.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 struct PosterEntry {
   std::string name, idea;
@@ -30,4 +30,4 @@ struct Poster {
 /// throws: Error if nothing in a timeline takes time
 std::string draw_poster(const Poster& poster);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

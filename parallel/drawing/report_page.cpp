@@ -6,7 +6,7 @@
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/palette.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 extern const char* const report_style;   // CSS
 extern const char* const report_script;  // JavaScript
@@ -45,4 +45,4 @@ std::string comparison_page(const std::string& title, const std::string& data) {
   return page_with("comparison", title, data);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -4,11 +4,11 @@
 
 #include <string>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// One HTML page that needs no network. `data`: a run's, as run_report.h describes it.
 std::string run_page(const std::string& title, const std::string& data);
 /// A page that compares runs. `data`: {"runs": [{"name", "summary", "metrics"}]}.
 std::string comparison_page(const std::string& title, const std::string& data);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "parallel/drawing/timeline_labels.h"
 #include "parallel/drawing/timeline_lanes.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 constexpr double slot_height = 5, row_gap = 9, axis_height = 24, part_height = 14,
@@ -247,4 +247,4 @@ std::string timeline_figure(const Timeline& timeline, const FigureLayout& layout
   return TimelineFigure(timeline, layout).svg();
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

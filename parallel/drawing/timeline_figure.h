@@ -8,7 +8,7 @@
 #include "parallel/drawing/draw.h"
 #include "parallel/simulation/timeline.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 struct FigureLayout {
   double pixels_per_second = 0;
@@ -103,4 +103,4 @@ std::string message_color(const std::string& kind);
 /// Whether a name of the palette is a colour of lines and bars in figures.
 bool is_message_color(const std::string& name);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 
 #include "parallel/drawing/figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 constexpr int label_pitch = 11;
@@ -112,4 +112,4 @@ double label_width(double font_size, std::size_t characters) {
   return 0.6 * font_size * static_cast<double>(characters) + font_size / 4;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 
 #include "parallel/drawing/timeline_figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class CellLabels {
  public:
@@ -47,4 +47,4 @@ int label_size(double wide, std::size_t characters);
 /// Whether the computations of the timeline read several versions of the weights.
 bool has_several_versions(const Timeline& timeline);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

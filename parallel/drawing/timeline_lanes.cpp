@@ -8,7 +8,7 @@
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/palette.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 constexpr double held_height = 13, shard_height = 5;
@@ -99,4 +99,4 @@ std::string alive_bars(const std::vector<Level>& levels, int most, const FigureL
   return bars;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 
 #include "parallel/drawing/timeline_figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The values that one rank holds, as bars over time, one below the other while they live together.
 /// Shards are thin bars.
@@ -30,4 +30,4 @@ class HeldLanes {
 std::string alive_bars(const std::vector<Level>& levels, int most, const FigureLayout& layout,
                        double top, double height);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

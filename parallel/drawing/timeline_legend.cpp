@@ -10,7 +10,7 @@
 #include "parallel/drawing/timeline_figure.h"
 #include "parallel/drawing/timeline_labels.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// The kinds of messages, in the order of the legend.
@@ -192,4 +192,4 @@ Legend legend(const std::vector<NamedColor>& colors, double width) {
 
 double text_width(const std::string& text) { return 6.1 * static_cast<double>(text.size()); }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 #include "parallel/drawing/palette.h"
 #include "parallel/drawing/timeline_figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 constexpr std::size_t most_lines = 200;
@@ -127,4 +127,4 @@ std::vector<double> idle_of_ranks(const Timeline& timeline) {
   return idle;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 double accuracy_of(const autograd::Tensor& logits, const autograd::Tensor& targets) {
   const std::vector<double> scores = to_host(logits), labels = to_host(targets);
@@ -17,4 +17,4 @@ double accuracy_of(const autograd::Tensor& logits, const autograd::Tensor& targe
   return right / static_cast<double>(labels.size());
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

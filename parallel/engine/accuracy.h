@@ -4,10 +4,10 @@
 
 #include "autograd/tensor.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The share of rows whose largest logit is the target's.
 /// shapes: logits (...,C), targets (...)
 double accuracy_of(const autograd::Tensor& logits, const autograd::Tensor& targets);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

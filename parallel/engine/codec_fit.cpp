@@ -9,7 +9,7 @@
 #include "parallel/codecs/low_rank.h"
 #include "parallel/plan/lifetimes.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// Selects the codecs whose bits the user sets.
@@ -78,4 +78,4 @@ void check_period(const CodecSpec& spec, int first, int last, bool chosen) {
            ", more --steps, or a shorter period: ", spec.name, ':', spec.bucket, ":N");
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

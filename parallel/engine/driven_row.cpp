@@ -3,7 +3,7 @@
 #include "parallel/engine/interpreter.h"
 #include "parallel/simulation/simulate.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Runs a message-driven row: between two steps, the cell whose input has arrived.
 void Interpreter::run_driven() {
@@ -40,4 +40,4 @@ const Arriving* Interpreter::input_of(const Instruction& x) const {
 }
 // [end snippet]
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

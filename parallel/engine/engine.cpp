@@ -9,7 +9,7 @@
 #include "parallel/engine/interpreter.h"
 #include "parallel/transports/launch.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 Engine::Engine(const Training& training, Transport& transport, DevicePtr device, Settings settings)
     : training_(training),
@@ -217,4 +217,4 @@ RunResult Engine::run(const VerifiedPlan& verified, Batches& batches, const Cour
   return result;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

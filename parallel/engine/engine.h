@@ -38,7 +38,7 @@
 #include "parallel/transports/transport.h"
 #include "parallel/verifier/verify.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// throws: Error if the engine can't run the plan with this training on `ranks` ranks
 void check_fit(const Plan& plan, const Training& training, int ranks);
@@ -129,4 +129,4 @@ class Engine {
   int plans_run_ = 0;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

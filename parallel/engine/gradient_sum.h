@@ -9,7 +9,7 @@
 #include "autograd/backend.h"
 #include "nn/models/parameter.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A flat sum. Each parameter's part is undefined until its first gradient is written there; later
 /// ones are added. This saves a pass that writes zeros, and one that reads them.
@@ -41,4 +41,4 @@ class GradientSum {
   std::set<std::string> begun_;                    // names of parameters
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 
 #include "parallel/engine/thread_time.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 Interpreter::Interpreter(Engine& engine, const VerifiedPlan& verified, int number, Batches& batches,
                          const Course& course)
@@ -225,4 +225,4 @@ void Interpreter::free_unread() {
       if (!run_.lifetimes.needed_after(stage, version, -1)) store.release(version);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 #include "parallel/engine/loss_and_norm.h"
 #include "parallel/engine/progress.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class Interpreter {
  public:
@@ -48,4 +48,4 @@ class Interpreter {
   MessageLane lane_;  // last: its tasks use the members above
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

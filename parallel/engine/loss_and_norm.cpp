@@ -10,7 +10,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 void LossAndNorm::keep_loss(int micro, const Tensor& loss) {
   const int most = run_.plan.per_step;
@@ -118,4 +118,4 @@ std::string LossAndNorm::broken_parameter(const std::vector<double>& squares) co
   return "";
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

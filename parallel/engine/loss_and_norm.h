@@ -9,7 +9,7 @@
 
 #include "parallel/engine/sum_book.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class LossAndNorm {
  public:
@@ -60,4 +60,4 @@ class LossAndNorm {
   std::map<int, std::vector<double>> whole_;  // by version: known
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -5,7 +5,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// The message of a value; a turn has no value, and its message no bytes.
@@ -189,4 +189,4 @@ void Mailbox::forget_finished() {
   }
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

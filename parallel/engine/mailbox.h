@@ -9,7 +9,7 @@
 
 #include "parallel/engine/waiting.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A value and the message that brings it, or the work that makes it final.
 struct Arriving {
@@ -81,4 +81,4 @@ class Mailbox {
   std::deque<Issued> issued_;                    // messages, in the order of the row
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 MessageLane::MessageLane(Transport& transport)
     : transport_(transport), thread_([this] { loop(); }) {}
@@ -98,4 +98,4 @@ bool MessageLane::advance() {
 }
 // [end snippet]
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

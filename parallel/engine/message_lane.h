@@ -18,7 +18,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using Clock = std::chrono::steady_clock;
 
@@ -78,4 +78,4 @@ class MessageLane {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <thread>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -37,4 +37,4 @@ Prolong prolong_to(const Pretended& devices, const Timer& timer) {
   };
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

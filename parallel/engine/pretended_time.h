@@ -7,7 +7,7 @@
 #include "parallel/engine/engine.h"
 #include "parallel/simulation/pretended.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A clock, and what sleeps by it. Tests bring one that does not sleep.
 struct Timer {
@@ -25,4 +25,4 @@ Timer real_timer();
 /// no report shows their times.
 Prolong prolong_to(const Pretended& devices, const Timer& timer = real_timer());
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

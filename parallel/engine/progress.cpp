@@ -8,7 +8,7 @@
 #include "parallel/transports/pack.h"
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// Moves what belongs to keys below `end` to a map of its own.
@@ -168,4 +168,4 @@ void Progress::await(const Word& word, const std::string& what, int peer) const 
   waiting_.wait_for_word(*word.ticket, what, peer);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

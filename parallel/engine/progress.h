@@ -13,7 +13,7 @@
 
 #include "parallel/engine/waiting.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// All ranks must leave the body after the same repetition, and they are not at the same one. So a
 /// rank begins only bodies that rank 0 has granted; the last grant says that it is the last.
@@ -67,4 +67,4 @@ class Progress {
   bool goes_on_ = true;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 RowRun::RowRun(Engine& engine, const VerifiedPlan& verified, int number, int bodies)
     : engine(engine),
@@ -139,4 +139,4 @@ std::shared_ptr<GroupRun> RowRun::in_group(int group, Joint what, const Tensor& 
   return std::make_shared<CollectiveRun>(steps, x, ranks, group_channel(group), piece, encoding);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "parallel/engine/engine.h"
 #include "parallel/plan/lifetimes.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A version of a stage's weights; or the gradient sum that makes it.
 struct Made {
@@ -85,4 +85,4 @@ struct RowRun {
   Written written(int rank, int cell) const;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

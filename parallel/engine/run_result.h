@@ -12,7 +12,7 @@
 #include "parallel/codecs/buffer_codec.h"
 #include "parallel/simulation/timeline.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A rank's results of one plan.
 struct RunResult {
@@ -60,4 +60,4 @@ struct Course {
   RunResult* left = nullptr;  ///< gets what this rank has found out if the plan fails
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

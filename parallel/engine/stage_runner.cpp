@@ -6,7 +6,7 @@
 #include "autograd/ops.h"
 #include "parallel/engine/accuracy.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 StageRunner::StageRunner(const Training& training, int stage, const DevicePtr& device)
     : training_(training),
@@ -73,4 +73,4 @@ Tensor StageRunner::backward(int micro, const Tensor& dy, Part part, const Tenso
   return dx;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "parallel/engine/training.h"
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class StageRunner {
  public:
@@ -74,4 +74,4 @@ class StageRunner {
   std::map<int, Kept> kept_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

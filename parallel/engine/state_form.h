@@ -10,7 +10,7 @@
 #include "autograd/backend.h"
 #include "nn/models/parameter.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using namespace nn;
 
@@ -72,4 +72,4 @@ using StateFormPtr = std::shared_ptr<const StateForm>;
 using MakeStateForm =
     std::function<StateFormPtr(const ParameterList& parameters, const DevicePtr& device)>;
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -4,7 +4,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 Stage::ParameterSink SumBook::sink(const Made& sum) {
   auto buffers = [this, sum](const Parameter& parameter) -> StageBuffers& {
@@ -149,4 +149,4 @@ std::vector<TicketPtr> SumBook::changes(int version) const {
   return tickets;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

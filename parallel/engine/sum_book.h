@@ -9,7 +9,7 @@
 
 #include "parallel/engine/mailbox.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class SumBook {
  public:
@@ -62,4 +62,4 @@ class SumBook {
   std::set<int> measured_;  // stages whose own sum was measured for a choice of bits
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

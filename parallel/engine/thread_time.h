@@ -4,7 +4,7 @@
 
 #include <ctime>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Seconds that a core has spent on the calling thread. While the thread waits for its turn on a
 /// core, or for something else, this clock stands. It doesn't count what other threads do for this
@@ -15,4 +15,4 @@ inline double thread_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

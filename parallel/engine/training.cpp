@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Cuts a model so that the most expensive stage costs least, by the layers' flops.
 /// shapes: stages + 1 ascending numbers of layers, from 0 on
@@ -56,4 +56,4 @@ void Training::fill(const ParameterList& parameters, const Tensor& weights) cons
     initialize(parameters, weights, seed);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -12,7 +12,7 @@
 #include "parallel/engine/state_form.h"
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using namespace nn;
 
@@ -73,4 +73,4 @@ void check_smaller(const std::string& flag, const CodecSpec& spec, DType dtype);
 ///         `first` to `last`, and none were `chosen` before
 void check_period(const CodecSpec& spec, int first, int last, bool chosen);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

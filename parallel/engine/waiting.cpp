@@ -7,7 +7,7 @@
 
 #include "parallel/transports/launch.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using autograd::Error;
 using autograd::text;
@@ -102,4 +102,4 @@ std::string Waiting::place_of(int rank) const {
   return parallel::place_of(transport_, rank, in_plan);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "parallel/engine/message_lane.h"
 #include "parallel/engine/row_run.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using Bytes = std::shared_ptr<std::int64_t>;  ///< bytes sent; final once the ticket is done
 
@@ -58,4 +58,4 @@ class Waiting {
   int cell_ = 0;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

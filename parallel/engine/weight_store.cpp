@@ -3,7 +3,7 @@
 // is freed (lifetimes.h), and how shards are gathered (interpreter.cpp). Chapters 07, 09 and 11.
 #include "parallel/engine/weight_store.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 Tensor StageBuffers::flat(Category category, DType dtype, std::int64_t count) const {
   CategoryScope scope(*device_, category);
@@ -186,4 +186,4 @@ void WeightStore::change_form(const Training& training, StateFormPtr form, const
   }
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

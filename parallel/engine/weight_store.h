@@ -12,7 +12,7 @@
 #include "parallel/engine/training.h"
 #include "parallel/plan/lifetimes.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 // [snippet shard]
 /// A rank's place among the ranks that share a stage's state. The flat buffer is cut into one shard
@@ -191,4 +191,4 @@ class WeightStore : public StageBuffers {
   std::unique_ptr<Optimizer> optimizer_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -3,7 +3,7 @@
 // Chapter 08; Fournier and Oyallon 2024, section 3.2 (ZeRO-DP).
 #include "parallel/lowering/lowering.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 Homes::Homes(const Plan& computations, Users users, std::vector<Row>& rows)
     : plan_(computations),
@@ -87,4 +87,4 @@ void Homes::let_go(int rank, const Instruction& x) {
 }
 // [end snippet]
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

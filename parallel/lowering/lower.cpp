@@ -6,7 +6,7 @@
 #include "parallel/lowering/lowering.h"
 #include "parallel/plan/lifetimes.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 void send(std::vector<Row>& rows, int from, Instruction value, int to) {
   value.op = Op::send;
@@ -113,4 +113,4 @@ Plan lower(Plan plan, SumPath path) {
   return Lowering(plan, path, std::move(order)).run();
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

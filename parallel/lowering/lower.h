@@ -15,7 +15,7 @@
 
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// How a step's gradients become one sum. group: ranks reduce it together. ring: it moves from rank
 /// to rank, microbatch by microbatch, then to the ranks that make the step. steady_ring: a ring
@@ -26,4 +26,4 @@ enum class SumPath { group, ring, steady_ring };
 /// throws: Error if the computations can't be run in their order
 Plan lower(Plan plan, SumPath path = SumPath::group);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -3,7 +3,7 @@
 // Chapters 05 (groups) and 08 (rings).
 #include "parallel/lowering/lowering.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Whether a stage's sum moves in a ring. The tied stage's does if one rank computes all its users.
 bool Lowering::in_ring(int stage) const {
@@ -160,4 +160,4 @@ void Lowering::send_held() {
   }
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

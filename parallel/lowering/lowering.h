@@ -9,7 +9,7 @@
 #include "parallel/lowering/lower.h"
 #include "parallel/lowering/walk.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Returns a group's number in the plan's header, and adds the group there if it is new.
 int group_of(Plan& plan, const std::vector<int>& ranks);
@@ -116,4 +116,4 @@ class Lowering : public Walk {
   std::multimap<int, std::function<void()>> held_;  // sums that leave later, by time
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 #include "parallel/lowering/lowering.h"
 #include "parallel/plan/lifetimes.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet around_uses]
@@ -76,4 +76,4 @@ void Lowering::gather_stepped() {
 }
 // [end snippet]
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

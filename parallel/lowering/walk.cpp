@@ -8,7 +8,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 Walk::Walk(const Plan& plan) : plan_(plan), ranks_(plan.rows.size()), passes_(plan.passes()) {
   for (const Row& row : plan.rows)
@@ -163,4 +163,4 @@ class FirstWalk : public Walk {
 
 Order learn_order(const Plan& computations) { return FirstWalk(computations).run(); }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

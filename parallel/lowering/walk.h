@@ -11,7 +11,7 @@
 
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class Walk {
  public:
@@ -90,4 +90,4 @@ struct Order {
 /// Runs the first walk, in which sums and weights are everywhere as soon as they are made.
 Order learn_order(const Plan& computations);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

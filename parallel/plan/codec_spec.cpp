@@ -13,7 +13,7 @@
 #include "autograd/error.h"
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using autograd::text;
 
@@ -171,4 +171,4 @@ void check_codecs(const Plan& plan) {
            " is for gradients; for activations use ", codecs_to_use(for_activations));
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

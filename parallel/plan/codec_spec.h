@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 struct CodecKind;
 
@@ -92,4 +92,4 @@ inline std::int64_t aligned(std::int64_t bytes) { return (bytes + 7) / 8 * 8; }
 /// Bytes of the indices in a message of `count` values; 0 if it has none.
 std::int64_t index_bytes(const CodecSpec& spec, std::int64_t count);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

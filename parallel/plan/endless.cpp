@@ -12,7 +12,7 @@
 #include "autograd/error.h"
 #include "parallel/plan/lifetimes.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 Part part_of(const Plan& plan, int rank, int cell) {
   if (!plan.is_endless()) return Part::tail;
@@ -163,4 +163,4 @@ void Lifetimes::end_at_bar(Part part, int cell) {
         ending_[cell].emplace_back(stage, version);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The parts of a row. The tail is written as it runs after one body. A plan of one length is all
 /// tail.
@@ -35,4 +35,4 @@ Plan later_by(Plan plan, int steps);
 /// steps. throws: Error if the plan is not endless, or would have no steps
 Plan unrolled(const Plan& plan, int bodies);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

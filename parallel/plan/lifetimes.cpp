@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 std::vector<int> tied_versions(const Plan& plan) {
   std::vector<int> versions(plan.last_micro() - plan.first_micro(), plan.first);
@@ -97,4 +97,4 @@ bool Lifetimes::needed_behind(Part part, int stage, int version) const {
   return needed_at_second_bar(stage, part == Part::head ? version + plan_.period : version);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

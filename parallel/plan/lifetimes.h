@@ -10,7 +10,7 @@
 
 #include "parallel/plan/endless.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// For each rank, the stages whose state or shard it keeps, the tied one among them: those that
 /// `home` assigns to it or, in plans without homes, those whose weights its row reads.
@@ -65,4 +65,4 @@ class Lifetimes {
   std::vector<std::vector<std::pair<int, int>>> ending_;  // by instruction
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

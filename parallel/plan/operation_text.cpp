@@ -9,7 +9,7 @@
 #include "autograd/error.h"
 #include "parallel/plan/operations.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using autograd::text;
@@ -147,4 +147,4 @@ std::string message_kind(const Instruction& x) {
   return x.op == Op::reduce || x.op == Op::fold ? "reductions" : words_of(x.what).kind;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 #include "autograd/error.h"
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using enum Value;
@@ -155,4 +155,4 @@ std::vector<Name> makes(const Plan& plan, const Instruction& x) {
   return {};
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

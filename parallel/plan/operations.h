@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 struct Plan;
 
@@ -184,4 +184,4 @@ inline Instruction on_weights(Op op, int stage, int version, int peer = -1) {
   return {.op = op, .stage = stage, .version = version, .peer = peer, .what = Value::weights};
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

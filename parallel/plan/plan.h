@@ -22,7 +22,7 @@
 #include "parallel/plan/codec_spec.h"
 #include "parallel/plan/operations.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using Row = std::vector<Instruction>;
 
@@ -110,4 +110,4 @@ bool sums_in_groups(const Plan& plan);
 ///   rank 1: ... 1F1v0 [1B0v0] 1F2v0 ...
 std::string mark(const Plan& plan, int rank, int index);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "autograd/error.h"
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using autograd::text;
@@ -200,4 +200,4 @@ std::string mark(const Plan& plan, int rank, int index) {
   return out + (last < size ? " ..." : "");
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 Plan empty_plan(const Layout& layout, int ranks, std::vector<int> keep) {
   Plan plan;
@@ -87,4 +87,4 @@ void add_recomputation(Plan& plan) {
 }
 // [end snippet]
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 enum class Rule { v1, v2 };
@@ -152,4 +152,4 @@ extern const Schedule cyclic_v2_schedule{
     .sum_path = ring,
     .check = [](const Layout& layout) { check(layout, Rule::v2); }};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

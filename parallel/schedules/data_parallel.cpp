@@ -3,7 +3,7 @@
 // Chapter 05; Li et al. 2020, "PyTorch Distributed", section 3.2.
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet data]
@@ -29,4 +29,4 @@ extern const Schedule data_parallel_schedule{.name = "data",
                                              .chunks = 0,  // all stages
                                              .highest_zero = 3};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "autograd/error.h"
 #include "parallel/schedules/flow.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// The two flows of a rank, and the order of all weight parts that are left.
@@ -97,4 +97,4 @@ extern const Schedule dual_pipe_schedule{.name = "dualpipe",
 extern const Schedule dual_pipe_v_schedule{
     .name = "dualpipe-v", .make = dual_pipe_v, .chunks = 2, .placement = Placement::v};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "parallel/schedules/schedule.h"
 #include "parallel/verifier/rules.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// Where a row repeats itself: row[i + length] is row[i], counted on, for i from first to before
@@ -166,4 +166,4 @@ std::optional<Plan> make_endless(const std::function<Plan(int steps)>& plan_of) 
   return std::nullopt;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 #include "parallel/plan/lifetimes.h"
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet add_by_stages]
@@ -67,4 +67,4 @@ Plan make_evaluation(const Plan& like, int first, int microbatches) {
   return lower(std::move(plan), path);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

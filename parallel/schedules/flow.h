@@ -8,7 +8,7 @@
 
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Appends to a row what it is told, for one microbatch after another. After the last one it
 /// appends nothing, so an order that is written for many microbatches fits fewer, too.
@@ -48,4 +48,4 @@ class Flow {
   std::deque<int> later_;                     // microbatches
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

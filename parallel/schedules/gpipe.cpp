@@ -2,7 +2,7 @@
 // Chapter 06; Huang et al. 2019, "GPipe".
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet gpipe]
@@ -20,4 +20,4 @@ Plan gpipe(const Layout& layout) {
 
 extern const Schedule gpipe_schedule{.name = "gpipe", .make = gpipe};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -5,7 +5,7 @@
 
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet interleaved]
@@ -40,4 +40,4 @@ extern const Schedule interleaved_schedule{.name = "interleaved",
                                            .placement = Placement::loop,
                                            .flags = {&chunks_flag}};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

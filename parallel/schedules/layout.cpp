@@ -3,7 +3,7 @@
 // Chapter 06.
 #include "parallel/schedules/layout.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 const std::map<std::string, Setting>& settings() {
   static const std::map<std::string, Setting> all{{"one-device", Setting::one_device},
@@ -51,4 +51,4 @@ std::vector<int> Layout::stages_of(int rank) const {
   return result;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

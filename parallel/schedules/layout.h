@@ -10,7 +10,7 @@
 
 #include "parallel/plan/codec_spec.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The work of a rank in a cyclic schedule. one_device: everything. data: every stage of its own
 /// microbatches. pipeline: one stage. model: one stage, for microbatches that are never on it at
@@ -74,4 +74,4 @@ struct Layout {
   std::vector<int> stages_of(int rank) const;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 Plan looped_bfs(const Layout& layout) {
@@ -30,4 +30,4 @@ extern const Schedule looped_bfs_schedule{.name = "looped-bfs",
                                           .placement = Placement::loop,
                                           .flags = {&chunks_flag, &placement_flag}};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -3,7 +3,7 @@
 // Chapter 06; Narayanan et al. 2021 (PipeDream-2BW), section 3.2.
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet one_forward_one_backward]
@@ -38,4 +38,4 @@ extern const Schedule message_driven_schedule{.name = "message-driven",
                                               .has_order = false,
                                               .flags = {&in_flight_flag}};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -9,7 +9,7 @@
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// Microbatches that stage 0 holds at once; all that a full pipeline needs, or what a lower bound
@@ -72,4 +72,4 @@ const ScheduleFlag drift_flag{
 extern const Schedule paci_schedule{
     .name = "paci", .make = paci, .drifts = true, .flags = {&drift_flag}, .note = note_on_drift};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet pipedream]
@@ -39,4 +39,4 @@ void check(const Layout& layout) {
 extern const Schedule pipedream_schedule{
     .name = "pipedream", .make = pipedream, .updates_per_microbatch = true, .check = check};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

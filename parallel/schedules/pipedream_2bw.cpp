@@ -7,7 +7,7 @@
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet 2bw]
@@ -39,4 +39,4 @@ std::string note_on_stalls(const Layout& layout) {
 extern const Schedule pipedream_2bw_schedule{
     .name = "2bw", .make = pipedream_2bw, .note = note_on_stalls};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -12,7 +12,7 @@
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// The ranks that are left, in order, as ranks of whole pipelines (replica * stages + stage).
@@ -174,4 +174,4 @@ extern const Schedule recycle_schedule{.name = "recycle",
                                        .check = check_lost,
                                        .note = note_on_norms};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

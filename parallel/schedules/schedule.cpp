@@ -13,7 +13,7 @@
 #include "parallel/verifier/rules.h"
 
 // Sorted by the names that users type, as lists of them are.
-#define PARAGRAD_SCHEDULES(SCHEDULE)                                             \
+#define PLANGRAD_SCHEDULES(SCHEDULE)                                             \
   SCHEDULE(one_forward_one_backward) /* a pipeline that empties at each step */  \
   SCHEDULE(pipedream_2bw)            /* two versions of the weights */           \
   SCHEDULE(cyclic_v1)                /* microbatches one after the other */      \
@@ -32,14 +32,14 @@
   SCHEDULE(zb_h2)                    /* without bubble, twice the memory */      \
   SCHEDULE(zb_v)                     /* without bubble, on a folded model */
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 #define DECLARE(schedule) extern const Schedule schedule##_schedule;
-PARAGRAD_SCHEDULES(DECLARE)
+PLANGRAD_SCHEDULES(DECLARE)
 
 const std::vector<const Schedule*>& schedules() {
 #define ADDRESS(schedule) &schedule##_schedule,
-  static const std::vector<const Schedule*> all{PARAGRAD_SCHEDULES(ADDRESS)};
+  static const std::vector<const Schedule*> all{PLANGRAD_SCHEDULES(ADDRESS)};
   return all;
 }
 
@@ -252,4 +252,4 @@ Plan moved_by(Plan plan, int steps) {
   return plan;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

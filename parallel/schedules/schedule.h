@@ -24,7 +24,7 @@
 #include "parallel/plan/plan.h"
 #include "parallel/schedules/layout.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The plan of a schedule: compute order, versions and messages.
 /// throws: Error if there is no such schedule or the layout makes no sense
@@ -144,4 +144,4 @@ void place_steps(Plan& plan);
 /// forward before its backward.
 void add_recomputation(Plan& plan);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

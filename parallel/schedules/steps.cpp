@@ -9,7 +9,7 @@
 #include "parallel/plan/lifetimes.h"
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -88,4 +88,4 @@ void place_steps(Plan& plan) {
                             : StepPlacement::eager);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

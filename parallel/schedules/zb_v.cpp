@@ -6,7 +6,7 @@
 
 #include "parallel/schedules/flow.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet zb_v]
@@ -43,4 +43,4 @@ Plan zb_v(const Layout& layout) {
 extern const Schedule zb_v_schedule{
     .name = "zb-v", .make = zb_v, .chunks = 2, .placement = Placement::v, .note = note_on_norms};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -4,7 +4,7 @@
 // Chapter 06; Qi et al. 2024, "Zero Bubble Pipeline Parallelism", section 2.
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet zero_bubble]
@@ -50,4 +50,4 @@ extern const Schedule zb_h2_schedule{
     .make = [](const Layout& layout) { return zero_bubble(layout, 2); },
     .note = note_on_norms};
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

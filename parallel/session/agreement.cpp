@@ -14,7 +14,7 @@
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using nlohmann::json;
 
@@ -43,7 +43,7 @@ void check_agreement(Transport& transport, const SessionSettings& settings) {
     PG_CHECK(first["build"] == other["build"], who,
              " is another build than rank 0: ", other["build"].get<std::string>(), ", not ",
              first["build"].get<std::string>(),
-             "; copy one build to all hosts, built with -DPARAGRAD_NATIVE=OFF if their processors ",
+             "; copy one build to all hosts, built with -DPLANGRAD_NATIVE=OFF if their processors ",
              "differ");
     PG_CHECK(first["checkpoint"] == other["checkpoint"], who, " resumes another checkpoint than ",
              "rank 0 in ", manifest.string(),
@@ -102,4 +102,4 @@ void check_first_weights(Engine& engine, int steps) {
   check_replicas(ranks, text("after update ", steps, ", with which this session begins"));
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

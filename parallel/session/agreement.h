@@ -9,7 +9,7 @@
 
 #include "parallel/session/session.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Compares what ranks say of the run: processes can be started with other flags, read other data
 /// or another checkpoint, or be other builds, whose replicas would drift apart. All ranks call it.
@@ -38,4 +38,4 @@ void check_replicas(const std::vector<WeightsChecksums>& ranks, const std::strin
 /// Compares the weights that replicas begin with. All ranks call it.
 void check_first_weights(Engine& engine, int steps);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -5,7 +5,7 @@
 
 #include <cerrno>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 AppendedFile::AppendedFile(const std::filesystem::path& path) : file_(nn::create_file(path)) {}
 
@@ -26,4 +26,4 @@ void AppendedFile::write(std::string_view bytes) {
   waiting_.erase(0, written);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -9,7 +9,7 @@
 
 #include "nn/checkpoint/file.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class AppendedFile {
  public:
@@ -28,4 +28,4 @@ class AppendedFile {
   std::string waiting_, problem_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

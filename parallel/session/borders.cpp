@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 Borders::Borders(const SessionScope& scope, int first, int bits_every, const Pruner* pruner)
     : last_(scope.stop_after > 0 ? std::min(scope.steps, first + scope.stop_after) : scope.steps),
@@ -49,4 +49,4 @@ void check_lengths(const Lengths& lengths, const Borders& borders, int first) {
   }
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

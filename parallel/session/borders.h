@@ -5,7 +5,7 @@
 
 #include "parallel/session/session.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class Borders {
  public:
@@ -41,4 +41,4 @@ class Borders {
 /// throws: Error if the plans can't end at all borders behind `first`
 void check_lengths(const Lengths& lengths, const Borders& borders, int first);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -12,7 +12,7 @@
 #include "parallel/plan/lifetimes.h"
 #include "parallel/transports/launch.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using nlohmann::json;
 
@@ -228,4 +228,4 @@ void read_codec_state(const Checkpoint& checkpoint, Engine& engine, const Plan& 
   if (engine.channel()) engine.channel()->restore(of("channel"));
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

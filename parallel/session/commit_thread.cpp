@@ -9,7 +9,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/session/disk_wait.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace fs = std::filesystem;
 
@@ -56,4 +56,4 @@ void CommitThread::finish(const std::string& failure) {
   }
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -12,7 +12,7 @@
 
 #include "nn/checkpoint/checkpoint.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class CommitThread {
  public:
@@ -40,4 +40,4 @@ class CommitThread {
   std::future<void> committed_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

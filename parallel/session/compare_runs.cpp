@@ -10,7 +10,7 @@
 #include "autograd/error.h"
 #include "parallel/session/report_metrics.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -132,4 +132,4 @@ json compare_runs(const std::vector<fs::path>& folders) {
   return result;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

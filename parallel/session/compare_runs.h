@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// {"runs": [{"name", "summary", "metrics": columns}], "differences": [{"what", "values": of each
 /// run}], "warnings": [...]}: settings in which the runs differ, and what of this makes numbers
@@ -14,4 +14,4 @@ namespace paragrad::parallel {
 /// throws: Error if a folder has no summary.json of a run, or fewer than two are given
 nlohmann::json compare_runs(const std::vector<std::filesystem::path>& folders);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -9,7 +9,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Waits for work on a disk. A disk whose host is gone may keep it for ever, so a line says after
 /// each period that a save still waits.
@@ -22,4 +22,4 @@ T wait_for_disk(std::future<T>& work, std::chrono::milliseconds period = std::ch
   return work.get();
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -5,7 +5,7 @@
 #include <array>
 #include <bit>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// Appends a number's bytes, the lowest first, whatever the machine's order is.
@@ -97,4 +97,4 @@ void EventFile::write_record(const std::string& event) {
   file_.write(record);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

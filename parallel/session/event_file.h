@@ -12,7 +12,7 @@
 
 #include "parallel/session/appended_file.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The checksum CRC-32C (Castagnoli) of these bytes.
 std::uint32_t crc32c(std::string_view bytes);
@@ -35,4 +35,4 @@ class EventFile {
   AppendedFile file_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

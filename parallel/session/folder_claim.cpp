@@ -15,7 +15,7 @@
 #include "parallel/session/machine.h"
 #include "parallel/transports/launch.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using autograd::text;
 using nlohmann::json;
@@ -35,7 +35,7 @@ void make_writable(const fs::path& folder) {
 
 namespace {
 
-constexpr const char* lock_name = "paragrad.lock";
+constexpr const char* lock_name = "plangrad.lock";
 
 /// The path of an open file or folder as it is called now; empty if it was removed.
 fs::path present_name(int file) {
@@ -158,4 +158,4 @@ fs::path FolderClaim::place() const {
   return folder_ ? present_name(folder_->number) : fs::path();
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

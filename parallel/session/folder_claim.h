@@ -8,7 +8,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Makes a folder, and those above it, that is there after a power failure, too.
 /// throws: Error if it can't be made or written
@@ -19,7 +19,7 @@ bool is_abandoned(const std::filesystem::path& out);
 
 class FolderClaim {
  public:
-  /// Rank 0 makes the folder and its checkpoint/, locks the file paragrad.lock in it, and writes a
+  /// Rank 0 makes the folder and its checkpoint/, locks the file plangrad.lock in it, and writes a
   /// file for which the others look. All ranks call it together, with their own --out.
   /// throws: Error if another run holds the folder, or a rank does not find the file
   FolderClaim(Transport& transport, const std::filesystem::path& out, double timeout);
@@ -37,4 +37,4 @@ class FolderClaim {
   std::unique_ptr<nn::Descriptor> folder_;  // of the others
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

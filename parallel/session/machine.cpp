@@ -16,7 +16,7 @@
 
 #include "parallel/drawing/figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 RankCores cores_here() {
   RankCores here;
@@ -111,4 +111,4 @@ std::string about_times(const std::optional<SharedCores>& shared, const Timeline
   return line;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

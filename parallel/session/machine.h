@@ -10,7 +10,7 @@
 
 #include "parallel/simulation/timeline.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The cores that a rank may use.
 struct RankCores {
@@ -52,4 +52,4 @@ nlohmann::json machine_json(const std::vector<RankCores>& ranks);
 std::string about_times(const std::optional<SharedCores>& shared, const Timeline& measured,
                         const std::optional<Timeline>& own_cores);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

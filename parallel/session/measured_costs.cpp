@@ -4,7 +4,7 @@
 
 #include "parallel/session/report_window.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// The value that the given share of values does not exceed; 0 if there are none.
@@ -64,4 +64,4 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
   return costs;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -9,7 +9,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/session/report_metrics.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -40,7 +40,7 @@ MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::ve
     : folder_(std::move(folder)), columns_(columns_for(unit)) {
   if (fs::exists(path())) suffix_ = ".partial";
   const double now = seconds_since_1970();
-  events_name_ = autograd::text(events_prefix, static_cast<std::int64_t>(now), ".paragrad");
+  events_name_ = autograd::text(events_prefix, static_cast<std::int64_t>(now), ".plangrad");
   lines_.emplace(path());
   table_.emplace(folder_ / ("metrics.csv" + suffix_));
   events_.emplace(folder_ / (suffix_.empty() ? events_name_ : "events" + suffix_), now);
@@ -145,4 +145,4 @@ std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json&
   return lines;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

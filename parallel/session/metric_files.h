@@ -12,7 +12,7 @@
 #include "parallel/session/appended_file.h"
 #include "parallel/session/event_file.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The system has each line at once, so a crash loses none. Lines that the disk has no room for are
 /// kept, and written as soon as it has. An earlier run's files in the folder belong to its
@@ -70,4 +70,4 @@ std::vector<nlohmann::json> earlier_metrics(const std::filesystem::path& folder,
                                             const nlohmann::json& written, bool own,
                                             std::string& problem);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "parallel/plan/endless.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 bool Lengths::makes(int steps) const {
   for (; steps >= least; steps -= least)
@@ -76,4 +76,4 @@ Plans::Shared Plans::find(const Key& key, const std::function<std::optional<Plan
   return recent_.emplace_back(key, std::move(plan)).second;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -13,7 +13,7 @@
 #include "parallel/schedules/schedule.h"
 #include "parallel/verifier/verify.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The updates that a plan can have: `least`, and any number of times `every` more.
 struct Lengths {
@@ -84,4 +84,4 @@ class Plans {
   std::deque<std::pair<Key, Shared>> recent_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

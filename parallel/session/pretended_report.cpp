@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 struct Times {
@@ -68,4 +68,4 @@ std::string lateness(const PretendedCount& count) {
       count.late, count.computations);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

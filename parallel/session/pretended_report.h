@@ -9,7 +9,7 @@
 
 #include "parallel/simulation/pretended.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Computations of a session that had a pretended time, and those that took longer.
 struct PretendedCount {
@@ -24,4 +24,4 @@ std::vector<std::pair<std::string, std::string>> facts_of(const Pretended& prete
 /// "12 of 800 computations took longer than pretended; ..."; empty if none did.
 std::string lateness(const PretendedCount& count);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

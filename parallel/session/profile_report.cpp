@@ -9,7 +9,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using namespace autograd;
 using nlohmann::json;
@@ -153,4 +153,4 @@ std::string profile_table(const std::vector<RankProfile>& ranks) {
   return table;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -9,7 +9,7 @@
 
 #include "autograd/profile/profiled_device.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// What one rank's kernels took, all counted updates together.
 struct RankProfile {
@@ -35,4 +35,4 @@ nlohmann::json profile_json(const std::vector<RankProfile>& ranks);
 /// add up to the whole. Kinds of kernels below half a percent of the time share a row.
 std::string profile_table(const std::vector<RankProfile>& ranks);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "parallel/session/report_window.h"
 #include "parallel/simulation/breakdown.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 using nlohmann::json;
 
 namespace {
@@ -143,4 +143,4 @@ json cells_json(const Plan& plan, const Timeline& measured, const Timeline& plan
   return result;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "parallel/session/report_late.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// {"tick" (seconds), "rows": [{"rank", "same": ranks with equal rows, "cells": instructions as
 /// text, "measured" and "planned": for each cell the ticks from the end of the one before to its
@@ -17,4 +17,4 @@ namespace paragrad::parallel {
 nlohmann::json cells_json(const Plan& plan, const Timeline& measured, const Timeline& planned,
                           const UpdateSpan& update);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

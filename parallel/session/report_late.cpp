@@ -11,7 +11,7 @@
 #include "autograd/error.h"
 #include "parallel/drawing/figure.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 bool is_of_update(const Instruction& x, const Plan& plan, int version) {
@@ -105,4 +105,4 @@ std::optional<Late> first_late(const Plan& plan, const WaitGraph& graph, const T
   return first;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 
 #include "parallel/simulation/wait_graph.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The time of one update: from its first forward, on any rank, until all have computed and
 /// stepped.
@@ -35,4 +35,4 @@ std::optional<Late> first_late(const Plan& plan, const WaitGraph& graph, const T
                                const UpdateSpan& span, const Timeline& planned,
                                const UpdateSpan& planned_span);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "autograd/memory_meter.h"
 #include "parallel/plan/lifetimes.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 using nlohmann::json;
 
 namespace {
@@ -127,4 +127,4 @@ std::vector<StateBytes> state_at_level(const VerifiedPlan& plan, const Training&
   return result;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

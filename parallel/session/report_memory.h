@@ -10,7 +10,7 @@
 #include "parallel/engine/training.h"
 #include "parallel/verifier/verify.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// {"categories", "peaks": a list for each rank of the bytes by category when the rank held the
 /// most, "unit" (bytes), "lines": for each of `shown` ranks and each category the most bytes in
@@ -38,4 +38,4 @@ struct StateBytes {
 std::vector<StateBytes> state_at_level(const VerifiedPlan& plan, const Training& training,
                                        int level, double optimizer);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -9,7 +9,7 @@
 
 #include "nn/checkpoint/file.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 using nlohmann::json;
 
 double rounded(double value, int digits) {
@@ -180,4 +180,4 @@ std::vector<json> metrics_of(const std::filesystem::path& path) {
   return lines;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A number with `digits` digits, which is short as text.
 double rounded(double value, int digits);
@@ -44,4 +44,4 @@ nlohmann::json json_in(const std::filesystem::path& path);
 /// The lines of a metrics.jsonl that tell of a step; none if there is no such file.
 std::vector<nlohmann::json> metrics_of(const std::filesystem::path& path);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -17,7 +17,7 @@
 #include "parallel/simulation/pretended.h"
 #include "parallel/simulation/steady_state.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 using nlohmann::json;
 
 namespace {
@@ -190,4 +190,4 @@ RecordedFacts facts_of(const RecordedUpdates& recorded, const RecordingContext& 
   return facts;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

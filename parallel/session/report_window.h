@@ -13,7 +13,7 @@
 #include "parallel/session/machine.h"
 #include "parallel/simulation/simulate.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 struct Pretended;
 
@@ -56,4 +56,4 @@ std::vector<std::vector<int>> shown_ranks(const Plan& plan);
 /// latency, and the rate that a tenth of them reach in the time beyond it is the bandwidth.
 Costs measured_costs(const Plan& plan, const Timeline& measured);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "parallel/session/report_metrics.h"
 #include "parallel/simulation/costs.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 using nlohmann::json;
 
 namespace {
@@ -106,4 +106,4 @@ json wire_json(const Plan& plan, const Timeline& measured, const Training& train
   return result;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

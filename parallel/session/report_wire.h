@@ -8,7 +8,7 @@
 #include "parallel/engine/training.h"
 #include "parallel/simulation/timeline.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The bytes that a record's rank would have sent if the value were in f32 and no codec encoded it.
 /// Empty messages and norms stay as they are.
@@ -21,4 +21,4 @@ double bytes_in_f32(const Record& record, const Plan& plan, const Training& trai
 /// each}, "largest_burst" (bytes), "burst_seconds"}
 nlohmann::json wire_json(const Plan& plan, const Timeline& measured, const Training& training);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

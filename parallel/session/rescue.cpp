@@ -15,7 +15,7 @@
 #include "parallel/transports/launch.h"
 #include "parallel/transports/threads_transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using nlohmann::json;
 namespace fs = std::filesystem;
@@ -264,4 +264,4 @@ void Rescue::commit(int update, const SessionSettings& settings, const LearningR
   lines.replace_earlier();
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -13,7 +13,7 @@
 #include "parallel/engine/run_result.h"
 #include "parallel/session/state_files.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class SessionRank;
 struct SessionSettings;
@@ -67,4 +67,4 @@ class Rescue {
   std::string forbidden_;  // why; empty: it is not
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

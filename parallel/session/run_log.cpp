@@ -11,7 +11,7 @@
 #include "parallel/drawing/figure.h"
 #include "parallel/session/folder_claim.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -159,4 +159,4 @@ void RunLog::replace_earlier() {
   settings_.saved(settings_.out);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

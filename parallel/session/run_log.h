@@ -14,7 +14,7 @@
 #include "parallel/session/report_metrics.h"
 #include "parallel/session/session.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The figures of one update; the loss is in nats.
 struct StepResult {
@@ -100,4 +100,4 @@ class RunLog {
   std::chrono::steady_clock::time_point shown_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

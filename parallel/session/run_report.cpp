@@ -14,7 +14,7 @@
 #include "parallel/drawing/player/player_page.h"
 #include "parallel/drawing/report_page.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 using nlohmann::json;
 
 namespace {
@@ -226,4 +226,4 @@ double matmul_rate(const DevicePtr& device) {
   return best;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -21,7 +21,7 @@
 #include "parallel/session/run_log.h"
 #include "parallel/session/session_rank.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// What happened after an update: a checkpoint was saved, a pipeline drained.
 struct RunEvent {
@@ -95,4 +95,4 @@ class RunReport {
 /// 0.2 s on a laptop.
 double matmul_rate(const DevicePtr& device);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

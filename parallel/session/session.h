@@ -29,7 +29,7 @@
 #include "parallel/engine/engine.h"
 #include "parallel/session/plans.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 struct Pretended;  // simulation/pretended.h
 class Rescue;      // rescue.h
@@ -132,4 +132,4 @@ int steps_in_a_second(double seconds_per_step, const Plan& like, int fewest);
 bool run_session(const Training& training, Transport& transport, const DevicePtr& device,
                  RunData& data, const SessionSettings& settings);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -9,7 +9,7 @@
 #include "parallel/session/state_files.h"
 #include "parallel/simulation/simulate.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using nlohmann::json;
 
@@ -225,4 +225,4 @@ bool run_session(const Training& training, Transport& transport, const DevicePtr
   });
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 #include "parallel/session/commit_thread.h"
 #include "parallel/session/run_report.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Rank 0, which leads all ranks.
 class Lead : public SessionRank {
@@ -72,4 +72,4 @@ class Lead : public SessionRank {
                                         saved_ = reported_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

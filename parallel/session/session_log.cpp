@@ -6,7 +6,7 @@
 
 #include "parallel/session/session_lead.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using nlohmann::json;
 
@@ -166,4 +166,4 @@ void Lead::write_report(bool last) {
   reported_ = std::chrono::steady_clock::now();
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -12,7 +12,7 @@
 #include "parallel/session/state_files.h"
 #include "parallel/transports/rank_environment.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 namespace {
 
@@ -261,4 +261,4 @@ std::vector<MemoryMeter::Event> outstanding(const std::vector<MemoryMeter::Event
   return result;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

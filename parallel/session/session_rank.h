@@ -16,7 +16,7 @@
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Bytes by category.
 using Peaks = std::map<std::string, std::int64_t>;
@@ -198,4 +198,4 @@ class SessionRank {
   Peaks peaks_validating_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -4,7 +4,7 @@
 #include "parallel/session/session_lead.h"
 #include "parallel/session/state_files.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using nlohmann::json;
 
@@ -131,4 +131,4 @@ json Lead::run_now(const json& codecs) {
   return run;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "parallel/session/agreement.h"
 #include "parallel/transports/launch.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 class Testimony {
@@ -208,4 +208,4 @@ void check_witnesses(const std::vector<std::vector<Witness>>& ranks, const std::
   }
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "parallel/engine/engine.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The checksum of something that several ranks must have alike.
 struct Witness {
@@ -29,4 +29,4 @@ std::vector<Witness> testify(Engine& engine, const Plan& like, Batches& batches,
 ///   ranks: testify's results; when: "after update 40"
 void check_witnesses(const std::vector<std::vector<Witness>>& ranks, const std::string& when);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -9,7 +9,7 @@
 #include "parallel/plan/lifetimes.h"
 #include "parallel/transports/launch.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 constexpr const char* early_name = "early";  // the values that a store remembers
@@ -103,4 +103,4 @@ void read_state(const Checkpoint& checkpoint, Engine& engine) {
   }
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

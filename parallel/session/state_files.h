@@ -10,7 +10,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/engine/engine.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A data file of a stage's state, as this rank holds it.
 struct StagePart {
@@ -67,4 +67,4 @@ std::string lost_residual(const Checkpoint& checkpoint, const Plan& plan, const 
 /// The codecs, cut and ranks that the codec numbers of a checkpoint belong to, as JSON.
 nlohmann::json codec_layout(const Engine& engine, const Plan& plan);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

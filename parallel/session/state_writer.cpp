@@ -6,7 +6,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/session/disk_wait.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 nn::WriteFile StateWriter::taker() {
   return [this, host = cpu_device()](const std::string& stem, const ParameterList& parameters,
@@ -40,4 +40,4 @@ std::vector<nn::CheckpointFile> StateWriter::finish() {
   return written_.valid() ? wait_for_disk(written_) : std::vector<nn::CheckpointFile>();
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/training.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class StateWriter {
  public:
@@ -33,4 +33,4 @@ class StateWriter {
   std::future<std::vector<nn::CheckpointFile>> written_;  // its destructor waits
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 
 #include "parallel/simulation/wait_graph.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// The part that the time of a message or computation goes to.
@@ -96,4 +96,4 @@ CriticalPath critical_path(const Plan& plan, const Timeline& timeline) {
   return path;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

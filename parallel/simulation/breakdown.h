@@ -7,7 +7,7 @@
 
 #include "parallel/simulation/timeline.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class WaitGraph;
 
@@ -62,4 +62,4 @@ struct CriticalPath {
 /// throws: Error if the timeline is not of this plan; see WaitGraph
 CriticalPath critical_path(const Plan& plan, const Timeline& timeline);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -5,7 +5,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// The value of a list for one stage or rank.
@@ -133,4 +133,4 @@ Costs encoded(Costs costs, const Plan& plan, const char* weights_name) {
   return costs;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Costs in seconds, bytes, and bytes per second. A list holds a value for each stage, or one for
 /// all stages; `slowness` holds values for ranks.
@@ -60,4 +60,4 @@ std::int64_t bytes_sent(const Instruction& instruction, const Plan& plan, const 
 /// Inverse of bytes_sent: bytes of the value, if a rank has sent `sent` bytes.
 std::int64_t value_bytes(const Instruction& instruction, const Plan& plan, std::int64_t sent);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "parallel/simulation/events.h"
 #include "parallel/simulation/simulate.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// The order of a message-driven row. Between two steps a row has two lines of work: forwards, and
@@ -221,4 +221,4 @@ Plan in_order(const Plan& plan, const Costs& costs) {
   return plan.in_flight > 0 ? recorded(plan, DrivenSimulation(plan, costs).run()) : plan;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

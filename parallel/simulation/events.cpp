@@ -9,7 +9,7 @@
 
 #include "parallel/verifier/rules.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 int Events::rank_of(int cell) const {
   auto next = std::upper_bound(row_begin.begin(), row_begin.end(), cell);
@@ -74,4 +74,4 @@ void Arrivals::add(const Instruction& x, int event) {
       last_[key(name)] = event;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// An event is a computation, or a message with all its ends: a send and its recv, a reduction on
 /// all members of its group. Cells are counted over all rows; an event is numbered by one of its
@@ -51,4 +51,4 @@ class Arrivals {
   std::unordered_map<int, std::vector<int>> finished_sums_;  // by version: their events
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

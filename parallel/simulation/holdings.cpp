@@ -11,7 +11,7 @@
 
 #include "parallel/plan/lifetimes.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 class RowHoldings {
@@ -188,4 +188,4 @@ std::vector<int> most_held(const std::vector<Holding>& held, Hold hold, int rank
   return most;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -9,7 +9,7 @@
 #include "parallel/plan/operations.h"
 #include "parallel/simulation/timeline.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// How a rank has a value.
 enum class Hold {
@@ -47,4 +47,4 @@ std::vector<Holding> holdings(const Plan& plan, const Timeline& timeline,
 /// not count together.
 std::vector<int> most_held(const std::vector<Holding>& held, Hold hold, int ranks);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using Computation = std::tuple<int, Op, Value, int, int, int>;
@@ -40,4 +40,4 @@ Timeline on_own_cores(const VerifiedPlan& plan, const Timeline& measured, Costs 
   return simulate(plan, costs);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "parallel/simulation/simulate.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Simulates the plan with the CPU time of each measured computation as its cost; equal
 /// instructions of a rank (a forward and its repetition) take their mean. Messages cost what
@@ -17,4 +17,4 @@ namespace paragrad::parallel {
 /// throws: Error if a computation of the plan was not measured
 Timeline on_own_cores(const VerifiedPlan& plan, const Timeline& measured, Costs costs);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "parallel/simulation/events.h"
 #include "parallel/verifier/rules.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 constexpr int never = 1 << 28;  // more than a cell can wait for
@@ -183,4 +183,4 @@ PartialTimeline simulate_until_blocked(const Plan& plan, const Costs& costs, int
   return PartialRun(plan, rank, index).run(costs);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

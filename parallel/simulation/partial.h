@@ -7,7 +7,7 @@
 
 #include "parallel/simulation/simulate.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 struct PartialTimeline {
   Timeline timeline;         ///< what runs, rank by rank, in the order of the rows
@@ -31,4 +31,4 @@ inline Timeline simulate_until(const Plan& plan, int rank, int index, const Cost
   return simulate_until_blocked(plan, costs, rank, is_end ? -1 : index).timeline;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// Puts the pretended seconds of each stage that has some into `list`.
@@ -57,4 +57,4 @@ Costs Pretended::instead_of(Costs measured, const Plan& plan) const {
   return measured;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -17,7 +17,7 @@
 
 #include "parallel/simulation/costs.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Times in seconds, lists with a value for each stage or one for all stages. 0 means that nothing
 /// is pretended: a computation takes as long as its arithmetic, links are as they are.
@@ -42,4 +42,4 @@ struct Pretended {
   Costs instead_of(Costs measured, const Plan& plan) const;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "parallel/simulation/events.h"
 #include "parallel/verifier/rules.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 class Simulation {
@@ -109,4 +109,4 @@ Timeline simulate_unverified(const Plan& plan, const Costs& costs) {
   return Simulation(rows).run(costs);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -24,7 +24,7 @@
 #include "parallel/simulation/timeline.h"
 #include "parallel/verifier/verify.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The order in which a rank runs the cells of its row. As a rule it is the row's own order; in a
 /// message-driven plan it depends on which inputs have arrived (driven.cpp).
@@ -71,4 +71,4 @@ Timeline simulate(const VerifiedPlan& plan, const Costs& costs);
 /// throws: Error, also if the plan can't run to its end
 Timeline simulate_unverified(const Plan& plan, const Costs& costs);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

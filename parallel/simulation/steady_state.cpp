@@ -7,7 +7,7 @@
 #include "parallel/plan/endless.h"
 #include "parallel/verifier/rules.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// The moments of three bars around two bodies, from a rank's records, one for each cell of its
@@ -56,4 +56,4 @@ SteadyState steady_state(const VerifiedPlan& plan, const Costs& costs) {
   return {body / plan.plan().period, idle > 1e-9 ? idle : 0};  // differences of sums are not exact
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

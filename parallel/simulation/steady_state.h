@@ -5,7 +5,7 @@
 
 #include "parallel/simulation/simulate.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Simulates head, two bodies and tail of an endless plan, which need not be verified; the timeline
 /// has the moments of the bars. A plan of one length is simulated as it is.
@@ -24,4 +24,4 @@ struct SteadyState {
 /// throws: Error if the plan is not endless, or the costs do not fit it
 SteadyState steady_state(const VerifiedPlan& plan, const Costs& costs);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "autograd/error.h"
 #include "parallel/simulation/costs.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// A message's name, which is the same at all its ends: sender and receiver, or the group; what is
@@ -152,4 +152,4 @@ TimeSteps time_steps(const Plan& plan, const Timeline& timeline) {
   return steps;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 #include <map>
 #include <tuple>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 double Timeline::makespan() const {
   double end = 0;
@@ -94,4 +94,4 @@ double time_step(const Timeline& timeline) {
   return seconds / count * (timeline.ranks == 1 ? stages : 1);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 struct Record {
   int rank = 0;
@@ -91,4 +91,4 @@ struct TimeSteps {
 /// throws: Error if no forward or backward of the timeline takes time
 TimeSteps time_steps(const Plan& plan, const Timeline& timeline);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -9,7 +9,7 @@
 #include "autograd/error.h"
 #include "parallel/plan/lifetimes.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// The plan with its rows in the order in which they ran.
@@ -147,4 +147,4 @@ int WaitGraph::cause(int cell) const {
   return cause;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

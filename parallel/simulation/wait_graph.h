@@ -8,7 +8,7 @@
 #include "parallel/simulation/events.h"
 #include "parallel/simulation/timeline.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A timeline, measured or simulated, laid over the cells of its plan. Cells are counted over all
 /// rows, as in Events. A measured timeline lacks drops, which take no time, and the norms of groups
@@ -63,4 +63,4 @@ class WaitGraph {
   std::vector<std::vector<int>> computations_;  // by rank
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -12,7 +12,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// MPI_Init waits for all ranks of a job and has no deadline of its own. A watch that lives for
 /// `seconds` prints the reason to stderr and ends the process with status 1. mpirun then ends
@@ -36,4 +36,4 @@ class JoinWatch {
   std::jthread thread_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "parallel/transports/pack.h"
 #include "parallel/transports/threads_transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using autograd::Error;
 using autograd::text;
@@ -209,4 +209,4 @@ std::vector<std::string> all_gather_bytes(Transport& transport, std::string byte
   return unpack<std::vector<std::string>>(broadcast_bytes(transport, pack(all), timeout));
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -13,7 +13,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Thrown by a rank that ends as if its machine were gone: nothing of what it held may be used.
 struct RankLost : autograd::Error {
@@ -98,4 +98,4 @@ std::string broadcast_bytes(Transport& transport, std::string bytes, double time
 /// Returns the bytes of all ranks, in rank order, on every rank.
 std::vector<std::string> all_gather_bytes(Transport& transport, std::string bytes, double timeout);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -1,7 +1,7 @@
 // Notes are small messages on a tag of their own, one at a time to each rank: a rank that is gone
 // or slow takes no more memory than one note, and no rank waits for it.
 // Chapter 04.
-#if PARAGRAD_MPI
+#if PLANGRAD_MPI
 #include "parallel/transports/mpi_board.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -135,5 +135,5 @@ bool MpiBoard::send_note(int peer, const Note& note) {
   return true;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel
 #endif

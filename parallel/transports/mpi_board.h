@@ -14,7 +14,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// throws: Error with MPI's own text, unless code is MPI_SUCCESS
 void check_mpi(int code, const char* call);
@@ -88,4 +88,4 @@ class MpiBoard : public Transport {
   std::chrono::steady_clock::time_point driven_at_, notes_sent_at_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -3,7 +3,7 @@
 // Chapter 04.
 #include "parallel/transports/mpi_transport.h"
 
-#if PARAGRAD_MPI
+#if PLANGRAD_MPI
 #include <mpi.h>
 #include <sched.h>
 
@@ -25,7 +25,7 @@
 #include "parallel/transports/mpi_board.h"
 #include "parallel/transports/rank_environment.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using autograd::text;
@@ -223,7 +223,7 @@ MPI_Comm join(double seconds) {
     wrong = "this MPI does not let threads take turns (MPI_THREAD_SERIALIZED); use another build";
   else if (launched && launched->size != size)
     wrong = text(launched->launcher, " started this process as one of ", launched->size,
-                 " ranks, but the MPI that paragrad was built with knows of ", size,
+                 " ranks, but the MPI that plangrad was built with knows of ", size,
                  "; start it with the mpirun of that MPI");
   if (!wrong.empty()) {
     MPI_Finalize();
@@ -298,10 +298,10 @@ void MpiWorld::stop_on_sigterm() {
     handler_before = before.sa_handler;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel
 
 #else  // without MPI: an error that says how to get it
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 struct MpiWorld::State {
   Transport& transport;
@@ -309,8 +309,8 @@ struct MpiWorld::State {
 
 MpiWorld::MpiWorld(double) {
   throw autograd::Error(
-      "this paragrad was built without MPI; install it (Debian: libopenmpi-dev openmpi-bin) and "
-      "build with -DPARAGRAD_MPI=ON, or use the threads transport");
+      "this plangrad was built without MPI; install it (Debian: libopenmpi-dev openmpi-bin) and "
+      "build with -DPLANGRAD_MPI=ON, or use the threads transport");
 }
 
 // The rest is never reached: there is no MpiWorld.
@@ -319,5 +319,5 @@ Transport& MpiWorld::transport() { return state_->transport; }
 void MpiWorld::run(const std::function<void(Transport&)>& body) { body(transport()); }
 void MpiWorld::stop_on_sigterm() {}
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel
 #endif

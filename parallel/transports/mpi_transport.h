@@ -8,7 +8,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// This process's membership of an MPI job; a process has one. Only the thread that drives the
 /// transport calls MPI, so one thread at a time; publish(), fail() and wake() leave it notes. MPI
@@ -17,7 +17,7 @@ namespace paragrad::parallel {
 class MpiWorld {
  public:
   /// Joins the job. Ends the process with a message if other ranks do not join within `seconds`.
-  /// throws: Error if paragrad was built without MPI, or if the process was started as one of
+  /// throws: Error if plangrad was built without MPI, or if the process was started as one of
   ///         several ranks and this MPI knows nothing of the others (it is not that mpirun's MPI)
   explicit MpiWorld(double seconds = 300);
   /// Waits for the others and leaves in good order; after a failure, just leaves.
@@ -43,4 +43,4 @@ class MpiWorld {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -13,7 +13,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Appends values to a string, or reads them from a string in the same order.
 class Packer {
@@ -98,4 +98,4 @@ T unpack(std::string bytes) {
   return value;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "parallel/transports/launch.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 void PlantedLoss::publish(Position position) {
   if (due_.exchange(false)) {
@@ -16,4 +16,4 @@ void PlantedLoss::publish(Position position) {
   inner_.publish(position);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Passes everything on to another transport until the rank is lost, which then ends in its next
 /// cell.
@@ -48,4 +48,4 @@ class PlantedLoss : public Transport {
   std::atomic<bool> due_ = false;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

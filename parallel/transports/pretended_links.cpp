@@ -9,7 +9,7 @@
 #include <optional>
 #include <set>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 PretendedLinks::PretendedLinks(Speed speed, std::vector<int> hosts)
     : speed_(speed), hosts_(std::move(hosts)) {
@@ -171,4 +171,4 @@ void PretendedNetwork::forget(const Place& place) {
   if (++found->second.ends_gone == 2) passages_.erase(found);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

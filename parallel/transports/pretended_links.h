@@ -13,7 +13,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Links between ranks, as arithmetic: nothing here knows a clock. A message occupies its link for
 /// bytes / bandwidth, after those that came before it, and arrives `latency` later.
@@ -93,4 +93,4 @@ class PretendedNetwork {
   std::map<Place, Passage> passages_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -12,7 +12,7 @@
 #include "autograd/error.h"
 #include "parallel/transports/launch.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 struct Launcher {
@@ -86,4 +86,4 @@ std::vector<int> hosts_in_order(int ranks, int ranks_per_host) {
   return hosts;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 struct RankEnvironment {
   std::string launcher;  ///< "Open MPI", "MPICH", "Slurm" or "torchrun"
@@ -38,4 +38,4 @@ std::vector<int> hosts_of_ranks(Transport& transport, double timeout);
 /// Returns host numbers by rank if each host has `ranks_per_host` ranks; the last may have fewer.
 std::vector<int> hosts_in_order(int ranks, int ranks_per_host);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 class Line;
@@ -250,4 +250,4 @@ Transport& ThreadsWorld::transport(int rank) {
   return *state_->seats[rank];
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Connects `ranks` threads. It must outlive the requests made through it.
 ///   capacity 0: rendezvous. A send completes once its receive is posted. The rank that comes
@@ -32,4 +32,4 @@ class ThreadsWorld {
   std::unique_ptr<State> state_;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -21,11 +21,11 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 class Tensor;
 }
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Work that may take a rank a long time: the computation of a cell, or what lies between plans.
 enum class Work : std::int16_t { none, computing, preparing, saving, reporting };
@@ -134,4 +134,4 @@ inline void check_message(const Transport& transport, const Message& message) {
            ": a message of ", message.bytes, " bytes without an address");
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

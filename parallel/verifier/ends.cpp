@@ -5,7 +5,7 @@
 
 #include "parallel/verifier/replay.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 void Passages::check_end() const {
   auto check = [&](const std::vector<int>& ranks, const char* direction) {
@@ -36,4 +36,4 @@ void Replay::check_leaks() const {
     refuse("leak", {plan_, rank_, value}, "what it brings is left over; nothing here takes it");
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 
 #include "parallel/verifier/replay.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using autograd::text;
@@ -172,4 +172,4 @@ int smallest_capacity(const Plan& plan, const Pairing& pairing, const std::vecto
   return enough;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "parallel/verifier/replay.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// Whether two cells give their message or meeting the same name.
@@ -129,4 +129,4 @@ void check_meetings(const Plan& plan, const Pairing& pairing, const std::vector<
   }
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

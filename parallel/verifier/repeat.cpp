@@ -9,7 +9,7 @@
 
 #include "parallel/verifier/replay.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using autograd::text;
@@ -151,4 +151,4 @@ void check_repeat(const Plan& plan, const Pairing& pairing, const std::vector<Re
   check_tied(plan);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

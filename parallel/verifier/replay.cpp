@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using autograd::text;
 
@@ -162,4 +162,4 @@ void Replay::add_to(Facts& facts) const {
   facts.peak_inputs.push_back(peak_passes_);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

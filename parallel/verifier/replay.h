@@ -11,7 +11,7 @@
 #include "parallel/verifier/sums.h"
 #include "parallel/verifier/versions.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Passages: the rank that runs each microbatch through each stage; -1: none yet. Every microbatch
 /// passes every stage once in each direction, on any rank, so the replays of all rows share them.
@@ -105,4 +105,4 @@ void check_repeat(const Plan& plan, const Pairing& pairing, const std::vector<Re
 /// throws: PlanError, rule hang, if no number is large enough
 int smallest_capacity(const Plan& plan, const Pairing& pairing, const std::vector<Replay>& rows);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 
 #include "parallel/verifier/verify.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A cell of a plan; an index of -1 is the end of the row.
 struct Place {
@@ -64,4 +64,4 @@ struct Pairing {
 /// Pairs all cells. throws: PlanError, rule match, together, or end (a message is never received)
 Pairing pair_up(const Plan& plan);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "parallel/verifier/rules.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 template <class... Parts>
@@ -176,4 +176,4 @@ void check_driven(const Plan& plan) {
   for (int rank = 0; rank < plan.ranks(); ++rank) check_driven_row(plan, rank);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using autograd::text;
@@ -220,4 +220,4 @@ void Sums::check_leaks() const {
          " is left over; it holds ", describe(sum), "; no step or send takes it");
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 
 #include "parallel/verifier/rules.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A rank's part of the sum that makes one version of one stage. Every gradient is computed once
 /// and moves with its sum: no two sums hold the same one, so counting shows whether all are there.
@@ -78,4 +78,4 @@ class Sums {
 /// The gradients that all `sums` together lack to make a version of a stage: "[(2, 4), (2, 5)]".
 std::string lacking(const Plan& plan, const std::vector<Sum>& sums, int stage, int version);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

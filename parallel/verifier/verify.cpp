@@ -29,7 +29,7 @@
 
 #include "parallel/verifier/replay.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using autograd::text;
 
@@ -101,4 +101,4 @@ VerifiedPlan verify(Plan plan) {
 }
 // [end snippet]
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -21,7 +21,7 @@
 #include "autograd/error.h"
 #include "parallel/plan/plan.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Facts about a plan that verify finds out without running it.
 struct Facts {
@@ -71,4 +71,4 @@ class VerifiedPlan {
 /// throws: PlanError that names the rule, the cell and what to do
 VerifiedPlan verify(Plan plan);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 std::string show(int version) { return version < 0 ? "none" : std::to_string(version); }
@@ -171,4 +171,4 @@ void Versions::check_leaks() const {
              name.second);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

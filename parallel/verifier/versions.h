@@ -11,7 +11,7 @@
 #include "parallel/plan/lifetimes.h"
 #include "parallel/verifier/rules.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class Versions {
  public:
@@ -72,4 +72,4 @@ class Versions {
   int peak_ = 0, peak_in_use_ = 0;
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

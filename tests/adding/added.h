@@ -10,7 +10,7 @@
 #include "parallel/schedules/schedule.h"
 #include "parallel/transports/transport.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 /// SiLU, x / (1 + e^-x), composed of the library's operations. Any shape; the result has x's.
 Tensor silu_of_operations(const Tensor& x);
@@ -20,17 +20,17 @@ Tensor silu(const Tensor& x);
 /// shapes: x and y alike, of one type
 void silu_on_cpu(const Tensor& x, const Tensor& y);
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 
 /// Images of 28 x 28 pixels to the scores of ten classes.
 /// shapes: (N,1,28,28) -> (N,10)
 Model lenet();
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// GPipe with the name late-weights: backwards have two parts, and the gradients of weights come
 /// last.
@@ -42,4 +42,4 @@ CodecEntry sign_codec();
 /// Runs body(transport) on one thread a rank, as run_ranks does. Messages go through a post office.
 void run_by_post(int ranks, const std::function<void(Transport&)>& body);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 
 #include "parallel/codecs/codec.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet sign]
@@ -58,4 +58,4 @@ CodecEntry sign_codec() {
 }
 // [end snippet]
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 #include "tests/numbers.h"
 #include "tests/parallel/support/coded_runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("adding a codec: signs and one size come back", "[adding]") {
   for (const DevicePtr& device : {cpu_device(), guarded_device()}) {

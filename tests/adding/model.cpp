@@ -6,7 +6,7 @@
 #include "nn/models/layers.h"
 #include "tests/adding/added.h"
 
-namespace paragrad::nn {
+namespace plangrad::nn {
 namespace {
 
 /// He et al. 2015, eq. 10.
@@ -71,4 +71,4 @@ Model lenet() {
 }
 // [end snippet]
 
-}  // namespace paragrad::nn
+}  // namespace plangrad::nn

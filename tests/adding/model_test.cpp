@@ -6,7 +6,7 @@
 #include "tests/figures.h"
 #include "tests/parallel/support/small_run.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "autograd/ops.h"
 #include "tests/adding/added.h"
 
-namespace paragrad::autograd {
+namespace plangrad::autograd {
 
 // [snippet composed]
 Tensor silu_of_operations(const Tensor& x) { return x / affine(exp(negate(x)), 1, 1); }
@@ -34,4 +34,4 @@ void silu_on_cpu(const Tensor& x, const Tensor& y) {
 }
 // [end snippet]
 
-}  // namespace paragrad::autograd
+}  // namespace plangrad::autograd

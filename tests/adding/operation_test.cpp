@@ -9,7 +9,7 @@
 #include "tests/guarded_device.h"
 #include "tests/op_checks.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("adding an operation: gradients are derivatives, errors within bounds", "[adding]") {
   // [snippet check]

@@ -10,7 +10,7 @@
 #include "tests/catch.h"
 #include "tests/figures.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 namespace {
 
@@ -49,7 +49,7 @@ std::string makes_of(const Plan& plan, const Instruction& x) {
 
 std::string chapter() {
   namespace fs = std::filesystem;
-  return paragrad::nn::read_file(fs::path(PARAGRAD_SOURCE_DIR) / "tutorials/00-map.md");
+  return plangrad::nn::read_file(fs::path(PLANGRAD_SOURCE_DIR) / "tutorials/00-map.md");
 }
 
 }  // namespace
@@ -67,14 +67,14 @@ TEST_CASE("plan language: chapter 00 has every operation") {
     table += "| `" + print(x) + "` | " + describe(x) + " | " + needs_of(plan, x) + " | " +
              makes_of(plan, x) + " |\n";
   }
-  paragrad::tests::check_figure("operations", table);
+  plangrad::tests::check_figure("operations", table);
 }
 
 TEST_CASE("plan language: chapter 00 names every entry of a header") {
   std::string said;
   try {
     parse("nothing 1\n-\n");
-  } catch (const paragrad::autograd::Error& error) {
+  } catch (const plangrad::autograd::Error& error) {
     said = error.what();
   }
   REQUIRE_THAT(said, Contains("it has stages per_step"));

@@ -7,7 +7,7 @@
 #include "parallel/codecs/register.cpp"
 #undef codec_kinds
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 const std::vector<const CodecKind*>& codec_kinds() {
   static const CodecEntry sign = sign_codec();
@@ -19,4 +19,4 @@ const std::vector<const CodecKind*>& codec_kinds() {
   return all;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

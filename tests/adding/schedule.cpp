@@ -4,7 +4,7 @@
 // Chapter 14.
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 // [snippet late_weights]
@@ -26,4 +26,4 @@ Plan late_weights(const Layout& layout) {
 extern const Schedule late_weights_schedule{.name = "late-weights", .make = late_weights};
 // [end snippet]
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

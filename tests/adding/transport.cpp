@@ -14,7 +14,7 @@
 #include "parallel/transports/launch.h"
 #include "tests/adding/added.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 class Expected;
@@ -175,4 +175,4 @@ void run_by_post(int ranks, const std::function<void(Transport&)>& body) {
 }
 // [end snippet]
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 #include "tests/parallel/support/small_run.h"
 #include "tests/parallel/support/transport_suite.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("adding a transport: it passes the suite of transports and collectives", "[adding]") {
   // [snippet suite]

@@ -9,8 +9,8 @@
 #include "tests/numbers.h"
 #include "tests/op_checks.h"
 
-using namespace paragrad::autograd;
-using namespace paragrad::tests;
+using namespace plangrad::autograd;
+using namespace plangrad::tests;
 
 TEST_CASE("arithmetic: gradients and precision", "[arithmetic]") {
   for (const OpCase& op : op_cases("arithmetic")) CHECK_NOTHROW(check_op(op, cpu_device()));

@@ -4,8 +4,8 @@
 #include "tests/catch.h"
 #include "tests/gradcheck.h"
 
-using namespace paragrad::autograd;
-using paragrad::tests::check_gradients;
+using namespace plangrad::autograd;
+using plangrad::tests::check_gradients;
 
 TEST_CASE("chapter 01: a slope by hand and by backward") {
   // [snippet first]

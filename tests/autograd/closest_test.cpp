@@ -3,7 +3,7 @@
 
 #include "tests/catch.h"
 
-using paragrad::autograd::did_you_mean;
+using plangrad::autograd::did_you_mean;
 
 TEST_CASE("a name at most two letters away is suggested, and all that are as near") {
   const std::vector<std::string> names{"1f1b", "cyclic-v1", "cyclic-v2",

@@ -10,8 +10,8 @@
 #include "tests/op_checks.h"
 #include "tests/references.h"
 
-using namespace paragrad::autograd;
-using namespace paragrad::tests;
+using namespace plangrad::autograd;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -255,11 +255,11 @@ TEST_CASE("image: a convolution's workspace is given back", "[image]") {
   // oneDNN scratch memory, whose size depends on its release.
   const std::int64_t columns = 3 * 3 * 3 * 32 * 32 * 4;
   const std::int64_t peak = device->meter().peak(Category::workspace);
-  CHECK(peak >= (PARAGRAD_ONEDNN_PRODUCTS ? columns : 2 * columns));
+  CHECK(peak >= (PLANGRAD_ONEDNN_PRODUCTS ? columns : 2 * columns));
   CHECK(peak <= 2 * columns);
 }
 
-#if PARAGRAD_OPENMP
+#if PLANGRAD_OPENMP
 TEST_CASE("image: results do not depend on the number of threads", "[image]") {
   DevicePtr device = cpu_device();
   Tensor images = uniform_tensor({{5, 16, 31, 33}}, "x", device, DType::f32);

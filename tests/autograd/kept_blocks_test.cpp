@@ -10,7 +10,7 @@
 #include "tests/catch.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::autograd;
+using namespace plangrad::autograd;
 
 namespace {
 
@@ -26,7 +26,7 @@ TEST_CASE("kept blocks: a freed block is taken again, the one that was freed las
   CHECK(reinterpret_cast<std::uintptr_t>(first) % 64 == 0);
   blocks.put_back(first, 1000);
   blocks.put_back(second, 1000);
-  if (!paragrad::tests::sanitized) {
+  if (!plangrad::tests::sanitized) {
     CHECK(blocks.bytes_kept() >= 2000);
     CHECK(blocks.take(1000) == second);
     CHECK(blocks.take(1001) == first);  // sizes that are nearly equal share blocks

@@ -10,7 +10,7 @@
 #include "tests/numbers.h"
 #include "tests/op_checks.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("matmul: gradients and precision", "[matmul]") {
   for (const OpCase& op : op_cases("matmul")) CHECK_NOTHROW(check_op(op, cpu_device()));

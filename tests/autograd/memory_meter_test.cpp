@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 #include "tests/numbers.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("a meter with a cap refuses what would exceed it, and counts nothing of that",
           "[meter]") {

@@ -10,7 +10,7 @@
 #include "tests/guarded_device.h"
 #include "tests/numbers.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

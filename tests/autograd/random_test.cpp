@@ -9,7 +9,7 @@
 #include "tests/catch.h"
 #include "tests/numbers.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("random: Philox4x32-10 gives the known answers", "[random]") {
   // The first is from the authors' library (Random123, kat_vectors). Its others use counter words
@@ -61,7 +61,7 @@ TEST_CASE("random: a fill is element by element the function of its index", "[ra
   }
 }
 
-#if PARAGRAD_OPENMP
+#if PLANGRAD_OPENMP
 TEST_CASE("random: the number of threads changes nothing", "[random]") {
   Tensor x = empty({100001}, DType::f32, cpu_device());
   std::vector<Numbers> results;

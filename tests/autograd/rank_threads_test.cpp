@@ -13,7 +13,7 @@
 #include "tests/in_threads.h"
 #include "tests/op_checks.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -57,13 +57,13 @@ TEST_CASE("rank threads: a limit is the calling thread's own", "[threads]") {
     made[rank] = pieces();
     limits[rank] = compute_threads();
   });
-#if PARAGRAD_OPENMP
+#if PLANGRAD_OPENMP
   std::vector<int> expected = {1, 2, 3, 4};
 #else
   std::vector<int> expected = {1, 1, 1, 1};
 #endif
   CHECK(limits == expected);
-#if PARAGRAD_OPENMP && !PARAGRAD_OPENMP_LOOPS
+#if PLANGRAD_OPENMP && !PLANGRAD_OPENMP_LOOPS
   expected = {1, 8, 12, 16};  // four for each thread: one that is late leaves some to others
 #endif
   CHECK(made == expected);
@@ -88,7 +88,7 @@ TEST_CASE("rank threads: kernels start as many threads as the limit allows", "[t
         started.push_back(started_by(kernel, x));
       }
     });
-#if PARAGRAD_OPENMP
+#if PLANGRAD_OPENMP
     CHECK(started == std::vector<std::size_t>{0, 1, 1, 0});
 #else
     CHECK(started == std::vector<std::size_t>{0, 0, 0, 0});

@@ -10,7 +10,7 @@
 #include "tests/numbers.h"
 #include "tests/op_checks.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("reduce: gradients and precision", "[reduce]") {
   for (const OpCase& op : op_cases("reduce")) CHECK_NOTHROW(check_op(op, cpu_device()));

@@ -5,7 +5,7 @@
 #include "tests/catch.h"
 #include "tests/references.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include "autograd/error.h"
 #include "tests/catch.h"
 
-using namespace paragrad::autograd;
+using namespace plangrad::autograd;
 
 TEST_CASE("shape: sizes and products", "[shape]") {
   Shape s{2, 3, 5};

@@ -10,7 +10,7 @@
 #include "tests/catch.h"
 #include "tests/numbers.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

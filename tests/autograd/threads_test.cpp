@@ -1,14 +1,14 @@
 // Threads: every kernel that shares out work gives the same bits on one, two and three of them.
 // Not here: the image kernels and random numbers, whose own tests ask the same.
 // Chapter 03.
-#if PARAGRAD_OPENMP
+#if PLANGRAD_OPENMP
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
 #include "tests/catch.h"
 #include "tests/numbers.h"
 #include "tests/op_checks.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

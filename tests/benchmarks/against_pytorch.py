@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tokens per second of a GPT's training step: paragrad beside PyTorch, on the same machine.
+"""Tokens per second of a GPT's training step: plangrad beside PyTorch, on the same machine.
 
 Run it with the Python whose PyTorch is to be compared. Both sides train the same network (that of
 tests/references/gpt_model.py) on batches of made-up tokens, in the same precision and with the
@@ -10,7 +10,7 @@ Debian's python3-torch multiplies by the BLAS that is installed. For a fair comp
 libopenblas0-openmp, whose threads are PyTorch's own. At the small size in f32, one run with it made
 18,168 tokens/s, with libopenblas0-pthread 4,315, with the reference BLAS 945.
 
-In bf16, paragrad holds weights and activations in bf16 and steps an f32 copy; PyTorch runs under
+In bf16, plangrad holds weights and activations in bf16 and steps an f32 copy; PyTorch runs under
 autocast, as nanoGPT does.
 """
 
@@ -42,7 +42,7 @@ def arguments():
     parser.add_argument("--steps", type=int, default=30, help="timed steps of a run")
     parser.add_argument("--compile", action="store_true", help="use torch.compile")
     parser.add_argument("--binary", default=ROOT / "build/bin/benchmarks/train_step",
-                        help="paragrad's side")
+                        help="plangrad's side")
     parser.add_argument("--out", help="write the results to this file, as JSON")
     parser.add_argument("--pytorch-run", metavar="JSON", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -112,7 +112,7 @@ def compare(options, size, dtype):
     speeds = [(a["tokens_per_second"], b["tokens_per_second"]) for a, b in pairs]
     ratios = [a / b for a, b in speeds]
     return {"size": size, "dtype": dtype, "threads": options.threads,
-            "paragrad": statistics.median(a for a, _ in speeds),
+            "plangrad": statistics.median(a for a, _ in speeds),
             "pytorch": statistics.median(b for _, b in speeds),
             "ratio": statistics.median(ratios), "ratios": ratios,
             **{key: value for key, value in pairs[0][1].items() if key != "tokens_per_second"}}
@@ -124,9 +124,9 @@ def main():
         print(json.dumps(pytorch_run(**json.loads(options.pytorch_run))))
         return
     if not pathlib.Path(options.binary).exists():
-        sys.exit(f"against_pytorch: {options.binary} is not there; build paragrad first "
+        sys.exit(f"against_pytorch: {options.binary} is not there; build plangrad first "
                  "(cmake --preset release && cmake --build --preset release)")
-    print("| size | precision | threads | paragrad, tokens/s | PyTorch, tokens/s | ratio | PyTorch |")
+    print("| size | precision | threads | plangrad, tokens/s | PyTorch, tokens/s | ratio | PyTorch |")
     print("| --- | --- | --- | --- | --- | --- | --- |")
     results = []
     for size in options.size:
@@ -135,7 +135,7 @@ def main():
             results.append(r)
             about = f"{r['torch']}, {r['attention']} attention, {r['adamw']} AdamW"
             about += ", compiled" if r["compiled"] else ""
-            print(f"| {size} | {dtype} | {r['threads']} | {r['paragrad']:,.0f} | "
+            print(f"| {size} | {dtype} | {r['threads']} | {r['plangrad']:,.0f} | "
                   f"{r['pytorch']:,.0f} | {r['ratio']:.2f} | {about} |", flush=True)
     if options.out:
         pathlib.Path(options.out).write_text(json.dumps(results, indent=2) + "\n")

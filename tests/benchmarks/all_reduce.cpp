@@ -8,7 +8,7 @@
 
 #include "parallel/transports/mpi_transport.h"
 
-#if PARAGRAD_MPI
+#if PLANGRAD_MPI
 #include <fmt/core.h>
 #include <mpi.h>
 
@@ -21,7 +21,7 @@
 
 namespace {
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 /// Seconds until the last rank is through.
 double seconds_of(const std::function<void()>& body) {
@@ -98,7 +98,7 @@ void measure_all(Transport& transport, const Wanted& wanted) {
 
 int main(int count, char** arguments) {
   CLI::App app("Own all-reduce against MPI_Allreduce; start it with mpirun");
-#if PARAGRAD_MPI
+#if PLANGRAD_MPI
   Wanted wanted;
   app.add_option("--gigabits", wanted.gigabits,
                  "rate of the network in Gbit/s, to print the bound");
@@ -109,11 +109,11 @@ int main(int count, char** arguments) {
   app.add_flag("--fastest", wanted.fastest,
                "print the fastest of the rounds, for a machine that others use, not the median");
   CLI11_PARSE(app, count, arguments);
-  paragrad::parallel::MpiWorld world;
+  plangrad::parallel::MpiWorld world;
   world.run([&](Transport& transport) { measure_all(transport, wanted); });
 #else
   CLI11_PARSE(app, count, arguments);
-  std::cerr << "paragrad was built without MPI, which this compares with\n";
+  std::cerr << "plangrad was built without MPI, which this compares with\n";
   return 1;
 #endif
 }

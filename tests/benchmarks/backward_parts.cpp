@@ -9,7 +9,7 @@
 
 namespace {
 
-using namespace paragrad::benchmarks;
+using namespace plangrad::benchmarks;
 
 /// Median seconds of a computation of one microbatch.
 struct Parts {

@@ -14,7 +14,7 @@
 
 namespace {
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 /// The shortest time of something, over as many runs as it is given.
 struct Best {

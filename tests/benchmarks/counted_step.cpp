@@ -23,8 +23,8 @@
 
 namespace {
 
-using namespace paragrad::benchmarks;
-using namespace paragrad::cuda::emulator;
+using namespace plangrad::benchmarks;
+using namespace plangrad::cuda::emulator;
 using nlohmann::json;
 
 /// Heads of 64 values, as GPT-2 has; the rest is small.
@@ -41,7 +41,7 @@ Step count_step(const Size& size) {
   training.dtype = DType::bf16;
   SameTokens tokens(size, 1);
   ThreadsWorld world(1);
-  Engine engine(training, world.transport(0), paragrad::cuda::cuda_device(0), {});
+  Engine engine(training, world.transport(0), plangrad::cuda::cuda_device(0), {});
   for (int first : {0, 1}) {
     reset_counters();
     engine.run(verify(make_plan("data", {.steps = 1, .first = first, .clip = true})), tokens);
@@ -70,7 +70,7 @@ struct Sum {
 };
 
 json to_json(const Step& step) {
-  json result = {{"version", paragrad::autograd::version()}, {"kernels", json::array()}};
+  json result = {{"version", plangrad::autograd::version()}, {"kernels", json::array()}};
   for (const KernelCounters& k : step.kernels)
     result["kernels"].push_back({{"name", table_name(k.name)},
                                  {"launches", k.counts.launches},
@@ -174,9 +174,9 @@ void run(const std::string& before_file, bool lists_kernels, const std::string& 
   fmt::print(
       "Counted on {} by the emulator, which tells no times: one training step of a GPT with {} "
       "layers of width {}, {} heads, {} tokens known, {} x {} tokens, {:.0f} parameters, in bf16, "
-      "with a clipped norm. paragrad {}: {} launches, {:.1f} MB of device memory.\n\n",
+      "with a clipped norm. plangrad {}: {} launches, {:.1f} MB of device memory.\n\n",
       today(), c.layers, c.width, c.heads, c.vocabulary, small_gpt.batch, c.context,
-      step.parameters, paragrad::autograd::version(), total(sums).launches,
+      step.parameters, plangrad::autograd::version(), total(sums).launches,
       total(sums).bytes / 1e6);
   std::vector<Sum> before;
   if (!before_file.empty()) {
@@ -184,7 +184,7 @@ void run(const std::string& before_file, bool lists_kernels, const std::string& 
     PG_CHECK(in.good(), "--before: could not read ", before_file);
     const json earlier = json::parse(in);
     before = sums_of(earlier, parts);
-    fmt::print("Before, in paragrad {}: {} launches, {:.1f} MB.\n\n",
+    fmt::print("Before, in plangrad {}: {} launches, {:.1f} MB.\n\n",
                earlier.at("version").get<std::string>(), total(before).launches,
                total(before).bytes / 1e6);
   }

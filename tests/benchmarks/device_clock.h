@@ -14,9 +14,9 @@
 #include "autograd/backend.h"
 #include "examples/common/rank_device.h"
 
-namespace paragrad::benchmarks {
+namespace plangrad::benchmarks {
 
-using namespace paragrad::autograd;
+using namespace plangrad::autograd;
 
 class DeviceClock {
  public:
@@ -88,4 +88,4 @@ inline void write_json(const std::string& file, const nlohmann::json& json) {
   PG_CHECK(out.good(), "could not write ", file, "; give a file in a folder that is there");
 }
 
-}  // namespace paragrad::benchmarks
+}  // namespace plangrad::benchmarks

@@ -10,7 +10,7 @@
 
 namespace {
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 /// The shortest of several measurements, in seconds.
 double seconds_to_verify(const Plan& plan) {

@@ -18,7 +18,7 @@
 
 namespace {
 
-using namespace paragrad::benchmarks;
+using namespace plangrad::benchmarks;
 
 double time_of(const std::function<void()>& run) {
   double start = now();

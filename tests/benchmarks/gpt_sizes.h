@@ -12,9 +12,9 @@
 #include "nn/models/gpt.h"
 #include "parallel/engine/training.h"
 
-namespace paragrad::benchmarks {
+namespace plangrad::benchmarks {
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 struct Size {
   std::string name;
@@ -74,4 +74,4 @@ inline double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-}  // namespace paragrad::benchmarks
+}  // namespace plangrad::benchmarks

@@ -37,7 +37,7 @@ def short(name):
         if character == "(" and depth == 0:
             end = i
             break
-    return re.sub(r"\b(paragrad|cuda|autograd)::", "", name[:end])
+    return re.sub(r"\b(plangrad|cuda|autograd)::", "", name[:end])
 
 
 def launches_in(lines):

@@ -12,7 +12,7 @@
 
 namespace {
 
-using namespace paragrad::benchmarks;
+using namespace plangrad::benchmarks;
 using nlohmann::json;
 
 /// What the device can do at best, in bytes and operations a second.
@@ -89,8 +89,8 @@ int main(int argc, char** argv) try {
       "Rates of a device's kernels, as shares of its bandwidth and of its matrix products");
   std::string device = "cuda", only, file;
   std::int64_t product = 0;
-  paragrad::examples::Flags flags(app);
-  paragrad::examples::add_device_flag(flags, device);
+  plangrad::examples::Flags flags(app);
+  plangrad::examples::add_device_flag(flags, device);
   flags.words("--only", only, "TEXT", "kernels that have this in their names");
   flags.whole("--matmul", product, std::int64_t{0},
               "size of the matrix products that are the limit; 0: as suits the device");

@@ -4,9 +4,9 @@
 The network is that of tests/references/gpt_model.py, with PyTorch's fused attention and fused AdamW;
 a step is forward, loss, backward, clipping, AdamW, as in gpu_training, of the same shape and batch,
 which --beside, gpu_training's JSON, gives; only the vocabulary is rounded up to a multiple of 64, as
-PyTorch's users do by hand for speed, and as paragrad's head does by itself. It is measured eagerly
+PyTorch's users do by hand for speed, and as plangrad's head does by itself. It is measured eagerly
 and compiled, and in two forms of bf16: by autocast, with weights in f32, as is usual; and with
-weights in bf16, of which AdamW steps a copy in f32, as paragrad does. Without PyTorch, or without a GPU for it, a line says so.
+weights in bf16, of which AdamW steps a copy in f32, as plangrad does. Without PyTorch, or without a GPU for it, a line says so.
 """
 
 import argparse
@@ -151,7 +151,7 @@ def main():
         batch = ours["batch"]
     name = torch.cuda.get_device_name() if options.device == "cuda" else "the CPU"
     print(f"PyTorch {torch.__version__} on {name}, {batch} x {shape['context']} tokens\n")
-    print("| PyTorch | tokens/s | ms a step | utilisation | peak, GB | paragrad / PyTorch |\n"
+    print("| PyTorch | tokens/s | ms a step | utilisation | peak, GB | plangrad / PyTorch |\n"
           "| --- | --- | --- | --- | --- | --- |")
     results, failed = [], False
 

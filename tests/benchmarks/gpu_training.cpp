@@ -15,7 +15,7 @@
 
 namespace {
 
-using namespace paragrad::benchmarks;
+using namespace plangrad::benchmarks;
 using nlohmann::json;
 
 /// Seconds of a step: the median of `rounds` plans of so many steps each, after one to warm up.
@@ -72,8 +72,8 @@ int main(int argc, char** argv) try {
   std::string device = "cuda", name = "gpt2", dtype = "bf16", ids = "uniform", file;
   int batch = 0, steps = 10, rounds = 5, product = 8192, vocabulary = 0;
   bool graphs = false;
-  paragrad::examples::Flags flags(app);
-  paragrad::examples::add_device_flag(flags, device);
+  plangrad::examples::Flags flags(app);
+  plangrad::examples::add_device_flag(flags, device);
   flags.choice("--size", name, {"gpt2", "tiny"}, "12 layers of width 768, or one of 32");
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "of weights and activations");
   flags.whole("--batch", batch, 0, "sequences in a step; 0: as suits the size");

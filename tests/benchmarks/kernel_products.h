@@ -4,7 +4,7 @@
 
 #include "tests/benchmarks/kernel_rows.h"
 
-namespace paragrad::benchmarks {
+namespace plangrad::benchmarks {
 
 inline std::vector<KernelRow> KernelRows::products() {
   const std::int64_t t = s.tokens, c = 3 * s.width / 4;  // GPT-2's 768
@@ -86,4 +86,4 @@ inline std::vector<KernelRow> KernelRows::sparse_products() {
   };
 }
 
-}  // namespace paragrad::benchmarks
+}  // namespace plangrad::benchmarks

@@ -11,9 +11,9 @@
 #include "autograd/backend.h"
 #include "sparse/sparse_linear.h"
 
-namespace paragrad::benchmarks {
+namespace plangrad::benchmarks {
 
-using namespace paragrad::autograd;
+using namespace plangrad::autograd;
 
 /// Elements of the large tensors, which no cache should hold, and the other sizes of the kernels.
 struct KernelSizes {
@@ -231,4 +231,4 @@ inline std::vector<KernelRow> KernelRows::optimizers() {
   };
 }
 
-}  // namespace paragrad::benchmarks
+}  // namespace plangrad::benchmarks

@@ -26,10 +26,10 @@
 
 namespace {
 
-using namespace paragrad::cuda;
-using namespace paragrad::cuda::ladder;
-using namespace paragrad::benchmarks;
-using paragrad::tests::DeviceArray;
+using namespace plangrad::cuda;
+using namespace plangrad::cuda::ladder;
+using namespace plangrad::benchmarks;
+using plangrad::tests::DeviceArray;
 using Bytes = DeviceArray<unsigned char>;
 
 /// Median of a few runs, in seconds, by the device's clock; of one where nobody wants to know.

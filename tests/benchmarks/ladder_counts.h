@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#if PARAGRAD_COUNTED
+#if PLANGRAD_COUNTED
 #include "cuda/emulator/counted/counters.h"
 #include "cuda/emulator/counted/occupancy.h"
 #endif
 
-namespace paragrad::benchmarks {
+namespace plangrad::benchmarks {
 
 struct RungCount {
   double cached_bytes = 0, all_bytes = 0;  ///< of device memory, with and without a cache
@@ -22,7 +22,7 @@ struct RungCount {
   std::vector<std::string> cells{};        ///< under count_columns
 };
 
-#if PARAGRAD_COUNTED
+#if PLANGRAD_COUNTED
 
 inline constexpr bool can_count = true;
 inline const std::vector<std::string> count_columns = {"launches",
@@ -73,4 +73,4 @@ inline RungCount end_counting() { return {}; }
 
 #endif
 
-}  // namespace paragrad::benchmarks
+}  // namespace plangrad::benchmarks

@@ -14,7 +14,7 @@
 #include "parallel/drawing/palette.h"
 #include "tests/benchmarks/roofline.h"
 
-namespace paragrad::benchmarks {
+namespace plangrad::benchmarks {
 
 struct Page {
   std::string remark;  ///< where counts and rates come from
@@ -101,4 +101,4 @@ inline void write_page(const std::string& file, const Page& page, const DataShee
   PG_CHECK(out.good(), "ladder: could not write ", file, "; give a file in a folder that is there");
 }
 
-}  // namespace paragrad::benchmarks
+}  // namespace plangrad::benchmarks

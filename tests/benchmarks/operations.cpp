@@ -14,7 +14,7 @@
 
 namespace {
 
-using namespace paragrad::benchmarks;
+using namespace plangrad::benchmarks;
 
 /// A training run of one rank.
 struct Run {

@@ -19,7 +19,7 @@
 
 namespace {
 
-using namespace paragrad::benchmarks;
+using namespace plangrad::benchmarks;
 
 /// A GPT whose arithmetic is as little as can be, with a block for each stage.
 Size tiny_size(int blocks, int batch) { return {"tiny", {blocks, 1, 8, 4, 16, 0, false}, batch}; }

@@ -18,8 +18,8 @@
 
 namespace {
 
-using namespace paragrad::parallel;
-namespace nn = paragrad::nn;
+using namespace plangrad::parallel;
+namespace nn = plangrad::nn;
 
 constexpr std::int64_t rows = 512, columns = 1024;
 

@@ -13,7 +13,7 @@
 
 #include "parallel/drawing/figure.h"
 
-namespace paragrad::benchmarks {
+namespace plangrad::benchmarks {
 
 using parallel::escape;
 using parallel::number;
@@ -155,4 +155,4 @@ class Roofline {
   double top_, first_, last_, low_, high_;
 };
 
-}  // namespace paragrad::benchmarks
+}  // namespace plangrad::benchmarks

@@ -21,7 +21,7 @@
 
 namespace {
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 constexpr std::int64_t kept_bytes = 1 << 20, weight_bytes = 1 << 18;  // of a stage
 constexpr int classes = 4, slow_rank = 1, updates = 8;

@@ -14,7 +14,7 @@
 
 namespace {
 
-using namespace paragrad::sparse;
+using namespace plangrad::sparse;
 
 /// The shortest time of something on its one core, without what other programs took of it.
 struct Best {

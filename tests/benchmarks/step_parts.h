@@ -9,7 +9,7 @@
 
 #include "nn/models/gpt.h"
 
-namespace paragrad::benchmarks {
+namespace plangrad::benchmarks {
 
 /// A part of the step, in bf16.
 struct StepPart {
@@ -64,4 +64,4 @@ inline std::vector<StepPart> parts_of(const nn::GptConfig& c, double rows, doubl
   };
 }
 
-}  // namespace paragrad::benchmarks
+}  // namespace plangrad::benchmarks

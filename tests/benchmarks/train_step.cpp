@@ -15,7 +15,7 @@
 
 namespace {
 
-using namespace paragrad::benchmarks;
+using namespace plangrad::benchmarks;
 
 /// Seconds of each step of a plan, after three to warm up.
 std::vector<double> time_steps(const Size& size, DType dtype, int steps, const DevicePtr& device) {

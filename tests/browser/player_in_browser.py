@@ -218,7 +218,7 @@ def main():
             check_answer_stays(checks, page)
             check_links(checks, browser, file)
         else:
-            print("without the player's module (PARAGRAD_PLAYER), nothing can be edited")
+            print("without the player's module (PLANGRAD_PLAYER), nothing can be edited")
         checks.quiet(page, "after all of this")
     checks.end("player_in_browser")
 

@@ -14,15 +14,15 @@
 
 namespace {
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 using Json = nlohmann::json;
 
 /// Random requests, which are the same on every machine.
 class Requests {
  public:
   explicit Requests(const std::vector<std::string>& files) {
-    for (const std::string& file : files) good_.push_back(parse(paragrad::nn::read_file(file)));
+    for (const std::string& file : files) good_.push_back(parse(plangrad::nn::read_file(file)));
   }
 
   Json next() {

@@ -3,7 +3,7 @@
 # module. Otherwise the exit status is 77, which ctest counts as skipped.
 set -euo pipefail
 if [[ $1 != 1 ]]; then
-  echo "skipped: this build has no player's module (PARAGRAD_PLAYER needs emscripten)"
+  echo "skipped: this build has no player's module (PLANGRAD_PLAYER needs emscripten)"
   exit 77
 fi
 exec "${@:2}"

@@ -1,10 +1,10 @@
-// A tensor and its gradient, by paragrad::autograd alone. Chapter 01.
+// A tensor and its gradient, by plangrad::autograd alone. Chapter 01.
 #include <cstdio>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
 
-using namespace paragrad::autograd;
+using namespace plangrad::autograd;
 
 int main() {
   Tensor x = variable(from_host(std::vector<float>{1, 2, 3, 4}, {2, 2}, cpu_device()));

@@ -1,10 +1,10 @@
-// A plan of four ranks, proven right, by paragrad::parallel. Chapter 06.
+// A plan of four ranks, proven right, by plangrad::parallel. Chapter 06.
 #include <cstdio>
 
 #include "parallel/schedules/schedule.h"
 #include "parallel/verifier/verify.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 int main() {
   VerifiedPlan proven = verify(make_plan("1f1b", {.stages = 4, .microbatches = 8}));

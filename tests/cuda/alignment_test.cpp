@@ -9,8 +9,8 @@
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"
 
-using namespace paragrad::nn;
-using namespace paragrad::tests;
+using namespace plangrad::nn;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -28,7 +28,7 @@ std::int64_t misaligned(DType dtype, bool loss_of_head) {
   backward(loss_of_head ? stage.forward(tokens, {.training = true}, tokens)
                         : cross_entropy(stage.forward(tokens, {.training = true}), tokens));
   backend_of(device).synchronize();
-  return paragrad::cuda::emulator::misaligned_products();
+  return plangrad::cuda::emulator::misaligned_products();
 }
 
 }  // namespace

@@ -12,8 +12,8 @@
 #include "tests/numbers.h"
 #include "tests/op_checks.h"
 
-using namespace paragrad::tests;
-using paragrad::cuda::cuda_device;
+using namespace plangrad::tests;
+using plangrad::cuda::cuda_device;
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "tests/numbers.h"
 #include "tests/op_checks.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// The values of the tensor that `f` computes on the CPU, and on the emulated device.
 struct Both {
@@ -48,4 +48,4 @@ inline Tensor off_by_one(const char* name, std::int64_t count, DType dtype,
 constexpr DType floating[] = {DType::f32, DType::bf16};
 constexpr std::int64_t sizes[] = {0, 1, 7, 1023, 1025, 2051};
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

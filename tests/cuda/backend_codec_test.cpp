@@ -11,8 +11,8 @@
 #include "tests/numbers.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
-using paragrad::cuda::cuda_device;
+using namespace plangrad::tests;
+using plangrad::cuda::cuda_device;
 
 namespace {
 

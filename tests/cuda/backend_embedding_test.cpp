@@ -10,7 +10,7 @@
 #include "tests/numbers.h"
 #include "tests/op_checks.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"
 
-using namespace paragrad::tests;
-using paragrad::cuda::cuda_device;
+using namespace plangrad::tests;
+using plangrad::cuda::cuda_device;
 
 TEST_CASE("backend errors: an index outside is thrown by the next call that waits") {
   Machine machine;

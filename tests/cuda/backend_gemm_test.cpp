@@ -11,9 +11,9 @@
 #include "tests/numbers.h"
 #include "tests/op_checks.h"
 
-using namespace paragrad::tests;
-using paragrad::autograd::WeightPart;
-using paragrad::cuda::cuda_device;
+using namespace plangrad::tests;
+using plangrad::autograd::WeightPart;
+using plangrad::cuda::cuda_device;
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include "tests/catch.h"
 #include "tests/cuda/backend_both.h"
 
-using namespace paragrad::tests;
-using paragrad::cuda::cuda_device;
+using namespace plangrad::tests;
+using plangrad::cuda::cuda_device;
 
 TEST_CASE("backend kernels: rows of logits may begin anywhere") {
   Machine machine;

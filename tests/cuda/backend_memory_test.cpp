@@ -10,8 +10,8 @@
 #include "tests/in_threads.h"
 #include "tests/numbers.h"
 
-using namespace paragrad::tests;
-using paragrad::cuda::cuda_device;
+using namespace plangrad::tests;
+using plangrad::cuda::cuda_device;
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "tests/op_checks.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -10,8 +10,8 @@
 #include "tests/numbers.h"
 #include "tests/op_checks.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::sparse;
+using namespace plangrad::tests;
+using namespace plangrad::sparse;
 
 namespace {
 

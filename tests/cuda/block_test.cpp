@@ -11,8 +11,8 @@
 #include "tests/cuda/machine.h"
 #include "tests/in_threads.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 using cuda::dynamic_shared;
 using cuda::launch;
 

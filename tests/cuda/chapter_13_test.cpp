@@ -14,11 +14,11 @@
 #include "tests/cuda/machine.h"
 #include "tests/figures.h"
 
-using namespace paragrad;
-using namespace paragrad::nn;
-using namespace paragrad::tests;
-using paragrad::cuda::cuda_device;
-using paragrad::cuda::launch;
+using namespace plangrad;
+using namespace plangrad::nn;
+using namespace plangrad::tests;
+using plangrad::cuda::cuda_device;
+using plangrad::cuda::launch;
 
 namespace {
 

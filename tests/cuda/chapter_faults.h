@@ -6,7 +6,7 @@
 #include "cuda/launch/device.h"
 #include "tests/cuda/machine.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 // [snippet barrier]
 /// Each number less its left neighbour.
@@ -49,4 +49,4 @@ inline float doubled(bool forgotten) {
   return read;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -8,8 +8,8 @@
 #include "tests/cuda/machine.h"
 #include "tests/figures.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 using autograd::text;
 using cuda::launch;
 using cuda::load;

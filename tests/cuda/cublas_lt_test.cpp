@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

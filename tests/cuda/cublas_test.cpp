@@ -7,8 +7,8 @@
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 
 namespace {
 

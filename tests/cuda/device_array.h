@@ -8,7 +8,7 @@
 
 #include "cuda/launch/runtime.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// An array in device memory, and its copy on the host.
 template <class T>
@@ -35,4 +35,4 @@ class DeviceArray {
   std::size_t size_;
 };
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

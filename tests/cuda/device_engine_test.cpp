@@ -15,10 +15,10 @@
 #include "tests/parallel/support/sharded_run.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
-using paragrad::cuda::cuda_device;
-using paragrad::cuda::make_transport;
+using namespace plangrad;
+using namespace plangrad::tests;
+using plangrad::cuda::cuda_device;
+using plangrad::cuda::make_transport;
 
 namespace {
 

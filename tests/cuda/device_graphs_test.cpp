@@ -15,10 +15,10 @@
 #include "tests/parallel/support/plan_cases.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::parallel;
-using paragrad::cuda::cuda_device;
-using paragrad::cuda::Graphs;
+using namespace plangrad::tests;
+using namespace plangrad::parallel;
+using plangrad::cuda::cuda_device;
+using plangrad::cuda::Graphs;
 
 namespace {
 
@@ -57,13 +57,13 @@ struct GraphRun {
     std::map<int, DevicePtr> devices;
     auto seat = [&](Transport& inner) {
       const int rank = inner.rank();
-      DevicePtr device = cuda_device(rank % paragrad::tests::devices(),
+      DevicePtr device = cuda_device(rank % plangrad::tests::devices(),
                                      {.keeps_blocks = keeps_blocks, .graphs = true});
       {
         std::lock_guard lock(mutex);
         devices[rank] = device;
       }
-      return Seat{device, paragrad::cuda::make_transport(inner, device, by_nccl, 20)};
+      return Seat{device, plangrad::cuda::make_transport(inner, device, by_nccl, 20)};
     };
     outcome = run_by_engine(training, plans, batches, 0, AllReduce::scatter_reduce, {}, {}, seat);
     for (const auto& [rank, device] : devices) {

@@ -15,9 +15,9 @@
 #include "tests/parallel/support/transport_suite.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::parallel;
-using paragrad::cuda::StagedTransport;
+using namespace plangrad::tests;
+using namespace plangrad::parallel;
+using plangrad::cuda::StagedTransport;
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "cuda/backend/cuda_backend.h"
 #include "cuda/emulator/emulator.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using cuda::emulator::Order;
 using QueueSchedule = cuda::emulator::Schedule;  // plans have another
@@ -45,4 +45,4 @@ constexpr bool nccl_is_built = true;
 
 constexpr Order all_orders[] = {Order::forward, Order::reverse, Order::random};
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -4,8 +4,8 @@
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 using cuda::launch;
 using cuda::emulator::reset;
 
@@ -129,7 +129,7 @@ TEST_CASE("a launch that is refused names its kernel, and leaves no error behind
       launch(add_one, 1, 1025, 0, nullptr, x),
       StartsWith("launch of ") && Contains("add_one") && Contains("cudaErrorInvalidConfiguration"));
   CHECK(cudaGetLastError() == cudaSuccess);
-  CHECK_THROWS_AS(PG_CUDA(cudaSetDevice(64)), paragrad::autograd::Error);
+  CHECK_THROWS_AS(PG_CUDA(cudaSetDevice(64)), plangrad::autograd::Error);
   CHECK(cudaGetLastError() == cudaSuccess);
 }
 

@@ -5,7 +5,7 @@
 
 #include "tests/figures.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 void check_report(const std::string& name, const std::string& said) {
   // What is the same in each run and on each machine: no addresses, no folders above the sources.
@@ -15,4 +15,4 @@ void check_report(const std::string& name, const std::string& said) {
   check_printed(name, std::regex_replace(plain, std::regex("[^ (]*/(tests/cuda/)"), "$1"));
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

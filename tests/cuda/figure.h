@@ -4,9 +4,9 @@
 
 #include <string>
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// check_printed (tests/figures.h) of a report, without what differs from run to run.
 void check_report(const std::string& name, const std::string& said);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -7,7 +7,7 @@
 
 #include "cuda/backend/cuda_backend.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// What the emulator is asked for. A GPU does as it likes: a test that tries several orders runs
 /// several times, and shows that a run repeats its bits.
@@ -51,6 +51,6 @@ inline autograd::DevicePtr make_strict_device(int ordinal) {
   return std::make_shared<autograd::Device>(std::make_shared<StrictBackend>(ordinal));
 }
 
-constexpr bool nccl_is_built = PARAGRAD_NCCL;
+constexpr bool nccl_is_built = PLANGRAD_NCCL;
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

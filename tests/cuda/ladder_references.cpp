@@ -5,7 +5,7 @@
 
 #include "cuda/ladder/ladder.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 namespace {
 
@@ -124,4 +124,4 @@ const LadderReference& ladder_reference(const std::string& ladder) {
   return all.at(ladder);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

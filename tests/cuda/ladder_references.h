@@ -6,7 +6,7 @@
 
 #include "cuda/ladder/rungs.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using Values = std::vector<double>;
 
@@ -19,4 +19,4 @@ struct LadderReference {
 /// throws: std::out_of_range if no ladder has this name, or its reference is missing
 const LadderReference& ladder_reference(const std::string& ladder);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

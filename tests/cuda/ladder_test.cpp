@@ -14,9 +14,9 @@
 #include "tests/cuda/machine.h"
 #include "tests/figures.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
-using namespace paragrad::cuda::ladder;
+using namespace plangrad;
+using namespace plangrad::tests;
+using namespace plangrad::cuda::ladder;
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"
 
-using namespace paragrad::tests;
-using paragrad::cuda::cuda_device;
+using namespace plangrad::tests;
+using plangrad::cuda::cuda_device;
 
 TEST_CASE("backend memory: kept blocks are given back before memory is called full") {
   Machine machine({.devices = 2, .device_bytes = 1 << 20});
@@ -61,7 +61,7 @@ TEST_CASE("backend memory: devices that are too old are refused") {
   {
     Machine machine({.compute_capability = 75});
     CHECK_THROWS_WITH(cuda_device(1),
-                      "cuda: device 1, paragrad's CUDA emulator, has compute capability 7.5; "
+                      "cuda: device 1, plangrad's CUDA emulator, has compute capability 7.5; "
                       "expected 8.0 or later");
   }
   Machine machine({.compute_capability = 80});
@@ -88,5 +88,5 @@ TEST_CASE("backend errors: a kernel that fails is the error of a later call, and
                     "(cudaErrorLaunchFailure)");
   CHECK_THROWS_WITH(zeros({1}, DType::f32, device), Contains("unspecified launch failure"));
   CHECK(item(zeros({1}, DType::f32, other)) == 0);
-  CHECK_THAT(paragrad::cuda::emulator::reset(), Contains("wait_by_half"));
+  CHECK_THAT(plangrad::cuda::emulator::reset(), Contains("wait_by_half"));
 }

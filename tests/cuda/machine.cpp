@@ -10,7 +10,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 namespace {
 
@@ -46,4 +46,4 @@ std::string last_words(const std::function<void()>& body) {
   return words;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

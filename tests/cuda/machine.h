@@ -15,7 +15,7 @@
 #include "tests/cuda/gpu_machine.h"
 #endif
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// How many the machine has.
 inline int devices() {
@@ -40,4 +40,4 @@ inline std::vector<bool> nccl_choices(int ranks) {
   return nccl_works(ranks) ? std::vector<bool>{false, true} : std::vector<bool>{false};
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -7,7 +7,7 @@
 #include "parallel/transports/launch.h"
 #include "parallel/transports/transport.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// Until a condition holds.
 /// throws: Error after 60 seconds
@@ -31,4 +31,4 @@ inline void wait_for_failure(parallel::Transport& transport) {
   wait_until([&] { return transport.failure().has_value(); });
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

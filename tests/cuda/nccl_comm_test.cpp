@@ -7,12 +7,12 @@
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::autograd;
-using paragrad::cuda::cuda_device;
-using paragrad::cuda::NcclComm;
-using paragrad::cuda::NcclTransport;
-using paragrad::parallel::ThreadsWorld;
+using namespace plangrad::tests;
+using namespace plangrad::autograd;
+using plangrad::cuda::cuda_device;
+using plangrad::cuda::NcclComm;
+using plangrad::cuda::NcclTransport;
+using plangrad::parallel::ThreadsWorld;
 
 TEST_CASE("NCCL communicators: no rank waits for another before there is a message") {
   Machine machine;

@@ -8,8 +8,8 @@
 #include "tests/catch.h"
 #include "tests/cuda/nccl_ranks.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 using cuda::launch;
 
 TEST_CASE("a ring of sends without a group is reported as a deadlock") {

@@ -10,7 +10,7 @@
 #include "tests/cuda/machine.h"
 #include "tests/in_threads.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 inline __global__ void add_one(float* x) { *x += 1; }
 
@@ -57,4 +57,4 @@ inline void pass_on(const Rank& me, const float* from, float* to, int n, bool gr
   if (grouped) check(ncclGroupEnd());
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -17,9 +17,9 @@
 #include "tests/parallel/support/grid.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
-using paragrad::cuda::cuda_device;
+using namespace plangrad;
+using namespace plangrad::tests;
+using plangrad::cuda::cuda_device;
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include "tests/catch.h"
 #include "tests/cuda/nccl_ranks.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 using cuda::launch;
 
 namespace {

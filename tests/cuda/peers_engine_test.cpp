@@ -11,9 +11,9 @@
 #include "tests/parallel/support/grid.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
-using paragrad::cuda::emulator::calls_that_may_wait;
+using namespace plangrad;
+using namespace plangrad::tests;
+using plangrad::cuda::emulator::calls_that_may_wait;
 
 namespace {
 

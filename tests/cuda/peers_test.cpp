@@ -1,6 +1,6 @@
 // What devices that share a communicator do to each other: allocations that wait for peers, streams
 // that share a hardware queue, operations of NCCL that come one at a time. Each fault is planted.
-// Not here: that paragrad's transport has none of them (device_peers_test.cpp). Chapter 13.
+// Not here: that plangrad's transport has none of them (device_peers_test.cpp). Chapter 13.
 #include "cuda/emulator/peers.h"
 
 #include <nccl.h>
@@ -12,8 +12,8 @@
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 using cuda::emulator::calls_that_may_wait;
 
 namespace {

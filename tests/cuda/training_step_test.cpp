@@ -12,9 +12,9 @@
 #include "tests/references.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::nn;
-using namespace paragrad::tests;
-using paragrad::cuda::cuda_device;
+using namespace plangrad::nn;
+using namespace plangrad::tests;
+using plangrad::cuda::cuda_device;
 
 namespace {
 

@@ -7,8 +7,8 @@
 
 #if EMULATOR_BUILT
 
-using namespace paragrad::tests;
-using paragrad::autograd::text;
+using namespace plangrad::tests;
+using plangrad::autograd::text;
 
 namespace {
 

@@ -2,7 +2,7 @@
 // Not here: faults that are planted (parallel/session/silent_errors_test.cpp).
 #include "tests/examples/runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("runs of all kinds look for silent errors, and find none") {
   const Runs runs{{"--layers", "4", "--batch", "8", "--check", "2", "--steps", "5"}};

@@ -8,7 +8,7 @@
 #include "tests/examples/runs.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 namespace fs = std::filesystem;
 
@@ -73,7 +73,7 @@ TEST_CASE("a damaged checkpoint is not continued from, but the one before is", "
 
 TEST_CASE("a run of a program without checksums goes on, and a line says so", "[checkpoint]") {
   const Runs runs;
-  const std::string old = PARAGRAD_SOURCE_DIR "/tests/references/checkpoint_v1";
+  const std::string old = PLANGRAD_SOURCE_DIR "/tests/references/checkpoint_v1";
   const std::string out = runs.path("old");
   fs::copy(old, out, fs::copy_options::recursive);
   const Finished resumed = run({"train_gpt", "--resume", out, "--data", old + "/letters.txt"});
@@ -95,7 +95,7 @@ TEST_CASE("metrics.jsonl has each line once, also if its replacement was interru
     const Runs runs;
     const std::string out = runs.path("run");
     runs.train("run", {"--stop-after", "2", "--evaluate-every", "0"});
-    const std::string before = paragrad::nn::read_file(out + "/metrics.jsonl");
+    const std::string before = plangrad::nn::read_file(out + "/metrics.jsonl");
     runs.resume("run", {"--stop-after", "2"});
     // As a kill between the new manifest and the new metrics leaves them:
     fs::rename(out + "/metrics.jsonl", out + "/metrics.jsonl.partial");
@@ -117,7 +117,7 @@ TEST_CASE("a second run in a folder is refused, and the first one goes on", "[ch
   first.signal(SIGTERM);
   CHECK(first.finish().status == 128 + SIGTERM);
   CHECK(step_of(out) == static_cast<std::int64_t>(metrics_of(out).size()));
-  CHECK_FALSE(fs::exists(out + "/paragrad.lock"));
+  CHECK_FALSE(fs::exists(out + "/plangrad.lock"));
 }
 
 TEST_CASE("a run whose folder is renamed saves there, and leaves another one of that name alone",
@@ -139,7 +139,7 @@ TEST_CASE("a run whose folder is renamed saves there, and leaves another one of 
   const bool untouched = weights_of(out) == weights;
   CHECK(untouched);
   CHECK(step_of(out) == 6);
-  for (const std::string& folder : {out, moved}) CHECK_FALSE(fs::exists(folder + "/paragrad.lock"));
+  for (const std::string& folder : {out, moved}) CHECK_FALSE(fs::exists(folder + "/plangrad.lock"));
 }
 
 TEST_CASE("without its manifest, a checkpoint gives way to the one before it", "[checkpoint]") {
@@ -164,12 +164,12 @@ TEST_CASE("a lost rank leaves another run's checkpoints alone, the newest one da
   const std::string out = runs.path("run"), manifest = out + "/checkpoint/manifest-2.json";
   runs.train("run", {"--save-every", "2", "--stop-after", "4"});
   fs::resize_file(out + "/checkpoint/manifest.json", 100);
-  const std::string before = paragrad::nn::read_file(manifest);
+  const std::string before = plangrad::nn::read_file(manifest);
   const Finished lost =
       run(runs.words("run", {"--seed", "5", "--data-parallel", "2", "--lose", "1@3"}));
   CHECK(lost.status == 1);
   CHECK_THAT(lost.errors, Contains("holds another run, which stays"));
-  CHECK(paragrad::nn::read_file(manifest) == before);
+  CHECK(plangrad::nn::read_file(manifest) == before);
 }
 
 TEST_CASE("what a checkpoint says of its run reaches a terminal without control characters",
@@ -193,12 +193,12 @@ TEST_CASE("files of others stay in a run's export, and lost lines of metrics are
   const Finished resumed = run({"train_gpt", "--resume", out});
   CHECK(resumed.status == 0);
   CHECK_THAT(resumed.errors, Contains("metrics.jsonl is not as the run wrote it until update 5"));
-  CHECK(paragrad::nn::read_file(out + "/huggingface/README.md") == "mine");
+  CHECK(plangrad::nn::read_file(out + "/huggingface/README.md") == "mine");
   CHECK(fs::exists(out + "/huggingface/model.safetensors"));
   const std::string exported = runs.path("exported");
   CHECK(run({"checkpoint", "export", out, exported}).status == 0);
-  CHECK(paragrad::nn::read_file(exported + "/model.safetensors") ==
-        paragrad::nn::read_file(out + "/huggingface/model.safetensors"));
+  CHECK(plangrad::nn::read_file(exported + "/model.safetensors") ==
+        plangrad::nn::read_file(out + "/huggingface/model.safetensors"));
   CHECK(run({"checkpoint", "export", out, exported}).status == 2);
 }
 
@@ -211,7 +211,7 @@ TEST_CASE("an export does not write or delete through a link", "[checkpoint]") {
   std::ofstream(mine + "/README.md") << "mine";
   fs::create_symlink(mine, out + "/huggingface");
   runs.train("run");
-  CHECK(paragrad::nn::read_file(mine + "/model.safetensors") == "mine");
+  CHECK(plangrad::nn::read_file(mine + "/model.safetensors") == "mine");
   CHECK(fs::exists(mine + "/README.md"));
   CHECK_FALSE(fs::is_symlink(out + "/huggingface"));
   CHECK(fs::exists(out + "/huggingface/model.safetensors"));
@@ -231,9 +231,9 @@ TEST_CASE("a run saves by time, and keeps as many checkpoints as it is told to",
     CAPTURE(layout);
     const Runs runs{layout + Words{"--steps", sanitized ? "100" : "300", "--evaluate-every", "0"}};
     runs.train("often", {"--save-minutes", "1e-9", "--keep", "3"});
-    CHECK(paragrad::nn::manifests_of(runs.path("often") + "/checkpoint").size() == 3);
+    CHECK(plangrad::nn::manifests_of(runs.path("often") + "/checkpoint").size() == 3);
     runs.train("never", {"--save-minutes", "0", "--keep", "3"});
-    CHECK(paragrad::nn::manifests_of(runs.path("never") + "/checkpoint").size() == 1);
+    CHECK(plangrad::nn::manifests_of(runs.path("never") + "/checkpoint").size() == 1);
     runs.check_same("often", "never");
   }
 }

@@ -7,7 +7,7 @@
 #include "tests/examples/runs.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {

@@ -12,9 +12,9 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 
-using namespace paragrad::examples;
-using namespace paragrad::parallel;
-using paragrad::tests::is_cyclic;
+using namespace plangrad::examples;
+using namespace plangrad::parallel;
+using plangrad::tests::is_cyclic;
 
 namespace {
 

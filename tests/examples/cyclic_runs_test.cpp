@@ -6,7 +6,7 @@
 #include "tests/examples/runs.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {
@@ -114,7 +114,7 @@ TEST_CASE("a plan of the user's own, of later steps, begins a cyclic run and goe
     Words show{"plan", "show", "--schedule", "cyclic-v2", "--setting", form.setting};
     Finished shown = run(show + Words{"--stages", "3", "--steps", "2", "--first", "1"});
     REQUIRE(shown.status == 0);
-    paragrad::nn::write_file(file, shown.output);
+    plangrad::nn::write_file(file, shown.output);
     runs.train("plan", {"--plan", file, "--layers", "2"});
     CHECK(learnt(runs.path("schedule")) == learnt(runs.path("plan")));
     CHECK(weights_of(runs.path("schedule")) == weights_of(runs.path("plan")));

@@ -13,7 +13,7 @@
 
 #if GPU_TESTS || EMULATOR_BUILT
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -203,7 +203,7 @@ TEST_CASE("checkpoints move between the CPU and devices") {
   CHECK(run(sample + device).output == run(sample).output);
 }
 
-#if PARAGRAD_MPI
+#if PLANGRAD_MPI
 namespace {
 
 Finished train_processes(const Runs& runs, const char* name, const char* transport) {

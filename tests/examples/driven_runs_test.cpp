@@ -4,7 +4,7 @@
 #include "parallel/verifier/verify.h"
 #include "tests/examples/runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("message-driven runs have the losses of 1F1B, and leave a plan that runs again") {
   const Runs runs{{"--stages", "2", "--microbatches", "4", "--batch", "8", "--steps", "8",
@@ -14,10 +14,10 @@ TEST_CASE("message-driven runs have the losses of 1F1B, and leave a plan that ru
   runs.check_same("driven", "1f1b");
 
   const std::string file = runs.path("driven") + "/recorded.plan";
-  const auto recorded = paragrad::parallel::parse(paragrad::nn::read_file(file));
+  const auto recorded = plangrad::parallel::parse(plangrad::nn::read_file(file));
   CHECK(recorded.in_flight == 0);
   CHECK(recorded.steps == 4);
-  CHECK_NOTHROW(paragrad::parallel::verify(recorded));
+  CHECK_NOTHROW(plangrad::parallel::verify(recorded));
   const Words again = tiny_run(runs.data, runs.path("again"),
                                {"--batch", "8", "--steps", "8", "--untied", "--clip", "0"});
   runs.succeed(again + Words{"--plan", file});
@@ -32,8 +32,8 @@ TEST_CASE("the number of microbatches in flight is bounded as asked, and changes
     CAPTURE(most);
     runs.train("driven", driven + Words{"--in-flight", std::to_string(most)});
     runs.check_same("driven", "1f1b");
-    const std::string text = paragrad::nn::read_file(runs.path("driven") + "/recorded.plan");
-    const auto plan = paragrad::parallel::verify(paragrad::parallel::parse(text));
+    const std::string text = plangrad::nn::read_file(runs.path("driven") + "/recorded.plan");
+    const auto plan = plangrad::parallel::verify(plangrad::parallel::parse(text));
     const std::vector<int> peaks = plan.facts().peak_microbatches;
     CHECK(*std::max_element(peaks.begin(), peaks.end()) <= most);
   }

@@ -15,9 +15,9 @@
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
-#if PARAGRAD_MPI
+#if PLANGRAD_MPI
 namespace {
 
 /// The words of the program elastic, which starts two processes with train_gpt's words.
@@ -50,12 +50,12 @@ Words scripted(const Runs& runs, const std::string& script) {
   return {"--mpirun", "sh " + runs.path("script")};
 }
 std::ptrdiff_t starts(const Runs& runs) {
-  const std::string lines = paragrad::nn::read_file(runs.path("starts"));
+  const std::string lines = plangrad::nn::read_file(runs.path("starts"));
   return std::ranges::count(lines, '\n');
 }
 
 std::int64_t saved(const Runs& runs, const std::string& name) {
-  return paragrad::nn::Checkpoint(runs.path(name) + "/checkpoint").step();
+  return plangrad::nn::Checkpoint(runs.path(name) + "/checkpoint").step();
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ TEST_CASE("the program elastic starts processes again when one is killed") {
   const bool same_weights = weights_of(runs.path("whole")) == weights_of(runs.path("killed"));
   CHECK(same_weights);
   for (const auto& entry : std::filesystem::directory_iterator(runs.folder / ""))
-    CHECK_THAT(entry.path().filename().string(), !Contains("paragrad-elastic"));
+    CHECK_THAT(entry.path().filename().string(), !Contains("plangrad-elastic"));
 }
 
 TEST_CASE("the program elastic starts nothing again that never began, and harms no other file") {
@@ -160,7 +160,7 @@ TEST_CASE("a run of processes continues with fewer ranks, down to one") {
 TEST_CASE("a folder that the program elastic chooses is runs/latest") {
   const Runs runs{{"--data-parallel", "2", "--quiet"}};
   Words words = runs.words("");
-  paragrad::examples::remove_flag(words, "--out");
+  plangrad::examples::remove_flag(words, "--out");
   words = elastic_words(runs, words);
   words.insert(words.begin() + 1, "--chdir=" + runs.folder / "");
   const Finished ended = run(words);
@@ -254,7 +254,7 @@ TEST_CASE("copies of a run's lines end with a whole one") {
       scripted(runs, "mpirun \"$@\"\nstatus=$?\nprintf half >>$memory/metrics.jsonl\nexit $status");
   const Finished ended = elastic(runs, runs.words("half"), script);
   CHECK(ended.status == 0);
-  CHECK_THAT(paragrad::nn::read_file(runs.path("half/metrics.jsonl")), EndsWith("\n"));
+  CHECK_THAT(plangrad::nn::read_file(runs.path("half/metrics.jsonl")), EndsWith("\n"));
 }
 #endif
 
@@ -270,7 +270,7 @@ TEST_CASE("the newest two states copied to disk stay there") {
     return names;
   };
   using Names = std::set<std::string>;
-  paragrad::examples::RunCopy copy(runs.path("from"), runs.path("to"), 1000);
+  plangrad::examples::RunCopy copy(runs.path("from"), runs.path("to"), 1000);
   REQUIRE(copy.copy());
   CHECK(files() == Names{"manifest.json", "model-1.safetensors"});
   runs.resume("from", {"--stop-after", "1"});
@@ -279,9 +279,9 @@ TEST_CASE("the newest two states copied to disk stay there") {
     REQUIRE(copy.copy());
     CHECK(files() == two);
   }
-  paragrad::nn::Checkpoint(runs.path("to/checkpoint"), "manifest-1.json").verify();
+  plangrad::nn::Checkpoint(runs.path("to/checkpoint"), "manifest-1.json").verify();
   runs.resume("from", {"--stop-after", "1"});
-  paragrad::examples::RunCopy later(runs.path("from"), runs.path("to"), 1000);
+  plangrad::examples::RunCopy later(runs.path("from"), runs.path("to"), 1000);
   REQUIRE(later.copy());
   CHECK(files() ==
         Names{"manifest.json", "manifest-2.json", "model-2.safetensors", "model-3.safetensors"});
@@ -293,9 +293,9 @@ TEST_CASE("a new folder in memory is never taken for one that is left") {
   std::streambuf* const before = std::cerr.rdbuf(told.rdbuf());
   std::atomic<bool> is_over = false;
   std::thread looks([&] {
-    while (!is_over) paragrad::examples::name_left_over(parent / "", "");
+    while (!is_over) plangrad::examples::name_left_over(parent / "", "");
   });
-  for (int i = 0; i < 2000; ++i) paragrad::examples::MemoryFolder(parent / "");
+  for (int i = 0; i < 2000; ++i) plangrad::examples::MemoryFolder(parent / "");
   is_over = true;
   looks.join();
   std::cerr.rdbuf(before);

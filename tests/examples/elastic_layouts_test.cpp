@@ -3,7 +3,7 @@
 #include "examples/common/elastic.h"
 #include "tests/catch.h"
 
-using namespace paragrad::examples;
+using namespace plangrad::examples;
 using nlohmann::json;
 
 namespace {

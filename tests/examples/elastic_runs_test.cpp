@@ -4,7 +4,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "tests/examples/runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {
@@ -46,7 +46,7 @@ TEST_CASE("the last update of a run with a codec is saved without what the codec
   const Runs adaptive{{"--data-parallel", "2", "--codec", "adaptive:64:2", "--steps", "9"}};
   CHECK_THAT(run(adaptive.words("lost", {"--lose", "1@6"})).errors,
              Contains("update 5 is saved, as all its weights are still here; continue"));
-  CHECK(paragrad::nn::Checkpoint(adaptive.path("lost/checkpoint")).run().contains("bits"));
+  CHECK(plangrad::nn::Checkpoint(adaptive.path("lost/checkpoint")).run().contains("bits"));
   adaptive.resume("lost");
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("the last update is saved when a loss is not finite") {
   CHECK(ended.status == 1);
   CHECK_THAT(ended.errors, Contains(" is saved, as all its weights are still here"));
   const int saved =
-      static_cast<int>(paragrad::nn::Checkpoint(runs.path("broken") + "/checkpoint").step());
+      static_cast<int>(plangrad::nn::Checkpoint(runs.path("broken") + "/checkpoint").step());
   const auto losses = losses_by_update(runs.path("broken"));
   CHECK(saved >= 1);
   CHECK(static_cast<int>(losses.size()) == saved);
@@ -131,7 +131,7 @@ TEST_CASE("an elastic run loses ranks, goes on with those that are left, and tak
   INFO(elastic.output);
   REQUIRE(elastic.status == 0);
   const std::string folder = runs.path("elastic");
-  CHECK(paragrad::nn::Checkpoint(folder + "/checkpoint").step() == 30);
+  CHECK(plangrad::nn::Checkpoint(folder + "/checkpoint").step() == 30);
   // Rank 1 is back at the border after update 10; of a stage that nobody else holds, updates are
   // done again from there.
   CHECK_THAT(elastic.output, Contains("rank 1 is lost in update 4; the run goes on after update 3, "

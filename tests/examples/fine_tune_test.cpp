@@ -4,7 +4,7 @@
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
@@ -112,9 +112,9 @@ TEST_CASE("a run's export has a tokenizer and is gone once its weights are") {
   for (const char* name : {"model.safetensors", "config.json", "generation_config.json",
                            "tokenizer.json", "tokenizer_config.json", "vocab.json", "merges.txt"})
     CHECK(fs::exists(folder + "/" + name));
-  const auto config = json::parse(paragrad::nn::read_file(folder + "/config.json"));
+  const auto config = json::parse(plangrad::nn::read_file(folder + "/config.json"));
   CHECK(config["eos_token_id"] == 261);  // <|endoftext|>, the last token
-  CHECK(json::parse(paragrad::nn::read_file(folder + "/generation_config.json"))["eos_token_id"] ==
+  CHECK(json::parse(plangrad::nn::read_file(folder + "/generation_config.json"))["eos_token_id"] ==
         261);
 
   auto greedy = [](const std::string& from) {

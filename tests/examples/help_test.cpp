@@ -5,7 +5,7 @@
 #include "tests/catch.h"
 #include "tests/examples/programs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -81,7 +81,7 @@ TEST_CASE("every program has a version, and commands are found by a near name") 
                            "checkpoint", "elastic"}) {
     const Finished version = run({name, "--version"});
     CHECK(version.status == 0);
-    CHECK(version.output.starts_with(std::string(name) + " of paragrad 0."));
+    CHECK(version.output.starts_with(std::string(name) + " of plangrad 0."));
   }
   check_misused({"plan", "verfy"}, "there is no command verfy; did you mean verify?");
   check_misused({"plan"}, "no command given");

@@ -10,9 +10,9 @@
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 
-#if PARAGRAD_PRELOADS  // not with sanitizers, which want to be loaded first
+#if PLANGRAD_PRELOADS  // not with sanitizers, which want to be loaded first
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -25,7 +25,7 @@ struct Kills {
     runs.resume("whole");
     copy("counted");
     REQUIRE(go_on("counted", "KILL_COUNT=" + runs.path("calls")).status == 0);
-    points = std::stoi(paragrad::nn::read_file(runs.path("calls")));
+    points = std::stoi(plangrad::nn::read_file(runs.path("calls")));
   }
 
   void copy(const std::string& name) const {
@@ -49,7 +49,7 @@ struct Kills {
     const Finished killed = go_on("killed", "KILL_AT=" + std::to_string(point));
     CHECK((process < 0 ? killed.status == 128 + SIGKILL : killed.status != 0));
     const std::string folder = runs.path("killed") + "/checkpoint";
-    using namespace paragrad::nn;
+    using namespace plangrad::nn;
     CHECK(Checkpoint(folder, find_intact(folder).manifest).step() >= 3);
     const Finished resumed =
         run({"train_gpt", "--resume", runs.path("killed"), "--transport", "threads"});
@@ -57,7 +57,7 @@ struct Kills {
     if (resumed.status == 0) return runs.check_same("whole", "killed");
     // Killed after its last save, it lacks at most its validation, maybe the half of that line.
     CHECK_THAT(resumed.errors, Contains("has done 6 of its 6 updates"));
-    const auto lines = paragrad::parallel::metrics_of(runs.path("killed") + "/metrics.jsonl");
+    const auto lines = plangrad::parallel::metrics_of(runs.path("killed") + "/metrics.jsonl");
     CHECK(std::ranges::count_if(lines, [](const auto& x) { return x.contains("loss"); }) == 6);
     const bool same_weights = weights_of(runs.path("whole")) == weights_of(runs.path("killed"));
     CHECK(same_weights);
@@ -81,7 +81,7 @@ TEST_CASE("a run that is killed before a call that changes files resumes to the 
 TEST_CASE("a signal before training ends the program, which leaves nothing") {
   const Runs runs;
   Words words = runs.words("");
-  paragrad::examples::remove_flag(words, "--out");
+  plangrad::examples::remove_flag(words, "--out");
   words[0] = program(words[0]);
   const Words before{"/usr/bin/env", "--chdir=" + runs.folder / "",
                      "LD_PRELOAD=" + program("libkill_before.so"), "KILL_AT=0",
@@ -106,7 +106,7 @@ TEST_CASE("killed before each call that changes files; takes minutes", "[.campai
   }
 }
 
-#if PARAGRAD_MPI
+#if PLANGRAD_MPI
 TEST_CASE("processes killed before each call that changes files; takes minutes", "[.campaign]") {
   for (int process : {0, 1}) {
     CAPTURE(process);

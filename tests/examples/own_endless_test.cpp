@@ -5,7 +5,7 @@
 
 #include "tests/examples/runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {

@@ -4,7 +4,7 @@
 #include "tests/catch.h"
 #include "tests/examples/programs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("pipeline: four ranks learn what one does, the same each time") {
   const Finished first = run({"pipeline"});

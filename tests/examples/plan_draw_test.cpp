@@ -5,7 +5,7 @@
 #include "nn/checkpoint/file.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("plan draw writes every schedule in every form, and says so") {
   Folder folder;
@@ -14,7 +14,7 @@ TEST_CASE("plan draw writes every schedule in every form, and says so") {
       const std::string file = folder / (name + ending);
       CHECK_THAT(output_of(small_plan("draw", name) + Words{"--out", file}),
                  Contains("wrote " + file + ": " + name));
-      return paragrad::nn::read_file(file);
+      return plangrad::nn::read_file(file);
     };
     CHECK(drawn(".svg").starts_with("<svg"));
     const std::string page = drawn(".html");
@@ -44,7 +44,7 @@ TEST_CASE("plan draw makes figures of one size and scale, if asked for") {
     const std::string file = folder / (schedule + std::string(".svg"));
     output_of(small_plan("draw", schedule) +
               Words{"--width", "700", "--seconds", "50", "--out", file});
-    const std::string figure = paragrad::nn::read_file(file);
+    const std::string figure = plangrad::nn::read_file(file);
     CHECK_THAT(figure, Contains("width=\"700\"") && Contains(">50</text>"));
   }
   for (const Words& size : {Words{"--width", "700"}, Words{"--seconds", "50"}})
@@ -61,7 +61,7 @@ TEST_CASE("plan draw says the setting of a cyclic schedule") {
                 "--stages", "3",    "--out",      folder / "plan.html"};
     if (setting != "data") words = words + Words{"--setting", setting};
     CHECK_THAT(output_of(words), Contains("plan.html: cyclic-v2 (" + setting + "), makespan"));
-    CHECK_THAT(paragrad::nn::read_file(folder / "plan.html"),
+    CHECK_THAT(plangrad::nn::read_file(folder / "plan.html"),
                Contains("\"title\":\"cyclic-v2 (" + setting + ")\""));
   }
 }
@@ -75,7 +75,7 @@ TEST_CASE("plan draw writes the page of a plan that breaks a rule, and then reje
   const Finished result = run({"plan", "draw", file, "--out", page});
   CHECK(result.status == 1);
   CHECK_THAT(result.output, Contains("wrote " + page));
-  CHECK_THAT(paragrad::nn::read_file(page),
+  CHECK_THAT(plangrad::nn::read_file(page),
              Contains("\"title\":\"broken.plan\"") && Contains("\"rule\":\"sum\""));
 }
 
@@ -84,7 +84,7 @@ TEST_CASE("plan draw --json has the facts beside the file that it wrote") {
   const std::string file = folder / "picture.svg";
   nlohmann::json facts = json_of(small_plan("draw", "2bw") + Words{"--out", file});
   CHECK(facts["file"] == file);
-  CHECK(paragrad::nn::read_file(file).starts_with("<svg"));
+  CHECK(plangrad::nn::read_file(file).starts_with("<svg"));
   facts.erase("file");
   CHECK(facts == json_of(small_plan("verify", "2bw")));
   check_refused(small_plan("draw", "2bw") + Words{"--json"}, "give --out FILE");
@@ -97,9 +97,9 @@ TEST_CASE("plan draw marks the critical path where it is asked to, and a figure 
   for (const auto& [name, mark] : marks) {
     const Words words = small_plan("draw", "1f1b") + Words{"--out", folder / name};
     output_of(words);
-    CHECK_THAT(paragrad::nn::read_file(folder / name), !Contains(mark));
+    CHECK_THAT(plangrad::nn::read_file(folder / name), !Contains(mark));
     output_of(words + Words{"--critical-path"});
-    CHECK_THAT(paragrad::nn::read_file(folder / name), Contains(mark));
+    CHECK_THAT(plangrad::nn::read_file(folder / name), Contains(mark));
   }
   for (const Words& out : {Words{}, Words{"--out", folder / "x.txt"}})
     check_refused(small_plan("draw", "1f1b") + out + Words{"--critical-path"},

@@ -7,8 +7,8 @@
 #include "tests/catch.h"
 #include "tests/examples/programs.h"
 
-using namespace paragrad::tests;
-namespace parallel = paragrad::parallel;
+using namespace plangrad::tests;
+namespace parallel = plangrad::parallel;
 
 namespace {
 
@@ -82,8 +82,8 @@ TEST_CASE("plan draws head, two bodies and tail, with their bars") {
     for (const char* name : {"x.svg", "x.html"})
       CHECK_THAT(printed(words + Words{"--out", folder / name}),
                  Contains(", makespan 28 s of head, two bodies and tail\n"));
-    CHECK_THAT(paragrad::nn::read_file(folder / "x.svg"), Contains("class=\"repeat\""));
-    CHECK_THAT(paragrad::nn::read_file(folder / "x.html"), Contains("\"bars\":[["));
+    CHECK_THAT(plangrad::nn::read_file(folder / "x.svg"), Contains("class=\"repeat\""));
+    CHECK_THAT(plangrad::nn::read_file(folder / "x.html"), Contains("\"bars\":[["));
   }
 }
 

@@ -3,9 +3,9 @@
 #include "nn/checkpoint/file.h"
 #include "tests/examples/plan_program.h"
 
-using namespace paragrad::tests;
-using paragrad::nn::read_file;
-using paragrad::nn::write_file;
+using namespace plangrad::tests;
+using plangrad::nn::read_file;
+using plangrad::nn::write_file;
 
 namespace {
 

@@ -7,12 +7,12 @@
 #include "tests/examples/runs.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 
-using namespace paragrad::tests;
-namespace parallel = paragrad::parallel;
+using namespace plangrad::tests;
+namespace parallel = plangrad::parallel;
 
 namespace {
 
-const std::string source = PARAGRAD_SOURCE_DIR "/examples/own_schedule.py";
+const std::string source = PLANGRAD_SOURCE_DIR "/examples/own_schedule.py";
 
 /// What a command prints that must succeed.
 std::string output_of(const Words& words) {
@@ -53,7 +53,7 @@ TEST_CASE("rows that a Python program writes are lowered, verified and trained")
   const int python = std::system(("python3 " + source + " >" + rows).c_str());
   PG_CHECK(python == 0,
            "this test needs python3; examples/install_packages.sh --tests installs it");
-  paragrad::nn::write_file(plan, output_of({"plan", "lower", rows}));
+  plangrad::nn::write_file(plan, output_of({"plan", "lower", rows}));
   const std::string verified = output_of({"plan", "verify", plan});
   CHECK_THAT(verified, Contains("verified\n") && Contains("\npeak microbatches     3 3 3 1\n"));
   Runs runs{{"--layers", "2", "--batch", "8", "--untied", "--clip", "0"}};

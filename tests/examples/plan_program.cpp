@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 Words small_plan(const std::string& command, const std::string& schedule) {
   return {"plan", command,          "--schedule", schedule,  "--stages",
@@ -40,4 +40,4 @@ std::string replaced(std::string text, const std::string& old, const std::string
   return text.replace(text.find(old), old.size(), with);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

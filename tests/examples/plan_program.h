@@ -5,7 +5,7 @@
 #include "tests/catch.h"
 #include "tests/examples/programs.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// A command of `plan` for a schedule of 4 stages, 4 microbatches and 3 updates.
 Words small_plan(const std::string& command, const std::string& schedule);
@@ -26,4 +26,4 @@ extern const std::string hanging_plan;
 /// The text with the first `old` in it replaced.
 std::string replaced(std::string text, const std::string& old, const std::string& with);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

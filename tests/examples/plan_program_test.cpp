@@ -6,11 +6,11 @@
 
 #include "tests/parallel/support/ordinary_schedules.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("a plan's file can be verified, simulated and drawn, and goes through a pipe") {
   Folder folder;
-  const std::string program = paragrad::tests::program("plan");
+  const std::string program = plangrad::tests::program("plan");
   for (const auto& [name, make] : ordinary_schedules()) {
     const std::string text = output_of(small_plan("show", name));
     const std::string file = folder.write(name + ".plan", text);

@@ -4,7 +4,7 @@
 
 #include "nn/checkpoint/file.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("a plan that breaks a rule is refused, with its rule and cell") {
   Folder folder;
@@ -14,7 +14,7 @@ TEST_CASE("a plan that breaks a rule is refused, with its rule and cell") {
     check_refused({"plan", command, file}, "error: send: rank 1, 1a0>2: ", 2);
     check_refused({"plan", command, file}, "\n  rank 1: 0a0<0 0a1<0 [1a0>2]", 2);
   }
-  CHECK(output_of({"plan", "show", file}) == paragrad::nn::read_file(file));
+  CHECK(output_of({"plan", "show", file}) == plangrad::nn::read_file(file));
 
   Finished result = run({"plan", "verify", "--json", file});
   CHECK(result.status == 1);

@@ -7,8 +7,8 @@
 #include "parallel/schedules/schedule.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 
-using namespace paragrad::tests;
-namespace parallel = paragrad::parallel;
+using namespace plangrad::tests;
+namespace parallel = plangrad::parallel;
 
 namespace {
 

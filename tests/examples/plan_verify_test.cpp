@@ -6,7 +6,7 @@
 
 #include "tests/parallel/support/ordinary_schedules.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -135,7 +135,7 @@ all 2 ranks  9 s (60%)  1.5 s (10%)     3.5 s (23.3%)  0               1 s (6.67
 }
 
 TEST_CASE("plan verify and simulate tell what a time step holds") {
-  const std::string file = PARAGRAD_SOURCE_DIR "/tests/parallel/plans/cyclic_v2_data.plan";
+  const std::string file = PLANGRAD_SOURCE_DIR "/tests/parallel/plans/cyclic_v2_data.plan";
   nlohmann::json facts = json_of({"plan", "verify", file});
   CHECK(facts["peak_activations"] == 6);
   const nlohmann::json& steps = facts["time_steps"];
@@ -182,7 +182,7 @@ TEST_CASE("plan simulate takes costs as one value or one for each stage") {
   CHECK(json_of(words + Words{"--data-parallel", "2", "--weight-bytes", "100,200,300"})["bytes"] ==
         2 * 600);  // an all-reduce of two ranks: each sends the weights once
   const Words split{"plan", "simulate",
-                    PARAGRAD_SOURCE_DIR "/tests/parallel/plans/zero_bubble.plan", "--backward",
+                    PLANGRAD_SOURCE_DIR "/tests/parallel/plans/zero_bubble.plan", "--backward",
                     "4"};
   auto makespan = [&](const Words& parts) { return json_of(split + parts)["makespan"]; };
   CHECK(makespan({}) == makespan({"--input-part", "2", "--weight-part", "2,2"}));

@@ -5,9 +5,9 @@
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
-using paragrad::examples::PretendFlags;
+using plangrad::examples::PretendFlags;
 
 namespace {
 
@@ -92,7 +92,7 @@ TEST_CASE("a run on pretended devices has the bits of any other, and says what i
   CHECK(told["computations"] >= 6 * (8 + 8 + 4));
   CHECK(told["late"] <= told["computations"]);
   CHECK_FALSE(summary.contains("model_flops_utilization"));
-  CHECK_THAT(paragrad::nn::read_file(runs.path("pretended") + "/report.html"),
+  CHECK_THAT(plangrad::nn::read_file(runs.path("pretended") + "/report.html"),
              Contains("forward 0.001 s, backward 0.002 s, update 0.0001 s") &&
                  Contains("0.0001 s, 1000000000 bytes/s, a card for 2 ranks"));
 
@@ -108,7 +108,7 @@ TEST_CASE("late computations are counted and told") {
   REQUIRE(result.status == 0);
   const std::string told = "12 of 12 computations took longer than pretended";
   CHECK_THAT(result.output, Contains(told + "; the times are not those of the devices"));
-  CHECK_THAT(paragrad::nn::read_file(runs.path("late") + "/report.html"), Contains(told));
+  CHECK_THAT(plangrad::nn::read_file(runs.path("late") + "/report.html"), Contains(told));
   CHECK(summary_of(runs.path("late"))["pretended"]["late"] == 12);
 }
 

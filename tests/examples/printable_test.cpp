@@ -6,9 +6,9 @@
 #include "tests/examples/runs.h"
 #include "tests/manifests.h"
 
-using namespace paragrad::tests;
-using paragrad::examples::printable;
-using paragrad::examples::PrintablePieces;
+using namespace plangrad::tests;
+using plangrad::examples::printable;
+using plangrad::examples::PrintablePieces;
 
 TEST_CASE("control characters are shown, and text stays as it is") {
   CHECK(printable("a\tb\nc é €") == "a\tb\nc é €");
@@ -66,7 +66,7 @@ namespace {
 /// Removes a field from the checkpoint's description of the run, and signs the manifest anew.
 void forget(const Runs& runs, const char* field) {
   const std::string name = "run/checkpoint/manifest.json";
-  nlohmann::json manifest = nlohmann::json::parse(paragrad::nn::read_file(runs.path(name)));
+  nlohmann::json manifest = nlohmann::json::parse(plangrad::nn::read_file(runs.path(name)));
   manifest["run"].erase(field);
   runs.folder.write(name, signed_manifest(manifest));
 }
@@ -115,7 +115,7 @@ TEST_CASE(
   const Runs runs;
   runs.train("run", {"--stop-after", "2"});
   const std::string path = runs.path("run/checkpoint/manifest.json");
-  nlohmann::json manifest = nlohmann::json::parse(paragrad::nn::read_file(path));
+  nlohmann::json manifest = nlohmann::json::parse(plangrad::nn::read_file(path));
   manifest["run"]["flags"].update({{"--help", true}, {"--quiet", true}, {"--lose", "0@3"}});
   runs.folder.write("run/checkpoint/manifest.json", old_manifest(manifest));
   const Words resume{"train_gpt", "--resume", runs.path("run"), "--stop-after", "1"};

@@ -5,7 +5,7 @@
 #include "autograd/version.h"
 #include "tests/examples/programs.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// The command of mpirun with these arguments, as root too, and with more processes than cores.
 inline Words mpirun_words(const Words& arguments) {
@@ -16,7 +16,7 @@ inline Words mpirun_words(const Words& arguments) {
                "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe",
                "MPIEXEC_TIMEOUT=120",
                "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1",
-               paragrad::autograd::mpirun()} +
+               plangrad::autograd::mpirun()} +
          arguments;
 }
 inline Finished mpirun(const Words& arguments) { return run(mpirun_words(arguments)); }
@@ -33,4 +33,4 @@ inline Words processes(int number, Words words, const Words& starter = {}) {
   return Words{"-n", std::to_string(number)} + starter + words;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -8,9 +8,9 @@
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 
-#if PARAGRAD_MPI
+#if PLANGRAD_MPI
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -95,7 +95,7 @@ TEST_CASE("when a process is killed, every other one ends with its report, or wa
   const Words words = runs.words("run", {"--transport", "mpi"});
   Running job(mpirun_words(processes(3, words, noting_id(id))));
   wait_for_steps(runs.path("run"), 6);
-  REQUIRE(::kill(std::stoi(paragrad::nn::read_file(id + "1")), SIGKILL) == 0);
+  REQUIRE(::kill(std::stoi(plangrad::nn::read_file(id + "1")), SIGKILL) == 0);
   Finished result = job.finish();
   INFO(result.errors);
   CHECK(result.status != 0);
@@ -123,7 +123,7 @@ TEST_CASE("when the process of rank 0 is killed, another that holds all weights 
   CHECK(same_weights);
 }
 
-#if PARAGRAD_PRELOADS
+#if PLANGRAD_PRELOADS
 TEST_CASE("when processes find that a message changed its bits, none of them saves what it holds") {
   Runs runs{model + Words{"--data-parallel", "2", "--transport", "mpi"}};
   const Words words = runs.words("run", {"--check", "2"});
@@ -145,7 +145,7 @@ TEST_CASE("rank 0 is killed after its folder was renamed: another saves to it un
               mpirun_words(processes(2, runs.words("run", {"--transport", "mpi"}), noting_id(id))));
   wait_for_steps(runs.path("run"), 6);
   std::filesystem::rename(runs.path("run"), runs.path("renamed"));
-  REQUIRE(::kill(std::stoi(paragrad::nn::read_file(id + "0")), SIGKILL) == 0);
+  REQUIRE(::kill(std::stoi(plangrad::nn::read_file(id + "0")), SIGKILL) == 0);
   const Finished result = job.finish();
   INFO(result.errors);
   CHECK_THAT(result.errors, Contains("is saved, as all its weights are still here; continue with "
@@ -164,7 +164,7 @@ TEST_CASE("a signal to any one of the processes makes all of them save and stop"
     Running job(
         mpirun_words(processes(2, runs.words("run", {"--transport", "mpi"}), noting_id(id))));
     wait_for_steps(out, 6);
-    REQUIRE(::kill(std::stoi(paragrad::nn::read_file(id + "1")), signal) == 0);
+    REQUIRE(::kill(std::stoi(plangrad::nn::read_file(id + "1")), signal) == 0);
     const Finished result = job.finish();
     INFO(result.errors);
     CHECK(result.status == 128 + signal);

@@ -19,7 +19,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 namespace fs = std::filesystem;
 
@@ -35,7 +35,7 @@ std::string repeat(const std::string& text, int times) {
 }
 
 Folder::Folder() {
-  std::string name = (fs::temp_directory_path() / "paragrad-XXXXXX").string();
+  std::string name = (fs::temp_directory_path() / "plangrad-XXXXXX").string();
   PG_CHECK(::mkdtemp(name.data()), "can't make a folder like ", name);
   path_ = name;
 }
@@ -205,4 +205,4 @@ std::vector<std::string> weights_of(const std::string& folder) {
   return weights;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

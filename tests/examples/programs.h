@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using Words = std::vector<std::string>;
 
@@ -84,4 +84,4 @@ std::int64_t step_of(const std::string& folder);
 /// The tensors in each file of the checkpoint, as bytes; the run may have taken any steps.
 std::vector<std::string> weights_of(const std::string& folder);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -3,7 +3,7 @@
 #include "tests/examples/programs.h"
 #include "tests/catch.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "tests/examples/runs.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {
@@ -222,11 +222,11 @@ TEST_CASE("a pruned run's weights are exported with their zeros") {
   runs.train("run", {"--samo"});
   const std::string folder = runs.path("exported");
   runs.succeed({"sample_gpt", "--from", runs.path("run"), "--export", folder});
-  const auto config = paragrad::nn::read_gpt_config(folder);
-  const paragrad::nn::Stage stage(gpt(config), 0, config.layers + 2);
+  const auto config = plangrad::nn::read_gpt_config(folder);
+  const plangrad::nn::Stage stage(gpt(config), 0, config.layers + 2);
   const auto weights =
-      paragrad::autograd::empty({stage.parameters().numel()}, paragrad::autograd::DType::f32,
-                                paragrad::autograd::cpu_device());
+      plangrad::autograd::empty({stage.parameters().numel()}, plangrad::autograd::DType::f32,
+                                plangrad::autograd::cpu_device());
   load_gpt_weights(folder, stage.parameters(), weights);
   const json kept = summary_of(runs.path("run"))["pruned"]["layers"];
   for (const auto& p : stage.parameters()) {

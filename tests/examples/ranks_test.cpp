@@ -10,7 +10,7 @@
 #include "tests/manifests.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {
@@ -109,14 +109,14 @@ TEST_CASE("on four ranks every schedule writes metrics, a summary, a trace and a
         CHECK(peak[category] > 0);
 
     std::set<int> named, computing;
-    const json trace = json::parse(paragrad::nn::read_file(out + "/trace.json"));
+    const json trace = json::parse(plangrad::nn::read_file(out + "/trace.json"));
     for (const json& event : trace["traceEvents"]) {
       if (event["name"] == "process_name") named.insert(event["pid"].get<int>());
       if (event["ph"] == "X") computing.insert(event["pid"].get<int>());
     }
     CHECK(named == std::set<int>{0, 1, 2, 3, 4, 5, 6, 7});  // measured, and simulated
     CHECK(computing == named);
-    CHECK_THAT(paragrad::nn::read_file(out + "/report.html"),
+    CHECK_THAT(plangrad::nn::read_file(out + "/report.html"),
                Contains("<title>train_gpt: " + split.schedule + ", 4 ranks</title>"));
     const json report = report_of(out);
     for (const json& shown : report["windows"]) CHECK(shown["cells"]["rows"].size() == 4);
@@ -248,10 +248,10 @@ namespace {
 
 /// The plan in a checkpoint gets a header that says a default, as those of older programs do.
 void say_a_default(const std::string& manifest) {
-  std::string text = old_manifest(json::parse(paragrad::nn::read_file(manifest)));
+  std::string text = old_manifest(json::parse(plangrad::nn::read_file(manifest)));
   const std::string before = "\"stages 4 ";
   REQUIRE(text.find(before) != text.npos);
-  paragrad::nn::write_file(manifest,
+  plangrad::nn::write_file(manifest,
                            text.replace(text.find(before), before.size(), before + "sharded 0 "));
 }
 
@@ -281,7 +281,7 @@ TEST_CASE("a plan of the user's own gives the bits of the schedule that it was m
 TEST_CASE("a plan that can't be run is refused before anything is written") {
   Runs runs{model + Words{"--steps", "8"}};
   const Split split{"1f1b", four_stages};
-  const std::string good = plan_file(runs, split), text = paragrad::nn::read_file(good);
+  const std::string good = plan_file(runs, split), text = plangrad::nn::read_file(good);
   const Words own{"--plan", good};
   check_refused(runs, {"--plan", runs.path("none.plan")}, "no file ");
   check_refused(runs, {"--plan", runs.folder.write("damaged.plan", "stages four\n")},

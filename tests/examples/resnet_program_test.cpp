@@ -7,7 +7,7 @@
 #include "tests/catch.h"
 #include "tests/examples/programs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {

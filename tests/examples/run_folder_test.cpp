@@ -5,7 +5,7 @@
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 namespace fs = std::filesystem;
 
 namespace {
@@ -86,7 +86,7 @@ TEST_CASE("each form of a run's metrics tells of all its updates, however often 
   runs.train("parts", {"--evaluate-every", "2", "--stop-after", "3"});
   runs.resume("parts");
   auto rows = [&](const std::string& name) {
-    const std::string table = paragrad::nn::read_file(runs.path(name) + "/metrics.csv");
+    const std::string table = plangrad::nn::read_file(runs.path(name) + "/metrics.csv");
     return std::count(table.begin(), table.end(), '\n');
   };
   CHECK(rows("whole") == 1 + static_cast<long>(metrics_of(runs.path("whole")).size()));
@@ -103,8 +103,8 @@ TEST_CASE("chapter 3 lists every key of metrics.jsonl") {
   const Runs runs;
   runs.train("run", {"--evaluate-every", "3", "--data-parallel", "2", "--prune", "0.5", "--samo",
                      "--codec", "adaptive:64:2"});
-  const std::string chapter = paragrad::nn::read_file(
-      PARAGRAD_SOURCE_DIR "/tutorials/03-where-the-time-and-the-memory-go.md");
+  const std::string chapter = plangrad::nn::read_file(
+      PLANGRAD_SOURCE_DIR "/tutorials/03-where-the-time-and-the-memory-go.md");
   std::set<std::string> keys;
   for (const nlohmann::json& line : metrics_of(runs.path("run")))
     for (const auto& [key, value] : line.items()) keys.insert(key);

@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 #include "tests/examples/programs.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// Text in which each character hangs on many before it.
 inline std::string varied_text() {
@@ -80,4 +80,4 @@ struct Runs {
   }
 };
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

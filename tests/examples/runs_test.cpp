@@ -9,7 +9,7 @@
 #include "nn/models/gpt.h"
 #include "tests/examples/runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 TEST_CASE("the same command gives the same bits, another seed others") {
@@ -171,7 +171,7 @@ TEST_CASE("summary.json has settings, losses, speed and memory") {
   CHECK(summary["ranks"] == 1);
   CHECK(summary["tokens_per_update"] == 4 * 8);
   CHECK_THAT(summary["command"].get<std::string>(), Contains("train_gpt --data " + runs.data));
-  CHECK(summary["version"] == paragrad::autograd::version());
+  CHECK(summary["version"] == plangrad::autograd::version());
   CHECK(summary["machine"]["cores"] > 0);
   CHECK_THAT(summary["date"].get<std::string>(), Contains(" UTC"));
   CHECK(summary["loss"] == lines[5]["loss"]);
@@ -192,7 +192,7 @@ TEST_CASE("summary.json has settings, losses, speed and memory") {
   CHECK(flags["--data"] == runs.data);
   CHECK_FALSE(flags.contains("--quiet"));
 
-  using namespace paragrad::nn;
+  using namespace plangrad::nn;
   GptConfig model{1, 2, 16, 8, 11, 0, true};
   CHECK(summary["config"]["model"] == to_json(model));
   CHECK(summary["parameters"] == whole_parameters(gpt(model)).numel());

@@ -5,7 +5,7 @@
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {
@@ -132,7 +132,7 @@ TEST_CASE("a cyclic run says its setting and gap, where they were not given, too
   CHECK_FALSE(flags.contains("--gap"));
   CHECK_FALSE(flags_of("ordinary", {}).contains("--setting"));
   for (const std::string setting : {"data", "pipeline"})
-    CHECK_THAT(paragrad::nn::read_file(runs.path(setting) + "/report.html"),
+    CHECK_THAT(plangrad::nn::read_file(runs.path(setting) + "/report.html"),
                Contains("<title>train_gpt: cyclic-v2 (" + setting + "), 4 ranks</title>"));
 }
 

@@ -4,7 +4,7 @@
 
 #include "tests/examples/runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("a run saves on each signal that asks it to end, and ends with its status") {
   const Runs runs;

@@ -7,15 +7,15 @@
 #include "nn/checkpoint/file.h"
 #include "tests/catch.h"
 
-using namespace paragrad::nn;
-using paragrad::examples::train_byte_pairs;
+using namespace plangrad::nn;
+using plangrad::examples::train_byte_pairs;
 
 TEST_CASE("byte pairs: training makes the merges of the tokenizers package") {
-  const std::filesystem::path references = PARAGRAD_SOURCE_DIR "/tests/references/byte_pair";
+  const std::filesystem::path references = PLANGRAD_SOURCE_DIR "/tests/references/byte_pair";
   auto expected = read_byte_pairs(references / "vocab.json");
   auto trained = train_byte_pairs(read_file(references / "text.txt"), expected.size());
   CHECK(trained.merges() == expected.merges());
-  // The package numbers "<|endoftext|>" first, GPT-2 and paragrad last.
+  // The package numbers "<|endoftext|>" first, GPT-2 and plangrad last.
   auto tokens = expected.tokens();
   std::rotate(tokens.begin(), tokens.begin() + 1, tokens.end());
   CHECK(trained.tokens() == tokens);

@@ -2,7 +2,7 @@
 #include "tests/catch.h"
 #include "tests/examples/programs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/text/vocabulary.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 using namespace nn;
 using nlohmann::json;
@@ -49,4 +49,4 @@ std::string unsealed(const std::string& manifest) {
   return all.dump(2);
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

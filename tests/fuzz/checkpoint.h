@@ -6,7 +6,7 @@
 
 #include "nn/models/gpt.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 inline const nn::GptConfig small_gpt{1, 2, 4, 3, 5, 0, true};
 
@@ -16,4 +16,4 @@ void write_checkpoint(const std::filesystem::path& folder);
 /// The manifest without checksums, as version 1 of the format has it: damage gets past its checks.
 std::string unsealed(const std::string& manifest);
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

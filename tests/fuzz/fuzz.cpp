@@ -8,7 +8,7 @@
 #include <fstream>
 #include <iterator>
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 namespace fs = std::filesystem;
 
@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view mark = "\n%%\n";
 
 struct Folder {
-  std::string path = (fs::temp_directory_path() / "paragrad-fuzz-XXXXXX").string();
+  std::string path = (fs::temp_directory_path() / "plangrad-fuzz-XXXXXX").string();
   fs::path as_path;
   Folder() {
     must(::mkdtemp(path.data()) != nullptr, "can't make a temporary folder");
@@ -76,4 +76,4 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

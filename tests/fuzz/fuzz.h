@@ -1,6 +1,6 @@
 // Fuzz targets: what is read from files and command lines that others wrote must be read, or
 // refused by an Error. Each file in targets/ defines the two functions below for one kind of input.
-// Built for libFuzzer (PARAGRAD_FUZZ=ON), a target looks for inputs by itself; elsewhere a replay
+// Built for libFuzzer (PLANGRAD_FUZZ=ON), a target looks for inputs by itself; elsewhere a replay
 // of damaged seeds is a test.
 // Not here: mutations of seeds (replay.cpp).
 #pragma once
@@ -12,7 +12,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 /// Good inputs to begin with, made by the project's own writers.
 std::vector<std::string> seeds();
@@ -36,4 +36,4 @@ std::filesystem::path write(const std::string& name, std::string_view bytes);
 /// The bytes of a file; none if there is no such file.
 std::string read(const std::filesystem::path& path);
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

@@ -7,7 +7,7 @@
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-  using namespace paragrad::fuzz;
+  using namespace plangrad::fuzz;
   static std::vector<char*> words(*argv, *argv + *argc);
   static std::string name = (folder() / "seeds").string();
   int number = 0;
@@ -24,8 +24,8 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   try {
-    paragrad::fuzz::read_input({reinterpret_cast<const char*>(data), size});
-  } catch (const paragrad::autograd::Error&) {
+    plangrad::fuzz::read_input({reinterpret_cast<const char*>(data), size});
+  } catch (const plangrad::autograd::Error&) {
   }
   return 0;
 }

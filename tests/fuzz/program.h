@@ -6,7 +6,7 @@
 #include "examples/common/help.h"
 #include "examples/common/program.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 struct Program {
   CLI::App app{"", "train_gpt"};
@@ -24,4 +24,4 @@ inline Program& program() {
   return program;
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

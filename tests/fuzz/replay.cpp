@@ -9,9 +9,9 @@
 
 namespace {
 
-using namespace paragrad::fuzz;
+using namespace plangrad::fuzz;
 
-constexpr int damaged_inputs = paragrad::tests::sanitized ? 300 : 1500;
+constexpr int damaged_inputs = plangrad::tests::sanitized ? 300 : 1500;
 
 class Damage {
  public:
@@ -72,7 +72,7 @@ bool accepts(const std::string& input) {
   try {
     read_input(input);
     return true;
-  } catch (const paragrad::autograd::Error&) {
+  } catch (const plangrad::autograd::Error&) {
     return false;
   }
 }

@@ -10,17 +10,17 @@
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad::nn;
+using namespace plangrad::nn;
 namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path references = fs::path(PARAGRAD_SOURCE_DIR) / "tests/references/byte_pair";
+const fs::path references = fs::path(PLANGRAD_SOURCE_DIR) / "tests/references/byte_pair";
 
 BytePairVocabulary reference() { return read_byte_pairs(references / "vocab.json"); }
 
 /// A folder of this test alone, removed with everything in it.
-using paragrad::tests::TemporaryFolder;
+using plangrad::tests::TemporaryFolder;
 
 std::vector<std::string> words(std::string_view text) {
   std::vector<std::string> all;

@@ -17,7 +17,7 @@
 #include "tests/catch.h"
 #include "tests/manifests.h"
 
-using namespace paragrad::nn;
+using namespace plangrad::nn;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
@@ -25,7 +25,7 @@ namespace {
 
 /// A new folder, which is gone when the test ends.
 struct OwnFolder {
-  std::string name = (fs::temp_directory_path() / "paragrad-XXXXXX").string();
+  std::string name = (fs::temp_directory_path() / "plangrad-XXXXXX").string();
   OwnFolder() { PG_CHECK(::mkdtemp(name.data()), "can't make a folder like ", name); }
   ~OwnFolder() { fs::remove_all(name); }
   OwnFolder(const OwnFolder&) = delete;
@@ -154,7 +154,7 @@ TEST_CASE("lost pages, other files and changed flags are found", "[checkpoint]")
   CHECK_THAT(error_of(folder.path()), Contains("its checksum is wrong"));
   fields["version"] = 2;
   fields["step"] = 3;
-  write_file(manifest, paragrad::tests::signed_manifest(fields));
+  write_file(manifest, plangrad::tests::signed_manifest(fields));
   CHECK_THAT(error_of(folder.path()), Contains("is of update 5, its manifest of update 3"));
   write_file(manifest, "{\"run\":" + std::string(100000, '[') + std::string(100000, ']') + "}");
   CHECK_THAT(error_of(folder.path()), Contains("nested more than"));
@@ -172,7 +172,7 @@ TEST_CASE("a tensor is checked when it is read", "[checkpoint]") {
 }
 
 TEST_CASE("a checkpoint of a program without checksums is read", "[checkpoint]") {
-  const fs::path old = PARAGRAD_SOURCE_DIR "/tests/references/checkpoint_v1/checkpoint";
+  const fs::path old = PLANGRAD_SOURCE_DIR "/tests/references/checkpoint_v1/checkpoint";
   const Checkpoint checkpoint(old);
   CHECK(checkpoint.step() == 2);
   CHECK_FALSE(checkpoint.has_checksums());
@@ -309,10 +309,10 @@ TEST_CASE("a checkpoint of a newer format is not passed over for an older one", 
   REQUIRE(manifests_of(path).size() == 2);
   json changed = json::parse(read_file(manifest));
   changed["version"] = 3;
-  write_file(manifest, paragrad::tests::signed_manifest(changed));
+  write_file(manifest, plangrad::tests::signed_manifest(changed));
   CHECK_THROWS_AS(find_intact(path), NewerFormat);
   changed["version"] = "3";  // which none writes
-  write_file(manifest, paragrad::tests::signed_manifest(changed));
+  write_file(manifest, plangrad::tests::signed_manifest(changed));
   CHECK(find_intact(path).manifest == "manifest-1.json");
 }
 

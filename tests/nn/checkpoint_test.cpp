@@ -19,10 +19,10 @@
 #include "tests/small_disk.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad::nn;
-using paragrad::tests::guarded_device;
-using paragrad::tests::in_threads;
-using paragrad::tests::SmallDisk;
+using namespace plangrad::nn;
+using plangrad::tests::guarded_device;
+using plangrad::tests::in_threads;
+using plangrad::tests::SmallDisk;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
@@ -32,7 +32,7 @@ const GptConfig config{2, 2, 8, 6, 11, 0, true};
 const json run = {{"seed", 7}, {"vocabulary", {"a", "ö", "\n"}}};
 
 /// A folder that is gone when the test ends.
-struct Folder : paragrad::tests::TemporaryFolder {
+struct Folder : plangrad::tests::TemporaryFolder {
   std::set<std::string> names() const {
     std::set<std::string> result;
     for (const auto& file : fs::directory_iterator(path)) result.insert(file.path().filename());
@@ -397,14 +397,14 @@ TEST_CASE("a damaged checkpoint is refused, and says where") {
   auto with = [&](const char* field, const json& value) {
     json changed = json::parse(good);
     changed[field] = value;
-    write_file(manifest, paragrad::tests::signed_manifest(changed));
+    write_file(manifest, plangrad::tests::signed_manifest(changed));
     return message();
   };
 
-  CHECK_THAT(with("format", "zip"), Contains("\"format\" is not \"paragrad checkpoint\""));
+  CHECK_THAT(with("format", "zip"), Contains("\"format\" is not \"plangrad checkpoint\""));
   CHECK_THAT(with("version", 0), Contains("it has version 0, this program reads 1 to 2"));
   CHECK_THAT(with("version", 3), Contains("its format has version 3, this program reads 1 to 2") &&
-                                     Contains("use the paragrad that wrote it, or a newer") &&
+                                     Contains("use the plangrad that wrote it, or a newer") &&
                                      !Contains("damaged"));
   CHECK_THAT(with("step", -1), Contains("\"step\" is not a whole number from 0"));
   CHECK_THAT(with("step", "1"), Contains("\"step\" is not a whole number"));
@@ -419,7 +419,7 @@ TEST_CASE("a damaged checkpoint is refused, and says where") {
   CHECK_THAT(message(), Contains("manifest.json is empty"));
   json without = json::parse(good);
   without.erase("run");
-  write_file(manifest, paragrad::tests::signed_manifest(without));
+  write_file(manifest, plangrad::tests::signed_manifest(without));
   CHECK_THAT(message(), Contains("manifest.json is damaged"));
   fs::remove(manifest);
   CHECK_THAT(message(), Contains("holds no checkpoint: it has no manifest.json"));

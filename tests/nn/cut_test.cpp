@@ -13,8 +13,8 @@
 #include "tests/catch.h"
 #include "tests/numbers.h"
 
-using namespace paragrad::nn;
-using namespace paragrad::tests;
+using namespace plangrad::nn;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -12,8 +12,8 @@
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad::nn;
-using paragrad::tests::TemporaryFolder;
+using namespace plangrad::nn;
+using plangrad::tests::TemporaryFolder;
 
 namespace {
 
@@ -42,7 +42,7 @@ TEST_CASE("JSON that is nested without end is refused before anybody copies it",
   CHECK_THROWS_WITH(parse_json(nested(110)), refusal);
   const TemporaryFolder folder;
   const std::string deep = nested(300'000);
-  write_file(folder.path / "manifest.json", R"({"format": "paragrad checkpoint", "version": 1,)"
+  write_file(folder.path / "manifest.json", R"({"format": "plangrad checkpoint", "version": 1,)"
                                             R"("step": 1, "files": [], "run": )" +
                                                 deep + "}");
   CHECK_THROWS_WITH(Checkpoint(folder.path), refusal);

@@ -15,8 +15,8 @@
 #include "tests/guarded_device.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad::nn;
-using paragrad::tests::guarded_device;
+using namespace plangrad::nn;
+using plangrad::tests::guarded_device;
 namespace fs = std::filesystem;
 using nlohmann::json;
 
@@ -60,7 +60,7 @@ std::string bytes_in(const std::string& dtype, const std::vector<float>& numbers
 }
 
 /// A folder of GPT-2 with 2 layers, 2 heads, width 4, context 3, 5 tokens; gone when the test ends.
-struct Folder : paragrad::tests::TemporaryFolder {
+struct Folder : plangrad::tests::TemporaryFolder {
   std::map<std::string, Values> tensors;
   json config = {{"model_type", "gpt2"},
                  {"n_layer", 2},
@@ -220,14 +220,14 @@ TEST_CASE("a config that the network does not compute is refused by name") {
     return refusal(folder);
   };
   CHECK_THAT(with("model_type", "bert"),
-             Contains("model_type is \"bert\"; paragrad's GPT supports only"));
+             Contains("model_type is \"bert\"; plangrad's GPT supports only"));
   CHECK_THAT(with("activation_function", "relu"), Contains("activation_function is \"relu\""));
   CHECK_THAT(with("layer_norm_epsilon", 1e-6), Contains("layer_norm_epsilon is 1e-06"));
   CHECK_THAT(with("scale_attn_weights", false), Contains("scale_attn_weights is false"));
   CHECK_THAT(with("scale_attn_by_inverse_layer_idx", true), Contains("inverse_layer_idx is true"));
   CHECK_THAT(with("add_cross_attention", true), Contains("add_cross_attention is true"));
   CHECK_THAT(with("n_inner", 32),
-             Contains("n_inner is 32; paragrad's GPT supports only 4 * n_embd = 16"));
+             Contains("n_inner is 32; plangrad's GPT supports only 4 * n_embd = 16"));
   for (const json& bad : {json(0), json(-1), json(1.5), json("2"), json(1ll << 31), json()})
     CHECK_THAT(with("n_layer", bad), Contains("n_layer is " + bad.dump() + ", expected a whole"));
   CHECK_THAT(with("n_head", 3), Contains("the width must be a multiple of the heads"));

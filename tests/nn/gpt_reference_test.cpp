@@ -8,8 +8,8 @@
 #include "tests/catch.h"
 #include "tests/references.h"
 
-using namespace paragrad::nn;
-using namespace paragrad::tests;
+using namespace plangrad::nn;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -101,7 +101,7 @@ TEST_CASE("gpt: GPT-2's files give the logits of transformers", "[reference]") {
   References expected("gpt2_huggingface/expected.safetensors");
   for (const char* folder : {"with_prefix", "without_prefix"}) {
     INFO(folder);
-    std::string path = PARAGRAD_SOURCE_DIR "/tests/references/gpt2_huggingface/";
+    std::string path = PLANGRAD_SOURCE_DIR "/tests/references/gpt2_huggingface/";
     path += folder;
     GptConfig config = read_gpt_config(path);
     CHECK(config.layers == 2);

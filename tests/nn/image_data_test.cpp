@@ -13,7 +13,7 @@
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad::nn;
+using namespace plangrad::nn;
 namespace fs = std::filesystem;
 
 namespace {
@@ -37,7 +37,7 @@ std::string label_file(int count) {
   return bytes;
 }
 
-struct TemporaryFolder : paragrad::tests::TemporaryFolder {
+struct TemporaryFolder : plangrad::tests::TemporaryFolder {
   fs::path file(const std::string& name, const std::string& bytes) const {
     write_file(path / name, bytes);
     return path / name;

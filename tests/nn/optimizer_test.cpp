@@ -6,7 +6,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "tests/catch.h"
 
-using namespace paragrad::nn;
+using namespace plangrad::nn;
 
 namespace {
 

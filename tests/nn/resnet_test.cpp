@@ -9,8 +9,8 @@
 #include "tests/catch.h"
 #include "tests/references.h"
 
-using namespace paragrad::nn;
-using namespace paragrad::tests;
+using namespace plangrad::nn;
+using namespace plangrad::tests;
 
 namespace {
 

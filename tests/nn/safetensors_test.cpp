@@ -14,13 +14,13 @@
 #include "tests/small_disk.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad::nn;
+using namespace plangrad::nn;
 namespace fs = std::filesystem;
 
 namespace {
 
 /// A folder that is gone when the test ends.
-struct Folder : paragrad::tests::TemporaryFolder {
+struct Folder : plangrad::tests::TemporaryFolder {
   std::string file(const std::string& name) const { return (path / name).string(); }
 };
 
@@ -378,7 +378,7 @@ TEST_CASE("a write that fails says why and leaves the earlier file", "[safetenso
         "the device is lost");
 
   {
-    const paragrad::tests::SmallDisk disk(20);
+    const plangrad::tests::SmallDisk disk(20);
     fails({good}, "can't be written: File too large");
   }
   CHECK_THROWS_WITH(write_safetensors(folder.file("absent/model"), {}, {good}),
@@ -423,7 +423,7 @@ TEST_CASE("each floating-point type becomes float, at any address", "[safetensor
                     Contains("holds I32, expected F32, F64, F16 or BF16"));
 }
 
-TEST_CASE("paragrad's dtypes have their names of the format", "[safetensors]") {
+TEST_CASE("plangrad's dtypes have their names of the format", "[safetensors]") {
   CHECK(safetensors_dtype(DType::f32) == "F32");
   CHECK(safetensors_dtype(DType::bf16) == "BF16");
   CHECK(safetensors_dtype(DType::f64) == "F64");

@@ -7,8 +7,8 @@
 #include "autograd/error.h"
 #include "tests/catch.h"
 
-using namespace paragrad::nn;
-using paragrad::autograd::RandomKey;
+using namespace plangrad::nn;
+using plangrad::autograd::RandomKey;
 
 namespace {
 

@@ -10,12 +10,12 @@
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad::nn;
+using namespace plangrad::nn;
 namespace fs = std::filesystem;
 
 namespace {
 
-struct TemporaryFolder : paragrad::tests::TemporaryFolder {
+struct TemporaryFolder : plangrad::tests::TemporaryFolder {
   fs::path file(const std::string& name, const std::string& bytes) const {
     write_file(path / name, bytes);
     return path / name;

@@ -1,4 +1,4 @@
-// Vocabularies in Hugging Face's files: what is written is read back alike, and what paragrad would
+// Vocabularies in Hugging Face's files: what is written is read back alike, and what plangrad would
 // encode differently is refused. Not here: Hugging Face's own reader (references/exported.py).
 #include "nn/text/tokenizer_files.h"
 
@@ -9,13 +9,13 @@
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad::nn;
+using namespace plangrad::nn;
 using nlohmann::json;
 using Tokens = std::vector<std::int32_t>;
 
 namespace {
 
-struct TokenizerFolder : paragrad::tests::TemporaryFolder {
+struct TokenizerFolder : plangrad::tests::TemporaryFolder {
   TokenizerFolder() { make_folder(path); }
   json tokenizer() const { return json::parse(read_file(path / "tokenizer.json")); }
   void write(const json& all) const { write_file(path / "tokenizer.json", all.dump()); }
@@ -78,7 +78,7 @@ TEST_CASE("characters and bytes are read back") {
   CHECK(ids == ByteVocabulary().encode("a\xff the é"));
 }
 
-TEST_CASE("a tokenizer that paragrad would not follow is refused by what differs") {
+TEST_CASE("a tokenizer that plangrad would not follow is refused by what differs") {
   const TokenizerFolder folder;
   CHECK_THROWS_WITH(read_tokenizer(folder.path),
                     Contains("neither vocab.json with merges.txt nor"));

@@ -7,7 +7,7 @@
 #include "nn/text/utf8.h"
 #include "tests/catch.h"
 
-using namespace paragrad::nn;
+using namespace plangrad::nn;
 using Tokens = std::vector<std::int32_t>;
 
 TEST_CASE("characters are numbered in the order of their code points") {

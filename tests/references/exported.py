@@ -26,7 +26,7 @@ print(f"transformers {transformers.__version__}, torch {torch.__version__}")
 
 
 def same(what, ours, theirs, good):
-    print(f"{what}: paragrad {ours}, transformers {theirs}")
+    print(f"{what}: plangrad {ours}, transformers {theirs}")
     if not good:
         sys.exit(f"{what} differs")
 

@@ -9,7 +9,7 @@
 #include "tests/sanitized.h"
 #include "tests/sparse/pruned_runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

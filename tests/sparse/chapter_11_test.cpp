@@ -25,7 +25,7 @@ struct Row {
 };
 
 std::vector<Row> measured_rows() {
-  std::ifstream in(PARAGRAD_SOURCE_DIR "/tests/benchmarks/results/sparse_matmul.md");
+  std::ifstream in(PLANGRAD_SOURCE_DIR "/tests/benchmarks/results/sparse_matmul.md");
   std::vector<Row> rows;
   for (std::string line; std::getline(in, line);) {
     std::vector<std::string> cells;
@@ -72,7 +72,7 @@ TEST_CASE("chapter 11: rates of sparse products are those of the table", "[chapt
       if (key.first == type)
         table += fmt::format("| {} | {} | {}% to {}% | {}% zeros | {:.2f} |\n", key.second, type,
                              s.lowest, s.highest, s.from, s.at_90);
-  paragrad::tests::check_figure("sparse_rates", table);
+  plangrad::tests::check_figure("sparse_rates", table);
 
   // "In bf16 the shares are smaller, and no layer is faster than dense at fewer zeros than in f32."
   for (const auto& [key, f32] : found) {

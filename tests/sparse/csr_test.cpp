@@ -8,8 +8,8 @@
 #include "tests/csr.h"
 #include "tests/guarded_device.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::sparse;
+using namespace plangrad::tests;
+using namespace plangrad::sparse;
 
 namespace {
 

@@ -13,9 +13,9 @@
 #include "sparse/samo.h"
 #include "tests/parallel/support/coded_runs.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
-using namespace paragrad::sparse;
+using namespace plangrad::sparse;
 
 struct PrunedRun : CodedRun {
   double pruned = 0.8;
@@ -155,4 +155,4 @@ inline std::vector<PrunedRun> pruned_runs() {
   return runs;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

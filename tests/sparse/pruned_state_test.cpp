@@ -12,7 +12,7 @@
 #include "tests/sparse/pruned_runs.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include "tests/catch.h"
 #include "tests/in_threads.h"
 
-using namespace paragrad::sparse;
+using namespace plangrad::sparse;
 
 namespace {
 
@@ -132,7 +132,7 @@ TEST_CASE("all layers together keep the greatest elements, however they are spre
       std::vector<Masks> parts(ranks);
       std::vector<std::vector<std::int64_t>> counts(ranks);
       std::barrier together(ranks);
-      paragrad::tests::in_threads(ranks, [&](int rank) {
+      plangrad::tests::in_threads(ranks, [&](int rank) {
         const SumCounts sum = [&](const std::vector<std::int64_t>& own) {
           counts[rank] = own;
           together.arrive_and_wait();

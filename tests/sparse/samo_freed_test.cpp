@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 #include "tests/sparse/pruned_runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -59,7 +59,7 @@ TEST_CASE("the dense gradient of the model never exists under SAMO", "[samo]") {
   CAPTURE(peaks, tensors);
   REQUIRE(peaks.size() == 1);
   const std::int64_t scratch = *peaks.begin() - tensors;
-  const bool is_known = !PARAGRAD_ONEDNN_PRODUCTS;
+  const bool is_known = !PLANGRAD_ONEDNN_PRODUCTS;
   CHECK((is_known ? scratch == 4 * packed(4 * width, width, tokens)
                   : scratch >= 0 && scratch < 32 * 1024));
 }

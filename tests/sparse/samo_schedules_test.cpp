@@ -6,7 +6,7 @@
 #include "tests/sanitized.h"
 #include "tests/sparse/pruned_runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("SAMO combines with the schedules of today and their codecs", "[samo][chunked]") {
   const std::vector<std::string> codecs{"none", "quantize:4", "topk:0.1"};

@@ -9,8 +9,8 @@
 #include "tests/guarded_device.h"
 #include "tests/op_checks.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::sparse;
+using namespace plangrad::tests;
+using namespace plangrad::sparse;
 
 namespace {
 

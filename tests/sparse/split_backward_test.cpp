@@ -4,7 +4,7 @@
 #include "tests/parallel/support/plan_cases.h"
 #include "tests/sparse/pruned_runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("split backward: pruned stages train like 1F1B, bit for bit", "[weight_part]") {
   Training training(gpt(small_gpt(false)), 2);

@@ -10,7 +10,7 @@
 #include "autograd/error.h"
 #include "cuda/emulator/report.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 using autograd::text;
 
@@ -103,4 +103,4 @@ std::string Actors::describe(const Access& access) const {
   return text("kernel ", name_of_function(actor.kernel), ", ", block, thread, stream);
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

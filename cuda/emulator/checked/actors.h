@@ -13,7 +13,7 @@
 
 extern "C" const char __executable_start;  // where the program begins in memory: by the linker
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 /// An operation, with a number for each block if it is a kernel; or the host, from one queued
 /// operation to the next.
@@ -63,4 +63,4 @@ class Actors {
   mutable Answer answer_;
 };
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -6,7 +6,7 @@
 #include "cuda/emulator/block.h"
 #include "cuda/emulator/checked/watch.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -88,4 +88,4 @@ std::optional<Watch::Fault> Watch::check(Cell& cell, Use use, const Access& now)
   return {};
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

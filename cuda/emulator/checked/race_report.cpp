@@ -12,7 +12,7 @@
 #include "autograd/error.h"
 #include "cuda/emulator/checked/watch.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 using autograd::text;
 
@@ -80,4 +80,4 @@ std::string Watch::explain(const Fault& fault, std::uintptr_t address, Use use, 
               missing);
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -5,7 +5,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 SharedShadow::SharedShadow() : static_cells_(static_.bytes / word_bytes + 2) {}
 
@@ -33,4 +33,4 @@ std::string SharedShadow::describe(std::uintptr_t address) const {
   return "static shared memory";
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

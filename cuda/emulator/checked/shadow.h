@@ -11,7 +11,7 @@
 
 #include "cuda/emulator/observed/addresses.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 // [snippet cell]
 /// The user of a word, and the time: barriers of its block so far, and __syncwarp since the last.
@@ -55,4 +55,4 @@ class SharedShadow {
   std::vector<Cell> static_cells_, dynamic_cells_;
 };
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

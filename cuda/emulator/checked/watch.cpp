@@ -16,7 +16,7 @@
 
 extern "C" const char __data_start;  // what can be written of the program, by the linker
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 using autograd::text;
 
@@ -158,4 +158,4 @@ std::string Watch::describe(std::uintptr_t address) const {
                               : describe_address(reinterpret_cast<const void*>(address));
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

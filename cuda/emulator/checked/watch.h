@@ -13,7 +13,7 @@
 #include "cuda/emulator/device_memory.h"
 #include "cuda/emulator/observer.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 class Watch : public Observer {
  public:
@@ -60,4 +60,4 @@ class Watch : public Observer {
 /// Describes a place in the program: "(file.cu:12)", or "" if that isn't known.
 std::string line_of(std::uint32_t code);
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

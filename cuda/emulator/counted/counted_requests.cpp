@@ -7,7 +7,7 @@
 #include "cuda/emulator/counted/counter.h"
 #include "cuda/emulator/device_memory.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 void Counter::take(int warp) {
   warps_[warp].take([this](AccessKind access, std::size_t bytes, const Request& request) {
@@ -70,4 +70,4 @@ void Counter::count_range(const void* start, std::size_t bytes, AccessKind acces
     touch(access, at);
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

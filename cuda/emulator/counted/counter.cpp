@@ -8,7 +8,7 @@
 
 #include "cuda/emulator/report.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -148,4 +148,4 @@ void Counter::reset() {
   launches_.clear();
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -15,7 +15,7 @@
 #include "cuda/emulator/observed/addresses.h"
 #include "cuda/emulator/observer.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 class Counter : public Observer {
  public:
@@ -65,4 +65,4 @@ class Counter : public Observer {
   std::map<const void*, std::string> names_;
 };
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -8,7 +8,7 @@
 
 #include "cuda/emulator/counted/counter.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -81,4 +81,4 @@ std::string short_name(const std::string& name) {
   return plain;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

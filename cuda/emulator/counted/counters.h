@@ -26,7 +26,7 @@
 
 #include "cuda/emulator/vector_types.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 using Count = std::uint64_t;
 
@@ -96,4 +96,4 @@ void reset_counters();
 /// A kernel's name without namespaces and parameters, but with its template's arguments.
 std::string short_name(const std::string& name);
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -5,7 +5,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -43,4 +43,4 @@ Occupancy occupancy(int compute_capability, int threads, std::size_t shared_byte
   return result;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

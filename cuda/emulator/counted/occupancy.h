@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <string>
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 struct Occupancy {
   int blocks = 0;     ///< of an SM; 0: a block does not fit
@@ -21,4 +21,4 @@ struct Occupancy {
 Occupancy occupancy(int compute_capability, int threads, std::size_t shared_bytes,
                     int registers = 0);
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

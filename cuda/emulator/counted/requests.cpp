@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <bit>
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 namespace {
 
@@ -91,4 +91,4 @@ void WarpRequests::add(int lane, AccessKind access, std::uintptr_t address, std:
   request.at[lane] = address;
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 enum class AccessKind { load, store, atomic, shared_load, shared_store };
 
@@ -66,4 +66,4 @@ class WarpRequests {
   std::size_t next_ = 0;  // probably
 };
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

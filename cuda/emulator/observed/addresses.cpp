@@ -8,7 +8,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 /// Not for core dumps, which would try to hold it.
 std::byte* reserve(std::size_t bytes, bool usable) {
@@ -36,4 +36,4 @@ Range static_shared() {
   return {result.start - before, result.bytes + before};
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

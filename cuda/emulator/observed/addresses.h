@@ -11,7 +11,7 @@
 #include "cuda/emulator/arena.h"
 #include "cuda/emulator/kernel_language.h"
 
-namespace paragrad::cuda::emulator {
+namespace plangrad::cuda::emulator {
 
 /// Reserves addresses, which have memory from the system once they are used.
 std::byte* reserve(std::size_t bytes, bool usable);
@@ -66,4 +66,4 @@ void visit_language_variables(Visit visit) {
   one(dynamic_shared_memory);
 }
 
-}  // namespace paragrad::cuda::emulator
+}  // namespace plangrad::cuda::emulator

@@ -12,7 +12,7 @@
 
 namespace {
 
-using namespace paragrad::cuda::emulator;
+using namespace plangrad::cuda::emulator;
 
 using Word8 = std::uint8_t;
 using Word16 = std::uint16_t;
@@ -45,15 +45,15 @@ extern "C" {
 /// At the program's start, in each file that was compiled so.
 void __tsan_init() { observer = &observer_of_build(); }
 
-#define PARAGRAD_ACCESS(name, bytes)                                                 \
+#define PLANGRAD_ACCESS(name, bytes)                                                 \
   void __tsan_read##name(void* address) { announce(address, bytes, reading, HERE); } \
   void __tsan_write##name(void* address) { announce(address, bytes, writing, HERE); }
-PARAGRAD_ACCESS(1, 1)
-PARAGRAD_ACCESS(2, 2)
-PARAGRAD_ACCESS(4, 4)
-PARAGRAD_ACCESS(8, 8)
-PARAGRAD_ACCESS(16, 16)
-#undef PARAGRAD_ACCESS
+PLANGRAD_ACCESS(1, 1)
+PLANGRAD_ACCESS(2, 2)
+PLANGRAD_ACCESS(4, 4)
+PLANGRAD_ACCESS(8, 8)
+PLANGRAD_ACCESS(16, 16)
+#undef PLANGRAD_ACCESS
 
 void __tsan_read_range(void* start, std::size_t bytes) { announce(start, bytes, reading, HERE); }
 void __tsan_write_range(void* start, std::size_t bytes) { announce(start, bytes, writing, HERE); }
@@ -61,49 +61,49 @@ void __tsan_vptr_update(void**, void*) {}
 void __tsan_vptr_read(void**) {}
 
 // Atomic operations are carried out by the call itself.
-#define PARAGRAD_NOTE(bits, how) \
+#define PLANGRAD_NOTE(bits, how) \
   announce(const_cast<const Word##bits*>(address), bits / 8, how, HERE)
-#define PARAGRAD_FETCH(bits, name)                                                              \
+#define PLANGRAD_FETCH(bits, name)                                                              \
   Word##bits __tsan_atomic##bits##_fetch_##name(volatile Word##bits* address, Word##bits value, \
                                                 int) {                                          \
-    PARAGRAD_NOTE(bits, atomic_update);                                                         \
+    PLANGRAD_NOTE(bits, atomic_update);                                                         \
     return __atomic_fetch_##name(address, value, __ATOMIC_SEQ_CST);                             \
   }
-#define PARAGRAD_EXCHANGE_IF(bits, name)                                                    \
+#define PLANGRAD_EXCHANGE_IF(bits, name)                                                    \
   int __tsan_atomic##bits##_compare_exchange_##name(                                        \
       volatile Word##bits* address, Word##bits* expected, Word##bits desired, int, int) {   \
-    PARAGRAD_NOTE(bits, atomic_update);                                                     \
+    PLANGRAD_NOTE(bits, atomic_update);                                                     \
     return __atomic_compare_exchange_n(address, expected, desired, false, __ATOMIC_SEQ_CST, \
                                        __ATOMIC_SEQ_CST);                                   \
   }
-#define PARAGRAD_ATOMICS(bits)                                                                     \
+#define PLANGRAD_ATOMICS(bits)                                                                     \
   Word##bits __tsan_atomic##bits##_load(const volatile Word##bits* address, int) {                 \
-    PARAGRAD_NOTE(bits, atomic_read);                                                              \
+    PLANGRAD_NOTE(bits, atomic_read);                                                              \
     return __atomic_load_n(address, __ATOMIC_SEQ_CST);                                             \
   }                                                                                                \
   void __tsan_atomic##bits##_store(volatile Word##bits* address, Word##bits value, int) {          \
-    PARAGRAD_NOTE(bits, atomic_write);                                                             \
+    PLANGRAD_NOTE(bits, atomic_write);                                                             \
     __atomic_store_n(address, value, __ATOMIC_SEQ_CST);                                            \
   }                                                                                                \
   Word##bits __tsan_atomic##bits##_exchange(volatile Word##bits* address, Word##bits value, int) { \
-    PARAGRAD_NOTE(bits, atomic_update);                                                            \
+    PLANGRAD_NOTE(bits, atomic_update);                                                            \
     return __atomic_exchange_n(address, value, __ATOMIC_SEQ_CST);                                  \
   }                                                                                                \
-  PARAGRAD_FETCH(bits, add)                                                                        \
-  PARAGRAD_FETCH(bits, sub)                                                                        \
-  PARAGRAD_FETCH(bits, and)                                                                        \
-  PARAGRAD_FETCH(bits, or)                                                                         \
-  PARAGRAD_FETCH(bits, xor)                                                                        \
-  PARAGRAD_EXCHANGE_IF(bits, strong)                                                               \
-  PARAGRAD_EXCHANGE_IF(bits, weak)
-PARAGRAD_ATOMICS(8)
-PARAGRAD_ATOMICS(16)
-PARAGRAD_ATOMICS(32)
-PARAGRAD_ATOMICS(64)
-#undef PARAGRAD_NOTE
-#undef PARAGRAD_ATOMICS
-#undef PARAGRAD_FETCH
-#undef PARAGRAD_EXCHANGE_IF
+  PLANGRAD_FETCH(bits, add)                                                                        \
+  PLANGRAD_FETCH(bits, sub)                                                                        \
+  PLANGRAD_FETCH(bits, and)                                                                        \
+  PLANGRAD_FETCH(bits, or)                                                                         \
+  PLANGRAD_FETCH(bits, xor)                                                                        \
+  PLANGRAD_EXCHANGE_IF(bits, strong)                                                               \
+  PLANGRAD_EXCHANGE_IF(bits, weak)
+PLANGRAD_ATOMICS(8)
+PLANGRAD_ATOMICS(16)
+PLANGRAD_ATOMICS(32)
+PLANGRAD_ATOMICS(64)
+#undef PLANGRAD_NOTE
+#undef PLANGRAD_ATOMICS
+#undef PLANGRAD_FETCH
+#undef PLANGRAD_EXCHANGE_IF
 
 void __tsan_atomic_thread_fence(int) { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 void __tsan_atomic_signal_fence(int) {}

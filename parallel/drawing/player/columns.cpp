@@ -7,7 +7,7 @@
 
 #include "autograd/error.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// source: RFC 4648, section 4
@@ -69,4 +69,4 @@ std::string pack(const std::vector<double>& numbers) {
   return "f32:" + base64(bytes);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

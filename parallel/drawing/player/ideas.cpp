@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using Formula = std::optional<BubbleFormula>;
@@ -172,4 +172,4 @@ std::optional<BubbleFormula> bubble_formula(const std::string& schedule, const L
   return idea->bubble(found, layout);
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

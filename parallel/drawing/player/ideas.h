@@ -7,7 +7,7 @@
 
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The bubble of a schedule whose stages are alike and whose messages take no time.
 struct BubbleFormula {
@@ -30,4 +30,4 @@ const Idea* find_idea(const std::string& schedule);
 /// The formula with a layout's numbers; nullopt if the schedule has none, or not for this layout.
 std::optional<BubbleFormula> bubble_formula(const std::string& schedule, const Layout& layout);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

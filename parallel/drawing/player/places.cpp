@@ -6,7 +6,7 @@
 #include "parallel/drawing/player/columns.h"
 #include "parallel/drawing/player/player_parts.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 struct Word {
@@ -86,4 +86,4 @@ nlohmann::json place_of_bad_word(const std::string& text) {
   return nullptr;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -13,7 +13,7 @@
 #include "parallel/simulation/steady_state.h"
 #include "parallel/simulation/wait_graph.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using Json = nlohmann::json;
@@ -181,4 +181,4 @@ std::string answer(const std::string& request) {
   }
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -11,7 +11,7 @@
 #include "parallel/drawing/player/wasm/module.h"
 #include "parallel/plan/operations.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// JSON within a page's script: no part of it may look like the script's end.
@@ -48,7 +48,7 @@ std::string player_page(const std::vector<PlayerPlan>& plans) {
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<title>paragrad: plan player</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n" +
+      "<title>plangrad: plan player</title>\n<link rel=\"icon\" href=\"data:,\">\n<style>\n" +
       palette_css() + player_style + "</style></head>\n<body>\n" + player_body +
       "<script type=\"application/json\" id=\"plans\">" + in_script(std::move(data)) +
       "</script>\n";
@@ -58,4 +58,4 @@ std::string player_page(const std::vector<PlayerPlan>& plans) {
   return page + "</body></html>\n";
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// A plan in a page: what was asked (request.h) and answered, both JSON.
 struct PlayerPlan {
@@ -25,4 +25,4 @@ std::string player_page(const std::vector<PlayerPlan> &plans);
 extern const char *const timeline_script, *const timeline_style;
 extern const char *const player_script, *const player_style, *const player_body;
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

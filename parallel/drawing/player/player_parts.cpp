@@ -11,7 +11,7 @@
 #include "parallel/plan/lifetimes.h"
 #include "parallel/simulation/holdings.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using Json = nlohmann::json;
@@ -161,4 +161,4 @@ Json header_json(const Plan& plan) {
           {"groups", plan.groups},       {"holders", sharers(plan)}};
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 
 #include "parallel/simulation/partial.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// The part of a plan that ran or, if the plan is broken, would run up to its fault.
 struct Scene {
@@ -32,4 +32,4 @@ nlohmann::json place_of(const std::string& text, int rank, int index);
 /// The place of the first word that can't be read; null if there is none.
 nlohmann::json place_of_bad_word(const std::string& text);
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 #include "parallel/drawing/player/ideas.h"
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using Json = nlohmann::json;
@@ -213,4 +213,4 @@ Json list_of_schedules() {
   return all;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -9,7 +9,7 @@
 #include "parallel/schedules/layout.h"
 #include "parallel/simulation/costs.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Keys of the JSON, all of which but the plan can be left out:
 ///   plan           the plan's text, instead of all keys of a schedule
@@ -44,4 +44,4 @@ Plan plan_of(const PlayerRequest& request);
 /// All schedules, for a page that lets its reader choose one: name, idea, paper, flags.
 nlohmann::json list_of_schedules();
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

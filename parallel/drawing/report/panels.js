@@ -120,7 +120,7 @@ function head() {
         ['Machine', machineWords(summary)],
         [
           'When',
-          [summary.date, summary.version && `paragrad ${summary.version}`].filter(Boolean).join(
+          [summary.date, summary.version && `plangrad ${summary.version}`].filter(Boolean).join(
               ', ')
         ],
         ...(data.pretended || []), ['Pipeline drained', data.drains]

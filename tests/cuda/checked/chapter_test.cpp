@@ -4,8 +4,8 @@
 #include "tests/cuda/chapter_faults.h"
 #include "tests/cuda/figure.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 
 TEST_CASE("checked: chapter 12: a forgotten barrier and a forgotten event") {
   Machine machine(faulty());

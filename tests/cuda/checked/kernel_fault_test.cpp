@@ -8,8 +8,8 @@
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 using autograd::text;
 using cuda::dynamic_shared;
 using cuda::launch;
@@ -162,7 +162,7 @@ using Kernel = void (*)(const int*, int*, bool);
 std::string with_lines(std::string said) {
   const std::regex place("\\([^ (]*/(tests/[^:)]*):([0-9]+)\\)");
   for (std::smatch found; std::regex_search(said, found, place);) {
-    std::ifstream file(text(PARAGRAD_SOURCE_DIR, '/', found.str(1)));
+    std::ifstream file(text(PLANGRAD_SOURCE_DIR, '/', found.str(1)));
     std::string line;
     for (int i = std::stoi(found[2]); i > 0; --i) std::getline(file, line);
     said.replace(found.position(), found.length(),

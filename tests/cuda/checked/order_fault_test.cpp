@@ -10,8 +10,8 @@
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 using cuda::Event;
 using cuda::launch;
 using cuda::Stream;

@@ -7,8 +7,8 @@
 #include "tests/cuda/counted/kernels.h"
 #include "tests/figures.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -14,7 +14,7 @@
 #include "tests/cuda/device_array.h"
 #include "tests/cuda/emulated_machine.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using cuda::emulator::Counters;
 
@@ -33,4 +33,4 @@ Counters counters_of(Kernel kernel, unsigned blocks, unsigned threads, Arguments
   return launches[0].counts;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

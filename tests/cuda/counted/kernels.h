@@ -9,7 +9,7 @@
 #include "cuda/launch/device.h"
 #include "cuda/launch/device_hopper.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// Element i goes to element i, from `first` on, in steps of `stride`.
 __global__ inline void copy_strided(const float* x, float* y, int stride, int first) {
@@ -129,4 +129,4 @@ __global__ void multiply_shared(float* c) {
   for (int i = 0; i < 32; ++i) c[32 * i + threadIdx.x] = sums[i / 4][i % 4];
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -7,8 +7,8 @@
 #include "tests/cuda/counted/counted.h"
 #include "tests/cuda/counted/kernels.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::tests;
 using cuda::emulator::Occupancy;
 using cuda::emulator::occupancy;
 

@@ -21,7 +21,7 @@ extern "C" {
 int MPI_Irecv(void* data, int count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
               MPI_Request* request) {
   std::lock_guard lock(mutex);
-  if (count > 1000 && tag < paragrad::parallel::control_channel)
+  if (count > 1000 && tag < plangrad::parallel::control_channel)
     receiving[request] = static_cast<std::uint32_t*>(data);
   return PMPI_Irecv(data, count, type, source, tag, comm, request);
 }

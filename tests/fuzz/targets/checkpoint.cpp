@@ -7,7 +7,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/program.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 using namespace examples;
 
@@ -33,4 +33,4 @@ void read_input(const std::string& input) {
   load_gpt(folder() / "run", cpu_device());
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

@@ -6,7 +6,7 @@
 #include "parallel/codecs/channel_codec.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 using namespace parallel;
 
@@ -71,4 +71,4 @@ void read_input(const std::string& input) {
   channel.encode(back, y, answer);
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

@@ -5,7 +5,7 @@
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/program.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 using namespace examples;
 
@@ -44,4 +44,4 @@ void read_input(const std::string& input) {
   must(!layout.describe().empty(), "a layout has no description");
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

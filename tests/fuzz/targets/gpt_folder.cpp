@@ -4,7 +4,7 @@
 #include "nn/checkpoint/gpt_files.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 using namespace nn;
 
@@ -32,4 +32,4 @@ void read_input(const std::string& input) {
   load_gpt_weights(folder() / "gpt", network.parameters(), weights);
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

@@ -4,7 +4,7 @@
 #include "nn/data/image_data.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 namespace {
 
@@ -37,4 +37,4 @@ void read_input(const std::string& input) {
   set.checksum();
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

@@ -8,7 +8,7 @@
 #include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 std::vector<std::string> seeds() {
   write_checkpoint(folder() / "run/checkpoint");
@@ -31,4 +31,4 @@ void read_input(const std::string& input) {
     checkpoint.check_model(whole_parameters(gpt(gpt_config(run["model"]))));
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

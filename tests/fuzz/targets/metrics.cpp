@@ -8,7 +8,7 @@
 #include "parallel/session/run_log.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 using namespace parallel;
 
@@ -53,4 +53,4 @@ void read_input(const std::string& input) {
   comparison_page("", compare_runs({folder() / "run", folder() / "other"}).dump());
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

@@ -11,7 +11,7 @@
 #include "parallel/verifier/verify.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 using namespace parallel;
 
@@ -24,7 +24,7 @@ std::vector<std::string> seeds() {
     if (const auto endless = make_endless(schedule->name, layout)) all.push_back(print(*endless));
   }
   for (const auto& entry :
-       std::filesystem::directory_iterator(PARAGRAD_SOURCE_DIR "/tests/parallel/plans"))
+       std::filesystem::directory_iterator(PLANGRAD_SOURCE_DIR "/tests/parallel/plans"))
     all.push_back(read(entry.path()));
   std::sort(all.begin(), all.end());  // a folder has no order
   return all;
@@ -70,4 +70,4 @@ void read_input(const std::string& input) {
   }
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

@@ -3,7 +3,7 @@
 
 #include "tests/fuzz/fuzz.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 using namespace nn;
 
@@ -39,4 +39,4 @@ void read_input(const std::string& input) {
   must(bytes <= input.size(), "tensors are larger than their file");
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

@@ -5,7 +5,7 @@
 #include "nn/text/tokenizer_files.h"
 #include "tests/fuzz/fuzz.h"
 
-namespace paragrad::fuzz {
+namespace plangrad::fuzz {
 
 using namespace nn;
 
@@ -41,4 +41,4 @@ void read_input(const std::string& input) {
   must(vocabulary->decode(vocabulary->encode(files[0])) == files[0], "a text is not decoded");
 }
 
-}  // namespace paragrad::fuzz
+}  // namespace plangrad::fuzz

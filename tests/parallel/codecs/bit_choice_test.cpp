@@ -8,9 +8,9 @@
 #include "autograd/random.h"
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
-using paragrad::autograd::RandomKey;
-using paragrad::autograd::uniform;
+using namespace plangrad::parallel;
+using plangrad::autograd::RandomKey;
+using plangrad::autograd::uniform;
 
 namespace {
 

@@ -11,9 +11,9 @@
 #include "tests/guarded_device.h"
 #include "tests/numbers.h"
 
-using namespace paragrad;
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 
 namespace {
 

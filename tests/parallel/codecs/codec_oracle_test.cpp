@@ -9,7 +9,7 @@
 #include "tests/parallel/support/coded_sums.h"
 #include "tests/parallel/support/promised_sum.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include "tests/guarded_device.h"
 #include "tests/numbers.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "tests/guarded_device.h"
 #include "tests/parallel/support/factor_world.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

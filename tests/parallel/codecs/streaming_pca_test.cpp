@@ -3,7 +3,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/factor_world.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/small_run.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("chapter 04: two ranks that both send first") {
   // [snippet both_send]
@@ -29,7 +29,7 @@ TEST_CASE("chapter 04: two ranks that both send first") {
 }
 
 TEST_CASE("chapter 04: a plan that needs room for a message in a channel") {
-  std::ifstream in(PARAGRAD_SOURCE_DIR "/tutorials/figures/capacity.plan");
+  std::ifstream in(PLANGRAD_SOURCE_DIR "/tutorials/figures/capacity.plan");
   std::stringstream text;
   text << in.rdbuf();
   std::vector<VerifiedPlan> plans{verify(parse(text.str()))};

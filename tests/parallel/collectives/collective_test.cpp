@@ -12,8 +12,8 @@
 #include "tests/parallel/support/carry_out.h"
 #include "tests/parallel/support/promised_sum.h"
 
-using namespace paragrad::parallel;
-using paragrad::tests::promised_sum;
+using namespace plangrad::parallel;
+using plangrad::tests::promised_sum;
 using enum Exchange::Action;
 
 namespace {

@@ -4,7 +4,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/coded_sums.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -4,8 +4,8 @@
 #include "parallel/drawing/chart.h"
 #include "tests/parallel/support/drawing.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 
 TEST_CASE("curve_chart: values to read, gaps where there is no number", "[draw]") {
   double nan = std::numeric_limits<double>::quiet_NaN();

@@ -8,8 +8,8 @@
 #include "parallel/simulation/breakdown.h"
 #include "tests/parallel/support/drawing.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 
 TEST_CASE("draw_svg: every record is there, as well-formed markup", "[draw]") {
   Timeline timeline = two_by_two();

@@ -6,8 +6,8 @@
 #include "parallel/drawing/breakdown_table.h"
 #include "tests/parallel/support/drawing.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 TEST_CASE("draw_text: GPipe, to the letter", "[draw]") {
@@ -27,7 +27,7 @@ TEST_CASE("draw_text: GPipe, to the letter", "[draw]") {
 
 TEST_CASE("draw_text: the round dance", "[draw]") {
   auto drawn = [](const std::string& name) {
-    std::ifstream file(PARAGRAD_SOURCE_DIR "/tests/parallel/plans/" + name + ".plan");
+    std::ifstream file(PLANGRAD_SOURCE_DIR "/tests/parallel/plans/" + name + ".plan");
     std::ostringstream text;
     text << file.rdbuf();
     return draw_text(simulate_unverified(parse(text.str()), {}));

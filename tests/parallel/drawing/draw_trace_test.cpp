@@ -6,8 +6,8 @@
 
 #include "tests/parallel/support/drawing.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {

@@ -2,8 +2,8 @@
 #include "parallel/drawing/figure.h"
 #include "tests/parallel/support/drawing.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 
 TEST_CASE("figure: instructions in words", "[draw]") {
   auto words = [](const char* text) { return describe(parse_instruction(text)); };

@@ -10,7 +10,7 @@
 #include "autograd/error.h"
 #include "tests/catch.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 using Three = std::array<double, 3>;
@@ -124,4 +124,4 @@ TEST_CASE("palette: the variables of a page have both themes") {
 }
 
 }  // namespace
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -8,7 +8,7 @@
 #include "parallel/drawing/player/player_facts.h"
 #include "tests/catch.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 PlayerPlan plan_for(const std::string& request) { return {request, answer(request)}; }
@@ -64,4 +64,4 @@ TEST_CASE("player page: other pages can have its timeline") {
 }
 
 }  // namespace
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -7,8 +7,8 @@
 #include "parallel/drawing/figure.h"
 #include "tests/parallel/support/drawing.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include "tests/parallel/support/small_run.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

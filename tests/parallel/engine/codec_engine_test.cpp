@@ -11,7 +11,7 @@
 #include "tests/parallel/support/coded_runs.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

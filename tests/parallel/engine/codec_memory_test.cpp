@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/coded_runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include "tests/catch.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

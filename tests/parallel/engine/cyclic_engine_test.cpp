@@ -7,7 +7,7 @@
 #include "tests/parallel/support/cyclic_cases.h"
 #include "tests/parallel/support/plan_cases.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

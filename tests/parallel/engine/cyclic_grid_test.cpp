@@ -6,7 +6,7 @@
 #include "tests/parallel/support/cyclic_cases.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 // [snippet every_setting]
 TEST_CASE("cyclic schedules learn by their rule, bit for bit, in every setting", "[cyclic]") {

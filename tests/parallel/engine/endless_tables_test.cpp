@@ -11,7 +11,7 @@
 #include "tests/parallel/support/endless_cases.h"
 #include "tests/parallel/support/small_run.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 using Sizes = std::map<std::string, std::size_t>;
 
@@ -71,9 +71,9 @@ struct TableSizes {
   }
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

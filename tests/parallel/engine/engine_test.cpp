@@ -7,7 +7,7 @@
 #include "tests/parallel/support/grid.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 // [snippet same_bits]
 TEST_CASE("every schedule gives the bits of the serial interpreter") {

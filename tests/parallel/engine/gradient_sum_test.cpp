@@ -7,9 +7,9 @@
 #include "tests/catch.h"
 #include "tests/numbers.h"
 
-using namespace paragrad::nn;
-using namespace paragrad::tests;
-using paragrad::parallel::GradientSum;
+using namespace plangrad::nn;
+using namespace plangrad::tests;
+using plangrad::parallel::GradientSum;
 
 TEST_CASE("gradient sum: a parameter's part begins once, and parts without a gradient are zeros") {
   ParameterList parameters;

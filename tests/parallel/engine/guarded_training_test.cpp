@@ -7,7 +7,7 @@
 #include "tests/guarded_device.h"
 #include "tests/parallel/support/small_run.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -5,7 +5,7 @@
 #include "parallel/transports/threads_transport.h"
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 TEST_CASE("message lane: a wait ends with its message, however long it may take",
           "[message_lane]") {

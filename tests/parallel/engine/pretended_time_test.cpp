@@ -12,7 +12,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/small_run.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

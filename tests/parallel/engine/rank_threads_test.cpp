@@ -9,7 +9,7 @@
 #include "tests/numbers.h"
 #include "tests/parallel/support/small_run.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "tests/parallel/support/todays_schedules.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include "tests/parallel/support/sharded_run.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

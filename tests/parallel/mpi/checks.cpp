@@ -26,7 +26,7 @@
 #include "tests/parallel/support/transport_suite.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 
-using namespace paragrad::parallel;
-using paragrad::tests::is_cyclic;
+using namespace plangrad::parallel;
+using plangrad::tests::is_cyclic;
 
 namespace {
 

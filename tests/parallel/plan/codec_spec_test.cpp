@@ -5,7 +5,7 @@
 
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 TEST_CASE("codec spec: what users type is read", "[codec]") {
   struct {

@@ -3,7 +3,7 @@
 #include "parallel/simulation/steady_state.h"
 #include "tests/catch.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using namespace parallel;
 
@@ -34,4 +34,4 @@ TEST_CASE("plans late in a run that read its first versions are refused in no ti
   CHECK_THROWS_WITH(verify(parse(head + "99999999" + rest)), Contains("keep is at most 4096"));
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

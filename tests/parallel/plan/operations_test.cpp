@@ -5,7 +5,7 @@
 #include "parallel/plan/lifetimes.h"
 #include "tests/catch.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using namespace parallel;
 
@@ -131,4 +131,4 @@ TEST_CASE("plans: a header has the plan's size, and what differs from the defaul
         parse("stages 1\n-"));
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

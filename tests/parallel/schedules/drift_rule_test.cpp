@@ -12,7 +12,7 @@
 #include "tests/parallel/support/small_run.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -102,7 +102,7 @@ class KeptVersions {
       const Tensor newer = weights(static_cast<int>(s));
       newer.backend().copy(newer, read_[s]);
       if (layout_.recompute) y_[s] = compute(s);
-      paragrad::autograd::backward(y_[s], dy);
+      plangrad::autograd::backward(y_[s], dy);
       if (s > 0) dy = gradient(x_[s]).detach();
     }
   }

@@ -8,8 +8,8 @@
 #include "tests/parallel/support/plan_cases.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include "tests/parallel/support/ordinary_schedules.h"
 #include "tests/parallel/support/small_run.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("an evaluation between two plans leaves no trace", "[evaluation]") {
   for (const auto& [schedule, make] : ordinary_schedules())

@@ -10,7 +10,7 @@
 #include "tests/parallel/support/whole_model.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/session/small_session.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -47,7 +47,7 @@ TEST_CASE("ranks that write to other folders are found at the start", "[session]
                         Contains("name a folder that all hosts share with --out"));
   CHECK_FALSE(fs::exists(folder / "metrics.jsonl"));
   CHECK(fs::is_empty(folder / "checkpoint"));
-  CHECK_FALSE(fs::exists(folder / "paragrad.lock"));
+  CHECK_FALSE(fs::exists(folder / "plangrad.lock"));
 }
 
 TEST_CASE("ranks that resume other checkpoints are found at the start", "[session]") {
@@ -95,12 +95,12 @@ TEST_CASE("one run at a time writes to a folder", "[session]") {
                           Contains(" on ") && Contains("choose another folder with --out"));
     CHECK_FALSE(is_abandoned(folder.path));  // its process lives
   }
-  CHECK_FALSE(fs::exists(folder / "paragrad.lock"));
+  CHECK_FALSE(fs::exists(folder / "plangrad.lock"));
   CHECK_FALSE(is_abandoned(folder.path));  // the claim ended in order
-  fs::create_symlink("/dev/null", folder / "paragrad.lock");
+  fs::create_symlink("/dev/null", folder / "plangrad.lock");
   CHECK_THROWS_WITH(FolderClaim(two.transport(0), folder.path, 1), Contains("lock is a link, "));
-  fs::remove(folder / "paragrad.lock");
-  std::ofstream(folder / "paragrad.lock") << "process 1 on a host that was killed\n";
+  fs::remove(folder / "plangrad.lock");
+  std::ofstream(folder / "plangrad.lock") << "process 1 on a host that was killed\n";
   CHECK(is_abandoned(folder.path));
   CHECK_NOTHROW(FolderClaim(two.transport(0), folder.path, 1));
 }

@@ -14,7 +14,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/coded_runs.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -92,7 +92,7 @@ class CodedData : public RunData {
 
 /// That a session of one update chooses.
 Bits chosen_by_session(const CodedRun& run) {
-  std::string folder = (fs::temp_directory_path() / "paragrad-XXXXXX").string();
+  std::string folder = (fs::temp_directory_path() / "plangrad-XXXXXX").string();
   PG_CHECK(::mkdtemp(folder.data()), "can't make a folder like ", folder);
   const Training training = training_of(run);
   run_ranks(layout_of(run, 1).stages == 3 ? 3 : 4, [&](Transport& transport) {

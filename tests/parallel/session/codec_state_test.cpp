@@ -13,7 +13,7 @@
 #include "tests/sanitized.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {

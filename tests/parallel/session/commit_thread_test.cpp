@@ -9,7 +9,7 @@
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad;
+using namespace plangrad;
 
 TEST_CASE("a save whose file is gone ends, and says which") {
   const tests::TemporaryFolder folder;

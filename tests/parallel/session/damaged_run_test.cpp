@@ -11,8 +11,8 @@
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad;
-using namespace paragrad::parallel;
+using namespace plangrad;
+using namespace plangrad::parallel;
 using nlohmann::json;
 using tests::TemporaryFolder;
 

@@ -11,7 +11,7 @@
 #include "tests/checkpoint_tensors.h"
 #include "tests/parallel/session/small_session.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -37,7 +37,7 @@ int run_pipeline(const std::string& schedule, const RunFolder& folder, const std
 
 /// A checkpoint's weights and optimizer state.
 std::map<std::string, std::string> state_in(const RunFolder& folder) {
-  return paragrad::tests::tensors_in(folder.path);
+  return plangrad::tests::tensors_in(folder.path);
 }
 
 }  // namespace

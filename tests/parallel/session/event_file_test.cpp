@@ -14,9 +14,9 @@
 #include "tests/small_disk.h"
 #include "tests/temporary_folder.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 using nlohmann::json;
-using paragrad::nn::read_file;
+using plangrad::nn::read_file;
 
 namespace {
 
@@ -150,11 +150,11 @@ TEST_CASE("the checksum is CRC-32C") {
   CHECK(crc32c("123456789") == 0xE3069283);  // the value that catalogues of checksums give
   CHECK(crc32c("") == 0);
   CHECK(crc32c(std::string(32, '\0')) == 0x8A9136AA);  // RFC 3720, appendix B.4
-  CHECK(crc32c("paragrad") == slow_crc("paragrad"));
+  CHECK(crc32c("plangrad") == slow_crc("plangrad"));
 }
 
 TEST_CASE("events hold their times, steps and numbers") {
-  paragrad::tests::TemporaryFolder folder;
+  plangrad::tests::TemporaryFolder folder;
   std::filesystem::create_directories(folder.path);
   const auto path = folder.path / "events";
   EventFile file(path, 1.5);
@@ -172,7 +172,7 @@ TEST_CASE("events hold their times, steps and numbers") {
 }
 
 TEST_CASE("metrics are the same in lines, table and events") {
-  paragrad::tests::TemporaryFolder folder;
+  plangrad::tests::TemporaryFolder folder;
   std::filesystem::create_directories(folder.path);
   MetricFiles files(folder.path, "tokens", {update(1, 4)});
   CHECK_FALSE(files.beside_earlier());
@@ -199,12 +199,12 @@ TEST_CASE("metrics are the same in lines, table and events") {
 }
 
 TEST_CASE("lines that the disk has no room for are written when it has") {
-  paragrad::tests::TemporaryFolder folder;
+  plangrad::tests::TemporaryFolder folder;
   std::filesystem::create_directories(folder.path);
   MetricFiles files(folder.path, "tokens", {});
   files.write(update(1, 4));
   {
-    const paragrad::tests::SmallDisk disk(200);
+    const plangrad::tests::SmallDisk disk(200);
     files.write(update(2, 3.5));
     files.write(update(3, 3));
     CHECK_THAT(files.problem(), Contains("metrics.jsonl can't be written: File too large"));
@@ -221,7 +221,7 @@ TEST_CASE("lines that the disk has no room for are written when it has") {
 }
 
 TEST_CASE("an earlier run's metrics stay until they are replaced, as a whole") {
-  paragrad::tests::TemporaryFolder folder;
+  plangrad::tests::TemporaryFolder folder;
   std::filesystem::create_directories(folder.path);
   { MetricFiles(folder.path, "images", {}).write(update(1, 9)); }
   const auto old_events = events_files(folder.path);

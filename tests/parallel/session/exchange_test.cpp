@@ -7,7 +7,7 @@
 
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 namespace {
 

@@ -13,7 +13,7 @@
 #include "tests/parallel/session/small_session.h"
 #include "tests/small_disk.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {

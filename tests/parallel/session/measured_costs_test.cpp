@@ -5,7 +5,7 @@
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 namespace {
 

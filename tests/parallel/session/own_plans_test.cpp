@@ -6,8 +6,8 @@
 #include "tests/parallel/support/endless_cases.h"
 #include "tests/parallel/support/plan_cases.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::parallel;
+using namespace plangrad::tests;
+using namespace plangrad::parallel;
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include "parallel/session/plans.h"
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 namespace {
 

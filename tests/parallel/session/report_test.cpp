@@ -11,9 +11,9 @@
 #include "tests/catch.h"
 #include "tests/parallel/session/small_session.h"
 
-using namespace paragrad;
-using namespace paragrad::tests;
-using namespace paragrad::parallel;
+using namespace plangrad;
+using namespace plangrad::tests;
+using namespace plangrad::parallel;
 using nlohmann::json;
 
 namespace {

@@ -10,7 +10,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/session/small_session.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("a plan covers about a second, and in a delayed schedule some updates at least",
           "[session]") {

@@ -14,7 +14,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/session/small_session.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include "tests/parallel/session/small_session.h"
 #include "tests/parallel/support/far_transport.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 using nlohmann::json;
 
 namespace {

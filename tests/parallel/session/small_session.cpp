@@ -7,7 +7,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/transports/launch.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 RunFolder::RunFolder() { PG_CHECK(::mkdtemp(path.data()), "can't make a folder like ", path); }
 
@@ -55,4 +55,4 @@ nlohmann::json data_in_page(const std::filesystem::path& path) {
   return nlohmann::json::parse(page.substr(at, page.find("</script>", at) - at));
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -10,11 +10,11 @@
 #include "parallel/session/session.h"
 #include "tests/parallel/support/small_run.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// A new folder, which is gone when the test ends.
 struct RunFolder {
-  std::string path = (std::filesystem::temp_directory_path() / "paragrad-XXXXXX").string();
+  std::string path = (std::filesystem::temp_directory_path() / "plangrad-XXXXXX").string();
   RunFolder();
   ~RunFolder() { std::filesystem::remove_all(path); }
   RunFolder(const RunFolder&) = delete;
@@ -66,4 +66,4 @@ void run_sessions(
 /// The data that a page draws.
 nlohmann::json data_in_page(const std::filesystem::path& page);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -8,8 +8,8 @@
 #include "tests/parallel/support/ordinary_schedules.h"
 #include "tests/parallel/support/plan_cases.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/small_run.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 TEST_CASE("chapter 07: steps that wait for the whole gradient's norm come late") {
   // [snippet lazy]

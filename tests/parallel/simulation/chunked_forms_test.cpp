@@ -7,8 +7,8 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 
 namespace {
 

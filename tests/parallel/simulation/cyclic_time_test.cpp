@@ -10,7 +10,7 @@
 #include "parallel/simulation/timeline.h"
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 namespace {
 

@@ -10,9 +10,9 @@
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
-using paragrad::autograd::RandomKey;
-using paragrad::autograd::text;
+using namespace plangrad::parallel;
+using plangrad::autograd::RandomKey;
+using plangrad::autograd::text;
 
 namespace {
 

@@ -10,7 +10,7 @@
 #include "tests/parallel/support/scalar_world.h"
 #include "tests/parallel/support/small_run.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

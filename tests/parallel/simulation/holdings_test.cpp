@@ -7,7 +7,7 @@
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 TEST_CASE("holdings: as many versions and activations as the verifier counts", "[simulate]") {
   for (const char* name : {"gpipe", "1f1b", "interleaved", "zb-h1", "2bw", "pipedream", "paci"}) {

@@ -4,7 +4,7 @@
 #include "parallel/transports/pack.h"
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include "tests/catch.h"
 #include "tests/parallel/simulation/timelines.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::parallel;
+using namespace plangrad::tests;
+using namespace plangrad::parallel;
 
 TEST_CASE("simulate: bubble of GPipe and 1F1B is (D-1)/(M+D-1)", "[simulate]") {
   int plans = 0;

@@ -3,7 +3,7 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/sharded_run.h"
 
-using namespace paragrad::tests;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include "tests/catch.h"
 #include "tests/parallel/simulation/timelines.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::parallel;
+using namespace plangrad::tests;
+using namespace plangrad::parallel;
 
 TEST_CASE("simulate: two stages, by hand", "[simulate]") {
   Costs costs;

@@ -4,8 +4,8 @@
 #include "tests/catch.h"
 #include "tests/parallel/simulation/timelines.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::parallel;
+using namespace plangrad::tests;
+using namespace plangrad::parallel;
 
 TEST_CASE("simulate: a group waits for its last member and has one queue", "[simulate]") {
   Costs costs;

@@ -7,7 +7,7 @@
 #include "parallel/schedules/schedule.h"
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/plan_cases.h"
 
-using namespace paragrad::parallel;
-using paragrad::tests::plan_text;
+using namespace plangrad::parallel;
+using plangrad::tests::plan_text;
 
 namespace {
 

@@ -4,9 +4,9 @@
 #include <fstream>
 #include <sstream>
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 const Record& find(const Timeline& timeline, int rank, const std::string& instruction) {
   const Instruction wanted = parse_instruction(instruction);
@@ -35,10 +35,10 @@ Plan rows(const std::string& text, const std::string& header) {
 }
 
 Plan example(const std::string& name) {
-  std::ifstream file(PARAGRAD_SOURCE_DIR "/tests/parallel/plans/" + name + ".plan");
+  std::ifstream file(PLANGRAD_SOURCE_DIR "/tests/parallel/plans/" + name + ".plan");
   std::ostringstream text;
   text << file.rdbuf();
   return parse(text.str());
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

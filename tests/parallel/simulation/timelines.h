@@ -6,7 +6,7 @@
 
 #include "parallel/simulation/simulate.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// The first record of an instruction on a rank.
 /// throws: Error if there is none
@@ -27,4 +27,4 @@ parallel::Plan rows(const std::string& text, const std::string& header = "stages
 /// A plan of tests/parallel/plans/.
 parallel::Plan example(const std::string& name);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

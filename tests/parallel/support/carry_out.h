@@ -9,7 +9,7 @@
 #include "autograd/error.h"
 #include "parallel/collectives/collective.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 // [snippet carry_out]
 /// Runs each member until it needs a piece that has not been sent yet, and then the next member.
@@ -38,4 +38,4 @@ void carry_out(const std::vector<std::vector<Piece>>& lists, Send send, Take tak
 }
 // [end snippet]
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -10,7 +10,7 @@
 #include "tests/parallel/support/ordinary_schedules.h"
 #include "tests/parallel/support/small_run.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// One that trains, or not: as users type it.
 struct CodedRun {
@@ -79,4 +79,4 @@ inline Outcome serially(const CodedRun& run, int plans, int steps) {
                       hosts_of(verified[0].plan().ranks()), run.bits);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

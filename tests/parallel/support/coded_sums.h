@@ -14,7 +14,7 @@
 #include "parallel/collectives/collective_run.h"
 #include "parallel/transports/launch.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using namespace nn;
 using namespace parallel;
@@ -77,4 +77,4 @@ inline std::string name_of(const Summing& how) {
   return name_of(how.how) + (how.hosts.empty() ? "" : " by hosts");
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

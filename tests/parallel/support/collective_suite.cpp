@@ -10,7 +10,7 @@
 #include "tests/parallel/support/transport_suite.h"
 #include "tests/sanitized.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 namespace {
 
 using namespace parallel;
@@ -182,4 +182,4 @@ void collective_checks(Transport& transport, const DevicePtr& device, bool quick
   PG_CHECK(device->meter().live(Category::communication) == 0, "scratch was not freed");
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -5,7 +5,7 @@
 #include "tests/parallel/support/todays_schedules.h"
 #include "tests/sparse/pruned_runs.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 namespace {
 
 const std::vector<std::string> codecs{"none", "quantize:4", "topk:0.1"};
@@ -112,4 +112,4 @@ void CombinedRun::by_engine(Engine& engine) {
   for (const VerifiedPlan& plan : plans_) engine.run(plan, batches_, course_);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

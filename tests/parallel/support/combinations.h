@@ -9,7 +9,7 @@
 
 #include "tests/parallel/support/small_run.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 struct Combination {
   std::string schedule;
@@ -46,4 +46,4 @@ class CombinedRun {
   SmallBatches batches_;
 };
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

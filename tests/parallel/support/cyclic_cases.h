@@ -10,7 +10,7 @@
 #include "tests/parallel/support/small_run.h"
 #include "tests/parallel/support/whole_model.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// A training by AdamW, or by SGD with momentum.
 inline Training cyclic_training(const Model& model, int stages, bool adamw, double clip = 0) {
@@ -50,4 +50,4 @@ inline std::vector<std::vector<double>> ruled(const Training& training, const st
   return parts;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

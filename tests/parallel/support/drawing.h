@@ -10,7 +10,7 @@
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using namespace parallel;
 
@@ -77,4 +77,4 @@ inline std::vector<std::string> figures_in(const std::string& page) {
   return figures;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -5,7 +5,7 @@
 #include "parallel/plan/endless.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 namespace {
 
 using namespace parallel;
@@ -114,4 +114,4 @@ std::optional<Plan> unrolled_if_any(const Plan& plan, int bodies) {
   return unrolled(plan, bodies);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -8,7 +8,7 @@
 
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 struct EndlessCase {
   std::string schedule;
@@ -28,4 +28,4 @@ std::vector<EndlessCase> few_endless_cases();
 /// The endless plan with so many bodies; nullopt if it would have no steps.
 std::optional<parallel::Plan> unrolled_if_any(const parallel::Plan& plan, int bodies);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

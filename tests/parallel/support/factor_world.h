@@ -9,7 +9,7 @@
 #include "parallel/codecs/low_rank.h"
 #include "tests/numbers.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using namespace parallel;
 
@@ -157,4 +157,4 @@ inline double best_error(const Matrix& m, std::size_t rank) {
   return distance(m.values, (m * q * transposed(q)).values);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -4,9 +4,9 @@
 
 #include "parallel/transports/transport.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 class FarTransport : public Transport {
  public:
@@ -30,4 +30,4 @@ class FarTransport : public Transport {
   Transport& near_;
 };
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

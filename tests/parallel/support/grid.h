@@ -10,7 +10,7 @@
 #include "tests/parallel/support/ordinary_schedules.h"
 #include "tests/parallel/support/small_run.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 struct Case {
   std::string schedule;
@@ -58,4 +58,4 @@ inline std::vector<Case> grid(const std::vector<int>& widths = {1, 2}) {
   return cases;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

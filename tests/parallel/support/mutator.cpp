@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using namespace parallel;
 
@@ -85,4 +85,4 @@ void Mutator::send_around(Plan& plan, int here, int there) {
   insert(other, places[draw(static_cast<int>(places.size()))], Op::recv, Op::send, here);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -7,7 +7,7 @@
 
 #include "parallel/plan/plan.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 enum class Fault {
   swap_neighbours,
@@ -41,4 +41,4 @@ class Mutator {
   std::mt19937 random_;
 };
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -4,7 +4,7 @@
 
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 inline std::map<std::string, const parallel::Schedule*> ordinary_schedules() {
   std::map<std::string, const parallel::Schedule*> all;
@@ -34,4 +34,4 @@ inline bool is_chunked(const std::string& name) {
 /// Whether the schedule of this name has settings, and as many microbatches as stages.
 inline bool is_cyclic(const std::string& name) { return parallel::find_schedule(name).cyclic; }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -10,12 +10,12 @@
 #include "parallel/verifier/verify.h"
 #include "tests/catch.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using namespace parallel;
 
 std::string plan_text(const std::string& name) {
-  std::ifstream in(std::string(PARAGRAD_SOURCE_DIR "/tests/parallel/plans/") + name + ".plan");
+  std::ifstream in(std::string(PLANGRAD_SOURCE_DIR "/tests/parallel/plans/") + name + ".plan");
   PG_CHECK(in, "there is no tests/parallel/plans/", name, ".plan");
   std::stringstream text;
   text << in.rdbuf();
@@ -127,4 +127,4 @@ void check_refused(const std::string& text, const std::string& rule, int rank,
   }
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

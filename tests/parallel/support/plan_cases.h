@@ -8,7 +8,7 @@
 
 #include "tests/parallel/support/scalar_model.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// A file of tests/parallel/plans.
 std::string plan_text(const std::string& name);
@@ -32,4 +32,4 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 void check_refused(const std::string& text, const std::string& rule, int rank,
                    const std::string& cell, const std::string& words);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

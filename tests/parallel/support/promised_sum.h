@@ -7,7 +7,7 @@
 
 #include "parallel/collectives/collective.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// The sum of leaf(member) over the members, for one chunk; `add` makes a + b.
 template <class Leaf, class Add>
@@ -37,4 +37,4 @@ auto promised_sum(const parallel::Summing& how, int members, int chunk, Leaf lea
   return in_order(values);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 double ScalarStage::output(double x) const { return w * x + 0.1 * std::sin(x + w) + 0.3 * t * x; }
 double ScalarStage::input_gradient(double x, double dy) const {
@@ -63,4 +63,4 @@ std::vector<double> simulate_rule(const parallel::Plan& plan, const ReadVersion&
   return newest;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -7,7 +7,7 @@
 
 #include "parallel/plan/plan.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// A stage: y = w x + 0.1 sin(x + w), plus 0.3 t x where it uses the tied number t.
 /// Loss of a microbatch: (y - target)^2 / 2. Optimizer: SGD with momentum.
@@ -41,4 +41,4 @@ using ReadVersion = std::function<int(int stage, int micro)>;
 std::vector<double> simulate_rule(const parallel::Plan& plan, const ReadVersion& version,
                                   const ReadVersion& of_backward = {});
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <stdexcept>
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 using namespace parallel;
 
@@ -239,4 +239,4 @@ std::map<int, Promise> ScalarRank::enter(const Instruction& x, const Promise& re
   return brings;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

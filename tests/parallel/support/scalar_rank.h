@@ -14,7 +14,7 @@
 #include "tests/parallel/support/scalar_model.h"
 #include "tests/parallel/support/scalar_world.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 struct ScalarNumber {
   bool ready = false;
@@ -84,4 +84,4 @@ class ScalarRank {
 /// throws: std::runtime_error
 void require(bool condition, const parallel::Instruction& x, const char* what);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -9,7 +9,7 @@
 
 #include "tests/parallel/support/scalar_rank.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 namespace {
 
 using namespace parallel;
@@ -179,4 +179,4 @@ ScalarOutcome run_scalar(const Plan& plan, unsigned seed, int capacity) {
   return World(plan, seed, capacity).run();
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -7,7 +7,7 @@
 
 #include "parallel/plan/plan.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 struct ScalarOutcome {
   std::map<std::pair<int, int>, double> weights;  ///< made by the last step, by (rank, stage)
@@ -21,4 +21,4 @@ struct ScalarOutcome {
 ///   other
 ScalarOutcome run_scalar(const parallel::Plan& plan, unsigned seed, int capacity);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -7,7 +7,7 @@
 #include "parallel/plan/lifetimes.h"
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 Tensor copy_of(const Tensor& x) {
@@ -254,4 +254,4 @@ bool Serial::meet(int rank, const Instruction& x) {
   return true;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

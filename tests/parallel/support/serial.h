@@ -13,7 +13,7 @@
 #include "parallel/engine/stage_runner.h"
 #include "parallel/verifier/verify.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 class Serial {
  public:
@@ -108,4 +108,4 @@ class Serial {
   std::map<std::pair<int, int>, Channel> channels_;  // by (sender, receiver)
 };
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -5,7 +5,7 @@
 
 #include "tests/parallel/support/serial.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 bool Serial::send(int rank, const Instruction& x) {
   Rank& here = ranks_[rank];
@@ -48,4 +48,4 @@ void Serial::deliver(Channel& channel) {
   }
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,7 +6,7 @@
 
 #include "tests/parallel/support/serial.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 /// Elements of a rank's shard; all of them in a plan that is not sharded.
 Range Serial::own(const Rank& rank, int stage) const {
@@ -72,4 +72,4 @@ void Serial::add_squares(const Instruction& x, const std::vector<int>& group) {
   norms_[x.version] = std::sqrt(total) / plan_->per_step;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

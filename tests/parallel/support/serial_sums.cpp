@@ -6,7 +6,7 @@
 #include "tests/parallel/support/carry_out.h"
 #include "tests/parallel/support/serial.h"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 namespace {
 
 /// One member's side of a collective. With a codec, what arrives is what the receiver decodes.
@@ -187,4 +187,4 @@ bool Serial::fold(int number, const Instruction& x) {
   return true;
 }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

@@ -6,9 +6,9 @@
 
 #include "parallel/plan/lifetimes.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 namespace {
 
@@ -144,4 +144,4 @@ Plan with_zero_1(Plan plan) {
   return plan;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -4,7 +4,7 @@
 
 #include "parallel/schedules/schedule.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// Data parallelism over `ranks` ranks.
 struct ShardedLayout {
@@ -24,4 +24,4 @@ parallel::Plan sharded_evaluation(const ShardedLayout& layout, int microbatches)
 /// A plan that is not sharded, with ZeRO 1: its steps act on shards and are followed by gathers.
 parallel::Plan with_zero_1(parallel::Plan plan);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -1,7 +1,7 @@
 // See sharded_run.h.
 #include "tests/parallel/support/sharded_run.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 GptConfig odd_gpt(bool tied) { return {2, 1, 5, 7, 19, 0.1, tied}; }
 
@@ -56,4 +56,4 @@ std::int64_t sum(const std::vector<std::int64_t>& counts) {
   return total;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -6,7 +6,7 @@
 #include "tests/parallel/support/sharded_plans.h"
 #include "tests/parallel/support/small_run.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// Widths and numbers of parameters that 2, 3 and 4 do not divide.
 GptConfig odd_gpt(bool tied = false);
@@ -32,4 +32,4 @@ Outcome run(const Form& form);
 std::vector<std::int64_t> counts(const Training& training);
 std::int64_t sum(const std::vector<std::int64_t>& counts);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

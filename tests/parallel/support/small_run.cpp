@@ -9,7 +9,7 @@
 #include "parallel/transports/launch.h"
 #include "parallel/transports/threads_transport.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 GptConfig small_gpt(bool tied, double dropout) { return {4, 2, 16, 8, 19, dropout, tied}; }
 
@@ -170,4 +170,4 @@ Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& 
   return outcome;
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

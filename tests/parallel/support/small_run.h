@@ -13,9 +13,9 @@
 #include "parallel/schedules/schedule.h"
 #include "tests/parallel/support/serial.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 /// 4 blocks, so 6 layers, of width 16.
 GptConfig small_gpt(bool tied = true, double dropout = 0);
@@ -90,4 +90,4 @@ Outcome run_serially(const Training& training, const std::vector<VerifiedPlan>& 
                      const std::vector<int>& hosts = {}, const Bits& bits = {},
                      const DevicePtr& device = {});
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

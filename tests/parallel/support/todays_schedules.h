@@ -8,7 +8,7 @@
 
 #include "tests/parallel/support/ordinary_schedules.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 struct Today {
   std::string schedule;
@@ -54,4 +54,4 @@ inline std::vector<Choice> choices() {
            }}};
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

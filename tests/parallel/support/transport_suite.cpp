@@ -10,7 +10,7 @@
 #include "autograd/ops.h"
 #include "parallel/transports/launch.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 namespace {
 
 using namespace parallel;
@@ -230,4 +230,4 @@ void transport_checks(Transport& transport, const DevicePtr& device) {
   barrier(transport);
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

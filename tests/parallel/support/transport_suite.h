@@ -6,7 +6,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/transport.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 /// Messages, positions, deadlines, bad requests. Messages are in the device's memory.
 void transport_checks(parallel::Transport& transport, const autograd::DevicePtr& device);
@@ -23,4 +23,4 @@ inline void collective_checks_on_host(parallel::Transport& transport) {
   collective_checks(transport, autograd::cpu_device());
 }
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

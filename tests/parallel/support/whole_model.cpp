@@ -6,7 +6,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 WholeModel::WholeModel(const Training& training, const Layout& layout, Batches& batches)
     : training_(training),
@@ -115,4 +115,4 @@ Tensor cyclic_v2(WholeModel& model, const Layout& layout) {
 }
 // [end snippet]
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -9,7 +9,7 @@
 
 #include "tests/parallel/support/small_run.h"
 
-namespace paragrad::tests {
+namespace plangrad::tests {
 
 class WholeModel {
  public:
@@ -51,4 +51,4 @@ class WholeModel {
 Tensor cyclic_v1(WholeModel& model, const Layout& layout);
 Tensor cyclic_v2(WholeModel& model, const Layout& layout);
 
-}  // namespace paragrad::tests
+}  // namespace plangrad::tests

@@ -10,8 +10,8 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/far_transport.h"
 
-using namespace paragrad::tests;
-using paragrad::autograd::Error;
+using namespace plangrad::tests;
+using plangrad::autograd::Error;
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
+using namespace plangrad::parallel;
 
 namespace {
 

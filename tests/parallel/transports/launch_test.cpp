@@ -7,8 +7,8 @@
 #include "autograd/error.h"
 #include "tests/catch.h"
 
-using namespace paragrad::parallel;
-using paragrad::autograd::Error;
+using namespace plangrad::parallel;
+using plangrad::autograd::Error;
 
 namespace {
 

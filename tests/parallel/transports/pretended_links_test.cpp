@@ -9,9 +9,9 @@
 #include "tests/parallel/support/transport_suite.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
-using paragrad::autograd::Error;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
+using plangrad::autograd::Error;
 
 namespace {
 
@@ -212,7 +212,7 @@ TEST_CASE("pretended network: the suites of transports and of collectives", "[pr
         CHECK_NOTHROW(run_ranks(
             3,
             [&](Transport& t) {
-              collective_checks(*network.around(t), paragrad::autograd::cpu_device(), true);
+              collective_checks(*network.around(t), plangrad::autograd::cpu_device(), true);
             },
             capacity));
       }

@@ -8,9 +8,9 @@
 #include "tests/parallel/support/transport_suite.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
-using paragrad::autograd::Error;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
+using plangrad::autograd::Error;
 
 namespace {
 

@@ -12,8 +12,8 @@
 #include "tests/parallel/support/mutator.h"
 #include "tests/parallel/support/scalar_world.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::parallel;
+using namespace plangrad::tests;
+using namespace plangrad::parallel;
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include "tests/parallel/support/small_run.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::parallel;
+using namespace plangrad::tests;
+using namespace plangrad::parallel;
 
 namespace {
 

@@ -5,8 +5,8 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/plan_cases.h"
 
-using namespace paragrad::parallel;
-using namespace paragrad::tests;
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
 
 namespace {
 

@@ -3,8 +3,8 @@
 #include "tests/catch.h"
 #include "tests/parallel/support/plan_cases.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::parallel;
+using namespace plangrad::tests;
+using namespace plangrad::parallel;
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include "tests/parallel/support/plan_cases.h"
 #include "tests/sanitized.h"
 
-using namespace paragrad::tests;
-using namespace paragrad::parallel;
-using paragrad::autograd::text;
+using namespace plangrad::tests;
+using namespace plangrad::parallel;
+using plangrad::autograd::text;
 
 namespace {
 

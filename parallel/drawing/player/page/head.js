@@ -61,7 +61,7 @@ function titleOf(answer) {
 
 function showHead(answer, pinned) {
   byId('title').textContent = titleOf(answer);
-  document.title = titleOf(answer) + ' · paragrad';
+  document.title = titleOf(answer) + ' · plangrad';
   byId('idea').replaceChildren(
       answer.idea ||
           'A plan says what every rank computes, sends and receives, in which order, and on ' +

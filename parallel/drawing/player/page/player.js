@@ -204,7 +204,7 @@ let worker = null, asks = 0, answered = Promise.resolve(), busy = null;
 function startWorker() {
   const code = byId('module').textContent + `
     let player = null;
-    onmessage = ({data}) => (player ||= paragradPlayer())
+    onmessage = ({data}) => (player ||= plangradPlayer())
         .then(it => postMessage(it.answer(data)))
         .catch(error => setTimeout(() => { throw error; }));`;
   return new Worker(URL.createObjectURL(new Blob([code], {type: 'text/javascript'})));

@@ -9,9 +9,9 @@ file(WRITE ${SOURCE} "// Written by the build.
 
 #pragma GCC diagnostic ignored \"-Woverlength-strings\"
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
 std::string_view player_module() { return R\"module(${text})module\"; }
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel
 ")

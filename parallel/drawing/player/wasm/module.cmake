@@ -1,5 +1,5 @@
 # The player's module: the folders that check and simulate plans, compiled to WebAssembly, as a text
-# in ${module_source}. The CMakeLists.txt of paragrad includes this file.
+# in ${module_source}. The CMakeLists.txt of plangrad includes this file.
 # It takes about a minute of one core, and only when these sources change.
 set(module ${PROJECT_BINARY_DIR}/player)
 set(module_source ${module}/module.cpp)
@@ -57,7 +57,7 @@ else()
   add_custom_command(OUTPUT ${module}/player.js BYPRODUCTS ${module}/module.js ${module}/module.wasm
     COMMAND ${CMAKE_COMMAND} -E env NODE_PATH=$ENV{NODE_PATH}:/usr/share/nodejs
             ${EMXX} -Os -g1 -fwasm-exceptions ${objects} -o ${module}/module.js
-            -sMODULARIZE -sEXPORT_NAME=paragradModule -sENVIRONMENT=web,worker,node
+            -sMODULARIZE -sEXPORT_NAME=plangradModule -sENVIRONMENT=web,worker,node
             -sALLOW_MEMORY_GROWTH -sMAXIMUM_MEMORY=4GB
             -sEXPORTED_FUNCTIONS=_player_answer,_malloc,_free --post-js ${here}/answer.js
     COMMAND ${NODE} ${here}/pack.js ${module}/module.js ${module}/module.wasm ${module}/player.js

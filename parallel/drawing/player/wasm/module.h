@@ -1,18 +1,18 @@
-// player_module: paragrad's verifier, schedules and simulator as WebAssembly, for a page.
+// player_module: plangrad's verifier, schedules and simulator as WebAssembly, for a page.
 // Not here: what they answer (parallel/drawing/player/player_facts.h), and the page.
 // Chapter 06.
 //
-// module.cmake   builds it by emscripten, where PARAGRAD_PLAYER finds that
+// module.cmake   builds it by emscripten, where PLANGRAD_PLAYER finds that
 // wasm.cpp       the function that JavaScript calls; answer.js: how it calls it
 // shims/         what the standard library of emscripten lacks
 #pragma once
 
 #include <string_view>
 
-namespace paragrad::parallel {
+namespace plangrad::parallel {
 
-/// A script that defines paragradPlayer(), which promises a module; module.answer(request) is
+/// A script that defines plangradPlayer(), which promises a module; module.answer(request) is
 /// answer() of player_facts.h, in a page, a worker or Node. Empty in a build without emscripten.
 std::string_view player_module();
 
-}  // namespace paragrad::parallel
+}  // namespace plangrad::parallel

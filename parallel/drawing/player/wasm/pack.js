@@ -6,11 +6,11 @@ const zlib = require("zlib");
 const [module_file, code_file, script_file] = process.argv.slice(2);
 const code = zlib.gzipSync(fs.readFileSync(code_file), { level: 9 }).toString("base64");
 const loader = `
-async function paragradPlayer() {
+async function plangradPlayer() {
   const code = Uint8Array.from(atob("${code}"), (letter) => letter.charCodeAt(0));
   const inflated = new Blob([code]).stream().pipeThrough(new DecompressionStream("gzip"));
-  return paragradModule({ wasmBinary: await new Response(inflated).arrayBuffer() });
+  return plangradModule({ wasmBinary: await new Response(inflated).arrayBuffer() });
 }
-if (typeof module === "object") module.exports = paragradPlayer;
+if (typeof module === "object") module.exports = plangradPlayer;
 `;
 fs.writeFileSync(script_file, fs.readFileSync(module_file, "utf8") + loader);

@@ -1,4 +1,4 @@
-// What the standard library of emscripten 3.1.6 (Debian 12) lacks of C++20 and paragrad uses: some
+// What the standard library of emscripten 3.1.6 (Debian 12) lacks of C++20 and plangrad uses: some
 // algorithms on ranges, views::reverse,
 // bit_cast, and from_chars of a double. Every source includes it first.
 // Not here: all of C++20. Where a source uses another algorithm, add a line below.
@@ -23,20 +23,20 @@ constexpr To bit_cast(const From& from) noexcept {
 
 namespace ranges {
 
-#define PARAGRAD_OF_TEST(algorithm)                                                        \
+#define PLANGRAD_OF_TEST(algorithm)                                                        \
   template <class Range, class Test, class Of = std::identity>                             \
   constexpr auto algorithm(Range&& range, Test test, Of of = {}) {                         \
     return std::algorithm(std::begin(range), std::end(range),                              \
                           [&](auto& x) { return std::invoke(test, std::invoke(of, x)); }); \
   }
-PARAGRAD_OF_TEST(all_of)
-PARAGRAD_OF_TEST(any_of)
-PARAGRAD_OF_TEST(count_if)
-PARAGRAD_OF_TEST(find_if)
-PARAGRAD_OF_TEST(none_of)
-#undef PARAGRAD_OF_TEST
+PLANGRAD_OF_TEST(all_of)
+PLANGRAD_OF_TEST(any_of)
+PLANGRAD_OF_TEST(count_if)
+PLANGRAD_OF_TEST(find_if)
+PLANGRAD_OF_TEST(none_of)
+#undef PLANGRAD_OF_TEST
 
-#define PARAGRAD_OF_TWO(algorithm, Usual)                               \
+#define PLANGRAD_OF_TWO(algorithm, Usual)                               \
   template <class Range, class Test = Usual, class Of = std::identity>  \
   constexpr auto algorithm(Range&& range, Test test = {}, Of of = {}) { \
     auto both = [&](const auto& a, const auto& b) {                     \
@@ -44,35 +44,35 @@ PARAGRAD_OF_TEST(none_of)
     };                                                                  \
     return std::algorithm(std::begin(range), std::end(range), both);    \
   }
-PARAGRAD_OF_TWO(adjacent_find, std::equal_to<>)
-PARAGRAD_OF_TWO(max_element, std::less<>)
-PARAGRAD_OF_TWO(min_element, std::less<>)
-PARAGRAD_OF_TWO(sort, std::less<>)
-PARAGRAD_OF_TWO(stable_sort, std::less<>)
-#undef PARAGRAD_OF_TWO
+PLANGRAD_OF_TWO(adjacent_find, std::equal_to<>)
+PLANGRAD_OF_TWO(max_element, std::less<>)
+PLANGRAD_OF_TWO(min_element, std::less<>)
+PLANGRAD_OF_TWO(sort, std::less<>)
+PLANGRAD_OF_TWO(stable_sort, std::less<>)
+#undef PLANGRAD_OF_TWO
 
-#define PARAGRAD_PLAIN(algorithm)                                                           \
+#define PLANGRAD_PLAIN(algorithm)                                                           \
   template <class Range, class... More>                                                     \
   constexpr auto algorithm(Range&& range, More&&... more) {                                 \
     return std::algorithm(std::begin(range), std::end(range), std::forward<More>(more)...); \
   }
-PARAGRAD_PLAIN(copy)
-PARAGRAD_PLAIN(distance)
-PARAGRAD_PLAIN(fill)
-PARAGRAD_PLAIN(lower_bound)
-PARAGRAD_PLAIN(replace)
-PARAGRAD_PLAIN(reverse)
-PARAGRAD_PLAIN(upper_bound)
-#undef PARAGRAD_PLAIN
+PLANGRAD_PLAIN(copy)
+PLANGRAD_PLAIN(distance)
+PLANGRAD_PLAIN(fill)
+PLANGRAD_PLAIN(lower_bound)
+PLANGRAD_PLAIN(replace)
+PLANGRAD_PLAIN(reverse)
+PLANGRAD_PLAIN(upper_bound)
+#undef PLANGRAD_PLAIN
 
-#define PARAGRAD_OF_SETS(algorithm)                                                     \
+#define PLANGRAD_OF_SETS(algorithm)                                                     \
   template <class A, class B, class Out>                                                \
   constexpr auto algorithm(A&& a, B&& b, Out out) {                                     \
     return std::algorithm(std::begin(a), std::end(a), std::begin(b), std::end(b), out); \
   }
-PARAGRAD_OF_SETS(set_difference)
-PARAGRAD_OF_SETS(set_symmetric_difference)
-#undef PARAGRAD_OF_SETS
+PLANGRAD_OF_SETS(set_difference)
+PLANGRAD_OF_SETS(set_symmetric_difference)
+#undef PLANGRAD_OF_SETS
 
 template <class Range, class T, class Of = std::identity>
 constexpr auto find(Range&& range, const T& value, Of of = {}) {
