@@ -7,10 +7,10 @@
 #include <sstream>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "examples/common/gpt_folder.h"
-#include "examples/common/help.h"
-#include "examples/common/printable.h"
-#include "examples/common/program.h"
+#include "examples/programs/gpt_folder.h"
+#include "examples/programs/help.h"
+#include "examples/programs/printable.h"
+#include "examples/programs/program.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/figure.h"

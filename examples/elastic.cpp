@@ -3,10 +3,10 @@
 // (train_gpt --elastic). Chapter 15.
 #include <unistd.h>
 
-#include "examples/common/help.h"
-#include "examples/common/launcher.h"
-#include "examples/common/program.h"
-#include "examples/common/run_folder.h"
+#include "examples/programs/help.h"
+#include "examples/programs/launcher.h"
+#include "examples/programs/program.h"
+#include "examples/programs/run_folder.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/session/folder_claim.h"
 #include "parallel/transports/threads_transport.h"

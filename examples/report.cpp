@@ -3,7 +3,7 @@
 // (parallel/session/run_report.h). Chapter 06.
 #include <iostream>
 
-#include "examples/common/program.h"
+#include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/report_page.h"
 #include "parallel/session/compare_runs.h"

@@ -1,11 +1,11 @@
 // train_gpt: trains a GPT on text, on one or many ranks. See --help; sample_gpt writes text with
-// the result. Not here: flags and data (examples/common/gpt_run.h), ranks and signals
-// (examples/common/run_session.h), and a run's work from its first update to its last
+// the result. Not here: flags and data (examples/programs/gpt_run.h), ranks and signals
+// (examples/programs/run_session.h), and a run's work from its first update to its last
 // (parallel/session/session.h). Chapters 02 and 05.
-#include "examples/common/gpt_folder.h"
-#include "examples/common/gpt_run.h"
-#include "examples/common/help.h"
-#include "examples/common/train_program.h"
+#include "examples/programs/gpt_folder.h"
+#include "examples/programs/gpt_run.h"
+#include "examples/programs/help.h"
+#include "examples/programs/train_program.h"
 
 namespace {
 

@@ -1,10 +1,10 @@
 // train_resnet: trains ResNet-18, or a narrow one, to classify images, on one or many ranks. See
-// --help. Not here: flags and data (examples/common/resnet_run.h), ranks and signals
-// (examples/common/run_session.h), and a run's work from its first update to its last
+// --help. Not here: flags and data (examples/programs/resnet_run.h), ranks and signals
+// (examples/programs/run_session.h), and a run's work from its first update to its last
 // (parallel/session/session.h). Chapters 02 and 05.
-#include "examples/common/help.h"
-#include "examples/common/resnet_run.h"
-#include "examples/common/train_program.h"
+#include "examples/programs/help.h"
+#include "examples/programs/resnet_run.h"
+#include "examples/programs/train_program.h"
 #include "nn/models/resnet.h"
 
 namespace {

@@ -1,11 +1,11 @@
 // train_vocabulary: makes a byte-pair vocabulary from a text, in the files that GPT-2 uses.
-// Not here: the training itself (examples/common/train_byte_pair.h).
+// Not here: the training itself (examples/programs/train_byte_pair.h).
 // Chapter 02.
 #include <iostream>
 
-#include "examples/common/help.h"
-#include "examples/common/program.h"
-#include "examples/common/train_byte_pair.h"
+#include "examples/programs/help.h"
+#include "examples/programs/program.h"
+#include "examples/programs/train_byte_pair.h"
 #include "nn/checkpoint/file.h"
 
 namespace {

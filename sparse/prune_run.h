@@ -1,5 +1,5 @@
 // PruneRun: decides when a run is pruned and by which method, and keeps its progress.
-// Not here: the methods themselves (pruning.h), and flags (examples/common/prune_flags.h).
+// Not here: the methods themselves (pruning.h), and flags (examples/programs/prune_flags.h).
 // Chapter 11.
 #pragma once
 

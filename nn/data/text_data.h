@@ -9,7 +9,7 @@
 // from beginning to end; a checksum. There is no cursor: a batch is a function of (seed, step,
 // place in the batch), so a resumed run sees the data that it would have seen without the
 // interruption, and ranks draw their shares of one batch without communication.
-// Programs copy batches to devices (examples/common/gpt_run.h, examples/common/resnet_run.h).
+// Programs copy batches to devices (examples/programs/gpt_run.h, examples/programs/resnet_run.h).
 // A new kind of data is a file here with these functions, and such an adapter there.
 #pragma once
 

@@ -1,5 +1,5 @@
 // BytePairVocabulary: GPT-2's byte-level byte-pair encoding, read from vocab.json and merges.txt.
-// Not here: making such a vocabulary from text (examples/common/train_byte_pair.h).
+// Not here: making such a vocabulary from text (examples/programs/train_byte_pair.h).
 // Chapter 02; Sennrich et al. 2016, Radford et al. 2019, section 2.2.
 #pragma once
 

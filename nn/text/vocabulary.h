@@ -6,7 +6,7 @@
 // vocabulary.h     start here: the interface; characters, bytes, and the choice of a vocabulary
 // utf8.h           bytes to code points and back, with the checks of the standard
 // byte_pair.h      GPT-2's vocabulary: a word starts as bytes, which a list of merges joins; a
-//                  program trains one (examples/common/train_byte_pair.h)
+//                  program trains one (examples/programs/train_byte_pair.h)
 // split_words.cpp  GPT-2's pattern of words; merges never cross words
 // tokenizer_files.h  a vocabulary in Hugging Face's files, and back
 // A vocabulary never changes, so that ranks share one, and it is saved with a model (to_json), so

@@ -1,5 +1,5 @@
 // A poster: the timelines of several plans on one scale of time, each with its name, its idea and
-// its numbers. Not here: which plans (examples/common/plan_poster.h).
+// its numbers. Not here: which plans (examples/programs/plan_poster.h).
 // Chapter 06.
 #pragma once
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "autograd/backend.h"
-#include "examples/common/rank_device.h"
+#include "examples/programs/rank_device.h"
 
 namespace plangrad::benchmarks {
 

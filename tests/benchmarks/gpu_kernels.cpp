@@ -6,7 +6,7 @@
 
 #include <iostream>
 
-#include "examples/common/program.h"
+#include "examples/programs/program.h"
 #include "tests/benchmarks/device_clock.h"
 #include "tests/benchmarks/kernel_products.h"
 

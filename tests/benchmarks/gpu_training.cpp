@@ -6,7 +6,7 @@
 
 #include <iostream>
 
-#include "examples/common/program.h"
+#include "examples/programs/program.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/transports/threads_transport.h"

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "examples/common/run_layout.h"
+#include "examples/programs/run_layout.h"
 #include "nn/models/gpt.h"
 #include "parallel/engine/engine.h"
 #include "parallel/transports/launch.h"

@@ -8,9 +8,9 @@
 #include <sstream>
 #include <thread>
 
-#include "examples/common/elastic.h"
-#include "examples/common/memory_folder.h"
-#include "examples/common/run_copy.h"
+#include "examples/programs/elastic.h"
+#include "examples/programs/memory_folder.h"
+#include "examples/programs/run_copy.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"

@@ -1,6 +1,6 @@
 // Flags of pretended devices and links: what they reject, what a run says of them, and that they
 // change no bit. Not here: how long such runs take (tests/parallel/engine/pretended_time_test.cpp).
-#include "examples/common/pretend_flags.h"
+#include "examples/programs/pretend_flags.h"
 
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"

@@ -1,6 +1,6 @@
 // Training of byte pairs: the merges of the tokenizers package, and which pair comes first.
 // References: tests/references/byte_pair.
-#include "examples/common/train_byte_pair.h"
+#include "examples/programs/train_byte_pair.h"
 
 #include <algorithm>
 

@@ -2,9 +2,9 @@
 // Not here: what is read (targets/flags.cpp, targets/checkpoint.cpp).
 #pragma once
 
-#include "examples/common/gpt_run.h"
-#include "examples/common/help.h"
-#include "examples/common/program.h"
+#include "examples/programs/gpt_run.h"
+#include "examples/programs/help.h"
+#include "examples/programs/program.h"
 
 namespace plangrad::fuzz {
 

@@ -1,7 +1,7 @@
 // Command lines of train_gpt, a word a line: flags are read, and nothing runs.
 #include <sstream>
 
-#include "examples/common/run_layout.h"
+#include "examples/programs/run_layout.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/program.h"
 

@@ -1,7 +1,7 @@
 // A plan's text, through all that `plan` does with it.
 #include <nlohmann/json.hpp>
 
-#include "examples/common/plan_words.h"
+#include "examples/programs/plan_words.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/plan_facts.h"
 #include "parallel/drawing/player/player_facts.h"

@@ -1,0 +1,242 @@
+// Ranks keep the numbers that they had when the run began; each session counts those that are left.
+// Chapter 15.
+#include "examples/programs/elastic.h"
+
+#include <algorithm>
+#include <iostream>
+#include <map>
+
+#include "examples/programs/program.h"
+#include "parallel/schedules/schedule.h"
+
+namespace plangrad::examples {
+
+using nlohmann::json;
+
+namespace {
+
+/// The microbatches of each of `width` replicas: as many in all as before, if they can be dealt
+/// out, else the most that divide the batch.
+int microbatches_for(int width, const json& flags) {
+  const int all = flags.at("--microbatches").get<int>() * flags.at("--data-parallel").get<int>();
+  int each = (all + width - 1) / width;
+  while (each > 1 && flags.at("--batch").get<int>() % (each * width) != 0) --each;
+  return each;
+}
+
+}  // namespace
+
+// [snippet layouts_for]
+std::vector<json> layouts_for(int ranks, const json& flags) {
+  std::vector<json> found;
+  const int stages = flags.at("--stages"), width = flags.value("--data-parallel", 1);
+  auto add = [&](int fewer_stages, int fewer_replicas) {
+    json layout = flags;
+    layout["--stages"] = fewer_stages;
+    if (flags.contains("--microbatches")) {
+      layout["--data-parallel"] = fewer_replicas;
+      layout["--microbatches"] = microbatches_for(fewer_replicas, flags);
+    }
+    found.push_back(layout);
+  };
+  for (int fewer = std::min(width - 1, ranks); fewer >= 1; --fewer) add(stages, fewer);
+  for (int fewer = std::min(stages - 1, ranks); fewer >= 1; --fewer) add(fewer, 1);
+  return found;
+}
+// [end snippet]
+
+Words layout_words(const json& flags) {
+  Words names{"--schedule", "--stages", "--data-parallel", "--microbatches", "--zero"}, words;
+  for (const parallel::ScheduleFlag* flag : parallel::schedule_flags()) names.push_back(flag->name);
+  for (const std::string& name : names)
+    if (flags.contains(name) && flags[name] != json(""))
+      words.push_back(
+          text(name, '=',
+               flags[name].is_string() ? flags[name].get<std::string>() : flags[name].dump()));
+  return words;
+}
+
+std::string value_of(const Words& words, const std::string& name) {
+  std::string value;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (words[i].starts_with(name + '=')) value = words[i].substr(name.size() + 1);
+    if (words[i] == name && i + 1 < words.size()) value = words[i + 1];
+  }
+  return value;
+}
+
+void remove_flag(Words& words, const std::string& name, bool has_value) {
+  for (auto word = words.begin(); word != words.end();) {
+    const bool separate = *word == name;
+    if (!separate && !word->starts_with(name + '=')) {
+      ++word;
+      continue;
+    }
+    word = words.erase(word);
+    if (separate && has_value && word != words.end()) word = words.erase(word);
+  }
+}
+
+namespace {
+
+class ElasticRun {
+ public:
+  ElasticRun(const Words& words, const Session& session, const RanksLost& first)
+      : words_(words), session_(session), flags_(first.flags), losses_(first.planned) {
+    for (int rank = 0; rank < first.ranks; ++rank) here_.push_back(rank);
+    seats_ = here_;
+    for (const char* flag : {"--lose", "--ranks", "--out"}) remove_flag(words_, flag);
+    lose(first);
+  }
+
+  int run() {
+    for (;;) try {
+        const int status = session();
+        if (status != 0 || segment_ == 0) {
+          std::cout << text("elastic: ranks lost: ", times_, "; updates done again: ", repeated_,
+                            '\n');
+          return status;
+        }
+        join();
+      } catch (const RanksLost& lost) {
+        lose(lost);
+      }
+  }
+
+ private:
+  void lose(const RanksLost& lost);
+  void join();
+  int session();
+  int next_border() const;
+  Words words_for(const json& layout) const;
+
+  Words words_;  // the user's
+  const Session& session_;
+  const json flags_;  // of the whole run's layout
+  std::vector<PlannedLoss> losses_;
+  std::vector<int> here_;    // ranks that are not lost
+  std::vector<int> seats_;   // the rank that each of the session's ranks is
+  std::map<int, int> away_;  // ranks that come back, and after which update
+  std::filesystem::path out_;
+  int saved_ = 0, segment_ = 0;  // where the session stops; 0: at the run's end
+  int times_ = 0, repeated_ = 0, number_ = 0;
+  Words news_;  // that no checkpoint's metrics have yet
+};
+
+/// Takes the lost ranks off, and notes what the others go on from.
+void ElasticRun::lose(const RanksLost& lost) {
+  out_ = lost.out;
+  if (lost.saved > saved_) news_.clear();  // the metrics have it
+  saved_ = std::max(saved_, lost.saved);
+  std::string names;
+  int update = 0;
+  for (const PlannedLoss& loss : lost.lost) {
+    const int rank = seats_.at(loss.rank);
+    std::erase(here_, rank);
+    if (loss.back > 0) away_[rank] = loss.back;
+    std::erase_if(losses_, [&](const PlannedLoss& each) {
+      return each.rank == rank && each.update <= loss.update;
+    });
+    names += text(names.empty() ? "rank " : " and rank ", rank);
+    update = std::max(update, loss.update);
+  }
+  const int again = update - 1 - saved_;
+  repeated_ += again;
+  times_ += static_cast<int>(lost.lost.size());
+  news_.push_back(text(names, lost.lost.size() == 1 ? " is" : " are", " lost in update ", update,
+                       "; the run goes on after update ", saved_, ", ", again,
+                       again == 1 ? " update is" : " updates are", " done again"));
+  std::cerr << lost.what() << '\n';
+}
+
+/// Lets the ranks in again that are back by the border at which the session has stopped.
+void ElasticRun::join() {
+  saved_ = segment_;
+  news_.clear();
+  for (auto away = away_.begin(); away != away_.end();) {
+    if (away->second > saved_) {
+      ++away;
+      continue;
+    }
+    news_.push_back(text("rank ", away->first, " is back after update ", saved_));
+    here_.push_back(away->first);
+    away = away_.erase(away);
+  }
+  std::ranges::sort(here_);
+}
+
+/// The first border after which a rank is back: an update after which the run drains anyway, for a
+/// validation or a save. 0: the run ends before.
+int ElasticRun::next_border() const {
+  int border = std::numeric_limits<int>::max();
+  for (const auto& [rank, back] : away_) {
+    const int earliest = std::max(back, saved_ + 1);
+    int own = earliest;
+    for (const char* every : {"--save-every", "--evaluate-every"})
+      if (const int n = flags_.value(every, 0); n > 0) {
+        const int next = (earliest + n - 1) / n * n;
+        own = own == earliest ? next : std::min(own, next);
+      }
+    border = std::min(border, own);
+  }
+  return border < flags_.value("--steps", 0) ? border : 0;
+}
+
+Words ElasticRun::words_for(const json& layout) const {
+  Words words = words_;
+  if (saved_ > 0)
+    for (const char* flag : {"--resume", "--from"}) remove_flag(words, flag);
+  auto add = [&words](const std::string& flag, const std::string& value) {
+    words.push_back(flag + '=' + value);
+  };
+  add("--out", out_.string());
+  if (saved_ > 0) add("--resume", out_.string());
+  for (const std::string& word : layout_words(layout)) words.push_back(word);
+  if (segment_ > 0) add("--stop-after", text(segment_ - saved_));
+  std::vector<PlannedLoss> losses;
+  for (const PlannedLoss& loss : losses_)
+    if (const auto seat = std::ranges::find(here_, loss.rank); seat != here_.end())
+      losses.push_back({static_cast<int>(seat - here_.begin()), loss.update, loss.back});
+  if (!losses.empty()) add("--lose", print(losses));
+  return words;
+}
+
+/// Runs a session with the first layout that the ranks which are here can run.
+int ElasticRun::session() {
+  const int ranks = static_cast<int>(here_.size());
+  PG_CHECK(!here_.empty(), "no rank is left; ",
+           saved_ > 0 ? text("continue with --resume ", out_.string())
+                      : "nothing was saved, for which there is --save-every");
+  segment_ = next_border();
+  seats_ = here_;
+  ++number_;
+  std::string why;
+  std::vector<json> layouts = layouts_for(ranks, flags_);
+  layouts.insert(layouts.begin(), flags_);
+  for (const json& layout : layouts) try {
+      Attempt attempt{number_, ranks, segment_ > 0, news_};
+      if (attempt.news.empty()) attempt.news.push_back("a segment begins");
+      attempt.news.back() +=
+          text("; ", ranks, ranks == 1 ? " rank is" : " ranks are", " left, with");
+      for (const std::string& word : layout_words(layout)) attempt.news.back() += ' ' + word;
+      return session_(words_for(layout), attempt);
+    } catch (const UsageError& error) {
+      why = error.what();
+    }
+  throw autograd::Error(text("no plan fits the ", ranks, " ranks that are left: ", why,
+                             "; continue with --resume ", out_.string(), " on more"));
+}
+
+}  // namespace
+
+int run_elastic(const Words& words, const Session& session) {
+  std::optional<ElasticRun> run;
+  try {
+    return session(words, {});
+  } catch (const RanksLost& lost) {
+    run.emplace(words, session, lost);
+  }
+  return run->run();
+}
+
+}  // namespace plangrad::examples

@@ -1,0 +1,61 @@
+// Elastic runs on threads: when ranks are lost, those that are left go on with a plan of their own,
+// as sessions that follow each other. A session resumes what the one before has saved or rescued.
+// Not here: ranks that are processes (examples/elastic.cpp). Chapter 15.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "autograd/error.h"
+#include "examples/programs/planned_losses.h"
+
+namespace plangrad::examples {
+
+using Words = std::vector<std::string>;
+
+/// Flags of layouts for at most `ranks` ranks, the best first: as many replicas as there are ranks
+/// for; with one replica, fewer stages. An update has the same batch in each, in as many
+/// microbatches where they can be dealt out. A layout may break rules of its schedule.
+///   flags: those of the whole run's layout, as a checkpoint has them
+std::vector<nlohmann::json> layouts_for(int ranks, const nlohmann::json& flags);
+
+/// Writes the flags that lay a run out as words of a command.
+Words layout_words(const nlohmann::json& flags);
+
+/// The value of a flag in words of a command; empty: it is not there.
+std::string value_of(const Words& words, const std::string& name);
+
+/// Removes a flag and its value, if it has one, from words of a command.
+void remove_flag(Words& words, const std::string& name, bool has_value = true);
+
+/// Tells a session its place in an elastic run.
+struct Attempt {
+  int number = 0;           ///< 0: the first session, which the user started
+  int most_ranks = 0;       ///< ranks that are left; 0: as many as the flags ask for
+  bool is_segment = false;  ///< another session follows where this one stops
+  Words news;               ///< lines for the user and the run's metrics
+};
+
+/// Ends a session of an elastic run: ranks of it are lost.
+struct RanksLost : autograd::Error {
+  using Error::Error;
+  std::vector<PlannedLoss> lost;  ///< counted as the session counts ranks
+  std::vector<PlannedLoss> planned;
+  int ranks = 0;  ///< of the session
+  int saved = 0;  ///< the newest update that is saved; 0: none
+  std::filesystem::path out;
+  nlohmann::json flags;  ///< of the session
+};
+
+/// Runs one session with the words of a command, and returns the program's exit status.
+using Session = std::function<int(const Words& words, const Attempt& attempt)>;
+
+/// Runs a session and, if it ends by RanksLost, the sessions after it, until the run is complete or
+/// interrupted. Returns the exit status.
+/// throws: Error if no layout fits the ranks that are left, or what a session throws
+int run_elastic(const Words& words, const Session& session);
+
+}  // namespace plangrad::examples

@@ -1,0 +1,245 @@
+// A signal reaches this program alone, which asks mpirun's processes to save. Chapter 15.
+#include "examples/programs/launcher.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <atomic>
+#include <cerrno>
+#include <iostream>
+#include <sstream>
+#include <thread>
+
+#include "examples/programs/program.h"
+#include "examples/programs/run_folder.h"
+#include "examples/programs/schedule_flags.h"
+#include "examples/programs/start_process.h"
+#include "examples/programs/stop_signals.h"
+#include "nn/checkpoint/checkpoint.h"
+
+namespace plangrad::examples {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+/// Statuses of a program that fails, and whose flags are wrong; from `by_signal` on, a signal ended
+/// it, so a rank is gone.
+constexpr int failed = 1, misused = 2, by_signal = 128;
+std::atomic<int> interruptions = 0, signal_number = 0;
+
+void note_signal(int number) {
+  if (number == SIGXCPU) ::signal(number, SIG_IGN);  // the system sends it each second
+  signal_number = number;
+  ++interruptions;
+}
+
+/// The number of ranks that a layout's plan has; 0: its schedule can't have such a layout.
+int ranks_of(const json& layout) try {
+  ScheduleFlags flags;
+  flags.schedule = layout.at("--schedule");
+  flags.stages = layout.at("--stages");
+  flags.data_parallel = layout.value("--data-parallel", 0);
+  flags.microbatches = layout.value("--microbatches", 0);
+  for (const parallel::ScheduleFlag* flag : parallel::schedule_flags())
+    if (layout.contains(flag->name))
+      flags.own[flag->name] = layout[flag->name].is_string() ? layout[flag->name].get<std::string>()
+                                                             : layout[flag->name].dump();
+  return flags.behaviour().ranks(flags.layout());
+} catch (const std::exception&) {
+  return 0;
+}
+
+/// The flags of the newest checkpoint of a run; none if there is none.
+json flags_in(const fs::path& run) try {
+  const fs::path folder = run / "checkpoint";
+  return nn::Checkpoint(folder, nn::find_intact(folder).manifest).run().at("flags");
+} catch (const std::exception&) {
+  return json::object();
+}
+
+std::string amount(int number, const char* thing) {
+  return text(number, ' ', thing, number == 1 ? "" : "s");
+}
+
+}  // namespace
+
+void note_signals() {
+  for (int number : stop_signals) ::signal(number, note_signal);
+  if (::signal(SIGHUP, note_signal) == SIG_IGN) ::signal(SIGHUP, SIG_IGN);  // under nohup
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGCHLD, SIG_DFL);  // else the system may forget how mpirun ended
+}
+
+Launcher::Launcher(LaunchOptions options, Words words)
+    : options_(std::move(options)), words_(std::move(words)) {
+  for (const char* flag : {"--out", "--transport"}) remove_flag(words_, flag);
+  if (!options_.resume.empty()) first_ = saved_in(options_.resume);
+}
+
+/// The command of mpirun: from the newest state in memory, if there is one.
+Words Launcher::command(int ranks, const json& layout) const {
+  Words all, own = words_;
+  std::istringstream words(options_.mpirun);
+  for (std::string word; words >> word;) all.push_back(word);
+  all.insert(all.end(), {"-n", std::to_string(ranks)});
+  const std::string folder = memory_.path().string();
+  if (losses_ > 0) remove_flag(own, "--lose");
+  if (saved_ > 0) {
+    for (const char* flag : {"--resume", "--from"}) remove_flag(own, flag);
+    own.push_back("--resume=" + folder);
+  }
+  all.insert(all.end(), own.begin(), own.end());
+  all.insert(all.end(), {ranks > 1 ? "--transport=mpi" : "--transport=threads",
+                         text("--save-every=", options_.every), "--out=" + folder});
+  if (!layout.is_null())
+    for (const std::string& word : layout_words(layout)) all.push_back(word);
+  if (losses_ > 0)
+    all.push_back(text("--note=", news_, "; ", amount(ranks, "rank"), " from update ", saved_ + 1));
+  return all;
+}
+
+/// Runs mpirun to its end, and returns its status as a shell has it. To ranks that have not begun,
+/// which their lock of the folder shows, mpirun can't pass on that they are to save.
+int Launcher::attempt_with(int ranks, const json& layout) {
+  if (losses_ > 0)
+    std::cerr << text("elastic: starts ", amount(ranks, "rank"), " after update ", saved_, '\n');
+  const fs::path lock = memory_.path() / "plangrad.lock";
+  std::error_code ignored;
+  fs::remove(lock, ignored);  // of ranks that were killed
+  const pid_t process = start_process(command(ranks, layout));
+  int status = 0, told = 0;
+  bool has_begun = false;
+  for (;;) {
+    const pid_t ended = ::waitpid(process, &status, WNOHANG);
+    PG_CHECK(ended >= 0 || errno == EINTR, "can't wait for mpirun: ", nn::system_message());
+    if (ended == process) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    copy_.refresh();
+    has_begun = has_begun || fs::exists(lock, ignored);
+    if (told == interruptions) continue;
+    ::kill(process, has_begun && told == 0 ? SIGUSR1 : SIGTERM);  // SIGUSR1: save and stop
+    told = interruptions;
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// Runs the layout that the user asks for; with fewer ranks, the first that its schedule can have.
+int Launcher::attempt() {
+  if (!options_.fewer || saved_ == 0) return attempt_with(options_.ranks, nullptr);
+  int status = misused;
+  for (const json& layout : layouts_for(options_.ranks, flags_)) {
+    const int ranks = ranks_of(layout);
+    if (status != misused || ranks == 0 || ranks > options_.ranks) continue;
+    status = attempt_with(ranks, layout);
+  }
+  return status;
+}
+
+/// The updates of the whole run; 0: its first checkpoint will tell.
+int Launcher::steps() const {
+  if (const int own = flags_in(memory_.path()).value("--steps", 0)) return own;
+  if (const int given = std::atoi(value_of(words_, "--steps").c_str())) return given;
+  return options_.resume.empty() ? 0 : flags_in(options_.resume).value("--steps", 0);
+}
+
+/// The newest update that another start goes on from, and the last one that has a line.
+int Launcher::saved() const { return std::max(first_, saved_in(memory_.path())); }
+int Launcher::done() const { return std::max(first_, done_in(memory_.path())); }
+
+bool Launcher::has_begun() const { return losses_ > 0 || done() > first_; }
+
+bool Launcher::is_complete() const { return steps() > 0 && saved() >= steps(); }
+
+/// Whether saves into memory succeed. A save ends before the next one begins: when updates after
+/// the second border have lines, and no save is there, the first one has failed. The last save has
+/// failed if the run ends after its last update, and by no signal. The next one fails without room.
+bool Launcher::can_save(int status) const {
+  const int second_border = (saved() / options_.every + 2) * options_.every;
+  return has_room(memory_.path()) && done() <= second_border &&
+         (status >= by_signal || steps() == 0 || done() < steps());
+}
+
+/// Counts what was lost. Ranks may have made updates that have no line yet, as lines come with the
+/// end of a plan; no plan goes beyond the next save.
+void Launcher::note_loss(int status) {
+  const int newest = saved_in(memory_.path());
+  const int border = (done() / options_.every + 1) * options_.every;
+  const int again = (steps() > 0 ? std::min(border, steps()) : border) - saved();
+  if (newest > saved_) news_.clear();  // the metrics have it
+  vain_ = newest > saved_ ? 0 : vain_ + 1;
+  saved_ = newest;
+  ++losses_;
+  repeated_ += again;
+  if (flags_.is_null() && newest > 0) flags_ = flags_in(memory_.path());
+  if (options_.fewer && newest > 0) options_.ranks = std::max(1, options_.ranks - 1);
+  const std::string line = text("a rank is lost after update ", done(), " (status ", status,
+                                "); at most ", amount(again, "update"), " to do again");
+  news_ += news_.empty() ? line : "; " + line;
+  std::cerr << "elastic: " + line + '\n';
+}
+
+/// Copies the last state to disk, says where the run is, and returns the status of this program.
+int Launcher::end(int status) {
+  const std::string memory = memory_.path().string(), out = options_.out.string();
+  std::cerr << text("elastic: ", losses_, losses_ == 1 ? " loss" : " losses", "; at most ",
+                    repeated_, " of ", done(), " updates were done again");
+  if (saved_in(memory_.path()) > 0 && !copy_.copy() && !copy_.copy()) {
+    std::cerr << text("\nelastic: the state in memory can't be copied to ", out, ": ",
+                      copy_.problem(), "\nelastic: the run stays in memory, in ", memory,
+                      "; continue it with --resume ", memory, " and another --out\n");
+    return failed;
+  }
+  memory_.on_disk();
+  if (options_.is_new && copy_.holds_run()) point_latest_to(options_.out);
+  std::cerr << (copy_.holds_run() ? text("; the run is in ", out, "\nelastic: read ", out,
+                                         " where ", "lines above name ", memory, ": report ", out,
+                                         "/report.html, --resume ", out, '\n')
+                                  : "; none is saved\n");
+  return status;
+}
+
+/// The status of this program if another start is no use, and says why: all is done, or the run
+/// can't save. A rank that is lost when all is done costs nothing.
+std::optional<int> Launcher::last_status(int status) const {
+  if (status == misused) return misused;
+  if (is_complete()) {
+    std::cerr << text("elastic: the run ended with status ", status, " when all its ", steps(),
+                      " updates were saved; what follows them (validation, report, huggingface/) ",
+                      "may be missing\n");
+    return status >= by_signal ? 0 : status;
+  }
+  if (can_save(status)) return {};
+  std::cerr << text("elastic: the run has made update ", done(), " and ",
+                    saved() > first_ ? text("saved none after ", saved()) : "saved none",
+                    ", so another start would lose as much: is ", options_.memory.string(),
+                    " full? See the lines above, and name a folder with room by --memory\n");
+  return failed;
+}
+
+int Launcher::run() {
+  name_left_over(options_.memory, options_.resume);
+  for (;;) {
+    const int status = attempt();
+    // A second signal ends mpirun, which of MPICH has status 0 then.
+    if (status == 0 && interruptions < 2) return end(0);
+    if (interruptions > 0) return end(128 + signal_number);
+    if (!has_begun()) {
+      std::cerr << text("elastic: mpirun ends with status ", status,
+                        " before the first update: no ",
+                        "rank is lost, so it is not started again; see the lines above\n");
+      return status;
+    }
+    if (const std::optional<int> last = last_status(status)) return end(*last);
+    note_loss(status);
+    copy_.copy();
+    if (interruptions > 0) return end(128 + signal_number);
+    if (vain_ < options_.tries) continue;
+    std::cerr << text("elastic: ", options_.tries, " times in a row a rank was lost before an ",
+                      "update was saved; see what the program says above\n");
+    return end(failed);
+  }
+}
+
+}  // namespace plangrad::examples

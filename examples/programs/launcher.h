@@ -1,0 +1,59 @@
+// Launcher: starts a training by mpirun, and starts it again from its newest state in memory when a
+// rank is lost. Not here: copies of that state to disk (run_copy.h), flags (examples/elastic.cpp).
+// Chapter 15.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "autograd/version.h"
+#include "examples/programs/elastic.h"
+#include "examples/programs/memory_folder.h"
+#include "examples/programs/run_copy.h"
+
+namespace plangrad::examples {
+
+struct LaunchOptions {
+  int ranks = 2, every = 5, tries = 3;
+  double disk_minutes = 10;
+  bool fewer = false, is_new = false;  ///< is_new: `out` is a folder that elastic chose
+  std::string mpirun = autograd::mpirun();
+  std::filesystem::path memory = "/dev/shm", out, resume;  ///< resume: empty, or a run's folder
+};
+
+/// From now on, SIGINT, SIGTERM and SIGHUP ask for a save and a stop; an ignored SIGHUP stays so.
+void note_signals();
+
+class Launcher {
+ public:
+  /// words: the program and its flags
+  Launcher(LaunchOptions options, Words words);
+  /// Returns the exit status: the program's, 128 + the number of a signal to this program, or 1 if
+  /// ranks were lost too often, the run can't save into memory, or --out could not be written.
+  /// throws: Error if mpirun can't be started
+  int run();
+
+ private:
+  Words command(int ranks, const nlohmann::json& layout) const;
+  int attempt();
+  int attempt_with(int ranks, const nlohmann::json& layout);
+  int steps() const;
+  int saved() const;
+  int done() const;
+  bool has_begun() const;
+  bool is_complete() const;
+  bool can_save(int status) const;
+  std::optional<int> last_status(int status) const;
+  void note_loss(int status);
+  int end(int status);
+
+  LaunchOptions options_;
+  Words words_;
+  MemoryFolder memory_{options_.memory};
+  RunCopy copy_{memory_.path(), options_.out, options_.disk_minutes};
+  std::string news_;      // that no checkpoint's metrics have yet
+  nlohmann::json flags_;  // of the first checkpoint
+  int first_ = 0, saved_ = 0, losses_ = 0, repeated_ = 0, vain_ = 0;
+};
+
+}  // namespace plangrad::examples

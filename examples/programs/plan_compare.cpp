@@ -1,0 +1,131 @@
+// A list says which numbers of the JSON facts are compared, and how they are written. Chapter 06.
+#include "examples/programs/plan_compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "autograd/closest.h"
+#include "parallel/drawing/figure.h"
+#include "parallel/drawing/plan_facts.h"
+#include "parallel/schedules/schedule.h"
+
+namespace plangrad::examples {
+namespace {
+
+using nlohmann::json;
+
+std::string plain_number(double value) { return fmt::format("{:.4g}", value); }
+std::string share_text(double value) { return fmt::format("{:.1f}%", 100 * value); }
+
+/// A number of a plan: its name for users, its place in the facts, and how it is written.
+struct Compared {
+  const char* label;
+  const char* place;
+  std::string (*print)(double) = plain_number;
+};
+
+const Compared compared_numbers[] = {
+    {"ranks", "/ranks"},
+    {"stages", "/stages"},
+    {"microbatches of an update", "/per_step"},
+    {"channel capacity", "/channel_capacity"},
+    {"staleness", "/staleness"},
+    {"drift", "/drift"},
+    {"live versions", "/live_versions"},
+    {"versions in use", "/versions_in_use"},
+    {"peak microbatches", "/peak_microbatches"},
+    {"peak inputs", "/peak_inputs"},
+    {"peak in models", "/peak_models"},
+    {"peak of outputs", "/peak_outputs", parallel::bytes_text},
+    {"peak activations", "/peak_activations"},
+    {"messages", "/messages"},
+    {"bytes", "/bytes", parallel::bytes_text},
+    {"makespan", "/makespan", parallel::seconds_text},
+    {"bubble", "/bubble", share_text},
+    {"steady: an update", "/steady_state/seconds_per_update", parallel::seconds_text},
+    {"steady: bubble", "/steady_state/bubble", share_text},
+    {"all ranks compute", "/breakdown/compute", parallel::seconds_text},
+    {"all ranks update", "/breakdown/update", parallel::seconds_text},
+    {"all wait for messages", "/breakdown/point_to_point", parallel::seconds_text},
+    {"all wait for groups", "/breakdown/collective", parallel::seconds_text},
+};
+
+/// The number at a place: the largest of a list, the sum of an object's values; none if it is not
+/// there.
+std::optional<double> number_at(const json& facts, const char* place) {
+  const json::json_pointer pointer(place);
+  if (!facts.contains(pointer)) return {};
+  const json& found = facts.at(pointer);
+  if (found.is_number()) return found.get<double>();
+  double largest = 0, sum = 0;
+  for (const json& each : found) {
+    if (!each.is_number()) return {};
+    largest = std::max(largest, each.get<double>());
+    sum += each.get<double>();
+  }
+  return found.is_object() ? sum : largest;
+}
+
+/// Calls take(number, value of a, value of b) for each number that both plans have.
+template <class Take>
+void for_each_number(const NamedFacts& a, const NamedFacts& b, Take&& take) {
+  for (const Compared& number : compared_numbers) {
+    const auto of_a = number_at(a.facts, number.place), of_b = number_at(b.facts, number.place);
+    if (of_a && of_b) take(number, *of_a, *of_b);
+  }
+}
+
+std::string difference_text(const Compared& number, double a, double b) {
+  if (a == b) return "";
+  std::string line = (b > a ? "+" : "-") + number.print(std::abs(b - a));
+  const bool is_share = number.print == share_text;
+  if (a > 0 && !is_share) line += fmt::format(", x {:.3g}", b / a);
+  return is_share ? line.substr(0, line.size() - 1) + " points" : line;
+}
+
+}  // namespace
+
+NamedFacts side_of(const PlanRequest& request, const std::string& name) {
+  PlanRequest one = request;
+  const auto is_name = [&](const parallel::Schedule* each) { return each->name == name; };
+  const bool is_schedule = std::ranges::any_of(parallel::schedules(), is_name);
+  PG_CHECK(is_schedule || name == "-" || std::filesystem::exists(name), name,
+           ": is neither a schedule nor a file with a plan",
+           autograd::did_you_mean(name, schedule_names()));
+  one.schedule.plan_file = "";
+  one.schedule.schedule = is_schedule ? name : "";
+  const parallel::VerifiedPlan verified =
+      parallel::verify(is_schedule ? one.made() : read_plan(name));
+  return {is_schedule ? one.schedule.title() : name,
+          parallel::all_facts(
+              verified, parallel::encoded(request.costs.costs, verified.plan(), "--weight-bytes"))};
+}
+
+std::string compared(const NamedFacts& a, const NamedFacts& b) {
+  const std::size_t width = std::max({a.name.size(), b.name.size(), std::size_t{10}}) + 2;
+  std::string all = fmt::format("{:<27}{:<{}}{:<{}}difference\n", "", a.name, width, b.name, width);
+  for_each_number(a, b, [&](const Compared& number, double of_a, double of_b) {
+    std::string line = fmt::format("{:<27}{:<{}}{:<{}}{}", number.label, number.print(of_a), width,
+                                   number.print(of_b), width, difference_text(number, of_a, of_b));
+    line.erase(line.find_last_not_of(' ') + 1);
+    all += line + "\n";
+  });
+  return all;
+}
+
+json compared_json(const NamedFacts& a, const NamedFacts& b) {
+  json difference = json::object();
+  for_each_number(a, b, [&](const Compared& number, double of_a, double of_b) {
+    difference[number.label] = of_b - of_a;
+  });
+  return {{"a", {{"name", a.name}, {"facts", a.facts}}},
+          {"b", {{"name", b.name}, {"facts", b.facts}}},
+          {"difference", difference}};
+}
+
+}  // namespace plangrad::examples

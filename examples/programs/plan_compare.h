@@ -1,0 +1,30 @@
+// Two plans side by side: every number of the facts and times of both, with the difference.
+// Not here: how the numbers are found (parallel/drawing/plan_facts.h).
+// Chapter 06.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "examples/programs/plan_request.h"
+
+namespace plangrad::examples {
+
+/// A plan's name, and its facts as drawing/plan_facts.h gives them.
+struct NamedFacts {
+  std::string name;
+  nlohmann::json facts;
+};
+
+/// One side of a comparison: a schedule, which the request's flags complete, or a plan's file.
+/// throws: Error if `name` is neither
+NamedFacts side_of(const PlanRequest& request, const std::string& name);
+
+/// A table: a line for each number, with the plans' names above. A number that ranks differ in is
+/// the largest.
+std::string compared(const NamedFacts& a, const NamedFacts& b);
+
+/// {"a": {name, facts}, "b": ..., "difference": {name of a number: b's minus a's}}
+nlohmann::json compared_json(const NamedFacts& a, const NamedFacts& b);
+
+}  // namespace plangrad::examples

@@ -1,0 +1,19 @@
+// player_request: what a command line asks of the plan player, as its page writes it.
+// Not here: the player (parallel/drawing/player/). Chapter 06.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "examples/programs/schedule_flags.h"
+#include "parallel/simulation/costs.h"
+
+namespace plangrad::examples {
+
+/// The request for a plan at these costs.
+///   layout: of a schedule; a plan of a file is written into the request as text
+nlohmann::json player_request(const ScheduleFlags& flags, const parallel::Layout& layout,
+                              bool endless, const parallel::Plan& plan,
+                              const parallel::Costs& costs);
+
+}  // namespace plangrad::examples

@@ -1,0 +1,138 @@
+// Parses lists of times, and rejects what would have no effect.
+// Chapter 06.
+#include "examples/programs/pretend_flags.h"
+
+#include <charconv>
+
+#include "examples/programs/program.h"
+#include "parallel/transports/rank_environment.h"
+
+namespace plangrad::examples {
+namespace {
+
+std::vector<std::string> parts_of(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find(separator, begin), text.size());
+    parts.push_back(text.substr(begin, end - begin));
+  }
+  return parts;
+}
+
+double number_of(const char* flag, const std::string& word, double lowest, double highest) {
+  const std::string problem = problem_of_number(word, lowest, highest);
+  PG_CHECK(problem.empty(), flag, ": ", problem);
+  double number = 0;
+  std::from_chars(word.data(), word.data() + word.size(), number);
+  return number;
+}
+
+bool is_given(const std::string& value) { return !value.empty() && value != "none"; }
+
+/// A set of times for each stage, or one for all: forward, backward and update.
+std::vector<std::vector<double>> sets_of(const std::string& compute) {
+  std::vector<std::vector<double>> sets;
+  double sum = 0;
+  for (const std::string& set : parts_of(compute, ';')) {
+    const std::vector<std::string> words = parts_of(set, ',');
+    PG_CHECK(words.size() == 2 || words.size() == 3, "--pretend-compute ", compute,
+             ": expected FORWARD,BACKWARD or FORWARD,BACKWARD,UPDATE in seconds, got ", set);
+    std::vector<double>& times = sets.emplace_back();
+    for (const std::string& word : words)
+      sum += times.emplace_back(number_of("--pretend-compute", word, 0, parallel::longest_sleep));
+    times.resize(3, 0);
+  }
+  PG_CHECK(sum > 0, "--pretend-compute ", compute, ": all times are 0, so nothing is pretended; ",
+           "leave it out, or use none");
+  return sets;
+}
+
+parallel::PretendedLinks::Speed speed_of(const std::string& link) {
+  const std::vector<std::string> words = parts_of(link, ',');
+  PG_CHECK(words.size() == 2, "--pretend-link ", link,
+           ": expected LATENCY,BANDWIDTH in seconds and bytes per second");
+  constexpr double slowest = 1, fastest = 1e30;
+  return {number_of("--pretend-link", words[0], 0, parallel::longest_sleep),
+          number_of("--pretend-link", words[1], slowest, fastest)};
+}
+
+}  // namespace
+
+void PretendFlags::add_flags(Flags& flags) {
+  flags.group("Pretended devices");
+  flags.words("--pretend-compute", compute, "F,B[,U][;...]",
+              "seconds of a stage's forward, backward and update: one set for all stages, or one "
+              "per stage, separated by ;. A training computation does its arithmetic and sleeps "
+              "until this time has passed; the report counts those that took longer. The two parts "
+              "of a split backward take half each; 0, or no update: as long as the arithmetic; "
+              "none: nothing is pretended");
+  flags.words("--pretend-link", link, "LATENCY,BANDWIDTH",
+              "seconds, and bytes per second: holds the messages of plans back as if each ordered "
+              "pair of ranks had such a link; none: links are as they are");
+  flags.yes("--pretend-cards", cards,
+            "the ranks of a host (--ranks-per-host) share one network card of that --pretend-link: "
+            "messages between hosts queue for it, outward and inward");
+}
+
+void PretendFlags::check(const std::string& device, const std::string& transport,
+                         int ranks_per_host) const {
+  if (is_given(compute)) sets_of(compute);
+  if (is_given(link)) speed_of(link);
+  PG_CHECK(!is_given(compute) || device == "cpu",
+           "--pretend-compute: the time of a computation is ",
+           "known only on the CPU, a GPU computes while the rank continues; use --device cpu");
+  PG_CHECK(!is_given(link) || transport != "nccl",
+           "--pretend-link: NCCL moves messages itself, and ",
+           "nothing can hold them back; use --transport threads or mpi");
+  PG_CHECK(!cards || is_given(link), "--pretend-cards: the cards need a speed; add --pretend-link ",
+           "LATENCY,BANDWIDTH");
+  PG_CHECK(!cards || transport == "threads",
+           "--pretend-cards: what queues for a card is known only ",
+           "where all ranks are threads; use --transport threads");
+  PG_CHECK(!cards || ranks_per_host > 0, "--pretend-cards: say which ranks share a host with ",
+           "--ranks-per-host N");
+}
+
+parallel::Pretended PretendFlags::found(int stages, int ranks, int ranks_per_host) const {
+  parallel::Pretended result;
+  if (is_given(compute)) {
+    const std::vector<std::vector<double>> sets = sets_of(compute);
+    const auto count = static_cast<int>(sets.size());
+    PG_CHECK(count == 1 || count == stages, "--pretend-compute has ", count, " sets of times for ",
+             stages, stages == 1 ? " stage" : " stages", ": give one, or one for each");
+    auto list = [&](std::size_t place) {
+      std::vector<double> values;
+      for (const auto& set : sets) values.push_back(set[place]);
+      return values;
+    };
+    result.forward = list(0);
+    result.backward = list(1);
+    result.step = list(2);
+    if (count > 1) result.step.push_back(0);  // the tied stage's update takes as long as it does
+  }
+  if (!is_given(link)) return result;
+  PG_CHECK(ranks > 1,
+           "--pretend-link: one rank sends no messages; leave it out, "
+           "or use none");
+  const auto [latency, bandwidth] = speed_of(link);
+  result.latency = latency;
+  result.bandwidth = bandwidth;
+  if (!cards) return result;
+  PG_CHECK(ranks_per_host < ranks, "--pretend-cards: --ranks-per-host ", ranks_per_host,
+           " puts all ", ranks,
+           " ranks on one host, where messages need no card; use fewer per host");
+  result.ranks_per_card = ranks_per_host;
+  return result;
+}
+
+std::shared_ptr<parallel::PretendedNetwork> network_of(const parallel::Pretended& pretended,
+                                                       int ranks, bool one_process) {
+  if (!pretended.links()) return nullptr;
+  std::vector<int> hosts;
+  if (pretended.ranks_per_card > 0)
+    hosts = parallel::hosts_in_order(ranks, pretended.ranks_per_card);
+  return std::make_shared<parallel::PretendedNetwork>(
+      parallel::PretendedLinks({pretended.latency, pretended.bandwidth}, hosts), one_process);
+}
+
+}  // namespace plangrad::examples

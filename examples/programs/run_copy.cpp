@@ -1,0 +1,207 @@
+// Files are copied from their mapping, so the run may save and remove them meanwhile.
+// The manifest comes last. Chapter 15.
+#include "examples/programs/run_copy.h"
+
+#include <unistd.h>
+
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "nn/checkpoint/checkpoint.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/session/report_metrics.h"
+
+namespace plangrad::examples {
+
+namespace fs = std::filesystem;
+using autograd::text;
+
+namespace {
+
+/// A checkpoint and the bytes of its manifest, whatever the run saves meanwhile.
+struct Opened {
+  nn::Checkpoint checkpoint;
+  std::string manifest;
+};
+
+/// throws: Error if no checkpoint is intact, or the run commits one at this moment
+Opened open_newest(const fs::path& folder) {
+  const std::string name = nn::find_intact(folder).manifest;
+  const std::string bytes = nn::read_file(folder / name);
+  nn::Checkpoint checkpoint(folder, name);
+  PG_CHECK(nn::read_file(folder / name) == bytes, "the run saves at this moment");
+  return {std::move(checkpoint), bytes};
+}
+
+/// Writes a file that is complete and on disk before it has its name.
+template <class Fill>
+void write_whole(const fs::path& path, const Fill& fill) {
+  fs::path partial = path;
+  partial += ".copy";
+  try {
+    fill(partial);
+    nn::sync_to_disk(partial);
+    fs::rename(partial, path);
+  } catch (const std::exception&) {
+    ::unlink(partial.c_str());
+    throw;
+  }
+}
+
+void write_bytes(const fs::path& path, const nn::SafetensorsFile& file) {
+  const nn::Descriptor made = nn::create_file(path);
+  nn::write_all(made, path, file.header());
+  for (const nn::SafetensorsEntry& entry : file.entries()) nn::write_all(made, path, entry.bytes);
+}
+
+/// Whether a file grows by lines, of which the last one may be under way, or not fit.
+bool has_lines(const fs::path& name) {
+  const std::string all = name.filename().string();
+  return all.starts_with("metrics.jsonl") || all.starts_with("metrics.csv");
+}
+
+/// Adds the files of a folder's checkpoints. A damaged one is left as it is.
+void add_checkpoints(std::set<fs::path>& files, const fs::path& folder) {
+  for (const std::string& name : nn::manifests_of(folder)) try {
+      const nn::Checkpoint checkpoint(folder, name);
+      for (const nn::SafetensorsFile& file : checkpoint.files())
+        files.insert(folder / fs::path(file.path()).filename());
+      files.insert(folder / name);
+    } catch (const autograd::Error&) {
+    }
+}
+
+void remove_but(const std::set<fs::path>& files, const std::set<fs::path>& kept) {
+  std::error_code ignored;
+  for (const fs::path& file : files)
+    if (!kept.contains(file)) fs::remove(file, ignored);
+}
+
+}  // namespace
+
+int saved_in(const fs::path& run) {
+  try {
+    const fs::path folder = run / "checkpoint";
+    return static_cast<int>(nn::Checkpoint(folder, nn::find_intact(folder).manifest).step());
+  } catch (const autograd::Error&) {
+    return 0;
+  }
+}
+
+int done_in(const fs::path& run) {
+  int done = saved_in(run);
+  for (const char* name : {"metrics.jsonl", "metrics.jsonl.partial"})
+    for (const nlohmann::json& line : parallel::metrics_of(run / name))
+      if (line.contains("loss")) done = std::max(done, line["step"].get<int>());
+  return done;
+}
+
+bool has_room(const fs::path& run) {
+  if (saved_in(run) == 0) return true;
+  const fs::path folder = run / "checkpoint";
+  const nn::Checkpoint newest(folder, nn::find_intact(folder).manifest);
+  std::uintmax_t bytes = 0;
+  for (const nn::SafetensorsFile& file : newest.files()) bytes += fs::file_size(file.path());
+  return fs::space(folder).available >= bytes;
+}
+
+RunCopy::RunCopy(fs::path from, fs::path to, double minutes)
+    : from_(std::move(from)),
+      to_(std::move(to)),
+      every_(60 * minutes),
+      next_(Clock::now() + std::chrono::duration_cast<Clock::duration>(every_)) {
+  add_checkpoints(files_, to_ / "checkpoint");
+}
+
+void RunCopy::refresh() {
+  constexpr int told = 2;  // the first failure may be that the run saved at this moment
+  if (Clock::now() <= next_) return;
+  failures_ = copy() ? 0 : failures_ + 1;
+  if (failures_ == told)
+    std::cerr << text("elastic: the state in memory can't be copied to ", to_.string(), ": ",
+                      problem_, "; each second it is tried again\n");
+}
+
+bool RunCopy::copy() try {
+  new_.clear();
+  if (!nn::manifests_of(from_ / "checkpoint").empty()) {
+    copy_all();
+    remove_but(files_, new_);
+    files_ = std::move(new_);
+  }
+  next_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(every_);
+  return true;
+} catch (const std::exception& error) {
+  remove_but(new_, files_);
+  problem_ = error.what();
+  next_ = Clock::now() + std::chrono::seconds(1);
+  return false;
+}
+
+void RunCopy::copy_all() {
+  const Opened newest = open_newest(from_ / "checkpoint");
+  const fs::path folder = to_ / "checkpoint";
+  nn::make_folder(folder);
+  for (const nn::SafetensorsFile& file : newest.checkpoint.files())
+    write_whole(added(folder / fs::path(file.path()).filename()),
+                [&](const fs::path& path) { write_bytes(path, file); });
+  copy_rest();
+  commit(newest.manifest);
+}
+
+/// Notes a file of the copy, before it is written.
+fs::path RunCopy::added(const fs::path& path) { return *new_.insert(path).first; }
+
+/// Copies what is beside the checkpoint, as far as it is still there. Of lines, whole ones.
+void RunCopy::copy_rest() {
+  std::error_code gone;
+  fs::recursive_directory_iterator entry(from_, gone), end;
+  for (; !gone && entry != end; entry.increment(gone)) {
+    const fs::path name = fs::relative(entry->path(), from_);
+    if (name == "checkpoint") entry.disable_recursion_pending();
+    if (name == "checkpoint" || name == "plangrad.lock") continue;
+    if (entry->is_directory(gone)) nn::make_folder(to_ / name);
+    if (!entry->is_regular_file(gone)) continue;
+    try {
+      write_whole(added(to_ / name), [&](const fs::path& path) {
+        fs::copy_file(entry->path(), path, fs::copy_options::overwrite_existing);
+        if (has_lines(name)) fs::resize_file(path, nn::read_file(path).rfind('\n') + 1);
+      });
+    } catch (const fs::filesystem_error&) {
+      if (fs::exists(entry->path(), gone)) throw;
+    }
+  }
+}
+
+/// Makes the files the folder's newest checkpoint, if all their bytes are right. The one that was
+/// the newest stays beside it, and those before go.
+void RunCopy::commit(const std::string& manifest) {
+  const fs::path folder = to_ / "checkpoint", newest = folder / nn::manifest_name;
+  write_whole(added(newest), [&](const fs::path& path) {
+    nn::write_all(nn::create_file(path), path, std::as_bytes(std::span(manifest)));
+    nn::sync_to_disk(folder);
+    const nn::Checkpoint copied(folder, path.filename().string());
+    copied.verify();
+    keep_before(copied.step());
+  });
+  nn::sync_to_disk(folder);
+}
+
+/// Keeps the newest copy of a state before this step, with a name of its own.
+void RunCopy::keep_before(std::int64_t step) {
+  const fs::path folder = to_ / "checkpoint";
+  for (const std::string& name : nn::manifests_of(folder)) try {
+      if (!files_.contains(folder / name)) continue;
+      const nn::Checkpoint before(folder, name);
+      if (before.step() >= step) continue;
+      const fs::path own = added(folder / text("manifest-", before.step(), ".json"));
+      if (name == nn::manifest_name)
+        write_whole(own, [&](const fs::path& path) { fs::copy_file(folder / name, path); });
+      for (const nn::SafetensorsFile& file : before.files())
+        added(folder / fs::path(file.path()).filename());
+      return;
+    } catch (const autograd::Error&) {  // a damaged one does not stay
+    }
+}
+
+}  // namespace plangrad::examples

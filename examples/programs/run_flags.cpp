@@ -1,0 +1,295 @@
+// Parses the flags that training programs share; a resumed run's saved flags are parsed first.
+// Not here: the flags of a program's model and data.
+// Chapter 02.
+#include "examples/programs/run_flags.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "examples/programs/printable.h"
+#include "examples/programs/program.h"
+#include "examples/programs/rank_device.h"
+#include "nn/checkpoint/checkpoint.h"
+#include "nn/text/utf8.h"
+#include "parallel/engine/training.h"
+#include "parallel/transports/rank_environment.h"
+
+namespace plangrad::examples {
+
+void RunFlags::add_length_flags(Flags& flags, const char* rate) {
+  flags.group("Run");
+  flags.whole("--steps", steps, 1, "updates of the whole run");
+  flags.whole("--batch", batch, 1, text(examples, " per update").c_str());
+  flags.number("--learning-rate", learning_rate, limits::tiny, limits::large, rate);
+  flags.number("--min-learning-rate", lowest_rate, 0, limits::large,
+               "learning rate at the end (default: 1/10 of the highest)");
+  flags.whole("--warmup", warmup, 0,
+              "updates until the highest rate (default: 100, or 1/10 of --steps if that is less)");
+}
+
+namespace {
+
+/// Describes what is wrong with a list of losses; empty if nothing is.
+std::string problem_of_losses(const std::string& words) {
+  try {
+    parse_losses(words);
+    return "";
+  } catch (const autograd::Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+void RunFlags::add_run_flags(Flags& flags) {
+  flags.number("--clip", clip, 0, limits::large, "largest norm of the gradient; 0: no limit");
+  flags.whole("--seed", seed, 0, "seed of initial weights, data order and dropout");
+  flags.words("--out", out, "DIR",
+              "output folder (default: runs/DATE-TIME-SCHEDULE, or the run being resumed)");
+  flags.words("--resume", resume, "DIR",
+              "continue the run in this folder with its saved flags; --schedule, --stages, "
+              "--data-parallel, --ranks or --plan discards the saved layout");
+  flags.whole("--save-every", save_every, 0,
+              "updates between checkpoints; 0: none but by time, and at the end");
+  flags.number("--save-minutes", save_minutes, 0, 1e6,
+               "minutes after a checkpoint until the next one; 0: none by time");
+  flags.whole("--keep", keep, 1,
+              "checkpoints that stay: if the newest is damaged, --resume takes the one before");
+  flags.whole("--stop-after", stop_after, 0,
+              "save and stop after this many of the --steps updates; 0: run to the end");
+  flags.whole("--evaluate-every", evaluate_every, 0,
+              "updates between validations; 0: only at the end");
+  flags.whole("--check", check_every, 0,
+              "updates between searches for silent errors: ranks compute the same, and compare it "
+              "bit for bit; 0: none");
+  flags.yes("--quiet", quiet, "print errors only");
+  flags.yes(
+      "--profile", profile,
+      "time each kernel of the updates, beside what products and memory allow (--device cpu)");
+  add_layout_flags(flags);
+  add_machine_flags(flags);
+  pretend.add_flags(flags);
+  flags.group("Loss");
+  flags.yes("--elastic", elastic,
+            "go on without a rank that is lost, by a plan for those that are left; ranks that come "
+            "back join at the next border (threads; for processes, see the program elastic)");
+  flags
+      .words("--lose", lose, "LIST",
+             "lose ranks on purpose: RANK@UPDATE,..., or RANK@UPDATE-BACK for one that is back "
+             "after update BACK")
+      ->check(CLI::Validator(problem_of_losses, ""));
+  flags.words("--note", note, "TEXT",
+              "a line for the metrics and the report; the program elastic tells of losses so");
+}
+
+void RunFlags::add_layout_flags(Flags& flags) {
+  parts.add_flags(flags);
+  flags.whole("--ranks", ranks, 1, "workers (default: as many as the layout needs)");
+  flags.words(
+      "--plan", parts.plan_file, "FILE",
+      "repeat the plan in this file instead of using a schedule; of a plan with bars, its body");
+  prune.add_flags(flags);
+}
+
+void RunFlags::add_machine_flags(Flags& flags) {
+  flags.group("Machine");
+  add_device_flag(flags, device);
+  flags.yes("--cuda-graph", cuda_graph,
+            "launch each forward, backward and update as one CUDA graph; speed not yet measured");
+  flags.choice("--dtype", dtype, {"f32", "bf16"}, "type of weights and activations");
+  flags.choice("--reduction", reduction,
+               {"auto", "scatter", "ring", "tree", "hierarchical", "nccl"},
+               "how a group of ranks sums gradients; scatter: in two rounds, or one for up to 1 MB "
+               "of two ranks; nccl: by NCCL's own collectives; auto: nccl with --transport nccl, "
+               "without a codec; else scatter");
+  flags.whole("--ranks-per-host", ranks_per_host, 1,
+              "ranks per host for --reduction hierarchical (default: group by host name) and "
+              "--pretend-cards");
+  flags.choice("--transport", transport, {"threads", "mpi", "nccl"},
+               "ranks are threads of this process, or processes started by mpirun; nccl: either, "
+               "with messages from GPU to GPU");
+  flags.whole("--memory-cap", memory_cap, 0, "bytes that a rank may hold in total; 0: no limit");
+  flags.number("--timeout", timeout, limits::tiny, limits::large,
+               "seconds without any progress after which a rank gives up waiting for another");
+}
+
+namespace {
+
+/// Parses a list of arguments; they replace those that were parsed before.
+void parse_list(CLI::App& app, std::vector<std::string> arguments) {
+  std::reverse(arguments.begin(), arguments.end());  // CLI11 takes a vector's last element first
+  app.parse(arguments);
+}
+
+/// Flags that a checkpoint neither keeps nor sets.
+const std::set<std::string> of_one_session{"--help",       "--version", "--out",     "--resume",
+                                           "--stop-after", "--quiet",   "--timeout", "--memory-cap",
+                                           "--cuda-graph", "--profile", "--elastic", "--lose",
+                                           "--note"};
+
+/// Returns the value of every flag that affects the run's result, given or not.
+nlohmann::json flag_values(const CLI::App& app) {
+  nlohmann::json flags;
+  for (const CLI::Option* option : app.get_options()) {
+    std::string name = option->get_name(), type = option->get_type_name();
+    bool given = option->count() > 0, valued = option->get_expected_max() > 0;
+    std::string value = given ? option->results().back() : option->get_default_str();
+    if (of_one_session.contains(name) || (valued && value.empty())) continue;
+    if (!valued) {
+      flags[name] = given && option->as<bool>();
+    } else if (type == "N") {
+      flags[name] = option->as<std::int64_t>();
+    } else if (type == "X") {
+      flags[name] = option->as<double>();
+    } else {
+      flags[name] = value;
+    }
+  }
+  return flags;
+}
+
+}  // namespace
+
+void RunFlags::parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed) {
+  std::vector<std::string> own(argv + 1, argv + argc);
+  for (const std::string& word : own)
+    if (nn::valid_utf8_prefix(word) < word.size())
+      throw UsageError(text("the word ", word, " is not UTF-8, in which checkpoints and reports ",
+                            "keep it; rename the file or folder, or make a link to it"));
+  parse_list(app, own);
+  plan_given = app.count("--plan") > 0;
+  if (!resume.empty()) resume_flags(app, own, fixed);
+  saved = flag_values(app);
+  if (prune.given()) {  // save the defaults that follow from this run's length
+    const sparse::PruneSettings found = prune.settings(steps, 0);
+    saved["--prune-after"] = found.after;
+    if (!prune.once()) saved["--prune-every"] = found.every;
+    if (prune.method == "gradual") saved["--prune-until"] = found.until;
+  }
+  clip_given = app.count("--clip") > 0;
+}
+
+namespace {
+
+/// When a run is resumed, giving one of these discards the saved values of all layout flags.
+constexpr const char* replacing_flags[] = {"--schedule", "--stages", "--data-parallel", "--ranks",
+                                           "--plan"};
+
+/// Names the saved flags that this command line's layout flags override.
+std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& own) {
+  auto given = [&](const char* name) { return app.count(name) > 0; };
+  std::set<std::string> replaced;
+  if (std::ranges::any_of(replacing_flags, given)) {
+    replaced = {std::begin(replacing_flags), std::end(replacing_flags)};
+    replaced.insert("--zero");
+    for (const parallel::ScheduleFlag* flag : parallel::schedule_flags())
+      replaced.insert(flag->name);
+  }
+  if (given("--plan")) replaced.insert({"--microbatches", "--recompute"});
+  if (own.cyclic()) replaced.insert("--microbatches");  // follow from its stages
+  if (given("--setting")) replaced.insert("--gap");     // not all settings have turns
+  return replaced;
+}
+
+}  // namespace
+
+/// Parses the saved flags and then `own`, which override them where the saved weights allow it.
+void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
+                            const std::vector<std::string>& fixed) try {
+  if (checkpoint_of(resume) == resume) resume = resume.parent_path();  // DIR/checkpoint is DIR's
+  const std::filesystem::path folder = resume;
+  const bool moved = app.count("--out") > 0;
+  const nn::IntactCheckpoint found = nn::find_intact(folder / "checkpoint");
+  manifest = found.manifest;
+  const auto started = parallel::rank_environment();
+  const bool leads = !started || started->rank == 0;
+  if (!found.news.empty() && leads) std::cerr << printable(found.news) + '\n';
+  const nlohmann::json run = resumed().run();
+  PG_CHECK(
+      run.contains("flags") && run["flags"].is_object() && run.value("program", program) == program,
+      "--resume ", folder.string(), ": its checkpoint was not written by ", program);
+  const nlohmann::json& before = run["flags"];
+  const std::set<std::string> replaced = replaced_flags(app, parts);
+  std::vector<std::string> all;
+  for (const auto& [name, value] : before.items())
+    PG_CHECK(name.starts_with("--"), "--resume ", folder.string(),
+             ": its checkpoint is damaged: ", name, " is no flag that a run saves");
+  for (const auto& [name, value] : before.items())
+    if (!replaced.contains(name) && !of_one_session.contains(name))
+      all.push_back(text(name, '=', value.is_string() ? value.get<std::string>() : value.dump()));
+  std::string named;
+  for (const char* name : {"--data", "--validation", "--vocab", "--plan"}) {
+    const nlohmann::json value = before.value(name, nlohmann::json());
+    const bool is_file = value.is_string() && value != "chars" && value != "bytes";
+    if (!is_file || app.count(name) > 0 || replaced.contains(name)) continue;
+    saved_files.insert(name);
+    named += text(' ', name, ' ', value.get<std::string>());
+  }
+  if (!named.empty() && leads)  // the checkpoint may be a stranger's
+    std::cerr << "the checkpoint names files to read:" + printable(named) +
+                     "; give these flags to read others\n";
+  all.insert(all.end(), own.begin(), own.end());
+  parse_list(app, all);
+  resume = folder;
+  const nlohmann::json now = flag_values(app);
+  std::vector<std::string> same = fixed;
+  if (before.value("--prune", 0.0) > 0)
+    same.insert(same.end(), PruneFlags::fixed().begin(), PruneFlags::fixed().end());
+  else if (prune.given())
+    prune.check_begins(static_cast<int>(resumed().step()), steps);
+  for (const std::string& name : same)
+    PG_CHECK(now.value(name, nlohmann::json()) == before.value(name, nlohmann::json()),
+             "--resume: the run began with ", name, ' ', before.value(name, nlohmann::json()),
+             ", not ", now.value(name, nlohmann::json()),
+             "; leave this flag out, or start a new run");
+  if (!moved) out = folder;
+} catch (const nlohmann::json::exception&) {
+  throw autograd::Error(text("--resume ", resume.string(), ": its checkpoint is damaged: a flag ",
+                             "that it saved has a value that no run has"));
+}
+
+void RunFlags::check() const {
+  PG_CHECK(parts.plan_file.empty() || (parts.codec.empty() && parts.channel.empty()),
+           "--plan: a plan's first line says how its messages are encoded; make the plan with ",
+           "plan show ... --codec NAME, and leave out --codec and --codec-channel here");
+  PG_CHECK(parts.plan_file.empty() || !parts.given(),
+           "give --plan or the other flags of a schedule, not both");
+  const auto activations = dtype == "bf16" ? autograd::DType::bf16 : autograd::DType::f32;
+  parallel::check_smaller("--codec", parts.codec_found(), autograd::DType::f32);
+  parallel::check_smaller("--codec-channel", parts.channel_found(), activations);
+  device_kind(device);  // throws if this build lacks it
+  PG_CHECK(transport != "nccl" || device != "cpu", "--transport nccl: NCCL moves the memory of ",
+           "GPUs; use --device cuda or emulator with it, or --transport threads or mpi");
+  PG_CHECK(reduction != "nccl" || transport == "nccl", "--reduction nccl: NCCL sums up what it ",
+           "carries; use it with --transport nccl, or use --reduction scatter");
+  PG_CHECK(!cuda_graph || device != "cpu",
+           "--cuda-graph: the CPU has no CUDA graphs; use --device ",
+           "cuda or emulator with it, or leave it out");
+  PG_CHECK(!profile || device == "cpu", "--profile: times kernels of --device cpu; ",
+           device == "emulator" ? "the emulator's times say nothing of a GPU's"
+                                : "a GPU's kernels run on after their launch, so use nsys profile",
+           ", or leave it out");
+  PG_CHECK(lowest_rate <= learning_rate, "--min-learning-rate ", lowest_rate,
+           " is above --learning-rate ", learning_rate);
+  pretend.check(device, transport, ranks_per_host);
+  PG_CHECK(!elastic || transport == "threads", "--elastic: ranks that are processes end together; ",
+           "start them by the program elastic, which starts those that are left again, or leave ",
+           "out --transport ", transport);
+  PG_CHECK(!elastic || parts.plan_file.empty(), "--elastic: a plan of your own is for its ranks; ",
+           "leave out --plan, or --elastic");
+  PG_CHECK(!elastic || attempt.number > 0 || stop_after == 0, "--elastic: leave out --stop-after; ",
+           "the run stops by itself where ranks come back");
+  prune.check(parts.codec_found(), parts.plan_file, steps);
+  PG_CHECK(warmup <= steps, "--warmup ", warmup, " is longer than the run of ", steps, " --steps");
+}
+
+void RunFlags::check_memory(double bytes, const std::string& remedies) const {
+  double machine =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  PG_CHECK(bytes < machine, "this run needs at least ", bytes / 1e9,
+           " GB of memory, the machine has ", machine / 1e9, "; use ", remedies);
+}
+
+}  // namespace plangrad::examples

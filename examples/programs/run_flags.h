@@ -1,0 +1,74 @@
+// RunFlags: the flags that all training programs have, as values: checked, saved with a run, and
+// read back to resume it. Not here: a program's model and data, and the run itself.
+// Chapter 02.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "examples/programs/elastic.h"
+#include "examples/programs/pretend_flags.h"
+#include "examples/programs/prune_flags.h"
+#include "examples/programs/schedule_flags.h"
+#include "parallel/session/session.h"
+
+namespace CLI {
+class App;
+}
+
+namespace plangrad::examples {
+
+using namespace plangrad::nn;
+
+class Flags;
+
+struct RunFlags : parallel::SessionScope {
+  std::string program, examples, kind_of_data;  ///< as in "train_gpt", "sequences", "text"
+  std::filesystem::path data;
+  std::int64_t batch = 12, warmup = -1;
+  double learning_rate = 1e-3, lowest_rate = -1, clip = 1;
+  double timeout = 60;
+  std::int64_t seed = 1337;
+  bool cuda_graph = false;
+  ScheduleFlags parts;  // how the work is laid out over ranks
+  PruneFlags prune;
+  PretendFlags pretend;
+  bool elastic = false;
+  std::string lose;             // ranks, on purpose
+  std::string note;             // of the program elastic
+  Attempt attempt;              // which session of an elastic run this is
+  std::int64_t memory_cap = 0;  // bytes per rank; 0: no limit
+  int ranks = 0;                // 0: as many as the layout needs
+  int ranks_per_host = 0;       // 0: group ranks by host name
+  std::string device = "cpu", dtype = "f32", transport = "threads", reduction = "auto";
+
+  bool clip_given = false, plan_given = false;
+  std::set<std::string> saved_files;  ///< flags whose files the checkpoint names, and no word does
+  nlohmann::json saved;               ///< the flags that affect the run's result, with their values
+
+  RunFlags() { out.clear(); }  // a folder of its own for each run
+
+  /// Adds flags in the order of --help; a program adds its own before these and between them.
+  /// `rate` describes --learning-rate.
+  void add_length_flags(Flags& flags, const char* rate = "highest learning rate");
+  void add_run_flags(Flags& flags);  ///< adds the flags of layout and machine, too
+
+  /// Parses a command line. With --resume, the flags of the saved run come first; `fixed` names
+  /// those that must not change.
+  /// throws: Error if a flag contradicts the saved run
+  void parse(CLI::App& app, int argc, char** argv, const std::vector<std::string>& fixed);
+
+  /// throws: Error if flags contradict each other, or ask for something this build lacks
+  void check() const;
+  /// Rejects a run that can't fit, before anything is written. `remedies`: flags that would help.
+  void check_memory(double bytes, const std::string& remedies) const;
+
+ private:
+  void add_layout_flags(Flags& flags);
+  void add_machine_flags(Flags& flags);
+  void resume_flags(CLI::App& app, const std::vector<std::string>& own,
+                    const std::vector<std::string>& fixed);
+};
+
+}  // namespace plangrad::examples

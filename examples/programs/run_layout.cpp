@@ -1,0 +1,231 @@
+// Finds the parts of a layout that flags leave open, and rejects combinations that do not fit.
+// Not here: how many ranks a schedule needs (schedule_flags.h).
+// Chapter 06.
+#include "examples/programs/run_layout.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "nn/checkpoint/checkpoint.h"
+#include "parallel/transports/rank_environment.h"
+#include "parallel/verifier/verify.h"
+
+namespace plangrad::examples {
+
+RunLayout::RunLayout(const RunFlags& run, int started, bool tied, int layers)
+    : run_(run), tied_(tied), parts_(run.parts), ranks_(started > 0 ? started : run.ranks) {
+  PG_CHECK(run.ranks == 0 || run.ranks == ranks_, "--ranks ", run.ranks, ", but ", ranks_,
+           " ranks were started");
+  if (!parts_.plan_file.empty()) {
+    read_own_plan();
+  } else {
+    choose_buckets(layers);
+    parts_.fit(ranks_);
+  }
+  layout_ = parts_.layout();
+  if (!parts_.gives("--gap")) layout_.gap = 3;  // a backward takes about as long as two forwards
+  choose_clip();
+  if (!run.resume.empty()) first_ = static_cast<int>(run.resumed().step());
+  const std::string why = parts_.cyclic() ? text("one for each of ", parts_.stages, " stages")
+                                          : text("--microbatches ", layout_.microbatches,
+                                                 " x --data-parallel ", layout_.width);
+  PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
+           " microbatches (", why, ")");
+  plans_ = make_plans();
+  choose_reduction();
+  check_reduction();
+  int wanted = first_plan()->plan().ranks();
+  if (ranks_ == 0) ranks_ = wanted;
+  PG_CHECK(wanted == ranks_, ranks_, " ranks: --plan ", parts_.plan_file, " needs ", wanted);
+}
+
+void RunLayout::read_own_plan() {
+  own_plan_ = read_plan(parts_.plan_file);
+  parallel::verify(*own_plan_);
+  PG_CHECK(own_plan_->steps > 0, "--plan ", parts_.plan_file, " makes no updates");
+  int delay = *std::max_element(own_plan_->keep.begin(), own_plan_->keep.end()) - 1;
+  const bool repeats = !own_plan_->is_endless() && own_plan_->steps != run_.steps;
+  PG_CHECK(!repeats || own_plan_->first >= delay, "--plan ", parts_.plan_file,
+           " is a plan of delayed updates that begins like the beginning of a run, so it can't be ",
+           "repeated; make it for later updates: plan show ... --first ", delay);
+  if (!run_.resume.empty() && !run_.plan_given) {
+    const nlohmann::json run = run_.resumed().run();
+    // Compare plans, not their texts: headers of earlier versions say more.
+    const nlohmann::json saved = run.value("plan", nlohmann::json());
+    PG_CHECK(saved.is_string() && parallel::parse(saved) == *own_plan_,
+             "--resume: ", parts_.plan_file,
+             " is not the plan that its checkpoint says the run was made with; to continue with ",
+             "this one, add --plan ", parts_.plan_file);
+  }
+  PG_CHECK(own_plan_->is_endless() || run_.stop_after % own_plan_->steps == 0, "--plan ",
+           parts_.plan_file, " makes ", own_plan_->steps,
+           " updates at a time, which does not divide the ", run_.stop_after, " of --stop-after");
+  parts_.stages = own_plan_->stages;
+  parts_.microbatches = own_plan_->per_step;
+}
+
+/// Turns clipping off for schedules that can't wait for the norm of the gradient.
+void RunLayout::choose_clip() {
+  const char* why_not = parts_.behaviour().why_no_clip;
+  if (!why_not || run_.clip == 0) return;
+  PG_CHECK(!run_.clip_given, "--clip ", run_.clip, ": the schedule ", parts_.schedule, ' ',
+           why_not);
+  run_.clip = 0;
+}
+
+/// Cuts replicas into a few stages, whose sums overlap with the backward of the stages before them.
+/// A sum by NCCL is a single call, so four of them cost little more than one. With --zero 2 or 3
+/// the next backward waits for a sum, to drop it.
+void RunLayout::choose_buckets(int layers) {
+  constexpr int buckets = 4;
+  const bool is_data = parts_.schedule.empty() || parts_.schedule == "data";
+  const bool has_replicas = std::max(ranks_, parts_.data_parallel) > 1;
+  const bool is_plain = !parts_.recompute && parts_.zero <= 1 && parts_.codec_found().is_none();
+  const bool by_nccl =
+      run_.reduction == "nccl" || (run_.reduction == "auto" && run_.transport == "nccl");
+  if (parts_.stages > 0 || !is_data || !has_replicas || !is_plain || !by_nccl) return;
+  parts_.schedule = "data";
+  parts_.stages = std::min(buckets, layers);
+  chose_buckets_ = parts_.stages > 1;
+}
+
+/// Chooses NCCL's own sums where they can be: a sum is one call, instead of one for each piece. So
+/// is a gather of what ZeRO shards.
+void RunLayout::choose_reduction() {
+  if (run_.reduction != "auto") return;
+  const parallel::Plans::Shared shared = first_plan();
+  const parallel::Plan& sample = shared->plan();
+  chose_reduction_ = run_.transport == "nccl" && parallel::sums_in_groups(sample);
+  run_.reduction = chose_reduction_ && sample.codec.is_none() ? "nccl" : "scatter";
+}
+
+/// Rejects a reduction that the run would not use: it would be a flag without effect.
+void RunLayout::check_reduction() const {
+  PG_CHECK(run_.ranks_per_host == 0 || run_.reduction == "hierarchical" || run_.pretend.cards,
+           "--ranks-per-host ", run_.ranks_per_host, ": --reduction ", run_.reduction,
+           " ignores hosts; leave it out, or use --reduction hierarchical or --pretend-cards");
+  if (run_.reduction == "scatter") return;
+  const parallel::Plans::Shared shared = first_plan();
+  const parallel::Plan& sample = shared->plan();
+  PG_CHECK(parallel::sums_in_groups(sample), "--reduction ", run_.reduction,
+           ": in this plan no group of ", "ranks sums gradients",
+           parts_.cyclic() ? ", they travel from rank to rank" : "", "; leave this flag out");
+  const bool has_chunks = run_.reduction == "ring" || run_.reduction == "nccl";
+  PG_CHECK(sample.sharded == 0 || has_chunks, "--reduction ", run_.reduction,
+           ": ZeRO gives each rank one part of the sum, but this reduction gives each all of it; ",
+           "use scatter or ring, or leave out --zero");
+  PG_CHECK(run_.reduction != "nccl" || sample.codec.is_none(),
+           "--reduction nccl: NCCL sums up values as they are, and codec ",
+           parallel::print(sample.codec), " encodes them; leave out one of the two");
+}
+
+/// Returns the ranks' hosts. Threads are all on one host, unless --ranks-per-host says otherwise.
+std::vector<int> RunLayout::hosts() const {
+  if (run_.reduction != "hierarchical") return {};
+  if (run_.ranks_per_host == 0 && run_.transport == "mpi") return {};
+  return parallel::hosts_in_order(ranks_, run_.ranks_per_host > 0 ? run_.ranks_per_host : ranks_);
+}
+
+int RunLayout::per_step() const {
+  if (own_plan_) return own_plan_->per_step;
+  return updates_per_microbatch() ? layout_.width : static_cast<int>(pieces());
+}
+
+/// Returns enough updates to show more than a pipeline that fills and drains.
+int RunLayout::reported_steps() const {
+  return updates_per_microbatch() ? std::max(4, 2 * layout_.stages) : 4;
+}
+
+std::shared_ptr<parallel::Plans> RunLayout::make_plans() const {
+  if (own_plan_) try {
+      return std::make_shared<parallel::Plans>(*own_plan_);
+    } catch (const autograd::Error& error) {
+      throw autograd::Error(text("--plan ", parts_.plan_file, ": ", error.what()));
+    }
+  parallel::Layout layout = layout_;
+  if (updates_per_microbatch()) layout.microbatches = 1;
+  layout.recompute = parts_.recompute && layout.stages > 1;
+  layout.clip = run_.clip > 0;
+  layout.tied = tied_ && layout.stages > 1;
+  return std::make_shared<parallel::Plans>(parts_.schedule, layout);
+}
+
+parallel::Training RunLayout::training(const Model& model) const {
+  const auto layers = static_cast<int>(model.size());
+  PG_CHECK(!parts_.gives("--chunks") || layout_.stages <= layers, "--chunks ", layout_.chunks,
+           " on each of ", ranks_ / layout_.width, " ranks: a model of ", layers,
+           " layers can't be cut into ", layout_.stages, " stages; use fewer --chunks or --ranks");
+  parallel::Training training(model, layout_.stages);
+  training.dtype = run_.dtype == "bf16" ? DType::bf16 : DType::f32;
+  training.seed = static_cast<std::uint64_t>(run_.seed);
+  double lowest = run_.lowest_rate < 0 ? run_.learning_rate / 10 : run_.lowest_rate;
+  std::int64_t rise = run_.warmup < 0 ? std::min<std::int64_t>(100, run_.steps / 10) : run_.warmup;
+  training.learning_rate = {run_.learning_rate, lowest, rise, run_.steps};
+  training.clip = run_.clip;
+  training.recompute_layers = parts_.recompute && layout_.stages == 1;
+  return training;
+}
+
+nlohmann::json RunLayout::flags() const {
+  nlohmann::json flags = run_.saved;
+  flags.erase("--ranks");
+  if (own_plan_) {
+    if (parts_.plan_file != "-")
+      flags["--plan"] = std::filesystem::absolute(parts_.plan_file).string();
+    for (const char* name : {"--stages", "--data-parallel", "--microbatches", "--recompute"})
+      flags.erase(name);
+    return flags;
+  }
+  // Save the layout that was found, so that a resumed run keeps it unless flags change it.
+  flags["--schedule"] = parts_.schedule;
+  flags["--stages"] = layout_.stages;
+  flags["--data-parallel"] = layout_.width;
+  flags["--clip"] = run_.clip;
+  if (parts_.cyclic()) {
+    flags.erase("--microbatches");  // they follow from the stages, and not in another schedule
+    flags["--setting"] = parts_.setting_found();
+    if (parts_.has_turns()) flags["--gap"] = layout_.gap;
+  } else {
+    flags["--microbatches"] = layout_.microbatches;
+  }
+  return flags;
+}
+
+std::string RunLayout::describe() const {
+  std::string ranks = ranks_ == 1 ? "one rank" : text(ranks_, " ranks (", run_.transport, ")");
+  if (parts_.cyclic())
+    ranks += text(", ", parts_.stages, parts_.stages == 1 ? " stage" : " stages", ", --setting ",
+                  parts_.setting_found());
+  else if (ranks_ > 1)
+    ranks += text(", ", layout_.width, " x ", (ranks_ + layout_.lost.size()) / layout_.width);
+  if (!layout_.lost.empty()) ranks += fmt::format(" without {}", fmt::join(layout_.lost, " and "));
+  std::string line = text(own_plan_ ? "a plan of yours" : parts_.schedule, " on ", ranks);
+  if (updates_per_microbatch() && layout_.microbatches > 1)
+    line += text("; every microbatch is an update, of ", rows_per_step(), ' ', run_.examples);
+  if (updates_per_microbatch() && layout_.stages > 1 && run_.clip > 0)
+    line +=
+        text(". With --clip ", run_.clip, ", each update waits for the gradient's norm over all ",
+             "stages, so the stages work almost one after the other; with --clip 0, they work in ",
+             "parallel");
+  if (parts_.behaviour().drifts && layout_.stages > 1 && (run_.clip > 0 || tied_))
+    line += text(". Its updates wait for all stages, as ",
+                 tied_ ? "embeddings are tied" : "gradients are clipped", "; with ",
+                 tied_ ? "--untied" : "", tied_ && run_.clip > 0 ? " and " : "",
+                 run_.clip > 0 ? "--clip 0" : "", " none waits");
+  if (chose_reduction_) line += text("; --reduction ", run_.reduction);
+  if (chose_buckets_)
+    line += text("; --stages ", layout_.stages, ", so that sums overlap with backward");
+  if (run_.clip != run_.saved.value("--clip", run_.clip))
+    line += text("; gradients are not clipped, which ", parts_.schedule, " can't do");
+  if (const std::string note = parts_.note(run_.clip > 0); !note.empty()) line += text(". ", note);
+  return line;
+}
+
+std::string RunLayout::title() const {
+  return text(run_.program, ": ", own_plan_ ? "a plan of yours" : parts_.title(), ", ", ranks_,
+              ranks_ == 1 ? " rank" : " ranks");
+}
+
+}  // namespace plangrad::examples

@@ -1,0 +1,328 @@
+// Starts ranks as threads or processes, and makes their devices.
+// Not here: how a run is laid out (run_layout.h), and signals (stop_signals.h).
+// Chapter 05.
+#include "examples/programs/run_session.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "autograd/profile/profiled_device.h"
+#include "examples/programs/printable.h"
+#include "examples/programs/program.h"
+#include "examples/programs/rank_device.h"
+#include "examples/programs/run_folder.h"
+#include "examples/programs/stop_signals.h"
+#include "parallel/engine/pretended_time.h"
+#include "parallel/engine/training.h"
+#include "parallel/session/borders.h"
+#include "parallel/session/folder_claim.h"
+#include "parallel/session/rescue.h"
+#include "parallel/transports/launch.h"
+#include "parallel/transports/mpi_transport.h"
+#include "parallel/transports/rank_environment.h"
+#include "parallel/transports/threads_transport.h"
+
+namespace plangrad::examples {
+
+namespace fs = std::filesystem;
+
+void check_resume(const RunFlags& run, const nlohmann::json& data) {
+  if (run.resume.empty()) return;
+  const Checkpoint checkpoint = run.resumed();
+  PG_CHECK(checkpoint.run().value("data", nlohmann::json()) == data,
+           "--resume: ", run.data.string(), " is not the ", run.kind_of_data,
+           " that the run began with");
+  PG_CHECK(checkpoint.step() < run.steps, "--resume: the run has done ", checkpoint.step(),
+           " of its ", run.steps, " updates; give it more with --steps");
+}
+
+SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
+                                 const Training& training, nlohmann::json config,
+                                 const nlohmann::json& checksum, const std::string& sizes) {
+  SessionSettings settings;
+  static_cast<SessionScope&>(settings) = run;
+  settings.engine.timeout = run.timeout;
+  settings.engine.reduction =
+      layout.reduction() == "nccl" ? AllReduce::by_transport : reductions().at(layout.reduction());
+  settings.engine.hosts = layout.hosts();
+  settings.plans = layout.plans();
+  const Pretended pretended =
+      run.pretend.found(training.stages(), layout.ranks(), run.ranks_per_host);
+  PG_CHECK(pretended.latency < run.timeout, "--pretend-link: a message takes ", pretended.latency,
+           " s, and ranks give up after --timeout ", run.timeout, "; use a longer --timeout");
+  if (pretended.computes()) settings.engine.prolong = prolong_to(pretended);
+  if (pretended.computes() || pretended.links())
+    settings.pretended = std::make_shared<Pretended>(pretended);
+  settings.reported_steps = layout.reported_steps();
+  if (run.prune.given())
+    settings.pruner = [found = run.prune.settings(run.steps, run.seed)] {
+      return std::make_unique<sparse::PruneRun>(found);
+    };
+  config["flags"] = layout.flags();
+  settings.config = settings.run = config;
+  settings.config["reduction"] = layout.reduction();  // chosen, if the flag says auto
+  settings.run["program"] = run.program;
+  settings.run["data"] = checksum;
+  if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
+  settings.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
+  settings.title = layout.title();
+  settings.interrupted = settings.interrupted_here = [] { return stopped_by() != 0; };
+  settings.rescue = std::make_shared<Rescue>();
+  settings.news = run.attempt.news;
+  if (!run.note.empty()) settings.news.push_back(run.note);
+  settings.is_segment = run.attempt.is_segment;
+  settings.one_update_a_plan = run.elastic;
+  return settings;
+}
+
+namespace {
+
+/// Checks before any rank starts what would stop all of them, and makes the network that they
+/// pretend to have. `one_process`: all ranks share this run.
+ReadyRun checked(ReadyRun run, bool one_process) {
+  const int first = run.layout.first(), left = run.settings.steps - first;
+  const int steps = std::max(1, run.settings.plans->fixed_steps());
+  PG_CHECK(left % steps == 0, "--plan makes ", steps, " updates at a time, which does ",
+           "not divide the ", left, " that remain");
+  const Plans::Shared shared = run.layout.first_plan();
+  const Plan& plan = shared->plan();
+  const std::int64_t micros = (std::int64_t{run.settings.steps} + 1) * plan.per_step;
+  PG_CHECK(micros < most_microbatches, "--steps ", run.settings.steps, " of ", plan.per_step,
+           " microbatches each: a run has fewer than ", most_microbatches,
+           " microbatches in all; give it fewer --steps");
+  const int bits_every = plan.codec.kind().chooses_bits ? plan.codec.period : 0;
+  check_lengths(run.settings.plans->lengths(), Borders(run.settings, first, bits_every), first);
+  run.settings.plans->check(first, left);
+  check_fit(plan, run.training, run.layout.ranks());
+  const std::vector<int>& hosts = run.settings.engine.hosts;
+  if (!hosts.empty()) check_hosts(plan, hosts);
+  if (run.settings.pruner) run.settings.pruner()->check(run.training.whole);
+  const SessionScope& scope = run.settings;
+  const bool has_bits = !scope.resume.empty() && scope.resumed().run().contains("bits");
+  check_period(plan.codec, first, run.settings.steps, has_bits);
+  if (run.settings.pretended)
+    run.network = network_of(*run.settings.pretended, run.layout.ranks(), one_process);
+  return run;
+}
+
+/// Checks that losses can happen, and that what they leave can be saved: a folder's other run stays
+/// until the user asks for a save.
+void check_losses(const RunFlags& flags, const ReadyRun& run) {
+  if (flags.attempt.number > 0) return;  // of an elastic run, whose ranks the first session checked
+  for (const PlannedLoss& loss : parse_losses(flags.lose)) {
+    PG_CHECK(loss.rank < run.layout.ranks(), "--lose: there is no rank ", loss.rank,
+             "; this layout has ", run.layout.ranks(), ", counted from 0");
+    PG_CHECK(loss.update <= run.settings.steps, "--lose: update ", loss.update,
+             " does not come; the run has ", run.settings.steps, " --steps");
+  }
+  std::error_code none;
+  const fs::path& out = run.settings.out;
+  const bool begins = flags.elastic && flags.resume.empty();
+  PG_CHECK(!begins || out.empty() || !fs::exists(out / "checkpoint", none),
+           "--elastic: ", out.string(),
+           " holds another run; name another --out, or continue it by --resume");
+}
+
+/// Gives the run a folder of its own, unless the user named one; the newest run that saved is then
+/// runs/latest. `chosen`: the folder that rank 0 made, empty on rank 0.
+void place(ReadyRun& run, const std::string& chosen) {
+  SessionSettings& settings = run.settings;
+  if (settings.out.empty()) {
+    settings.out = chosen.empty() ? new_run_folder(run.layout.name()) : fs::path(chosen);
+    settings.saved = [before = settings.saved](const fs::path& folder) {
+      before(folder);
+      point_latest_to(folder);
+    };
+  }
+  settings.saved = [before = settings.saved, place = run.folder](const fs::path& folder) {
+    before(folder);
+    *place = folder;
+  };
+  settings.about += text("; files go to ", settings.out.string());
+}
+
+/// Runs one rank's part of the training. Returns whether the run is complete.
+/// `place`: the rank's number among the ranks of this host.
+bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int place) {
+  PlantedLoss planted(real, /*whole_process*/ std::string(real.name()) == "mpi");
+  Transport& lossy = flags.lose.empty() ? real : planted;
+  SessionSettings settings = run.settings;
+  for (const PlannedLoss& loss : parse_losses(flags.lose))
+    if (loss.rank == real.rank())
+      settings.engine.prolong = losing(loss, planted, settings.engine.prolong);
+  const std::unique_ptr<Transport> held = run.network ? run.network->around(lossy) : nullptr;
+  Transport& inner = held ? *held : lossy;
+  const std::unique_ptr<RunData> data =
+      run_data(run.examples, run.layout.per_step(), run.layout.rows(), flags.batch);
+  const DeviceKind& kind = device_kind(flags.device);
+  const DevicePtr made = kind.make(place, flags.cuda_graph);
+  const DevicePtr device = flags.profile ? profiled_device(made) : made;
+  device->meter().set_cap(flags.memory_cap);
+  // Wrap the transport for devices that have their own memory.
+  const std::unique_ptr<Transport> outer =
+      kind.transport(inner, device, flags.transport == "nccl", flags.timeout);
+  Transport& transport = outer ? *outer : inner;
+  training_begins();
+  return run_session(run.training, transport, device, *data, settings);
+}
+
+/// Runs `work`. If it fails, saves what the ranks of this process have left, and says so. A process
+/// without rank 0 does that only if rank 0 was killed: a rank 0 that ends by itself has saved, or
+/// knows why nothing may be saved.
+void rescued(const ReadyRun& run, bool leads, const std::function<void()>& work) try {
+  work();
+} catch (const std::exception&) {
+  if (!leads && !is_abandoned(run.settings.rescue->place_of(run.settings))) throw;
+  const std::string news = run.settings.rescue->save(run.settings, run.training.learning_rate);
+  if (!news.empty()) std::cerr << printable(news) + '\n';
+  throw;
+}
+
+/// The ranks of this process that were lost.
+struct Lost {
+  std::mutex mutex;
+  std::vector<int> ranks;
+
+  void add(int rank) {
+    std::lock_guard lock(mutex);
+    ranks.push_back(rank);
+  }
+};
+
+/// Describes a session that has lost ranks to the elastic run around it.
+RanksLost ranks_lost(const RunFlags& flags, const ReadyRun& run, const Lost& lost,
+                     const std::string& what) {
+  RanksLost result(what);
+  result.planned = parse_losses(flags.lose);
+  for (int rank : lost.ranks) {
+    auto is_first = [&](const PlannedLoss& a, const PlannedLoss& b) {
+      return std::pair(a.rank != rank, a.update) < std::pair(b.rank != rank, b.update);
+    };
+    result.lost.push_back(*std::ranges::min_element(result.planned, is_first));
+  }
+  result.ranks = run.layout.ranks();
+  result.out = run.settings.out;
+  result.saved = run.settings.rescue->newest_save(result.out);
+  result.flags = run.layout.flags();
+  return result;
+}
+
+/// Trains on threads of this process. Returns whether the run is complete.
+bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finish& finish) {
+  auto started = rank_environment();
+  if (started)
+    throw SharedUsageError(text("this process is one of ", started->size, " that ",
+                                started->launcher,
+                                " started; add --transport mpi, or start it alone"));
+  ReadyRun run = usage([&] {
+    ReadyRun ready = checked(prepare(0), true);
+    const int ranks = ready.layout.ranks(), most = flags.attempt.most_ranks;
+    PG_CHECK(most == 0 || ranks <= most, "this layout takes ", ranks, " ranks, ", most,
+             " are left");
+    check_losses(flags, ready);
+    device_kind(flags.device).prepare(ready.layout.ranks(), flags.transport == "nccl");
+    return ready;
+  });
+  place(run, "");
+  const int ranks = run.layout.ranks();
+  bool complete = true;
+  Lost lost;
+  auto body = [&](Transport& transport) {
+    set_compute_threads(std::max(1, compute_threads() / ranks));  // they share the cores
+    try {
+      bool end = train(flags, run, transport, transport.rank());
+      if (transport.rank() == 0) complete = end;
+    } catch (const RankLost&) {
+      lost.add(transport.rank());
+      throw;
+    }
+  };
+  try {
+    rescued(run, true, [&] {
+      if (ranks > 1) return run_ranks(ranks, body);
+      ThreadsWorld world(1);
+      body(world.transport(0));
+    });
+  } catch (const std::exception& error) {
+    if (flags.elastic && !lost.ranks.empty()) throw ranks_lost(flags, run, lost, error.what());
+    throw;
+  }
+  if (complete && finish) finish(*run.folder);
+  return complete;
+}
+
+/// Joins the job of mpirun. All of its processes find alike that they can't.
+std::unique_ptr<MpiWorld> joined(const RunFlags& flags,
+                                 const std::optional<RankEnvironment>& started) {
+  try {
+    PG_CHECK(started, "--transport mpi: this process was started alone; start several by ",
+             "mpirun -n RANKS ", flags.program, " ..., or leave the flag out");
+    PG_CHECK(flags.transport == "mpi" || flags.device != "emulator", "--transport nccl: the ",
+             "emulator's NCCL joins threads of one process, and this process is one of ",
+             started->size, "; use --transport mpi, or start it alone with --ranks");
+    constexpr double patience = 300;  // seconds; a large job starts slowly
+    return std::make_unique<MpiWorld>(std::max(patience, flags.timeout));
+  } catch (const Error& error) {
+    throw SharedUsageError(error.what());
+  }
+}
+
+/// Trains as one of several processes. Returns whether the run is complete.
+bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Finish& finish) {
+  auto started = rank_environment();
+  const std::unique_ptr<MpiWorld> world = joined(flags, started);
+  const int size = world->transport().size();
+  MpiWorld::stop_on_sigterm();  // mpirun sends it when a rank is lost or the user interrupts
+  bool complete = true;
+  world->run([&](Transport& transport) {
+    int here = std::max(1, started->local_size);  // ranks of this host share its cores
+    int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
+    ReadyRun run = checked(prepare(size), false);
+    check_losses(flags, run);
+    const bool known = started->local_rank >= 0, leads = transport.rank() == 0;
+    device_kind(flags.device).prepare(known ? here : size, flags.transport == "nccl");
+    if (leads) place(run, "");
+    const std::string folder = broadcast_bytes(transport, run.settings.out.string(), flags.timeout);
+    if (!leads) place(run, folder);
+    if (leads && known && started->launcher == "MPICH")
+      std::cerr
+          << "note: MPICH's mpirun kills all ranks as soon as one dies: none reports or saves "
+             "then, and the newest save is what is left (--save-every)\n";
+    auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+    if (leads && started->launcher == "Open MPI" && !is_set("OMPI_MCA_odls_base_sigkill_timeout") &&
+        !is_set("PRTE_MCA_odls_base_sigkill_timeout"))
+      killed_in_a_second();
+    const int seat = known ? started->local_rank : transport.rank();
+    rescued(run, leads, [&] {
+      const bool end = train(flags, run, transport, seat);
+      if (leads) complete = end;
+    });
+    // All end with one status, whichever of them a signal reached: MPICH's mpirun may lose rank 0's
+    // if others end with 0.
+    const std::string done = "complete", own = leads && complete ? done : text(stopped_by());
+    const std::vector<std::string> all = all_gather_bytes(transport, own, flags.timeout);
+    complete = all.front() == done;
+    const auto stopped =
+        std::ranges::find_if(all, [](const auto& signal) { return signal != "0"; });
+    if (!complete) record_stop(stopped == all.end() ? 0 : std::stoi(*stopped));
+    if (complete && leads && finish) finish(*run.folder);
+  });
+  return complete;
+}
+
+}  // namespace
+
+int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish) {
+  handle_stop_signals();
+  const bool processes = run.transport == "mpi" || (run.transport == "nccl" && rank_environment());
+  const bool complete =
+      processes ? train_on_processes(run, prepare, finish) : train_on_threads(run, prepare, finish);
+  return complete || stopped_by() == 0 ? 0 : 128 + stopped_by();
+}
+
+}  // namespace plangrad::examples

@@ -1,0 +1,49 @@
+// Starts the ranks of a training run as threads or processes, and checks the checkpoint of a
+// resumed run. Not here: the session itself (parallel/session/session.h); a program's model and
+// data.
+// Chapter 05.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "examples/programs/run_data.h"
+#include "examples/programs/run_layout.h"
+
+namespace plangrad::examples {
+
+/// A run whose flags, layout and data are ready.
+struct ReadyRun {
+  Training training;
+  SessionSettings settings;
+  RunLayout layout;
+  std::shared_ptr<const Examples> examples;             ///< shared by the ranks of this process
+  std::shared_ptr<PretendedNetwork> network = nullptr;  ///< likewise; null: links are as they are
+  /// The folder that rank 0 saved to last; a user may rename it while the run trains.
+  std::shared_ptr<std::filesystem::path> folder = std::make_shared<std::filesystem::path>();
+};
+
+/// Makes a program's ReadyRun; `started`: ranks that exist already, 0 if the flags decide.
+using Prepare = std::function<ReadyRun(int started)>;
+
+/// Called once with the folder of a run that is complete.
+using Finish = std::function<void(const std::filesystem::path& folder)>;
+
+/// Checks that a run can be resumed with this data; `data`: the checksum of the data.
+/// throws: Error if the data differ, or if the run is complete
+void check_resume(const RunFlags& run, const nlohmann::json& data);
+
+/// Makes settings from flags, layout and training; a program adds the unit of its examples.
+///   config: describes the model; checksum: that of the data; sizes: sizes of the data, as text for
+///   the user
+SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
+                                 const Training& training, nlohmann::json config,
+                                 const nlohmann::json& checksum, const std::string& sizes);
+
+/// Trains, and returns the program's exit status.
+/// throws: UsageError if the run can't begin, before anything is written; Error if it fails later
+int train_run(const RunFlags& run, const Prepare& prepare, const Finish& finish = {});
+
+}  // namespace plangrad::examples

@@ -1,0 +1,48 @@
+// A signal handler may only write atomic variables without a lock, and call write().
+// Chapter 15.
+#include "examples/programs/stop_signals.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <tuple>
+
+namespace plangrad::examples {
+
+namespace {
+
+std::atomic<int> received = 0;
+std::atomic<bool> training = false;
+std::atomic<bool> has_a_second = false;
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+void on_signal(int signal) {
+  received = signal;
+  std::signal(signal, training && signal == SIGXCPU ? SIG_IGN : SIG_DFL);  // it comes each second
+  if (!training) std::raise(signal);
+  constexpr char line[] =
+      "interrupted: the run saves after the plan under way, but mpirun kills it in a second; to "
+      "give it longer, export OMPI_MCA_odls_base_sigkill_timeout=30 (PRTE_MCA_... for Open MPI 5), "
+      "or send mpirun SIGUSR1\n";
+  if (has_a_second && (signal == SIGINT || signal == SIGTERM || signal == SIGHUP))
+    std::ignore = ::write(STDERR_FILENO, line, sizeof line - 1);
+}
+
+}  // namespace
+
+void handle_stop_signals() {
+  for (int signal : stop_signals) std::signal(signal, on_signal);
+  if (std::signal(SIGHUP, on_signal) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // under nohup
+  std::signal(SIGPIPE, SIG_IGN);  // a reader of the output that goes does not end the run
+  std::signal(SIGXFSZ, SIG_IGN);  // a save that exceeds a limit of files fails like on a full disk
+}
+
+void training_begins() { training = true; }
+
+void killed_in_a_second() { has_a_second = true; }
+
+int stopped_by() { return received; }
+
+void record_stop(int signal) { received = signal; }
+
+}  // namespace plangrad::examples

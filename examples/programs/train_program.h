@@ -1,0 +1,42 @@
+// The main function of a program that trains: parses flags, and runs one session, or several if
+// ranks are lost. Not here: a session (run_session.h), and what follows a loss (elastic.h).
+// Chapter 15.
+#pragma once
+
+#include "autograd/version.h"
+#include "examples/programs/elastic.h"
+#include "examples/programs/program.h"
+#include "examples/programs/run_session.h"
+
+namespace plangrad::examples {
+
+/// Runs a program whose flags have been added to `app`, and returns its exit status. A session
+/// after a loss has flags of its own, so it is described to CLI11 anew.
+///   Run: RunFlags with the flags of the program
+template <class Run>
+int train_program(CLI::App& app, Run& run, int argc, char** argv,
+                  ReadyRun (*prepare)(const Run& run, int started), const Finish& finish = {}) {
+  auto train = [&](CLI::App& described, Run& session, Words words) {
+    words.insert(words.begin(), session.program);
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    usage([&] {
+      session.parse(described, static_cast<int>(pointers.size()), pointers.data());
+      return 0;
+    });
+    return train_run(
+        session, [&](int started) { return prepare(session, started); }, finish);
+  };
+  auto next = [&](const Words& words, const Attempt& attempt) {
+    if (attempt.number == 0) return train(app, run, words);
+    CLI::App again;
+    again.set_version_flag("--version", autograd::version());  // a checkpoint has all flags
+    Run session;
+    session.add_flags(again);
+    session.attempt = attempt;
+    return train(again, session, words);
+  };
+  return run_program(app, [&] { return run_elastic(Words(argv + 1, argv + argc), next); });
+}
+
+}  // namespace plangrad::examples
