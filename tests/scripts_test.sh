@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Proves that weave.sh, letters.sh, headers.sh, commands.sh, includes.sh, spine.sh and gpu.sh notice
-# what they are there to notice, in a folder of its own.
+# Proves that weave.sh, letters.sh, headers.sh, commands.sh, includes.sh, spine.sh, size.sh and
+# gpu.sh notice what they are there to notice, in a folder of its own.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 folder=$(mktemp -d)
@@ -160,6 +160,28 @@ seq -f '// %g' 5001 >nn/models/n.cpp
 expect 1 'the spine has 5001 lines, at most 5000' tests/spine.sh
 echo absent.cpp >tests/spine.txt
 expect 1 'absent.cpp is not there' tests/spine.sh
+
+# ---- size.sh, in a clone of its own
+mkdir -p sizes/tests sizes/cuda/emulator sizes/autograd sizes/tutorials
+cp "$root/tests/size.sh" sizes/tests/
+size() { git -C sizes add . && sizes/tests/size.sh "$@"; }
+expect 77 'skipped: this folder is no clone' sizes/tests/size.sh
+git -C sizes init -q
+seq 60000 >sizes/cuda/emulator/figure.svg
+seq 60000 >sizes/tutorials/01.md
+seq 20 >sizes/cuda/a.cu
+seq 3 >sizes/autograd/a.h
+expect 0 '^library  *23 .* 23 ' size
+expect 0 '^emulator  *0 ' size
+seq 60000 >sizes/cuda/emulator/a.h
+expect 1 'size.sh: emulator has 60000 lines, at most' size
+mv sizes/cuda/emulator/a.h sizes/cuda/page.js
+expect 1 'size.sh: library has 60023 lines, at most' size
+mv sizes/cuda/page.js sizes/tests/new_kind
+expect 1 'size.sh: tests has 60[0-9]* lines, at most' size
+mkdir sizes/attic
+mv sizes/tests/new_kind sizes/attic/a.cpp
+expect 1 'size.sh: attic is in no line of the limits' size
 
 # ---- gpu.sh, with a program of four tests: one passes, one is skipped, one fails, and the last one
 # passes alone only
