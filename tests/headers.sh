@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles each header alone, as a file that includes nothing else would need it.
-#   tests/headers.sh [HEADER...]    without one, headers of autograd nn parallel sparse cuda examples
+#   tests/headers.sh [HEADER...]    without one, headers of all folders of code
 # CXX chooses the compiler; g++ if it is not set.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,7 +13,7 @@ cuda/launch/device_gpu.h    for nvcc alone
 is_exempt() { grep -q "^$1 " <<<"$exempt"; }
 
 mapfile -t headers < <(printf '%s\n' "$@" | grep . ||
-  find autograd nn parallel sparse cuda examples -name '*.h' | sort)
+  find autograd nn parallel sparse cuda examples tutorials -name '*.h' | sort)
 for name in $(awk '{ print $1 }' <<<"$exempt"); do
   [[ -f $name ]] || { echo "tests/headers.sh: $name is no file any more; take it out"; exit 1; }
 done
@@ -28,7 +28,8 @@ emulator=(-DCUDA_EMULATOR -Dcuda=cuda_emulated -Icuda/emulator)
 
 lines=$(for header in "${headers[@]}"; do
   is_exempt "$header" || case $header in
-    cuda/*) echo "${compiler[*]:0:1} ${emulator[*]} ${compiler[*]:1} $header /dev/null" ;;
+    cuda/* | tutorials/*)
+      echo "${compiler[*]:0:1} ${emulator[*]} ${compiler[*]:1} $header /dev/null" ;;
     *) echo "${compiler[*]} $header /dev/null" ;;
   esac
 done)

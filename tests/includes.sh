@@ -29,9 +29,9 @@ sparse                 autograd parallel/plan parallel/transports parallel/engin
 cuda/emulator          autograd
 cuda/launch            autograd cuda/emulator
 cuda/backend           autograd cuda/launch
-cuda/ladder            cuda/launch
 cuda/transport         autograd parallel/transports parallel/collectives cuda/launch cuda/backend
 cuda                   autograd parallel/transports cuda/emulator cuda/launch cuda/transport
+tutorials/kernels      cuda/launch
 '
 
 # The room of a file: two folders deep where its folder has rooms, else its first folder. What
@@ -41,7 +41,7 @@ includes() {  # lines: FILE LINE INCLUDED
     --include=*.cu --include=*.cuh "$@" | sed -E 's/^([^:]*):([0-9]*):.*"(.*)".*$/\1 \2 \3/'
 }
 folders=()
-for folder in autograd nn parallel sparse cuda; do
+for folder in autograd nn parallel sparse cuda tutorials; do
   [[ ! -d $folder ]] || folders+=("$folder")
 done
 
@@ -50,7 +50,7 @@ includes "${folders[@]}" | sort -u | awk -v arrows="$arrows" -v graph="${1:-}" '
     n = split(path, parts, "/")
     if (parts[1] == "cuda" && (n == 2 || parts[2] == "gpu" || path == "cuda/emulator/devices.cpp"))
       return "cuda"
-    return parts[1] ~ /^(nn|parallel|cuda)$/ && n > 2 ? parts[1] "/" parts[2] : parts[1]
+    return parts[1] ~ /^(nn|parallel|cuda|tutorials)$/ && n > 2 ? parts[1] "/" parts[2] : parts[1]
   }
   BEGIN {
     rooms = split(arrows, lines, "\n")

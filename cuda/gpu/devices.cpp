@@ -4,7 +4,7 @@
 // The room cuda/gpu is the side of cuda/devices.h that only a build for GPUs has:
 // devices.cpp       whether there are enough GPUs; the emulator makes as many as it is asked for
 // nccl_absent.cpp   an error in place of NCCL, which the emulator always has
-// All else of cuda/ is compiled by both: backend, transport, launch and ladder. Chapter 04.
+// All else of cuda/ is compiled by both: backend, transport and launch. Chapter 04.
 #include "cuda/devices.h"
 
 #include <cstdlib>

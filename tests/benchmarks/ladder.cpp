@@ -18,16 +18,16 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "cuda/ladder/rungs.h"
 #include "cuda/launch/runtime.h"
 #include "tests/benchmarks/ladder_counts.h"
 #include "tests/benchmarks/ladder_page.h"
 #include "tests/cuda/device_array.h"
+#include "tutorials/kernels/rungs.h"
 
 namespace {
 
 using namespace plangrad::cuda;
-using namespace plangrad::cuda::ladder;
+using namespace plangrad::cuda::kernels;
 using namespace plangrad::benchmarks;
 using plangrad::tests::DeviceArray;
 using Bytes = DeviceArray<unsigned char>;
@@ -307,7 +307,7 @@ void run(const std::string& device, bool emulated, const Choice& choice) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  CLI::App app("Times of the kernels of cuda/ladder/, rung by rung");
+  CLI::App app("Times of the kernels of tutorials/kernels/, rung by rung");
   try {
     cudaDeviceProp device;
     PG_CUDA(cudaGetDeviceProperties(&device, 0));

@@ -3,13 +3,13 @@
 #include <cmath>
 #include <map>
 
-#include "cuda/ladder/ladder.h"
+#include "tutorials/kernels/ladder.h"
 
 namespace plangrad::tests {
 
 namespace {
 
-using cuda::ladder::Sizes;
+using cuda::kernels::Sizes;
 
 Values product(const std::vector<Values>& in, const Sizes& sizes) {
   const auto [m, n, k] = sizes;
@@ -37,7 +37,7 @@ Values layer_norm(const std::vector<Values>& in, const Sizes& sizes) {
     double mean = 0, variance = 0;
     for (int i = 0; i < width; ++i) mean += row[i] / width;
     for (int i = 0; i < width; ++i) variance += std::pow(row[i] - mean, 2) / width;
-    const double deviation = std::sqrt(variance + cuda::ladder::layer_norm_epsilon);
+    const double deviation = std::sqrt(variance + cuda::kernels::layer_norm_epsilon);
     for (int i = 0; i < width; ++i) row[i] = (row[i] - mean) / deviation * in[1][i] + in[2][i];
   }
   return y;
@@ -62,7 +62,7 @@ Values column_sum(const std::vector<Values>& in, const Sizes& sizes) {
 
 Values attention(const std::vector<Values>& in, const Sizes& sizes) {
   const auto [heads, time, none] = sizes;
-  constexpr int D = cuda::ladder::Attention::size;
+  constexpr int D = cuda::kernels::Attention::size;
   Values y(in[0].size());
   for (int query = 0; query < heads * time; ++query) {
     Values scores(time);
@@ -79,7 +79,7 @@ Values attention(const std::vector<Values>& in, const Sizes& sizes) {
 
 Values attention_backward(const std::vector<Values>& in, const Sizes& sizes) {
   const auto [heads, time, none] = sizes;
-  constexpr int D = cuda::ladder::Attention::size;
+  constexpr int D = cuda::kernels::Attention::size;
   const std::size_t all = in[0].size();
   Values gradients(3 * all);
   auto dot = [&](int a, int row, int b, int other) {

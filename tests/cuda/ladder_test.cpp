@@ -1,11 +1,12 @@
 // The rungs of the ladder against f64, in every order of threads.
-#include "cuda/ladder/ladder.h"
+#include "tutorials/kernels/ladder.h"
 
 #include <fmt/format.h>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -16,7 +17,7 @@
 
 using namespace plangrad;
 using namespace plangrad::tests;
-using namespace plangrad::cuda::ladder;
+using namespace plangrad::cuda::kernels;
 
 namespace {
 
@@ -130,8 +131,8 @@ TEST_CASE("the ladder's rungs are numbered, and their files are there") {
     for (std::size_t i = 0; i < ladder.rungs.size(); ++i) {
       const Rung& rung = ladder.rungs[i];
       CHECK(rung.number == int(i) + 1);
-      CHECK(rung.file == "cuda/ladder/" + ladder.name + "_" + std::to_string(rung.number) + "_" +
-                             rung.name + ".cu");
+      CHECK(rung.file == "tutorials/kernels/" + ladder.name + "_" + std::to_string(rung.number) +
+                             "_" + rung.name + ".cu");
     }
 }
 
@@ -147,8 +148,10 @@ TEST_CASE("chapter 12 shows the list of the ladder's rungs") {
       sizes += fmt::format("{}{} {}", i ? ", " : "", ladder.size_names[i], ladder.large[i]);
     int last_bytes = 0;  // of the rung before
     for (const Rung& rung : ladder.rungs) {
-      rungs += fmt::format("| {0} [{1}](../{2}) | {3} | {4} |\n", rung.number, rung.name, rung.file,
-                           rung.idea, rung.limit);
+      rungs +=
+          fmt::format("| {0} [{1}]({2}) | {3} | {4} |\n", rung.number, rung.name,
+                      std::filesystem::path(rung.file).lexically_relative("tutorials").string(),
+                      rung.idea, rung.limit);
       if (std::exchange(last_bytes, rung.input_bytes) == rung.input_bytes) continue;
       const double bytes = ladder.least_bytes(rung, ladder.large);
       megabytes += fmt::format("{}{:.0f}", megabytes.empty() ? "" : " / ", bytes / 1e6);
