@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "parallel/plan/lifetimes.h"
+#include "parallel/session/session_lead.h"
 #include "parallel/transports/launch.h"
 #include "sparse/mask_exchange.h"
 #include "sparse/samo.h"
@@ -194,6 +195,41 @@ json PruneRun::summary() const {
           {"kept", kept},
           {"elements", elements_},
           {"layers", kept_}};
+}
+
+// ---- as an observer ----
+
+void PruneRun::resume(const Checkpoint& checkpoint, SessionRank& rank) {
+  resume(checkpoint, rank.engine(), rank.plan_at_work());
+  if (!summary().is_null()) rank.form_changed();
+}
+
+void PruneRun::save(Saving& saving) { write(saving.rank.engine(), saving.plan, saving.write_file); }
+
+std::string PruneRun::carry_out(SessionRank& rank, const Nothing&) {
+  const json found = maybe_prune(rank.engine(), rank.plan_at_work(), rank.steps());
+  if (found.contains("pruned")) rank.form_changed();
+  return found.dump();
+}
+
+void PruneRun::ready(Lead& lead) {
+  lead.summary()["pruned"] = summary();
+  if (lead.steps() == 0 && next_pruning(0) == 0) prune_all_ranks(lead);
+}
+
+void PruneRun::plan_ended(Lead& lead, const PlanEnd& plan) {
+  if (next_pruning(plan.before + 1) <= plan.done) prune_all_ranks(lead);
+}
+
+/// Prunes if it is time, and logs what rank 0 found; all ranks find the same.
+void PruneRun::prune_all_ranks(Lead& lead) {
+  const json found = json::parse(ask(lead).front());
+  lead.note("pruning", found);
+  lead.summary()["pruned"] = summary();
+  if (!found.contains("pruned")) return;
+  if (!std::exchange(pruned_, true)) lead.record_again("pruning");
+  lead.say(text("step ", lead.steps(), ": pruned to ", found.at("kept"), " of ",
+                found.at("elements"), " elements"));
 }
 
 }  // namespace plangrad::sparse

@@ -38,24 +38,35 @@ inline const std::vector<std::string> prune_methods{"magnitude", "global",  "ran
 /// The number of rounds after which a lottery reaches the fraction.
 int lottery_rounds(double fraction);
 
-class PruneRun : public Pruner {
+class PruneRun : public AskingObserver<Nothing, std::string> {
  public:
   explicit PruneRun(const PruneSettings& settings) : settings_(settings) {}
 
-  void check(const ParameterList& whole) const override;
-  int next_pruning(int steps) const override;
-  nlohmann::json maybe_prune(Engine& engine, const Plan& like, int steps) override;
-  void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) override;
+  static constexpr int never = Border::never;
+  void check(const ParameterList& whole) const;
+  int next_pruning(int steps) const;
+  nlohmann::json maybe_prune(Engine& engine, const Plan& like, int steps);
+  void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like);
+  void write(Engine& engine, const Plan& plan, const WriteFile& write_file);
+  nlohmann::json summary() const;
+
+  const char* name() const override { return "pruning"; }
+  void resume(const Checkpoint& checkpoint, SessionRank& rank) override;
+  void save(Saving& saving) override;
   std::string lacks(int updates) const override;
-  void write(Engine& engine, const Plan& plan, const WriteFile& write_file) override;
-  nlohmann::json summary() const override;
+  void ready(Lead& lead) override;
+  Border next_border(int done) const override { return {next_pruning(done + 1), name()}; }
+  void plan_ended(Lead& lead, const PlanEnd& plan) override;
 
  private:
+  std::string carry_out(SessionRank& rank, const Nothing&) override;
+  void prune_all_ranks(Lead& lead);
   nlohmann::json find(Engine& engine, const Plan& like, int steps);
   double fraction_at(int steps) const;
   nlohmann::json prune(Engine& engine, const Plan& like, const Masks& own);
   void set_form(Engine& engine, const Plan& like, Masks all);
 
+  bool pruned_ = false;  // in this session
   PruneSettings settings_;
   EarlyBird bird_;
   bool found_ = false;                        // whether a ticket was found

@@ -21,6 +21,8 @@
 #include "parallel/session/borders.h"
 #include "parallel/session/folder_claim.h"
 #include "parallel/session/rescue.h"
+#include "parallel/session/silent_errors.h"
+#include "parallel/session/validation.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 #include "parallel/transports/rank_environment.h"
@@ -58,10 +60,16 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   if (pretended.computes() || pretended.links())
     settings.pretended = std::make_shared<Pretended>(pretended);
   settings.reported_steps = layout.reported_steps();
-  if (run.prune.given())
-    settings.pruner = [found = run.prune.settings(run.steps, run.seed)] {
-      return std::make_unique<sparse::PruneRun>(found);
-    };
+  const auto prune = run.prune.settings(run.steps, run.seed);
+  if (run.prune.given()) sparse::PruneRun(prune).check(training.whole);
+  settings.observers = [prune, prunes = run.prune.given(), validates = run.evaluate_every,
+                        checks = run.check_every] {
+    Observers all;
+    if (prunes) all.push_back(std::make_unique<sparse::PruneRun>(prune));
+    all.push_back(std::make_unique<SilentErrors>(checks));
+    all.push_back(std::make_unique<Validation>(validates));
+    return all;
+  };
   config["flags"] = layout.flags();
   settings.config = settings.run = config;
   settings.config["reduction"] = layout.reduction();  // chosen, if the flag says auto
@@ -95,12 +103,13 @@ ReadyRun checked(ReadyRun run, bool one_process) {
            " microbatches each: a run has fewer than ", most_microbatches,
            " microbatches in all; give it fewer --steps");
   const int bits_every = plan.codec.kind().chooses_bits ? plan.codec.period : 0;
-  check_lengths(run.settings.plans->lengths(), Borders(run.settings, first, bits_every), first);
+  const Observers observers = run.settings.observers();
+  check_lengths(run.settings.plans->lengths(), Borders(run.settings, first, bits_every, observers),
+                first);
   run.settings.plans->check(first, left);
   check_fit(plan, run.training, run.layout.ranks());
   const std::vector<int>& hosts = run.settings.engine.hosts;
   if (!hosts.empty()) check_hosts(plan, hosts);
-  if (run.settings.pruner) run.settings.pruner()->check(run.training.whole);
   const SessionScope& scope = run.settings;
   const bool has_bits = !scope.resume.empty() && scope.resumed().run().contains("bits");
   check_period(plan.codec, first, run.settings.steps, has_bits);

@@ -7,29 +7,29 @@
 
 namespace plangrad::parallel {
 
-Borders::Borders(const SessionScope& scope, int first, int bits_every, const Pruner* pruner)
+Borders::Borders(const SessionScope& scope, int first, int bits_every, const Observers& observers)
     : last_(scope.stop_after > 0 ? std::min(scope.steps, first + scope.stop_after) : scope.steps),
-      validate_every_(scope.evaluate_every),
       save_every_(scope.save_every),
-      check_every_(scope.check_every),
       bits_every_(bits_every),
-      pruner_(pruner) {}
+      observers_(observers) {}
 
 int Borders::distance(int done) const {
   int steps = last_ - done;
-  for (int every : {validate_every_, save_every_, check_every_, bits_every_})
+  for (const auto& observer : observers_)
+    steps = std::min(steps, observer->next_border(done).updates - done);
+  for (int every : {save_every_, bits_every_})
     if (every > 0) steps = std::min(steps, every - done % every);
-  if (pruner_) steps = std::min(steps, pruner_->next_pruning(done + 1) - done);
   return steps;
 }
 
 const char* Borders::why(int before, int done) const {
   if (done == last_) return "end";
   if (saves(before, done)) return "checkpoint";
-  if (validates(before, done)) return "validation";
-  if (checks(before, done)) return "check";
+  for (auto each = observers_.rbegin(); each != observers_.rend(); ++each)
+    if (const Border border = (*each)->next_border(before); border.updates <= done && border.why)
+      return border.why;
   if (chooses_bits(before, done)) return "choice of bits";
-  return prunes(before, done) ? "pruning" : nullptr;
+  return nullptr;
 }
 
 int steps_in_a_second(double seconds_per_step, const Plan& like, int fewest) {

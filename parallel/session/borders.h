@@ -10,8 +10,8 @@ namespace plangrad::parallel {
 class Borders {
  public:
   /// `first`: updates that were made before this session. `bits_every`: updates between choices of
-  /// bits, 0 if there are none. `pruner` is null or must outlive it.
-  Borders(const SessionScope& scope, int first, int bits_every, const Pruner* pruner = nullptr);
+  /// bits, 0 if there are none. `observers` must outlive it.
+  Borders(const SessionScope& scope, int first, int bits_every, const Observers& observers);
 
   /// The updates of the run after which this session ends.
   int last() const { return last_; }
@@ -21,21 +21,16 @@ class Borders {
   /// there is none.
   const char* why(int before, int done) const;
 
-  bool validates(int before, int done) const { return due(validate_every_, before, done); }
   bool saves(int before, int done) const { return due(save_every_, before, done); }
-  bool checks(int before, int done) const { return due(check_every_, before, done); }
   bool chooses_bits(int before, int done) const { return due(bits_every_, before, done); }
-  bool prunes(int before, int done) const {
-    return pruner_ && pruner_->next_pruning(before + 1) <= done;
-  }
 
  private:
   static bool due(int every, int before, int done) {
     return every > 0 && done / every > before / every;
   }
 
-  int last_, validate_every_, save_every_, check_every_, bits_every_;
-  const Pruner* pruner_;
+  int last_, save_every_, bits_every_;
+  const Observers& observers_;
 };
 
 /// throws: Error if the plans can't end at all borders behind `first`

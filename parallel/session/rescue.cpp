@@ -126,7 +126,8 @@ Remains SessionRank::remains() {
   if (!bits_.empty()) left.run["bits"] = bits_;
   for (auto& [stage, store] : engine_.stores()) {
     Remains::Stage& here = left.stages[stage] = stage_left(store, stage, plan);
-    if (pruner_ && here.problem.empty()) here.problem = pruner_->lacks(here.update);
+    for (const auto& observer : observers_)
+      if (here.problem.empty()) here.problem = observer->lacks(here.update);
     if (store.begun() > 0) left.run["rewound"] = store.begun();
   }
   return left;

@@ -37,11 +37,6 @@ std::string fitted(std::string line) {
 
 }  // namespace
 
-void to_json(nlohmann::json& json, const ValidationResult& result) {
-  json["validation_loss"] = result.loss;
-  if (result.accuracy) json["validation_accuracy"] = *result.accuracy;
-}
-
 nlohmann::json line_of(std::int64_t number, const StepResult& result, const std::string& unit) {
   return {{"step", number},
           {"loss", result.loss},

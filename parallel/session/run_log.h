@@ -13,6 +13,7 @@
 #include "parallel/session/metric_files.h"
 #include "parallel/session/report_metrics.h"
 #include "parallel/session/session.h"
+#include "parallel/session/validation.h"
 
 namespace plangrad::parallel {
 
@@ -23,14 +24,6 @@ struct StepResult {
   std::int64_t units = 0;       ///< tokens or images: the log's unit
   std::int64_t bytes_sent = 0;  ///< by all ranks together
 };
-
-/// The results of one validation; the loss is in nats.
-struct ValidationResult {
-  double loss = 0;
-  std::optional<double> accuracy;  ///< share of right predictions, if they were counted
-};
-/// Writes "validation_loss", and "validation_accuracy" if there is one.
-void to_json(nlohmann::json& json, const ValidationResult& result);
 
 /// The line of metrics.jsonl about an update; `unit`: tokens or images.
 nlohmann::json line_of(std::int64_t number, const StepResult& result, const std::string& unit);

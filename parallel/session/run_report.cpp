@@ -147,7 +147,7 @@ json RunReport::figures(const RunLog& log) {
   if (!peaks_pruned.empty()) result["peak_bytes_pruned"] = peaks_pruned;
   if (!peaks_validating.empty()) result["peak_bytes_validation"] = peaks_validating;
   if (!profile.is_null()) result["profile"] = profile;
-  if (validation) result.update(json(*validation));
+  result.update(more);
   return result;
 }
 

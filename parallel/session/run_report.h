@@ -46,12 +46,12 @@ class RunReport {
 
   int steps = 0;  ///< updates of the run so far
   RunState state = RunState::running;
-  std::optional<ValidationResult> validation;  ///< the last one
-  Bits bits;                                   ///< chosen last
-  std::optional<nlohmann::json> pruned;        ///< null: nothing is pruned; none: not asked for
-  std::vector<Peaks> peaks;                    ///< bytes in training, by rank
-  std::vector<Peaks> peaks_pruned;             ///< since the last pruning, if there was one
-  std::vector<Peaks> peaks_validating;         ///< bytes in validations, if there were any
+  nlohmann::json more = nlohmann::json::object();  ///< what observers say
+  Bits bits;                                       ///< chosen last
+  std::optional<nlohmann::json> pruned;            ///< null: nothing is pruned; none: not asked for
+  std::vector<Peaks> peaks;                        ///< bytes in training, by rank
+  std::vector<Peaks> peaks_pruned;                 ///< since the last pruning, if there was one
+  std::vector<Peaks> peaks_validating;             ///< bytes in validations, if there were any
   std::map<std::pair<int, std::string>, std::int64_t> bytes_sent;  ///< by rank and kind
   PretendedCount pretended;            ///< of all updates of the session
   double saving = 0;                   ///< seconds in which ranks waited for saves

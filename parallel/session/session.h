@@ -5,6 +5,7 @@
 // Chapters 05 and 11.
 //
 // The room parallel/session is a run from its first update to its last:
+// observer.h         what a run does beside: validation.h, silent_errors.h; sparse/prune_run.h
 // session_lead.cpp   rank 0: decides what is done when, and shows progress; borders.h: where plans
 //                    have to end
 // session_rank.h     every rank: carries out orders; plans.h: each plan is made and verified once
@@ -17,7 +18,7 @@
 // rescue.h           saves the last update when a session fails
 // run_report.h       the report at its end; pretended_report.h: a part of it;
 //                    machine.h: shared cores; profile_report.h: kernels' times
-// session.h          run_session(), which runs it all; Pruner: the interface for pruning
+// session.h          run_session(), which runs it all
 #pragma once
 
 #include <filesystem>
@@ -27,6 +28,7 @@
 
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/engine.h"
+#include "parallel/session/observer.h"
 #include "parallel/session/plans.h"
 
 namespace plangrad::parallel {
@@ -45,43 +47,14 @@ class RunData {
   virtual std::vector<double> validation_weights(bool all) const = 0;
 };
 
-/// The interface by which a session prunes a run between plans. Each rank has its own; all of them
-/// find the same.
-class Pruner {
- public:
-  static constexpr int never = std::numeric_limits<int>::max();
-  virtual ~Pruner() = default;
-
-  /// throws: Error if a model with these parameters can't be pruned as the user asks
-  virtual void check(const ParameterList& whole) const = 0;
-
-  /// The first number of updates, `steps` or more, after which maybe_prune() is to be called.
-  virtual int next_pruning(int steps) const = 0;
-  /// Prunes the weights after `steps` updates, if the method finds that it is time. All ranks call
-  /// it together, between plans. Returns the entry for the run's log.
-  ///   like: a plan of the run
-  virtual nlohmann::json maybe_prune(Engine& engine, const Plan& like, int steps) = 0;
-
-  /// Gives the engine, which has no state yet, the form that the checkpoint's state has.
-  virtual void resume(const Checkpoint& checkpoint, Engine& engine, const Plan& like) = 0;
-  /// Why resume() needs more than the state of stages, as it is in the midst of a plan after so
-  /// many updates; empty: it does not.
-  virtual std::string lacks(int updates) const = 0;
-  /// Writes the files of a checkpoint that resume() needs, beside the state of stages.
-  virtual void write(Engine& engine, const Plan& plan, const WriteFile& write_file) = 0;
-  /// A summary of what is pruned so far; null if nothing is.
-  virtual nlohmann::json summary() const = 0;
-};
-
 /// The user's settings of a session: its folders, its length, when it saves and evaluates.
 struct SessionScope {
   std::filesystem::path out = "out", resume;
   std::string manifest = nn::manifest_name;  ///< of the checkpoint in `resume`
   int steps = 2000, stop_after = 0;          ///< updates of the whole run; of this session, 0: any
-  int save_every = 0, evaluate_every = 250;  ///< updates; 0: only at the end
-  int check_every = 0;       ///< updates between searches for silent errors; 0: none
-  double save_minutes = 10;  ///< saves at the next chance after so long; 0: never
-  int keep = 2;              ///< checkpoints that stay in the folder
+  int save_every = 0;                        ///< updates; 0: only at the end
+  double save_minutes = 10;                  ///< saves at the next chance after so long; 0: never
+  int keep = 2;                              ///< checkpoints that stay in the folder
   bool quiet = false;
   bool profile = false;  ///< reports what kernels took; devices are then of profiled_device()
 
@@ -97,8 +70,9 @@ struct SessionSettings : SessionScope {
   std::shared_ptr<Rescue> rescue;  ///< gets what ranks hold when the session fails; null: nobody
   int reported_steps = 4;          ///< updates of the plan in the report, unless plans fix them
   double report_every = 30;  ///< seconds from one report.html to the next while the run goes on
-  std::function<std::unique_ptr<Pruner>()> pruner;  ///< null: nothing is pruned
-  std::string unit = "tokens";                      ///< the unit of rates
+  /// Makes a rank's observers, and those by which a program checks borders before.
+  std::function<Observers()> observers = [] { return Observers(); };
+  std::string unit = "tokens";  ///< the unit of rates
   std::int64_t units_per_step = 0;
   double flops_per_unit = 0;
   nlohmann::json run;              ///< the description of the run in checkpoints

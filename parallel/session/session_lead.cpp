@@ -23,18 +23,12 @@ bool Lead::run() {
   measure_memory();
 
   const int last = borders_.last();
-  if (pruner_ && steps_ == 0 && pruner_->next_pruning(0) == 0) prune();
+  for (const auto& observer : observers_) observer->ready(*this);
   while (steps_ < last && !is_interrupted()) {
     int before = steps_;
-    train_next_plan();
-    if (borders_.checks(before, steps_)) {
-      check_witnesses(order(Check()), text("after update ", steps_));
-      ++checked_;
-    }
-    if (borders_.validates(before, steps_) && steps_ < settings_.steps) {
-      report_.validation = validate(false);
-      log_.validation(steps_, *report_.validation);
-    }
+    const std::vector<RunResult> results = train_next_plan();
+    const PlanEnd end{before, steps_, results};
+    for (const auto& observer : observers_) observer->plan_ended(*this, end);
     if ((borders_.saves(before, steps_) || is_save_due()) && steps_ < last) {
       save();
       measure_memory();
@@ -43,10 +37,10 @@ bool Lead::run() {
     }
     go_on_saving();
   }
-  if (checked_ > 0) log_.say(text("silent errors: looked for ", checked_, "x, found none"));
   const bool trained = steps_ > first_;
   if (trained) save(/*last*/ true);  // also if the run is interrupted
   end();
+  for (const auto& observer : observers_) observer->ended(*this);
   if (trained) {
     measure_memory();
     if (settings_.profile) tell_profile();
@@ -60,17 +54,25 @@ bool Lead::run() {
 void Lead::end() {
   if (steps_ < settings_.steps) {
     report_.state = is_interrupted() ? RunState::interrupted : RunState::stopped;
-    report_.validation.reset();  // of an earlier update
     if (settings_.is_segment && report_.state == RunState::stopped)
       return log_.say(text("a segment ends after ", steps_, " of ", settings_.steps, " steps"));
     return log_.say(text(name_of(report_.state), " after ", steps_, " of ", settings_.steps,
                          " steps; continue with --resume ", settings_.out.string()));
   }
   report_.state = RunState::finished;
-  report_.validation = validate(true);
-  log_.validation(steps_, *report_.validation);
-  const auto& [loss, accuracy] = *report_.validation;
-  log_.say(text("validation loss ", loss, accuracy ? text(", accuracy ", *accuracy) : ""));
+}
+
+void Lead::tell(const Told& told) {
+  if (told.kind == Told::line) log_.say(told.what);
+  if (told.kind == Told::metric)
+    log_.validation(told.step, {told.value.at("validation_loss"),
+                                told.value.contains("validation_accuracy")
+                                    ? std::optional<double>(told.value.at("validation_accuracy"))
+                                    : std::nullopt});
+}
+
+std::vector<std::string> ask_all(Lead& lead, const RunObserver& asker, std::string question) {
+  return lead.ask(asker, std::move(question));
 }
 
 /// The first plans are recorded, and those after a change of memory; the report shows the last of
@@ -111,7 +113,7 @@ int Lead::next_steps() {
   return lengths.fitted(std::min(steps, left), left);
 }
 
-void Lead::train_next_plan() {
+std::vector<RunResult> Lead::train_next_plan() {
   // An interruption is noticed at a report, and by then as many bodies again may be granted.
   constexpr double between_reports = 0.15;
   const int before = steps_;
@@ -159,12 +161,12 @@ void Lead::train_next_plan() {
     choose_bits(results);
     if (is_first) record_again("choice of bits");
   }
-  if (borders_.prunes(before, steps_)) prune();
   if (middle_ > 0 && before < middle_ && middle_ <= steps_ && may_drain_anywhere())
     record_until_ = steps_ + settings_.reported_steps;
-  if (!train.recorded || is_recorded()) return;
+  if (!train.recorded || is_recorded()) return results;
   AtWork reporting(engine_.transport(), Work::reporting);  // what was recorded is worked out now
   write_report();
+  return results;
 }
 
 // [snippet choose_bits]
@@ -176,16 +178,6 @@ void Lead::choose_bits(const std::vector<RunResult>& results) {
   log_.note(steps_, "bits", bits_);
 }
 // [end snippet]
-
-/// Prunes if it is time, and logs what rank 0 found; all ranks find the same.
-void Lead::prune() {
-  const json found = json::parse(order(Prune()).front());
-  log_.note(steps_, "pruning", found);
-  if (!found.contains("pruned")) return;
-  if (!std::exchange(pruned_, true)) record_again("pruning");
-  log_.say(text("step ", steps_, ": pruned to ", found.at("kept"), " of ", found.at("elements"),
-                " elements"));
-}
 
 /// Whether plans may end after any update. With drift that would change numbers, and hang on time.
 bool Lead::may_drain_anywhere() const {

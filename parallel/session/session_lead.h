@@ -17,8 +17,17 @@ class Lead : public SessionRank {
   /// Returns whether the run is complete.
   bool run();
 
+  void tell(const Told& told);
+  void say(const std::string& line) { tell({Told::line, steps_, line, {}}); }
+  void note(const char* key, const nlohmann::json& value) { log_.note(steps_, key, value); }
+  void record_again(const std::string& since);
+  nlohmann::json& summary() { return report_.more; }
+  std::vector<std::string> ask(const RunObserver& asker, std::string question) {
+    return order(Ask{asker.name(), std::move(question)});
+  }
+
  private:
-  void train_next_plan();
+  std::vector<RunResult> train_next_plan();
   const char* why_drained(int before, bool recorded);
   int next_steps();
   bool hear(const std::vector<RunResult>& results) override;
@@ -26,8 +35,6 @@ class Lead : public SessionRank {
   void log_steps(int last);
   void note_drain(const char* why, bool drifts);
   void choose_bits(const std::vector<RunResult>& results);
-  void prune();
-  ValidationResult validate(bool all);
   bool is_save_due() const;
   bool may_drain_anywhere() const;
   // Saves (session_save.cpp):
@@ -46,9 +53,8 @@ class Lead : public SessionRank {
 
   bool is_recorded() const;
   int middle() const;
-  void record_again(const std::string& since);
 
-  const Borders borders_{settings_, first_, bits_every_, pruner_.get()};
+  const Borders borders_{settings_, first_, bits_every_, observers_};
   RunLog log_{settings_, first_};
   double seconds_per_step_ = 0;
   // Of the plan that runs:
@@ -56,14 +62,12 @@ class Lead : public SessionRank {
   int logged_ = 0, per_step_ = 1;  // the last update that was logged; microbatches
   double heard_seconds_ = 0;       // when it was made
   bool clips_ = false, drifts_ = false;
-  int checked_ = 0;  // times that silent errors were looked for
-  int ahead_ = 0;    // updates that an endless run may still make when it is interrupted
+  int ahead_ = 0;  // updates that an endless run may still make when it is interrupted
   RunReport report_{{settings_, engine_.training(), engine_.device()}};
   int record_until_ = first_ + settings_.reported_steps;  // updates before it are recorded
   int middle_ = middle();  // updates after it are recorded instead of the first ones; 0: none are
   std::string since_;      // what happened before those: RecordedUpdates::since
   bool hears_of_stop_ = false;  // whether another rank was asked to end the run
-  bool pruned_ = false;         // whether this session has pruned
   bool lacks_report_ = false;   // whether the report couldn't be written, and the user knows
   std::optional<CommitThread> saving_;  // a checkpoint that is written while the run goes on
   // The last of the folder's checkpoints that belongs to this run; -1: none does.

@@ -10,19 +10,6 @@ namespace plangrad::parallel {
 
 using nlohmann::json;
 
-namespace {
-
-double weighted_mean(const std::map<int, double>& values, const std::vector<double>& weights) {
-  double sum = 0, count = 0;
-  for (const auto& [micro, value] : values) {
-    sum += weights[micro] * value;
-    count += weights[micro];
-  }
-  return sum / count;
-}
-
-}  // namespace
-
 double loss_of(const RunResult& world, int version, int per_step) {
   double loss = 0;
   for (int micro = (version - 1) * per_step; micro < version * per_step; ++micro)
@@ -116,15 +103,6 @@ void Lead::log_steps(int last) {
   world.records.clear();
 }
 
-/// Returns the weighted means over the validation data.
-ValidationResult Lead::validate(bool all) {
-  const RunResult world = merged(order(Validate{all}));
-  const std::vector<double> weights = data_.validation_weights(all);
-  ValidationResult result{weighted_mean(world.losses, weights), {}};
-  if (!world.accuracies.empty()) result.accuracy = weighted_mean(world.accuracies, weights);
-  return result;
-}
-
 /// Asks all ranks for their peaks and cores.
 void Lead::measure_memory() {
   for (auto* list : {&report_.peaks, &report_.peaks_pruned, &report_.peaks_validating})
@@ -149,7 +127,6 @@ void Lead::tell_profile() {
 RunReport& Lead::report_now() {
   report_.steps = logged_;
   report_.bits = bits_;
-  if (pruner_) report_.pruned = pruner_->summary();
   return report_;
 }
 

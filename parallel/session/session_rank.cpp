@@ -59,7 +59,6 @@ SessionRank::SessionRank(const Training& training, Transport& transport, const D
                          RunData& data, const SessionSettings& settings)
     : settings_(settings),
       engine_(training, transport, device, engine_settings(settings, transport)),
-      pruner_(settings.pruner ? settings.pruner() : nullptr),
       data_(data) {
   begin();
   check_first_weights(engine_, steps_);
@@ -85,16 +84,18 @@ void SessionRank::begin() {
         steps_, std::clamp(settings.steps - steps_, 1, std::max(1, settings.reported_steps)));
   if (settings.engine.reduction == AllReduce::hierarchical)
     check_hosts(plan.plan(), engine_.settings().hosts);
-  if (pruner_ && checkpoint) pruner_->resume(*checkpoint, engine_, plan.plan());
+  if (checkpoint)
+    for (const auto& observer : observers_) observer->resume(*checkpoint, *this);
   engine_.prepare(plan.plan());
   if (plan.plan().codec.kind().chooses_bits) bits_every_ = plan.plan().codec.period;
+  begun_ = true;
   if (!checkpoint) return;
   read_state(*checkpoint, engine_);
   if (bits_every_ > 0) bits_ = of_run(*checkpoint, "bits", Bits());
   engine_.set_bits(bits_);
   read_codec_state(*checkpoint, engine_, plan.plan());
   lost_ = lost_residual(*checkpoint, plan.plan(), engine_.training());
-  if (pruner_ && !pruner_->summary().is_null()) begin_pruned();
+  if (cuts_peaks_) begin_pruned();
 }
 
 void SessionRank::follow() {
@@ -133,34 +134,30 @@ Train::Answer SessionRank::carry_out(const Train& what) {
   return {result, outstanding(memory)};
 }
 
-Validate::Answer SessionRank::carry_out(const Validate& what) {
-  const int count = static_cast<int>(data_.validation_weights(what.all).size());
-  const Plans::Shared plan = settings_.plans->evaluation(steps_, count);
-  MemoryMeter& meter = engine_.device()->meter();
-  raise(peaks_, peaks_of(meter));
-  meter.reset_peaks();
-  RunResult result = engine_.run(*plan, data_.validation(what.all));
-  raise(peaks_validating_, peaks_of(meter));
-  meter.reset_peaks();
-  for (const auto& [micro, loss] : result.losses)
-    PG_CHECK(std::isfinite(loss), "step ", steps_, ": the validation loss is ",
-             std::isnan(loss) ? "not a number" : text(loss), "; ", when_not_finite);
-  result.records.clear();
-  return result;
+void SessionRank::begin_validation() {
+  raise(peaks_, peaks_of(engine_.device()->meter()));
+  engine_.device()->meter().reset_peaks();
 }
 
-Prune::Answer SessionRank::carry_out(const Prune&) {
-  const nlohmann::json found = pruner_->maybe_prune(engine_, plan_at_work(), steps_);
-  if (found.contains("pruned")) {
-    engine_.set_bits(bits_);  // for the codecs, which are new
-    begin_pruned();
+void SessionRank::end_validation() {
+  raise(peaks_validating_, peaks_of(engine_.device()->meter()));
+  engine_.device()->meter().reset_peaks();
+}
+
+Ask::Answer SessionRank::carry_out(const Ask& what) {
+  for (const auto& observer : observers_)
+    if (observer->name() == what.observer) return observer->answer(*this, what.question);
+  throw Error(text("this rank has no observer \"", what.observer,
+                   "\"; start all ranks with the same flags"));
+}
+
+void SessionRank::form_changed() {
+  if (!begun_) {
+    cuts_peaks_ = true;
+    return;
   }
-  return found.dump();
-}
-
-Check::Answer SessionRank::carry_out(const Check&) {
-  const Plan plan = plan_at_work();
-  return testify(engine_, plan, data_.training(), steps_ * plan.per_step);
+  engine_.set_bits(bits_);  // for the codecs, which are new
+  begin_pruned();
 }
 
 Save::Answer SessionRank::carry_out(const Save& what) {
@@ -168,7 +165,10 @@ Save::Answer SessionRank::carry_out(const Save& what) {
   const WriteFile take = writer_.taker();
   write_state(engine_, plan, take);
   write_codec_state(engine_, plan, take);
-  if (pruner_) pruner_->write(engine_, plan, take);
+  nlohmann::json run;
+  std::string before, failure;
+  Saving saving{*this, plan, take, run, before, failure};
+  for (const auto& observer : observers_) observer->save(saving);
   return {writer_.start(what.out + "/checkpoint", {steps_, run_id_}), codec_numbers(engine_).dump(),
           weights_checksums(engine_)};
 }

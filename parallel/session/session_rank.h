@@ -11,7 +11,6 @@
 #include "parallel/session/profile_report.h"
 #include "parallel/session/rescue.h"
 #include "parallel/session/session.h"
-#include "parallel/session/silent_errors.h"
 #include "parallel/session/state_writer.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
@@ -20,8 +19,6 @@ namespace plangrad::parallel {
 
 /// Bytes by category.
 using Peaks = std::map<std::string, std::int64_t>;
-
-struct Nothing {};
 
 /// Run the plan of the next updates.
 struct Train {
@@ -36,20 +33,11 @@ struct Train {
   };
 };
 
-/// Compute the loss of the validation data.
-struct Validate {
-  bool all = false;  ///< all of it, or a few batches
-  using Answer = RunResult;
-};
-
-/// Prune the weights, if it is time.
-struct Prune {
-  using Answer = std::string;  ///< the log's entry: JSON
-};
-
-/// Compute and send what other ranks do, too, to compare it.
-struct Check {
-  using Answer = std::vector<Witness>;
+/// Have the observer of this name answer.
+struct Ask {
+  std::string observer, question;
+  static auto fields(auto& x) { return std::tie(x.observer, x.question); }
+  using Answer = std::string;
 };
 
 /// Begin to write this rank's files of a checkpoint.
@@ -97,8 +85,7 @@ struct End {
   using Answer = Nothing;
 };
 
-using Order = std::variant<Train, Validate, Prune, Check, Save, FinishFiles, SetBits, MeasureMemory,
-                           TellProfile, End>;
+using Order = std::variant<Train, Ask, Save, FinishFiles, SetBits, MeasureMemory, TellProfile, End>;
 
 /// The result of all ranks: sums, maxima or unions of theirs. The order of cells and the options of
 /// bits are left out: each rank has its own.
@@ -125,6 +112,18 @@ class SessionRank {
   /// What this rank still has when the session fails (rescue.cpp).
   Remains remains();
 
+  Engine& engine() { return engine_; }
+  RunData& data() { return data_; }
+  const SessionSettings& settings() const { return settings_; }
+  int steps() const { return steps_; }
+  /// The shortest plan from now on; making it takes a while, in which others wait.
+  Plan plan_at_work();
+  /// Notes that the state has another form now: codecs and peaks of memory begin anew.
+  void form_changed();
+  /// Between these two calls, peaks of memory are those of validations.
+  void begin_validation();
+  void end_validation();
+
  protected:
   /// Has all ranks carry out an order, and returns their answers by rank. Rank 0 calls it.
   template <class What>
@@ -146,7 +145,7 @@ class SessionRank {
 
   SessionSettings settings_;  // `out` follows the folder
   Engine engine_;
-  std::unique_ptr<Pruner> pruner_;  // null: nothing is pruned
+  Observers observers_ = settings_.observers();
   RunData& data_;
   int first_ = 0, steps_ = 0;  // updates done before this session, and by now
   int bits_every_ = 0;         // updates between choices of bits; 0: they are not chosen
@@ -160,9 +159,7 @@ class SessionRank {
  private:
   void begin();
   Train::Answer carry_out(const Train& what);
-  Validate::Answer carry_out(const Validate& what);
-  Prune::Answer carry_out(const Prune&);
-  Check::Answer carry_out(const Check&);
+  Ask::Answer carry_out(const Ask& what);
   Save::Answer carry_out(const Save& what);
   FinishFiles::Answer carry_out(const FinishFiles&);
   SetBits::Answer carry_out(const SetBits& what);
@@ -191,8 +188,8 @@ class SessionRank {
     return gather_bytes(engine_.transport(), pack(own), settings_.engine.timeout);
   }
   void begin_pruned();
-  Plan plan_at_work();
 
+  bool begun_ = false, cuts_peaks_ = false;
   Peaks peaks_before_;  // up to the last pruning, or the resumption of a pruned run
   Peaks peaks_;         // since then, up to the last validation
   Peaks peaks_validating_;

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "parallel/session/agreement.h"
+#include "parallel/session/session_lead.h"
 #include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {
@@ -206,6 +207,21 @@ void check_witnesses(const std::vector<std::vector<Witness>>& ranks, const std::
                           ". A processor, a memory or a network is at fault; resume the last ",
                           "checkpoint, without that machine"));
   }
+}
+
+std::vector<Witness> SilentErrors::carry_out(SessionRank& rank, const char&) {
+  const Plan plan = rank.plan_at_work();
+  return testify(rank.engine(), plan, rank.data().training(), rank.steps() * plan.per_step);
+}
+
+void SilentErrors::plan_ended(Lead& lead, const PlanEnd& plan) {
+  if (!is_due(every_, plan.before, plan.done)) return;
+  check_witnesses(ask(lead), text("after update ", plan.done));
+  ++times_;
+}
+
+void SilentErrors::ended(Lead& lead) {
+  if (times_ > 0) lead.say(text("silent errors: looked for ", times_, "x, found none"));
 }
 
 }  // namespace plangrad::parallel

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "parallel/engine/engine.h"
+#include "parallel/session/observer.h"
 
 namespace plangrad::parallel {
 
@@ -28,5 +29,21 @@ std::vector<Witness> testify(Engine& engine, const Plan& like, Batches& batches,
 ///         the ranks in the minority, or if there is none, all that saw it
 ///   ranks: testify's results; when: "after update 40"
 void check_witnesses(const std::vector<std::vector<Witness>>& ranks, const std::string& when);
+
+class SilentErrors : public AskingObserver<char, std::vector<Witness>> {
+ public:
+  /// every: updates; 0: never
+  explicit SilentErrors(int every) : every_(every) {}
+  const char* name() const override { return "check"; }
+  Border next_border(int done) const override { return {next_multiple(every_, done), name()}; }
+  void plan_ended(Lead& lead, const PlanEnd& plan) override;
+  void ended(Lead& lead) override;
+
+ private:
+  std::vector<Witness> carry_out(SessionRank& rank, const char&) override;
+
+  const int every_;
+  int times_ = 0;
+};
 
 }  // namespace plangrad::parallel

@@ -74,7 +74,7 @@ TEST_CASE("nobody looks for a ticket that is found") {
     }
     PG_CHECK(pruner.maybe_prune(engine, plan, 13).contains("pruned"), "not found after 13");
   });
-  for (int steps : {0, 3, 13, 14, 15, 99}) CHECK(pruner.next_pruning(steps) == Pruner::never);
+  for (int steps : {0, 3, 13, 14, 15, 99}) CHECK(pruner.next_pruning(steps) == Border::never);
 }
 
 namespace {

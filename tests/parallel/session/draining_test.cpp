@@ -24,7 +24,7 @@ int run_pipeline(const std::string& schedule, const RunFolder& folder, const std
     settings.run = nlohmann::json::object();
     settings.steps = 1000000;
     settings.stop_after = resume.empty() ? last : last - 7;
-    settings.evaluate_every = evaluate_every;
+    settings.observers = observers_of(evaluate_every);
     settings.plans = std::make_shared<WatchedPlans>(
         [&](int first, int steps) { return plan_of(schedule, first, steps); });
     // Asked before and after the plan that is recorded, then in the endless one.
@@ -114,7 +114,7 @@ TEST_CASE("a run with drift that stops where it drains has the bits of one that 
       settings.run = nlohmann::json::object();
       settings.steps = 30;
       settings.stop_after = stop_after;
-      settings.evaluate_every = 10;
+      settings.observers = observers_of(10);
       settings.plans = std::make_shared<WatchedPlans>(
           [&](int first, int steps) { return plan_of("paci", first, steps); });
     });

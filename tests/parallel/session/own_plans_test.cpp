@@ -2,6 +2,7 @@
 // on, it is the plan of the schedule that it was made by.
 #include "parallel/plan/endless.h"
 #include "parallel/session/borders.h"
+#include "parallel/session/validation.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/endless_cases.h"
 #include "tests/parallel/support/plan_cases.h"
@@ -76,21 +77,23 @@ TEST_CASE("own plans: an endless plan must fit where the run ends, is validated 
           "[session]") {
   SessionScope scope;
   scope.steps = 10;
-  scope.evaluate_every = 0;
+  Observers observers;
+  auto check = [&](const Lengths& lengths, int first) {
+    check_lengths(lengths, Borders(scope, first, 0, observers), first);
+  };
   const Lengths two{2, 1};
-  CHECK_NOTHROW(check_lengths(two, Borders(scope, 0, 0), 0));
-  CHECK_THROWS_WITH(check_lengths(two, Borders(scope, 9, 0), 9),
+  CHECK_NOTHROW(check(two, 0));
+  CHECK_THROWS_WITH(check(two, 9),
                     Contains("it can't make the 1 from update 9 to the end after update 10; use "));
-  scope.evaluate_every = 3;
-  CHECK_THROWS_WITH(check_lengths(two, Borders(scope, 0, 0), 0),
-                    Contains("2 updates, or 1 more any number of times; ") &&
-                        Contains("the 1 from update 9 to the end after update 10"));
+  observers.push_back(std::make_unique<Validation>(3));
+  CHECK_THROWS_WITH(check(two, 0), Contains("2 updates, or 1 more any number of times; ") &&
+                                       Contains("the 1 from update 9 to the end after update 10"));
   scope.save_every = 4;
-  CHECK_THROWS_WITH(check_lengths(two, Borders(scope, 0, 0), 0),
+  CHECK_THROWS_WITH(check(two, 0),
                     Contains("the 1 from update 3 to the checkpoint after update 4"));
   scope.stop_after = 3;
-  CHECK_NOTHROW(check_lengths(two, Borders(scope, 0, 0), 0));
-  CHECK_NOTHROW(check_lengths(Lengths{}, Borders(scope, 0, 0), 0));
+  CHECK_NOTHROW(check(two, 0));
+  CHECK_NOTHROW(check(Lengths{}, 0));
 }
 
 TEST_CASE("own plans: an endless plan that can't begin anew later is refused", "[session]") {

@@ -7,6 +7,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/session/session.h"
+#include "parallel/session/validation.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/checkpoint_tensors.h"
@@ -47,7 +48,11 @@ struct Session {
     settings.resume = from;
     settings.steps = last_step;
     settings.stop_after = stop_after;
-    settings.evaluate_every = 0;
+    settings.observers = [] {
+      Observers all;
+      all.push_back(std::make_unique<Validation>(0));
+      return all;
+    };
     settings.quiet = true;
     settings.engine.timeout = 20;
     settings.run = nlohmann::json::object();

@@ -140,7 +140,7 @@ TEST_CASE("silent errors: a run that looks for them learns the same", "[session]
     const RunFolder folder;
     run_sessions(small_training(2), folder, 4, [&](int, SessionSettings& settings) {
       settings.steps = 12;
-      settings.check_every = check_every;
+      settings.observers = observers_of(250, check_every);
       settings.plans =
           std::make_shared<Plans>("2bw", Layout{.stages = 2, .width = 2, .microbatches = 2});
     });
@@ -166,7 +166,7 @@ TEST_CASE("silent errors: a faulty processor ends the run at its first check", "
       SessionSettings settings = settings_of(folder);
       settings.rescue = rescue;
       settings.steps = 40;
-      settings.check_every = 3;
+      settings.observers = observers_of(250, 3);
       settings.plans = std::make_shared<Plans>("data", Layout{.width = 3});
       const DevicePtr device = transport.rank() == 2
                                    ? std::make_shared<Device>(std::make_shared<FaultyBackend>(true))

@@ -5,6 +5,8 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/profile/profiled_device.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/session/silent_errors.h"
+#include "parallel/session/validation.h"
 #include "parallel/transports/launch.h"
 
 namespace plangrad::tests {
@@ -20,11 +22,21 @@ Plan plan_of(const std::string& schedule, int first, int steps) {
                               .first = first});
 }
 
+std::function<Observers()> observers_of(int evaluate_every, int check_every) {
+  return [=] {
+    Observers all;
+    all.push_back(std::make_unique<SilentErrors>(check_every));
+    all.push_back(std::make_unique<Validation>(evaluate_every));
+    return all;
+  };
+}
+
 SessionSettings settings_of(const RunFolder& folder) {
   SessionSettings settings;
   settings.out = folder.path;
   settings.steps = 2;
   settings.quiet = true;
+  settings.observers = observers_of(250);
   settings.engine.timeout = 20;
   return settings;
 }

@@ -50,6 +50,9 @@ class WatchedPlans : public Plans {
   Make make_;
 };
 
+/// Observers that validate and look for silent errors every so many updates.
+std::function<Observers()> observers_of(int evaluate_every, int check_every = 0);
+
 /// A quiet run of two updates, whose plans are set by the test.
 SessionSettings settings_of(const RunFolder& folder);
 
