@@ -6,16 +6,17 @@
 #include <iterator>
 
 #include "tests/catch.h"
+#include "tests/folders.h"
 
 namespace plangrad::tests {
 
 void check_figure(const std::string& name, const std::string& said) {
   namespace fs = std::filesystem;
-  const fs::path file = fs::path(PLANGRAD_SOURCE_DIR) / "tutorials/figures" / (name + ".md");
+  const fs::path file = fs::path(clone_path("tutorials/figures")) / (name + ".md");
   std::ifstream in(file);
   const std::string shown(std::istreambuf_iterator<char>(in), {});
   if (shown != said) {
-    const fs::path now = fs::path(PLANGRAD_PROGRAM_DIR) / "figures" / file.filename();
+    const fs::path now = fs::path(program_path("figures")) / file.filename();
     fs::create_directories(now.parent_path());
     std::ofstream(now) << said;
     FAIL_CHECK(file.string() << " is out of date. Copy " << now.string()

@@ -6,14 +6,14 @@
 #include <cstring>
 
 #include "nn/checkpoint/safetensors.h"
+#include "tests/folders.h"
 #include "tests/numbers.h"
 
 namespace plangrad::tests {
 
 class References {
  public:
-  explicit References(const std::string& name)
-      : file_(PLANGRAD_SOURCE_DIR "/tests/references/" + name) {}
+  explicit References(const std::string& name) : file_(clone_path("tests/references/" + name)) {}
 
   const nn::SafetensorsFile& file() const { return file_; }
   Shape shape(const std::string& name) const { return file_.entry(name).shape; }

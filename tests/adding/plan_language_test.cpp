@@ -9,6 +9,7 @@
 #include "parallel/plan/plan.h"
 #include "tests/catch.h"
 #include "tests/figures.h"
+#include "tests/folders.h"
 
 using namespace plangrad::parallel;
 
@@ -49,7 +50,7 @@ std::string makes_of(const Plan& plan, const Instruction& x) {
 
 std::string chapter() {
   namespace fs = std::filesystem;
-  return plangrad::nn::read_file(fs::path(PLANGRAD_SOURCE_DIR) / "tutorials/00-map.md");
+  return plangrad::nn::read_file(plangrad::tests::clone_path("tutorials/00-map.md"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
+#include "tests/folders.h"
 #include "tests/sanitized.h"
 
 using namespace plangrad::tests;
@@ -73,7 +74,7 @@ TEST_CASE("a damaged checkpoint is not continued from, but the one before is", "
 
 TEST_CASE("a run of a program without checksums goes on, and a line says so", "[checkpoint]") {
   const Runs runs;
-  const std::string old = PLANGRAD_SOURCE_DIR "/tests/references/checkpoint_v1";
+  const std::string old = clone_path("tests/references/checkpoint_v1");
   const std::string out = runs.path("old");
   fs::copy(old, out, fs::copy_options::recursive);
   const Finished resumed = run({"train_gpt", "--resume", out, "--data", old + "/letters.txt"});

@@ -5,6 +5,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/schedules/schedule.h"
 #include "tests/examples/runs.h"
+#include "tests/folders.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 
 using namespace plangrad::tests;
@@ -12,7 +13,7 @@ namespace parallel = plangrad::parallel;
 
 namespace {
 
-const std::string source = PLANGRAD_SOURCE_DIR "/examples/own_schedule.py";
+const std::string source = clone_path("examples/own_schedule.py");
 
 /// What a command prints that must succeed.
 std::string output_of(const Words& words) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tests/folders.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 
 using namespace plangrad::tests;
@@ -135,7 +136,7 @@ all 2 ranks  9 s (60%)  1.5 s (10%)     3.5 s (23.3%)  0               1 s (6.67
 }
 
 TEST_CASE("plan verify and simulate tell what a time step holds") {
-  const std::string file = PLANGRAD_SOURCE_DIR "/tests/parallel/plans/cyclic_v2_data.plan";
+  const std::string file = clone_path("tests/parallel/plans/cyclic_v2_data.plan");
   nlohmann::json facts = json_of({"plan", "verify", file});
   CHECK(facts["peak_activations"] == 6);
   const nlohmann::json& steps = facts["time_steps"];
@@ -181,9 +182,8 @@ TEST_CASE("plan simulate takes costs as one value or one for each stage") {
   CHECK(json_of(words + costs + Words{"--slowness", "1,1,1"}) == facts);
   CHECK(json_of(words + Words{"--data-parallel", "2", "--weight-bytes", "100,200,300"})["bytes"] ==
         2 * 600);  // an all-reduce of two ranks: each sends the weights once
-  const Words split{"plan", "simulate",
-                    PLANGRAD_SOURCE_DIR "/tests/parallel/plans/zero_bubble.plan", "--backward",
-                    "4"};
+  const Words split{"plan", "simulate", clone_path("tests/parallel/plans/zero_bubble.plan"),
+                    "--backward", "4"};
   auto makespan = [&](const Words& parts) { return json_of(split + parts)["makespan"]; };
   CHECK(makespan({}) == makespan({"--input-part", "2", "--weight-part", "2,2"}));
   CHECK(makespan({"--input-part", "3", "--weight-part", "1"}) > makespan({}));

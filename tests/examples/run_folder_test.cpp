@@ -4,6 +4,7 @@
 
 #include "nn/checkpoint/file.h"
 #include "tests/examples/runs.h"
+#include "tests/folders.h"
 
 using namespace plangrad::tests;
 namespace fs = std::filesystem;
@@ -103,8 +104,8 @@ TEST_CASE("chapter 3 lists every key of metrics.jsonl") {
   const Runs runs;
   runs.train("run", {"--evaluate-every", "3", "--data-parallel", "2", "--prune", "0.5", "--samo",
                      "--codec", "adaptive:64:2"});
-  const std::string chapter = plangrad::nn::read_file(
-      PLANGRAD_SOURCE_DIR "/tutorials/03-where-the-time-and-the-memory-go.md");
+  const std::string chapter =
+      plangrad::nn::read_file(clone_path("tutorials/03-where-the-time-and-the-memory-go.md"));
   std::set<std::string> keys;
   for (const nlohmann::json& line : metrics_of(runs.path("run")))
     for (const auto& [key, value] : line.items()) keys.insert(key);

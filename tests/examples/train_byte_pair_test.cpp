@@ -6,12 +6,14 @@
 
 #include "nn/checkpoint/file.h"
 #include "tests/catch.h"
+#include "tests/folders.h"
 
 using namespace plangrad::nn;
 using plangrad::examples::train_byte_pairs;
 
 TEST_CASE("byte pairs: training makes the merges of the tokenizers package") {
-  const std::filesystem::path references = PLANGRAD_SOURCE_DIR "/tests/references/byte_pair";
+  const std::filesystem::path references =
+      plangrad::tests::clone_path("tests/references/byte_pair");
   auto expected = read_byte_pairs(references / "vocab.json");
   auto trained = train_byte_pairs(read_file(references / "text.txt"), expected.size());
   CHECK(trained.merges() == expected.merges());

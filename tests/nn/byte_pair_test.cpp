@@ -8,6 +8,7 @@
 
 #include "nn/checkpoint/file.h"
 #include "tests/catch.h"
+#include "tests/folders.h"
 #include "tests/temporary_folder.h"
 
 using namespace plangrad::nn;
@@ -15,7 +16,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-const fs::path references = fs::path(PLANGRAD_SOURCE_DIR) / "tests/references/byte_pair";
+const fs::path references = plangrad::tests::clone_path("tests/references/byte_pair");
 
 BytePairVocabulary reference() { return read_byte_pairs(references / "vocab.json"); }
 

@@ -15,6 +15,7 @@
 #include "nn/checkpoint/file.h"
 #include "nn/models/gpt.h"
 #include "tests/catch.h"
+#include "tests/folders.h"
 #include "tests/manifests.h"
 
 using namespace plangrad::nn;
@@ -172,7 +173,7 @@ TEST_CASE("a tensor is checked when it is read", "[checkpoint]") {
 }
 
 TEST_CASE("a checkpoint of a program without checksums is read", "[checkpoint]") {
-  const fs::path old = PLANGRAD_SOURCE_DIR "/tests/references/checkpoint_v1/checkpoint";
+  const fs::path old = plangrad::tests::clone_path("tests/references/checkpoint_v1/checkpoint");
   const Checkpoint checkpoint(old);
   CHECK(checkpoint.step() == 2);
   CHECK_FALSE(checkpoint.has_checksums());

@@ -6,6 +6,7 @@
 #include "nn/models/gpt.h"
 #include "nn/optimizers/optimizer.h"
 #include "tests/catch.h"
+#include "tests/folders.h"
 #include "tests/references.h"
 
 using namespace plangrad::nn;
@@ -101,7 +102,7 @@ TEST_CASE("gpt: GPT-2's files give the logits of transformers", "[reference]") {
   References expected("gpt2_huggingface/expected.safetensors");
   for (const char* folder : {"with_prefix", "without_prefix"}) {
     INFO(folder);
-    std::string path = PLANGRAD_SOURCE_DIR "/tests/references/gpt2_huggingface/";
+    std::string path = clone_path("tests/references/gpt2_huggingface/");
     path += folder;
     GptConfig config = read_gpt_config(path);
     CHECK(config.layers == 2);

@@ -12,6 +12,7 @@
 
 #include "tests/catch.h"
 #include "tests/figures.h"
+#include "tests/folders.h"
 
 namespace {
 
@@ -25,7 +26,7 @@ struct Row {
 };
 
 std::vector<Row> measured_rows() {
-  std::ifstream in(PLANGRAD_SOURCE_DIR "/tests/benchmarks/results/sparse_matmul.md");
+  std::ifstream in(plangrad::tests::clone_path("tests/benchmarks/results/sparse_matmul.md"));
   std::vector<Row> rows;
   for (std::string line; std::getline(in, line);) {
     std::vector<std::string> cells;

@@ -7,6 +7,7 @@
 #include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
+#include "tests/folders.h"
 
 using namespace plangrad;
 using namespace plangrad::tests;
@@ -162,7 +163,7 @@ using Kernel = void (*)(const int*, int*, bool);
 std::string with_lines(std::string said) {
   const std::regex place("\\([^ (]*/(tests/[^:)]*):([0-9]+)\\)");
   for (std::smatch found; std::regex_search(said, found, place);) {
-    std::ifstream file(text(PLANGRAD_SOURCE_DIR, '/', found.str(1)));
+    std::ifstream file(clone_path(found.str(1)));
     std::string line;
     for (int i = std::stoi(found[2]); i > 0; --i) std::getline(file, line);
     said.replace(found.position(), found.length(),

@@ -9,6 +9,7 @@
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/steady_state.h"
 #include "parallel/verifier/verify.h"
+#include "tests/folders.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace plangrad::fuzz {
@@ -24,7 +25,7 @@ std::vector<std::string> seeds() {
     if (const auto endless = make_endless(schedule->name, layout)) all.push_back(print(*endless));
   }
   for (const auto& entry :
-       std::filesystem::directory_iterator(PLANGRAD_SOURCE_DIR "/tests/parallel/plans"))
+       std::filesystem::directory_iterator(tests::clone_path("tests/parallel/plans")))
     all.push_back(read(entry.path()));
   std::sort(all.begin(), all.end());  // a folder has no order
   return all;

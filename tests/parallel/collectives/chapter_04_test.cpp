@@ -6,6 +6,7 @@
 #include "parallel/collectives/collective_run.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
+#include "tests/folders.h"
 #include "tests/parallel/support/small_run.h"
 
 using namespace plangrad::tests;
@@ -29,7 +30,7 @@ TEST_CASE("chapter 04: two ranks that both send first") {
 }
 
 TEST_CASE("chapter 04: a plan that needs room for a message in a channel") {
-  std::ifstream in(PLANGRAD_SOURCE_DIR "/tutorials/figures/capacity.plan");
+  std::ifstream in(clone_path("tutorials/figures/capacity.plan"));
   std::stringstream text;
   text << in.rdbuf();
   std::vector<VerifiedPlan> plans{verify(parse(text.str()))};

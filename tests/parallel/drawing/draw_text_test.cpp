@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "parallel/drawing/breakdown_table.h"
+#include "tests/folders.h"
 #include "tests/parallel/support/drawing.h"
 
 using namespace plangrad::parallel;
@@ -27,7 +28,7 @@ TEST_CASE("draw_text: GPipe, to the letter", "[draw]") {
 
 TEST_CASE("draw_text: the round dance", "[draw]") {
   auto drawn = [](const std::string& name) {
-    std::ifstream file(PLANGRAD_SOURCE_DIR "/tests/parallel/plans/" + name + ".plan");
+    std::ifstream file(clone_path("tests/parallel/plans/" + name + ".plan"));
     std::ostringstream text;
     text << file.rdbuf();
     return draw_text(simulate_unverified(parse(text.str()), {}));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include "tests/folders.h"
 
 namespace plangrad::tests {
 
@@ -35,7 +36,7 @@ Plan rows(const std::string& text, const std::string& header) {
 }
 
 Plan example(const std::string& name) {
-  std::ifstream file(PLANGRAD_SOURCE_DIR "/tests/parallel/plans/" + name + ".plan");
+  std::ifstream file(clone_path("tests/parallel/plans/" + name + ".plan"));
   std::ostringstream text;
   text << file.rdbuf();
   return parse(text.str());

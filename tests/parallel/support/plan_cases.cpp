@@ -9,13 +9,14 @@
 #include "parallel/schedules/schedule.h"
 #include "parallel/verifier/verify.h"
 #include "tests/catch.h"
+#include "tests/folders.h"
 
 namespace plangrad::tests {
 
 using namespace parallel;
 
 std::string plan_text(const std::string& name) {
-  std::ifstream in(std::string(PLANGRAD_SOURCE_DIR "/tests/parallel/plans/") + name + ".plan");
+  std::ifstream in(clone_path("tests/parallel/plans/") + name + ".plan");
   PG_CHECK(in, "there is no tests/parallel/plans/", name, ".plan");
   std::stringstream text;
   text << in.rdbuf();
