@@ -13,6 +13,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "examples/pages/player/player_facts.h"
+#include "examples/pages/player/player_page.h"
 #include "examples/programs/cost_flags.h"
 #include "examples/programs/help.h"
 #include "examples/programs/plan_compare.h"
@@ -28,8 +30,6 @@
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/plan_facts.h"
-#include "parallel/drawing/player/player_facts.h"
-#include "parallel/drawing/player/player_page.h"
 #include "parallel/plan/endless.h"
 #include "parallel/simulation/steady_state.h"
 #include "parallel/verifier/verify.h"

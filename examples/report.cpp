@@ -3,10 +3,10 @@
 // (parallel/session/run_report.h). Chapter 06.
 #include <iostream>
 
+#include "examples/pages/compare_runs.h"
+#include "examples/pages/report_page.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/drawing/report_page.h"
-#include "parallel/session/compare_runs.h"
 
 int main(int argc, char** argv) {
   using namespace plangrad;

@@ -1,5 +1,5 @@
 // player_request: what a command line asks of the plan player, as its page writes it.
-// Not here: the player (parallel/drawing/player/). Chapter 06.
+// Not here: the player (examples/pages/player/). Chapter 06.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -11,6 +11,8 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/profile/profiled_device.h"
+#include "examples/pages/player/player_page.h"
+#include "examples/pages/report_page.h"
 #include "examples/programs/printable.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
@@ -78,6 +80,7 @@ SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
   settings.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
   settings.title = layout.title();
+  settings.pages = {run_page, plan_page};
   settings.interrupted = settings.interrupted_here = [] { return stopped_by() != 0; };
   settings.rescue = std::make_shared<Rescue>();
   settings.news = run.attempt.news;

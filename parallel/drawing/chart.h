@@ -1,6 +1,6 @@
 // Charts of curves as SVG; and a chart's frame: axes, ticks, a legend, and strips that carry the
 // values as titles, which a browser shows on hovering.
-// Not here: pages, whose scripts draw their own (drawing/report/, drawing/player/).
+// Not here: pages, whose scripts draw their own (examples/pages/).
 // Chapter 06.
 #pragma once
 

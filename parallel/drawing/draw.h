@@ -1,16 +1,14 @@
 // draw: timelines as text, as a figure, and as a trace for Perfetto.
-// Not here: pages (report_page.h, player/player_page.h), where timelines come from (simulate,
-// engine).
+// Not here: pages (examples/pages/), where timelines come from (simulate, engine).
 // Chapter 06.
 //
 // The room parallel/drawing makes pictures of timelines, and of what a run leaves:
 // draw_text.cpp, draw_svg.cpp, draw_trace.cpp   the three forms
 // timeline_figure.h   ranks as lanes; timeline_labels.h: the numbers in cells; timeline_lanes.h:
 //                     what ranks hold; timeline_marks.cpp: lines and marks; timeline_legend.cpp
-// poster.h            several plans on one page; player/: the plan player
+// poster.h            several plans in one figure
 // breakdown_table.h   where the time goes, as a table
 // chart.h             curves
-// report_page.h       pages of runs, whose data their scripts draw (drawing/report/)
 // figure.h            numbers, axes, markup; palette.h: colours
 // Only the session and the program `plan` use this room. What is drawn is what ran.
 #pragma once

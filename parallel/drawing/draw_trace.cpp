@@ -1,6 +1,6 @@
 // Timelines in Chrome's trace format. A rank of a timeline is a process; its computations are a
 // thread, and so is each message under way at once, since slices of a thread must not overlap.
-// Not here: the pages (report_page.h). Chapter 06; source: "Trace Event Format", Google.
+// Not here: pages (examples/pages/). Chapter 06; source: "Trace Event Format", Google.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The computations of recorded updates for a page's timeline: measured and planned times, and what
-// each of them waited for. Not here: how the page draws them (drawing/report/). Chapter 06.
+// each of them waited for. Not here: how the page draws them (examples/pages/report/). Chapter 06.
 #pragma once
 
 #include <nlohmann/json.hpp>

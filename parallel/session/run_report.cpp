@@ -10,9 +10,6 @@
 #include "autograd/backend.h"
 #include "autograd/version.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/drawing/player/player_facts.h"
-#include "parallel/drawing/player/player_page.h"
-#include "parallel/drawing/report_page.h"
 
 namespace plangrad::parallel {
 using nlohmann::json;
@@ -38,21 +35,20 @@ json events_json(const std::vector<RunEvent>& events) {
   return result;
 }
 
-/// The player's page of recorded updates, simulated with the costs that were measured.
-std::string player_page_of(const RecordedUpdates& recorded, const std::string& run) {
+/// What the plan player is asked: recorded updates, simulated with the costs that were measured.
+json player_request_of(const RecordedUpdates& recorded, const std::string& run) {
   const Costs costs = measured_costs(recorded.plan, recorded.timeline);
-  const json request{{"plan", print(recorded.plan)},
-                     {"title", text(run, ", updates ", recorded.plan.first + 1, " to ",
-                                    recorded.plan.first + recorded.plan.steps,
-                                    ", simulated with its measured costs")},
-                     {"costs",
-                      {{"forward", costs.forward},
-                       {"backward", costs.backward},
-                       {"input_part", costs.input_part},
-                       {"weight_part", costs.weight_part},
-                       {"step", costs.step},
-                       {"latency", costs.latency}}}};
-  return player_page({{request.dump(), answer(request.dump())}});
+  return {{"plan", print(recorded.plan)},
+          {"title",
+           text(run, ", updates ", recorded.plan.first + 1, " to ",
+                recorded.plan.first + recorded.plan.steps, ", simulated with its measured costs")},
+          {"costs",
+           {{"forward", costs.forward},
+            {"backward", costs.backward},
+            {"input_part", costs.input_part},
+            {"weight_part", costs.weight_part},
+            {"step", costs.step},
+            {"latency", costs.latency}}}};
 }
 
 /// The events that an earlier session's summary tells of, up to an update.
@@ -179,7 +175,9 @@ void RunReport::write(const RunLog& log) {
   if (recorded_.empty() || log.is_beside_earlier()) return;
   const std::filesystem::path& out = sources_.settings.out;
   nn::write_file(out / "summary.json", figures(log).dump(2) + "\n");
-  nn::write_file(out / "report.html", run_page(sources_.settings.title, page(log).dump()));
+  const SessionSettings& settings = sources_.settings;
+  if (settings.pages.report)
+    nn::write_file(out / "report.html", settings.pages.report(settings.title, page(log).dump()));
 }
 
 void RunReport::write_end(RunLog& log) {
@@ -195,7 +193,9 @@ void RunReport::write_end(RunLog& log) {
                                      {"simulated", facts(recorded_.size() - 1).planned}};
   nn::write_file(settings.out / "trace.json", draw_trace(panels, last.memory));
   nn::write_file(settings.out / "recorded.plan", print(last.plan));
-  nn::write_file(settings.out / "plan.html", player_page_of(last, settings.title));
+  if (settings.pages.plan)
+    nn::write_file(settings.out / "plan.html",
+                   settings.pages.plan(player_request_of(last, settings.title).dump()));
   log.say(text("ranks waited ", std::round(1000 * saving) / 1000, " s for saves, ",
                std::round(10000 * saving / std::max(log.seconds() + saving, 1e-9)) / 100,
                "% of the time"));
@@ -204,7 +204,7 @@ void RunReport::write_end(RunLog& log) {
   if (!drained.empty())
     log.say(text("the pipeline drained ", drains(), "; the bubble of all steps is ",
                  std::round(1000 * bubble(log.seconds())) / 10, "%"));
-  log.say(text("report: ", (settings.out / "report.html").string()));
+  if (settings.pages.report) log.say(text("report: ", (settings.out / "report.html").string()));
 }
 
 double matmul_rate(const DevicePtr& device) {

@@ -62,6 +62,14 @@ struct SessionScope {
   Checkpoint resumed() const { return Checkpoint(resume / "checkpoint", manifest); }
 };
 
+/// Draws a run's pages from what the session knows; null: that page is not written.
+struct RunPages {
+  /// report.html from a title and data as JSON, which RunReport::page() describes.
+  std::string (*report)(const std::string& title, const std::string& data) = nullptr;
+  /// plan.html: the recorded updates with their measured costs, as JSON: "plan", "title", "costs".
+  std::string (*plan)(const std::string& request) = nullptr;
+};
+
 struct SessionSettings : SessionScope {
   Engine::Settings engine;       ///< hierarchical sums without hosts take the hosts' names
   std::shared_ptr<Plans> plans;  ///< shared by all ranks of this process
@@ -75,9 +83,10 @@ struct SessionSettings : SessionScope {
   std::string unit = "tokens";  ///< the unit of rates
   std::int64_t units_per_step = 0;
   double flops_per_unit = 0;
-  nlohmann::json run;              ///< the description of the run in checkpoints
-  nlohmann::json config;           ///< the description of the run in summary.json
-  std::string title;               ///< of report.html
+  nlohmann::json run;     ///< the description of the run in checkpoints
+  nlohmann::json config;  ///< the description of the run in summary.json
+  std::string title;      ///< of report.html
+  RunPages pages;
   std::string about;               ///< a line for the user at the beginning
   std::vector<std::string> news;   ///< lines for the user and the metrics, of what led here
   bool one_update_a_plan = false;  ///< so that rank 0 has heard of all of them if a rank is lost

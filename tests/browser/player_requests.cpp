@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/pages/player/player_facts.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/drawing/player/player_facts.h"
 #include "parallel/schedules/schedule.h"
 #include "tests/parallel/support/mutator.h"
 

@@ -1,9 +1,9 @@
 // What earlier runs left: metrics.jsonl and summary.json, read by `report` and by resumed runs.
 #include <nlohmann/json.hpp>
 
+#include "examples/pages/compare_runs.h"
+#include "examples/pages/report_page.h"
 #include "nn/checkpoint/checkpoint.h"
-#include "parallel/drawing/report_page.h"
-#include "parallel/session/compare_runs.h"
 #include "parallel/session/report_metrics.h"
 #include "parallel/session/run_log.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,11 +1,10 @@
-// What an earlier run left, damaged: lines of metrics, its summary, and the numbers of its codec.
+// What an earlier run left, damaged: lines of metrics, and the numbers of its codec.
 // Not here: a checkpoint's own files (tests/nn/checkpoint_test.cpp).
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"
 #include "nn/models/gpt.h"
 #include "parallel/schedules/schedule.h"
-#include "parallel/session/compare_runs.h"
 #include "parallel/session/run_log.h"
 #include "parallel/session/state_files.h"
 #include "tests/catch.h"
@@ -38,16 +37,6 @@ TEST_CASE("a run goes on from metrics whose values are of other kinds", "[sessio
   const json columns = log.metrics().columns(10);
   CHECK(columns["loss"].size() == 2);
   CHECK(columns["events"].empty());
-}
-
-TEST_CASE("a comparison reads summaries whose values are of other kinds", "[session]") {
-  const TemporaryFolder folder;
-  for (const char* run : {"a", "b"}) {
-    nn::make_folder(folder.path / run);
-    nn::write_file(folder.path / run / "summary.json",
-                   R"({"seconds": "x", "config": {"flags": {"--data": 5}}, "machine": "y"})");
-  }
-  CHECK(compare_runs({folder.path / "a", folder.path / "b"})["runs"].size() == 2);
 }
 
 TEST_CASE("a codec's numbers that no run wrote are refused", "[session]") {

@@ -53,7 +53,7 @@ class WatchedPlans : public Plans {
 /// Observers that validate and look for silent errors every so many updates.
 std::function<Observers()> observers_of(int evaluate_every, int check_every = 0);
 
-/// A quiet run of two updates, whose plans are set by the test.
+/// A quiet run of two updates, whose plans are set by the test. Its report.html is the data alone.
 SessionSettings settings_of(const RunFolder& folder);
 
 /// A small GPT in one stage or two, without clipping.
@@ -66,7 +66,7 @@ void run_sessions(
     const std::function<void(int rank, SessionSettings&)>& change,
     const std::function<void(int rank)>& afterwards = [](int) {});
 
-/// The data that a page draws.
+/// The data in report.html.
 nlohmann::json data_in_page(const std::filesystem::path& page);
 
 }  // namespace plangrad::tests

@@ -18,6 +18,8 @@ struct PlayerPlan {
 /// The page, which begins with the first plan and offers the others.
 /// throws: Error if there is no plan
 std::string player_page(const std::vector<PlayerPlan> &plans);
+/// The page of one plan, whose request (request.h) is answered here.
+std::string plan_page(const std::string &request);
 
 /// The scripts of a timeline on a canvas for any page: timelineData, Clock and Timeline, explained
 /// in page/timeline.js; and its style, which needs the variables of palette_css(). The build makes

@@ -1,11 +1,11 @@
 // Keys of a request. Chapter 06.
-#include "parallel/drawing/player/request.h"
+#include "examples/pages/player/request.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
-#include "parallel/drawing/player/ideas.h"
+#include "examples/pages/player/ideas.h"
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {

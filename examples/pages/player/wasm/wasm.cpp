@@ -2,7 +2,7 @@
 // Not here: the answer (player_facts.h). Chapter 06.
 #include <string>
 
-#include "parallel/drawing/player/player_facts.h"
+#include "examples/pages/player/player_facts.h"
 
 /// Returns the answer, which stays until the next call.
 extern "C" const char* player_answer(const char* request) {

@@ -1,14 +1,14 @@
 // From a request to a plan, its timeline, and the answer's parts.
 // Chapter 06.
-#include "parallel/drawing/player/player_facts.h"
+#include "examples/pages/player/player_facts.h"
 
 #include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
+#include "examples/pages/player/ideas.h"
+#include "examples/pages/player/player_parts.h"
+#include "examples/pages/player/request.h"
 #include "parallel/drawing/plan_facts.h"
-#include "parallel/drawing/player/ideas.h"
-#include "parallel/drawing/player/player_parts.h"
-#include "parallel/drawing/player/request.h"
 #include "parallel/plan/endless.h"
 #include "parallel/simulation/steady_state.h"
 #include "parallel/simulation/wait_graph.h"

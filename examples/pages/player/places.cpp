@@ -3,8 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
-#include "parallel/drawing/player/columns.h"
-#include "parallel/drawing/player/player_parts.h"
+#include "examples/pages/player/columns.h"
+#include "examples/pages/player/player_parts.h"
 
 namespace plangrad::parallel {
 namespace {

@@ -1,4 +1,4 @@
-// The pages of runs: data as JSON, and the scripts and styles that draw it (drawing/report/).
+// The pages of runs: data as JSON, and the scripts and styles that draw it (report/).
 // Not here: the data (session/run_report.h), pages of plans. Chapter 06.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The player's answers: they say what the verifier and the simulator say, and where.
-#include "parallel/drawing/player/player_facts.h"
+#include "examples/pages/player/player_facts.h"
 
 #include <algorithm>
 #include <cstring>
@@ -7,9 +7,9 @@
 #include <set>
 #include <tuple>
 
+#include "examples/pages/player/columns.h"
+#include "examples/pages/player/ideas.h"
 #include "parallel/drawing/plan_facts.h"
-#include "parallel/drawing/player/columns.h"
-#include "parallel/drawing/player/ideas.h"
 #include "parallel/simulation/breakdown.h"
 #include "tests/catch.h"
 

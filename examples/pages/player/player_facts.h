@@ -3,7 +3,7 @@
 // Not here: the page (player_page.h), and how to read a request (request.h).
 // Chapter 06.
 //
-// parallel/drawing/player holds the plan player:
+// examples/pages/player holds the plan player:
 // player_facts.h   this; request.h: what it is asked, ideas.h: what schedules are about
 // columns.h        numbers of a million records, as text that a page reads fast
 // player_page.h    the page; *.js, player.html and player.css are its parts

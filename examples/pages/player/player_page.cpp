@@ -1,14 +1,15 @@
 // Assembles the page from its parts. Chapter 06.
-#include "parallel/drawing/player/player_page.h"
+#include "examples/pages/player/player_page.h"
 
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
+#include "examples/pages/player/player_facts.h"
+#include "examples/pages/player/request.h"
+#include "examples/pages/player/wasm/module.h"
 #include "parallel/drawing/palette.h"
-#include "parallel/drawing/player/request.h"
-#include "parallel/drawing/player/wasm/module.h"
 #include "parallel/plan/operations.h"
 
 namespace plangrad::parallel {
@@ -52,10 +53,13 @@ std::string player_page(const std::vector<PlayerPlan>& plans) {
       palette_css() + player_style + "</style></head>\n<body>\n" + player_body +
       "<script type=\"application/json\" id=\"plans\">" + in_script(std::move(data)) +
       "</script>\n";
-  page +=
-      "<script type=\"text/plain\" id=\"module\">" + std::string(player_module()) + "</script>\n";
+  page += "<script type=\"text/plain\" id=\"module\">" + std::string(player_module) + "</script>\n";
   page += script(timeline_script) + script(player_script);
   return page + "</body></html>\n";
+}
+
+std::string plan_page(const std::string& request) {
+  return player_page({{request, answer(request)}});
 }
 
 }  // namespace plangrad::parallel

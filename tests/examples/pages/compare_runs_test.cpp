@@ -1,11 +1,11 @@
 // Runs side by side: what differs between them, and folders that are none.
-#include "parallel/session/compare_runs.h"
+#include "examples/pages/compare_runs.h"
 
 #include <fstream>
 
 #include "nn/checkpoint/file.h"
 #include "tests/catch.h"
-#include "tests/parallel/session/small_session.h"
+#include "tests/temporary_folder.h"
 
 using namespace plangrad;
 using namespace plangrad::tests;
@@ -28,13 +28,13 @@ std::filesystem::path write_run(const std::filesystem::path& folder, const json&
 }  // namespace
 
 TEST_CASE("a comparison names the settings that differ, and no others", "[compare]") {
-  RunFolder folder;
+  const TemporaryFolder folder;
   const json flags{{"--schedule", "2bw"}, {"--seed", 1}, {"--data", "a.txt"}};
   json other = flags;
   other["--schedule"] = "1f1b";
   other["--zero"] = 1;
   const json found =
-      compare_runs({write_run(folder / "one", flags), write_run(folder / "two", other)});
+      compare_runs({write_run(folder.path / "one", flags), write_run(folder.path / "two", other)});
   CHECK(found["differences"] == json{{{"what", "--schedule"}, {"values", {"2bw", "1f1b"}}},
                                      {{"what", "--zero"}, {"values", {nullptr, 1}}}});
   CHECK(found["warnings"].empty());
@@ -45,13 +45,13 @@ TEST_CASE("a comparison names the settings that differ, and no others", "[compar
 }
 
 TEST_CASE("a comparison warns of different models, data, batches and machines", "[compare]") {
-  RunFolder folder;
+  const TemporaryFolder folder;
   const json flags{{"--data", "a.txt"}, {"--batch", 8}};
   const json others{{"--data", "b.txt"}, {"--batch", 4}};
   const json model{{"config", {{"flags", others}, {"model", {{"width", 128}}}}},
                    {"machine", {{"processor", "another"}}}};
-  const json found =
-      compare_runs({write_run(folder / "one", flags), write_run(folder / "two", flags, model)});
+  const json found = compare_runs(
+      {write_run(folder.path / "one", flags), write_run(folder.path / "two", flags, model)});
   REQUIRE(found["warnings"].size() == 4);
   for (const auto& [place, word] :
        {std::pair(0, "models"), {1, "data"}, {2, "batches"}, {3, "machines"}})
@@ -60,22 +60,33 @@ TEST_CASE("a comparison warns of different models, data, batches and machines", 
 }
 
 TEST_CASE("runs of one name are told apart by their folders", "[compare]") {
-  RunFolder folder;
-  const auto one = write_run(folder / "a/run", json::object()),
-             two = write_run(folder / "b/run", json::object());
+  const TemporaryFolder folder;
+  const auto one = write_run(folder.path / "a/run", json::object()),
+             two = write_run(folder.path / "b/run", json::object());
   CHECK(compare_runs({one, two})["runs"][1]["name"] == two.string());
 }
 
 TEST_CASE("a folder without a run's summary is refused, with what it lacks", "[compare]") {
-  RunFolder folder;
-  const auto run = write_run(folder / "run", json::object());
+  const TemporaryFolder folder;
+  const auto run = write_run(folder.path / "run", json::object());
   CHECK_THROWS_WITH(compare_runs({run}), Contains("two or more"));
-  CHECK_THROWS_WITH(compare_runs({run, folder / "none"}), Contains("is not there"));
-  std::filesystem::create_directories(folder / "empty");
-  CHECK_THROWS_WITH(compare_runs({run, folder / "empty"}), Contains("holds no summary.json"));
+  CHECK_THROWS_WITH(compare_runs({run, folder.path / "none"}), Contains("is not there"));
+  std::filesystem::create_directories(folder.path / "empty");
+  CHECK_THROWS_WITH(compare_runs({run, folder.path / "empty"}), Contains("holds no summary.json"));
   for (const char* text :
        {"{\"parts\": []}", "{\"config\": ", R"({"config": {"flags": null}, "seconds": 1})"}) {
-    nn::write_file(folder / "empty/summary.json", text);
-    CHECK_THROWS_WITH(compare_runs({run, folder / "empty"}), Contains("is not a run's summary"));
+    nn::write_file(folder.path / "empty/summary.json", text);
+    CHECK_THROWS_WITH(compare_runs({run, folder.path / "empty"}),
+                      Contains("is not a run's summary"));
   }
+}
+
+TEST_CASE("a comparison reads summaries whose values are of other kinds", "[compare]") {
+  const TemporaryFolder folder;
+  for (const char* run : {"a", "b"}) {
+    nn::make_folder(folder.path / run);
+    nn::write_file(folder.path / run / "summary.json",
+                   R"({"seconds": "x", "config": {"flags": {"--data": 5}}, "machine": "y"})");
+  }
+  CHECK(compare_runs({folder.path / "a", folder.path / "b"})["runs"].size() == 2);
 }

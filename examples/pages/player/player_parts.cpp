@@ -1,13 +1,13 @@
 // Records and holdings as columns. Chapter 06.
-#include "parallel/drawing/player/player_parts.h"
+#include "examples/pages/player/player_parts.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "examples/pages/player/columns.h"
 #include "parallel/drawing/figure.h"
-#include "parallel/drawing/player/columns.h"
 #include "parallel/plan/lifetimes.h"
 #include "parallel/simulation/holdings.h"
 

@@ -1,6 +1,6 @@
 // The table of ideas. A test compares each formula with the simulator.
 // Chapters 05 to 09.
-#include "parallel/drawing/player/ideas.h"
+#include "examples/pages/player/ideas.h"
 
 #include <fmt/format.h>
 

@@ -1,11 +1,11 @@
 // The player's page: one file with everything in it.
-#include "parallel/drawing/player/player_page.h"
+#include "examples/pages/player/player_page.h"
 
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "autograd/error.h"
-#include "parallel/drawing/player/player_facts.h"
+#include "examples/pages/player/player_facts.h"
 #include "tests/catch.h"
 
 namespace plangrad::parallel {

@@ -1,7 +1,7 @@
-// The build embeds the files of drawing/report/. JSON in a page must not close its element: a slash
+// The build embeds the files of report/. JSON in a page must not close its element: a slash
 // behind < is escaped.
 // Chapter 06.
-#include "parallel/drawing/report_page.h"
+#include "examples/pages/report_page.h"
 
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/palette.h"

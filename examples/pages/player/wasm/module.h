@@ -1,5 +1,5 @@
 // player_module: plangrad's verifier, schedules and simulator as WebAssembly, for a page.
-// Not here: what they answer (parallel/drawing/player/player_facts.h), and the page.
+// Not here: what they answer (examples/pages/player/player_facts.h), and the page.
 // Chapter 06.
 //
 // module.cmake   builds it by emscripten, where PLANGRAD_PLAYER finds that
@@ -7,12 +7,10 @@
 // shims/         what the standard library of emscripten lacks
 #pragma once
 
-#include <string_view>
-
 namespace plangrad::parallel {
 
 /// A script that defines plangradPlayer(), which promises a module; module.answer(request) is
 /// answer() of player_facts.h, in a page, a worker or Node. Empty in a build without emscripten.
-std::string_view player_module();
+extern const char* const player_module;
 
 }  // namespace plangrad::parallel

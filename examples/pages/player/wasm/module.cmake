@@ -1,13 +1,11 @@
-# The player's module: the folders that check and simulate plans, compiled to WebAssembly, as a text
-# in ${module_source}. The CMakeLists.txt of plangrad includes this file.
+# The player's module: the folders that check and simulate plans, compiled to WebAssembly, as the
+# script ${module_script}, which is empty in a build without emscripten.
 # It takes about a minute of one core, and only when these sources change.
 set(module ${PROJECT_BINARY_DIR}/player)
-set(module_source ${module}/module.cpp)
-set(module_code parallel/drawing/player/wasm)
+set(module_script "")
+set(module_code examples/pages/player/wasm)
 
-if(NOT PLAYER)
-  set(command ${CMAKE_COMMAND} -DSOURCE=${module_source})
-else()
+if(PLAYER)
   # Libraries that are headers alone lie in a folder where all headers of this machine do, which are
   # not for WebAssembly.
   find_path(FMT_INCLUDE fmt/format.h REQUIRED)
@@ -23,14 +21,14 @@ else()
   set(objects "")
   foreach(folder parallel/plan parallel/schedules parallel/lowering parallel/verifier
                  parallel/simulation parallel/codecs parallel/drawing ${module_code})
-    file(GLOB sources CONFIGURE_DEPENDS ${folder}/*.cpp)
+    file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
     if(folder STREQUAL "parallel/codecs")  # kinds of codecs, not what encodes
       list(FILTER sources INCLUDE REGEX
            "/(low_rank|plain|power_sgd|quantize|register|sparse|streaming_pca)\\.cpp$")
     elseif(folder STREQUAL "parallel/drawing")
       list(FILTER sources INCLUDE REGEX "/(breakdown_table|figure|palette|plan_facts)\\.cpp$")
     elseif(folder STREQUAL module_code)
-      file(GLOB more CONFIGURE_DEPENDS parallel/drawing/player/*.cpp)
+      file(GLOB more CONFIGURE_DEPENDS player/*.cpp)
       list(FILTER more EXCLUDE REGEX "page[^/]*\\.cpp$")
       list(APPEND sources ${more} ${PROJECT_SOURCE_DIR}/autograd/closest.cpp)
     endif()
@@ -62,10 +60,5 @@ else()
             -sEXPORTED_FUNCTIONS=_player_answer,_malloc,_free --post-js ${here}/answer.js
     COMMAND ${NODE} ${here}/pack.js ${module}/module.js ${module}/module.wasm ${module}/player.js
     DEPENDS ${objects} ${here}/answer.js ${here}/pack.js COMMENT "Linking the plan player" VERBATIM)
-  set(command ${CMAKE_COMMAND} -DSOURCE=${module_source} -DSCRIPT=${module}/player.js)
+  set(module_script ${module}/player.js)
 endif()
-
-add_custom_command(OUTPUT ${module_source}
-  COMMAND ${command} -P ${PROJECT_SOURCE_DIR}/${module_code}/embed.cmake
-  DEPENDS ${PROJECT_SOURCE_DIR}/${module_code}/embed.cmake
-          $<$<BOOL:${PLAYER}>:${module}/player.js> VERBATIM)

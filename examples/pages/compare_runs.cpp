@@ -1,7 +1,7 @@
 // What a run was asked for is its summary's "config". A flag that one run lacks counts as
 // different.
 // Chapter 06.
-#include "parallel/session/compare_runs.h"
+#include "examples/pages/compare_runs.h"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,5 @@
 // Columns in base64. Chapter 06.
-#include "parallel/drawing/player/columns.h"
+#include "examples/pages/player/columns.h"
 
 #include <algorithm>
 #include <bit>
