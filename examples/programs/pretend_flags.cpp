@@ -2,7 +2,6 @@
 // Chapter 06.
 #include "examples/programs/pretend_flags.h"
 
-#include <charconv>
 
 #include "examples/programs/program.h"
 #include "parallel/transports/rank_environment.h"
@@ -19,12 +18,10 @@ std::vector<std::string> parts_of(const std::string& text, char separator) {
   return parts;
 }
 
-double number_of(const char* flag, const std::string& word, double lowest, double highest) {
-  const std::string problem = problem_of_number(word, lowest, highest);
-  PG_CHECK(problem.empty(), flag, ": ", problem);
-  double number = 0;
-  std::from_chars(word.data(), word.data() + word.size(), number);
-  return number;
+double number_of(const char* flag, const std::string& word, double lowest, double highest) try {
+  return parallel::read_number(word, lowest, highest);
+} catch (const autograd::Error& error) {
+  throw autograd::Error(text(flag, ": ", error.what()));
 }
 
 bool is_given(const std::string& value) { return !value.empty() && value != "none"; }

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <cmath>
 #include <iostream>
@@ -23,46 +22,18 @@
 
 namespace plangrad::examples {
 
-template <class T>
-std::string problem_of_number(const std::string& value, T lowest, T highest) {
-  T number = 0;
-  const char* end = value.data() + value.size();
-  auto [stop, problem] = std::from_chars(value.data(), end, number);
-  const bool is_number = problem != std::errc::invalid_argument && stop == end;
-  const bool fits = problem == std::errc();
-  if (is_number && fits && number >= lowest && number <= highest) return "";
-  constexpr bool whole = std::is_integral_v<T>;
-  const bool too_high = is_number && (fits ? number > highest : value[0] != '-');
-  const bool bounded = too_high || static_cast<double>(highest) < (whole ? 2147483647.0 : 1e15);
-  std::string range =
-      bounded ? text(" from ", lowest, " to ", highest) : text(", ", lowest, " or more");
-  if (static_cast<double>(lowest) == limits::tiny)
-    range = bounded ? text(" above 0, at most ", highest) : " above 0";
-  return text("expected ", whole ? "a whole number" : "a number", range, ", got ",
-              value.empty() ? "nothing" : value);
-}
-
-template std::string problem_of_number(const std::string&, int, int);
-template std::string problem_of_number(const std::string&, std::int64_t, std::int64_t);
-template std::string problem_of_number(const std::string&, double, double);
-
 Flags::Flags(CLI::App& app) : app_(app) {
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 
 void Flags::choice(const char* name, std::string& value, const std::vector<std::string>& names,
                    const char* what) {
-  const std::string all = fmt::format("{}", fmt::join(names, ", "));
-  auto problem = [names, all](const std::string& got) {
-    if (std::ranges::count(names, got) > 0) return std::string();
-    return text("expected one of ", all, "; got ", got, autograd::did_you_mean(got, names));
-  };
-  words(name, value, "NAME", text(what, "; one of ", all))
-      ->check(CLI::Validator(problem, ""))
+  words(name, value, "NAME", fmt::format("{}; one of {}", what, fmt::join(names, ", ")))
+      ->check(checked_by([names](const auto& got) { parallel::check_choice(got, names); }))
       ->capture_default_str();
 }
 
-void Flags::yes(const char* name, bool& value, const char* what) {
+void Flags::yes(const char* name, bool& value, const std::string& what) {
   app_.add_flag(name, value, what);
 }
 

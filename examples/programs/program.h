@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "parallel/plan/fields.h"
 
 namespace plangrad::examples {
 
@@ -43,16 +44,24 @@ auto usage(F&& f) {
   }
 }
 
-/// Describes why `value` is not a number of type T in [lowest, highest]; empty if it is one. Bounds
-/// that no user would type are not named.
-/// T: int, std::int64_t or double.
-template <class T>
-std::string problem_of_number(const std::string& value, T lowest, T highest);
+/// Checks a value by a function that throws an Error if the value is none.
+template <class F>
+CLI::Validator checked_by(F read) {
+  return {[read](const std::string& value) -> std::string {
+            try {
+              read(value);
+              return "";
+            } catch (const autograd::Error& error) {
+              return error.what();
+            }
+          },
+          ""};
+}
 
 /// Checks that the whole value is a number of type T in [lowest, highest].
 template <class T>
 CLI::Validator number_between(T lowest, T highest) {
-  return {[=](const std::string& value) { return problem_of_number(value, lowest, highest); }, ""};
+  return checked_by([=](const auto& value) { parallel::read_number<T>(value, lowest, highest); });
 }
 
 /// Describes flags with their defaults to a program. If a flag is given twice, the last one counts.
@@ -87,7 +96,12 @@ class Flags {
   void choice(const char* name, std::string& value, const std::vector<std::string>& names,
               const char* what);
   /// Adds a flag without a value.
-  void yes(const char* name, bool& value, const char* what);
+  void yes(const char* name, bool& value, const std::string& what);
+  /// Adds a flag that gives its value to a function.
+  CLI::Option* taken(const std::string& name, const char* kind, const std::string& what,
+                     const std::function<void(const std::string&)>& take) {
+    return app_.add_option_function(name, take, what)->type_name(kind);
+  }
 
  private:
   CLI::App& app_;

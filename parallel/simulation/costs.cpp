@@ -54,7 +54,33 @@ std::vector<std::int64_t> encoded_each(const CodecSpec& spec, std::vector<std::i
   return list;
 }
 
+constexpr FieldTraits half_of_backward{.usual = "half of --backward"};
+constexpr Field<Costs> fields[] = {
+    row<&Costs::forward>("forward", "seconds per forward of a microbatch"),
+    row<&Costs::backward>("backward", "seconds per backward of a microbatch"),
+    row<&Costs::input_part>("input_part", "seconds per input part, I, of a split backward",
+                            half_of_backward),
+    row<&Costs::weight_part>("weight_part", "seconds per weight part, W, of a split backward",
+                             half_of_backward),
+    row<&Costs::step>("step", "seconds per update"),
+    row<&Costs::activation_bytes>("activation_bytes", "bytes of a stage's output per microbatch"),
+    row<&Costs::weight_bytes>("weight_bytes", "bytes of a stage's weights, or gradient"),
+    row<&Costs::slowness>("slowness", "how many times longer a rank computes"),
+    row<&Costs::bandwidth>("bandwidth", "bytes per second of every link",
+                           {.least = 1e-30, .usual = "unlimited"}),
+    row<&Costs::latency>("latency", "seconds added to every message"),
+};
+
 }  // namespace
+
+const std::vector<const Field<Costs>*>& cost_fields() {
+  static const std::vector<const Field<Costs>*> all = [] {
+    std::vector<const Field<Costs>*> found;
+    for (const Field<Costs>& field : fields) found.push_back(&field);
+    return found;
+  }();
+  return all;
+}
 
 void check(const Costs& costs, const Plan& plan) {
   check_list("forward", costs.forward, plan.stages);

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "parallel/plan/fields.h"
 #include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
@@ -31,6 +32,9 @@ struct Costs {
   std::function<double(const Instruction&, int rank)> computation =
       {};  ///< if set, how long each forward, backward and update takes, instead of all the above
 };
+
+/// The costs that users can give.
+const std::vector<const Field<Costs>*>& cost_fields();
 
 /// throws: Error if a list does not fit the plan, or a cost is no number or negative
 void check(const Costs& costs, const Plan& plan);
