@@ -70,7 +70,7 @@ void show_plan(const PlanRequest& request, const Plan& plan) {
   PG_CHECK(!request.json || !request.table, "--json has no timetable; leave out --table");
   if (request.json) return show_json(plan);
   std::cout << print(plan);
-  if (request.endless) std::cout << proof_line(plan);
+  if (request.schedule.endless) std::cout << proof_line(plan);
   if (!request.table && !::isatty(STDOUT_FILENO)) return;
   std::istringstream table(draw_text(simulate_two_bodies(plan, Costs()), request.columns));
   for (std::string line; std::getline(table, line);) std::cout << "# " << line << '\n';
@@ -126,9 +126,7 @@ Plan drawn(const Plan& plan) { return plan.is_endless() ? unrolled(plan, 2) : pl
 
 /// Makes the plan player's page with this plan, also with one that breaks a rule.
 std::string page(const PlanRequest& request, const Plan& plan) {
-  const std::string asked =
-      player_request(request.schedule, request.layout(), request.endless, plan, request.costs.costs)
-          .dump();
+  const std::string asked = player_request(request.schedule, plan, request.costs.costs).dump();
   return player_page({{asked, answer(asked), request.critical_path}});
 }
 
@@ -358,7 +356,8 @@ int main(int argc, char** argv) {
     try {
       commands.at(command)(request, *command);
       // Standard output may be a plan or JSON.
-      if (const std::string note = request.schedule.note(request.clip); !note.empty())
+      if (const std::string note = request.schedule.note(request.schedule.layout.clip);
+          !note.empty())
         std::cerr << "note: " << note << '\n';
       return 0;
     } catch (const PlanError& error) {  // the plan is wrong, the command is not

@@ -71,7 +71,7 @@ void check_stages(const GptRun& run, int stages) {
 }
 
 ReadyRun prepare(const GptRun& run, int started) {
-  check_stages(run, run.parts.stages);  // a plan of very many would take long to make
+  check_stages(run, run.parts.layout.stages);  // a plan of very many would take long to make
   const RunLayout layout(run, started, run.model.tied, parts_of(run));
   const auto data = std::make_shared<const TextData>(load(run));
   GptConfig model = run.model;

@@ -17,44 +17,34 @@ namespace {
 
 /// The microbatches of each of `width` replicas: as many in all as before, if they can be dealt
 /// out, else the most that divide the batch.
-int microbatches_for(int width, const json& flags) {
-  const int all = flags.at("--microbatches").get<int>() * flags.at("--data-parallel").get<int>();
-  int each = (all + width - 1) / width;
-  while (each > 1 && flags.at("--batch").get<int>() % (each * width) != 0) --each;
+int microbatches_for(int width, const parallel::Layout& before, int batch) {
+  int each = (before.per_step() + width - 1) / width;
+  while (each > 1 && batch % (each * width) != 0) --each;
   return each;
 }
 
 }  // namespace
 
 // [snippet layouts_for]
-std::vector<json> layouts_for(int ranks, const json& flags) {
-  std::vector<json> found;
-  const int stages = flags.at("--stages"), width = flags.value("--data-parallel", 1);
+std::vector<parallel::PlanSpec> layouts_for(int ranks, const json& flags) {
+  std::vector<parallel::PlanSpec> found;
+  const parallel::PlanSpec whole = parallel::saved_spec(flags);
+  const auto [stages, width] = std::pair(whole.layout.stages, whole.layout.width);
   auto add = [&](int fewer_stages, int fewer_replicas) {
-    json layout = flags;
-    layout["--stages"] = fewer_stages;
-    if (flags.contains("--microbatches")) {
-      layout["--data-parallel"] = fewer_replicas;
-      layout["--microbatches"] = microbatches_for(fewer_replicas, flags);
+    parallel::PlanSpec request = whole;
+    request.layout.stages = fewer_stages;
+    if (whole.gives("microbatches")) {
+      request.layout.width = fewer_replicas;
+      request.layout.microbatches =
+          microbatches_for(fewer_replicas, whole.layout, flags.at("--batch"));
     }
-    found.push_back(layout);
+    found.push_back(request);
   };
   for (int fewer = std::min(width - 1, ranks); fewer >= 1; --fewer) add(stages, fewer);
   for (int fewer = std::min(stages - 1, ranks); fewer >= 1; --fewer) add(fewer, 1);
   return found;
 }
 // [end snippet]
-
-Words layout_words(const json& flags) {
-  Words names{"--schedule", "--stages", "--data-parallel", "--microbatches", "--zero"}, words;
-  for (const parallel::ScheduleFlag* flag : parallel::schedule_flags()) names.push_back(flag->name);
-  for (const std::string& name : names)
-    if (flags.contains(name) && flags[name] != json(""))
-      words.push_back(
-          text(name, '=',
-               flags[name].is_string() ? flags[name].get<std::string>() : flags[name].dump()));
-  return words;
-}
 
 std::string value_of(const Words& words, const std::string& name) {
   std::string value;
@@ -108,7 +98,7 @@ class ElasticRun {
   void join();
   int session();
   int next_border() const;
-  Words words_for(const json& layout) const;
+  Words words_for(const parallel::PlanSpec& layout) const;
 
   Words words_;  // the user's
   const Session& session_;
@@ -182,7 +172,7 @@ int ElasticRun::next_border() const {
   return border < flags_.value("--steps", 0) ? border : 0;
 }
 
-Words ElasticRun::words_for(const json& layout) const {
+Words ElasticRun::words_for(const parallel::PlanSpec& layout) const {
   Words words = words_;
   if (saved_ > 0)
     for (const char* flag : {"--resume", "--from"}) remove_flag(words, flag);
@@ -191,7 +181,7 @@ Words ElasticRun::words_for(const json& layout) const {
   };
   add("--out", out_.string());
   if (saved_ > 0) add("--resume", out_.string());
-  for (const std::string& word : layout_words(layout)) words.push_back(word);
+  for (const std::string& word : words_of(layout)) words.push_back(word);
   if (segment_ > 0) add("--stop-after", text(segment_ - saved_));
   std::vector<PlannedLoss> losses;
   for (const PlannedLoss& loss : losses_)
@@ -211,14 +201,14 @@ int ElasticRun::session() {
   seats_ = here_;
   ++number_;
   std::string why;
-  std::vector<json> layouts = layouts_for(ranks, flags_);
-  layouts.insert(layouts.begin(), flags_);
-  for (const json& layout : layouts) try {
+  std::vector<parallel::PlanSpec> layouts = layouts_for(ranks, flags_);
+  layouts.insert(layouts.begin(), parallel::saved_spec(flags_));
+  for (const parallel::PlanSpec& layout : layouts) try {
       Attempt attempt{number_, ranks, segment_ > 0, news_};
       if (attempt.news.empty()) attempt.news.push_back("a segment begins");
       attempt.news.back() +=
           text("; ", ranks, ranks == 1 ? " rank is" : " ranks are", " left, with");
-      for (const std::string& word : layout_words(layout)) attempt.news.back() += ' ' + word;
+      for (const std::string& word : words_of(layout)) attempt.news.back() += ' ' + word;
       return session_(words_for(layout), attempt);
     } catch (const UsageError& error) {
       why = error.what();

@@ -11,6 +11,7 @@
 
 #include "autograd/error.h"
 #include "examples/programs/planned_losses.h"
+#include "parallel/schedules/plan_spec.h"
 
 namespace plangrad::examples {
 
@@ -20,10 +21,7 @@ using Words = std::vector<std::string>;
 /// for; with one replica, fewer stages. An update has the same batch in each, in as many
 /// microbatches where they can be dealt out. A layout may break rules of its schedule.
 ///   flags: those of the whole run's layout, as a checkpoint has them
-std::vector<nlohmann::json> layouts_for(int ranks, const nlohmann::json& flags);
-
-/// Writes the flags that lay a run out as words of a command.
-Words layout_words(const nlohmann::json& flags);
+std::vector<parallel::PlanSpec> layouts_for(int ranks, const nlohmann::json& flags);
 
 /// The value of a flag in words of a command; empty: it is not there.
 std::string value_of(const Words& words, const std::string& name);

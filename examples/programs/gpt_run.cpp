@@ -95,7 +95,7 @@ void GptRun::check_model() const {
   config.check();
   double width = model.width, layers = model.layers, context = model.context;
   double parameters = layers * 12 * width * width;
-  double rows = parts.smallest_share(batch, ranks) * context * (parts.recompute ? 1 : 16);
+  double rows = parts.smallest_share(batch, ranks) * context * (parts.layout.recompute ? 1 : 16);
   double bytes = 16 * parameters + (dtype == "bf16" ? 2 : 4) * rows * width * layers;
   check_memory(bytes,
                "fewer --layers, a smaller --width, --context or --batch, or more --microbatches");

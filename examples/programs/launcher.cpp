@@ -36,17 +36,9 @@ void note_signal(int number) {
 }
 
 /// The number of ranks that a layout's plan has; 0: its schedule can't have such a layout.
-int ranks_of(const json& layout) try {
-  ScheduleFlags flags;
-  flags.schedule = layout.at("--schedule");
-  flags.stages = layout.at("--stages");
-  flags.data_parallel = layout.value("--data-parallel", 0);
-  flags.microbatches = layout.value("--microbatches", 0);
-  for (const parallel::ScheduleFlag* flag : parallel::schedule_flags())
-    if (layout.contains(flag->name))
-      flags.own[flag->name] = layout[flag->name].is_string() ? layout[flag->name].get<std::string>()
-                                                             : layout[flag->name].dump();
-  return flags.behaviour().ranks(flags.layout());
+int ranks_of(const parallel::PlanSpec& request) try {
+  const ScheduleFlags flags{request};
+  return flags.behaviour().ranks(flags.found());
 } catch (const std::exception&) {
   return 0;
 }
@@ -79,7 +71,7 @@ Launcher::Launcher(LaunchOptions options, Words words)
 }
 
 /// The command of mpirun: from the newest state in memory, if there is one.
-Words Launcher::command(int ranks, const json& layout) const {
+Words Launcher::command(int ranks, const parallel::PlanSpec* layout) const {
   Words all, own = words_;
   std::istringstream words(options_.mpirun);
   for (std::string word; words >> word;) all.push_back(word);
@@ -93,8 +85,8 @@ Words Launcher::command(int ranks, const json& layout) const {
   all.insert(all.end(), own.begin(), own.end());
   all.insert(all.end(), {ranks > 1 ? "--transport=mpi" : "--transport=threads",
                          text("--save-every=", options_.every), "--out=" + folder});
-  if (!layout.is_null())
-    for (const std::string& word : layout_words(layout)) all.push_back(word);
+  if (layout)
+    for (const std::string& word : words_of(*layout)) all.push_back(word);
   if (losses_ > 0)
     all.push_back(text("--note=", news_, "; ", amount(ranks, "rank"), " from update ", saved_ + 1));
   return all;
@@ -102,7 +94,7 @@ Words Launcher::command(int ranks, const json& layout) const {
 
 /// Runs mpirun to its end, and returns its status as a shell has it. To ranks that have not begun,
 /// which their lock of the folder shows, mpirun can't pass on that they are to save.
-int Launcher::attempt_with(int ranks, const json& layout) {
+int Launcher::attempt_with(int ranks, const parallel::PlanSpec* layout) {
   if (losses_ > 0)
     std::cerr << text("elastic: starts ", amount(ranks, "rank"), " after update ", saved_, '\n');
   const fs::path lock = memory_.path() / "plangrad.lock";
@@ -129,10 +121,10 @@ int Launcher::attempt_with(int ranks, const json& layout) {
 int Launcher::attempt() {
   if (!options_.fewer || saved_ == 0) return attempt_with(options_.ranks, nullptr);
   int status = misused;
-  for (const json& layout : layouts_for(options_.ranks, flags_)) {
+  for (const parallel::PlanSpec& layout : layouts_for(options_.ranks, flags_)) {
     const int ranks = ranks_of(layout);
     if (status != misused || ranks == 0 || ranks > options_.ranks) continue;
-    status = attempt_with(ranks, layout);
+    status = attempt_with(ranks, &layout);
   }
   return status;
 }

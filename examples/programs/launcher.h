@@ -34,9 +34,9 @@ class Launcher {
   int run();
 
  private:
-  Words command(int ranks, const nlohmann::json& layout) const;
+  Words command(int ranks, const parallel::PlanSpec* layout) const;
   int attempt();
-  int attempt_with(int ranks, const nlohmann::json& layout);
+  int attempt_with(int ranks, const parallel::PlanSpec* layout);
   int steps() const;
   int saved() const;
   int done() const;

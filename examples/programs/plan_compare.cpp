@@ -96,7 +96,7 @@ NamedFacts side_of(const PlanRequest& request, const std::string& name) {
   const bool is_schedule = std::ranges::any_of(parallel::schedules(), is_name);
   PG_CHECK(is_schedule || name == "-" || std::filesystem::exists(name), name,
            ": is neither a schedule nor a file with a plan",
-           autograd::did_you_mean(name, schedule_names()));
+           autograd::did_you_mean(name, parallel::schedule_names()));
   one.schedule.plan_file = "";
   one.schedule.schedule = is_schedule ? name : "";
   const parallel::VerifiedPlan verified =

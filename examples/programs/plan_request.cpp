@@ -12,16 +12,7 @@ using namespace parallel;
 
 void PlanRequest::add_plan_flags(CLI::App& command) {
   Flags flags(command);
-  schedule.add_flags(flags);
-  flags.whole("--steps", steps, 1,
-              "updates of the plan; in pipedream, times --microbatches "
-              "(default: 1, or 8 for cyclic schedules, to show their steady state)");
-  flags.yes("--endless", endless,
-            "make the plan endless: between two bars in each row is a body, which any number of "
-            "updates repeats");
-  flags.whole("--first", first, 0, "updates done before the plan begins");
-  flags.yes("--clip", clip, "let each update wait for the norm of the whole gradient");
-  flags.yes("--tied", tied, "let the first and the last stage share a tensor");
+  schedule.add_flags(flags, true);
 }
 
 Plan PlanRequest::plan(const CLI::App& command) const {
@@ -35,20 +26,13 @@ Plan PlanRequest::plan(const CLI::App& command) const {
 }
 
 Plan PlanRequest::made() const {
-  return endless ? endless_plan(layout()) : make_plan(schedule.schedule, layout());
-}
-
-Layout PlanRequest::layout() const {
-  Layout layout = schedule.layout();
-  layout.steps = steps > 0 ? steps : schedule.cyclic() ? 8 : 1;
-  layout.first = first;
-  layout.clip = clip;
-  layout.tied = tied;
-  return layout;
+  return schedule.endless ? endless_plan(schedule.found())
+                          : make_plan(schedule.schedule, schedule.found());
 }
 
 Plan PlanRequest::endless_plan(const Layout& layout) const {
-  PG_CHECK(steps == 0, "--steps ", steps, " and --endless: an endless plan has any number of ",
+  PG_CHECK(!schedule.gives("steps"), "--steps ", layout.steps,
+           " and --endless: an endless plan has any number of ",
            "updates; leave out one of the two");
   PG_CHECK(schedule.behaviour().has_order, "--endless: the order of the schedule ",
            schedule.schedule, " depends on timing, so no part of it repeats; use --steps");

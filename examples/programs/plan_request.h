@@ -19,9 +19,8 @@ namespace plangrad::examples {
 struct PlanRequest {
   ScheduleFlags schedule;
   CostFlags costs;
-  int steps = 0, first = 0, columns = 40;
-  bool clip = false, tied = false, table = false, json = false, time_steps = false;
-  bool endless = false, critical_path = false, all = false;
+  int columns = 40;
+  bool table = false, json = false, time_steps = false, critical_path = false, all = false;
   parallel::FigureOptions figure;
   std::string out, lanes;
   std::string other;  ///< the second plan of a comparison
@@ -32,7 +31,6 @@ struct PlanRequest {
   parallel::Plan plan(const CLI::App& command) const;
   /// The plan of the schedule flags.
   parallel::Plan made() const;
-  parallel::Layout layout() const;
   parallel::Plan endless_plan(const parallel::Layout& layout) const;
   std::string title() const;
 };

@@ -11,9 +11,8 @@
 namespace plangrad::examples {
 
 /// The request for a plan at these costs.
-///   layout: of a schedule; a plan of a file is written into the request as text
-nlohmann::json player_request(const ScheduleFlags& flags, const parallel::Layout& layout,
-                              bool endless, const parallel::Plan& plan,
+///   a plan of a file is written into the request as text
+nlohmann::json player_request(const ScheduleFlags& flags, const parallel::Plan& plan,
                               const parallel::Costs& costs);
 
 }  // namespace plangrad::examples

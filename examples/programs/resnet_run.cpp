@@ -61,7 +61,7 @@ Model ResnetRun::model(const ImageSet& images) const {
                           .width = width});
   // Count weights, gradients and optimizer state, and three tensors as large as the stem's output.
   const double parameters = static_cast<double>(whole_parameters(model).numel());
-  const double kept = parts.recompute ? 0 : 3 * parts.smallest_share(batch, ranks);
+  const double kept = parts.layout.recompute ? 0 : 3 * parts.smallest_share(batch, ranks);
   const double pixels = static_cast<double>(images.height() * images.width());
   check_memory((optimizer == "sgd" ? 12 : 16) * parameters +
                    (dtype == "bf16" ? 2 : 4) * kept * pixels * static_cast<double>(width),

@@ -29,20 +29,6 @@ void RunFlags::add_length_flags(Flags& flags, const char* rate) {
               "updates until the highest rate (default: 100, or 1/10 of --steps if that is less)");
 }
 
-namespace {
-
-/// Describes what is wrong with a list of losses; empty if nothing is.
-std::string problem_of_losses(const std::string& words) {
-  try {
-    parse_losses(words);
-    return "";
-  } catch (const autograd::Error& error) {
-    return error.what();
-  }
-}
-
-}  // namespace
-
 void RunFlags::add_run_flags(Flags& flags) {
   flags.number("--clip", clip, 0, limits::large, "largest norm of the gradient; 0: no limit");
   flags.whole("--seed", seed, 0, "seed of initial weights, data order and dropout");
@@ -79,7 +65,7 @@ void RunFlags::add_run_flags(Flags& flags) {
       .words("--lose", lose, "LIST",
              "lose ranks on purpose: RANK@UPDATE,..., or RANK@UPDATE-BACK for one that is back "
              "after update BACK")
-      ->check(CLI::Validator(problem_of_losses, ""));
+      ->check(checked_by(parse_losses));
   flags.words("--note", note, "TEXT",
               "a line for the metrics and the report; the program elastic tells of losses so");
 }
@@ -184,8 +170,8 @@ std::set<std::string> replaced_flags(const CLI::App& app, const ScheduleFlags& o
   if (std::ranges::any_of(replacing_flags, given)) {
     replaced = {std::begin(replacing_flags), std::end(replacing_flags)};
     replaced.insert("--zero");
-    for (const parallel::ScheduleFlag* flag : parallel::schedule_flags())
-      replaced.insert(flag->name);
+    for (const parallel::SpecField* field : parallel::spec_fields())
+      if (field->thing) replaced.insert(field->flag_name());
   }
   if (given("--plan")) replaced.insert({"--microbatches", "--recompute"});
   if (own.cyclic()) replaced.insert("--microbatches");  // follow from its stages
@@ -251,14 +237,14 @@ void RunFlags::resume_flags(CLI::App& app, const std::vector<std::string>& own,
 }
 
 void RunFlags::check() const {
-  PG_CHECK(parts.plan_file.empty() || (parts.codec.empty() && parts.channel.empty()),
+  PG_CHECK(parts.plan_file.empty() || (!parts.gives("codec") && !parts.gives("channel")),
            "--plan: a plan's first line says how its messages are encoded; make the plan with ",
            "plan show ... --codec NAME, and leave out --codec and --codec-channel here");
-  PG_CHECK(parts.plan_file.empty() || !parts.given(),
+  PG_CHECK(parts.plan_file.empty() || !parts.any_given(),
            "give --plan or the other flags of a schedule, not both");
   const auto activations = dtype == "bf16" ? autograd::DType::bf16 : autograd::DType::f32;
-  parallel::check_smaller("--codec", parts.codec_found(), autograd::DType::f32);
-  parallel::check_smaller("--codec-channel", parts.channel_found(), activations);
+  parallel::check_smaller("--codec", parts.layout.codec, autograd::DType::f32);
+  parallel::check_smaller("--codec-channel", parts.layout.channel, activations);
   device_kind(device);  // throws if this build lacks it
   PG_CHECK(transport != "nccl" || device != "cpu", "--transport nccl: NCCL moves the memory of ",
            "GPUs; use --device cuda or emulator with it, or --transport threads or mpi");
@@ -281,7 +267,7 @@ void RunFlags::check() const {
            "leave out --plan, or --elastic");
   PG_CHECK(!elastic || attempt.number > 0 || stop_after == 0, "--elastic: leave out --stop-after; ",
            "the run stops by itself where ranks come back");
-  prune.check(parts.codec_found(), parts.plan_file, steps);
+  prune.check(parts.layout.codec, parts.plan_file, steps);
   PG_CHECK(warmup <= steps, "--warmup ", warmup, " is longer than the run of ", steps, " --steps");
 }
 

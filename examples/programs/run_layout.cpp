@@ -24,11 +24,11 @@ RunLayout::RunLayout(const RunFlags& run, int started, bool tied, int layers)
     choose_buckets(layers);
     parts_.fit(ranks_);
   }
-  layout_ = parts_.layout();
-  if (!parts_.gives("--gap")) layout_.gap = 3;  // a backward takes about as long as two forwards
+  layout_ = parts_.found();
+  if (!parts_.gives("gap")) layout_.gap = 3;  // a backward takes about as long as two forwards
   choose_clip();
   if (!run.resume.empty()) first_ = static_cast<int>(run.resumed().step());
-  const std::string why = parts_.cyclic() ? text("one for each of ", parts_.stages, " stages")
+  const std::string why = parts_.cyclic() ? text("one for each of ", layout_.stages, " stages")
                                           : text("--microbatches ", layout_.microbatches,
                                                  " x --data-parallel ", layout_.width);
   PG_CHECK(run.batch % pieces() == 0, "--batch ", run.batch, " does not divide into ", pieces(),
@@ -62,8 +62,8 @@ void RunLayout::read_own_plan() {
   PG_CHECK(own_plan_->is_endless() || run_.stop_after % own_plan_->steps == 0, "--plan ",
            parts_.plan_file, " makes ", own_plan_->steps,
            " updates at a time, which does not divide the ", run_.stop_after, " of --stop-after");
-  parts_.stages = own_plan_->stages;
-  parts_.microbatches = own_plan_->per_step;
+  parts_.layout.stages = own_plan_->stages;
+  parts_.layout.microbatches = own_plan_->per_step;
 }
 
 /// Turns clipping off for schedules that can't wait for the norm of the gradient.
@@ -81,14 +81,15 @@ void RunLayout::choose_clip() {
 void RunLayout::choose_buckets(int layers) {
   constexpr int buckets = 4;
   const bool is_data = parts_.schedule.empty() || parts_.schedule == "data";
-  const bool has_replicas = std::max(ranks_, parts_.data_parallel) > 1;
-  const bool is_plain = !parts_.recompute && parts_.zero <= 1 && parts_.codec_found().is_none();
+  const bool has_replicas = std::max(ranks_, parts_.layout.width) > 1;
+  const bool is_plain =
+      !parts_.layout.recompute && parts_.layout.zero <= 1 && parts_.layout.codec.is_none();
   const bool by_nccl =
       run_.reduction == "nccl" || (run_.reduction == "auto" && run_.transport == "nccl");
-  if (parts_.stages > 0 || !is_data || !has_replicas || !is_plain || !by_nccl) return;
+  if (parts_.gives("stages") || !is_data || !has_replicas || !is_plain || !by_nccl) return;
   parts_.schedule = "data";
-  parts_.stages = std::min(buckets, layers);
-  chose_buckets_ = parts_.stages > 1;
+  parts_.set("stages", parts_.layout.stages, std::min(buckets, layers));
+  chose_buckets_ = parts_.layout.stages > 1;
 }
 
 /// Chooses NCCL's own sums where they can be: a sum is one call, instead of one for each piece. So
@@ -146,7 +147,7 @@ std::shared_ptr<parallel::Plans> RunLayout::make_plans() const {
     }
   parallel::Layout layout = layout_;
   if (updates_per_microbatch()) layout.microbatches = 1;
-  layout.recompute = parts_.recompute && layout.stages > 1;
+  layout.recompute = parts_.layout.recompute && layout.stages > 1;
   layout.clip = run_.clip > 0;
   layout.tied = tied_ && layout.stages > 1;
   return std::make_shared<parallel::Plans>(parts_.schedule, layout);
@@ -154,7 +155,7 @@ std::shared_ptr<parallel::Plans> RunLayout::make_plans() const {
 
 parallel::Training RunLayout::training(const Model& model) const {
   const auto layers = static_cast<int>(model.size());
-  PG_CHECK(!parts_.gives("--chunks") || layout_.stages <= layers, "--chunks ", layout_.chunks,
+  PG_CHECK(!parts_.gives("chunks") || layout_.stages <= layers, "--chunks ", layout_.chunks,
            " on each of ", ranks_ / layout_.width, " ranks: a model of ", layers,
            " layers can't be cut into ", layout_.stages, " stages; use fewer --chunks or --ranks");
   parallel::Training training(model, layout_.stages);
@@ -164,7 +165,7 @@ parallel::Training RunLayout::training(const Model& model) const {
   std::int64_t rise = run_.warmup < 0 ? std::min<std::int64_t>(100, run_.steps / 10) : run_.warmup;
   training.learning_rate = {run_.learning_rate, lowest, rise, run_.steps};
   training.clip = run_.clip;
-  training.recompute_layers = parts_.recompute && layout_.stages == 1;
+  training.recompute_layers = parts_.layout.recompute && layout_.stages == 1;
   return training;
 }
 
@@ -179,25 +180,21 @@ nlohmann::json RunLayout::flags() const {
     return flags;
   }
   // Save the layout that was found, so that a resumed run keeps it unless flags change it.
-  flags["--schedule"] = parts_.schedule;
-  flags["--stages"] = layout_.stages;
-  flags["--data-parallel"] = layout_.width;
+  parallel::PlanSpec found = parts_;
+  found.layout = layout_;
+  if (parts_.cyclic()) found.given.insert("setting");
+  if (parts_.has_turns()) found.given.insert("gap");
+  parallel::save_fields(found, flags);
+  if (parts_.cyclic()) flags.erase("--microbatches");  // they follow from the stages
   flags["--clip"] = run_.clip;
-  if (parts_.cyclic()) {
-    flags.erase("--microbatches");  // they follow from the stages, and not in another schedule
-    flags["--setting"] = parts_.setting_found();
-    if (parts_.has_turns()) flags["--gap"] = layout_.gap;
-  } else {
-    flags["--microbatches"] = layout_.microbatches;
-  }
   return flags;
 }
 
 std::string RunLayout::describe() const {
   std::string ranks = ranks_ == 1 ? "one rank" : text(ranks_, " ranks (", run_.transport, ")");
   if (parts_.cyclic())
-    ranks += text(", ", parts_.stages, parts_.stages == 1 ? " stage" : " stages", ", --setting ",
-                  parts_.setting_found());
+    ranks += text(", ", layout_.stages, layout_.stages == 1 ? " stage" : " stages", ", --setting ",
+                  parts_.setting());
   else if (ranks_ > 1)
     ranks += text(", ", layout_.width, " x ", (ranks_ + layout_.lost.size()) / layout_.width);
   if (!layout_.lost.empty()) ranks += fmt::format(" without {}", fmt::join(layout_.lost, " and "));

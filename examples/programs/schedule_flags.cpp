@@ -3,183 +3,73 @@
 // Chapter 06.
 #include "examples/programs/schedule_flags.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <iterator>
 #include <vector>
 
-#include "examples/programs/program.h"
+#include "examples/programs/field_flags.h"
 #include "nn/checkpoint/file.h"
 
 namespace plangrad::examples {
-namespace {
 
-/// Lists the schedules that have a flag: "a, b and c".
-std::string names_with(const parallel::ScheduleFlag& flag) {
-  std::vector<std::string> names;
-  for (const parallel::Schedule* each : parallel::schedules())
-    if (each->has(flag)) names.push_back(each->name);
-  const std::string last = names.back();
-  names.pop_back();
-  return names.empty() ? last : fmt::format("{} and {}", fmt::join(names, ", "), last);
-}
-
-/// Checks that a flag can be set to a value.
-CLI::Validator taken_by(const parallel::ScheduleFlag& flag) {
-  return {[&flag](const std::string& value) -> std::string {
-            parallel::Layout layout;
-            try {
-              flag.set(layout, value);
-            } catch (const autograd::Error& error) {
-              return error.what();
-            }
-            return "";
-          },
-          ""};
-}
-
-/// Describes what is wrong with a codec's name; empty if nothing is.
-std::string problem_of_codec(const std::string& value) {
-  try {
-    parallel::parse_codec(value);
-    return "";
-  } catch (const autograd::Error& error) {
-    return error.what();
-  }
-}
-
-}  // namespace
-
-std::vector<std::string> schedule_names() {
-  std::vector<std::string> names;
-  for (const parallel::Schedule* each : parallel::schedules()) names.push_back(each->name);
-  return names;
-}
-
-const parallel::Schedule& ScheduleFlags::behaviour() const {
-  static const parallel::Schedule usual;
-  return schedule.empty() ? usual : parallel::find_schedule(schedule);
-}
-
-void ScheduleFlags::add_flags(Flags& flags) {
+void ScheduleFlags::add_flags(Flags& flags, bool of_plans) {
   flags.group("Schedule");
-  flags.choice("--schedule", schedule, schedule_names(),
-               "order of the work, and which version of the weights it reads");
-  flags.whole("--stages", stages, 1, "parts that the model is cut into")->default_str("1");
-  flags.whole("--data-parallel", data_parallel, 1, "replicas of the model")->default_str("1");
-  flags
-      .whole("--microbatches", microbatches, 1,
-             "parts of a replica's batch; cyclic schedules always have as many as stages")
-      ->default_str("1");
-  flags.yes("--recompute", recompute, "save memory: drop activations and compute them again");
-  for (const parallel::ScheduleFlag* flag : parallel::schedule_flags()) {
-    const std::string what = names_with(*flag) + ": " + flag->what;
-    if (flag->is_list)
-      flags.words(flag->name, own[flag->name], "N,N", what)->check(taken_by(*flag));
-    else if (flag->values.empty())
-      flags.words(flag->name, own[flag->name], "N", what)
-          ->check(number_between(1, std::numeric_limits<int>::max()));
-    else
-      flags.choice(flag->name, own[flag->name], flag->values, what.c_str());
-  }
-  flags
-      .whole("--zero", zero, 0,
-             "ZeRO level: 1 shards optimizer state, 2 also gradients, 3 also weights")
-      ->check(number_between(0, 3));
-  flags
-      .words("--codec", codec, "NAME",
-             "how sums of gradients are encoded between ranks: " + parallel::codec_usages())
-      ->check(CLI::Validator(problem_of_codec, ""));
-  flags
-      .words("--codec-channel", channel, "NAME",
-             "how activations and their gradients are encoded between stages: " +
-                 parallel::codec_usages(parallel::for_activations))
-      ->check(CLI::Validator(problem_of_codec, ""));
+  for (const parallel::SpecField* field : parallel::spec_fields())
+    if (of_plans || !field->of_plans)
+      add_field<parallel::PlanSpec>(
+          flags, *field, *this, field->thing ? parallel::names_with(*field) + ": " : "",
+          [this](const auto& each, const std::string& word) { give(*this, each, word); });
 }
 
-std::string ScheduleFlags::title() const {
-  return cyclic() ? text(schedule, " (", setting_found(), ")") : schedule;
+bool ScheduleFlags::any_given() const {
+  auto is_given = [this](const parallel::SpecField* field) {
+    return !field->of_plans && (gives(field->name) || field->is_set(*this));
+  };
+  return std::ranges::any_of(parallel::spec_fields(), is_given);
 }
 
-parallel::CodecSpec ScheduleFlags::codec_found() const {
-  return parallel::parse_codec(codec.empty() ? "none" : codec);
-}
-
-parallel::CodecSpec ScheduleFlags::channel_found() const {
-  return parallel::parse_codec(channel.empty() ? "none" : channel);
-}
-
-bool ScheduleFlags::has_turns() const {
-  return cyclic() && parallel::has_turns(parallel::settings().at(setting_found()));
-}
-
-bool ScheduleFlags::given() const {
-  auto is_given = [](const auto& flag) { return !flag.second.empty(); };
-  return !schedule.empty() || !codec.empty() || !channel.empty() || recompute ||
-         std::max({stages, data_parallel, microbatches, zero}) > 0 ||
-         std::any_of(own.begin(), own.end(), is_given);
-}
-
-/// Rejects flags that the schedule does not have.
-void ScheduleFlags::check_own_flags() const {
-  for (const parallel::ScheduleFlag* flag : parallel::schedule_flags()) {
-    if (!gives(flag->name) || behaviour().has(*flag)) continue;
-    throw autograd::Error(text(flag->name, ' ', own.at(flag->name), ": the schedule ", schedule,
-                               " has no ", flag->thing, "; this flag is for ", names_with(*flag)));
-  }
-  PG_CHECK(!gives("--gap") || has_turns(), "--gap ", own.at("--gap"), ": --setting ",
-           setting_found(), " has no turns; data and zero have them");
+parallel::Layout ScheduleFlags::found() const {
+  check_own_fields();
   if (cyclic()) check_cyclic();
-}
-
-parallel::Layout ScheduleFlags::layout() const {
-  check_own_flags();
-  parallel::Layout layout{.stages = std::max(1, stages),
-                          .width = std::max(1, data_parallel),
-                          .microbatches = cyclic() ? stages : std::max(1, microbatches),
-                          .recompute = recompute,
-                          .zero = zero,
-                          .codec = codec_found(),
-                          .channel = channel_found()};
-  for (const parallel::ScheduleFlag* flag : parallel::schedule_flags())
-    if (gives(flag->name)) flag->set(layout, own.at(flag->name));
-  return layout;
+  parallel::Layout found = layout;
+  if (cyclic()) found.microbatches = layout.stages;
+  if (!gives("steps")) found.steps = cyclic() ? 8 : 1;
+  return found;
 }
 
 std::string ScheduleFlags::note(bool clip) const {
   if (!behaviour().note) return "";
-  parallel::Layout found = settled(behaviour(), layout());
-  found.clip = clip;
-  return behaviour().note(found);
+  parallel::Layout settled = parallel::settled(behaviour(), found());
+  settled.clip = clip;
+  return behaviour().note(settled);
 }
 
 double ScheduleFlags::smallest_share(std::int64_t batch, int ranks) const {
-  double parts = 1.0 * std::max(1, microbatches) * std::max(1, data_parallel);
-  if (cyclic()) parts = std::max(1, stages > 0 ? stages : ranks);
+  double parts = 1.0 * layout.microbatches * layout.width;
+  if (cyclic()) parts = std::max(1, gives("stages") ? layout.stages : ranks);
   return static_cast<double>(batch) / parts;
 }
 
 /// Checks that a cyclic schedule has stages, and as many microbatches, which are its replicas.
 void ScheduleFlags::check_cyclic() const {
-  PG_CHECK(stages > 0, "--schedule ", schedule, " needs --stages N",
-           setting_found() == "one-device" ? ": one rank runs all of them" : "");
-  PG_CHECK(microbatches == 0 || microbatches == stages, "--microbatches ", microbatches,
-           ": the schedule ", schedule, " has as many microbatches as stages, ", stages,
-           "; leave this flag out");
+  PG_CHECK(gives("stages"), "--schedule ", schedule, " needs --stages N",
+           setting() == "one-device" ? ": one rank runs all of them" : "");
+  PG_CHECK(!gives("microbatches") || layout.microbatches == layout.stages, "--microbatches ",
+           layout.microbatches, ": the schedule ", schedule,
+           " has as many microbatches as stages, ", layout.stages, "; leave this flag out");
 }
 
 /// Returns the number of stages with which the schedule uses all ranks; 0: any number does, or the
 /// ranks become replicas.
 int ScheduleFlags::stages_on(int ranks) const {
   if (!cyclic()) {
-    const parallel::Layout asked = settled(behaviour(), layout());
+    const parallel::Layout asked = settled(behaviour(), found());
     const bool is_usual = asked.placement == parallel::Placement::straight;
     return is_usual ? 0 : ranks / asked.width * asked.chunks / asked.copies();
   }
-  const parallel::Setting found = parallel::settings().at(setting_found());
+  const parallel::Setting found = layout.setting;
   if (found == parallel::Setting::one_device) return 0;
   if (found != parallel::Setting::model) return ranks;
   // N stages take N (N + 1) / 2 ranks.
@@ -191,24 +81,25 @@ int ScheduleFlags::stages_on(int ranks) const {
 }
 
 void ScheduleFlags::fit(int ranks) {
-  if (schedule.empty()) schedule = stages > 1 ? "1f1b" : "data";
-  if (stages == 0 && ranks > 0) stages = stages_on(ranks);
+  if (schedule.empty()) schedule = layout.stages > 1 ? "1f1b" : "data";
+  if (!gives("stages") && ranks > 0)
+    if (const int stages = stages_on(ranks)) set("stages", layout.stages, stages);
   auto needed = [this] {
-    parallel::Layout plain = settled(behaviour(), layout());
+    parallel::Layout plain = settled(behaviour(), found());
     plain.zero = 0;  // ZeRO shards what ranks hold, and does not change their number
     parallel::check_layout(behaviour(), plain);
     return behaviour().ranks(plain);
   };
-  if (!cyclic() && data_parallel == 0) {
+  if (!cyclic() && !gives("data_parallel")) {
     int depth = needed();
-    if (ranks > 0 && ranks % depth == 0) data_parallel = ranks / depth;
+    if (ranks > 0 && ranks % depth == 0) set("data_parallel", layout.width, ranks / depth);
   }
   int wanted = needed();
   if (ranks == 0 || ranks == wanted) return;
   std::string placed =
-      cyclic() ? text("--setting ", setting_found()) : text("--data-parallel ", layout().width);
+      cyclic() ? text("--setting ", setting()) : text("--data-parallel ", layout.width);
   throw autograd::Error(text(ranks, " ranks: the schedule ", schedule, " with --stages ",
-                             layout().stages, " and ", placed, " needs ", wanted));
+                             layout.stages, " and ", placed, " needs ", wanted));
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "autograd/error.h"
+#include "parallel/schedules/plan_spec.h"
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
@@ -104,26 +105,14 @@ SumPath steady_if_possible(const Layout& layout) {
   return steady ? SumPath::steady_ring : SumPath::ring;
 }
 
-std::vector<std::string> setting_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, setting] : settings()) names.push_back(name);
-  return names;
-}
+constexpr SpecField setting_field = in_layout<&Layout::setting>(
+    "setting", "where microbatches run (default: data)", {.thing = "settings"});
 
-const ScheduleFlag setting_flag{
-    .name = "--setting",
-    .thing = "settings",
-    .what = "where microbatches run (default: data)",
-    .set = [](Layout& layout, const std::string& value) { layout.setting = settings().at(value); },
-    .values = setting_names()};
-
-const ScheduleFlag gap_flag{
-    .name = "--gap",
-    .thing = "turns",
-    .what =
-        "stages between consecutive microbatches, in settings data and zero (default: 2; in "
-        "training 3, because a backward takes about twice as long as a forward)",
-    .set = [](Layout& layout, const std::string& value) { layout.gap = std::stoi(value); }};
+constexpr SpecField gap_field = in_layout<&Layout::gap>(
+    "gap",
+    "stages between consecutive microbatches, in settings data and zero (default: 2; in "
+    "training 3, because a backward takes about twice as long as a forward)",
+    {.least = 1, .thing = "turns"});
 
 }  // namespace
 
@@ -133,7 +122,7 @@ extern const Schedule cyclic_v1_schedule{
     .ranks = ranks,
     .cyclic = true,
     .chunks = 0,
-    .flags = {&setting_flag, &gap_flag},
+    .fields = {&setting_field, &gap_field},
     .sum_path = steady_if_possible,
     .check = [](const Layout& layout) { check(layout, Rule::v1); }};
 
@@ -148,7 +137,7 @@ extern const Schedule cyclic_v2_schedule{
     .why_no_clip =
         "reads weights before the norm of their whole gradient is known; use --clip 0, "
         "or --schedule cyclic-v1",
-    .flags = {&setting_flag, &gap_flag},
+    .fields = {&setting_field, &gap_field},
     .sum_path = ring,
     .check = [](const Layout& layout) { check(layout, Rule::v2); }};
 

@@ -38,6 +38,6 @@ extern const Schedule interleaved_schedule{.name = "interleaved",
                                            .make = interleaved,
                                            .chunks = 2,
                                            .placement = Placement::loop,
-                                           .flags = {&chunks_flag}};
+                                           .fields = {&chunks_field}};
 
 }  // namespace plangrad::parallel

@@ -28,6 +28,6 @@ extern const Schedule looped_bfs_schedule{.name = "looped-bfs",
                                           .make = looped_bfs,
                                           .chunks = 2,
                                           .placement = Placement::loop,
-                                          .flags = {&chunks_flag, &placement_flag}};
+                                          .fields = {&chunks_field, &placement_field}};
 
 }  // namespace plangrad::parallel

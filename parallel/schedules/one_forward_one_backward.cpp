@@ -36,6 +36,6 @@ extern const Schedule one_forward_one_backward_schedule{.name = "1f1b",
 extern const Schedule message_driven_schedule{.name = "message-driven",
                                               .make = message_driven,
                                               .has_order = false,
-                                              .flags = {&in_flight_flag}};
+                                              .fields = {&in_flight_field}};
 
 }  // namespace plangrad::parallel

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "autograd/error.h"
+#include "parallel/schedules/plan_spec.h"
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
@@ -59,17 +60,15 @@ std::string note_on_drift(const Layout& layout) {
   return note;
 }
 
-const ScheduleFlag drift_flag{
-    .name = "--drift",
-    .thing = "drift",
-    .what =
-        "how many updates a backward's weights may be newer than its forward's (default: as "
-        "many as keep the pipeline full)",
-    .set = [](Layout& layout, const std::string& value) { layout.drift = std::stoi(value); }};
+constexpr SpecField drift_field = in_layout<&Layout::drift>(
+    "drift",
+    "how many updates a backward's weights may be newer than its forward's (default: as "
+    "many as keep the pipeline full)",
+    {.least = 1, .thing = "drift"});
 
 }  // namespace
 
 extern const Schedule paci_schedule{
-    .name = "paci", .make = paci, .drifts = true, .flags = {&drift_flag}, .note = note_on_drift};
+    .name = "paci", .make = paci, .drifts = true, .fields = {&drift_field}, .note = note_on_drift};
 
 }  // namespace plangrad::parallel

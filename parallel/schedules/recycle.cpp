@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "autograd/error.h"
+#include "parallel/schedules/plan_spec.h"
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
@@ -139,7 +140,7 @@ void check_lost(const Layout& layout) {
   }
 }
 
-std::vector<int> numbers(const std::string& text) {
+std::vector<int> ranks_in(const std::string& text) {
   std::vector<int> found;
   std::istringstream in(text + ',');  // so that the last comma ends a number, too
   for (std::string word; std::getline(in, word, ',');) {
@@ -152,14 +153,16 @@ std::vector<int> numbers(const std::string& text) {
   return found;
 }
 
-const ScheduleFlag lost_flag{
-    .name = "--lost",
-    .thing = "ranks to lose",
-    .what =
+std::string print_ranks(const std::vector<int>& ranks) {
+  return fmt::format("{}", fmt::join(ranks, ","));
+}
+
+constexpr SpecField lost_field =
+    row_as<AsParsed<std::vector<int>, ranks_in, print_ranks>, &PlanSpec::layout, &Layout::lost>(
+        "lost",
         "ranks of the whole pipelines that are lost; the others take over their microbatches, "
         "and are numbered anew",
-    .set = [](Layout& layout, const std::string& value) { layout.lost = numbers(value); },
-    .is_list = true};
+        {.sign = "N,N", .thing = "ranks to lose"});
 
 }  // namespace
 
@@ -170,7 +173,7 @@ extern const Schedule recycle_schedule{.name = "recycle",
                                              return pipeline_ranks(layout) -
                                                     static_cast<int>(layout.lost.size());
                                            },
-                                       .flags = {&lost_flag, &in_flight_flag},
+                                       .fields = {&lost_field, &in_flight_field},
                                        .check = check_lost,
                                        .note = note_on_norms};
 

@@ -43,52 +43,24 @@ const std::vector<const Schedule*>& schedules() {
   return all;
 }
 
-const Schedule& find_schedule(const std::string& name) {
+std::vector<std::string> schedule_names() {
   std::vector<std::string> names;
-  for (const Schedule* schedule : schedules()) {
+  for (const Schedule* each : schedules()) names.emplace_back(each->name);
+  return names;
+}
+
+const Schedule& find_schedule(const std::string& name) {
+  for (const Schedule* schedule : schedules())
     if (schedule->name == name) return *schedule;
-    names.emplace_back(schedule->name);
-  }
+  const std::vector<std::string> names = schedule_names();
   throw autograd::Error(autograd::text("there is no schedule \"", name, "\"; there are ",
                                        fmt::format("{}", fmt::join(names, ", ")),
                                        autograd::did_you_mean(name, names)));
 }
 
-std::vector<const ScheduleFlag*> schedule_flags() {
-  std::vector<const ScheduleFlag*> all;
-  for (const Schedule* schedule : schedules())
-    for (const ScheduleFlag* flag : schedule->flags)
-      if (std::ranges::find(all, flag) == all.end()) all.push_back(flag);
-  return all;
+bool Schedule::has(const SpecField& field) const {
+  return std::ranges::find(fields, &field) != fields.end();
 }
-
-bool Schedule::has(const ScheduleFlag& flag) const {
-  return std::ranges::find(flags, &flag) != flags.end();
-}
-
-const ScheduleFlag chunks_flag{
-    .name = "--chunks",
-    .thing = "choice of chunks",
-    .what = "stages that each rank holds (default: 2)",
-    .set = [](Layout& layout, const std::string& value) { layout.chunks = std::stoi(value); }};
-
-const ScheduleFlag in_flight_flag{
-    .name = "--in-flight",
-    .thing = "choice of microbatches in flight",
-    .what =
-        "how many microbatches a rank may hold between forward and backward (default: as many as "
-        "stages)",
-    .set = [](Layout& layout, const std::string& value) { layout.in_flight = std::stoi(value); }};
-
-const ScheduleFlag placement_flag{
-    .name = "--placement",
-    .thing = "choice of placement",
-    .what =
-        "each round of stages begins at rank 0 (loop), or goes back where the one "
-        "before ended (v) (default: loop)",
-    .set = [](Layout& layout,
-              const std::string& value) { layout.placement = placements().at(value); },
-    .values = {"loop", "v"}};
 
 namespace {
 
@@ -126,17 +98,17 @@ void check_zero(const Schedule& schedule, const Layout& layout) {
 void check_places(const Schedule& schedule, const Layout& layout) {
   const Layout own = settled(schedule, {.stages = layout.stages});
   const int held = layout.chunks, stages = layout.stages * layout.copies();
-  PG_CHECK(held > 0 && (held == own.chunks || schedule.has(chunks_flag)), "--chunks ", held,
+  PG_CHECK(held > 0 && (held == own.chunks || schedule.has(chunks_field)), "--chunks ", held,
            ": the schedule ", schedule.name, " has ", own.chunks,
            own.chunks == 1 ? " stage on a rank; leave this flag out"
                            : " stages on a rank; leave this flag out");
-  PG_CHECK(layout.placement == own.placement || schedule.has(placement_flag),
+  PG_CHECK(layout.placement == own.placement || schedule.has(placement_field),
            "--placement: the schedule ", schedule.name,
            " has a placement of its own; leave this flag out");
   PG_CHECK(stages % held == 0, "--stages ", layout.stages, ": the schedule ", schedule.name,
            " holds ", held, " stages on each rank, so it can't have ", layout.stages,
            "; use --stages ", (stages / held + 1) * held / layout.copies(),
-           schedule.has(chunks_flag) ? ", or other --chunks" : "");
+           schedule.has(chunks_field) ? ", or other --chunks" : "");
 }
 
 /// The computations that a schedule with homes writes: lowering adds all else, the steps, too.

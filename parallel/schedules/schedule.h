@@ -51,16 +51,11 @@ Plan moved_by(Plan plan, int steps);
 Plan completed(Plan computations);
 
 // ---- the schedules: each is a file, and a line of the register in schedule.cpp ----
-/// A flag that some schedules have, and others do not. It fills a field of Layout.
-struct ScheduleFlag {
-  const char* name = "";   ///< as users type it: "--chunks"
-  const char* thing = "";  ///< what a schedule without the flag lacks: "turns"
-  std::string what;        ///< its line in --help, behind the schedules that have it
-  void (*set)(Layout&, const std::string& value) = nullptr;  ///< throws Error if it can't be
-  std::vector<std::string> values = {};  ///< to choose from; empty: whole numbers from 1 on
-  bool is_list = false;                  ///< it takes several whole numbers, from 0 on: "1,4"
-};
-extern const ScheduleFlag chunks_flag, placement_flag, in_flight_flag;
+struct PlanSpec;
+template <class Object>
+struct Field;
+using SpecField = Field<PlanSpec>;  // plan_spec.h
+extern const SpecField chunks_field, placement_field, in_flight_field;
 
 /// Ranks of a pipeline: the depth of each replica.
 int pipeline_ranks(const Layout& layout);
@@ -75,23 +70,24 @@ struct Schedule {
   bool updates_per_microbatch = false;  ///< a step is one microbatch of each replica
   bool has_order = true;  ///< false: ranks take what comes first, up to Layout::in_flight
   bool drifts = false;    ///< backwards read newer weights than their forwards (Plan::drift)
-  int chunks = 1;         ///< stages that a rank holds, if chunks_flag is not given; 0: all
-  Placement placement = Placement::straight;  ///< of stages, if placement_flag is not given
+  int chunks = 1;         ///< stages that a rank holds, if chunks_field is not given; 0: all
+  Placement placement = Placement::straight;  ///< of stages, if placement_field is not given
   int highest_zero = 1;  ///< ZeRO level; a cyclic schedule's check() says what it has instead
   const char* why_no_clip = nullptr;  ///< why steps can't wait for a norm, and what to use; null:
                                       ///< they can
-  std::vector<const ScheduleFlag*> flags = {};   ///< choices that users have
+  std::vector<const SpecField*> fields = {};     ///< of its own, beside those that all have
   SumPath (*sum_path)(const Layout&) = nullptr;  ///< null: SumPath::group
   void (*check)(const Layout&) = nullptr;        ///< throws Error for what only it rejects
   std::string (*note)(const Layout&) = nullptr;  ///< a cost to know before a run; empty: none
 
-  bool has(const ScheduleFlag& flag) const;
+  /// Whether it has this field of its own.
+  bool has(const SpecField& field) const;
 };
 
 /// All schedules, sorted by name.
 const std::vector<const Schedule*>& schedules();
-/// The flags of all schedules, each once.
-std::vector<const ScheduleFlag*> schedule_flags();
+/// The names of all schedules.
+std::vector<std::string> schedule_names();
 /// throws: Error if there is no schedule of this name
 const Schedule& find_schedule(const std::string& name);
 /// throws: Error if the schedule can't have such a layout

@@ -100,13 +100,11 @@ RunFlags flags_of(const Entry& e) {
   run.batch = 4;
   run.steps = 1;
   run.reduction = e.reduction;
-  run.parts.schedule = e.schedule;
-  run.parts.own["--setting"] = e.setting;
-  run.parts.stages = 2;
-  run.parts.data_parallel = is_cyclic(e.schedule) ? 0 : 2;
-  run.parts.zero = e.zero;
-  run.parts.codec = e.codec;
-  run.parts.channel = e.channel;
+  nlohmann::json flags{
+      {"--schedule", e.schedule}, {"--setting", e.setting}, {"--stages", 2},
+      {"--zero", e.zero},         {"--codec", e.codec},     {"--codec-channel", e.channel}};
+  if (!is_cyclic(e.schedule)) flags["--data-parallel"] = 2;
+  run.parts = {saved_spec(flags)};
   return run;
 }
 

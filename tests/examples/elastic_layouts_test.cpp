@@ -19,8 +19,8 @@ json layout(int stages, int width, int microbatches, int batch) {
 /// Stages, replicas and microbatches of each layout.
 std::vector<std::vector<int>> found(int ranks, const json& flags) {
   std::vector<std::vector<int>> result;
-  for (const json& each : layouts_for(ranks, flags))
-    result.push_back({each["--stages"], each["--data-parallel"], each["--microbatches"]});
+  for (const auto& each : layouts_for(ranks, flags))
+    result.push_back({each.layout.stages, each.layout.width, each.layout.microbatches});
   return result;
 }
 

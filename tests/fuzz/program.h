@@ -17,10 +17,7 @@ struct Program {
 /// The program with the flags' defaults.
 inline Program& program() {
   static Program program;
-  auto own = std::move(program.run.parts.own);  // whose elements are where flags are read to
-  for (auto& [name, value] : own) value.clear();
   program.run = {};
-  program.run.parts.own = std::move(own);
   return program;
 }
 

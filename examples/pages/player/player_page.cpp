@@ -45,6 +45,7 @@ std::string player_page(const std::vector<PlayerPlan>& plans) {
     data += fmt::format("{}{{\"request\":{},\"answer\":{},\"path\":{}}}",
                         &plan == plans.data() ? "" : ",", plan.request, plan.answer, plan.path);
   data += "],\"schedules\":" + list_of_schedules().dump() +
+          ",\"fields\":" + list_of_fields().dump() +
           ",\"operations\":" + examples_of_operations().dump() + "}";
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "parallel/schedules/layout.h"
+#include "parallel/schedules/plan_spec.h"
 #include "parallel/simulation/costs.h"
 
 namespace plangrad::parallel {
@@ -21,12 +21,9 @@ namespace plangrad::parallel {
 ///                  one for all; latency, bandwidth; activation_bytes, weight_bytes: lists;
 ///                  slowness: a list by rank
 ///   slow_rank, slow_factor   one rank that computes slower, whatever the number of ranks
-struct PlayerRequest {
-  std::string text;      ///< of the plan, if it was given
-  std::string title;     ///< what to call the plan; empty: by its schedule
-  std::string schedule;  ///< its name; empty: the plan was given as text
-  Layout layout;
-  bool endless = false;
+struct PlayerRequest : PlanSpec {
+  std::string text;   ///< of the plan, if it was given
+  std::string title;  ///< what to call the plan; empty: by its schedule
   Costs costs;
   int slow_rank = -1;
   double slow_factor = 1;
@@ -41,6 +38,8 @@ PlayerRequest read_request(const nlohmann::json& json);
 /// The plan that a request asks for by its schedule. throws: Error if there is none
 Plan plan_of(const PlayerRequest& request);
 
+/// All fields of a request, for a page that makes controls of them.
+nlohmann::json list_of_fields();
 /// All schedules, for a page that lets its reader choose one: name, idea, paper, flags.
 nlohmann::json list_of_schedules();
 

@@ -271,12 +271,12 @@ TEST_CASE("player: odd requests are answered with a sentence") {
   CHECK_THAT(message(R"({"schedule": "message-driven", "endless": true})"), Contains("timing"));
 }
 
-TEST_CASE("player: the list of schedules has their flags") {
+TEST_CASE("player: the list of schedules has their own fields") {
   const Json all = ask({{"list", true}})["schedules"];
   CHECK(all.size() == schedules().size());
   const auto found = std::ranges::find(all, "interleaved", [](const Json& x) { return x["name"]; });
   REQUIRE(found != all.end());
-  CHECK((*found)["flags"][0]["name"] == "chunks");
+  CHECK((*found)["own"] == Json{"chunks"});
 }
 
 TEST_CASE("player: one slow rank slows its computations") {

@@ -1,6 +1,7 @@
 // The player's page: one file with everything in it.
 #include "examples/pages/player/player_page.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -28,6 +29,10 @@ TEST_CASE("player page: it holds plans, answers and the list of schedules") {
   CHECK(data["plans"][0]["request"]["schedule"] == "2bw");
   CHECK(data["plans"][0]["answer"]["facts"]["staleness"] == 1);
   CHECK(data["schedules"].size() > 10);
+  const auto key = [](const nlohmann::json& field) { return field["key"]; };
+  const auto zero = std::ranges::find(data["fields"], "zero", key);
+  REQUIRE(zero != data["fields"].end());
+  CHECK((*zero)["most"] == 3);
   CHECK_THROWS_WITH(player_page({}), Contains("needs a plan"));
 }
 

@@ -39,7 +39,8 @@ void read_input(const std::string& input) {
   const ScheduleFlags& parts = run.parts;
   if (parts.plan_file == "-") return;  // standard input
   // A large plan takes time and memory in proportion, and that is no fault.
-  if (std::max({parts.stages, parts.microbatches, parts.data_parallel, run.ranks}) > 8) return;
+  const parallel::Layout& asked = parts.layout;
+  if (std::max({asked.stages, asked.microbatches, asked.width, run.ranks}) > 8) return;
   const RunLayout layout(run, 0, run.model.tied, 4);
   must(!layout.describe().empty(), "a layout has no description");
 }

@@ -118,7 +118,7 @@ TEST_CASE("ranks with several stages: every number of microbatches makes a plan 
     for (int chunks : {2, 3})
       for (int depth : {1, 2, 3, 4, 5})
         for (int microbatches = 1; microbatches <= 2 * depth + 1; ++microbatches) {
-          const bool chooses = schedule->has(chunks_flag);
+          const bool chooses = schedule->has(chunks_field);
           Layout layout{.stages = depth * (chooses ? chunks : schedule->chunks),
                         .microbatches = microbatches,
                         .steps = 2,

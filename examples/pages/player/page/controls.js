@@ -33,19 +33,36 @@ const presets = [
   },
 ];
 
-// What the controls' names mean, for who does not know the words.
-const meanings = {
-  stages: 'parts of the model: layers that follow each other',
-  microbatches: 'parts of a batch; a stage computes one at a time',
-  replicas: 'copies of the whole pipeline, each with its own part of the batch',
-  updates: 'steps of the optimizer, each with the gradients of one batch',
-  'ZeRO level': 'what replicas shard instead of copying: 1 the optimizer’s state, 2 gradients ' +
-      'too, 3 weights too',
-  recompute: 'keep only the input of a stage, and run its forward again before the backward',
-  'clip the gradient': 'updates wait for the norm of the whole gradient, to scale down a long one',
-  'tied embedding': 'the first and the last stage share one matrix: that of tokens',
-  endless: 'a plan whose body repeats, for any number of updates'
+// What the page says of a field in words of its own, and where its slider ends. Another field has
+// the name and the line of its flag, and 8; null is not shown.
+const special = {
+  schedule: null,
+  first: null,
+  codec: null,
+  channel: null,
+  stages: {most: 16, what: 'parts of the model: layers that follow each other'},
+  microbatches: {most: 32, what: 'parts of a batch; a stage computes one at a time'},
+  data_parallel:
+      {name: 'replicas', what: 'copies of the whole pipeline, each with its own part of the batch'},
+  steps: {name: 'updates', what: 'steps of the optimizer, each with the gradients of one batch'},
+  zero: {
+    name: 'ZeRO level',
+    what: 'what replicas shard instead of copying: 1 the optimizer’s state, 2 gradients ' +
+        'too, 3 weights too'
+  },
+  recompute:
+      {what: 'keep only the input of a stage, and run its forward again before the backward'},
+  clip: {
+    name: 'clip the gradient',
+    what: 'updates wait for the norm of the whole gradient, to scale down a long one'
+  },
+  tied: {
+    name: 'tied embedding',
+    what: 'the first and the last stage share one matrix: that of tokens'
+  },
+  endless: {what: 'a plan whose body repeats, for any number of updates'}
 };
+const ofReplicas = ['microbatches', 'data_parallel', 'zero'];  // cyclic schedules have none
 
 /**
  * Gives a host these children. A control of the same name that is there already stays, with its new
@@ -72,9 +89,12 @@ function refresh(host, children) {
 }
 
 class Controls {
-  /** asked(request): is called when something was chosen, null without a module */
-  constructor(host, schedules, asked) {
-    Object.assign(this, {host, schedules, asked});
+  /**
+   * page: its schedules, and the fields of a request
+   * asked(request): is called when something was chosen, null without a module
+   */
+  constructor(host, {schedules, fields}, asked) {
+    Object.assign(this, {host, schedules, fields, asked});
     host.replaceChildren(el(
         'details', {open: !!asked},
         el('summary', {}, asked ? 'Change it' : 'Change it (not in this page)'),
@@ -105,7 +125,7 @@ class Controls {
         },
                                              'back to ' + this.before.schedule)] :
                                          []),
-        ...(r.schedule ? this.sizes(r, schedule) : [])
+        ...(r.schedule ? this.fieldControls(r, schedule) : [])
     ]);
     const say = value => value === 0 ? '0' : timeUnit(costs, value).say(value);
     const most = Math.max(one(costs.forward, 1), one(costs.backward, 1)) || 1;
@@ -159,64 +179,48 @@ class Controls {
     for (const each of this.host.querySelectorAll('select, input')) each.disabled = !this.asked;
   }
 
-  sizes(r, schedule) {
-    const size = (name, key, max, min = 1) =>
-        this.slider(name, min, Math.max(max, r[key] || 1), 1, r[key] || 1, value => r[key] = value);
-    const chunks = Math.max(1, +r.chunks || schedule.chunks);
-    const all = [this.slider(
-        'stages', chunks, Math.max(16 * chunks, r.stages || 1), chunks, r.stages || chunks,
-        value => r.stages = value)];
-    if (!schedule.cyclic)
-      all.push(size('microbatches', 'microbatches', 32), size('replicas', 'data_parallel', 8));
-    if (!r.endless) all.push(size('updates', 'steps', 8));
-    if (!schedule.cyclic)
-      all.push(this.slider('ZeRO level', 0, schedule.zero, 1, r.zero || 0, value => {
-        if (value) {
-          r.zero = value;
-          r.data_parallel = Math.max(2, r.data_parallel || 1);
-        } else
-          delete r.zero;
-      }));
-    for (const flag of schedule.flags) {
-      const key = flag.name.replaceAll('-', '_'), set = value => {
-        if (value && value !== 'usual')
-          r[key] = value;
-        else
-          delete r[key];
-      };
-      all.push(
-          flag.is_list       ? this.list(flag, r[key] || '', set) :
-          flag.values.length ?
-              this.choice(flag.name, ['usual', ...flag.values], r[key] || 'usual', set) :
-              this.slider(
-                  flag.name.replaceAll('-', ' '), 0, 8, 1, r[key] || 0, set,
-                  value => value ? digits(value) : 'usual'));
-    }
-    const check = (name, key) => this.check(name, r[key], on => {
-      if (on)
-        r[key] = true;
+  /** The controls of what a schedule has: sliders and choices first, then what is on or off. */
+  fieldControls(r, schedule) {
+    const isShown = ({key, own}) => special[key] !== null && (!own || schedule.own.includes(key)) &&
+        !(schedule.cyclic && ofReplicas.includes(key)) && !(key === 'steps' && r.endless) &&
+        (schedule.has_order || key !== 'endless');
+    const isCheck = field => field.kind === 'yes';
+    return this.fields.filter(isShown)
+        .sort((a, b) => isCheck(a) - isCheck(b))
+        .map(field => this.fieldControl(r, schedule, field));
+  }
+
+  fieldControl(r, schedule, field) {
+    const {key, own} = field, value = r[key], words = {most: 8, ...field, ...special[key]};
+    const name = words.name.replaceAll('-', ' ');
+    const set = chosen => {
+      if (chosen && chosen !== 'usual')
+        r[key] = chosen;
       else
         delete r[key];
-    });
-    all.push(
-        check('recompute', 'recompute'), check('clip the gradient', 'clip'),
-        check('tied embedding', 'tied'));
-    if (schedule.has_order) all.push(check('endless', 'endless'));
-    return all;
+      if (key === 'zero' && chosen) r.data_parallel = Math.max(2, r.data_parallel || 1);
+    };
+    if (field.kind === 'yes') return this.check(name, value, set, words.what);
+    if (field.kind === 'choice')
+      return this.choice(name, ['usual', ...field.values], value || 'usual', set);
+    if (field.kind === 'words') return this.list(name, value || '', set, words.what);
+    const each = key === 'stages' ? Math.max(1, +r.chunks || schedule.chunks) : 1;  // of a rank
+    const least = own ? 0 : field.least * each;
+    const most = Math.max(key === 'zero' ? schedule.zero : words.most * each, value || 0);
+    const say = number => own && !number ? 'usual' : digits(number);
+    return this.slider(name, least, most, each, value || least, set, say, words.what);
   }
 
   /** Another schedule: what it does not have is left out of the request. */
   schedule(name) {
     const {request: r} = this, next = this.schedules.find(each => each.name === name);
     if (!next) return;
-    for (const old of this.schedules)
-      for (const flag of old.flags)
-        if (!next.flags.some(each => each.name === flag.name))
-          delete r[flag.name.replaceAll('-', '_')];
+    for (const {key, own} of this.fields)
+      if (own && !next.own.includes(key)) delete r[key];
     delete r.plan;
     r.schedule = name;
     if (next.cyclic)
-      for (const key of ['microbatches', 'data_parallel', 'zero']) delete r[key];
+      for (const key of ofReplicas) delete r[key];
     else
       r.microbatches ||= 4;
     if ((r.zero || 0) > next.zero) delete r.zero;
@@ -244,9 +248,9 @@ class Controls {
            ...values.map(each => el('option', {value: each, selected: each === value}, each))));
   }
 
-  list(flag, value, set) {
+  list(name, value, set, what) {
     return el(
-        'label', {title: flag.what, 'data-control': 'list of ' + flag.name}, flag.name,
+        'label', {title: what, 'data-control': 'list of ' + name}, name,
         el('input', {
           value,
           placeholder: 'none',
@@ -255,9 +259,9 @@ class Controls {
         }));
   }
 
-  check(name, value, set) {
+  check(name, value, set, what) {
     return el(
-        'label', {className: 'check', title: meanings[name] || '', 'data-control': name},
+        'label', {className: 'check', title: what, 'data-control': name},
         el('input', {
           type: 'checkbox',
           checked: !!value,
@@ -266,7 +270,7 @@ class Controls {
         name);
   }
 
-  slider(name, min, max, step, value, set, text = digits) {
+  slider(name, min, max, step, value, set, text = digits, what = '') {
     const input = el('input', {
       type: 'range',
       min,
@@ -279,7 +283,7 @@ class Controls {
     });
     input.value = value;
     return el(
-        'label', {title: meanings[name] || '', 'data-control': 'size of ' + name},
+        'label', {title: what, 'data-control': 'size of ' + name},
         el('span', {}, name + ' ', el('output', {}, text(value))), input);
   }
 }

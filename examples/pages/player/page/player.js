@@ -1,7 +1,7 @@
 // The player: what the page shows, and what happens when something is chosen.
 'use strict';
 
-// {plans: [{request, answer}], schedules, operations}
+// {plans: [{request, answer}], schedules, fields, operations}
 const page = JSON.parse(byId('plans').textContent);
 const clock = new Clock(1);
 const state = {};  // of plan B, the present one: request, answer, data, holdings, time
@@ -15,7 +15,7 @@ const hasModule = byId('module').textContent !== '';
 const planText = new PlanText(
     byId('text'), clock, hasModule ? text => ask({plan: text, costs: state.request.costs}) : null);
 const controls =
-    new Controls(byId('controls'), page.schedules, hasModule ? request => ask(request) : null);
+    new Controls(byId('controls'), page, hasModule ? request => ask(request) : null);
 const quiz = new Quiz(byId('asked'), byId('quiz'), () => drawTimeline());
 
 /** Options of the timeline of an answer. */

@@ -1,0 +1,181 @@
+// The table of fields that all schedules have, and walks over it: what a run saves, and words of
+// commands. Not here: the fields of one schedule, which are in its file.
+// Chapter 06.
+#include "parallel/schedules/plan_spec.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "autograd/error.h"
+#include "parallel/schedules/schedule.h"
+
+namespace plangrad::parallel {
+
+using autograd::text;
+
+namespace {
+
+struct ScheduleName : AsText<std::string> {
+  static constexpr Kind kind = Kind::choice;
+  static constexpr const char* sign = "NAME";
+  static std::vector<std::string> choices() { return schedule_names(); }
+  static std::string read(const std::string& word, double, double) {
+    check_choice(word, choices());
+    return word;
+  }
+};
+
+constexpr SpecField sizes[] = {
+    row_as<ScheduleName, &PlanSpec::schedule>(
+        "schedule", "order of the work, and which version of the weights it reads"),
+    in_layout<&Layout::stages>("stages", "parts that the model is cut into", {.least = 1}),
+    in_layout<&Layout::width>("data_parallel", "replicas of the model", {.least = 1}),
+    in_layout<&Layout::microbatches>(
+        "microbatches",
+        "parts of a replica's batch; cyclic schedules always have as many as stages", {.least = 1}),
+    in_layout<&Layout::recompute>("recompute",
+                                  "save memory: drop activations and compute them again"),
+};
+
+constexpr SpecField rest[] = {
+    in_layout<&Layout::zero>(
+        "zero", "ZeRO level: 1 shards optimizer state, 2 also gradients, 3 also weights",
+        {.most = 3}),
+    in_layout<&Layout::codec>("codec", "how sums of gradients are encoded between ranks: ",
+                              {.usual = "", .more = [] { return codec_usages(); }}),
+    in_layout<&Layout::channel>("channel",
+                                "how activations and their gradients are encoded between stages: ",
+                                {.flag = "--codec-channel",
+                                 .usual = "",
+                                 .more = [] { return codec_usages(for_activations); }}),
+    in_layout<&Layout::steps>("steps",
+                              "updates of the plan; in pipedream, times --microbatches "
+                              "(default: 1, or 8 for cyclic schedules, to show their steady state)",
+                              {.least = 1, .of_plans = true}),
+    row<&PlanSpec::endless>(
+        "endless",
+        "make the plan endless: between two bars in each row is a body, which any number of "
+        "updates repeats",
+        {.of_plans = true}),
+    in_layout<&Layout::first>("first", "updates done before the plan begins", {.of_plans = true}),
+    in_layout<&Layout::clip>("clip", "let each update wait for the norm of the whole gradient",
+                             {.of_plans = true}),
+    in_layout<&Layout::tied>("tied", "let the first and the last stage share a tensor",
+                             {.of_plans = true}),
+};
+
+}  // namespace
+
+const SpecField chunks_field =
+    in_layout<&Layout::chunks>("chunks", "stages that each rank holds (default: 2)",
+                               {.least = 1, .thing = "choice of chunks"});
+
+const SpecField in_flight_field = in_layout<&Layout::in_flight>(
+    "in_flight",
+    "how many microbatches a rank may hold between forward and backward (default: as many as "
+    "stages)",
+    {.least = 1, .thing = "choice of microbatches in flight"});
+
+const SpecField placement_field = in_layout<&Layout::placement>(
+    "placement",
+    "each round of stages begins at rank 0 (loop), or goes back where the one "
+    "before ended (v) (default: loop)",
+    {.thing = "choice of placement"});
+
+const std::vector<const SpecField*>& spec_fields() {
+  static const std::vector<const SpecField*> all = [] {
+    std::vector<const SpecField*> found;
+    auto add = [&found](const SpecField& field) {
+      if (std::ranges::find(found, &field) == found.end()) found.push_back(&field);
+    };
+    for (const SpecField& field : sizes) add(field);
+    for (const Schedule* schedule : schedules())
+      for (const SpecField* field : schedule->fields) add(*field);
+    for (const SpecField& field : rest) add(field);
+    return found;
+  }();
+  return all;
+}
+
+std::string names_with(const SpecField& field) {
+  std::vector<std::string> names;
+  for (const Schedule* each : schedules())
+    if (each->has(field)) names.push_back(each->name);
+  const std::string last = names.back();
+  names.pop_back();
+  return names.empty() ? last : fmt::format("{} and {}", fmt::join(names, ", "), last);
+}
+
+void give(PlanSpec& request, const SpecField& field, const std::string& word) {
+  field.take(request, word);
+  request.given.insert(field.name);
+}
+
+const Schedule& PlanSpec::behaviour() const {
+  static const Schedule usual;
+  return schedule.empty() ? usual : find_schedule(schedule);
+}
+
+bool PlanSpec::cyclic() const { return behaviour().cyclic; }
+std::string PlanSpec::setting() const { return AsText<Setting>::show(layout.setting); }
+bool PlanSpec::has_turns() const { return cyclic() && parallel::has_turns(layout.setting); }
+std::string PlanSpec::title() const {
+  return cyclic() ? text(schedule, " (", setting(), ")") : schedule;
+}
+
+void PlanSpec::check_own_fields() const {
+  for (const SpecField* field : spec_fields()) {
+    if (!field->thing || !gives(field->name) || behaviour().has(*field)) continue;
+    throw autograd::Error(text(field->flag_name(), ' ', field->show(*this), ": the schedule ",
+                               schedule, " has no ", field->thing, "; this flag is for ",
+                               names_with(*field)));
+  }
+  PG_CHECK(!gives("gap") || has_turns(), "--gap ", layout.gap, ": --setting ", setting(),
+           " has no turns; data and zero have them");
+}
+
+// ---- other shapes ----
+
+namespace {
+
+/// Whether a run saves the field: a size, or what was given of all else.
+bool is_saved(const PlanSpec& request, const SpecField& field) {
+  const bool optional = field.thing || field.kind == Kind::words;
+  return !field.of_plans && (!optional || request.gives(field.name));
+}
+
+}  // namespace
+
+void save_fields(const PlanSpec& request, nlohmann::json& flags) {
+  for (const SpecField* field : spec_fields())
+    if (is_saved(request, *field))
+      flags[field->flag_name()] = json_of(field->kind, field->show(request));
+    else if (!field->of_plans)
+      flags.erase(field->flag_name());
+}
+
+PlanSpec saved_spec(const nlohmann::json& flags) {
+  PlanSpec request;
+  for (const SpecField* field : spec_fields()) {
+    const auto saved = flags.find(field->flag_name());
+    if (field->of_plans || saved == flags.end() || *saved == nlohmann::json("")) continue;
+    try {
+      give(request, *field, text_of(*saved));
+    } catch (const autograd::Error& error) {
+      throw autograd::Error(text(field->flag_name(), ": ", error.what()));
+    }
+  }
+  return request;
+}
+
+std::vector<std::string> words_of(const PlanSpec& request) {
+  std::vector<std::string> words;
+  for (const SpecField* field : spec_fields())
+    if (request.gives(field->name) && !field->of_plans)
+      words.push_back(text(field->flag_name(), '=', field->show(request)));
+  return words;
+}
+
+}  // namespace plangrad::parallel
