@@ -139,15 +139,15 @@ rm -r nn/attic
 printf '#include "nn/models/n.h"\n' >nn/models/n.cpp
 expect 1 'nn/models no longer includes autograd' tests/includes.sh
 
-# ---- spine.sh, with a spine of one file
+# ---- spine.sh, with a spine of a source and its header
 cp "$root/tests/spine.sh" tests/
 mkdir -p leaves/one leaves/two
-echo nn/models/n.cpp >tests/spine.txt
+printf '%s\n' nn/models/n.h nn/models/n.cpp '# path nn/models/n.cpp' >tests/spine.txt
 printf 'codec one leaves/one/* .\ncodec two leaves/two/* .\n' >tests/leaves.txt
 touch leaves/one/x.h leaves/two/y.h
-expect 0 '1 files, 1 lines' tests/spine.sh --count
+expect 0 '2 files, 1 lines; closure: 2 files, 1 lines; path: 1 files' tests/spine.sh --count
 printf '#include "leaves/one/x.h"\n' >nn/models/n.h
-expect 1 'nn/models/n.cpp reaches the leaf leaves/one/x.h (codec) by nn/models/n.h' tests/spine.sh
+expect 1 'nn/models/n.h reaches the leaf leaves/one/x.h (codec) by nn/models/n.h' tests/spine.sh
 : >nn/models/n.h
 printf '#include "leaves/two/y.h"\n' >leaves/one/x.h
 expect 1 'leaves/one/x.h includes leaves/two/y.h, another leaf of its kind' tests/spine.sh
@@ -156,8 +156,20 @@ mkdir -p parallel/codecs
 echo 'CodecEntry new_codec() {' >parallel/codecs/new.cpp
 expect 1 'parallel/codecs/new.cpp registers something' tests/spine.sh
 rm -r parallel
-seq -f '// %g' 5001 >nn/models/n.cpp
-expect 1 'the spine has 5001 lines, at most 5000' tests/spine.sh
+seq -f '// %g' 8701 >autograd/a.h
+printf '#include "autograd/a.h"\n' >nn/models/n.h
+expect 1 'the spine and what it includes have 870[0-9] lines, at most 8700' tests/spine.sh
+seq -f '// %g' 6001 >nn/models/n.h
+expect 1 'the spine has 600[0-9] lines, at most 6000' tests/spine.sh
+: >nn/models/n.h
+sed -i 1d tests/spine.txt
+expect 1 'nn/models/n.cpp is on the spine without nn/models/n.h' tests/spine.sh
+printf '%s\n' nn/models/n.h nn/models/n.cpp '# path autograd/a.h' >tests/spine.txt
+expect 1 'autograd/a.h is on the path, and not on the spine' tests/spine.sh
+{ printf 'nn/models/n.h\nnn/models/n.cpp\n# path'; printf ' nn/models/n.h%.0s' {1..15}; echo; } >tests/spine.txt
+expect 1 'the path has 15 files, at most 14' tests/spine.sh
+seq -f 'file%g.h' 55 >tests/spine.txt
+expect 1 'the spine has 55 files, at most 54' tests/spine.sh
 echo absent.cpp >tests/spine.txt
 expect 1 'absent.cpp is not there' tests/spine.sh
 

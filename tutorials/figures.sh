@@ -578,13 +578,14 @@ quote recycle_small show --schedule recycle --stages 2 --data-parallel 2 --micro
   left '5 and 9, peers' --schedule recycle $three --lost 5,9 --in-flight 8
 } >"$new/recycle.md"
 
-# ---- 00: the spine, each file with its lines and the first sentence of its first comment
+# ---- 00: the spine, each file with its lines and the first sentence of its first comment; an arrow
+# marks the files of its path
 first_sentence() {  # first_sentence FILE
   awk '!/^\/\// { exit } { sub(/^\/\/ */, ""); text = text (NR > 1 ? " " : "") $0 }
     END { sub(/\.( .*)?$/, "", text); print text }' "$1"
 }
 {
-  lines=0 files=0
+  lines=0 files=0 path=" $(sed -n 's/^# path //p' tests/spine.txt | tr '\n' ' ')"
   printf '| file | lines | contents |\n| --- | --- | --- |\n'
   while read -r file; do
     case $file in
@@ -593,7 +594,9 @@ first_sentence() {  # first_sentence FILE
       *)
         count=$(wc -l <"$file")
         lines=$((lines + count)) files=$((files + 1))
-        echo "| [\`$file\`](../$file) | $count | $(first_sentence "$file") |"
+        mark=''
+        [[ $path != *" $file "* ]] || mark='→ '
+        echo "| $mark[\`$file\`](../$file) | $count | $(first_sentence "$file") |"
         ;;
     esac
   done <tests/spine.txt
