@@ -7,37 +7,10 @@
 #include <functional>
 #include <vector>
 
-#include "autograd/encoding.h"
-#include "autograd/optimizer_steps.h"
+#include "autograd/kernel_arguments.h"
 #include "autograd/random.h"
-#include "autograd/tensor.h"
 
 namespace plangrad::autograd {
-
-enum class Unary { negate, exp, log, sqrt, tanh, relu, gelu };
-enum class Binary { add, subtract, multiply, divide };
-enum class Reduction { sum, max };
-
-/// The places of a sparse matrix's elements in compressed sparse rows: row r of the (M,K) matrix
-/// has elements [offsets[r], offsets[r+1]), in ascending columns.
-struct SparsePattern {
-  Tensor offsets;          ///< i32 (M+1)
-  Tensor columns;          ///< i32, one for each element
-  std::int64_t width = 0;  ///< K
-  Tensor source = {};      ///< i32, in a transposed pattern: the place of each element's value
-                           ///< among the values; undefined if values are in element order
-
-  std::int64_t rows() const { return offsets.numel() - 1; }
-  std::int64_t elements() const { return columns.numel(); }
-};
-
-/// Whether a dense matrix holds N vectors of K values as its columns (K,N) or as its rows (N,K).
-enum class Vectors { columns, rows };
-
-/// A window of height x width that slides over an image.
-struct Window {
-  int height = 1, width = 1, stride = 1, padding = 0;
-};
 
 #pragma GCC diagnostic push  // a kernel that a backend does not override ignores its arguments
 #pragma GCC diagnostic ignored "-Wunused-parameter"

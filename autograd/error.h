@@ -1,12 +1,13 @@
-// Error: the one exception of plangrad, and PG_CHECK, which throws it.
+// Error: the one exception of plangrad; PG_CHECK, which throws it; did_you_mean, for its messages.
 // Not here: recovery. A message says what was expected, what came, and what to do about it.
-// Chapter 01.
+// Chapters 01 and 02.
 #pragma once
 
 #include <source_location>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace plangrad::autograd {
 
@@ -37,5 +38,10 @@ std::string text(const Parts&... parts) {
     if (!(condition)) [[unlikely]]                                                \
       throw ::plangrad::autograd::Error(::plangrad::autograd::text(__VA_ARGS__)); \
   } while (false)
+
+/// Returns "; did you mean 1f1b?" with the known names that are nearest to `word`, at most two
+/// letters away; empty if none is near. Upper and lower case are alike, and a short word must have
+/// more letters right than wrong.
+std::string did_you_mean(const std::string& word, const std::vector<std::string>& names);
 
 }  // namespace plangrad::autograd

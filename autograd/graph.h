@@ -26,7 +26,7 @@ class Wanted {
   /// The place to add a wanted gradient to, instead of returning it, if there is one.
   SumPlace place(std::size_t input) const;
 
-  WeightPart* const later;  ///< as given to backward, for a function that calls it, too
+  WeightPart* const later;  ///< the weight part that backward fills; null in a whole backward
 
  private:
   const std::vector<std::shared_ptr<Node>>& inputs_;
@@ -72,7 +72,7 @@ Tensor record(const Tensor& y, const char* name, const Tensor& x,
 /// Sends dy, the gradient of a loss with respect to y, back through the graph of y, and frees the
 /// graph while doing so. The graph keeps tensors, not copies: of weights that were changed in place
 /// since, backward reads the values that are there now. Other values must not have changed.
-/// With `later`, the gradients of weights, which are leaves with a sink, wait until later->run().
+/// With a weight part, `later`, the gradients of weights (leaves with a sink) wait for its run().
 /// shapes: dy as y; it may be left out if y has one element, and is then 1
 /// throws: Error if y has no graph or its graph has been used
 /// source: Griewank and Walther 2008, section 3.2 (reverse mode);  tutorial 01

@@ -1,5 +1,5 @@
 // Operations: each one checks shapes, calls a kernel, and records its gradient.
-// Not here: gradients' formulas (autograd/ops, a file for each heading below), kernels
+// Not here: gradients' formulas (autograd/ops, in the order of the headings below), kernels
 // (autograd/kernels.h), layers with weights (nn/models). Chapters 01 and 02.
 #pragma once
 
@@ -124,6 +124,13 @@ SumAndNorm add_layer_norm(const Tensor& x, const Tensor& a, const Tensor& weight
 /// throws: Error if a target is outside [0,C)
 /// source: Bishop 2006, eq. 4.108
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets);
+
+/// cross_entropy(linear(x, weight), targets), a classifier's last product and its loss, as one
+/// operation. Its logits are read only here, so their gradient takes their memory, and their rows
+/// may be wider than there are classes.
+/// shapes: x (...,In), weight (C,In), targets (...) of i32 -> (), in f32 where x is bf16
+/// throws: Error as linear and cross_entropy do
+Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets);
 
 /// Looks up row ids[r] of the table, for each r.
 /// shapes: table (V,C), ids (...) of i32 -> (...,C)

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "autograd/backend.h"
-#include "autograd/linear_cross_entropy.h"
 #include "autograd/ops.h"
 
 namespace plangrad::tests {

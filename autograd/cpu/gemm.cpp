@@ -1,9 +1,9 @@
 // Matrix products. On processors with AVX-512, oneDNN's primitives, each compiled once per thread,
-// sizes and types: its products in bf16 have instructions of their own. Elsewhere packed_gemm.h,
+// sizes and types: its products in bf16 have instructions of their own. Elsewhere tile_gemm.h,
 // which comes close to oneDNN in f32, is as fast in bf16, and has no sum that depends on threads.
 // Not here: attention's small products (autograd/cpu/attention.cpp). Chapter 03.
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/cpu/packed_gemm.h"
+#include "autograd/cpu/tile_gemm.h"
 
 #if PLANGRAD_ONEDNN_PRODUCTS
 #include <dnnl.hpp>

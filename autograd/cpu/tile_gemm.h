@@ -1,6 +1,8 @@
-// A matrix product in registers: tiles of 6 rows by 4 vectors, for attention and for builds without
-// oneDNN. b and c are row-major, a has any strides. Not here: packing and threads. Chapter 03; Goto
-// and van de Geijn 2008, "Anatomy of high-performance matrix multiplication".
+// Matrix products in registers: tiles of 6 rows by 4 vectors, for attention; and over blocks, for
+// builds without oneDNN: each factor is read from a copy that lies in the cache in the order in
+// which a tile reads it. An element of that result is the sum over k in blocks of fixed depth,
+// however many threads there are. Not here: oneDNN's products (gemm.cpp).
+// Chapter 03; Goto and van de Geijn 2008, "Anatomy of high-performance matrix multiplication".
 #pragma once
 
 #include <algorithm>
@@ -9,6 +11,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "autograd/cpu/parallel.h"
 #include "autograd/dtype.h"
 
 #if defined(__AVX512BF16__)
@@ -125,5 +128,113 @@ void tile_gemm(std::int64_t rows, std::int64_t columns, std::int64_t inner, Stri
     columns -= vectors * lanes;
   }
 }
+
+/// c = a b + bias, or c += a b + bias; bias may be null.   a (m,k), b (k,n), bias (n), c (m,n)
+template <class T, class U>
+struct PackedGemm {
+  using C = Compute<T>;
+  /// Rows and columns of a tile, hence of the panels to which a and b are packed.
+  static constexpr std::int64_t height = 6, width = tile_vectors * VectorOf<C>::lanes;
+
+  std::int64_t m, n, k;
+  Strided<T> a, b;
+  const T* bias;
+  U* c;
+  bool add;
+  C *rows_of_a = nullptr, *panels_of_b = nullptr;  ///< packed
+
+  void run(const DevicePtr& device) {
+    Tensor x, y = pack<width>({b.data, b.column, b.row}, n, device);
+    panels_of_b = y.data<C>();
+    if (a.column != 1) {
+      x = pack<height>(a, m, device);
+      rows_of_a = x.data<C>();
+    }
+    const std::int64_t down = (m + tall - 1) / tall, across = (n + wide - 1) / wide;
+    parallel_each(down * across, tall * k * std::min(n, wide) / 16,
+                  [=, this](std::int64_t i) { block(i % down * tall, i / down * wide); });
+  }
+
+ private:
+  // A panel of b is as wide as a tile and stays in the first-level cache for a block of rows of a,
+  // which stays in the second level, like the block of c.
+  static constexpr std::int64_t tall = 96, wide = 1024 / sizeof(C), deep = 384;
+
+  /// Copies a matrix (lines,k), widened, to panels of `size` lines, in which the values of one k
+  /// lie side by side; zeros fill up the last panel.                           (panels,k,size)
+  template <std::int64_t size>
+  Tensor pack(Strided<T> x, std::int64_t lines, const DevicePtr& device) const {
+    const std::int64_t all = (lines + size - 1) / size;
+    Tensor packed = workspace({all, k, size}, DTypeOf<C>::value, device);
+    parallel_each(all, k * size, [=, this, to = packed.data<C>()](std::int64_t i) {
+      pack_panel<size>({x.data + i * size * x.row, x.row, x.column}, lines - i * size,
+                       to + i * size * k);
+    });
+    return packed;
+  }
+  template <std::int64_t size>
+  void pack_panel(Strided<T> x, std::int64_t lines, C* to) const {
+    if (lines < size) {
+      std::fill(to, to + k * size, C(0));
+      for (std::int64_t p = 0; p < k; ++p)
+        for (std::int64_t s = 0; s < lines; ++s)
+          to[p * size + s] = C(x.data[s * x.row + p * x.column]);
+    } else if (x.row == 1) {  // the compiler knows the inner loop's length
+      for (std::int64_t p = 0; p < k; ++p)
+        for (std::int64_t s = 0; s < size; ++s) to[p * size + s] = C(x.data[p * x.column + s]);
+    } else {
+      for (std::int64_t p = 0; p < k; ++p)
+        for (std::int64_t s = 0; s < size; ++s)
+          to[p * size + s] = C(x.data[s * x.row + p * x.column]);
+    }
+  }
+
+  /// A part of a as tiles read it: six rows, and how far it is to the next six.
+  struct Rows {
+    Strided<C> first;
+    std::int64_t next;
+  };
+
+  /// Returns a part (rows,depth) of a: packed already, or copied, widened, to `copy`.
+  Rows part(std::int64_t i, std::int64_t rows, std::int64_t from, std::int64_t depth,
+            C* copy) const {
+    if (rows_of_a) return {{rows_of_a + i * k + height * from, 1, height}, height * k};
+    const T* first = a.data + i * a.row + from;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t p = 0; p < depth; ++p) copy[r * deep + p] = C(first[r * a.row + p]);
+    return {{copy, deep, 1}, height * deep};
+  }
+
+  /// Computes the block of c that begins at (i,j).
+  void block(std::int64_t i, std::int64_t j) const {
+    alignas(64) C sums[tall * wide], copy[tall * deep];
+    const std::int64_t rows = std::min(tall, m - i), columns = std::min(wide, n - j);
+    const std::int64_t parts = std::max<std::int64_t>((k + deep - 1) / deep, 1);
+    for (std::int64_t l = 0; l < parts; ++l) {
+      const std::int64_t from = k * l / parts, depth = k * (l + 1) / parts - from;
+      const Rows left = part(i, rows, from, depth, copy);
+      for (std::int64_t s = 0; s < columns; s += width)
+        for (std::int64_t r = 0; r < rows; r += height) {
+          Strided<C> six = left.first;
+          six.data += r / height * left.next;
+          tile_rows<C, tile_vectors>(std::min(height, rows - r), depth, six,
+                                     panels_of_b + (j + s) * k + from * width, width,
+                                     sums + r * wide + s, wide, l > 0);
+        }
+    }
+    for (std::int64_t r = 0; r < rows; ++r)
+      finish(sums + r * wide, c + (i + r) * n + j, j, columns);
+  }
+
+  /// Writes a row of sums to c, with what is added to them.
+  void finish(const C* sums, U* to, std::int64_t j, std::int64_t columns) const {
+    for (std::int64_t s = 0; s < columns; ++s) {
+      C value = sums[s];
+      if (add) value += C(to[s]);
+      if (bias) value += C(bias[j + s]);
+      to[s] = value;
+    }
+  }
+};
 
 }  // namespace plangrad::autograd::cpu

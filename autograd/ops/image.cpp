@@ -1,5 +1,5 @@
 // Operations on images: checks, sizes of results, and above each the formula of its gradient.
-// Not here: loops over windows (autograd/cpu/convolution.cpp, pooling.cpp, batch_norm.cpp).
+// Not here: loops over windows (autograd/cpu/convolution.cpp, images.cpp).
 // Chapter 02.
 #include "autograd/ops.h"
 

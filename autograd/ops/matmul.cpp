@@ -1,9 +1,10 @@
-// All products, and those in their gradients, use one kernel on batches of matrices; linear() adds
-// a bias, and gives its weights' gradients in a type of their own (gradient_dtype).
-// Chapter 01.
-#include "autograd/ops.h"
+// Matrix products and causal attention. All products, and those in their gradients, use one kernel
+// on batches of matrices; linear() adds a bias, and gives its weights' gradients in a type of their
+// own (gradient_dtype). Not here: attention's loops over blocks of queries (cpu/attention.cpp).
+// Chapters 01 and 02.
 
 #include "autograd/backend.h"
+#include "autograd/ops.h"
 
 namespace plangrad::autograd {
 
@@ -82,6 +83,28 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
                   d.backend().linear_backward(begun, d, flat, dw.defined() ? dw : sum, db);
                   return {dx, dw, db};
                 });
+}
+// [end snippet]
+
+// [snippet attention]
+// With P = softmax(S), S = Q K^T / sqrt(d), O = P V:
+//   dV = P^T dO,  dP = dO V^T,  dS = P (dP - sum_k dO O),
+//   dQ = dS K / sqrt(d),  dK = dS^T Q / sqrt(d)
+// P is computed again from S and the logarithm of its normalizer, one number per row.
+Tensor attention(const Tensor& qkv, int heads) {
+  PG_CHECK(qkv.shape().rank() == 3 && heads > 0 && qkv.size(2) % (3 * heads) == 0,
+           "attention: expected (B,T,3C) with C a multiple of ", heads, " heads, got ",
+           qkv.shape());
+  PG_CHECK(qkv.numel() > 0, "attention: ", qkv.shape(), " has no elements");
+  std::int64_t batch = qkv.size(0), time = qkv.size(1), width = qkv.size(2) / 3;
+  Tensor y = empty({batch, time, width}, qkv.dtype(), qkv.device());
+  Tensor normalizer = empty({batch, heads, time}, statistic_dtype(qkv.dtype()), qkv.device());
+  qkv.backend().attention(qkv, heads, y, normalizer);
+  return record(y, "attention", qkv, [=](const Tensor& dy) {
+    Tensor dqkv = empty_like(qkv);
+    qkv.backend().attention_backward(qkv, heads, y, normalizer, dy, dqkv);
+    return dqkv;
+  });
 }
 // [end snippet]
 

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "autograd/closest.h"
 #include "autograd/error.h"
 
 namespace plangrad::examples {

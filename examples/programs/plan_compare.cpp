@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "autograd/closest.h"
+#include "autograd/error.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/plan_facts.h"
 #include "parallel/schedules/schedule.h"

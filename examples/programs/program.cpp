@@ -14,7 +14,7 @@
 #include <iostream>
 #include <thread>
 
-#include "autograd/closest.h"
+#include "autograd/error.h"
 #include "autograd/version.h"
 #include "examples/programs/help.h"
 #include "examples/programs/printable.h"

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "autograd/linear_cross_entropy.h"
+#include "autograd/ops.h"
 #include "nn/models/layers.h"
 
 namespace plangrad::nn {

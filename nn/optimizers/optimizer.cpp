@@ -1,5 +1,5 @@
 // A step runs one kernel for all weights, and another for statistics, if there are any.
-// Not here: the kernels (autograd/cpu/optimizer.cpp).
+// Not here: the kernels (autograd/cpu/elementwise.cpp).
 // Chapter 02; Loshchilov and Hutter 2017 (the schedule) and 2019 (AdamW).
 #include "nn/optimizers/optimizer.h"
 

@@ -9,7 +9,6 @@
 #include <charconv>
 #include <utility>
 
-#include "autograd/closest.h"
 #include "autograd/error.h"
 #include "parallel/plan/plan.h"
 

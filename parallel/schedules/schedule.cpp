@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <set>
 
-#include "autograd/closest.h"
 #include "autograd/error.h"
 #include "parallel/verifier/rules.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "autograd/backend.h"
-#include "autograd/memory_meter.h"
+#include "autograd/device.h"
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {

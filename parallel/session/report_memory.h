@@ -1,6 +1,6 @@
 // What a report tells of memory: each rank's peak by category, its bytes over time, and what its
 // state would take at every level of ZeRO.
-// Not here: the meter (autograd/memory_meter.h), pictures (drawing/). Chapters 06 and 09.
+// Not here: the meter (autograd/device.h), pictures (drawing/). Chapters 06 and 09.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,7 @@
 // Holdings: what each rank has in memory, and from when to when. They follow from the rows by the
 // table of operations, in the time of a timeline.
 // Not here: bytes, which a page derives from its model, and those of a real run
-// (autograd/memory_meter.h). Chapters 06 to 09.
+// (autograd/device.h). Chapters 06 to 09.
 #pragma once
 
 #include <vector>

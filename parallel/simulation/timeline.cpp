@@ -1,5 +1,5 @@
 // Sums over a timeline, and the activations that are alive in it. Work is the compute lane, but for
-// drops, which take no time. Not here: bytes alive (autograd/memory_meter.h).
+// drops, which take no time. Not here: bytes alive (autograd/device.h).
 // Chapters 06 and 08.
 #include "parallel/simulation/timeline.h"
 

@@ -251,7 +251,7 @@ TEST_CASE("image: a convolution's workspace is given back", "[image]") {
   Tensor y = conv2d(x, w, 1, 1);
   CHECK(device->meter().live(Category::activations) == before + y.bytes());
   CHECK(device->meter().live(Category::workspace) == 0);
-  // Images of 32x32 are unfolded one at a time; a product of packed_gemm.h has a copy, and one of
+  // Images of 32x32 are unfolded one at a time; a product of tile_gemm.h has a copy, and one of
   // oneDNN scratch memory, whose size depends on its release.
   const std::int64_t columns = 3 * 3 * 3 * 32 * 32 * 4;
   const std::int64_t peak = device->meter().peak(Category::workspace);

@@ -1,5 +1,5 @@
 // Freed blocks of host memory: they are taken again, and never more than the bound stays.
-#include "autograd/cpu/kept_blocks.h"
+#include "autograd/cpu/cpu_backend.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,5 +1,5 @@
 // The memory meter: live and peak bytes by category, the timeline, and tensors that report to it.
-#include "autograd/memory_meter.h"
+#include "autograd/device.h"
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"

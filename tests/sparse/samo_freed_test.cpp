@@ -3,7 +3,7 @@
 // Not here: what it holds (samo_costs_test.cpp). Singh and Bhatele 2023, section III.
 #include <set>
 
-#include "autograd/cpu/packed_gemm.h"
+#include "autograd/cpu/tile_gemm.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/sparse/pruned_runs.h"

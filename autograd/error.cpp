@@ -1,12 +1,13 @@
 // Compares names by their edit distance: the fewest letters to insert, to remove, to replace, or to
 // swap with the next one. Chapter 02.
-#include "autograd/closest.h"
+#include "autograd/error.h"
 
 #include <algorithm>
 #include <cctype>
 #include <numeric>
 
 namespace plangrad::autograd {
+
 namespace {
 
 std::string lower(std::string word) {

@@ -1,5 +1,5 @@
 // What a mistyped name may have meant.
-#include "autograd/closest.h"
+#include "autograd/error.h"
 
 #include "tests/catch.h"
 

@@ -1,7 +1,7 @@
-// The caller opens a loop, helps itself to pieces, closes the loop, and waits for those helpers
-// that have joined; one that wakes up too late finds it closed.
+// ThreadPool: the caller opens a loop, helps itself to pieces, closes the loop, and waits for those
+// helpers that have joined; one that wakes up too late finds it closed.
 // Chapter 03.
-#include "autograd/cpu/thread_pool.h"
+#include "autograd/cpu/parallel.h"
 
 #include <chrono>
 
