@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "nn/models/layers.h"
+#include "nn/models/model.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/transports/launch.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "nn/checkpoint/checksum.h"
+#include "nn/checkpoint/file.h"
 
 namespace plangrad::tests {
 

@@ -10,7 +10,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/gpt_files.h"
 #include "nn/text/byte_pair.h"
-#include "nn/text/tokenizer_files.h"
+#include "nn/text/vocabulary.h"
 
 namespace plangrad::examples {
 

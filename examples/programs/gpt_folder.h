@@ -1,6 +1,6 @@
 // LoadedGpt: a GPT with its weights and vocabulary, from the folder of a run or of a GPT-2 in
 // Hugging Face's layout, and its way into such a layout.
-// Not here: the layouts (nn/checkpoint/gpt_files.h, nn/text/tokenizer_files.h).
+// Not here: the layouts (nn/checkpoint/gpt_files.h, nn/text/vocabulary.h).
 // Chapter 02.
 #pragma once
 

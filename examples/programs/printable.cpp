@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "nn/text/utf8.h"
+#include "nn/text/vocabulary.h"
 
 namespace plangrad::examples {
 

@@ -12,7 +12,7 @@
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"
-#include "nn/text/utf8.h"
+#include "nn/text/vocabulary.h"
 #include "parallel/engine/training.h"
 #include "parallel/transports/rank_environment.h"
 

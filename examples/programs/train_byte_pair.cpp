@@ -7,7 +7,7 @@
 #include <queue>
 #include <unordered_set>
 
-#include "nn/text/utf8.h"
+#include "nn/text/vocabulary.h"
 
 namespace plangrad::examples {
 

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "autograd/backend.h"
-#include "nn/checkpoint/checksum.h"
+#include "nn/checkpoint/file.h"
 #include "nn/checkpoint/formats.h"
 
 namespace plangrad::nn {

@@ -5,9 +5,9 @@
 // The room nn/checkpoint writes tensors to files and reads them back. It trusts no file's content:
 // checkpoint.h   start here: runs that can be resumed: data files, and a manifest that names them
 // safetensors.h  one data file: named tensors, mapped into memory, every rule of the format checked
-// checksum.h     damage is found by checksums, of each tensor and of all other bytes
 // gpt_files.h    a GPT in Hugging Face's layout, for other programs
-// file.h         reads and writes whole files of other formats; formats.h: shared by these files
+// file.h         whole files of other formats; checksums, which find damage, of each tensor and of
+//                all other bytes; formats.h: shared by these files
 // A new file replaces an old one in one step, so a write that fails leaves the old one intact. An
 // error names the file, what was expected in it and what was found.
 // Ranks write files of their own and rank 0 commits them (parallel/session); a reader opens all of

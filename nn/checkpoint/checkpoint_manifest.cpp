@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 
-#include "nn/checkpoint/checksum.h"
 #include "nn/checkpoint/file.h"
 #include "nn/checkpoint/formats.h"
 

@@ -1,16 +1,25 @@
 // A file is written beside its target and renamed, so a write that fails leaves the earlier one.
-// Chapter 02.
+// zlib computes checksums. Chapter 02.
 #include "nn/checkpoint/file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
-
+#include <zlib.h>
 #include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 namespace plangrad::nn {
+
+std::uint32_t crc32_of(std::span<const std::byte> bytes, std::uint32_t before) {
+  if (bytes.empty()) return before;  // zlib takes a null pointer for a reset
+  const auto* start = reinterpret_cast<const Bytef*>(bytes.data());
+  return static_cast<std::uint32_t>(::crc32_z(before, start, bytes.size()));
+}
+
+std::string digits_of(std::uint32_t checksum) { return fmt::format("{:08x}", checksum); }
 
 std::string system_message() { return std::generic_category().message(errno); }
 

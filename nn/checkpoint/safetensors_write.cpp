@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
-#include "nn/checkpoint/checksum.h"
 #include "nn/checkpoint/file.h"
 #include "nn/checkpoint/formats.h"
 #include "nn/checkpoint/safetensors.h"

@@ -7,7 +7,7 @@
 
 #include "autograd/random.h"
 #include "nn/checkpoint/file.h"
-#include "nn/text/utf8.h"
+#include "nn/text/vocabulary.h"
 
 namespace plangrad::nn {
 

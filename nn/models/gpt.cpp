@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/ops.h"
-#include "nn/models/layers.h"
+#include "nn/models/model.h"
 
 namespace plangrad::nn {
 

@@ -1,10 +1,10 @@
 // Model: a list of layers that can be cut into stages anywhere; Stage: a range of layers with
-// weights; the effects of cuts. Not here: training, and the ranks of stages. Chapters 02 and 06.
+// weights; the effects of cuts; and the modules that layers are made of.
+// Not here: training, and the ranks of stages. Chapters 02 and 06.
 //
 // The room nn/models builds networks that can be cut, and computes with them on one device:
 // parameter.h  a named tensor and its place in a flat buffer; the list that layers add theirs to
-// model.h      layers as data, stages of them, and the parameters that stages share
-// layers.h     the modules that layers are made of
+// model.h      layers as data, stages of them, the parameters that stages share; Linear, LayerNorm
 // gpt.h        GPT-2; resnet.h: ResNet-18 for small images
 // sample.h     from logits to the next token
 // All weights of a stage are in one flat buffer, which the stage does not own: its owner updates,
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "autograd/graph.h"
+#include "autograd/ops.h"
 #include "nn/models/parameter.h"
 
 namespace plangrad::nn {
@@ -114,5 +115,52 @@ struct Shared {
 /// Finds the parameters that stages share, if stage s is layers [cuts[s], cuts[s + 1]).
 /// throws: Error unless the cuts begin with 0, ascend, and end with the number of layers
 Shared shared_parameters(const Model& model, const std::vector<int>& cuts);
+
+/// x weight^T + bias; bias may be undefined.
+inline Tensor linear(const Tensor& x, const Parameter& weight, const Tensor& bias = {}) {
+  if (weight.product) return weight.product(x, weight.value, bias);
+  return autograd::linear(x, weight.value, bias);
+}
+
+/// Makes a LayerSpec::build function that builds a layer of type L from these arguments.
+template <class L, class... Arguments>
+auto builds(const Arguments&... arguments) {
+  return [=](ParameterList& list) { return std::make_unique<L>(list, arguments...); };
+}
+
+/// y = x weight^T + bias.                                           weight (Out,In), bias (Out)
+class Linear {
+ public:
+  Linear(ParameterList& list, const std::string& name, std::int64_t in, std::int64_t out, Init init,
+         Init bias = Init::constant(0))
+      : weight_(list.add(name + ".weight", {out, in}, init)),
+        bias_(list.add(name + ".bias", {out}, bias)) {
+    weight_.multiplies = true;
+  }
+
+  Tensor forward(const Tensor& x) const { return linear(x, weight_, bias_.value); }
+  /// gelu(forward(x)) with the bias and the GELU in one pass.
+  Tensor forward_gelu(const Tensor& x) const { return bias_gelu(linear(x, weight_), bias_.value); }
+
+ private:
+  Parameter &weight_, &bias_;
+};
+
+/// Layer norm over the last dimension.                                  weight (C), bias (C)
+class LayerNorm {
+ public:
+  LayerNorm(ParameterList& list, const std::string& name, std::int64_t width)
+      : weight_(list.add(name + ".weight", {width}, Init::constant(1))),
+        bias_(list.add(name + ".bias", {width}, Init::constant(0))) {}
+
+  Tensor forward(const Tensor& x) const { return layer_norm(x, weight_.value, bias_.value); }
+  /// x + a, and forward(x + a), in one pass.
+  SumAndNorm forward(const Tensor& x, const Tensor& a) const {
+    return add_layer_norm(x, a, weight_.value, bias_.value);
+  }
+
+ private:
+  Parameter &weight_, &bias_;
+};
 
 }  // namespace plangrad::nn

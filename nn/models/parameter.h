@@ -43,7 +43,7 @@ struct Parameter {
   std::int64_t offset = 0;    ///< place of its first element in the flat buffer
   bool shared = false;        ///< other stages read it, too: it is in a flat buffer of its own
   bool decays = false;        ///< weight decay is for matrices, not for biases and norms (GPT-2)
-  bool multiplies = false;    ///< it is read by linear() only (nn/models/layers.h)
+  bool multiplies = false;    ///< it is read by linear() only (nn/models/model.h)
   Tensor value = {};          ///< read by forward: a window on the flat buffer that is bound now
   Product product = nullptr;  ///< replaces linear() if the value has only some elements
 };

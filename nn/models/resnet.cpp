@@ -6,7 +6,7 @@
 #include <cmath>
 #include <optional>
 
-#include "nn/models/layers.h"
+#include "nn/models/model.h"
 
 namespace plangrad::nn {
 

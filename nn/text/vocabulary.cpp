@@ -10,8 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "nn/text/byte_pair.h"
-#include "nn/text/tokenizer_files.h"
-#include "nn/text/utf8.h"
 
 namespace plangrad::nn {
 

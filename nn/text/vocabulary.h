@@ -1,14 +1,13 @@
-// Vocabulary: converts text to token ids and back; this file has characters and bytes.
+// Vocabulary: converts text to token ids and back; this file has characters and bytes, the UTF-8
+// that they are written in, and the files of Hugging Face's AutoTokenizer.
 // Not here: byte pairs (nn/text/byte_pair.h), and windows of tokens (nn/data/text_data.h).
-// Chapter 02.
+// Chapter 02; RFC 3629; Hugging Face, library tokenizers.
 //
 // The room nn/text turns text into token ids and back, without tensors or devices:
-// vocabulary.h     start here: the interface; characters, bytes, and the choice of a vocabulary
-// utf8.h           bytes to code points and back, with the checks of the standard
-// byte_pair.h      GPT-2's vocabulary: a word starts as bytes, which a list of merges joins; a
-//                  program trains one (examples/programs/train_byte_pair.h)
-// split_words.cpp  GPT-2's pattern of words; merges never cross words
-// tokenizer_files.h  a vocabulary in Hugging Face's files, and back
+// vocabulary.h  start here: the interface; characters, bytes, and the choice of a vocabulary;
+//               tokenizer_files.cpp has the files of other programs
+// byte_pair.h   GPT-2's vocabulary: a word starts as bytes, which a list of merges joins; merges
+//               never cross words. A program trains one (examples/programs/train_byte_pair.h)
 // A vocabulary never changes, so that ranks share one, and it is saved with a model (to_json), so
 // that a checkpoint suffices to write text. Bytes and byte pairs spell any bytes, so every text is
 // decoded bit for bit; characters spell only those of their corpus.
@@ -16,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <span>
@@ -27,6 +27,52 @@
 #include "autograd/error.h"
 
 namespace plangrad::nn {
+
+/// One code point and its length in bytes; length 0 means that the bytes are not valid UTF-8.
+struct CodePoint {
+  char32_t value = 0;
+  int length = 0;
+};
+
+/// Decodes the code point at the start of `text`, which must not be empty.
+inline CodePoint first_code_point(std::string_view text) {
+  auto lead = static_cast<unsigned char>(text[0]);
+  if (lead < 0x80) return {lead, 1};
+  int length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
+  if (lead < 0xC2 || lead > 0xF4 || text.size() < static_cast<std::size_t>(length)) return {};
+  char32_t value = lead & (0x7F >> length);
+  for (int i = 1; i < length; ++i) {
+    auto next = static_cast<unsigned char>(text[i]);
+    if ((next & 0xC0) != 0x80) return {};
+    value = value << 6 | (next & 0x3F);
+  }
+  // Reject overlong encodings, UTF-16's surrogates, and values beyond Unicode.
+  bool too_long = value < (length == 4 ? 0x10000u : length == 3 ? 0x800u : 0x80u);
+  if (too_long || (value >= 0xD800 && value < 0xE000) || value > 0x10FFFF) return {};
+  return {value, length};
+}
+
+/// Counts the bytes at the start of `text` that are valid UTF-8.
+inline std::size_t valid_utf8_prefix(std::string_view text) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    int length = first_code_point(text.substr(at)).length;
+    if (length == 0) break;
+    at += static_cast<std::size_t>(length);
+  }
+  return at;
+}
+
+/// Encodes one code point as bytes.
+inline std::string to_utf8(char32_t value) {
+  auto tail = [value](int shift) { return static_cast<char>(0x80 | ((value >> shift) & 0x3F)); };
+  auto head = [value](int mark, int shift) { return static_cast<char>(mark | (value >> shift)); };
+  if (value < 0x80) return {static_cast<char>(value)};
+  if (value < 0x800) return {head(0xC0, 6), tail(0)};
+  if (value < 0x10000) return {head(0xE0, 12), tail(6), tail(0)};
+  return {head(0xF0, 18), tail(12), tail(6), tail(0)};
+}
+
 using namespace autograd;
 
 /// A fixed set of tokens, numbered from 0. It is immutable, so that ranks can share it.
@@ -90,5 +136,21 @@ std::unique_ptr<Vocabulary> make_vocabulary(const std::string& spec, std::string
 /// Makes the vocabulary that to_json() described.
 /// throws: Error if `saved` is not such a description
 std::unique_ptr<Vocabulary> load_vocabulary(const nlohmann::json& saved);
+
+/// Writes tokenizer.json and tokenizer_config.json to the folder, which must exist: AutoTokenizer
+/// gives the same ids for the same text. Byte pairs also get GPT-2's vocab.json and merges.txt. A
+/// vocabulary of bytes is written as byte pairs without merges.
+///   context: tokens that the model can see
+void write_tokenizer(const Vocabulary& vocabulary, const std::filesystem::path& folder,
+                     int context);
+
+/// Reads a vocabulary from a folder: from vocab.json with merges.txt, or from tokenizer.json.
+/// throws: Error if it has neither, or if read_tokenizer_json() throws
+std::unique_ptr<Vocabulary> read_tokenizer(const std::filesystem::path& folder);
+
+/// Reads a tokenizer.json: byte pairs in GPT-2's spelling, split into words by GPT-2's pattern, or
+/// one token for each character. Of added tokens, the text of <|endoftext|> alone is one token.
+/// throws: Error if the file is damaged, or describes a tokenizer of another kind; it names what
+std::unique_ptr<Vocabulary> read_tokenizer_json(const std::filesystem::path& file);
 
 }  // namespace plangrad::nn

@@ -8,7 +8,6 @@
 
 #include "autograd/backend.h"
 #include "autograd/version.h"
-#include "nn/checkpoint/checksum.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/session/machine.h"
 #include "parallel/transports/launch.h"

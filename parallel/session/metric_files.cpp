@@ -5,7 +5,6 @@
 #include <chrono>
 
 #include "autograd/error.h"
-#include "nn/checkpoint/checksum.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/session/report_metrics.h"
 

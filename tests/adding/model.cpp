@@ -3,7 +3,7 @@
 // Chapter 14; LeCun et al. 1998, "Gradient-based learning applied to document recognition".
 #include <cmath>
 
-#include "nn/models/layers.h"
+#include "nn/models/model.h"
 #include "tests/adding/added.h"
 
 namespace plangrad::nn {

@@ -1,6 +1,6 @@
 // Vocabularies in Hugging Face's files: what is written is read back alike, and what plangrad would
 // encode differently is refused. Not here: Hugging Face's own reader (references/exported.py).
-#include "nn/text/tokenizer_files.h"
+#include "nn/text/vocabulary.h"
 
 #include <nlohmann/json.hpp>
 

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "nn/text/utf8.h"
 #include "tests/catch.h"
 
 using namespace plangrad::nn;

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "nn/text/byte_pair.h"
-#include "nn/text/tokenizer_files.h"
+#include "nn/text/vocabulary.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace plangrad::fuzz {

@@ -7,7 +7,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
-#include "nn/models/layers.h"
+#include "nn/models/model.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/small_run.h"
 #include "tests/sanitized.h"
