@@ -1,10 +1,110 @@
-// Compresses and expands each parameter on its own, with two kernels: gather and expand.
-// Chapter 11.
+// Compresses and expands each parameter on its own, with two kernels: gather and expand. Makes
+// sparse patterns on the host, once per mask; and applies the formulas of linear()
+// (autograd/ops/matmul.cpp) with sparse products, forward beside backward.
+// Not here: the products, which are kernels of the backend. Chapter 11; Gale et al. 2020.
 #include "sparse/samo.h"
 
-#include "sparse/sparse_linear.h"
+#include <limits>
+#include <numeric>
 
 namespace plangrad::sparse {
+
+namespace {
+
+using Integers = std::vector<std::int32_t>;
+
+Integers host_integers(const Tensor& x) {
+  PG_CHECK(x.dtype() == DType::i32, "csr: expected indices in i32, got ", x);
+  Integers values(x.numel());
+  x.backend().copy_to_host(x, values.data());
+  return values;
+}
+
+Tensor on_device(const Integers& values, const DevicePtr& device) {
+  return from_host(values, {static_cast<std::int64_t>(values.size())}, device);
+}
+
+/// Computes where each row begins from the rows of all elements; the last offset is the end.
+Integers offsets_of(const Integers& rows, std::int64_t count) {
+  Integers offsets(count + 1);
+  for (std::int32_t row : rows) ++offsets[row + 1];
+  std::partial_sum(offsets.begin(), offsets.end(), offsets.begin());
+  return offsets;
+}
+
+}  // namespace
+
+SparsePattern pattern_of(const Tensor& index, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+  PG_CHECK(rows > 0 && columns > 0 && columns <= most / rows, "csr: a matrix of ", rows, " by ",
+           columns, " is empty or has more elements than an i32 can count");
+  Integers row = host_integers(index), column(row.size());
+  std::int64_t before = -1;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    std::int64_t flat = row[i];
+    PG_CHECK(flat > before && flat < rows * columns, "csr: index ", flat, " after ", before,
+             " does not ascend, or is outside a matrix of ", rows, " by ", columns);
+    before = flat;
+    row[i] = static_cast<std::int32_t>(flat / columns);
+    column[i] = static_cast<std::int32_t>(flat % columns);
+  }
+  return {on_device(offsets_of(row, rows), index.device()), on_device(column, index.device()),
+          columns};
+}
+
+SparsePattern transposed(const SparsePattern& pattern) {
+  PG_CHECK(!pattern.source.defined(), "csr: the pattern is transposed already");
+  Integers columns = host_integers(pattern.columns), ends = host_integers(pattern.offsets);
+  Integers offsets = offsets_of(columns, pattern.width), next = offsets;
+  Integers row(columns.size()), source(columns.size());
+  for (std::int32_t r = 0, i = 0; r < pattern.rows(); ++r)
+    for (; i < ends[r + 1]; ++i) {
+      std::int32_t to = next[columns[i]]++;
+      row[to] = r;
+      source[to] = i;
+    }
+  const DevicePtr& device = pattern.columns.device();
+  return {on_device(offsets, device), on_device(row, device), pattern.rows(),
+          on_device(source, device)};
+}
+
+SparseWeight::SparseWeight(const Tensor& index, std::int64_t out, std::int64_t in)
+    : pattern(pattern_of(index, out, in)), transposed(sparse::transposed(pattern)) {}
+
+// y = x W^T + b:  dx = dy W,  dW = dy^T x at W's elements,  db = the sum of dy over its rows
+Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& values,
+                     const Tensor& bias) {
+  std::int64_t in = weight.pattern.width, out = weight.pattern.rows(), rows = x.numel() / in;
+  PG_CHECK(x.shape().rank() >= 1 && x.size(-1) == in, "sparse_linear: x is ", x.shape(),
+           ", the weight (", out, ",", in, "); expected x (...,", in, ")");
+  PG_CHECK(values.numel() == weight.pattern.elements() && values.dtype() == x.dtype(),
+           "sparse_linear: the values are ", values, "; expected ", x.dtype(), " (",
+           weight.pattern.elements(), ")");
+  PG_CHECK(!bias.defined() || (bias.shape() == Shape{out} && bias.dtype() == x.dtype()),
+           "sparse_linear: the bias is ", bias, "; expected ", x.dtype(), " (", out, ")");
+  Tensor flat = x.window(0, {rows, in}), y = empty({rows, out}, x.dtype(), x.device());
+  x.backend().spmm(weight.pattern, values, Vectors::rows, flat, bias, y);
+  return record(y.window(0, x.shape().with(-1, out)), "sparse_linear", {x, values, bias},
+                [=](const Tensor& dy, const Wanted& wanted) -> std::vector<Tensor> {
+                  Tensor d = dy.window(0, {rows, out}), dx, dw, db;
+                  DType dtype = gradient_dtype(values.dtype());
+                  if (wanted[0]) {
+                    dx = empty(x.shape(), x.dtype(), x.device());
+                    d.backend().spmm(weight.transposed, values, Vectors::rows, d, {},
+                                     dx.window(0, {rows, in}));
+                  }
+                  if (wanted[1]) {
+                    dw = empty(values.shape(), dtype, values.device());
+                    d.backend().sddmm(weight.pattern, Vectors::rows, d, flat, dw);
+                  }
+                  if (wanted[2]) {
+                    db = empty({1, out}, dtype, bias.device());
+                    d.backend().reduce(Reduction::sum, d, db);
+                    db = db.window(0, {out});
+                  }
+                  return {dx, dw, db};
+                });
+}
 
 namespace {
 

@@ -1,8 +1,9 @@
 // Forms of the state of pruned stages. SAMO stores only the kept elements; the sparse form also
-// computes with the kept elements only. The masked form stores all elements, with zeros for pruned
-// ones: the same training with less code and more memory, as a reference for SAMO.
-// Not here: masks (pruning.h); when weights are expanded (weight_store.cpp).
-// Chapter 11; Singh and Bhatele 2023 (SAMO), section III.
+// computes with the kept elements only, by sparse_linear. The masked form stores all elements, with
+// zeros for pruned ones: the same training with less code and more memory, as a reference for SAMO.
+// Not here: masks (pruning.h); when weights are expanded (weight_store.cpp); dense products with
+// zeros, which are faster while half of the weights are left (benchmarks/results/sparse_matmul.md).
+// Chapter 11; Singh and Bhatele 2023 (SAMO), section III; Gale et al. 2020 (sparse kernels).
 #pragma once
 
 #include <algorithm>
@@ -10,10 +11,40 @@
 #include <memory>
 #include <string>
 
-#include "parallel/engine/state_form.h"
+#include "autograd/backend.h"
+#include "autograd/graph.h"
+#include "parallel/engine/training.h"
 #include "sparse/pruning.h"
 
 namespace plangrad::sparse {
+
+using namespace autograd;
+
+// The tensors of a pattern are charged to the device's current category.
+
+/// Makes a pattern of the elements at these indices into the flattened matrix. Values in the order
+/// of the indices are in the pattern's order.
+/// shapes: index (elements), i32 -> a pattern (rows,columns)
+/// throws: Error if the indices do not ascend, or if one lies outside the matrix
+SparsePattern pattern_of(const Tensor& index, std::int64_t rows, std::int64_t columns);
+
+/// Makes the pattern of the transposed matrix, for use with the values of `pattern`.
+SparsePattern transposed(const SparsePattern& pattern);
+
+/// The elements of a layer's weight (Out,In), by rows for x W^T and by columns for dy W.
+struct SparseWeight {
+  SparsePattern pattern, transposed;
+
+  /// Makes both patterns from indices into the flattened weight (pattern_of).
+  SparseWeight(const Tensor& index, std::int64_t out, std::int64_t in);
+};
+
+/// x W^T + bias; bias may be undefined. The gradient of `values` has their shape, and has
+/// gradient_dtype.
+/// shapes: x (...,In), values (elements) or (1,elements), bias (Out) -> (...,Out)
+/// throws: Error if sizes or types differ
+Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& values,
+                     const Tensor& bias = {});
 
 /// The base of all pruned forms. It holds the index of each pruned parameter, one tensor for
 /// weights, gradients and optimizer state, charged to Category::index.

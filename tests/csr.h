@@ -5,7 +5,7 @@
 #include <cstring>
 #include <vector>
 
-#include "sparse/sparse_linear.h"
+#include "sparse/samo.h"
 #include "tests/numbers.h"
 
 namespace plangrad::tests {

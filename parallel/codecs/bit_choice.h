@@ -1,6 +1,7 @@
 // Bit choice: how many bits each layer of a model gets, so that all layers together are as small as
 // possible and not much less exact than with equal bits.
-// Not here: measuring (buffer_codec.h), quantizing. Chapter 10; Alimohammadi et al. 2022 (L-GreCo).
+// Not here: measuring (message_codec.h), quantizing.
+// Chapter 10; Alimohammadi et al. 2022 (L-GreCo).
 #pragma once
 
 #include <cstddef>

@@ -1,11 +1,11 @@
 // Codec: writes values in fewer bytes, and reads them back; the interface of all codecs.
-// Not here: where a stage's values lie in messages (buffer_codec.h), and sums over a group's
+// Not here: where a stage's values lie in messages (message_codec.h), and sums over a group's
 // factors (low_rank.h). Chapter 10; Markov et al. 2022 (CGX).
 //
 // The room parallel/codecs writes values in fewer bytes, on their way between ranks:
 // codec.h           a codec of one buffer: plain.cpp, quantize.cpp, sparse.cpp
 // low_rank.h        codecs that need a group's sum: power_sgd.cpp, streaming_pca.cpp
-// buffer_codec.h    a stage's gradient, layer by layer; channel_codec.h: activations
+// message_codec.h   whole messages: a stage's gradient, layer by layer; activations
 // bit_choice.h      how many bits each layer gets, from what ranks measured
 // register.cpp      the list of codecs
 // A new codec is one file and one line of the register; codecs of one family share a file. An entry

@@ -1,6 +1,6 @@
 // topk and threshold: the values of largest magnitude travel with their indices, the others count
 // as zero. Not here: what becomes of the others; error feedback adds them to the next values
-// (buffer_codec.h). Chapter 10; Gupta et al. 2021 (threshold).
+// (message_codec.h). Chapter 10; Gupta et al. 2021 (threshold).
 #include <algorithm>
 #include <cmath>
 #include <limits>

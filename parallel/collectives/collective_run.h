@@ -1,6 +1,6 @@
 // Collective run: runs one member's list on a tensor without ever waiting, so that one thread can
 // run many at a time. Not here: the lists (collective.h), and what encodes pieces
-// (codecs/buffer_codec.h). Chapters 04 and 10.
+// (codecs/message_codec.h). Chapters 04 and 10.
 #pragma once
 
 #include <cstdint>

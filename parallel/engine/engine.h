@@ -8,12 +8,11 @@
 // mailbox.h        values by name: here, arriving, leaving; message_lane.h: moves messages
 // sum_book.h       gradient sums: open, changing, finished; loss_and_norm.h: their norm
 // stage_runner.h   a stage's arithmetic; weight_store.h: its versions, sums and shards (ZeRO)
-// state_form.h     how state lies in buffers, dense or pruned
 // pretended_time.h how a computation lasts as long as on a pretended device
 // progress.h       what rank 0 hears of an endless plan while it runs, and how far it lets ranks go
-// waiting.h        how long a wait may take, and its error; row_run.h: what all of these share
+// row_run.h        what all of these share; how long a wait may take, and its error
 // run_result.h     what a rank finds out in a plan, and how long the plan runs
-// training.h       what all ranks agree on beside the plan; accuracy.h: right predictions
+// training.h       what all ranks agree on beside the plan; how state lies in buffers
 // Drawings show the very list that runs here.
 #pragma once
 
@@ -27,9 +26,8 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/codecs/buffer_codec.h"
-#include "parallel/codecs/channel_codec.h"
 #include "parallel/codecs/low_rank.h"
+#include "parallel/codecs/message_codec.h"
 #include "parallel/collectives/collective.h"
 #include "parallel/engine/run_result.h"
 #include "parallel/engine/stage_runner.h"

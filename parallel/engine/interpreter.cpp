@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "parallel/engine/thread_time.h"
+#include "parallel/engine/stage_runner.h"
 
 namespace plangrad::parallel {
 

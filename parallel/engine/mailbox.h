@@ -7,7 +7,7 @@
 #include <deque>
 #include <map>
 
-#include "parallel/engine/waiting.h"
+#include "parallel/engine/row_run.h"
 
 namespace plangrad::parallel {
 

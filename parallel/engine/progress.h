@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/engine/waiting.h"
+#include "parallel/engine/row_run.h"
 
 namespace plangrad::parallel {
 

@@ -9,7 +9,7 @@
 #include <tuple>
 #include <vector>
 
-#include "parallel/codecs/buffer_codec.h"
+#include "parallel/codecs/message_codec.h"
 #include "parallel/simulation/timeline.h"
 
 namespace plangrad::parallel {

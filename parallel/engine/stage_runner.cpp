@@ -1,10 +1,11 @@
-// A stage's input is a leaf of the graph, so that backward leaves its gradient there.
-// Not here: which version of the weights is read.
+// A stage's input is a leaf of the graph, so that backward leaves its gradient there. Predictions
+// are compared on the host. Not here: which version of the weights is read.
 // Chapter 06.
 #include "parallel/engine/stage_runner.h"
 
+#include <algorithm>
+
 #include "autograd/ops.h"
-#include "parallel/engine/accuracy.h"
 
 namespace plangrad::parallel {
 
@@ -71,6 +72,17 @@ Tensor StageRunner::backward(int micro, const Tensor& dy, Part part, const Tenso
   kept.later.run();
   kept_.erase(micro);
   return dx;
+}
+
+double accuracy_of(const autograd::Tensor& logits, const autograd::Tensor& targets) {
+  const std::vector<double> scores = to_host(logits), labels = to_host(targets);
+  const auto classes = static_cast<std::ptrdiff_t>(scores.size() / labels.size());
+  double right = 0;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    auto first = scores.begin() + static_cast<std::ptrdiff_t>(row) * classes;
+    right += static_cast<double>(std::max_element(first, first + classes) - first) == labels[row];
+  }
+  return right / static_cast<double>(labels.size());
 }
 
 }  // namespace plangrad::parallel

@@ -1,16 +1,32 @@
 // StageRunner: one stage of the model on one rank: computes microbatches forward and backward and
-// keeps the activations between. The engine and the serial interpreter both use it.
-// Not here: weights and sums (weight_store.h), and messages. Chapter 06.
+// keeps the activations between. The engine and the serial interpreter both use it. Also the share
+// of right predictions, which evaluations may count, and the time that a thread computes.
+// Not here: weights and sums (weight_store.h), messages, and the loss (autograd/ops.h). Chapter 06.
 #pragma once
 
+#include <ctime>
 #include <map>
 #include <optional>
 
+#include "autograd/tensor.h"
 #include "autograd/weight_part.h"
 #include "parallel/engine/training.h"
 #include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
+
+/// Seconds that a core has spent on the calling thread. While the thread waits for its turn on a
+/// core, or for something else, this clock stands. It doesn't count what other threads do for this
+/// one: the helpers of a kernel on several threads, or a GPU.
+inline double thread_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+/// The share of rows whose largest logit is the target's.
+/// shapes: logits (...,C), targets (...)
+double accuracy_of(const autograd::Tensor& logits, const autograd::Tensor& targets);
 
 class StageRunner {
  public:

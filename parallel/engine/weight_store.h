@@ -1,18 +1,52 @@
 // WeightStore: the state of a stage on a rank that keeps it: versions of its weights, gradient sums
 // of unfinished updates, the optimizer; or a shard of some or all (ZeRO). StageBuffers: a rank's
-// buffers of a stage that another rank keeps. Not here: when versions are made and freed; the plan
-// says. Chapters 07, 09 and 11; Rajbhandari et al. 2020 (ZeRO).
+// buffers of a stage that another rank keeps. GradientSum: the sum of one update.
+// Not here: when versions are made and freed, which the plan says; and sums over ranks
+// (sum_book.h). Chapters 05, 07, 09, 11 and 12; Rajbhandari et al. 2020 (ZeRO).
 #pragma once
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string>
 
+#include "autograd/backend.h"
+#include "nn/models/parameter.h"
 #include "parallel/collectives/collective.h"
-#include "parallel/engine/gradient_sum.h"
 #include "parallel/engine/training.h"
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {
+
+/// A flat sum. Each parameter's part is undefined until its first gradient is written there; later
+/// ones are added. This saves a pass that writes zeros, and one that reads them.
+class GradientSum {
+ public:
+  /// A sum of which all parts have begun.
+  explicit GradientSum(const autograd::Tensor& flat) : flat_(flat) {}
+  /// A sum of which none has begun. The parameters must outlive it.
+  GradientSum(const autograd::Tensor& flat, const nn::ParameterList& parameters)
+      : flat_(flat), parameters_(&parameters) {}
+
+  const autograd::Tensor& flat() const { return flat_; }
+  /// Whether the parameter's part has begun already. If not, it begins now: the caller writes it.
+  bool begun(const nn::Parameter& parameter) {
+    return !parameters_ || !begun_.insert(parameter.name).second;
+  }
+  /// The sum so far, with zeros in parts without a gradient.
+  const autograd::Tensor& whole() {
+    if (!parameters_) return flat_;
+    for (const nn::Parameter& p : *parameters_)
+      if (!begun(p)) flat_.backend().fill(0, flat_.window(p.offset, p.shape));
+    parameters_ = nullptr;
+    return flat_;
+  }
+
+ private:
+  autograd::Tensor flat_;
+  const nn::ParameterList* parameters_ = nullptr;  // null once all parts have begun
+  std::set<std::string> begun_;                    // names of parameters
+};
 
 // [snippet shard]
 /// A rank's place among the ranks that share a stage's state. The flat buffer is cut into one shard

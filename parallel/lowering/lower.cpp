@@ -1,5 +1,5 @@
 // lower: adds to rows of computations the messages that connect them.
-// Not here: sums and norms (lower_sums.cpp), weights that travel (homes.cpp).
+// Not here: sums and norms (lower_sums.cpp), weights (lower_weights.cpp).
 // Chapter 06.
 #include <algorithm>
 

@@ -6,10 +6,9 @@
 // The room parallel/lowering runs through the computations with a clock, as ranks would if messages
 // took no time, and writes each message at its instant into the rows of all its ranks. All rows
 // therefore have the messages in one global order, and no plan that comes from here can hang.
-// walk.h      the clock: when computations start and end; and a first walk, which learns in which
-//             order ranks make steps and use weights that travel
-// lowering.h  the second walk, which writes rows: a .cpp each for sums, for shards, and for weights
-//             that travel
+// lowering.h  the clock (walk.cpp): when computations start and end; a first walk, which learns in
+//             which order ranks make steps and use weights that travel; and the second walk, which
+//             writes rows: a .cpp each for sums and for weights on their way
 // The room depends on plans only. Schedules never write messages; a plan written by hand has them.
 #pragma once
 

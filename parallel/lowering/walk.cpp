@@ -1,7 +1,7 @@
 // The clock of a walk, what computations wait for, and the first walk. An input is everywhere as
 // soon as a rank has made it. Not here: messages, which take no time.
 // Chapters 06 and 08 (the first walk).
-#include "parallel/lowering/walk.h"
+#include "parallel/lowering/lowering.h"
 
 #include <algorithm>
 #include <set>

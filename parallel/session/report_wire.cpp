@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "parallel/codecs/channel_codec.h"
+#include "parallel/codecs/message_codec.h"
 #include "parallel/session/report_memory.h"
 #include "parallel/session/report_metrics.h"
 #include "parallel/simulation/costs.h"

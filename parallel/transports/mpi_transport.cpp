@@ -20,7 +20,6 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/transports/join_watch.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_board.h"
 #include "parallel/transports/rank_environment.h"

@@ -1,6 +1,6 @@
 // sign: one bit a value says whether it is negative; one number says how large all of them are.
 //   y[i] = sign(x[i]) * mean |x|
-// Not here: what a message leaves out, which the caller adds to the next values (buffer_codec.h).
+// Not here: what a message leaves out, which the caller adds to the next values (message_codec.h).
 // Chapter 14; Karimireddy et al. 2019, "Error feedback fixes SignSGD".
 #include <cmath>
 #include <cstring>

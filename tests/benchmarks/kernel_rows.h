@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "autograd/backend.h"
-#include "sparse/sparse_linear.h"
+#include "sparse/samo.h"
 
 namespace plangrad::benchmarks {
 

@@ -11,7 +11,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/codecs/buffer_codec.h"
+#include "parallel/codecs/message_codec.h"
 #include "parallel/collectives/collective_run.h"
 #include "parallel/drawing/chart.h"
 #include "parallel/transports/launch.h"

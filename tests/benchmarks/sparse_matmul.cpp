@@ -10,7 +10,7 @@
 #include <functional>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "sparse/sparse_linear.h"
+#include "sparse/samo.h"
 
 namespace {
 

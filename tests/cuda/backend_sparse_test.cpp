@@ -4,7 +4,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "cuda/backend/cuda_backend.h"
-#include "sparse/sparse_linear.h"
+#include "sparse/samo.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
 #include "tests/numbers.h"

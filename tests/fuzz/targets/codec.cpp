@@ -3,7 +3,7 @@
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/codecs/channel_codec.h"
+#include "parallel/codecs/message_codec.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace plangrad::fuzz {

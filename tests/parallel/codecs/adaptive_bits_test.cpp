@@ -1,6 +1,6 @@
 // What adaptive codecs measure of a gradient, and what is chosen from several ranks' measurements.
 // Not here: the choice as such (bit_choice_test), runs with chosen bits (codec_engine_test).
-#include "parallel/codecs/buffer_codec.h"
+#include "parallel/codecs/message_codec.h"
 
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // A stage's gradient as one rank encodes it: which layers, with which random numbers, and what is
 // left out, which arrives later.
 // Not here: sums over ranks (codec_oracle_test). Chapter 10.
-#include "parallel/codecs/buffer_codec.h"
+#include "parallel/codecs/message_codec.h"
 
 #include <cmath>
 

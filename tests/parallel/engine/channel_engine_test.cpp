@@ -5,7 +5,7 @@
 
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/codecs/channel_codec.h"
+#include "parallel/codecs/message_codec.h"
 #include "tests/catch.h"
 #include "tests/numbers.h"
 #include "tests/parallel/support/coded_runs.h"

@@ -1,5 +1,5 @@
 // A gradient sum begins with what is written, needs no zeros, and is whole when it is read.
-#include "parallel/engine/gradient_sum.h"
+#include "parallel/engine/weight_store.h"
 
 #include <cmath>
 

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <thread>
 
-#include "parallel/engine/thread_time.h"
+#include "parallel/engine/stage_runner.h"
 #include "parallel/session/session_rank.h"
 #include "parallel/simulation/breakdown.h"
 #include "parallel/simulation/own_cores.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/codecs/buffer_codec.h"
+#include "parallel/codecs/message_codec.h"
 #include "parallel/collectives/collective_run.h"
 #include "parallel/transports/launch.h"
 

@@ -1,7 +1,8 @@
-// BufferCodec: a stage's flat gradient on the wire. Large matrices go through a codec, layer by
-// layer; biases, norms and other small ones travel as they are, behind them.
+// Codecs of whole messages. BufferCodec: a stage's flat gradient. Large matrices go through a codec,
+// layer by layer; biases, norms and other small ones travel as they are, behind them.
+// ChannelCodec: activations and their gradients on their way between stages.
 // Not here: the codecs (codec.h), and when a sum is encoded (collective_run.h, sum_book.cpp).
-// Chapter 10; Markov et al. 2022 (CGX).
+// Chapter 10; Markov et al. 2022 (CGX); Gupta et al. 2021 (DCT).
 #pragma once
 
 #include <vector>
@@ -9,6 +10,7 @@
 #include "parallel/codecs/bit_choice.h"
 #include "parallel/codecs/codec.h"
 #include "parallel/collectives/collective_run.h"
+#include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
 
@@ -53,6 +55,40 @@ class BufferCodec : public PieceCodec {
   RandomKey source_;
   std::vector<Layer> layers_;
   Tensor residual_;
+};
+
+// [snippet channel]
+/// Encodes a rank's messages of activations and their gradients, without error feedback: the next
+/// microbatch has other values. Sparse codecs use one mask both ways: the gradient's message has
+/// the elements that were sent of the activation, and no indices. One thread at a time uses it.
+/// source: Gupta et al. 2021 (dynamic communication thresholding)
+class ChannelCodec {
+ public:
+  /// `source` names the sender in the keys of random numbers.
+  ChannelCodec(const CodecSpec& spec, RandomKey source);
+
+  /// Bytes of the message `x`, which brings `count` values.
+  std::int64_t encoded_bytes(const Instruction& x, std::int64_t count, DType dtype) const;
+  /// throws: Error that names the value, if it is not finite
+  void encode(const Instruction& x, const Tensor& value, const Tensor& bytes);
+  void decode(const Instruction& x, const Tensor& bytes, const Tensor& value);
+  // [end snippet]
+
+  /// The codec's memory, as Codec::state() gives it; places are stages.
+  CodecMemory state() const { return codec_->state(); }
+  void restore(const CodecMemory& state) { codec_->restore(state); }
+
+ private:
+  bool has_mask(const Instruction& x) const {
+    return sparse_ && x.what == Value::activation_gradient;
+  }
+  Tensor take_mask(const Instruction& x);
+
+  CodecSpec spec_;
+  bool sparse_;
+  RandomKey source_;
+  std::unique_ptr<Codec> codec_;
+  std::map<std::pair<int, int>, Tensor> masks_;  // activations' messages, by stage and microbatch
 };
 
 }  // namespace plangrad::parallel
