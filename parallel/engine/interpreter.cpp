@@ -65,7 +65,7 @@ void Interpreter::execute(const Instruction& x) {
     case Op::drop: return drop(x);
     case Op::send: return send(x);
     case Op::recv: return receive(x);
-    case Op::reduce: return book_.reduce(x);
+    case Op::reduce: return x.what == Value::gradient_sum ? book_.reduce(x) : mailbox_.reduce(x);
     case Op::fold: return book_.fold(x);
     case Op::norm: return measured_.begin(x);
     case Op::gather: return gather(x);

@@ -143,6 +143,13 @@ Issued Mailbox::meet(const Instruction& x, std::shared_ptr<GroupRun> run, const 
   return issued;
 }
 
+void Mailbox::reduce(const Instruction& x) {
+  const Arriving own = take(value_of(x));
+  auto is_here = [ticket = own.by.ticket] { return !ticket || ticket->done; };
+  const AllReduce how = run_.engine.settings().reduction;
+  meet(x, run_.in_group(x.peer, Joint::all_reduce, own.value, how), own.value, is_here);
+}
+
 Issued Mailbox::work(Queue queue, const Issued& before, std::function<void()> work, Bytes bytes) {
   auto task = [work = std::move(work)](Transport&) {
     work();

@@ -52,6 +52,8 @@ class Mailbox {
   /// `arrives`: the value that the work brings, under the instruction's name.
   Issued meet(const Instruction& x, std::shared_ptr<GroupRun> run, const Tensor& arrives = {},
               std::function<bool()> begin = {});
+  /// Adds a value that is here, or arrives, over a group, in place; it then arrives once more.
+  void reduce(const Instruction& x);
   /// Does work on the other lane, in a queue, once `before` is done. Without `bytes` it leaves no
   /// record, as it is no message.
   Issued work(Queue queue, const Issued& before, std::function<void()> work, Bytes bytes = nullptr);

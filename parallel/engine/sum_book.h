@@ -20,6 +20,7 @@ class SumBook {
   /// Where a backward's gradients are added: to this sum, or to that of shared parameters, once the
   /// other lane has no work on it.
   Stage::ParameterSink sink(const Made& sum);
+  /// Starts the sum over a group; or its shards, if the plan shards sums (ZeRO).
   void reduce(const Instruction& x);
   /// Adds a sum that arrives to this rank's own, once the other lane has no other work on that.
   void fold(const Instruction& x);

@@ -110,7 +110,9 @@ std::vector<Name> needs(const Plan& plan, const std::vector<int>& tied_versions,
       if (x.what == turn) return {};  // it is empty: any rank can make one
       return {value_of(x)};
     case Op::gather: return {value_of(x)};
-    case Op::reduce: return {{open_sum, x.stage, x.version}};
+    case Op::reduce:
+      if (x.what == gradient_sum) return {{open_sum, x.stage, x.version}};
+      return {value_of(x)};
     case Op::fold: return {{open_sum, x.stage, plan.made_by(x.micro)}};
     case Op::recv:
     case Op::norm: break;
@@ -144,7 +146,9 @@ std::vector<Name> makes(const Plan& plan, const Instruction& x) {
       return names;
     }
     case Op::step: return {{weights, x.stage, x.version}};
-    case Op::reduce: return {{gradient_sum, x.stage, plan.last_micro_of(x.version)}};
+    case Op::reduce:
+      if (x.what == gradient_sum) return {{gradient_sum, x.stage, plan.last_micro_of(x.version)}};
+      return {value_of(x)};
     case Op::norm: return {{Value::norm, 0, x.version}};
     case Op::recv:
     case Op::fold:

@@ -61,7 +61,8 @@ enum class Cost { nothing, forward, backward, step, message, reduction, gather }
 ///   2a5>3   send      blocks until a slot is free or the recv is posted. Copies weights, and a
 ///                     finished sum that this rank steps with, too; moves other values
 ///   2a5<1   recv      is posted early; both ends have the same name; first in, first out
-///   2Rv1@0  reduce    waits for all members of the group; adds in rank order
+///   2Rv1@0  reduce    waits for all members of the group; adds their values in rank order: here
+///                     gradient sums, whose result has another name; other values keep their name
 ///   2R5     fold      adds the rank's own sum to the one that arrived; the result is 2p5
 ///   Rnv1@0  norm      counts the finished sums of all stages, each once
 ///   2Gwv1@0 gather    makes full weights from the shards of the members

@@ -85,6 +85,9 @@ TEST_CASE("operations: what is needed is what another one makes", "[plan]") {
   CHECK(make("1W3v1") == std::vector<Name>{{open_sum, 1, 2}});
   CHECK(need("1Rv2@0") == std::vector<Name>{{open_sum, 1, 2}});
   CHECK(make("1Rv2@0") == std::vector<Name>{{gradient_sum, 1, 3}});
+  const Instruction sum{.op = Op::reduce, .stage = 1, .micro = 3, .peer = 0, .what = activation};
+  CHECK(needs(plan, tied, sum) == std::vector<Name>{{activation, 1, 3}});
+  CHECK(makes(plan, sum) == std::vector<Name>{{activation, 1, 3}});
   CHECK(need("1R3") == std::vector<Name>{{open_sum, 1, 2}});
   CHECK(make("1R3") == std::vector<Name>{{gradient_sum, 1, 3}});
   CHECK(need("1Sv2") ==
