@@ -6,7 +6,6 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "autograd/closest.h"
 #include "autograd/error.h"
 
 namespace plangrad::parallel {

@@ -4,6 +4,7 @@
 #include "parallel/simulation/costs.h"
 
 #include "autograd/error.h"
+#include "parallel/plan/fields.h"
 
 namespace plangrad::parallel {
 namespace {

@@ -8,10 +8,12 @@
 #include <limits>
 #include <vector>
 
-#include "parallel/plan/fields.h"
 #include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
+
+template <class Object>
+struct Field;  // plan/fields.h
 
 /// Costs in seconds, bytes, and bytes per second. A list holds a value for each stage, or one for
 /// all stages; `slowness` holds values for ranks.

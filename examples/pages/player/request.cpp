@@ -4,7 +4,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "autograd/closest.h"
 #include "autograd/error.h"
 #include "examples/pages/player/ideas.h"
 #include "parallel/schedules/schedule.h"
