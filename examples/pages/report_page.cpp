@@ -8,8 +8,9 @@
 
 namespace plangrad::parallel {
 
-extern const char* const report_style;   // CSS
-extern const char* const report_script;  // JavaScript
+extern const char* const report_style;     // CSS, with that of timelines
+extern const char* const timeline_script;  // JavaScript of the player, which the next one uses
+extern const char* const report_script;
 
 namespace {
 
@@ -31,8 +32,8 @@ std::string page_with(const char* kind, const std::string& title, const std::str
          "\">\n<main id=\"page\"><noscript>This page draws its data with a script, which this "
          "browser does not run.</noscript></main>\n<div id=\"tip\" role=\"tooltip\" hidden></div>\n"
          "<script type=\"application/json\" id=\"data\">" +
-         escaped_for_script(data) + "</script>\n<script>\n" + report_script +
-         "</script>\n</body>\n</html>\n";
+         escaped_for_script(data) + "</script>\n<script>\n" + timeline_script +
+         "</script>\n<script>\n" + report_script + "</script>\n</body>\n</html>\n";
 }
 
 }  // namespace

@@ -21,10 +21,10 @@ std::string player_page(const std::vector<PlayerPlan> &plans);
 /// The page of one plan, whose request (request.h) is answered here.
 std::string plan_page(const std::string &request);
 
-/// The scripts of a timeline on a canvas for any page: timelineData, Clock and Timeline, explained
-/// in page/timeline.js; and its style, which needs the variables of palette_css(). The build makes
-/// these texts of the files in page/.
-extern const char *const timeline_script, *const timeline_style;
+/// The script of a timeline on a canvas for any page: timelineData, Clock and Timeline, explained
+/// in page/timeline.js, which need page/timeline.css and the variables of palette_css(). The build
+/// makes these texts of the files in page/.
+extern const char *const timeline_script;
 extern const char *const player_script, *const player_style, *const player_body;
 
 }  // namespace plangrad::parallel

@@ -2,9 +2,7 @@
 
 /** Round numbers from low to high, about `wanted` of them. */
 function ticks(low, high, wanted) {
-  const rough = (high - low) / Math.max(1, wanted), power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((digit) => digit * power).find((value) => value >= rough * 0.999);
-  const result = [];
+  const step = roundStep((high - low) / Math.max(1, wanted)), result = [];
   if (!(step > 0)) return [low];
   for (let i = Math.ceil(low / step - 1e-6); i * step <= high + step * 1e-6; ++i)
     result.push(i * step);

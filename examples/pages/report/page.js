@@ -111,7 +111,7 @@ function selector(key, label, options, otherwise, onChange) {
   return el('label', {}, label + ' ', list);
 }
 
-// ---- panels, which are drawn again when their width or the colours change ----
+// ---- panels, which are drawn again when their width changes ----
 
 const drawings = [];
 /** A card. `draw(width)` returns its changing content; what else is given stands above it. */
@@ -147,14 +147,7 @@ function watchWidths() {
         if (drawing.place.clientWidth !== drawing.width) drawing.draw();
     });
   });
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
-    for (const drawing of drawings) drawing.draw();
-  });
 }
-/** The value of a colour of the palette now, for a canvas. */
-const colorOf = (name) => getComputedStyle(document.documentElement)
-                              .getPropertyValue('--' + name.replaceAll(' ', '-'))
-                              .trim();
 const cssColor = (name) => `var(--${name.replaceAll(' ', '-')})`;
 
 function legend(parts) {

@@ -65,7 +65,6 @@ TEST_CASE("player page: other pages can have its timeline") {
   CHECK_THAT(std::string(timeline_script), Contains("function timelineData") &&
                                                Contains("class Timeline") &&
                                                Contains("class Clock"));
-  CHECK_THAT(std::string(timeline_style), Contains(".timeline") && Contains(".tip"));
 }
 
 }  // namespace

@@ -15,6 +15,9 @@
 //                            that is placed below its row
 //   stopped                  by rank: whether it waits for ever
 //   words(record) -> text    what a cell's tip says besides what it is
+//   about(record) -> text    all that a cell's tip says, instead
+//   idleName                 the word behind these shares; default: "bubble"
+//   marks(line, pen, rank)   draws more on a row's cells
 // Methods: show(data, options) draws other data; path(records) marks a chain of records;
 // rowOf(y), recordAt(x, y). Keys: arrows, + -, Home, End, Enter; pointers: drag, pinch, Ctrl+wheel.
 // Files: timeline_paint.js and timeline_cells.js draw, timeline_input.js hears.
@@ -161,9 +164,10 @@ class Timeline {
     const rank = rankOf(data, record), axis = options.axis || (s => '' + +s.toPrecision(4));
     const name = describe(data, record);
     const reads = isPass(data.op[record]) ? `, reads version ${data.version[record]}` : '';
-    this.tip.textContent = name[0].toUpperCase() + name.slice(1) + reads +
-        `\n${this.name(rank)}, ${axis(data.start[record])} to ${axis(data.end[record])} ` +
-        (options.unit || '') + (options.words ? '\n' + options.words(record) : '');
+    this.tip.textContent = options.about?.(record) ??
+        name[0].toUpperCase() + name.slice(1) + reads +
+            `\n${this.name(rank)}, ${axis(data.start[record])} to ${axis(data.end[record])} ` +
+            (options.unit || '') + (options.words ? '\n' + options.words(record) : '');
     // After the cell, which leaves what it waited for in sight; or before it; or else below it.
     const {offsetWidth: wide, offsetHeight: tall} = this.tip, row = this.rowTop(rank);
     const after = Math.min(this.x(data.end[record]), this.right) + 10,

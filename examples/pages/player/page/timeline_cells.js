@@ -76,6 +76,7 @@ function paintMarks(line, pen, rank) {
       if (data.end[i] >= line.from && data.end[i] <= line.to)
         pen.fillRect(line.x(data.end[i]) - 1.2, y - 2, 2.4, line.high + 4);
   }
+  line.options.marks?.(line, pen, rank);
   if (line.high < 20) return;
   for (const i of data.meetings[rank]) {
     if (data.end[i] < line.from || data.start[i] > line.to) continue;

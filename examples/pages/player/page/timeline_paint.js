@@ -156,12 +156,13 @@ function paintNames(line, pen) {
     pen.textAlign = 'left';
     pen.fillStyle =
         theme.get(rank === line.rank && document.activeElement === line.host ? 'accent' : 'ink');
-    pen.fillText(narrow ? 'r' + rank : line.name(rank), 2, y);
+    pen.fillText(narrow ? line.name(rank).replace(/^rank /, 'r') : line.name(rank), 2, y);
     const idle = options.idle && options.idle[rank];
     if (typeof idle !== 'number') continue;
     pen.fillStyle = theme.get('dim');
     pen.fillText(
-        +(100 * idle).toFixed(idle < 0.0095 ? 1 : 0) + '%' + (narrow ? '' : ' bubble'),
+        +(100 * idle).toFixed(idle < 0.0095 ? 1 : 0) + '%' +
+            (narrow ? '' : ' ' + (options.idleName || 'bubble')),
         line.right + 6, y);
   }
 }
