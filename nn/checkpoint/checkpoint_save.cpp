@@ -136,10 +136,6 @@ void write_synced(const fs::path& path, const std::string& bytes) {
   sync_to_disk(path);
 }
 
-}  // namespace
-
-namespace {
-
 /// One tensor for each buffer and parameter. `host` holds one tensor at a time.
 std::vector<SafetensorsSource> sources_of(const ParameterList& parameters,
                                           const FlatBuffers& buffers,
