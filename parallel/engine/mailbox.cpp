@@ -130,7 +130,7 @@ Tensor Mailbox::room_for_code(const Instruction& x, const Tensor& value) const {
 }
 
 Issued Mailbox::meet(const Instruction& x, std::shared_ptr<GroupRun> run, const Tensor& arrives,
-                     std::function<bool()> begin) {
+                     std::function<bool()> begin, const Issued& before) {
   auto bytes = std::make_shared<std::int64_t>(0);
   auto task = [run, begin, bytes, begun = !begin](Transport& transport) mutable {
     begun = begun || begin();
@@ -138,16 +138,15 @@ Issued Mailbox::meet(const Instruction& x, std::shared_ptr<GroupRun> run, const 
     *bytes = run->bytes_sent();
     return true;
   };
-  const Issued issued = post({Queue::Kind::group, x.peer}, {}, std::move(task), bytes);
+  const Issued issued = post({Queue::Kind::group, x.peer}, before, std::move(task), bytes);
   if (arrives.defined()) arriving_[value_of(x)] = {arrives, issued};
   return issued;
 }
 
 void Mailbox::reduce(const Instruction& x) {
   const Arriving own = take(value_of(x));
-  auto is_here = [ticket = own.by.ticket] { return !ticket || ticket->done; };
   const AllReduce how = run_.engine.settings().reduction;
-  meet(x, run_.in_group(x.peer, Joint::all_reduce, own.value, how), own.value, is_here);
+  meet(x, run_.in_group(x.peer, Joint::all_reduce, own.value, how), own.value, {}, own.by);
 }
 
 Issued Mailbox::work(Queue queue, const Issued& before, std::function<void()> work, Bytes bytes) {

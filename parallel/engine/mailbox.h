@@ -48,10 +48,10 @@ class Mailbox {
                std::function<void()> decode = {}, bool keep_bytes = false);
   /// Receives an activation or its gradient, which the channel's codec may encode.
   void receive_output(const Instruction& x, const Tensor& value);
-  /// Runs this member's part of a group's work, once begin() returns true, if it is given.
-  /// `arrives`: the value that the work brings, under the instruction's name.
+  /// Runs this member's part of a group's work, once `before` is done and begin() returns true, if
+  /// they are given. `arrives`: the value that the work brings, under the instruction's name.
   Issued meet(const Instruction& x, std::shared_ptr<GroupRun> run, const Tensor& arrives = {},
-              std::function<bool()> begin = {});
+              std::function<bool()> begin = {}, const Issued& before = {});
   /// Adds a value that is here, or arrives, over a group, in place; it then arrives once more.
   void reduce(const Instruction& x);
   /// Does work on the other lane, in a queue, once `before` is done. Without `bytes` it leaves no
