@@ -62,9 +62,9 @@ function describeCell(cell, update, stages, compared) {
   if (compared)
     text += `\nbegan ${seconds(Math.abs(late))} ${late < 0 ? 'earlier' : 'later'} than planned`;
   if (cell.wait) {
-    const parts = cell.wait.parts
-                      .map((part, i) => part > 0 ? `${seconds(part)} ${waitKinds[i][2]}` : '')
-                      .filter(Boolean);
+    const parts =
+        cell.wait.parts.map((part, i) => part > 0 ? `${seconds(part)} ${waitKinds[i][2]}` : '')
+            .filter(Boolean);
     text += `\nwaited ${parts.join(', ') || 'though its input was there'}`;
     const [rank, source] = cell.wait.source.split(':');
     if (source) text += `; in the end for ${cellWords(partsOf(source))} of rank ${rank}`;
@@ -173,9 +173,8 @@ function timelinePanel(shownWindow, stages) {
     };
   }
   const panels = both.map((which) => {
-    const host = el('div', {
-      'aria-label': `${which} timeline: arrow keys go from cell to cell, + and - zoom`
-    });
+    const host = el(
+        'div', {'aria-label': `${which} timeline: arrow keys go from cell to cell, + and - zoom`});
     const clock = new Clock(axisOf(which));
     return {which, host, clock, line: new Timeline(host, clock, dataOf(which), optionsOf(which))};
   });
@@ -185,7 +184,8 @@ function timelinePanel(shownWindow, stages) {
 
   function select(record) {
     selected = record;
-    about.textContent = record < 0 ? '' : measured.line.options.about(record).replaceAll('\n', '; ');
+    about.textContent =
+        record < 0 ? '' : measured.line.options.about(record).replaceAll('\n', '; ');
     for (const {line} of panels) line.path(record < 0 ? [] : [record]);
   }
   function show(newMode) {
@@ -197,7 +197,8 @@ function timelinePanel(shownWindow, stages) {
     select(selected);
   }
   function jumpToLate() {
-    const row = Math.max(0, rows.findIndex((each) => (each.same || [each.rank]).includes(late.rank)));
+    const row =
+        Math.max(0, rows.findIndex((each) => (each.same || [each.rank]).includes(late.rank)));
     const cell = byRow[row].findIndex((each) => each.text === late.cell);
     if (cell < 0) return;
     measured.clock.window(0, measured.clock.seconds);
@@ -220,11 +221,11 @@ function timelinePanel(shownWindow, stages) {
     ['all', `updates ${shownWindow.first} to ${shownWindow.last}`]
   ];
   const zoom = (factor) => measured.clock.zoom(factor);
-  const tools = el(
-      'div', {class: 'tools'}, switcher('time', 'What the timelines show', modes, 'fit', show),
-      el('button', {onclick: () => zoom(1.6), 'aria-label': 'zoom in'}, '+'),
-      el('button', {onclick: () => zoom(1 / 1.6), 'aria-label': 'zoom out'}, '−'),
-      el('span', {}, 'Ctrl and wheel zoom, Shift and dragging move, a click tells more.'));
+  const tools =
+      el('div', {class: 'tools'}, switcher('time', 'What the timelines show', modes, 'fit', show),
+         el('button', {onclick: () => zoom(1.6), 'aria-label': 'zoom in'}, '+'),
+         el('button', {onclick: () => zoom(1 / 1.6), 'aria-label': 'zoom out'}, '−'),
+         el('span', {}, 'Ctrl and wheel zoom, Shift and dragging move, a click tells more.'));
   return [
     lateWords, tools,
     el('h3', {}, `planned: update ${update.version} takes ${seconds(took(update.planned))}`),

@@ -154,55 +154,57 @@ function lineChart(width, height, series, {
   return chart.root;
 }
 
-/** A cursor that follows the pointer or the arrow keys. */
-function addCursor(chart, series, yText, label) {
-  const cursor = svg('path', {class: 'cursor', d: ''});
+/**
+ * What hears the pointer over a chart: tell(share of the width, event) is called as it moves. Returns
+ * {catcher, cursor, show(x)}: two elements for the chart, and what moves the second to a place.
+ */
+function catcherOf(chart, tell, attributes = {}) {
+  const {left, right, top, bottom} = chart, cursor = svg('path', {class: 'cursor', d: ''});
+  const hide = () => {
+    cursor.setAttribute('d', '');
+    showTip('');
+  };
   const catcher = svg('rect', {
     class: 'catcher own-tip',
-    x: chart.left,
-    y: chart.top,
-    tabindex: 0,
-    width: Math.max(1, chart.right - chart.left),
-    height: chart.bottom - chart.top,
-    role: 'slider',
-    'aria-label': label,
-    'aria-valuetext': ''
+    x: left,
+    y: top,
+    width: Math.max(1, right - left),
+    height: bottom - top,
+    onpointermove: (event) => {
+      const x = event.clientX - chart.root.getBoundingClientRect().left;
+      tell((x - left) / (right - left), event);
+    },
+    onpointerleave: hide,
+    onblur: hide,
+    ...attributes
   });
+  const show = (x) => cursor.setAttribute('d', `M${x} ${top}V${bottom}`);
+  return {catcher, cursor, show};
+}
+
+/** A cursor that follows the pointer or the arrow keys. */
+function addCursor(chart, series, yText, label) {
   const all =
       series.reduce((longest, each) => each.x.length > longest.length ? each.x : longest, []);
+  const nearest = (list, step) => list.reduce(
+      (best, value, i) => Math.abs(value - step) < Math.abs(list[best] - step) ? i : best, 0);
   let place = all.length - 1;
   const tell = (x, y) => {
     const step = all[place];
     let text = `update ${count(step)}`;
     for (const each of series) {
-      let best = 0;
-      each.x.forEach((value, i) => {
-        if (Math.abs(value - step) < Math.abs(each.x[best] - step)) best = i;
-      });
+      const best = nearest(each.x, step);
       const at = each.x[best] === step ? '' : ` (update ${count(each.x[best])})`;
       text += `\n${each.name}: ${(each.text || yText)(each.y[best])}${at}`;
     }
-    cursor.setAttribute('d', `M${chart.x(step)} ${chart.top}V${chart.bottom}`);
+    show(chart.x(step));
     catcher.setAttribute('aria-valuetext', text);
     showTip(text, x, y);
   };
-  const hide = () => {
-    cursor.setAttribute('d', '');
-    showTip('');
-  };
-  catcher.addEventListener('pointermove', (event) => {
-    const box = chart.root.getBoundingClientRect();
-    const at = chart.x0 +
-        (event.clientX - box.left - chart.left) / (chart.right - chart.left) *
-            (chart.x1 - chart.x0);
-    let best = 0;
-    for (let i = 0; i < all.length; ++i)
-      if (Math.abs(all[i] - at) < Math.abs(all[best] - at)) best = i;
-    place = best;
+  const {catcher, cursor, show} = catcherOf(chart, (share, event) => {
+    place = nearest(all, chart.x0 + share * (chart.x1 - chart.x0));
     tell(event.clientX, event.clientY);
-  });
-  catcher.addEventListener('pointerleave', hide);
-  catcher.addEventListener('blur', hide);
+  }, {tabindex: 0, role: 'slider', 'aria-label': label, 'aria-valuetext': ''});
   catcher.addEventListener('keydown', (event) => {
     const by = {ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10}[event.key];
     if (!by) return;
@@ -248,6 +250,12 @@ function stackedBars(
   }
   return list;
 }
+
+/** Bytes of each part that has any, a line each. */
+const partsText = (values, parts) =>
+    parts.map(({name}, i) => values[i] > 0 ? `${name}: ${bytes(values[i])}` : '')
+        .filter(Boolean)
+        .join('\n');
 
 /** Columns: one for each slot, stacked. columns: lists of values by part. */
 function columnChart(width, height, columns, parts, {xText, yText, range, tips, xLabel = ''}) {

@@ -9,7 +9,6 @@ function memoryPanel() {
   const shown = shownWindow(), {memory} = shown, parts = memoryParts(memory);
   const used = parts.map((part, i) => memory.peaks.some((peak) => peak[i] > 0));
   const only = (list) => list.filter((_, i) => used[i]);
-  const before = data.windows.filter((each) => each !== shown);
   const held = (rank) => sum(memory.peaks[rank]);
   const rows = rankGroups(shown).map((ranks) => {
     const fullest = ranks.reduce((best, rank) => held(rank) > held(best) ? rank : best, ranks[0]);
@@ -52,13 +51,12 @@ function levelsChart(shown) {
       (name) => ({name, color: cssColor(name), ink: cssColor(name + '-ink')}));
   const fullest =
       levels[0].map(sum).reduce((best, value, rank, all) => value > all[best] ? rank : best, 0);
-  const rows =
-      levels.map((ranks, level) => ({
-                   name: (level === 0 ? 'dense' : `ZeRO ${level}`),
-                   values: ranks[fullest],
-                   note: bytes(sum(ranks[fullest])) +
-                       (shown.levels && level === shown.level ? ', this run' : '')
-                 }));
+  const rows = levels.map((ranks, level) => ({
+                            name: (level === 0 ? 'dense' : `ZeRO ${level}`),
+                            values: ranks[fullest],
+                            note: bytes(sum(ranks[fullest])) +
+                                (shown.levels && level === shown.level ? ', this run' : '')
+                          }));
   return [
     el('h3', {},
        `State of rank ${fullest} between updates, from the formula` +
@@ -132,33 +130,12 @@ function areaChart(width, height, columns, parts, long, highest, words) {
     }
     below = above;
   });
-  const cursor = svg('path', {class: 'cursor'});
-  const catcher = svg('rect', {
-    class: 'catcher own-tip',
-    x: chart.left,
-    y: chart.top,
-    width: chart.right - chart.left,
-    height: chart.bottom - chart.top
-  });
-  catcher.addEventListener('pointermove', (event) => {
-    const share = (event.clientX - chart.root.getBoundingClientRect().left - chart.left) /
-        (chart.right - chart.left);
+  const {catcher, cursor, show} = catcherOf(chart, (share, event) => {
     const i = Math.min(columns.length - 1, Math.max(0, Math.floor(share * columns.length)));
-    cursor.setAttribute('d', `M${at(i + 0.5)} ${chart.top}V${chart.bottom}`);
+    show(at(i + 0.5));
     showTip(
-        `${words(i)}: ${bytes(sum(columns[i]))}\n` +
-            parts
-                .map(
-                    (part, category) => columns[i][category] > 0 ?
-                        `${part.name}: ${bytes(columns[i][category])}` :
-                        '')
-                .filter(Boolean)
-                .join('\n'),
-        event.clientX, event.clientY);
-  });
-  catcher.addEventListener('pointerleave', () => {
-    cursor.setAttribute('d', '');
-    showTip('');
+        `${words(i)}: ${bytes(sum(columns[i]))}\n${partsText(columns[i], parts)}`, event.clientX,
+        event.clientY);
   });
   chart.root.append(cursor, catcher);
   return chart.root;

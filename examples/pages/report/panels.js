@@ -1,6 +1,5 @@
 // The head of a run's page: what ran, its numbers against the plan, and where a step went.
 
-const summaryOf = (run) => run.summary;
 const flagsOf = (summary) => (summary.config && summary.config.flags) || {};
 const lastWindow = () => data.windows[data.windows.length - 1];
 
@@ -164,8 +163,6 @@ function numbers() {
       summary.validation_accuracy ?? data.metrics.validation.at(-1)?.validation_accuracy;
   const pruned = (summary.peak_bytes_pruned || []).map(total);
   const validating = (summary.peak_bytes_validation || []).map(total);
-  const shapes =
-      data.windows.map((each) => each.memory.peaks.map(sum)).map((list) => Math.max(...list));
   return [
     shared && data.about_times &&
         el('p', {class: 'shared'},
@@ -194,7 +191,7 @@ function numbers() {
            validating.length && Math.max(...validating) > peaks[fullest] ?
                `${bytes(Math.max(...validating))} in validations` :
                '',
-           memoryAgainstPlan(shown, shapes)),
+           memoryAgainstPlan(shown)),
        idleFigure(summary.bubble, shown)),
   ];
 }

@@ -15,8 +15,8 @@ function wirePanel() {
                             '')
                     .filter(Boolean);
   const sent = wire.ranks[0].map((_, rank) => wire.ranks.map((kind) => kind[rank]));
-  const ranks = rankGroups(shown).map(
-      (ranks) => ({name: groupName(ranks), values: meanOf(ranks, sent)}));
+  const ranks =
+      rankGroups(shown).map((ranks) => ({name: groupName(ranks), values: meanOf(ranks, sent)}));
   return panel(
       'Wire',
       `An update sends ${bytes(sum(wire.sent))} over all ranks` +
@@ -30,8 +30,8 @@ function wirePanel() {
                     width, less ? rows : rows.slice(0, 1), parts, {text: bytes, label: 56})),
             el('h3', {}, 'An update, by rank'),
             drawn(
-                (width) => stackedBars(
-                    width, ranks, parts, {text: bytes, label: barLabel(shown, width)})),
+                (width) =>
+                    stackedBars(width, ranks, parts, {text: bytes, label: barLabel(shown, width)})),
             legend(parts)),
          el('div', {}, flowChart(shown, parts))),
       bitsChart());
@@ -51,12 +51,7 @@ function flowChart(shown, parts) {
             yText: bytes,
             xText: (value) => seconds(+value.toPrecision(6)),
             tips: (i) => `${seconds(i * flow.seconds)} to ${seconds((i + 1) * flow.seconds)}\n` +
-                parts
-                    .map(
-                        (part, kind) =>
-                            columns[i][kind] > 0 ? `${part.name}: ${bytes(columns[i][kind])}` : '')
-                    .filter(Boolean)
-                    .join('\n')
+                partsText(columns[i], parts)
           }))
   ];
 }
@@ -65,17 +60,16 @@ function bitsChart() {
   const choices = data.metrics.bits || [];
   if (!choices.length) return null;
   const layers = [...new Set(choices.flatMap(({bits}) => Object.keys(bits)))];
-  const shownChoices = choices;
   return [
-    el('h3', {}, "Bits of each layer's gradient on the wire"),
+    el('h3', {}, 'Bits of each layer\'s gradient on the wire'),
     el('div', {class: 'scroll'},
        el('table', {class: 'bits'},
           el('tr', {}, el('th', {}, 'after update'),
-             shownChoices.map(({step}) => el('th', {}, count(step)))),
+             choices.map(({step}) => el('th', {}, count(step)))),
           layers.map(
               (layer) => el(
                   'tr', {}, el('th', {}, layer),
-                  shownChoices.map(
+                  choices.map(
                       ({bits}) => el(
                           'td', {style: `--bits:${(bits[layer] || 0) / 8}`}, bits[layer] ?? ''))))))
   ];
