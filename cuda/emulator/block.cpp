@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "autograd/error.h"
-#include "cuda/emulator/report.h"
+#include "cuda/emulator/emulator.h"
 
 namespace plangrad::cuda::emulator {
 

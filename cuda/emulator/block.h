@@ -14,7 +14,7 @@
 
 #include "cuda/emulator/emulator.h"
 #include "cuda/emulator/fiber.h"
-#include "cuda/emulator/vector_types.h"
+#include "cuda/emulator/kernel_language.h"
 
 namespace plangrad::cuda::emulator {
 

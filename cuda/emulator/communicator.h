@@ -25,7 +25,6 @@ struct Call {
   void* target = nullptr;
   std::size_t count = 0;
   ncclDataType_t type = ncclFloat32;
-  ncclRedOp_t operation = ncclSum;
   int peer = 0;  ///< the root, or the other rank of a message
   ncclComm_t comm = nullptr;
   cudaStream_t stream = nullptr;
@@ -49,7 +48,7 @@ struct Clique {
   std::map<std::tuple<int, int, std::uint64_t>, Gathering> gatherings;
 };
 
-int bytes_of(ncclDataType_t type);  ///< 0: not emulated
+int bytes_of(ncclDataType_t type);
 const char* name_of(Kind kind);
 
 /// Carries the calls of all ranks out. Buffers may be each rank's own ("in place").

@@ -1,6 +1,6 @@
 // The calls of cublasLt: they keep descriptions, choose an algorithm for one, and queue products
 // only for the algorithm that was chosen for them.
-// Not here: the checks of addresses (product_queue.cpp), and the products (product.cpp).
+// Not here: the checks of addresses, and the products (product.cpp).
 // cuBLAS library reference, cublasLt.
 #include <cublasLt.h>
 
@@ -117,7 +117,16 @@ std::uint64_t number_of(const Product& p) {
 
 }  // namespace
 
-const char* cublasLtGetStatusString(cublasStatus_t status) { return cublasGetStatusString(status); }
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  switch (status) {
+    case CUBLAS_STATUS_SUCCESS: return "CUBLAS_STATUS_SUCCESS";
+    case CUBLAS_STATUS_NOT_INITIALIZED: return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case CUBLAS_STATUS_INVALID_VALUE: return "CUBLAS_STATUS_INVALID_VALUE";
+    case CUBLAS_STATUS_EXECUTION_FAILED: return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case CUBLAS_STATUS_NOT_SUPPORTED: return "CUBLAS_STATUS_NOT_SUPPORTED";
+  }
+  return "unknown";
+}
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   *handle = new cublasLtContext{current_device()};

@@ -1,7 +1,9 @@
 // The parts of device.h for the emulator: the same results as device_gpu.h's, bit for bit, but for
-// fast functions, which are exact here.
-// Not here: definitions that both compilers share (cuda/launch/device.h).
-// PTX ISA, instruction set.
+// fast functions, which are exact here. Of device_hopper.h it has products of a matrix in registers
+// and one in shared memory; they are computed at once, so a program that does not wait for them is
+// not found out.
+// Not here: definitions that both compilers share (cuda/launch/device.h); TMA, and its barriers.
+// PTX ISA, instruction set; wgmma (matrix descriptors, canonical layouts).
 #pragma once
 
 #include <cuda_runtime.h>
@@ -98,5 +100,24 @@ inline void ldmatrix_x4_transposed(unsigned (&fragment)[4], const void* row,
 }
 void mma_16816(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2],
                std::source_location where = std::source_location::current());
+
+/// A matrix in shared memory, with swizzled rows of 128 bytes; row 8 is `eight` bytes after row 0.
+struct SharedMatrix {
+  const void* first;
+  unsigned eight;
+};
+inline SharedMatrix describe(const void* first, unsigned, unsigned eight) { return {first, eight}; }
+
+inline void fence_shared() {}
+inline void wgmma_fence() {}
+inline void wgmma_commit() {}
+template <int N>
+void wgmma_wait() {}
+template <int N>
+void pin(float (&)[N][4]) {}
+
+template <bool by_columns>
+void wgmma_64x64x16(float (&c)[8][4], const unsigned (&a)[4], SharedMatrix b,
+                    std::source_location where = std::source_location::current());
 
 }  // namespace plangrad::cuda

@@ -1,7 +1,9 @@
-// The memory of the emulated devices, and pinned host memory: the bytes that each device holds, and
-// the allocation to which an address belongs.
-// Not here: when a free takes effect (runtime_memory.cpp), pages and red zones (arena.h).
-// CUDA Runtime API, memory management.
+// The memory of the emulated devices, and pinned host memory: the bytes that each device holds, the
+// allocation to which an address belongs, and arenas of addresses, each used once. No memory is
+// mapped past the end of an allocation, or after it has been freed, so that such accesses fault.
+// Not here: when a free takes effect (runtime_memory.cpp).
+// CUDA Runtime API, memory management. Electric Fence (Perens 1987) is the model of arenas; under
+// AddressSanitizer its own allocator takes over.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +11,21 @@
 #include <string>
 
 namespace plangrad::cuda::emulator {
+
+constexpr std::size_t arena_bytes = std::size_t{64} << 30;  ///< of addresses
+
+class Arena {
+ public:
+  /// Fresh memory, aligned to 256 bytes as cudaMalloc's is, which reads as NaN.
+  std::byte* allocate(std::size_t bytes);
+  /// False if something was written just before or just behind the allocation.
+  bool free(std::byte* start, std::size_t bytes);
+  bool contains(const void* address) const;
+
+ private:
+  std::byte* start_ = nullptr;  // reserved at the first allocation
+  std::byte* next_ = nullptr;
+};
 
 constexpr int pinned_host = -1;  ///< in place of a device's number
 

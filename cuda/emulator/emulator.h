@@ -6,9 +6,9 @@
 // .cu files that nvcc compiles are compiled by the host's compiler, too, and run on its processor.
 // fiber.h, block.h, grid.cpp       threads of a block as fibers; barriers and warp operations
 // stream.h, scheduler.h            streams, events and graphs, in orders that tests choose
-// peers.h                          calls that wait for other devices' work
-// device_memory.h, arena.h         memory whose borders are guarded
-// cublas_v2.h, cublasLt.h, nccl.h  products by oneDNN, NCCL by threads
+// runtime.h                        the runtime's calls; those that wait for other devices' work
+// device_memory.h                  memory whose borders are guarded
+// cublasLt.h, nccl.h               products by oneDNN, NCCL by threads
 // observer.h, observed/            accesses to memory, for the two builds that look at each of them
 // checked/, counted/               the one that searches for races; the one that counts
 // A student without a GPU can step through a kernel in a debugger; tests/cuda is its test.
@@ -41,7 +41,7 @@ struct Settings {
   bool abort_on_fault = true;  ///< false: remember faults, for tests; see reset
   int queues = 8;              ///< hardware queues of a device, which its streams share in turn
   /// The share of the calls that allocate or free memory, all but the asynchronous ones, that wait
-  /// for the devices of common communicators (peers.h), drawn by the seed.
+  /// for the devices of common communicators (runtime.h), drawn by the seed.
   double peer_waits = 0;
   /// A device carries out one operation of NCCL at a time: the first of them that can begin.
   bool one_nccl_operation = false;
@@ -52,7 +52,7 @@ struct Settings {
 void configure(const Settings& settings);
 const Settings& settings();
 
-/// The number of cuBLAS products since configure() whose operands a GPU can't load 16 bytes at a
+/// The number of products since configure() whose operands a GPU can't load 16 bytes at a
 /// time, so that it takes slower kernels: an address, or the bytes from one column or matrix to the
 /// next, is no multiple of 16.
 std::int64_t misaligned_products();
@@ -61,5 +61,21 @@ std::int64_t misaligned_products();
 /// remembered faults. Only memory stays until it is freed.
 /// A fault abandons the stacks of its block's threads: what their variables own is lost.
 std::string reset();
+
+/// Reports what is wrong and, in a kernel, which thread did it. Aborts, unless the settings have
+/// faults remembered; a kernel's thread must then call Block::abandon.
+void report(const std::string& what);
+
+/// Returns the messages remembered since the last call.
+std::string take_reports();
+
+/// Returns a kernel's name, demangled; its address if the program is stripped of names.
+std::string name_of_function(const void* function);
+
+/// From now on an invalid access ends with a report that names the allocation it missed.
+void explain_faults();
+/// Explains faults as explain_faults() does, and gives this processor thread a stack on which it
+/// can still report that the stack of a kernel's thread has overflowed.
+void prepare_thread();
 
 }  // namespace plangrad::cuda::emulator

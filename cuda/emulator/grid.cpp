@@ -11,9 +11,9 @@
 
 #include "autograd/error.h"
 #include "cuda/emulator/block.h"
+#include "cuda/emulator/emulator.h"
 #include "cuda/emulator/kernel_language.h"
 #include "cuda/emulator/observer.h"
-#include "cuda/emulator/report.h"
 #include "cuda/emulator/sanitizer.h"
 
 namespace plangrad::cuda::emulator {

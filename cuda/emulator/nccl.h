@@ -18,18 +18,8 @@ enum ncclResult_t {
   ncclRemoteError = 6,
   ncclInProgress = 7,
 };
-enum ncclDataType_t {
-  ncclInt8 = 0,
-  ncclUint8 = 1,
-  ncclInt32 = 2,
-  ncclInt64 = 4,
-  ncclFloat32 = 7,
-  ncclFloat64 = 8,
-  ncclBfloat16 = 9,
-};
-constexpr ncclDataType_t ncclChar = ncclInt8, ncclInt = ncclInt32, ncclFloat = ncclFloat32,
-                         ncclDouble = ncclFloat64;
-enum ncclRedOp_t { ncclSum = 0, ncclProd = 1, ncclMax = 2, ncclMin = 3, ncclAvg = 4 };
+enum ncclDataType_t { ncclUint8 = 1, ncclFloat32 = 7, ncclFloat = 7, ncclBfloat16 = 9 };
+enum ncclRedOp_t { ncclSum = 0 };
 
 struct ncclUniqueId {
   char internal[128];
@@ -51,8 +41,6 @@ ncclResult_t ncclCommInitRank(ncclComm_t* comm, int nranks, ncclUniqueId id, int
 /// before. It must be asked before the next call, and before anything that relies on the last one.
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId id, int rank,
                                     ncclConfig_t* config);
-/// Makes all ranks at once; rank i on device devlist[i], or on device i without a list.
-ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist);
 /// To be called before ncclCommDestroy, if calls don't wait.
 ncclResult_t ncclCommFinalize(ncclComm_t comm);
 ncclResult_t ncclCommDestroy(ncclComm_t comm);
@@ -60,15 +48,13 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm);
 /// and their asynchronous error is ncclRemoteError, until they abort as well.
 ncclResult_t ncclCommAbort(ncclComm_t comm);
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error);
-ncclResult_t ncclCommCount(ncclComm_t comm, int* count);
-ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank);
-ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device);
 
 /// The calls between these two are queued on the streams together.
 ncclResult_t ncclGroupStart();
 ncclResult_t ncclGroupEnd();
 
-// Reductions sum in the order of ranks, bf16 in f32, and round once: all ranks get the same bits.
+// Reductions sum f32 or bf16 in the order of ranks, in f32, and round once: all ranks get the same
+// bits.
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, std::size_t count,
                            ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
                            cudaStream_t stream);

@@ -1,5 +1,5 @@
 // Calls of NCCL: gathered in groups, checked against the other ranks', queued in their streams.
-// Not here: their results (nccl_run.cpp).
+// Not here: their results (nccl_communicator.cpp).
 // NCCL user guide, group calls and collective communication functions.
 #include <algorithm>
 #include <utility>
@@ -7,7 +7,7 @@
 #include "autograd/error.h"
 #include "cuda/emulator/communicator.h"
 #include "cuda/emulator/device_memory.h"
-#include "cuda/emulator/report.h"
+#include "cuda/emulator/emulator.h"
 #include "cuda/emulator/runtime.h"
 
 using namespace plangrad::cuda::emulator;
@@ -32,7 +32,6 @@ bool reduces(Kind kind) {
 std::string describe(const Call& call) {
   std::string result = text("rank ", call.comm->rank, " ", name_of(call.kind), " of ", call.count,
                             " elements of type ", call.type);
-  if (reduces(call.kind)) result += text(", operation ", call.operation);
   if (has_root(call.kind)) result += text(", root ", call.peer);
   return result;
 }
@@ -41,7 +40,6 @@ std::string describe(const Call& call) {
 bool agree(const Call& a, const Call& b) {
   bool same_kind = is_message(a.kind) ? a.kind != b.kind : a.kind == b.kind;
   return same_kind && a.count == b.count && a.type == b.type &&
-         (!reduces(a.kind) || a.operation == b.operation) &&
          (!has_root(a.kind) || a.peer == b.peer);
 }
 
@@ -110,8 +108,8 @@ ncclResult_t check(const Call& call) {
   std::size_t read = to_all ? bytes * ranks : bytes, written = from_all ? bytes * ranks : bytes;
   int device = call.comm->device;
   std::shared_ptr<Stream> stream = stream_of(call);
-  if (bytes_of(call.type) == 0 || call.peer < 0 || call.peer >= int(ranks) || !stream ||
-      stream->device != device || spoils_recording(stream) ||
+  if ((reduces(call.kind) && call.type == ncclUint8) || call.peer < 0 || call.peer >= int(ranks) ||
+      !stream || stream->device != device || spoils_recording(stream) ||
       (reads && !is_memory(call.source, read, device)) ||
       (writes && !is_memory(call.target, written, device)))
     return ncclInvalidArgument;
@@ -204,40 +202,40 @@ ncclResult_t ncclGroupEnd() {
 }
 
 ncclResult_t ncclAllReduce(const void* sendbuff, void* recvbuff, std::size_t count,
-                           ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                           ncclDataType_t datatype, ncclRedOp_t, ncclComm_t comm,
                            cudaStream_t stream) {
-  return add({Kind::all_reduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream});
+  return add({Kind::all_reduce, sendbuff, recvbuff, count, datatype, 0, comm, stream});
 }
 
 ncclResult_t ncclReduce(const void* sendbuff, void* recvbuff, std::size_t count,
-                        ncclDataType_t datatype, ncclRedOp_t op, int root, ncclComm_t comm,
+                        ncclDataType_t datatype, ncclRedOp_t, int root, ncclComm_t comm,
                         cudaStream_t stream) {
-  return add({Kind::reduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream});
+  return add({Kind::reduce, sendbuff, recvbuff, count, datatype, root, comm, stream});
 }
 
 ncclResult_t ncclReduceScatter(const void* sendbuff, void* recvbuff, std::size_t recvcount,
-                               ncclDataType_t datatype, ncclRedOp_t op, ncclComm_t comm,
+                               ncclDataType_t datatype, ncclRedOp_t, ncclComm_t comm,
                                cudaStream_t stream) {
-  return add({Kind::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm, stream});
+  return add({Kind::reduce_scatter, sendbuff, recvbuff, recvcount, datatype, 0, comm, stream});
 }
 
 ncclResult_t ncclBroadcast(const void* sendbuff, void* recvbuff, std::size_t count,
                            ncclDataType_t datatype, int root, ncclComm_t comm,
                            cudaStream_t stream) {
-  return add({Kind::broadcast, sendbuff, recvbuff, count, datatype, {}, root, comm, stream});
+  return add({Kind::broadcast, sendbuff, recvbuff, count, datatype, root, comm, stream});
 }
 
 ncclResult_t ncclAllGather(const void* sendbuff, void* recvbuff, std::size_t sendcount,
                            ncclDataType_t datatype, ncclComm_t comm, cudaStream_t stream) {
-  return add({Kind::all_gather, sendbuff, recvbuff, sendcount, datatype, {}, 0, comm, stream});
+  return add({Kind::all_gather, sendbuff, recvbuff, sendcount, datatype, 0, comm, stream});
 }
 
 ncclResult_t ncclSend(const void* sendbuff, std::size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
-  return add({Kind::send, sendbuff, nullptr, count, datatype, {}, peer, comm, stream});
+  return add({Kind::send, sendbuff, nullptr, count, datatype, peer, comm, stream});
 }
 
 ncclResult_t ncclRecv(void* recvbuff, std::size_t count, ncclDataType_t datatype, int peer,
                       ncclComm_t comm, cudaStream_t stream) {
-  return add({Kind::receive, nullptr, recvbuff, count, datatype, {}, peer, comm, stream});
+  return add({Kind::receive, nullptr, recvbuff, count, datatype, peer, comm, stream});
 }

@@ -1,14 +1,16 @@
-// Communicators: how ranks find each other, and how they part.
-// Not here: their calls (nccl_calls.cpp).
-// NCCL user guide, communicators.
+// Communicators: how ranks find each other and how they part, and what collectives and messages do
+// to the buffers of all their ranks: each result is computed once and copied.
+// Not here: calls, which meet in groups (nccl_calls.cpp).
+// NCCL user guide, communicators and collective operations.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 
 #include "autograd/error.h"
 #include "cuda/emulator/communicator.h"
-#include "cuda/emulator/peers.h"
-#include "cuda/emulator/report.h"
+#include "cuda/emulator/cuda_bf16.h"
+#include "cuda/emulator/emulator.h"
+#include "cuda/emulator/observer.h"
 #include "cuda/emulator/runtime.h"
 
 using namespace plangrad::cuda::emulator;
@@ -118,21 +120,6 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int nranks, ncclUniqueId i
   return join_in_group(*comm) ? ncclSuccess : wait_for_ranks(*comm);
 }
 
-ncclResult_t ncclCommInitAll(ncclComm_t* comms, int ndev, const int* devlist) {
-  int before = current_device();
-  ncclUniqueId id;
-  ncclGetUniqueId(&id);
-  ncclGroupStart();
-  ncclResult_t result = ncclSuccess;
-  for (int i = 0; i < ndev && result == ncclSuccess; ++i) {
-    bool exists = cudaSetDevice(devlist ? devlist[i] : i) == cudaSuccess;
-    result = exists ? ncclCommInitRank(&comms[i], ndev, id, i) : ncclInvalidArgument;
-  }
-  ncclResult_t end = ncclGroupEnd();
-  cudaSetDevice(before);
-  return result == ncclSuccess ? end : result;
-}
-
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   queue_waiting(comm);
   return comm->blocking ? ncclSuccess : ncclInProgress;
@@ -166,17 +153,83 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommCount(ncclComm_t comm, int* count) {
-  *count = int(comm->clique->devices.size());
-  return ncclSuccess;
+namespace plangrad::cuda::emulator {
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// Elements [first, first + count) of all ranks, summed in the order of ranks, and rounded once.
+template <class T, class Widen, class Narrow>
+Bytes sum_as(const std::vector<Call>& calls, std::size_t first, Widen widen, Narrow narrow) {
+  const std::size_t count = calls[0].count;
+  Bytes result(count * sizeof(T));
+  std::vector<float> sums(count);
+  for (const Call& call : calls) {
+    const T* source = static_cast<const T*>(call.source) + first;
+    note(source, result.size(), reading);
+    for (std::size_t i = 0; i < count; ++i)
+      sums[i] = &call == &calls[0] ? widen(source[i]) : sums[i] + widen(source[i]);
+  }
+  std::transform(sums.begin(), sums.end(), reinterpret_cast<T*>(result.data()), narrow);
+  return result;
 }
 
-ncclResult_t ncclCommUserRank(ncclComm_t comm, int* rank) {
-  *rank = comm->rank;
-  return ncclSuccess;
+Bytes sum_of(const std::vector<Call>& calls, std::size_t first) {
+  auto same = [](float x) { return x; };
+  return calls[0].type == ncclFloat32
+             ? sum_as<float>(calls, first, same, same)
+             : sum_as<__nv_bfloat16>(calls, first, __bfloat162float, __float2bfloat16);
 }
 
-ncclResult_t ncclCommCuDevice(ncclComm_t comm, int* device) {
-  *device = comm->device;
-  return ncclSuccess;
+void copy(void* to, const void* from, std::size_t bytes) {
+  if (to == from || bytes == 0) return;
+  std::memcpy(to, from, bytes);
+  note_copy(to, from, bytes);
 }
+
+}  // namespace
+
+int bytes_of(ncclDataType_t type) { return type == ncclUint8 ? 1 : type == ncclBfloat16 ? 2 : 4; }
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::all_reduce: return "ncclAllReduce";
+    case Kind::reduce: return "ncclReduce";
+    case Kind::reduce_scatter: return "ncclReduceScatter";
+    case Kind::broadcast: return "ncclBroadcast";
+    case Kind::all_gather: return "ncclAllGather";
+    case Kind::send: return "ncclSend";
+    case Kind::receive: return "ncclRecv";
+  }
+  return "";
+}
+
+void run_together(const std::vector<Call>& calls) {
+  const Call& first = calls[0];
+  std::size_t bytes = first.count * bytes_of(first.type);
+  switch (first.kind) {
+    case Kind::all_reduce: {
+      Bytes sum = sum_of(calls, 0);
+      for (const Call& call : calls) copy(call.target, sum.data(), bytes);
+      break;
+    }
+    case Kind::reduce: copy(calls[first.peer].target, sum_of(calls, 0).data(), bytes); break;
+    case Kind::reduce_scatter:
+      for (std::size_t r = 0; r < calls.size(); ++r)
+        copy(calls[r].target, sum_of(calls, r * first.count).data(), bytes);
+      break;
+    case Kind::broadcast:
+      for (const Call& call : calls) copy(call.target, calls[first.peer].source, bytes);
+      break;
+    case Kind::all_gather:
+      for (std::size_t r = 0; r < calls.size(); ++r)
+        for (const Call& call : calls)
+          copy(static_cast<std::byte*>(call.target) + r * bytes, calls[r].source, bytes);
+      break;
+    case Kind::send:
+    case Kind::receive: copy(calls[1].target, first.source, bytes); break;
+  }
+}
+
+}  // namespace plangrad::cuda::emulator

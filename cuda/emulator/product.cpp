@@ -1,14 +1,21 @@
-// Products of column-major matrices, by oneDNN or a plain loop.
-// Not here: speed; each product runs on the host thread that waits for it.
-// cuBLAS library reference, gemm.
+// Products of column-major matrices: their operands are checked, those that a GPU would load slowly
+// are counted, and each runs by oneDNN or a plain loop on the host thread that waits for it.
+// Not here: the calls that ask for them (cublas_lt.cpp); speed.
+// cuBLAS library reference, gemm; tensor core usage.
 #include "cuda/emulator/product.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "autograd/error.h"
 #include "cuda/emulator/cuda_bf16.h"
+#include "cuda/emulator/device_memory.h"
+#include "cuda/emulator/emulator.h"
 #include "cuda/emulator/observer.h"
+#include "cuda/emulator/runtime.h"
 
 #if PLANGRAD_ONEDNN
 #include <dnnl.h>
@@ -30,11 +37,9 @@ void multiply_plainly(const Product& p, const float* a, const float* b, float* c
     }
 }
 
-/// oneDNN is row-major: for it, this is c^T = op(b)^T op(a)^T. With an empty inner sum, it would
-/// leave c as it is.
+/// oneDNN is row-major: for it, this is c^T = op(b)^T op(a)^T.
 void multiply(const Product& p, const float* a, const float* b, float* c) {
 #if PLANGRAD_ONEDNN
-  if (p.k == 0) return multiply_plainly(p, a, b, c);
   dnnl_status_t status = dnnl_sgemm(p.b.transposed ? 'T' : 'N', p.a.transposed ? 'T' : 'N', p.n,
                                     p.m, p.k, p.alpha, b, p.b.ld, a, p.a.ld, 0, c, p.c.ld);
   PG_CHECK(status == dnnl_success, "gemm: oneDNN refused with status ", status);
@@ -94,11 +99,9 @@ void with_type(cudaDataType_t type, F f) {
   type == CUDA_R_32F ? f(float()) : f(__nv_bfloat16());
 }
 
-}  // namespace
-
 void carry_out(const Product& p) {
-  if (p.k > 0) note_columns(p.a, p.batch, reading);
-  if (p.k > 0) note_columns(p.b, p.batch, reading);
+  note_columns(p.a, p.batch, reading);
+  note_columns(p.b, p.batch, reading);
   note_columns(p.c, p.batch, {.reads = p.beta != 0, .writes = true});
   if (observer) observer->multiplied(2.0 * p.m * p.n * p.k * p.batch);
   note_columns(p.bias, 1, {.reads = !p.bias_gradient, .writes = p.bias_gradient});
@@ -111,6 +114,62 @@ void carry_out(const Product& p) {
       if (p.bias_gradient) store_bias_gradient(p, right, static_cast<T*>(p.bias.data));
     });
   }
+}
+
+std::atomic<std::int64_t> misaligned = 0;
+
+bool loads_16_bytes(const Matrices& x, int batch) {
+  const std::size_t steps[] = {reinterpret_cast<std::uintptr_t>(x.data),
+                               x.columns > 1 ? x.ld * x.element_bytes() : 0,
+                               batch > 1 ? x.stride * x.element_bytes() : 0};
+  return std::ranges::all_of(steps, [](std::size_t bytes) { return bytes % 16 == 0; });
+}
+
+/// Describes the error of an operand's address; "" if there is none.
+std::string fault_of(const Matrices& x, int batch, int device) {
+  std::size_t bytes = (x.stride * (batch - 1) + x.span()) * x.element_bytes();
+  std::optional<Allocation> found = find_allocation(x.data);
+  if (found && found->device == device &&
+      static_cast<std::byte*>(x.data) + bytes <= found->start + found->bytes)
+    return "";
+  return autograd::text("gemm: ", x.name, " needs ", bytes, " bytes of device ", device,
+                        ", and is at ", describe_address(x.data));
+}
+
+cublasStatus_t check_sizes(const Product& p) {
+  for (const Matrices* x : {&p.a, &p.b, &p.c}) {
+    if (x->ld < std::max(1, x->rows)) return CUBLAS_STATUS_INVALID_VALUE;
+    if (x->type != CUDA_R_32F && x->type != CUDA_R_16BF) return CUBLAS_STATUS_NOT_SUPPORTED;
+  }
+  if (p.a.type != p.b.type || (p.a.type == CUDA_R_32F && p.c.type != CUDA_R_32F))
+    return CUBLAS_STATUS_NOT_SUPPORTED;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}  // namespace
+
+std::int64_t misaligned_products() { return misaligned; }
+void count_products_anew() { misaligned = 0; }
+
+cublasStatus_t queue_product(cudaStream_t handle, const Product& p) {
+  std::shared_ptr<Stream> stream = find_stream(handle);
+  if (!stream || stream->device != current_device()) return CUBLAS_STATUS_INVALID_VALUE;
+  if (cublasStatus_t status = check_sizes(p)) return status;
+  bool aligned = true;
+  for (const Matrices* x : {&p.a, &p.b, &p.c, &p.bias}) {
+    if (x == &p.bias && p.bias.rows == 0) continue;
+    if (x != &p.bias) aligned &= loads_16_bytes(*x, p.batch);
+    std::string fault = fault_of(*x, x == &p.bias ? 1 : p.batch, stream->device);
+    if (fault.empty()) continue;
+    report(fault);
+    return CUBLAS_STATUS_EXECUTION_FAILED;
+  }
+  if (finish(cudaSuccess) != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
+  misaligned += !aligned;
+  // The counters of a split sum's parts are set to zero before.
+  if (p.split) enqueue(stream, {"memset", [] {}, {}});
+  enqueue(stream, {"gemm", [p] { carry_out(p); }, {}});
+  return CUBLAS_STATUS_SUCCESS;
 }
 
 }  // namespace plangrad::cuda::emulator

@@ -1,11 +1,11 @@
-// A queued matrix product of cuBLAS or cublasLt.
-// Not here: their calls (cublas.cpp, cublas_lt.cpp).
+// A queued matrix product of cublasLt.
+// Not here: its calls (cublas_lt.cpp).
 // cuBLAS library reference, gemm.
 #pragma once
 
 #include <algorithm>
 
-#include "cuda/emulator/cublas_v2.h"
+#include "cuda/emulator/cublasLt.h"
 
 namespace plangrad::cuda::emulator {
 
@@ -29,7 +29,7 @@ struct Matrices {
 
 struct Product {
   Matrices a, b, c;
-  int m, n, k, batch;
+  int m, n, k, batch;  ///< 1 at least
   float alpha, beta;
   Matrices bias{};             ///< one column, added to all columns of C; no rows: none
   bool bias_gradient = false;  ///< the bias receives the sums of op(B)'s columns instead
@@ -39,10 +39,9 @@ struct Product {
 /// Whether a GPU would split the product: its sums are long, and it has few results.
 inline bool is_split(const Product& p) { return p.k > std::max(p.m, p.n); }
 
-/// Checks the product as cuBLAS does, and queues it: in a graph it is one node, or two if it is
+/// Checks the addresses as cublasLt does, and queues it: in a graph it is one node, or two if it is
 /// split, as a GPU's products differ by shape, too. The stream belongs to the current device.
 cublasStatus_t queue_product(cudaStream_t stream, const Product& product);
-void carry_out(const Product& product);
 /// Begins misaligned_products() with 0.
 void count_products_anew();
 

@@ -1,17 +1,25 @@
-// Reports: printed before the end, or remembered for tests.
+// Reports, printed before the end or remembered for tests, and the names of kernels in them, from
+// the symbol table of the program or library that a kernel is in.
 // Not here: the checks, which say what is wrong.
 // signal(7) on what a handler may do. Ours does more, after a fault in code that holds no lock of
-// the C library: a kernel, or a host's access to device memory.
-#include "cuda/emulator/report.h"
+// the C library: a kernel, or a host's access to device memory. System V ABI, chapter 4 (ELF).
+#include "cuda/emulator/emulator.h"
 
+#include <cxxabi.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <link.h>
 #include <signal.h>
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <utility>
+#include <vector>
 
 #include "autograd/error.h"
 #include "cuda/emulator/block.h"
@@ -100,6 +108,53 @@ void prepare_thread() {
     ~SignalStack() { sigaltstack(&before, nullptr); }
   };
   static thread_local auto stack = std::make_unique<SignalStack>();
+}
+
+namespace {
+
+using Section = ElfW(Shdr);
+using Symbol = ElfW(Sym);
+
+template <class T>
+std::vector<T> read(std::ifstream& file, std::uint64_t offset, std::uint64_t bytes) {
+  std::vector<T> result(bytes / sizeof(T));
+  file.seekg(offset);
+  file.read(reinterpret_cast<char*>(result.data()), result.size() * sizeof(T));
+  return result;
+}
+
+/// The name of the symbol at this address of the file; "" without one. The full table knows static
+/// functions as well, which dladdr doesn't.
+std::string find_symbol(const char* path, std::uint64_t address, std::uint64_t loaded_at) {
+  std::ifstream file(path, std::ios::binary);
+  auto header = read<ElfW(Ehdr)>(file, 0, sizeof(ElfW(Ehdr)));
+  if (!file || std::memcmp(header[0].e_ident, ELFMAG, SELFMAG) != 0) return "";
+  if (header[0].e_type == ET_DYN) address -= loaded_at;
+  auto sections = read<Section>(file, header[0].e_shoff, header[0].e_shnum * sizeof(Section));
+  for (const Section& section : sections) {
+    if (section.sh_type != SHT_SYMTAB) continue;
+    const Section& strings = sections.at(section.sh_link);
+    auto names = read<char>(file, strings.sh_offset, strings.sh_size);
+    for (const Symbol& symbol : read<Symbol>(file, section.sh_offset, section.sh_size))
+      if (symbol.st_value == address && ELF64_ST_TYPE(symbol.st_info) == STT_FUNC)
+        return names.data() + symbol.st_name;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string name_of_function(const void* function) {
+  Dl_info info{};
+  std::string mangled;
+  if (dladdr(function, &info))
+    mangled = find_symbol(info.dli_fname, reinterpret_cast<std::uint64_t>(function),
+                          reinterpret_cast<std::uint64_t>(info.dli_fbase));
+  if (mangled.empty()) return autograd::text("at ", function);
+  int status = 0;
+  std::unique_ptr<char, void (*)(void*)> demangled(
+      abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status), std::free);
+  return status == 0 ? demangled.get() : mangled;
 }
 
 }  // namespace plangrad::cuda::emulator

@@ -1,9 +1,13 @@
-// Definitions that the calls of the CUDA runtime share.
-// Not here: the calls (runtime_*.cpp).
-// CUDA Runtime API, error handling.
+// Definitions that the calls of the CUDA runtime share; and peers: devices that have met in a
+// communicator, so that each can use the other's memory. A call that allocates or frees memory may
+// then wait for the work of all of them.
+// Not here: the calls (runtime_*.cpp); those that keep to a stream's order, as cudaMallocAsync does.
+// CUDA Runtime API, error handling. NCCL's issue 744; NCCL user guide, in-place operations and
+// concurrency; chapter 13.
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "cuda/emulator/cuda_runtime.h"
 #include "cuda/emulator/device_memory.h"
@@ -32,5 +36,16 @@ cudaError_t allocate_for(int device, void** start, std::size_t bytes);
 std::optional<Allocation> owned(void* start, bool pinned);
 /// Waits for the positions; for the result of a call.
 cudaError_t wait_result(const std::vector<Position>& positions);
+
+/// Makes these devices peers of each other, until reset().
+void make_peers(const std::vector<int>& devices);
+
+/// To be called where CUDA may wait for the peers of the current device. If the dice of the
+/// settings say so, waits for all that is queued on them now; and no other thread can queue work on
+/// this device before that has ended, as the driver holds its lock.
+cudaError_t wait_for_peers();
+
+/// The calls so far, since the device has peers, that might have waited for them.
+int calls_that_may_wait(int device);
 
 }  // namespace plangrad::cuda::emulator

@@ -10,8 +10,8 @@
 #include <set>
 #include <thread>
 
-#include "cuda/emulator/clock.h"
 #include "cuda/emulator/emulator.h"
+#include "cuda/emulator/observer.h"
 #include "cuda/emulator/stream.h"
 
 namespace plangrad::cuda::emulator {

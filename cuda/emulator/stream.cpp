@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "autograd/error.h"
+#include "cuda/emulator/emulator.h"
 #include "cuda/emulator/observer.h"
-#include "cuda/emulator/report.h"
 #include "cuda/emulator/scheduler.h"
 
 namespace plangrad::cuda::emulator {

@@ -6,7 +6,7 @@
 
 #include "cuda/emulator/block.h"
 #include "cuda/emulator/cuda_bf16.h"
-#include "cuda/emulator/device_hopper_emulated.h"
+#include "cuda/emulator/device_emulated.h"
 #include "cuda/emulator/observer.h"
 
 namespace plangrad::cuda {

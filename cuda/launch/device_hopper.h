@@ -1,11 +1,11 @@
 // Hopper's own instructions, which nvcc has for sm_90a only: TMA, barriers that count the bytes
 // that it copies, and products by four warps of matrices in shared memory.
-// Not here: the emulator's products (cuda/emulator/device_hopper_emulated.h); it has no TMA.
+// Not here: the emulator's products (cuda/emulator/device_emulated.h); it has no TMA.
 // PTX ISA: cp.async.bulk.tensor, mbarrier, wgmma (matrix descriptors, canonical layouts).
 #pragma once
 
 #if defined(CUDA_EMULATOR)
-#include "cuda/emulator/device_hopper_emulated.h"
+#include "cuda/emulator/device_emulated.h"
 #else
 #include <cuda.h>
 #include <cuda_runtime.h>

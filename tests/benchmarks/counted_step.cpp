@@ -14,7 +14,6 @@
 #include "autograd/version.h"
 #include "cuda/backend/cuda_backend.h"
 #include "cuda/emulator/counted/counters.h"
-#include "cuda/emulator/counted/occupancy.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/transports/threads_transport.h"

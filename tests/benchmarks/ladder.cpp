@@ -2,7 +2,6 @@
 // run: cuBLAS's rate of matrix products, and the device's copy bandwidth.
 // Not here: odd sizes (tests/cuda/ladder_test.cpp). Results are compared before they are timed.
 // Chapter 12.
-#include <cublas_v2.h>
 #include <cuda_bf16.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -22,6 +21,7 @@
 #include "tests/benchmarks/ladder_counts.h"
 #include "tests/benchmarks/ladder_page.h"
 #include "tests/cuda/device_array.h"
+#include "tests/cuda/lt_product.h"
 #include "tutorials/kernels/rungs.h"
 
 namespace {
@@ -88,20 +88,19 @@ struct Limits {
 
 /// Multiplies square matrices with cuBLAS, which takes them for columns; that is all the same here.
 double cublas_rate(int size, int element_bytes) {
-  const float one = 1, zero = 0;
-  const cudaDataType_t type = element_bytes == 4 ? CUDA_R_32F : CUDA_R_16BF;
   const std::int64_t count = std::int64_t{size} * size;
   const auto a = small_numbers(count, element_bytes), b = small_numbers(count, element_bytes);
   const DeviceArray<float> c(count);
-  cublasHandle_t handle;
-  PG_CHECK(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS, "cublasCreate failed");
-  const double seconds = time_of([&] {
-    const cublasStatus_t status = cublasGemmEx(
-        handle, CUBLAS_OP_N, CUBLAS_OP_N, size, size, size, &one, *a, type, size, *b, type, size,
-        &zero, c, CUDA_R_32F, size, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
-    PG_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasGemmEx: ", cublasGetStatusString(status));
-  });
-  cublasDestroy(handle);
+  const Bytes workspace(32 << 20);
+  plangrad::tests::LtProduct product(
+      {.m = size, .n = size, .k = size, .type = element_bytes == 4 ? CUDA_R_32F : CUDA_R_16BF});
+  product.prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace.bytes()});
+  const auto check = [](cublasStatus_t status) {
+    PG_CHECK(status == CUBLAS_STATUS_SUCCESS, "cublasLt: ", cublasLtGetStatusString(status));
+  };
+  check(product.choose());
+  const double seconds =
+      time_of([&] { check(product.queue(*a, *b, c, nullptr, 0, workspace, workspace.bytes())); });
   return 2.0 * count * size / seconds;
 }
 

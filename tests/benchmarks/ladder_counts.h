@@ -11,7 +11,6 @@
 
 #if PLANGRAD_COUNTED
 #include "cuda/emulator/counted/counters.h"
-#include "cuda/emulator/counted/occupancy.h"
 #endif
 
 namespace plangrad::benchmarks {

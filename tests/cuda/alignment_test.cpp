@@ -1,6 +1,6 @@
 // Products of a GPT whose vocabulary is odd: on a GPU, all have operands that load 16 bytes at a
 // time.
-// Not here: how the emulator counts (cublas_test.cpp), values (training_step_test.cpp).
+// Not here: how the emulator counts (cublas_lt_test.cpp), values (training_step_test.cpp).
 #include "autograd/backend.h"
 #include "autograd/ops.h"
 #include "cuda/emulator/emulator.h"

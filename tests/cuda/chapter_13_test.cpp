@@ -12,6 +12,7 @@
 #include "nn/optimizers/optimizer.h"
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
+#include "tests/cuda/nccl_ranks.h"
 #include "tests/figures.h"
 
 using namespace plangrad;
@@ -108,12 +109,6 @@ struct Pair {
   }
 };
 
-std::array<ncclComm_t, 2> make_comms() {
-  std::array<ncclComm_t, 2> comms;
-  CHECK(ncclCommInitAll(comms.data(), 2, nullptr) == ncclSuccess);
-  return comms;
-}
-
 void write(float value, float* x, cudaStream_t stream) {
   PG_CUDA(cudaMemcpyAsync(x, &value, sizeof value, cudaMemcpyHostToDevice, stream));
   PG_CUDA(cudaStreamSynchronize(stream));
@@ -130,7 +125,7 @@ float read(const float* x, cudaStream_t stream) {
 float arrived(const Settings& settings, bool forgotten) {
   Machine machine(settings);
   const Pair pair;
-  const auto comms = make_comms();
+  const auto comms = make_comms(2);
   cudaSetDevice(0);
   write(1, pair.out[0], pair.computing[0]);
   cudaEvent_t ready;
@@ -155,8 +150,8 @@ float arrived(const Settings& settings, bool forgotten) {
 }
 
 /// Rank r sends r + 1 to the other rank, and receives.
-void exchange(const Pair& pair, const std::array<ncclComm_t, 2>& there,
-              const std::array<ncclComm_t, 2>& back) {
+void exchange(const Pair& pair, const std::vector<ncclComm_t>& there,
+              const std::vector<ncclComm_t>& back) {
   for (int rank : {0, 1}) {
     cudaSetDevice(rank);
     write(static_cast<float>(rank + 1), pair.out[rank], pair.computing[rank]);
@@ -185,7 +180,7 @@ TEST_CASE("chapter 13: two messages in a communicator of two wait for each other
   Machine machine(faulty());
   {
     const Pair pair;
-    const auto shared = make_comms();
+    const auto shared = make_comms(2);
     exchange(pair, shared, shared);
     cudaSetDevice(0);
     CHECK(cudaStreamSynchronize(pair.receiving[0]) == cudaErrorLaunchTimeout);
@@ -193,7 +188,7 @@ TEST_CASE("chapter 13: two messages in a communicator of two wait for each other
     for (ncclComm_t comm : shared) ncclCommDestroy(comm);
   }
   const Pair pair;
-  const auto there = make_comms(), back = make_comms();
+  const auto there = make_comms(2), back = make_comms(2);
   exchange(pair, there, back);
   for (int rank : {0, 1}) {
     cudaSetDevice(rank);

@@ -1,12 +1,11 @@
 // Graphs on the emulator: what is recorded runs when it is launched, as often as it is, what
 // cannot be recorded is refused, and programs that trust a GPU too much are found out.
 // Not here: the backend, which begins steps so (device_graphs_test.cpp).
-#include <cublas_v2.h>
-
 #include "cuda/backend/segments.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/runtime.h"
 #include "tests/catch.h"
+#include "tests/cuda/lt_product.h"
 #include "tests/cuda/machine.h"
 
 using namespace plangrad;
@@ -139,16 +138,13 @@ TEST_CASE("graphs: calls that the emulator does not record are refused, and spoi
 
 TEST_CASE("graphs: a product is one node or two, so that no program may count on their number") {
   Machine machine;
-  DeviceArray<float> x(std::vector<float>(64, 1)), y(64);
+  DeviceArray<float> x(std::vector<float>(64, 1)), y(64), workspace(1024);
   Stream stream;
-  cublasHandle_t handle;
-  REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
-  REQUIRE(cublasSetStream(handle, stream) == CUBLAS_STATUS_SUCCESS);
-  const float one = 1, zero = 0;
   auto product = [&](int k) {
-    return record(stream, [&] {
-      cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 4, 4, k, &one, x, 4, x, k, &zero, y, 4);
-    });
+    LtProduct product({.m = 4, .n = 4, .k = k});
+    product.prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, std::uint64_t{workspace.bytes()});
+    REQUIRE(product.choose() == CUBLAS_STATUS_SUCCESS);
+    return record(stream, [&] { product.queue(x, x, y, stream, 0, workspace, workspace.bytes()); });
   };
   auto nodes = [](cudaGraph_t graph) {
     std::size_t count = 0;
@@ -170,7 +166,6 @@ TEST_CASE("graphs: a product is one node or two, so that no program may count on
   CHECK(y.values()[0] == 3);  // not 16
   for (cudaGraph_t graph : {square, shorter, longer}) PG_CUDA(cudaGraphDestroy(graph));
   PG_CUDA(cudaGraphExecDestroy(executable));
-  cublasDestroy(handle);
 }
 
 TEST_CASE("graphs: updates are refused by the seed's dice, so that no program may count on them") {

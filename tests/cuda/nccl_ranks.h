@@ -26,6 +26,21 @@ struct Rank {
   cudaStream_t stream;
 };
 
+/// A communicator of the first devices, which this thread makes for all ranks.
+inline std::vector<ncclComm_t> make_comms(int ranks) {
+  std::vector<ncclComm_t> comms(ranks);
+  ncclUniqueId id;
+  check(ncclGetUniqueId(&id));
+  check(ncclGroupStart());
+  for (int rank = 0; rank < ranks; ++rank) {
+    PG_CUDA(cudaSetDevice(rank));
+    check(ncclCommInitRank(&comms[rank], ranks, id, rank));
+  }
+  check(ncclGroupEnd());
+  PG_CUDA(cudaSetDevice(0));
+  return comms;
+}
+
 /// body(rank) in a thread for each rank.
 template <class Body>
 void on_ranks(int ranks, Body&& body) {

@@ -2,7 +2,7 @@
 // one at a time, streams share few hardware queues. It trains as elsewhere, and never makes a call
 // that may wait for peers once ranks are connected.
 // Not here: the faults themselves (peers_test.cpp). Chapter 13.
-#include "cuda/emulator/peers.h"
+#include "cuda/emulator/runtime.h"
 #include "cuda/transport/staged_transport.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"

@@ -1,7 +1,7 @@
 // What devices that share a communicator do to each other: allocations that wait for peers, streams
 // that share a hardware queue, operations of NCCL that come one at a time. Each fault is planted.
 // Not here: that plangrad's transport has none of them (device_peers_test.cpp). Chapter 13.
-#include "cuda/emulator/peers.h"
+#include "cuda/emulator/runtime.h"
 
 #include <nccl.h>
 
@@ -11,6 +11,7 @@
 
 #include "tests/catch.h"
 #include "tests/cuda/machine.h"
+#include "tests/cuda/nccl_ranks.h"
 
 using namespace plangrad;
 using namespace plangrad::tests;
@@ -20,8 +21,8 @@ namespace {
 
 /// Devices 0 and 1, driven by one thread: two communicators, two streams and a number on each.
 struct Pair {
-  using OfRanks = std::array<ncclComm_t, 2>;
-  OfRanks first{}, second{};
+  using OfRanks = std::vector<ncclComm_t>;
+  OfRanks first, second;
   std::array<std::array<cudaStream_t, 2>, 2> streams{};
   std::array<float*, 2> x{};
 
@@ -32,8 +33,7 @@ struct Pair {
         PG_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
       PG_CUDA(cudaMalloc(&x[rank], sizeof(float)));
     }
-    for (OfRanks* comms : {&first, &second})
-      PG_CHECK(ncclCommInitAll(comms->data(), 2, nullptr) == ncclSuccess, "no communicator");
+    for (OfRanks* comms : {&first, &second}) *comms = make_comms(2);
   }
   ~Pair() {
     for (const OfRanks& comms : {first, second})

@@ -1,5 +1,5 @@
 // Tells which actor uses memory, and whose memory that is.
-// Not here: the shadow's verdict (check.cpp), and the words of reports (race_report.cpp).
+// Not here: the shadow's verdict (check.cpp), and the words of reports (actors.cpp).
 // Chapter 12. FastTrack (Flanagan and Freund 2009).
 #include "cuda/emulator/checked/watch.h"
 
@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "autograd/error.h"
+#include "cuda/emulator/emulator.h"
 #include "cuda/emulator/kernel_language.h"
-#include "cuda/emulator/report.h"
 #include "cuda/emulator/runtime.h"
 #include "cuda/emulator/scheduler.h"
 

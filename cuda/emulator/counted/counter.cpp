@@ -1,12 +1,12 @@
 // Sorts accesses by memory and warp, and counts what warps do besides.
-// Not here: what a request adds to the counters (counted_requests.cpp), and sums (counters.cpp).
+// Not here: what a request adds to the counters (requests.cpp), and sums (counters.cpp).
 // Chapter 12.
 #include "cuda/emulator/counted/counter.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "cuda/emulator/report.h"
+#include "cuda/emulator/emulator.h"
 
 namespace plangrad::cuda::emulator {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <utility>
 
-#include "cuda/emulator/arena.h"
+#include "cuda/emulator/device_memory.h"
 #include "cuda/emulator/kernel_language.h"
 
 namespace plangrad::cuda::emulator {

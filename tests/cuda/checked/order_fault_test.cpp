@@ -1,13 +1,12 @@
 // Faults between operations, and between them and the host, which the checked build reports
 // whatever the schedule was: each test plants one, and its twin without the fault is silent.
 // Not here: faults within a launch (kernel_fault_test.cpp). Chapter 12.
-#include <cublas_v2.h>
-
 #include <cstring>
 
 #include "cuda/launch/device.h"
 #include "cuda/launch/runtime.h"
 #include "tests/catch.h"
+#include "tests/cuda/lt_product.h"
 #include "tests/cuda/machine.h"
 
 using namespace plangrad;
@@ -183,15 +182,12 @@ TEST_CASE("checked: products of matrices use memory as kernels do") {
     DeviceArray<float> x(std::vector<float>{2}), product(1);
     Stream left, right;
     Event doubled;
-    cublasHandle_t handle;
-    cublasCreate(&handle);
-    cublasSetStream(handle, right);
+    LtProduct square({.m = 1, .n = 1, .k = 1});
+    square.choose();
     launch(double_it, 1, 1, 0, left, x);
     doubled.record(left);
     if (!forget) doubled.hold(right);
-    const float one = 1, zero = 0;
-    cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 1, 1, 1, &one, x, 1, x, 1, &zero, product, 1);
-    cublasDestroy(handle);
+    square.queue(x, x, product, right);
     PG_CUDA(cudaDeviceSynchronize());
     if (!forget) CHECK(product.values()[0] == 16);
   });

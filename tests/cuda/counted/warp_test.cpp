@@ -1,11 +1,10 @@
 // Instructions of warps, counted by hand; sums by kernel; and the limits of an SM.
 // Not here: memory (global_test.cpp, shared_test.cpp).
 // Chapter 12; PTX ISA, warp-level matrix instructions.
-#include <cublas_v2.h>
-
-#include "cuda/emulator/counted/occupancy.h"
+#include "cuda/emulator/counted/counters.h"
 #include "tests/cuda/counted/counted.h"
 #include "tests/cuda/counted/kernels.h"
+#include "tests/cuda/lt_product.h"
 
 using namespace plangrad;
 using namespace plangrad::tests;
@@ -69,16 +68,13 @@ TEST_CASE("counted: a tile on tensor cores that read shared memory themselves") 
 TEST_CASE("counted: launches add up by kernel, and products have their operands' bytes") {
   Machine machine;
   const DeviceArray<float> x(std::vector<float>(128, 1)), y(128), z(128);
-  cublasHandle_t handle;
-  REQUIRE(cublasCreate(&handle) == CUBLAS_STATUS_SUCCESS);
+  LtProduct square({.m = 8, .n = 8, .k = 8});
+  REQUIRE(square.choose() == CUBLAS_STATUS_SUCCESS);
   cuda::emulator::reset_counters();
-  const float one = 1, zero = 0;
   // x and y are 8 x 8 here, and so is z: 256 bytes each.
-  REQUIRE(cublasSgemm(handle, CUBLAS_OP_N, CUBLAS_OP_N, 8, 8, 8, &one, x, 8, x, 8, &zero, z, 8) ==
-          CUBLAS_STATUS_SUCCESS);
+  REQUIRE(square.queue(x, x, z) == CUBLAS_STATUS_SUCCESS);
   for (int i = 0; i < 3; ++i) cuda::launch(sum_warps, 1, 128, 0, nullptr, x, y);
   PG_CUDA(cudaDeviceSynchronize());
-  cublasDestroy(handle);
   CHECK(cuda::emulator::counters().size() == 4);
   const auto kernels = by_kernel(cuda::emulator::counters());
   REQUIRE(kernels.size() == 2);
