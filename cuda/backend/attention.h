@@ -1,6 +1,6 @@
 // The interface of causal attention's families of kernels, and the places of a head's rows.
-// Not here: the kernels (attention.cu in f32; attention_flash.cu and attention_hopper.cu by tensor
-// cores). Chapters 02 and 03.
+// Not here: the kernels (attention.cu in f32; flash_forward.h, flash_backward.h by tensor cores).
+// Chapters 02 and 03.
 #pragma once
 
 #include "cuda/backend/kernel_types.h"

@@ -2,7 +2,6 @@
 // Not here: running statistics (autograd/ops.h).
 // Chapter 02; Ioffe and Szegedy 2015.
 #include "cuda/backend/kernel_types.h"
-#include "cuda/launch/block_sums.h"
 
 namespace plangrad::cuda {
 

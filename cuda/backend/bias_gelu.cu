@@ -5,7 +5,6 @@
 
 #include "autograd/formulas.h"
 #include "cuda/backend/kernel_types.h"
-#include "cuda/launch/block_sums.h"
 
 namespace plangrad::cuda {
 

@@ -1,6 +1,6 @@
 // The two operands of a convolution's product, gathered in shared memory: a matrix in memory, and
 // what windows read from images, which is never written as a matrix of patches.
-// Not here: the product (convolution_product.h).
+// Not here: the product (convolution.cu).
 // Chapter 12; Chetlur et al. 2014, "cuDNN", section 3.
 #pragma once
 

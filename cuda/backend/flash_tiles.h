@@ -1,7 +1,7 @@
 // What attention by tensor cores is made of: tiles of bf16 in shared memory, their products, the
 // loop in which the next tiles arrive while the present ones are multiplied, and the blocks' order.
 // Not here: attention's formulas (flash_forward.h and flash_backward.h); products by Hopper's own
-// instructions (flash_hopper.h).
+// instructions (attention_hopper.cu).
 // Chapter 12; PTX ISA, matrix multiply-accumulate operation with mma; Dao 2023, "FlashAttention-2".
 #pragma once
 
@@ -37,8 +37,8 @@ __device__ inline BlockPlace block_place(const AttentionSizes& s, int rows) {
 }
 
 // The kernels take their products from a class P: WarpProducts here, or GroupProducts of
-// flash_hopper.h. Each warp has R groups of 16 rows of each result. P says how many warps a block
-// has, how tiles lie in shared memory, and which rows are multiplied together.
+// attention_hopper.cu. Each warp has R groups of 16 rows of each result. P says how many warps a
+// block has, how tiles lie in shared memory, and which rows are multiplied together.
 
 /// The number of elements of a tile with that many rows.
 template <class P, int D>

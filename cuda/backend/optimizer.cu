@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "cuda/backend/kernel_types.h"
-#include "cuda/backend/segments.h"
+#include "cuda/backend/map.h"
 
 namespace plangrad::cuda {
 

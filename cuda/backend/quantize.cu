@@ -6,7 +6,6 @@
 
 #include "autograd/codes.h"
 #include "cuda/backend/kernel_types.h"
-#include "cuda/launch/block_sums.h"
 
 namespace plangrad::cuda {
 

@@ -3,7 +3,6 @@
 // Not here: attention's softmax, which is never in memory as a whole; the mean over rows
 // (autograd/ops/rows.cpp). Chapters 02 and 03; Bishop 2006, eq. 4.109.
 #include "cuda/backend/kernel_types.h"
-#include "cuda/launch/block_sums.h"
 
 namespace plangrad::cuda {
 

@@ -1,5 +1,5 @@
-// CUDA's additions to C++ inside a kernel: small vectors, keywords, the variables that tell a thread
-// its place, barriers, and warp operations.
+// CUDA's additions to C++ inside a kernel: small vectors, keywords, the variables that tell a
+// thread its place, barriers, and warp operations.
 // Not here: atomics and mathematics (device_functions.h). Warp operations take whole warps and the
 // full mask; sub-groups (`width`) are left out.
 // CUDA C++ Programming Guide, C++ language extensions, built-in vector types.

@@ -1,7 +1,7 @@
 // Definitions that the calls of the CUDA runtime share; and peers: devices that have met in a
 // communicator, so that each can use the other's memory. A call that allocates or frees memory may
 // then wait for the work of all of them.
-// Not here: the calls (runtime_*.cpp); those that keep to a stream's order, as cudaMallocAsync does.
+// Not here: the calls (runtime_*.cpp), of which those that keep to a stream's order never wait.
 // CUDA Runtime API, error handling. NCCL's issue 744; NCCL user guide, in-place operations and
 // concurrency; chapter 13.
 #pragma once

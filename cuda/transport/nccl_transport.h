@@ -10,7 +10,6 @@
 
 #include "autograd/tensor.h"
 #include "cuda/transport/nccl_comm.h"
-#include "cuda/transport/nccl_order.h"
 #include "cuda/transport/staged_transport.h"
 #include "parallel/transports/transport.h"
 
@@ -20,7 +19,7 @@ class NcclRequest;
 
 /// A message begins with an offer from sender to receiver, over the transport below. Once the
 /// receiver wants the message, it has the call placed in the order of all ranks' calls
-/// (nccl_order.h); then both ends make it. So nothing waits on a GPU for a rank that is late or
+/// (nccl_comm.h); then both ends make it. So nothing waits on a GPU for a rank that is late or
 /// lost, both ends know if they disagree on the size, and a message that is given up before the
 /// receiver wants it leaves no trace. A message of a rank to itself is staged. Each piece of a
 /// collective is such a message; together() is one call for the whole sum or gather.

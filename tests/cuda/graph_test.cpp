@@ -1,7 +1,7 @@
 // Graphs on the emulator: what is recorded runs when it is launched, as often as it is, what
 // cannot be recorded is refused, and programs that trust a GPU too much are found out.
 // Not here: the backend, which begins steps so (device_graphs_test.cpp).
-#include "cuda/backend/segments.h"
+#include "cuda/backend/map.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/runtime.h"
 #include "tests/catch.h"

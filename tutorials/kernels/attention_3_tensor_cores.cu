@@ -1,6 +1,6 @@
 // Attention, rung 3: tensor cores. A warp has 16 queries. The fragments of scores that it computes
 // have the layout of the next product's left factor, so they never leave registers.
-// Not here: copies during multiplications, masks, gradients: cuda/backend/attention_flash.cu.
+// Not here: copies during multiplications, masks, gradients: cuda/backend/flash_forward.h.
 // Dao 2023, "FlashAttention-2".
 #include <cmath>
 #include <cstring>

@@ -2,13 +2,14 @@
 // Not here: kernels that training uses; these are for reading, in the order of their numbers.
 // Chapter 12; CUDA C++ Programming Guide, shared memory; Ba, Kiros and Hinton 2016 (layer norm).
 //
-// The room tutorials/kernels has a ladder for each of several tasks, from one thread per result to the
-// backend's techniques. Two neighbouring files differ by one idea only:
+// The room tutorials/kernels has a ladder for each of several tasks, from one thread per result to
+// the backend's techniques. Two neighbouring files differ by one idea only:
 // matmul_1_plain.cu ...       products, up to tensor cores and Hopper's own instructions
 // epilogue_1_apart.cu ...     products that end with a bias and GELU
 // layer_norm_1_plain.cu ...   sums of rows; also softmax_1_plain.cu ...; column_sum_1_plain.cu ...
 // attention_1_plain.cu ...    two products with a softmax between them
 // vectors.h                   16 bytes at a time; thread_tile.h, warp_tile.h, stages.h: products
+// tma.h                       Hopper's copies; for the last rung of matmul alone
 // rungs.h                     the list of all rungs, which tests, benchmarks and pages walk
 // tests/cuda/ladder_test.cpp checks each rung on the emulator, and tests/benchmarks/ladder.cpp
 // measures the speed of each on a GPU.

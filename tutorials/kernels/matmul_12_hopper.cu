@@ -3,9 +3,9 @@
 // Not here: warps that only copy, clusters, a c that TMA writes: cuBLAS's further steps. This rung
 // compiles for sm_90a only; the emulator, which has no TMA, can't run it.
 // PTX ISA, asynchronous warpgroup-level matrix instructions; CUDA C++ Programming Guide, TMA.
-#include "cuda/launch/device_hopper.h"
 #include "tutorials/kernels/block_order.h"
 #include "tutorials/kernels/stages.h"
+#include "tutorials/kernels/tma.h"
 
 namespace plangrad::cuda::kernels {
 

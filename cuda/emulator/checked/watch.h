@@ -1,9 +1,9 @@
-// Watch: the checker. It compares each access to memory with earlier ones in the shadow, a record of
-// each word of device and shared memory; two accesses of actors (threads, operations, the host) that
-// nothing orders are a race, in whichever order they happened this time.
+// Watch: the checker. It compares each access to memory with earlier ones in the shadow, a record
+// of each word of device and shared memory. Two accesses of actors (threads, operations, the host)
+// that nothing orders are a race, in whichever order they happened this time.
 // Not here: the calls by which programs tell of accesses (observed/compiled_calls.cpp).
-// Chapter 12. Lamport 1978, happened before; Eraser (Savage et al. 1997) and FastTrack (Flanagan and
-// Freund 2009) have such words.
+// Chapter 12. Lamport 1978, happened before; Eraser (Savage et al. 1997) and FastTrack (Flanagan
+// and Freund 2009) have such words.
 #pragma once
 
 #include <array>

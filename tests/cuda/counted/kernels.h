@@ -5,7 +5,6 @@
 
 #include <cuda_bf16.h>
 
-#include "cuda/launch/block_sums.h"
 #include "cuda/launch/device.h"
 #include "cuda/launch/device_hopper.h"
 
