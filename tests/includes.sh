@@ -30,7 +30,7 @@ cuda/emulator          autograd
 cuda/launch            autograd cuda/emulator
 cuda/backend           autograd cuda/launch
 cuda/transport         autograd parallel/transports parallel/collectives cuda/launch cuda/backend
-cuda                   autograd parallel/transports cuda/emulator cuda/launch cuda/transport
+cuda                   autograd parallel/transports cuda/emulator cuda/transport
 tutorials/kernels      cuda/launch
 '
 

@@ -1,15 +1,12 @@
 // Causal attention: chooses the kernels; has those in f32, which take 16 queries by 16 keys at a
-// time: thread (x,y) of a block computes one score; and calls those by tensor cores.
-// Not here: tensor cores' kernels (flash_forward.h, flash_backward.h); those with Hopper's own
-// instructions (attention_hopper.cu). Chapter 03; Dao et al. 2022, "FlashAttention", algorithms 1
-// and 4, and section B.4 for the sum over y dy.
-#include "cuda/backend/attention.h"
-
+// time: thread (x,y) of a block computes one score.
+// Not here: tensor cores (attention_flash.cu, attention_hopper.cu).
+// Chapter 03; Dao et al. 2022, "FlashAttention", algorithms 1 and 4, and section B.4 for the sum
+// over y dy.
 #include <algorithm>
 #include <cmath>
 
-#include "cuda/backend/flash_backward.h"
-#include "cuda/backend/flash_forward.h"
+#include "cuda/backend/flash_tiles.h"
 
 namespace plangrad::cuda {
 
@@ -178,42 +175,6 @@ void CudaBackend::attention_backward(In qkv, int heads, In y, In normalizer, In 
   dispatch(qkv, [&]<class T>() {
     for (auto kernel : {backward_kernel<T, false>, backward_kernel<T, true>})
       run(kernel, grid_for(sizes, 6), sizes, qkv, normalizer, dots, dy, dqkv);
-  });
-}
-
-namespace {
-
-/// Calls `kernel.template operator()<D>()` with the size of a head.
-template <int D = 16, class Kernel>
-void dispatch_head(int size, Kernel&& kernel) {
-  if constexpr (D < 128)
-    if (size != D) return dispatch_head<D + 16>(size, kernel);
-  kernel.template operator()<D>();
-}
-
-/// Whether the GPU has the instructions of attention_hopper.cu, which takes one size of heads.
-bool takes_hopper(const CudaBackend& backend, int size) {
-  int major = 0;
-  PG_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, backend.ordinal()));
-  return major == 9 && size == hopper_head;
-}
-
-}  // namespace
-
-void flash_attention(const CudaBackend& backend, const AttentionSizes& s, const Tensor& qkv,
-                     const Tensor& y, const Tensor& normalizer) {
-  if (takes_hopper(backend, s.size)) return hopper_attention(backend, s, qkv, y, normalizer);
-  dispatch_head(s.size,
-                [&]<int D>() { run_flash<WarpProducts, D>(backend, s, qkv, y, normalizer); });
-}
-
-void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& s,
-                              const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
-                              const Tensor& dy, const Tensor& dqkv) {
-  if (takes_hopper(backend, s.size))
-    return hopper_attention_backward(backend, s, qkv, y, normalizer, dy, dqkv);
-  dispatch_head(s.size, [&]<int D>() {
-    run_flash_backward<WarpProducts, D>(backend, s, qkv, y, normalizer, dy, dqkv);
   });
 }
 

@@ -7,7 +7,6 @@
 #include "cuda/backend/flash_backward.h"
 #include "cuda/backend/flash_forward.h"
 #include "cuda/backend/flash_tiles.h"
-#include "cuda/launch/device_hopper.h"
 
 namespace plangrad::cuda {
 

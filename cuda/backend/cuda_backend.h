@@ -10,8 +10,8 @@
 // map.h, elementwise.cu      functions of elements, random numbers, copies; indexed.cu: by index
 // softmax.cu, layer_norm.cu  one block or warp per row; bias_gelu.cu: a thread per column
 // reduce.cu                  sums and maxima over dimensions, norms of many tensors
-// attention.cu               causal attention; on tensor cores, also attention_hopper.cu, by
-//                            flash_forward.h, flash_backward.h and flash_tiles.h
+// attention.cu               causal attention in f32; attention_flash.cu, attention_hopper.cu: on
+//                            tensor cores, by flash_forward.h, flash_backward.h and flash_tiles.h
 // products.h, gemm.cu        products by cublasLt; sparse_matmul.cu, convolution.cu: by our kernels
 // quantize.cu, largest.cu    kernels of codecs and of pruning; optimizer.cu: the update
 //

@@ -1,8 +1,8 @@
 // The kernels of attention's gradients by tensor cores, computed from the normalizers, without a
 // T x T matrix: a pass for queries, then one for keys and values. Each sum has one owner, so its
 // order is fixed.
-// Not here: attention itself (flash_forward.h); products of tiles (flash_tiles.h and, for Hopper,
-// attention_hopper.cu).
+// Not here: attention itself (flash_forward.h); products of tiles (attention_flash.cu and, for
+// Hopper, attention_hopper.cu).
 // Chapter 03; Dao 2023, "FlashAttention-2", algorithm 2.
 //
 // Two passes compute scores and dP twice: 7 products, where one pass over the keys has 5. But then

@@ -1,7 +1,8 @@
 // The kernel of attention by tensor cores: a block has 64 or 128 queries of a head, and takes 64
 // keys and values at a time, in two buffers. Scores and shares stay in registers; there is no T x T
 // matrix.
-// Not here: gradients (flash_backward.h); products of tiles (flash_tiles.h, attention_hopper.cu).
+// Not here: gradients (flash_backward.h); products of tiles (attention_flash.cu and, for Hopper,
+// attention_hopper.cu).
 // Chapter 03; Dao 2023, "FlashAttention-2".
 #pragma once
 

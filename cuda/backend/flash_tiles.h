@@ -1,16 +1,60 @@
-// What attention by tensor cores is made of: tiles of bf16 in shared memory, their products, the
-// loop in which the next tiles arrive while the present ones are multiplied, and the blocks' order.
-// Not here: attention's formulas (flash_forward.h and flash_backward.h); products by Hopper's own
-// instructions (attention_hopper.cu).
-// Chapter 12; PTX ISA, matrix multiply-accumulate operation with mma; Dao 2023, "FlashAttention-2".
+// The interface of causal attention's families of kernels, and what those by tensor cores are made
+// of: the places of a head's rows, tiles of bf16 in shared memory, the loop in which the next tiles
+// arrive while the present ones are multiplied, and the blocks' order.
+// Not here: attention's formulas (flash_forward.h and flash_backward.h); products of tiles
+// (attention_flash.cu by warps, attention_hopper.cu by Hopper's own instructions).
+// Chapters 03 and 12; PTX ISA, mma; Dao 2023, "FlashAttention-2".
 #pragma once
 
 #include <cmath>
 #include <cstring>
 
-#include "cuda/backend/attention.h"
+#include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {
+
+/// The rows of one head in one tensor.
+template <class T>
+struct HeadRows {
+  T* data;
+  std::int64_t pitch;
+
+  __device__ T* row(std::int64_t t) const { return data + t * pitch; }
+};
+
+/// Sizes. Heads are numbered through the batch: head h of sequence b is b H + h, as in (B,H,T).
+struct AttentionSizes {
+  int batch, time, heads, size;
+  float scale;  ///< 1 / sqrt(size)
+
+  AttentionSizes(const Tensor& y, int heads);
+
+  __host__ __device__ int all_heads() const { return batch * heads; }
+  /// The rows of a head in x (B,T,parts C), for example queries, keys, values: parts 0, 1, 2 of 3.
+  template <class T>
+  __device__ HeadRows<T> rows(T* x, int parts, int part, int head) const {
+    const std::int64_t pitch = std::int64_t{parts} * heads * size;
+    return {x + head / heads * time * pitch + (part * heads + head % heads) * size, pitch};
+  }
+};
+
+/// Whether tensor cores can compute it: bf16, heads of 16, 32, 48, ... 128 values at addresses that
+/// are multiples of 16 bytes. They multiply shares of attention, and gradients of scores, rounded
+/// to bf16. Otherwise, everything is computed in f32.
+bool flash_fits(const AttentionSizes& sizes, std::initializer_list<Tensor> tensors);
+void flash_attention(const CudaBackend& backend, const AttentionSizes& sizes, const Tensor& qkv,
+                     const Tensor& y, const Tensor& normalizer);
+void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& sizes,
+                              const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
+                              const Tensor& dy, const Tensor& dqkv);
+
+/// Compute them by wgmma, for heads of this size on GPUs of compute capability 9.0.
+constexpr int hopper_head = 64;
+void hopper_attention(const CudaBackend& backend, const AttentionSizes& sizes, const Tensor& qkv,
+                      const Tensor& y, const Tensor& normalizer);
+void hopper_attention_backward(const CudaBackend& backend, const AttentionSizes& sizes,
+                               const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
+                               const Tensor& dy, const Tensor& dqkv);
 
 using Bf16 = __nv_bfloat16;
 
@@ -36,9 +80,10 @@ __device__ inline BlockPlace block_place(const AttentionSizes& s, int rows) {
   return {first + i % heads, i / heads};
 }
 
-// The kernels take their products from a class P: WarpProducts here, or GroupProducts of
-// attention_hopper.cu. Each warp has R groups of 16 rows of each result. P says how many warps a
-// block has, how tiles lie in shared memory, and which rows are multiplied together.
+// The kernels take their products from a class P: WarpProducts of attention_flash.cu, or
+// GroupProducts of attention_hopper.cu. Each warp has R groups of 16 rows of each result. P says
+// how many warps a block has, how tiles lie in shared memory, and which rows are multiplied
+// together.
 
 /// The number of elements of a tile with that many rows.
 template <class P, int D>
@@ -116,79 +161,6 @@ struct OwnRows {
     else
       load(r, k, fragment);
   }
-};
-
-/// Products by single warps. A tile's rows are 8 elements longer, so that the 8 rows of a matrix
-/// that ldmatrix loads at once are in different banks. With R = 2, each fragment of a tile that a
-/// warp loads serves two products; registers allow that for some sizes only.
-struct WarpProducts {
-  static constexpr int warps = 4;
-  static constexpr bool by_group = false;
-  template <int D>
-  static constexpr int pitch = D + 8;
-  template <int D>
-  static __device__ int place(int row, int column) {
-    return row * pitch<D> + column;
-  }
-  /// The place of fragment (r,k), of 16 rows and columns, from that of fragment (0,0).
-  template <int D>
-  static __device__ const Bf16* fragment_at(const Bf16* corner, int r, int k) {
-    return corner + 16 * r * pitch<D> + 16 * k;
-  }
-  static __device__ Bf16* first_tile(Bf16* shared) { return shared; }
-  static __device__ void publish() {}
-
-  /// sums += a b^T                                              a (16 R,D), b (N,D), sums (16 R,N)
-  template <int N, int R, int D, bool kept>
-  static __device__ void multiply_transposed(const OwnRows<WarpProducts, R, D, kept>& a,
-                                             const Bf16* b, Fragments<R, N>& sums) {
-    const int lane = threadIdx.x % 32;
-    const Bf16* b_row = b + (lane % 8 + lane / 16 * 8) * pitch<D> + lane / 8 % 2 * 8;
-    PG_UNROLL
-    for (int k = 0; k < D / 16; ++k) {
-      unsigned left[R][4], right[4];
-      PG_UNROLL
-      for (int r = 0; r < R; ++r) a.get(r, k, left[r]);
-      PG_UNROLL
-      for (int n = 0; n < N / 8; n += 2) {
-        ldmatrix_x4(right, b_row + 8 * n * pitch<D> + 16 * k);
-        PG_UNROLL
-        for (int r = 0; r < R; ++r) {
-          mma_16816(sums[r][n], left[r], {right[0], right[1]});
-          mma_16816(sums[r][n + 1], left[r], {right[2], right[3]});
-        }
-      }
-    }
-  }
-
-  /// sums += a b, with a's fragments rounded to bf16.           a (16 R,N), b (N,D), sums (16 R,D)
-  template <int N, int D, int R>
-  static __device__ void multiply(const Fragments<R, N>& a, const Bf16* b, Fragments<R, D>& sums) {
-    const int lane = threadIdx.x % 32;
-    const Bf16* b_row = b + lane % 16 * pitch<D> + lane / 16 * 8;
-    PG_UNROLL
-    for (int k = 0; k < N / 16; ++k) {
-      unsigned left[R][4], right[4];
-      PG_UNROLL
-      for (int r = 0; r < R; ++r) round_fragments(a[r], k, left[r]);
-      PG_UNROLL
-      for (int n = 0; n < D / 8; n += 2) {
-        ldmatrix_x4_transposed(right, b_row + 16 * k * pitch<D> + 8 * n);
-        PG_UNROLL
-        for (int r = 0; r < R; ++r) {
-          mma_16816(sums[r][n], left[r], {right[0], right[1]});
-          mma_16816(sums[r][n + 1], left[r], {right[2], right[3]});
-        }
-      }
-    }
-  }
-
-  /// `start` and `finish` enclose products that may be computed together. Between them nothing
-  /// reads or writes the sums and the operands.
-  template <class... Sums>
-  static __device__ void start(Sums&...) {}
-  template <class... Sums>
-  static __device__ void finish(Sums&...) {}
 };
 
 /// The row of a lane's fragment elements 2 i and 2 i + 1 in group r, from the warp's first row on.

@@ -1,7 +1,6 @@
 // The parts of device.h for the emulator: the same results as device_gpu.h's, bit for bit, but for
-// fast functions, which are exact here. Of device_hopper.h it has products of a matrix in registers
-// and one in shared memory; they are computed at once, so a program that does not wait for them is
-// not found out.
+// fast functions, which are exact here. Hopper's products, of a matrix in registers and one in
+// shared memory, are computed at once, so a program that does not wait for them is not found out.
 // Not here: definitions that both compilers share (cuda/launch/device.h); TMA, and its barriers.
 // PTX ISA, instruction set; wgmma (matrix descriptors, canonical layouts).
 #pragma once

@@ -1,15 +1,14 @@
 // The GPUs of this machine, for a run's ranks.
 // Not here: the emulated ones (cuda/emulator/devices.cpp).
 //
-// The room cuda/gpu is the side of cuda/devices.h that only a build for GPUs has:
-// devices.cpp       whether there are enough GPUs; the emulator makes as many as it is asked for
-// nccl_absent.cpp   an error in place of NCCL, which the emulator always has
-// All else of cuda/ is compiled by both: backend, transport and launch. Chapter 04.
+// The room cuda/gpu is the side of cuda/devices.h that only a build for GPUs has: whether there are
+// enough GPUs, as the emulator makes as many as it is asked for; and an error in place of NCCL,
+// which the emulator always has. All else of cuda/ is compiled by both. Chapter 04.
 #include "cuda/devices.h"
 
 #include <cstdlib>
 
-#include "cuda/launch/runtime.h"
+#include "cuda/transport/staged_transport.h"
 
 namespace plangrad::cuda {
 
@@ -31,5 +30,13 @@ void prepare_devices(int ranks, bool own) {
            " ranks need a CUDA device each, and this machine has ", count,
            "; use fewer ranks, or --transport threads or mpi, whose ranks can share one");
 }
+
+#if !PLANGRAD_NCCL
+std::unique_ptr<Transport> make_nccl_transport(Transport&, CudaBackend&, double) {
+  throw autograd::Error(
+      "--transport nccl: this build has no NCCL; install it and build with -DPLANGRAD_NCCL=ON, or "
+      "use --transport threads or mpi");
+}
+#endif
 
 }  // namespace plangrad::cuda

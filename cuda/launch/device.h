@@ -8,7 +8,6 @@
 // runtime.h        for the host: errors, streams, events, pinned memory
 // device.h         for kernels: launches, definitions that both compilers share, sums over blocks
 // device_gpu.h     for nvcc: inline PTX; its twin is cuda/emulator/device_emulated.h
-// device_hopper.h  for nvcc and sm_90a: instructions of Hopper, of which products have a twin
 // It does not know tensors: the ladder, the tests and the backend use it alike.
 //
 // A .cu file that both compilers accept

@@ -1,6 +1,6 @@
 // Hopper's TMA, barriers that count the bytes that it copies, and products by four warps of two
 // matrices in shared memory, which nvcc has for sm_90a only.
-// Not here: products of a matrix in registers (cuda/launch/device_hopper.h).
+// Not here: products of a matrix in registers (cuda/launch/device_gpu.h).
 // PTX ISA: cp.async.bulk.tensor, mbarrier, wgmma.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "cuda/launch/device_hopper.h"
+#include "cuda/launch/device.h"
 
 namespace plangrad::cuda::kernels {
 

@@ -6,7 +6,6 @@
 #include <cuda_bf16.h>
 
 #include "cuda/launch/device.h"
-#include "cuda/launch/device_hopper.h"
 
 namespace plangrad::tests {
 
