@@ -4,7 +4,6 @@
 #include "cuda/launch/device.h"
 #include "tests/catch.h"
 #include "tests/cuda/chapter_faults.h"
-#include "tests/cuda/figure.h"
 #include "tests/cuda/machine.h"
 #include "tests/figures.h"
 

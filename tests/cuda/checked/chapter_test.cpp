@@ -2,7 +2,6 @@
 // Not here: all that it finds (the other files of this folder).
 #include "tests/catch.h"
 #include "tests/cuda/chapter_faults.h"
-#include "tests/cuda/figure.h"
 
 using namespace plangrad;
 using namespace plangrad::tests;
