@@ -61,4 +61,6 @@ if(PLAYER)
     COMMAND ${NODE} ${here}/pack.js ${module}/module.js ${module}/module.wasm ${module}/player.js
     DEPENDS ${objects} ${here}/answer.js ${here}/pack.js COMMENT "Linking the plan player" VERBATIM)
   set(module_script ${module}/player.js)
+  add_custom_target(plangrad_player_module DEPENDS ${module_script})  # waits for no library
+  add_dependencies(plangrad_pages plangrad_player_module)
 endif()
