@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Pages of short runs in Chromium: report_in_browser.py TRAIN_GPT REPORT
 
-They load without errors and without the network, have contrast in both themes, and fit a phone: the
-report of a pipeline that is complete and profiled; of 40 replicas that prune, encode and were stopped; of one
-that still runs; and the comparison of the first two.
+They load without errors and without the network, have contrast in both themes, and fit a phone; a
+report's timelines tell of their cells. The pages: the report of a pipeline that is complete and
+profiled; of 40 replicas that prune, encode and were stopped; of one that still runs; and the
+comparison of the first two.
 """
 import os
 import subprocess
@@ -12,12 +13,16 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from browser import Browser  # noqa: E402
-from pages import Checks, skip_without_chromium  # noqa: E402
+from pages import PAINTED, Checks, skip_without_chromium  # noqa: E402
 
 MODEL = "--layers 2 --heads 2 --width 16 --context 16 --vocab chars".split()
 PIPELINE = "--ranks 2 --stages 2 --microbatches 2 --batch 4 --steps 6 --profile".split()
 MANY = ("--schedule data --ranks 40 --batch 40 --steps 9 --stop-after 8 --codec quantize:4 "
         "--prune 0.5 --prune-after 5 --samo").split()
+
+TOLD = "document.querySelector('.selected').textContent"
+ALL_UPDATES = """[...document.querySelectorAll('button')]
+  .find(each => each.textContent.startsWith('updates ')).click()"""
 
 
 def run(*words):
@@ -35,6 +40,26 @@ def running(report):
     with open(path, "w", encoding="utf-8") as file:
         file.write(text.replace('"state":"finished"', '"state":"running"'))
     return path
+
+
+def timelines(checks, page, when):
+    """Keys go from cell to cell of the measured timeline; Enter tells what its plan was."""
+    found = page.evaluate("document.querySelectorAll('.timeline').length")
+    checks.equal("timelines " + when, found, 2)
+    page.evaluate("document.querySelectorAll('.timeline')[1].focus()")
+    for _ in range(4):  # a cell's end may be the beginning of a gap
+        page.key("ArrowRight")
+        page.key("Enter")
+        page.evaluate(PAINTED)
+        told = page.evaluate(TOLD)
+        if told:
+            break
+    checks.check(told.startswith("rank 0: ") and " than planned" in told, "%s: a cell tells %r" %
+                 (when, told))
+    page.evaluate(ALL_UPDATES)  # the same cell, which is no longer compared with its update's begin
+    again = page.evaluate(TOLD)
+    checks.check(again.split(";")[0] == told.split(";")[0] and " than planned" not in again,
+                 "%s: of all updates it tells %r" % (when, again))
 
 
 def main():
@@ -56,6 +81,8 @@ def main():
                 when = "%s, %s" % (os.path.relpath(path, folder), theme)
                 page.navigate(path)
                 checks.readable(page, when)
+                if path in pages:
+                    timelines(checks, page, when)
                 checks.narrow(page, when)
                 checks.quiet(page, when)
                 page.close()
