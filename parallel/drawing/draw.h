@@ -22,7 +22,7 @@
 
 #include "parallel/simulation/costs.h"
 #include "parallel/simulation/holdings.h"
-#include "parallel/simulation/timeline.h"
+#include "parallel/simulation/time_steps.h"
 
 namespace plangrad::parallel {
 

@@ -48,9 +48,11 @@ class Trace {
                      thread == 1 ? "messages" : "messages " + std::to_string(thread)));
       add_slice(record, thread);
     }
-    for (const MessageEnds& ends : messages(timeline)) {
-      add_flow("s", timeline.records[ends.send], slots[ends.send]);
-      add_flow("f", timeline.records[ends.recv], slots[ends.recv]);
+    const std::vector<int> others = other_ends(timeline);
+    for (std::size_t i = 0; i < others.size(); ++i) {
+      if (others[i] < 0 || sends(timeline.records[i].instruction)) continue;
+      add_flow("s", timeline.records[others[i]], slots[others[i]]);
+      add_flow("f", timeline.records[i], slots[i]);
       ++flows_;
     }
     processes_ += timeline.ranks;

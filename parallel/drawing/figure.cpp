@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <deque>
-#include <map>
 #include <numeric>
 #include <set>
 #include <tuple>
@@ -77,24 +75,6 @@ std::string plain_name(const Instruction& x) {
     return fmt::format("{} {} of stage {}, version {}", computation_kind(x), x.micro, x.stage,
                        x.version);
   return describe(x);
-}
-
-std::vector<MessageEnds> messages(const Timeline& timeline) {
-  std::map<std::tuple<int, int, Name>, std::deque<std::size_t>> sent;  // by from, to, value
-  for (std::size_t i = 0; i < timeline.records.size(); ++i)
-    if (const Instruction& x = timeline.records[i].instruction; sends(x))
-      sent[{timeline.records[i].rank, x.peer, value_of(x)}].push_back(i);
-  std::vector<MessageEnds> result;
-  for (std::size_t i = 0; i < timeline.records.size(); ++i) {
-    const Record& record = timeline.records[i];
-    const Instruction& x = record.instruction;
-    if (!receives(x)) continue;
-    const auto found = sent.find({x.peer, record.rank, value_of(x)});
-    if (found == sent.end() || found->second.empty()) continue;
-    result.push_back({found->second.front(), i});
-    found->second.pop_front();
-  }
-  return result;
 }
 
 std::vector<int> message_slots(const Timeline& timeline) {

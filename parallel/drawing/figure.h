@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/simulation/timeline.h"
+#include "parallel/simulation/time_steps.h"
 
 namespace plangrad::parallel {
 
@@ -75,14 +75,6 @@ std::string short_label(const Instruction& instruction);
 std::string plain_name(const Instruction& instruction);
 /// The kind of a computation: "forward", "backward", "backward, input part", ..., "update".
 const char* computation_kind(const Instruction& instruction);
-
-/// The two ends of a message, as places in the timeline.
-struct MessageEnds {
-  std::size_t send = 0, recv = 0;
-};
-/// The messages from rank to rank whose two ends are in the timeline: the first send of a value
-/// meets its first receive. A message with one end is left out.
-std::vector<MessageEnds> messages(const Timeline& timeline);
 
 /// For each record that is a message: the first slot of its rank's message lane that is free from
 /// its start to its end; 0 for computations.

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/simulation/timeline.h"
+#include "parallel/simulation/time_steps.h"
 
 namespace plangrad::parallel {
 

@@ -1,12 +1,12 @@
 // The figure of a timeline in a given layout; draw_svg chooses the layout.
-// Not here: what a timeline is (simulation/timeline.h). Chapter 06.
+// Not here: what a timeline is (plan/timeline.h). Chapter 06.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "parallel/drawing/draw.h"
-#include "parallel/simulation/timeline.h"
+#include "parallel/simulation/time_steps.h"
 
 namespace plangrad::parallel {
 

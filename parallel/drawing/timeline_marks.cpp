@@ -19,8 +19,10 @@ std::string message_lines(const Timeline& timeline, const FigureLayout& layout,
                           const TimelineGrid& grid) {
   std::string lines;
   std::size_t count = 0;
-  for (const MessageEnds& ends : messages(timeline)) {
-    const Record &sent = timeline.records[ends.send], &got = timeline.records[ends.recv];
+  const std::vector<int> others = other_ends(timeline);
+  for (std::size_t i = 0; i < others.size(); ++i) {
+    if (others[i] < 0 || sends(timeline.records[i].instruction)) continue;
+    const Record &sent = timeline.records[others[i]], &got = timeline.records[i];
     if (std::max(sent.rank, got.rank) >= layout.ranks || got.end > layout.seconds) continue;
     if (++count > most_lines) return "";
     const bool down = got.rank > sent.rank;

@@ -16,6 +16,14 @@ void Interpreter::run_driven() {
   }
 }
 
+/// Turns the cells of records from places in the row as written into places in the order that ran.
+void Interpreter::number_records_as_run() {
+  const std::vector<int>& order = run_.result.order;
+  std::vector<int> place(order.size());
+  for (std::size_t i = 0; i < order.size(); ++i) place[order[i]] = static_cast<int>(i);
+  for (Record& record : run_.result.records) record.cell = place[record.cell];
+}
+
 // [snippet first_ready]
 /// Waits until the input of one of these computations is here; returns the first of those.
 int Interpreter::first_ready(const std::vector<int>& cells) {

@@ -38,6 +38,7 @@ RunResult Interpreter::run() {
     for (int bodies = 0; bodies <= run_.bodies; ++bodies) pause(bodies);
   waiting_.reach(run_.cells_of(run_.rank));
   mailbox_.finish();
+  if (run_.plan.in_flight > 0) number_records_as_run();
   measured_.read_losses();
   progress_.finish();
   run_.result.last_step = run_.last_step();
@@ -92,6 +93,7 @@ void add_up(const std::vector<double>& x, std::vector<double>& sum) {
 struct Stopwatch {
   RowRun& run;
   const Instruction& x;
+  int cell;
   Clock::time_point start = Clock::now();
   double cpu = thread_seconds();
 
@@ -103,7 +105,8 @@ struct Stopwatch {
     const double begun = result.seconds(start), end = result.seconds(Clock::now());
     (makes_version(x) ? result.update : result.compute) += end - begun;
     if (makes_version(x)) result.stepped[x.version] = end;
-    if (run.records) result.records.push_back({run.rank, Lane::compute, x, begun, end, 0, spent});
+    if (run.records)
+      result.records.push_back({run.rank, Lane::compute, x, begun, end, 0, spent, cell});
   }
 };
 
@@ -133,7 +136,7 @@ void Interpreter::forward(const Instruction& x) {
   inputs.training = plan.steps > 0;
   inputs.sink = book_.sink(run_.sum_of(x));
 
-  const Stopwatch stopwatch{run_, x};
+  const Stopwatch stopwatch{run_, x, waiting_.cell()};
   Tensor y;
   waiting_.compute();
   device->backend().as_one_launch([&] { y = runner.forward(x.micro, inputs); });
@@ -148,7 +151,7 @@ void Interpreter::backward(const Instruction& x) {
   Tensor dy;
   if (x.stage < run_.plan.stages - 1 && part != StageRunner::Part::weight)
     dy = mailbox_.take_value({Value::activation_gradient, x.stage, x.micro});
-  const Stopwatch stopwatch{run_, x};
+  const Stopwatch stopwatch{run_, x, waiting_.cell()};
   Tensor dx;
   waiting_.compute();
   run_.engine.device()->backend().as_one_launch([&] {
@@ -166,7 +169,7 @@ void Interpreter::step(const Instruction& x) {
   book_.finish(made);
   const std::vector<double> squares =
       plan.clip ? measured_.whole(x.version) : measured_.of_stage(made);
-  const Stopwatch stopwatch{run_, x};
+  const Stopwatch stopwatch{run_, x, waiting_.cell()};
   const double norm = measured_.checked(x.version, squares);
   const double scale = plan.clip ? clip_scale(norm, run_.engine.training().clip) : 1;
   if (plan.clip)

@@ -20,6 +20,7 @@ class Interpreter {
  private:
   friend struct TableSizes;  // of tests
   void run_driven();
+  void number_records_as_run();
   void run_cell(int cell);
   void pause(int bodies);
   void execute(const Instruction& x);

@@ -191,7 +191,7 @@ void Mailbox::forget_finished() {
     if (bytes > 0) result.bytes_sent[message_kind(x)] += bytes;
     if (run_.records)
       result.records.push_back({run_.rank, Lane::message, x, result.seconds(message.ticket->issued),
-                                result.seconds(message.ticket->finished), bytes});
+                                result.seconds(message.ticket->finished), bytes, 0, message.cell});
   }
 }
 

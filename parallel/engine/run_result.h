@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "parallel/codecs/message_codec.h"
-#include "parallel/simulation/timeline.h"
+#include "parallel/plan/timeline.h"
 
 namespace plangrad::parallel {
 

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "parallel/simulation/timeline.h"
+#include "parallel/plan/timeline.h"
 
 namespace plangrad::parallel {
 

@@ -21,16 +21,6 @@ struct CellTime {
   double begin = 0, end = 0;
 };
 
-/// The computations of a rank in a timeline, the repetitions of one in their order.
-using PlannedTimes = std::multimap<std::string, CellTime>;
-
-PlannedTimes times_in(const WaitGraph& graph, int rank) {
-  PlannedTimes times;
-  for (int cell : graph.computations(rank))
-    times.emplace(print(graph.instruction(cell)), CellTime{graph.begin(cell), graph.end(cell)});
-  return times;
-}
-
 /// The computation of another rank that a cell waited for in the end: "1:2B9v1"; empty: none.
 std::string source_of(const WaitGraph& graph, int rank, int cell) {
   int cause = graph.cause(cell);
@@ -127,16 +117,10 @@ json cells_json(const Plan& plan, const Timeline& measured, const Timeline& plan
     result["left_out"] = autograd::text("update ", update.version, ", each ", every, "th row");
   for (std::size_t i = 0; i < shown.size(); i += every) {
     const int rank = shown[i].front();
-    PlannedTimes times = times_in(planned_graph, rank);
     RowOfCells row(graph, rank, tick, time_step(measured) / 50);
-    for (int cell : graph.computations(rank)) {
-      const auto time = times.lower_bound(print(graph.instruction(cell)));  // its first repetition
-      PG_CHECK(time != times.end() && time->first == print(graph.instruction(cell)),
-               "report: the plan has no ", print(graph.instruction(cell)), " on rank ", rank);
-      const CellTime planned_time = time->second;
-      times.erase(time);
-      if (!one_update || is_near(cell)) row.add(cell, planned_time);
-    }
+    for (int cell : graph.computations(rank))
+      if (!one_update || is_near(cell))
+        row.add(cell, {planned_graph.begin(cell), planned_graph.end(cell)});
     result["rows"].push_back(std::move(row).to_json());
     if (shown[i].size() > 1) result["rows"].back()["same"] = shown[i];
   }

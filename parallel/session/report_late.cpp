@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
-#include <tuple>
 
 #include "autograd/error.h"
 #include "parallel/drawing/figure.h"
@@ -18,21 +16,6 @@ bool is_of_update(const Instruction& x, const Plan& plan, int version) {
   if (makes_version(x)) return x.version == version;
   return uses_weights(x) && plan.made_by(x.micro) == version;
 }
-
-/// A computation and which of its repetitions on its rank it is.
-using Repetition = std::tuple<int, Op, Value, int, int, int, int>;
-
-class Places {
- public:
-  Repetition next(const Record& record) {
-    const Instruction& x = record.instruction;
-    const std::tuple key{record.rank, x.op, x.what, x.stage, x.micro, x.version};
-    return std::tuple_cat(key, std::tuple(seen_[key]++));
-  }
-
- private:
-  std::map<std::tuple<int, Op, Value, int, int, int>, int> seen_;
-};
 
 std::string reason(const WaitGraph& graph, int cell, const Record& record, double planned,
                    double late) {
@@ -82,21 +65,14 @@ std::string words_of(const Instruction& x) {
 std::optional<Late> first_late(const Plan& plan, const WaitGraph& graph, const Timeline& measured,
                                const UpdateSpan& span, const Timeline& planned,
                                const UpdateSpan& planned_span) {
-  std::map<Repetition, const Record*> plan_records;
-  Places planned_places;
-  for (const Record& record : planned.records)
-    if (is_compute(record.instruction)) plan_records[planned_places.next(record)] = &record;
-
+  const WaitGraph planned_graph(plan, planned);
   const double enough = std::max(time_step(planned) / 4, (span.end - span.begin) / 100);
   std::optional<Late> first;
-  Places places;
   for (int rank = 0; rank < graph.ranks(); ++rank)
     for (int cell : graph.computations(rank)) {
       const Record& record = measured.records.at(graph.record(cell));
-      const auto found = plan_records.find(places.next(record));
-      if (found == plan_records.end() || !is_of_update(record.instruction, plan, span.version))
-        continue;
-      const Record& expected = *found->second;
+      if (!is_of_update(record.instruction, plan, span.version)) continue;
+      const Record& expected = planned.records.at(planned_graph.record(cell));
       const double late = record.end - span.begin - (expected.end - planned_span.begin);
       if (late < enough || (first && first->begin <= record.start)) continue;
       first = Late{rank, record.instruction, record.start, late,

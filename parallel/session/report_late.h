@@ -30,7 +30,8 @@ struct Late {
 
 /// The computation of the update that began first of those that ended a quarter of a time step or
 /// more too late; none if all were in time.
-///   graph: of `measured`; spans: of one update in the two timelines
+///   graph: of `measured`; planned: simulated, of the same plan
+///   spans: of one update in the two timelines
 std::optional<Late> first_late(const Plan& plan, const WaitGraph& graph, const Timeline& measured,
                                const UpdateSpan& span, const Timeline& planned,
                                const UpdateSpan& planned_span);

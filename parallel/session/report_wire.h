@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "parallel/engine/training.h"
-#include "parallel/simulation/timeline.h"
+#include "parallel/plan/timeline.h"
 
 namespace plangrad::parallel {
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "parallel/simulation/timeline.h"
+#include "parallel/plan/timeline.h"
 
 namespace plangrad::parallel {
 

@@ -112,7 +112,6 @@ std::int64_t rounds(const Instruction& x, const Plan& plan) {
 }
 
 double duration(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
-  if (costs.computation && is_compute(x) && !drops(x)) return costs.computation(x, rank);
   const double seconds = static_cast<double>(value_bytes(x, costs)) / costs.bandwidth;
   auto computed = [&](const std::vector<double>& list) {
     return of(rank, costs.slowness) * of(x.stage, list);
@@ -132,6 +131,12 @@ double duration(const Instruction& x, int rank, const Plan& plan, const Costs& c
   }
   return static_cast<double>(rounds(x, plan)) *
          (costs.latency + seconds / static_cast<double>(parts(x, plan)));
+}
+
+double duration(const Plan& plan, int rank, int cell, const Costs& costs) {
+  const Instruction& x = plan.rows[rank][cell];
+  if (costs.computation && is_compute(x) && !drops(x)) return costs.computation(x, rank, cell);
+  return duration(x, rank, plan, costs);
 }
 
 std::int64_t bytes_sent(const Instruction& x, const Plan& plan, const Costs& costs) {

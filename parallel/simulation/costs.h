@@ -31,8 +31,9 @@ struct Costs {
   std::vector<std::int64_t> weight_bytes = {0};  ///< the last value is the tied stage's
   std::vector<std::int64_t> sum_bytes = {};      ///< a sum of gradients; empty: as weight_bytes
   std::vector<double> slowness = {1};  ///< by rank: factor on the time of its computations
-  std::function<double(const Instruction&, int rank)> computation =
-      {};  ///< if set, how long each forward, backward and update takes, instead of all the above
+  std::function<double(const Instruction&, int rank, int cell)> computation =
+      {};  ///< if set, how long each forward, backward and update takes, instead of all the above;
+           ///< cell: its place in the rank's row
 };
 
 /// The costs that users can give.
@@ -46,7 +47,12 @@ void check(const Costs& costs, const Plan& plan);
 /// throws: Error if their length depends on shapes, as with lowrank and pca
 Costs encoded(Costs costs, const Plan& plan, const char* weights_name = "weight_bytes");
 
-/// How long an instruction takes on a rank once it can begin; a fold and a drop take no time.
+/// How long a cell of a plan takes once it can begin.
+/// units:  seconds
+double duration(const Plan& plan, int rank, int cell, const Costs& costs);
+
+/// How long an instruction takes on a rank by the costs of its stage or message; a fold and a drop
+/// take no time.
 ///   forward, backward, step:  the stage's, times the rank's slowness
 ///   send, recv:  latency + bytes / bandwidth
 ///   all-reduce:  2 (N-1) (latency + bytes / (N bandwidth)),  of a group of N

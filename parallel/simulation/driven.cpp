@@ -183,7 +183,7 @@ class DrivenSimulation {
     if (events_.before[event] >= 0) start = std::max(start, end(events_.before[event]));
     if (start == unknown) return unknown;
     const int rank = events_.rank_of(event);
-    return end_[event] = start + duration(*events_.cells[event], rank, plan_, costs_);
+    return end_[event] = start + duration(plan_, rank, event - events_.row_begin[rank], costs_);
   }
 
   const Plan& plan_;

@@ -153,18 +153,16 @@ const char* name_of(Hold hold) {
   return names[static_cast<int>(hold)];
 }
 
-std::vector<Holding> holdings(const Plan& plan, const Timeline& timeline,
-                              const std::vector<int>& cells) {
+std::vector<Holding> holdings(const Plan& plan, const Timeline& timeline) {
   std::vector<Holding> all;
   const std::vector<std::set<int>> stages = held_stages(plan);
   const std::vector<int> tied = tied_versions(plan);
-  std::size_t i = 0;
+  auto record = timeline.records.begin();
   for (int rank = 0; rank < plan.ranks(); ++rank) {
-    const std::size_t first_held = all.size(), first = i;
+    const std::size_t first_held = all.size();
     RowHoldings row(plan, rank, stages[rank], tied, all);
-    for (; i < timeline.records.size() && timeline.records[i].rank == rank; ++i)
-      row.run(cells.empty() ? static_cast<int>(i - first) : cells[i], timeline.records[i].start,
-              timeline.records[i].end);
+    for (; record != timeline.records.end() && record->rank == rank; ++record)
+      row.run(record->cell, record->start, record->end);
     row.finish(timeline.makespan());
     std::ranges::stable_sort(std::span(all).subspan(first_held), {}, &Holding::start);
   }

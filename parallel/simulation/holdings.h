@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "parallel/plan/operations.h"
-#include "parallel/simulation/timeline.h"
+#include "parallel/plan/timeline.h"
 
 namespace plangrad::parallel {
 
@@ -38,10 +38,8 @@ struct Holding {
 /// All that ranks hold during a plan, rank by rank in the order in which it comes.
 ///   plan: an ordinary plan, not an endless one, whose rows have the order in which they ran:
 ///         in_order(plan, costs)
-///   cells: for each record of the timeline its cell in its row; cells without one have not run.
-///          Empty: all cells have run
-std::vector<Holding> holdings(const Plan& plan, const Timeline& timeline,
-                              const std::vector<int>& cells = {});
+///   timeline: simulated; cells without a record have not run
+std::vector<Holding> holdings(const Plan& plan, const Timeline& timeline);
 
 /// The most holdings of one kind that a rank has at once. If one ends as another begins, they do
 /// not count together.

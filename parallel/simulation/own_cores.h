@@ -8,12 +8,11 @@
 
 namespace plangrad::parallel {
 
-/// Simulates the plan with the CPU time of each measured computation as its cost; equal
-/// instructions of a rank (a forward and its repetition) take their mean. Messages cost what
-/// `costs` says.
+/// Simulates the plan with the CPU time of each measured computation as its cost. Messages cost
+/// what `costs` says.
 /// The result is exact for computations that use one thread and never wait. It leaves out the work
 /// of other threads (see thread_seconds()), and keeps what sharing does to caches and memory.
-///   measured: a timeline of `plan`, with Record::cpu
+///   plan: its rows have the order in which they ran; measured: its timeline, with Record::cpu
 /// throws: Error if a computation of the plan was not measured
 Timeline on_own_cores(const VerifiedPlan& plan, const Timeline& measured, Costs costs);
 

@@ -139,7 +139,7 @@ class PartialRun {
   }
 
   PartialTimeline records(const Costs& costs) const {
-    PartialTimeline result{{plan_.ranks(), {}}, {}, {}, {}};
+    PartialTimeline result{{plan_.ranks(), {}}, {}, {}};
     std::vector<int> record(size(), -1);  // by cell
     for (int rank = 0; rank < plan_.ranks(); ++rank) {
       int stopped = -1;
@@ -154,8 +154,7 @@ class PartialRun {
         }
         record[cell] = static_cast<int>(result.timeline.records.size());
         result.timeline.records.push_back({rank, operation(x).lane(), x, start_[event], end_[event],
-                                           bytes_sent(x, plan_, costs)});
-        result.cells.push_back(index);
+                                           bytes_sent(x, plan_, costs), 0, index});
       }
       result.stopped.push_back(stopped);
     }

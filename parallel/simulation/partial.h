@@ -11,7 +11,6 @@ namespace plangrad::parallel {
 
 struct PartialTimeline {
   Timeline timeline;         ///< what runs, rank by rank, in the order of the rows
-  std::vector<int> cells;    ///< by record: its cell in its row
   std::vector<int> causes;   ///< by record: the record that it waited for last; -1: none
   std::vector<int> stopped;  ///< by rank: its first computation, or otherwise its first cell, that
                              ///< never runs; -1: its row ends

@@ -36,7 +36,7 @@ class Simulation {
     while (!ready.empty()) {
       const int event = ready.back(), rank = events_.rank_of(event);
       ready.pop_back();
-      end_[event] = start_[event] + duration(*events_.cells[event], rank, plan_, costs);
+      end_[event] = start_[event] + duration(plan_, rank, event - events_.row_begin[rank], costs);
       for (int e = first_edge_[event]; e >= 0; e = edges_[e].next) {
         int later = edges_[e].later;
         start_[later] = std::max(start_[later], end_[event]);
@@ -74,11 +74,10 @@ class Simulation {
     int cell = 0;
     for (int rank = 0; rank < plan_.ranks(); ++rank)
       for (const Instruction& x : plan_.rows[rank]) {
-        const int event = events_.of[cell++];
-        PG_CHECK(pending_[event] == 0, "simulate: the plan blocks:\n",
-                 mark(plan_, rank, cell - 1 - events_.row_begin[rank]));
+        const int event = events_.of[cell], index = cell++ - events_.row_begin[rank];
+        PG_CHECK(pending_[event] == 0, "simulate: the plan blocks:\n", mark(plan_, rank, index));
         result.records.push_back({rank, operation(x).lane(), x, start_[event], end_[event],
-                                  bytes_sent(x, plan_, costs)});
+                                  bytes_sent(x, plan_, costs), 0, index});
       }
     return result;
   }

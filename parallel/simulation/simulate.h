@@ -21,7 +21,7 @@
 #include <vector>
 
 #include "parallel/simulation/costs.h"
-#include "parallel/simulation/timeline.h"
+#include "parallel/simulation/time_steps.h"
 #include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {

@@ -1,9 +1,10 @@
-// What a timeline sends, and when: messages, rounds of collectives, bursts; counts per time step.
-// Not here: activations (timeline.cpp), and what a message costs (costs.h).
-// Chapter 08.
-#include "parallel/simulation/timeline.h"
+// What lives and what is sent, from the records alone; a message begins when all its ends have.
+// Not here: what a message costs (costs.h).
+// Chapters 06 and 08.
+#include "parallel/simulation/time_steps.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
@@ -13,31 +14,50 @@
 namespace plangrad::parallel {
 namespace {
 
-/// A message's name, which is the same at all its ends: sender and receiver, or the group; what is
-/// sent; how many of that name came before.
-using CellName = std::tuple<Op, int, int, Value, int, int, int, int>;
+struct Span {
+  double start = 0, end = 0;
+};
 
-CellName name_of(const Record& record) {
-  const Instruction& x = record.instruction;
-  const bool received = receives(x);
-  const int from = received ? x.peer : sends(x) ? record.rank : -1;
-  const int to = received ? record.rank : x.peer;
-  return {received ? Op::send : x.op, from, to, x.what, x.stage, x.micro, x.version, 0};
+/// How long the activations of each forward live. A forward that is not followed by a backward or a
+/// drop, because it is repeated later, keeps nothing.
+std::vector<Span> lives(const Timeline& timeline) {
+  std::vector<Span> spans;
+  std::map<std::tuple<int, int, int>, std::size_t> latest;  // by rank, stage, microbatch
+  for (const Record& record : timeline.records) {
+    const Instruction& x = record.instruction;
+    const std::tuple key{record.rank, x.stage, x.micro};
+    bool dropped = drops(x) && x.what == Value::activation;
+    if (begins_pass(x)) {
+      latest[key] = spans.size();
+      spans.push_back({record.start, record.end});
+    } else if (uses_weights(x) || dropped) {
+      if (auto found = latest.find(key); found != latest.end())
+        spans[found->second].end = record.end;
+    }
+  }
+  return spans;
 }
 
-/// For each record, the time in seconds at which all its ends have begun.
+/// For each record, the time in seconds at which all its ends have begun: those of a message, or the
+/// members of a group in their k-th meeting.
 std::vector<double> beginnings(const Timeline& timeline) {
-  std::map<std::pair<int, CellName>, int> before;  // by rank and name
-  std::map<CellName, double> latest;
-  std::vector<CellName> names;
+  const std::vector<int> others = other_ends(timeline);
+  std::map<std::pair<int, int>, int> met;        // by rank and group
+  std::map<std::pair<int, int>, double> latest;  // by group and meeting
+  std::vector<int> meeting;
   for (const Record& record : timeline.records) {
-    CellName name = name_of(record);
-    std::get<7>(name) = before[{record.rank, name}]++;
-    latest[name] = std::max(latest[name], record.start);
-    names.push_back(name);
+    const int group = record.instruction.peer;
+    meeting.push_back(meets(record.instruction) ? met[{record.rank, group}]++ : 0);
+    if (double& begun = latest[{group, meeting.back()}]; meets(record.instruction))
+      begun = std::max(begun, record.start);
   }
   std::vector<double> result;
-  for (const CellName& name : names) result.push_back(latest[name]);
+  for (std::size_t i = 0; i < timeline.records.size(); ++i) {
+    const Record& record = timeline.records[i];
+    const double other = others[i] < 0 ? 0 : timeline.records[others[i]].start;
+    result.push_back(meets(record.instruction) ? latest[{record.instruction.peer, meeting[i]}]
+                                               : std::max(record.start, other));
+  }
   return result;
 }
 
@@ -94,6 +114,40 @@ void find_middle(const Plan& plan, const Timeline& timeline, TimeSteps& steps) {
 }
 
 }  // namespace
+
+/// Treats moments that differ by rounding alone, a billionth of the makespan, as one.
+std::vector<Level> activations_alive(const Timeline& timeline) {
+  const double billionth = timeline.makespan() / 1e9;
+  std::map<std::int64_t, Level> changes;
+  auto change = [&](double seconds, int by) {
+    auto at = changes.try_emplace(std::llround(seconds / billionth), Level{seconds, 0}).first;
+    at->second.count += by;
+  };
+  for (const Span& life : lives(timeline)) {
+    change(life.start, 1);
+    change(life.end, -1);
+  }
+  std::vector<Level> levels{{0, 0}};
+  for (const auto& [tick, at] : changes) {
+    if (at.count == 0) continue;
+    if (tick == 0) levels.pop_back();
+    levels.push_back({at.seconds, (levels.empty() ? 0 : levels.back().count) + at.count});
+  }
+  return levels;
+}
+
+double time_step(const Timeline& timeline) {
+  double seconds = 0;
+  int count = 0, stages = 0;
+  for (const Record& record : timeline.records) {
+    if (!uses_weights(record.instruction)) continue;
+    seconds += record.end - record.start;
+    count += record.instruction.what != Value::input_part;
+    stages = std::max(stages, record.instruction.stage + 1);
+  }
+  if (count == 0) return 0;
+  return seconds / count * (timeline.ranks == 1 ? stages : 1);
+}
 
 std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline) {
   const std::vector<double> begin = beginnings(timeline);

@@ -1,10 +1,8 @@
-// Records are found by their instructions: the first of two equal ones in a row ran first.
+// Each record names its cell.
 // Chapter 06.
 #include "parallel/simulation/wait_graph.h"
 
 #include <algorithm>
-#include <map>
-#include <tuple>
 
 #include "autograd/error.h"
 #include "parallel/plan/lifetimes.h"
@@ -30,12 +28,6 @@ bool is_instant(const Instruction& x, const Plan& plan) {
   return drops(x) || (x.op == Op::norm && plan.groups[x.peer].size() == 1);
 }
 
-using Which = std::tuple<int, Op, Value, int, int, int, int>;
-
-Which which(int rank, const Instruction& x) {
-  return {rank, x.op, x.what, x.stage, x.micro, x.version, x.peer};
-}
-
 }  // namespace
 
 WaitGraph::WaitGraph(const Plan& plan, const Timeline& timeline)
@@ -54,19 +46,18 @@ WaitGraph::WaitGraph(const Plan& plan, const Timeline& timeline)
 }
 
 void WaitGraph::match_records() {
-  std::map<Which, std::vector<int>> cells;  // the first one last
-  for (int cell = events_.size() - 1; cell >= 0; --cell)
-    if (!drops(instruction(cell)))
-      cells[which(events_.rank_of(cell), instruction(cell))].push_back(cell);
   for (std::size_t i = 0; i < timeline_.records.size(); ++i) {
     const Record& record = timeline_.records[i];
     if (drops(record.instruction)) continue;
-    auto found = cells.find(which(record.rank, record.instruction));
-    PG_CHECK(found != cells.end() && !found->second.empty(), "timeline: the timeline has ",
-             print(record.instruction), " of rank ", record.rank,
-             " more often than the plan; give the timeline of this plan");
-    record_[found->second.back()] = static_cast<int>(i);
-    found->second.pop_back();
+    const Row& row = plan_.rows.at(record.rank);
+    const bool fits = record.cell >= 0 && record.cell < static_cast<int>(row.size()) &&
+                      row[record.cell] == record.instruction;
+    const int cell = fits ? events_.row_begin[record.rank] + record.cell : none;
+    PG_CHECK(fits && record_[cell] == none, "timeline: the timeline has ",
+             print(record.instruction), " of rank ", record.rank, " as cell ", record.cell,
+             fits ? " more often than the plan" : ", where the plan has another",
+             "; give the timeline of this plan");
+    record_[cell] = static_cast<int>(i);
   }
   for (int cell = 0; cell < events_.size(); ++cell)
     PG_CHECK(record_[cell] != none || is_instant(instruction(cell), plan_),

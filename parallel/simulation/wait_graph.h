@@ -5,8 +5,8 @@
 
 #include <vector>
 
+#include "parallel/plan/timeline.h"
 #include "parallel/simulation/events.h"
-#include "parallel/simulation/timeline.h"
 
 namespace plangrad::parallel {
 

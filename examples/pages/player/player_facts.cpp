@@ -60,10 +60,9 @@ void add_verified(const VerifiedPlan& verified, const Costs& costs, Json& out) {
   scene.timeline = simulate_two_bodies(plan, costs);
   const WaitGraph waits(scene.ran, scene.timeline);
   scene.written = cells_as_written(plan, scene.ran);
-  for (const Row& row : scene.ran.rows)
-    for (int cell = 0; cell < static_cast<int>(row.size()); ++cell) scene.cells.push_back(cell);
-  scene.causes.assign(scene.cells.size(), -1);
-  for (int cell = 0; cell < static_cast<int>(scene.cells.size()); ++cell)
+  const int cells = static_cast<int>(scene.timeline.records.size());
+  scene.causes.assign(cells, -1);
+  for (int cell = 0; cell < cells; ++cell)
     if (waits.record(cell) != WaitGraph::none)
       if (const int cause = waits.cause(cell); cause != WaitGraph::none)
         scene.causes[waits.record(cell)] = waits.record(cause);
@@ -99,9 +98,9 @@ void add_broken(const Plan& written, const Costs& costs, const PlanError& error,
   for (int each = 0; each < plan.ranks(); ++each)
     if (partial.stopped[each] >= 0)
       partial.stopped[each] = written_cell(written, each, partial.stopped[each]);
-  Scene scene{plan, std::move(partial.timeline), std::move(partial.cells), {}, partial.causes};
-  for (std::size_t i = 0; i < scene.cells.size(); ++i)
-    scene.written.push_back(written_cell(written, scene.timeline.records[i].rank, scene.cells[i]));
+  Scene scene{plan, std::move(partial.timeline), {}, partial.causes};
+  for (const Record& record : scene.timeline.records)
+    scene.written.push_back(written_cell(written, record.rank, record.cell));
   out["stopped"] = partial.stopped;
   add_scene(scene, out);
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "examples/pages/player/columns.h"
@@ -50,23 +49,6 @@ std::string column(const std::vector<Entry>& entries, const Of& of) {
 
 std::string whole_numbers(const std::vector<int>& numbers) {
   return pack(std::vector<std::int64_t>(numbers.begin(), numbers.end()));
-}
-
-/// For each record of a message the one of its other end: the k-th send meets the k-th receive.
-std::vector<int> other_ends(const Timeline& timeline) {
-  std::map<std::pair<int, int>, std::pair<std::vector<int>, std::vector<int>>> channels;
-  for (std::size_t i = 0; i < timeline.records.size(); ++i) {
-    const auto& [rank, lane, x, start, end, bytes, cpu] = timeline.records[i];
-    if (sends(x)) channels[{rank, x.peer}].first.push_back(static_cast<int>(i));
-    if (receives(x)) channels[{x.peer, rank}].second.push_back(static_cast<int>(i));
-  }
-  std::vector<int> others(timeline.records.size(), -1);
-  for (const auto& [ends, records] : channels)
-    for (std::size_t k = 0; k < std::min(records.first.size(), records.second.size()); ++k) {
-      others[records.first[k]] = records.second[k];
-      others[records.second[k]] = records.first[k];
-    }
-  return others;
 }
 
 Json records_json(const Scene& scene) {
@@ -136,7 +118,7 @@ std::vector<std::size_t> sharers(const Plan& plan) {
 }  // namespace
 
 void add_scene(const Scene& scene, Json& out) {
-  const std::vector<Holding> held = holdings(scene.ran, scene.timeline, scene.cells);
+  const std::vector<Holding> held = holdings(scene.ran, scene.timeline);
   Json names = Json::array(), peaks = Json::object();
   for (int hold = 0; hold < holds; ++hold) {
     names.push_back(name_of(Hold(hold)));

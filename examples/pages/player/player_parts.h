@@ -14,7 +14,6 @@ namespace plangrad::parallel {
 struct Scene {
   Plan ran;  ///< an ordinary plan, in the order in which rows ran
   Timeline timeline;
-  std::vector<int> cells = {};    ///< by record: its cell in the row that ran
   std::vector<int> written = {};  ///< by record: its cell in the plan's text
   std::vector<int> causes = {};   ///< by record: the record that it waited for last; -1: none
 };

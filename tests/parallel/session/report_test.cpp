@@ -172,7 +172,7 @@ TEST_CASE("the first late cell is the one that took longer, not those that waite
   };
   CHECK_FALSE(late_in(planned));
 
-  slow.computation = [](const Instruction& x, int) {
+  slow.computation = [](const Instruction& x, int, int) {
     return x == backward(1, 1, 0) ? 5.0 : makes_version(x) ? 0.5 : goes_back(x) ? 2.0 : 1.0;
   };
   const auto late = late_in(simulate(verify(plan), slow));

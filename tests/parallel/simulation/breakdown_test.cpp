@@ -5,6 +5,7 @@
 #include "parallel/simulation/simulate.h"
 #include "parallel/simulation/wait_graph.h"
 #include "tests/catch.h"
+#include "tests/parallel/simulation/timelines.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 #include "tests/parallel/support/plan_cases.h"
 
@@ -25,7 +26,7 @@ Timeline timeline_of(const Plan& plan, const std::vector<Ran>& all) {
     const Instruction x = parse_instruction(text);
     timeline.records.push_back({rank, operation(x).lane(), x, start, end});
   }
-  return timeline;
+  return with_cells(plan, timeline);
 }
 
 void check_parts(const TimeParts& parts, const TimeParts& expected) {
@@ -219,7 +220,7 @@ TEST_CASE("breakdown: a timeline of another plan is refused", "[breakdown]") {
   CHECK_THROWS_WITH(breakdown(plan, timeline), Contains("1 ranks, its timeline 2"));
   timeline.ranks = 1;
   timeline.records.push_back(timeline.records[0]);
-  CHECK_THROWS_WITH(breakdown(plan, timeline), Contains("0F0v0 of rank 0 more often"));
+  CHECK_THROWS_WITH(breakdown(plan, timeline), Contains("0F0v0 of rank 0 as cell 0 more often"));
   timeline.records.resize(2);
   CHECK_THROWS_WITH(critical_path(plan, timeline), Contains("lacks 0Sv1 of rank 0"));
   CHECK(critical_path(Plan{}, {}).records.empty());

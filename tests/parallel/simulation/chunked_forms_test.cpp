@@ -21,7 +21,7 @@ const std::vector<Parts> all_parts{{1, 1, 1}, {2, 2, 1},   {3, 2, 2},      {1, 1
 
 Costs costs_of(const Parts& parts) {
   Costs costs;
-  costs.computation = [parts](const Instruction& x, int) {
+  costs.computation = [parts](const Instruction& x, int, int) {
     if (begins_pass(x)) return parts.f;
     if (!goes_back(x)) return 0.0;
     return (makes_input_gradient(x) ? parts.i : 0) + (adds_gradient(x) ? parts.w : 0);

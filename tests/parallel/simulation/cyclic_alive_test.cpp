@@ -7,7 +7,7 @@
 
 #include "autograd/backend.h"
 #include "parallel/simulation/simulate.h"
-#include "parallel/simulation/timeline.h"
+#include "parallel/simulation/time_steps.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/small_run.h"
 

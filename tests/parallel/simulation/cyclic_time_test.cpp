@@ -7,7 +7,7 @@
 
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"
-#include "parallel/simulation/timeline.h"
+#include "parallel/simulation/time_steps.h"
 #include "tests/catch.h"
 
 using namespace plangrad::parallel;

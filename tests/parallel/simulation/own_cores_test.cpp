@@ -3,8 +3,10 @@
 
 #include "parallel/transports/pack.h"
 #include "tests/catch.h"
+#include "tests/parallel/simulation/timelines.h"
 
 using namespace plangrad::parallel;
+using namespace plangrad::tests;
 
 namespace {
 
@@ -18,9 +20,10 @@ Record computed(int rank, const char* text, double cpu) {
 }
 
 Timeline measured() {
-  return {2,
-          {computed(0, "0F0v0", 1), computed(0, "0B0v0", 2), computed(0, "0Sv1", 0.5),
-           computed(1, "1F0v0", 3), computed(1, "1B0v0", 4), computed(1, "1Sv1", 0.25)}};
+  return with_cells(parse(two_ranks), {2,
+                                       {computed(0, "0F0v0", 1), computed(0, "0B0v0", 2),
+                                        computed(0, "0Sv1", 0.5), computed(1, "1F0v0", 3),
+                                        computed(1, "1B0v0", 4), computed(1, "1Sv1", 0.25)}});
 }
 
 }  // namespace
@@ -36,13 +39,16 @@ TEST_CASE("own cores: each computation takes its CPU time, messages what they co
   CHECK(timeline.bubble() == Approx(1 - 10.75 / (2 * 10.75)));
 }
 
-TEST_CASE("own cores: a repeated forward takes the mean of both", "[cores]") {
+TEST_CASE("own cores: a repeated forward takes its own time", "[cores]") {
   const VerifiedPlan plan =
       verify(parse("stages 1 per_step 1 steps 1\n0F0v0 0Da0 0F0v0 0B0v0 0Sv1\n"));
-  const Timeline timeline{1,
-                          {computed(0, "0F0v0", 1), computed(0, "0F0v0", 2),
-                           computed(0, "0B0v0", 4), computed(0, "0Sv1", 8)}};
-  CHECK(on_own_cores(plan, timeline, {}).makespan() == 15);
+  const Timeline timeline =
+      with_cells(plan.plan(), {1,
+                               {computed(0, "0F0v0", 1), computed(0, "0F0v0", 2),
+                                computed(0, "0B0v0", 4), computed(0, "0Sv1", 8)}});
+  const Timeline result = on_own_cores(plan, timeline, {});
+  CHECK(result.makespan() == 15);
+  CHECK(find(result, 0, "0F0v0").end == 1);
 }
 
 TEST_CASE("own cores: a computation that was not measured is named", "[cores]") {

@@ -23,6 +23,21 @@ Span span(const Timeline& timeline, int rank, const std::string& instruction) {
   return {record.start, record.end};
 }
 
+Timeline with_cells(const Plan& plan, Timeline timeline) {
+  std::vector<std::vector<bool>> taken;
+  for (const Row& row : plan.rows) taken.emplace_back(row.size());
+  for (Record& record : timeline.records) {
+    const Row& row = plan.rows.at(record.rank);
+    std::size_t cell = 0;
+    while (cell < row.size() && (taken[record.rank][cell] || row[cell] != record.instruction))
+      ++cell;
+    if (cell == row.size()) continue;
+    taken[record.rank][cell] = true;
+    record.cell = static_cast<int>(cell);
+  }
+  return timeline;
+}
+
 const std::string two_stages =
     "stages 2 per_step 2 steps 1 first 0 sharded 0 clip 0 stagger 0 gap 2 keep 1\n"
     "0F0v0 0a0>1 0F1v0 0a1>1 0g0<1 0g1<1 0B0v0 0B1v0 0Sv1\n"

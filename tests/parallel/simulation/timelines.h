@@ -18,6 +18,9 @@ using Span = std::pair<double, double>;
 /// When an instruction starts and ends on a rank.
 Span span(const parallel::Timeline& timeline, int rank, const std::string& instruction);
 
+/// Gives each record the first cell of its row that has its instruction and no record yet.
+parallel::Timeline with_cells(const parallel::Plan& plan, parallel::Timeline timeline);
+
 /// A pipeline of two stages and two microbatches.
 extern const std::string two_stages;
 

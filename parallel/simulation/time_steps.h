@@ -1,37 +1,14 @@
-// Timeline: when each instruction of a plan ran, or would run; what is alive and sent meanwhile.
-// The engine measures one, the simulator predicts one; both are drawn alike. Not here: pictures.
+// What a timeline has alive and sends, as time goes by: activations, messages, bursts, and counts
+// for each time step. Not here: what ranks hold in all (holdings.h), pictures.
 // Chapters 06 and 08.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "parallel/plan/plan.h"
+#include "parallel/plan/timeline.h"
 
 namespace plangrad::parallel {
-
-struct Record {
-  int rank = 0;
-  Lane lane = Lane::compute;
-  Instruction instruction;
-  double start = 0, end = 0;  ///< seconds since the plan began
-  std::int64_t bytes = 0;     ///< bytes that this rank sent
-  double cpu = 0;  ///< measured computations: CPU time of the computing thread, in seconds
-};
-
-struct Timeline {
-  int ranks = 0;
-  std::vector<Record> records;
-  std::vector<std::vector<double>> bars = {};  ///< per rank: where the bodies of an endless plan
-                                               ///< begin, and where the last one ends; or empty
-
-  /// The end of the last record, in seconds.
-  double makespan() const;
-  /// Share of the ranks' time in which their compute lanes are idle:
-  ///   1 - busy / (ranks * makespan)
-  double bubble() const;
-  std::int64_t bytes() const;  ///< bytes that all ranks sent
-};
 
 /// A number that holds from time `seconds` on.
 struct Level {
