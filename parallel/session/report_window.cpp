@@ -13,7 +13,6 @@
 #include "parallel/session/report_memory.h"
 #include "parallel/session/report_metrics.h"
 #include "parallel/session/report_wire.h"
-#include "parallel/simulation/own_cores.h"
 #include "parallel/simulation/pretended.h"
 #include "parallel/simulation/steady_state.h"
 

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
+#include "parallel/plan/cell_order.h"
 #include "parallel/session/agreement.h"
 #include "parallel/session/state_files.h"
-#include "parallel/simulation/simulate.h"
 
 namespace plangrad::parallel {
 
@@ -150,7 +150,7 @@ std::vector<RunResult> Lead::train_next_plan() {
   if (train.recorded) {
     const bool driven = plan.in_flight > 0;
     report_.record({since_,
-                    driven ? recorded(plan, orders) : plan,
+                    driven ? plan_as_it_ran(plan, orders) : plan,
                     driven,
                     {plan.ranks(), merged(results).records},
                     std::move(memory),

@@ -1,5 +1,6 @@
-// Events of a plan, and which of them bring an instruction's inputs to its rank.
-// Not here: when they happen (simulate.cpp, driven.cpp), whether a value exists at all (verify).
+// What waits for what in a plan: events, and what the cells of a rank wait for. The simulator, the
+// order of message-driven plans, plans that break a rule and explanations of idle time ask here.
+// Not here: when events happen (simulate.cpp, driven.cpp), what a value is (plan/operations.h).
 // Chapter 06.
 #pragma once
 
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "parallel/plan/plan.h"
+#include "parallel/verifier/rules.h"
 
 namespace plangrad::parallel {
 
@@ -17,29 +19,31 @@ struct Events {
   std::vector<const Instruction*> cells;
   std::vector<int> row_begin;  ///< by rank: its first cell
   std::vector<int> of;         ///< by cell: its event
-  std::vector<int> before;     ///< by event: the one before it on its channel, or in its group;
-                               ///< -1: none
+  std::vector<int> before;     ///< by event: the one before it on its channel, or in its group, for
+                               ///< which it waits; -1: none
+  std::vector<bool> happens;   ///< by event: whether all its ends are there, and have one name
 
   int size() const { return static_cast<int>(cells.size()); }
   int rank_of(int cell) const;
+  /// A cell's place in its row.
+  int index_of(int cell) const { return cell - row_begin[rank_of(cell)]; }
 };
 
-/// The plan must outlive its events.
-/// throws: Error if a message lacks an end
-Events events_of(const Plan& plan);
+/// Joins the ends that a pairing of the plan names. The plan must outlive its events.
+Events events_of(const Plan& plan, const Pairing& pairing);
 
-/// Arrivals: the values that messages have brought to a rank, while its row is read from left to
-/// right. Results of computations do not matter, as computations run in the row's order.
-class Arrivals {
+/// RowReader: what each cell of a rank's row waits for, while the row is read in the order in which
+/// it runs: the computation before it, and the messages that bring its inputs. The results of other
+/// computations are there, as computations run in this order.
+class RowReader {
  public:
   /// tied_versions: see lifetimes.h. Both must outlive it.
-  Arrivals(const Plan& plan, const std::vector<int>& tied_versions)
+  RowReader(const Plan& plan, const std::vector<int>& tied_versions)
       : plan_(plan), tied_versions_(tied_versions) {}
 
-  /// The events that bring the inputs of `x`.
-  std::vector<int> inputs(const Instruction& x) const;
-
-  /// Notes that `event` brings what `x` receives, reduces or gathers.
+  /// The events that `x` waits for if it is next.
+  std::vector<int> awaited(const Instruction& x) const;
+  /// Reads on: `event` computes `x`, or brings what it receives, reduces or gathers.
   void add(const Instruction& x, int event);
 
  private:
@@ -47,6 +51,7 @@ class Arrivals {
 
   const Plan& plan_;
   const std::vector<int>& tied_versions_;
+  int computation_ = -1;                                     // the last one; -1: none
   std::unordered_map<Key, int> last_;                        // the event that brought a value last
   std::unordered_map<int, std::vector<int>> finished_sums_;  // by version: their events
 };

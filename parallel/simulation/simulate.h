@@ -1,23 +1,20 @@
-// simulate: the order in which a plan's cells run, and when each of them would run, given what
-// computations and messages cost.
+// simulate: when each of a plan's cells would run, given what computations and messages cost; and how
+// far a plan gets that breaks a rule.
 // Not here: the costs of one instruction (costs), pictures (draw), running the plan (engine).
 // Chapter 06.
 //
 // The room parallel/simulation says when a plan's instructions would run, and what follows from
 // when they ran, measured or simulated:
 // costs.h        what computations and messages cost; pretended.h: what a run pretends they cost
-// simulate.cpp   what waits for what, as a graph walked once; events.h: what brings a value
+// simulate.cpp   what waits for what, as a graph walked once; events.h: what waits for what
 // driven.cpp     the order of cells in message-driven plans
 // steady_state.h endless plans: two bodies, and what an update takes in the long run
-// timeline.h     when each instruction ran; what is alive and sent in each time step
+// time_steps.h   what is alive and sent in each time step
 // breakdown.h    where a timeline's time goes, and its critical path; wait_graph.h: what waited
 // holdings.h     what ranks hold, from when to when
-// partial.h      how far a plan runs that breaks a rule
-// own_cores.h    a measured plan as if no two ranks shared a core
 // The engine writes the same timeline as the simulator, so that both can be drawn side by side.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "parallel/simulation/costs.h"
@@ -25,32 +22,6 @@
 #include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {
-
-/// The order in which a rank runs the cells of its row. As a rule it is the row's own order; in a
-/// message-driven plan it depends on which inputs have arrived (driven.cpp).
-class CellOrder {
- public:
-  /// `row` must outlive it.
-  explicit CellOrder(const Row& row) : row_(row) {}
-  virtual ~CellOrder() = default;
-  /// The cells that may be next; empty at the end. Several cells are all computations, and the rank
-  /// runs the first of them that can run.
-  virtual std::vector<int> next() const {
-    return end_ < static_cast<int>(row_.size()) ? std::vector{end_} : std::vector<int>();
-  }
-  virtual void ran(int) { ++end_; }
-
- protected:
-  const Row& row_;
-  int end_ = 0;  ///< the first cell that keeps its place and has not run
-};
-
-/// `row` must outlive it.
-std::unique_ptr<CellOrder> make_order(const Plan& plan, const Row& row);
-
-/// The plan that ran: its rows have the order in which their cells ran.
-///   orders: for each rank, the cells of its row in the order in which they ran
-Plan recorded(const Plan& plan, const std::vector<std::vector<int>>& orders);
 
 /// The plan with its rows in the order in which they would run at these costs; it differs only if
 /// the plan is message-driven.
@@ -70,5 +41,30 @@ Timeline simulate(const VerifiedPlan& plan, const Costs& costs);
 /// Simulates a plan that may break the verifier's rules.
 /// throws: Error, also if the plan can't run to its end
 Timeline simulate_unverified(const Plan& plan, const Costs& costs);
+
+/// How far a plan runs that the verifier rejects.
+struct PartialTimeline {
+  Timeline timeline;         ///< what runs, rank by rank, in the order of the rows
+  std::vector<int> causes;   ///< by record: the record that it waited for last; -1: none
+  std::vector<int> stopped;  ///< by rank: its first computation, or otherwise its first cell, that
+                             ///< never runs; -1: its row ends
+};
+
+/// Simulates a broken plan. It stands still at the cell that breaks a rule, and so does all that
+/// waits for it. Messages of which an end is missing, or whose ends name different values, do not
+/// run.
+///   rank, index: the cell that breaks a rule, from which on the row does not run; -1: none
+/// throws: Error if the costs do not fit the plan, or its cells have no meaning (rule shape)
+PartialTimeline simulate_until_blocked(const Plan& plan, const Costs& costs, int rank, int index);
+
+/// Simulates the plan with the CPU time of each measured computation as its cost, as if each rank
+/// had a core of its own. Messages cost what `costs` says. Ranks that share cores slow each other
+/// down, and a rank that waits leaves its core to another, so their measured bubble is not that of
+/// a machine with a core for each of them.
+/// The result is exact for computations that use one thread and never wait. It leaves out the work
+/// of other threads (see thread_seconds()), and keeps what sharing does to caches and memory.
+///   plan: its rows have the order in which they ran; measured: its timeline, with Record::cpu
+/// throws: Error if a computation of the plan was not measured
+Timeline on_own_cores(const VerifiedPlan& plan, const Timeline& measured, Costs costs);
 
 }  // namespace plangrad::parallel

@@ -33,7 +33,7 @@ bool is_instant(const Instruction& x, const Plan& plan) {
 WaitGraph::WaitGraph(const Plan& plan, const Timeline& timeline)
     : plan_(as_it_ran(plan, timeline)),
       timeline_(timeline),
-      events_(events_of(plan_)),
+      events_(events_of(plan_, pair_up(plan_))),
       ends_(events_.size()),
       awaited_(events_.size()),
       record_(events_.size(), none),
@@ -66,21 +66,20 @@ void WaitGraph::match_records() {
 }
 
 void WaitGraph::add_row(int rank, const std::vector<int>& tied_versions) {
-  Arrivals arrivals(plan_, tied_versions);
-  int cell = events_.row_begin[rank], computation = none;
+  RowReader reader(plan_, tied_versions);
+  int cell = events_.row_begin[rank];
   std::vector<int> carried;  // from cells without a record
   for (const Instruction& x : plan_.rows[rank]) {
     const int here = cell++;
-    std::vector<int>& awaited = awaited_[here] = arrivals.inputs(x);
+    std::vector<int>& awaited = awaited_[here] = reader.awaited(x);
     if (record_[here] == none) {
       carried.insert(carried.end(), awaited.begin(), awaited.end());
       continue;
     }
-    arrivals.add(x, here);
+    reader.add(x, here);
     awaited.insert(awaited.end(), carried.begin(), carried.end());
-    if (computation != none) awaited.push_back(computation);
     if (!is_compute(x)) continue;
-    computations_[rank].push_back(computation = here);
+    computations_[rank].push_back(here);
     carried.clear();
   }
 }

@@ -19,7 +19,7 @@ class WaitGraph {
   static constexpr int none = -1;
 
   /// `timeline` must outlive it. The rows of a message-driven plan are taken in the order in which
-  /// they ran: a simulated timeline has it; recorded() makes a plan of it for a measured one.
+  /// they ran: a simulated timeline has it; plan_as_it_ran() makes a plan of it for a measured one.
   /// throws: Error if the timeline lacks an instruction of the plan, or has another
   WaitGraph(const Plan& plan, const Timeline& timeline);
   WaitGraph(const WaitGraph&) = delete;  // events point into the plan

@@ -9,11 +9,6 @@
 namespace plangrad::parallel {
 namespace {
 
-/// Whether two cells give their message or meeting the same name.
-bool same_name(const Instruction& a, const Instruction& b) {
-  return a.what == b.what && a.stage == b.stage && a.micro == b.micro && a.version == b.version;
-}
-
 void number_messages(const Plan& plan, Pairing& pairing) {
   std::unordered_map<std::int64_t, int> wire_of;  // by sender * ranks + receiver
   for (int rank = 0; rank < plan.ranks(); ++rank)
@@ -38,7 +33,7 @@ void check_wire(const Plan& plan, const Wire& wire) {
       refuse("match", recv, "rank ", wire.from, " sends no such message; it has ",
              wire.sends.size(), " for this rank in all");
     const Instruction& send = plan.rows[wire.from][wire.sends[k]];
-    if (!same_name(send, recv.instruction()))
+    if (!have_same_name(send, recv.instruction()))
       refuse("match", recv, "rank ", wire.from, " sends ", print(send), " as message ", k,
              " to this rank; both ends list the same messages in the same order");
   }
@@ -62,25 +57,32 @@ std::vector<std::vector<int>> cells_of(const Plan& plan, const std::vector<int>&
   return cells;
 }
 
-void hold_meetings(const Plan& plan, int group, Pairing& pairing) {
+void add_meetings(const Plan& plan, int group, Pairing& pairing) {
   const std::vector<int>& members = plan.groups[group];
   const auto cells = cells_of(plan, members, group);
   const auto longest = std::ranges::max_element(cells, {}, std::ranges::size);
-  const int guide = members[longest - cells.begin()];
   for (std::size_t k = 0; k < longest->size(); ++k) {
-    const Place at{plan, guide, (*longest)[k]};
-    Meeting meeting{group, {}};
+    Meeting meeting{group, static_cast<int>(longest - cells.begin()), {}};
     for (std::size_t member = 0; member < members.size(); ++member) {
-      const int rank = members[member];
-      if (k >= cells[member].size())
-        refuse("together", at, "rank ", rank, " never joins; all of group ", group, " must");
-      const Instruction& other = plan.rows[rank][cells[member][k]];
-      if (other.op != at.instruction().op || !same_name(other, at.instruction()))
-        refuse("together", at, "rank ", rank, " is at ", print(other), " instead");
-      pairing.ends[rank][cells[member][k]].meeting = static_cast<int>(pairing.meetings.size());
-      meeting.cells.push_back(cells[member][k]);
+      meeting.cells.push_back(k < cells[member].size() ? cells[member][k] : -1);
+      if (meeting.cells.back() >= 0)
+        pairing.ends[members[member]][meeting.cells.back()].meeting =
+            static_cast<int>(pairing.meetings.size());
     }
     pairing.meetings.push_back(std::move(meeting));
+  }
+}
+
+void check_meeting(const Plan& plan, const Meeting& meeting) {
+  const std::vector<int>& members = plan.groups[meeting.group];
+  const Place at{plan, members[meeting.guide], meeting.cells[meeting.guide]};
+  for (std::size_t member = 0; member < members.size(); ++member) {
+    const int rank = members[member];
+    if (meeting.cells[member] < 0)
+      refuse("together", at, "rank ", rank, " never joins; all of group ", meeting.group, " must");
+    const Instruction& other = plan.rows[rank][meeting.cells[member]];
+    if (other.op != at.instruction().op || !have_same_name(other, at.instruction()))
+      refuse("together", at, "rank ", rank, " is at ", print(other), " instead");
   }
 }
 
@@ -98,13 +100,23 @@ void check_norm(const Place& at, const std::vector<int>& members, const Meeting&
 
 }  // namespace
 
-Pairing pair_up(const Plan& plan) {
+bool have_same_name(const Instruction& a, const Instruction& b) {
+  return a.what == b.what && a.stage == b.stage && a.micro == b.micro && a.version == b.version;
+}
+
+Pairing pairs_in_order(const Plan& plan) {
   Pairing pairing;
   for (const Row& row : plan.rows) pairing.ends.emplace_back(row.size());
   number_messages(plan, pairing);
-  for (const Wire& wire : pairing.wires) check_wire(plan, wire);
   for (int group = 0; group < static_cast<int>(plan.groups.size()); ++group)
-    hold_meetings(plan, group, pairing);
+    add_meetings(plan, group, pairing);
+  return pairing;
+}
+
+Pairing pair_up(const Plan& plan) {
+  Pairing pairing = pairs_in_order(plan);
+  for (const Wire& wire : pairing.wires) check_wire(plan, wire);
+  for (const Meeting& meeting : pairing.meetings) check_meeting(plan, meeting);
   return pairing;
 }
 

@@ -33,7 +33,7 @@ template <class... Parts>
 /// which name stages, microbatches, ranks and groups that exist. throws: PlanError, rule shape
 void check_shape(const Plan& plan);
 /// Checks that a message-driven plan makes the same sums in any order of its two lines of work
-/// (simulation/driven.cpp). throws: PlanError, rule driven
+/// (plan/cell_order.h). throws: PlanError, rule driven
 void check_driven(const Plan& plan);
 
 /// The messages from one rank to another: the k-th send meets the k-th recv.
@@ -45,7 +45,8 @@ struct Wire {
 /// A reduction, norm or gather: one cell of each member's row, in the group's order.
 struct Meeting {
   int group;
-  std::vector<int> cells;
+  int guide;               ///< the first of the members that meet most often
+  std::vector<int> cells;  ///< -1: the member never joins
 };
 
 /// Which send meets which recv, and which cells of a group meet. This follows from the rows alone:
@@ -60,6 +61,13 @@ struct Pairing {
   std::vector<Meeting> meetings;
   std::vector<std::vector<End>> ends;  ///< by rank and cell
 };
+
+/// Whether two cells give their message or meeting the same name.
+bool have_same_name(const Instruction& a, const Instruction& b);
+
+/// Pairs cells in their order. In a plan that breaks a rule, wires and meetings can lack ends, and
+/// ends can have different names.
+Pairing pairs_in_order(const Plan& plan);
 
 /// Pairs all cells. throws: PlanError, rule match, together, or end (a message is never received)
 Pairing pair_up(const Plan& plan);

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/simulation/partial.h"
+#include "parallel/simulation/simulate.h"
 
 namespace plangrad::parallel {
 

@@ -4,9 +4,10 @@
 #include <thread>
 
 #include "parallel/engine/stage_runner.h"
+#include "parallel/plan/cell_order.h"
 #include "parallel/session/session_rank.h"
 #include "parallel/simulation/breakdown.h"
-#include "parallel/simulation/own_cores.h"
+#include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 #include "tests/parallel/support/small_run.h"
@@ -20,7 +21,7 @@ Plan as_run(const Plan& plan, const Outcome& outcome) {
   if (plan.in_flight == 0) return plan;
   std::vector<std::vector<int>> orders;
   for (const RunResult& result : outcome.last) orders.push_back(result.order);
-  return recorded(plan, orders);
+  return plan_as_it_ran(plan, orders);
 }
 
 /// Checks a run's records. Returns the CPU time of all computations, in seconds.

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "parallel/plan/cell_order.h"
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/plan_cases.h"
@@ -55,7 +56,7 @@ TEST_CASE("message-driven: a rank runs what has come, and what ran is a plan wit
   const auto plans = plans_of("message-driven", layout);
   SlowLastStage slow;
   const Outcome driven = run_by_engine(training, plans, slow, 2);
-  const Plan ran = recorded(plans[0].plan(), orders_of(driven));
+  const Plan ran = plan_as_it_ran(plans[0].plan(), orders_of(driven));
   INFO(print(ran));
   CHECK(ran.in_flight == 0);
   const Row& middle = ran.rows[1];

@@ -1,5 +1,4 @@
 // How far a broken plan runs: up to the fault, and what does not wait for it.
-#include "parallel/simulation/partial.h"
 
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"
@@ -19,17 +18,18 @@ std::string computed(const Timeline& timeline, int rank) {
 }
 
 Timeline until(const std::string& plan, int rank, int index) {
-  return simulate_until(parse(plan), rank, index, {.backward = {2}, .latency = 0.5});
+  return simulate_until_blocked(parse(plan), {.backward = {2}, .latency = 0.5}, rank, index)
+      .timeline;
 }
 
 }  // namespace
 
-TEST_CASE("simulate_until: a whole plan runs as simulate says", "[simulate]") {
+TEST_CASE("simulate_until_blocked: a whole plan runs as simulate says", "[simulate]") {
   for (const char* name : {"1f1b", "interleaved", "2bw", "zb-v"}) {
     const Plan plan = make_plan(name, {.stages = 4, .microbatches = 4, .steps = 2});
     const Costs costs{.backward = {2}, .latency = 0.5};
     const Timeline all = simulate_unverified(plan, costs),
-                   same = simulate_until(plan, 0, static_cast<int>(plan.rows[0].size()), costs);
+                   same = simulate_until_blocked(plan, costs, -1, -1).timeline;
     REQUIRE(same.records.size() == all.records.size());
     for (std::size_t i = 0; i < all.records.size(); ++i) {
       CHECK(same.records[i].instruction == all.records[i].instruction);
@@ -39,7 +39,8 @@ TEST_CASE("simulate_until: a whole plan runs as simulate says", "[simulate]") {
   }
 }
 
-TEST_CASE("simulate_until: other ranks run as far as they do not need the fault", "[simulate]") {
+TEST_CASE("simulate_until_blocked: other ranks run as far as they do not need the fault",
+          "[simulate]") {
   const std::string plan =
       "stages 2 per_step 2 steps 1\n"
       "0F0v0 0a0>1 0F1v0 0a1>1 0g0<1 0B0v0 0g1<1 0B1v0 0Sv1\n"
@@ -51,7 +52,7 @@ TEST_CASE("simulate_until: other ranks run as far as they do not need the fault"
   CHECK(until(plan, 0, 0).records.empty());
 }
 
-TEST_CASE("simulate_until: messages without an end, and ends that differ", "[simulate]") {
+TEST_CASE("simulate_until_blocked: messages without an end, and ends that differ", "[simulate]") {
   const std::string lost =
       "stages 2 per_step 2 steps 1\n"
       "0F0v0 0a0>1 0F1v0 0g0<1 0B0v0 0g1<1 0B1v0 0Sv1\n"
@@ -67,7 +68,7 @@ TEST_CASE("simulate_until: messages without an end, and ends that differ", "[sim
   CHECK(computed(until(other, 1, 99), 1).empty());
 }
 
-TEST_CASE("simulate_until: a member that never joins, and ranks that wait in a circle",
+TEST_CASE("simulate_until_blocked: a member that never joins, and ranks that wait in a circle",
           "[simulate]") {
   const std::string alone =
       "stages 1 per_step 2 steps 1 groups 0,1\n"
