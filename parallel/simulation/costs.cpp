@@ -157,6 +157,7 @@ Costs encoded(Costs costs, const Plan& plan, const char* weights_name) {
            "bytes of the factors as the ", weights_name, " of a plan without a codec");
   costs.sum_bytes = encoded_each(plan.codec, weights);
   costs.activation_bytes = encoded_each(plan.channel, plain);
+  costs.output_bytes = plain;
   // A sparse gradient uses the activation's indices, so only its values are sent.
   costs.activation_gradient_bytes.clear();
   for (std::size_t i = 0; i < plain.size(); ++i)

@@ -26,6 +26,8 @@ struct Costs {
   double bandwidth = std::numeric_limits<double>::infinity();  ///< every link's, each way
   double latency = 0;                                          ///< every message's
   std::vector<std::int64_t> activation_bytes = {0};  ///< a stage's output for one microbatch
+  std::vector<std::int64_t> output_bytes =
+      {};  ///< that output in memory, where no codec makes it shorter; empty: as activation_bytes
   std::vector<std::int64_t> activation_gradient_bytes =
       {};  ///< the gradient of that output; empty: as activation_bytes
   std::vector<std::int64_t> weight_bytes = {0};  ///< the last value is the tied stage's

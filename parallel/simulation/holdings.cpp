@@ -4,7 +4,6 @@
 #include "parallel/simulation/holdings.h"
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <set>
 #include <span>
@@ -147,9 +146,9 @@ class RowHoldings {
 }  // namespace
 
 const char* name_of(Hold hold) {
-  static constexpr const char* names[holds] = {"weights",     "shard",   "copy of weights",
-                                               "activations", "input",   "gradient sum",
-                                               "sum",         "arrived", "leaving"};
+  static constexpr const char* names[hold_kinds] = {"weights",     "shard",   "copy of weights",
+                                                    "activations", "input",   "gradient sum",
+                                                    "sum",         "arrived", "leaving"};
   return names[static_cast<int>(hold)];
 }
 
@@ -184,6 +183,17 @@ std::vector<int> most_held(const std::vector<Holding>& held, Hold hold, int rank
       most[rank] = std::max(most[rank], now += change);
   }
   return most;
+}
+
+Timeline in_row_order(const Plan& plan) {
+  Timeline timeline{plan.ranks(), {}};
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    for (int cell = 0; cell < static_cast<int>(plan.rows[rank].size()); ++cell) {
+      const Instruction& x = plan.rows[rank][cell];
+      timeline.records.push_back(
+          {rank, operation(x).lane(), x, 1.0 * cell, cell + 1.0, 0, 0, cell});
+    }
+  return timeline;
 }
 
 }  // namespace plangrad::parallel

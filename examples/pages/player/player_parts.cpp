@@ -8,7 +8,6 @@
 #include "examples/pages/player/columns.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/lifetimes.h"
-#include "parallel/simulation/holdings.h"
 
 namespace plangrad::parallel {
 namespace {
@@ -120,7 +119,7 @@ std::vector<std::size_t> sharers(const Plan& plan) {
 void add_scene(const Scene& scene, Json& out) {
   const std::vector<Holding> held = holdings(scene.ran, scene.timeline);
   Json names = Json::array(), peaks = Json::object();
-  for (int hold = 0; hold < holds; ++hold) {
+  for (int hold = 0; hold < hold_kinds; ++hold) {
     names.push_back(name_of(Hold(hold)));
     peaks[name_of(Hold(hold))] = most_held(held, Hold(hold), scene.timeline.ranks);
   }
@@ -131,6 +130,7 @@ void add_scene(const Scene& scene, Json& out) {
   out["holds"] = names;
   out["records"] = records_json(scene);
   out["held"] = held_json(held);
+  out["memory"] = memory_json(scene.ran, held);
   out["idle"] = idle_shares(scene.timeline);
   out["peaks"] = peaks;
 }

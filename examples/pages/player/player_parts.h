@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "parallel/simulation/holdings.h"
 #include "parallel/simulation/simulate.h"
 
 namespace plangrad::parallel {
@@ -22,6 +23,9 @@ struct Scene {
 void add_scene(const Scene& scene, nlohmann::json& out);
 
 nlohmann::json header_json(const Plan& plan);
+
+/// Sizes of holdings, see answer().
+nlohmann::json memory_json(const Plan& plan, const std::vector<Holding>& held);
 
 /// The places of a plan's cells in the text that it was read from.
 nlohmann::json places_json(const std::string& text, const Plan& plan);

@@ -68,37 +68,17 @@ class Chart {
   }
 }
 
-// Kinds of memory, from below, with their colours.
-const memoryKinds = [
-  ['optimizer', 'optimizer'], ['weights', 'weights'], ['sums', 'gradients'],
-  ['activations', 'activations']
-];
+// Colours of kinds of memory, from below: optimizer, weights, gradient sums, activations, messages.
+const memoryColors = ['optimizer', 'weights', 'gradients', 'activations', 'activations'];
 
-/** What a holding counts in a unit: [kind, amount]; null if nothing. */
-function amountOf(unit, answer, held, i, bytes) {
-  const hold = held.hold[i], shards = answer.header.holders?.[held.stage[i]] || 1;
-  if (unit === 'activations') return hold === HOLD.activations ? ['activations', 1] : null;
-  if (unit === 'versions')
-    return hold <= HOLD.copy ? ['weights', hold === HOLD.shard ? 1 / shards : 1] : null;
-  const sharded = answer.header.sharded;
-  switch (hold) {
-    case HOLD.weights:
-    case HOLD.copy:
-      return ['weights', bytes.weights];
-    case HOLD.shard:
-      return ['weights', bytes.weights / shards];
-    case HOLD.activations:
-      return ['activations', bytes.activations];
-    case HOLD.input:
-      return ['activations', bytes.input];
-    case HOLD.open:
-      return ['sums', bytes.sum];
-    case HOLD.sum:
-      return ['sums', bytes.sum / (sharded >= 2 ? shards : 1)];
-    default:
-      return held.what[i] <= 2 ? ['activations', bytes.input] : null;
-  }
-}
+// Units of memory. Those of models are bytes.
+const memoryUnits = {
+  activations: 'activations',
+  versions: 'versions',
+  '124M': 'GPT-2 124M',
+  '1.5B': 'GPT-2 1.5B'
+};
+const isInBytes = unit => unit in memoryUnits && unit !== 'activations' && unit !== 'versions';
 
 class Memory extends Chart {
   constructor(host, clock) {
@@ -116,27 +96,26 @@ class Memory extends Chart {
   }
 
   show(answer, data) {
-    Object.assign(this, {answer, data, all: holdingsByRank(answer)});
+    Object.assign(
+        this, {answer, data, all: holdingsByRank(answer), sizes: unpack(answer.memory.size)});
     this.count();
     this.paint();
   }
 
   /** By rank: the moments at which memory changes, and what each kind has from then on. */
   count() {
-    const {answer, data} = this, {held, byRank} = this.all, model = models[this.unit];
-    const bytes = model && stageBytes(model, answer.header.stages, this.sequences);
+    const {answer, data} = this, {held, byRank} = this.all;
+    const {sizes, optimizer} = answer.memory.units[this.unit];
     this.ranks = byRank.map((list, rank) => {
       const changes = [];
       for (const i of list) {
-        const amount = amountOf(this.unit, answer, held, i, bytes);
-        if (!amount) continue;
-        const kind = memoryKinds.findIndex(each => each[0] === amount[0]);
-        changes.push([held.start[i], amount[1], kind], [held.end[i], -amount[1], kind]);
+        const [kind, fixed, each] = sizes[this.sizes[i]], amount = fixed + each * this.sequences;
+        if (amount) changes.push([held.start[i], amount, kind], [held.end[i], -amount, kind]);
       }
       changes.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-      const now = memoryKinds.map(() => 0), moments = [0], levels = [null];
-      if (model) now[0] = this.optimizerOf(rank, bytes);
-      levels[0] = now.slice();
+      const now = memoryColors.map(() => 0), moments = [0];
+      now[0] = optimizer[rank];
+      const levels = [now.slice()];
       for (const [seconds, more, kind] of changes) {
         now[kind] += more;
         if (seconds >= data.seconds) break;
@@ -148,26 +127,16 @@ class Memory extends Chart {
         }
       }
       const totals = levels.map(level => level.reduce((a, b) => a + b, 0));
-      const used = memoryKinds.map((_, kind) => levels.some(level => level[kind] > 0));
+      const used = memoryColors.map((_, kind) => levels.some(level => level[kind] > 0));
       return {moments, levels, used, peak: totals.reduce((a, b) => Math.max(a, b), 0)};
     });
     this.peak = this.ranks.reduce((most, rank) => Math.max(most, rank.peak), 1e-9);
   }
 
-  /** Adam's state of the stages that a rank keeps, or of its shards. */
-  optimizerOf(rank, bytes) {
-    const {header, facts} = this.answer;
-    return (facts?.stages_held?.[rank] || [])
-        .reduce(
-            (sum, stage) =>
-                sum + bytes.optimizer / (header.sharded ? header.holders?.[stage] || 1 : 1),
-            0);
-  }
-
-  text(amount) { return models[this.unit] ? bytesText(amount) : digits(amount); }
+  text(amount) { return isInBytes(this.unit) ? bytesText(amount) : digits(amount); }
 
   draw(pen) {
-    const {data, clock} = this, limit = models[this.unit] && this.device, ranks = data.ranks;
+    const {data, clock} = this, limit = isInBytes(this.unit) && this.device, ranks = data.ranks;
     const gap = ranks <= 16 ? 8 : ranks <= 64 ? 2 : 0, high = (this.height - 4) / ranks - gap;
     const top = Math.max(this.peak, limit && this.peak > limit / 3 ? limit * 1.05 : 0);
     pen.font = '12px system-ui, sans-serif';
@@ -178,9 +147,9 @@ class Memory extends Chart {
       pen.fillRect(this.left, y - high, this.right - this.left, high);
       const {moments, levels} = rank;
       const first = Math.max(0, firstWhere(moments.length, k => moments[k] > clock.from) - 1);
-      for (let kind = memoryKinds.length - 1; kind >= 0; --kind) {
+      for (let kind = memoryColors.length - 1; kind >= 0; --kind) {
         if (!rank.used[kind]) continue;
-        pen.fillStyle = theme.get(memoryKinds[kind][1]);
+        pen.fillStyle = theme.get(memoryColors[kind]);
         pen.beginPath();
         pen.moveTo(this.left, y);
         let most = 0, drawn = this.left;
@@ -210,7 +179,7 @@ class Memory extends Chart {
       pen.fillText((this.left > 60 ? 'rank ' : 'r') + r, 2, y - high / 2 + 4);
       pen.fillStyle = limit && rank.peak > limit ? theme.get('fault') : theme.get('dim');
       pen.fillText(
-          (this.left > 60 && !models[this.unit] ? 'most ' : '') + this.text(rank.peak),
+          (this.left > 60 && !isInBytes(this.unit) ? 'most ' : '') + this.text(rank.peak),
           this.right + 6, y - high / 2 + 4);
     });
     this.base.setAttribute('aria-label', `Memory by rank: at most ${this.text(this.peak)}`);

@@ -27,22 +27,20 @@ function showTools() {
 }
 
 function showMemoryChoice() {
-  const units = [
-    ['activations', 'activations'], ['versions', 'versions'],
-    ...Object.entries(models).map(([key, model]) => [key, model.name])
-  ];
-  const buttons = units.map(
-      ([unit, name]) =>
-          el('button', {
-            type: 'button',
-            'aria-pressed': '' + (unit === memory.unit),
-            onclick: event => {
-              memory.unit = unit;
-              for (const each of buttons) each.setAttribute('aria-pressed', each === event.target);
-              redo();
-            }
-          },
-             name));
+  const buttons = Object.entries(memoryUnits)
+                      .map(
+                          ([unit, name]) =>
+                              el('button', {
+                                type: 'button',
+                                'aria-pressed': '' + (unit === memory.unit),
+                                onclick: event => {
+                                  memory.unit = unit;
+                                  for (const each of buttons)
+                                    each.setAttribute('aria-pressed', each === event.target);
+                                  redo();
+                                }
+                              },
+                                 name));
   const sequences =
       el('select', {'aria-label': 'sequences of a microbatch'},
          ...[1, 2, 4, 8, 16, 32].map(
@@ -52,7 +50,7 @@ function showMemoryChoice() {
          ...[16, 24, 40, 80, 141].map(
              n => el('option', {value: n, selected: n === 80}, `device of ${n} GB`)));
   const redo = () => {
-    const inBytes = !!models[memory.unit];
+    const inBytes = isInBytes(memory.unit);
     sequences.hidden = device.hidden = !inBytes;
     memory.sequences = +sequences.value;
     memory.device = device.value * 1e9;

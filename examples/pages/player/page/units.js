@@ -1,4 +1,4 @@
-// Units: numbers as text, small helpers for elements, and models with which memory is in bytes.
+// Units: numbers as text, and small helpers for elements.
 'use strict';
 
 /** Makes an element: el('p', {className: 'dim'}, 'text', child). */
@@ -19,8 +19,10 @@ function rarely(act) {
       act();
       last = performance.now();
     };
-    if (wait <= 0) run();
-    else timer = setTimeout(run, wait);
+    if (wait <= 0)
+      run();
+    else
+      timer = setTimeout(run, wait);
   };
 }
 
@@ -75,36 +77,4 @@ function timeUnit(costs, seconds) {
     };
   const [unit, per] = seconds < 2e-3 ? ['µs', 1e6] : seconds < 2 ? ['ms', 1e3] : ['s', 1];
   return {unit, text: s => digits(s * per), say: s => `${digits(s * per)} ${unit}`};
-}
-
-/**
- * Models in bytes. Weights and gradients have 2 bytes a parameter, Adam's state 12 (two moments and
- * a copy in 32 bits): Rajbhandari et al. 2020, "ZeRO", section 3.1. Activations of a layer have
- * T C (34 + 5 heads T / C) bytes a sequence: Korthikanti et al. 2022, equation 1.
- */
-const models = {
-  '124M':
-      {name: 'GPT-2 124M', parameters: 124439808, layers: 12, width: 768, heads: 12, tokens: 1024},
-  '1.5B': {
-    name: 'GPT-2 1.5B',
-    parameters: 1557611200,
-    layers: 48,
-    width: 1600,
-    heads: 25,
-    tokens: 1024
-  },
-};
-
-/** Bytes of one stage of a model that is cut into `stages`: of each kind of holding. */
-function stageBytes(model, stages, sequences) {
-  const {layers, width, heads, tokens, parameters} = model;
-  const input = 2 * tokens * width * sequences;
-  const layer = tokens * width * (34 + 5 * heads * tokens / width) * sequences;
-  return {
-    weights: 2 * parameters / stages,
-    sum: 2 * parameters / stages,
-    optimizer: 12 * parameters / stages,
-    activations: layer * layers / stages,
-    input
-  };
 }
