@@ -81,33 +81,33 @@ void lower_rows(const PlanRequest&, const Plan& rows) {
   std::cout << print(verify(completed(rows)).plan());
 }
 
-Lines times(const PlanRequest& request, const VerifiedPlan& verified) {
+Lines times(const PlanRequest& request, const VerifiedPlan& verified, const Timeline& timeline) {
   const Costs costs = request.costs.of(verified.plan());
-  const Timeline timeline = simulate(verified, costs);
-  Lines all = lines(verified.plan(), costs);
-  auto add = [&all](Lines more) { all.insert(all.end(), more.begin(), more.end()); };
-  add(lines(timeline));
-  if (verified.plan().is_endless()) add(lines(steady_state(verified, costs)));
-  if (request.time_steps) add(lines(time_steps(verified.plan(), timeline)));
+  Lines all = in_words(times_of(verified, costs, timeline), Told::of_time);
+  if (!request.time_steps) return all;
+  const nlohmann::json steps = time_steps_of(verified.plan(), timeline);
+  for (const auto& line : in_words(steps, Told::of_time_steps)) all.push_back(line);
   return all;
 }
 
 void verify_plan(const PlanRequest& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
-  if (request.json) return print_json(all_facts(verified, request.costs.of(verified.plan())));
-  const Lines of_time = times(request, verified);
+  const Costs costs = request.costs.of(verified.plan());
+  if (request.json) return print_json(all_facts(verified, costs));
+  const Lines of_time = times(request, verified, simulate(verified, costs));
   std::cout << "verified" << (plan.is_endless() ? " at every length\n" : "\n");
   for (const std::string& sentence : sentences(verified)) std::cout << sentence << '\n';
   std::cout << '\n';
-  print_lines(lines(verified));
+  print_lines(in_words(facts_of(verified), Told::of_plan));
   print_lines(of_time);
 }
 
 void simulate_plan(const PlanRequest& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
-  if (request.json) return print_json(all_facts(verified, request.costs.of(verified.plan())));
-  print_lines(times(request, verified));
-  const Timeline timeline = simulate(verified, request.costs.of(verified.plan()));
+  const Costs costs = request.costs.of(verified.plan());
+  if (request.json) return print_json(all_facts(verified, costs));
+  const Timeline timeline = simulate(verified, costs);
+  print_lines(times(request, verified, timeline));
   const CriticalPath path = critical_path(verified.plan(), timeline);
   std::cout << fmt::format("{:<22}{}\n\n", "critical path", describe(path))
             << print(breakdown_table("", rows_of(breakdown(verified.plan(), timeline))))

@@ -1,4 +1,4 @@
-// A list says which numbers of the JSON facts are compared, and how they are written. Chapter 06.
+// The table of facts says which numbers are compared, and how they are written. Chapter 06.
 #include "examples/programs/plan_compare.h"
 
 #include <fmt/format.h>
@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "parallel/drawing/figure.h"
 #include "parallel/drawing/plan_facts.h"
 #include "parallel/schedules/schedule.h"
 
@@ -18,42 +17,7 @@ namespace plangrad::examples {
 namespace {
 
 using nlohmann::json;
-
-std::string plain_number(double value) { return fmt::format("{:.4g}", value); }
-std::string share_text(double value) { return fmt::format("{:.1f}%", 100 * value); }
-
-/// A number of a plan: its name for users, its place in the facts, and how it is written.
-struct Compared {
-  const char* label;
-  const char* place;
-  std::string (*print)(double) = plain_number;
-};
-
-const Compared compared_numbers[] = {
-    {"ranks", "/ranks"},
-    {"stages", "/stages"},
-    {"microbatches of an update", "/per_step"},
-    {"channel capacity", "/channel_capacity"},
-    {"staleness", "/staleness"},
-    {"drift", "/drift"},
-    {"live versions", "/live_versions"},
-    {"versions in use", "/versions_in_use"},
-    {"peak microbatches", "/peak_microbatches"},
-    {"peak inputs", "/peak_inputs"},
-    {"peak in models", "/peak_models"},
-    {"peak of outputs", "/peak_outputs", parallel::bytes_text},
-    {"peak activations", "/peak_activations"},
-    {"messages", "/messages"},
-    {"bytes", "/bytes", parallel::bytes_text},
-    {"makespan", "/makespan", parallel::seconds_text},
-    {"bubble", "/bubble", share_text},
-    {"steady: an update", "/steady_state/seconds_per_update", parallel::seconds_text},
-    {"steady: bubble", "/steady_state/bubble", share_text},
-    {"all ranks compute", "/breakdown/compute", parallel::seconds_text},
-    {"all ranks update", "/breakdown/update", parallel::seconds_text},
-    {"all wait for messages", "/breakdown/point_to_point", parallel::seconds_text},
-    {"all wait for groups", "/breakdown/collective", parallel::seconds_text},
-};
+using parallel::number_text, parallel::PlanFact;
 
 /// The number at a place: the largest of a list, the sum of an object's values; none if it is not
 /// there.
@@ -71,19 +35,20 @@ std::optional<double> number_at(const json& facts, const char* place) {
   return found.is_object() ? sum : largest;
 }
 
-/// Calls take(number, value of a, value of b) for each number that both plans have.
+/// Calls take(fact, value of a, value of b) for each number that both plans have.
 template <class Take>
 void for_each_number(const NamedFacts& a, const NamedFacts& b, Take&& take) {
-  for (const Compared& number : compared_numbers) {
-    const auto of_a = number_at(a.facts, number.place), of_b = number_at(b.facts, number.place);
-    if (of_a && of_b) take(number, *of_a, *of_b);
+  for (const PlanFact& fact : parallel::plan_facts()) {
+    if (!fact.is_compared) continue;
+    const auto of_a = number_at(a.facts, fact.place), of_b = number_at(b.facts, fact.place);
+    if (of_a && of_b) take(fact, *of_a, *of_b);
   }
 }
 
-std::string difference_text(const Compared& number, double a, double b) {
+std::string difference_text(const PlanFact& fact, double a, double b) {
   if (a == b) return "";
-  std::string line = (b > a ? "+" : "-") + number.print(std::abs(b - a));
-  const bool is_share = number.print == share_text;
+  std::string line = (b > a ? "+" : "-") + number_text(std::abs(b - a), fact.unit);
+  const bool is_share = fact.unit == parallel::Unit::share;
   if (a > 0 && !is_share) line += fmt::format(", x {:.3g}", b / a);
   return is_share ? line.substr(0, line.size() - 1) + " points" : line;
 }
@@ -109,9 +74,10 @@ NamedFacts side_of(const PlanRequest& request, const std::string& name) {
 std::string compared(const NamedFacts& a, const NamedFacts& b) {
   const std::size_t width = std::max({a.name.size(), b.name.size(), std::size_t{10}}) + 2;
   std::string all = fmt::format("{:<27}{:<{}}{:<{}}difference\n", "", a.name, width, b.name, width);
-  for_each_number(a, b, [&](const Compared& number, double of_a, double of_b) {
-    std::string line = fmt::format("{:<27}{:<{}}{:<{}}{}", number.label, number.print(of_a), width,
-                                   number.print(of_b), width, difference_text(number, of_a, of_b));
+  for_each_number(a, b, [&](const PlanFact& fact, double of_a, double of_b) {
+    std::string line =
+        fmt::format("{:<27}{:<{}}{:<{}}{}", fact.name, number_text(of_a, fact.unit), width,
+                    number_text(of_b, fact.unit), width, difference_text(fact, of_a, of_b));
     line.erase(line.find_last_not_of(' ') + 1);
     all += line + "\n";
   });
@@ -120,8 +86,8 @@ std::string compared(const NamedFacts& a, const NamedFacts& b) {
 
 json compared_json(const NamedFacts& a, const NamedFacts& b) {
   json difference = json::object();
-  for_each_number(a, b, [&](const Compared& number, double of_a, double of_b) {
-    difference[number.label] = of_b - of_a;
+  for_each_number(a, b, [&](const PlanFact& fact, double of_a, double of_b) {
+    difference[fact.name] = of_b - of_a;
   });
   return {{"a", {{"name", a.name}, {"facts", a.facts}}},
           {"b", {{"name", b.name}, {"facts", b.facts}}},

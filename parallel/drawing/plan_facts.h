@@ -1,9 +1,10 @@
-// Facts about a plan, for people (names with values) and for programs (JSON).
-// Not here: how they are computed (parallel/verifier/verify.h, parallel/simulation/simulate.h).
-// Chapter 06.
+// Facts about a plan and about the time that it takes: as JSON, and as a table that says how people
+// read them. `plan`, comparisons and the player's page read this table.
+// Not here: how facts are found (parallel/verifier/verify.h, parallel/simulation/). Chapter 06.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,28 +14,45 @@
 
 namespace plangrad::parallel {
 
+/// What a number counts.
+enum class Unit { count, share, seconds, bytes };
+
+/// The command that prints a fact: verify; simulate, too; simulate if it is asked for time steps;
+/// or none.
+enum class Told { of_plan, of_time, of_time_steps, nowhere };
+
+/// A row of the table.
+struct PlanFact {
+  const char* place;  ///< in the JSON of all facts, as a JSON pointer: "/peak_microbatches"
+  const char* name;   ///< "peak microbatches"
+  Unit unit = Unit::count;
+  Told told = Told::nowhere;
+  bool is_compared = true;      ///< by `plan compare`
+  const char* about = nullptr;  ///< what it means, on the page; null: not on the page
+  /// In words; empty: not said. Null: the number, or the numbers of all ranks.
+  std::string (*text)(const nlohmann::json& value, const nlohmann::json& facts) = nullptr;
+};
+/// All facts, in the order in which they are told.
+std::span<const PlanFact> plan_facts();
+
+/// A number of a fact, for comparisons: "1.5 s", "33.3%".
+std::string number_text(double value, Unit unit);
+
 /// Names and values, a line each.
 using Lines = std::vector<std::pair<std::string, std::string>>;
+/// The facts of the table that `facts` has, in words.
+Lines in_words(const nlohmann::json& facts, Told told);
 
-/// The facts that verify found, as names and values. Those of an endless plan hold at every length,
-/// save for messages, which it counts with one body.
-Lines lines(const VerifiedPlan& verified);
-/// The most bytes that each rank keeps of outputs of its stages, for their backwards; none if the
-/// costs give outputs no bytes.
-Lines lines(const Plan& plan, const Costs& costs);
-/// The times that simulate found, as names and values.
-Lines lines(const Timeline& timeline);
-/// The time and bubble that each body adds to an endless plan, as names and values.
-Lines lines(const SteadyState& steady);
-/// The contents of the time steps of the update in the middle, as names and values.
-Lines lines(const TimeSteps& steps);
-
-/// Facts and times as JSON; time steps are left out if no computation takes time.
-nlohmann::json to_json(const VerifiedPlan& verified, const Timeline& timeline);
-nlohmann::json to_json(const Plan& plan, const Costs& costs);
-nlohmann::json to_json(const SteadyState& steady);
+/// The facts that verify found. Those of an endless plan hold at every length, save for messages,
+/// which are counted with one body.
+nlohmann::json facts_of(const VerifiedPlan& verified);
+/// What the plan takes at these costs: time and, if the costs name bytes, memory.
+nlohmann::json times_of(const VerifiedPlan& verified, const Costs& costs, const Timeline& timeline);
+/// What each time step holds. throws: Error if no computation takes time
+nlohmann::json time_steps_of(const Plan& plan, const Timeline& timeline);
 /// All facts of a plan and what it takes at these costs, as `plan verify --json` prints them.
 nlohmann::json all_facts(const VerifiedPlan& verified, const Costs& costs);
+
 /// A plan's header, and its rows as lists of words, with the bars of an endless plan.
 nlohmann::json to_json(const Plan& plan);
 /// The rule that is broken, and where. Whether a plan can hang is known only once it breaks no

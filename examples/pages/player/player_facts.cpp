@@ -67,6 +67,11 @@ void add_verified(const VerifiedPlan& verified, const Costs& costs, Json& out) {
       if (const int cause = waits.cause(cell); cause != WaitGraph::none)
         scene.causes[waits.record(cell)] = waits.record(cause);
   out["facts"] = all_facts(verified, costs);
+  constexpr const char* units[] = {"count", "share", "seconds", "bytes"};
+  for (const PlanFact& fact : plan_facts())
+    if (fact.about)
+      out["table"].push_back(
+          {fact.name, fact.about, fact.place, units[static_cast<int>(fact.unit)]});
   add_scene(scene, out);
 }
 

@@ -28,6 +28,10 @@ namespace plangrad::parallel {
 ///                version, peer, start, end, cause (the record that it waited for last, or -1),
 ///                other (a message's other end, or -1), again (1: computed again), bytes
 ///   held         columns: rank, hold, what, stage, number, start, end
+///   memory       size: a column with a number for each holding; units, by the unit's name: sizes,
+///                by that number [kind of memory, amount, and more for each sequence of a
+///                microbatch], and optimizer, the amount of its state by rank. Kinds: holdings.h
+///   table        the facts to show: lists of name, about, place in facts, unit
 ///   idle         the bubble's share of each rank
 ///   peaks        by kind of holding, the most that each rank has at once
 ///   stopped      in a broken plan, by rank: the written cell where it stands still; -1: its end

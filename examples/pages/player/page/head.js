@@ -65,7 +65,7 @@ function showHead(answer, pinned) {
   byId('idea').replaceChildren(
       answer.idea ||
           'A plan says what every rank computes, sends and receives, in which order, and on ' +
-          'which version of the weights.',
+              'which version of the weights.',
       ...(answer.paper ? [' ', el('cite', {}, answer.paper)] : []));
   const numbers = fourNumbers(answer), others = pinned && fourNumbers(pinned);
   byId('numbers').replaceChildren(
@@ -109,53 +109,33 @@ function showFormula(answer) {
     to.textContent += (formula ? ' Note: ' : 'No short formula holds here: ') + answer.note;
 }
 
-/** Numbers beyond the four, with what they mean. */
+/** The facts of the table that the plan has: [name, about, value, text of a number]. */
 function allNumbers(answer, time) {
-  const {facts} = answer;
-  if (!facts) return [];
-  const each = list =>
-      list.length > 16 ? `${Math.min(...list)} to ${Math.max(...list)}` : list.join(' ');
-  const parts = facts.breakdown?.all || facts.breakdown?.total || {};
-  const rows = [
-    [
-      'length', 'time until the last rank is done', facts.makespan,
-      s => `${time.text(s)} ${time.unit}`
-    ],
-    ['bubble', 'share of time in which ranks are idle', facts.bubble, percent],
-    ['activations', 'most that each rank keeps at once, by rank', each(facts.peak_microbatches)],
-    [
-      'of whole models', 'the same, in microbatches of the whole model',
-      each(facts.peak_models.map(digits))
-    ],
-    ['versions', 'most versions of a stage, by rank', each(facts.live_versions)],
-    ['staleness', 'updates that a gradient is late', facts.staleness, digits],
-    [
-      'stages', 'of each rank',
-      facts.stages_held.length > 16 ? '' : facts.stages_held.map(s => s.join('+')).join(' ')
-    ],
-    [
-      'channel capacity',
-      'messages that a channel must hold so that nothing hangs; 0: a send may wait for its receive',
-      facts.channel_capacity, digits
-    ],
-    [
-      'messages',
-      'by kind, as plans write them: a outputs, g gradients, p sums, w weights, t turns',
-      Object.entries(facts.messages).map(([kind, count]) => `${count} ${kind}`).join(', ') || 'none'
-    ],
-    ['bytes', 'sent by all ranks', facts.bytes, bytesText],
-  ];
-  if (facts.steady_state)
-    rows.push([
-      'steady state', 'time that each update adds in a long run',
-      facts.steady_state.seconds_per_update, s => `${time.text(s)} ${time.unit}`
-    ]);
-  for (const [name, seconds] of Object.entries(parts))
-    if (typeof seconds === 'number')
+  const {facts} = answer,
+        valueAt = place => place.split('/').slice(1).reduce((at, key) => at?.[key], facts);
+  const texts = {
+    count: digits,
+    share: percent,
+    seconds: s => `${time.text(s)} ${time.unit}`,
+    bytes: bytesText
+  };
+  const listed = (list, text) => list.every(Array.isArray) ?
+      (list.length > 16 ? '' : list.map(each => each.join('+')).join(' ')) :
+      list.length > 16 ? `${text(Math.min(...list))} to ${text(Math.max(...list))}` :
+                         list.map(text).join(' ');
+  const rows = [];
+  for (const [name, about, place, unit] of facts ? answer.table : []) {
+    const value = valueAt(place), text = texts[unit];
+    if (Array.isArray(value))
+      rows.push([name, about, listed(value, text)]);
+    else if (value && typeof value === 'object')
       rows.push([
-        name.replaceAll('_', ' '), 'of all ranks together', seconds,
-        s => `${time.text(s)} ${time.unit}`
+        name, about,
+        Object.entries(value).map(([kind, count]) => `${count} ${kind}`).join(', ') || 'none'
       ]);
+    else if (value !== undefined)
+      rows.push([name, about, value, text]);
+  }
   return rows;
 }
 
