@@ -29,7 +29,7 @@
 #include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
-#include "parallel/drawing/plan_facts.h"
+#include "examples/pages/plan_facts.h"
 #include "parallel/plan/endless.h"
 #include "parallel/simulation/steady_state.h"
 #include "parallel/verifier/verify.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "parallel/drawing/plan_facts.h"
+#include "examples/pages/plan_facts.h"
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::examples {

@@ -1,5 +1,5 @@
 // Two plans side by side: every number of the facts and times of both, with the difference.
-// Not here: how the numbers are found (parallel/drawing/plan_facts.h).
+// Not here: how the numbers are found (examples/pages/plan_facts.h).
 // Chapter 06.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace plangrad::examples {
 
-/// A plan's name, and its facts as drawing/plan_facts.h gives them.
+/// A plan's name, and its facts as examples/pages/plan_facts.h gives them.
 struct NamedFacts {
   std::string name;
   nlohmann::json facts;

@@ -1,5 +1,5 @@
 // What the verifier has proved of a plan, in sentences.
-// Not here: the facts as a table and for programs (parallel/drawing/plan_facts.h).
+// Not here: the facts as a table and for programs (examples/pages/plan_facts.h).
 // Chapter 06.
 #pragma once
 

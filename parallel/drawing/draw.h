@@ -8,7 +8,6 @@
 //                     what ranks hold; timeline_marks.cpp: lines and marks; timeline_legend.cpp
 // poster.h            several plans in one figure
 // breakdown_table.h   where the time goes, as a table
-// chart.h             curves
 // figure.h            numbers, axes, markup; palette.h: colours
 // Only the session and the program `plan` use this room. What is drawn is what ran.
 #pragma once
@@ -33,16 +32,6 @@ struct MemorySample {
   double seconds = 0;
   std::string category;
   std::int64_t bytes = 0;
-};
-
-struct Series {
-  std::string name;
-  std::vector<double> x, y;  ///< points with a y that is not finite are left out
-};
-
-struct Curve {
-  std::string title, x_label, y_label;
-  std::vector<Series> series;
 };
 
 /// A timeline with a title.

@@ -13,7 +13,7 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/codecs/message_codec.h"
 #include "parallel/collectives/collective_run.h"
-#include "parallel/drawing/chart.h"
+#include "tests/benchmarks/chart.h"
 #include "parallel/transports/launch.h"
 
 namespace {

@@ -14,7 +14,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/drawing/chart.h"
+#include "tests/benchmarks/chart.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/transports/launch.h"

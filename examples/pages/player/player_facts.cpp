@@ -8,7 +8,7 @@
 #include "examples/pages/player/ideas.h"
 #include "examples/pages/player/player_parts.h"
 #include "examples/pages/player/request.h"
-#include "parallel/drawing/plan_facts.h"
+#include "examples/pages/plan_facts.h"
 #include "parallel/plan/endless.h"
 #include "parallel/simulation/steady_state.h"
 #include "parallel/simulation/wait_graph.h"

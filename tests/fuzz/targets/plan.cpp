@@ -4,7 +4,7 @@
 #include "examples/pages/player/player_facts.h"
 #include "examples/programs/plan_words.h"
 #include "parallel/drawing/draw.h"
-#include "parallel/drawing/plan_facts.h"
+#include "examples/pages/plan_facts.h"
 #include "parallel/plan/endless.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/steady_state.h"

@@ -1,7 +1,7 @@
 // Charts: the values that they show, and their legends.
 #include <limits>
 
-#include "parallel/drawing/chart.h"
+#include "tests/benchmarks/chart.h"
 #include "tests/parallel/support/drawing.h"
 
 using namespace plangrad::parallel;

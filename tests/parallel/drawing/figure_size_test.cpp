@@ -3,7 +3,7 @@
 // Not here: what a figure shows (draw_test.cpp).
 #include <regex>
 
-#include "parallel/drawing/chart.h"
+#include "tests/benchmarks/chart.h"
 #include "parallel/drawing/timeline_figure.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"

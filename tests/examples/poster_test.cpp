@@ -1,5 +1,5 @@
 // Posters: what stands on them, and that entries have one scale of time.
-#include "parallel/drawing/poster.h"
+#include "examples/programs/plan_poster.h"
 
 #include <regex>
 #include <set>
@@ -7,6 +7,7 @@
 #include "parallel/drawing/figure.h"
 #include "tests/parallel/support/drawing.h"
 
+using namespace plangrad::examples;
 using namespace plangrad::parallel;
 using namespace plangrad::tests;
 

@@ -1,7 +1,7 @@
 // Facts are JSON first; words, comparisons and the page follow from it by the table.
 // Not here: the table (fact_words.cpp).
 // Chapter 06.
-#include "parallel/drawing/plan_facts.h"
+#include "examples/pages/plan_facts.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

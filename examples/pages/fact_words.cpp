@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "examples/pages/plan_facts.h"
 #include "parallel/drawing/figure.h"
-#include "parallel/drawing/plan_facts.h"
 
 namespace plangrad::parallel {
 namespace {
