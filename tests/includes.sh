@@ -19,7 +19,7 @@ parallel/lowering      autograd parallel/plan
 parallel/verifier      autograd parallel/plan
 parallel/schedules     autograd parallel/plan parallel/lowering parallel/verifier
 parallel/simulation    autograd parallel/plan parallel/verifier
-parallel/drawing       autograd parallel/plan parallel/verifier parallel/simulation
+parallel/drawing       autograd parallel/plan parallel/simulation
 parallel/transports    autograd
 parallel/collectives   autograd parallel/transports
 parallel/codecs        autograd nn/models parallel/plan parallel/collectives

@@ -4,8 +4,8 @@
 //
 // The room parallel/drawing makes pictures of timelines, and of what a run leaves:
 // draw_text.cpp, draw_svg.cpp, draw_trace.cpp   the three forms
-// timeline_figure.h   ranks as lanes; timeline_labels.h: the numbers in cells; timeline_lanes.h:
-//                     what ranks hold; timeline_marks.cpp: lines and marks; timeline_legend.cpp
+// timeline_figure.h   ranks as lanes; timeline_cells.cpp: labels, lines and marks;
+//                     timeline_lanes.cpp: what ranks hold; timeline_legend.cpp
 // poster.h            several plans in one figure
 // breakdown_table.h   where the time goes, as a table
 // figure.h            numbers, axes, markup; palette.h: colours

@@ -1,15 +1,13 @@
 // The figure of a timeline in SVG. All that moves with time is in the inner <svg class="view">, so
 // that a page can zoom it by one transform; colours are attributes, which a page's style may
-// override. Not here: labels (timeline_labels.h), what stands between and above the cells
-// (timeline_marks.cpp), legends (timeline_legend.cpp). Chapter 06.
+// override. Not here: labels and what stands between and above the cells
+// (timeline_cells.cpp), legends (timeline_legend.cpp). Chapter 06.
 #include "parallel/drawing/timeline_figure.h"
 
 #include <algorithm>
 
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/palette.h"
-#include "parallel/drawing/timeline_labels.h"
-#include "parallel/drawing/timeline_lanes.h"
 
 namespace plangrad::parallel {
 namespace {

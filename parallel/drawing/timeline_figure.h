@@ -39,7 +39,7 @@ struct TimelineGrid {
   double x(double seconds) const { return seconds * per_second; }
 };
 
-// ---- what stands between and above the cells (timeline_marks.cpp) ----
+// ---- what stands between and above the cells (timeline_cells.cpp) ----
 
 /// Lines from where a message is sent to where it is received, behind the cells; none if there are
 /// too many to follow.
@@ -102,5 +102,69 @@ CellColor cell_color(const Instruction& instruction);
 std::string message_color(const std::string& kind);
 /// Whether a name of the palette is a colour of lines and bars in figures.
 bool is_message_color(const std::string& name);
+
+// ---- what stands in the cells (timeline_cells.cpp) ----
+
+/// The labels of cells: the microbatch and, where a row has room for it, the stage and the version
+/// below. All cells of a row have the same lines.
+class CellLabels {
+ public:
+  CellLabels(const Timeline& timeline, const FigureLayout& layout);
+
+  /// The height of a cell with room for all lines of a label.
+  double cell_height() const;
+  /// The label of a cell `wide` pixels wide, centred in it: empty if there is no room for one.
+  /// `low` cells have room for one line.
+  std::string svg(const Record& record, double from, double wide, double top, double height,
+                  bool low) const;
+  /// The legend's words on labels: "number: microbatch, s: stage"; empty if labels are microbatches
+  /// alone.
+  std::string explanation() const;
+  /// Whether the cells of a rank name their stages.
+  bool names_stages(int rank) const { return rows_.at(rank).stage; }
+
+ private:
+  struct Lines {
+    bool stage = false, version = false;
+  };
+  std::vector<std::string> words(const Record& record, bool low) const;
+  bool has_room(const Timeline& timeline, int rank, std::size_t characters) const;
+  std::string line(const std::string& words, double middle, double baseline, int size,
+                   const char* color) const;
+
+  const FigureLayout& layout_;
+  bool several_stages_;
+  std::vector<Lines> rows_;                                                  // by rank
+  std::size_t longest_micro_ = 1, longest_stage_ = 0, longest_version_ = 0;  // in characters
+};
+
+/// The largest font size at which `characters` fit into `wide` pixels; 0 if none does.
+int label_size(double wide, std::size_t characters);
+
+/// Whether the computations of the timeline read several versions of the weights.
+bool has_several_versions(const Timeline& timeline);
+
+// ---- lanes below the computations (timeline_lanes.cpp) ----
+
+/// The values that one rank holds, as bars over time, one below the other while they live together.
+/// Shards are thin bars.
+class HeldLanes {
+ public:
+  HeldLanes(const std::vector<Holding>& held, int rank, const FigureLayout& layout, double top);
+
+  double height() const { return height_; }
+  const std::string& cells() const { return cells_; }
+  const std::string& labels() const { return labels_; }
+
+ private:
+  void add(const Holding& holding, const FigureLayout& layout, double y, double high);
+
+  double height_ = 0;
+  std::string cells_, labels_;
+};
+
+/// Bars over time that are as high as activations are many; `most` fill the height.
+std::string alive_bars(const std::vector<Level>& levels, int most, const FigureLayout& layout,
+                       double top, double height);
 
 }  // namespace plangrad::parallel

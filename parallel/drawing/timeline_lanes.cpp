@@ -1,7 +1,7 @@
 // A held value lies in the first slot that is free while it lives. Shards are thin, above the
 // others.
 // Chapters 06 to 09.
-#include "parallel/drawing/timeline_lanes.h"
+#include "parallel/drawing/timeline_figure.h"
 
 #include <algorithm>
 

@@ -8,7 +8,6 @@
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/palette.h"
 #include "parallel/drawing/timeline_figure.h"
-#include "parallel/drawing/timeline_labels.h"
 
 namespace plangrad::parallel {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "parallel/simulation/wait_graph.h"
+#include "parallel/simulation/breakdown.h"
 
 namespace plangrad::parallel {
 

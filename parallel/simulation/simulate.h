@@ -10,7 +10,7 @@
 // driven.cpp     the order of cells in message-driven plans
 // steady_state.h endless plans: two bodies, and what an update takes in the long run
 // time_steps.h   what is alive and sent in each time step
-// breakdown.h    where a timeline's time goes, and its critical path; wait_graph.h: what waited
+// breakdown.h    what waited for what, where a timeline's time goes, and its critical path
 // holdings.h     what ranks hold, from when to when
 // The engine writes the same timeline as the simulator, so that both can be drawn side by side.
 #pragma once

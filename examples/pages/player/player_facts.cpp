@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
+#include "examples/pages/plan_facts.h"
 #include "examples/pages/player/ideas.h"
 #include "examples/pages/player/player_parts.h"
 #include "examples/pages/player/request.h"
-#include "examples/pages/plan_facts.h"
 #include "parallel/plan/endless.h"
+#include "parallel/simulation/breakdown.h"
 #include "parallel/simulation/steady_state.h"
-#include "parallel/simulation/wait_graph.h"
 
 namespace plangrad::parallel {
 namespace {

@@ -3,7 +3,6 @@
 
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"
-#include "parallel/simulation/wait_graph.h"
 #include "tests/catch.h"
 #include "tests/parallel/simulation/timelines.h"
 #include "tests/parallel/support/ordinary_schedules.h"
