@@ -10,6 +10,7 @@
 #include "parallel/drawing/breakdown_table.h"
 #include "parallel/plan/cell_order.h"
 #include "parallel/simulation/holdings.h"
+#include "parallel/simulation/time_steps.h"
 
 namespace plangrad::parallel {
 namespace {

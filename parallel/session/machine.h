@@ -1,5 +1,5 @@
 // The machine and the cores that ranks compute on, and what a report says if ranks share them.
-// Not here: times on cores of their own (simulation/simulate.h). Chapter 06.
+// Not here: times on cores of their own (simulation/steady_state.h). Chapter 06.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

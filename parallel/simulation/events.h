@@ -7,7 +7,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "parallel/plan/plan.h"
+#include "parallel/plan/timeline.h"
+#include "parallel/simulation/costs.h"
 #include "parallel/verifier/rules.h"
 
 namespace plangrad::parallel {
@@ -31,6 +32,18 @@ struct Events {
 
 /// Joins the ends that a pairing of the plan names. The plan must outlive its events.
 Events events_of(const Plan& plan, const Pairing& pairing);
+
+/// When each event happens. Lists are by event.
+struct EventTimes {
+  std::vector<int> pending;  ///< how many others it waits for that never happen; 0: it happens
+  std::vector<int> cause;    ///< the event that it waited for last; -1: none
+  std::vector<double> start, end;
+};
+EventTimes run_events(const Plan& plan, const Events& events, const Costs& costs);
+
+/// The records of the events that happen, rank by rank, in the order of the rows.
+Timeline timeline_of(const Plan& plan, const Events& events, const EventTimes& times,
+                     const Costs& costs);
 
 /// RowReader: what each cell of a rank's row waits for, while the row is read in the order in which
 /// it runs: the computation before it, and the messages that bring its inputs. The results of other

@@ -1,5 +1,4 @@
-// simulate: when each of a plan's cells would run, given what computations and messages cost; and how
-// far a plan gets that breaks a rule.
+// simulate: when each of a plan's cells would run, given what computations and messages cost.
 // Not here: the costs of one instruction (costs), pictures (draw), running the plan (engine).
 // Chapter 06.
 //
@@ -8,7 +7,8 @@
 // costs.h        what computations and messages cost; pretended.h: what a run pretends they cost
 // simulate.cpp   what waits for what, as a graph walked once; events.h: what waits for what
 // driven.cpp     the order of cells in message-driven plans
-// steady_state.h endless plans: two bodies, and what an update takes in the long run
+// partial.h      how far a plan runs that breaks a rule
+// steady_state.h what an update takes in the long run, or if no two ranks share a core
 // time_steps.h   what is alive and sent in each time step
 // breakdown.h    what waited for what, where a timeline's time goes, and its critical path
 // holdings.h     what ranks hold, from when to when
@@ -17,8 +17,8 @@
 
 #include <vector>
 
+#include "parallel/plan/timeline.h"
 #include "parallel/simulation/costs.h"
-#include "parallel/simulation/time_steps.h"
 #include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {
@@ -41,30 +41,5 @@ Timeline simulate(const VerifiedPlan& plan, const Costs& costs);
 /// Simulates a plan that may break the verifier's rules.
 /// throws: Error, also if the plan can't run to its end
 Timeline simulate_unverified(const Plan& plan, const Costs& costs);
-
-/// How far a plan runs that the verifier rejects.
-struct PartialTimeline {
-  Timeline timeline;         ///< what runs, rank by rank, in the order of the rows
-  std::vector<int> causes;   ///< by record: the record that it waited for last; -1: none
-  std::vector<int> stopped;  ///< by rank: its first computation, or otherwise its first cell, that
-                             ///< never runs; -1: its row ends
-};
-
-/// Simulates a broken plan. It stands still at the cell that breaks a rule, and so does all that
-/// waits for it. Messages of which an end is missing, or whose ends name different values, do not
-/// run.
-///   rank, index: the cell that breaks a rule, from which on the row does not run; -1: none
-/// throws: Error if the costs do not fit the plan, or its cells have no meaning (rule shape)
-PartialTimeline simulate_until_blocked(const Plan& plan, const Costs& costs, int rank, int index);
-
-/// Simulates the plan with the CPU time of each measured computation as its cost, as if each rank
-/// had a core of its own. Messages cost what `costs` says. Ranks that share cores slow each other
-/// down, and a rank that waits leaves its core to another, so their measured bubble is not that of
-/// a machine with a core for each of them.
-/// The result is exact for computations that use one thread and never wait. It leaves out the work
-/// of other threads (see thread_seconds()), and keeps what sharing does to caches and memory.
-///   plan: its rows have the order in which they ran; measured: its timeline, with Record::cpu
-/// throws: Error if a computation of the plan was not measured
-Timeline on_own_cores(const VerifiedPlan& plan, const Timeline& measured, Costs costs);
 
 }  // namespace plangrad::parallel

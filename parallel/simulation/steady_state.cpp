@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "autograd/error.h"
 #include "parallel/plan/endless.h"
 #include "parallel/verifier/rules.h"
 
@@ -54,6 +55,21 @@ SteadyState steady_state(const VerifiedPlan& plan, const Costs& costs) {
   if (body <= 0) return {};
   const double idle = 1 - (busy(five) - busy(four)) / (five.ranks * body);
   return {body / plan.plan().period, idle > 1e-9 ? idle : 0};  // differences of sums are not exact
+}
+
+Timeline on_own_cores(const VerifiedPlan& verified, const Timeline& measured, Costs costs) {
+  const Plan& plan = verified.plan();
+  constexpr double unknown = -1;
+  std::vector<std::vector<double>> seconds;  // by rank and cell
+  for (const Row& row : plan.rows) seconds.emplace_back(row.size(), unknown);
+  for (const Record& record : measured.records)
+    if (record.lane == Lane::compute) seconds.at(record.rank).at(record.cell) = record.cpu;
+  costs.computation = [&](const Instruction& x, int rank, int cell) {
+    PG_CHECK(seconds[rank][cell] != unknown, "own cores: rank ", rank, " was not measured at ",
+             print(x), "; give a timeline of this plan");
+    return seconds[rank][cell];
+  };
+  return simulate(verified, costs);
 }
 
 }  // namespace plangrad::parallel

@@ -1,6 +1,7 @@
 // Endless plans in time: a timeline of two bodies, with its bars, and what an update takes in the
-// long run. Not here: what an endless plan is (plan/endless.h), and simulation itself (simulate.h).
-// Chapter 07.
+// long run. And a measured plan as if no two ranks shared a core.
+// Not here: what an endless plan is (plan/endless.h), and simulation itself (simulate.h), whether
+// ranks share cores (session/machine.h). Chapters 06 and 07.
 #pragma once
 
 #include "parallel/simulation/simulate.h"
@@ -23,5 +24,15 @@ struct SteadyState {
 ///   bubble  = 1 - busy(body) / (ranks * (makespan(5) - makespan(4)))
 /// throws: Error if the plan is not endless, or the costs do not fit it
 SteadyState steady_state(const VerifiedPlan& plan, const Costs& costs);
+
+/// Simulates the plan with the CPU time of each measured computation as its cost, as if each rank
+/// had a core of its own. Messages cost what `costs` says. Ranks that share cores slow each other
+/// down, and a rank that waits leaves its core to another, so their measured bubble is not that of
+/// a machine with a core for each of them.
+/// The result is exact for computations that use one thread and never wait. It leaves out the work
+/// of other threads (see thread_seconds()), and keeps what sharing does to caches and memory.
+///   plan: its rows have the order in which they ran; measured: its timeline, with Record::cpu
+/// throws: Error if a computation of the plan was not measured
+Timeline on_own_cores(const VerifiedPlan& plan, const Timeline& measured, Costs costs);
 
 }  // namespace plangrad::parallel

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "parallel/simulation/holdings.h"
-#include "parallel/simulation/simulate.h"
+#include "parallel/simulation/partial.h"
 
 namespace plangrad::parallel {
 

@@ -1,5 +1,5 @@
 // A measured plan on cores of its own, by hand.
-#include "parallel/simulation/simulate.h"
+#include "parallel/simulation/steady_state.h"
 
 #include "parallel/transports/pack.h"
 #include "tests/catch.h"
