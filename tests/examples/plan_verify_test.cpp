@@ -158,6 +158,22 @@ TEST_CASE("plan verify and simulate tell what a time step holds") {
   check_refused(free + Words{"--time-steps"}, "no forward or backward takes time", 1);
 }
 
+TEST_CASE("plan simulate prints the memory that follows from the sizes that it is given") {
+  const Words words{"plan",     "simulate", "--schedule",     "1f1b",
+                    "--stages", "2",        "--microbatches", "4"};
+  CHECK_THAT(output_of(words), !Contains("memory") && !Contains("fullest"));
+  const Words sizes{"--weight-bytes", "1000", "--activation-bytes", "100"};
+  // Rank 0: a version, an open sum, and the activations of two microbatches.
+  CHECK_THAT(output_of(words + sizes),
+             Contains("\npeak memory           ") && Contains("\nfullest rank          rank 0: "));
+  const nlohmann::json memory = json_of(words + sizes)["memory"];
+  double at_peak = 0;
+  for (const nlohmann::json& bytes : memory["fullest"]["bytes"]) at_peak += bytes.get<double>();
+  CHECK(memory["peaks"][memory["fullest"]["rank"].get<int>()] == at_peak);
+  CHECK(memory["fullest"]["bytes"]["weights"] == 1000);
+  CHECK(memory["fullest"]["bytes"]["activations"] == 200);
+}
+
 TEST_CASE("plan simulate takes costs as one value or one for each stage") {
   const Words words{"plan",     "simulate", "--schedule",     "1f1b",
                     "--stages", "3",        "--microbatches", "6"};

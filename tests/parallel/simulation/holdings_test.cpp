@@ -42,3 +42,56 @@ TEST_CASE("holdings: with ZeRO level 3 a rank has its shard always, whole weight
   CHECK(whole > 0);
   CHECK(whole < 3 * timeline.makespan());
 }
+
+TEST_CASE("memory: bytes of what a rank holds, over time, by hand", "[simulate]") {
+  const Plan plan = parse("stages 1 per_step 1 steps 1\n0F0v0 0B0v0 0Sv1\n");
+  const Timeline timeline = simulate(verify(plan), {.backward = {2}, .step = {1}});
+  const Sizes sizes{.weights = {100},
+                    .sum = {50},
+                    .optimizer = {7},
+                    .activations = {10},
+                    .output = {1000}};  // of the last stage: nobody gets it
+  const std::vector<Holding> held = holdings(plan, timeline);
+  const std::vector<MemoryLevel> levels = memory_levels(plan, held, sizes).at(0);
+  std::vector<std::pair<double, double>> totals;
+  for (const MemoryLevel& level : levels) totals.emplace_back(level.seconds, level.total());
+  CHECK(totals == std::vector<std::pair<double, double>>{
+                      {0, 7 + 100 + 10}, {1, 7 + 100 + 10 + 50}, {3, 7 + 100 + 50}, {4, 7}});
+  const MemoryLevel peak = memory_peaks(plan, held, sizes).at(0);
+  CHECK(peak.seconds == 1);
+  CHECK(peak.bytes == std::array<double, memory_kinds>{7, 100, 50, 10, 0});
+  CHECK_FALSE(Sizes().any());
+  CHECK(sizes.any());
+}
+
+TEST_CASE("memory: shards count as their part; a whole version and a message are there for a while",
+          "[simulate]") {
+  Layout layout{.stages = 1, .width = 2};
+  layout.zero = 3;
+  const Plan sharded = make_plan("data", layout);
+  const Sizes sizes{.weights = {100}, .optimizer = {8}};
+  const auto memory_of = [&](const Plan& plan, const Sizes& of) {
+    const Timeline timeline = simulate(verify(plan), {.step = {1}, .latency = 0.125});
+    return memory_levels(plan, holdings(plan, timeline), of).at(0);
+  };
+  const std::vector<MemoryLevel> levels = memory_of(sharded, sizes);
+  CHECK(levels.front().total() == 50 + 4);
+  CHECK(std::ranges::max(levels, {}, &MemoryLevel::total).total() == 50 + 100 + 4);
+
+  const Plan pipeline = make_plan("gpipe", {.stages = 2, .microbatches = 2});
+  const std::vector<MemoryLevel> sent = memory_of(pipeline, {.output = {16}});
+  CHECK(std::ranges::max(sent, {}, &MemoryLevel::total).bytes.back() == 16);
+  CHECK(sent.back().total() == 0);
+}
+
+TEST_CASE("memory: costs tell the size of an output without the codec of its messages",
+          "[simulate]") {
+  Plan plan = make_plan("gpipe", {.stages = 2, .microbatches = 2});
+  plan.channel = parse_codec("topk:0.25");
+  Costs costs;
+  costs.activation_bytes = {4000};
+  costs = encoded(costs, plan);
+  CHECK(costs.activation_bytes.front() < 4000);
+  CHECK(sizes_of(costs).output == std::vector<double>{4000});
+  CHECK(sizes_of(costs).activations == std::vector<double>{4000});
+}
