@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "examples/pages/plan_facts.h"
 #include "examples/pages/player/player_facts.h"
 #include "examples/pages/player/player_page.h"
 #include "examples/programs/cost_flags.h"
@@ -29,7 +30,6 @@
 #include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
-#include "examples/pages/plan_facts.h"
 #include "parallel/plan/endless.h"
 #include "parallel/simulation/steady_state.h"
 #include "parallel/verifier/verify.h"

@@ -1,5 +1,5 @@
-// Posters: the timelines of several plans on one scale of time, each with its name, its idea and its
-// numbers. Not here: single timelines (parallel/drawing/draw.h). Chapters 06 and 07.
+// Posters: the timelines of several plans on one scale of time, each with its name, its idea and
+// its numbers. Not here: single timelines (parallel/drawing/draw.h). Chapters 06 and 07.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
-// What stands in, between and above the cells of a timeline's figure: labels, lines of messages, the
-// critical path, the bars of endless plans, a fault. A label has a line for each number, so that
-// narrow cells can show several. Not here: cells and rows (timeline_figure.cpp), colours
-// (timeline_legend.cpp). Chapter 06.
+// What stands in, between and above the cells of a timeline's figure: labels, lines of messages,
+// the critical path, the bars of endless plans, a fault. A label has a line for each number, so
+// that narrow cells can show several.
+// Not here: cells and rows (timeline_figure.cpp), colours (timeline_legend.cpp). Chapter 06.
 #include "parallel/drawing/timeline_figure.h"
 
 #include <algorithm>

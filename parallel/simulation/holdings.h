@@ -1,5 +1,5 @@
-// Holdings: what each rank has in memory, from when to when, and how many bytes that is. They follow
-// from the rows by the table of operations, in the time of a timeline.
+// Holdings: what each rank has in memory, from when to when, and how many bytes that is. They
+// follow from the rows by the table of operations, in the time of a timeline.
 // Not here: the bytes of a real run (autograd/device.h). Chapters 06 to 09.
 #pragma once
 

@@ -38,8 +38,8 @@ std::vector<Span> lives(const Timeline& timeline) {
   return spans;
 }
 
-/// For each record, the time in seconds at which all its ends have begun: those of a message, or the
-/// members of a group in their k-th meeting.
+/// For each record, the time in seconds at which all its ends have begun: those of a message, or
+/// the members of a group in their k-th meeting.
 std::vector<double> beginnings(const Timeline& timeline) {
   const std::vector<int> others = other_ends(timeline);
   std::map<std::pair<int, int>, int> met;        // by rank and group

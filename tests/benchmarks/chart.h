@@ -1,5 +1,5 @@
-// Charts of curves as SVG, for benchmarks; and a chart's frame: axes, ticks, a legend, and strips that
-// carry the values as titles, which a browser shows on hovering.
+// Charts of curves as SVG, for benchmarks; and a chart's frame: axes, ticks, a legend, and strips
+// that carry the values as titles, which a browser shows on hovering.
 // Not here: timelines (parallel/drawing/). Chapter 06.
 #pragma once
 

@@ -13,8 +13,8 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/codecs/message_codec.h"
 #include "parallel/collectives/collective_run.h"
-#include "tests/benchmarks/chart.h"
 #include "parallel/transports/launch.h"
+#include "tests/benchmarks/chart.h"
 
 namespace {
 

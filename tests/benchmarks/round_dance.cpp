@@ -14,10 +14,10 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
 #include "nn/checkpoint/file.h"
-#include "tests/benchmarks/chart.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/transports/launch.h"
+#include "tests/benchmarks/chart.h"
 
 namespace {
 

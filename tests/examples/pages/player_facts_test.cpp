@@ -7,9 +7,9 @@
 #include <set>
 #include <tuple>
 
+#include "examples/pages/plan_facts.h"
 #include "examples/pages/player/columns.h"
 #include "examples/pages/player/ideas.h"
-#include "examples/pages/plan_facts.h"
 #include "parallel/simulation/breakdown.h"
 #include "tests/catch.h"
 

@@ -1,10 +1,10 @@
 // A plan's text, through all that `plan` does with it.
 #include <nlohmann/json.hpp>
 
+#include "examples/pages/plan_facts.h"
 #include "examples/pages/player/player_facts.h"
 #include "examples/programs/plan_words.h"
 #include "parallel/drawing/draw.h"
-#include "examples/pages/plan_facts.h"
 #include "parallel/plan/endless.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/steady_state.h"

@@ -3,10 +3,10 @@
 // Not here: what a figure shows (draw_test.cpp).
 #include <regex>
 
-#include "tests/benchmarks/chart.h"
 #include "parallel/drawing/timeline_figure.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"
+#include "tests/benchmarks/chart.h"
 #include "tests/catch.h"
 
 using namespace plangrad::parallel;
