@@ -21,7 +21,8 @@ TEST_CASE("plan verify --json has the facts of every schedule") {
                    "bubble",        "makespan",         "bytes",           "verified",
                    "busy",          "peak_activations", "time_steps",      "ranks",
                    "stages",        "per_step",         "versions_in_use", "fresh_reads",
-                   "breakdown",     "critical_path",    "stages_held",     "peak_models"};
+                   "breakdown",     "critical_path",    "stages_held",     "peak_models",
+                   "steps"};
   for (const auto& [name, make] : ordinary_schedules()) {
     nlohmann::json facts = json_of(small_plan("verify", name));
     CHECK(facts.size() == keys.size());
