@@ -78,6 +78,10 @@ PLANGRAD_OF_SETS(set_difference)
 PLANGRAD_OF_SETS(set_symmetric_difference)
 #undef PLANGRAD_OF_SETS
 
+template <class Range>
+constexpr auto max(Range&& range) {
+  return *max_element(range);
+}
 template <class Range, class T, class Of = ::std::identity>
 constexpr auto find(Range&& range, const T& value, Of of = {}) {
   return find_if(
