@@ -8,8 +8,6 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/programs/gpt_folder.h"
-#include "examples/programs/help.h"
-#include "examples/programs/printable.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"

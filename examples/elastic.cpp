@@ -3,7 +3,6 @@
 // (train_gpt --elastic). Chapter 15.
 #include <unistd.h>
 
-#include "examples/programs/help.h"
 #include "examples/programs/launcher.h"
 #include "examples/programs/program.h"
 #include "examples/programs/run_folder.h"

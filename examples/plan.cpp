@@ -17,7 +17,6 @@
 #include "examples/pages/player/player_facts.h"
 #include "examples/pages/player/player_page.h"
 #include "examples/programs/cost_flags.h"
-#include "examples/programs/help.h"
 #include "examples/programs/plan_compare.h"
 #include "examples/programs/plan_figure.h"
 #include "examples/programs/plan_poster.h"

@@ -7,8 +7,6 @@
 
 #include "autograd/ops.h"
 #include "examples/programs/gpt_folder.h"
-#include "examples/programs/help.h"
-#include "examples/programs/printable.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "examples/programs/run_folder.h"

@@ -4,7 +4,7 @@
 // (parallel/session/session.h). Chapters 02 and 05.
 #include "examples/programs/gpt_folder.h"
 #include "examples/programs/gpt_run.h"
-#include "examples/programs/help.h"
+#include "examples/programs/program.h"
 #include "examples/programs/train_program.h"
 
 namespace {

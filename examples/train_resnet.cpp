@@ -2,7 +2,7 @@
 // --help. Not here: flags and data (examples/programs/resnet_run.h), ranks and signals
 // (examples/programs/run_session.h), and a run's work from its first update to its last
 // (parallel/session/session.h). Chapters 02 and 05.
-#include "examples/programs/help.h"
+#include "examples/programs/program.h"
 #include "examples/programs/resnet_run.h"
 #include "examples/programs/train_program.h"
 #include "nn/models/resnet.h"

@@ -3,7 +3,6 @@
 // Chapter 02.
 #include <iostream>
 
-#include "examples/programs/help.h"
 #include "examples/programs/program.h"
 #include "examples/programs/train_byte_pair.h"
 #include "nn/checkpoint/file.h"

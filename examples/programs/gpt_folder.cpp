@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "examples/programs/printable.h"
+#include "examples/programs/program.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/gpt_files.h"
 #include "nn/text/byte_pair.h"

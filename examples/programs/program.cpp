@@ -4,20 +4,20 @@
 #include "examples/programs/program.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <iostream>
+#include <sstream>
 #include <thread>
 
 #include "autograd/error.h"
 #include "autograd/version.h"
-#include "examples/programs/help.h"
-#include "examples/programs/printable.h"
+#include "nn/text/vocabulary.h"
 #include "parallel/transports/rank_environment.h"
 
 namespace plangrad::examples {
@@ -71,15 +71,6 @@ std::string unknown_word(const CLI::App& app) {
   return text("there is no flag ", flag, autograd::did_you_mean(flag, known));
 }
 
-/// Prints --help. A group's name can be a word of its own, or be taken for a positional.
-void print_help(const CLI::App& app) {
-  const CLI::App& command = command_of(app);
-  std::vector<std::string> words = app.remaining(true);
-  for (const CLI::Option* option : command.get_options())
-    if (!option->nonpositional() && option->count() > 0) words.push_back(option->results().front());
-  std::cout << help_text(command, help_width(), words.empty() ? "" : words.front());
-}
-
 /// Prints one line, in one write, without characters that a terminal obeys: messages quote names of
 /// others' files. Ranks that are processes share the terminal. What all ranks find is printed by
 /// the first alone; the others wait until it has been.
@@ -90,6 +81,58 @@ void print_error(const std::string& what, bool shared) {
   else
     std::cerr << "error: " + printable(what) + "\n";
 }
+
+/// Breaks text into lines of at most 100 columns, the first of which begins in column `indent`.
+std::string wrapped(const std::string& text, std::size_t indent = 0) {
+  std::string all;
+  std::size_t length = 0;
+  std::istringstream in(text);
+  for (std::string word; in >> word; length += 1 + word.size()) {
+    const bool fits = indent + length + word.size() <= 100;
+    if (length > 0) all += fits ? ' ' : '\n';
+    if (!fits) length = 0;
+    all += word;
+  }
+  return all;
+}
+
+/// CLI11's --help with lines that are wrapped, and a flag's default behind what it does.
+class Help : public CLI::Formatter {
+ public:
+  Help() {
+    label("OPTIONS", "FLAGS");
+    label("SUBCOMMAND", "COMMAND");
+    column_width(30);
+  }
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    const std::string all = CLI::Formatter::make_help(app, std::move(name), mode);
+    return CLI::detail::find_and_replace(all, "\n\n\n", "\n\n");
+  }
+  std::string make_description(const CLI::App* app) const override {
+    return wrapped(app->get_description()) + '\n';
+  }
+  std::string make_subcommand(const CLI::App* command) const override {
+    std::ostringstream out;
+    CLI::detail::format_help(out, command->get_name(),
+                             wrapped(command->get_description(), column_width_), column_width_);
+    return out.str();
+  }
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const bool has_value = option->nonpositional() && option->get_expected_max() > 0;
+    return has_value ? ' ' + option->get_type_name() : "";
+  }
+  std::string make_option_desc(const CLI::Option* option) const override {
+    std::string what = option->get_description();
+    const std::string usual = option->get_default_str();
+    if (option->get_required())
+      what += " (required)";
+    else if (!usual.empty() && option->get_expected_max() > 0 &&
+             what.find("(default: ") == what.npos)
+      what += " (default: " + usual + ")";
+    return wrapped(what, column_width_);
+  }
+};
 
 /// Opens /dev/null for each of standard input, output and error that the caller has closed: else
 /// the program prints to the next file that is opened.
@@ -112,10 +155,7 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
   try {
     status = body();
   } catch (const CLI::CallForHelp&) {
-    usage([&] {
-      print_help(app);
-      return 0;
-    });
+    std::cout << app.help();
   } catch (const CLI::CallForVersion&) {
     std::cout << app.get_name() << " of plangrad " << autograd::version() << '\n';
   }
@@ -129,7 +169,9 @@ int run_or_help(CLI::App& app, const std::function<int()>& body) {
 int run_program(CLI::App& app, const std::function<int()>& body) {
   constexpr int failed = 1, misused = 2;
   open_standard_streams();
-  app.get_help_ptr()->description("print this help; -h GROUP: flags of one group");
+  app.get_help_ptr()->description("print this help");
+  app.formatter(std::make_shared<Help>());
+  for (CLI::App* command : app.get_subcommands({})) command->formatter(app.get_formatter());
   app.set_version_flag("--version", autograd::version(), "print the version")->group("Options");
   const char* more = " (--help lists the flags)";
   try {
@@ -149,6 +191,52 @@ int run_program(CLI::App& app, const std::function<int()>& body) {
     print_error(error.what(), false);
   }
   return failed;
+}
+
+void add_examples(CLI::App& app, const std::vector<Example>& examples) {
+  std::string all = examples.size() == 1 ? "Example:" : "Examples:";
+  for (const Example& example : examples)
+    all += autograd::text("\n", example.what, ":\n  ", example.command);
+  app.footer(all);
+}
+
+namespace {
+
+bool is_control(char32_t c) { return (c < 32 && c != '\n' && c != '\t') || (c >= 127 && c < 160); }
+
+/// The bytes at the end that may be the beginning of a character of up to four.
+std::size_t unfinished(std::string_view text) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, text.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if (byte < 0x80) return 0;
+    if (byte >= 0xC0) return byte >= 0xF0 || back < (byte >= 0xE0 ? 3u : 2u) ? back : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto [point, length] = nn::first_code_point(text.substr(at));
+    if (length == 0)
+      out += "\uFFFD";
+    else if (is_control(point))
+      out += fmt::format("\\x{:02x}", static_cast<unsigned>(point));
+    else
+      out += text.substr(at, static_cast<std::size_t>(length));
+    at += static_cast<std::size_t>(std::max(length, 1));
+  }
+  return out;
+}
+
+std::string PrintablePieces::take(std::string_view piece) {
+  held_ += piece;
+  const std::size_t kept = unfinished(held_);
+  const std::string out = printable(std::string_view(held_).substr(0, held_.size() - kept));
+  held_.erase(0, held_.size() - kept);
+  return out;
 }
 
 }  // namespace plangrad::examples

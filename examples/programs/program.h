@@ -1,13 +1,15 @@
-// Shared by all programs: flags that check their values, and the report of errors to the user.
-// Not here: the flags themselves. Each program describes its own.
-// Chapter 02.
+// What all programs share: flags that check their values, --help with examples, the report of
+// errors to the user, and text of others' files made safe for a terminal. Not here: the flags
+// themselves. Each program describes its own. Chapter 02.
 #pragma once
 
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "autograd/error.h"
@@ -109,8 +111,32 @@ class Flags {
 
 /// Runs body(), which parses and works, and returns its exit status. An error becomes one line on
 /// stderr, and status 2 if it is the command line's (UsageError, or a flag that does not exist or
-/// has no such value), else 1. --help prints the flags, or those of a group whose name follows, and
-/// --version the version; neither is an error.
+/// has no such value), else 1. --help and --version are no errors.
 int run_program(CLI::App& app, const std::function<int()>& body);
+
+/// A command line, and what it shows.
+struct Example {
+  const char* what;
+  const char* command;
+};
+
+/// Adds examples to the end of a program's --help.
+void add_examples(CLI::App& app, const std::vector<Example>& examples);
+
+/// Shows control characters as \x1b, and bytes that are not UTF-8 as U+FFFD. Line breaks and tabs
+/// stay.
+std::string printable(std::string_view text);
+
+/// Does the same for text that comes in pieces, which may end within a character.
+class PrintablePieces {
+ public:
+  /// Returns the text that is complete with this piece.
+  std::string take(std::string_view piece);
+  /// Returns the incomplete character, if the last piece ended within one.
+  std::string rest() { return printable(std::exchange(held_, {})); }
+
+ private:
+  std::string held_;  // the beginning of a character
+};
 
 }  // namespace plangrad::examples

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <iostream>
 
-#include "examples/programs/printable.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "nn/checkpoint/checkpoint.h"

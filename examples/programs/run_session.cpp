@@ -13,7 +13,6 @@
 #include "autograd/profile/profiled_device.h"
 #include "examples/pages/player/player_page.h"
 #include "examples/pages/report_page.h"
-#include "examples/programs/printable.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "examples/programs/run_folder.h"

@@ -1,5 +1,5 @@
 // What others' files can make a program print: no terminal obeys it.
-#include "examples/programs/printable.h"
+#include "examples/programs/program.h"
 
 #include "nn/checkpoint/file.h"
 #include "tests/catch.h"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "examples/programs/gpt_run.h"
-#include "examples/programs/help.h"
 #include "examples/programs/program.h"
 
 namespace plangrad::fuzz {
