@@ -3,7 +3,7 @@
 // (train_gpt --elastic). Chapter 15.
 #include <unistd.h>
 
-#include "examples/programs/launcher.h"
+#include "examples/elastic/launcher.h"
 #include "examples/programs/program.h"
 #include "examples/programs/run_folder.h"
 #include "nn/checkpoint/checkpoint.h"

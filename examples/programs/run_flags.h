@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "examples/programs/elastic.h"
+#include "examples/elastic/elastic.h"
 #include "examples/programs/pretend_flags.h"
 #include "examples/programs/prune_flags.h"
 #include "examples/programs/schedule_flags.h"

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "autograd/version.h"
-#include "examples/programs/elastic.h"
+#include "examples/elastic/elastic.h"
 #include "examples/programs/program.h"
 #include "examples/programs/run_session.h"
 

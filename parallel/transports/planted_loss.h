@@ -1,5 +1,5 @@
 // PlantedLoss: a transport whose rank can be lost on purpose, for lessons and tests.
-// Not here: when (examples/programs/planned_losses.h), and what the others do (session).
+// Not here: when (examples/elastic/elastic.h), and what the others do (session).
 // Chapter 15.
 #pragma once
 

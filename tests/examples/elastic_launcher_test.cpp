@@ -8,9 +8,8 @@
 #include <sstream>
 #include <thread>
 
-#include "examples/programs/elastic.h"
-#include "examples/programs/memory_folder.h"
-#include "examples/programs/run_copy.h"
+#include "examples/elastic/elastic.h"
+#include "examples/elastic/run_copy.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"

@@ -1,6 +1,6 @@
 // Layouts for the ranks that are left, and words of commands. Not here: runs
 // (elastic_runs_test.cpp).
-#include "examples/programs/elastic.h"
+#include "examples/elastic/elastic.h"
 #include "tests/catch.h"
 
 using namespace plangrad::examples;

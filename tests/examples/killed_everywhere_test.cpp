@@ -3,7 +3,7 @@
 // Not here: kills at chance moments (runs_test.cpp), and damaged files.
 #include <signal.h>
 
-#include "examples/programs/elastic.h"
+#include "examples/elastic/elastic.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/session/report_metrics.h"

@@ -1,13 +1,14 @@
-// Copies of a run's folder in memory on disk. A copy is complete and intact before it becomes the
-// newest; the checkpoint of the one before stays beside it. Not here: the folder (memory_folder.h),
-// and who writes it (launcher.h).
-// Chapter 15.
+// A run's folder in memory, those that are left of runs which ended without a copy, and copies on
+// disk. A copy is complete and intact before it becomes the newest; the checkpoint of the one
+// before stays beside it. Not here: what is written there (launcher.h). Chapter 15.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
 #include <set>
 #include <string>
+
+#include "nn/checkpoint/file.h"
 
 namespace plangrad::examples {
 
@@ -51,5 +52,27 @@ class RunCopy {
   std::set<std::filesystem::path> files_;  // of the copy, and of the one that is being made:
   std::set<std::filesystem::path> new_;
 };
+
+/// A new folder in memory, which is locked as long as the object lives.
+class MemoryFolder {
+ public:
+  /// throws: Error if it can't be made in `parent`
+  explicit MemoryFolder(const std::filesystem::path& parent);
+  /// Removes the folder, unless it holds a checkpoint that is not on disk.
+  ~MemoryFolder();
+  MemoryFolder(const MemoryFolder&) = delete;
+  MemoryFolder& operator=(const MemoryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  void on_disk() { on_disk_ = true; }  ///< all of it
+
+ private:
+  std::filesystem::path path_;
+  nn::Descriptor lock_;
+  bool on_disk_ = false;
+};
+
+/// Tells of this user's folders in `parent` that no process holds.
+void name_left_over(const std::filesystem::path& parent, const std::filesystem::path& resumed);
 
 }  // namespace plangrad::examples

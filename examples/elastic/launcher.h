@@ -1,15 +1,18 @@
-// Launcher: starts a training by mpirun, and starts it again from its newest state in memory when a
-// rank is lost. Not here: copies of that state to disk (run_copy.h), flags (examples/elastic.cpp).
+// Launcher: starts a training's processes by mpirun, and starts them again from memory when a rank
+// is lost. Not here: copies of that state to disk (run_copy.h), flags (examples/elastic.cpp).
 // Chapter 15.
 #pragma once
 
+#include <sys/types.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "autograd/version.h"
-#include "examples/programs/elastic.h"
-#include "examples/programs/memory_folder.h"
-#include "examples/programs/run_copy.h"
+#include "examples/elastic/elastic.h"
+#include "examples/elastic/run_copy.h"
 
 namespace plangrad::examples {
 
@@ -55,5 +58,10 @@ class Launcher {
   nlohmann::json flags_;  // of the first checkpoint
   int first_ = 0, saved_ = 0, losses_ = 0, repeated_ = 0, vain_ = 0;
 };
+
+/// Starts a program, found like a shell's, in a process group of its own, so that Ctrl-C does not
+/// reach it. On Linux, it gets SIGTERM when this process ends, in whatever way.
+/// throws: UsageError if there is no such program; Error if the system has no process left
+pid_t start_process(std::vector<std::string> words);
 
 }  // namespace plangrad::examples
