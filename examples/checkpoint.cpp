@@ -7,8 +7,8 @@
 #include <sstream>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "examples/programs/gpt_folder.h"
 #include "examples/programs/program.h"
+#include "examples/programs/run_folder.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/figure.h"

@@ -6,25 +6,17 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <functional>
 #include <iostream>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "examples/pages/plan_facts.h"
-#include "examples/pages/player/player_facts.h"
-#include "examples/pages/player/player_page.h"
-#include "examples/programs/cost_flags.h"
-#include "examples/programs/plan_compare.h"
 #include "examples/programs/plan_figure.h"
+#include "examples/programs/plan_flags.h"
 #include "examples/programs/plan_poster.h"
 #include "examples/programs/plan_request.h"
 #include "examples/programs/plan_words.h"
-#include "examples/programs/player_request.h"
 #include "examples/programs/program.h"
-#include "examples/programs/schedule_flags.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/draw.h"
@@ -113,79 +105,60 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
             << "\nThe bubble is the share of all ranks' time in which they do not compute.\n";
 }
 
-void compare_plans(const PlanRequest& request) {
+void write_poster(const PlanRequest& request, const CLI::App&) {
+  plangrad::nn::write_file(request.out, schedule_poster(request.all));
+  std::cout << "wrote " << request.out << '\n';
+}
+
+void compare_plans(const PlanRequest& request, const CLI::App&) {
   const NamedFacts a = side_of(request, request.schedule.plan_file);
   const NamedFacts b = side_of(request, request.other);
   if (request.json) return print_json(compared_json(a, b));
   std::cout << compared(a, b);
 }
 
-/// The plan that a drawing shows: of an endless one, head, two bodies and tail.
-Plan drawn(const Plan& plan) { return plan.is_endless() ? unrolled(plan, 2) : plan; }
+/// A command: what --help says of it, its flags, and what it does when they have been read.
+struct Command {
+  const char *name, *what;
+  std::vector<Example> examples;
+  void (*add_flags)(CLI::App& command, PlanRequest& request);
+  void (*run)(const PlanRequest& request, const CLI::App& command);
+};
 
-/// Makes the plan player's page with this plan, also with one that breaks a rule.
-std::string page(const PlanRequest& request, const Plan& plan) {
-  const std::string asked = player_request(request.schedule, plan, request.costs.costs).dump();
-  return player_page({{asked, answer(asked), request.critical_path}});
+/// A command that has one plan.
+template <void (*run)(const PlanRequest&, const Plan&)>
+void with_plan(const PlanRequest& request, const CLI::App& command) {
+  run(request, request.plan(command));
 }
 
-/// Verifies the plan. A figure shows where a wrong one stops.
-VerifiedPlan verified_or_drawn(const PlanRequest& request, const Plan& plan) {
-  try {
-    return verify(plan);
-  } catch (const PlanError& error) {
-    if (request.out.ends_with(".svg") &&
-        draw_fault(request.out, plan, error, request.costs.of(plan), request.figure) &&
-        !request.json)
-      std::cout << "wrote " << request.out << ": what runs before the cell that breaks a rule\n";
-    if (request.out.ends_with(".html")) {
-      plangrad::nn::write_file(request.out, page(request, plan));
-      if (!request.json)
-        std::cout << "wrote " << request.out << ": what runs before the cell that breaks a rule\n";
-    }
-    throw;
-  }
+/// Adds the plan's file, schedule and costs; flags that follow are of the output.
+Flags plan_flags(CLI::App& command, PlanRequest& request, bool has_costs = true) {
+  Flags flags(command);
+  flags.words("FILE", request.schedule.plan_file, "",
+              "file with a plan's text, instead of schedule flags; - is standard input");
+  request.add_plan_flags(command);
+  if (has_costs) request.costs.add_flags(command);
+  flags.group("Output");
+  return flags;
 }
 
-void draw_plan(const PlanRequest& asked_for, const Plan& plan) {
-  PlanRequest request = asked_for;
-  PG_CHECK(!request.json || !request.out.empty(),
-           "--json prints the facts; the drawing needs a file: give --out FILE");
-  const FigureOptions usual, &asked = request.figure;
-  const char* flag = asked.alive                      ? "--alive"
-                     : asked.seconds != usual.seconds ? "--seconds"
-                     : asked.width != usual.width     ? "--width"
-                     : !request.lanes.empty()         ? "--lanes"
-                                                      : nullptr;
-  PG_CHECK(!flag || request.out.ends_with(".svg"), flag,
-           " changes a figure; add --out FILE.svg, or leave out ", flag);
-  PG_CHECK(
-      !request.critical_path || request.out.ends_with(".svg") || request.out.ends_with(".html"),
-      "--critical-path marks cells of a figure or page; add --out FILE.svg or FILE.html, or ",
-      "leave out --critical-path");
-  const VerifiedPlan verified = verified_or_drawn(request, plan);
-  const Costs costs = request.costs.of(verified.plan());
-  const Timeline timeline = simulate_two_bodies(verified.plan(), costs);
-  add_lanes(request.figure, request.lanes, in_order(drawn(plan), costs), timeline);
-  if (request.critical_path) request.figure.path = critical_path(drawn(plan), timeline).records;
-  const std::string ending = std::filesystem::path(request.out).extension();
-  const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.figure)
-                              : ending == ".html" ? page(request, plan)
-                              : ending == ".json" ? draw_trace({{"", timeline}})
-                                                  : draw_text(timeline, request.columns);
-  if (request.out.empty()) {
-    std::cout << drawing;
-    return;
-  }
-  plangrad::nn::write_file(request.out, drawing);
-  if (request.json) {
-    nlohmann::json all = all_facts(verified, costs);
-    all["file"] = request.out;
-    return print_json(all);
-  }
-  std::cout << "wrote " << request.out << ": " << request.title() << ", makespan "
-            << seconds_text(timeline.makespan())
-            << (plan.is_endless() ? " of head, two bodies and tail\n" : "\n");
+void add_columns(Flags& flags, PlanRequest& request) {
+  flags.whole("--columns", request.columns, 1,
+              "width of the timetable; a column is the shortest forward or backward");
+}
+
+void show_flags(CLI::App& command, PlanRequest& request) {
+  Flags flags = plan_flags(command, request, false);
+  flags.yes("--table", request.table, "add a timetable, as on a terminal; computations take 1");
+  add_columns(flags, request);
+  flags.yes("--json", request.json, "print the header, the rows and the facts as JSON");
+}
+
+void facts_flags(CLI::App& command, PlanRequest& request) {
+  Flags flags = plan_flags(command, request);
+  flags.yes("--json", request.json, "print the facts as JSON");
+  flags.yes("--time-steps", request.time_steps,
+            "print what each time step holds in the middle of the plan");
 }
 
 std::string check_ending(const std::string& file) {
@@ -194,136 +167,130 @@ std::string check_ending(const std::string& file) {
   return known ? "" : "expected a file that ends in .svg, .html, .json or .txt, got " + file;
 }
 
-/// Runs a command, whose flags have been read.
-using Command = std::function<void(const PlanRequest&, const CLI::App&)>;
-
-/// A command that has one plan.
-Command with_plan(void (*run)(const PlanRequest&, const Plan&)) {
-  return [run](const PlanRequest& request, const CLI::App& command) {
-    run(request, request.plan(command));
-  };
+void draw_flags(CLI::App& command, PlanRequest& request) {
+  Flags flags = plan_flags(command, request);
+  flags
+      .words("--out", request.out, "FILE",
+             "write a figure (.svg), a page to explore (.html), a trace for ui.perfetto.dev "
+             "(.json) or text (.txt); without --out, print text")
+      ->check(CLI::Validator(check_ending, ""));
+  flags.yes("--alive", request.figure.alive,
+            "below a figure, draw the activations alive on all ranks");
+  flags.choice("--lanes", request.lanes, {"versions", "holdings"},
+               "below the ranks of a figure, draw the versions of weights, or all holdings: also "
+               "activations and gradient sums");
+  flags.yes("--critical-path", request.critical_path,
+            "in a figure or page, mark the chain of instructions that sets the plan's length");
+  flags.number("--seconds", request.figure.seconds, 0, 1e9,
+               "length of a figure's time axis; equal with --width, it makes figures comparable "
+               "(default: the plan's)");
+  flags.number("--width", request.figure.width, 0, 1e5,
+               "width of a figure in pixels (default: what suits its cells)");
+  add_columns(flags, request);
+  flags.yes("--json", request.json, "print the facts and the file's name as JSON");
 }
 
-/// Describes the commands to `app`.
-std::map<CLI::App*, Command> add_commands(CLI::App& app, PlanRequest& request) {
-  std::map<CLI::App*, Command> commands;
-  auto add = [&](const char* name, const char* what, const std::vector<Example>& examples,
-                 void (*run)(const PlanRequest&, const Plan&)) {
-    CLI::App& command = *app.add_subcommand(name, what);
-    add_examples(command, examples);
-    Flags flags(command);
-    flags.words("FILE", request.schedule.plan_file, "",
-                "file with a plan's text, instead of schedule flags; - is standard input");
-    request.add_plan_flags(command);
-    if (run != show_plan) request.costs.add_flags(command);
-    commands[&command] = with_plan(run);
-    flags.group("Output");
-    return flags;
-  };
-  const char* columns = "width of the timetable; a column is the shortest forward or backward";
-  const char* json = "print the facts as JSON";
-
-  Flags show =
-      add("show", "Prints a plan as text, which can be edited and read back.",
-          {{"Write a plan to a file",
-            "plan show --schedule 1f1b --stages 4 --microbatches 8 > my.plan"},
-           {"Add a timetable", "plan show --schedule gpipe --stages 4 --microbatches 4 --table"}},
-          show_plan);
-  show.yes("--table", request.table, "add a timetable, as on a terminal; computations take 1");
-  show.whole("--columns", request.columns, 1, columns);
-  show.yes("--json", request.json, "print the header, the rows and the facts as JSON");
-
-  const char* time_steps = "print what each time step holds in the middle of the plan";
-  Flags verify =
-      add("verify", "Checks a plan against every rule, and prints the facts that follow from it.",
-          {{"Check a plan that was edited", "plan verify my.plan"},
-           {"Count versions and staleness of a schedule",
-            "plan verify --schedule pipedream --stages 4 --microbatches 4 --steps 3"},
-           {"Get the facts as JSON", "plan verify my.plan --json"}},
-          verify_plan);
-  Flags simulate =
-      add("simulate", "Predicts how long a plan takes.",
-          {{"Give the times and bytes of a network",
-            "plan simulate my.plan --forward 0.01 --backward 0.02 --bandwidth 1e9 "
-            "--activation-bytes 4000000"},
-           {"Let rank 2 be half as fast",
-            "plan simulate --schedule 1f1b --stages 4 --microbatches 8 --slowness 1,1,2,1"}},
-          simulate_plan);
-  for (Flags* flags : {&verify, &simulate}) {
-    flags->yes("--json", request.json, json);
-    flags->yes("--time-steps", request.time_steps, time_steps);
-  }
-
-  Flags draw =
-      add("draw", "Draws a plan's timeline.",
-          {{"Make a page to explore",
-            "plan draw --schedule 2bw --stages 4 --microbatches 4 --steps 3 --out 2bw.html"},
-           {"Make a figure", "plan draw my.plan --backward 2 --out my.svg"}},
-          draw_plan);
-  draw.words(
-          "--out", request.out, "FILE",
-          "write a figure (.svg), a page to explore (.html), a trace for ui.perfetto.dev (.json) "
-          "or text (.txt); without --out, print text")
-      ->check(CLI::Validator(check_ending, ""));
-  draw.yes("--alive", request.figure.alive,
-           "below a figure, draw the activations alive on all ranks");
-  draw.choice("--lanes", request.lanes, lane_names(),
-              "below the ranks of a figure, draw the versions of weights, or all holdings: also "
-              "activations and gradient sums");
-  draw.yes("--critical-path", request.critical_path,
-           "in a figure or page, mark the chain of instructions that sets the plan's length");
-  draw.number("--seconds", request.figure.seconds, 0, 1e9,
-              "length of a figure's time axis; equal with --width, it makes figures comparable "
-              "(default: the plan's)");
-  draw.number("--width", request.figure.width, 0, 1e5,
-              "width of a figure in pixels (default: what suits its cells)");
-  draw.whole("--columns", request.columns, 1, columns);
-  draw.yes("--json", request.json, "print the facts and the file's name as JSON");
-
-  CLI::App& poster = *app.add_subcommand(
-      "poster", "Draws schedules side by side, on one scale, as a figure (.svg).");
-  add_examples(poster, {{"Draw all schedules", "plan poster --all --out poster.svg"}});
-  Flags of_poster(poster);
-  of_poster.yes("--all", request.all, "draw all schedules instead of six");
-  of_poster.words("--out", request.out, "FILE", "the figure's file")
+void poster_flags(CLI::App& command, PlanRequest& request) {
+  Flags flags(command);
+  flags.yes("--all", request.all, "draw all schedules instead of six");
+  flags.words("--out", request.out, "FILE", "the figure's file")
       ->required()
       ->check([](const std::string& file) {
         return file.ends_with(".svg") ? "" : "expected a file that ends in .svg, got " + file;
       });
-  commands[&poster] = [](const PlanRequest& asked, const CLI::App&) {
-    plangrad::nn::write_file(asked.out, schedule_poster(asked.all));
-    std::cout << "wrote " << asked.out << '\n';
-  };
+}
 
-  CLI::App& lower = *app.add_subcommand(
-      "lower", "Adds updates and messages to rows of computations, and prints the whole plan.");
-  add_examples(lower, {{"Complete the rows of two stages",
-                        "printf 'stages 2 per_step 1 steps 1\\n0F0v0 0B0v0\\n1F0v0 1B0v0\\n' | "
-                        "plan lower -"}});
-  Flags(lower)
+void lower_flags(CLI::App& command, PlanRequest& request) {
+  Flags(command)
       .words("FILE", request.schedule.plan_file, "",
              "file with a plan's header and one row of computations for each rank, which any "
              "program can write; - is standard input")
       ->required();
-  commands[&lower] = with_plan(lower_rows);
+}
 
-  CLI::App& compare =
-      *app.add_subcommand("compare", "Prints the numbers of two plans side by side.");
-  add_examples(compare, {{"Compare two schedules of one size",
-                          "plan compare gpipe 1f1b --stages 4 --microbatches 8 --backward 2"},
-                         {"Compare an edited plan with a schedule's",
-                          "plan compare my.plan 1f1b --stages 4 --microbatches 8"}});
-  Flags sides(compare);
+void compare_flags(CLI::App& command, PlanRequest& request) {
+  Flags flags(command);
   const char* side = "a schedule's name, which the schedule flags complete, or a plan's file";
-  sides.words("A", request.schedule.plan_file, "", side)->required();
-  sides.words("B", request.other, "", side)->required();
-  request.add_plan_flags(compare);
-  compare.remove_option(compare.get_option("--schedule"));
-  request.costs.add_flags(compare);
-  sides.group("Output");
-  sides.yes("--json", request.json, "print both plans' facts and the differences as JSON");
-  commands[&compare] = [](const PlanRequest& asked, const CLI::App&) { compare_plans(asked); };
-  return commands;
+  flags.words("A", request.schedule.plan_file, "", side)->required();
+  flags.words("B", request.other, "", side)->required();
+  request.add_plan_flags(command);
+  command.remove_option(command.get_option("--schedule"));
+  request.costs.add_flags(command);
+  flags.group("Output");
+  flags.yes("--json", request.json, "print both plans' facts and the differences as JSON");
+}
+
+const std::vector<Command>& commands() {
+  static const std::vector<Command> all{
+      {"show",
+       "Prints a plan as text, which can be edited and read back.",
+       {{"Write a plan to a file",
+         "plan show --schedule 1f1b --stages 4 --microbatches 8 > my.plan"},
+        {"Add a timetable", "plan show --schedule gpipe --stages 4 --microbatches 4 --table"}},
+       show_flags,
+       with_plan<show_plan>},
+      {"verify",
+       "Checks a plan against every rule, and prints the facts that follow from it.",
+       {{"Check a plan that was edited", "plan verify my.plan"},
+        {"Count versions and staleness of a schedule",
+         "plan verify --schedule pipedream --stages 4 --microbatches 4 --steps 3"},
+        {"Get the facts as JSON", "plan verify my.plan --json"}},
+       facts_flags,
+       with_plan<verify_plan>},
+      {"simulate",
+       "Predicts how long a plan takes.",
+       {{"Give the times and bytes of a network",
+         "plan simulate my.plan --forward 0.01 --backward 0.02 --bandwidth 1e9 "
+         "--activation-bytes 4000000"},
+        {"Let rank 2 be half as fast",
+         "plan simulate --schedule 1f1b --stages 4 --microbatches 8 --slowness 1,1,2,1"}},
+       facts_flags,
+       with_plan<simulate_plan>},
+      {"draw",
+       "Draws a plan's timeline.",
+       {{"Make a page to explore",
+         "plan draw --schedule 2bw --stages 4 --microbatches 4 --steps 3 --out 2bw.html"},
+        {"Make a figure", "plan draw my.plan --backward 2 --out my.svg"}},
+       draw_flags,
+       with_plan<draw_plan>},
+      {"poster",
+       "Draws schedules side by side, on one scale, as a figure (.svg).",
+       {{"Draw all schedules", "plan poster --all --out poster.svg"}},
+       poster_flags,
+       write_poster},
+      {"lower",
+       "Adds updates and messages to rows of computations, and prints the whole plan.",
+       {{"Complete the rows of two stages",
+         "printf 'stages 2 per_step 1 steps 1\\n0F0v0 0B0v0\\n1F0v0 1B0v0\\n' | plan lower -"}},
+       lower_flags,
+       with_plan<lower_rows>},
+      {"compare",
+       "Prints the numbers of two plans side by side.",
+       {{"Compare two schedules of one size",
+         "plan compare gpipe 1f1b --stages 4 --microbatches 8 --backward 2"},
+        {"Compare an edited plan with a schedule's",
+         "plan compare my.plan 1f1b --stages 4 --microbatches 8"}},
+       compare_flags,
+       compare_plans}};
+  return all;
+}
+
+/// Runs the command that was typed, and returns the program's exit status.
+int run_command(const PlanRequest& request, const CLI::App& typed) {
+  try {
+    const auto name = [](const Command& command) { return command.name; };
+    std::ranges::find(commands(), typed.get_name(), name)->run(request, typed);
+    // Standard output may be a plan or JSON.
+    if (const std::string note = request.schedule.note(request.schedule.layout.clip); !note.empty())
+      std::cerr << "note: " << note << '\n';
+    return 0;
+  } catch (const PlanError& error) {  // the plan is wrong, the command is not
+    if (!request.json) throw;
+    print_json(to_json(error));
+    return 1;
+  } catch (const plangrad::autograd::Error& error) {
+    throw UsageError(error.what());
+  }
 }
 
 }  // namespace
@@ -342,7 +309,11 @@ int main(int argc, char** argv) {
                 {"Compare two schedules", "plan compare 1f1b 2bw --stages 4 --microbatches 8"}});
   app.require_subcommand(0, 1);
   PlanRequest request;
-  const std::map<CLI::App*, Command> commands = add_commands(app, request);
+  for (const Command& command : commands()) {
+    CLI::App& added = *app.add_subcommand(command.name, command.what);
+    add_examples(added, command.examples);
+    command.add_flags(added, request);
+  }
   return run_program(app, [&] {
     usage([&] {
       app.parse(argc, argv);
@@ -351,20 +322,6 @@ int main(int argc, char** argv) {
     if (app.get_subcommands().empty())
       throw UsageError(
           "no command given: use show, verify, simulate, draw, lower, compare or poster");
-    CLI::App* command = app.get_subcommands().front();
-    try {
-      commands.at(command)(request, *command);
-      // Standard output may be a plan or JSON.
-      if (const std::string note = request.schedule.note(request.schedule.layout.clip);
-          !note.empty())
-        std::cerr << "note: " << note << '\n';
-      return 0;
-    } catch (const PlanError& error) {  // the plan is wrong, the command is not
-      if (!request.json) throw;
-      std::cout << to_json(error).dump(2) << '\n';
-      return 1;
-    } catch (const plangrad::autograd::Error& error) {
-      throw UsageError(error.what());
-    }
+    return run_command(request, *app.get_subcommands().front());
   });
 }

@@ -1,12 +1,11 @@
 // sample_gpt: writes text with a GPT that train_gpt trained, or with GPT-2 files from Hugging Face.
-// Not here: reading models (examples/programs/gpt_folder.h), and a cache of keys and values: each
+// Not here: reading models (examples/programs/run_folder.h), and a cache of keys and values: each
 // token's forward pass reads the whole context again.
 // Chapter 02.
 #include <iostream>
 #include <optional>
 
 #include "autograd/ops.h"
-#include "examples/programs/gpt_folder.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "examples/programs/run_folder.h"

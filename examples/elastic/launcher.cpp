@@ -1,5 +1,5 @@
-// A signal reaches this program alone, which asks mpirun's processes to save. A new process tells by
-// a pipe why it could not become the program; the pipe closes if it could. Chapter 15.
+// A signal reaches this program alone, which asks mpirun's processes to save. A new process tells
+// by a pipe why it could not become the program; the pipe closes if it could. Chapter 15.
 #include "examples/elastic/launcher.h"
 
 #include <fcntl.h>
@@ -16,9 +16,9 @@
 #include <sstream>
 #include <thread>
 
+#include "examples/programs/plan_flags.h"
 #include "examples/programs/program.h"
 #include "examples/programs/run_folder.h"
-#include "examples/programs/schedule_flags.h"
 #include "examples/programs/stop_signals.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"

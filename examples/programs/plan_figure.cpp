@@ -1,20 +1,33 @@
-// Chapters 06 to 09.
+// Chooses what a figure shows: lanes, shards, the cell that breaks a rule. Chapters 06 to 09.
 #include "examples/programs/plan_figure.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "examples/pages/plan_facts.h"
+#include "examples/pages/player/player_facts.h"
+#include "examples/pages/player/player_page.h"
 #include "nn/checkpoint/file.h"
+#include "parallel/drawing/draw.h"
+#include "parallel/drawing/figure.h"
+#include "parallel/plan/endless.h"
 #include "parallel/plan/lifetimes.h"
+#include "parallel/simulation/breakdown.h"
+#include "parallel/simulation/simulate.h"
+#include "parallel/verifier/verify.h"
 
 namespace plangrad::examples {
 
 using namespace parallel;
 
-const std::vector<std::string>& lane_names() {
-  static const std::vector<std::string> names = {"versions", "holdings"};
-  return names;
-}
+namespace {
 
+/// Adds lanes to a figure, and a note on what ranks hold of a sharded plan.
+///   lanes: "versions" of weights, or all "holdings"; empty: none
 void add_lanes(FigureOptions& figure, const std::string& lanes, const Plan& plan,
                const Timeline& timeline) {
   if (plan.sharded > 0) {
@@ -29,6 +42,8 @@ void add_lanes(FigureOptions& figure, const std::string& lanes, const Plan& plan
   std::erase_if(figure.held, [&](const Holding& h) { return h.hold > last; });
 }
 
+/// Writes the figure of a plan up to the cell that breaks a rule. Returns false, and writes
+/// nothing, if the rule blames no cell, or one that makes no sense.
 bool draw_fault(const std::string& file, const Plan& plan, const PlanError& error,
                 const Costs& costs, const FigureOptions& figure) {
   if (error.rank < 0 || error.rule == "shape") return false;
@@ -36,6 +51,75 @@ bool draw_fault(const std::string& file, const Plan& plan, const PlanError& erro
   nn::write_file(file, parallel::draw_fault(plan, error.rank, error.index < 0 ? end : error.index,
                                             error.what(), costs, figure));
   return true;
+}
+
+/// The plan that a drawing shows: of an endless one, head, two bodies and tail.
+Plan drawn(const Plan& plan) { return plan.is_endless() ? unrolled(plan, 2) : plan; }
+
+/// Makes the plan player's page with this plan, also with one that breaks a rule.
+std::string page(const PlanRequest& request, const Plan& plan) {
+  const std::string asked = player_request(request.schedule, plan, request.costs.costs).dump();
+  return player_page({{asked, answer(asked), request.critical_path}});
+}
+
+/// Verifies the plan. A figure shows where a wrong one stops.
+VerifiedPlan verified_or_drawn(const PlanRequest& request, const Plan& plan) {
+  try {
+    return verify(plan);
+  } catch (const PlanError& error) {
+    const bool is_page = request.out.ends_with(".html");
+    if (is_page) nn::write_file(request.out, page(request, plan));
+    const bool is_drawn =
+        is_page || (request.out.ends_with(".svg") &&
+                    draw_fault(request.out, plan, error, request.costs.of(plan), request.figure));
+    if (is_drawn && !request.json)
+      std::cout << "wrote " << request.out << ": what runs before the cell that breaks a rule\n";
+    throw;
+  }
+}
+
+}  // namespace
+
+void draw_plan(const PlanRequest& asked_for, const Plan& plan) {
+  PlanRequest request = asked_for;
+  PG_CHECK(!request.json || !request.out.empty(),
+           "--json prints the facts; the drawing needs a file: give --out FILE");
+  const FigureOptions usual, &asked = request.figure;
+  const char* flag = asked.alive                      ? "--alive"
+                     : asked.seconds != usual.seconds ? "--seconds"
+                     : asked.width != usual.width     ? "--width"
+                     : !request.lanes.empty()         ? "--lanes"
+                                                      : nullptr;
+  PG_CHECK(!flag || request.out.ends_with(".svg"), flag,
+           " changes a figure; add --out FILE.svg, or leave out ", flag);
+  PG_CHECK(
+      !request.critical_path || request.out.ends_with(".svg") || request.out.ends_with(".html"),
+      "--critical-path marks cells of a figure or page; add --out FILE.svg or FILE.html, or ",
+      "leave out --critical-path");
+  const VerifiedPlan verified = verified_or_drawn(request, plan);
+  const Costs costs = request.costs.of(verified.plan());
+  const Timeline timeline = simulate_two_bodies(verified.plan(), costs);
+  add_lanes(request.figure, request.lanes, in_order(drawn(plan), costs), timeline);
+  if (request.critical_path) request.figure.path = critical_path(drawn(plan), timeline).records;
+  const std::string ending = std::filesystem::path(request.out).extension();
+  const std::string drawing = ending == ".svg"    ? draw_svg(timeline, request.figure)
+                              : ending == ".html" ? page(request, plan)
+                              : ending == ".json" ? draw_trace({{"", timeline}})
+                                                  : draw_text(timeline, request.columns);
+  if (request.out.empty()) {
+    std::cout << drawing;
+    return;
+  }
+  nn::write_file(request.out, drawing);
+  if (request.json) {
+    nlohmann::json all = all_facts(verified, costs);
+    all["file"] = request.out;
+    std::cout << all.dump(2) << '\n';
+    return;
+  }
+  std::cout << "wrote " << request.out << ": " << request.title() << ", makespan "
+            << seconds_text(timeline.makespan())
+            << (plan.is_endless() ? " of head, two bodies and tail\n" : "\n");
 }
 
 }  // namespace plangrad::examples

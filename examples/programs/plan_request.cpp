@@ -1,6 +1,8 @@
-// Makes the plan that a command line asks for. Chapter 06.
+// A plan comes from a file or from a schedule; a request has what is not usual. Chapter 06.
 #include "examples/programs/plan_request.h"
 
+#include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "examples/programs/program.h"
@@ -45,6 +47,42 @@ Plan PlanRequest::endless_plan(const Layout& layout) const {
 std::string PlanRequest::title() const {
   if (schedule.plan_file.empty()) return schedule.title();
   return schedule.plan_file == "-" ? "standard input" : schedule.plan_file;
+}
+
+namespace {
+
+using Json = nlohmann::json;
+
+template <class Object>
+void add(const std::vector<const parallel::Field<Object>*>& fields, const Object& object,
+         Json& json, const std::set<std::string>& always = {}) {
+  for (const parallel::Field<Object>* field : fields)
+    if (always.contains(field->name) || field->is_set(object))
+      json[field->name] = json_of(field->kind, field->show(object));
+}
+
+}  // namespace
+
+Json player_request(const ScheduleFlags& flags, const parallel::Plan& plan,
+                    const parallel::Costs& costs) {
+  Json json = {{"costs", Json::object()}};
+  add(parallel::cost_fields(), costs, json["costs"]);
+  if (!flags.plan_file.empty()) {
+    json["plan"] = print(plan);
+    json["title"] = flags.plan_file == "-"
+                        ? "standard input"
+                        : std::filesystem::path(flags.plan_file).filename().string();
+    return json;
+  }
+  parallel::PlanSpec request = flags;
+  request.layout = flags.found();
+  std::set<std::string> always = flags.given;
+  always.insert({"stages", "microbatches", "steps"});
+  add(parallel::spec_fields(), request, json, always);
+  if (flags.title() != flags.schedule) json["title"] = flags.title();  // with its setting
+  if (flags.cyclic()) json.erase("microbatches");
+  if (flags.endless) json.erase("steps");
+  return json;
 }
 
 }  // namespace plangrad::examples

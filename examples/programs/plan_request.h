@@ -1,13 +1,14 @@
-// PlanRequest: what `plan` is asked for: a plan, by flags or from a file, and its costs.
-// Not here: what its commands do (examples/plan.cpp).
-// Chapter 06.
+// PlanRequest: the flags that plan's commands share, the plan that they ask for, and the same as a
+// request of the plan player.
+// Not here: single flags (plan_flags.h), and what commands do (examples/plan.cpp). Chapter 06.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "examples/programs/cost_flags.h"
-#include "examples/programs/schedule_flags.h"
+#include "examples/programs/plan_flags.h"
 #include "parallel/drawing/draw.h"
+#include "parallel/simulation/costs.h"
 
 namespace CLI {
 class App;
@@ -34,5 +35,10 @@ struct PlanRequest {
   parallel::Plan endless_plan(const parallel::Layout& layout) const;
   std::string title() const;
 };
+
+/// The request for a plan at these costs.
+///   a plan of a file is written into the request as text
+nlohmann::json player_request(const ScheduleFlags& flags, const parallel::Plan& plan,
+                              const parallel::Costs& costs);
 
 }  // namespace plangrad::examples

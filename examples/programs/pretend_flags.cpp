@@ -2,7 +2,6 @@
 // Chapter 06.
 #include "examples/programs/pretend_flags.h"
 
-
 #include "examples/programs/program.h"
 #include "parallel/transports/rank_environment.h"
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "examples/elastic/elastic.h"
+#include "examples/programs/plan_flags.h"
 #include "examples/programs/pretend_flags.h"
 #include "examples/programs/prune_flags.h"
-#include "examples/programs/schedule_flags.h"
 #include "parallel/session/session.h"
 
 namespace CLI {

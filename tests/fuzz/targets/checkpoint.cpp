@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "examples/programs/gpt_folder.h"
+#include "examples/programs/run_folder.h"
 #include "tests/fuzz/checkpoint.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/program.h"

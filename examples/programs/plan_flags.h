@@ -1,12 +1,18 @@
-// ScheduleFlags: the flags that select a plan: by a schedule's name and sizes, or by the text file
-// that holds it. Not here: the schedules (parallel/schedules/).
-// Chapter 06.
+// Flags of plans: the fields of a table as flags, ScheduleFlags, which select a plan by a
+// schedule's name and sizes or by a text file, and CostFlags. Not here: the tables
+// (parallel/schedules/plan_spec.h, parallel/simulation/costs.h), and the flags of whole runs
+// (run_flags.h). Chapter 06.
 #pragma once
 
 #include <string>
 
 #include "parallel/schedules/plan_spec.h"
 #include "parallel/schedules/schedule.h"
+#include "parallel/simulation/costs.h"
+
+namespace CLI {
+class App;
+}
 
 namespace plangrad::examples {
 
@@ -48,5 +54,15 @@ struct ScheduleFlags : parallel::PlanSpec {
 /// Reads a plan's text form, without verifying the plan.
 /// throws: Error, with file and line
 parallel::Plan read_plan(const std::string& file);
+
+/// Costs in seconds, bytes, and bytes per second.
+struct CostFlags {
+  parallel::Costs costs;
+
+  void add_flags(CLI::App& app);
+  /// Returns the costs of `plan`; its codecs shorten messages as they shorten f32 values.
+  /// throws: Error if that length depends on shapes, as with lowrank and pca
+  parallel::Costs of(const parallel::Plan& plan) const;
+};
 
 }  // namespace plangrad::examples

@@ -1,7 +1,6 @@
-// The flags of schedules: their names, which schedule has which, and defaults that follow from
-// other flags.
-// Chapter 06.
-#include "examples/programs/schedule_flags.h"
+// Adds flags for fields, and finds what follows from those that were given: which schedule, how
+// many stages and replicas fit the ranks. Chapter 06.
+#include "examples/programs/plan_flags.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,10 +8,40 @@
 #include <iterator>
 #include <vector>
 
-#include "examples/programs/field_flags.h"
+#include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
 
 namespace plangrad::examples {
+
+namespace {
+
+/// The default that --help shows: none if it follows from other flags, which `what` says.
+template <class Object>
+std::string default_of(const parallel::Field<Object>& field) {
+  if (field.usual) return field.usual;
+  const std::string what = field.what, all = field.show(Object());
+  return what.find("(default: ") == what.npos ? all.substr(0, all.find(',')) : "";
+}
+
+/// Adds a flag that sets the field by take(field, word). If it is given twice, the last one counts.
+///   who: what has this field, if not all have
+template <class Object, class Take>
+void add_field(Flags& flags, const parallel::Field<Object>& field, Object& object,
+               const std::string& who, const Take& take) {
+  std::string what = who + field.what + (field.more ? field.more() : "");
+  if (field.choices) what += fmt::format("; one of {}", fmt::join(field.choices(), ", "));
+  if (field.yes) return flags.yes(field.flag_name().c_str(), *field.yes(object), what);
+  flags
+      .taken(field.flag_name(), field.sign, what,
+             [&field, take](const std::string& word) { take(field, word); })
+      ->check(checked_by([&field](const std::string& word) {
+        Object scratch;
+        field.take(scratch, word);
+      }))
+      ->default_str(default_of(field));
+}
+
+}  // namespace
 
 void ScheduleFlags::add_flags(Flags& flags, bool of_plans) {
   flags.group("Schedule");
@@ -129,6 +158,26 @@ parallel::Plan read_plan(const std::string& file) {
   } catch (const autograd::Error& error) {
     throw autograd::Error(text(from_input ? "standard input" : file, ": ", error.what()));
   }
+}
+
+void CostFlags::add_flags(CLI::App& app) {
+  Flags flags(app);
+  flags.group("Costs (a list has one value, or one per stage; --slowness has one per rank)");
+  for (const parallel::Field<parallel::Costs>* field : parallel::cost_fields())
+    add_field(flags, *field, costs, "",
+              [this](const auto& each, const std::string& word) { each.take(costs, word); });
+}
+
+parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
+  auto is_part = [](const parallel::Instruction& x) {
+    return x.what == parallel::Value::input_part;
+  };
+  const bool splits = std::ranges::any_of(
+      plan.rows, [&](const parallel::Row& row) { return std::ranges::any_of(row, is_part); });
+  PG_CHECK(splits || (costs.input_part.empty() && costs.weight_part.empty()),
+           "--input-part and --weight-part are times of split backwards, which this plan does not "
+           "have; give --backward, or a schedule like zb-h1");
+  return parallel::encoded(costs, plan, "--weight-bytes");
 }
 
 }  // namespace plangrad::examples
