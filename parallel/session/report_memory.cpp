@@ -17,9 +17,9 @@ using nlohmann::json;
 namespace {
 
 constexpr int categories = autograd::category_count;
-using Bytes = std::array<std::int64_t, categories>;
+using CategoryBytes = std::array<std::int64_t, categories>;
 
-std::int64_t total_of(const Bytes& bytes) {
+std::int64_t total_of(const CategoryBytes& bytes) {
   std::int64_t sum = 0;
   for (std::int64_t each : bytes) sum += each;
   return sum;
@@ -27,8 +27,8 @@ std::int64_t total_of(const Bytes& bytes) {
 
 /// A rank's bytes at its highest moment, and in columns of time.
 struct RankMemory {
-  Bytes live{}, peak{};
-  std::vector<Bytes> columns;
+  CategoryBytes live{}, peak{};
+  std::vector<CategoryBytes> columns;
   std::size_t filled = 0;
 
   void add(std::size_t column, std::size_t category, std::int64_t bytes) {
@@ -42,7 +42,7 @@ struct RankMemory {
 json line_of(const RankMemory& rank, int category, double unit) {
   json line = json::array();
   bool changes = false;
-  for (const Bytes& column : rank.columns) {
+  for (const CategoryBytes& column : rank.columns) {
     line.push_back(std::llround(static_cast<double>(column[category]) / unit));
     changes |= line.back() != line.front();
   }
