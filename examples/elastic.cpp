@@ -7,7 +7,7 @@
 #include "examples/programs/program.h"
 #include "examples/programs/run_folder.h"
 #include "nn/checkpoint/checkpoint.h"
-#include "parallel/session/folder_claim.h"
+#include "parallel/session/agreement.h"
 #include "parallel/transports/threads_transport.h"
 
 namespace {

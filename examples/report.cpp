@@ -1,6 +1,6 @@
 // report: one page that compares runs: their curves, numbers, and where their time, memory and
 // bytes went. See --help. Not here: a run's own page, report.html, which the run writes
-// (parallel/session/run_report.h). Chapter 06.
+// (parallel/observers/run_record.h). Chapter 06.
 #include <iostream>
 
 #include "examples/pages/compare_runs.h"

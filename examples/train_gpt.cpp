@@ -44,18 +44,18 @@ void check_resume(const GptRun& run, const TextData& data) {
   check_resume(run, nlohmann::json(data.training.checksum()));
 }
 
-SessionSettings settings_of(const GptRun& run, const GptConfig& model, const TextData& data,
-                            const RunLayout& layout, const Training& training) {
+RunSettings settings_of(const GptRun& run, const GptConfig& model, const TextData& data,
+                        const RunLayout& layout, const Training& training) {
   const std::string sizes = text("a vocabulary of ", model.vocabulary, ", ", data.training.size(),
                                  " tokens to train on, ", data.validation.size(), " to validate");
-  SessionSettings settings = session_settings(run, layout, training, {{"model", to_json(model)}},
-                                              data.training.checksum(), sizes);
-  settings.units_per_step = layout.rows_per_step() * model.context;
-  settings.flops_per_unit = gpt_flops_per_token(model, model.context);
+  RunSettings settings = session_settings(run, layout, training, {{"model", to_json(model)}},
+                                          data.training.checksum(), sizes);
+  settings.observed.units_per_step = layout.rows_per_step() * model.context;
+  settings.observed.flops_per_unit = gpt_flops_per_token(model, model.context);
   if (data.vocabulary) settings.run["vocabulary"] = vocabulary_of(data);
   if (!run.validation.empty()) settings.run["validation"] = data.validation.checksum();
   // The export of an earlier run in this folder belongs to its weights, which are gone now.
-  settings.saved = remove_export;
+  settings.observed.saved.push_back(remove_export);
   return settings;
 }
 
@@ -81,7 +81,7 @@ ReadyRun prepare(const GptRun& run, int started) {
   Training training = layout.training(gpt(model));
   training.first_weights = run.first_weights();
   training.optimizer = run.optimizer();
-  const SessionSettings settings = settings_of(run, model, *data, layout, training);
+  const RunSettings settings = settings_of(run, model, *data, layout, training);
   const auto examples = std::make_shared<TextExamples>(data, training.seed, model.context);
   return {training, settings, layout, examples};
 }

@@ -19,15 +19,15 @@ double flops_per_image(const Model& model) {
   return 3 * flops;
 }
 
-SessionSettings settings_of(const ResnetRun& run, const ImageData& data, const RunLayout& layout,
-                            const Training& training) {
+RunSettings settings_of(const ResnetRun& run, const ImageData& data, const RunLayout& layout,
+                        const Training& training) {
   const std::string sizes = text(data.training.size(), " images of ", data.training.classes(),
                                  " classes to train on, ", data.validation.size(), " to validate");
-  SessionSettings settings = session_settings(run, layout, training, nlohmann::json::object(),
-                                              data.training.checksum(), sizes);
-  settings.unit = run.examples;
-  settings.units_per_step = layout.rows_per_step();
-  settings.flops_per_unit = flops_per_image(training.model);
+  RunSettings settings = session_settings(run, layout, training, nlohmann::json::object(),
+                                          data.training.checksum(), sizes);
+  settings.observed.unit = run.examples;
+  settings.observed.units_per_step = layout.rows_per_step();
+  settings.observed.flops_per_unit = flops_per_image(training.model);
   return settings;
 }
 
@@ -40,7 +40,7 @@ ReadyRun prepare(const ResnetRun& run, int started) {
   Training training = layout.training(run.model(data->training));
   training.optimizer = run.make_optimizer();
   training.count_accuracy = true;
-  const SessionSettings settings = settings_of(run, *data, layout, training);
+  const RunSettings settings = settings_of(run, *data, layout, training);
   const auto examples =
       std::make_shared<ImageExamples>(data, training.dtype, training.seed, layout.rows_per_step());
   return {training, settings, layout, examples};

@@ -24,7 +24,8 @@ parallel/transports    autograd
 parallel/collectives   autograd parallel/transports
 parallel/codecs        autograd nn/models parallel/plan parallel/collectives
 parallel/engine        autograd nn/models nn/optimizers parallel/plan parallel/verifier parallel/simulation parallel/transports parallel/collectives parallel/codecs
-parallel/session       autograd nn/checkpoint parallel/plan parallel/schedules parallel/verifier parallel/simulation parallel/drawing parallel/transports parallel/codecs parallel/engine
+parallel/session       autograd nn/checkpoint parallel/plan parallel/schedules parallel/verifier parallel/transports parallel/codecs parallel/engine
+parallel/observers     autograd nn/checkpoint parallel/plan parallel/simulation parallel/drawing parallel/transports parallel/codecs parallel/engine parallel/session
 sparse                 autograd parallel/plan parallel/transports parallel/engine parallel/session
 cuda/emulator          autograd
 cuda/launch            autograd cuda/emulator

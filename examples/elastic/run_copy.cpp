@@ -13,7 +13,7 @@
 
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/session/report_metrics.h"
+#include "parallel/observers/metric_files.h"
 
 namespace plangrad::examples {
 

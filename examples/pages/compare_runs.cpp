@@ -8,7 +8,8 @@
 #include <set>
 
 #include "autograd/error.h"
-#include "parallel/session/report_metrics.h"
+#include "examples/pages/metrics_table.h"
+#include "parallel/observers/metric_files.h"
 
 namespace plangrad::parallel {
 using nlohmann::json;

@@ -27,6 +27,7 @@ struct RunFlags : parallel::SessionScope {
   std::string program, examples, kind_of_data;  ///< as in "train_gpt", "sequences", "text"
   std::filesystem::path data;
   int evaluate_every = 250, check_every = 0;  // updates; 0: only at the end, never
+  bool quiet = false, profile = false;
   std::int64_t batch = 12, warmup = -1;
   double learning_rate = 1e-3, lowest_rate = -1, clip = 1;
   double timeout = 60;

@@ -11,19 +11,13 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/profile/profiled_device.h"
-#include "examples/pages/player/player_page.h"
-#include "examples/pages/report_page.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "examples/programs/run_folder.h"
 #include "examples/programs/stop_signals.h"
 #include "parallel/engine/pretended_time.h"
 #include "parallel/engine/training.h"
-#include "parallel/session/borders.h"
-#include "parallel/session/folder_claim.h"
-#include "parallel/session/rescue.h"
-#include "parallel/session/silent_errors.h"
-#include "parallel/session/validation.h"
+#include "parallel/session/agreement.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 #include "parallel/transports/rank_environment.h"
@@ -43,49 +37,36 @@ void check_resume(const RunFlags& run, const nlohmann::json& data) {
            " of its ", run.steps, " updates; give it more with --steps");
 }
 
-SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
-                                 const Training& training, nlohmann::json config,
-                                 const nlohmann::json& checksum, const std::string& sizes) {
-  SessionSettings settings;
+RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const Training& training,
+                             nlohmann::json config, const nlohmann::json& checksum,
+                             const std::string& sizes) {
+  RunSettings settings;
   static_cast<SessionScope&>(settings) = run;
   settings.engine.timeout = run.timeout;
   settings.engine.reduction =
       layout.reduction() == "nccl" ? AllReduce::by_transport : reductions().at(layout.reduction());
   settings.engine.hosts = layout.hosts();
   settings.plans = layout.plans();
+  ObservedRun& observed = settings.observed;
   const Pretended pretended =
       run.pretend.found(training.stages(), layout.ranks(), run.ranks_per_host);
   PG_CHECK(pretended.latency < run.timeout, "--pretend-link: a message takes ", pretended.latency,
            " s, and ranks give up after --timeout ", run.timeout, "; use a longer --timeout");
   if (pretended.computes()) settings.engine.prolong = prolong_to(pretended);
   if (pretended.computes() || pretended.links())
-    settings.pretended = std::make_shared<Pretended>(pretended);
+    observed.pretended = std::make_shared<Pretended>(pretended);
   settings.reported_steps = layout.reported_steps();
-  const auto prune = run.prune.settings(run.steps, run.seed);
-  if (run.prune.given()) sparse::PruneRun(prune).check(training.whole);
-  settings.observers = [prune, prunes = run.prune.given(), validates = run.evaluate_every,
-                        checks = run.check_every] {
-    Observers all;
-    if (prunes) all.push_back(std::make_unique<sparse::PruneRun>(prune));
-    all.push_back(std::make_unique<SilentErrors>(checks));
-    all.push_back(std::make_unique<Validation>(validates));
-    return all;
-  };
+  if (run.prune.given())
+    sparse::PruneRun(run.prune.settings(run.steps, run.seed)).check(training.whole);
   config["flags"] = layout.flags();
-  settings.config = settings.run = config;
-  settings.config["reduction"] = layout.reduction();  // chosen, if the flag says auto
+  observed.config = settings.run = config;
+  observed.config["reduction"] = layout.reduction();  // chosen, if the flag says auto
   settings.run["program"] = run.program;
   settings.run["data"] = checksum;
   if (!layout.own_plan().empty()) settings.run["plan"] = layout.own_plan();
-  settings.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
-  settings.title = layout.title();
-  settings.pages = {run_page, plan_page};
+  observed.about = text(training.whole.numel(), " parameters, ", sizes, "; ", layout.describe());
+  observed.title = layout.title();
   settings.interrupted = settings.interrupted_here = [] { return stopped_by() != 0; };
-  settings.rescue = std::make_shared<Rescue>();
-  settings.news = run.attempt.news;
-  if (!run.note.empty()) settings.news.push_back(run.note);
-  settings.is_segment = run.attempt.is_segment;
-  settings.one_update_a_plan = run.elastic;
   return settings;
 }
 
@@ -93,7 +74,7 @@ namespace {
 
 /// Checks before any rank starts what would stop all of them, and makes the network that they
 /// pretend to have. `one_process`: all ranks share this run.
-ReadyRun checked(ReadyRun run, bool one_process) {
+ReadyRun checked(const RunFlags& flags, ReadyRun run, bool one_process) {
   const int first = run.layout.first(), left = run.settings.steps - first;
   const int steps = std::max(1, run.settings.plans->fixed_steps());
   PG_CHECK(left % steps == 0, "--plan makes ", steps, " updates at a time, which does ",
@@ -104,10 +85,10 @@ ReadyRun checked(ReadyRun run, bool one_process) {
   PG_CHECK(micros < most_microbatches, "--steps ", run.settings.steps, " of ", plan.per_step,
            " microbatches each: a run has fewer than ", most_microbatches,
            " microbatches in all; give it fewer --steps");
-  const int bits_every = plan.codec.kind().chooses_bits ? plan.codec.period : 0;
-  const Observers observers = run.settings.observers();
-  check_lengths(run.settings.plans->lengths(), Borders(run.settings, first, bits_every, observers),
-                first);
+  ObservedRun& observed = run.settings.observed;
+  observed.bits_every = plan.codec.kind().chooses_bits ? plan.codec.period : 0;
+  const Observers observers = run_observers(flags, observed);
+  check_lengths(run.settings.plans->lengths(), Borders(run.settings, first, observers), first);
   run.settings.plans->check(first, left);
   check_fit(plan, run.training, run.layout.ranks());
   const std::vector<int>& hosts = run.settings.engine.hosts;
@@ -115,8 +96,8 @@ ReadyRun checked(ReadyRun run, bool one_process) {
   const SessionScope& scope = run.settings;
   const bool has_bits = !scope.resume.empty() && scope.resumed().run().contains("bits");
   check_period(plan.codec, first, run.settings.steps, has_bits);
-  if (run.settings.pretended)
-    run.network = network_of(*run.settings.pretended, run.layout.ranks(), one_process);
+  if (observed.pretended)
+    run.network = network_of(*observed.pretended, run.layout.ranks(), one_process);
   return run;
 }
 
@@ -141,19 +122,12 @@ void check_losses(const RunFlags& flags, const ReadyRun& run) {
 /// Gives the run a folder of its own, unless the user named one; the newest run that saved is then
 /// runs/latest. `chosen`: the folder that rank 0 made, empty on rank 0.
 void place(ReadyRun& run, const std::string& chosen) {
-  SessionSettings& settings = run.settings;
+  RunSettings& settings = run.settings;
   if (settings.out.empty()) {
     settings.out = chosen.empty() ? new_run_folder(run.layout.name()) : fs::path(chosen);
-    settings.saved = [before = settings.saved](const fs::path& folder) {
-      before(folder);
-      point_latest_to(folder);
-    };
+    settings.observed.saved.push_back(point_latest_to);
   }
-  settings.saved = [before = settings.saved, place = run.folder](const fs::path& folder) {
-    before(folder);
-    *place = folder;
-  };
-  settings.about += text("; files go to ", settings.out.string());
+  settings.observed.about += text("; files go to ", settings.out.string());
 }
 
 /// Runs one rank's part of the training. Returns whether the run is complete.
@@ -162,6 +136,7 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
   PlantedLoss planted(real, /*whole_process*/ std::string(real.name()) == "mpi");
   Transport& lossy = flags.lose.empty() ? real : planted;
   SessionSettings settings = run.settings;
+  settings.observers = [&] { return run_observers(flags, run.settings.observed); };
   for (const PlannedLoss& loss : parse_losses(flags.lose))
     if (loss.rank == real.rank())
       settings.engine.prolong = losing(loss, planted, settings.engine.prolong);
@@ -187,8 +162,13 @@ bool train(const RunFlags& flags, const ReadyRun& run, Transport& real, int plac
 void rescued(const ReadyRun& run, bool leads, const std::function<void()>& work) try {
   work();
 } catch (const std::exception&) {
-  if (!leads && !is_abandoned(run.settings.rescue->place_of(run.settings))) throw;
-  const std::string news = run.settings.rescue->save(run.settings, run.training.learning_rate);
+  const RunSettings& settings = run.settings;
+  const ObservedRun& observed = settings.observed;
+  if (!leads && !is_abandoned(settings.out)) throw;
+  const std::string news =
+      observed.rescue->save({settings.out, settings.keep, settings.engine.timeout, observed.unit,
+                             observed.units_per_step},
+                            run.training.learning_rate);
   if (!news.empty()) std::cerr << printable(news) + '\n';
   throw;
 }
@@ -217,7 +197,7 @@ RanksLost ranks_lost(const RunFlags& flags, const ReadyRun& run, const Lost& los
   }
   result.ranks = run.layout.ranks();
   result.out = run.settings.out;
-  result.saved = run.settings.rescue->newest_save(result.out);
+  result.saved = run.settings.observed.rescue->newest_save(result.out);
   result.flags = run.layout.flags();
   return result;
 }
@@ -230,7 +210,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
                                 started->launcher,
                                 " started; add --transport mpi, or start it alone"));
   ReadyRun run = usage([&] {
-    ReadyRun ready = checked(prepare(0), true);
+    ReadyRun ready = checked(flags, prepare(0), true);
     const int ranks = ready.layout.ranks(), most = flags.attempt.most_ranks;
     PG_CHECK(most == 0 || ranks <= most, "this layout takes ", ranks, " ranks, ", most,
              " are left");
@@ -262,7 +242,7 @@ bool train_on_threads(const RunFlags& flags, const Prepare& prepare, const Finis
     if (flags.elastic && !lost.ranks.empty()) throw ranks_lost(flags, run, lost, error.what());
     throw;
   }
-  if (complete && finish) finish(*run.folder);
+  if (complete && finish) finish(run.settings.out);
   return complete;
 }
 
@@ -293,7 +273,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     int here = std::max(1, started->local_size);  // ranks of this host share its cores
     int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     set_compute_threads(std::min(compute_threads(), std::max(1, cores / here)));
-    ReadyRun run = checked(prepare(size), false);
+    ReadyRun run = checked(flags, prepare(size), false);
     check_losses(flags, run);
     const bool known = started->local_rank >= 0, leads = transport.rank() == 0;
     device_kind(flags.device).prepare(known ? here : size, flags.transport == "nccl");
@@ -321,7 +301,7 @@ bool train_on_processes(const RunFlags& flags, const Prepare& prepare, const Fin
     const auto stopped =
         std::ranges::find_if(all, [](const auto& signal) { return signal != "0"; });
     if (!complete) record_stop(stopped == all.end() ? 0 : std::stoi(*stopped));
-    if (complete && leads && finish) finish(*run.folder);
+    if (complete && leads && finish) finish(run.settings.out);
   });
   return complete;
 }

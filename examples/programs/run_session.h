@@ -11,18 +11,21 @@
 
 #include "examples/programs/run_data.h"
 #include "examples/programs/run_layout.h"
+#include "examples/programs/run_observers.h"
 
 namespace plangrad::examples {
+
+struct RunSettings : SessionSettings {
+  ObservedRun observed;
+};
 
 /// A run whose flags, layout and data are ready.
 struct ReadyRun {
   Training training;
-  SessionSettings settings;
+  RunSettings settings;
   RunLayout layout;
   std::shared_ptr<const Examples> examples;             ///< shared by the ranks of this process
   std::shared_ptr<PretendedNetwork> network = nullptr;  ///< likewise; null: links are as they are
-  /// The folder that rank 0 saved to last; a user may rename it while the run trains.
-  std::shared_ptr<std::filesystem::path> folder = std::make_shared<std::filesystem::path>();
 };
 
 /// Makes a program's ReadyRun; `started`: ranks that exist already, 0 if the flags decide.
@@ -38,9 +41,9 @@ void check_resume(const RunFlags& run, const nlohmann::json& data);
 /// Makes settings from flags, layout and training; a program adds the unit of its examples.
 ///   config: describes the model; checksum: that of the data; sizes: sizes of the data, as text for
 ///   the user
-SessionSettings session_settings(const RunFlags& run, const RunLayout& layout,
-                                 const Training& training, nlohmann::json config,
-                                 const nlohmann::json& checksum, const std::string& sizes);
+RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const Training& training,
+                             nlohmann::json config, const nlohmann::json& checksum,
+                             const std::string& sizes);
 
 /// Trains, and returns the program's exit status.
 /// throws: UsageError if the run can't begin, before anything is written; Error if it fails later

@@ -25,15 +25,6 @@
 
 namespace plangrad::parallel {
 
-/// The bytes of a category that are alive on a rank from time `seconds` on. Lists of samples are in
-/// the order of time.
-struct MemorySample {
-  int rank = 0;
-  double seconds = 0;
-  std::string category;
-  std::int64_t bytes = 0;
-};
-
 /// A timeline with a title.
 struct Panel {
   std::string title;

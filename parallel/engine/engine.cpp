@@ -109,6 +109,7 @@ void Engine::make_forms() {
 }
 
 void Engine::set_bits(const Bits& bits) {
+  bits_ = bits;
   for (auto& [stage, codec] : codecs_) codec.set_bits(bits);
 }
 
@@ -143,7 +144,8 @@ void Engine::prepare_codecs(const Plan& plan) {
              " makes factors of matrices, of which SAMO stores lists of kept elements; use another",
              " codec, or leave out --samo");
     if (is_local(plan.codec))
-      codecs_.emplace(stage, make_codec_of(plan, training_, rank, stage, list, device_));
+      codecs_.emplace(stage, make_codec_of(plan, training_, rank, stage, list, device_))
+          .first->second.set_bits(bits_);
     else
       low_ranks_[stage] = make_low_rank(plan.codec, list, training_.seed, device_);
   }

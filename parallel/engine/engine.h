@@ -101,6 +101,7 @@ class Engine {
   }
   /// Sets an adaptive codec's bits of layers from the next plan on. All ranks call it alike.
   void set_bits(const Bits& bits);
+  const Bits& bits() const { return bits_; }  ///< those set last; new codecs get them
   /// The codec of activations; null if they travel as they are.
   ChannelCodec* channel() { return channel_ ? &*channel_ : nullptr; }
   std::map<int, BufferCodec>& codecs() { return codecs_; }
@@ -124,6 +125,7 @@ class Engine {
   std::optional<ChannelCodec> channel_;
   std::optional<std::pair<CodecSpec, CodecSpec>> asked_;  // codec and channel of the plans so far
   int plans_run_ = 0;
+  Bits bits_;
 };
 
 }  // namespace plangrad::parallel

@@ -1,5 +1,5 @@
-// RunResult: what a rank finds out while it runs its row. Course: how long the row runs.
-// Not here: what all ranks found out together (session/session_rank.h). Chapters 05 and 07.
+// RunResult: what a rank finds out while it runs its row, and what all ranks did together.
+// Course: how long the row runs. Not here: the row (row_run.h). Chapters 05 and 07.
 #pragma once
 
 #include <chrono>
@@ -59,5 +59,14 @@ struct Course {
   std::function<bool()> interrupted = [] { return false; };  ///< asked on the other ranks
   RunResult* left = nullptr;  ///< gets what this rank has found out if the plan fails
 };
+
+/// The result of all ranks: sums, maxima or unions of theirs. The order of cells and the options of
+/// bits are left out: each rank has its own.
+RunResult merged(const std::vector<RunResult>& ranks);
+
+/// The mean loss of an update's microbatches, and the norm of its mean gradient.
+/// throws: std::out_of_range if no rank has told of them
+double loss_of(const RunResult& world, int version, int per_step);
+double gradient_norm_of(const RunResult& world, int version, int per_step, bool clips);
 
 }  // namespace plangrad::parallel

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "parallel/plan/plan.h"
@@ -39,5 +40,14 @@ struct Timeline {
 /// For each record of a send or receive, the record of its other end: the k-th send of a rank to
 /// another meets the k-th receive there. -1: it has none, or its record is missing.
 std::vector<int> other_ends(const Timeline& timeline);
+
+/// The bytes of a category that are alive on a rank from time `seconds` on. Lists of samples are in
+/// the order of time.
+struct MemorySample {
+  int rank = 0;
+  double seconds = 0;
+  std::string category;
+  std::int64_t bytes = 0;
+};
 
 }  // namespace plangrad::parallel

@@ -1,35 +1,42 @@
-// A CRC-32 of a manifest stands for the checkpoint: it covers the checksums of all tensors.
-// Chapter 05.
+// A CRC-32 of a manifest stands for the checkpoint: it covers the checksums of all tensors. The
+// folder's lock is the system's (flock), so that of a run that was killed is free. A run that ends
+// removes the file. Chapter 05.
 #include "parallel/session/agreement.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "autograd/backend.h"
 #include "autograd/version.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/session/machine.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
+#include "parallel/transports/rank_environment.h"
 
 namespace plangrad::parallel {
 
 using nlohmann::json;
+namespace fs = std::filesystem;
 
-void check_agreement(Transport& transport, const SessionSettings& settings) {
-  json own = settings.run;
+void check_agreement(Transport& transport, const json& run, const fs::path& manifest,
+                     double timeout) {
+  json own = run;
   for (const char* path : {"--data", "--validation"})  // hosts may keep the same text elsewhere
     if (own.contains("flags")) own["flags"].erase(path);
-  const std::filesystem::path manifest = settings.resume / "checkpoint" / settings.manifest;
-  const std::string checkpoint =
-      settings.resume.empty() ? "" : nn::checksum_of(nn::read_file(manifest));
+  const std::string checkpoint = manifest.empty() ? "" : nn::checksum_of(nn::read_file(manifest));
   const json here{{"run", own},
                   {"build", autograd::build()},
-                  {"host", cores_here().host},
+                  {"host", host_name()},
                   {"checkpoint", checkpoint}};
-  const std::vector<std::string> all =
-      all_gather_bytes(transport, here.dump(), settings.engine.timeout);
+  const std::vector<std::string> all = all_gather_bytes(transport, here.dump(), timeout);
   const json first = json::parse(all[0]);
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
     const json other = json::parse(all[rank]);
@@ -100,5 +107,115 @@ void check_first_weights(Engine& engine, int steps) {
     ranks.push_back(unpack<WeightsChecksums>(std::move(one)));
   check_replicas(ranks, text("after update ", steps, ", with which this session begins"));
 }
+
+void make_writable(const fs::path& folder) {
+  std::error_code problem;
+  fs::create_directories(folder, problem);
+  PG_CHECK(!problem && ::access(folder.c_str(), W_OK) == 0, "can't write to the folder ",
+           folder.string(), "; choose another with --out");
+  for (fs::path at = fs::absolute(folder); at.has_relative_path(); at = at.parent_path()) try {
+      nn::sync_to_disk(at);
+    } catch (const autograd::Error&) {
+      break;  // a folder that can't be read was not made here
+    }
+}
+
+namespace {
+
+constexpr const char* lock_name = "plangrad.lock";
+
+/// Whether the path still names the open file: its owner may have removed it before we locked it.
+bool is_named(int file, const fs::path& path) {
+  struct stat open = {}, named = {};
+  return ::fstat(file, &open) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         open.st_ino == named.st_ino && open.st_dev == named.st_dev;
+}
+
+/// The first line of a lock: whose it is; empty if it can't be read.
+std::string owner_of(int file) {
+  std::string bytes(200, '\0');
+  const ssize_t count = ::pread(file, bytes.data(), bytes.size(), 0);
+  bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+  return bytes.substr(0, bytes.find('\n'));
+}
+std::string owner_of(const fs::path& lock) {
+  const nn::Descriptor file(::open(lock.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  return file.number < 0 ? "" : owner_of(file.number);
+}
+
+/// Opens a lock, and takes it.
+/// throws: Error if another process has it, or there can be none
+int locked(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+  PG_CHECK(file >= 0 || errno != ELOOP, path.string(), " is a link, which none follows: remove it");
+  PG_CHECK(file >= 0, "can't open ", path.string(), ": ", nn::system_message());
+  if (::flock(file, LOCK_EX | LOCK_NB) == 0) return file;
+  const bool is_held = errno == EWOULDBLOCK;
+  const std::string why = nn::system_message(), holder = owner_of(file);
+  ::close(file);
+  PG_CHECK(!is_held, "another run writes to ", path.parent_path().string(), ": ",
+           holder.empty() ? "a process" : holder, " holds ", path.string(),
+           "; wait for it, or choose another folder with --out");
+  throw autograd::Error(text("can't lock ", path.string(), ": ", why,
+                             "; choose a folder on a disk that can, with --out"));
+}
+
+}  // namespace
+
+bool is_abandoned(const fs::path& out) {
+  const fs::path path = out / lock_name;
+  const nn::Descriptor left(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
+  return left.number >= 0 && ::flock(left.number, LOCK_EX | LOCK_NB) == 0 &&
+         is_named(left.number, path);
+}
+
+FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeout)
+    : lock_(out / lock_name) {
+  const fs::path folder = out / "checkpoint";
+  const std::string host = host_name();
+  std::string owner;
+  if (transport.rank() == 0) {
+    PG_CHECK(!fs::is_symlink(folder), folder.string(), " is a link: another run may save to what ",
+             "it names; remove the link, or name that run's folder with --out");
+    make_writable(folder);
+    lock_.take();
+    owner = text("process ", ::getpid(), " on ", host);
+    const std::string line = owner + '\n';
+    if (::ftruncate(lock_.file, 0) != 0 || ::pwrite(lock_.file, line.data(), line.size(), 0) < 0)
+      owner.clear();  // a full disk; the others then see a lock that is as empty
+  }
+  if (transport.size() == 1) return;
+  owner = broadcast_bytes(transport, owner, timeout);
+  std::error_code ignored;
+  const json seen{{"found", fs::exists(lock_.path, ignored) && owner_of(lock_.path) == owner},
+                  {"folder", fs::absolute(folder).string()},
+                  {"host", host}};
+  const std::vector<std::string> all = gather_bytes(transport, seen.dump(), timeout);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    const json other = json::parse(all[rank]);
+    auto place = [](const json& of) {
+      return text(of["folder"].get<std::string>(), " on ", of["host"].get<std::string>());
+    };
+    PG_CHECK(other["found"] == true, "rank ", rank, " writes to ", place(other), ", which is not ",
+             place(seen), ", the folder of rank 0: no checkpoint could be read again; name a ",
+             "folder that all hosts share with --out");
+  }
+}
+
+FolderClaim::Lock::~Lock() {
+  if (file < 0) return;
+  if (is_here()) ::unlink(path.c_str());  // while it is locked
+  ::close(file);
+}
+
+void FolderClaim::Lock::take() {
+  while (!is_here()) {
+    if (file >= 0) ::close(file);
+    file = -1;
+    file = locked(path);
+  }
+}
+
+bool FolderClaim::Lock::is_here() const { return is_named(file, path); }
 
 }  // namespace plangrad::parallel

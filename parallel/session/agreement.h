@@ -1,20 +1,25 @@
-// What ranks compare: how they were started, what they resume, and the weights that replicas share.
-// Not here: the folder that they write to (folder_claim.h). Chapter 05.
+// What ranks compare: how they were started, what they resume, the weights that replicas share, and
+// the folder that they write to, which belongs to one run at a time.
+// Not here: what is written there (saving.h). Chapter 05.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
-#include "parallel/session/session.h"
+#include "parallel/engine/engine.h"
 
 namespace plangrad::parallel {
 
 /// Compares what ranks say of the run: processes can be started with other flags, read other data
 /// or another checkpoint, or be other builds, whose replicas would drift apart. All ranks call it.
+///   run: the description of the run; manifest: of the checkpoint that it resumes, or empty
 /// throws: Error that names a rank that differs from rank 0
-void check_agreement(Transport& transport, const SessionSettings& settings);
+void check_agreement(Transport& transport, const nlohmann::json& run,
+                     const std::filesystem::path& manifest, double timeout);
 
 /// Returns rank 0's `own` on all ranks, or a random one if that is empty.
 std::string common_run_id(Transport& transport, const std::string& own, double timeout);
@@ -37,5 +42,40 @@ void check_replicas(const std::vector<WeightsChecksums>& ranks, const std::strin
 
 /// Compares the weights that replicas begin with. All ranks call it.
 void check_first_weights(Engine& engine, int steps);
+
+// ---- the run's folder ----
+
+/// Makes a folder, and those above it, that is there after a power failure, too.
+/// throws: Error if it can't be made or written
+void make_writable(const std::filesystem::path& folder);
+
+/// Whether a folder was claimed by a process that was killed, and that nobody has claimed since.
+bool is_abandoned(const std::filesystem::path& out);
+
+/// A session's right to its output folder: no other run writes to it meanwhile, and all ranks see
+/// the same folder.
+class FolderClaim {
+ public:
+  /// Rank 0 makes the folder and its checkpoint/, and locks the file plangrad.lock in it, for which
+  /// the others look. All ranks call it together, with their own --out.
+  /// throws: Error if another run holds the folder, or a rank does not find rank 0's lock in its own
+  FolderClaim(Transport& transport, const std::filesystem::path& out, double timeout);
+
+  /// Rank 0: whether the folder is still there, under its name.
+  bool is_here() const { return lock_.is_here(); }
+
+ private:
+  struct Lock {
+    explicit Lock(std::filesystem::path path) : path(std::move(path)) {}
+    ~Lock();
+    Lock(const Lock&) = delete;
+    void take();
+    bool is_here() const;
+
+    std::filesystem::path path;
+    int file = -1;  // on rank 0; the system frees the lock when the process ends
+  };
+  Lock lock_;
+};
 
 }  // namespace plangrad::parallel

@@ -14,12 +14,12 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/run_result.h"
 #include "parallel/transports/pack.h"
+#include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {
 
 class Lead;         // session_lead.h: rank 0
 class SessionRank;  // session_rank.h: every rank
-struct RecordedUpdates;
 
 struct Nothing {};  // a question or an answer without content
 
@@ -36,9 +36,21 @@ struct Heard {
   std::vector<HeardUpdate> updates;       ///< that all have made by now
 };
 
+/// Updates that ranks recorded, between which nothing changed what they keep in memory.
+struct RecordedUpdates {
+  std::string since;    ///< what changed it before them: "pruning after update 6"; empty: the start
+  Plan plan;            ///< as it ran; if messages decided the order, with the order that it had
+  bool driven = false;  ///< whether messages decided it
+  Timeline timeline;
+  std::vector<MemorySample> memory;
+  /// In which the run goes on; null: every plan drains.
+  std::shared_ptr<const VerifiedPlan> endless = nullptr;
+};
+
 /// A plan that has ended on all ranks.
 struct PlanEnd {
-  int before = 0, done = 0;               ///< updates of the run
+  int before = 0, done = 0;  ///< updates of the run
+  const Plan& plan;          ///< the one that ran: an endless one, or one of done - before updates
   const std::vector<RunResult>& results;  ///< by rank, since the last Heard
   const char* drained = nullptr;  ///< why its pipeline drained; null: it drains at each update
   const RecordedUpdates* recorded = nullptr;  ///< null: it was not recorded
@@ -49,8 +61,8 @@ struct PlanEnd {
 struct Told {
   enum Kind { line, warning, metric, event } kind;
   int step = 0;
-  std::string what;      ///< metric: its key in metrics.jsonl; event: its kind; else the line
-  nlohmann::json value;  ///< metric: its value; event: its text
+  std::string what;      ///< event: its kind; metric: empty; else the line
+  nlohmann::json value;  ///< metric: an object, the keys of its line; event: its text
 };
 
 /// The updates after which a plan has to end, and what is done there, for the user; null: nothing
@@ -64,12 +76,11 @@ struct Border {
 /// What a rank adds to a save.
 struct Saving {
   SessionRank& rank;
-  const Plan& plan;  ///< the shortest from now on
-  const nn::WriteFile&
-      write_file;               ///< takes a file of this rank; all that wrote the same are one save
-  nlohmann::json& run;          ///< the checkpoint's description of the run
-  std::string& on_disk_before;  ///< a file that has to be on disk before the save counts
-  std::string& failure;         ///< why the save can't count; it then takes its files away
+  const Plan& plan;                 ///< the shortest from now on
+  const nn::WriteFile& write_file;  ///< takes a file of this rank
+  nlohmann::json& run;              ///< what is added to the checkpoint's description of the run
+  std::string& on_disk_before;      ///< a file that has to be on disk before the save counts
+  std::string& failure;             ///< why the save can't count; it then takes its files away
 };
 
 /// Each rank has its own objects, in lists with the same names in the same order; calls come in that

@@ -1,10 +1,12 @@
-// Keeps the last few plans by what was asked for.
+// Keeps the last few plans by what was asked for. A user's own plan has the updates of its head and
+// tail, and of any number of bodies: borders must lie where such plans can end.
 // Chapter 05.
 #include "parallel/session/plans.h"
 
 #include <algorithm>
 
 #include "parallel/plan/endless.h"
+#include "parallel/session/session.h"
 
 namespace plangrad::parallel {
 
@@ -74,6 +76,45 @@ Plans::Shared Plans::find(const Key& key, const std::function<std::optional<Plan
   Shared plan = made ? std::make_shared<const VerifiedPlan>(verify(std::move(*made))) : nullptr;
   if (recent_.size() == most) recent_.pop_front();
   return recent_.emplace_back(key, std::move(plan)).second;
+}
+
+Borders::Borders(const SessionScope& scope, int first, const Observers& observers)
+    : last_(scope.stop_after > 0 ? std::min(scope.steps, first + scope.stop_after) : scope.steps),
+      save_every_(scope.save_every),
+      observers_(observers) {}
+
+int Borders::distance(int done) const {
+  int next = std::min(last_, next_multiple(save_every_, done));
+  for (const auto& observer : observers_)
+    next = std::min(next, observer->next_border(done).updates);
+  return next - done;
+}
+
+/// Of several observers, the last one names it.
+const char* Borders::why(int before, int done) const {
+  if (done == last_) return "end";
+  if (saves(before, done)) return "checkpoint";
+  for (auto each = observers_.rbegin(); each != observers_.rend(); ++each)
+    if (const Border border = (*each)->next_border(before); border.updates <= done && border.why)
+      return border.why;
+  return nullptr;
+}
+
+int steps_in_a_second(double seconds_per_step, bool overlaps_updates, int fewest) {
+  const int most = 1000;
+  return std::clamp(static_cast<int>(std::min<double>(most, 1 / seconds_per_step)),
+                    overlaps_updates ? fewest : 1, most);
+}
+
+void check_lengths(const Lengths& lengths, const Borders& borders, int first) {
+  if (lengths.every == 0) return;
+  for (int done = first, next; done < borders.last(); done = next) {
+    next = done + borders.distance(done);
+    PG_CHECK(lengths.makes(next - done), "--plan: the plan makes ", lengths.least, " updates, or ",
+             lengths.every, " more any number of times; it can't make the ", next - done,
+             " from update ", done, " to the ", borders.why(done, next), " after update ", next,
+             "; use other --steps, --stop-after, --evaluate-every, --save-every or --check");
+  }
 }
 
 }  // namespace plangrad::parallel

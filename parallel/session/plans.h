@@ -1,6 +1,7 @@
-// Plans: the plans of a run, each made and verified once for all ranks of a process.
+// Plans: the plans of a run, each made and verified once for all ranks of a process. Borders: the
+// updates after which its plans end, because all ranks have to meet there.
 // Not here: how a schedule makes a plan (parallel/schedules/schedule.h), and when it is run
-// (session.h). Chapter 05.
+// (session_lead.h). Chapter 05.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <optional>
 
 #include "parallel/schedules/schedule.h"
+#include "parallel/session/observer.h"
 #include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {
@@ -83,5 +85,29 @@ class Plans {
   std::mutex mutex_;
   std::deque<std::pair<Key, Shared>> recent_;
 };
+
+struct SessionScope;  // session.h
+
+class Borders {
+ public:
+  /// `first`: updates that were made before this session. `observers` must outlive it.
+  Borders(const SessionScope& scope, int first, const Observers& observers);
+
+  /// The updates of the run after which this session ends.
+  int last() const { return last_; }
+  /// The updates from `done` on to the next border.
+  int distance(int done) const;
+  /// What is at the border after `done` updates, the latest before them after `before`; null if
+  /// there is none.
+  const char* why(int before, int done) const;
+  bool saves(int before, int done) const { return is_due(save_every_, before, done); }
+
+ private:
+  int last_, save_every_;
+  const Observers& observers_;
+};
+
+/// throws: Error if the plans can't end at all borders behind `first`
+void check_lengths(const Lengths& lengths, const Borders& borders, int first);
 
 }  // namespace plangrad::parallel

@@ -1,29 +1,23 @@
 // Session: trains one run from its start, or from a checkpoint, to its end or a stop: plan after
-// plan, with validations, checkpoints and reports between them. Rank 0 leads: it orders what is
-// done next, and all ranks carry it out together.
-// Not here: flags, models and data, which a program brings, and methods of pruning (sparse/).
+// plan, with checkpoints between them. Rank 0 leads: it orders what is done next, and all ranks
+// carry it out together. What else a run does, its observers do (observer.h).
+// Not here: flags, models and data, which a program brings; the observers (parallel/observers/).
 // Chapters 05 and 11.
 //
 // The room parallel/session is a run from its first update to its last:
-// observer.h         what a run does beside: validation.h, silent_errors.h; sparse/prune_run.h
-// session_lead.cpp   rank 0: decides what is done when, and shows progress; borders.h: where plans
-//                    have to end
-// session_rank.h     every rank: carries out orders; plans.h: each plan is made and verified once
-// state_files.h      weights, optimizer state and what codecs remember to a checkpoint and back
-// silent_errors.h    ranks compute the same, and compare it bit for bit
-// agreement.h        ranks compare what they run, and replicas their weights; folder_claim.h: one
-//                    run writes to a folder, which all ranks see
-// run_log.h          the log of a run: progress; metric_files.h, event_file.h: files of metrics
-// session_save.cpp   rank 0 saves while the run goes on; state_writer.h: a rank's files
-// rescue.h           saves the last update when a session fails
-// run_report.h       the report at its end; pretended_report.h: a part of it;
-//                    machine.h: shared cores; profile_report.h: kernels' times
-// session.h          run_session(), which runs it all
+// session_lead.h    rank 0: decides what is done when
+// session_rank.h    every rank: carries out orders
+// observer.h        what a run does beside: it logs, validates, prunes, reports
+// plans.h           each plan is made and verified once; the updates after which plans have to end
+// saving.h          rank 0 saves while the run goes on, and each rank writes its files
+// state_files.h     weights, optimizer state and what codecs remember to a checkpoint and back
+// agreement.h       ranks compare what they run, and replicas their weights; one run writes to a
+//                   folder, which all ranks see
+// session.h         run_session(), which runs it all
 #pragma once
 
 #include <filesystem>
 #include <functional>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/checkpoint.h"
@@ -32,9 +26,6 @@
 #include "parallel/session/plans.h"
 
 namespace plangrad::parallel {
-
-struct Pretended;  // simulation/pretended.h
-class Rescue;      // rescue.h
 
 /// The data of a run. Each rank has its own.
 class RunData {
@@ -47,7 +38,7 @@ class RunData {
   virtual std::vector<double> validation_weights(bool all) const = 0;
 };
 
-/// The user's settings of a session: its folders, its length, when it saves and evaluates.
+/// The user's settings of a session: its folders, its length, and when it saves.
 struct SessionScope {
   std::filesystem::path out = "out", resume;
   std::string manifest = nn::manifest_name;  ///< of the checkpoint in `resume`
@@ -55,46 +46,24 @@ struct SessionScope {
   int save_every = 0;                        ///< updates; 0: only at the end
   double save_minutes = 10;                  ///< saves at the next chance after so long; 0: never
   int keep = 2;                              ///< checkpoints that stay in the folder
-  bool quiet = false;
-  bool profile = false;  ///< reports what kernels took; devices are then of profiled_device()
 
+  /// The manifest of the checkpoint that the run continues from; empty: it begins anew.
+  std::filesystem::path resumed_manifest() const {
+    return resume.empty() ? resume : resume / "checkpoint" / manifest;
+  }
   /// The checkpoint that the run continues from.
   Checkpoint resumed() const { return Checkpoint(resume / "checkpoint", manifest); }
-};
-
-/// Draws a run's pages from what the session knows; null: that page is not written.
-struct RunPages {
-  /// report.html from a title and data as JSON, which RunReport::page() describes.
-  std::string (*report)(const std::string& title, const std::string& data) = nullptr;
-  /// plan.html: the recorded updates with their measured costs, as JSON: "plan", "title", "costs".
-  std::string (*plan)(const std::string& request) = nullptr;
 };
 
 struct SessionSettings : SessionScope {
   Engine::Settings engine;       ///< hierarchical sums without hosts take the hosts' names
   std::shared_ptr<Plans> plans;  ///< shared by all ranks of this process
-  std::shared_ptr<const Pretended> pretended;  ///< what reports tell of; null: nothing.
-                                               ///< `engine` and transports act on it
-  std::shared_ptr<Rescue> rescue;  ///< gets what ranks hold when the session fails; null: nobody
-  int reported_steps = 4;          ///< updates of the plan in the report, unless plans fix them
-  double report_every = 30;  ///< seconds from one report.html to the next while the run goes on
+  int reported_steps = 4;        ///< updates of a plan that is recorded, unless plans fix them
+  nlohmann::json run;            ///< the description of the run in checkpoints
   /// Makes a rank's observers, and those by which a program checks borders before.
   std::function<Observers()> observers = [] { return Observers(); };
-  std::string unit = "tokens";  ///< the unit of rates
-  std::int64_t units_per_step = 0;
-  double flops_per_unit = 0;
-  nlohmann::json run;     ///< the description of the run in checkpoints
-  nlohmann::json config;  ///< the description of the run in summary.json
-  std::string title;      ///< of report.html
-  RunPages pages;
-  std::string about;               ///< a line for the user at the beginning
-  std::vector<std::string> news;   ///< lines for the user and the metrics, of what led here
-  bool one_update_a_plan = false;  ///< so that rank 0 has heard of all of them if a rank is lost
-  bool is_segment = false;         ///< another session follows where this one stops
   std::function<bool()> interrupted = [] { return false; };       ///< asked on rank 0
   std::function<bool()> interrupted_here = [] { return false; };  ///< on the others, which tell it
-  std::function<void(const std::filesystem::path& out)> saved = [](auto&) {};  ///< called on rank 0
-                                                                               ///< after each save
 };
 
 /// throws: Error if hierarchical sums of gradients would equal scatter-reduce-allgather in every
@@ -105,13 +74,12 @@ void check_hosts(const Plan& plan, const std::vector<int>& hosts);
 /// noticed: for schedules without an endless plan (Plans::endless). A plan fills and drains: in a
 /// schedule whose updates overlap it has at least `fewest` updates, or the overlap would be lost.
 /// Other schedules wait at each update anyway.
-///   like: a plan of the schedule
-int steps_in_a_second(double seconds_per_step, const Plan& like, int fewest);
+int steps_in_a_second(double seconds_per_step, bool overlaps_updates, int fewest);
 
 /// Runs the session. All ranks call it together, with equal settings. Returns whether the run is
 /// complete; ranks other than 0 return true.
-/// throws: Error if the run is impossible, before anything is written; or if a rank fails, which
-///         then leaves what it holds to settings.rescue
+/// throws: Error if the run is impossible, before anything is written; or if a rank fails, after
+///         its observers have heard of it
 bool run_session(const Training& training, Transport& transport, const DevicePtr& device,
                  RunData& data, const SessionSettings& settings);
 

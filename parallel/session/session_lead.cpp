@@ -1,83 +1,47 @@
 // Rank 0's part of a session: what is done when.
-// Not here: what is written and shown (session_log.cpp).
+// Not here: saves (saving.cpp), and what is written and shown (parallel/observers/).
 // Chapter 05.
 #include "parallel/session/session_lead.h"
 
 #include <algorithm>
 
 #include "parallel/plan/cell_order.h"
-#include "parallel/session/agreement.h"
-#include "parallel/session/state_files.h"
 
 namespace plangrad::parallel {
 
-using nlohmann::json;
-
-bool Lead::run() {
-  log_.say(settings_.about);
-  for (const std::string& line : settings_.news) {
-    log_.say("elastic: " + line);
-    log_.note(steps_, "elastic", line);
-  }
-  if (!lost_.empty()) log_.say(lost_);
-  measure_memory();
-
-  const int last = borders_.last();
-  for (const auto& observer : observers_) observer->ready(*this);
-  while (steps_ < last && !is_interrupted()) {
-    int before = steps_;
-    const std::vector<RunResult> results = train_next_plan();
-    const PlanEnd end{before, steps_, results};
-    for (const auto& observer : observers_) observer->plan_ended(*this, end);
-    if ((borders_.saves(before, steps_) || is_save_due()) && steps_ < last) {
-      save();
-      measure_memory();
-      AtWork reporting(engine_.transport(), Work::reporting);
-      write_report();
-    }
-    go_on_saving();
-  }
-  const bool trained = steps_ > first_;
-  if (trained) save(/*last*/ true);  // also if the run is interrupted
-  end();
-  for (const auto& observer : observers_) observer->ended(*this);
-  if (trained) {
-    measure_memory();
-    if (settings_.profile) tell_profile();
-    AtWork reporting(engine_.transport(), Work::reporting);
-    write_report(/*last*/ true);
-  }
-  order(End());
-  return report_.state == RunState::finished;
+const char* name_of(RunState state) {
+  static constexpr const char* names[] = {"running", "stopped", "interrupted", "finished"};
+  return names[static_cast<int>(state)];
 }
 
-void Lead::end() {
-  if (steps_ < settings_.steps) {
-    report_.state = is_interrupted() ? RunState::interrupted : RunState::stopped;
-    if (settings_.is_segment && report_.state == RunState::stopped)
-      return log_.say(text("a segment ends after ", steps_, " of ", settings_.steps, " steps"));
-    return log_.say(text(name_of(report_.state), " after ", steps_, " of ", settings_.steps,
-                         " steps; continue with --resume ", settings_.out.string()));
+bool Lead::run() {
+  for (const auto& observer : observers_) observer->ready(*this);
+  while (steps_ < borders_.last() && !is_interrupted()) {
+    train_next_plan();
+    go_on_saving();
   }
-  report_.state = RunState::finished;
+  if (steps_ > first_) save(/*last*/ true);  // also if the run is interrupted
+  if (steps_ == settings_.steps)
+    state_ = RunState::finished;
+  else
+    state_ = is_interrupted() ? RunState::interrupted : RunState::stopped;
+  for (const auto& observer : observers_) observer->ended(*this);
+  order(End());
+  return state_ == RunState::finished;
 }
 
 void Lead::tell(const Told& told) {
-  if (told.kind == Told::line) log_.say(told.what);
-  if (told.kind == Told::metric)
-    log_.validation(told.step, {told.value.at("validation_loss"),
-                                told.value.contains("validation_accuracy")
-                                    ? std::optional<double>(told.value.at("validation_accuracy"))
-                                    : std::nullopt});
+  for (const auto& observer : observers_) observer->told(*this, told);
+}
+
+std::vector<std::string> Lead::ask(const RunObserver& asker, std::string question) {
+  PG_CHECK(!runs_, "observer \"", asker.name(), "\" asks ranks that are in their rows");
+  return order(Ask{asker.name(), std::move(question)});
 }
 
 std::vector<std::string> ask_all(Lead& lead, const RunObserver& asker, std::string question) {
   return lead.ask(asker, std::move(question));
 }
-
-/// The first plans are recorded, and those after a change of memory; the report shows the last of
-/// each.
-bool Lead::is_recorded() const { return steps_ < record_until_; }
 
 /// The update after which a long session records again, because its first updates warm up. A short
 /// session does not (0): each recording drains the pipeline of an endless plan.
@@ -86,9 +50,8 @@ int Lead::middle() const {
   return steps >= 50 * settings_.reported_steps ? first_ + steps / 2 : 0;
 }
 
-/// Records the next updates. With drift that would change numbers, as the pipeline drains after.
 void Lead::record_again(const std::string& since) {
-  if (report_.has_recorded() && report_.plan().drift > 0) return;
+  if (has_recorded_ && drifts_) return;
   since_ = text(since, " after update ", steps_);
   record_until_ = steps_ + settings_.reported_steps;
 }
@@ -97,7 +60,7 @@ void Lead::record_again(const std::string& since) {
 /// versions are explicit.
 int Lead::next_steps() {
   const Lengths& lengths = settings_.plans->lengths();
-  if (lengths.every == 0 || settings_.one_update_a_plan) return lengths.least;
+  if (lengths.every == 0) return lengths.least;
   int left = borders_.distance(steps_);
   // One to warm up and to measure, then those to record. An endless run drains at the end of each.
   int steps = steps_ == first_ && !endless_plan() ? 1 : settings_.reported_steps;
@@ -106,19 +69,19 @@ int Lead::next_steps() {
   if (first_ > 0 && steps_ == first_ && left <= most_recorded && like()->plan().drift > 0)
     return lengths.fitted(left, left);
   if (middle_ > steps_ && may_drain_anywhere()) left = std::min(left, middle_ - steps_);
-  if (!is_recorded())
+  if (!records())
     steps = endless_plan()
                 ? left
-                : steps_in_a_second(seconds_per_step_, report_.plan(), settings_.reported_steps);
+                : steps_in_a_second(seconds_per_step_, overlaps_, settings_.reported_steps);
   return lengths.fitted(std::min(steps, left), left);
 }
 
-std::vector<RunResult> Lead::train_next_plan() {
+void Lead::train_next_plan() {
   // An interruption is noticed at a report, and by then as many bodies again may be granted.
   constexpr double between_reports = 0.15;
   const int before = steps_;
   const Plans::Shared endless = endless_plan();
-  Train train{next_steps(), is_recorded()};
+  Train train{next_steps(), records()};
   if (endless && !train.recorded && train.steps > endless->plan().steps)
     train.report_every =
         std::max(1, static_cast<int>(between_reports / seconds_per_step_ / endless->plan().period));
@@ -126,14 +89,37 @@ std::vector<RunResult> Lead::train_next_plan() {
     ahead_ = endless->plan().period * (train.report_every + endless->plan().stages + 2);
   const Plan plan =
       train.report_every > 0 ? endless->plan() : settings_.plans->get(before, train.steps)->plan();
-  logged_ = before;
+  heard_ = before;
   heard_seconds_ = 0;
   clips_ = plan.clip;
   drifts_ = plan.drift > 0;
+  overlaps_ = plan.overlaps_updates();
   per_step_ = plan.per_step;
   std::vector<RunResult> results;
+  const std::optional<RecordedUpdates> recorded = run_plan(train, plan, endless, results);
+  PlanEnd end{before, steps_, plan, results};
+  if (overlaps_) {
+    end.drained = why_drained(before, train.recorded);
+    tell_of_drain(end.drained, endless != nullptr);
+  }
+  if (recorded) end.recorded = &*recorded;
+  auto saves = [&] {
+    return (borders_.saves(before, steps_) || is_save_due()) && steps_ < borders_.last();
+  };
+  end.saves = saves();
+  if (middle_ > 0 && before < middle_ && middle_ <= steps_ && may_drain_anywhere())
+    record_until_ = steps_ + settings_.reported_steps;
+  for (const auto& observer : observers_) observer->plan_ended(*this, end);
+  if (saves()) save();
+}
+
+/// Has all ranks run the plan, and hears what they found. Returns what they recorded.
+std::optional<RecordedUpdates> Lead::run_plan(const Train& train, const Plan& plan,
+                                              const Plans::Shared& endless,
+                                              std::vector<RunResult>& results) {
   std::vector<std::vector<int>> orders;
   std::vector<MemorySample> memory;
+  runs_ = true;
   for (Train::Answer& answer : order(train)) {
     const int rank = static_cast<int>(results.size());
     for (const MemoryMeter::Event& event : answer.memory)
@@ -143,41 +129,83 @@ std::vector<RunResult> Lead::train_next_plan() {
   }
   ahead_ = 0;
   hear(results);
-  if (settings_.pretended)
-    report_.pretended.computations +=
-        settings_.pretended->computations(plan) / plan.steps * (steps_ - before);
-  if (plan.overlaps_updates()) note_drain(why_drained(before, train.recorded), plan.drift > 0);
-  if (train.recorded) {
-    const bool driven = plan.in_flight > 0;
-    report_.record({since_,
-                    driven ? plan_as_it_ran(plan, orders) : plan,
-                    driven,
-                    {plan.ranks(), merged(results).records},
-                    std::move(memory),
-                    endless});
-  }
-  if (borders_.chooses_bits(before, steps_)) {
-    const bool is_first = bits_.empty();
-    choose_bits(results);
-    if (is_first) record_again("choice of bits");
-  }
-  if (middle_ > 0 && before < middle_ && middle_ <= steps_ && may_drain_anywhere())
-    record_until_ = steps_ + settings_.reported_steps;
-  if (!train.recorded || is_recorded()) return results;
-  AtWork reporting(engine_.transport(), Work::reporting);  // what was recorded is worked out now
-  write_report();
-  return results;
+  runs_ = false;
+  if (!train.recorded) return std::nullopt;
+  has_recorded_ = true;
+  const bool driven = plan.in_flight > 0;
+  return RecordedUpdates{since_,
+                         driven ? plan_as_it_ran(plan, orders) : plan,
+                         driven,
+                         {plan.ranks(), merged(results).records},
+                         std::move(memory),
+                         endless};
 }
 
-// [snippet choose_bits]
-/// Chooses bits by what the ranks measured in the last update.
-void Lead::choose_bits(const std::vector<RunResult>& results) {
-  std::vector<BitOptions> measured;
-  for (const RunResult& result : results) measured.push_back(result.bit_options);
-  order(SetBits{adaptive_bits(measured)});
-  log_.note(steps_, "bits", bits_);
+/// Why the pipeline drained after the updates from `before` on.
+const char* Lead::why_drained(int before, bool recorded) {
+  if (is_interrupted()) return "interruption";
+  if (const char* why = borders_.why(before, steps_)) return why;
+  if (is_save_due()) return "checkpoint";
+  if (recorded) return "recording";
+  return endless_plan() ? "rest of a period" : "plan of fixed length";
 }
-// [end snippet]
+
+/// With drift, the first forwards after a drain read newer weights than they would have read
+/// without it, so the log says where that was.
+void Lead::tell_of_drain(const char* why, bool endless) {
+  if (endless) tell({Told::event, steps_, "drain", text("pipeline drained: ", why)});
+  if (!drifts_) return;
+  note("drained", why);
+  if (steps_ < settings_.steps)
+    say(text("step ", steps_, ": the pipeline drained (", why,
+             "), which with drift changes the numbers of the updates that follow"));
+}
+
+/// Takes what the ranks have found out since the last call, and tells the observers.
+bool Lead::hear(const std::vector<RunResult>& results) {
+  for (const RunResult& result : results) hears_of_stop_ = hears_of_stop_ || result.interrupted;
+  std::vector<RunResult> all = results;
+  all.push_back(std::exchange(unheard_, {}));
+  unheard_ = merged(all);
+  const int last = std::ranges::min_element(results, {}, &RunResult::last_step)->last_step;
+  const Heard heard{results, last > heard_ ? heard_until(last) : std::vector<HeardUpdate>()};
+  for (const auto& observer : observers_) observer->heard(*this, heard);
+  go_on_saving();
+  if (!is_interrupted()) return !(is_save_due() && may_drain_anywhere());
+  if (const int ahead = std::exchange(ahead_, 0))
+    say(text("interrupted; ranks are ahead of each other, and end the same update together: at ",
+             "most ", ahead, " more. Press Ctrl-C again to end at once, without saving"));
+  return false;
+}
+
+/// The updates up to `last`, each with its mean loss, the gradient's norm, and the time from the
+/// update before, taken when the last rank had made it. Bytes are equal shares of those sent since
+/// the last call, as without flushes ranks are in different updates at once.
+std::vector<HeardUpdate> Lead::heard_until(int last) {
+  RunResult& world = unheard_;
+  const int count = last - heard_;
+  std::int64_t bytes = 0;
+  for (const auto& [kind, sent] : std::exchange(world.bytes_sent, {})) bytes += sent;
+  seconds_per_step_ = std::max((world.stepped.at(last) - heard_seconds_) / count, 1e-9);
+  std::vector<HeardUpdate> updates;
+  for (int version = heard_ + 1; version <= last; ++version) {
+    const double seconds = world.stepped.at(version) - heard_seconds_;
+    heard_seconds_ = world.stepped.at(version);
+    updates.push_back({.version = version,
+                       .loss = loss_of(world, version, per_step_),
+                       .gradient_norm = gradient_norm_of(world, version, per_step_, clips_),
+                       .learning_rate = engine_.training().learning_rate.at(version - 1),
+                       .seconds = std::max(seconds, 1e-9),
+                       .bytes_sent = bytes / count});
+  }
+  heard_ = last;
+  world.losses.erase(world.losses.begin(), world.losses.lower_bound(last * per_step_));
+  for (auto* norms : {&world.norms, &world.stepped})
+    norms->erase(norms->begin(), norms->upper_bound(last));
+  world.squares.erase(world.squares.begin(), world.squares.upper_bound(last));
+  world.records.clear();
+  return updates;
+}
 
 /// Whether plans may end after any update. With drift that would change numbers, and hang on time.
 bool Lead::may_drain_anywhere() const {
@@ -185,33 +213,22 @@ bool Lead::may_drain_anywhere() const {
   return lengths.least == 1 && lengths.every == 1 && !drifts_;
 }
 
-namespace {
-
-/// Runs a rank's part of a session, and leaves what the rank holds if it fails.
-bool rescued(SessionRank& rank, Rescue* rescue, const std::function<bool()>& part) {
-  try {
-    return part();
-  } catch (const RankLost&) {
-    throw;
-  } catch (const WrongState&) {
-    if (rescue) rescue->forbid("some weights are wrong");
-    throw;
-  } catch (...) {
-    if (rescue) rescue->add_remains_of(rank);
-    throw;
-  }
-}
-
-}  // namespace
-
 bool run_session(const Training& training, Transport& transport, const DevicePtr& device,
                  RunData& data, const SessionSettings& settings) {
+  auto observed = [](SessionRank& rank, auto part) {
+    try {
+      return part();
+    } catch (...) {
+      rank.fail();
+      throw;
+    }
+  };
   if (transport.rank() == 0) {
     Lead lead(training, transport, device, data, settings);
-    return rescued(lead, settings.rescue.get(), [&] { return lead.run(); });
+    return observed(lead, [&] { return lead.run(); });
   }
   SessionRank rank(training, transport, device, data, settings);
-  return rescued(rank, settings.rescue.get(), [&] {
+  return observed(rank, [&] {
     rank.follow();
     return true;
   });

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <set>
 
 #include "parallel/codecs/codec.h"
@@ -18,7 +17,7 @@ namespace {
 
 /// The engine's settings, with the hosts of hierarchical sums; checks that ranks agree on the run.
 Engine::Settings engine_settings(const SessionSettings& settings, Transport& transport) {
-  check_agreement(transport, settings);
+  check_agreement(transport, settings.run, settings.resumed_manifest(), settings.engine.timeout);
   Engine::Settings result = settings.engine;
   if (result.reduction == AllReduce::hierarchical && result.hosts.empty())
     result.hosts = hosts_of_ranks(transport, result.timeout);
@@ -59,7 +58,9 @@ SessionRank::SessionRank(const Training& training, Transport& transport, const D
                          RunData& data, const SessionSettings& settings)
     : settings_(settings),
       engine_(training, transport, device, engine_settings(settings, transport)),
-      data_(data) {
+      observers_(settings.observers()),
+      data_(data),
+      peaks_(device->meter()) {
   begin();
   check_first_weights(engine_, steps_);
   claim_.emplace(transport, settings.out, settings.engine.timeout);
@@ -87,15 +88,18 @@ void SessionRank::begin() {
   if (checkpoint)
     for (const auto& observer : observers_) observer->resume(*checkpoint, *this);
   engine_.prepare(plan.plan());
-  if (plan.plan().codec.kind().chooses_bits) bits_every_ = plan.plan().codec.period;
+  const auto is_choice = [](const auto& observer) {
+    return observer->name() == std::string("bits");
+  };
+  PG_CHECK(!plan.plan().codec.kind().chooses_bits || std::ranges::any_of(observers_, is_choice),
+           "codec ", print(plan.plan().codec), " needs an observer that chooses its bits");
   begun_ = true;
   if (!checkpoint) return;
   read_state(*checkpoint, engine_);
-  if (bits_every_ > 0) bits_ = of_run(*checkpoint, "bits", Bits());
-  engine_.set_bits(bits_);
+  if (plan.plan().codec.kind().chooses_bits) engine_.set_bits(of_run(*checkpoint, "bits", Bits()));
   read_codec_state(*checkpoint, engine_, plan.plan());
   lost_ = lost_residual(*checkpoint, plan.plan(), engine_.training());
-  if (cuts_peaks_) begin_pruned();
+  if (cuts_peaks_) peaks_.cut();
 }
 
 void SessionRank::follow() {
@@ -120,8 +124,7 @@ Train::Answer SessionRank::carry_out(const Train& what) {
   if (what.recorded) meter.start_timeline();
   RunResult result = engine_.run(*plan, data_.training(), course);
   steps_ = result.last_step;
-  result.peak = meter.peak();
-  if (!peaks_.empty()) result.peak = std::max(result.peak, peaks_.at("total"));
+  result.peak = peaks_.total();
   if (!what.recorded) {
     result.order.clear();
     return {result, {}};
@@ -134,16 +137,6 @@ Train::Answer SessionRank::carry_out(const Train& what) {
   return {result, outstanding(memory)};
 }
 
-void SessionRank::begin_validation() {
-  raise(peaks_, peaks_of(engine_.device()->meter()));
-  engine_.device()->meter().reset_peaks();
-}
-
-void SessionRank::end_validation() {
-  raise(peaks_validating_, peaks_of(engine_.device()->meter()));
-  engine_.device()->meter().reset_peaks();
-}
-
 Ask::Answer SessionRank::carry_out(const Ask& what) {
   for (const auto& observer : observers_)
     if (observer->name() == what.observer) return observer->answer(*this, what.question);
@@ -151,26 +144,20 @@ Ask::Answer SessionRank::carry_out(const Ask& what) {
                    "\"; start all ranks with the same flags"));
 }
 
-void SessionRank::form_changed() {
-  if (!begun_) {
-    cuts_peaks_ = true;
-    return;
-  }
-  engine_.set_bits(bits_);  // for the codecs, which are new
-  begin_pruned();
-}
-
-Save::Answer SessionRank::carry_out(const Save& what) {
+Save::Answer SessionRank::carry_out(const Save&) {
   const Plan plan = plan_at_work();
   const WriteFile take = writer_.taker();
   write_state(engine_, plan, take);
   write_codec_state(engine_, plan, take);
-  nlohmann::json run;
-  std::string before, failure;
-  Saving saving{*this, plan, take, run, before, failure};
+  Save::Answer answer;
+  nlohmann::json run = nlohmann::json::object();
+  Saving saving{*this, plan, take, run, answer.on_disk_before, answer.failure};
   for (const auto& observer : observers_) observer->save(saving);
-  return {writer_.start(what.out + "/checkpoint", {steps_, run_id_}), codec_numbers(engine_).dump(),
-          weights_checksums(engine_)};
+  answer.run = run.dump();
+  answer.files = writer_.start(settings_.out / "checkpoint", {steps_, run_id_});
+  answer.codec = codec_numbers(engine_).dump();
+  answer.weights = weights_checksums(engine_);
+  return answer;
 }
 
 FinishFiles::Answer SessionRank::carry_out(const FinishFiles&) {
@@ -178,26 +165,16 @@ FinishFiles::Answer SessionRank::carry_out(const FinishFiles&) {
   return writer_.finish();
 }
 
-SetBits::Answer SessionRank::carry_out(const SetBits& what) {
-  bits_ = what.bits;
-  engine_.set_bits(bits_);
-  return {};
+void SessionRank::form_changed() { begun_ ? peaks_.cut() : void(cuts_peaks_ = true); }
+
+std::string SessionRank::lacks(int updates) const {
+  for (const auto& observer : observers_)
+    if (std::string why = observer->lacks(updates); !why.empty()) return why;
+  return "";
 }
 
-MeasureMemory::Answer SessionRank::carry_out(const MeasureMemory&) {
-  raise(peaks_, peaks_of(engine_.device()->meter()));
-  MeasureMemory::Answer answer{peaks_, {}, peaks_validating_};
-  if (peaks_before_.empty()) return answer;
-  answer.pruned = peaks_;
-  raise(answer.run, peaks_before_);
-  return answer;
-}
-
-/// Measures peaks anew, and keeps those so far.
-void SessionRank::begin_pruned() {
-  peaks_before_ = carry_out(MeasureMemory()).run;
-  peaks_.clear();
-  engine_.device()->meter().reset_peaks();
+void SessionRank::fail() noexcept {
+  for (const auto& observer : observers_) observer->failed(*this);
 }
 
 Plans::Shared SessionRank::endless_plan() {
@@ -205,32 +182,40 @@ Plans::Shared SessionRank::endless_plan() {
   return settings_.plans->endless(steps_);
 }
 
-/// The shortest plan from now on; making it takes a while.
 Plan SessionRank::plan_at_work() {
   AtWork preparing(engine_.transport(), Work::preparing);
   return like()->plan();
 }
 
-// ---- how answers of ranks are merged, and a rank's memory events thinned out ----
+// ---- peaks, and how a rank's memory events are thinned out ----
 
-RunResult merged(const std::vector<RunResult>& ranks) {
-  RunResult world;
-  for (RunResult rank : ranks) {
-    world.losses.merge(rank.losses);
-    world.accuracies.merge(rank.accuracies);
-    world.norms.merge(rank.norms);
-    for (const auto& [version, seconds] : rank.stepped)
-      world.stepped[version] = std::max(world.stepped[version], seconds);
-    for (const auto& [version, sums] : rank.squares) {
-      auto& all = world.squares[version];
-      all.resize(sums.size());
-      std::transform(sums.begin(), sums.end(), all.begin(), all.begin(), std::plus<>());
-    }
-    for (const auto& [kind, bytes] : rank.bytes_sent) world.bytes_sent[kind] += bytes;
-    world.late += rank.late;
-    world.records.insert(world.records.end(), rank.records.begin(), rank.records.end());
-  }
-  return world;
+PeakBook::Found PeakBook::found() {
+  raise(now_, peaks_of(meter_));
+  Found found{now_, {}, validating_};
+  if (before_.empty()) return found;
+  found.pruned = now_;
+  raise(found.run, before_);
+  return found;
+}
+
+std::int64_t PeakBook::total() const {
+  return std::max(meter_.peak(), now_.empty() ? 0 : now_.at("total"));
+}
+
+void PeakBook::cut() {
+  before_ = found().run;
+  now_.clear();
+  meter_.reset_peaks();
+}
+
+PeakBook::Validating::Validating(PeakBook& book) : book_(book) {
+  raise(book_.now_, peaks_of(book_.meter_));
+  book_.meter_.reset_peaks();
+}
+
+PeakBook::Validating::~Validating() {
+  raise(book_.validating_, peaks_of(book_.meter_));
+  book_.meter_.reset_peaks();
 }
 
 namespace {

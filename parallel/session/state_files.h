@@ -46,7 +46,7 @@ T of_run(const Checkpoint& checkpoint, const char* key, const T& absent) {
   }
 }
 
-// ---- the memory of codecs: residuals, thresholds, factors (codec_state.cpp) ----
+// ---- the memory of codecs: residuals, thresholds, factors ----
 
 /// Writes this rank's residuals, and the factors of stages that no lower rank holds.
 void write_codec_state(Engine& engine, const Plan& plan, const WriteFile& write_file);

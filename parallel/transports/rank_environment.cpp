@@ -65,6 +65,11 @@ std::optional<RankEnvironment> rank_environment(const Variable& variable) {
   return std::nullopt;
 }
 
+std::string host_name() {
+  char name[256] = "";
+  return gethostname(name, sizeof name - 1) == 0 ? name : "";
+}
+
 std::vector<int> host_numbers(const std::vector<std::string>& names) {
   std::map<std::string, int> numbers;
   std::vector<int> hosts;
@@ -74,8 +79,8 @@ std::vector<int> host_numbers(const std::vector<std::string>& names) {
 }
 
 std::vector<int> hosts_of_ranks(Transport& transport, double timeout) {
-  char name[256] = "";
-  PG_CHECK(gethostname(name, sizeof name - 1) == 0 && name[0] != 0,
+  const std::string name = host_name();
+  PG_CHECK(!name.empty(),
            "this host doesn't tell its name; say with --ranks-per-host which ranks share one");
   return host_numbers(all_gather_bytes(transport, name, timeout));
 }

@@ -35,6 +35,8 @@ using Variable = std::function<const char*(const char* name)>;
 /// throws: Error if a value is not a number, or the values contradict each other
 std::optional<RankEnvironment> rank_environment(const Variable& variable = std::getenv);
 
+/// The name of this host; empty if it doesn't tell it.
+std::string host_name();
 /// Numbers the hosts, given the name of each rank's host: in the order of their first ranks, so
 /// that sums by hosts have one order. Returns host numbers by rank.
 std::vector<int> host_numbers(const std::vector<std::string>& names);

@@ -6,9 +6,9 @@
 #include <CLI/CLI.hpp>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "examples/profile/profile.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"
-#include "parallel/session/profile_report.h"
 #include "parallel/transports/threads_transport.h"
 #include "tests/benchmarks/gpt_sizes.h"
 

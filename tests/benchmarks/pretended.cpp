@@ -10,8 +10,8 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/engine/pretended_time.h"
+#include "parallel/observers/run_record.h"
 #include "parallel/schedules/schedule.h"
-#include "parallel/session/run_report.h"
 #include "parallel/simulation/simulate.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pretended_links.h"

@@ -8,8 +8,8 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/engine/engine.h"
+#include "parallel/observers/run_record.h"
 #include "parallel/schedules/schedule.h"
-#include "parallel/session/run_report.h"
 #include "parallel/transports/threads_transport.h"
 #include "tests/benchmarks/gpt_sizes.h"
 

@@ -121,28 +121,6 @@ TEST_CASE("a second run in a folder is refused, and the first one goes on", "[ch
   CHECK_FALSE(fs::exists(out + "/plangrad.lock"));
 }
 
-TEST_CASE("a run whose folder is renamed saves there, and leaves another one of that name alone",
-          "[checkpoint]") {
-  const Runs runs;
-  const std::string out = runs.path("run"), moved = runs.path("moved");
-  Running first(runs.words("run", {"--steps", "1000000", "--evaluate-every", "0"}));
-  wait_for_steps(out, 3);
-  fs::rename(out, moved);
-  runs.train("run");
-  const auto weights = weights_of(out);
-  first.signal(SIGTERM);
-  const Finished ended = first.finish();
-  CHECK(ended.status == 128 + SIGTERM);
-  CHECK_THAT(ended.errors, Contains("the run's folder " + out + " is now called " + moved));
-  CHECK_THAT(ended.output, Contains("continue with --resume " + moved));
-  CHECK(step_of(moved) >= 3);
-  CHECK(report_of(moved)["summary"]["state"] == "interrupted");
-  const bool untouched = weights_of(out) == weights;
-  CHECK(untouched);
-  CHECK(step_of(out) == 6);
-  for (const std::string& folder : {out, moved}) CHECK_FALSE(fs::exists(folder + "/plangrad.lock"));
-}
-
 TEST_CASE("without its manifest, a checkpoint gives way to the one before it", "[checkpoint]") {
   const Runs runs;
   const std::string out = runs.path("run");

@@ -6,7 +6,7 @@
 #include "examples/elastic/elastic.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/session/report_metrics.h"
+#include "parallel/observers/metric_files.h"
 #include "tests/examples/processes.h"
 #include "tests/examples/runs.h"
 

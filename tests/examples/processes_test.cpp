@@ -137,23 +137,6 @@ TEST_CASE("when processes find that a message changed its bits, none of them sav
 }
 #endif
 
-TEST_CASE("rank 0 is killed after its folder was renamed: another saves to it under its new name") {
-  if (kills_at_once()) SKIP_TEST("MPICH's mpirun gives no time");
-  Runs runs{model + Words{"--data-parallel", "2", "--steps", "1000000", "--evaluate-every", "0"}};
-  const std::string id = runs.path("process");
-  Running job(given_time +
-              mpirun_words(processes(2, runs.words("run", {"--transport", "mpi"}), noting_id(id))));
-  wait_for_steps(runs.path("run"), 6);
-  std::filesystem::rename(runs.path("run"), runs.path("renamed"));
-  REQUIRE(::kill(std::stoi(plangrad::nn::read_file(id + "0")), SIGKILL) == 0);
-  const Finished result = job.finish();
-  INFO(result.errors);
-  CHECK_THAT(result.errors, Contains("is saved, as all its weights are still here; continue with "
-                                     "--resume " +
-                                     runs.path("renamed")));
-  CHECK(step_of(runs.path("renamed")) >= 6);
-}
-
 TEST_CASE("a signal to any one of the processes makes all of them save and stop") {
   const std::pair<std::string, int> cases[] = {{"1f1b", SIGINT}, {"2bw", SIGTERM}};
   for (const auto& [schedule, signal] : cases) {

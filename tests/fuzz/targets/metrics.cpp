@@ -4,8 +4,7 @@
 #include "examples/pages/compare_runs.h"
 #include "examples/pages/report_page.h"
 #include "nn/checkpoint/checkpoint.h"
-#include "parallel/session/report_metrics.h"
-#include "parallel/session/run_log.h"
+#include "parallel/observers/run_log.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace plangrad::fuzz {
@@ -41,13 +40,14 @@ void read_input(const std::string& input) {
   write("run/metrics.jsonl", files[0]);
   write("run/summary.json", files[1]);
   // A run that resumes copies the lines. It has another folder, or the first would change.
-  SessionSettings settings;
-  settings.resume = folder() / "run";
-  settings.out = folder() / "resumed";
-  settings.quiet = true;
-  std::filesystem::remove_all(settings.out);  // some file systems are slow to cut files short
-  RunLog(settings, 2).validation(2, {1.5, {}});
-  must(std::filesystem::exists(settings.out / "metrics.jsonl"), "a run wrote no metrics");
+  SessionScope scope;
+  scope.resume = folder() / "run";
+  scope.out = folder() / "resumed";
+  std::filesystem::remove_all(scope.out);  // some file systems are slow to cut files short
+  RunLog log({.quiet = true});
+  log.open(scope, 2);
+  log.write({{"step", 2}, {"validation_loss", 1.5}});
+  must(std::filesystem::exists(scope.out / "metrics.jsonl"), "a run wrote no metrics");
   write("other/metrics.jsonl", R"({"step":1,"loss":2})");
   write("other/summary.json", R"({"seconds":1,"config":{}})");
   comparison_page("", compare_runs({folder() / "run", folder() / "other"}).dump());

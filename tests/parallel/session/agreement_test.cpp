@@ -5,10 +5,9 @@
 #include <fstream>
 
 #include "nn/checkpoint/file.h"
-#include "parallel/session/folder_claim.h"
 #include "parallel/transports/threads_transport.h"
 #include "tests/catch.h"
-#include "tests/parallel/session/small_session.h"
+#include "tests/parallel/support/small_session.h"
 
 using namespace plangrad::tests;
 

@@ -9,10 +9,10 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/codecs/codec.h"
-#include "parallel/session/session.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/coded_runs.h"
+#include "tests/parallel/support/small_session.h"
 
 using namespace plangrad::tests;
 
@@ -101,7 +101,7 @@ Bits chosen_by_session(const CodedRun& run) {
     SessionSettings settings;
     settings.out = folder;
     settings.steps = 1;
-    settings.quiet = true;
+    settings.observers = observers_of({.bits_every = 1});
     settings.engine.timeout = 20;
     settings.plans = std::make_shared<Plans>(run.schedule, layout_of(run, 1));
     run_session(training, transport, cpu_device(), data, settings);

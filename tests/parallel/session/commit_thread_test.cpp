@@ -1,11 +1,10 @@
 // A save's end when a file that its writer has described never comes.
 // Not here: saves of runs (tests/examples/runs_test.cpp).
-#include "parallel/session/commit_thread.h"
+#include "parallel/session/saving.h"
 
 #include <sstream>
 
 #include "nn/checkpoint/file.h"
-#include "parallel/session/disk_wait.h"
 #include "tests/catch.h"
 #include "tests/temporary_folder.h"
 

@@ -1,8 +1,8 @@
 // A user's own endless plan as the plans of a run: of any length that it has, and from any update
 // on, it is the plan of the schedule that it was made by.
+#include "parallel/observers/validation.h"
 #include "parallel/plan/endless.h"
-#include "parallel/session/borders.h"
-#include "parallel/session/validation.h"
+#include "parallel/session/session.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/endless_cases.h"
 #include "tests/parallel/support/plan_cases.h"
@@ -79,7 +79,7 @@ TEST_CASE("own plans: an endless plan must fit where the run ends, is validated 
   scope.steps = 10;
   Observers observers;
   auto check = [&](const Lengths& lengths, int first) {
-    check_lengths(lengths, Borders(scope, first, 0, observers), first);
+    check_lengths(lengths, Borders(scope, first, observers), first);
   };
   const Lengths two{2, 1};
   CHECK_NOTHROW(check(two, 0));

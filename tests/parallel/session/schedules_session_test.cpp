@@ -6,12 +6,10 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/session/session.h"
-#include "parallel/session/validation.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
 #include "tests/checkpoint_tensors.h"
-#include "tests/parallel/support/small_run.h"
+#include "tests/parallel/support/small_session.h"
 #include "tests/parallel/support/todays_schedules.h"
 #include "tests/sanitized.h"
 #include "tests/temporary_folder.h"
@@ -21,16 +19,6 @@ using namespace plangrad::tests;
 namespace {
 
 namespace fs = std::filesystem;
-
-class SmallData : public RunData {
- public:
-  Batches& training() override { return batches_; }
-  Batches& validation(bool) override { return batches_; }
-  std::vector<double> validation_weights(bool) const override { return {1, 1}; }
-
- private:
-  SmallBatches batches_{small_gpt()};
-};
 
 constexpr int last_step = 7;
 
@@ -48,12 +36,7 @@ struct Session {
     settings.resume = from;
     settings.steps = last_step;
     settings.stop_after = stop_after;
-    settings.observers = [] {
-      Observers all;
-      all.push_back(std::make_unique<Validation>(0));
-      return all;
-    };
-    settings.quiet = true;
+    settings.observers = observers_of({.evaluate_every = 0});
     settings.engine.timeout = 20;
     settings.run = nlohmann::json::object();
     settings.plans = std::make_shared<Plans>(today.schedule, today.layout);

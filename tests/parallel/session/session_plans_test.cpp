@@ -8,7 +8,7 @@
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
-#include "tests/parallel/session/small_session.h"
+#include "tests/parallel/support/small_session.h"
 
 using namespace plangrad::tests;
 
@@ -17,17 +17,17 @@ TEST_CASE("a plan covers about a second, and in a delayed schedule some updates 
   for (const char* schedule : {"data", "gpipe", "1f1b"}) {
     INFO(schedule);
     const Plan plan = plan_of(schedule, 0, 1);
-    CHECK(steps_in_a_second(0.01, plan, 4) == 100);
-    CHECK(steps_in_a_second(0.3, plan, 4) == 3);
-    CHECK(steps_in_a_second(5, plan, 4) == 1);
-    CHECK(steps_in_a_second(0, plan, 4) == 1000);
+    CHECK(steps_in_a_second(0.01, plan.overlaps_updates(), 4) == 100);
+    CHECK(steps_in_a_second(0.3, plan.overlaps_updates(), 4) == 3);
+    CHECK(steps_in_a_second(5, plan.overlaps_updates(), 4) == 1);
+    CHECK(steps_in_a_second(0, plan.overlaps_updates(), 4) == 1000);
   }
   for (const char* schedule : {"2bw", "paci", "pipedream", "cyclic-v1", "cyclic-v2"}) {
     INFO(schedule);
     const Plan plan = plan_of(schedule, 0, 1);
-    CHECK(steps_in_a_second(0.01, plan, 4) == 100);
-    CHECK(steps_in_a_second(0.3, plan, 4) == 4);
-    CHECK(steps_in_a_second(5, plan, 4) == 4);
+    CHECK(steps_in_a_second(0.01, plan.overlaps_updates(), 4) == 100);
+    CHECK(steps_in_a_second(0.3, plan.overlaps_updates(), 4) == 4);
+    CHECK(steps_in_a_second(5, plan.overlaps_updates(), 4) == 4);
   }
 }
 

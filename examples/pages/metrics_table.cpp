@@ -1,0 +1,148 @@
+// A page shows about a thousand points, so a long run's updates are averaged. The histogram counts
+// each update: it is there to show the few that took long.
+// Chapter 06.
+#include "examples/pages/metrics_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "nn/checkpoint/file.h"
+
+namespace plangrad::parallel {
+using nlohmann::json;
+
+double rounded(double value, int digits) {
+  if (value == 0 || !std::isfinite(value)) return value;
+  const double unit = std::pow(10, digits - 1 - std::floor(std::log10(std::abs(value))));
+  return std::isfinite(unit) ? std::round(value * unit) / unit : value;
+}
+
+void MetricsTable::add(const json& line) {
+  if (!line.contains("step")) return;
+  if (!line.contains("loss")) return others_.push_back(line);
+  for (const auto& [name, value] : line.items())  // null: not a number
+    updates_[name].push_back(value.is_number() ? value.get<double>() : std::nan(""));
+}
+
+std::size_t MetricsTable::updates() const {
+  const auto steps = updates_.find("step");
+  return steps == updates_.end() ? 0 : steps->second.size();
+}
+
+double MetricsTable::sum(const std::string& column) const {
+  const auto found = updates_.find(column);
+  if (found == updates_.end()) return 0;
+  double sum = 0;
+  for (double value : found->second) sum += value;
+  return sum;
+}
+
+namespace {
+
+constexpr int metric_digits = 5;
+
+/// What `of` makes of each `every` values.
+json of_parts(const std::vector<double>& values, std::size_t every, auto of) {
+  json result = json::array();
+  for (std::size_t i = 0; i < values.size(); i += every) {
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto end = begin + static_cast<std::ptrdiff_t>(std::min(every, values.size() - i));
+    result.push_back(rounded(of(begin, end), metric_digits));
+  }
+  return result;
+}
+
+double mean_of(auto begin, auto end) {
+  double sum = 0;
+  for (auto value = begin; value != end; ++value) sum += *value;
+  return sum / static_cast<double>(end - begin);
+}
+
+json event(const json& line) {
+  json result{{"step", line["step"]}};
+  if (line.contains("pruning")) {
+    const json& found = line["pruning"];
+    if (!found.contains("pruned")) return nullptr;  // nothing yet
+    result["what"] = "pruning";
+    result["text"] = "pruned to " + found.value("kept", json()).dump() + " of " +
+                     found.value("elements", json()).dump() + " elements";
+  } else if (line.contains("bits")) {
+    result["what"] = "bits";
+    result["text"] = "bits of layers chosen";
+  } else if (line.contains("elastic") && line["elastic"].is_string()) {
+    result["what"] = "elastic";
+    result["text"] = line["elastic"];
+  } else if (line.contains("drained") && line["drained"].is_string()) {
+    result["what"] = "drain";
+    result["text"] = "pipeline drained: " + line["drained"].get<std::string>();
+  } else {
+    return nullptr;
+  }
+  return result;
+}
+
+/// Keeps at most `most` entries: the first ones, a third, and the last.
+void shorten(json& list, std::size_t most) {
+  if (list.size() <= most) return;
+  const auto first = static_cast<std::ptrdiff_t>(most / 3);
+  const auto last = static_cast<std::ptrdiff_t>(list.size() - (most - most / 3));
+  list.erase(list.begin() + first, list.begin() + last);
+}
+
+}  // namespace
+
+json MetricsTable::columns(std::size_t points) const {
+  const std::size_t every = std::max<std::size_t>(1, (updates() + points - 1) / points);
+  json result = json::object();
+  auto mean = [](auto begin, auto end) { return mean_of(begin, end); };
+  for (const auto& [name, values] : updates_) result[name] = of_parts(values, every, mean);
+  if (every > 1 && updates_.contains("loss")) {
+    const std::vector<double>& loss = updates_.at("loss");
+    result["loss_low"] =
+        of_parts(loss, every, [](auto a, auto b) { return *std::min_element(a, b); });
+    result["loss_high"] =
+        of_parts(loss, every, [](auto a, auto b) { return *std::max_element(a, b); });
+  }
+  result["updates_per_point"] = every;
+  result["histogram"] = histogram();
+  for (const char* list : {"validation", "bits", "events"}) result[list] = json::array();
+  for (const json& line : others_) {
+    if (line.contains("validation_loss")) result["validation"].push_back(line);
+    if (line.contains("bits")) result["bits"].push_back(line);
+    if (json found = event(line); !found.is_null()) result["events"].push_back(std::move(found));
+  }
+  shorten(result["validation"], points);
+  shorten(result["bits"], 40);
+  shorten(result["events"], 300);
+  return result;
+}
+
+/// Counts updates by their seconds, in equal parts of a logarithmic axis.
+json MetricsTable::histogram() const {
+  std::vector<double> seconds;
+  if (const auto found = updates_.find("seconds"); found != updates_.end())
+    for (double value : found->second)
+      if (value > 0) seconds.push_back(value);
+  if (seconds.empty()) return nullptr;
+  std::sort(seconds.begin(), seconds.end());
+  const double low = seconds.front(), high = std::max(seconds.back(), low * 1.01);
+  std::vector<int> counts(std::clamp<std::size_t>(seconds.size() / 4, 8, 40));
+  for (double value : seconds) {
+    const double place = std::log(value / low) / std::log(high / low);
+    ++counts[std::min(counts.size() - 1,
+                      static_cast<std::size_t>(place * static_cast<double>(counts.size())))];
+  }
+  auto quantile_at = [&](double share) {
+    return rounded(
+        seconds[static_cast<std::size_t>(share * static_cast<double>(seconds.size() - 1))],
+        metric_digits);
+  };
+  return {{"low", rounded(low, metric_digits)},
+          {"high", rounded(high, metric_digits)},
+          {"counts", counts},
+          {"median", quantile_at(0.5)},
+          {"slow", quantile_at(0.99)}};
+}
+
+}  // namespace plangrad::parallel

@@ -1,0 +1,114 @@
+// Times are whole ticks, a hundred-thousandth of the recorded time, and cells are text of the plan:
+// a cell is about 20 bytes of the page.
+// Chapter 06.
+#include "examples/pages/report_window.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "examples/pages/metrics_table.h"
+#include "examples/pages/report_cells.h"
+#include "examples/pages/report_late.h"
+#include "examples/pages/report_memory.h"
+#include "examples/pages/report_wire.h"
+#include "parallel/drawing/breakdown_table.h"
+#include "parallel/verifier/verify.h"
+
+namespace plangrad::parallel {
+using nlohmann::json;
+
+namespace {
+
+/// Seconds of each rank by part, in the order that the page names.
+///   without_core: a part of the computations; empty: their threads always had one
+json bars_of(const Breakdown& time, const std::vector<TimeParts>& without_core) {
+  json result = json::array();
+  for (std::size_t i = 0; i < time.ranks.size(); ++i) {
+    const TimeParts& rank = time.ranks[i];
+    const TimeParts none = without_core.empty() ? TimeParts() : without_core[i];
+    json line;
+    for (double part :
+         {rank.forward - none.forward, rank.compute - rank.forward - (none.compute - none.forward),
+          rank.update - none.update, none.compute + none.update, rank.waiting - rank.other,
+          rank.point_to_point, rank.collective, rank.other})
+      line.push_back(rounded(std::max(part, 0.0), 4));
+    result.push_back(line);
+  }
+  return result;
+}
+
+/// The state that each rank would keep at every level of ZeRO; null if no level would change it, or
+/// if the optimizer's bytes for an element are not known, since the recorded state is pruned.
+json levels_json(const VerifiedPlan& plan, const Training& training, const json& memory) {
+  const auto optimizer = static_cast<int>(autograd::Category::optimizer);
+  double kept = 0, elements = 0;
+  for (const StateBytes& rank : state_at_level(plan, training, plan.plan().sharded, 1))
+    elements += rank.optimizer;
+  for (const json& peak : memory["peaks"]) kept += peak[optimizer].get<double>();
+  const double each = elements > 0 ? 4 * std::round(kept / elements / 4) : 0;
+  if (std::abs(kept - each * elements) > 0.02 * elements) return nullptr;  // pruned
+  json result = json::array();
+  for (int level = 0; level <= 3; ++level) {
+    json line = json::array();
+    for (const StateBytes& rank : state_at_level(plan, training, level, each))
+      line.push_back(
+          {std::llround(rank.weights), std::llround(rank.gradients), std::llround(rank.optimizer)});
+    result.push_back(line);
+  }
+  return result.front() == result.back() ? json() : result;
+}
+
+/// The cells of one update in the middle: neither the first, for which ranks wait at the start, nor
+/// the last, after which they drain.
+json cells_of(const RecordedUpdates& recorded, const std::vector<TimedVersion>& versions) {
+  const Timeline& measured = versions[0].timeline;
+  const Timeline& planned = versions[1].timeline;
+  const int version = recorded.plan.first + 1 + recorded.plan.steps / 2;
+  const UpdateSpan spans[] = {span_of_update(recorded.plan, measured, version),
+                              span_of_update(recorded.plan, planned, version)};
+  json result = cells_json(recorded.plan, measured, planned, spans[0]);
+  for (auto [key, span] : {std::pair("measured", spans[0]), {"planned", spans[1]}})
+    result["update"][key] = {rounded(span.begin, 6), rounded(span.end, 6)};
+  result["update"]["version"] = version;
+  const WaitGraph graph(recorded.plan, measured);
+  if (const auto late = first_late(recorded.plan, graph, measured, spans[0], planned, spans[1]))
+    result["late"] = {{"rank", late->rank},
+                      {"cell", print(late->computation)},
+                      {"words", words_of(late->computation)},
+                      {"begin", rounded(late->begin, 6)},
+                      {"seconds", rounded(late->seconds, 3)},
+                      {"why", late->why}};
+  return result;
+}
+
+}  // namespace
+
+json window_json(const RecordedUpdates& recorded, const RecordedFacts& facts,
+                 const Training& training) {
+  const Plan& plan = recorded.plan;
+  json page{{"since", recorded.since},
+            {"first", plan.first + 1},
+            {"last", plan.first + plan.steps},
+            {"overlaps", plan.overlaps_updates()},
+            {"level", plan.sharded},
+            {"parts",
+             {"forward", "backward", "update", "has no core", "waits for another rank",
+              "point-to-point", "collectives", "other"}}};
+  for (const TimedVersion& version : facts.versions) {
+    page["bars"][version.key] = bars_of(
+        version.time, version.key == "measured" ? facts.without_core : std::vector<TimeParts>());
+    page["seconds"][version.key] = rounded(version.timeline.makespan(), 5);
+    page["bubble"][version.key] = rounded(version.timeline.bubble(), 5);
+    page["path"][version.key] = describe(critical_path(plan, version.timeline));
+  }
+  std::vector<int> shown;
+  for (const std::vector<int>& ranks : shown_ranks(plan)) shown.push_back(ranks.front());
+  page["cells"] = cells_of(recorded, facts.versions);
+  page["memory"] =
+      memory_json(recorded.memory, recorded.timeline.ranks, shown, recorded.timeline.makespan());
+  page["levels"] = levels_json(verify(plan), training, page["memory"]);
+  page["wire"] = wire_json(plan, recorded.timeline, training);
+  return page;
+}
+
+}  // namespace plangrad::parallel

@@ -1,0 +1,100 @@
+// What was recorded is drawn once; the rest of a page is written anew each time.
+// Chapter 06.
+#include "examples/pages/run_page.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "examples/pages/player/player_page.h"
+#include "examples/pages/report_page.h"
+#include "examples/pages/report_window.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/observers/pretended_count.h"
+
+namespace plangrad::parallel {
+using nlohmann::json;
+
+namespace {
+
+/// What the plan player is asked: recorded updates, simulated with the costs that were measured.
+json player_request_of(const RecordedUpdates& recorded, const std::string& run) {
+  const Costs costs = measured_costs(recorded.plan, recorded.timeline);
+  return {{"plan", print(recorded.plan)},
+          {"title",
+           text(run, ", updates ", recorded.plan.first + 1, " to ",
+                recorded.plan.first + recorded.plan.steps, ", simulated with its measured costs")},
+          {"costs",
+           {{"forward", costs.forward},
+            {"backward", costs.backward},
+            {"input_part", costs.input_part},
+            {"weight_part", costs.weight_part},
+            {"step", costs.step},
+            {"latency", costs.latency}}}};
+}
+
+}  // namespace
+
+RunPage::RunPage(RunLog& log, RecordSettings settings, std::string title)
+    : RunRecord(log, std::move(settings)), title_(std::move(title)) {
+  log.on_line([this](const json& line) { table_.add(line); });
+}
+
+void RunPage::draw(Lead& lead, const json& summary, bool last) {
+  const auto& out = lead.settings().out;
+  nn::write_file(out / "report.html", run_page(title_, page(lead, summary).dump()));
+  if (!last) return;
+  const RecordedUpdates& recorded = recordings().back().updates;
+  nn::write_file(out / "plan.html", plan_page(player_request_of(recorded, title_).dump()));
+  lead.say(text("report: ", (out / "report.html").string()));
+}
+
+json RunPage::page(Lead& lead, json summary) {
+  constexpr std::size_t points = 800;
+  json windows = json::array(), sent = json::object();
+  for (const Recording& recording : recordings()) {
+    json& window = windows_[recording.updates.plan.first];
+    if (window.is_null())
+      window = window_json(recording.updates, *recording.facts, lead.engine().training());
+    windows.push_back(window);
+  }
+  for (const auto& [name, bytes] : bytes_sent()) {
+    auto& ranks = sent[name.second];
+    if (ranks.is_null()) ranks = std::vector<std::int64_t>(lead.engine().transport().size());
+    ranks[name.first] = bytes;
+  }
+  json result{{"title", title_},
+              {"unit", log().settings().unit},
+              {"about_times", recordings().back().facts->about_times},
+              {"metrics", table_.columns(points)},
+              {"windows", std::move(windows)},
+              {"bytes_sent", std::move(sent)},
+              {"written", date_now()}};
+  if (summary.contains("pretended")) result["pretended"] = pretended_facts(summary["pretended"]);
+  if (const std::string drained = drains(); !drained.empty()) result["drains"] = drained;
+  summary.erase("breakdown");  // which the windows have
+  result["summary"] = std::move(summary);
+  return result;
+}
+
+std::vector<std::pair<std::string, std::string>> pretended_facts(const json& summary) {
+  std::vector<std::pair<std::string, std::string>> facts;
+  std::string devices;
+  for (const auto& [key, words] :
+       {std::pair("forward", "forward"), {"backward", "backward"}, {"step", "update"}})
+    if (summary.contains(key))
+      devices += fmt::format("{}{} {} s", devices.empty() ? "" : ", ", words,
+                             fmt::join(summary[key].get<std::vector<double>>(), "; "));
+  if (summary.contains("computations")) facts.emplace_back("pretended devices", devices);
+  if (summary.contains("bandwidth")) {
+    const int ranks = summary.value("ranks_per_card", 0);
+    facts.emplace_back("pretended links",
+                       fmt::format("{} s, {} bytes/s{}", summary["latency"].get<double>(),
+                                   summary["bandwidth"].get<double>(),
+                                   ranks > 0 ? fmt::format(", a card for {} ranks", ranks) : ""));
+  }
+  if (const std::string late = lateness(summary); !late.empty())
+    facts.emplace_back("not as pretended", late);
+  return facts;
+}
+
+}  // namespace plangrad::parallel

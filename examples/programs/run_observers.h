@@ -1,0 +1,38 @@
+// The observers of a program's run: what a run does beside training and saving, in one list.
+// Not here: the observers themselves (parallel/observers/, sparse/prune_run.h). Chapter 05.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "examples/programs/run_flags.h"
+#include "parallel/observers/rescue.h"
+#include "parallel/simulation/pretended.h"
+
+namespace plangrad::examples {
+
+using namespace plangrad::parallel;
+
+/// What observers are told of a run beside its flags.
+struct ObservedRun {
+  std::string about;      ///< a line for the user at the beginning
+  std::string title;      ///< of report.html
+  nlohmann::json config;  ///< the description of the run in summary.json
+  std::string unit = "tokens";
+  std::int64_t units_per_step = 0;
+  double flops_per_unit = 0;
+  int bits_every = 0;  ///< updates between choices of an adaptive codec's bits; 0: none
+  std::shared_ptr<const Pretended> pretended = nullptr;  ///< null: nothing is
+  std::shared_ptr<Rescue> rescue = std::make_shared<Rescue>();
+  /// Called after each save of rank 0 with the run's folder.
+  std::vector<std::function<void(const std::filesystem::path& out)>> saved = {};
+};
+
+/// A rank's observers, in the order of their calls.
+Observers run_observers(const RunFlags& flags, const ObservedRun& run);
+
+}  // namespace plangrad::examples

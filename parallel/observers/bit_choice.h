@@ -1,0 +1,49 @@
+// BitChoice: chooses the bits of an adaptive codec's layers every few updates.
+// Not here: by what rule (codecs/). Chapter 10.
+#pragma once
+
+#include "parallel/codecs/codec.h"
+#include "parallel/session/session_lead.h"
+
+namespace plangrad::parallel {
+
+class BitChoice : public AskingObserver<Bits, Nothing> {
+ public:
+  /// every: updates, the codec's period; 0: never
+  explicit BitChoice(int every) : every_(every) {}
+  const char* name() const override { return "bits"; }
+  Border next_border(int done) const override {
+    return {next_multiple(every_, done), "choice of bits"};
+  }
+  void ready(Lead& lead) override {
+    if (const Bits& bits = lead.engine().bits(); !bits.empty()) lead.summary()["bits"] = bits;
+  }
+  void plan_ended(Lead& lead, const PlanEnd& plan) override {
+    if (!is_due(every_, plan.before, plan.done)) return;
+    const bool is_first = lead.engine().bits().empty();
+    choose_bits(lead, plan.results);
+    if (is_first) lead.record_again("choice of bits");
+  }
+
+ private:
+  // [snippet choose_bits]
+  /// Chooses bits by what the ranks measured in the last update.
+  void choose_bits(Lead& lead, const std::vector<RunResult>& results) {
+    std::vector<BitOptions> measured;
+    for (const RunResult& result : results) measured.push_back(result.bit_options);
+    const Bits bits = adaptive_bits(measured);
+    ask(lead, bits);
+    lead.note("bits", bits);
+    lead.summary()["bits"] = bits;
+  }
+  /// On every rank.
+  Nothing carry_out(SessionRank& rank, const Bits& bits) override {
+    rank.engine().set_bits(bits);
+    return {};
+  }
+  // [end snippet]
+
+  const int every_;
+};
+
+}  // namespace plangrad::parallel

@@ -1,0 +1,192 @@
+// A resumed run copies the lines of its first updates, so each file tells of the run from its first
+// update on, whatever was interrupted. Chapter 03.
+#include "parallel/observers/metric_files.h"
+
+#include <chrono>
+#include <fstream>
+
+#include "autograd/error.h"
+#include "nn/checkpoint/file.h"
+
+namespace plangrad::parallel {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* events_prefix = "events.out.tfevents.";
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+json line_of(const HeardUpdate& update, std::int64_t units, const std::string& unit) {
+  return {{"step", update.version},
+          {"loss", update.loss},
+          {"learning_rate", update.learning_rate},
+          {"gradient_norm", update.gradient_norm},
+          {"seconds", update.seconds},
+          {unit + "_per_second", static_cast<double>(units) / update.seconds},
+          {"bytes_sent", update.bytes_sent}};
+}
+
+std::vector<MetricFiles::Column> MetricFiles::columns_for(const std::string& unit) {
+  return {{"step", ""},
+          {"loss", "loss/training"},
+          {"validation_loss", "loss/validation"},
+          {"validation_accuracy", "accuracy/validation"},
+          {"learning_rate", "update/learning_rate"},
+          {"gradient_norm", "update/gradient_norm"},
+          {"seconds", "speed/seconds_per_update"},
+          {unit + "_per_second", "speed/" + unit + "_per_second"},
+          {"bytes_sent", "messages/bytes_sent"}};
+}
+
+MetricFiles::MetricFiles(fs::path folder, const std::string& unit, const std::vector<json>& earlier)
+    : folder_(std::move(folder)), columns_(columns_for(unit)) {
+  if (fs::exists(path())) suffix_ = ".partial";
+  const double now = seconds_since_1970();
+  events_name_ = autograd::text(events_prefix, static_cast<std::int64_t>(now), ".plangrad");
+  lines_.emplace(path());
+  table_.emplace(folder_ / ("metrics.csv" + suffix_));
+  events_.emplace(folder_ / (suffix_.empty() ? events_name_ : "events" + suffix_), now);
+  std::string header;
+  for (const Column& column : columns_) header += (header.empty() ? "" : ",") + column.key;
+  table_->write(header + '\n');
+  double time = now;  // of an earlier update: as long ago as the later ones took
+  for (const json& line : earlier) time -= number_in(line, "seconds");
+  for (const json& line : earlier) write_at(time += number_in(line, "seconds"), line);
+}
+
+std::string MetricFiles::problem() const {
+  auto told = [this](const std::string& name, const std::string& why) {
+    return why.empty() ? "" : autograd::text((folder_ / name).string(), " can't be written: ", why);
+  };
+  for (const std::string& problem :
+       {told("metrics.jsonl" + suffix_, lines_->problem()),
+        told("metrics.csv" + suffix_, table_->problem()),
+        told(suffix_.empty() ? events_name_ : "events" + suffix_, events_->problem())})
+    if (!problem.empty()) return problem;
+  return "";
+}
+
+void MetricFiles::write(const json& line) { write_at(seconds_since_1970(), line); }
+
+void MetricFiles::write_at(double time, const json& line) {
+  const std::string text = line.dump() + '\n';
+  lines_->write(text);
+  bytes_ += static_cast<std::int64_t>(text.size());
+  checksum_ = nn::crc32_of(std::as_bytes(std::span(text)), checksum_);
+  std::string row;
+  std::vector<std::pair<std::string, double>> values;
+  for (const Column& column : columns_) {
+    if (&column != &columns_.front()) row += ',';
+    const auto found = line.find(column.key);
+    if (found == line.end() || !found->is_number()) continue;
+    row += found->dump();
+    if (!column.tag.empty()) values.emplace_back(column.tag, found->get<double>());
+  }
+  if (!values.empty()) {
+    table_->write(row + '\n');
+    events_->write(time, line.at("step"), values);
+  }
+}
+
+void MetricFiles::replace_earlier() {
+  if (suffix_.empty()) return;
+  std::vector<fs::path> old;
+  for (const fs::directory_entry& file : fs::directory_iterator(folder_))
+    if (file.path().filename().string().starts_with(events_prefix)) old.push_back(file.path());
+  auto move = [&](const std::string& from, const std::string& to) {
+    std::error_code problem;
+    fs::rename(folder_ / from, folder_ / to, problem);  // the open file moves along
+    PG_CHECK(!problem, "can't replace ", (folder_ / to).string(), ": ", problem.message());
+  };
+  move("metrics.jsonl" + suffix_, "metrics.jsonl");
+  move("metrics.csv" + suffix_, "metrics.csv");
+  std::error_code ignored;
+  for (const fs::path& file : old) fs::remove(file, ignored);
+  move("events" + suffix_, events_name_);
+  suffix_.clear();
+  nn::sync_to_disk(folder_);
+}
+
+json MetricFiles::written() {
+  lines_->write("");
+  PG_CHECK(lines_->problem().empty(), problem());
+  return {{"bytes", bytes_}, {"checksum", nn::digits_of(checksum_)}};
+}
+
+namespace {
+
+/// Whether a file begins with these bytes.
+bool begins_as(const fs::path& path, const json& written) try {
+  const auto bytes = static_cast<std::size_t>(nn::whole_number(written.at("bytes")));
+  std::error_code problem;
+  if (!fs::is_regular_file(path, problem) || fs::file_size(path, problem) < bytes) return false;
+  const std::string text = bytes > 0 ? nn::read_file(path) : "";
+  return nn::checksum_of(std::string_view(text).substr(0, bytes)) ==
+         written.at("checksum").get<std::string>();
+} catch (const json::exception&) {  // `written` is of another program
+  return false;
+}
+
+}  // namespace
+
+std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json& written, bool own,
+                                  std::string& problem) {
+  fs::path path = folder / "metrics.jsonl";
+  const fs::path beside = folder / "metrics.jsonl.partial";
+  if (!written.is_null() && !begins_as(path, written)) {
+    if (!begins_as(beside, written))
+      problem = autograd::text(path.string(), " is not as the run wrote it until update ", steps,
+                               "; lines of its updates may be missing, or another run's");
+    else if (own)
+      fs::rename(beside, path);  // the other files are written anew from its lines
+    else
+      path = beside;
+  }
+  std::vector<json> lines = metrics_of(path);
+  std::erase_if(lines, [steps](const json& line) { return line["step"] > steps; });
+  return lines;
+}
+
+double number_in(const json& line, const char* key) {
+  const auto found = line.find(key);
+  return found != line.end() && found->is_number() ? found->get<double>() : 0;
+}
+
+namespace {
+
+/// Null if the text is no JSON.
+json json_of(const std::string& text) {
+  try {
+    return nn::parse_json(text);
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
+}  // namespace
+
+json json_in(const std::filesystem::path& path) {
+  return std::filesystem::exists(path) ? json_of(nn::read_file(path)) : json();
+}
+
+std::vector<json> metrics_of(const std::filesystem::path& path) {
+  std::vector<json> lines;
+  if (!std::filesystem::exists(path)) return lines;
+  nn::check_regular(path);
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    json entry = json_of(line);
+    if (entry.is_object() && entry.contains("step") && entry["step"].is_number_integer())
+      lines.push_back(std::move(entry));
+  }
+  return lines;
+}
+
+}  // namespace plangrad::parallel

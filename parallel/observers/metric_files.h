@@ -1,0 +1,85 @@
+// MetricFiles: the numbers of a run's updates and validations in three forms: metrics.jsonl, a line
+// of JSON each; metrics.csv, a table; events.out.tfevents.*, for TensorBoard.
+// Not here: where the numbers come from (run_log.h). Chapter 03.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "parallel/observers/event_file.h"
+#include "parallel/session/observer.h"
+
+namespace plangrad::parallel {
+
+/// The line of metrics.jsonl about an update; `unit`: tokens or images, of which it has `units`.
+nlohmann::json line_of(const HeardUpdate& update, std::int64_t units, const std::string& unit);
+
+/// The system has each line at once, so a crash loses none. Lines that the disk has no room for are
+/// kept, and written as soon as it has. An earlier run's files in the folder belong to its
+/// checkpoint and stay as long as that does: until replace_earlier(), this run's lines go to files
+/// beside them, such as metrics.jsonl.partial.
+class MetricFiles {
+ public:
+  /// `unit`: that of rates; `earlier`: lines of the run that is resumed, which come first.
+  /// throws: Error if a file can't be created
+  MetricFiles(std::filesystem::path folder, const std::string& unit,
+              const std::vector<nlohmann::json>& earlier);
+
+  /// Writes a line about a step. The table and TensorBoard get those of its values that are numbers
+  /// over steps.
+  void write(const nlohmann::json& line);
+  /// Whether the folder has the files of an earlier run, beside these.
+  bool beside_earlier() const { return !suffix_.empty(); }
+  /// Which file lacks lines, and why; empty: none does.
+  std::string problem() const;
+  void replace_earlier();
+  /// The length of metrics.jsonl and the checksum of its bytes. A checkpoint that says so is
+  /// committed once they are on disk.
+  /// throws: Error if they can't be written
+  nlohmann::json written();
+  /// The file that holds the lines of metrics.jsonl now.
+  std::filesystem::path path() const { return folder_ / ("metrics.jsonl" + suffix_); }
+
+ private:
+  /// A number over steps: its key in a line, and its tag in TensorBoard, none for the step itself.
+  struct Column {
+    std::string key, tag;
+  };
+  static std::vector<Column> columns_for(const std::string& unit);
+
+  void write_at(double time, const nlohmann::json& line);
+
+  std::filesystem::path folder_;
+  std::string suffix_;  // ".partial" beside the files of an earlier run
+  std::vector<Column> columns_;
+  std::string events_name_;
+  std::optional<AppendedFile> lines_, table_;
+  std::optional<EventFile> events_;
+  std::int64_t bytes_ = 0;      // of metrics.jsonl
+  std::uint32_t checksum_ = 0;  // likewise
+};
+
+/// The lines about a run's first `steps` updates in a folder from which the run is resumed. A
+/// session that was killed while it replaced an earlier one's files has left them beside it.
+///   written: what written() returned when the checkpoint was saved; null: not known
+///   own:     the folder belongs to this session, which completes the replacement
+///   problem: gets what the user should know if no file begins as it was written
+std::vector<nlohmann::json> earlier_metrics(const std::filesystem::path& folder, int steps,
+                                            const nlohmann::json& written, bool own,
+                                            std::string& problem);
+
+// ---- what runs have left ----
+
+/// The number under a key, or 0: lines of a file may be damaged.
+double number_in(const nlohmann::json& line, const char* key);
+
+/// A file's JSON; null if there is no such file, or it is damaged.
+nlohmann::json json_in(const std::filesystem::path& path);
+
+/// The lines of a metrics.jsonl that tell of a step; none if there is no such file.
+std::vector<nlohmann::json> metrics_of(const std::filesystem::path& path);
+
+}  // namespace plangrad::parallel

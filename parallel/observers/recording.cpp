@@ -1,0 +1,163 @@
+// Costs are medians, so that one interruption of a rank does not count.
+// Chapter 06.
+#include "parallel/observers/recording.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "parallel/drawing/breakdown_table.h"
+#include "parallel/simulation/pretended.h"
+#include "parallel/simulation/simulate.h"
+#include "parallel/simulation/steady_state.h"
+
+namespace plangrad::parallel {
+using nlohmann::json;
+
+namespace {
+
+/// The value that the given share of values does not exceed; 0 if there are none.
+double quantile(std::vector<double> values, double share) {
+  if (values.empty()) return 0;
+  auto at =
+      values.begin() + static_cast<std::ptrdiff_t>(share * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+}  // namespace
+
+Costs measured_costs(const Plan& plan, const Timeline& measured) {
+  auto medians = [&](Op op, Value part, int stages) {
+    std::vector<std::vector<double>> seconds(stages);
+    for (const Record& record : measured.records)
+      if (record.instruction.op == op && record.instruction.what == part)
+        seconds.at(record.instruction.stage).push_back(record.end - record.start);
+    std::vector<double> result;
+    for (const auto& values : seconds) result.push_back(quantile(values, 0.5));
+    return result;
+  };
+  Costs costs;
+  costs.forward = medians(Op::forward, Value::none, plan.stages);
+  costs.backward = medians(Op::backward, Value::none, plan.stages);
+  costs.input_part = medians(Op::backward, Value::input_part, plan.stages);
+  costs.weight_part = medians(Op::backward, Value::weight_part, plan.stages);
+  costs.step = medians(Op::step, Value::none, plan.stage_count());
+  costs.activation_bytes.assign(plan.stages, 0);
+  costs.activation_gradient_bytes.assign(plan.stages, 0);
+  costs.weight_bytes.assign(plan.stage_count(), 0);
+  costs.sum_bytes.assign(plan.stage_count(), 0);
+  struct Message {
+    double seconds, bytes;
+  };
+  std::vector<Message> messages;  // of one round each
+  for (const Record& record : measured.records) {
+    const Instruction& x = record.instruction;
+    const double seconds = record.end - record.start;
+    if (record.bytes == 0 || seconds <= 0) continue;
+    const auto number = static_cast<double>(rounds(x, plan));
+    messages.push_back({seconds / number, static_cast<double>(record.bytes) / number});
+    if (x.stage < 0) continue;  // a norm
+    auto& bytes = x.what == Value::gradient_sum          ? costs.sum_bytes
+                  : x.what == Value::weights             ? costs.weight_bytes
+                  : x.what == Value::activation_gradient ? costs.activation_gradient_bytes
+                                                         : costs.activation_bytes;
+    bytes.at(x.stage) = std::max(bytes.at(x.stage), value_bytes(x, plan, record.bytes));
+  }
+  if (messages.empty()) return costs;
+  costs.latency = std::ranges::min(messages, {}, &Message::seconds).seconds;
+  std::vector<double> rates;  // beyond the latency
+  for (const auto& [seconds, bytes] : messages)
+    if (seconds > costs.latency) rates.push_back(bytes / (seconds - costs.latency));
+  if (!rates.empty()) costs.bandwidth = quantile(rates, 0.9);
+  return costs;
+}
+
+std::int64_t peak_of_all_ranks(std::vector<MemorySample> samples, const std::string& category) {
+  std::ranges::stable_sort(samples, {}, &MemorySample::seconds);
+  std::map<int, std::int64_t> live;  // by rank
+  std::int64_t now = 0, peak = 0;
+  for (const MemorySample& sample : samples)
+    if (sample.category == category) {
+      now += sample.bytes - std::exchange(live[sample.rank], sample.bytes);
+      peak = std::max(peak, now);
+    }
+  return peak;
+}
+
+namespace {
+
+Costs costs_of(const RecordedUpdates& recorded, const RecordingContext& context) {
+  const Costs costs = measured_costs(recorded.plan, recorded.timeline);
+  return context.pretended ? context.pretended->instead_of(costs, recorded.plan) : costs;
+}
+
+std::vector<TimedVersion> versions_of(const RecordedUpdates& recorded, const VerifiedPlan& plan,
+                                      const Costs& costs, const RecordingContext& context) {
+  std::vector<TimedVersion> versions;
+  auto add = [&](const char* key, Timeline timeline) {
+    const Breakdown time = breakdown(recorded.plan, timeline);
+    versions.push_back({key, std::move(timeline), time});
+  };
+  add("measured", recorded.timeline);
+  add("simulated", simulate(plan, costs));
+  if (context.shared && !(context.pretended && context.pretended->computes()))
+    add("own_cores", on_own_cores(plan, recorded.timeline, costs));
+  return versions;
+}
+
+/// Seconds of each rank's computations in which their threads had no core.
+std::vector<TimeParts> times_without_core(const Timeline& measured) {
+  std::vector<TimeParts> result(measured.ranks);
+  for (const Record& record : measured.records) {
+    if (record.lane != Lane::compute || !is_compute(record.instruction)) continue;
+    TimeParts& rank = result.at(record.rank);
+    const double seconds = std::max(record.end - record.start - record.cpu, 0.0);
+    (makes_version(record.instruction) ? rank.update : rank.compute) += seconds;
+    if (begins_pass(record.instruction)) rank.forward += seconds;
+  }
+  return result;
+}
+
+json summary_of(const RecordedUpdates& recorded, const Costs& costs,
+                const std::vector<TimedVersion>& versions) {
+  const double step = time_step(recorded.timeline);
+  json result{
+      {"recorded_updates", {recorded.plan.first + 1, recorded.plan.first + recorded.plan.steps}},
+      {"peak_activation_bytes", peak_of_all_ranks(recorded.memory, "activations")},
+      {"time_step_seconds", step},
+      {"largest_burst_bytes",
+       largest_burst(inner_sendings(recorded.plan, recorded.timeline), step)}};
+  for (const TimedVersion& version : versions) {
+    result["bubble"][version.key] = version.timeline.bubble();
+    result["breakdown"][version.key] = to_json(version.time);
+    result["update_seconds"][version.key] = version.timeline.makespan() / recorded.plan.steps;
+  }
+  if (recorded.endless) {
+    const SteadyState steady = steady_state(*recorded.endless, costs);
+    result["bubble"]["steady_state"] = steady.bubble;
+    result["update_seconds"]["steady_state"] = steady.seconds;
+  }
+  return result;
+}
+
+}  // namespace
+
+RecordedFacts facts_of(const RecordedUpdates& recorded, const RecordingContext& context) {
+  const VerifiedPlan plan = verify(recorded.plan);
+  const Costs costs = costs_of(recorded, context);
+  RecordedFacts facts;
+  facts.versions = versions_of(recorded, plan, costs, context);
+  facts.summary = summary_of(recorded, costs, facts.versions);
+  if (facts.versions.back().key != "own_cores") return facts;
+  facts.about_times =
+      about_times(context.shared, recorded.timeline, facts.versions.back().timeline);
+  facts.without_core = times_without_core(recorded.timeline);
+  double seconds = 0;
+  for (const TimeParts& rank : facts.without_core) seconds += rank.compute + rank.update;
+  facts.summary["bubble"]["without_core"] =
+      seconds / (recorded.timeline.ranks * recorded.timeline.makespan());
+  return facts;
+}
+
+}  // namespace plangrad::parallel

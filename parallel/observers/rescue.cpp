@@ -1,0 +1,268 @@
+// A checkpoint needs all stages after one and the same update. Ranks that failed in the midst of a
+// plan may have made different updates, so the newest one that all stages have is looked for.
+// Chapter 15.
+#include "parallel/observers/rescue.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "autograd/backend.h"
+#include "autograd/cpu/cpu_backend.h"
+#include "parallel/observers/metric_files.h"
+#include "parallel/transports/launch.h"
+#include "parallel/transports/threads_transport.h"
+
+namespace plangrad::parallel {
+
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A run's checkpoints, and the update of the newest one.
+struct Saved {
+  std::string run_id;  ///< empty: none is saved; "?": none of them can be read
+  int update = 0;
+};
+
+Saved saved_in(const fs::path& out) {
+  const fs::path folder = checkpoint_of(out);
+  Saved found;
+  for (const std::string& manifest : nn::manifests_of(folder)) try {
+      const Checkpoint newest(folder, manifest);
+      return {newest.run_id(), static_cast<int>(newest.step())};
+    } catch (const Error&) {
+      found.run_id = "?";
+    }
+  return found;
+}
+
+/// A name for users. `stages` is the number of stages with layers, after which tied weights follow.
+std::string stage_name(int stage, int stages) {
+  return stage < stages ? text("stage ", stage) : "the tied weights";
+}
+
+// [snippet stage_left]
+/// A stage as a rank holds it in the midst of a plan, or why a checkpoint can't be made of it.
+Remains::Stage stage_left(WeightStore& store, int stage, const Plan& plan) {
+  Remains::Stage left{store.newest(), store.shard(), parts_of(store, stage, plan), ""};
+  const int oldest = std::max(0, left.update - plan.kept(stage) + 1);
+  if (store.versions().begin()->first > oldest)
+    left.problem =
+        text("version ", oldest, " of ", stage_name(stage, plan.stages), " is overwritten");
+  // In the midst of a plan, older versions may be here, too.
+  const auto kept = static_cast<std::size_t>(left.update - oldest + 1);
+  FlatBuffers& versions = left.parts.front().buffers;
+  if (left.problem.empty()) versions.erase(versions.begin(), versions.end() - kept);
+  return left;
+}
+// [end snippet]
+
+/// A part that is sharded, whole, from the ranks that hold its shards.
+FlatBuffers gathered(const std::vector<const Remains::Stage*>& holders, std::size_t part) {
+  FlatBuffers whole;
+  for (const Remains::Stage* holder : holders) {
+    const StagePart& own = holder->parts[part];
+    for (std::size_t i = 0; i < own.buffers.size(); ++i) {
+      const auto& [name, shard] = own.buffers[i];
+      if (whole.size() == i)
+        whole.emplace_back(name, empty({own.parameters.numel()}, shard.dtype(), cpu_device(),
+                                       Category::workspace));
+      shard.backend().copy_to_host(shard, holder->shard.window(whole[i].second).raw());
+    }
+  }
+  return whole;
+}
+
+/// throws: WrongState if ranks that hold all weights of a stage have different ones
+void check_alike(const std::string& stage, const std::vector<const Remains::Stage*>& holders) {
+  std::set<std::uint32_t> different;
+  for (const Remains::Stage* holder : holders) {
+    const StagePart& model = holder->parts.front();
+    if (!model.sharded) different.insert(checksum_of(model.buffers.back().second));
+  }
+  if (different.size() > 1) throw WrongState("replicas have different weights: " + stage);
+}
+
+/// The codecs whose memory of what they left out belongs to the update that was under way.
+std::string codecs_with_memory(const Plan& plan) {
+  std::string names;
+  for (const CodecSpec& codec : {plan.codec, plan.channel})
+    if (leaves_out(codec)) names += (names.empty() ? "" : " and ") + print(codec);
+  return names;
+}
+
+/// The lines of the run's updates so far: of the file beside an earlier run's, if that is newer.
+std::vector<json> lines_so_far(const fs::path& out, int update) {
+  const fs::path usual = out / "metrics.jsonl", beside = out / "metrics.jsonl.partial";
+  std::error_code none;
+  const bool newer =
+      fs::exists(beside) && !(fs::last_write_time(usual, none) > fs::last_write_time(beside, none));
+  std::vector<json> lines = metrics_of(newer ? beside : usual);
+  std::erase_if(lines, [update](const json& line) { return line["step"] > update; });
+  return lines;
+}
+
+}  // namespace
+
+Remains remains_of(SessionRank& rank) {
+  const Plans::Shared shared = rank.like();
+  const Plan& plan = shared->plan();
+  Engine& engine = rank.engine();
+  Remains left{.rank = engine.transport().rank(),
+               .first = rank.first(),
+               .left_out = codecs_with_memory(plan),
+               .stages = {},
+               .stages_with_layers = plan.stages,
+               .stage_count = plan.stage_count(),
+               .per_step = plan.per_step,
+               .clips = plan.clip,
+               .results = std::move(rank.left()),
+               .run = rank.settings().run,
+               .run_id = rank.run_id()};
+  if (!engine.bits().empty()) left.run["bits"] = engine.bits();
+  for (auto& [stage, store] : engine.stores()) {
+    Remains::Stage& here = left.stages[stage] = stage_left(store, stage, plan);
+    if (here.problem.empty()) here.problem = rank.lacks(here.update);
+    if (store.begun() > 0) left.run["rewound"] = store.begun();
+  }
+  return left;
+}
+
+void Rescuer::failed(SessionRank& rank) noexcept try {
+  throw;
+} catch (const RankLost&) {  // its memory is gone
+} catch (const WrongState&) {
+  rescue_->forbid("some weights are wrong");
+} catch (...) {
+  rescue_->add_remains_of(rank);
+}
+
+void Rescue::add_remains_of(SessionRank& rank) try {
+  Remains remains = remains_of(rank);
+  std::lock_guard lock(mutex_);
+  remains_.push_back(std::move(remains));
+} catch (const std::exception& error) {  // the rank throws the error that brought it here
+  forbid(error.what());
+}
+
+void Rescue::forbid(const std::string& why) {
+  std::lock_guard lock(mutex_);
+  forbidden_ = why;
+}
+
+/// Why an update can't be saved; empty if it can.
+std::string Rescue::problem_at(int update) const {
+  std::string problem;
+  std::map<int, std::set<int>> found;  // by stage, the shards that are here
+  std::map<int, int> shards;
+  for (const Remains& rank : remains_) {
+    for (const auto& [stage, left] : rank.stages) {
+      shards[stage] = left.shard.members;
+      if (left.update == update) found[stage].insert(left.shard.member);
+      if (!left.problem.empty()) problem = left.problem;
+    }
+  }
+  if (!problem.empty()) return problem;
+  for (int stage = 0; stage < remains_.front().stage_count; ++stage) {
+    const int here = static_cast<int>(found[stage].size());
+    const std::string name = stage_name(stage, remains_.front().stages_with_layers);
+    if (here == 0) return "no rank that is left here holds " + name;
+    if (here < shards[stage])
+      return text(here, " of ", shards[stage], " shards of ", name, " are left here (ZeRO)");
+  }
+  return "";
+}
+
+std::string Rescue::save(const RescueSettings& settings, const LearningRate& rate) const {
+  if (!forbidden_.empty()) return "the last updates are not saved, as " + forbidden_;
+  if (remains_.empty()) return "";
+  std::set<int> updates;
+  for (const Remains& rank : remains_)
+    for (const auto& [stage, left] : rank.stages) updates.insert(left.update);
+  if (updates.empty() || *updates.rbegin() == remains_.front().first) return "";
+  const fs::path out = settings.out;
+  const int before = newest_save(out);
+  if (const std::string id = saved_in(out).run_id; !id.empty() && id != remains_.front().run_id)
+    return text("the last updates are lost, as ", out.string(),
+                " holds another run, which stays; save earlier with --save-every");
+  const std::string go_on = text("; continue with --resume ", out.string());
+  std::string problem;
+  for (auto update = updates.rbegin(); update != updates.rend() && *update > before; ++update) try {
+      problem = problem_at(*update);
+      if (!problem.empty()) continue;
+      commit(*update, settings, rate);
+      const std::string& codecs = remains_.front().left_out;
+      return text("update ", *update, " is saved, as all its weights are still here",
+                  codecs.empty() ? "" : text(", but not what ", codecs, " left out of messages"),
+                  go_on);
+    } catch (const std::exception& error) {
+      problem = error.what();
+    }
+  if (problem.empty()) return text("update ", before, ", the last one, was saved before", go_on);
+  return text("the last updates are lost, as ", problem, "; ",
+              before > 0 ? text("the newest save is of update ", before, go_on)
+                         : "nothing was saved before");
+}
+
+int Rescue::newest_save(const fs::path& out) const {
+  const Saved saved = saved_in(out);
+  return remains_.empty() || saved.run_id != remains_.front().run_id ? 0 : saved.update;
+}
+
+/// The lines of the updates so far, with those that rank 0 had not written yet. The last line names
+/// updates of which no rank that is left knows the loss.
+std::vector<json> Rescue::lines_until(int update, const RescueSettings& settings,
+                                      const LearningRate& rate) const {
+  std::vector<json> lines = lines_so_far(settings.out, update);
+  std::vector<RunResult> results;
+  for (const Remains& rank : remains_) results.push_back(rank.results);
+  const RunResult world = merged(results);
+  const Remains& any = remains_.front();
+  int logged = any.first, unknown = 0;
+  for (const json& line : lines)
+    if (line.contains("loss")) logged = std::max(logged, line["step"].get<int>());
+  for (int version = logged + 1; version <= update; ++version) try {
+      const double before = world.stepped.contains(version - 1) ? world.stepped.at(version - 1) : 0;
+      lines.push_back(
+          line_of({.version = version,
+                   .loss = loss_of(world, version, any.per_step),
+                   .gradient_norm = gradient_norm_of(world, version, any.per_step, any.clips),
+                   .learning_rate = rate.at(version - 1),
+                   .seconds = std::max(world.stepped.at(version) - before, 1e-9)},
+                  settings.units_per_step, settings.unit));
+    } catch (const std::out_of_range&) {
+      ++unknown;
+    }
+  if (unknown > 0) lines.push_back({{"step", update}, {"updates_without_a_line", unknown}});
+  return lines;
+}
+
+void Rescue::commit(int update, const RescueSettings& settings, const LearningRate& rate) const {
+  ThreadsWorld alone(1);
+  const fs::path out = settings.out, folder = out / "checkpoint";
+  const FolderClaim claim(alone.transport(0), out, settings.timeout);
+  MetricFiles lines(out, settings.unit, lines_until(update, settings, rate));
+  const SaveMark mark(update, remains_.front().run_id);
+  std::vector<CheckpointFile> files;
+  const WriteFile write_file = write_at_once(folder, mark, files);
+  std::map<int, std::vector<const Remains::Stage*>> stages;
+  for (const Remains& rank : remains_)
+    for (const auto& [stage, left] : rank.stages)
+      if (left.update == update) stages[stage].push_back(&left);
+  for (const auto& [stage, holders] : stages) {
+    check_alike(stage_name(stage, remains_.front().stages_with_layers), holders);
+    const std::vector<StagePart>& parts = holders.front()->parts;
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      write_file(parts[i].stem, parts[i].parameters,
+                 parts[i].sharded ? gathered(holders, i) : parts[i].buffers);
+  }
+  json run = remains_.front().run;
+  run["metrics"] = lines.written();
+  nn::sync_to_disk(lines.path());
+  commit_checkpoint(folder, mark, run, files, {std::max(2, settings.keep)});
+  lines.replace_earlier();
+}
+
+}  // namespace plangrad::parallel

@@ -1,0 +1,87 @@
+// Rescue: when a session fails, saves the last update that was finished, if the ranks that are left
+// hold all its state: replicas do, or all ranks after a loss that is not finite.
+// Not here: why it failed, and a rank whose memory is gone: it throws RankLost and leaves nothing.
+// Chapter 15.
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "parallel/session/session_rank.h"
+#include "parallel/session/state_files.h"
+
+namespace plangrad::parallel {
+
+/// What a rank still has when a session fails. Buffers are shared with the engine that is gone.
+struct Remains {
+  /// The state of a stage after an update.
+  struct Stage {
+    int update = 0;
+    Shard shard;
+    std::vector<StagePart> parts;
+    std::string problem;  ///< why it can't be saved; empty: it can
+  };
+  int rank = 0, first = 0;      ///< updates done before the session
+  std::string left_out;         ///< codecs of which only what they left out can't be saved
+  std::map<int, Stage> stages;  ///< that the rank holds
+  int stages_with_layers = 1, stage_count = 1, per_step = 1;
+  bool clips = false;
+  RunResult results;   ///< of the plan that failed
+  nlohmann::json run;  ///< the description of the run in checkpoints
+  std::string run_id;
+};
+
+/// What a rank still has, in the midst of a plan that failed.
+Remains remains_of(SessionRank& rank);
+
+/// Where a rescued update is saved, and how its lines are written.
+struct RescueSettings {
+  std::filesystem::path out;
+  int keep = 2;
+  double timeout = 60;
+  std::string unit = "tokens";
+  std::int64_t units_per_step = 0;
+};
+
+/// Shared by the ranks of a process, which add what they have when they fail.
+class Rescue {
+ public:
+  /// Adds the state of a rank; if it can't be read, nothing is saved.
+  void add_remains_of(SessionRank& rank);
+  /// Forbids to save anything.
+  ///   why: ends "the last updates are not saved, as"
+  void forbid(const std::string& why);
+
+  /// Saves, once all ranks of this process have ended. The save before stays, since the weights
+  /// before a loss that is not finite may be no good. Returns a line for the user: what is saved,
+  /// or why not and which earlier save is the newest; empty if the session made no update.
+  std::string save(const RescueSettings& settings, const LearningRate& learning_rate) const;
+  /// The newest update of the run that is saved in its folder; 0: none.
+  int newest_save(const std::filesystem::path& out) const;
+
+ private:
+  std::string problem_at(int update) const;
+  std::vector<nlohmann::json> lines_until(int update, const RescueSettings& settings,
+                                          const LearningRate& learning_rate) const;
+  void commit(int update, const RescueSettings& settings, const LearningRate& learning_rate) const;
+
+  std::mutex mutex_;
+  std::vector<Remains> remains_;
+  std::string forbidden_;  // why; empty: it is not
+};
+
+/// Adds what its rank has to the Rescue of its process when the session fails.
+class Rescuer : public RunObserver {
+ public:
+  explicit Rescuer(std::shared_ptr<Rescue> rescue) : rescue_(std::move(rescue)) {}
+  const char* name() const override { return "rescue"; }
+  void failed(SessionRank& rank) noexcept override;
+
+ private:
+  std::shared_ptr<Rescue> rescue_;
+};
+
+}  // namespace plangrad::parallel

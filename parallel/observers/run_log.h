@@ -1,0 +1,82 @@
+// RunLog: the progress of a training run, on the terminal and in files.
+// Not here: the forms of the files (metric_files.h), and the report at the end (run_record.h).
+// Chapters 02 and 03.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "parallel/observers/metric_files.h"
+#include "parallel/session/session.h"
+
+namespace plangrad::parallel {
+
+struct LogSettings {
+  bool quiet = false;           ///< shows warnings alone
+  std::string about = {};       ///< a line for the user at the beginning
+  std::string unit = "tokens";  ///< the unit of rates
+  std::int64_t units_per_step = 0;
+  bool is_segment = false;  ///< another session follows where this one stops
+};
+
+/// Writes the metrics of updates and what else is told of them, and shows progress: one line that is
+/// rewritten on a terminal; elsewhere a plain line for each twentieth of the run, or after 30 s
+/// without one. An earlier run's metrics and summary.json stay until this run has saved.
+class RunLog : public RunObserver {
+ public:
+  explicit RunLog(LogSettings settings);
+  /// Leaves the terminal at the beginning of a line.
+  ~RunLog() override;
+
+  const char* name() const override { return "log"; }
+  void ready(Lead& lead) override;
+  void heard(Lead& lead, const Heard& heard) override;
+  void told(Lead& lead, const Told& told) override;
+  void save(Saving& saving) override;
+  void saved(Lead& lead, int step) override;
+  void ended(Lead& lead) override;
+
+  /// Begins the files, with the lines of the `first` updates that were made before.
+  /// throws: Error if the folder can't be written
+  void open(const SessionScope& scope, int first);
+  /// Writes a line of metrics.jsonl.
+  void write(const nlohmann::json& line);
+  /// Calls this with each line from now on, those of the updates before a resumption included.
+  void on_line(std::function<void(const nlohmann::json& line)> hears) { hears_ = std::move(hears); }
+
+  const LogSettings& settings() const { return settings_; }
+  /// Whether the folder's other files are an earlier run's, which has to stay.
+  bool is_beside_earlier() const { return files_->beside_earlier(); }
+  /// Seconds spent in updates, and tokens or images per second of them, in this session.
+  double seconds() const { return seconds_; }
+  double units_per_second() const { return static_cast<double>(units_) / std::max(seconds_, 1e-9); }
+  double last_loss() const { return last_loss_; }
+
+ private:
+  void step(const HeardUpdate& update);
+  void say(const std::string& line);
+  void warn(const std::string& line);
+  void show(int step);
+  bool due(int step) const;
+  std::string progress(int step);
+  void end_progress();
+
+  const LogSettings settings_;
+  SessionScope scope_;
+  int first_ = 0;
+  std::optional<MetricFiles> files_;  // of rank 0
+  std::function<void(const nlohmann::json&)> hears_ = [](const nlohmann::json&) {};
+  bool terminal_, line_open_ = false, lacks_lines_ = false;
+  double seconds_ = 0, busy_ = 0, last_loss_ = 0;
+  nlohmann::json validation_;  // not shown yet
+  std::optional<double>
+      bubble_;  // the share of time in which ranks were idle, if there are several
+  std::int64_t units_ = 0, fullest_ = 0;
+  std::chrono::steady_clock::time_point shown_;
+};
+
+}  // namespace plangrad::parallel

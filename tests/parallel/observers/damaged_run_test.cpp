@@ -1,0 +1,69 @@
+// What an earlier run left, damaged: lines of metrics, and the numbers of its codec.
+// Not here: a checkpoint's own files (tests/nn/checkpoint_test.cpp).
+#include <nlohmann/json.hpp>
+
+#include "nn/checkpoint/file.h"
+#include "nn/models/gpt.h"
+#include "parallel/observers/run_log.h"
+#include "parallel/schedules/schedule.h"
+#include "parallel/session/state_files.h"
+#include "tests/catch.h"
+#include "tests/temporary_folder.h"
+
+using namespace plangrad;
+using namespace plangrad::parallel;
+using nlohmann::json;
+using tests::TemporaryFolder;
+
+TEST_CASE("a run goes on from metrics whose values are of other kinds", "[session]") {
+  const TemporaryFolder folder;
+  nn::write_file(folder.path / "metrics.jsonl", R"({"step": 1, "loss": null, "seconds": "long"})"
+                                                "\n"
+                                                R"({"step": 2, "loss": 3, "seconds": null})"
+                                                "\n"
+                                                R"({"step": 2, "drained": 5})"
+                                                "\n"
+                                                R"({"step": 1.5})"
+                                                "\n" +
+                                                    std::string(300'000, '['));
+  nn::make_folder(folder.path / "checkpoint");
+  commit_checkpoint(folder.path / "checkpoint", {2}, json::object(), {});
+  SessionScope scope;
+  scope.resume = folder.path;
+  scope.out = folder.path / "out";
+  RunLog log({.quiet = true});
+  std::vector<json> lines;
+  log.on_line([&](const json& line) { lines.push_back(line); });
+  log.open(scope, 2);
+  CHECK(lines.size() == 3);  // the one that is of no update is left out
+  CHECK(metrics_of(scope.out / "metrics.jsonl") == lines);
+}
+
+TEST_CASE("a codec's numbers that no run wrote are refused", "[session]") {
+  const nn::GptConfig config{1, 1, 4, 4, 5, 0, true};
+  const Training training(nn::gpt(config), 1);
+  const Plan plan = make_plan("data", {.width = 2, .codec = parse_codec("topk:0.5")});
+  const json rank{{"thresholds", json::object()}, {"uses", 0}};
+  const json layout{{"codec", "topk:0.5"}, {"ranks", 2}, {"per_step", 2}};
+  auto refusal = [&](const json& codec) -> std::string {
+    const TemporaryFolder folder;
+    commit_checkpoint(folder.path, 1, {{"codec", codec}}, {});
+    try {
+      lost_residual(nn::Checkpoint(folder.path), plan, training);
+    } catch (const autograd::Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  CHECK(refusal({{"layout", layout}, {"numbers", {rank, rank}}}) == "");
+  CHECK_THAT(refusal({{"layout", layout}, {"numbers", {rank}}}),
+             Contains("it has a codec's numbers of 1 ranks, and says that there were 2"));
+  json many = layout;
+  many["ranks"] = 2'000'000'000;
+  CHECK_THAT(refusal({{"layout", many}, {"numbers", {rank, rank}}}), Contains("were 2000000000"));
+  many["ranks"] = 1e300;
+  CHECK_THAT(refusal({{"layout", many}, {"numbers", {rank, rank}}}), Contains("whole number"));
+  for (const json& codec :
+       {json("topk"), json{{"layout", layout}}, json{{"layout", layout}, {"numbers", {1, 2}}}})
+    CHECK_THAT(refusal(codec), Contains("the checkpoint is damaged: its codec's numbers"));
+}

@@ -1,0 +1,65 @@
+// A run whose disk is full for a while. Not here: what a checkpoint's folder holds when a save
+// fails (tests/nn/checkpoint_test.cpp), and lines of metrics (event_file_test.cpp).
+#include <atomic>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "nn/checkpoint/checkpoint.h"
+#include "nn/checkpoint/file.h"
+#include "parallel/observers/metric_files.h"
+#include "tests/catch.h"
+#include "tests/checkpoint_tensors.h"
+#include "tests/parallel/support/small_session.h"
+#include "tests/small_disk.h"
+
+using namespace plangrad::tests;
+using nlohmann::json;
+
+namespace {
+
+/// Twelve updates with a save after each third one. If `fills`, the disk is full from the first
+/// save until plans of updates behind the seventh are made.
+void train(const RunFolder& folder, bool fills) {
+  std::mutex mutex;
+  std::optional<SmallDisk> disk;
+  run_sessions(small_training(2), folder, 2, [&](int, SessionSettings& settings) {
+    settings.run = json::object();
+    settings.steps = 12;
+    settings.save_every = 3;
+    settings.plans = std::make_shared<WatchedPlans>([&](int first, int steps) {
+      std::lock_guard lock(mutex);
+      if (first > 6) disk.reset();
+      return plan_of("1f1b", first, steps);
+    });
+    settings.observers = observers_of({.saved = [&, saves = 0]() mutable {
+      std::lock_guard lock(mutex);
+      if (fills && ++saves == 1) disk.emplace(500);
+    }});
+  });
+}
+
+json lines_without_times(const RunFolder& folder) {
+  json lines = json::array();
+  for (const json& line : metrics_of(folder / "metrics.jsonl"))
+    if (line.contains("loss")) lines.push_back({line["step"], line["loss"]});
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("a run goes on while its disk is full, and saves when there is room", "[session]") {
+  RunFolder whole, full;
+  train(whole, false);
+  train(full, true);
+  CHECK(Checkpoint(full / "checkpoint").step() == 12);
+  CHECK(tensors_in(full.path) == tensors_in(whole.path));
+  CHECK(lines_without_times(full) == lines_without_times(whole));
+  const json summary = json::parse(read_file(full / "summary.json"));
+  std::vector<int> lost;
+  for (const json& event : summary.at("events"))
+    if (event["text"] == "checkpoint not saved") lost.push_back(event["step"]);
+  CHECK(lost == std::vector{6});
+  for (const auto& file : std::filesystem::directory_iterator(full / "checkpoint"))
+    CHECK_THAT(file.path().filename().string(), !Contains("-6"));
+}

@@ -1,0 +1,79 @@
+// What tests of sessions share: a folder, data, plans that a test watches or spoils, settings.
+// Not here: the model and its microbatches (support/small_run.h).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "autograd/cpu/cpu_backend.h"
+#include "parallel/observers/rescue.h"
+#include "parallel/session/session.h"
+#include "tests/parallel/support/small_run.h"
+
+namespace plangrad::tests {
+
+/// A new folder, which is gone when the test ends.
+struct RunFolder {
+  std::string path = (std::filesystem::temp_directory_path() / "plangrad-XXXXXX").string();
+  RunFolder();
+  ~RunFolder() { std::filesystem::remove_all(path); }
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+
+  std::filesystem::path operator/(const std::string& name) const {
+    return std::filesystem::path(path) / name;
+  }
+};
+
+class SmallData : public RunData {
+ public:
+  Batches& training() override { return batches_; }
+  Batches& validation(bool) override { return batches_; }
+  std::vector<double> validation_weights(bool) const override { return {1, 1}; }
+
+ private:
+  SmallBatches batches_{small_gpt()};
+};
+
+/// Two replicas if the schedule is "data", else two stages.
+Plan plan_of(const std::string& schedule, int first, int steps);
+
+/// Plans that a test sees, or spoils, as they are made.
+class WatchedPlans : public Plans {
+ public:
+  using Make = std::function<Plan(int first, int steps)>;
+  explicit WatchedPlans(Make make) : Plans("data", {}), make_(std::move(make)) {}
+
+ private:
+  Plan make(int first, int steps) const override { return make_(first, steps); }
+
+  Make make_;
+};
+
+/// What the observers of a small session do: numbers of updates from one time to the next.
+struct Watch {
+  int evaluate_every = 250, check_every = 0, bits_every = 0;
+  double report_every = 30;                  ///< seconds
+  std::shared_ptr<Rescue> rescue = nullptr;  ///< gets what ranks hold when the session fails
+  std::function<void()> saved = nullptr;     ///< called on rank 0 after each save
+};
+std::function<Observers()> observers_of(const Watch& watch = {});
+
+/// A quiet run of two updates, whose plans are set by the test.
+SessionSettings settings_of(const RunFolder& folder);
+
+/// A small GPT in one stage or two, without clipping.
+Training small_training(int stages);
+
+/// Runs a session on each of the ranks, which are threads; `change` completes a rank's settings,
+/// `afterwards` follows on each rank, and
+/// `device` makes its device.
+void run_sessions(
+    const Training& training, const RunFolder& folder, int ranks,
+    const std::function<void(int rank, SessionSettings&)>& change,
+    const std::function<void(int rank)>& afterwards = [](int) {},
+    const std::function<DevicePtr()>& device = cpu_device);
+
+}  // namespace plangrad::tests
