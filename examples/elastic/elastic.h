@@ -1,7 +1,7 @@
 // Elastic runs on threads: when ranks are lost, those that are left go on with a plan of their own,
 // as sessions that follow each other. A session resumes what the one before has saved or rescued.
 // Ranks can be lost on purpose: --lose RANK@UPDATE[-BACK],...
-// Not here: how a rank is lost (parallel/transports/planted_loss.h), and ranks that are processes
+// Not here: how a rank is lost (examples/elastic/planted_loss.h), and ranks that are processes
 // (launcher.h). Chapter 15.
 #pragma once
 
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "examples/elastic/planted_loss.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/plan_spec.h"
-#include "parallel/transports/planted_loss.h"
 
 namespace plangrad::examples {
 

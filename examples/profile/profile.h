@@ -1,5 +1,5 @@
 // Profile: what --profile tells: where an update's time went, kernel by kernel, beside what the
-// machine could do. Not here: counting (autograd/profile); what ranks wait for
+// machine could do. Not here: counting (kernel_profile.h); what ranks wait for
 // (simulation/breakdown.h). Chapter 03.
 #pragma once
 
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/profile/profiled_device.h"
+#include "examples/profile/profiled_device.h"
 #include "parallel/session/observer.h"
 
 namespace plangrad::examples {

@@ -2,12 +2,12 @@
 // Chapter 05.
 #include "examples/programs/run_observers.h"
 
+#include "examples/elastic/silent_errors.h"
 #include "examples/pages/run_page.h"
 #include "examples/profile/profile.h"
 #include "parallel/observers/bit_choice.h"
 #include "parallel/observers/pretended_count.h"
 #include "parallel/observers/run_log.h"
-#include "parallel/observers/silent_errors.h"
 #include "parallel/observers/validation.h"
 #include "sparse/prune_run.h"
 

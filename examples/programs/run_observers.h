@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "examples/elastic/rescue.h"
 #include "examples/programs/run_flags.h"
-#include "parallel/observers/rescue.h"
 #include "parallel/simulation/pretended.h"
 
 namespace plangrad::examples {

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "autograd/profile/profiled_device.h"
+#include "examples/profile/profiled_device.h"
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "examples/programs/run_folder.h"

@@ -1,7 +1,7 @@
 // Profiles: the model's kernels by name and number, its operations by the formula, and parts that
 // add up to the whole; a run's numbers stay as they are.
 // Not here: how fast anything is.
-#include "autograd/profile/profiled_device.h"
+#include "examples/profile/profiled_device.h"
 
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/profile/profile.h"

@@ -6,7 +6,6 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/observers/bit_choice.h"
 #include "parallel/observers/run_record.h"
-#include "parallel/observers/silent_errors.h"
 #include "parallel/observers/validation.h"
 #include "parallel/transports/launch.h"
 
@@ -43,9 +42,7 @@ std::function<Observers()> observers_of(const Watch& watch) {
     all.push_back(std::move(log));
     if (watch.saved) all.push_back(std::make_unique<OnSaved>(watch.saved));
     all.push_back(std::make_unique<BitChoice>(watch.bits_every));
-    all.push_back(std::make_unique<SilentErrors>(watch.check_every));
     all.push_back(std::make_unique<Validation>(watch.evaluate_every));
-    if (watch.rescue) all.push_back(std::make_unique<Rescuer>(watch.rescue));
     all.push_back(std::move(record));
     return all;
   };

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/observers/rescue.h"
 #include "parallel/session/session.h"
 #include "tests/parallel/support/small_run.h"
 
@@ -54,10 +53,9 @@ class WatchedPlans : public Plans {
 
 /// What the observers of a small session do: numbers of updates from one time to the next.
 struct Watch {
-  int evaluate_every = 250, check_every = 0, bits_every = 0;
-  double report_every = 30;                  ///< seconds
-  std::shared_ptr<Rescue> rescue = nullptr;  ///< gets what ranks hold when the session fails
-  std::function<void()> saved = nullptr;     ///< called on rank 0 after each save
+  int evaluate_every = 250, bits_every = 0;
+  double report_every = 30;               ///< seconds
+  std::function<void()> saved = nullptr;  ///< called on rank 0 after each save
 };
 std::function<Observers()> observers_of(const Watch& watch = {});
 

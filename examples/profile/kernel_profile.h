@@ -1,7 +1,7 @@
 // KernelProfile: what kernels took while a rank trained, by kind: calls, seconds, work. The time of
 // a rank is that in kernels and the rest, so the parts add up to the whole.
 // Not here: which kernel does what work (profiled_kernels.cpp), and tables
-// (parallel/session/profile_report.h).
+// (profile.h).
 // Chapter 03; Williams, Waterman and Patterson 2009, "Roofline".
 #pragma once
 

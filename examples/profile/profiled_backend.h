@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "autograd/backend.h"
-#include "autograd/profile/kernel_profile.h"
+#include "examples/profile/kernel_profile.h"
 
 namespace plangrad::autograd {
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "autograd/device.h"
-#include "autograd/profile/kernel_profile.h"
+#include "examples/profile/kernel_profile.h"
 
 namespace plangrad::autograd {
 

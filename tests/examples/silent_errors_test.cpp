@@ -1,10 +1,11 @@
 // Silent errors: bits that are flipped in weights, in what a rank computes, and in a message are
 // found and named; without them, a search changes nothing.
-#include "parallel/observers/silent_errors.h"
+#include "examples/elastic/silent_errors.h"
 
 #include <fstream>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "examples/elastic/rescue.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/transports/launch.h"
 #include "tests/catch.h"
@@ -134,12 +135,26 @@ TEST_CASE("silent errors: nothing is found where nothing is wrong", "[session]")
     CHECK(said_of(Fault::none, "data", {.width = 3, .zero = zero}).empty());
 }
 
+namespace {
+
+/// The observers of a small session, and one that looks for silent errors.
+std::function<Observers()> checking(int every, const std::shared_ptr<Rescue>& rescue = nullptr) {
+  return [=] {
+    Observers all = observers_of()();
+    all.insert(all.end() - 1, std::make_unique<SilentErrors>(every));
+    if (rescue) all.insert(all.end() - 1, std::make_unique<Rescuer>(rescue));
+    return all;
+  };
+}
+
+}  // namespace
+
 TEST_CASE("silent errors: a run that looks for them learns the same", "[session]") {
   auto losses = [](int check_every) {
     const RunFolder folder;
     run_sessions(small_training(2), folder, 4, [&](int, SessionSettings& settings) {
       settings.steps = 12;
-      settings.observers = observers_of({.check_every = check_every});
+      settings.observers = checking(check_every);
       settings.plans =
           std::make_shared<Plans>("2bw", Layout{.stages = 2, .width = 2, .microbatches = 2});
     });
@@ -164,7 +179,7 @@ TEST_CASE("silent errors: a faulty processor ends the run at its first check", "
       SmallData data;
       SessionSettings settings = settings_of(folder);
       settings.steps = 40;
-      settings.observers = observers_of({.check_every = 3, .rescue = rescue});
+      settings.observers = checking(3, rescue);
       settings.plans = std::make_shared<Plans>("data", Layout{.width = 3});
       const DevicePtr device = transport.rank() == 2
                                    ? std::make_shared<Device>(std::make_shared<FaultyBackend>(true))

@@ -1,7 +1,7 @@
 // Kernels without products: they wait for memory, so that only their bytes count: those of their
 // tensors, and once more of those that they both read and write.
 // Not here: products, rows and images (profiled_kernels.cpp). Chapter 03.
-#include "autograd/profile/profiled_backend.h"
+#include "examples/profile/profiled_backend.h"
 
 namespace plangrad::autograd {
 

@@ -1,7 +1,7 @@
 // Ranks that keep a stage hold its weights in equal versions between plans, so that nothing but a
 // fault makes them compute different bits.
 // Chapter 05.
-#include "parallel/observers/silent_errors.h"
+#include "examples/elastic/silent_errors.h"
 
 #include <algorithm>
 #include <map>

@@ -1,7 +1,7 @@
 // A checkpoint needs all stages after one and the same update. Ranks that failed in the midst of a
 // plan may have made different updates, so the newest one that all stages have is looked for.
 // Chapter 15.
-#include "parallel/observers/rescue.h"
+#include "examples/elastic/rescue.h"
 
 #include <algorithm>
 #include <map>

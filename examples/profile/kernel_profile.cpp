@@ -1,6 +1,6 @@
 // Adds up calls by kind. A lock is cheap beside a kernel, and there are few threads.
 // Chapter 03.
-#include "autograd/profile/kernel_profile.h"
+#include "examples/profile/kernel_profile.h"
 
 namespace plangrad::autograd {
 

@@ -1,6 +1,6 @@
 // A thread can't be killed, so its rank throws; a process can.
 // Chapter 15.
-#include "parallel/transports/planted_loss.h"
+#include "examples/elastic/planted_loss.h"
 
 #include <csignal>
 

@@ -2,7 +2,7 @@
 // bytes of their tensors, and once more of those that they both read and write.
 // Not here: operations of other kernels: those wait for memory.
 // Chapter 03.
-#include "autograd/profile/profiled_backend.h"
+#include "examples/profile/profiled_backend.h"
 
 namespace plangrad::autograd {
 

@@ -1,12 +1,12 @@
 // Makes devices with a profile, and measures what their kernels are compared to.
 // Rates are medians, as the kernels' own times show the usual moment, and not the best one.
 // Chapter 03.
-#include "autograd/profile/profiled_device.h"
+#include "examples/profile/profiled_device.h"
 
 #include <algorithm>
 #include <functional>
 
-#include "autograd/profile/profiled_backend.h"
+#include "examples/profile/profiled_backend.h"
 
 namespace plangrad::autograd {
 
