@@ -1,0 +1,84 @@
+// Observers of a run: when each call comes, who answers, and what must not be asked.
+// Not here: what the observers of programs do (tests/parallel/observers/).
+#include "parallel/session/observer.h"
+
+#include "parallel/session/session_lead.h"
+#include "tests/catch.h"
+#include "tests/parallel/support/small_session.h"
+
+using namespace plangrad::tests;
+
+namespace {
+
+/// Notes its calls on rank 0. Its question is a number, and a rank answers so many times its own.
+class Noting : public AskingObserver<int, int> {
+ public:
+  explicit Noting(std::vector<std::string>& calls, bool asks_early = false)
+      : calls_(calls), asks_early_(asks_early) {}
+  const char* name() const override { return "noting"; }
+  Border next_border(int done) const override { return {next_multiple(3, done), name()}; }
+  void ready(Lead& lead) override {
+    PG_CHECK(ask(lead, 7) == (std::vector<int>{0, 7}),
+             "the answers are not those of ranks 0 and 1");
+    lead.say("hello");
+    calls_.push_back("ready");
+  }
+  void heard(Lead& lead, const Heard& heard) override {
+    if (asks_early_) ask(lead, 1);
+    for (const HeardUpdate& update : heard.updates)
+      calls_.push_back(text("heard ", update.version));
+  }
+  void plan_ended(Lead&, const PlanEnd& plan) override {
+    calls_.push_back(text("plan ", plan.before, '-', plan.done, plan.saves ? " saves" : ""));
+  }
+  void told(Lead&, const Told& told) override {
+    if (told.kind == Told::line || told.kind == Told::event) calls_.push_back("told " + told.what);
+  }
+  void saved(Lead&, int step) override { calls_.push_back(text("saved ", step)); }
+  void ended(Lead& lead) override { calls_.push_back(text("ended ", name_of(lead.state()))); }
+
+ private:
+  int carry_out(SessionRank& rank, const int& question) override {
+    return question * rank.engine().transport().rank();
+  }
+
+  std::vector<std::string>& calls_;
+  const bool asks_early_;
+};
+
+std::vector<std::string> calls_of_run(const std::function<bool(int rank)>& has_one,
+                                      bool asks_early = false) {
+  const RunFolder folder;
+  std::vector<std::string> calls;
+  run_sessions(small_training(1), folder, 2, [&](int rank, SessionSettings& settings) {
+    settings.steps = 4;
+    settings.plans = std::make_shared<WatchedPlans>(
+        [](int first, int steps) { return plan_of("data", first, steps); });
+    settings.observers = [&, rank] {
+      Observers all;
+      if (has_one(rank)) all.push_back(std::make_unique<Noting>(calls, asks_early));
+      return all;
+    };
+  });
+  return calls;
+}
+
+}  // namespace
+
+TEST_CASE("observers: calls follow the run, and plans end at an observer's borders", "[session]") {
+  CHECK(calls_of_run([](int) { return true; }) ==
+        std::vector<std::string>{"told hello", "ready", "heard 1", "plan 0-1", "heard 2", "heard 3",
+                                 "plan 1-3", "heard 4", "plan 3-4", "told checkpoint", "saved 4",
+                                 "ended finished"});
+}
+
+TEST_CASE("observers: a rank that was started without one says so", "[session]") {
+  CHECK_THROWS_WITH(calls_of_run([](int rank) { return rank == 0; }),
+                    Contains("rank 1: this rank has no observer \"noting\"; start all ranks with "
+                             "the same flags"));
+}
+
+TEST_CASE("observers: ranks can't be asked while they run their rows", "[session]") {
+  CHECK_THROWS_WITH(calls_of_run([](int) { return true; }, true),
+                    Contains("observer \"noting\" asks ranks that are in their rows"));
+}
