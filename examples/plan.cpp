@@ -74,10 +74,10 @@ void lower_rows(const PlanRequest&, const Plan& rows) {
 
 Lines times(const PlanRequest& request, const VerifiedPlan& verified, const Timeline& timeline) {
   const Costs costs = request.costs.of(verified.plan());
-  Lines all = in_words(times_of(verified, costs, timeline), Told::of_time);
+  Lines all = in_words(times_of(verified, costs, timeline), FactKind::of_time);
   if (!request.time_steps) return all;
   const nlohmann::json steps = time_steps_of(verified.plan(), timeline);
-  for (const auto& line : in_words(steps, Told::of_time_steps)) all.push_back(line);
+  for (const auto& line : in_words(steps, FactKind::of_time_steps)) all.push_back(line);
   return all;
 }
 
@@ -89,7 +89,7 @@ void verify_plan(const PlanRequest& request, const Plan& plan) {
   std::cout << "verified" << (plan.is_endless() ? " at every length\n" : "\n");
   for (const std::string& sentence : sentences(verified)) std::cout << sentence << '\n';
   std::cout << '\n';
-  print_lines(in_words(facts_of(verified), Told::of_plan));
+  print_lines(in_words(facts_of(verified), FactKind::of_plan));
   print_lines(of_time);
 }
 

@@ -19,14 +19,14 @@ enum class Unit { count, share, seconds, bytes };
 
 /// The command that prints a fact: verify; simulate, too; simulate if it is asked for time steps;
 /// or none.
-enum class Told { of_plan, of_time, of_time_steps, nowhere };
+enum class FactKind { of_plan, of_time, of_time_steps, nowhere };
 
 /// A row of the table.
 struct PlanFact {
   const char* place;  ///< in the JSON of all facts, as a JSON pointer: "/peak_microbatches"
   const char* name;   ///< "peak microbatches"
   Unit unit = Unit::count;
-  Told told = Told::nowhere;
+  FactKind told = FactKind::nowhere;
   bool is_compared = true;      ///< by `plan compare`
   const char* about = nullptr;  ///< what it means, on the page; null: not on the page
   /// In words; empty: not said. Null: the number, or the numbers of all ranks.
@@ -41,7 +41,7 @@ std::string number_text(double value, Unit unit);
 /// Names and values, a line each.
 using Lines = std::vector<std::pair<std::string, std::string>>;
 /// The facts of the table that `facts` has, in words.
-Lines in_words(const nlohmann::json& facts, Told told);
+Lines in_words(const nlohmann::json& facts, FactKind told);
 
 /// The facts that verify found. Those of an endless plan hold at every length, save for messages,
 /// which are counted with one body.
