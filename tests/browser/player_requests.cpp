@@ -41,7 +41,7 @@ class Requests {
     const int kind = draw(6);
     for (int faults = kind == 0 ? 0 : kind == 1 ? 2 : 1; faults > 0; --faults)
       plan = Mutator(plan, static_cast<unsigned>(random_()))
-                 .mutate(static_cast<Fault>(draw(static_cast<int>(fault_names.size()))));
+                 .mutate(static_cast<Mutation>(draw(static_cast<int>(fault_names.size()))));
     std::string text = print(plan);
     if (kind == 2) text[draw(static_cast<int>(text.size()))] = "0 v>|F\n9"[draw(8)];
     return text;

@@ -7,27 +7,27 @@ namespace plangrad::tests {
 
 using namespace parallel;
 
-Plan Mutator::mutate(Fault fault) {
+Plan Mutator::mutate(Mutation fault) {
   Plan plan = plan_;
   const int rank = draw(plan.ranks());
   Row& row = plan.rows[rank];
   const int size = static_cast<int>(row.size()), at = draw(size);
   const auto cell = row.begin() + at;
   switch (fault) {
-    case Fault::swap_neighbours:
+    case Mutation::swap_neighbours:
       std::swap(row[std::min(at, size - 2)], row[std::min(at, size - 2) + 1]);
       break;
-    case Fault::exchange_sends: exchange(row); break;
-    case Fault::microbatch:
+    case Mutation::exchange_sends: exchange(row); break;
+    case Mutation::microbatch:
       renumber(row, &Instruction::micro, plan.first_micro(), plan.last_micro());
       break;
-    case Fault::version:
+    case Mutation::version:
       renumber(row, &Instruction::version, 0, plan.first + plan.steps + 1);
       break;
-    case Fault::peer: renumber(row, &Instruction::peer, 0, plan.ranks()); break;
-    case Fault::deletion: row.erase(cell); break;
-    case Fault::duplication: row.insert(row.begin() + draw(size + 1), *cell); break;
-    case Fault::detour: send_around(plan, rank, draw(plan.ranks())); break;
+    case Mutation::peer: renumber(row, &Instruction::peer, 0, plan.ranks()); break;
+    case Mutation::deletion: row.erase(cell); break;
+    case Mutation::duplication: row.insert(row.begin() + draw(size + 1), *cell); break;
+    case Mutation::detour: send_around(plan, rank, draw(plan.ranks())); break;
   }
   return plan;
 }

@@ -9,7 +9,7 @@
 
 namespace plangrad::tests {
 
-enum class Fault {
+enum class Mutation {
   swap_neighbours,
   exchange_sends,
   microbatch,
@@ -29,7 +29,7 @@ class Mutator {
   Mutator(parallel::Plan plan, unsigned seed) : plan_(std::move(plan)), random_(seed) {}
 
   /// The plan with one fault, or the plan itself where it has nothing that can go wrong so.
-  parallel::Plan mutate(Fault fault);
+  parallel::Plan mutate(Mutation fault);
 
  private:
   int draw(int end) { return static_cast<int>(random_() % static_cast<unsigned>(end)); }

@@ -62,7 +62,7 @@ class EndlessMutator {
       : plan_(plan), mutator_(plan, seed), random_(seed) {}
 
   /// A fault in a cell of any part. Bars stay between the cells that they stood between.
-  Plan mutate(Fault fault) {
+  Plan mutate(Mutation fault) {
     Plan plan = mutator_.mutate(fault);
     for (int rank = 0; rank < plan.ranks(); ++rank) {
       const Row &before = plan_.rows[rank], &after = plan.rows[rank];
@@ -136,7 +136,7 @@ EndlessTallies check_endless_faults(int each, unsigned seed) {
     for (std::size_t fault = 0; fault < fault_names.size(); ++fault)
       for (int i = 0; i < each; ++i) {
         INFO(fault_names[fault]);
-        const Plan plan = mutator.mutate(static_cast<Fault>(fault));
+        const Plan plan = mutator.mutate(static_cast<Mutation>(fault));
         if (plan != *good) judge(plan, witness, tallies.cells);
       }
     for (int i = 0; i < 3 * each; ++i) {

@@ -82,7 +82,7 @@ Tallies check_faults(int each, int runs, unsigned seed) {
     Mutator mutator(good.plan, ++seed);
     for (std::size_t fault = 0; fault < fault_names.size(); ++fault)
       for (int i = 0, left = engine.can_run() ? runs : 0; i < each; ++i) {
-        const Plan plan = mutator.mutate(static_cast<Fault>(fault));
+        const Plan plan = mutator.mutate(static_cast<Mutation>(fault));
         if (plan == good.plan) continue;
         ++tallies[fault].made;
         if (is_refused(plan)) continue;
@@ -125,10 +125,10 @@ TEST_CASE("a plan with a random fault is refused, or the fault is harmless", "[v
     CHECK(tally.made - tally.accepted > 300);
     run += tally.run;
   }
-  auto accepted = [&](Fault fault) { return tallies[static_cast<std::size_t>(fault)].accepted; };
-  CHECK(accepted(Fault::swap_neighbours) > 100);  // else the witnesses were hardly asked
-  CHECK(accepted(Fault::detour) > 10);
-  CHECK(accepted(Fault::duplication) == 0);
+  auto accepted = [&](Mutation fault) { return tallies[static_cast<std::size_t>(fault)].accepted; };
+  CHECK(accepted(Mutation::swap_neighbours) > 100);  // else the witnesses were hardly asked
+  CHECK(accepted(Mutation::detour) > 10);
+  CHECK(accepted(Mutation::duplication) == 0);
   CHECK(run > (sanitized ? 20 : 100));
 }
 
