@@ -13,18 +13,18 @@
 namespace plangrad::parallel {
 namespace {
 
-struct Model {
+struct GptShape {
   const char* key;
   double parameters, layers, width, heads, tokens;
 };
-constexpr Model models[] = {{"124M", 124439808, 12, 768, 12, 1024},
-                            {"1.5B", 1557611200, 48, 1600, 25, 1024}};
+constexpr GptShape models[] = {{"124M", 124439808, 12, 768, 12, 1024},
+                               {"1.5B", 1557611200, 48, 1600, 25, 1024}};
 
 /// Bytes of one of `stages` equal stages, with this many sequences in a microbatch. Weights and
 /// gradients have 2 bytes a parameter, Adam's state 12 (two moments and a copy in 32 bits).
 /// source: Rajbhandari et al. 2020, "ZeRO", section 3.1; activations of a layer, T C (34 + 5 heads
 ///         T / C) bytes a sequence: Korthikanti et al. 2022, equation 1
-Sizes sizes_of(const Model& model, int stages, double sequences) {
+Sizes sizes_of(const GptShape& model, int stages, double sequences) {
   const auto& [key, parameters, layers, width, heads, tokens] = model;
   const double layer = tokens * width * (34 + 5 * heads * tokens / width) * sequences;
   return {.weights = {2 * parameters / stages},
@@ -63,7 +63,7 @@ nlohmann::json memory_json(const Plan& plan, const std::vector<Holding>& held) {
   const Sizes activations{.activations = {1}}, versions{.weights = {1}};
   add("activations", activations, activations);
   add("versions", versions, versions);
-  for (const Model& model : models)
+  for (const GptShape& model : models)
     add(model.key, sizes_of(model, plan.stages, 0), sizes_of(model, plan.stages, 1));
   return {{"size", pack(column)}, {"units", units}};
 }
