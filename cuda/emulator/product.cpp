@@ -26,7 +26,13 @@ namespace plangrad::cuda::emulator {
 namespace {
 
 /// c = alpha op(a) op(b)
-void multiply_plainly(const Product& p, const float* a, const float* b, float* c) {
+void multiply(const Product& p, const float* a, const float* b, float* c) {
+#if PLANGRAD_ONEDNN
+  // oneDNN is row-major: for it, this is c^T = op(b)^T op(a)^T.
+  dnnl_status_t status = dnnl_sgemm(p.b.transposed ? 'T' : 'N', p.a.transposed ? 'T' : 'N', p.n,
+                                    p.m, p.k, p.alpha, b, p.b.ld, a, p.a.ld, 0, c, p.c.ld);
+  PG_CHECK(status == dnnl_success, "gemm: oneDNN refused with status ", status);
+#else
   for (int j = 0; j < p.n; ++j)
     for (int i = 0; i < p.m; ++i) {
       float sum = 0;
@@ -35,16 +41,6 @@ void multiply_plainly(const Product& p, const float* a, const float* b, float* c
                b[p.b.transposed ? j + std::size_t(l) * p.b.ld : l + std::size_t(j) * p.b.ld];
       c[i + std::size_t(j) * p.c.ld] = p.alpha * sum;
     }
-}
-
-/// oneDNN is row-major: for it, this is c^T = op(b)^T op(a)^T.
-void multiply(const Product& p, const float* a, const float* b, float* c) {
-#if PLANGRAD_ONEDNN
-  dnnl_status_t status = dnnl_sgemm(p.b.transposed ? 'T' : 'N', p.a.transposed ? 'T' : 'N', p.n,
-                                    p.m, p.k, p.alpha, b, p.b.ld, a, p.a.ld, 0, c, p.c.ld);
-  PG_CHECK(status == dnnl_success, "gemm: oneDNN refused with status ", status);
-#else
-  multiply_plainly(p, a, b, c);
 #endif
 }
 
