@@ -1,5 +1,6 @@
 // compare_runs: reads what runs have left in their folders, for one page that shows them side by
-// side. Not here: the page (examples/pages/report_page.h), the files (observers/run_record.h). Chapter 06.
+// side. Not here: the page (examples/pages/report_page.h), the files (observers/run_record.h).
+// Chapter 06.
 #pragma once
 
 #include <filesystem>

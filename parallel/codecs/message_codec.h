@@ -1,5 +1,5 @@
-// Codecs of whole messages. BufferCodec: a stage's flat gradient. Large matrices go through a codec,
-// layer by layer; biases, norms and other small ones travel as they are, behind them.
+// Codecs of whole messages. BufferCodec: a stage's flat gradient. Large matrices go through a
+// codec, layer by layer; biases, norms and other small ones travel as they are, behind them.
 // ChannelCodec: activations and their gradients on their way between stages.
 // Not here: the codecs (codec.h), and when a sum is encoded (collective_run.h, sum_book.cpp).
 // Chapter 10; Markov et al. 2022 (CGX); Gupta et al. 2021 (DCT).

@@ -1,5 +1,5 @@
-// EventFile: numbers over steps in the format that TensorBoard reads. AppendedFile: a file that grows
-// while a run goes on, also if the disk is full for a while.
+// EventFile: numbers over steps in the format that TensorBoard reads. AppendedFile: a file that
+// grows while a run goes on, also if the disk is full for a while.
 // Not here: which numbers (metric_files.h), and a reader.
 // Chapter 03; TensorFlow's TFRecord framing, and its protocol buffers Event and Summary.
 #pragma once

@@ -23,8 +23,8 @@ struct LogSettings {
   bool is_segment = false;  ///< another session follows where this one stops
 };
 
-/// Writes the metrics of updates and what else is told of them, and shows progress: one line that is
-/// rewritten on a terminal; elsewhere a plain line for each twentieth of the run, or after 30 s
+/// Writes the metrics of updates and what else is told of them, and shows progress: one line that
+/// is rewritten on a terminal; elsewhere a plain line for each twentieth of the run, or after 30 s
 /// without one. An earlier run's metrics and summary.json stay until this run has saved.
 class RunLog : public RunObserver {
  public:

@@ -173,8 +173,8 @@ json RunRecord::summary(Lead& lead) {
 }
 
 /// Writes what is known now for those who watch the run. Also in the midst of a plan, where ranks
-/// wait no longer than it takes to write numbers that are here. Nothing before updates are recorded,
-/// or while the folder is an earlier run's.
+/// wait no longer than it takes to write numbers that are here. Nothing before updates are
+/// recorded, or while the folder is an earlier run's.
 void RunRecord::write(Lead& lead, bool last) {
   try {
     if (last) {

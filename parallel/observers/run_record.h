@@ -1,5 +1,5 @@
-// RunRecord: the data that a run leaves: summary.json, which can be read while it trains, and at its
-// end trace.json and recorded.plan.
+// RunRecord: the data that a run leaves: summary.json, which can be read while it trains, and at
+// its end trace.json and recorded.plan.
 // Not here: pages that draw them (examples/pages/run_page.h), the log (run_log.h), and the weights
 // (nn/checkpoint/checkpoint.h). Chapters 02, 03 and 06.
 #pragma once

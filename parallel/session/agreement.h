@@ -58,7 +58,8 @@ class FolderClaim {
  public:
   /// Rank 0 makes the folder and its checkpoint/, and locks the file plangrad.lock in it, for which
   /// the others look. All ranks call it together, with their own --out.
-  /// throws: Error if another run holds the folder, or a rank does not find rank 0's lock in its own
+  /// throws: Error if another run holds the folder, or a rank does not find rank 0's lock in its
+  /// own
   FolderClaim(Transport& transport, const std::filesystem::path& out, double timeout);
 
   /// Rank 0: whether the folder is still there, under its name.

@@ -83,8 +83,8 @@ struct Saving {
   std::string& failure;             ///< why the save can't count; it then takes its files away
 };
 
-/// Each rank has its own objects, in lists with the same names in the same order; calls come in that
-/// order. A constructor writes nothing and sends nothing. What a call throws ends the run.
+/// Each rank has its own objects, in lists with the same names in the same order; calls come in
+/// that order. A constructor writes nothing and sends nothing. What a call throws ends the run.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;
@@ -117,12 +117,14 @@ class RunObserver {
   virtual Border next_border(int /*done*/) const { return {}; }
   /// In the midst of an endless plan and at the end of any. Ranks are in their rows: must not ask.
   virtual void heard(Lead&, const Heard&) {}
-  /// Between plans. May ask all ranks, also to change their state; a save comes after all observers.
+  /// Between plans. May ask all ranks, also to change their state; a save comes after all
+  /// observers.
   virtual void plan_ended(Lead&, const PlanEnd&) {}
   /// At any time, also in heard(); must not ask.
   virtual void told(Lead&, const Told&) {}
   /// A save is committed; maybe in the midst of a later plan: must not ask.
-  /// throws: Error, which leaves the save as it is: a warning, or the run's error after its last one
+  /// throws: Error, which leaves the save as it is: a warning, or the run's error after its last
+  /// one
   virtual void saved(Lead&, int /*step*/) {}
   /// The last save is over (none if the session made no update). May ask all ranks.
   virtual void ended(Lead&) {}

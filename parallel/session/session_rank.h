@@ -15,7 +15,8 @@ namespace plangrad::parallel {
 /// Bytes by category.
 using Peaks = std::map<std::string, std::int64_t>;
 
-/// The peaks of a rank's memory: those of validations apart, and those since its state has its form.
+/// The peaks of a rank's memory: those of validations apart, and those since its state has its
+/// form.
 class PeakBook {
  public:
   struct Found {

@@ -1,5 +1,5 @@
-// What a run's page tells: numbers that agree with summary.json, pages of many ranks, pages of a run
-// that goes on, and the first late cell.
+// What a run's page tells: numbers that agree with summary.json, pages of many ranks, pages of a
+// run that goes on, and the first late cell.
 #include "examples/pages/run_page.h"
 
 #include <sched.h>

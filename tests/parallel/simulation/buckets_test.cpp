@@ -1,6 +1,7 @@
 // What remains of a sum's time in data parallelism when stages are its buckets: the plan says when
 // each sum can begin, the simulator when it ends.
-// Not here: that a run does the same (tests/cuda), the choice of four (examples/programs/run_layout).
+// Not here: that a run does the same (tests/cuda), the choice of four
+// (examples/programs/run_layout).
 // Chapter 05; Li et al. 2020, section 3.2.
 #include <algorithm>
 
