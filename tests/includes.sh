@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Fails where a folder of code, or a room of one, includes what it must not know; where an arrow that
-# is allowed is used no more; or where files lie outside the rooms.
+# is allowed is used no more; where files lie outside the rooms; or where chapter 00 leaves a room out.
 #   tests/includes.sh           checks
 #   tests/includes.sh --graph   prints each room with the rooms that it includes, and counts
 set -euo pipefail
@@ -105,6 +105,10 @@ includes "${folders[@]}" | sort -u | awk -v arrows="$arrows" -v graph="${1:-}" '
     }
     exit wrong
   }'
+while read -r room _; do
+  [[ -z $room || ! -f tutorials/00-map.md ]] || grep -q "^| \`$room\` |" tutorials/00-map.md ||
+    { echo "$room has no line in the table of rooms of tutorials/00-map.md"; exit 1; }
+done <<<"$arrows"
 for folder in nn parallel; do
   if [[ -d $folder ]] && flat=$(find "$folder" -maxdepth 1 -type f) && [[ -n $flat ]]; then
     echo "$folder has rooms, and these files stand outside: $flat"

@@ -124,6 +124,9 @@ touch autograd/a.h nn/models/n.h
 printf '#include <vector>\n#include "autograd/a.h"\n' >nn/models/n.cpp
 expect 0 '' tests/includes.sh
 expect 0 'nn/models  *autograd' tests/includes.sh --graph
+printf '| `autograd` | tensors |\n' >tutorials/00-map.md
+expect 1 'nn/models has no line in the table of rooms' tests/includes.sh
+rm tutorials/00-map.md
 printf '#include "nn/models/n.h"\n' >autograd/a.cpp
 expect 1 'autograd/a.cpp:1: autograd may not include nn/models/n.h' tests/includes.sh
 printf '#include "a.h"\n' >autograd/a.cpp
