@@ -200,7 +200,7 @@ json PruneRun::summary() const {
 // ---- as an observer ----
 
 void PruneRun::resume(const Checkpoint& checkpoint, SessionRank& rank) {
-  resume(checkpoint, rank.engine(), rank.plan_at_work());
+  resume(checkpoint, rank.engine(), rank.like()->plan());
   if (!summary().is_null()) rank.form_changed();
 }
 

@@ -11,15 +11,15 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # A feature that needs more lines names the lines that it removes.
 # Folders   lines at most
 limits='
-library     52500    autograd, nn, parallel, sparse, and cuda without its emulator
+library     39800    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6750    cuda/emulator
 examples    17500    programs and their pages
 tests       53000
 tutorials    3900    code of chapters: kernels, and scripts that draw and measure
-build         700    CMakeLists.txt, cmake/, .ci/
+build         700    CMakeLists.txt, .ci/
 '
 # [end snippet]
-# The library stands at what it has; its limit is to be 37500.
+# The library is to fall to 37500.
 
 # The folder may belong to another user, which git refuses unless told.
 list=$(mktemp)
@@ -34,7 +34,7 @@ xargs -0 -a "$list" grep -ascH '' | awk -v limits="$limits" '
   function place(path,   part) {
     split(path, part, "/")
     row = part[1]
-    if (path ~ /^(CMakeLists.txt$|cmake\/|\.ci\/)/) row = group = "build"
+    if (path ~ /^(CMakeLists.txt$|\.ci\/)/) row = group = "build"
     else if (path ~ /^cuda\/emulator\//) { group = "emulator"; row = "cuda/emulator" }
     else if (row ~ /^(autograd|nn|parallel|sparse|cuda)$/) group = "library"
     else group = row

@@ -1,6 +1,7 @@
 # Writes the text of files, one after the other, as a constant of C++:
 #   cmake -DNAME=report_style -DOUTPUT=x.cpp -DFILES=a.css,b.css -P embed.cmake
-# Without files, it is empty. Each file is a literal of its own: some compilers take at most 64 kB in one.
+# Without files, it is empty. Each file is a literal of its own, as some compilers take at most
+# 64 kB in one.
 string(REPLACE "," ";" files "${FILES}")
 set(text "\"\"")
 foreach(file ${files})

@@ -53,8 +53,10 @@ void ScheduleFlags::add_flags(Flags& flags, bool of_plans) {
 }
 
 bool ScheduleFlags::any_given() const {
+  // A run of an own plan saves --zero 0, its default.
   auto is_given = [this](const parallel::SpecField* field) {
-    return !field->of_plans && (gives(field->name) || field->is_set(*this));
+    const bool is_default = std::string_view(field->name) == "zero" && !field->is_set(*this);
+    return !field->of_plans && (gives(field->name) || field->is_set(*this)) && !is_default;
   };
   return std::ranges::any_of(parallel::spec_fields(), is_given);
 }

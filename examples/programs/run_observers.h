@@ -1,5 +1,6 @@
 // The observers of a program's run: what a run does beside training and saving, in one list.
-// Not here: the observers themselves (parallel/observers/, sparse/prune_run.h). Chapter 05.
+// Not here: the observers themselves (parallel/observers/, sparse/prune_run.h, examples/elastic/,
+// examples/profile/, examples/pages/). Chapter 05.
 #pragma once
 
 #include <filesystem>
@@ -32,7 +33,8 @@ struct ObservedRun {
   std::vector<std::function<void(const std::filesystem::path& out)>> saved = {};
 };
 
-/// A rank's observers, in the order of their calls.
+/// A rank's observers, in the order of their calls: the log is the first, as it has the files that
+/// others tell of, and the record the last, as it tells what the others changed.
 Observers run_observers(const RunFlags& flags, const ObservedRun& run);
 
 }  // namespace plangrad::examples

@@ -6,10 +6,9 @@
 // draw_text.cpp, draw_svg.cpp, draw_trace.cpp   the three forms
 // timeline_figure.h   ranks as lanes; timeline_cells.cpp: labels, lines and marks;
 //                     timeline_lanes.cpp: what ranks hold; timeline_legend.cpp
-// poster.h            several plans in one figure
 // breakdown_table.h   where the time goes, as a table
 // figure.h            numbers, axes, markup; palette.h: colours
-// Only the session and the program `plan` use this room. What is drawn is what ran.
+// Observers, pages and the program `plan` use this room. What is drawn is what ran.
 #pragma once
 
 #include <cstdint>

@@ -53,6 +53,7 @@ class Mailbox {
   Issued meet(const Instruction& x, std::shared_ptr<GroupRun> run, const Tensor& arrives = {},
               std::function<bool()> begin = {}, const Issued& before = {});
   /// Adds a value that is here, or arrives, over a group, in place; it then arrives once more.
+  /// Nothing may read the value until then.
   void reduce(const Instruction& x);
   /// Does work on the other lane, in a queue, once `before` is done. Without `bytes` it leaves no
   /// record, as it is no message.

@@ -100,6 +100,7 @@ struct Issued {
   std::shared_ptr<const Issued> before = {};  ///< the message that it waits for in the lane
 };
 
+/// Waits of a row for values and messages: each has a deadline, and an error that says what for.
 class Waiting {
  public:
   /// The arguments are kept by reference and must outlive it.

@@ -20,6 +20,8 @@ namespace plangrad::parallel {
 
 using namespace nn;
 
+/// The form in which a stage keeps its weights, gradients and optimizer state: dense, or only the
+/// elements that a pruned network has.
 // [snippet form]
 class StateForm {
  public:
@@ -77,8 +79,6 @@ using StateFormPtr = std::shared_ptr<const StateForm>;
 /// Makes the form of a stage with these parameters, which must outlive it.
 using MakeStateForm =
     std::function<StateFormPtr(const ParameterList& parameters, const DevicePtr& device)>;
-
-using namespace nn;
 
 /// The microbatches of a plan, by their numbers. A rank asks for those that it works on.
 class Batches {

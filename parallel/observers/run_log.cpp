@@ -45,7 +45,6 @@ RunLog::~RunLog() { end_progress(); }
 void RunLog::ready(Lead& lead) {
   open(lead.settings(), lead.first());
   say(settings_.about);
-  if (!lead.lost().empty()) say(lead.lost());
 }
 
 void RunLog::open(const SessionScope& scope, int first) {

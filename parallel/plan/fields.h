@@ -132,6 +132,7 @@ struct FieldTraits {
   std::string (*more)() = nullptr;  ///< what --help lists after `what`
 };
 
+/// A row of a table of fields: a member of Object that users can name, read and written as text.
 template <class Object>
 struct Field : FieldTraits {
   const char* name;  ///< in JSON: "data_parallel"; as a flag --data-parallel

@@ -21,6 +21,7 @@ struct AsText<Setting> : AsChoice<Setting, settings> {};
 template <>
 struct AsText<Placement> : AsChoice<Placement, placements> {};
 
+/// A plan as users ask for it: a schedule, its layout, and which of that was given.
 struct PlanSpec {
   std::string schedule = {};  ///< its name; empty: not given
   Layout layout = {};

@@ -181,8 +181,9 @@ FolderClaim::FolderClaim(Transport& transport, const fs::path& out, double timeo
     lock_.take();
     owner = text("process ", ::getpid(), " on ", host);
     const std::string line = owner + '\n';
-    if (::ftruncate(lock_.file, 0) != 0 || ::pwrite(lock_.file, line.data(), line.size(), 0) < 0)
-      owner.clear();  // a full disk; the others then see a lock that is as empty
+    if (::ftruncate(lock_.file, 0) != 0 || ::pwrite(lock_.file, line.data(), line.size(), 0) < 0 ||
+        ::fsync(lock_.file) != 0)  // which is when other hosts see it
+      owner.clear();               // a full disk; the others then see a lock that is as empty
   }
   if (transport.size() == 1) return;
   owner = broadcast_bytes(transport, owner, timeout);

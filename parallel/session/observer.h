@@ -54,7 +54,7 @@ struct PlanEnd {
   const std::vector<RunResult>& results;  ///< by rank, since the last Heard
   const char* drained = nullptr;  ///< why its pipeline drained; null: it drains at each update
   const RecordedUpdates* recorded = nullptr;  ///< null: it was not recorded
-  bool saves = false;                         ///< a save follows, once all observers have heard
+  bool saves = false;  ///< a save is due, and follows once all observers have heard
 };
 
 /// Something that the session or an observer tells all observers.
@@ -160,7 +160,8 @@ inline bool is_due(int every, int before, int done) {
   return every > 0 && done / every > before / every;
 }
 inline int next_multiple(int every, int done) {
-  return every > 0 ? done + every - done % every : Border::never;
+  const int rest = every > 0 ? every - done % every : Border::never;
+  return rest < Border::never - done ? done + rest : Border::never;
 }
 
 }  // namespace plangrad::parallel

@@ -174,12 +174,12 @@ void Lead::conclude_save(bool last, const std::string& failure) {
     waiting.reset();
     saving_.reset();
     own_step_ = step;
-    tell({Told::event, step, "checkpoint", "checkpoint saved"});
   } catch (const Error& error) {
     if (last) throw;
     saving_.reset();
     return note_not_saved(step, error.what());
   }
+  tell({Told::event, step, "checkpoint", "checkpoint saved"});
   try {
     for (const auto& observer : observers_) observer->saved(*this, step);
   } catch (const Error& error) {

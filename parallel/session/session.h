@@ -60,7 +60,7 @@ struct SessionSettings : SessionScope {
   std::shared_ptr<Plans> plans;  ///< shared by all ranks of this process
   int reported_steps = 4;        ///< updates of a plan that is recorded, unless plans fix them
   nlohmann::json run;            ///< the description of the run in checkpoints
-  /// Makes a rank's observers, and those by which a program checks borders before.
+  /// Makes a rank's observers.
   std::function<Observers()> observers = [] { return Observers(); };
   std::function<bool()> interrupted = [] { return false; };       ///< asked on rank 0
   std::function<bool()> interrupted_here = [] { return false; };  ///< on the others, which tell it

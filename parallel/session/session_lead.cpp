@@ -16,6 +16,7 @@ const char* name_of(RunState state) {
 
 bool Lead::run() {
   for (const auto& observer : observers_) observer->ready(*this);
+  if (!lost_.empty()) say(lost_);
   while (steps_ < borders_.last() && !is_interrupted()) {
     train_next_plan();
     go_on_saving();

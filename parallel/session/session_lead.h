@@ -30,7 +30,6 @@ class Lead : public SessionRank {
   nlohmann::json& summary() { return summary_; }
   RunState state() const { return state_; }
   /// What of its checkpoint the run can't use, for the user; empty: it uses all.
-  const std::string& lost() const { return lost_; }
   double waited_for_saves() const { return waited_for_saves_; }  ///< seconds
   /// Whether the next updates are recorded.
   bool records() const { return steps_ < record_until_; }

@@ -15,6 +15,7 @@
 namespace {
 
 using namespace plangrad::benchmarks;
+using namespace plangrad::examples;
 
 /// A training run of one rank.
 struct Run {

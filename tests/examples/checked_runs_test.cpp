@@ -1,5 +1,5 @@
 // train_gpt --check: ranks of each kind of run compute the same, and compare it.
-// Not here: faults that are planted (examples/elastic/silent_errors_test.cpp).
+// Not here: faults that are planted (tests/examples/silent_errors_test.cpp).
 #include "tests/examples/runs.h"
 
 using namespace plangrad::tests;

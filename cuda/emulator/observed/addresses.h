@@ -1,6 +1,6 @@
 // The addresses that observers know: those of devices' memory, with a record for each few bytes of
 // it, and those of the static shared memory of the block that a processor thread runs.
-// Not here: what the records mean (checked/shadow.h, counted/counter.h).
+// Not here: what the records mean (checked/watch.h, counted/counter.h).
 // System V ABI, thread-local storage: a program's variables of one thread are one segment.
 #pragma once
 
