@@ -120,7 +120,7 @@ Choice choose_bits(const std::vector<Layer>& all, const BitBudget& budget) {
   return result;
 }
 
-Bits adaptive_bits(const std::vector<BitOptions>& measured) {
+BitOptions summed(const std::vector<BitOptions>& measured) {
   BitOptions sums;
   for (const BitOptions& of_rank : measured)
     for (const auto& [layer, options] : of_rank) {
@@ -128,6 +128,11 @@ Bits adaptive_bits(const std::vector<BitOptions>& measured) {
       for (std::size_t i = 0; !is_new && i < options.size(); ++i)
         known->second[i].error += options[i].error;
     }
+  return sums;
+}
+
+Bits adaptive_bits(const std::vector<BitOptions>& measured) {
+  const BitOptions sums = summed(measured);
   std::vector<Layer> layers;
   for (const auto& [layer, options] : sums) layers.push_back(options);
   const Choice chosen = choose_bits(layers);

@@ -45,6 +45,9 @@ using BitOptions = std::map<std::string, std::vector<BitOption>>;
 /// Numbers of bits by layer.
 using Bits = std::map<std::string, int>;
 
+/// The errors of ranks that measured the same layer, each its own gradient, added up.
+BitOptions summed(const std::vector<BitOptions>& measured);
+
 /// The bits of the adaptive codec: as small as the error of uniform 4 bits allows, by what the
 /// ranks measured. The errors of ranks that measured the same layer, each its own gradient, add up.
 /// Layers are in the order of their names, so that equal measurements give equal choices.

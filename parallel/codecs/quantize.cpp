@@ -2,6 +2,7 @@
 // bucket. Adaptive's bits differ from layer to layer. Not here: the kernels
 // (autograd/cpu/quantize.cpp), and how bits are chosen (bit_choice.h).
 // Chapter 10; Markov et al. 2022, "CGX".
+#include "parallel/codecs/bit_choice.h"
 #include "parallel/codecs/codec.h"
 
 namespace plangrad::parallel {
@@ -25,7 +26,8 @@ class Quantized : public Codec {
   Quantizer how() const { return {spec_.bits, spec_.bucket, spec_.stochastic}; }
 };
 
-/// An entry whose messages hold 2 levels per bucket, then count BITS bits in 8-byte words.
+}  // namespace
+
 CodecEntry quantizer(CodecKind kind) {
   kind.encoded_bytes = [](const CodecSpec& spec, std::int64_t count, std::int64_t element) {
     const std::int64_t buckets = (count + spec.bucket - 1) / spec.bucket;
@@ -33,11 +35,6 @@ CodecEntry quantizer(CodecKind kind) {
   };
   return {kind, made<Codec, Quantized>};
 }
-
-constexpr CodecNumber bucket_number{"BUCKET", &CodecSpec::bucket, "the bucket",
-                                    "use 1 element or more, such as 1024"};
-
-}  // namespace
 
 // [snippet entry]
 CodecEntry quantize_codec() {
@@ -50,8 +47,9 @@ CodecEntry quantize_codec() {
 // [end snippet]
 
 CodecEntry adaptive_codec() {
-  return quantizer(
-      {.name = "adaptive", .numbers = {bucket_number, period_number}, .chooses_bits = true});
+  return quantizer({.name = "adaptive",
+                    .numbers = {bucket_number, period_number},
+                    .chooses_bits = adaptive_bits});
 }
 
 }  // namespace plangrad::parallel

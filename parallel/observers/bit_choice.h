@@ -21,17 +21,17 @@ class BitChoice : public AskingObserver<Bits, Nothing> {
   void plan_ended(Lead& lead, const PlanEnd& plan) override {
     if (!is_due(every_, plan.before, plan.done)) return;
     const bool is_first = lead.engine().bits().empty();
-    choose_bits(lead, plan.results);
+    choose_bits(lead, plan);
     if (is_first) lead.record_again("choice of bits");
   }
 
  private:
   // [snippet choose_bits]
   /// Chooses bits by what the ranks measured in the last update.
-  void choose_bits(Lead& lead, const std::vector<RunResult>& results) {
+  void choose_bits(Lead& lead, const PlanEnd& plan) {
     std::vector<BitOptions> measured;
-    for (const RunResult& result : results) measured.push_back(result.bit_options);
-    const Bits bits = adaptive_bits(measured);
+    for (const RunResult& result : plan.results) measured.push_back(result.bit_options);
+    const Bits bits = plan.plan.codec.kind().chooses_bits(measured);
     ask(lead, bits);
     lead.note("bits", bits);
     lead.summary()["bits"] = bits;

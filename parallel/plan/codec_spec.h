@@ -4,12 +4,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <variant>
 #include <vector>
 
 namespace plangrad::parallel {
 
+struct BitOption;  // codecs/bit_choice.h
 struct CodecKind;
 
 // [snippet spec]
@@ -43,15 +45,17 @@ struct CodecNumber {
 /// All that a plan has to know about a codec. A file in codecs/ defines each codec.
 struct CodecKind {
   using Bytes = std::int64_t (*)(const CodecSpec&, std::int64_t count, std::int64_t element);
+  using BitRule = std::map<std::string, int> (*)(
+      const std::vector<std::map<std::string, std::vector<BitOption>>>& measured);
   using Indices = std::int64_t (*)(const CodecSpec&, std::int64_t count);
 
   const char* name;
   std::vector<CodecNumber> numbers = {};
-  Bytes encoded_bytes = nullptr;  ///< null: the codec needs a whole group's sum, it is not local
-  Indices index_bytes = nullptr;  ///< bytes that tell which values are sent; null: all are sent
-  bool leaves_out = false;        ///< what an encoding leaves out is added to the next values
-  bool keeps_bf16 = false;        ///< values that are bf16 already are sent unchanged
-  bool chooses_bits = false;      ///< chooses the bits of each layer anew after each period
+  Bytes encoded_bytes = nullptr;   ///< null: the codec needs a whole group's sum, it is not local
+  Indices index_bytes = nullptr;   ///< bytes that tell which values are sent; null: all are sent
+  bool leaves_out = false;         ///< what an encoding leaves out is added to the next values
+  bool keeps_bf16 = false;         ///< values that are bf16 already are sent unchanged
+  BitRule chooses_bits = nullptr;  ///< the bits of each layer anew after each period; null: fixed
 
   /// Whether the codec acts on values one buffer at a time, so that any message can be encoded.
   bool is_local() const { return encoded_bytes != nullptr; }

@@ -24,7 +24,7 @@ if(PLAYER)
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
     if(folder STREQUAL "parallel/codecs")  # kinds of codecs, not what encodes
       list(FILTER sources INCLUDE REGEX
-           "/(low_rank|plain|power_sgd|quantize|register|sparse|streaming_pca)\\.cpp$")
+           "/(bit_choice|low_rank|plain|power_sgd|quantize|register|sparse|streaming_pca)\\.cpp$")
     elseif(folder STREQUAL "parallel/drawing")
       list(FILTER sources INCLUDE REGEX "/(breakdown_table|figure|palette)\\.cpp$")
     elseif(folder STREQUAL module_code)
