@@ -84,8 +84,10 @@ void RunFlags::add_machine_flags(Flags& flags) {
   flags.yes("--cuda-graph", cuda_graph,
             "launch each forward, backward and update as one CUDA graph; speed not yet measured");
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "type of weights and activations");
-  flags.choice("--reduction", reduction,
-               {"auto", "scatter", "ring", "tree", "hierarchical", "nccl"},
+  std::vector<std::string> ways{"auto"};
+  for (const auto& [name, how] : parallel::reductions()) ways.push_back(name);
+  ways.push_back("nccl");
+  flags.choice("--reduction", reduction, ways,
                "how a group of ranks sums gradients; scatter: in two rounds, or one for up to 1 MB "
                "of two ranks; nccl: by NCCL's own collectives; auto: nccl with --transport nccl, "
                "without a codec; else scatter");

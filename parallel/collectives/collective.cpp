@@ -7,6 +7,10 @@
 #include "autograd/error.h"
 
 namespace plangrad::parallel {
+
+#define PG_DECLARED(name) Collective name##_reduction(const Summing&, int member, int members);
+PLANGRAD_REDUCTIONS(PG_DECLARED)
+
 namespace {
 
 using enum Exchange::Action;
@@ -118,6 +122,18 @@ Collective by_hosts(const std::vector<int>& hosts, int r, int n) {
 }
 // [end snippet]
 
+}  // namespace
+
+Collective tree_reduction(const Summing&, int member, int members) {
+  return {1, up_and_down_the_tree(member, members)};
+}
+
+Collective hierarchical_reduction(const Summing& how, int member, int members) {
+  return by_hosts(how.hosts, member, members);
+}
+
+namespace {
+
 void check_chunks(const Summing& how, int member, int members) {
   check_member(member, members);
   PG_CHECK(how.how == AllReduce::scatter_reduce || how.how == AllReduce::ring, "the reduction ",
@@ -127,11 +143,11 @@ void check_chunks(const Summing& how, int member, int members) {
 
 }  // namespace
 
+#define PG_NAMED(name) {#name, AllReduce::name},
 const std::map<std::string, AllReduce>& reductions() {
   static const std::map<std::string, AllReduce> all{{"scatter", AllReduce::scatter_reduce},
                                                     {"ring", AllReduce::ring},
-                                                    {"tree", AllReduce::tree},
-                                                    {"hierarchical", AllReduce::hierarchical}};
+                                                    PLANGRAD_REDUCTIONS(PG_NAMED)};
   return all;
 }
 
@@ -161,8 +177,12 @@ Collective all_gather(const Summing& how, int member, int members) {
 // [snippet all_reduce]
 Collective all_reduce(const Summing& how, int member, int members) {
   check_member(member, members);
-  if (how.how == AllReduce::tree) return {1, up_and_down_the_tree(member, members)};
-  if (how.how == AllReduce::hierarchical) return by_hosts(how.hosts, member, members);
+  switch (how.how) {
+#define PG_LISTED(name) \
+  case AllReduce::name: return name##_reduction(how, member, members);
+    PLANGRAD_REDUCTIONS(PG_LISTED)
+    default: break;
+  }
   if (how.how == AllReduce::direct) return {1, {send_and_reduce(member, members)}};
   Collective result = reduce_scatter(how, member, members);
   Collective gather = all_gather(how, member, members);

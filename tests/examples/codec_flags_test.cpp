@@ -167,5 +167,5 @@ TEST_CASE("codecs and reductions without anything to act on are refused") {
                             "there is no such codec; use none, bf16");
   Runs{model}.check_refused(
       replicas + Words{"--reduction", "star"},
-      "expected one of auto, scatter, ring, tree, hierarchical, nccl; got star");
+      "expected one of auto, hierarchical, ring, scatter, tree, nccl; got star");
 }
