@@ -16,6 +16,13 @@
 
 namespace plangrad::parallel {
 
+// Reductions without parts that ZeRO could shard: each gives the whole sum to all members. A new
+// one is a file, with its NAME_reduction(), and a line here.
+#define PLANGRAD_REDUCTIONS(REDUCTION) \
+  REDUCTION(tree)                      \
+  REDUCTION(hierarchical)
+
+#define PG_NAME(name) , name
 /// The kinds of all-reduce: which member adds what, and in which order.
 ///   scatter_reduce: member c adds up chunk c, 0, 1, ..., N-1, as a serial loop over members does
 ///   direct:         each member adds up all chunks in that order, so the sum has the same bits
@@ -23,18 +30,12 @@ namespace plangrad::parallel {
 ///   tree:           pairs, then pairs of pairs; member 0 has the sum first
 ///   hierarchical:   members of a host, then scatter_reduce over the hosts' first members
 ///   by_transport:   the transport chooses the order, without a list (Transport::together)
-/// Those in the list give the whole sum to each member, and no part of it that ZeRO could shard: a
-/// new one is a file, with its NAME_reduction(), and a line here.
 /// scatter_reduce and ring send 2 (N-1)/N of the data from each of N members, direct N-1 times the
 /// data, in one round. A tree sends it twice over each of its N-1 edges; hierarchical twice inside
 /// a host, and 2 (H-1)/H of it from each of H hosts.
-#define PLANGRAD_REDUCTIONS(REDUCTION) \
-  REDUCTION(tree)                      \
-  REDUCTION(hierarchical)
-
-#define PG_NAME(name) , name
 enum class AllReduce { scatter_reduce, direct, ring, by_transport PLANGRAD_REDUCTIONS(PG_NAME) };
 #undef PG_NAME
+
 /// The kinds that users choose and that have lists, by the names that they type.
 const std::map<std::string, AllReduce>& reductions();
 /// The name that users type; "nccl" for by_transport.
