@@ -37,12 +37,12 @@ TEST_CASE("the help of plan and of its commands lists what they take, with an ex
       {"draw",
        schedule + costs + Words{"FILE", "--out", "--columns", "--json", "--critical-path"}}};
   const std::string all = output_of({"plan", "--help"});
-  CHECK_THAT(all, Contains("Usage: plan [FLAGS] COMMAND") && Contains("\n    plan show "));
+  CHECK_THAT(all, Contains("Usage: plan [FLAGS] [COMMAND]") && Contains("\n  plan show --help"));
   for (const auto& [command, names] : flags) {
     CHECK_THAT(all, Contains("\n  " + command + " "));
     const std::string help = output_of({"plan", command, "--help"});
     CHECK_THAT(help, Contains("Usage: plan " + command + " [FLAGS] [FILE]"));
-    CHECK_THAT(help, Contains("\n    plan " + command + " "));
+    CHECK_THAT(help, Contains("\nExamples:\n") && Contains("\n  plan " + command + " "));
     for (const std::string& name : names) CHECK_THAT(help, Contains("\n  " + name));
   }
 }
