@@ -64,7 +64,7 @@ TEST_CASE("memory: bytes of what a rank holds, over time, by hand", "[simulate]"
   CHECK(sizes.any());
 }
 
-TEST_CASE("memory: shards count as their part; a whole version and a message are there for a while",
+TEST_CASE("memory: shards are parts, and a whole version and a message are there a while",
           "[simulate]") {
   Layout layout{.stages = 1, .width = 2};
   layout.zero = 3;
