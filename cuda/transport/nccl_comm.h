@@ -77,7 +77,7 @@ inline constexpr int asking = parallel::control_channel / 2, placing = asking + 
 /// A message or a sum that all its ranks are ready to make.
 struct NcclCall {
   static constexpr int most_ranks = 1024;
-  /// What tells calls apart that a rank makes at a time.
+  /// Identifies a call among those that a rank makes at the same time.
   struct Key {
     int first = 0, last = -1;  ///< sender and receiver; or the first member of a sum, and -1
     int channel = 0;

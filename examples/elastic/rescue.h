@@ -34,10 +34,10 @@ struct Remains {
   std::string run_id;
 };
 
-/// What a rank still has, in the midst of a plan that failed.
+/// Takes what a rank still holds after its plan failed.
 Remains remains_of(SessionRank& rank);
 
-/// Where a rescued update is saved, and how its lines are written.
+/// The folder to which an update is rescued, and the form of its lines.
 struct RescueSettings {
   std::filesystem::path out;
   int keep = 2;

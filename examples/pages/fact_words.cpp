@@ -95,7 +95,7 @@ std::string steady_text(const Json& steady, const Json&) {
                      in_unit(steady["bubble"], Unit::share));
 }
 
-/// What the fullest rank has at its peak: "rank 0: 4 MB weights, 2 MB activations".
+/// The fullest rank at its peak, in words: "rank 0: 4 MB weights, 2 MB activations".
 std::string fullest_text(const Json& fullest, const Json&) {
   std::string line;
   for (const auto& [kind, bytes] : fullest["bytes"].items())

@@ -14,7 +14,7 @@
 
 namespace plangrad::parallel {
 
-/// What a number counts.
+/// The unit of a number.
 enum class Unit { count, share, seconds, bytes };
 
 /// The command that prints a fact: verify; simulate, too; simulate if it is asked for time steps;
@@ -46,9 +46,9 @@ Lines in_words(const nlohmann::json& facts, FactKind told);
 /// The facts that verify found. Those of an endless plan hold at every length, save for messages,
 /// which are counted with one body.
 nlohmann::json facts_of(const VerifiedPlan& verified);
-/// What the plan takes at these costs: time and, if the costs name bytes, memory.
+/// The time of a plan at these costs and, if the costs name bytes, its memory.
 nlohmann::json times_of(const VerifiedPlan& verified, const Costs& costs, const Timeline& timeline);
-/// What each time step holds. throws: Error if no computation takes time
+/// The cells of each time step. throws: Error if no computation takes time
 nlohmann::json time_steps_of(const Plan& plan, const Timeline& timeline);
 /// All facts of a plan and what it takes at these costs, as `plan verify --json` prints them.
 nlohmann::json all_facts(const VerifiedPlan& verified, const Costs& costs);

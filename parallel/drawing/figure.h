@@ -52,7 +52,7 @@ std::string paper(double left, double top, double width, double height);
 
 /// A <style> that makes an SVG readable on a dark screen. The style of a page takes precedence.
 extern const char* const dark_style;
-/// The same, and the dark colours of what is drawn in_color().
+/// dark_style, and the dark colours of what is drawn in_color().
 std::string figure_style();
 /// Attributes that fill and stroke a shape in a colour of the palette, on light and on dark.
 std::string in_color(const std::string& name);

@@ -14,7 +14,7 @@ struct ValidationResult {
 /// Writes "validation_loss", and "validation_accuracy" if there is one.
 void to_json(nlohmann::json& json, const ValidationResult& result);
 
-/// Its question: whether all of the data is meant, or a few batches.
+/// Validates the run. It asks ranks for all of the data (true) or a few batches (false).
 class Validation : public AskingObserver<bool, RunResult> {
  public:
   /// every: updates; 0: only at the end

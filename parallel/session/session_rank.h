@@ -123,7 +123,7 @@ class SessionRank {
   RunResult& left() { return left_; }                    ///< of a plan that failed
   /// The shortest plan from now on.
   Plans::Shared like() const { return settings_.plans->shortest(steps_); }
-  /// The same, while others wait; not when the session has failed, as messages may be in flight.
+  /// like(), while others wait; not when the session has failed, as messages may be in flight.
   Plan plan_at_work();
   /// Notes that the state has another form now: codecs and peaks of memory begin anew.
   void form_changed();

@@ -102,7 +102,7 @@ struct Occupancy {
   std::string limit;  ///< "threads", "shared memory", "registers" or "blocks"
 };
 
-/// The blocks of so many threads and bytes of shared memory that fit on an SM of compute capability
+/// The blocks, of these threads and bytes of shared memory, that fit on an SM of compute capability
 /// 80 (A100) or 90 (H100, H200). `registers`: of a thread, as nvcc -Xptxas -v says; 0: unknown.
 /// throws: Error for another compute capability
 Occupancy occupancy(int compute_capability, int threads, std::size_t shared_bytes,
