@@ -67,9 +67,9 @@ json data_in_page(const std::filesystem::path& path) {
 }
 
 /// The observers of a small session, with a page.
-std::function<Observers()> with_page(double report_every = 30) {
+std::function<Observers()> with_page(double report_every = 30, int evaluate_every = 250) {
   return [=] {
-    Observers all = observers_of()();
+    Observers all = observers_of({.evaluate_every = evaluate_every})();
     RunLog& log = dynamic_cast<RunLog&>(*all.front());
     all.back() =
         std::make_unique<RunPage>(log, RecordSettings{.report_every = report_every}, "a run");
@@ -187,6 +187,17 @@ TEST_CASE("a page is there while the run goes on, and changes none of its bits",
   CHECK(json::parse(nn::read_file(watched / "summary.json"))["state"] == "finished");
 }
 
+TEST_CASE("a page says how often the pipeline drained, and why", "[report]") {
+  RunFolder folder;
+  run_sessions(small_training(2), folder, 2, [](int, SessionSettings& settings) {
+    settings.steps = 30;
+    settings.observers = with_page(30, 12);
+    settings.plans = std::make_shared<Plans>("2bw", Layout{.stages = 2, .microbatches = 2});
+  });
+  CHECK(data_in_page(folder / "report.html")["drains"] ==
+        "4 times (end, recording, 2 x validation)");
+}
+
 TEST_CASE("the first late cell is the one that took longer, not those that waited for it",
           "[report]") {
   const Plan plan = make_plan("1f1b", {.stages = 2, .microbatches = 4, .steps = 1});
@@ -272,6 +283,22 @@ TEST_CASE("a long run's columns are means, and its histogram counts each update"
   CHECK(columns["validation"].size() == 1);
   CHECK(columns["events"][0]["what"] == "bits");
   CHECK(MetricsTable().columns(100)["histogram"].is_null());
+}
+
+TEST_CASE("columns have no value where a line has one of another kind", "[report]") {
+  MetricsTable table;
+  table.add({{"step", 1}, {"loss", "high"}, {"seconds", nullptr}});
+  table.add({{"step", 2}, {"loss", 3}, {"seconds", -1}});
+  table.add({{"loss", 4}});  // of no update
+  for (const char* kind : {"pruning", "elastic", "drained"}) table.add({{"step", 2}, {kind, 5}});
+  table.add({{"step", 2}, {"pruning", {{"pruned", true}, {"kept", "few"}}}});
+  const json columns = table.columns(100);
+  CHECK(std::isnan(columns["loss"][0].get<double>()));
+  CHECK(columns["loss"][1] == 3);
+  CHECK(columns["loss"].size() == 2);
+  CHECK(columns["histogram"].is_null());  // no update has a time
+  REQUIRE(columns["events"].size() == 1);
+  CHECK(columns["events"][0]["text"] == "pruned to \"few\" of null elements");
 }
 
 TEST_CASE("a page has the bytes of each rank, and says which updates the memory is of",

@@ -2,6 +2,8 @@
 // Not here: what the observers of programs do (tests/parallel/observers/).
 #include "parallel/session/observer.h"
 
+#include <algorithm>
+
 #include "parallel/session/session_lead.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/small_session.h"
@@ -81,4 +83,81 @@ TEST_CASE("observers: a rank that was started without one says so", "[session]")
 TEST_CASE("observers: ranks can't be asked while they run their rows", "[session]") {
   CHECK_THROWS_WITH(calls_of_run([](int) { return true; }, true),
                     Contains("observer \"noting\" asks ranks that are in their rows"));
+}
+
+namespace {
+
+/// Keeps a number over a resume, and notes which calls each rank's object gets.
+class Counting : public RunObserver {
+ public:
+  Counting(std::vector<std::string>& calls, int throws_after)
+      : calls_(calls), throws_after_(throws_after) {}
+  const char* name() const override { return "counting"; }
+  void resume(const Checkpoint& checkpoint, SessionRank&) override {
+    calls_.push_back(text("resume ", checkpoint.run().at("counted").dump()));
+  }
+  void trains(SessionRank&, bool begins) override { calls_.push_back(begins ? "begin" : "end"); }
+  void save(Saving& saving) override { saving.run["counted"] = 5; }
+  void failed(SessionRank& rank) noexcept override {
+    try {
+      throw;
+    } catch (const std::exception& error) {
+      const bool own = std::string(error.what()).find("enough") != std::string::npos;
+      calls_.push_back(text("failed ", rank.engine().transport().rank(), own ? " enough" : ""));
+    }
+  }
+  void heard(Lead&, const Heard& heard) override {
+    for (const HeardUpdate& update : heard.updates)
+      PG_CHECK(update.version != throws_after_, "enough");
+  }
+  void ended(Lead&) override { calls_.push_back("ended"); }
+
+ private:
+  std::vector<std::string>& calls_;
+  const int throws_after_;
+};
+
+/// What each rank's observer was called; an observer of rank 0 throws at an update, 0: at none.
+std::vector<std::vector<std::string>> calls_by_rank(const RunFolder& folder, int throws_after,
+                                                    const std::string& resume = "") {
+  std::vector<std::vector<std::string>> calls(2);
+  auto run = [&] {
+    run_sessions(small_training(1), folder, 2, [&](int rank, SessionSettings& settings) {
+      settings.resume = resume;
+      settings.run = nlohmann::json::object();
+      settings.steps = resume.empty() ? 2 : 3;
+      settings.plans = std::make_shared<WatchedPlans>(
+          [](int first, int steps) { return plan_of("data", first, steps); });
+      settings.observers = [&, rank] {
+        Observers all;
+        all.push_back(std::make_unique<Counting>(calls[rank], throws_after));
+        return all;
+      };
+    });
+  };
+  if (throws_after == 0)
+    run();
+  else
+    CHECK_THROWS_WITH(run(), Contains("enough"));
+  return calls;
+}
+
+}  // namespace
+
+TEST_CASE("observers: what one adds to a save is there when the run is resumed", "[session]") {
+  const RunFolder begun, resumed;
+  const auto before = calls_by_rank(begun, 0), after = calls_by_rank(resumed, 0, begun.path);
+  CHECK(before[0].back() == "ended");
+  CHECK(before[1].back() == "end");
+  CHECK(before[0].front() == "begin");
+  CHECK(after[0].front() == "resume 5");
+  CHECK(after[1] == std::vector<std::string>{"resume 5", "begin", "end"});
+}
+
+TEST_CASE("observers: all ranks hear of a failure, and none that the run ended", "[session]") {
+  const RunFolder folder;
+  const auto calls = calls_by_rank(folder, 1);
+  CHECK(calls[0].back() == "failed 0 enough");
+  CHECK(calls[1].back().starts_with("failed 1"));
+  for (const auto& rank : calls) CHECK(std::ranges::count(rank, "ended") == 0);
 }

@@ -37,7 +37,67 @@ void run_replicas(
   run_sessions(small_training(1), folder, 2, with_plans, afterwards);
 }
 
+/// Ends a plan at each update, and renames the run's folder when its first save is committed, until
+/// the third update or the run's end. Hears warnings and saves.
+class Renaming : public RunObserver {
+ public:
+  Renaming(const RunFolder& folder, bool for_ever, std::vector<std::string>& heard)
+      : folder_(folder), for_ever_(for_ever), heard_(heard) {}
+  const char* name() const override { return "renaming"; }
+  Border next_border(int done) const override { return {done + 1}; }
+  void plan_ended(Lead&, const PlanEnd& plan) override {
+    if (plan.done == 3 && !for_ever_) fs::rename(folder_.path + ".renamed", folder_.path);
+  }
+  void told(Lead&, const Told& told) override {
+    if (told.kind == Told::warning) heard_.push_back(told.what);
+  }
+  void saved(Lead&, int step) override {
+    heard_.push_back(text("saved ", step));
+    if (step == 1) fs::rename(folder_.path, folder_.path + ".renamed");
+  }
+
+ private:
+  const RunFolder& folder_;
+  const bool for_ever_;
+  std::vector<std::string>& heard_;
+};
+
+/// What rank 0 heard of four updates, each of which is saved.
+std::vector<std::string> heard_of_renamed_run(const RunFolder& folder, bool for_ever) {
+  std::vector<std::string> heard;
+  run_sessions(small_training(1), folder, 2, [&](int, SessionSettings& settings) {
+    settings.steps = 4;
+    settings.save_minutes = 1e-9;
+    settings.plans = std::make_shared<WatchedPlans>(
+        [](int first, int steps) { return plan_of("data", first, steps); });
+    settings.observers = [&] {
+      Observers all;
+      all.push_back(std::make_unique<Renaming>(folder, for_ever, heard));
+      return all;
+    };
+  });
+  return heard;
+}
+
 }  // namespace
+
+TEST_CASE("a save whose folder was renamed is told, and the next one tries again", "[session]") {
+  const RunFolder folder;
+  const std::vector<std::string> heard = heard_of_renamed_run(folder, false);
+  const std::string lost = text("step 2 is NOT SAVED: the folder ", folder.path,
+                                " was removed or renamed. The run goes on; its next save tries "
+                                "again");
+  CHECK(heard == std::vector<std::string>{"saved 1", lost, "saved 3", "saved 4"});
+  CHECK(Checkpoint(folder / "checkpoint").step() == 4);
+}
+
+TEST_CASE("a run whose folder is gone at its last save fails", "[session]") {
+  const RunFolder folder;
+  CHECK_THROWS_WITH(heard_of_renamed_run(folder, true),
+                    Contains(text("the folder ", folder.path, " was removed or renamed")));
+  CHECK(Checkpoint(folder.path + ".renamed/checkpoint").step() == 1);
+  fs::remove_all(folder.path + ".renamed");
+}
 
 TEST_CASE("a save may take longer than a rank waits for another", "[session]") {
   RunFolder folder;
