@@ -77,8 +77,8 @@ class Backend {
     if (dbias.defined()) reduce(Reduction::sum, dy, dbias.window(0, {1, dbias.numel()}));
   }
 
-#define PG_KERNEL \
-  { no_kernel(__func__); }
+#define PG_KERNEL(name, ...) \
+  { no_kernel(#name); }
 #include "autograd/kernels.h"
 #undef PG_KERNEL
 

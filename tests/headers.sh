@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 # Headers that are not for a file of their own, and why.
 exempt='
-autograd/kernels.h          a list for the inside of two classes
+autograd/kernels.h          a list for the inside of classes
 cuda/launch/device_gpu.h    for nvcc alone
 tutorials/kernels/tma.h     for nvcc alone
 '

@@ -64,7 +64,7 @@ class CpuBackend : public Backend {
   void copy(In x, Out y) override;
   void fill(double value, Out y) override;
 
-#define PG_KERNEL override
+#define PG_KERNEL(...) override
 #include "autograd/kernels.h"
 #undef PG_KERNEL
 

@@ -126,7 +126,7 @@ class CudaBackend : public autograd::Backend {
   std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) override;
   void linear_backward(bool add, In dy, In x, Out dweight, Out dbias) override;
 
-#define PG_KERNEL override
+#define PG_KERNEL(...) override
 #define PG_GPU_KERNELS
 #include "autograd/kernels.h"
 #undef PG_GPU_KERNELS

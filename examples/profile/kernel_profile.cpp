@@ -22,14 +22,9 @@ void KernelProfile::end(int updates) {
   updates_ += updates;
 }
 
-void KernelProfile::add(const std::string& kind, const KernelWork& work, double seconds) {
+void KernelProfile::add(const KernelWork& work, double seconds) {
   std::lock_guard lock(mutex_);
-  KernelCalls& all = (std::this_thread::get_id() == trainer_ ? kernels_ : beside_)[kind];
-  all.dtype = work.dtype;
-  ++all.calls;
-  all.seconds += seconds;
-  all.flops += work.flops;
-  all.bytes += work.bytes;
+  (std::this_thread::get_id() == trainer_ ? kernels_ : beside_)[work.kind].add(work, seconds);
 }
 
 }  // namespace plangrad::autograd

@@ -1,38 +1,20 @@
 // KernelProfile: what kernels took while a rank trained, by kind: calls, seconds, work. The time of
 // a rank is that in kernels and the rest, so the parts add up to the whole.
-// Not here: which kernel does what work (profiled_kernels.cpp), and tables
-// (profile.h).
+// Not here: which kernel does what work (autograd/kernel_work.h), and tables (profile.h).
 // Chapter 03; Williams, Waterman and Patterson 2009, "Roofline".
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <map>
 #include <mutex>
-#include <string>
 #include <thread>
 #include <tuple>
 #include <vector>
 
-#include "autograd/dtype.h"
+#include "autograd/kernel_work.h"
 
 namespace plangrad::autograd {
-
-/// The least that a kernel must do.
-struct KernelWork {
-  DType dtype = DType::f32;  ///< of what it multiplies
-  double flops = 0;          ///< of products; a multiplication and an addition count as two
-  double bytes = 0;          ///< that it must read and write if caches hold nothing
-};
-
-/// Calls of one kind of kernel, all together.
-struct KernelCalls {
-  DType dtype = DType::f32;
-  std::int64_t calls = 0;
-  double seconds = 0, flops = 0, bytes = 0;
-  static auto fields(auto& x) { return std::tie(x.dtype, x.calls, x.seconds, x.flops, x.bytes); }
-};
 
 /// The best rates of a device, measured with the threads that its kernels have.
 struct DeviceRates {
@@ -48,9 +30,6 @@ struct DeviceRates {
   static auto fields(auto& x) { return std::tie(x.f32, x.bf16, x.bandwidth); }
 };
 
-/// Kinds of kernels, such as "softmax" or "gemm 64x32x16"; sizes are part of a product's kind.
-using KernelTable = std::map<std::string, KernelCalls>;
-
 /// Counts between begin() and end(), which the thread that trains calls. Kernels of other threads,
 /// which run beside it, are counted apart: a rank's message lane adds up sums.
 class KernelProfile {
@@ -58,7 +37,7 @@ class KernelProfile {
   /// The first stretch of time warms up: a second one replaces it.
   void begin();
   void end(int updates);
-  void add(const std::string& kind, const KernelWork& work, double seconds);
+  void add(const KernelWork& work, double seconds);
 
   bool counts() const { return counts_; }
   int updates() const { return updates_; }

@@ -1,6 +1,5 @@
 // ProfiledBackend: passes every kernel on to another device's backend, and times it.
-// Not here: what each kernel must do (profiled_kernels.cpp,
-// profiled_moves.cpp), and for which devices it is
+// Not here: what each kernel must do (autograd/kernel_work.h), and for which devices it is
 // (profiled_device.h). Chapter 03.
 #pragma once
 
@@ -25,26 +24,44 @@ class ProfiledBackend : public Backend {
   }
   void* allocate(std::int64_t bytes) override { return inner_->backend().allocate(bytes); }
   void free(void* data, std::int64_t bytes) override { inner_->backend().free(data, bytes); }
-  void copy_from_host(const void* source, Out y) override;
-  void copy_to_host(In x, void* target) override;
-  void copy(In x, Out y) override;
-  void fill(double value, Out y) override;
-  std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) override;
+  void copy_from_host(const void* source, Out y) override {
+    run(KernelWork{"copy_from_host"}.with(y), [&] { inner_->backend().copy_from_host(source, y); });
+  }
+  void copy_to_host(In x, void* target) override {
+    run(KernelWork{"copy_to_host"}.with(x), [&] { inner_->backend().copy_to_host(x, target); });
+  }
+  void copy(In x, Out y) override {
+    run(KernelWork{"copy"}.with(x, y), [&] { inner_->backend().copy(x, y); });
+  }
+  void fill(double value, Out y) override {
+    run(KernelWork{"fill"}.with(y), [&] { inner_->backend().fill(value, y); });
+  }
+  std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) override {
+    KernelWork work{"sum_of_squares"};
+    for (const Tensor& x : tensors) work.bytes += bytes_of(x);
+    return run(work, [&] { return inner_->backend().sums_of_squares(tensors); });
+  }
 
-#define PG_KERNEL override
+  // [snippet profiled]
+#define PG_KERNEL(name, ...)                                         \
+  override {                                                         \
+    return run(PG_KERNEL_WORK(name, __VA_ARGS__),                    \
+               [&] { return inner_->backend().name(__VA_ARGS__); }); \
+  }
 #include "autograd/kernels.h"
 #undef PG_KERNEL
+  // [end snippet]
 
  private:
   /// A call, from its construction to its end. A kernel that another kernel calls is part of it.
   class Call {
    public:
-    Call(KernelProfile& profile, const std::string& kind, const KernelWork& work)
-        : profile_(profile), kind_(kind), work_(work), counts_(depth++ == 0 && profile.counts()) {}
+    Call(KernelProfile& profile, const KernelWork& work)
+        : profile_(profile), work_(work), counts_(depth++ == 0 && profile.counts()) {}
     ~Call() {
       --depth;
       const std::chrono::duration<double> time = std::chrono::steady_clock::now() - begun_;
-      if (counts_) profile_.add(kind_, work_, time.count());
+      if (counts_) profile_.add(work_, time.count());
     }
     Call(const Call&) = delete;
     Call& operator=(const Call&) = delete;
@@ -53,34 +70,16 @@ class ProfiledBackend : public Backend {
     inline static thread_local int depth = 0;  // calls that the thread is in
 
     KernelProfile& profile_;
-    const std::string& kind_;
     const KernelWork& work_;
     const bool counts_;
     const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
   };
 
-  static double bytes_of(const Tensor& x) {
-    return x.defined() ? static_cast<double>(x.bytes()) : 0;
+  /// Makes a call of a kernel that does this work.
+  auto run(const KernelWork& work, const auto& kernel) {
+    const Call call(profile_, work);
+    return kernel();
   }
-  static double bytes_of(const SparsePattern& x) { return bytes_of(x.columns); }
-  static double bytes_of(const auto&) { return 0; }
-
-  // [snippet profiled]
-  /// Runs a kernel that does this work.
-  template <class Result, class... Parameters>
-  Result run_as(const std::string& kind, const KernelWork& work,
-                Result (Backend::*kernel)(Parameters...), const auto&... arguments) {
-    const Call call(profile_, kind, work);
-    return (inner_->backend().*kernel)(arguments...);
-  }
-  /// Runs a kernel that does this work, and reads or writes each of its tensors once besides.
-  template <class Result, class... Parameters>
-  Result run(const std::string& kind, KernelWork work, Result (Backend::*kernel)(Parameters...),
-             const auto&... arguments) {
-    ((work.bytes += bytes_of(arguments)), ...);
-    return run_as(kind, work, kernel, arguments...);
-  }
-  // [end snippet]
 
   DevicePtr inner_;
   KernelProfile profile_;

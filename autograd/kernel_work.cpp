@@ -1,0 +1,143 @@
+// The work of kernels that is not simply each tensor once. Products count operations; bytes are
+// those of tensors, and once more of those that are both read and written.
+// Not here: operations of other kernels: those wait for memory. Chapter 03.
+#include "autograd/kernel_work.h"
+
+namespace plangrad::autograd {
+
+namespace {
+
+/// Operations of a product of (m,k) and (k,n) matrices, of which all or a part is computed.
+double product_flops(std::int64_t elements_of_result, std::int64_t k) {
+  return 2.0 * static_cast<double>(elements_of_result) * static_cast<double>(k);
+}
+
+/// Causal attention, by half of the T x T pairs: two products forward, and four on the way back. A
+/// kernel that computes scores again does more than it must.
+KernelWork attention_work(const char* kind, const Tensor& qkv, int heads, int products) {
+  const std::int64_t time = qkv.size(1), width = qkv.size(2) / 3;
+  return {kind,
+          qkv.dtype(),
+          product_flops(qkv.numel() / 3, time) * products / 2,
+          0,
+          {time, time, width / heads, qkv.size(0) * heads * products / 2}};
+}
+
+/// A convolution, or either part of its gradient, of images `x` and `y`.
+KernelWork convolution(const char* kind, const Tensor& weight, const Window& w, const Tensor& x,
+                       const Tensor& y) {
+  const std::int64_t patch = weight.numel() / weight.size(0);
+  return {text(kind, ' ', weight.size(0), 'x', weight.size(1), 'x', w.height, 'x', w.width,
+               w.stride > 1 ? text('/', w.stride) : "", " of ", x.size(2), 'x', x.size(3)),
+          x.dtype(),
+          product_flops(y.numel(), patch),
+          0,
+          {weight.size(0), y.numel() / weight.size(0), patch}};
+}
+
+/// Bytes of some tensors' elements in these segments, once for each time that a tensor is listed.
+double bytes_in(const Segments& segments, const std::vector<Tensor>& tensors) {
+  std::int64_t bytes = 0;
+  for (const Segment& segment : segments)
+    for (const Tensor& x : tensors) bytes += (segment.last - segment.first) * size_of(x.dtype());
+  return static_cast<double>(bytes);
+}
+
+}  // namespace
+
+void KernelCalls::add(const KernelWork& work, double taken) {
+  dtype = work.dtype;
+  ++calls;
+  seconds += taken;
+  flops += work.flops;
+  bytes += work.bytes;
+  products = work.products;
+}
+
+// ---- products
+KernelWork KernelWorks::gemm(Backend::Gemm how, In a, In b, In bias, Out c) {
+  const std::int64_t k = a.size(how.transpose_a ? 1 : 2), count = c.size(0);
+  const std::string sizes =
+      text(count > 1 ? text(count, " x ") : "", c.size(1), 'x', c.size(2), 'x', k);
+  return KernelWork{
+      text("gemm ", how.transpose_a ? 'T' : 'N', how.transpose_b ? 'T' : 'N', ' ', sizes),
+      a.dtype(),
+      product_flops(c.numel(), k),
+      how.add ? bytes_of(c) : 0,
+      {c.size(1), c.size(2), k, count}}
+      .with(a, b, bias, c);
+}
+KernelWork KernelWorks::spmm(const SparsePattern& pattern, In values, Vectors, In b, In bias,
+                             Out c) {
+  return KernelWork{"spmm", values.dtype(),
+                    product_flops(pattern.elements(), c.numel() / pattern.rows())}
+      .with(pattern, values, b, bias, c);
+}
+KernelWork KernelWorks::sddmm(const SparsePattern& pattern, Vectors, In d, In b, Out values) {
+  return KernelWork{"sddmm", d.dtype(),
+                    product_flops(pattern.elements(), d.numel() / pattern.rows())}
+      .with(pattern, d, b, values);
+}
+KernelWork KernelWorks::attention(In qkv, int heads, Out y, Out normalizer) {
+  return attention_work("attention", qkv, heads, 2).with(qkv, y, normalizer);
+}
+KernelWork KernelWorks::attention_backward(In qkv, int heads, In y, In normalizer, In dy,
+                                           Out dqkv) {
+  return attention_work("attention_backward", qkv, heads, 4).with(qkv, y, normalizer, dy, dqkv);
+}
+KernelWork KernelWorks::conv2d(In x, In weight, Window window, Out y) {
+  return convolution("conv2d", weight, window, x, y).with(x, weight, y);
+}
+KernelWork KernelWorks::conv2d_backward_input(In dy, In weight, Window window, Out dx) {
+  return convolution("conv2d_backward_input", weight, window, dx, dy).with(dy, weight, dx);
+}
+KernelWork KernelWorks::conv2d_backward_weight(In x, In dy, Window window, Out dweight) {
+  return convolution("conv2d_backward_weight", dweight, window, x, dy).with(x, dy, dweight);
+}
+
+// ---- values that move
+KernelWork KernelWorks::copy_rows(In x, Backend::Rows, std::int64_t rows, std::int64_t width, Out,
+                                  Backend::Rows) {
+  return {.kind = "copy_rows",
+          .bytes = 2.0 * static_cast<double>(rows * width * size_of(x.dtype()))};
+}
+KernelWork KernelWorks::gather(In, In index, bool add, Out y) {
+  return {.kind = "gather", .bytes = bytes_of(index) + (add ? 3 : 2) * bytes_of(y)};
+}
+KernelWork KernelWorks::unary_backward(Unary, In, In, In, Out dx) {  // reads x or y
+  return {.kind = "unary_backward", .bytes = 3 * bytes_of(dx)};
+}
+KernelWork KernelWorks::binary(Binary op, In a, In b, Out y) {
+  static constexpr const char* names[] = {"add", "subtract", "multiply", "divide"};
+  return KernelWork{text("binary ", names[static_cast<int>(op)])}.with(a, b, y);
+}
+KernelWork KernelWorks::scale_by(In factor, Out) {
+  // The factor is 1 while a network trains, which costs no pass over x.
+  return {.kind = "scale_by", .bytes = bytes_of(factor)};
+}
+KernelWork KernelWorks::accumulate(In x, Out y) { return KernelWork{"accumulate"}.with(x, y, y); }
+KernelWork KernelWorks::reduce(Reduction op, In x, Out y) {
+  return KernelWork{op == Reduction::sum ? "reduce sum" : "reduce max"}.with(x, y);
+}
+KernelWork KernelWorks::embedding(In, In ids, Out y) {  // reads rows of the table
+  return KernelWork{"embedding"}.with(ids, y, y);
+}
+KernelWork KernelWorks::collect(In x, Out bytes) {
+  return KernelWork{"collect"}.with(x, bytes, bytes);
+}
+
+// A step reads and writes moments and master; weights are another tensor, or the master's writing.
+KernelWork KernelWorks::sgd(const SgdStep&, const Segments& segments, In gradient, Out momentum,
+                            Out master, Out weights) {
+  std::vector<Tensor> passes{gradient, momentum, momentum, master, weights};
+  if (weights.raw() != master.raw()) passes.push_back(master);
+  return {.kind = "sgd", .bytes = bytes_in(segments, passes)};
+}
+KernelWork KernelWorks::adamw(const AdamWStep&, const Segments& segments, In gradient, Out m, Out v,
+                              Out master, Out weights) {
+  std::vector<Tensor> passes{gradient, m, m, v, v, master, weights};
+  if (weights.raw() != master.raw()) passes.push_back(master);
+  return {.kind = "adamw", .bytes = bytes_in(segments, passes)};
+}
+
+}  // namespace plangrad::autograd
