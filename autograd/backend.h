@@ -38,6 +38,11 @@ class Backend {
   virtual void begin_kernel() {}
   virtual void end_kernel() {}
 
+  /// Runs `work`, in which kernels take and free the memory that they use beside their tensors, but
+  /// neither read nor write: so a blank device learns a kernel's scratch (autograd/blank).
+  /// throws: Error if the device can't
+  virtual void without_values(const std::function<void()>& work);
+
   /// Runs `work`. The device may delay its kernels, to launch them together when `work` ends or
   /// needs a value on the host.
   virtual void as_one_launch(const std::function<void()>& work) { work(); }

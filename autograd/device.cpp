@@ -68,6 +68,10 @@ std::vector<MemoryMeter::Event> MemoryMeter::stop_timeline() {
   return std::exchange(events_, {});
 }
 
+void Backend::without_values(const std::function<void()>&) {
+  throw Error(text("the device ", name(), " can't say which memory its kernels use"));
+}
+
 void Backend::no_kernel(const char* kernel) const {
   throw Error(text(kernel, ": the device ", name(),
                    " has no kernel for it; compute on the CPU, or ",

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "autograd/cpu/parallel.h"
 #include "autograd/error.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -96,6 +97,11 @@ void CpuBackend::copy_from_host(const void* source, Out y) {
 
 void CpuBackend::copy_to_host(In x, void* target) {
   if (x.bytes()) std::memcpy(target, x.raw(), x.bytes());
+}
+
+void CpuBackend::without_values(const std::function<void()>& work) {
+  const ModeScope<bool> scope(cpu::without_values, true);
+  work();
 }
 
 void set_compute_threads(int n) {

@@ -63,6 +63,7 @@ class CpuBackend : public Backend {
   void copy_to_host(In x, void* target) override;
   void copy(In x, Out y) override;
   void fill(double value, Out y) override;
+  void without_values(const std::function<void()>& work) override;
 
 #define PG_KERNEL(...) override
 #include "autograd/kernels.h"

@@ -94,11 +94,16 @@ inline int thread_place() {
 #endif
 }
 
+/// Whether kernels of the calling thread take and free their memory, and leave all values alone
+/// (Backend::without_values): loops have no turns then, and kernels guard what is outside of them.
+inline thread_local bool without_values = false;
+
 /// Calls body(first, last) on disjoint ranges that cover [0, count). `grain` is the smallest number
 /// of items worth a thread: waking a thread costs about as much as 20,000 additions.
 /// The body must not throw.
 template <class Body>
 void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
+  if (without_values) return;
   const std::int64_t worth = count / std::max<std::int64_t>(grain, 1);
   const std::int64_t threads = std::min<std::int64_t>(compute_threads(), worth);
   if (threads < 2 || in_parallel()) {
@@ -185,6 +190,7 @@ void sum_columns(std::int64_t rows, std::int64_t width, const std::vector<Tensor
     std::int64_t end = std::min(rows, (block + 1) * block_rows);
     for (std::int64_t r = block * block_rows; r < end; ++r) row(r, mine);
   });
+  if (without_values) return;
   for (const Tensor& tensor : totals) {
     C* total = tensor.data<C>();
     std::fill(total, total + width, C(0));

@@ -85,7 +85,7 @@ void CpuBackend::max_backward(In x, In y, In dy, Out dx) {
   dispatch(x.dtype(), [&]<class T>() {
     const T *in = x.data<T>(), *top = stretched.data<T>();
     T* mark = dx.data<T>();
-    for (std::int64_t i = 0; i < x.numel(); ++i) mark[i] = Compute<T>(in[i] == top[i]);
+    parallel_each(x.numel(), 1, [=](std::int64_t i) { mark[i] = Compute<T>(in[i] == top[i]); });
   });
   reduce(Reduction::sum, dx, count);
   binary(Binary::divide, dx, count, dx);

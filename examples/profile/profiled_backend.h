@@ -3,6 +3,7 @@
 // (profiled_device.h). Chapter 03.
 #pragma once
 
+#include <type_traits>
 #include <vector>
 
 #include "autograd/backend.h"
@@ -76,7 +77,8 @@ class ProfiledBackend : public Backend {
   };
 
   /// Makes a call of a kernel that does this work.
-  auto run(const KernelWork& work, const auto& kernel) {
+  template <class Kernel>
+  std::invoke_result_t<Kernel> run(const KernelWork& work, const Kernel& kernel) {
     const Call call(profile_, work);
     return kernel();
   }
