@@ -57,13 +57,6 @@ class Backend {
   virtual void copy(In x, Out y) = 0;
   virtual void fill(double value, Out y) = 0;
 
-  /// Sums the squares of each tensor's elements; the host waits for the device only once.
-  virtual std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) {
-    std::vector<double> sums;
-    for (const Tensor& x : tensors) sums.push_back(sum_of_squares(x));
-    return sums;
-  }
-
   /// Equally spaced runs of elements: run r begins at offset + r * pitch.
   struct Rows {
     std::int64_t offset = 0, pitch = 0;

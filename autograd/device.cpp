@@ -93,8 +93,6 @@ Storage::Storage(DevicePtr device, std::int64_t bytes, Category category)
   occupy();
 }
 
-Storage::~Storage() { vacate(); }
-
 void Storage::occupy() {
   if (data_) return;
   device_->meter().add(category_, bytes_);  // throws above the cap

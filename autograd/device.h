@@ -155,7 +155,7 @@ class Storage {
   /// Allocates uninitialised bytes on the device.
   /// throws: Error if the device has too little memory left
   Storage(DevicePtr device, std::int64_t bytes, Category category);
-  ~Storage();
+  ~Storage() { vacate(); }
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 

@@ -8,9 +8,7 @@
 
 namespace plangrad::autograd {
 
-namespace {
-
-std::string lower(std::string word) {
+static std::string lower(std::string word) {
   for (char& letter : word)
     letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   return word;
@@ -18,7 +16,7 @@ std::string lower(std::string word) {
 
 /// Fills a table row by row: entry j of row i is the distance of a's first i letters from b's first
 /// j. Only the last two rows are kept.
-std::size_t edit_distance(const std::string& a, const std::string& b) {
+static std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> older, before(b.size() + 1), now(b.size() + 1);
   std::iota(before.begin(), before.end(), 0);
   for (std::size_t i = 1; i <= a.size(); ++i) {
@@ -34,8 +32,6 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   }
   return before.back();
 }
-
-}  // namespace
 
 std::string did_you_mean(const std::string& word, const std::vector<std::string>& names) {
   std::size_t nearest = 2;

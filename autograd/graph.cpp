@@ -72,10 +72,8 @@ Tensor Wanted::take_sum(std::size_t input) const {
   return std::exchange(node->is_leaf ? node->gradient : (*sweep_)[node].gradient, {});
 }
 
-namespace {
-
 /// Counts the uses of each node's result, for all nodes reachable from `root`.
-Sweep count_consumers(const Node* root) {
+static Sweep count_consumers(const Node* root) {
   Sweep sweep;
   std::vector<const Node*> stack{root};
   while (!stack.empty()) {
@@ -89,8 +87,6 @@ Sweep count_consumers(const Node* root) {
   }
   return sweep;
 }
-
-}  // namespace
 
 Tensor variable(const Tensor& x, GradientSink sink) {
   Tensor result = x.detach();

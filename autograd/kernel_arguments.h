@@ -29,9 +29,6 @@ struct SparsePattern {
   std::int64_t elements() const { return columns.numel(); }
 };
 
-/// Whether a dense matrix holds N vectors of K values as its columns (K,N) or as its rows (N,K).
-enum class Vectors { columns, rows };
-
 /// A window of height x width that slides over an image.
 struct Window {
   int height = 1, width = 1, stride = 1, padding = 0;

@@ -67,13 +67,12 @@ KernelWork KernelWorks::gemm(Backend::Gemm how, In a, In b, In bias, Out c) {
       {c.size(1), c.size(2), k, count}}
       .with(a, b, bias, c);
 }
-KernelWork KernelWorks::spmm(const SparsePattern& pattern, In values, Vectors, In b, In bias,
-                             Out c) {
+KernelWork KernelWorks::spmm(const SparsePattern& pattern, In values, In b, In bias, Out c) {
   return KernelWork{"spmm", values.dtype(),
                     product_flops(pattern.elements(), c.numel() / pattern.rows())}
       .with(pattern, values, b, bias, c);
 }
-KernelWork KernelWorks::sddmm(const SparsePattern& pattern, Vectors, In d, In b, Out values) {
+KernelWork KernelWorks::sddmm(const SparsePattern& pattern, In d, In b, Out values) {
   return KernelWork{"sddmm", d.dtype(),
                     product_flops(pattern.elements(), d.numel() / pattern.rows())}
       .with(pattern, d, b, values);
@@ -118,6 +117,16 @@ KernelWork KernelWorks::scale_by(In factor, Out) {
 KernelWork KernelWorks::accumulate(In x, Out y) { return KernelWork{"accumulate"}.with(x, y, y); }
 KernelWork KernelWorks::reduce(Reduction op, In x, Out y) {
   return KernelWork{op == Reduction::sum ? "reduce sum" : "reduce max"}.with(x, y);
+}
+KernelWork KernelWorks::sums_of_squares(const std::vector<Tensor>& tensors) {
+  KernelWork work{"sum_of_squares"};
+  for (const Tensor& x : tensors) work.bytes += bytes_of(x);
+  return work;
+}
+KernelWork KernelWorks::layer_norm(In x, In a, In weight, In bias, double, Out sum, Out y, Out mean,
+                                   Out inverse) {
+  return KernelWork{a.defined() ? "add_layer_norm" : "layer_norm"}.with(x, a, weight, bias, sum, y,
+                                                                        mean, inverse);
 }
 KernelWork KernelWorks::embedding(In, In ids, Out y) {  // reads rows of the table
   return KernelWork{"embedding"}.with(ids, y, y);

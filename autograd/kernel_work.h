@@ -42,9 +42,10 @@ struct KernelWorks {
   using Out = const Tensor&;
 
   static KernelWork gemm(Backend::Gemm how, In a, In b, In bias, Out c);
-  static KernelWork spmm(const SparsePattern& pattern, In values, Vectors how, In b, In bias,
-                         Out c);
-  static KernelWork sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Out values);
+  static KernelWork spmm(const SparsePattern& pattern, In values, In b, In bias, Out c);
+  static KernelWork sddmm(const SparsePattern& pattern, In d, In b, Out values);
+  static KernelWork layer_norm(In x, In a, In weight, In bias, double epsilon, Out sum, Out y,
+                               Out mean, Out inverse);
   static KernelWork attention(In qkv, int heads, Out y, Out normalizer);
   static KernelWork attention_backward(In qkv, int heads, In y, In normalizer, In dy, Out dqkv);
   static KernelWork conv2d(In x, In weight, Window window, Out y);
@@ -58,6 +59,7 @@ struct KernelWorks {
   static KernelWork scale_by(In factor, Out x);
   static KernelWork accumulate(In x, Out y);
   static KernelWork reduce(Reduction op, In x, Out y);
+  static KernelWork sums_of_squares(const std::vector<Tensor>& tensors);
   static KernelWork embedding(In table, In ids, Out y);
   static KernelWork collect(In x, Out bytes);
   static KernelWork sgd(const SgdStep& step, const Segments& segments, In gradient, Out momentum,

@@ -44,8 +44,9 @@ virtual void bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias)
 virtual void reduce(Reduction op, In x, Out y) PG_KERNEL(reduce, op, x, y);
 /// dx = dy where x is the maximum y, shared evenly between equal maxima; else 0.
 virtual void max_backward(In x, In y, In dy, Out dx) PG_KERNEL(max_backward, x, y, dy, dx);
-/// Sum of the squares of all elements, added up in f64.
-virtual double sum_of_squares(In x) PG_KERNEL(sum_of_squares, x);
+/// Sums the squares of each tensor's elements, in f64; the host waits for the device only once.
+virtual std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors)
+    PG_KERNEL(sums_of_squares, tensors);
 
 // Matrices.
 /// c = op(a) op(b), or c += op(a) op(b); `bias` (N), where defined, is added to every row.
@@ -53,26 +54,22 @@ virtual double sum_of_squares(In x) PG_KERNEL(sum_of_squares, x);
 virtual void gemm(Gemm how, In a, In b, In bias, Out c) PG_KERNEL(gemm, how, a, b, bias, c);
 
 // Sparse matrices.
-/// C = A B + bias, where A (M,K) is sparse. `b` holds the N columns of B, and `c` those of C, as
-/// `how` says.                                                                         bias (M)
-virtual void spmm(const SparsePattern& pattern, In values, Vectors how, In b, In bias, Out c)
-    PG_KERNEL(spmm, pattern, values, how, b, bias, c);
-/// The elements of D B^T at the places of a pattern (M,K) without source: element i, in row r and
-/// column k, is values[i] = sum_n D[r,n] B[k,n]. `d` and `b` hold the columns of D and B as `how`
-/// says; the values have gradient_dtype.
-virtual void sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Out values)
-    PG_KERNEL(sddmm, pattern, how, d, b, values);
+/// c = b A^T + bias, where A (M,K) is sparse.                            b (N,K), bias (M), c (N,M)
+virtual void spmm(const SparsePattern& pattern, In values, In b, In bias, Out c)
+    PG_KERNEL(spmm, pattern, values, b, bias, c);
+/// The elements of d^T b at the places of a pattern (M,K) without source: element i, in row r and
+/// column k, is values[i] = sum_n d[n,r] b[n,k], in gradient_dtype.                d (N,M), b (N,K)
+virtual void sddmm(const SparsePattern& pattern, In d, In b, Out values)
+    PG_KERNEL(sddmm, pattern, d, b, values);
 
 // Rows.                                                                            x, y (R,C)
 virtual void softmax(In x, Out y) PG_KERNEL(softmax, x, y);
 virtual void softmax_backward(In y, In dy, Out dx) PG_KERNEL(softmax_backward, y, dy, dx);
-/// Also writes each row's mean and 1 / deviation, in statistic_dtype.           mean, inverse (R)
-virtual void layer_norm(In x, In weight, In bias, double epsilon, Out y, Out mean, Out inverse)
-    PG_KERNEL(layer_norm, x, weight, bias, epsilon, y, mean, inverse);
-/// sum = x + a, and what layer_norm writes for the sum.
-virtual void add_layer_norm(In x, In a, In weight, In bias, double epsilon, Out sum, Out y,
-                            Out mean, Out inverse)
-    PG_KERNEL(add_layer_norm, x, a, weight, bias, epsilon, sum, y, mean, inverse);
+/// Normalises x; or, if `a` is defined, sum = x + a, which it writes, too. Also writes each row's
+/// mean and 1 / deviation, in statistic_dtype.                                  mean, inverse (R)
+virtual void layer_norm(In x, In a, In weight, In bias, double epsilon, Out sum, Out y, Out mean,
+                        Out inverse)
+    PG_KERNEL(layer_norm, x, a, weight, bias, epsilon, sum, y, mean, inverse);
 /// dx is the gradient plus `so_far`, where defined: what x has received from elsewhere.
 virtual void layer_norm_backward(In x, In weight, In mean, In inverse, In dy, In so_far, Out dx,
                                  Out dweight, Out dbias)

@@ -7,21 +7,15 @@
 
 namespace plangrad::autograd {
 
-Shape::Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::vector(sizes)) {}
-
 Shape::Shape(std::vector<std::int64_t> sizes) : sizes_(std::move(sizes)) {
   for (std::int64_t size : sizes_) PG_CHECK(size >= 0, "shape ", *this, " has a negative size");
 }
-
-std::int64_t Shape::numel() const { return product(0, rank()); }
 
 int Shape::axis(int i) const {
   int from_start = i < 0 ? i + rank() : i;
   PG_CHECK(from_start >= 0 && from_start < rank(), "shape ", *this, " has no dimension ", i);
   return from_start;
 }
-
-std::int64_t Shape::operator[](int i) const { return sizes_[axis(i)]; }
 
 std::int64_t Shape::product(int first, int last) const {
   std::int64_t result = 1;
@@ -54,15 +48,11 @@ std::ostream& operator<<(std::ostream& out, const Shape& shape) {
   return out << ')';
 }
 
-namespace {
-
 /// The stride of x along dimension i of `shape`; 0 if x is stretched there.
-std::int64_t stride(const Shape& x, const Shape& shape, int i) {
+static std::int64_t stride(const Shape& x, const Shape& shape, int i) {
   const int at = i - shape.rank() + x.rank();
   return at < 0 || x[at] == 1 ? 0 : x.product(at + 1, x.rank());
 }
-
-}  // namespace
 
 std::vector<WalkStep> walk_over(const Shape& shape, const Shape& a, const Shape& b) {
   std::vector<WalkStep> steps;

@@ -15,15 +15,15 @@ namespace plangrad::autograd {
 class Shape {
  public:
   Shape() = default;
-  Shape(std::initializer_list<std::int64_t> sizes);
+  Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::vector(sizes)) {}
   explicit Shape(std::vector<std::int64_t> sizes);
 
   int rank() const { return static_cast<int>(sizes_.size()); }
   /// Number of elements; 1 for a scalar, whose shape is ().
-  std::int64_t numel() const;
+  std::int64_t numel() const { return product(0, rank()); }
   /// Size of dimension i; negative i counts from the end.
   /// throws: Error if there is no such dimension
-  std::int64_t operator[](int i) const;
+  std::int64_t operator[](int i) const { return sizes_[axis(i)]; }
   /// Dimension i counted from 0, also if i is negative; checks i as operator[] does.
   int axis(int i) const;
   /// Product of the sizes of dimensions [first, last).

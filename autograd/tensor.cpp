@@ -53,18 +53,14 @@ Tensor zeros(Shape shape, DType dtype, const DevicePtr& device) {
   return full(std::move(shape), 0, dtype, device);
 }
 
-namespace {
-
 template <class T>
-Tensor copied(const std::vector<T>& values, Shape shape, const DevicePtr& device) {
+static Tensor copied(const std::vector<T>& values, Shape shape, const DevicePtr& device) {
   PG_CHECK(static_cast<std::int64_t>(values.size()) == shape.numel(), "a tensor ", shape, " needs ",
            shape.numel(), " values, got ", values.size());
   Tensor x = empty(std::move(shape), DTypeOf<T>::value, device);
   x.backend().copy_from_host(values.data(), x);
   return x;
 }
-
-}  // namespace
 
 Tensor from_host(const std::vector<float>& values, Shape shape, const DevicePtr& device,
                  DType dtype) {

@@ -8,16 +8,12 @@
 
 namespace plangrad::autograd {
 
-namespace {
-
-bool any(const std::vector<std::shared_ptr<Node>>& inputs) {
+static bool any(const std::vector<std::shared_ptr<Node>>& inputs) {
   return std::ranges::any_of(inputs, [](const auto& input) { return input != nullptr; });
 }
 
 /// Charges what waits for the weight part, which the sweep made as workspace.
-void keep(const Tensor& x) { x.storage()->charge_to(Category::activations); }
-
-}  // namespace
+static void keep(const Tensor& x) { x.storage()->charge_to(Category::activations); }
 
 // [snippet put_off]
 std::vector<Tensor> WeightPart::put_off(Node& node, const Tensor& dy, Sweep& sweep) {

@@ -83,19 +83,18 @@ Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& 
   PG_CHECK(!bias.defined() || (bias.shape() == Shape{out} && bias.dtype() == x.dtype()),
            "sparse_linear: the bias is ", bias, "; expected ", x.dtype(), " (", out, ")");
   Tensor flat = x.window(0, {rows, in}), y = empty({rows, out}, x.dtype(), x.device());
-  x.backend().spmm(weight.pattern, values, Vectors::rows, flat, bias, y);
+  x.backend().spmm(weight.pattern, values, flat, bias, y);
   return record(y.window(0, x.shape().with(-1, out)), "sparse_linear", {x, values, bias},
                 [=](const Tensor& dy, const Wanted& wanted) -> std::vector<Tensor> {
                   Tensor d = dy.window(0, {rows, out}), dx, dw, db;
                   DType dtype = gradient_dtype(values.dtype());
                   if (wanted[0]) {
                     dx = empty(x.shape(), x.dtype(), x.device());
-                    d.backend().spmm(weight.transposed, values, Vectors::rows, d, {},
-                                     dx.window(0, {rows, in}));
+                    d.backend().spmm(weight.transposed, values, d, {}, dx.window(0, {rows, in}));
                   }
                   if (wanted[1]) {
                     dw = empty(values.shape(), dtype, values.device());
-                    d.backend().sddmm(weight.pattern, Vectors::rows, d, flat, dw);
+                    d.backend().sddmm(weight.pattern, d, flat, dw);
                   }
                   if (wanted[2]) {
                     db = empty({1, out}, dtype, bias.device());

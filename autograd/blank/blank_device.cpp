@@ -27,9 +27,6 @@ class BlankBackend : public Backend {
   void copy_to_host(In, void*) override { no_value("copy_to_host"); }
   void copy(In x, Out y) override { count(KernelWork{"copy"}.with(x, y)); }
   void fill(double, Out y) override { count(KernelWork{"fill"}.with(y)); }
-  std::vector<double> sums_of_squares(const std::vector<Tensor>&) override {
-    no_value("sums_of_squares");
-  }
 
 #define PG_KERNEL(name, ...)                        \
   override {                                        \

@@ -23,17 +23,13 @@
 
 namespace plangrad::autograd {
 
-namespace {
-
 /// Rounds up to one of 8 sizes per power of two, so that similar sizes share blocks.
-std::int64_t rounded(std::int64_t bytes) {
+static std::int64_t rounded(std::int64_t bytes) {
   if (!PLANGRAD_KEEP_BLOCKS) return (bytes + 64) / 64 * 64;  // closer, to find what is beyond
   std::int64_t step = 64;
   while (step * 16 < bytes) step *= 2;
   return std::max<std::int64_t>((bytes + step - 1) / step * step, 64);
 }
-
-}  // namespace
 
 void* KeptBlocks::take(std::int64_t bytes) {
   const std::int64_t size = rounded(bytes);
@@ -52,7 +48,7 @@ void* KeptBlocks::take(std::int64_t bytes) {
              " more bytes; use a smaller model, batch or context");
   }
   in_use_ += size;
-  most_in_use_ = std::max(most_in_use_, in_use_);
+  most_in_use_ = std::max<std::int64_t>(most_in_use_, in_use_);
   give_back(most_in_use_ + most_in_use_ / 2 + slack - in_use_);
   return data;
 }
@@ -76,18 +72,6 @@ void KeptBlocks::give_back(std::int64_t most_kept) {
     kept_.pop_front();
   }
 }
-
-std::int64_t KeptBlocks::bytes_in_use() const {
-  std::lock_guard lock(mutex_);
-  return in_use_;
-}
-
-std::int64_t KeptBlocks::bytes_kept() const {
-  std::lock_guard lock(mutex_);
-  return bytes_kept_;
-}
-
-const char* CpuBackend::name() const { return "cpu"; }
 
 DevicePtr cpu_device() { return std::make_shared<Device>(std::make_shared<CpuBackend>()); }
 

@@ -4,6 +4,7 @@
 // category, which Storage does. Chapter 03.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -36,8 +37,8 @@ class KeptBlocks {
   /// `bytes`: as passed to take().
   void put_back(void* data, std::int64_t bytes);
 
-  std::int64_t bytes_in_use() const;
-  std::int64_t bytes_kept() const;
+  std::int64_t bytes_in_use() const { return in_use_; }
+  std::int64_t bytes_kept() const { return bytes_kept_; }
 
  private:
   struct Block {
@@ -48,15 +49,16 @@ class KeptBlocks {
 
   void give_back(std::int64_t most_kept);
 
-  mutable std::mutex mutex_;  // a rank's message lane allocates, too
-  Blocks kept_;               // the block that was freed first comes first
+  std::mutex mutex_;  // a rank's message lane allocates, too
+  Blocks kept_;       // the block that was freed first comes first
   std::unordered_map<std::int64_t, std::deque<Blocks::iterator>> by_size_;  // in the same order
-  std::int64_t in_use_ = 0, most_in_use_ = 0, bytes_kept_ = 0;
+  std::atomic<std::int64_t> in_use_ = 0, bytes_kept_ = 0;  // written under the mutex
+  std::int64_t most_in_use_ = 0;
 };
 
 class CpuBackend : public Backend {
  public:
-  const char* name() const override;
+  const char* name() const override { return "cpu"; }
   void* allocate(std::int64_t bytes) override { return blocks_.take(bytes); }
   void free(void* data, std::int64_t bytes) override { blocks_.put_back(data, bytes); }
   void copy_from_host(const void* source, Out y) override;

@@ -2,7 +2,6 @@
 // optimizers, each in one pass over segments of flat buffers.
 // Not here: the gradients' formulas for callers (autograd/ops/arithmetic.cpp), learning rates and
 // which parameters decay (nn/optimizers/optimizer.h). Chapters 02 and 03.
-
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/parallel.h"
 #include "autograd/cpu/vector_math.h"
@@ -29,10 +28,8 @@ void CpuBackend::unary_backward(Unary op, In x, In y, In dy, Out dx) {
   });
 }
 
-namespace {
-
 template <class T, class F>
-void combine(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
+static void combine(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
   using C = Compute<T>;
   if (a.shape() == b.shape()) return cpu::map<T>(y, f, a.data<T>(), b.data<T>());
   auto run = [=, pa = a.data<T>(), pb = b.data<T>(), out = y.data<T>()](
@@ -43,8 +40,6 @@ void combine(const Tensor& a, const Tensor& b, const Tensor& y, F f) {
   };
   cpu::for_runs(walk_over(y.shape(), a.shape(), b.shape()), y.numel(), run);
 }
-
-}  // namespace
 
 void CpuBackend::binary(Binary op, In a, In b, Out y) {
   dispatch(y.dtype(), [&]<class T>() {
@@ -139,12 +134,10 @@ void CpuBackend::bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) {
   });
 }
 
-namespace {
-
 /// Calls step(i) for each element of a segment of `master`, and rounds the segment to `weights` if
 /// that is another tensor.
 template <class Step>
-void update(const Segment& segment, const Tensor& master, const Tensor& weights, Step step) {
+static void update(const Segment& segment, const Tensor& master, const Tensor& weights, Step step) {
   const std::int64_t begin = segment.first, count = segment.last - begin;
   cpu::parallel_for(count, cpu::element_grain / 2, [=](std::int64_t first, std::int64_t last) {
 #pragma omp simd
@@ -153,8 +146,6 @@ void update(const Segment& segment, const Tensor& master, const Tensor& weights,
   auto part = [=](const Tensor& x) { return x.window(begin, {count}); };
   if (weights.raw() != master.raw()) weights.backend().copy(part(master), part(weights));
 }
-
-}  // namespace
 
 // m <- momentum m + g,  w <- w - rate m,  with g the scaled gradient plus decay w.
 void CpuBackend::sgd(const SgdStep& step, const Segments& segments, In gradient, Out momentum,

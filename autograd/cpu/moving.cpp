@@ -24,19 +24,15 @@ void CpuBackend::copy(In x, Out y) {
   });
 }
 
-namespace {
-
 /// y[i] = value(i), element by element.
 template <class Value>
-void generate(const Tensor& y, Value value) {
+static void generate(const Tensor& y, Value value) {
   dispatch(y.dtype(), [&]<class T>() {
     T* out = y.data<T>();
     cpu::parallel_each(y.numel(), 16,
                        [=](std::int64_t i) { out[i] = static_cast<Compute<T>>(value(i)); });
   });
 }
-
-}  // namespace
 
 void CpuBackend::fill(double value, Out y) {
   if (value == 0 && y.bytes() && !cpu::without_values) {
@@ -62,10 +58,8 @@ void CpuBackend::copy_rows(In x, Rows from, std::int64_t rows, std::int64_t widt
   });
 }
 
-namespace {
-
 template <class Word>
-void permute_words(const Tensor& x, const std::vector<int>& order, const Tensor& y) {
+static void permute_words(const Tensor& x, const std::vector<int>& order, const Tensor& y) {
   const int rank = y.shape().rank();
   std::vector<WalkStep> walk;
   for (int i = 0; i < rank; ++i)
@@ -77,8 +71,6 @@ void permute_words(const Tensor& x, const std::vector<int>& order, const Tensor&
   cpu::for_runs(walk, y.numel(), run);
 }
 
-}  // namespace
-
 void CpuBackend::permute(In x, const std::vector<int>& order, Out y) {
   switch (size_of(x.dtype())) {
     case 2: return permute_words<std::uint16_t>(x, order, y);
@@ -87,10 +79,9 @@ void CpuBackend::permute(In x, const std::vector<int>& order, Out y) {
   }
 }
 
-namespace {
-
 /// Checks the first and the last index only: indices ascend, so the others lie between.
-void check_index(const char* kernel, const Tensor& index, std::int64_t listed, const Tensor& all) {
+static void check_index(const char* kernel, const Tensor& index, std::int64_t listed,
+                        const Tensor& all) {
   const std::int64_t count = index.numel();
   PG_CHECK(count == listed, kernel, ": there are ", count, " indices for ", listed, " elements");
   if (count == 0 || cpu::without_values) return;
@@ -98,8 +89,6 @@ void check_index(const char* kernel, const Tensor& index, std::int64_t listed, c
   PG_CHECK(i[0] >= 0 && i[count - 1] < all.numel(), kernel, ": indices ", i[0], " to ",
            i[count - 1], " are not all in a tensor of ", all.numel(), " elements");
 }
-
-}  // namespace
 
 void CpuBackend::gather(In x, In index, bool add, Out y) {
   check_index("gather", index, y.numel(), x);

@@ -66,17 +66,14 @@ void transpose(V* rows) {
   if constexpr (Step > 1) transpose<Step / 2>(rows);
 }
 
-/// A dense matrix with element (k,n) at data[k * row + n * column]; row or column is 1.
+/// Value k of vector n, for vectors that are the rows of a matrix.
 template <class T>
 struct Dense {
   T* data;
-  std::int64_t row, column;
+  std::int64_t length;
 
-  Dense(const Tensor& x, Vectors how)
-      : data(x.data<T>()),
-        row(how == Vectors::columns ? x.size(1) : 1),
-        column(how == Vectors::columns ? 1 : x.size(1)) {}
-  T* at(std::int64_t k, std::int64_t n) const { return data + k * row + n * column; }
+  explicit Dense(const Tensor& x) : data(x.data<T>()), length(x.size(1)) {}
+  T* at(std::int64_t k, std::int64_t n) const { return data + k + n * length; }
 };
 
 /// A block of as many panel rows as a register has lanes. Register i of row r: data[i * lanes + r].
@@ -88,15 +85,6 @@ struct Block {
   /// Reads rows [k, k + rows) of vectors [n, n + width) into the block; the rest becomes zero.
   void read(const Dense<T>& x, std::int64_t k, std::int64_t rows, std::int64_t n,
             std::int64_t width) {
-    if (x.column == 1) {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        C line[panel_width<T, Registers>] = {};
-        std::copy_n(x.at(k + r, n), width, line);
-        for (int i = 0; i < Registers; ++i)
-          std::memcpy(&data[i * lanes<T> + r], line + i * lanes<T>, sizeof data[0]);
-      }
-      return;
-    }
     for (std::int64_t j = 0; j < panel_width<T, Registers>; ++j) {
       C line[lanes<T>] = {};
       if (j < width) widen(x.at(k, n + j), rows, line);
@@ -108,15 +96,6 @@ struct Block {
   /// Writes the block to the places that read() reads, rounded to their type; overwrites the block.
   void write(const Dense<T>& x, std::int64_t k, std::int64_t rows, std::int64_t n,
              std::int64_t width) {
-    if (x.column == 1) {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        C line[panel_width<T, Registers>];
-        for (int i = 0; i < Registers; ++i)
-          std::memcpy(line + i * lanes<T>, &data[i * lanes<T> + r], sizeof data[0]);
-        std::copy_n(line, width, x.at(k + r, n));
-      }
-      return;
-    }
     turn();
     for (std::int64_t j = 0; j < width; ++j) {
       C line[lanes<T>];
@@ -149,10 +128,10 @@ struct Block {
 
 /// All panels of a matrix, stored one after the other.                (panels, rows, panel_width)
 template <class T, int Registers>
-Tensor pack(const Tensor& x, Vectors how) {
+Tensor pack(const Tensor& x) {
   constexpr std::int64_t width = panel_width<T, Registers>, height = lanes<T>;
-  Dense<T> dense(x, how);
-  std::int64_t rows = x.size(how == Vectors::columns ? 0 : 1), n = x.numel() / rows;
+  Dense<T> dense(x);
+  std::int64_t rows = x.size(1), n = x.size(0);
   std::int64_t panels = (n + width - 1) / width, blocks = (rows + height - 1) / height;
   Tensor packed = workspace({panels, rows, width}, x.dtype(), x.device());
   T* data = packed.data<T>();

@@ -11,18 +11,14 @@
 
 namespace plangrad::autograd::cpu {
 
-namespace {
-
 /// Waits until `value` is no longer `old`: longer than most pauses between two kernels, shorter
 /// than a time slice.
-void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
+static void wait_while(const std::atomic<std::uint32_t>& value, std::uint32_t old) {
   using clock = std::chrono::steady_clock;
   const auto asleep = clock::now() + std::chrono::microseconds(50);
   while (value.load(std::memory_order_acquire) == old)
     if (clock::now() > asleep) return value.wait(old, std::memory_order_acquire);
 }
-
-}  // namespace
 
 ThreadPool& ThreadPool::mine() {
   static thread_local ThreadPool pool;

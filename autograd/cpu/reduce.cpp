@@ -92,19 +92,23 @@ void CpuBackend::max_backward(In x, In y, In dy, Out dx) {
   binary(Binary::multiply, dx, dy, dx);
 }
 
-double CpuBackend::sum_of_squares(In x) {
+std::vector<double> CpuBackend::sums_of_squares(const std::vector<Tensor>& tensors) {
   constexpr std::int64_t block = 4096;
-  std::int64_t blocks = (x.numel() + block - 1) / block;
-  std::vector<double> partial(blocks);
-  dispatch(x.dtype(), [&]<class T>() {
-    const T* in = x.data<T>();
-    parallel_each(blocks, block, [&](std::int64_t b) {
-      auto square = [=](std::int64_t i) { return double(in[i]) * double(in[i]); };
-      std::int64_t first = b * block, last = std::min(x.numel(), first + block);
-      partial[b] = cpu::fold_in_turn<8>(first, last, 0.0, std::plus<>(), square);
+  std::vector<double> sums;
+  for (const Tensor& x : tensors) {
+    std::int64_t blocks = (x.numel() + block - 1) / block;
+    std::vector<double> partial(blocks);
+    dispatch(x.dtype(), [&]<class T>() {
+      const T* in = x.data<T>();
+      parallel_each(blocks, block, [&](std::int64_t b) {
+        auto square = [=](std::int64_t i) { return double(in[i]) * double(in[i]); };
+        std::int64_t first = b * block, last = std::min(x.numel(), first + block);
+        partial[b] = cpu::fold_in_turn<8>(first, last, 0.0, std::plus<>(), square);
+      });
     });
-  });
-  return std::accumulate(partial.begin(), partial.end(), 0.0);
+    sums.push_back(std::accumulate(partial.begin(), partial.end(), 0.0));
+  }
+  return sums;
 }
 
 }  // namespace plangrad::autograd

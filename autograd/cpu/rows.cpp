@@ -63,8 +63,12 @@ void CpuBackend::softmax_backward(In y, In dy, Out dx) {
   });
 }
 
-void CpuBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Out mean,
-                            Out inverse) {
+void CpuBackend::layer_norm(In x, In a, In weight, In bias, double epsilon, Out sum, Out y,
+                            Out mean, Out inverse) {
+  if (a.defined()) {
+    binary(Binary::add, x, a, sum);
+    return layer_norm(sum, {}, weight, bias, epsilon, {}, y, mean, inverse);
+  }
   dispatch(x.dtype(), [&]<class T>() {
     using C = Compute<T>;
     const RowsOf<T> in(x), out(y);
@@ -88,12 +92,6 @@ void CpuBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Out
       s[r] = scale;
     });
   });
-}
-
-void CpuBackend::add_layer_norm(In x, In a, In weight, In bias, double epsilon, Out sum, Out y,
-                                Out mean, Out inverse) {
-  binary(Binary::add, x, a, sum);
-  layer_norm(sum, weight, bias, epsilon, y, mean, inverse);
 }
 
 void CpuBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy, In so_far, Out dx,
@@ -128,17 +126,13 @@ void CpuBackend::layer_norm_backward(In x, In weight, In mean, In inverse, In dy
   if (so_far.defined()) accumulate(so_far, dx);
 }
 
-namespace {
-
 /// Checks ids before threads start: an exception must not leave a parallel loop.
-void check_ids(const char* what, const Tensor& ids, std::int64_t limit) {
+static void check_ids(const char* what, const Tensor& ids, std::int64_t limit) {
   if (cpu::without_values) return;
   const std::int32_t* id = ids.data<std::int32_t>();
   for (std::int64_t i = 0; i < ids.numel(); ++i)
     PG_CHECK(id[i] >= 0 && id[i] < limit, what, " ", id[i], " is outside [0,", limit, ")");
 }
-
-}  // namespace
 
 void CpuBackend::cross_entropy(In logits, In targets, std::int64_t classes, double scale, Out loss,
                                Out dlogits) {

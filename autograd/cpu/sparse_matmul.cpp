@@ -68,14 +68,14 @@ void sum_row(const std::int32_t* columns, const T* values, std::int64_t count, c
 }
 
 template <class T>
-void multiply(const SparsePattern& pattern, const T* values, Vectors how, const Tensor& b,
-              const Tensor& bias, const Tensor& c) {
+void multiply(const SparsePattern& pattern, const T* values, const Tensor& b, const Tensor& bias,
+              const Tensor& c) {
   constexpr std::int64_t height = lanes<T>, wide = panel_width<T, spmm_registers>;
-  Tensor packed = cpu::pack<T, spmm_registers>(b, how);
+  Tensor packed = cpu::pack<T, spmm_registers>(b);
   const T *panels = packed.data<T>(), *start = bias.defined() ? bias.data<T>() : nullptr;
   std::int64_t n = c.numel() / pattern.rows(), inner = pattern.width;
   Rows rows(pattern);
-  Dense<T> dense(c, how);
+  Dense<T> dense(c);
   auto run = [=](std::int64_t panel, std::int64_t first, std::int64_t last) {
     cpu::Block<T, spmm_registers> block;
     for (std::int64_t m = first; m < last; m += height) {
@@ -120,11 +120,10 @@ void sample_row(const std::int32_t* columns, std::int64_t count, const T* d, con
 }
 
 template <class T>
-void sample(const SparsePattern& pattern, Vectors how, const Tensor& d, const Tensor& b,
-            const Tensor& values) {
+void sample(const SparsePattern& pattern, const Tensor& d, const Tensor& b, const Tensor& values) {
   constexpr std::int64_t wide = panel_width<T, sddmm_registers>;
-  Tensor packed_d = cpu::pack<T, sddmm_registers>(d, how);
-  Tensor packed_b = cpu::pack<T, sddmm_registers>(b, how);
+  Tensor packed_d = cpu::pack<T, sddmm_registers>(d);
+  Tensor packed_b = cpu::pack<T, sddmm_registers>(b);
   const T *left = packed_d.data<T>(), *right = packed_b.data<T>();
   std::int64_t m = pattern.rows(), inner = pattern.width, end = packed_d.size(0) * wide;
   Rows rows(pattern);
@@ -140,23 +139,23 @@ void sample(const SparsePattern& pattern, Vectors how, const Tensor& d, const Te
 
 }  // namespace
 
-void CpuBackend::spmm(const SparsePattern& pattern, In values, Vectors how, In b, In bias, Out c) {
+void CpuBackend::spmm(const SparsePattern& pattern, In values, In b, In bias, Out c) {
   if (c.numel() == 0) return;
   dispatch(b.dtype(), [&]<class T>() {
     const T* given = values.data<T>();
-    if (!pattern.source.defined()) return multiply(pattern, given, how, b, bias, c);
+    if (!pattern.source.defined()) return multiply(pattern, given, b, bias, c);
     Tensor ordered = workspace(values.shape(), values.dtype(), values.device());
     const std::int32_t* source = pattern.source.data<std::int32_t>();
     T* to = ordered.data<T>();
     cpu::parallel_each(values.numel(), 4, [=](std::int64_t i) { to[i] = given[source[i]]; });
-    multiply(pattern, to, how, b, bias, c);
+    multiply(pattern, to, b, bias, c);
   });
 }
 
-void CpuBackend::sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Out values) {
+void CpuBackend::sddmm(const SparsePattern& pattern, In d, In b, Out values) {
   fill(0, values);
   if (d.numel() == 0) return;
-  dispatch(d.dtype(), [&]<class T>() { sample<T>(pattern, how, d, b, values); });
+  dispatch(d.dtype(), [&]<class T>() { sample<T>(pattern, d, b, values); });
 }
 
 }  // namespace plangrad::autograd

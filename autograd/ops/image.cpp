@@ -7,10 +7,8 @@
 
 namespace plangrad::autograd {
 
-namespace {
-
 /// The shape of the result, each side of which is (size + 2 padding - window) / stride + 1.
-Shape slide(const char* name, const Tensor& x, Window window, std::int64_t channels) {
+static Shape slide(const char* name, const Tensor& x, Window window, std::int64_t channels) {
   PG_CHECK(window.stride > 0 && window.padding >= 0, name,
            ": the stride must be at least 1 and the padding at least 0, got ", window.stride,
            " and ", window.padding);
@@ -22,14 +20,12 @@ Shape slide(const char* name, const Tensor& x, Window window, std::int64_t chann
   return {x.size(0), channels, rows / window.stride + 1, columns / window.stride + 1};
 }
 
-Shape pool(const char* name, const Tensor& x, Window window) {
+static Shape pool(const char* name, const Tensor& x, Window window) {
   PG_CHECK(x.shape().rank() == 4, name, ": expected images (N,C,H,W), got ", x.shape());
   PG_CHECK(2 * window.padding <= window.height, name, ": padding ", window.padding,
            " is more than half of the window's ", window.height, "; some windows would be empty");
   return slide(name, x, window, x.size(1));
 }
-
-}  // namespace
 
 // y[n,k,h,w] = sum_{c,i,j} x[n, c, h s + i - p, w s + j - p] weight[k,c,i,j]
 //   dx[n,c,a,b] = the sum of dy[n,k,h,w] weight[k,c,i,j] over all terms that read x[n,c,a,b]

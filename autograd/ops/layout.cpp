@@ -2,7 +2,6 @@
 // gradient of a sum over them; a mean is a scaled sum; other operations undo their broadcasting by
 // sum_to. Slices and concatenations are copies of rows of equal width, forward and backward; only a
 // reshape, and a slice that stays in one piece, share memory with their input. Chapter 01.
-
 #include <algorithm>
 #include <numeric>
 
@@ -65,11 +64,10 @@ Tensor sum_to(const Tensor& x, const Shape& shape) {
   return reshape(sum(x, axes), shape);
 }
 
-namespace {
-
 /// Copies x into elements [first, first + x.size(axis)) of y's dimension `axis`; if `out`, copies
 /// those elements of y into x instead.
-void copy_part(const Tensor& x, const Tensor& y, int axis, std::int64_t first, bool out = false) {
+static void copy_part(const Tensor& x, const Tensor& y, int axis, std::int64_t first,
+                      bool out = false) {
   std::int64_t rows = y.shape().product(0, axis);
   std::int64_t inner = y.shape().product(axis + 1, y.shape().rank());
   std::int64_t width = x.size(axis) * inner;
@@ -80,13 +78,11 @@ void copy_part(const Tensor& x, const Tensor& y, int axis, std::int64_t first, b
     x.backend().copy_rows(x, part, rows, width, y, whole);
 }
 
-Tensor part_of(const Tensor& x, int axis, std::int64_t first, std::int64_t count) {
+static Tensor part_of(const Tensor& x, int axis, std::int64_t first, std::int64_t count) {
   Tensor y = empty(x.shape().with(axis, count), x.dtype(), x.device());
   copy_part(y, x, axis, first, true);
   return y;
 }
-
-}  // namespace
 
 Tensor reshape(const Tensor& x, const Shape& shape) {
   PG_CHECK(shape.numel() == x.numel(), "reshape: ", x.shape(), " has ", x.numel(), " elements, ",

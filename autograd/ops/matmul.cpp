@@ -2,29 +2,24 @@
 // on batches of matrices; linear() adds a bias, and gives its weights' gradients in a type of their
 // own (gradient_dtype). Not here: attention's loops over blocks of queries (cpu/attention.cpp).
 // Chapters 01 and 02.
-
 #include "autograd/backend.h"
 #include "autograd/ops.h"
 
 namespace plangrad::autograd {
 
-namespace {
-
 /// x as a batch of matrices: leading dimensions become one.                (...,R,C) -> (B,R,C)
-Tensor as_batch(const Tensor& x) {
+static Tensor as_batch(const Tensor& x) {
   int rank = x.shape().rank();
   return x.window(0, {x.shape().product(0, rank - 2), x.size(-2), x.size(-1)});
 }
 
 /// op(a) op(b) with equal leading dimensions, outside any graph.
-Tensor product(const Tensor& a, const Tensor& b, Transposes t, DType dtype) {
+static Tensor product(const Tensor& a, const Tensor& b, Transposes t, DType dtype) {
   std::int64_t rows = a.size(t.a ? -1 : -2), columns = b.size(t.b ? -2 : -1);
   Tensor c = empty(a.shape().with(-2, rows).with(-1, columns), dtype, a.device());
   a.backend().gemm({t.a, t.b}, as_batch(a), as_batch(b), {}, as_batch(c));
   return c;
 }
-
-}  // namespace
 
 // C = op(A) op(B):  dA = dC B^T and dB = A^T dC, and with transposed inputs their transposes.
 Tensor matmul(const Tensor& a, const Tensor& b, Transposes t) {

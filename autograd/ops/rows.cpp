@@ -1,21 +1,16 @@
 // Operations on rows, with the formula of the gradient above each. Kernels see a tensor of any rank
 // as rows of values (R,C). Not here: the kernels (autograd/cpu/rows.cpp).
 // Chapters 02 and 03.
-
 #include "autograd/backend.h"
 #include "autograd/ops.h"
 
 namespace plangrad::autograd {
 
-namespace {
-
 /// x as rows of its last dimension.                                         (...,C) -> (R,C)
-Tensor as_rows(const Tensor& x) {
+static Tensor as_rows(const Tensor& x) {
   PG_CHECK(x.shape().rank() > 0 && x.numel() > 0, "expected rows of values, got ", x.shape());
   return x.window(0, {x.numel() / x.size(-1), x.size(-1)});
 }
-
-}  // namespace
 
 // dx = y (dy - sum_c y dy)
 Tensor softmax(const Tensor& x) {
@@ -71,7 +66,7 @@ Tensor layer_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, dou
   check_norm("layer_norm", x, weight, bias);
   const Tensor rows = as_rows(x), y = empty_like(x);
   const RowStatistics of(rows);
-  x.backend().layer_norm(rows, weight, bias, epsilon, as_rows(y), of.mean, of.inverse);
+  x.backend().layer_norm(rows, {}, weight, bias, epsilon, {}, as_rows(y), of.mean, of.inverse);
   return record_norm(y, x, weight, bias, of);
 }
 
@@ -83,8 +78,8 @@ SumAndNorm add_layer_norm(const Tensor& x, const Tensor& a, const Tensor& weight
            a, "; expected the same shape and type");
   const Tensor sum = empty_like(x), y = empty_like(x);
   const RowStatistics of(as_rows(x));
-  x.backend().add_layer_norm(as_rows(x), as_rows(a), weight, bias, epsilon, as_rows(sum),
-                             as_rows(y), of.mean, of.inverse);
+  x.backend().layer_norm(as_rows(x), as_rows(a), weight, bias, epsilon, as_rows(sum), as_rows(y),
+                         of.mean, of.inverse);
   const Tensor tied = record(sum, "add", {x, a}, [](const Tensor& dy, const Wanted&) {
     return std::vector<Tensor>{dy, dy};
   });
@@ -124,15 +119,13 @@ Tensor embedding(const Tensor& table, const Tensor& ids) {
   });
 }
 
-namespace {
-
 /// The weight with rows of zeros below, if it has fewer rows than that.      (C,In) -> (rows,In)
 /// GPUs multiply fast where rows of all matrices begin at multiples of 16 bytes and sizes are
 /// multiples of 16 bytes, too (cuBLAS library reference, tensor core usage). With GPT-2's 50257
 /// tokens none of the three products of linear_cross_entropy has that. So a device may ask for more
 /// rows of the weight (Backend::row_pitch): zeros, in a copy that lives as long as a product.
 /// Weights, and whatever is saved or sent, keep their shape.
-Tensor with_rows(const Tensor& weight, std::int64_t rows) {
+static Tensor with_rows(const Tensor& weight, std::int64_t rows) {
   const std::int64_t classes = weight.size(0), in = weight.size(1);
   if (rows == classes) return weight;
   Tensor padded = workspace({rows, in}, weight.dtype(), weight.device());
@@ -142,12 +135,10 @@ Tensor with_rows(const Tensor& weight, std::int64_t rows) {
 }
 
 /// c = op(a) op(b), for matrices.
-void multiply(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& c) {
+static void multiply(Backend::Gemm how, const Tensor& a, const Tensor& b, const Tensor& c) {
   auto batch = [](const Tensor& x) { return x.window(0, {1, x.size(0), x.size(1)}); };
   c.backend().gemm(how, batch(a), batch(b), {}, batch(c));
 }
-
-}  // namespace
 
 // dx = dlogits W,  dW = dlogits^T x;  dlogits as in cross_entropy
 Tensor linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& targets) {

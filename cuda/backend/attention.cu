@@ -160,7 +160,7 @@ bool flash_fits(const AttentionSizes& sizes, std::initializer_list<Tensor> tenso
 void CudaBackend::attention(In qkv, int heads, Out y, Out normalizer) {
   refuse_f64(qkv);
   const AttentionSizes sizes(y, heads);
-  if (flash_fits(sizes, {qkv, y})) return flash_attention(*this, sizes, qkv, y, normalizer);
+  if (flash_fits(sizes, {qkv, y})) return flash_attention({*this, sizes, qkv, y, normalizer});
   dispatch(
       y, [&]<class T>() { run(forward_kernel<T>, grid_for(sizes, 4), sizes, qkv, y, normalizer); });
 }
@@ -169,7 +169,7 @@ void CudaBackend::attention(In qkv, int heads, Out y, Out normalizer) {
 void CudaBackend::attention_backward(In qkv, int heads, In y, In normalizer, In dy, Out dqkv) {
   const AttentionSizes sizes(y, heads);
   if (flash_fits(sizes, {qkv, y, dy, dqkv}))
-    return flash_attention_backward(*this, sizes, qkv, y, normalizer, dy, dqkv);
+    return flash_attention({*this, sizes, qkv, y, normalizer, dy, dqkv});
   const Tensor dots = workspace(normalizer.shape(), DType::f32, y.device());
   dispatch(qkv, [&]<class T>() { run_each<dot_row<T>, 32>(dots.numel(), sizes, y, dy, dots); });
   dispatch(qkv, [&]<class T>() {

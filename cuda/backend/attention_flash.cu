@@ -81,39 +81,27 @@ struct WarpProducts {
   static __device__ void finish(Sums&...) {}
 };
 
-namespace {
-
 /// Calls `kernel.template operator()<D>()` with the size of a head.
 template <int D = 16, class Kernel>
-void dispatch_head(int size, Kernel&& kernel) {
+static void dispatch_head(int size, Kernel&& kernel) {
   if constexpr (D < 128)
     if (size != D) return dispatch_head<D + 16>(size, kernel);
   kernel.template operator()<D>();
 }
 
 /// Whether the GPU has the instructions of attention_hopper.cu, which takes one size of heads.
-bool takes_hopper(const CudaBackend& backend, int size) {
+static bool takes_hopper(const AttentionWork& work) {
   int major = 0;
-  PG_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, backend.ordinal()));
-  return major == 9 && size == hopper_head;
+  PG_CUDA(
+      cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, work.backend.ordinal()));
+  return major == 9 && work.sizes.size == hopper_head;
 }
 
-}  // namespace
-
-void flash_attention(const CudaBackend& backend, const AttentionSizes& s, const Tensor& qkv,
-                     const Tensor& y, const Tensor& normalizer) {
-  if (takes_hopper(backend, s.size)) return hopper_attention(backend, s, qkv, y, normalizer);
-  dispatch_head(s.size,
-                [&]<int D>() { run_flash<WarpProducts, D>(backend, s, qkv, y, normalizer); });
-}
-
-void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& s,
-                              const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
-                              const Tensor& dy, const Tensor& dqkv) {
-  if (takes_hopper(backend, s.size))
-    return hopper_attention_backward(backend, s, qkv, y, normalizer, dy, dqkv);
-  dispatch_head(s.size, [&]<int D>() {
-    run_flash_backward<WarpProducts, D>(backend, s, qkv, y, normalizer, dy, dqkv);
+void flash_attention(const AttentionWork& work) {
+  if (takes_hopper(work)) return hopper_attention(work);
+  dispatch_head(work.sizes.size, [&]<int D>() {
+    work.dqkv.defined() ? run_flash_backward<WarpProducts, D>(work)
+                        : run_flash<WarpProducts, D>(work);
   });
 }
 

@@ -72,15 +72,9 @@ struct GroupProducts {
   }
 };
 
-void hopper_attention(const CudaBackend& backend, const AttentionSizes& s, const Tensor& qkv,
-                      const Tensor& y, const Tensor& normalizer) {
-  run_flash<GroupProducts, hopper_head>(backend, s, qkv, y, normalizer);
-}
-
-void hopper_attention_backward(const CudaBackend& backend, const AttentionSizes& s,
-                               const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
-                               const Tensor& dy, const Tensor& dqkv) {
-  run_flash_backward<GroupProducts, hopper_head>(backend, s, qkv, y, normalizer, dy, dqkv);
+void hopper_attention(const AttentionWork& work) {
+  work.dqkv.defined() ? run_flash_backward<GroupProducts, hopper_head>(work)
+                      : run_flash<GroupProducts, hopper_head>(work);
 }
 
 }  // namespace plangrad::cuda

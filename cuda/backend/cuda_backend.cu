@@ -11,10 +11,8 @@
 
 namespace plangrad::cuda {
 
-namespace {
-
 /// Checks that the device can be used, and makes it current.
-int usable(int ordinal) {
+static int usable(int ordinal) {
   int count = 0;
   PG_CUDA(cudaGetDeviceCount(&count));
   PG_CHECK(ordinal >= 0 && ordinal < count, "cuda: there is no device ", ordinal,
@@ -32,8 +30,6 @@ int usable(int ordinal) {
 constexpr const char* names[] = {"index",          "gather: index",  "expand: index",
                                  "collect: index", "scatter: index", "cross_entropy: target",
                                  "embedding: id"};
-
-}  // namespace
 
 CudaBackend::CudaBackend(int ordinal, CudaSettings settings)
     : ordinal_(usable(ordinal)),
@@ -55,11 +51,9 @@ CudaBackend::~CudaBackend() {
   cudaStreamSynchronize(stream_);
 }
 
-autograd::DevicePtr cuda_device(int ordinal, CudaSettings settings) {
-  return std::make_shared<autograd::Device>(std::make_shared<CudaBackend>(ordinal, settings));
+DevicePtr cuda_device(int ordinal, CudaSettings settings) {
+  return std::make_shared<Device>(std::make_shared<CudaBackend>(ordinal, settings));
 }
-
-const char* CudaBackend::name() const { return "cuda"; }
 
 cudaStream_t CudaBackend::stream() const {
   if (gathering()) graphs_->begin();
@@ -79,13 +73,11 @@ void CudaBackend::as_one_launch(const std::function<void()>& work) {
 /// Launches gathered work if memory runs out: after that, more memory can be freed.
 void* CudaBackend::allocate(std::int64_t bytes) try {
   return allocator_.allocate(bytes);
-} catch (const autograd::Error&) {
+} catch (const Error&) {
   if (!gathering()) throw;
   graphs_->begin();
   return allocator_.allocate(bytes);
 }
-
-void CudaBackend::free(void* data, std::int64_t bytes) { allocator_.free(data, bytes); }
 
 void CudaBackend::copy_from_host(const void* source, Out y) {
   refuse_f64(y);
@@ -99,10 +91,6 @@ void CudaBackend::reserve_staging() {
   std::lock_guard lock(host_mutex_);
   staging_.reserve();
 }
-
-void CudaBackend::copy_to_host(In x, void* target) { read(x.raw(), target, x.bytes()); }
-
-void CudaBackend::synchronize() { read(nullptr, nullptr, 0); }
 
 /// Copies the fault first, so that waiting for the last copy is enough.
 void CudaBackend::read(const void* source, void* target, std::int64_t bytes) {
@@ -119,9 +107,8 @@ void CudaBackend::throw_index_fault() {
   const auto& found = *static_cast<const IndexFault*>(fault_copy_.made);
   if (found.use == 0) return;
   PG_CUDA(cudaMemsetAsync(fault_, 0, sizeof(IndexFault), stream_));
-  throw autograd::Error(autograd::text(names[found.use], ' ', found.index, " is outside [0,",
-                                       found.limit, "), found by a kernel on CUDA device ",
-                                       ordinal_));
+  throw Error(text(names[found.use], ' ', found.index, " is outside [0,", found.limit,
+                   "), found by a kernel on CUDA device ", ordinal_));
 }
 
 using Recorded = Handle<cudaGraph_t, cudaGraphDestroy>;
@@ -133,8 +120,6 @@ Graphs::Graphs(cudaStream_t target, CachingAllocator& allocator)
       value_staging_(value_bytes) {
   value_staging_.reserve();
 }
-
-Graphs::~Graphs() { allocator_.free(value_block_, value_bytes); }
 
 void Graphs::gather(const std::function<void()>& work) {
   std::thread::id idle;

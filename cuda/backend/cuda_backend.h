@@ -8,7 +8,7 @@
 // graphs.h                   launches a step's kernels as one CUDA graph
 // kernel_types.h             types, packs of elements and launches, for all kernels
 // map.h, elementwise.cu      functions of elements, random numbers, copies; indexed.cu: by index
-// softmax.cu, layer_norm.cu  one block or warp per row; bias_gelu.cu: a thread per column
+// softmax.cu, layer_norm.cu  one block or warp per row; images.cu: a thread per pixel
 // reduce.cu                  sums and maxima over dimensions, norms of many tensors
 // attention.cu               causal attention in f32; attention_flash.cu, attention_hopper.cu: on
 //                            tensor cores, by flash_forward.h, flash_backward.h and flash_tiles.h
@@ -32,23 +32,7 @@
 
 namespace plangrad::cuda {
 
-using autograd::AdamWStep;
-using autograd::Binary;
-using autograd::DType;
-using autograd::Magnitude;
-using autograd::Quantizer;
-using autograd::RandomKey;
-using autograd::Reduction;
-using autograd::Segment;
-using autograd::Segments;
-using autograd::Selected;
-using autograd::Selection;
-using autograd::SgdStep;
-using autograd::SparsePattern;
-using autograd::Tensor;
-using autograd::Unary;
-using autograd::Vectors;
-using autograd::Window;
+using namespace autograd;
 
 struct IndexFault;  // cuda/backend/kernel_types.h
 
@@ -68,7 +52,7 @@ struct Grid {
 /// outside of a tensor, and leaves their elements undefined; the next of these calls, or
 /// synchronize, throws the Error. Kernels compute f32 and bf16; the CPU computes f64.
 /// Results do not depend on the order of blocks and threads, or on the GPU's size.
-class CudaBackend : public autograd::Backend {
+class CudaBackend : public Backend {
  public:
   /// throws: Error if there is no such device, or it is older than compute capability 8.0
   explicit CudaBackend(int ordinal, CudaSettings settings = {});
@@ -105,7 +89,7 @@ class CudaBackend : public autograd::Backend {
   void set_bytes(void* data, int value, std::size_t bytes) const;
   /// Waits for all queued work.
   /// throws: Error if a kernel has met an index outside of a tensor
-  void synchronize();
+  void synchronize() { read(nullptr, nullptr, 0); }
   /// Waits, and reads `bytes` bytes of device memory.
   /// throws: Error as synchronize() does
   void read(const void* source, void* target, std::int64_t bytes);
@@ -113,17 +97,16 @@ class CudaBackend : public autograd::Backend {
   /// Launches all that `work` queues as one CUDA graph, if the settings have graphs; as several
   /// graphs if the host waits for values in between.
   void as_one_launch(const std::function<void()>& work) override;
-  const char* name() const override;
+  const char* name() const override { return "cuda"; }
   bool has_f64() const override { return false; }
   bool adds_whole_sums() const override { return true; }
   void* allocate(std::int64_t bytes) override;
-  void free(void* data, std::int64_t bytes) override;
+  void free(void* data, std::int64_t bytes) override { allocator_.free(data, bytes); }
   void copy_from_host(const void* source, Out y) override;
-  void copy_to_host(In x, void* target) override;
+  void copy_to_host(In x, void* target) override { read(x.raw(), target, x.bytes()); }
   void copy(In x, Out y) override;
   void fill(double value, Out y) override;
   std::int64_t row_pitch(std::int64_t columns) const override;
-  std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) override;
   void linear_backward(bool add, In dy, In x, Out dweight, Out dbias) override;
 
 #define PG_KERNEL(...) override
@@ -154,6 +137,6 @@ class CudaBackend : public autograd::Backend {
 
 /// Makes a device that computes on GPU `ordinal`; several devices may share one GPU.
 /// throws: Error as CudaBackend's constructor does
-autograd::DevicePtr cuda_device(int ordinal = 0, CudaSettings settings = {});
+DevicePtr cuda_device(int ordinal = 0, CudaSettings settings = {});
 
 }  // namespace plangrad::cuda

@@ -1,7 +1,8 @@
 // Element-wise kernels: constants, random numbers, copies; functions of one and of two tensors, and
-// their gradients. Functions of two broadcast their inputs.
-// Not here: GELU of rows with a bias (bias_gelu.cu), elements at other places (indexed.cu).
-// Chapters 01, broadcasting, 02, random numbers, and 03.
+// their gradients. Functions of two broadcast their inputs. Last, GELU of rows to which a bias is
+// added, and its gradient, in one pass each.
+// Not here: elements at other places (indexed.cu), formulas that the CPU has, too (formulas.h).
+// Chapters 01, broadcasting, 02, random numbers, and 03; Hendrycks and Gimpel 2016.
 #include <functional>
 
 #include "autograd/formulas.h"
@@ -24,12 +25,12 @@ __device__ void draw(std::int64_t i, RandomKey key, double start, double scale, 
 
 template <Unary op>
 struct Value {
-  __device__ float operator()(float x) const { return autograd::value_of<op, Math>(x); }
+  __device__ float operator()(float x) const { return value_of<op, Math>(x); }
 };
 template <Unary op>
 struct Gradient {
   __device__ float operator()(float x_or_y, float g) const {
-    return autograd::gradient_of<op, Math>(x_or_y, g);
+    return gradient_of<op, Math>(x_or_y, g);
   }
 };
 
@@ -42,9 +43,9 @@ struct Affine {
 template <class T>
 __device__ void drop(std::int64_t block, std::int64_t count, float p, float scale,
                      PerLaunch<RandomKey> key, bool packed, const T* x, T* y) {
-  const auto word = autograd::philox(key.get(), block);
+  const auto word = philox(key.get(), block);
   auto kept = [&](float value, int i) {
-    return from_float<T>(autograd::to_uniform(word[i]) < p ? 0 : value * scale);
+    return from_float<T>(to_uniform(word[i]) < p ? 0 : value * scale);
   };
   if (packed && 4 * block + 4 <= count) {
     auto four = load<Pack<T, 4>>(x + 4 * block);
@@ -107,15 +108,11 @@ void CudaBackend::fill(double value, Out y) {
 }
 
 void CudaBackend::fill_normal(RandomKey key, double mean, double deviation, Out y) {
-  dispatch(y, [&]<class T>() {
-    run_each<draw<autograd::normal, T>>(y.numel(), key, mean, deviation, y);
-  });
+  dispatch(y, [&]<class T>() { run_each<draw<normal, T>>(y.numel(), key, mean, deviation, y); });
 }
 
 void CudaBackend::fill_uniform(RandomKey key, double low, double high, Out y) {
-  dispatch(y, [&]<class T>() {
-    run_each<draw<autograd::uniform, T>>(y.numel(), key, low, high - low, y);
-  });
+  dispatch(y, [&]<class T>() { run_each<draw<uniform, T>>(y.numel(), key, low, high - low, y); });
 }
 
 void CudaBackend::copy(In x, Out y) {
@@ -141,7 +138,7 @@ void CudaBackend::unary(Unary op, In x, Out y) {
 void CudaBackend::unary_backward(Unary op, In x, In y, In dy, Out dx) {
   dispatch(x, [&]<class T>() {
     autograd::dispatch(op, [&]<Unary f>() {
-      const Tensor& read = autograd::reads_result(f) ? y : x;
+      const Tensor& read = reads_result(f) ? y : x;
       map<T>(*this, dx, Gradient<f>{}, read.data<T>(), dy.data<T>());
     });
   });
@@ -185,6 +182,90 @@ void CudaBackend::accumulate(In x, Out y) {
       map<To>(*this, y, std::plus<float>(), x.data<From>(), sum);
     });
   });
+}
+
+namespace {
+
+constexpr int threads = 128, rows_at_once = 4;
+
+/// A thread has N columns of some rows, whose elements are all on their way before it computes.
+template <int N, class T>
+__global__ void __launch_bounds__(threads)
+    bias_gelu_kernel(std::int64_t rows, std::int64_t width, const T* __restrict__ x,
+                     const T* __restrict__ bias, T* __restrict__ y) {
+  const std::int64_t column = (std::int64_t{blockIdx.y} * threads + threadIdx.x) * N;
+  if (column >= width) return;
+  const std::int64_t start = std::int64_t{blockIdx.x} * rows_at_once * width + column;
+  const std::int64_t here = rows - std::int64_t{blockIdx.x} * rows_at_once;
+  const auto b = load<Pack<T, N>>(bias + column);
+  Pack<T, N> value[rows_at_once] = {};
+  PG_UNROLL
+  for (int r = 0; r < rows_at_once; ++r)
+    if (r < here) value[r] = load<Pack<T, N>>(x + start + r * width);
+  PG_UNROLL
+  for (int r = 0; r < rows_at_once; ++r)
+    if (r < here)
+      store(y + start + r * width, pack<T, N>([&](int j) {
+              return gelu<Math>(to_float(value[r].at[j]) + to_float(b.at[j]));
+            }));
+}
+
+constexpr unsigned part_warps = 8;
+constexpr std::int64_t fewest_rows = 8 * part_warps, most_parts = 128;
+
+/// A block has 32 N columns of a part of the rows, which its warps take in turn. A thread's next
+/// row is on its way while it computes. sums[part]: dx summed over the part's rows.
+template <int N, class T>
+__global__ void __launch_bounds__(32 * part_warps)
+    bias_gelu_backward_kernel(std::int64_t rows, std::int64_t part, std::int64_t width,
+                              const T* __restrict__ x, const T* __restrict__ bias,
+                              const T* __restrict__ dy, T* __restrict__ dx,
+                              float* __restrict__ sums) {
+  const std::int64_t first = std::int64_t{blockIdx.y} * 32 * N, column = first + threadIdx.x * N;
+  const std::int64_t end = min((std::int64_t{blockIdx.x} + 1) * part, rows);
+  std::int64_t r = column < width ? blockIdx.x * part + threadIdx.y : end;
+  Pack<T, N> b{}, next_value{}, next_d{};
+  auto load_row = [&](std::int64_t row) {
+    next_value = load<Pack<T, N>>(x + row * width + column);
+    next_d = load<Pack<T, N>>(dy + row * width + column);
+  };
+  if (r < end) b = load<Pack<T, N>>(bias + column), load_row(r);
+  float sum[N] = {};
+  for (; r < end; r += part_warps) {
+    const auto value = next_value, d = next_d;
+    if (r + part_warps < end) load_row(r + part_warps);
+    store(dx + r * width + column, pack<T, N>([&](int j) {
+            const float slope = gelu_slope<Math>(to_float(value.at[j]) + to_float(b.at[j]));
+            const float product = to_float(d.at[j]) * slope;
+            sum[j] += product;
+            return product;
+          }));
+  }
+  for_columns_of_warps<part_warps>(sum, std::plus<float>(), [&](int c, float total) {
+    if (first + c < width) sums[blockIdx.x * width + first + c] = total;
+  });
+}
+
+}  // namespace
+
+void CudaBackend::bias_gelu(In x, In bias, Out y) {
+  const std::int64_t width = bias.numel(), rows = x.numel() / width;
+  dispatch_packs(width, {x, bias, y}, [&]<class T, int N>() {
+    const dim3 blocks(blocks_for(rows, rows_at_once), blocks_for(width, N * threads));
+    run(bias_gelu_kernel<N, T>, {blocks, threads}, rows, width, x, bias, y);
+  });
+}
+
+void CudaBackend::bias_gelu_backward(In x, In bias, In dy, Out dx, Out dbias) {
+  const std::int64_t width = bias.numel(), rows = x.numel() / width;
+  const std::int64_t part = std::max<std::int64_t>(fewest_rows, blocks_for(rows, most_parts));
+  const unsigned parts = blocks_for(rows, part);
+  const Tensor sums = workspace({parts, width}, DType::f32, x.device());
+  dispatch_packs(width, {x, bias, dy, dx}, [&]<class T, int N>() {
+    run(bias_gelu_backward_kernel<N, T>, {{parts, blocks_for(width, 32 * N)}, {32, part_warps}},
+        rows, part, width, x, bias, dy, dx, sums);
+  });
+  reduce(Reduction::sum, sums, dbias.window(0, {1, width}));
 }
 
 }  // namespace plangrad::cuda

@@ -191,9 +191,8 @@ constexpr int backward_elements = tile_size<P, D>(2 * block_rows<P, own_groups<P
                                   of_keys * 2 * met_rows<P>* int(sizeof(QueryRow) / sizeof(Bf16));
 
 template <class P, int D>
-void run_flash_backward(const CudaBackend& backend, const AttentionSizes& s, const Tensor& qkv,
-                        const Tensor& y, const Tensor& normalizer, const Tensor& dy,
-                        const Tensor& dqkv) {
+void run_flash_backward(const AttentionWork& work) {
+  const auto& [backend, s, qkv, y, normalizer, dy, dqkv] = work;
   constexpr int for_queries = backward_elements<P, D, false>,
                 for_keys = backward_elements<P, D, true>;
   static_assert(sizeof(Bf16) * std::max(for_queries, for_keys) + P::by_group * 1024 <= 99 * 1024);

@@ -104,8 +104,8 @@ __global__ void __launch_bounds__(32 * P::warps)
 }
 
 template <class P, int D>
-void run_flash(const CudaBackend& backend, const AttentionSizes& s, const Tensor& qkv,
-               const Tensor& y, const Tensor& normalizer) {
+void run_flash(const AttentionWork& work) {
+  const auto& [backend, s, qkv, y, normalizer, dy, dqkv] = work;
   constexpr int rows = block_rows<P, query_groups<P, D>>;
   const int elements = tile_size<P, D>(rows + 4 * keys_at_once<D>);
   backend.run(flash_kernel<P, D>, flash_grid<P>(s, rows, elements), s, qkv, y, normalizer);

@@ -38,23 +38,22 @@ struct AttentionSizes {
   }
 };
 
+/// Attention; or its gradient, if `dqkv` is defined.
+struct AttentionWork {
+  const CudaBackend& backend;
+  const AttentionSizes& sizes;
+  Tensor qkv, y, normalizer, dy = {}, dqkv = {};
+};
+
 /// Whether tensor cores can compute it: bf16, heads of 16, 32, 48, ... 128 values at addresses that
 /// are multiples of 16 bytes. They multiply shares of attention, and gradients of scores, rounded
 /// to bf16. Otherwise, everything is computed in f32.
 bool flash_fits(const AttentionSizes& sizes, std::initializer_list<Tensor> tensors);
-void flash_attention(const CudaBackend& backend, const AttentionSizes& sizes, const Tensor& qkv,
-                     const Tensor& y, const Tensor& normalizer);
-void flash_attention_backward(const CudaBackend& backend, const AttentionSizes& sizes,
-                              const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
-                              const Tensor& dy, const Tensor& dqkv);
+void flash_attention(const AttentionWork& work);
 
-/// Compute them by wgmma, for heads of this size on GPUs of compute capability 9.0.
+/// Computes it by wgmma, for heads of this size on GPUs of compute capability 9.0.
 constexpr int hopper_head = 64;
-void hopper_attention(const CudaBackend& backend, const AttentionSizes& sizes, const Tensor& qkv,
-                      const Tensor& y, const Tensor& normalizer);
-void hopper_attention_backward(const CudaBackend& backend, const AttentionSizes& sizes,
-                               const Tensor& qkv, const Tensor& y, const Tensor& normalizer,
-                               const Tensor& dy, const Tensor& dqkv);
+void hopper_attention(const AttentionWork& work);
 
 using Bf16 = __nv_bfloat16;
 

@@ -240,9 +240,7 @@ void CudaBackend::linear_backward(bool add, In dy, In x, Out dweight, Out dbias)
                             operand(one_matrix(dweight), false), 1, add,
                             {CUBLASLT_EPILOGUE_BGRADB, dbias.raw()}))
     return;
-  if (dweight.defined())
-    gemm({true, false, add}, one_matrix(dy), one_matrix(x), {}, one_matrix(dweight));
-  if (dbias.defined()) reduce(Reduction::sum, dy, dbias.window(0, {1, dbias.numel()}));
+  Backend::linear_backward(add, dy, x, dweight, dbias);
 }
 
 // Multiples of 8 would do for bf16; 64 are half of a tile, or a quarter, and 128 bytes.

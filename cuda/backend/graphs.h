@@ -39,7 +39,7 @@ class Graphs {
   /// Gathers work of the current device, to launch it on `target`, in whose order `allocator`
   /// allocates. Both must outlive the Graphs.
   Graphs(cudaStream_t target, CachingAllocator& allocator);
-  ~Graphs();
+  ~Graphs() { allocator_.free(value_block_, value_bytes); }
 
   /// Gathers what `work` queues. In a nested call, and while another thread gathers, work is queued
   /// as without graphs. If `work` throws, gathered work that is not launched yet is dropped.

@@ -15,11 +15,7 @@ namespace plangrad::cuda {
 namespace {
 
 using Byte = std::uint8_t;
-using Key = autograd::MagnitudeKey;
-using autograd::digit_values;
-using autograd::infinity_key;
-using autograd::key_of;
-using autograd::KeyDigit;
+using Key = MagnitudeKey;
 
 constexpr int own = 16, piece = own * item_threads;  // elements per thread and per block
 
@@ -144,7 +140,7 @@ std::int64_t slots_of(const Tensor& bytes, const Tensor& x) {
 Magnitude CudaBackend::magnitude(In x, std::int64_t k) {
   const Tensor histogram = workspace({digit_values}, DType::i32, x.device());
   std::vector<unsigned> counted(digit_values);
-  return autograd::find_magnitude(k, [&](KeyDigit digit) {
+  return find_magnitude(k, [&](KeyDigit digit) {
     fill(0, histogram);
     dispatch(x, [&]<class T>() {
       run(count_keys_kernel<T>, {blocks_for(x.numel(), piece), item_threads}, x.numel(), x, digit,

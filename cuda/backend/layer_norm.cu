@@ -134,13 +134,8 @@ __global__ void __launch_bounds__(most_threads<N, E>, least_blocks<N, E>)
 
 }  // namespace
 
-void CudaBackend::layer_norm(In x, In weight, In bias, double epsilon, Out y, Out mean,
-                             Out inverse) {
-  add_layer_norm(x, {}, weight, bias, epsilon, {}, y, mean, inverse);
-}
-
-void CudaBackend::add_layer_norm(In x, In a, In weight, In bias, double epsilon, Out sum, Out y,
-                                 Out mean, Out inverse) {
+void CudaBackend::layer_norm(In x, In a, In weight, In bias, double epsilon, Out sum, Out y,
+                             Out mean, Out inverse) {
   const std::int64_t rows = x.size(0), width = x.size(1);
   const Tensor &other = a.defined() ? a : x, &target = a.defined() ? sum : y;
   dispatch_row(width, {x, other, weight, bias, target, y}, [&]<class T, int N, int E>(dim3 block) {

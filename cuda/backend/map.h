@@ -48,9 +48,6 @@ void map(const CudaBackend& backend, const Tensor& y, F f, const X*... x) {
     run_map<1>(backend, y.numel(), f, to, x...);
 }
 
-using autograd::WalkPlace;
-using autograd::WalkStep;
-
 /// The largest number of dimensions for which a kernel computes places.
 constexpr int most_dimensions = 8;
 
@@ -59,7 +56,7 @@ struct Walk {
   WalkStep steps[most_dimensions] = {};
 
   /// throws: Error if there are too many dimensions
-  Walk(const std::vector<WalkStep>& walk, const char* purpose, const autograd::Shape& shape)
+  Walk(const std::vector<WalkStep>& walk, const char* purpose, const Shape& shape)
       : rank(static_cast<std::int64_t>(walk.size())) {
     PG_CHECK(rank <= most_dimensions, "cuda: expected at most ", most_dimensions, " dimensions to ",
              purpose, ", got ", shape);

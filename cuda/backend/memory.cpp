@@ -9,11 +9,9 @@
 
 namespace plangrad::cuda {
 
-namespace {
-
 /// The pool of the device, which keeps what is freed, and is open to all GPUs that can reach it:
 /// NCCL sends straight from the memory of one rank to another's, if both are in one process.
-cudaMemPool_t open_pool(int device) {
+static cudaMemPool_t open_pool(int device) {
   cudaMemPool_t pool;
   std::uint64_t all = ~std::uint64_t{0};
   PG_CUDA(cudaDeviceGetDefaultMemPool(&pool, device));
@@ -32,12 +30,8 @@ cudaMemPool_t open_pool(int device) {
   return pool;
 }
 
-}  // namespace
-
 CachingAllocator::CachingAllocator(int device, cudaStream_t stream, bool keeps_blocks)
     : device_(device), stream_(stream), keeps_blocks_(keeps_blocks), pool_(open_pool(device)) {}
-
-CachingAllocator::~CachingAllocator() { give_back(take_all()); }
 
 std::int64_t CachingAllocator::block_bytes(std::int64_t bytes) const {
   if (!keeps_blocks_) return std::max<std::int64_t>(bytes, 1);

@@ -31,7 +31,7 @@ class CachingAllocator {
   /// Without `keeps_blocks`, each call is a call of CUDA, so that the emulator finds memory that is
   /// used after it was freed. The device must be current.
   CachingAllocator(int device, cudaStream_t stream, bool keeps_blocks);
-  ~CachingAllocator();
+  ~CachingAllocator() { give_back(take_all()); }
 
   /// throws: Error that names the requested bytes, the bytes in use and the device, if memory is
   /// short even after all kept blocks have been freed

@@ -12,13 +12,10 @@ namespace plangrad::cuda {
 namespace {
 
 using Byte = std::uint8_t;
-using autograd::largest;
-using autograd::Levels;
-using autograd::Scale;
 
 /// The type of a message's bucket levels for values of type T.
 template <class T>
-using Stored = std::conditional_t<sizeof(T) == sizeof(float), float, autograd::bf16>;
+using Stored = std::conditional_t<sizeof(T) == sizeof(float), float, bf16>;
 
 /// The parts of a message of n values: the buckets' levels, then the elements' packed levels.
 struct Layout {
@@ -61,9 +58,9 @@ __global__ void levels_kernel(Layout m, const T* x, Byte* bytes, int* not_finite
   if (threadIdx.x > 0) return;
   if (!finite) atomicOr(not_finite, 1);
   // Write levels that are numbers even if x is not finite: the message is packed in any case.
-  write_item(bytes, blockIdx.x,
-             finite ? autograd::levels_between<Stored<T>>(low, high, (1 << m.bits) - 1)
-                    : Levels<Stored<T>>{});
+  write_item(
+      bytes, blockIdx.x,
+      finite ? levels_between<Stored<T>>(low, high, (1 << m.bits) - 1) : Levels<Stored<T>>{});
 }
 
 template <class T>
@@ -71,8 +68,8 @@ __device__ void pack_group(std::int64_t g, Layout m, const T* x, bool stochastic
                            Byte* bytes) {
   float random[8];
   for (int half = 0; half < 2 && stochastic; ++half) {
-    const auto word = autograd::philox(key, 2 * g + half);
-    for (int i = 0; i < 4; ++i) random[4 * half + i] = autograd::to_uniform(word[i]);
+    const auto word = philox(key, 2 * g + half);
+    for (int i = 0; i < 4; ++i) random[4 * half + i] = to_uniform(word[i]);
   }
   const auto top = static_cast<float>((1 << m.bits) - 1);
   std::uint64_t word = 0;

@@ -127,11 +127,11 @@ void run_reduce(const CudaBackend& backend, Runs runs, const Tensor& x, const Te
 }  // namespace
 
 void CudaBackend::reduce(Reduction op, In x, Out y) {
-  const autograd::ReducedRun run(x.shape(), y.shape());  // earlier runs need another pass
+  const ReducedRun run(x.shape(), y.shape());  // earlier runs need another pass
   Runs runs{run.outer, run.reduced, run.inner, 0};
   runs.part = part_of(runs);
 
-  autograd::Shape shape = x.shape();
+  Shape shape = x.shape();
   for (int i = run.first; i < run.last; ++i) shape = shape.with(i, 1);
   if (runs.parts() > 1) shape = shape.with(run.first, runs.parts());
   const bool done = shape == y.shape();
@@ -143,23 +143,20 @@ void CudaBackend::reduce(Reduction op, In x, Out y) {
   if (!done) reduce(op, target, y);
 }
 
-namespace {
-
 /// mark = 1 where x is the maximum, else 0.
 template <class T>
-__device__ void mark_maximum(std::int64_t i, const Walk& walk, const T* x, const T* y, T* mark) {
+static __device__ void mark_maximum(std::int64_t i, const Walk& walk, const T* x, const T* y,
+                                    T* mark) {
   mark[i] = from_float<T>(to_float(x[i]) == to_float(y[walk.place(i).b]) ? 1 : 0);
 }
 
 /// Divides dy among the marked elements, in place.
 template <class T>
-__device__ void share_among_marked(std::int64_t i, const Walk& walk, const float* marks,
-                                   const T* dy, T* dx) {
+static __device__ void share_among_marked(std::int64_t i, const Walk& walk, const float* marks,
+                                          const T* dy, T* dx) {
   const std::int64_t in_y = walk.place(i).b;
   dx[i] = from_float<T>(to_float(dx[i]) / marks[in_y] * to_float(dy[in_y]));
 }
-
-}  // namespace
 
 void CudaBackend::max_backward(In x, In y, In dy, Out dx) {
   const Tensor marks = workspace(y.shape(), DType::f32, x.device());
@@ -234,8 +231,6 @@ __global__ void __launch_bounds__(square_threads)
 }
 
 }  // namespace
-
-double CudaBackend::sum_of_squares(In x) { return sums_of_squares({x})[0]; }
 
 /// Stores the tensors' sums, then the parts of the tensors of a table.
 std::vector<double> CudaBackend::sums_of_squares(const std::vector<Tensor>& tensors) {

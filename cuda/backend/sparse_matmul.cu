@@ -1,5 +1,5 @@
 // Products with sparse matrices: a warp has a row of the sparse matrix; its lanes have neighbouring
-// columns of the dense matrix, or neighbouring elements of the row.
+// vectors, or neighbouring elements of the row.
 // Not here: rows sorted by length. Gale et al. 2020, "Sparse GPU kernels for deep learning".
 #include "cuda/backend/kernel_types.h"
 
@@ -37,21 +37,6 @@ __device__ void multiply_row(std::int64_t warp, Pattern a, const T* values, std:
   store(c + row * n + column, pack<T, N>([&](int j) { return sums[j]; }));
 }
 
-/// values[i] = sum_j d[r,j] b[k,j], with one warp per element.                d (M,n), b (K,n)
-template <class T>
-__device__ void sample_columns(std::int64_t row, Pattern p, std::int64_t n, const T* d, const T* b,
-                               float* values) {
-  const T* own = d + row * n;
-  for (int i = p.offsets[row]; i < p.offsets[row + 1]; ++i) {
-    const T* other = b + p.columns[i] * n;
-    float sum = 0;
-    for (std::int64_t j = threadIdx.x % 32; j < n; j += 32)
-      sum += to_float(own[j]) * to_float(other[j]);
-    sum = warp_sum(sum);
-    if (threadIdx.x % 32 == 0) values[i] = sum;
-  }
-}
-
 /// values[i] = sum_j d[j,r] b[j,k], with one lane per element.                d (n,M), b (n,K)
 template <class T>
 __device__ void sample_rows(std::int64_t row, Pattern p, std::int64_t n, std::int64_t width,
@@ -66,32 +51,27 @@ __device__ void sample_rows(std::int64_t row, Pattern p, std::int64_t n, std::in
 
 }  // namespace
 
-// Transposes vectors that are rows to columns, and the results back: lanes that read and write
-// neighbours save more time than the copies cost.
-void CudaBackend::spmm(const SparsePattern& pattern, In values, Vectors how, In b, In bias, Out c) {
+// Transposes vectors, and the results back: lanes that read and write neighbours save more time than
+// the copies cost.
+void CudaBackend::spmm(const SparsePattern& pattern, In values, In b, In bias, Out c) {
   refuse_f64(b);
   if (c.numel() == 0) return;
-  if (how == Vectors::rows) {
-    const Tensor turned = workspace({b.size(1), b.size(0)}, b.dtype(), b.device());
-    const Tensor product = workspace({c.size(1), c.size(0)}, c.dtype(), c.device());
-    permute(b, {1, 0}, turned);
-    spmm(pattern, values, Vectors::columns, turned, bias, product);
-    return permute(product, {1, 0}, c);
-  }
-  const std::int64_t n = c.size(1);
-  dispatch_packs(n, {b, c}, [&]<class T, int N>() {
+  const std::int64_t n = c.size(0);
+  const Tensor turned = workspace({b.size(1), n}, b.dtype(), b.device());
+  const Tensor product = workspace({c.size(1), n}, c.dtype(), c.device());
+  permute(b, {1, 0}, turned);
+  dispatch_packs(n, {turned, product}, [&]<class T, int N>() {
     run_each<multiply_row<N, T>, 32>(pattern.rows() * blocks_for(n, 32 * N), Pattern(pattern),
-                                     values, n, b, bias.defined() ? bias.data<T>() : nullptr, c);
+                                     values, n, turned, bias.defined() ? bias.data<T>() : nullptr,
+                                     product);
   });
+  permute(product, {1, 0}, c);
 }
 
-void CudaBackend::sddmm(const SparsePattern& pattern, Vectors how, In d, In b, Out values) {
+void CudaBackend::sddmm(const SparsePattern& pattern, In d, In b, Out values) {
   const Pattern p(pattern);
   dispatch(d, [&]<class T>() {
-    if (how == Vectors::columns)
-      run_each<sample_columns<T>, 32>(p.rows, p, d.size(1), d, b, values);
-    else
-      run_each<sample_rows<T>, 32>(p.rows, p, d.size(0), pattern.width, d, b, values);
+    run_each<sample_rows<T>, 32>(p.rows, p, d.size(0), pattern.width, d, b, values);
   });
 }
 

@@ -56,7 +56,7 @@ T warp_sum(T value, std::source_location where = std::source_location::current()
 
 template <int lanes = 32, class T>
 T warp_max(T value, std::source_location where = std::source_location::current()) {
-  return emulator::butterfly<lanes>("warp_max", where, value, [](T a, T b) { return max(a, b); });
+  return emulator::butterfly<lanes>("warp_max", where, value, [](T a, T b) { return ::max(a, b); });
 }
 
 inline float fast_exp2(float x) { return std::exp2(x); }

@@ -32,7 +32,7 @@ template <int lanes = 32, class T>
 __device__ T warp_max(T value) {
 #pragma unroll
   for (int offset = lanes / 2; offset > 0; offset /= 2)
-    value = max(value, __shfl_xor_sync(~0u, value, offset));
+    value = ::max(value, __shfl_xor_sync(~0u, value, offset));
   return value;
 }
 

@@ -15,13 +15,9 @@
 
 namespace plangrad::cuda {
 
-namespace {
-
 constexpr const char* advice =
     "; NCCL_DEBUG=INFO says what NCCL does, and NCCL_SOCKET_IFNAME names the network interface "
     "that it is to use";
-
-}  // namespace
 
 std::string NcclComm::describe() const {
   return fmt::format("{} of ranks {}", call_, fmt::join(ranks_, ", "));

@@ -37,11 +37,6 @@ class ProfiledBackend : public Backend {
   void fill(double value, Out y) override {
     run(KernelWork{"fill"}.with(y), [&] { inner_->backend().fill(value, y); });
   }
-  std::vector<double> sums_of_squares(const std::vector<Tensor>& tensors) override {
-    KernelWork work{"sum_of_squares"};
-    for (const Tensor& x : tensors) work.bytes += bytes_of(x);
-    return run(work, [&] { return inner_->backend().sums_of_squares(tensors); });
-  }
 
   // [snippet profiled]
 #define PG_KERNEL(name, ...)                                         \

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "autograd/backend.h"
-#include "nn/models/parameter.h"
+#include "nn/models/model.h"
 #include "parallel/plan/codec_spec.h"
 
 namespace plangrad::parallel {
@@ -42,7 +42,9 @@ inline constexpr const char* when_not_finite =
 
 /// Whether all values are finite. The squares of finite f32 values are finite in f64, in which they
 /// are summed.
-inline bool all_finite(const Tensor& x) { return std::isfinite(x.backend().sum_of_squares(x)); }
+inline bool all_finite(const Tensor& x) {
+  return std::isfinite(x.backend().sums_of_squares({x})[0]);
+}
 
 /// throws: Error unless `finite`; `what` begins it: "step 2: the gradient of wte.weight is"
 inline void check_encodable(bool finite, const std::string& what) {

@@ -101,7 +101,7 @@ BitOptions BufferCodec::bit_options(const Tensor& values) const {
       if (codec->encode(x, source_, layer.range.begin, bytes)) {
         codec->decode(bytes, y);
         y.backend().binary(Binary::subtract, x, y, y);
-        error = y.backend().sum_of_squares(y);
+        error = y.backend().sums_of_squares({y})[0];
       }
       all[layer.parameter->name].push_back({size, error});
     }

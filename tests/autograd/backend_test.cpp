@@ -42,7 +42,8 @@ TEST_CASE("backend: a kernel that it lacks is named, with the device and what to
                     "softmax: the device memory has no kernel for it; compute on the CPU, or write "
                     "the kernel: override Backend::softmax in the backend of memory");
   CHECK_THROWS_WITH(x + x, Contains("binary: the device memory has no kernel for it"));
-  CHECK_THROWS_WITH(x.backend().sum_of_squares(x), Contains("sum_of_squares: the device memory"));
+  CHECK_THROWS_WITH(x.backend().sums_of_squares({x})[0],
+                    Contains("sums_of_squares: the device memory"));
   CHECK_THROWS_WITH(x.backend().sgd({}, {}, x, x, x, x), Contains("sgd: the device memory"));
 }
 

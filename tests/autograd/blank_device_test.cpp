@@ -52,7 +52,7 @@ TEST_CASE("blank device: no value can be read, and no memory is taken", "[blank]
   const Tensor x = zeros({1 << 20, 1 << 20}, DType::f32, device);  // 4 TiB
   CHECK(device->meter().live() == std::int64_t{1} << 42);
   CHECK_THROWS_WITH(item(mean(x)), Contains("tensors of the blank device have no values"));
-  CHECK_THROWS_WITH(x.backend().sum_of_squares(x), Contains("sum_of_squares: tensors"));
+  CHECK_THROWS_WITH(x.backend().sums_of_squares({x}), Contains("sums_of_squares: tensors"));
   CHECK_THROWS_WITH(x.backend().magnitude(x, 1), Contains("magnitude: tensors"));
   CHECK_THROWS_WITH(take_kernels(*cpu_device()), Contains("the device cpu is not blank"));
 }

@@ -102,7 +102,7 @@ inline std::vector<KernelRow> KernelRows::sums() {
                columns = statistics({1, s.width});
   Backend* const k = backend_;
   return {
-      {"sum of squares", of(n()), 0, [=] { k->sum_of_squares(x); }},
+      {"sum of squares", of(n()), 0, [=] { k->sums_of_squares({x}); }},
       {"sum of each row", of(n()), 0, [=] { k->reduce(Reduction::sum, x, rows); }},
       {"sum of each column", of(n()), 0, [=] { k->reduce(Reduction::sum, x, columns); }},
   };
@@ -115,11 +115,12 @@ inline std::vector<KernelRow> KernelRows::rows_of_width() {
   const Tensor dw = make({c}, gradient_dtype(dtype_)), db = make({c}, gradient_dtype(dtype_));
   Backend* const k = backend_;
   return {
-      {"layer norm", of(2 * n()), 0, [=] { k->layer_norm(x, w, w, 1e-5, y, mean, inverse); }},
+      {"layer norm", of(2 * n()), 0,
+       [=] { k->layer_norm(x, {}, w, w, 1e-5, {}, y, mean, inverse); }},
       {"layer norm, backward", of(3 * n()), 0,
        [=] { k->layer_norm_backward(x, w, mean, inverse, dy, {}, y, dw, db); }},
       {"sum and layer norm", of(4 * n()), 0,
-       [=] { k->add_layer_norm(x, dy, w, w, 1e-5, sum, y, mean, inverse); }},
+       [=] { k->layer_norm(x, dy, w, w, 1e-5, sum, y, mean, inverse); }},
       {"sum and layer norm, backward", of(4 * n()), 0,
        [=] { k->layer_norm_backward(x, w, mean, inverse, dy, sum, y, dw, db); }},
       {"softmax", of(2 * n()), 0, [=] { k->softmax(x, y); }},

@@ -84,12 +84,9 @@ Pruned prune(const Layer& l, double kept) {
 void run_sparse(const Layer& l, Pruned& p) {
   Backend& k = l.x.backend();
   auto flat = [](const Tensor& t) { return t.window(0, {t.size(1), t.size(2)}); };
-  p.times[0].run(
-      [&] { k.spmm(p.weight.pattern, p.values, Vectors::rows, flat(l.x), {}, flat(l.y)); });
-  p.times[1].run(
-      [&] { k.spmm(p.weight.transposed, p.values, Vectors::rows, flat(l.dy), {}, flat(l.dx)); });
-  p.times[2].run(
-      [&] { k.sddmm(p.weight.pattern, Vectors::rows, flat(l.dy), flat(l.x), p.gradient); });
+  p.times[0].run([&] { k.spmm(p.weight.pattern, p.values, flat(l.x), {}, flat(l.y)); });
+  p.times[1].run([&] { k.spmm(p.weight.transposed, p.values, flat(l.dy), {}, flat(l.dx)); });
+  p.times[2].run([&] { k.sddmm(p.weight.pattern, flat(l.dy), flat(l.x), p.gradient); });
 }
 
 void print_rows(std::int64_t size, std::int64_t vectors, DType dtype, int rounds) {

@@ -21,7 +21,7 @@ TEST_CASE("backend errors: an index outside is thrown by the next call that wait
   CHECK(item(cross_entropy(x, integers({0, 2}, {2}, device))) == Approx(std::log(3)));
 
   embedding(x, integers({1, -1, 0}, {3}, device));
-  CHECK_THROWS_WITH(device->backend().sum_of_squares(x),
+  CHECK_THROWS_WITH(device->backend().sums_of_squares({x}),
                     Contains("embedding: id -1 is outside [0,2)"));
   x.backend().gather(x, integers({0, 6}, {2}, device), false, y);
   CHECK_THROWS_WITH(backend_of(device).synchronize(), Contains("gather: index 6 is outside [0,6)"));
@@ -81,11 +81,11 @@ TEST_CASE("backend errors: f64 is refused by every kernel") {
         backend.reduce(Reduction::sum, x, empty({1, 2}, DType::f64, device));
       },
       [&] { backend.max_backward(x, x, x, x); },
-      [&] { backend.sum_of_squares(x); },
+      [&] { backend.sums_of_squares({x}); },
       [&] { backend.softmax(x, x); },
       [&] { backend.softmax_backward(x, x, x); },
-      [&] { backend.layer_norm(x, w, w, 1e-5, x, w, w); },
-      [&] { backend.add_layer_norm(x, x, w, w, 1e-5, x, x, w, w); },
+      [&] { backend.layer_norm(x, {}, w, w, 1e-5, {}, x, w, w); },
+      [&] { backend.layer_norm(x, x, w, w, 1e-5, x, x, w, w); },
       [&] { backend.layer_norm_backward(x, w, w, w, x, {}, x, w, w); },
       [&] { backend.cross_entropy(x, ids, 2, 1, w, x); },
       [&] { backend.scale_by(w, x); },
@@ -109,8 +109,8 @@ TEST_CASE("backend errors: f64 is refused by kernels on matrices, images and enc
       [&] {
         backend.gemm({}, x.window(0, {1, 1, 1}), x, {}, x);
       },
-      [&] { backend.spmm(pattern, w, Vectors::columns, m, {}, m); },
-      [&] { backend.sddmm(pattern, Vectors::columns, m, m, w); },
+      [&] { backend.spmm(pattern, w, m, {}, m); },
+      [&] { backend.sddmm(pattern, m, m, w); },
       [&] {
         backend.attention(x, 1, x.window(0, {1, 1, 1}), x.window(0, {1, 1, 1}));
       },

@@ -167,7 +167,7 @@ TEST_CASE("backend kernels: the sum of squares is exact to f64") {
   for (DType dtype : floating)
     for (std::int64_t size : {0, 1, 8191, 8193, 50'000}) {
       auto squares = [&](const DevicePtr& device) {
-        return device->backend().sum_of_squares(off_by_one("x", size, dtype, device));
+        return device->backend().sums_of_squares({off_by_one("x", size, dtype, device)})[0];
       };
       // Squares of f32 are exact in f64; each sum rounds fewer than `size` times.
       const double expected = squares(cpu_device());
@@ -177,13 +177,13 @@ TEST_CASE("backend kernels: the sum of squares is exact to f64") {
   for (DType dtype : floating) {  // wherever they begin
     const Tensor x = off_by_one("x", 20'000, dtype, device), same = empty_like(x);
     x.backend().copy(x, same);
-    CHECK(x.backend().sum_of_squares(x) == x.backend().sum_of_squares(same));
+    CHECK(x.backend().sums_of_squares({x})[0] == x.backend().sums_of_squares({same})[0]);
   }
   std::vector<Tensor> tensors;
   Numbers one_by_one;
   for (std::int64_t size : {3, 0, 20'000, 8192, 1}) {
     tensors.push_back(off_by_one("x", size, size < 10 ? DType::f32 : DType::bf16, device));
-    one_by_one.push_back(device->backend().sum_of_squares(tensors.back()));
+    one_by_one.push_back(device->backend().sums_of_squares({tensors.back()})[0]);
   }
   CHECK(device->backend().sums_of_squares(tensors) == one_by_one);
   CHECK(device->backend().sums_of_squares({}).empty());

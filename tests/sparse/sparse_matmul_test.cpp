@@ -66,53 +66,38 @@ void for_elements(const SparsePattern& pattern, Body&& body) {
       body(i, r, static_cast<std::int64_t>(columns[i]));
 }
 
-/// Vectors of so many values, and how to find element (i,j): value i of vector j.
-struct Layout {
-  Vectors how;
-  std::int64_t n;
-
-  Shape shape(std::int64_t values) const {
-    return how == Vectors::columns ? Shape{values, n} : Shape{n, values};
-  }
-  std::int64_t at(std::int64_t values, std::int64_t i, std::int64_t j) const {
-    return how == Vectors::columns ? i * n + j : j * values + i;
-  }
-};
-
-void check_spmm(const SparsePattern& pattern, Layout layout, bool with_bias, DType dtype,
+void check_spmm(const SparsePattern& pattern, std::int64_t n, bool with_bias, DType dtype,
                 const DevicePtr& device) {
   std::int64_t m = pattern.rows(), k = pattern.width;
   Tensor values = whole({pattern.elements()}, "a", device, dtype);
-  Tensor b = whole(layout.shape(k), "b", device, dtype), bias;
+  Tensor b = whole({n, k}, "b", device, dtype), bias;
   if (with_bias) bias = whole({m}, "bias", device, dtype);
-  Tensor c = full(layout.shape(m), std::numeric_limits<double>::quiet_NaN(), dtype, device);
-  device->backend().spmm(pattern, values, layout.how, b, bias, c);
+  Tensor c = full({n, m}, std::numeric_limits<double>::quiet_NaN(), dtype, device);
+  device->backend().spmm(pattern, values, b, bias, c);
 
   Numbers expected(c.numel()), hv = to_host(values), hb = to_host(b);
   Numbers start = with_bias ? to_host(bias) : Numbers(m);
   for (std::int64_t r = 0; r < m; ++r)
-    for (std::int64_t j = 0; j < layout.n; ++j) expected[layout.at(m, r, j)] = start[r];
+    for (std::int64_t j = 0; j < n; ++j) expected[j * m + r] = start[r];
   for_elements(pattern, [&](std::int64_t i, std::int64_t r, std::int64_t column) {
-    for (std::int64_t j = 0; j < layout.n; ++j)
-      expected[layout.at(m, r, j)] += hv[i] * hb[layout.at(k, column, j)];
+    for (std::int64_t j = 0; j < n; ++j) expected[j * m + r] += hv[i] * hb[j * k + column];
   });
   for (double& value : expected) value = rounded(value, dtype);
   CHECK(to_host(c) == expected);
 }
 
-void check_sddmm(const SparsePattern& pattern, Layout layout, DType dtype,
+void check_sddmm(const SparsePattern& pattern, std::int64_t n, DType dtype,
                  const DevicePtr& device) {
   std::int64_t m = pattern.rows(), k = pattern.width;
-  Tensor d = whole(layout.shape(m), "d", device, dtype);
-  Tensor b = whole(layout.shape(k), "b", device, dtype);
+  Tensor d = whole({n, m}, "d", device, dtype);
+  Tensor b = whole({n, k}, "b", device, dtype);
   Tensor values = full({pattern.elements()}, std::numeric_limits<double>::quiet_NaN(),
                        gradient_dtype(dtype), device);
-  device->backend().sddmm(pattern, layout.how, d, b, values);
+  device->backend().sddmm(pattern, d, b, values);
 
   Numbers expected(pattern.elements()), hd = to_host(d), hb = to_host(b);
   for_elements(pattern, [&](std::int64_t i, std::int64_t r, std::int64_t column) {
-    for (std::int64_t j = 0; j < layout.n; ++j)
-      expected[i] += hd[layout.at(m, r, j)] * hb[layout.at(k, column, j)];
+    for (std::int64_t j = 0; j < n; ++j) expected[i] += hd[j * m + r] * hb[j * k + column];
   });
   CHECK(to_host(values) == expected);
 }
@@ -127,15 +112,13 @@ TEST_CASE("sparse matmul: spmm and sddmm are the sums that their formulas say", 
   DevicePtr device = cpu_device();
   for (Sizes s : sizes)
     for (const Mask& mask : masks)
-      for (DType dtype : types)
-        for (Vectors how : {Vectors::columns, Vectors::rows}) {
-          SparsePattern pattern = make_pattern(mask, s, device);
-          INFO(s.m << ' ' << s.k << ' ' << s.n << ' ' << mask.name << ' ' << dtype << ' '
-                   << (how == Vectors::rows ? "rows" : "columns"));
-          check_spmm(pattern, {how, s.n}, false, dtype, device);
-          check_spmm(pattern, {how, s.n}, true, dtype, device);
-          check_sddmm(pattern, {how, s.n}, dtype, device);
-        }
+      for (DType dtype : types) {
+        SparsePattern pattern = make_pattern(mask, s, device);
+        INFO(s.m << ' ' << s.k << ' ' << s.n << ' ' << mask.name << ' ' << dtype);
+        check_spmm(pattern, s.n, false, dtype, device);
+        check_spmm(pattern, s.n, true, dtype, device);
+        check_sddmm(pattern, s.n, dtype, device);
+      }
 }
 
 TEST_CASE("sparse matmul: a transposed pattern reads the values where they stand", "[sparse]") {
@@ -146,10 +129,10 @@ TEST_CASE("sparse matmul: a transposed pattern reads the values where they stand
     Tensor dense = to_dense(a), turned = empty({41, 33}, dtype, device);
     device->backend().permute(dense, {1, 0}, turned);
     Csr expected = to_csr(turned, turned);
-    Tensor b = whole({33, 20}, "b", device, dtype), c = empty({41, 20}, dtype, device);
+    Tensor b = whole({20, 33}, "b", device, dtype), c = empty({20, 41}, dtype, device);
     Tensor same = empty_like(c);
-    device->backend().spmm(transposed(pattern), a.values, Vectors::columns, b, {}, c);
-    device->backend().spmm(expected.pattern, expected.values, Vectors::columns, b, {}, same);
+    device->backend().spmm(transposed(pattern), a.values, b, {}, c);
+    device->backend().spmm(expected.pattern, expected.values, b, {}, same);
     CHECK(to_host(c) == to_host(same));
   }
 }
@@ -157,34 +140,30 @@ TEST_CASE("sparse matmul: a transposed pattern reads the values where they stand
 TEST_CASE("sparse matmul: without vectors there are no products", "[sparse]") {
   DevicePtr device = cpu_device();
   SparsePattern pattern = make_pattern(masks[1], {3, 5, 0}, device);
-  for (Vectors how : {Vectors::columns, Vectors::rows}) {
-    check_spmm(pattern, {how, 0}, true, DType::f32, device);
-    check_sddmm(pattern, {how, 0}, DType::f32, device);
-  }
+  check_spmm(pattern, 0, true, DType::f32, device);
+  check_sddmm(pattern, 0, DType::f32, device);
 }
 
 TEST_CASE("sparse matmul: a device whose memory the host can't touch", "[sparse]") {
   DevicePtr device = guarded_device();
-  for (Vectors how : {Vectors::columns, Vectors::rows}) {
-    SparsePattern pattern = make_pattern(masks[3], {17, 33, 0}, device);
-    check_spmm(pattern, {how, 65}, true, DType::bf16, device);
-    check_sddmm(pattern, {how, 65}, DType::bf16, device);
-  }
+  SparsePattern pattern = make_pattern(masks[3], {17, 33, 0}, device);
+  check_spmm(pattern, 65, true, DType::bf16, device);
+  check_sddmm(pattern, 65, DType::bf16, device);
 }
 
 namespace {
 
 /// Bits of both products, of numbers that do lose something.
-std::vector<Numbers> products(const SparsePattern& pattern, Layout layout, DType dtype) {
+std::vector<Numbers> products(const SparsePattern& pattern, std::int64_t n, DType dtype) {
   const DevicePtr& device = pattern.offsets.device();
   std::int64_t m = pattern.rows(), k = pattern.width;
   Tensor values = uniform_tensor({{pattern.elements()}}, "a", device, dtype);
-  Tensor b = uniform_tensor({layout.shape(k)}, "b", device, dtype);
-  Tensor d = uniform_tensor({layout.shape(m)}, "d", device, dtype);
-  Tensor c = empty(layout.shape(m), dtype, device);
+  Tensor b = uniform_tensor({{n, k}}, "b", device, dtype);
+  Tensor d = uniform_tensor({{n, m}}, "d", device, dtype);
+  Tensor c = empty({n, m}, dtype, device);
   Tensor sampled = empty({pattern.elements()}, gradient_dtype(dtype), device);
-  device->backend().spmm(pattern, values, layout.how, b, {}, c);
-  device->backend().sddmm(pattern, layout.how, d, b, sampled);
+  device->backend().spmm(pattern, values, b, {}, c);
+  device->backend().sddmm(pattern, d, b, sampled);
   return {to_host(c), to_host(sampled)};
 }
 
@@ -196,17 +175,16 @@ TEST_CASE("sparse matmul: the same bits on any number of threads", "[sparse]") {
             [](std::int64_t r, std::int64_t, double x) { return r == 5 || (r > 150 && x < 0.01); }};
   SparsePattern pattern = make_pattern(mask, {301, 331, 0}, cpu_device());
   int before = compute_threads();
-  for (DType dtype : types)
-    for (Layout layout : {Layout{Vectors::columns, 200}, {Vectors::rows, 200}}) {
-      set_compute_threads(1);
-      auto one = products(pattern, layout, dtype);
-      for (int threads : {2, 3, 7}) {
-        set_compute_threads(threads);
-        bool same = products(pattern, layout, dtype) == one;
-        CHECK(same);
-      }
-      set_compute_threads(before);
+  for (DType dtype : types) {
+    set_compute_threads(1);
+    auto one = products(pattern, 200, dtype);
+    for (int threads : {2, 3, 7}) {
+      set_compute_threads(threads);
+      bool same = products(pattern, 200, dtype) == one;
+      CHECK(same);
     }
+    set_compute_threads(before);
+  }
 }
 
 TEST_CASE("sparse matmul: the same bits whatever stands beside a vector", "[sparse]") {
@@ -217,7 +195,7 @@ TEST_CASE("sparse matmul: the same bits whatever stands beside a vector", "[spar
   Tensor x = uniform_tensor({{96, 64}}, "x", device, DType::f32);
   auto product = [&](const Tensor& b) {
     Tensor c = empty({b.size(0), 48}, DType::f32, device);
-    device->backend().spmm(pattern, values, Vectors::rows, b, {}, c);
+    device->backend().spmm(pattern, values, b, {}, c);
     return to_host(c);
   };
   Numbers all = product(x), part = product(x.window(0, {37, 64}));

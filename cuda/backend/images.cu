@@ -1,6 +1,8 @@
-// Pooling, with one thread per result; gradients, with one thread per pixel, which adds the pixel's
-// contributions in the order of the windows.
-// Not here: the average over a whole image, which is a reduction. Chapter 02.
+// Kernels on images. Pooling has one thread per result, and its gradients one thread per pixel, which
+// adds the pixel's contributions in the order of the windows. Batch norm's kernels that sum have one
+// block per channel.
+// Not here: convolution (convolution.cu), the average over a whole image, which is a reduction, and
+// running statistics (autograd/ops.h). Chapter 02; Ioffe and Szegedy 2015.
 #include <cmath>
 
 #include "cuda/backend/kernel_types.h"
@@ -139,6 +141,104 @@ void CudaBackend::max_pool2d_backward(In dy, In index, Out dx) {
         dx.size(2) * dx.size(3), dy.size(2) * dy.size(3), dy, index, sums);
   });
   if (!exact) copy(sums, dx);
+}
+
+namespace {
+
+constexpr int channel_threads = 512;
+
+/// The layout of x (N,C,H,W): plane (n,c) is a run of H * W values.
+struct Planes {
+  std::int64_t channels, size, count;  // count: number of values in a channel
+
+  explicit Planes(const Tensor& x)
+      : channels(x.size(1)), size(x.size(2) * x.size(3)), count(x.size(0) * size) {}
+
+  /// Calls body(position) for this thread's values of the block's channel.
+  template <class Body>
+  __device__ void for_own(Body body) const {
+    for (std::int64_t i = threadIdx.x; i < count; i += channel_threads)
+      body((i / size * channels + blockIdx.x) * size + i % size);
+  }
+  /// Sums value(position) over the block's channel. The sums of threads are added in f64.
+  template <class Value>
+  __device__ double sum(Value value) const {
+    float own = 0;
+    for_own([&](std::int64_t at) { own += value(at); });
+    return block_sum(static_cast<double>(own));
+  }
+};
+
+/// Reads x twice: the sum of squares minus the square of the sum would cancel.
+template <class T>
+__global__ void __launch_bounds__(channel_threads)
+    statistics_kernel(Planes p, const T* x, float* mean, float* variance) {
+  const auto count = static_cast<double>(p.count);
+  const double sum = p.sum([=](std::int64_t i) { return to_float(x[i]); });
+  const auto m = static_cast<float>(sum / count);
+  const double squares =
+      p.sum([=](std::int64_t i) { return (to_float(x[i]) - m) * (to_float(x[i]) - m); });
+  if (threadIdx.x != 0) return;
+  mean[blockIdx.x] = m;
+  variance[blockIdx.x] = static_cast<float>(squares / count);
+}
+
+template <class T>
+__device__ void apply_one(std::int64_t i, Planes p, const T* x, const float* mean,
+                          const float* variance, const T* weight, const T* bias, float epsilon,
+                          T* y) {
+  const std::int64_t c = i / p.size % p.channels;
+  const float scale = to_float(weight[c]) / sqrtf(variance[c] + epsilon);
+  y[i] = from_float<T>((to_float(x[i]) - mean[c]) * scale + to_float(bias[c]));
+}
+
+/// The gradients, with n the normalised x and means over a channel:
+///   dx = weight inverse (dy - mean(dy) - n mean(dy n)),  dweight = sum dy n,  dbias = sum dy
+template <class T>
+__global__ void __launch_bounds__(channel_threads)
+    backward_kernel(Planes p, const T* x, const float* mean, const float* variance, const T* weight,
+                    float epsilon, const T* dy, T* dx, float* dweight, float* dbias) {
+  const int c = blockIdx.x;
+  const float m = mean[c], inverse = 1 / sqrtf(variance[c] + epsilon);
+  const double along =
+      p.sum([=](std::int64_t i) { return to_float(dy[i]) * (to_float(x[i]) - m); });
+  const double sum = p.sum([=](std::int64_t i) { return to_float(dy[i]); });
+  const auto count = static_cast<double>(p.count);
+  const float scale = to_float(weight[c]) * inverse, mean_d = static_cast<float>(sum / count);
+  const auto slope = static_cast<float>(along * inverse * inverse / count);
+  p.for_own([=](std::int64_t i) {
+    dx[i] = from_float<T>(scale * (to_float(dy[i]) - mean_d - (to_float(x[i]) - m) * slope));
+  });
+  if (threadIdx.x != 0) return;
+  dweight[c] = static_cast<float>(along * inverse);
+  dbias[c] = static_cast<float>(sum);
+}
+
+Grid block_for_channels(const Tensor& x) {
+  return {static_cast<unsigned>(x.size(1)), channel_threads};
+}
+
+}  // namespace
+
+void CudaBackend::batch_norm_statistics(In x, Out mean, Out variance) {
+  dispatch(x, [&]<class T>() {
+    run(statistics_kernel<T>, block_for_channels(x), Planes(x), x, mean, variance);
+  });
+}
+
+void CudaBackend::batch_norm_apply(In x, In mean, In variance, In weight, In bias, double epsilon,
+                                   Out y) {
+  dispatch(x, [&]<class T>() {
+    run_each<apply_one<T>>(x.numel(), Planes(x), x, mean, variance, weight, bias, epsilon, y);
+  });
+}
+
+void CudaBackend::batch_norm_backward(In x, In mean, In variance, In weight, double epsilon, In dy,
+                                      Out dx, Out dweight, Out dbias) {
+  dispatch(x, [&]<class T>() {
+    run(backward_kernel<T>, block_for_channels(x), Planes(x), x, mean, variance, weight, epsilon,
+        dy, dx, dweight, dbias);
+  });
 }
 
 }  // namespace plangrad::cuda
