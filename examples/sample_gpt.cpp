@@ -9,7 +9,7 @@
 #include "examples/programs/program.h"
 #include "examples/programs/rank_device.h"
 #include "examples/programs/run_folder.h"
-#include "nn/models/sample.h"
+#include "nn/text/vocabulary.h"
 
 namespace {
 

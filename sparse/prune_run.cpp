@@ -9,7 +9,6 @@
 #include "parallel/plan/lifetimes.h"
 #include "parallel/session/session_lead.h"
 #include "parallel/transports/launch.h"
-#include "sparse/mask_exchange.h"
 #include "sparse/samo.h"
 
 namespace plangrad::sparse {

@@ -1,4 +1,5 @@
-// Masks: the elements of parameters that pruning keeps, and the methods that choose them.
+// Masks: the elements of parameters that pruning keeps; the methods that choose them; and how masks
+// get from rank to rank, and through a checkpoint (they are part of a pruned model's state).
 // Not here: when a run prunes (prune_run.h), and how pruned parameters are stored (samo.h).
 // Chapter 11; Han et al. 2015 (magnitude), Zhu and Gupta 2017 (gradual), Frankle and Carbin 2019
 // (lottery tickets), You et al. 2020 (Early-Bird tickets), Singh and Bhatele 2023 (SAMO).
@@ -12,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "parallel/engine/training.h"
+#include "parallel/session/state_files.h"
 
 namespace plangrad::sparse {
 
@@ -98,5 +99,21 @@ struct EarlyBird {
   double distance(const Masks& newest, std::int64_t elements, const SumCounts& sum);
 };
 // [end snippet]
+
+/// Makes a function that sums counts over all ranks; all ranks call it together, between plans.
+///   timeout: see parallel/transports/launch.h
+SumCounts sum_over(Transport& transport, double timeout);
+/// Returns the masks of all ranks on every rank. All ranks call it together, between plans.
+Masks all_masks(Transport& transport, const Masks& own, double timeout);
+
+/// Writes the draws of a search for an Early-Bird ticket (EarlyBird::draws), so that a run that
+/// stops before it has found a ticket resumes with the same window. Each rank writes the draws of
+/// the stages that it holds and no lower rank holds.
+void write_draws(Engine& engine, const Plan& plan, const std::deque<Masks>& draws,
+                 const WriteFile& write_file);
+/// Reads the draws of all parameters for the fraction `pruned`, the oldest first; empty if the
+/// checkpoint has none.
+std::deque<Masks> read_draws(const Checkpoint& checkpoint, const ParameterList& whole,
+                             double pruned, const DevicePtr& device);
 
 }  // namespace plangrad::sparse

@@ -1,4 +1,4 @@
-// Manifests of checkpoints that a test changes. Not here: their fields (nn/checkpoint/formats.h).
+// Manifests of checkpoints that a test changes. Not here: their fields (nn/checkpoint/checkpoint.h).
 #pragma once
 
 #include <nlohmann/json.hpp>

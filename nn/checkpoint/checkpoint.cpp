@@ -10,7 +10,6 @@
 
 #include "autograd/backend.h"
 #include "nn/checkpoint/file.h"
-#include "nn/checkpoint/formats.h"
 
 namespace plangrad::nn {
 namespace {
@@ -41,23 +40,18 @@ std::string version_name(int back) {
 }
 
 Checkpoint::Checkpoint(const fs::path& folder, const std::string& name)
-    : title_("the checkpoint " + folder.string()) {
-  Manifest manifest = read_manifest(folder, name);
-  step_ = manifest.step;
-  run_id_ = manifest.run_id;
-  build_ = manifest.build;
-  run_ = std::make_shared<const nlohmann::json>(std::move(manifest.run));
-  for (const CheckpointFile& file : manifest.files) open_file(folder / file.name, file);
+    : title_("the checkpoint " + folder.string()), manifest_(read_manifest(folder, name)) {
+  for (const CheckpointFile& file : manifest_.files) open_file(folder / file.name, file);
 }
 
 /// Compares a file's mark with the manifest's; files without a mark are those of version 1.
 void Checkpoint::check_mark(const SafetensorsFile& file, const std::string& name) const {
   const std::map<std::string, std::string>& mark = file.metadata();
   const auto step = mark.find("step"), run = mark.find("run");
-  PG_CHECK(step == mark.end() || step->second == std::to_string(step_), title_,
+  PG_CHECK(step == mark.end() || step->second == std::to_string(this->step()), title_,
            " is damaged: ", name, " is of update ", step->second, ", its manifest of update ",
-           step_);
-  PG_CHECK(!has_checksums() || (run != mark.end() && run->second == run_id_), title_,
+           this->step());
+  PG_CHECK(!has_checksums() || (run != mark.end() && run->second == run_id()), title_,
            " is damaged: ", name, " belongs to another run than its manifest");
 }
 

@@ -7,7 +7,7 @@
 // safetensors.h  one data file: named tensors, mapped into memory, every rule of the format checked
 // gpt_files.h    a GPT in Hugging Face's layout, for other programs
 // file.h         whole files of other formats; checksums, which find damage, of each tensor and of
-//                all other bytes; formats.h: shared by these files
+//                all other bytes
 // A new file replaces an old one in one step, so a write that fails leaves the old one intact. An
 // error names the file, what was expected in it and what was found.
 // Ranks write files of their own and rank 0 commits them (parallel/session); a reader opens all of
@@ -28,7 +28,7 @@
 #include <vector>
 
 #include "nn/checkpoint/safetensors.h"
-#include "nn/models/parameter.h"
+#include "nn/models/model.h"
 
 namespace plangrad::nn {
 
@@ -43,6 +43,25 @@ struct CheckpointFile {
   std::string failure = {};  ///< why it could not be written; empty: it was
   static auto fields(auto& x) { return std::tie(x.name, x.bytes, x.checksums, x.failure); }
 };
+
+/// What a checkpoint's manifest says.
+struct Manifest {
+  std::int64_t step = 0;
+  std::string run_id;  ///< as `build`, empty in checkpoints of version 1, which have no checksums
+  std::string build;   ///< of the program that wrote it
+  std::shared_ptr<const nlohmann::json> run;  ///< the caller's description
+  std::vector<CheckpointFile> files;
+};
+
+/// throws: Error if the folder has no such manifest, or a damaged one
+Manifest read_manifest(const std::filesystem::path& folder, const std::string& name);
+/// throws: Error if the run's description is not UTF-8
+std::string manifest_text(const Manifest& manifest);
+
+/// throws: Error that begins with `title`, unless the file's header and, if `all`, all of its
+/// tensors have these checksums
+void check_checksums(const std::string& title, const SafetensorsFile& file,
+                     const Checksums& expected, bool all);
 
 /// Identifies a save: the run and its number of updates. All files of a checkpoint carry it.
 struct SaveMark {
@@ -62,6 +81,12 @@ struct Kept {
 /// order: "index/h.0.attn.c_attn.weight". Other tensors of these parameters may hold only the kept
 /// elements.
 inline constexpr const char* index_name = "index";
+
+/// The name of a parameter's part of a flat buffer. The weights' buffer is called "", so its parts
+/// have the names of parameters.
+inline std::string tensor_name(const std::string& buffer, const std::string& parameter) {
+  return buffer.empty() ? parameter : buffer + "/" + parameter;
+}
 
 /// The name of the weights `back` versions before the newest: "version-1"; "" for the newest.
 /// throws: Error if back is negative
@@ -127,13 +152,13 @@ class Checkpoint {
   /// Reads all bytes. throws: Error if any of them is damaged
   void verify() const;
   /// Whether damage is found: plangrad 0.1 wrote checkpoints without checksums.
-  bool has_checksums() const { return !build_.empty(); }
+  bool has_checksums() const { return !build().empty(); }
 
-  std::int64_t step() const { return step_; }
-  const std::string& run_id() const { return run_id_; }  ///< empty without checksums
-  const std::string& build() const { return build_; }    ///< of the program that wrote it; likewise
+  std::int64_t step() const { return manifest_.step; }
+  const std::string& run_id() const { return manifest_.run_id; }
+  const std::string& build() const { return manifest_.build; }
   const std::vector<SafetensorsFile>& files() const { return files_; }
-  const nlohmann::json& run() const { return *run_; }
+  const nlohmann::json& run() const { return *manifest_.run; }
 
   /// throws: Error unless the weights are exactly those of `model`, with the same shapes
   void check_model(const ParameterList& model) const;
@@ -174,9 +199,7 @@ class Checkpoint {
   void open_file(const std::filesystem::path& path, const CheckpointFile& listed);
 
   std::string title_;  // names the checkpoint in messages
-  std::int64_t step_ = 0;
-  std::string run_id_, build_;
-  std::shared_ptr<const nlohmann::json> run_;
+  Manifest manifest_;
   std::vector<SafetensorsFile> files_;               // keep the bytes of tensors_ mapped
   std::map<std::string, SafetensorsEntry> tensors_;  // of all files
   Checksums checksums_;                              // likewise
@@ -190,9 +213,9 @@ struct NewerFormat : Error {
 /// A checkpoint of a folder that can be continued from.
 struct IntactCheckpoint {
   std::string manifest;
-  std::string
-      news;  ///< a line for the user: which newer ones are damaged, or that damage would not
-             ///< be found; empty if there is nothing to say
+  /// A line for the user: which newer ones are damaged, or that damage would not be found; empty if
+  /// there is nothing to say.
+  std::string news;
 };
 
 /// Finds the newest checkpoint of a folder that is not damaged, and reads all bytes of it.

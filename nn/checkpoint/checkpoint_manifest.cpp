@@ -2,12 +2,13 @@
 // is the checksum of all bytes before that line. Version 1 has neither that nor other checksums.
 // Not here: what the checksums of data files are compared with (nn/checkpoint/checkpoint.cpp).
 // Chapter 02.
+#include "nn/checkpoint/checkpoint.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <regex>
 
 #include "nn/checkpoint/file.h"
-#include "nn/checkpoint/formats.h"
 
 namespace plangrad::nn {
 
@@ -61,7 +62,7 @@ Manifest parse_manifest(const std::string& text) {
   PG_CHECK(step.is_number_unsigned() && step.get<std::uint64_t>() <= INT64_MAX,
            "\"step\" is not a whole number from 0");
   PG_CHECK(manifest.at("run").is_object(), "\"run\" is no object");
-  Manifest result{step, "", "", manifest.at("run"), {}};
+  Manifest result{step, "", "", std::make_shared<json>(manifest.at("run")), {}};
   if (has_checksums) {
     result.run_id = manifest.at("run_id");
     result.build = manifest.at("build");
@@ -90,7 +91,7 @@ std::string manifest_text(const Manifest& manifest) {
                             {"run_id", manifest.run_id},
                             {"build", manifest.build},
                             {"files", files},
-                            {"run", ordered_json(manifest.run)}};
+                            {"run", ordered_json(*manifest.run)}};
   try {
     std::string text = all.dump(2);
     text.resize(text.size() - 2);  // the last line's "\n}"

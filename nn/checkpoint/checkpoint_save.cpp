@@ -12,7 +12,6 @@
 #include "autograd/version.h"
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/checkpoint/file.h"
-#include "nn/checkpoint/formats.h"
 
 namespace plangrad::nn {
 
@@ -216,7 +215,8 @@ void commit_files(const fs::path& folder, const SaveMark& mark, const json& run,
     PG_CHECK(names.insert(file.name).second, "checkpoint: two files are called ", file.name);
   for (const CheckpointFile& file : files) check_written(folder, file);
   const fs::path manifest = folder / manifest_name, unfinished = folder / "manifest.json.new";
-  write_synced(unfinished, manifest_text({mark.step, mark.run_id, build(), run, files}));
+  write_synced(unfinished, manifest_text({mark.step, mark.run_id, build(),
+                                          std::make_shared<json>(run), files}));
 
   // The manifest that will be replaced gets a second name, if its checkpoint is to stay.
   const Manifests earlier = readable_manifests(folder);

@@ -80,6 +80,24 @@ std::pair<Checksums, std::int64_t> describe_safetensors(
     const std::string& path, const std::map<std::string, std::string>& metadata,
     const std::vector<SafetensorsSource>& tensors);
 
+/// What reader and writer share.
+namespace format {
+
+using Bytes = std::span<const std::byte>;
+
+inline constexpr std::uint64_t length_bytes = 8, header_limit = 100'000'000;
+inline constexpr const char* metadata_key = "__metadata__";
+
+/// Quotes a name for an error: on one line, whatever characters it has.
+std::string in_quotes(const std::string& name);
+
+/// The bytes of a tensor. All partial products must fit in 63 bits, even if a later size is 0.
+/// throws: Error that begins with `where`, if they do not, or if the format has no such dtype
+std::int64_t checked_byte_count(const std::string& where, const std::string& dtype,
+                                const std::vector<std::int64_t>& sizes);
+
+}  // namespace format
+
 /// The format's name of a dtype of plangrad: f32 -> F32.
 std::string safetensors_dtype(DType dtype);
 

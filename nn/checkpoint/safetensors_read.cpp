@@ -13,7 +13,6 @@
 
 #include "autograd/error.h"
 #include "nn/checkpoint/file.h"
-#include "nn/checkpoint/formats.h"
 #include "nn/checkpoint/safetensors.h"
 
 namespace plangrad::nn {

@@ -9,10 +9,14 @@
 
 #include "autograd/error.h"
 #include "nn/checkpoint/file.h"
-#include "nn/checkpoint/formats.h"
 #include "nn/checkpoint/safetensors.h"
 
 namespace plangrad::nn {
+
+std::string format::in_quotes(const std::string& name) {
+  using nlohmann::json;
+  return json(name).dump(-1, ' ', false, json::error_handler_t::replace);
+}
 
 std::int64_t format::checked_byte_count(const std::string& where, const std::string& dtype,
                                         const std::vector<std::int64_t>& sizes) {
@@ -60,14 +64,15 @@ std::string make_header(const std::string& path, const std::map<std::string, std
   return text;
 }
 
-Checksums write_tensors(const std::string& path, const std::string& header,
-                        const std::vector<SafetensorsSource>& tensors) {
-  const Descriptor file = create_file(path);
+/// Hands the bytes of a file to `write`, one part after the other. Returns their checksums.
+Checksums write_parts(const std::string& path, const std::string& header,
+                      const std::vector<SafetensorsSource>& tensors,
+                      const std::function<void(Bytes)>& write) {
   const std::uint64_t length = header.size();
   const Bytes length_part = std::as_bytes(std::span(&length, 1)),
               text_part = std::as_bytes(std::span(header));
-  write_all(file, path, length_part);
-  write_all(file, path, text_part);
+  write(length_part);
+  write(text_part);
   Checksums checksums{{metadata_key, digits_of(crc32_of(text_part, crc32_of(length_part)))}};
   for (const auto& [name, dtype, shape, bytes] : tensors) {
     Bytes data = bytes();
@@ -76,9 +81,8 @@ Checksums write_tensors(const std::string& path, const std::string& header,
     PG_CHECK(data.size() == expected, where, " of shape ", shape, " needs ", expected,
              " bytes, got ", data.size());
     checksums[name] = checksum_of(data);
-    write_all(file, path, data);
+    write(data);
   }
-  PG_CHECK(::fsync(file.number) == 0, path, ": can't be written to disk: ", system_message());
   return checksums;
 }
 
@@ -95,7 +99,11 @@ Checksums write_safetensors(const std::string& path,
     throw Error(path + ": can't be written: a name or its metadata is not UTF-8");
   }
   try {
-    Checksums checksums = write_tensors(unfinished, header, tensors);
+    const Descriptor file = create_file(unfinished);
+    Checksums checksums = write_parts(unfinished, header, tensors,
+                                      [&](Bytes part) { write_all(file, unfinished, part); });
+    PG_CHECK(::fsync(file.number) == 0, unfinished,
+             ": can't be written to disk: ", system_message());
     PG_CHECK(std::rename(unfinished.c_str(), path.c_str()) == 0, path, ": can't be replaced by ",
              unfinished, ": ", system_message());
     return checksums;
@@ -108,18 +116,11 @@ Checksums write_safetensors(const std::string& path,
 std::pair<Checksums, std::int64_t> describe_safetensors(
     const std::string& path, const std::map<std::string, std::string>& metadata,
     const std::vector<SafetensorsSource>& tensors) {
-  const std::string header = make_header(path, metadata, tensors);
-  const std::uint64_t length = header.size();
-  const std::uint32_t length_crc = crc32_of(std::as_bytes(std::span(&length, 1)));
-  Checksums checksums{
-      {metadata_key, digits_of(crc32_of(std::as_bytes(std::span(header)), length_crc))}};
-  std::size_t bytes = sizeof length + header.size();
-  for (const SafetensorsSource& tensor : tensors) {
-    const Bytes data = tensor.bytes();
-    checksums[tensor.name] = checksum_of(data);
-    bytes += data.size();
-  }
-  return {checksums, static_cast<std::int64_t>(bytes)};
+  std::int64_t bytes = 0;
+  const Checksums checksums =
+      write_parts(path, make_header(path, metadata, tensors), tensors,
+                  [&](Bytes part) { bytes += static_cast<std::int64_t>(part.size()); });
+  return {checksums, bytes};
 }
 
 std::string safetensors_dtype(DType dtype) {

@@ -1,5 +1,5 @@
 // The modules of a residual network and its list of layers, with the arithmetic of each.
-// Running statistics are parameters of their own kind (parameter.h), so that cuts carry them.
+// Running statistics are parameters of their own kind (model.h), so that cuts carry them.
 // Chapter 02; He et al. 2016.
 #include "nn/models/resnet.h"
 

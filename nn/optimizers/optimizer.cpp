@@ -9,18 +9,14 @@
 
 namespace plangrad::nn {
 
-namespace {
-
 /// Appends a parameter's elements, to the last segment if they continue it.
-void append(Segments& segments, const Parameter& p, bool decays) {
+static void append(Segments& segments, const Parameter& p, bool decays) {
   const std::int64_t last = p.offset + p.shape.numel();
   if (!segments.empty() && segments.back().last == p.offset && segments.back().decays == decays)
     segments.back().last = last;
   else
     segments.push_back({p.offset, last, decays});
 }
-
-}  // namespace
 
 Optimizer::Optimizer(const ParameterList& parameters, const Tensor& weights,
                      const std::vector<std::string>& names, Kernel kernel)

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "autograd/backend.h"
-#include "nn/models/parameter.h"
+#include "nn/models/model.h"
 
 namespace plangrad::nn {
 

@@ -1,23 +1,24 @@
-// Vocabularies of characters and of bytes, and the choice of one by name or by its saved form.
-// Not here: byte pairs (nn/text/byte_pair.cpp).
-// Chapter 02.
+// Vocabularies of characters and of bytes, and the choice of one by name or by its saved form. Draws
+// tokens by inverting the running sum of probabilities; top-k selects without sorting.
+// Not here: byte pairs (nn/text/byte_pair.cpp). Chapter 02.
 #include "nn/text/vocabulary.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "nn/text/byte_pair.h"
 
 namespace plangrad::nn {
 
-namespace {
-
 /// Calls take(code point, byte offset) for each code point of `text`.
 template <class Take>
-void for_each_code_point(std::string_view text, Take&& take) {
+static void for_each_code_point(std::string_view text, Take&& take) {
   for (std::size_t at = 0; at < text.size();) {
     CodePoint point = first_code_point(text.substr(at));
     PG_CHECK(point.length > 0, "the text is not valid UTF-8 at byte ", at,
@@ -28,12 +29,10 @@ void for_each_code_point(std::string_view text, Take&& take) {
 }
 
 /// Describes a character: "U+00E9 'é'"; a control character by number only, to stay on one line.
-std::string describe(char32_t c) {
+static std::string describe(char32_t c) {
   const std::string code = fmt::format("U+{:04X}", static_cast<std::uint32_t>(c));
   return c > 0x20 && (c < 0x7F || c > 0xA0) ? text(code, " '", to_utf8(c), "'") : code;
 }
-
-}  // namespace
 
 std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
   std::string text;
@@ -104,6 +103,45 @@ std::unique_ptr<Vocabulary> load_vocabulary(const nlohmann::json& saved) try {
 } catch (const nlohmann::json::exception& problem) {
   throw Error(text("the saved vocabulary can't be read (", problem.what(),
                    "): save it again with the program that made it"));
+}
+
+/// The `count` likeliest tokens, in no order; ties go to lower numbers.
+static std::vector<std::size_t> likeliest(const std::vector<double>& logits, std::size_t count) {
+  std::vector<std::size_t> tokens(logits.size());
+  std::iota(tokens.begin(), tokens.end(), 0);
+  auto before = [&](std::size_t a, std::size_t b) {
+    return logits[a] > logits[b] || (logits[a] == logits[b] && a < b);
+  };
+  auto end = tokens.begin() + static_cast<std::ptrdiff_t>(count);
+  if (end != tokens.end()) std::nth_element(tokens.begin(), end, tokens.end(), before);
+  tokens.erase(end, tokens.end());
+  return tokens;
+}
+
+std::int32_t sample_token(const std::vector<double>& logits, const SampleSettings& settings,
+                          RandomKey key, std::uint64_t index) {
+  PG_CHECK(settings.temperature >= 0, "the temperature must not be negative, got ",
+           settings.temperature);
+  PG_CHECK(settings.top_k >= 0, "top-k must not be negative, got ", settings.top_k);
+  PG_CHECK(!logits.empty(), "there are no logits to choose from");
+  for (double logit : logits)
+    PG_CHECK(std::isfinite(logit), "a logit is ", logit, "; was the model's training loss finite?");
+  auto best = std::max_element(logits.begin(), logits.end());
+  if (settings.temperature == 0) return static_cast<std::int32_t>(best - logits.begin());
+
+  std::size_t count = static_cast<std::size_t>(settings.top_k);
+  if (count == 0) count = logits.size();
+  std::vector<std::size_t> tokens = likeliest(logits, std::min(count, logits.size()));
+  // [snippet draw]
+  std::vector<double> sums;  // of the probabilities, up to a factor
+  double sum = 0;
+  for (std::size_t token : tokens)
+    sums.push_back(sum += std::exp((logits[token] - *best) / settings.temperature));
+  // Choose the first token whose sum exceeds the random number.
+  double point = uniform(key, index) * sum;
+  auto chosen = std::upper_bound(sums.begin(), sums.end(), point);
+  return static_cast<std::int32_t>(tokens[static_cast<std::size_t>(chosen - sums.begin())]);
+  // [end snippet]
 }
 
 }  // namespace plangrad::nn

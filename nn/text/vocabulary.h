@@ -1,5 +1,6 @@
 // Vocabulary: converts text to token ids and back; this file has characters and bytes, the UTF-8
-// that they are written in, and the files of Hugging Face's AutoTokenizer.
+// that they are written in, the files of Hugging Face's AutoTokenizer, and the choice of the next
+// token from a model's logits.
 // Not here: byte pairs (nn/text/byte_pair.h), and windows of tokens (nn/data/text_data.h).
 // Chapter 02; RFC 3629; Hugging Face, library tokenizers.
 //
@@ -24,7 +25,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/random.h"
 
 namespace plangrad::nn {
 
@@ -152,5 +153,16 @@ std::unique_ptr<Vocabulary> read_tokenizer(const std::filesystem::path& folder);
 /// one token for each character. Of added tokens, the text of <|endoftext|> alone is one token.
 /// throws: Error if the file is damaged, or describes a tokenizer of another kind; it names what
 std::unique_ptr<Vocabulary> read_tokenizer_json(const std::filesystem::path& file);
+
+struct SampleSettings {
+  double temperature = 0.8;  ///< 0: always the likeliest token
+  int top_k = 0;             ///< choose among the likeliest only; 0: among all
+};
+
+/// Draws a token from softmax(logits / temperature), with random number `index` of `key`.
+/// throws: Error if a setting is negative, or a logit is not finite
+/// source: Fan, Lewis and Dauphin 2018, section 5.4 (top-k)
+std::int32_t sample_token(const std::vector<double>& logits, const SampleSettings& settings,
+                          RandomKey key, std::uint64_t index);
 
 }  // namespace plangrad::nn

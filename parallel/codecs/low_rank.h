@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "autograd/random.h"
-#include "nn/models/parameter.h"
+#include "nn/models/model.h"
 #include "parallel/codecs/codec.h"
 #include "parallel/collectives/collective_run.h"
 

@@ -12,7 +12,6 @@
 
 #include "autograd/backend.h"
 #include "nn/models/model.h"
-#include "nn/models/parameter.h"
 #include "nn/optimizers/optimizer.h"
 #include "parallel/plan/plan.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "autograd/backend.h"
-#include "nn/models/parameter.h"
+#include "nn/models/model.h"
 #include "parallel/collectives/collective.h"
 #include "parallel/engine/training.h"
 #include "parallel/plan/lifetimes.h"

@@ -1,5 +1,5 @@
 // Sampling: temperature, top-k, and frequencies that are the probabilities.
-#include "nn/models/sample.h"
+#include "nn/text/vocabulary.h"
 
 #include <cmath>
 #include <limits>
