@@ -5,7 +5,6 @@
 #include "autograd/device.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "autograd/backend.h"
 #include "autograd/error.h"

@@ -1,10 +1,17 @@
-// Formulas that CPU and GPU share: functions of one number, and their gradients.
+// Formulas that CPU and GPU share: functions of one number, and their gradients; the levels of a
+// bucket, which both ends of a message use; the k-th largest magnitude; and items of a message.
 // Not here: exp and sigmoid, which each processor computes in its own way, and loops. A CPU's loop
 // is vectorised only where the compiler inlines the formula: that is 5 to 10 times faster.
-// Chapter 03; Hendrycks and Gimpel 2016 for GELU.
+// Chapters 03 and 10; Hendrycks and Gimpel 2016 for GELU; Markov et al. 2022, "CGX"; Alabi et al.
+// 2012 (radix select).
 #pragma once
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
 
 #include "autograd/backend.h"
 
@@ -64,6 +71,108 @@ template <class Kernel>
 void dispatch(Unary op, Kernel&& kernel) {
   dispatch<0, static_cast<int>(Unary::gelu)>(
       static_cast<int>(op), [&]<int n>() { kernel.template operator()<static_cast<Unary>(n)>(); });
+}
+
+// ---- Codecs
+
+/// Item i of an array of T, which may begin at any byte of a message.
+template <class T>
+PG_HOST_DEVICE T read_item(const void* array, std::int64_t i) {
+  T item;
+  memcpy(&item, static_cast<const unsigned char*>(array) + i * sizeof item, sizeof item);
+  return item;
+}
+template <class T>
+PG_HOST_DEVICE void write_item(void* array, std::int64_t i, T item) {
+  memcpy(static_cast<unsigned char*>(array) + i * sizeof item, &item, sizeof item);
+}
+
+/// The largest finite value of T.
+template <class T>
+inline constexpr float largest = std::numeric_limits<float>::max();
+template <>
+inline constexpr float largest<bf16> = 0x1.fep127f;
+
+/// The least T that is not below x.                                      0 <= x <= largest<T>
+template <class T>
+PG_HOST_DEVICE T round_up(double x) {
+  using Bits = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::uint32_t>;
+  T y = static_cast<float>(x);
+  return static_cast<float>(y) < x ? std::bit_cast<T>(static_cast<Bits>(std::bit_cast<Bits>(y) + 1))
+                                   : y;
+}
+
+/// The levels of a bucket, min + unit * level, in the form that a message holds.
+template <class T>
+struct Levels {
+  T unit{}, min{};
+};
+
+/// Makes levels from `low` to `high`. The unit is rounded up, so that they reach `high`.
+template <class T>
+PG_HOST_DEVICE Levels<T> levels_between(float low, float high, int steps) {
+  double unit = (static_cast<double>(high) - low) / steps;
+  if (unit <= largest<T>) return {round_up<T>(unit), T(low)};
+  // The range of one step overflows: take the largest unit, centred on the middle.
+  return {T(largest<T>), T(low / 2 + high / 2 - largest<T> / 2)};
+}
+
+/// A bucket's levels in f32, as encoding and decoding use them. If levels are so far apart that
+/// differences would overflow, everything is computed on a quarter of the values.
+struct Scale {
+  float shrink, grow, min, unit, inverse;
+
+  template <class T>
+  PG_HOST_DEVICE explicit Scale(Levels<T> levels) {
+    bool huge = levels.unit > 0x1p117f;
+    shrink = huge ? 0.25f : 1;
+    grow = huge ? 4 : 1;
+    min = shrink * levels.min;
+    unit = shrink * levels.unit;
+    inverse = levels.unit < 1e-10f ? 0 : 1 / unit;
+  }
+};
+
+/// |x| as a whole number of 31 bits: floats of one sign are ordered as their bits are.
+using MagnitudeKey = std::uint32_t;
+inline constexpr MagnitudeKey infinity_key = 0x7f800000;
+
+PG_HOST_DEVICE inline MagnitudeKey key_of(float x) {
+  return std::bit_cast<MagnitudeKey>(x) & 0x7fffffff;
+}
+
+/// A group of a key's bits, and the bits above it that the search has already found.
+struct KeyDigit {
+  int shift, width;  ///< `width` bits above the lowest `shift`
+  MagnitudeKey found = 0;
+
+  /// Whether the key has the bits that were found.
+  PG_HOST_DEVICE bool matches(MagnitudeKey key) const {
+    return ((key ^ found) & (~MagnitudeKey{0} << (shift + width))) == 0;
+  }
+  PG_HOST_DEVICE MagnitudeKey of(MagnitudeKey key) const {
+    return key >> shift & ((MagnitudeKey{1} << width) - 1);
+  }
+};
+/// The largest number of values that a digit can have.
+inline constexpr int digit_values = 2048;
+
+/// Finds the k-th largest key digit by digit. count(digit) returns, for each of the digit_values
+/// values of the digit, how many of the matching keys have it.
+template <class Count>
+Magnitude find_magnitude(std::int64_t k, Count&& count) {
+  MagnitudeKey found = 0;
+  for (KeyDigit digit : {KeyDigit{20, 11}, KeyDigit{10, 10}, KeyDigit{0, 10}}) {
+    digit.found = found;
+    const auto& counted = count(digit);
+    if (digit.shift == 20)
+      for (int value = infinity_key >> digit.shift; value < digit_values; ++value)
+        if (counted[value]) return {std::numeric_limits<double>::infinity(), 0};
+    MagnitudeKey value = (MagnitudeKey{1} << digit.width) - 1;
+    for (; k > static_cast<std::int64_t>(counted[value]); --value) k -= counted[value];
+    found |= value << digit.shift;
+  }
+  return {std::bit_cast<float>(found), k};
 }
 
 }  // namespace plangrad::autograd

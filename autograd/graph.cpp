@@ -13,11 +13,9 @@
 
 namespace plangrad::autograd {
 
-namespace {
-
 /// Deletes a node after the nodes that its deletion releases, in a loop: a chain of 100,000 nodes
 /// that deleted each other from their destructors would overflow the stack.
-void release(Node* node) {
+static void release(Node* node) {
   static thread_local std::vector<Node*> waiting;
   static thread_local bool deleting = false;
   waiting.push_back(node);
@@ -30,7 +28,7 @@ void release(Node* node) {
   deleting = false;
 }
 
-std::shared_ptr<Node> make_node(const char* name, Device& device) {
+static std::shared_ptr<Node> make_node(const char* name, Device& device) {
   std::shared_ptr<Node> node(new Node, release);
   node->name = name;
   node->sequence = device.next_sequence();
@@ -38,7 +36,7 @@ std::shared_ptr<Node> make_node(const char* name, Device& device) {
 }
 
 /// a + b, computed in place if nothing else uses a's storage.
-Tensor sum(Tensor a, const Tensor& b) {
+static Tensor sum(Tensor a, const Tensor& b) {
   if (a.storage().use_count() > 1) {
     Tensor copy = empty_like(a);
     a.backend().copy(a, copy);
@@ -48,15 +46,13 @@ Tensor sum(Tensor a, const Tensor& b) {
   return a;
 }
 
-void add_to(Tensor& total, const Tensor& contribution) {
+static void add_to(Tensor& total, const Tensor& contribution) {
   total = total.defined() ? sum(std::exchange(total, {}), contribution) : contribution;
 }
 
-void deliver(const Tensor& dx, Node& leaf) {
+static void deliver(const Tensor& dx, Node& leaf) {
   leaf.sink ? leaf.sink(dx) : add_to(leaf.gradient, dx);
 }
-
-}  // namespace
 
 /// A sweep's record of a node: the sum of the gradients that have arrived, and the number of those
 /// that have not. It is kept beside the graph, so that a sweep that fails leaves no traces.

@@ -1,6 +1,6 @@
 // What kernels are asked for beside tensors, and what they answer: functions, patterns, windows,
 // encodings, steps of optimizers.
-// Not here: the kernels (autograd/kernels.h), and formulas that they share (codes.h, formulas.h).
+// Not here: the kernels (autograd/kernels.h), and formulas that they share (formulas.h).
 // Chapters 02, 10 and 11.
 #pragma once
 

@@ -5,16 +5,14 @@
 
 namespace plangrad::autograd {
 
-namespace {
-
 /// Operations of a product of (m,k) and (k,n) matrices, of which all or a part is computed.
-double product_flops(std::int64_t elements_of_result, std::int64_t k) {
+static double product_flops(std::int64_t elements_of_result, std::int64_t k) {
   return 2.0 * static_cast<double>(elements_of_result) * static_cast<double>(k);
 }
 
 /// Causal attention, by half of the T x T pairs: two products forward, and four on the way back. A
 /// kernel that computes scores again does more than it must.
-KernelWork attention_work(const char* kind, const Tensor& qkv, int heads, int products) {
+static KernelWork attention_work(const char* kind, const Tensor& qkv, int heads, int products) {
   const std::int64_t time = qkv.size(1), width = qkv.size(2) / 3;
   return {kind,
           qkv.dtype(),
@@ -24,8 +22,8 @@ KernelWork attention_work(const char* kind, const Tensor& qkv, int heads, int pr
 }
 
 /// A convolution, or either part of its gradient, of images `x` and `y`.
-KernelWork convolution(const char* kind, const Tensor& weight, const Window& w, const Tensor& x,
-                       const Tensor& y) {
+static KernelWork convolution(const char* kind, const Tensor& weight, const Window& w,
+                              const Tensor& x, const Tensor& y) {
   const std::int64_t patch = weight.numel() / weight.size(0);
   return {text(kind, ' ', weight.size(0), 'x', weight.size(1), 'x', w.height, 'x', w.width,
                w.stride > 1 ? text('/', w.stride) : "", " of ", x.size(2), 'x', x.size(3)),
@@ -36,14 +34,12 @@ KernelWork convolution(const char* kind, const Tensor& weight, const Window& w, 
 }
 
 /// Bytes of some tensors' elements in these segments, once for each time that a tensor is listed.
-double bytes_in(const Segments& segments, const std::vector<Tensor>& tensors) {
+static double bytes_in(const Segments& segments, const std::vector<Tensor>& tensors) {
   std::int64_t bytes = 0;
   for (const Segment& segment : segments)
     for (const Tensor& x : tensors) bytes += (segment.last - segment.first) * size_of(x.dtype());
   return static_cast<double>(bytes);
 }
-
-}  // namespace
 
 void KernelCalls::add(const KernelWork& work, double taken) {
   dtype = work.dtype;

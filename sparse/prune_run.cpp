@@ -15,10 +15,8 @@ namespace plangrad::sparse {
 
 using nlohmann::json;
 
-namespace {
-
 /// The kept elements of each pruned parameter of a stage.
-Masks masks_of(const StateForm& form) {
+static Masks masks_of(const StateForm& form) {
   Masks masks;
   for (const Parameter& parameter : form.pruned()) {
     const auto index = to_host(form.index().window(parameter.offset, parameter.shape));
@@ -28,8 +26,9 @@ Masks masks_of(const StateForm& form) {
 }
 
 /// Adds the parameters of a stage that can be pruned, with keys from its newest weights.
-void add_candidates(const WeightStore& store, const Tensor& stored, const ParameterList& whole,
-                    const PruneSettings& settings, std::vector<Candidate>& candidates) {
+static void add_candidates(const WeightStore& store, const Tensor& stored,
+                           const ParameterList& whole, const PruneSettings& settings,
+                           std::vector<Candidate>& candidates) {
   const ParameterList& list = store.form().parameters();
   const Tensor all = empty({list.numel()}, stored.dtype(), stored.device(), Category::workspace);
   store.form().expand(stored, all);
@@ -50,8 +49,8 @@ void add_candidates(const WeightStore& store, const Tensor& stored, const Parame
 
 /// Returns the candidates of the stages whose masks this rank chooses. All ranks that hold a shard
 /// of such a stage call it, to gather the stage.
-std::vector<Candidate> own_candidates(Engine& engine, const Plan& like,
-                                      const PruneSettings& settings) {
+static std::vector<Candidate> own_candidates(Engine& engine, const Plan& like,
+                                             const PruneSettings& settings) {
   std::vector<Candidate> candidates;
   const auto ranks = holders(like);
   for (auto& [stage, store] : engine.stores()) {
@@ -65,13 +64,11 @@ std::vector<Candidate> own_candidates(Engine& engine, const Plan& like,
   return candidates;
 }
 
-std::int64_t elements_of(const std::vector<Candidate>& candidates) {
+static std::int64_t elements_of(const std::vector<Candidate>& candidates) {
   std::int64_t count = 0;
   for (const Candidate& c : candidates) count += static_cast<std::int64_t>(c.keys.size());
   return count;
 }
-
-}  // namespace
 
 int lottery_rounds(double fraction) {
   constexpr double left_by_a_round = 0.8;

@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <iterator>
 #include <limits>
 
-#include "autograd/codes.h"
+#include "autograd/formulas.h"
 #include "parallel/plan/lifetimes.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"

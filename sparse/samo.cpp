@@ -105,10 +105,8 @@ Tensor sparse_linear(const Tensor& x, const SparseWeight& weight, const Tensor& 
                 });
 }
 
-namespace {
-
 /// Adds to the list the elements of a parameter that the masks keep.
-void add_kept(ParameterList& list, const Parameter& parameter, const Masks& masks) {
+static void add_kept(ParameterList& list, const Parameter& parameter, const Masks& masks) {
   Shape shape = parameter.shape;
   if (const auto mask = masks.find(parameter.name); mask != masks.end()) {
     const auto count = static_cast<std::int64_t>(mask->second.size());
@@ -119,17 +117,15 @@ void add_kept(ParameterList& list, const Parameter& parameter, const Masks& mask
   added.decays = parameter.decays;
 }
 
-Tensor window(const Tensor& flat, const Parameter& parameter) {
+static Tensor window(const Tensor& flat, const Parameter& parameter) {
   return flat.window(parameter.offset, {parameter.shape.numel()});
 }
 
-void check_multiplies(const Parameter& parameter) {
+static void check_multiplies(const Parameter& parameter) {
   PG_CHECK(parameter.multiplies, "sparse compute: ", parameter.name, " ", parameter.shape,
            " is pruned, but is not only multiplied with; sparse products exist only for the ",
            "matrices of linear layers: leave out --sparse-compute or --prune-all");
 }
-
-}  // namespace
 
 void check_sparse(const ParameterList& parameters, bool all) {
   for (const Parameter& parameter : parameters)

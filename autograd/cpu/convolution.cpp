@@ -8,9 +8,6 @@ namespace plangrad::autograd {
 
 namespace {
 
-using cpu::element_grain;
-using cpu::parallel_for;
-
 /// Numbers in [first, last).
 struct Range {
   std::int64_t first, last;
@@ -103,7 +100,8 @@ void fold(const Sizes& s, std::int64_t images, const C* columns, T* x) {
       std::copy(sum.begin(), sum.end(), x + r * s.width);
     }
   };
-  parallel_for(images * s.channels * s.height, element_grain / (s.width * kw * kh) + 1, run);
+  cpu::parallel_for(images * s.channels * s.height, cpu::element_grain / (s.width * kw * kh) + 1,
+                    run);
 }
 
 /// Calls body(first, images) for each block of images in turn.

@@ -1,6 +1,6 @@
-// Values as the bytes of a message: items at any byte, and small whole numbers, packed 8 at a time:
-// 8 numbers of b bits take b bytes, the first number in the lowest bits. Not here: the meaning of
-// the numbers (autograd/cpu/quantize.cpp, sparse_values.cpp). Chapter 10.
+// Values as the bytes of a message: small whole numbers, packed 8 at a time: 8 numbers of b bits take
+// b bytes, the first number in the lowest bits. Not here: the meaning of the numbers
+// (autograd/cpu/quantize.cpp, sparse_values.cpp). Chapter 10.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,6 @@ auto dispatch_encoded(DType dtype, Kernel&& kernel) {
   PG_CHECK(dtype == DType::f32 || dtype == DType::bf16, "codecs act on f32 and bf16, not ", dtype);
   return dtype == DType::f32 ? kernel.template operator()<float>()
                              : kernel.template operator()<bf16>();
-}
-
-/// Item i of an array of T, which may begin at any byte of a message.
-template <class T>
-T read(const std::byte* array, std::int64_t i) {
-  T item;
-  std::memcpy(&item, array + i * sizeof item, sizeof item);
-  return item;
-}
-template <class T>
-void write(std::byte* array, std::int64_t i, T item) {
-  std::memcpy(array + i * sizeof item, &item, sizeof item);
 }
 
 /// A mask of the lowest `used` bits in every lane of `lane` bits of a word.

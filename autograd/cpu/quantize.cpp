@@ -6,11 +6,11 @@
 #include <limits>
 #include <numeric>
 
-#include "autograd/codes.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/encoded.h"
 #include "autograd/cpu/parallel.h"
 #include "autograd/cpu/vector_math.h"
+#include "autograd/formulas.h"
 
 namespace plangrad::autograd {
 
@@ -81,7 +81,7 @@ struct Message {
   std::byte* packed() const { return bytes + 2 * buckets() * sizeof(T); }
   std::int64_t packed_bytes(std::int64_t values) const { return (values * bits + 7) / 8; }
   int steps() const { return (1 << bits) - 1; }
-  Scale scale(std::int64_t i) const { return Scale(cpu::read<Levels<T>>(bytes, i)); }
+  Scale scale(std::int64_t i) const { return Scale(read_item<Levels<T>>(bytes, i)); }
 
   /// Calls body(first, last) for strips, in several threads.
   template <class Body>
@@ -109,7 +109,7 @@ bool encode_strip(const T* x, const Message<T>& m, std::int64_t first, std::int6
   m.for_buckets(first, last, [&](std::int64_t i, std::int64_t from, std::int64_t to) {
     float low, high;
     bool good = find_extremes(x + from, to - from, low, high);
-    cpu::write(m.bytes, i, good ? levels_between<T>(low, high, m.steps()) : Levels<T>{});
+    write_item(m.bytes, i, good ? levels_between<T>(low, high, m.steps()) : Levels<T>{});
     finite &= good;
   });
   Block block;

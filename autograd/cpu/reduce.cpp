@@ -11,8 +11,6 @@ namespace plangrad::autograd {
 
 namespace {
 
-using cpu::parallel_each;
-
 template <class C>
 struct Sum {
   static constexpr C start = 0;
@@ -31,7 +29,7 @@ void reduce_middle(const T* x, U* y, std::int64_t outer, std::int64_t reduced, s
   using C = Compute<T>;
   constexpr Op op;
   if (inner == 1) {
-    parallel_each(outer, reduced, [=](std::int64_t o) {
+    cpu::parallel_each(outer, reduced, [=](std::int64_t o) {
       auto value = [row = x + o * reduced](std::int64_t r) { return C(row[r]); };
       y[o] = static_cast<U>(cpu::fold_in_turn<16>(0, reduced, Op::start, op, value));
     });
@@ -39,7 +37,7 @@ void reduce_middle(const T* x, U* y, std::int64_t outer, std::int64_t reduced, s
   }
   constexpr std::int64_t lanes = 16;
   std::int64_t strips = (inner + lanes - 1) / lanes;
-  parallel_each(outer * strips, lanes * reduced, [=](std::int64_t strip) {
+  cpu::parallel_each(outer * strips, lanes * reduced, [=](std::int64_t strip) {
     std::int64_t o = strip / strips, i = strip % strips * lanes, width = std::min(lanes, inner - i);
     C sum[lanes];
     std::fill(sum, sum + lanes, Op::start);
@@ -85,7 +83,8 @@ void CpuBackend::max_backward(In x, In y, In dy, Out dx) {
   dispatch(x.dtype(), [&]<class T>() {
     const T *in = x.data<T>(), *top = stretched.data<T>();
     T* mark = dx.data<T>();
-    parallel_each(x.numel(), 1, [=](std::int64_t i) { mark[i] = Compute<T>(in[i] == top[i]); });
+    cpu::parallel_each(x.numel(), 1,
+                       [=](std::int64_t i) { mark[i] = Compute<T>(in[i] == top[i]); });
   });
   reduce(Reduction::sum, dx, count);
   binary(Binary::divide, dx, count, dx);
@@ -100,7 +99,7 @@ std::vector<double> CpuBackend::sums_of_squares(const std::vector<Tensor>& tenso
     std::vector<double> partial(blocks);
     dispatch(x.dtype(), [&]<class T>() {
       const T* in = x.data<T>();
-      parallel_each(blocks, block, [&](std::int64_t b) {
+      cpu::parallel_each(blocks, block, [&](std::int64_t b) {
         auto square = [=](std::int64_t i) { return double(in[i]) * double(in[i]); };
         std::int64_t first = b * block, last = std::min(x.numel(), first + block);
         partial[b] = cpu::fold_in_turn<8>(first, last, 0.0, std::plus<>(), square);

@@ -5,10 +5,10 @@
 #include <array>
 #include <mutex>
 
-#include "autograd/codes.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/cpu/encoded.h"
 #include "autograd/cpu/parallel.h"
+#include "autograd/formulas.h"
 
 namespace plangrad::autograd {
 
@@ -80,8 +80,8 @@ struct Slots {
     values = indices + 4 * count;
   }
   void write(std::int64_t slot, std::int32_t index, T value) {
-    cpu::write(indices, slot, index);
-    cpu::write(values, slot, value);
+    write_item(indices, slot, index);
+    write_item(values, slot, value);
   }
   /// Calls body(slot, index) for each slot.
   /// throws: Error if an index is outside a tensor of `elements`, or comes twice
@@ -90,7 +90,7 @@ struct Slots {
     if (cpu::without_values) return;
     std::vector<bool> seen(elements);
     for (std::int64_t slot = 0; slot < count; ++slot) {
-      auto index = cpu::read<std::int32_t>(indices, slot);
+      auto index = read_item<std::int32_t>(indices, slot);
       PG_CHECK(index < elements, "a sparse message has a ", what, " for element ", index, " of ",
                elements, "; both ends must have the same codec and layers");
       PG_CHECK(index < 0 || !seen[index], "a sparse message has two ", what, "s for element ",
@@ -143,7 +143,7 @@ void CpuBackend::collect(In x, Out bytes) {
   cpu::dispatch_encoded(x.dtype(), [&]<class T>() {
     Slots<T> slots(bytes);
     slots.for_each("slot", x.numel(), [&](std::int64_t slot, std::int32_t index) {
-      cpu::write(slots.values, slot, index < 0 ? T(0.0f) : x.data<T>()[index]);
+      write_item(slots.values, slot, index < 0 ? T(0.0f) : x.data<T>()[index]);
     });
   });
 }
@@ -153,7 +153,7 @@ void CpuBackend::scatter(In bytes, Out y) {
   cpu::dispatch_encoded(y.dtype(), [&]<class T>() {
     Slots<T> slots(bytes);
     slots.for_each("value", y.numel(), [&, out = y.data<T>()](std::int64_t slot, int index) {
-      if (index >= 0) out[index] = cpu::read<T>(slots.values, slot);
+      if (index >= 0) out[index] = read_item<T>(slots.values, slot);
     });
   });
 }

@@ -7,16 +7,14 @@
 
 namespace plangrad::autograd {
 
-namespace {
-
-void check_pair(const char* name, const Tensor& a, const Tensor& b) {
+static void check_pair(const char* name, const Tensor& a, const Tensor& b) {
   PG_CHECK(a.defined() && b.defined(), name, ": an input has no values");
   PG_CHECK(a.dtype() == b.dtype(), name, ": types differ, a is ", a, ", b is ", b);
   PG_CHECK(a.device() == b.device(), name, ": a and b live on different devices");
 }
 
 /// a op b, outside any graph.
-Tensor compute(Binary op, const Tensor& a, const Tensor& b) {
+static Tensor compute(Binary op, const Tensor& a, const Tensor& b) {
   constexpr const char* names[] = {"add", "subtract", "multiply", "divide"};
   check_pair(names[static_cast<int>(op)], a, b);
   Tensor y = empty(broadcast(a.shape(), b.shape()), a.dtype(), a.device());
@@ -24,7 +22,7 @@ Tensor compute(Binary op, const Tensor& a, const Tensor& b) {
   return y;
 }
 
-Tensor apply(Unary op, const char* name, const Tensor& x) {
+static Tensor apply(Unary op, const char* name, const Tensor& x) {
   Tensor y = empty_like(x);
   x.backend().unary(op, x, y);
   return record(y, name, x, [op, x, y](const Tensor& dy) {
@@ -33,8 +31,6 @@ Tensor apply(Unary op, const char* name, const Tensor& x) {
     return dx;
   });
 }
-
-}  // namespace
 
 // d(a + b) = da + db
 Tensor add(const Tensor& a, const Tensor& b) {

@@ -84,12 +84,10 @@ Tensor average_pool2d(const Tensor& x, int size, int stride, int padding) {
   });
 }
 
-namespace {
-
 // The statistics are x's own, over M = N H W values; with n = (x - mean) / deviation:
 //   dbias = sum dy,  dweight = sum dy n,  dx = weight / deviation (dy - dbias / M - n dweight / M)
-Tensor norm_by_batch(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                     const RunningStatistics& running, double epsilon) {
+static Tensor norm_by_batch(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                            const RunningStatistics& running, double epsilon) {
   std::int64_t channels = x.size(1), count = x.numel() / std::max<std::int64_t>(channels, 1);
   PG_CHECK(count > 1,
            "batch_norm: training needs more than one value in a channel to have a "
@@ -113,7 +111,7 @@ Tensor norm_by_batch(const Tensor& x, const Tensor& weight, const Tensor& bias,
 }
 
 /// Sums over batch, height and width.                                        (N,C,H,W) -> (C)
-Tensor sum_channels(const Tensor& x, DType dtype) {
+static Tensor sum_channels(const Tensor& x, DType dtype) {
   Tensor y = empty({1, x.size(1), 1, 1}, dtype, x.device());
   x.backend().reduce(Reduction::sum, x, y);
   return y.window(0, {x.size(1)});
@@ -121,8 +119,8 @@ Tensor sum_channels(const Tensor& x, DType dtype) {
 
 // The statistics are constants; with n = (x - mean) / deviation:
 //   dbias = sum dy,  dweight = sum dy n,  dx = dy weight / deviation
-Tensor norm_by_running(const Tensor& x, const Tensor& weight, const Tensor& bias,
-                       const RunningStatistics& running, double epsilon) {
+static Tensor norm_by_running(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                              const RunningStatistics& running, double epsilon) {
   DType dtype = statistic_dtype(x.dtype());
   Tensor mean = cast(running.mean.detach(), dtype),
          variance = cast(running.variance.detach(), dtype);
@@ -139,8 +137,6 @@ Tensor norm_by_running(const Tensor& x, const Tensor& weight, const Tensor& bias
     return {dx, sum_channels(product, dtype), sum_channels(dy, dtype)};
   });
 }
-
-}  // namespace
 
 Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias,
                   const RunningStatistics& running, bool training, double epsilon) {

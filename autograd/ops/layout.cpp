@@ -10,27 +10,23 @@
 
 namespace plangrad::autograd {
 
-namespace {
-
-Shape reduced(Shape shape, const std::vector<int>& axes) {
+static Shape reduced(Shape shape, const std::vector<int>& axes) {
   for (int axis : axes) shape = shape.with(axis, 1);
   return shape;
 }
 
 /// dy, repeated over the dimensions in which `shape` is larger.
-Tensor stretch(const Tensor& dy, const Shape& shape) {
+static Tensor stretch(const Tensor& dy, const Shape& shape) {
   Tensor dx = zeros(shape, dy.dtype(), dy.device());
   dy.backend().binary(Binary::add, dx, dy, dx);
   return dx;
 }
 
-Tensor reduce(Reduction op, const Tensor& x, const std::vector<int>& axes) {
+static Tensor reduce(Reduction op, const Tensor& x, const std::vector<int>& axes) {
   Tensor y = empty(reduced(x.shape(), axes), x.dtype(), x.device());
   x.backend().reduce(op, x, y);
   return y;
 }
-
-}  // namespace
 
 Tensor sum(const Tensor& x, const std::vector<int>& axes) {
   return record(reduce(Reduction::sum, x, axes), "sum", x,

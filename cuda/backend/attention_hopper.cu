@@ -6,7 +6,6 @@
 // "FlashAttention-3".
 #include "cuda/backend/flash_backward.h"
 #include "cuda/backend/flash_forward.h"
-#include "cuda/backend/flash_tiles.h"
 
 namespace plangrad::cuda {
 

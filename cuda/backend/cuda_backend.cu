@@ -6,7 +6,6 @@
 
 #include <algorithm>
 
-#include "cuda/backend/graphs.h"
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {

@@ -7,7 +7,6 @@
 #include <limits>
 
 #include "cuda/backend/kernel_types.h"
-#include "cuda/backend/products.h"
 
 namespace plangrad::cuda {
 

@@ -7,7 +7,6 @@
 // "Scan primitives for GPU computing" (segmented sums).
 #include <utility>
 
-#include "cuda/backend/kernel_types.h"
 #include "cuda/backend/map.h"
 
 namespace plangrad::cuda {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <initializer_list>
 
@@ -103,18 +102,6 @@ __device__ Pack<T, N> pack(F f) {
   PG_UNROLL
   for (int i = 0; i < N; ++i) result.at[i] = from_float<T>(f(i));
   return result;
-}
-
-/// Reads item i of an array of T that may begin at any address.
-template <class T>
-__device__ T read_item(const std::uint8_t* array, std::int64_t i) {
-  T item;
-  memcpy(&item, array + i * sizeof item, sizeof item);
-  return item;
-}
-template <class T>
-__device__ void write_item(std::uint8_t* array, std::int64_t i, T item) {
-  memcpy(array + i * sizeof item, &item, sizeof item);
 }
 
 /// The kernel that used an index.

@@ -1,13 +1,12 @@
-// The largest elements of a tensor: finds the k-th magnitude by counting (autograd/codes.h), writes
+// The largest elements of a tensor: finds the k-th magnitude by counting (autograd/formulas.h), writes
 // elements to a message with their indices, and scatters them among zeros again. Their order is
 // the CPU's: each thread counts its own elements, and adds the counts of earlier threads.
 // Not here: how many elements a message holds (parallel/codecs). Chapter 10; Alabi et al. 2012,
 // "Fast k-selection algorithms for graphics processing units".
 #include <algorithm>
-#include <bit>
 #include <vector>
 
-#include "autograd/codes.h"
+#include "autograd/formulas.h"
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {
@@ -165,7 +164,7 @@ Selected CudaBackend::select(In x, Selection which, Out bytes) {
   set_bytes(to + slots * sizeof(int), 0, slots * size_of(x.dtype()));
   set_bytes(left, 0xff, sizeof(int));
   set_bytes(not_finite, 0, sizeof(int));
-  const auto least = std::bit_cast<Key>(static_cast<float>(which.threshold)) & 0x7fffffff;
+  const auto least = key_of(static_cast<float>(which.threshold));
   const auto equal = static_cast<unsigned>(std::clamp<std::int64_t>(which.equal, 0, size));
   dispatch(x, [&]<class T>() {
     const Choice<T> choice{x.data<T>(), size, which.first, least, equal};

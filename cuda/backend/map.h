@@ -12,7 +12,6 @@
 
 #include "autograd/shape.h"
 #include "cuda/backend/kernel_types.h"
-#include "cuda/launch/device.h"
 
 namespace plangrad::cuda {
 

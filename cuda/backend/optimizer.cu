@@ -3,7 +3,6 @@
 // Chapter 02.
 #include <cmath>
 
-#include "cuda/backend/kernel_types.h"
 #include "cuda/backend/map.h"
 
 namespace plangrad::cuda {

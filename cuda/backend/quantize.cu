@@ -4,7 +4,7 @@
 // Not here: compressed sums. Chapter 10; Markov et al. 2022, "CGX".
 #include <cmath>
 
-#include "autograd/codes.h"
+#include "autograd/formulas.h"
 #include "cuda/backend/kernel_types.h"
 
 namespace plangrad::cuda {

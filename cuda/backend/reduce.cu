@@ -5,7 +5,6 @@
 // (nn/optimizers/optimizer.h). Chapters 02, 03 and 05.
 #include <cmath>
 
-#include "cuda/backend/kernel_types.h"
 #include "cuda/backend/map.h"
 
 namespace plangrad::cuda {

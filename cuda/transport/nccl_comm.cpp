@@ -8,10 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <thread>
-#include <utility>
-
-#include "autograd/error.h"
-#include "cuda/transport/nccl_comm.h"
 
 namespace plangrad::cuda {
 

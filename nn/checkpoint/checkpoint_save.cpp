@@ -204,11 +204,9 @@ WriteFile write_at_once(fs::path folder, SaveMark mark, std::vector<CheckpointFi
   };
 }
 
-namespace {
-
 /// Makes the files of a save the folder's newest checkpoint.
-void commit_files(const fs::path& folder, const SaveMark& mark, const json& run,
-                  const std::vector<CheckpointFile>& files, const Kept& kept) {
+static void commit_files(const fs::path& folder, const SaveMark& mark, const json& run,
+                         const std::vector<CheckpointFile>& files, const Kept& kept) {
   std::set<std::string> names;
   for (const CheckpointFile& file : files) PG_CHECK(file.failure.empty(), file.failure);
   for (const CheckpointFile& file : files)
@@ -239,21 +237,19 @@ void commit_files(const fs::path& folder, const SaveMark& mark, const json& run,
 }
 
 /// The room that a checkpoint takes, with that of a block or two for each file.
-std::uintmax_t size_on_disk(const Manifest& manifest) {
+static std::uintmax_t size_on_disk(const Manifest& manifest) {
   constexpr std::uintmax_t blocks = 16384;
   std::uintmax_t bytes = blocks;
   for (const CheckpointFile& file : manifest.files) bytes += file.bytes + blocks;
   return bytes;
 }
 
-bool is_intact(const fs::path& folder, const std::string& manifest) try {
+static bool is_intact(const fs::path& folder, const std::string& manifest) try {
   Checkpoint(folder, manifest).verify();
   return true;
 } catch (const Error&) {
   return false;
 }
-
-}  // namespace
 
 std::string make_room(const fs::path& folder, const std::string& run_id) {
   Manifests all = readable_manifests(folder);

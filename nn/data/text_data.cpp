@@ -7,7 +7,6 @@
 
 #include "autograd/random.h"
 #include "nn/checkpoint/file.h"
-#include "nn/text/vocabulary.h"
 
 namespace plangrad::nn {
 
@@ -65,10 +64,8 @@ Batch TokenData::evaluation_batch(std::int64_t first, std::int64_t last,
   return batch;
 }
 
-namespace {
-
 /// Reads the token ids of a .bin file.
-std::vector<std::int32_t> read_token_file(const std::filesystem::path& path) {
+static std::vector<std::int32_t> read_token_file(const std::filesystem::path& path) {
   std::string bytes = read_file(path);
   PG_CHECK(bytes.size() % 2 == 0, path.string(), " has an odd number of bytes, ", bytes.size(),
            ": expected token ids of 2 bytes each, so the file is cut short or of another kind");
@@ -80,15 +77,13 @@ std::vector<std::int32_t> read_token_file(const std::filesystem::path& path) {
   return tokens;
 }
 
-bool holds_tokens(const std::filesystem::path& path) { return path.extension() == ".bin"; }
+static bool holds_tokens(const std::filesystem::path& path) { return path.extension() == ".bin"; }
 
-void check_utf8(const std::filesystem::path& path, std::string_view text) {
+static void check_utf8(const std::filesystem::path& path, std::string_view text) {
   std::size_t valid = valid_utf8_prefix(text);
   PG_CHECK(valid == text.size(), path.string(), " is not valid UTF-8 at byte ", valid,
            ": convert it to UTF-8, or use the vocabulary \"bytes\"");
 }
-
-}  // namespace
 
 TextData load_text_data(const std::filesystem::path& data, const std::filesystem::path& validation,
                         const std::string& vocabulary) {

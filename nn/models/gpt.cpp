@@ -6,9 +6,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "autograd/ops.h"
-#include "nn/models/model.h"
-
 namespace plangrad::nn {
 
 void GptConfig::check() const {

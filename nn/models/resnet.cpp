@@ -6,8 +6,6 @@
 #include <cmath>
 #include <optional>
 
-#include "nn/models/model.h"
-
 namespace plangrad::nn {
 
 namespace {

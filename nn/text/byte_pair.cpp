@@ -77,10 +77,8 @@ void split_words(std::string_view text, const std::function<void(std::string_vie
   }
 }
 
-namespace {
-
 /// Decodes the bytes of a token from GPT-2's spelling.
-std::string spelled_bytes(const std::string& token) {
+static std::string spelled_bytes(const std::string& token) {
   static const auto byte_of = [] {
     std::unordered_map<std::string, char> table;
     for (int byte = 0; byte < 256; ++byte) table[byte_symbols()[byte]] = static_cast<char>(byte);
@@ -99,7 +97,7 @@ std::string spelled_bytes(const std::string& token) {
 }
 
 /// Converts {"token": id} to a list by id.
-std::vector<std::string> tokens_by_id(const nlohmann::json& vocab) {
+static std::vector<std::string> tokens_by_id(const nlohmann::json& vocab) {
   std::vector<std::string> tokens(vocab.size());
   std::vector<bool> taken(vocab.size());
   for (const auto& [token, value] : vocab.items()) {
@@ -113,7 +111,7 @@ std::vector<std::string> tokens_by_id(const nlohmann::json& vocab) {
 }
 
 /// Returns the lines of merges.txt without the first one, "#version: 0.2".
-std::vector<std::string> merge_lines(const std::string& file) {
+static std::vector<std::string> merge_lines(const std::string& file) {
   std::istringstream in(file);
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) {
@@ -122,8 +120,6 @@ std::vector<std::string> merge_lines(const std::string& file) {
   }
   return lines;
 }
-
-}  // namespace
 
 const std::array<std::string, 256>& byte_symbols() {
   static const auto symbols = [] {

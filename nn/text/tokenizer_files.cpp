@@ -49,10 +49,11 @@ json byte_pairs_json(const BytePairVocabulary& vocabulary) {
   json ids = json::object();
   for (int id = 0; id < vocabulary.size(); ++id) ids[vocabulary.tokens()[id]] = id;
   const bool joins = !vocabulary.merges().empty();
-  json all = tokenizer_of({{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", true},
-                           {"use_regex", joins}},
+  const json bytes{{"type", "ByteLevel"},
+                   {"add_prefix_space", false},
+                   {"trim_offsets", true},
+                   {"use_regex", joins}};
+  json all = tokenizer_of(bytes,
                           {{"type", "BPE"},
                            {"dropout", nullptr},
                            {"unk_token", nullptr},
@@ -62,10 +63,7 @@ json byte_pairs_json(const BytePairVocabulary& vocabulary) {
                            {"byte_fallback", false},
                            {"vocab", ids},
                            {"merges", vocabulary.merges()}},
-                          {{"type", "ByteLevel"},
-                           {"add_prefix_space", false},
-                           {"trim_offsets", true},
-                           {"use_regex", joins}});
+                          bytes);
   const std::string end(end_of_text);
   if (ids.contains(end))
     all["added_tokens"].push_back({{"id", ids[end]},
