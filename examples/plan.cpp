@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "examples/pages/breakdown_words.h"
 #include "examples/pages/plan_facts.h"
 #include "examples/programs/plan_figure.h"
 #include "examples/programs/plan_flags.h"
@@ -18,7 +19,6 @@
 #include "examples/programs/plan_words.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/drawing/breakdown_table.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/endless.h"
@@ -101,7 +101,7 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
   print_lines(times(request, verified, timeline));
   const CriticalPath path = critical_path(verified.plan(), timeline);
   std::cout << fmt::format("{:<22}{}\n\n", "critical path", describe(path))
-            << print(breakdown_table("", rows_of(breakdown(verified.plan(), timeline))))
+            << breakdown_table(breakdown(verified.plan(), timeline))
             << "\nThe bubble is the share of all ranks' time in which they do not compute.\n";
 }
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "parallel/drawing/breakdown_table.h"
+#include "examples/pages/breakdown_words.h"
 #include "parallel/plan/cell_order.h"
 #include "parallel/simulation/holdings.h"
 #include "parallel/simulation/time_steps.h"

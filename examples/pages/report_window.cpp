@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "examples/pages/breakdown_words.h"
 #include "examples/pages/metrics_table.h"
 #include "examples/pages/report_cells.h"
 #include "examples/pages/report_late.h"
 #include "examples/pages/report_memory.h"
 #include "examples/pages/report_wire.h"
-#include "parallel/drawing/breakdown_table.h"
 #include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {

@@ -6,7 +6,6 @@
 // draw_text.cpp, draw_svg.cpp, draw_trace.cpp   the three forms
 // timeline_figure.h   ranks as lanes; timeline_cells.cpp: labels, lines and marks;
 //                     timeline_lanes.cpp: what ranks hold; timeline_legend.cpp
-// breakdown_table.h   where the time goes, as a table
 // figure.h            numbers, axes, markup; palette.h: colours
 // Observers, pages and the program `plan` use this room. What is drawn is what ran.
 #pragma once
@@ -28,12 +27,6 @@ namespace plangrad::parallel {
 struct Panel {
   std::string title;
   Timeline timeline;
-};
-
-/// A table: its first row has the names of columns, the first column those of rows.
-struct Table {
-  std::string title;
-  std::vector<std::vector<std::string>> rows;
 };
 
 /// A table with a row per rank and a column per unit of time, the shortest forward or backward:

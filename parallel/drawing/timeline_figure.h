@@ -99,7 +99,6 @@ struct CellColor {
 };
 constexpr int version_colors = 4;
 CellColor cell_color(const Instruction& instruction);
-std::string message_color(const std::string& kind);
 /// Whether a name of the palette is a colour of lines and bars in figures.
 bool is_message_color(const std::string& name);
 

@@ -146,10 +146,6 @@ CellColor cell_color(const Instruction& x) {
   return {fill, ink_on(fill)};
 }
 
-std::string message_color(const std::string& kind) {
-  return color(is_message_color(kind) ? kind : "norms").light;
-}
-
 bool is_message_color(const std::string& name) {
   return name == "update" || name == "fault" ||
          std::ranges::find(message_kinds, name) != std::end(message_kinds);

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <map>
 
-#include "parallel/drawing/breakdown_table.h"
 #include "parallel/simulation/pretended.h"
 #include "parallel/simulation/simulate.h"
 #include "parallel/simulation/steady_state.h"

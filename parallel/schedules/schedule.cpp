@@ -139,15 +139,6 @@ void check_layout(const Schedule& schedule, const Layout& asked) {
   if (schedule.check) schedule.check(layout);
 }
 
-bool takes(const Schedule& schedule, const Layout& layout) {
-  try {
-    check_layout(schedule, layout);
-    return true;
-  } catch (const autograd::Error&) {
-    return false;
-  }
-}
-
 Plan make_plan(const std::string& name, const Layout& asked) {
   const Schedule& schedule = find_schedule(name);
   check_layout(schedule, asked);

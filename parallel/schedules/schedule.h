@@ -92,8 +92,6 @@ std::vector<std::string> schedule_names();
 const Schedule& find_schedule(const std::string& name);
 /// throws: Error if the schedule can't have such a layout
 void check_layout(const Schedule& schedule, const Layout& layout);
-/// Whether the schedule can have such a layout.
-bool takes(const Schedule& schedule, const Layout& layout);
 /// The layout with the schedule's own choices where none were made.
 Layout settled(const Schedule& schedule, Layout layout);
 

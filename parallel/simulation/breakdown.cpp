@@ -4,6 +4,7 @@
 #include "parallel/simulation/breakdown.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "autograd/error.h"
@@ -199,6 +200,20 @@ Breakdown breakdown(const Plan& plan, const Timeline& timeline) {
     }
     divide(graph, rank, graph.last_arrival(rank), now, result.makespan, parts);
   }
+  return result;
+}
+
+nlohmann::json to_json(const Breakdown& breakdown) {
+  auto json_of = [](const TimeParts& parts) {
+    nlohmann::json result{{"forward", parts.forward},
+                          {"backward", parts.compute - parts.forward},
+                          {"other", parts.other}};
+    for (const NamedPart& part : named_parts) result[part.key] = parts.*part.seconds;
+    return result;
+  };
+  nlohmann::json result = json_of(breakdown.all());
+  result["makespan"] = breakdown.makespan;
+  for (const TimeParts& rank : breakdown.ranks) result["ranks"].push_back(json_of(rank));
   return result;
 }
 

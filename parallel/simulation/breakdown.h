@@ -3,6 +3,7 @@
 // Not here: what waits for what in a plan (events.h), pictures (drawing/). Chapter 06.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <vector>
 
 #include "parallel/plan/timeline.h"
@@ -86,6 +87,19 @@ struct TimeParts {
   TimeParts& operator+=(const TimeParts& more);
 };
 
+/// A part of a rank's time: its key in JSON, its name for people, and its seconds.
+struct NamedPart {
+  const char *key, *name;
+  double TimeParts::*seconds;
+};
+/// The parts that make up the total, in the order in which they are shown.
+inline constexpr NamedPart named_parts[] = {
+    {"compute", "compute", &TimeParts::compute},
+    {"update", "update", &TimeParts::update},
+    {"waiting", "waiting", &TimeParts::waiting},
+    {"point_to_point", "point-to-point", &TimeParts::point_to_point},
+    {"collective", "collectives", &TimeParts::collective}};
+
 struct Breakdown {
   double makespan = 0;
   std::vector<TimeParts> ranks;  ///< the total of each is the makespan
@@ -96,6 +110,8 @@ struct Breakdown {
 /// Divides the time of each rank.
 /// throws: Error if the timeline is not of this plan; see WaitGraph
 Breakdown breakdown(const Plan& plan, const Timeline& timeline);
+/// Seconds by part, of all ranks and of each.
+nlohmann::json to_json(const Breakdown& breakdown);
 
 /// Divides the idle time [from, to) of a rank before a cell that waits for `cause`, a cell of the
 /// graph; none: for nothing.

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "parallel/drawing/breakdown_table.h"
 #include "tests/folders.h"
 #include "tests/parallel/support/drawing.h"
 
@@ -62,20 +61,4 @@ TEST_CASE("draw: a timeline in which nothing takes time is refused", "[draw]") {
   CHECK_THROWS_WITH(draw_svg(outside), Contains("0F0v0 of rank 1"));
   CHECK_THROWS_WITH(draw_text(two_by_two(), 0), Contains("at least 1 column"));
   CHECK(json::parse(draw_trace({}))["traceEvents"].empty());
-}
-
-TEST_CASE("a breakdown's table has seconds and shares, in columns", "[draw]") {
-  const TimeParts parts{2, 0.5, 1.25, 0.25e-3, 1e-12};
-  const Table table = breakdown_table("Time", {{"a rank", parts}, {"none", {}}});
-  CHECK(print(table) ==
-        "Time\n"
-        "        compute      update          waiting         point-to-point     collectives\n"
-        "a rank  2 s (53.3%)  500 ms (13.3%)  1.25 s (33.3%)  250 µs (0.00667%)  0\n"
-        "none    0            0               0               0                  0\n");
-  Breakdown time{1, std::vector<TimeParts>(16, parts)};
-  CHECK(rows_of(time).size() == 17);
-  CHECK(rows_of(time).back().second.total() == Approx(16 * parts.total()));
-  time.ranks.push_back(parts);
-  CHECK(rows_of(time).size() == 1);
-  CHECK(to_json(time)["ranks"].size() == 17);
 }

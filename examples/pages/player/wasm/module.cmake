@@ -26,9 +26,10 @@ if(PLAYER)
       list(FILTER sources INCLUDE REGEX
            "/(bit_choice|low_rank|plain|power_sgd|quantize|register|sparse|streaming_pca)\\.cpp$")
     elseif(folder STREQUAL "parallel/drawing")
-      list(FILTER sources INCLUDE REGEX "/(breakdown_table|figure|palette)\\.cpp$")
+      list(FILTER sources INCLUDE REGEX "/(figure|palette)\\.cpp$")
     elseif(folder STREQUAL module_code)
-      file(GLOB more CONFIGURE_DEPENDS player/*.cpp plan_facts.cpp fact_words.cpp)
+      file(GLOB more CONFIGURE_DEPENDS player/*.cpp plan_facts.cpp fact_words.cpp
+           breakdown_words.cpp)
       list(FILTER more EXCLUDE REGEX "page[^/]*\\.cpp$")
       list(APPEND sources ${more} ${PROJECT_SOURCE_DIR}/autograd/error.cpp)
     endif()

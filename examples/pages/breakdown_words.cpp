@@ -1,6 +1,6 @@
 // Parts that are zero but for rounding, a billionth of the total, are shown as 0.
 // Chapter 06.
-#include "parallel/drawing/breakdown_table.h"
+#include "examples/pages/breakdown_words.h"
 
 #include <fmt/format.h>
 
@@ -11,19 +11,6 @@
 
 namespace plangrad::parallel {
 namespace {
-
-struct NamedPart {
-  const char *key, *name;
-  double TimeParts::*seconds;
-};
-
-/// The parts in the order in which they are shown.
-constexpr NamedPart named_parts[] = {
-    {"compute", "compute", &TimeParts::compute},
-    {"update", "update", &TimeParts::update},
-    {"waiting", "waiting", &TimeParts::waiting},
-    {"point_to_point", "point-to-point", &TimeParts::point_to_point},
-    {"collective", "collectives", &TimeParts::collective}};
 
 bool is_nothing(double seconds, double total) { return seconds <= total * 1e-9; }
 
@@ -37,48 +24,32 @@ std::size_t characters(const std::string& text) {
   return std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; });
 }
 
-nlohmann::json json_of(const TimeParts& parts) {
-  nlohmann::json result;
-  for (const auto& [key, name, seconds] : named_parts) result[key] = parts.*seconds;
-  return result;
-}
-
 std::string counted(int count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
 }  // namespace
 
-Table breakdown_table(const std::string& title, const NamedParts& rows) {
-  Table table{title, {{""}}};
-  for (const NamedPart& part : named_parts) table.rows[0].push_back(part.name);
-  for (const auto& [name, parts] : rows) {
-    std::vector<std::string>& row = table.rows.emplace_back(1, name);
+std::string breakdown_table(const Breakdown& breakdown) {
+  constexpr std::size_t most = 16;
+  std::vector<std::vector<std::string>> rows{{""}};
+  for (const NamedPart& part : named_parts) rows[0].push_back(part.name);
+  auto add = [&](const std::string& name, const TimeParts& parts) {
+    std::vector<std::string>& row = rows.emplace_back(1, name);
     for (const NamedPart& part : named_parts)
       row.push_back(seconds_and_share(parts.*part.seconds, parts.total()));
-  }
-  return table;
-}
-
-NamedParts rows_of(const Breakdown& breakdown) {
-  constexpr std::size_t most = 16;
-  NamedParts rows;
+  };
   const std::size_t ranks = breakdown.ranks.size();
   for (std::size_t rank = 0; rank < ranks && ranks <= most; ++rank)
-    rows.emplace_back(fmt::format("rank {}", rank), breakdown.ranks[rank]);
-  rows.emplace_back(ranks == 1 ? "1 rank" : fmt::format("all {} ranks", ranks), breakdown.all());
-  return rows;
-}
+    add(fmt::format("rank {}", rank), breakdown.ranks[rank]);
+  add(ranks == 1 ? "1 rank" : fmt::format("all {} ranks", ranks), breakdown.all());
 
-std::string print(const Table& table) {
-  std::vector<std::size_t> widths;
-  for (const auto& row : table.rows)
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      if (i == widths.size()) widths.push_back(0);
+  std::vector<std::size_t> widths(rows[0].size());
+  for (const auto& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i)
       widths[i] = std::max(widths[i], characters(row[i]));
-    }
-  std::string text = table.title.empty() ? "" : table.title + "\n";
-  for (const auto& row : table.rows) {
+  std::string text;
+  for (const auto& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < row.size(); ++i)
       line += row[i] + std::string(widths[i] - characters(row[i]) + 2, ' ');
@@ -103,22 +74,9 @@ std::string describe(const CriticalPath& path) {
                      counted(path.ranks, "rank"));
 }
 
-nlohmann::json to_json(const Breakdown& breakdown) {
-  auto with_halves = [](const TimeParts& parts) {
-    nlohmann::json result = json_of(parts);
-    result["forward"] = parts.forward;
-    result["backward"] = parts.compute - parts.forward;
-    result["other"] = parts.other;
-    return result;
-  };
-  nlohmann::json result = with_halves(breakdown.all());
-  result["makespan"] = breakdown.makespan;
-  for (const TimeParts& rank : breakdown.ranks) result["ranks"].push_back(with_halves(rank));
-  return result;
-}
-
 nlohmann::json to_json(const CriticalPath& path) {
-  nlohmann::json result = json_of(path.time);
+  nlohmann::json result;
+  for (const NamedPart& part : named_parts) result[part.key] = path.time.*part.seconds;
   result["computations"] = path.computations;
   result["messages"] = path.messages;
   result["collectives"] = path.collectives;
