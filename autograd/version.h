@@ -1,5 +1,5 @@
 // version: which plangrad this is.
-// Not here: the machine that it runs on (parallel/observers/machine.h). Chapter 06.
+// Not here: the machine that it runs on (parallel/observers/recording.h). Chapter 06.
 #pragma once
 
 namespace plangrad::autograd {

@@ -22,7 +22,7 @@
 #include "parallel/drawing/draw.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/endless.h"
-#include "parallel/simulation/steady_state.h"
+#include "parallel/simulation/variants.h"
 #include "parallel/verifier/verify.h"
 
 namespace {

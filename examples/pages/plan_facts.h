@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "parallel/simulation/steady_state.h"
+#include "parallel/simulation/variants.h"
 #include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {

@@ -10,7 +10,7 @@
 #include "autograd/error.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"
-#include "parallel/simulation/partial.h"
+#include "parallel/simulation/variants.h"
 
 namespace plangrad::parallel {
 namespace {

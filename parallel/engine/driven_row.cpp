@@ -7,11 +7,11 @@ namespace plangrad::parallel {
 
 /// Runs a message-driven row: between two steps, the cell whose input has arrived.
 void Interpreter::run_driven() {
-  const auto order = make_order(run_.plan, run_.plan.rows[run_.rank]);
-  for (std::vector<int> cells = order->next(); !cells.empty(); cells = order->next()) {
+  DrivenOrder order(run_.plan, run_.plan.rows[run_.rank]);
+  for (std::vector<int> cells = order.next(); !cells.empty(); cells = order.next()) {
     const int cell = cells.size() == 1 ? cells.front() : first_ready(cells);
     run_cell(cell);
-    order->ran(cell);
+    order.ran(cell);
     run_.result.order.push_back(cell);
   }
 }

@@ -1,13 +1,24 @@
-// PretendedCount: what a run says of the devices and links that it pretends to have.
+// PretendedCount: what a run says of the devices and links that it pretends to have. A time that is
+// 0 is not pretended, and not told.
 // Not here: how it is slowed down to them (engine/pretended_time.h). Chapter 06.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
-#include "parallel/session/observer.h"
+#include "parallel/session/session_lead.h"
 #include "parallel/simulation/pretended.h"
 
 namespace plangrad::parallel {
+
+/// "12 of 800 computations took longer than pretended; ..."; empty if none did.
+///   summary: what PretendedCount writes
+inline std::string lateness(const nlohmann::json& summary) {
+  if (summary.value("late", 0) == 0) return "";
+  return text(summary["late"].get<std::int64_t>(), " of ",
+              summary["computations"].get<std::int64_t>(),
+              " computations took longer than pretended; the times are not those of the devices");
+}
 
 /// Writes "pretended" to summary.json: what is pretended, in seconds and bytes per second, how many
 /// computations of the session had a pretended time, and how many of them took longer ("late").
@@ -17,19 +28,38 @@ class PretendedCount : public RunObserver {
       : pretended_(std::move(pretended)) {}
   const char* name() const override { return "pretended"; }
   void ready(Lead& lead) override { push(lead); }
-  void heard(Lead& lead, const Heard& heard) override;
-  void plan_ended(Lead& lead, const PlanEnd& plan) override;
-  void ended(Lead& lead) override;
+  void heard(Lead& lead, const Heard& heard) override {
+    for (const RunResult& result : heard.results) late_ += result.late;
+    push(lead);
+  }
+  void plan_ended(Lead& lead, const PlanEnd& end) override {
+    computations_ += pretended_->computations(end.plan) / end.plan.steps * (end.done - end.before);
+    push(lead);
+  }
+  void ended(Lead& lead) override {
+    const std::string late = lateness(lead.summary()["pretended"]);
+    if (lead.steps() > lead.first() && !late.empty()) lead.say(late);
+  }
 
  private:
-  void push(Lead& lead);
+  void push(Lead& lead) {
+    nlohmann::json& result = lead.summary()["pretended"] = nlohmann::json::object();
+    for (const auto& [key, times] : {std::pair("forward", pretended_->forward),
+                                     {"backward", pretended_->backward},
+                                     {"step", pretended_->step}})
+      if (std::ranges::any_of(times, [](double x) { return x > 0; })) result[key] = times;
+    if (pretended_->computes()) {
+      result["computations"] = computations_;
+      result["late"] = late_;
+    }
+    if (!pretended_->links()) return;
+    result["latency"] = pretended_->latency;
+    result["bandwidth"] = pretended_->bandwidth;
+    if (pretended_->ranks_per_card > 0) result["ranks_per_card"] = pretended_->ranks_per_card;
+  }
 
   std::shared_ptr<const Pretended> pretended_;
   std::int64_t computations_ = 0, late_ = 0;
 };
-
-/// "12 of 800 computations took longer than pretended; ..."; empty if none did.
-///   summary: what PretendedCount writes
-std::string lateness(const nlohmann::json& summary);
 
 }  // namespace plangrad::parallel

@@ -7,8 +7,9 @@
 // layout.h              what a schedule is asked for, and which rank holds which stages
 // schedule.h            how a schedule behaves, and the flags that it brings
 // building_blocks.cpp   orders and recomputation that several schedules share; flow.h: the work on
-//                       one of a rank's two stages; steps.cpp: the places of updates
-// schedule.cpp          the register, a list of them; evaluation.cpp: plans that only run forward
+//                       one of a rank's two stages; steps.cpp: the places of updates, and plans
+//                       that only run forward
+// schedule.cpp          the register, a list of them
 // A new schedule is one file and one line of the register: its name, the function that makes its
 // plan, and what programs ask of it (how many ranks, whether it clips, which ZeRO levels). Tests
 // of all schedules include it automatically. No schedule includes another, and no code compares

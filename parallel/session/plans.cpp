@@ -1,12 +1,11 @@
 // Keeps the last few plans by what was asked for. A user's own plan has the updates of its head and
 // tail, and of any number of bodies: borders must lie where such plans can end.
 // Chapter 05.
-#include "parallel/session/plans.h"
+#include "parallel/session/session.h"
 
 #include <algorithm>
 
 #include "parallel/plan/endless.h"
-#include "parallel/session/session.h"
 
 namespace plangrad::parallel {
 

@@ -30,8 +30,8 @@ class DrivenSimulation {
         end_(events_.size(), unknown) {
     for (int event : events_.of) ++missing_[event];
     for (int rank = 0; rank < plan.ranks(); ++rank)
-      ranks_.push_back({plan.rows[rank], events_.row_begin[rank], make_order(plan, plan.rows[rank]),
-                        RowReader(plan, tied_versions_)});
+      ranks_.push_back({plan.rows[rank], events_.row_begin[rank],
+                        DrivenOrder(plan, plan.rows[rank]), RowReader(plan, tied_versions_)});
   }
 
   /// For each rank, the cells of its row in the order in which they run; not all, if it blocks.
@@ -50,7 +50,7 @@ class DrivenSimulation {
   struct Rank {
     const Row& row;
     int begin;  // the number of its first cell, counted over all rows
-    std::unique_ptr<CellOrder> order;
+    DrivenOrder order;
     RowReader reader;
     std::vector<int> cells{};  // in the order in which they ran
   };
@@ -60,11 +60,11 @@ class DrivenSimulation {
     double start = unknown;
   };
 
-  /// The computation that can begin first; among equals on one rank, CellOrder's first.
+  /// The computation that can begin first; among equals on one rank, DrivenOrder's first.
   Choice earliest() {
     Choice best;
     for (Rank& rank : ranks_)
-      for (int cell : rank.order->next())
+      for (int cell : rank.order.next())
         if (double start = latest(rank.reader.awaited(rank.row[cell])); start < best.start)
           best = {&rank, cell, start};
     return best;
@@ -72,7 +72,7 @@ class DrivenSimulation {
 
   /// Enters a rank's messages up to its next computation or drop.
   void enter_messages(Rank& rank) {
-    for (auto cells = rank.order->next(); cells.size() == 1; cells = rank.order->next()) {
+    for (auto cells = rank.order.next(); cells.size() == 1; cells = rank.order.next()) {
       if (is_compute(rank.row[cells[0]])) return;
       enter(rank, cells[0]);
     }
@@ -84,7 +84,7 @@ class DrivenSimulation {
     for (int earlier : rank.reader.awaited(x)) waits_[event].push_back(earlier);
     --missing_[event];
     rank.reader.add(x, event);
-    rank.order->ran(cell);
+    rank.order.ran(cell);
     rank.cells.push_back(cell);
   }
 

@@ -7,8 +7,7 @@
 // costs.h        what computations and messages cost; pretended.h: what a run pretends they cost
 // simulate.cpp   what waits for what, as a graph walked once; events.h: what waits for what
 // driven.cpp     the order of cells in message-driven plans
-// partial.h      how far a plan runs that breaks a rule
-// steady_state.h what an update takes in the long run, or if no two ranks share a core
+// variants.h     plans that are endless or broken, or whose ranks had cores of their own
 // time_steps.h   what is alive and sent in each time step
 // breakdown.h    what waited for what, where a timeline's time goes, and its critical path
 // holdings.h     what ranks hold, from when to when

@@ -1,12 +1,14 @@
-// Pairs messages wire by wire and meetings group by group, and compares the cells of each pair.
-// Not here: what a rank may send (replay), and whether a meeting ever happens (hang).
-// Chapters 04 and 05.
+// Pairs messages wire by wire and meetings group by group, and compares the cells of each pair;
+// then what is missing when all rows have run, and what is left over on a rank.
+// Not here: what a rank may send (replay), whether a meeting ever happens (hang), and what is left
+// of weights and sums (versions, sums). Chapters 04 to 06.
 #include <algorithm>
 #include <unordered_map>
 
 #include "parallel/verifier/replay.h"
 
 namespace plangrad::parallel {
+
 namespace {
 
 void number_messages(const Plan& plan, Pairing& pairing) {
@@ -139,6 +141,37 @@ void check_meetings(const Plan& plan, const Pairing& pairing, const std::vector<
       refuse("shape", at, "shards of this stage are on ranks ", list(holders[x.stage]),
              ", but the group is ", list(members));
   }
+}
+
+// ---- ends ----
+
+void Passages::check_end() const {
+  auto check = [&](const std::vector<int>& ranks, const char* direction) {
+    auto found = std::find(ranks.begin(), ranks.end(), -1);
+    if (found == ranks.end()) return;
+    const int micros = plan_.last_micro() - plan_.first_micro();
+    const int at = static_cast<int>(found - ranks.begin());
+    throw PlanError("end", -1, -1,
+                    autograd::text("end: microbatch ", plan_.first_micro() + at % micros,
+                                   " never runs ", direction, " through stage ", at / micros,
+                                   "; every microbatch passes every stage once"));
+  };
+  check(forward_, "forward");
+  if (plan_.steps > 0) check(backward_, "backward");
+}
+
+void Replay::check_leaks() const {
+  versions_.check_leaks();
+  sums_.check_leaks();
+  int pass = -1, value = -1;  // the last cells with something left over
+  for (const auto& [name, left] : passes_) pass = std::max(pass, left.forward_at);
+  for (const auto& [name, cell] : here_)
+    if (plan_.rows[rank_][cell].op != Op::norm) value = std::max(value, cell);
+  if (pass >= 0)
+    refuse("leak", {plan_, rank_, pass}, "its activations are left over: ",
+           plan_.steps == 0 ? "no drop frees them" : "no backward frees them");
+  if (value >= 0)
+    refuse("leak", {plan_, rank_, value}, "what it brings is left over; nothing here takes it");
 }
 
 }  // namespace plangrad::parallel

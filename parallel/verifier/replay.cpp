@@ -1,5 +1,5 @@
 // Replay: applies the table of operations to each cell, and the rules beyond it.
-// Not here: the rules of weights (versions), of gradient sums (sums) and of what is left (ends).
+// Not here: the rules of weights (versions), of gradient sums (sums) and of what is left (pairing).
 // Chapter 06.
 #include "parallel/verifier/replay.h"
 

@@ -8,8 +8,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "parallel/verifier/sums.h"
-#include "parallel/verifier/versions.h"
+#include "parallel/verifier/weights_and_sums.h"
 
 namespace plangrad::parallel {
 

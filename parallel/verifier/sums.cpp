@@ -2,7 +2,7 @@
 // group; when it is finished it visits the ranks that make the step, and a step ends it.
 // Not here: numbers (weight_store), weights (versions).
 // Chapter 05.
-#include "parallel/verifier/sums.h"
+#include "parallel/verifier/weights_and_sums.h"
 
 #include <fmt/ranges.h>
 

@@ -6,9 +6,10 @@
 // verify.cpp  the table of rules, and all of them one after the other
 // rules.h     what a cell may look like (shape.cpp), which cells meet (pairing.cpp), and how a
 //             broken rule shows its cell
-// replay.h    one row, run with names for tensors: versions.h has the weights, sums.h the
-//             gradients; then all rows, whether they wait for each other (hang.cpp), and whether
-//             the body of an endless plan ends as it begins (repeat.cpp)
+// replay.h    one row, run with names for tensors: weights_and_sums.h has its weights and
+// gradients;
+//             then all rows, whether they wait for each other (hang.cpp), and whether the body of
+//             an endless plan ends as it begins (repeat.cpp)
 // Rows are replayed one by one, because the sender's replay checks that what it sends is what its
 // name says. The room depends on plans only, and knows no time.
 #pragma once

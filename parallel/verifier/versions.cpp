@@ -3,7 +3,7 @@
 // with drift it ends with the step to its successor, whoever may still want to read it.
 // Not here: gradient sums (sums).
 // Chapter 07.
-#include "parallel/verifier/versions.h"
+#include "parallel/verifier/weights_and_sums.h"
 
 #include <algorithm>
 

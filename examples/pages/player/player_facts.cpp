@@ -11,7 +11,7 @@
 #include "examples/pages/player/request.h"
 #include "parallel/plan/endless.h"
 #include "parallel/simulation/breakdown.h"
-#include "parallel/simulation/steady_state.h"
+#include "parallel/simulation/variants.h"
 
 namespace plangrad::parallel {
 namespace {

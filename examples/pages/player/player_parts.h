@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "parallel/simulation/holdings.h"
-#include "parallel/simulation/partial.h"
+#include "parallel/simulation/variants.h"
 
 namespace plangrad::parallel {
 

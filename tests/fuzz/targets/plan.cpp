@@ -7,7 +7,7 @@
 #include "parallel/drawing/draw.h"
 #include "parallel/plan/endless.h"
 #include "parallel/schedules/schedule.h"
-#include "parallel/simulation/steady_state.h"
+#include "parallel/simulation/variants.h"
 #include "parallel/verifier/verify.h"
 #include "tests/folders.h"
 #include "tests/fuzz/fuzz.h"

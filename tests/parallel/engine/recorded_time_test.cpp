@@ -7,7 +7,7 @@
 #include "parallel/plan/cell_order.h"
 #include "parallel/session/session_rank.h"
 #include "parallel/simulation/breakdown.h"
-#include "parallel/simulation/steady_state.h"
+#include "parallel/simulation/variants.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/ordinary_schedules.h"
 #include "tests/parallel/support/small_run.h"

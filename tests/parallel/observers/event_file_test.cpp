@@ -1,6 +1,6 @@
 // TensorBoard's files, read by a reader that shares nothing with the writer: framing, checksums bit
 // by bit, and protocol buffers field by field.
-#include "parallel/observers/event_file.h"
+#include "parallel/observers/metric_files.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"
-#include "parallel/observers/metric_files.h"
 
 #include "tests/catch.h"
 #include "tests/small_disk.h"

@@ -1,5 +1,5 @@
 // When ranks share cores, and what a report then says.
-#include "parallel/observers/machine.h"
+#include "parallel/observers/recording.h"
 
 #include <nlohmann/json.hpp>
 

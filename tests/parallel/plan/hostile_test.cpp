@@ -1,6 +1,6 @@
 // Plans whose numbers nobody means: they are refused, and nothing overflows.
 #include "parallel/drawing/draw.h"
-#include "parallel/simulation/steady_state.h"
+#include "parallel/simulation/variants.h"
 #include "tests/catch.h"
 
 namespace plangrad::tests {

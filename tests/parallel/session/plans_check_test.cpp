@@ -1,6 +1,6 @@
 // A run's plans are verified for several updates before it starts, so a schedule that is wrong
 // where updates follow each other is refused before anything is trained.
-#include "parallel/session/plans.h"
+#include "parallel/session/session.h"
 #include "tests/catch.h"
 
 using namespace plangrad::parallel;

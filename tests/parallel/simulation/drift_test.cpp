@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "parallel/simulation/simulate.h"
-#include "parallel/simulation/steady_state.h"
+#include "parallel/simulation/variants.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/plan_cases.h"
 #include "tests/parallel/support/small_run.h"

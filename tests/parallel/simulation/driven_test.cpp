@@ -76,14 +76,14 @@ TEST_CASE("message-driven: a rank runs what has come, and what ran is a plan wit
 
 TEST_CASE("message-driven: the lines of a row") {
   const Plan plan = make_plan("message-driven", {.stages = 2, .microbatches = 3});
-  const auto order = make_order(plan, plan.rows[0]);
+  DrivenOrder order(plan, plan.rows[0]);
   std::string words;
   auto run = [&](int cell) {
     words += print(plan.rows[0][cell]) + " ";
-    order->ran(cell);
+    order.ran(cell);
   };
   // Forwards first, as long as there are any: two may be in flight.
-  for (auto cells = order->next(); !cells.empty(); cells = order->next()) run(cells.back());
+  for (auto cells = order.next(); !cells.empty(); cells = order.next()) run(cells.back());
   CHECK(words == "0g0<1 0F0v0 0a0>1 0F1v0 0a1>1 0B0v0 0g1<1 0g2<1 0F2v0 0a2>1 0B1v0 0B2v0 0Sv1 ");
 }
 

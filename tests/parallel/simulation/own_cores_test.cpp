@@ -1,5 +1,5 @@
 // A measured plan on cores of its own, by hand.
-#include "parallel/simulation/steady_state.h"
+#include "parallel/simulation/variants.h"
 
 #include "parallel/transports/pack.h"
 #include "tests/catch.h"

@@ -1,7 +1,6 @@
 // How far a broken plan runs: up to the fault, and what does not wait for it.
-
-#include "parallel/simulation/partial.h"
 #include "parallel/schedules/schedule.h"
+#include "parallel/simulation/variants.h"
 #include "tests/catch.h"
 
 using namespace plangrad::parallel;

@@ -1,6 +1,6 @@
 // Endless plans in time: the moments of bars, the steady state against closed forms, and the bars
 // of drawings. Not here: other plans in time (simulate_test) and other drawings (draw_test).
-#include "parallel/simulation/steady_state.h"
+#include "parallel/simulation/variants.h"
 
 #include "parallel/drawing/draw.h"
 #include "parallel/plan/endless.h"

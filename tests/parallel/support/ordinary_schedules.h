@@ -13,9 +13,17 @@ inline std::map<std::string, const parallel::Schedule*> ordinary_schedules() {
   return all;
 }
 
-/// Whether the schedule of this name can have such a layout.
+/// Whether the schedule can have such a layout.
+inline bool takes(const parallel::Schedule& schedule, const parallel::Layout& layout) {
+  try {
+    parallel::check_layout(schedule, layout);
+    return true;
+  } catch (const autograd::Error&) {
+    return false;
+  }
+}
 inline bool takes(const std::string& name, const parallel::Layout& layout) {
-  return parallel::takes(parallel::find_schedule(name), layout);
+  return takes(parallel::find_schedule(name), layout);
 }
 
 /// The layout with as many more stages as the schedule needs.

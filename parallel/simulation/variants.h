@@ -1,8 +1,12 @@
-// Endless plans in time: a timeline of two bodies, with its bars, and what an update takes in the
-// long run. And a measured plan as if no two ranks shared a core.
-// Not here: what an endless plan is (plan/endless.h), and simulation itself (simulate.h), whether
-// ranks share cores (session/machine.h). Chapters 06 and 07.
+// Simulations of plans that do not run as they are written: endless ones, as a timeline of two
+// bodies with its bars and as what an update takes in the long run; measured ones, as if no two
+// ranks shared a core; and broken ones, as far as they get.
+// Not here: what an endless plan is (plan/endless.h), what is wrong with a broken one (verifier/),
+// and simulation itself (simulate.h), whether ranks share cores (observers/recording.h).
+// Chapters 06 and 07.
 #pragma once
+
+#include <vector>
 
 #include "parallel/simulation/simulate.h"
 
@@ -34,5 +38,19 @@ SteadyState steady_state(const VerifiedPlan& plan, const Costs& costs);
 ///   plan: its rows have the order in which they ran; measured: its timeline, with Record::cpu
 /// throws: Error if a computation of the plan was not measured
 Timeline on_own_cores(const VerifiedPlan& plan, const Timeline& measured, Costs costs);
+
+struct PartialTimeline {
+  Timeline timeline;         ///< what runs, rank by rank, in the order of the rows
+  std::vector<int> causes;   ///< by record: the record that it waited for last; -1: none
+  std::vector<int> stopped;  ///< by rank: its first computation, or otherwise its first cell, that
+                             ///< never runs; -1: its row ends
+};
+
+/// Simulates a broken plan. It stands still at the cell that breaks a rule, and so does all that
+/// waits for it. Messages of which an end is missing, or whose ends name different values, do not
+/// run.
+///   rank, index: the cell that breaks a rule, from which on the row does not run; -1: none
+/// throws: Error if the costs do not fit the plan, or its cells have no meaning (rule shape)
+PartialTimeline simulate_until_blocked(const Plan& plan, const Costs& costs, int rank, int index);
 
 }  // namespace plangrad::parallel

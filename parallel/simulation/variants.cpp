@@ -1,14 +1,17 @@
-// A bar is drawn where its rank continues: at its next computation.
-// Chapter 07.
-#include "parallel/simulation/steady_state.h"
+// A bar is drawn where its rank continues: at its next computation. In a broken plan, what waits
+// for an event that never happens has no record.
+// Chapters 06 and 07.
+#include "parallel/simulation/variants.h"
 
 #include <algorithm>
 
 #include "autograd/error.h"
 #include "parallel/plan/endless.h"
+#include "parallel/simulation/events.h"
 #include "parallel/verifier/rules.h"
 
 namespace plangrad::parallel {
+
 namespace {
 
 /// The moments of three bars around two bodies, from a rank's records, one for each cell of its
@@ -30,6 +33,31 @@ std::vector<double> bar_moments(const std::vector<Record>& row, const Bars& bars
 
 double busy(const Timeline& timeline) {
   return (1 - timeline.bubble()) * timeline.ranks * timeline.makespan();
+}
+
+/// For each record the one that it waited for last.
+std::vector<int> causes_of(const Events& events, const EventTimes& times) {
+  std::vector<int> record(events.size(), -1), causes;  // by cell; by record
+  int count = 0;
+  for (int cell = 0; cell < events.size(); ++cell)
+    if (times.pending[events.of[cell]] == 0) record[cell] = count++;
+  for (int cell = 0; cell < events.size(); ++cell) {
+    const int cause = times.cause[events.of[cell]];
+    if (record[cell] >= 0) causes.push_back(cause < 0 ? -1 : record[cause]);
+  }
+  return causes;
+}
+
+std::vector<int> stops_of(const Plan& plan, const Events& events, const EventTimes& times) {
+  std::vector<int> stopped(plan.ranks(), -1);
+  for (int rank = 0, cell = 0; rank < plan.ranks(); ++rank)
+    for (int index = 0; index < static_cast<int>(plan.rows[rank].size()); ++index, ++cell) {
+      if (times.pending[events.of[cell]] == 0) continue;
+      const Row& row = plan.rows[rank];
+      int& first = stopped[rank];
+      if (first < 0 || (is_compute(row[index]) && !is_compute(row[first]))) first = index;
+    }
+  return stopped;
 }
 
 }  // namespace
@@ -70,6 +98,18 @@ Timeline on_own_cores(const VerifiedPlan& verified, const Timeline& measured, Co
     return seconds[rank][cell];
   };
   return simulate(verified, costs);
+}
+
+PartialTimeline simulate_until_blocked(const Plan& plan, const Costs& costs, int rank, int index) {
+  check_shape(plan);
+  check(costs, plan);
+  Events events = events_of(plan, pairs_in_order(plan));
+  if (rank >= 0 && index >= 0)
+    for (int i = index; i < static_cast<int>(plan.rows[rank].size()); ++i)
+      events.happens[events.of[events.row_begin[rank] + i]] = false;
+  const EventTimes times = run_events(plan, events, costs);
+  return {timeline_of(plan, events, times, costs), causes_of(events, times),
+          stops_of(plan, events, times)};
 }
 
 }  // namespace plangrad::parallel
