@@ -116,7 +116,7 @@ class Testimony {
     const Tensor y = runner.forward(micro_, inputs);
     witnesses_.push_back({stage, last ? "loss" : "activations", checksum_of(y)});
     const Tensor dy = last ? Tensor() : drawn(y.shape(), "gradients that enter stage ", stage);
-    const Tensor dx = runner.backward(micro_, dy, StageRunner::Part::whole, weights, shared);
+    const Tensor dx = runner.backward(micro_, dy, Value::none, weights, shared);
     witnesses_.push_back({stage, "gradients of the weights", gradients});
     if (dx.defined())
       witnesses_.push_back({stage, "gradients of the activations", checksum_of(dx)});

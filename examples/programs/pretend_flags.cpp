@@ -3,7 +3,7 @@
 #include "examples/programs/pretend_flags.h"
 
 #include "examples/programs/program.h"
-#include "parallel/transports/rank_environment.h"
+#include "parallel/transports/launch.h"
 
 namespace plangrad::examples {
 namespace {

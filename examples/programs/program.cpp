@@ -18,7 +18,7 @@
 #include "autograd/error.h"
 #include "autograd/version.h"
 #include "nn/text/vocabulary.h"
-#include "parallel/transports/rank_environment.h"
+#include "parallel/transports/launch.h"
 
 namespace plangrad::examples {
 

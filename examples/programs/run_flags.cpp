@@ -13,7 +13,7 @@
 #include "nn/checkpoint/checkpoint.h"
 #include "nn/text/vocabulary.h"
 #include "parallel/engine/training.h"
-#include "parallel/transports/rank_environment.h"
+#include "parallel/transports/launch.h"
 
 namespace plangrad::examples {
 

@@ -9,7 +9,7 @@
 #include <filesystem>
 
 #include "nn/checkpoint/checkpoint.h"
-#include "parallel/transports/rank_environment.h"
+#include "parallel/transports/launch.h"
 #include "parallel/verifier/verify.h"
 
 namespace plangrad::examples {

@@ -20,7 +20,6 @@
 #include "parallel/session/agreement.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
-#include "parallel/transports/rank_environment.h"
 #include "parallel/transports/threads_transport.h"
 
 namespace plangrad::examples {

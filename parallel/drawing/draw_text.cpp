@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
-#include <tuple>
 
 #include "autograd/error.h"
 #include "parallel/drawing/draw.h"
@@ -39,16 +37,14 @@ std::string draw_text(const Timeline& timeline, int columns) {
   // An empty cell is idle.
   std::vector<std::vector<std::string>> rows(timeline.ranks, std::vector<std::string>(shown));
   std::size_t width = 3;
-  std::set<std::tuple<int, int, int>> ran;  // forwards: rank, stage, microbatch
+  const std::vector<bool> repeated = recomputations(timeline);
   bool again = false;
-  for (const Record& record : timeline.records) {
+  for (std::size_t i = 0; i < repeated.size(); ++i) {
+    const Record& record = timeline.records[i];
     if (!is_shown(record)) continue;
-    const Instruction& x = record.instruction;
-    std::string label = short_label(x);
-    if (x.op == Op::forward && !ran.emplace(record.rank, x.stage, x.micro).second) {
-      label.replace(label.find('F'), 1, "f");
-      again = true;
-    }
+    std::string label = short_label(record.instruction);
+    if (repeated[i]) label.replace(label.find('F'), 1, "f");
+    again |= repeated[i];
     long first = column(record.start), last = column(record.end);
     if (!makes_version(record.instruction)) last = std::max(last, first + 1);
     for (long c = first; c < std::min(last, shown); ++c) {

@@ -65,38 +65,26 @@ std::string CellLabels::explanation() const {
          (version ? ", v: version" : "") + (bar ? ", white bar: which of the rank's stages" : "");
 }
 
-std::vector<std::string> CellLabels::words(const Record& record, bool low) const {
-  const Instruction& x = record.instruction;
-  std::vector<std::string> words{std::to_string(x.micro)};
-  if (low) return words;
-  if (rows_[record.rank].stage) words.push_back("s" + std::to_string(x.stage));
-  if (rows_[record.rank].version) words.push_back("v" + std::to_string(x.version));
-  return words;
-}
-
 std::string CellLabels::svg(const Record& record, double from, double wide, double top,
                             double height, bool low) const {
   if (!is_labelled(record)) return "";
   const int size = label_size(wide, longest_micro_);
   if (size == 0) return "";
-  const std::vector<std::string> lines = words(record, low);
-  const char* color = cell_color(record.instruction).text;
+  const Instruction& x = record.instruction;
+  std::vector<std::string> lines{std::to_string(x.micro)};
+  if (!low && rows_[record.rank].stage) lines.push_back("s" + std::to_string(x.stage));
+  if (!low && rows_[record.rank].version) lines.push_back("v" + std::to_string(x.version));
   double baseline =
       top + height / 2 + 4 - label_pitch * (static_cast<double>(lines.size()) - 1) / 2;
   std::string svg;
   for (const std::string& words : lines) {
-    svg += line(words, from + wide / 2, baseline, size, color);
+    svg += markup(R"(<text x="{}" y="{}" fill="{}"{}>{}</text>)"
+                  "\n",
+                  from + wide / 2, baseline, cell_color(x).text,
+                  size == 8 ? R"( font-size="8")" : "", words);
     baseline += label_pitch;
   }
   return svg;
-}
-
-std::string CellLabels::line(const std::string& words, double middle, double baseline, int size,
-                             const char* color) const {
-  std::string attributes = size == 8 ? R"( font-size="8")" : "";
-  return markup(R"(<text x="{}" y="{}" fill="{}"{}>{}</text>)"
-                "\n",
-                middle, baseline, color, attributes, words);
 }
 
 int label_size(double wide, std::size_t characters) {

@@ -114,12 +114,12 @@ class TimelineFigure {
 
   /// Adds what a rank holds, below its messages.
   void add_lanes(int rank) {
-    const HeldLanes held(layout_.shown.held, rank, layout_, bottom_ + 2);
-    if (held.height() == 0) return;
-    lanes_ += lane("lane faint", bottom_, held.height() + 4, grid_.width, "#f5f7f9");
-    cells_ += held.cells();
-    labels_ += held.labels();
-    bottom_ += held.height() + 4;
+    const HeldLanes held = held_lanes(layout_.shown.held, rank, layout_, bottom_ + 2);
+    if (held.height == 0) return;
+    lanes_ += lane("lane faint", bottom_, held.height + 4, grid_.width, "#f5f7f9");
+    cells_ += held.cells;
+    labels_ += held.labels;
+    bottom_ += held.height + 4;
   }
 
   std::string lane(const char* name, double top, double height, double width,

@@ -93,11 +93,9 @@ struct NamedColor {
 Legend legend(const std::vector<NamedColor>& colors, double width);
 
 /// Fill and text colour of a computation: its hue is the direction, its lightness the version.
-/// There are four shades, which repeat.
 struct CellColor {
   const char *fill, *text;
 };
-constexpr int version_colors = 4;
 CellColor cell_color(const Instruction& instruction);
 /// Whether a name of the palette is a colour of lines and bars in figures.
 bool is_message_color(const std::string& name);
@@ -126,10 +124,7 @@ class CellLabels {
   struct Lines {
     bool stage = false, version = false;
   };
-  std::vector<std::string> words(const Record& record, bool low) const;
   bool has_room(const Timeline& timeline, int rank, std::size_t characters) const;
-  std::string line(const std::string& words, double middle, double baseline, int size,
-                   const char* color) const;
 
   const FigureLayout& layout_;
   bool several_stages_;
@@ -147,20 +142,12 @@ bool has_several_versions(const Timeline& timeline);
 
 /// The values that one rank holds, as bars over time, one below the other while they live together.
 /// Shards are thin bars.
-class HeldLanes {
- public:
-  HeldLanes(const std::vector<Holding>& held, int rank, const FigureLayout& layout, double top);
-
-  double height() const { return height_; }
-  const std::string& cells() const { return cells_; }
-  const std::string& labels() const { return labels_; }
-
- private:
-  void add(const Holding& holding, const FigureLayout& layout, double y, double high);
-
-  double height_ = 0;
-  std::string cells_, labels_;
+struct HeldLanes {
+  double height = 0;
+  std::string cells, labels;
 };
+HeldLanes held_lanes(const std::vector<Holding>& held, int rank, const FigureLayout& layout,
+                     double top);
 
 /// Bars over time that are as high as activations are many; `most` fill the height.
 std::string alive_bars(const std::vector<Level>& levels, int most, const FigureLayout& layout,

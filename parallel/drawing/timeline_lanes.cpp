@@ -39,10 +39,32 @@ std::string held_sentence(const Holding& holding) {
   return (holding.hold == Hold::shard ? "its shard of " : "") + escape(describe(holding.name));
 }
 
+void add_bar(const Holding& holding, const FigureLayout& layout, double y, double high,
+             HeldLanes& lanes) {
+  const double from = holding.start * layout.pixels_per_second;
+  const double wide =
+      (std::min(holding.end, layout.seconds) - holding.start) * layout.pixels_per_second;
+  const char* fill = held_color(holding);
+  const std::vector<std::string> words = held_words(holding);
+  lanes.cells += markup(R"(<rect class="held" x="{}" y="{}" width="{}" height="{}" fill="{}">)"
+                        "<title>rank {} holds {}\nfrom {}, for {}</title></rect>\n",
+                        from, y, wide, high, fill, holding.rank, held_sentence(holding),
+                        seconds_text(holding.start), seconds_text(holding.end - holding.start));
+  if (holding.hold == Hold::shard) return;
+  for (const std::string& line : words) {
+    if (wide < text_width(line) + 4) continue;
+    lanes.labels += markup(R"(<text x="{}" y="{}" fill="{}">{}</text>)"
+                           "\n",
+                           from + wide / 2, y + 10, ink_on(fill), line);
+    return;
+  }
+}
+
 }  // namespace
 
-HeldLanes::HeldLanes(const std::vector<Holding>& held, int rank, const FigureLayout& layout,
+HeldLanes held_lanes(const std::vector<Holding>& held, int rank, const FigureLayout& layout,
                      double top) {
+  HeldLanes lanes;
   for (const bool shards : {true, false}) {
     std::vector<double> busy_until;
     const double pitch = shards ? shard_height : held_height;
@@ -55,30 +77,11 @@ HeldLanes::HeldLanes(const std::vector<Holding>& held, int rank, const FigureLay
       if (slot == busy_until.end()) slot = busy_until.insert(slot, 0.0);
       *slot = holding.end;
       const auto below = static_cast<double>(slot - busy_until.begin());
-      add(holding, layout, top + height_ + pitch * below, pitch - 1);
+      add_bar(holding, layout, top + lanes.height + pitch * below, pitch - 1, lanes);
     }
-    height_ += pitch * static_cast<double>(busy_until.size());
+    lanes.height += pitch * static_cast<double>(busy_until.size());
   }
-}
-
-void HeldLanes::add(const Holding& holding, const FigureLayout& layout, double y, double high) {
-  const double from = holding.start * layout.pixels_per_second;
-  const double wide =
-      (std::min(holding.end, layout.seconds) - holding.start) * layout.pixels_per_second;
-  const char* fill = held_color(holding);
-  const std::vector<std::string> words = held_words(holding);
-  cells_ += markup(R"(<rect class="held" x="{}" y="{}" width="{}" height="{}" fill="{}">)"
-                   "<title>rank {} holds {}\nfrom {}, for {}</title></rect>\n",
-                   from, y, wide, high, fill, holding.rank, held_sentence(holding),
-                   seconds_text(holding.start), seconds_text(holding.end - holding.start));
-  if (holding.hold == Hold::shard) return;
-  for (const std::string& line : words) {
-    if (wide < text_width(line) + 4) continue;
-    labels_ += markup(R"(<text x="{}" y="{}" fill="{}">{}</text>)"
-                      "\n",
-                      from + wide / 2, y + 10, ink_on(fill), line);
-    return;
-  }
+  return lanes;
 }
 
 std::string alive_bars(const std::vector<Level>& levels, int most, const FigureLayout& layout,

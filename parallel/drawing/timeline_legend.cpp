@@ -43,35 +43,17 @@ class LegendWriter {
                    x_, y_, color.fill, x_ + 9, y_ + 11, color.text, label);
     x_ += 20;
   }
-  /// Adds a swatch that looks like a recomputed cell, which is lower than its lane.
-  void low_swatch(const CellColor& color) {
-    svg_ += markup(R"(<rect class="lane" x="{}" y="{}" width="18" height="14" fill="#eceff3"/>)"
-                   R"(<rect x="{}" y="{}" width="18" height="8" fill="{}"/>)",
-                   x_, y_, x_, y_ + 6, color.fill);
-    x_ += 23;
-  }
-  /// Adds a swatch that looks like a cell of the critical path.
-  void underlined(const CellColor& color) {
-    svg_ += markup(R"(<rect x="{}" y="{}" width="18" height="10" fill="{}"/>)"
-                   R"(<rect class="ink" x="{}" y="{}" width="18" height="4" fill="#1f2933"/>)",
-                   x_, y_, color.fill, x_, y_ + 11);
-    x_ += 23;
-  }
-  /// Adds the hatching of idle time.
-  void hatched() {
-    svg_ += markup(R"s(<rect class="lane" x="{}" y="{}" width="18" height="14" fill="#edf0f4"/>)s"
-                   R"s(<rect x="{}" y="{}" width="18" height="14" fill="url(#idle)"/>)s",
-                   x_, y_, x_, y_);
-    x_ += 23;
-  }
-  void bar(const std::string& look, double width, double height) {
-    svg_ += markup(R"(<rect class="{}" x="{}" y="{}" width="{}" height="{}" {}/>)",
-                   height > 10 ? "step" : "message", x_, y_ + 7 - height / 2, width, height, look);
-    x_ += width + 5;
-  }
-  void words(const std::string& text, double gap) {
+  void words(const std::string& text, double gap = 14) {
     svg_ += ink(x_, y_ + 11, text);
     x_ += text_width(text) + gap;
+  }
+  /// Adds an item: what draw(x, y) returns, `pixels` wide, and its meaning.
+  template <class Draw>
+  void explain(double pixels, const Draw& draw, const std::string& meaning, double gap = 14) {
+    item(pixels + text_width(meaning));
+    svg_ += draw(x_, y_);
+    x_ += pixels;
+    words(meaning, gap);
   }
   Legend result() const { return {svg_, y_ + line}; }
 
@@ -89,54 +71,59 @@ void add_kind(LegendWriter& out, Instruction kind, const Timeline& timeline, boo
   if (versions.empty()) return;
   const std::string name = computation_kind(kind);
   const std::string words = versions_differ ? name + " on version" : name;
-  const bool repeats = versions.size() > version_colors;
+  const bool repeats = versions.size() > shades;
   const char* rest = repeats ? "and again" : "";
-  out.item(text_width(words + rest) + 34 + 20.0 * (versions_differ ? version_colors : 1));
+  out.item(text_width(words + rest) + 34 + 20.0 * (versions_differ ? shades : 1));
   if (versions_differ) out.words(words, 5);
   int shown = 0;
   for (int version : versions) {
-    if (shown++ == version_colors) break;
+    if (shown++ == shades) break;
     kind.version = version;
     out.swatch(cell_color(kind), versions_differ ? std::to_string(version) : "");
   }
-  out.words(versions_differ ? rest : words, 14);
+  out.words(versions_differ ? rest : words);
 }
 
+/// Explains cells that are lower than their lane.
 void add_repeated(LegendWriter& out, const Timeline& timeline) {
-  const std::string words = "computed again";
   const std::vector<bool> repeated = recomputations(timeline);
   auto first = std::find(repeated.begin(), repeated.end(), true);
   if (first == repeated.end()) return;
-  out.item(23 + text_width(words));
-  out.low_swatch(cell_color(timeline.records[first - repeated.begin()].instruction));
-  out.words(words, 14);
+  const char* fill = cell_color(timeline.records[first - repeated.begin()].instruction).fill;
+  auto low_cell = [=](double x, double y) {
+    return markup(R"(<rect class="lane" x="{}" y="{}" width="18" height="14" fill="#eceff3"/>)"
+                  R"(<rect x="{}" y="{}" width="18" height="8" fill="{}"/>)",
+                  x, y, x, y + 6, fill);
+  };
+  out.explain(23, low_cell, "computed again");
 }
 
-/// Explains the mark of the critical path.
-void add_path(LegendWriter& out) {
-  const std::string words = "critical path";
-  out.item(23 + text_width(words));
-  out.underlined(cell_color({.op = Op::forward, .version = 0}));
-  out.words(words, 14);
+std::string hatched(double x, double y) {
+  return markup(R"s(<rect class="lane" x="{}" y="{}" width="18" height="14" fill="#edf0f4"/>)s"
+                R"s(<rect x="{}" y="{}" width="18" height="14" fill="url(#idle)"/>)s",
+                x, y, x, y);
 }
 
+/// A cell of the critical path.
+std::string underlined(double x, double y) {
+  return markup(R"(<rect x="{}" y="{}" width="18" height="10" fill="{}"/>)"
+                R"(<rect class="ink" x="{}" y="{}" width="18" height="4" fill="#1f2933"/>)",
+                x, y, cell_color({.op = Op::forward, .version = 0}).fill, x, y + 11);
+}
+
+/// Explains a kind of messages.
 void add_bar(LegendWriter& out, const std::string& name, const std::string& look) {
-  out.item(19 + text_width(name));
-  out.bar(look, 14, 5);
-  out.words(name, 14);
-}
-
-void add_idle(LegendWriter& out) {
-  const std::string words = "idle";
-  out.item(23 + text_width(words));
-  out.hatched();
-  out.words(words, 14);
+  auto bar = [&](double x, double y) {
+    return markup(R"(<rect class="message" x="{}" y="{}" width="14" height="5" {}/>)", x, y + 4.5,
+                  look);
+  };
+  out.explain(19, bar, name);
 }
 
 void add_words(LegendWriter& out, const std::string& words) {
   if (words.empty()) return;
   out.item(text_width(words));
-  out.words(words, 14);
+  out.words(words);
 }
 
 }  // namespace
@@ -166,14 +153,16 @@ Legend legend(const Timeline& timeline, double width, const FigureOptions& shown
     if (begins_pass(kind)) add_repeated(out, timeline);
   }
   if (updates) {
-    out.item(9 + text_width("update"));
-    out.bar(in_color("update"), 4, 14);
-    out.words("update", 16);
+    auto bar = [](double x, double y) {
+      return markup(R"(<rect class="step" x="{}" y="{}" width="4" height="14" {}/>)", x, y,
+                    in_color("update"));
+    };
+    out.explain(9, bar, "update", 16);
   }
-  add_idle(out);
+  out.explain(23, hatched, "idle");
   for (const char* kind : message_kinds)
     if (kinds.contains(kind)) add_bar(out, kind, in_color(kind));
-  if (!shown.path.empty()) add_path(out);
+  if (!shown.path.empty()) out.explain(23, underlined, "critical path");
   add_words(out, labels);
   add_words(out, shown.note);
   return out.result();

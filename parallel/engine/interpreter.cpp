@@ -147,16 +147,15 @@ void Interpreter::forward(const Instruction& x) {
 }
 
 void Interpreter::backward(const Instruction& x) {
-  const StageRunner::Part part = StageRunner::part_of(x);
   Tensor dy;
-  if (x.stage < run_.plan.stages - 1 && part != StageRunner::Part::weight)
+  if (x.stage < run_.plan.stages - 1 && x.what != Value::weight_part)
     dy = mailbox_.take_value({Value::activation_gradient, x.stage, x.micro});
   const Stopwatch stopwatch{run_, x, waiting_.cell()};
   Tensor dx;
   waiting_.compute();
   run_.engine.device()->backend().as_one_launch([&] {
     const auto [weights, shared] = read_weights();
-    dx = run_.engine.runner(x.stage).backward(x.micro, dy, part, weights, shared);
+    dx = run_.engine.runner(x.stage).backward(x.micro, dy, x.what, weights, shared);
   });
   if (dx.defined()) mailbox_.put({Value::activation_gradient, x.stage - 1, x.micro}, dx);
 }

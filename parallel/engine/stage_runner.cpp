@@ -46,13 +46,7 @@ void StageRunner::drop(int micro) {
   if (!kept.inputs.training) kept_.erase(micro);
 }
 
-StageRunner::Part StageRunner::part_of(const Instruction& x) {
-  return x.what == Value::input_part    ? Part::input
-         : x.what == Value::weight_part ? Part::weight
-                                        : Part::whole;
-}
-
-Tensor StageRunner::backward(int micro, const Tensor& dy, Part part, const Tensor& weights,
+Tensor StageRunner::backward(int micro, const Tensor& dy, Value part, const Tensor& weights,
                              const Tensor& shared) {
   Kept& kept = kept_.at(micro);
   for (const auto& [read, bound] :
@@ -60,15 +54,15 @@ Tensor StageRunner::backward(int micro, const Tensor& dy, Part part, const Tenso
     PG_CHECK(read->storage() == bound->storage(), "microbatch ", micro, ": the weights that its ",
              "backward reads are not where its forward read, to which the graph points");
   Tensor dx;
-  if (part != Part::weight) {
+  if (part != Value::weight_part) {
     if (training_.recompute_layers) bind(micro);  // for layers that compute again
-    autograd::backward(kept.y, dy, part == Part::input ? &kept.later : nullptr);
+    autograd::backward(kept.y, dy, part == Value::input_part ? &kept.later : nullptr);
     stage_.unbind();
     if (!first_) dx = gradient(kept.x).detach();
     if (!first_) kept.x.node()->gradient = {};  // the weight part may keep the node
     kept.x = kept.y = {};
   }
-  if (part == Part::input) return dx;
+  if (part == Value::input_part) return dx;
   kept.later.run();
   kept_.erase(micro);
   return dx;

@@ -58,18 +58,15 @@ class StageRunner {
   /// Frees the activations of a microbatch; its input stays if training needs it again.
   void drop(int micro);
 
-  /// The part of a backward: all of it, the input's gradient, or the weights' gradients. The
-  /// second part of a microbatch's backward may run at any time after the first. In between, only
-  /// what it needs is kept: inputs of layers and gradients of their outputs (WeightPart).
-  enum class Part { whole, input, weight };
-  /// The part that a backward's instruction names.
-  static Part part_of(const Instruction& x);
   /// Returns the gradient of the stage's input, undefined on stage 0.
+  ///   part:            as in an instruction: all of it (none), or the first or second part. The second
+  ///                    may run at any time after the first. In between, only what it needs is kept:
+  ///                    inputs of layers and gradients of their outputs (WeightPart)
   ///   weights, shared: what it reads: the values that are there now, in the memory that the
   ///                    forward read. With drift, steps have overwritten those of the forward
   /// shapes: dy as forward's output; undefined on the last stage
   /// throws: Error if the weights are in other memory
-  Tensor backward(int micro, const Tensor& dy, Part part, const Tensor& weights,
+  Tensor backward(int micro, const Tensor& dy, Value part, const Tensor& weights,
                   const Tensor& shared = {});
 
  private:

@@ -22,7 +22,7 @@
 #include "parallel/simulation/pretended.h"
 #include "parallel/simulation/simulate.h"
 #include "parallel/simulation/variants.h"
-#include "parallel/transports/rank_environment.h"
+#include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {
 

@@ -63,7 +63,11 @@ void RunRecord::measure(Lead& lead) { ranks_ = ask(lead); }
 void RunRecord::ready(Lead& lead) {
   date_ = date_now();
   steps_ = lead.first();
-  if (!lead.settings().resume.empty()) events_ = earlier_events(lead.settings().resume);
+  if (!lead.settings().resume.empty()) {
+    json all = earlier_events(lead.settings().resume);
+    all.insert(all.end(), events_.begin(), events_.end());  // what other observers told so far
+    events_ = std::move(all);
+  }
   measure(lead);
 }
 

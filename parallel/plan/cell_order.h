@@ -1,6 +1,6 @@
 // DrivenOrder: the order in which a message-driven row runs, which depends on the inputs that have
 // arrived. Not here: which have, in a run (engine/driven_row.cpp) or in the simulator's time
-// (simulation/driven.cpp). Chapter 06; Singh and Bhatele 2022.
+// (simulation/events.cpp). Chapter 06; Singh and Bhatele 2022.
 #pragma once
 
 #include <vector>

@@ -19,7 +19,6 @@
 #include "nn/checkpoint/file.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/pack.h"
-#include "parallel/transports/rank_environment.h"
 
 namespace plangrad::parallel {
 

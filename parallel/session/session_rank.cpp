@@ -9,7 +9,7 @@
 #include "parallel/codecs/codec.h"
 #include "parallel/session/agreement.h"
 #include "parallel/session/state_files.h"
-#include "parallel/transports/rank_environment.h"
+#include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {
 

@@ -1,6 +1,6 @@
 // What waits for what in a plan: events, and what the cells of a rank wait for. The simulator, the
 // order of message-driven plans, plans that break a rule and explanations of idle time ask here.
-// Not here: when events happen (simulate.cpp, driven.cpp), what a value is (plan/operations.h).
+// Not here: when events happen (simulate.cpp), what a value is (plan/operations.h).
 // Chapter 06.
 #pragma once
 

@@ -5,8 +5,8 @@
 // The room parallel/simulation says when a plan's instructions would run, and what follows from
 // when they ran, measured or simulated:
 // costs.h        what computations and messages cost; pretended.h: what a run pretends they cost
-// simulate.cpp   what waits for what, as a graph walked once; events.h: what waits for what
-// driven.cpp     the order of cells in message-driven plans
+// simulate.cpp   what waits for what, as a graph walked once
+// events.h       what waits for what, and the order of cells in message-driven plans
 // variants.h     plans that are endless or broken, or whose ranks had cores of their own
 // time_steps.h   what is alive and sent in each time step
 // breakdown.h    what waited for what, where a timeline's time goes, and its critical path
@@ -27,7 +27,7 @@ namespace plangrad::parallel {
 Plan in_order(const Plan& plan, const Costs& costs);
 
 /// Makes a record for each instruction, rank by rank, in the order of the rows or, in a message-
-/// driven plan, in the order that driven.cpp finds. Every rank has two lanes:
+/// driven plan, in the order that events.cpp finds. Every rank has two lanes:
 /// - computations run in the row's order, each as soon as its inputs have arrived;
 /// - a message is issued when the computations before it in the row are done. It begins when both
 ///   ends, or all members of its group, have issued it and the messages before it between the two

@@ -47,16 +47,17 @@ std::vector<double> beginnings(const Timeline& timeline) {
   std::vector<int> meeting;
   for (const Record& record : timeline.records) {
     const int group = record.instruction.peer;
-    meeting.push_back(meets(record.instruction) ? met[{record.rank, group}]++ : 0);
-    if (double& begun = latest[{group, meeting.back()}]; meets(record.instruction))
-      begun = std::max(begun, record.start);
+    meeting.push_back(meets(record.instruction) ? met[{record.rank, group}]++ : -1);
+    if (meeting.back() < 0) continue;
+    double& begun = latest[{group, meeting.back()}];
+    begun = std::max(begun, record.start);
   }
   std::vector<double> result;
   for (std::size_t i = 0; i < timeline.records.size(); ++i) {
     const Record& record = timeline.records[i];
     const double other = others[i] < 0 ? 0 : timeline.records[others[i]].start;
-    result.push_back(meets(record.instruction) ? latest[{record.instruction.peer, meeting[i]}]
-                                               : std::max(record.start, other));
+    result.push_back(meeting[i] >= 0 ? latest[{record.instruction.peer, meeting[i]}]
+                                     : std::max(record.start, other));
   }
   return result;
 }

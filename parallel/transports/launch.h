@@ -1,16 +1,22 @@
-// Launch: starts ranks as threads, waits with deadlines, and sends messages outside of a plan.
-// Not here: processes, which mpirun or srun start (mpi_transport), and plans (engine).
-// Chapter 04.
+// Launch: starts ranks as threads, waits with deadlines, and sends messages outside of a plan; and
+// how a process joins the ranks of its job: what mpirun, srun or torchrun tell one of several (a
+// program that ignored it would train the same model in every process), and which ranks share a
+// host.
+// Not here: talking to the others (mpi_transport), and plans (engine).
+// Chapters 04 and 10.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <functional>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "autograd/error.h"
 #include "parallel/transports/transport.h"
 
 namespace plangrad::parallel {
@@ -77,11 +83,9 @@ class Deadline {
 /// Sleeps until something may have happened. `peer` is the rank that this one waits for; -1: none.
 /// Time in which another rank advances in its row or is at work (AtWork) does not count, so that
 /// fast ranks wait for slow ones.
+/// `what` is called for the report alone: a short wait has no time to write a text.
 /// throws: Error `rank 1: waited 60 s for <what>; rank 2 was at ...` after the deadline, or if
 ///         another rank has failed
-void wait_for_news(Transport& transport, Deadline& deadline, const std::string& what,
-                   int peer = -1);
-/// Here `what` is called for the report alone: a short wait has no time to write a text.
 void wait_for_news(Transport& transport, Deadline& deadline,
                    const std::function<std::string()>& what, int peer = -1);
 
@@ -97,5 +101,34 @@ std::vector<std::string> gather_bytes(Transport& transport, std::string bytes, d
 std::string broadcast_bytes(Transport& transport, std::string bytes, double timeout);
 /// Returns the bytes of all ranks, in rank order, on every rank.
 std::vector<std::string> all_gather_bytes(Transport& transport, std::string bytes, double timeout);
+
+// ---- processes and hosts ----
+
+struct RankEnvironment {
+  std::string launcher;  ///< "Open MPI", "MPICH", "Slurm" or "torchrun"
+  int rank = 0, size = 1;
+  int local_rank = -1, local_size = -1;  ///< among the ranks of this host; -1: unknown
+};
+
+/// Reads a variable of the environment; null if it is not set.
+using Variable = std::function<const char*(const char* name)>;
+
+/// Returns what the launcher tells this process; nothing if it was started alone, or as the only
+/// one. A Slurm batch script sees the variables of its job without being one of its tasks; having a
+/// job but no step tells it apart.
+/// throws: Error if a value is not a number, or the values contradict each other
+std::optional<RankEnvironment> rank_environment(const Variable& variable = std::getenv);
+
+/// The name of this host; empty if it doesn't tell it.
+std::string host_name();
+/// Numbers the hosts, given the name of each rank's host: in the order of their first ranks, so
+/// that sums by hosts have one order. Returns host numbers by rank.
+std::vector<int> host_numbers(const std::vector<std::string>& names);
+/// Returns host numbers by rank, from the names of the hosts themselves. All ranks call it
+/// together.
+/// throws: Error after `timeout` seconds, or if a host has no name
+std::vector<int> hosts_of_ranks(Transport& transport, double timeout);
+/// Returns host numbers by rank if each host has `ranks_per_host` ranks; the last may have fewer.
+std::vector<int> hosts_in_order(int ranks, int ranks_per_host);
 
 }  // namespace plangrad::parallel

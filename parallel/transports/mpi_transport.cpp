@@ -11,18 +11,19 @@
 #include <atomic>
 #include <chrono>
 #include <climits>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_board.h"
-#include "parallel/transports/rank_environment.h"
 
 namespace plangrad::parallel {
 namespace {
@@ -204,6 +205,28 @@ void raise_eager_limits() {
   } while (farewell.left() > 0);
   std::_Exit(1);
 }
+
+/// MPI_Init waits for all ranks of a job and has no deadline of its own. A watch that lives for
+/// `seconds` prints the reason to stderr and ends the process with status 1. mpirun then ends
+/// the other ranks.
+class JoinWatch {
+ public:
+  explicit JoinWatch(double seconds)
+      : thread_([seconds](const std::stop_token& joined) {
+          std::mutex mutex;
+          std::unique_lock lock(mutex);
+          std::condition_variable_any over;
+          over.wait_for(lock, joined, std::chrono::duration<double>(seconds), [] { return false; });
+          if (joined.stop_requested()) return;
+          std::cerr << autograd::text(
+              "waited ", seconds, " s for the other ranks to join (MPI_Init): one of them has not ",
+              "started, or the hosts can't reach each other; see what mpirun says\n");
+          std::_Exit(EXIT_FAILURE);
+        }) {}
+
+ private:
+  std::jthread thread_;
+};
 
 MPI_Comm join(double seconds) {
   int ready = 0, provided = 0, size = 0;

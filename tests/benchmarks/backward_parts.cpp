@@ -30,7 +30,7 @@ Parts measure(const Size& size, DType dtype, int rounds) {
   x.backend().fill_normal(RandomKey(1, "x"), 0, 1, x);
   x.backend().fill_normal(RandomKey(1, "dy"), 0, 1, dy);
 
-  using Part = StageRunner::Part;
+  using Part = Value;
   std::vector<double> forward, backward, input, weight;
   auto time = [](std::vector<double>& seconds, auto work) {
     const double start = now();
@@ -40,10 +40,10 @@ Parts measure(const Size& size, DType dtype, int rounds) {
   for (int round = 0; round < rounds + 3; ++round) {
     const StageRunner::Inputs inputs{x, {}, weights, {}, true, add_to_flat(sum)};
     time(forward, [&] { runner.forward(0, inputs); });
-    time(backward, [&] { runner.backward(0, dy, Part::whole, weights); });
+    time(backward, [&] { runner.backward(0, dy, Part::none, weights); });
     runner.forward(0, inputs);
-    time(input, [&] { runner.backward(0, dy, Part::input, weights); });
-    time(weight, [&] { runner.backward(0, {}, Part::weight, weights); });
+    time(input, [&] { runner.backward(0, dy, Part::input_part, weights); });
+    time(weight, [&] { runner.backward(0, {}, Part::weight_part, weights); });
     if (round < 3)  // to warm up
       for (auto* seconds : {&forward, &backward, &input, &weight}) seconds->clear();
   }

@@ -41,7 +41,7 @@ struct UnderWay {
         }
   }
 
-  Tensor backward() { return runner->backward(0, dy, StageRunner::Part::whole, weights); }
+  Tensor backward() { return runner->backward(0, dy, Value::none, weights); }
 
   Training training;
   DevicePtr device;

@@ -45,8 +45,8 @@ Sizes sizes_of(const Training& training, int stage) {
   sizes.forward = meter.peak(Category::activations);
   device->meter().reset_peaks();
   const bool last = stage == training.stages() - 1;
-  runner.backward(0, last ? Tensor() : zeros(output, training.dtype, device),
-                  StageRunner::Part::input, inputs.weights, inputs.shared);
+  runner.backward(0, last ? Tensor() : zeros(output, training.dtype, device), Value::input_part,
+                  inputs.weights, inputs.shared);
   sizes.input_part = meter.peak(Category::activations);
   sizes.waiting = meter.live(Category::activations);
   return sizes;

@@ -11,7 +11,6 @@
 #include "tests/parallel/support/small_run.h"
 
 using namespace plangrad::tests;
-using BackwardPart = StageRunner::Part;
 
 namespace {
 
@@ -68,9 +67,9 @@ class StageAlone {
     }
   }
 
-  void backward(int micro, BackwardPart part) {
+  void backward(int micro, Value part) {
     const Tensor dy =
-        last_ || part == BackwardPart::weight ? Tensor() : std::exchange(dy_[micro], {});
+        last_ || part == Value::weight_part ? Tensor() : std::exchange(dy_[micro], {});
     const Tensor dx = runner_.backward(micro, dy, part, weights_, shared_);
     if (dx.defined()) input_gradients[micro] = to_host(dx);
   }
@@ -112,12 +111,12 @@ class StageAlone {
 void check_parts(const Training& training, Batches& batches) {
   for (int stage = 0; stage < training.stages(); ++stage) {
     StageAlone whole(training, stage, batches), split(training, stage, batches);
-    for (int micro : {0, 1, 2}) whole.backward(micro, BackwardPart::whole);
-    for (int micro : {1, 0}) split.backward(micro, BackwardPart::input);
+    for (int micro : {0, 1, 2}) whole.backward(micro, Value::none);
+    for (int micro : {1, 0}) split.backward(micro, Value::input_part);
     CHECK(split.sums.empty());
-    split.backward(0, BackwardPart::weight);
-    split.backward(2, BackwardPart::input);
-    for (int micro : {2, 1}) split.backward(micro, BackwardPart::weight);
+    split.backward(0, Value::weight_part);
+    split.backward(2, Value::input_part);
+    for (int micro : {2, 1}) split.backward(micro, Value::weight_part);
     INFO("stage " << stage);
     CHECK(split.input_gradients == whole.input_gradients);
     CHECK(split.sums == whole.sums);
@@ -150,7 +149,7 @@ TEST_CASE("weight part: what a block keeps between the parts, to the byte", "[we
   training.recompute_layers = GENERATE(false, true);
   SmallBatches batches(small_gpt());
   StageAlone stage(training, 1, batches);  // two blocks
-  for (int micro : {0, 1, 2}) stage.backward(micro, BackwardPart::input);
+  for (int micro : {0, 1, 2}) stage.backward(micro, Value::input_part);
   // For each token and block: the inputs of four linear layers, 1 + 1 + 1 + 4 rows of C, and the
   // gradients of their outputs, 3 + 1 + 4 + 1. Gradients that come with those: of two norms' gains
   // and biases, and of the bias before the GELU.
@@ -158,7 +157,7 @@ TEST_CASE("weight part: what a block keeps between the parts, to the byte", "[we
   const std::int64_t kept = blocks * (16 * tokens * c * size_of(training.dtype) + 8 * c * 4);
   CHECK(stage.meter().live(Category::activations) == 3 * kept);
   CHECK(stage.meter().live() == stage.weight_bytes() + 3 * kept);
-  stage.backward(0, BackwardPart::weight);
+  stage.backward(0, Value::weight_part);
   CHECK(stage.meter().live() == stage.weight_bytes() + 2 * kept);
 }
 
@@ -197,8 +196,8 @@ TEST_CASE("weight part: what chapter 06 says of a block's parts", "[weight_part]
     runner.forward(0, inputs);
     inputs.x = {};
   };
-  auto backward = [&](BackwardPart part) {
-    const bool needs_dy = part != BackwardPart::weight;
+  auto backward = [&](Value part) {
+    const bool needs_dy = part != Value::weight_part;
     runner.backward(0, needs_dy ? zeros(shape, DType::f32, device) : Tensor(), part,
                     inputs.weights);
   };
@@ -215,10 +214,10 @@ TEST_CASE("weight part: what chapter 06 says of a block's parts", "[weight_part]
                          bytes / 4 / tokens / c);
   };
   add_row("`F`", forward);
-  add_row("`I`", [&] { backward(BackwardPart::input); });
-  add_row("`W`", [&] { backward(BackwardPart::weight); });
+  add_row("`I`", [&] { backward(Value::input_part); });
+  add_row("`W`", [&] { backward(Value::weight_part); });
   forward();
-  add_row("`B`", [&] { backward(BackwardPart::whole); });
+  add_row("`B`", [&] { backward(Value::none); });
   check_figure("two_parts", table);
 }
 

@@ -51,7 +51,7 @@ std::vector<Tensor> gradients_of(const Training& training, Batches& batches, int
   }
   Tensor dy;
   for (int stage = training.stages(); stage-- > 0;)
-    dy = runners[stage].backward(micro, dy, StageRunner::Part::whole, weights[stage]);
+    dy = runners[stage].backward(micro, dy, Value::none, weights[stage]);
   return gradients;
 }
 

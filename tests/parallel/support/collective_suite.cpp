@@ -147,7 +147,7 @@ void check_several_at_once(Transport& transport, const DevicePtr& device) {
     over &= sent->done();
     over &= arrived->done();
     if (over) break;
-    wait_for_news(transport, deadline, "two sums and a message");
+    wait_for_news(transport, deadline, [] { return "two sums and a message"; });
   }
   PG_CHECK(first.waits_for() == -1, "it is over and waits");
   auto summed = [&](int chunk, std::int64_t i) {

@@ -193,9 +193,9 @@ bool Serial::forward(Rank& rank, const Instruction& x) {
 }
 
 bool Serial::backward(Rank& rank, const Instruction& x) {
-  const StageRunner::Part part = StageRunner::part_of(x);
+  const Value part = x.what;
   Tensor dy;
-  if (x.stage < plan_->stages - 1 && part != StageRunner::Part::weight) {
+  if (x.stage < plan_->stages - 1 && part != Value::weight_part) {
     auto value = rank.values.extract({Value::activation_gradient, x.stage, x.micro});
     if (!value) return false;
     dy = value.mapped();
@@ -207,7 +207,7 @@ bool Serial::backward(Rank& rank, const Instruction& x) {
     if (shared.defined()) shared.backend().copy(newer_shared, shared);
   }
   Tensor dx = rank.runners.at(x.stage).backward(x.micro, dy, part, weights, shared);
-  if (part != StageRunner::Part::input) rank.read.erase({x.stage, x.micro});
+  if (part != Value::input_part) rank.read.erase({x.stage, x.micro});
   if (dx.defined()) rank.values[{Value::activation_gradient, x.stage - 1, x.micro}] = dx;
   return true;
 }

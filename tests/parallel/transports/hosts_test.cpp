@@ -1,7 +1,5 @@
 // Hosts: their numbers, by names and in order, and where sums by hosts would be plain ones.
 // Not here: these sums (collective_test, codec_engine_test).
-#include "parallel/transports/rank_environment.h"
-
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/session/session.h"

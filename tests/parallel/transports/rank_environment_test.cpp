@@ -1,5 +1,5 @@
 // Rank environment: each launcher's variables, and values that cannot be. Chapter 04.
-#include "parallel/transports/rank_environment.h"
+#include "parallel/transports/launch.h"
 
 #include <map>
 
