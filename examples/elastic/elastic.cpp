@@ -9,6 +9,7 @@
 #include <map>
 #include <sstream>
 
+#include "examples/programs/plan_flags.h"
 #include "examples/programs/program.h"
 #include "parallel/schedules/schedule.h"
 
@@ -105,7 +106,7 @@ int microbatches_for(int width, const parallel::Layout& before, int batch) {
 // [snippet layouts_for]
 std::vector<parallel::PlanSpec> layouts_for(int ranks, const json& flags) {
   std::vector<parallel::PlanSpec> found;
-  const parallel::PlanSpec whole = parallel::saved_spec(flags);
+  const parallel::PlanSpec whole = saved_spec(flags);
   const auto [stages, width] = std::pair(whole.layout.stages, whole.layout.width);
   auto add = [&](int fewer_stages, int fewer_replicas) {
     parallel::PlanSpec request = whole;
@@ -279,7 +280,7 @@ int ElasticRun::session() {
   ++number_;
   std::string why;
   std::vector<parallel::PlanSpec> layouts = layouts_for(ranks, flags_);
-  layouts.insert(layouts.begin(), parallel::saved_spec(flags_));
+  layouts.insert(layouts.begin(), saved_spec(flags_));
   for (const parallel::PlanSpec& layout : layouts) try {
       Attempt attempt{number_, ranks, segment_ > 0, news_};
       if (attempt.news.empty()) attempt.news.push_back("a segment begins");

@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "examples/pages/breakdown_words.h"
-#include "parallel/plan/cell_order.h"
 #include "parallel/simulation/holdings.h"
 #include "parallel/simulation/time_steps.h"
 

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <iostream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "examples/programs/program.h"
@@ -180,6 +181,44 @@ parallel::Costs CostFlags::of(const parallel::Plan& plan) const {
            "--input-part and --weight-part are times of split backwards, which this plan does not "
            "have; give --backward, or a schedule like zb-h1");
   return parallel::encoded(costs, plan, "--weight-bytes");
+}
+
+// ---- saved flags ----
+
+/// Whether a run saves the field: a size, or what was given of all else.
+static bool is_saved(const parallel::PlanSpec& request, const parallel::SpecField& field) {
+  const bool optional = field.thing || field.kind == parallel::Kind::words;
+  return !field.of_plans && (!optional || request.gives(field.name));
+}
+
+void save_fields(const parallel::PlanSpec& request, nlohmann::json& flags) {
+  for (const parallel::SpecField* field : parallel::spec_fields())
+    if (is_saved(request, *field))
+      flags[field->flag_name()] = parallel::json_of(field->kind, field->show(request));
+    else if (!field->of_plans)
+      flags.erase(field->flag_name());
+}
+
+parallel::PlanSpec saved_spec(const nlohmann::json& flags) {
+  parallel::PlanSpec request;
+  for (const parallel::SpecField* field : parallel::spec_fields()) {
+    const auto saved = flags.find(field->flag_name());
+    if (field->of_plans || saved == flags.end() || *saved == nlohmann::json("")) continue;
+    try {
+      parallel::give(request, *field, parallel::text_of(*saved));
+    } catch (const autograd::Error& error) {
+      throw autograd::Error(text(field->flag_name(), ": ", error.what()));
+    }
+  }
+  return request;
+}
+
+std::vector<std::string> words_of(const parallel::PlanSpec& request) {
+  std::vector<std::string> words;
+  for (const parallel::SpecField* field : parallel::spec_fields())
+    if (request.gives(field->name) && !field->of_plans)
+      words.push_back(text(field->flag_name(), '=', field->show(request)));
+  return words;
 }
 
 }  // namespace plangrad::examples

@@ -4,7 +4,9 @@
 // (run_flags.h). Chapter 06.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <vector>
 
 #include "parallel/schedules/plan_spec.h"
 #include "parallel/schedules/schedule.h"
@@ -64,5 +66,13 @@ struct CostFlags {
   /// throws: Error if that length depends on shapes, as with lowrank and pca
   parallel::Costs of(const parallel::Plan& plan) const;
 };
+
+/// The fields that a training run saves, by their flags, and back. Flags of other things are left
+/// alone. throws: Error that names the flag
+void save_fields(const parallel::PlanSpec& request, nlohmann::json& flags);
+parallel::PlanSpec saved_spec(const nlohmann::json& flags);
+
+/// The fields as words of a command line, without those that were not given.
+std::vector<std::string> words_of(const parallel::PlanSpec& request);
 
 }  // namespace plangrad::examples

@@ -184,7 +184,7 @@ nlohmann::json RunLayout::flags() const {
   found.layout = layout_;
   if (parts_.cyclic()) found.given.insert("setting");
   if (parts_.has_turns()) found.given.insert("gap");
-  parallel::save_fields(found, flags);
+  save_fields(found, flags);
   if (parts_.cyclic()) flags.erase("--microbatches");  // they follow from the stages
   flags["--clip"] = run_.clip;
   return flags;

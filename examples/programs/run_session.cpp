@@ -71,6 +71,20 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
 
 namespace {
 
+/// throws: Error if an adaptive codec chooses no bits in time to be used in a run from update
+///         `first` to `last`, and none were `chosen` before
+void check_period(const CodecSpec& spec, int first, int last, bool chosen) {
+  if (!spec.kind().chooses_bits || chosen) return;
+  const WhichCodecs with_bits = [](const CodecKind& kind) {  // that the user sets
+    const decltype(CodecNumber::value) bits = &CodecSpec::bits;
+    return std::ranges::count(kind.numbers, bits, &CodecNumber::value) > 0;
+  };
+  PG_CHECK((first / spec.period + 1) * spec.period < last, "--codec ", print(spec), ": bits are ",
+           "chosen after each ", spec.period, " updates, and this run ends after ", last,
+           " with those that it began with; use ", codecs_to_use(with_bits, true),
+           ", more --steps, or a shorter period: ", spec.name, ':', spec.bucket, ":N");
+}
+
 /// Checks before any rank starts what would stop all of them, and makes the network that they
 /// pretend to have. `one_process`: all ranks share this run.
 ReadyRun checked(const RunFlags& flags, ReadyRun run, bool one_process) {

@@ -12,7 +12,6 @@
 #include "autograd/error.h"
 
 namespace plangrad::parallel {
-
 namespace {
 
 using Layer = std::vector<BitOption>;

@@ -7,7 +7,6 @@
 #include <cmath>
 
 namespace plangrad::parallel {
-
 namespace {
 
 double dot(const double* a, const double* b, std::int64_t count) {

@@ -8,13 +8,19 @@
 #include <limits>
 
 namespace plangrad::parallel {
-
 namespace {
 
 /// A part of a message as f32 values.
 Tensor as_f32(const Tensor& bytes, Range place) {
   const std::int64_t begin = bytes.raw() - bytes.storage()->data() + place.begin;
   return {bytes.storage(), begin / 4, {place.size() / 4}, DType::f32};
+}
+
+Tensor flat(const Tensor& x) { return x.window(0, {x.numel()}); }
+
+void check(const Instruction& x, bool finite) {
+  check_encodable(
+      finite, text("microbatch ", x.micro, ": ", message_kind(x), " of stage ", x.stage, " are"));
 }
 
 }  // namespace
@@ -135,17 +141,6 @@ void BufferCodec::restore(const CodecMemory& state) {
       layer.codec->restore(
           {state.lower_bound(layer.range.begin), state.lower_bound(layer.range.end)});
 }
-
-namespace {
-
-Tensor flat(const Tensor& x) { return x.window(0, {x.numel()}); }
-
-void check(const Instruction& x, bool finite) {
-  check_encodable(
-      finite, text("microbatch ", x.micro, ": ", message_kind(x), " of stage ", x.stage, " are"));
-}
-
-}  // namespace
 
 ChannelCodec::ChannelCodec(const CodecSpec& spec, RandomKey source)
     : spec_(spec),

@@ -4,7 +4,6 @@
 #include "parallel/codecs/codec.h"
 
 namespace plangrad::parallel {
-
 namespace {
 
 class Plain : public Codec {

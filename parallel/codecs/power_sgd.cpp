@@ -5,7 +5,6 @@
 #include "parallel/codecs/low_rank.h"
 
 namespace plangrad::parallel {
-
 namespace {
 
 // [snippet class]

@@ -6,7 +6,6 @@
 #include "parallel/codecs/codec.h"
 
 namespace plangrad::parallel {
-
 namespace {
 
 class Quantized : public Codec {

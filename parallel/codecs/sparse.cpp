@@ -8,7 +8,6 @@
 #include "parallel/codecs/codec.h"
 
 namespace plangrad::parallel {
-
 namespace {
 
 /// Values that a message of `count` has room for: k = ceil(FRACTION count).

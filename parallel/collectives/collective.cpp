@@ -10,6 +10,7 @@ namespace plangrad::parallel {
 
 #define PG_DECLARED(name) Collective name##_reduction(const Summing&, int member, int members);
 PLANGRAD_REDUCTIONS(PG_DECLARED)
+#undef PG_DECLARED
 
 namespace {
 
@@ -122,6 +123,13 @@ Collective by_hosts(const std::vector<int>& hosts, int r, int n) {
 }
 // [end snippet]
 
+void check_chunks(const Summing& how, int member, int members) {
+  check_member(member, members);
+  PG_CHECK(how.how == AllReduce::scatter_reduce || how.how == AllReduce::ring, "the reduction ",
+           name_of(how.how), " has no part of the sum for each member, which ZeRO needs; use ",
+           "--reduction scatter or ring");
+}
+
 }  // namespace
 
 Collective tree_reduction(const Summing&, int member, int members) {
@@ -132,17 +140,6 @@ Collective hierarchical_reduction(const Summing& how, int member, int members) {
   return by_hosts(how.hosts, member, members);
 }
 
-namespace {
-
-void check_chunks(const Summing& how, int member, int members) {
-  check_member(member, members);
-  PG_CHECK(how.how == AllReduce::scatter_reduce || how.how == AllReduce::ring, "the reduction ",
-           name_of(how.how), " has no part of the sum for each member, which ZeRO needs; use ",
-           "--reduction scatter or ring");
-}
-
-}  // namespace
-
 #define PG_NAMED(name) {#name, AllReduce::name},
 const std::map<std::string, AllReduce>& reductions() {
   static const std::map<std::string, AllReduce> all{{"scatter", AllReduce::scatter_reduce},
@@ -150,6 +147,7 @@ const std::map<std::string, AllReduce>& reductions() {
                                                     PLANGRAD_REDUCTIONS(PG_NAMED)};
   return all;
 }
+#undef PG_NAMED
 
 std::string name_of(AllReduce how) {
   for (const auto& [name, each] : reductions())
@@ -181,6 +179,7 @@ Collective all_reduce(const Summing& how, int member, int members) {
 #define PG_LISTED(name) \
   case AllReduce::name: return name##_reduction(how, member, members);
     PLANGRAD_REDUCTIONS(PG_LISTED)
+#undef PG_LISTED
     default: break;
   }
   if (how.how == AllReduce::direct) return {1, {send_and_reduce(member, members)}};

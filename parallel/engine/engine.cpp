@@ -30,6 +30,21 @@ void check_shard(const Plan& plan, int stage, const Shard& here, const Shard& pl
            ", or with other ranks; save a checkpoint and resume it to change that");
 }
 
+/// Whom a plan's ranks sum up with, by the transport's own sums or by messages, and send to.
+Connections connections_of(const Plan& plan, AllReduce reduction) {
+  Connections found;
+  for (int rank = 0; rank < plan.ranks(); ++rank)
+    for (const Instruction& x : plan.rows[rank])
+      if (sends(x)) found.messages.insert({rank, x.peer});
+  for (const std::vector<int>& group : plan.groups) {
+    if (reduction == AllReduce::by_transport) found.sums.insert(group);
+    for (int from : group)
+      for (int to : group)
+        if (from != to && reduction != AllReduce::by_transport) found.messages.insert({from, to});
+  }
+  return found;
+}
+
 }  // namespace
 
 void check_fit(const Plan& plan, const Training& training, int ranks) {
@@ -173,25 +188,6 @@ void Engine::prepare(const Plan& plan) {
   prepare_codecs(plan);
   make_forms();
 }
-
-namespace {
-
-/// Whom a plan's ranks sum up with, by the transport's own sums or by messages, and send to.
-Connections connections_of(const Plan& plan, AllReduce reduction) {
-  Connections found;
-  for (int rank = 0; rank < plan.ranks(); ++rank)
-    for (const Instruction& x : plan.rows[rank])
-      if (sends(x)) found.messages.insert({rank, x.peer});
-  for (const std::vector<int>& group : plan.groups) {
-    if (reduction == AllReduce::by_transport) found.sums.insert(group);
-    for (int from : group)
-      for (int to : group)
-        if (from != to && reduction != AllReduce::by_transport) found.messages.insert({from, to});
-  }
-  return found;
-}
-
-}  // namespace
 
 int Engine::made_everywhere() const {
   int made = std::numeric_limits<int>::max();

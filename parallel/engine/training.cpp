@@ -61,16 +61,6 @@ void Training::fill(const ParameterList& parameters, const Tensor& weights) cons
     initialize(parameters, weights, seed);
 }
 
-namespace {
-
-/// Selects the codecs whose bits the user sets.
-constexpr WhichCodecs with_bits = [](const CodecKind& kind) {
-  const decltype(CodecNumber::value) bits = &CodecSpec::bits;
-  return std::ranges::count(kind.numbers, bits, &CodecNumber::value) > 0;
-};
-
-}  // namespace
-
 std::vector<Parameter> summed_parameters(const Plan& plan, const Training& training) {
   std::set<int> summed;
   for (int rank = 0; rank < plan.ranks(); ++rank) summed.merge(summed_stages(plan, rank));
@@ -109,24 +99,6 @@ void check_codecs(const Plan& plan, const Training& training) {
   PG_CHECK(is_local(plan.codec) || plan.codec.rank <= rank, "--codec ", codec, ": factors ",
            "of rank ", plan.codec.rank, " are larger than any matrix of this model; use a rank of ",
            rank, " or less");
-}
-
-void check_smaller(const std::string& flag, const CodecSpec& spec, DType dtype) {
-  if (spec.kind().keeps_bf16 || !is_local(spec)) return;
-  constexpr std::int64_t count = 1 << 20;
-  const std::int64_t bytes = encoded_bytes(spec, count, size_of(dtype));
-  const std::int64_t plain = count * size_of(dtype);
-  PG_CHECK(bytes < plain, flag, ' ', print(spec), " makes messages larger: ", count, " values are ",
-           plain, " bytes as they are, and ", bytes,
-           " encoded; use fewer bits, larger buckets or a smaller fraction");
-}
-
-void check_period(const CodecSpec& spec, int first, int last, bool chosen) {
-  if (!spec.kind().chooses_bits || chosen) return;
-  PG_CHECK((first / spec.period + 1) * spec.period < last, "--codec ", print(spec), ": bits are ",
-           "chosen after each ", spec.period, " updates, and this run ends after ", last,
-           " with those that it began with; use ", codecs_to_use(with_bits, true),
-           ", more --steps, or a shorter period: ", spec.name, ':', spec.bucket, ":N");
 }
 
 }  // namespace plangrad::parallel

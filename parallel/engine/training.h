@@ -129,11 +129,4 @@ void check_codecs(const Plan& plan, const Training& training);
 /// Parameters of the stages whose sums leave a rank.
 std::vector<Parameter> summed_parameters(const Plan& plan, const Training& training);
 
-/// throws: Error if the codec makes large messages of this type no smaller; `flag` sets the codec
-void check_smaller(const std::string& flag, const CodecSpec& spec, DType dtype);
-
-/// throws: Error if an adaptive codec chooses no bits in time to be used in a run from update
-///         `first` to `last`, and none were `chosen` before
-void check_period(const CodecSpec& spec, int first, int last, bool chosen);
-
 }  // namespace plangrad::parallel

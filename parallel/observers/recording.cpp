@@ -133,6 +133,60 @@ double quantile(std::vector<double> values, double share) {
   return *at;
 }
 
+Costs costs_of(const RecordedUpdates& recorded, const RecordingContext& context) {
+  const Costs costs = measured_costs(recorded.plan, recorded.timeline);
+  return context.pretended ? context.pretended->instead_of(costs, recorded.plan) : costs;
+}
+
+std::vector<TimedVersion> versions_of(const RecordedUpdates& recorded, const VerifiedPlan& plan,
+                                      const Costs& costs, const RecordingContext& context) {
+  std::vector<TimedVersion> versions;
+  auto add = [&](const char* key, Timeline timeline) {
+    const Breakdown time = breakdown(recorded.plan, timeline);
+    versions.push_back({key, std::move(timeline), time});
+  };
+  add("measured", recorded.timeline);
+  add("simulated", simulate(plan, costs));
+  if (context.shared && !(context.pretended && context.pretended->computes()))
+    add("own_cores", on_own_cores(plan, recorded.timeline, costs));
+  return versions;
+}
+
+/// Seconds of each rank's computations in which their threads had no core.
+std::vector<TimeParts> times_without_core(const Timeline& measured) {
+  std::vector<TimeParts> result(measured.ranks);
+  for (const Record& record : measured.records) {
+    if (record.lane != Lane::compute || !is_compute(record.instruction)) continue;
+    TimeParts& rank = result.at(record.rank);
+    const double seconds = std::max(record.end - record.start - record.cpu, 0.0);
+    (makes_version(record.instruction) ? rank.update : rank.compute) += seconds;
+    if (begins_pass(record.instruction)) rank.forward += seconds;
+  }
+  return result;
+}
+
+json summary_of(const RecordedUpdates& recorded, const Costs& costs,
+                const std::vector<TimedVersion>& versions) {
+  const double step = time_step(recorded.timeline);
+  json result{
+      {"recorded_updates", {recorded.plan.first + 1, recorded.plan.first + recorded.plan.steps}},
+      {"peak_activation_bytes", peak_of_all_ranks(recorded.memory, "activations")},
+      {"time_step_seconds", step},
+      {"largest_burst_bytes",
+       largest_burst(inner_sendings(recorded.plan, recorded.timeline), step)}};
+  for (const TimedVersion& version : versions) {
+    result["bubble"][version.key] = version.timeline.bubble();
+    result["breakdown"][version.key] = to_json(version.time);
+    result["update_seconds"][version.key] = version.timeline.makespan() / recorded.plan.steps;
+  }
+  if (recorded.endless) {
+    const SteadyState steady = steady_state(*recorded.endless, costs);
+    result["bubble"]["steady_state"] = steady.bubble;
+    result["update_seconds"]["steady_state"] = steady.seconds;
+  }
+  return result;
+}
+
 }  // namespace
 
 Costs measured_costs(const Plan& plan, const Timeline& measured) {
@@ -192,64 +246,6 @@ std::int64_t peak_of_all_ranks(std::vector<MemorySample> samples, const std::str
     }
   return peak;
 }
-
-namespace {
-
-Costs costs_of(const RecordedUpdates& recorded, const RecordingContext& context) {
-  const Costs costs = measured_costs(recorded.plan, recorded.timeline);
-  return context.pretended ? context.pretended->instead_of(costs, recorded.plan) : costs;
-}
-
-std::vector<TimedVersion> versions_of(const RecordedUpdates& recorded, const VerifiedPlan& plan,
-                                      const Costs& costs, const RecordingContext& context) {
-  std::vector<TimedVersion> versions;
-  auto add = [&](const char* key, Timeline timeline) {
-    const Breakdown time = breakdown(recorded.plan, timeline);
-    versions.push_back({key, std::move(timeline), time});
-  };
-  add("measured", recorded.timeline);
-  add("simulated", simulate(plan, costs));
-  if (context.shared && !(context.pretended && context.pretended->computes()))
-    add("own_cores", on_own_cores(plan, recorded.timeline, costs));
-  return versions;
-}
-
-/// Seconds of each rank's computations in which their threads had no core.
-std::vector<TimeParts> times_without_core(const Timeline& measured) {
-  std::vector<TimeParts> result(measured.ranks);
-  for (const Record& record : measured.records) {
-    if (record.lane != Lane::compute || !is_compute(record.instruction)) continue;
-    TimeParts& rank = result.at(record.rank);
-    const double seconds = std::max(record.end - record.start - record.cpu, 0.0);
-    (makes_version(record.instruction) ? rank.update : rank.compute) += seconds;
-    if (begins_pass(record.instruction)) rank.forward += seconds;
-  }
-  return result;
-}
-
-json summary_of(const RecordedUpdates& recorded, const Costs& costs,
-                const std::vector<TimedVersion>& versions) {
-  const double step = time_step(recorded.timeline);
-  json result{
-      {"recorded_updates", {recorded.plan.first + 1, recorded.plan.first + recorded.plan.steps}},
-      {"peak_activation_bytes", peak_of_all_ranks(recorded.memory, "activations")},
-      {"time_step_seconds", step},
-      {"largest_burst_bytes",
-       largest_burst(inner_sendings(recorded.plan, recorded.timeline), step)}};
-  for (const TimedVersion& version : versions) {
-    result["bubble"][version.key] = version.timeline.bubble();
-    result["breakdown"][version.key] = to_json(version.time);
-    result["update_seconds"][version.key] = version.timeline.makespan() / recorded.plan.steps;
-  }
-  if (recorded.endless) {
-    const SteadyState steady = steady_state(*recorded.endless, costs);
-    result["bubble"]["steady_state"] = steady.bubble;
-    result["update_seconds"]["steady_state"] = steady.seconds;
-  }
-  return result;
-}
-
-}  // namespace
 
 RecordedFacts facts_of(const RecordedUpdates& recorded, const RecordingContext& context) {
   const VerifiedPlan plan = verify(recorded.plan);

@@ -1,10 +1,13 @@
-// Sums over a timeline. Work is the compute lane, but for drops, which take no time.
-// Not here: where idle time goes (simulation/breakdown.h).
-// Chapter 06.
+// Sums over a timeline: work is the compute lane, but for drops, which take no time. And the two
+// lines of a message-driven row: a cell that keeps its place ends both, and what stands behind it
+// is read once it has run. Not here: where idle time goes (simulation/breakdown.h). Chapter 06.
 #include "parallel/plan/timeline.h"
 
 #include <algorithm>
 #include <map>
+#include <set>
+
+#include "autograd/error.h"
 
 namespace plangrad::parallel {
 
@@ -48,6 +51,70 @@ std::vector<int> other_ends(const Timeline& timeline) {
       others[channel.receives[k]] = channel.sends[k];
     }
   return others;
+}
+
+// ---- message-driven rows ----
+
+// [snippet next]
+std::vector<int> DrivenOrder::next() const {
+  std::vector<int> cells;
+  for (const Line* line : {&backwards_, &forwards_}) {
+    if (line->at_end()) continue;
+    if (!uses_weights(row_[line->next()])) return {line->next()};
+    if (may_run(*line)) cells.push_back(line->next());
+  }
+  if (cells.empty() && end_ < static_cast<int>(row_.size())) cells = {end_};
+  return cells;
+}
+// [end snippet]
+
+void DrivenOrder::ran(int cell) {
+  if (cell == end_) {
+    ++end_;
+    return read_lines();
+  }
+  const bool of_backwards = !backwards_.at_end() && backwards_.next() == cell;
+  ++(of_backwards ? backwards_ : forwards_).done;
+  if (goes_back(row_[cell])) --in_flight_;
+  if (begins_pass(row_[cell]) && !of_backwards) ++in_flight_;
+}
+
+/// Reads both lines, from end_ up to the next instruction that keeps its place.
+void DrivenOrder::read_lines() {
+  forwards_ = backwards_ = {};
+  std::set<int> begun;  // microbatches
+  for (; end_ < static_cast<int>(row_.size()); ++end_) {
+    const Instruction& x = row_[end_];
+    const bool backward = goes_back(x) || x.what == Value::activation_gradient;
+    const bool again = begins_pass(x) && !begun.insert(x.micro).second;
+    if (backward || again)
+      backwards_.cells.push_back(end_);
+    else if (begins_pass(x) || x.what == Value::activation)
+      forwards_.cells.push_back(end_);
+    else
+      break;
+  }
+}
+
+/// Whether a line's computation may run. A forward in flight is the one of the next backward, as
+/// both lines have the same order of microbatches.
+bool DrivenOrder::may_run(const Line& line) const {
+  if (&line == &backwards_) return in_flight_ > 0;
+  return !begins_pass(row_[line.next()]) || in_flight_ < limit_;
+}
+
+Plan plan_as_it_ran(const Plan& plan, const std::vector<std::vector<int>>& orders) {
+  PG_CHECK(static_cast<int>(orders.size()) == plan.ranks(), "expected the orders of ", plan.ranks(),
+           " ranks, got ", orders.size());
+  Plan result = plan;
+  result.in_flight = 0;
+  for (int rank = 0; rank < plan.ranks(); ++rank) {
+    PG_CHECK(orders[rank].size() == plan.rows[rank].size(), "rank ", rank, " ran ",
+             orders[rank].size(), " of ", plan.rows[rank].size(), " instructions");
+    for (std::size_t i = 0; i < orders[rank].size(); ++i)
+      result.rows[rank][i] = plan.rows[rank].at(orders[rank][i]);
+  }
+  return result;
 }
 
 }  // namespace plangrad::parallel

@@ -17,7 +17,7 @@ Plan one_forward_one_backward(const Layout& layout) {
 // [end snippet]
 
 /// AxoNN's order: a rank runs the microbatch whose message has arrived. Rows are those of 1F1B, but
-/// the engine departs from their order (plan/cell_order.h). The order that results is recorded
+/// the engine departs from their order (plan/timeline.h). The order that results is recorded
 /// as a plan of its own, which can be drawn and run again.
 /// source: Singh and Bhatele 2022 (AxoNN), section 4
 // [snippet message_driven]

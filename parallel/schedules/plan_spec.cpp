@@ -186,46 +186,4 @@ void PlanSpec::check_own_fields() const {
            " has no turns; data and zero have them");
 }
 
-// ---- other shapes ----
-
-namespace {
-
-/// Whether a run saves the field: a size, or what was given of all else.
-bool is_saved(const PlanSpec& request, const SpecField& field) {
-  const bool optional = field.thing || field.kind == Kind::words;
-  return !field.of_plans && (!optional || request.gives(field.name));
-}
-
-}  // namespace
-
-void save_fields(const PlanSpec& request, nlohmann::json& flags) {
-  for (const SpecField* field : spec_fields())
-    if (is_saved(request, *field))
-      flags[field->flag_name()] = json_of(field->kind, field->show(request));
-    else if (!field->of_plans)
-      flags.erase(field->flag_name());
-}
-
-PlanSpec saved_spec(const nlohmann::json& flags) {
-  PlanSpec request;
-  for (const SpecField* field : spec_fields()) {
-    const auto saved = flags.find(field->flag_name());
-    if (field->of_plans || saved == flags.end() || *saved == nlohmann::json("")) continue;
-    try {
-      give(request, *field, text_of(*saved));
-    } catch (const autograd::Error& error) {
-      throw autograd::Error(text(field->flag_name(), ": ", error.what()));
-    }
-  }
-  return request;
-}
-
-std::vector<std::string> words_of(const PlanSpec& request) {
-  std::vector<std::string> words;
-  for (const SpecField* field : spec_fields())
-    if (request.gives(field->name) && !field->of_plans)
-      words.push_back(text(field->flag_name(), '=', field->show(request)));
-  return words;
-}
-
 }  // namespace plangrad::parallel

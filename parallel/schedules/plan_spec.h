@@ -59,12 +59,4 @@ std::string names_with(const SpecField& field);
 /// Sets a field, and notes that it was given. throws: Error that says what can be typed
 void give(PlanSpec& request, const SpecField& field, const std::string& word);
 
-/// The fields that a training run saves, by their flags, and back. Flags of other things are left
-/// alone. throws: Error that names the flag
-void save_fields(const PlanSpec& request, nlohmann::json& flags);
-PlanSpec saved_spec(const nlohmann::json& flags);
-
-/// The fields as words of a command line, without those that were not given.
-std::vector<std::string> words_of(const PlanSpec& request);
-
 }  // namespace plangrad::parallel

@@ -119,6 +119,25 @@ Plan without_messages(Plan plan) {
   return plan;
 }
 
+/// Checks that rows have the forward and the whole backward of each microbatch on each stage:
+/// lowering would find only that computations wait for each other.
+void check_passes(const Plan& plan) {
+  std::set<Name> found;  // an activation: a forward; a stash: a backward's end
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row) {
+      if (x.op == Op::forward) found.insert({Value::activation, x.stage, x.micro});
+      if (adds_gradient(x)) found.insert({Value::stash, x.stage, x.micro});
+    }
+  for (int micro = plan.first_micro(); micro < plan.last_micro(); ++micro)
+    for (int stage = 0; stage < plan.stages; ++stage)
+      for (auto [what, letter] : {std::pair(Value::activation, 'F'), {Value::stash, 'B'}}) {
+        const bool is_needed = letter == 'F' || plan.steps > 0;
+        PG_CHECK(!is_needed || found.contains({what, stage, micro}), "no row has ", stage, letter,
+                 micro, "; every microbatch passes every stage forward and back (B, or I and W). ",
+                 "The header's steps and per_step say how many there are");
+      }
+}
+
 }  // namespace
 
 int pipeline_ranks(const Layout& layout) { return layout.width * layout.depth(); }
@@ -151,29 +170,6 @@ Plan make_plan(const std::string& name, const Layout& asked) {
   check_codecs(plan);
   return plan;
 }
-
-namespace {
-
-/// Checks that rows have the forward and the whole backward of each microbatch on each stage:
-/// lowering would find only that computations wait for each other.
-void check_passes(const Plan& plan) {
-  std::set<Name> found;  // an activation: a forward; a stash: a backward's end
-  for (const Row& row : plan.rows)
-    for (const Instruction& x : row) {
-      if (x.op == Op::forward) found.insert({Value::activation, x.stage, x.micro});
-      if (adds_gradient(x)) found.insert({Value::stash, x.stage, x.micro});
-    }
-  for (int micro = plan.first_micro(); micro < plan.last_micro(); ++micro)
-    for (int stage = 0; stage < plan.stages; ++stage)
-      for (auto [what, letter] : {std::pair(Value::activation, 'F'), {Value::stash, 'B'}}) {
-        const bool is_needed = letter == 'F' || plan.steps > 0;
-        PG_CHECK(!is_needed || found.contains({what, stage, micro}), "no row has ", stage, letter,
-                 micro, "; every microbatch passes every stage forward and back (B, or I and W). ",
-                 "The header's steps and per_step say how many there are");
-      }
-}
-
-}  // namespace
 
 Plan completed(Plan plan) {
   PG_CHECK(!plan.is_endless(), "a plan with a period has messages; lower the rows of one length");

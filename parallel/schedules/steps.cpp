@@ -12,7 +12,6 @@
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {
-
 namespace {
 
 /// Returns a row with its steps added.

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "parallel/plan/cell_order.h"
+#include "parallel/plan/timeline.h"
 
 namespace plangrad::parallel {
 

@@ -12,7 +12,6 @@
 #include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {
-
 namespace {
 
 /// The engine's settings, with the hosts of hierarchical sums; checks that ranks agree on the run.
@@ -35,6 +34,21 @@ Peaks peaks_of(const MemoryMeter& meter) {
 /// Raises each of the peaks to those of another time.
 void raise(Peaks& peaks, const Peaks& others) {
   for (const auto& [category, bytes] : others) peaks[category] = std::max(peaks[category], bytes);
+}
+
+/// The indices of the highest and the last event of each category in each thousandth of the time.
+std::set<std::size_t> highest_or_last(const std::vector<MemoryMeter::Event>& events) {
+  std::map<std::pair<Category, int>, std::pair<std::size_t, std::size_t>> parts;  // highest, last
+  const double seconds = std::max(events.back().seconds, 1e-9);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    const auto part = static_cast<int>(events[i].seconds / seconds * 1000);
+    auto& [highest, last] = parts.try_emplace({events[i].category, part}, i, i).first->second;
+    if (events[i].live > events[highest].live) highest = i;
+    last = i;
+  }
+  std::set<std::size_t> result;
+  for (const auto& [part, ends] : parts) result.insert({ends.first, ends.second});
+  return result;
 }
 
 }  // namespace
@@ -217,25 +231,6 @@ PeakBook::Validating::~Validating() {
   raise(book_.validating_, peaks_of(book_.meter_));
   book_.meter_.reset_peaks();
 }
-
-namespace {
-
-/// The indices of the highest and the last event of each category in each thousandth of the time.
-std::set<std::size_t> highest_or_last(const std::vector<MemoryMeter::Event>& events) {
-  std::map<std::pair<Category, int>, std::pair<std::size_t, std::size_t>> parts;  // highest, last
-  const double seconds = std::max(events.back().seconds, 1e-9);
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    const auto part = static_cast<int>(events[i].seconds / seconds * 1000);
-    auto& [highest, last] = parts.try_emplace({events[i].category, part}, i, i).first->second;
-    if (events[i].live > events[highest].live) highest = i;
-    last = i;
-  }
-  std::set<std::size_t> result;
-  for (const auto& [part, ends] : parts) result.insert({ends.first, ends.second});
-  return result;
-}
-
-}  // namespace
 
 std::vector<MemoryMeter::Event> outstanding(const std::vector<MemoryMeter::Event>& events) {
   if (events.size() <= 1000 * category_count) return events;

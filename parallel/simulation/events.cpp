@@ -1,7 +1,7 @@
 // Messages of a channel, and meetings of a group, are first in, first out. The order in which a
 // message-driven plan runs follows from its events by the simulator's clock.
 // Not here: what an instruction needs and makes (plan/operations.h), which cells of a
-// message-driven row may be next (plan/cell_order.h), and a plan's timeline, which follows from any
+// message-driven row may be next (plan/timeline.h), and a plan's timeline, which follows from any
 // order (simulate.cpp). Chapter 06; Singh and Bhatele 2022.
 #include "parallel/simulation/events.h"
 
@@ -10,8 +10,8 @@
 #include <numeric>
 #include <utility>
 
-#include "parallel/plan/cell_order.h"
 #include "parallel/plan/lifetimes.h"
+#include "parallel/plan/timeline.h"
 #include "parallel/simulation/simulate.h"
 
 namespace plangrad::parallel {

@@ -11,7 +11,6 @@
 #include "parallel/verifier/rules.h"
 
 namespace plangrad::parallel {
-
 namespace {
 
 /// The moments of three bars around two bodies, from a rank's records, one for each cell of its

@@ -8,7 +8,6 @@
 #include "parallel/verifier/replay.h"
 
 namespace plangrad::parallel {
-
 namespace {
 
 void number_messages(const Plan& plan, Pairing& pairing) {

@@ -33,7 +33,7 @@ template <class... Parts>
 /// which name stages, microbatches, ranks and groups that exist. throws: PlanError, rule shape
 void check_shape(const Plan& plan);
 /// Checks that a message-driven plan makes the same sums in any order of its two lines of work
-/// (plan/cell_order.h). throws: PlanError, rule driven
+/// (plan/timeline.h). throws: PlanError, rule driven
 void check_driven(const Plan& plan);
 
 /// The messages from one rank to another: the k-th send meets the k-th recv.

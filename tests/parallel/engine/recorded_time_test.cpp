@@ -4,7 +4,7 @@
 #include <thread>
 
 #include "parallel/engine/stage_runner.h"
-#include "parallel/plan/cell_order.h"
+#include "parallel/plan/timeline.h"
 #include "parallel/session/session_rank.h"
 #include "parallel/simulation/breakdown.h"
 #include "parallel/simulation/variants.h"

@@ -4,7 +4,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "parallel/plan/cell_order.h"
+#include "parallel/plan/timeline.h"
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/plan_cases.h"

@@ -1,18 +1,18 @@
 // Requests for plans: which fields a schedule has, and what runs save of them and find again.
-// Not here: flags of programs (tests/examples/schedule_flags_test.cpp).
-#include "parallel/schedules/plan_spec.h"
+// Not here: flags of programs (schedule_flags_test.cpp).
+#include "examples/programs/plan_flags.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "nn/checkpoint/file.h"
-#include "parallel/schedules/schedule.h"
 #include "tests/catch.h"
 #include "tests/folders.h"
 
 namespace plangrad::parallel {
 namespace {
 
+using namespace examples;
 using nlohmann::json;
 
 /// Ranks and flags that train_gpt saved: of the oldest checkpoint that we keep, and as of
