@@ -8,8 +8,8 @@
 #include <numeric>
 
 #include "examples/pages/breakdown_words.h"
+#include "examples/pages/time_steps.h"
 #include "parallel/simulation/holdings.h"
-#include "parallel/simulation/time_steps.h"
 
 namespace plangrad::parallel {
 namespace {

@@ -4,7 +4,6 @@
 #include "examples/pages/report_page.h"
 
 #include "parallel/drawing/figure.h"
-#include "parallel/drawing/palette.h"
 
 namespace plangrad::parallel {
 

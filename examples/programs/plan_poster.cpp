@@ -9,7 +9,6 @@
 #include <map>
 
 #include "parallel/drawing/figure.h"
-#include "parallel/drawing/palette.h"
 #include "parallel/drawing/timeline_figure.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"

@@ -6,7 +6,7 @@
 // draw_text.cpp, draw_svg.cpp, draw_trace.cpp   the three forms
 // timeline_figure.h   ranks as lanes; timeline_cells.cpp: labels, lines and marks;
 //                     timeline_lanes.cpp: what ranks hold; timeline_legend.cpp
-// figure.h            numbers, axes, markup; palette.h: colours
+// figure.h            numbers, axes, markup, colours (palette.cpp)
 // Observers, pages and the program `plan` use this room. What is drawn is what ran.
 #pragma once
 

@@ -12,7 +12,6 @@
 #include <tuple>
 
 #include "autograd/error.h"
-#include "parallel/drawing/palette.h"
 #include "parallel/drawing/timeline_figure.h"
 
 namespace plangrad::parallel {

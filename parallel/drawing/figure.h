@@ -1,13 +1,17 @@
-// What all drawings share: numbers with units, axes, markup, and what is drawn of a timeline.
-// Not here: the drawings (draw_*.cpp).
-// Chapter 06.
+// What all drawings share: numbers with units, axes, markup, what is drawn of a timeline; and the
+// palette, one table of colours for figures, pages and the plan player: hue is the direction of a
+// computation, lightness the version of the weights that it reads.
+// Not here: the drawings (draw_*.cpp). Chapter 06.
 #pragma once
 
 #include <fmt/format.h>
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "parallel/plan/plan.h"
 #include "parallel/simulation/time_steps.h"
 
 namespace plangrad::parallel {
@@ -85,5 +89,31 @@ std::vector<bool> recomputations(const Timeline& timeline);
 
 /// throws: Error if nothing in the timeline takes time
 void check_drawable(const Timeline& timeline);
+
+// ---- the palette (palette.cpp) ----
+
+/// A name, as "forward-0", "weights", "bubble", with its colour on light and on dark pages.
+struct Color {
+  const char *name, *light, *dark;
+};
+
+/// All colours. Cells' names end in a shade; kinds of messages (message_kind) and categories of
+/// memory are names, too, and what is called the same has the same colour.
+std::span<const Color> palette();
+/// throws: Error if the palette has no such name
+const Color& color(std::string_view name);
+
+/// Shades of a kind of cells: a version has the shade version % shades, so that shades repeat.
+constexpr int shades = 4;
+/// The name of an instruction's colour: "backward-2", "update", "gradient sums".
+std::string color_name(const Instruction& instruction);
+
+/// White or nearly black: the one that can be read on `fill` ("#17559b"), at 4.5 to 1 or better on
+/// every colour that a cell or chip has.
+const char* ink_on(std::string_view fill);
+
+/// The palette as CSS variables, with dark ones for those who prefer them: var(--forward-0), and
+/// var(--forward-0-ink) for text on it. Spaces in names become hyphens.
+std::string palette_css();
 
 }  // namespace plangrad::parallel

@@ -8,7 +8,6 @@
 #include <set>
 
 #include "parallel/drawing/figure.h"
-#include "parallel/drawing/palette.h"
 
 namespace plangrad::parallel {
 namespace {

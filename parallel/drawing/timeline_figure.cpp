@@ -7,7 +7,6 @@
 #include <algorithm>
 
 #include "parallel/drawing/figure.h"
-#include "parallel/drawing/palette.h"
 
 namespace plangrad::parallel {
 namespace {

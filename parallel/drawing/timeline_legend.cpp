@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "parallel/drawing/figure.h"
-#include "parallel/drawing/palette.h"
 #include "parallel/drawing/timeline_figure.h"
 
 namespace plangrad::parallel {

@@ -9,6 +9,19 @@
 
 namespace plangrad::parallel {
 
+/// The share of rows whose largest logit is the target's.
+/// shapes: logits (...,C), targets (...)
+static double accuracy_of(const Tensor& logits, const Tensor& targets) {
+  const std::vector<double> scores = to_host(logits), labels = to_host(targets);
+  const auto classes = static_cast<std::ptrdiff_t>(scores.size() / labels.size());
+  double right = 0;
+  for (std::size_t row = 0; row < labels.size(); ++row) {
+    auto first = scores.begin() + static_cast<std::ptrdiff_t>(row) * classes;
+    right += static_cast<double>(std::max_element(first, first + classes) - first) == labels[row];
+  }
+  return right / static_cast<double>(labels.size());
+}
+
 StageRunner::StageRunner(const Training& training, int stage, const DevicePtr& device)
     : training_(training),
       device_(device),
@@ -66,17 +79,6 @@ Tensor StageRunner::backward(int micro, const Tensor& dy, Value part, const Tens
   kept.later.run();
   kept_.erase(micro);
   return dx;
-}
-
-double accuracy_of(const autograd::Tensor& logits, const autograd::Tensor& targets) {
-  const std::vector<double> scores = to_host(logits), labels = to_host(targets);
-  const auto classes = static_cast<std::ptrdiff_t>(scores.size() / labels.size());
-  double right = 0;
-  for (std::size_t row = 0; row < labels.size(); ++row) {
-    auto first = scores.begin() + static_cast<std::ptrdiff_t>(row) * classes;
-    right += static_cast<double>(std::max_element(first, first + classes) - first) == labels[row];
-  }
-  return right / static_cast<double>(labels.size());
 }
 
 }  // namespace plangrad::parallel

@@ -1,6 +1,6 @@
 // StageRunner: one stage of the model on one rank: computes microbatches forward and backward and
-// keeps the activations between. The engine and the serial interpreter both use it. Also the share
-// of right predictions, which evaluations may count, and the time that a thread computes.
+// keeps the activations between. The engine and the serial interpreter both use it. Also the time
+// that a thread computes.
 // Not here: weights and sums (weight_store.h), messages, and the loss (autograd/ops.h). Chapter 06.
 #pragma once
 
@@ -23,10 +23,6 @@ inline double thread_seconds() {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
-
-/// The share of rows whose largest logit is the target's.
-/// shapes: logits (...,C), targets (...)
-double accuracy_of(const autograd::Tensor& logits, const autograd::Tensor& targets);
 
 class StageRunner {
  public:

@@ -96,6 +96,12 @@ json json_of(const std::string& text) {
   }
 }
 
+/// The number under a key, or 0: lines of a file may be damaged.
+double number_in(const json& line, const char* key) {
+  const auto found = line.find(key);
+  return found != line.end() && found->is_number() ? found->get<double>() : 0;
+}
+
 }  // namespace
 
 AppendedFile::AppendedFile(const std::filesystem::path& path) : file_(nn::create_file(path)) {}
@@ -270,11 +276,6 @@ std::vector<json> earlier_metrics(const fs::path& folder, int steps, const json&
   std::vector<json> lines = metrics_of(path);
   std::erase_if(lines, [steps](const json& line) { return line["step"] > steps; });
   return lines;
-}
-
-double number_in(const json& line, const char* key) {
-  const auto found = line.find(key);
-  return found != line.end() && found->is_number() ? found->get<double>() : 0;
 }
 
 json json_in(const std::filesystem::path& path) {

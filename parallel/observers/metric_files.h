@@ -116,9 +116,6 @@ std::vector<nlohmann::json> earlier_metrics(const std::filesystem::path& folder,
 
 // ---- what runs have left ----
 
-/// The number under a key, or 0: lines of a file may be damaged.
-double number_in(const nlohmann::json& line, const char* key);
-
 /// A file's JSON; null if there is no such file, or it is damaged.
 nlohmann::json json_in(const std::filesystem::path& path);
 

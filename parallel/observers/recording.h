@@ -41,11 +41,6 @@ struct SharedCores {
 /// Ranks of a host share all cores that any of them may use.
 std::optional<SharedCores> shared_cores(const std::vector<RankCores>& ranks);
 
-/// The largest share of their time that all of these ranks can be busy for: 2 cores, 4 ranks: 0.5.
-inline double most_busy(const SharedCores& shared) {
-  return static_cast<double>(shared.cores) / shared.ranks;
-}
-
 /// The processor of this machine, as it calls itself; empty if it doesn't say.
 std::string processor_name();
 /// The command that started this process, as a shell takes it.

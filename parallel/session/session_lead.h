@@ -29,7 +29,6 @@ class Lead : public SessionRank {
   /// What summary.json says beside the report's own figures: observers write their keys.
   nlohmann::json& summary() { return summary_; }
   RunState state() const { return state_; }
-  /// What of its checkpoint the run can't use, for the user; empty: it uses all.
   double waited_for_saves() const { return waited_for_saves_; }  ///< seconds
   /// Whether the next updates are recorded.
   bool records() const { return steps_ < record_until_; }

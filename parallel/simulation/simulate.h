@@ -8,7 +8,7 @@
 // simulate.cpp   what waits for what, as a graph walked once
 // events.h       what waits for what, and the order of cells in message-driven plans
 // variants.h     plans that are endless or broken, or whose ranks had cores of their own
-// time_steps.h   what is alive and sent in each time step
+// time_steps.h   what is alive and sent, as time goes by
 // breakdown.h    what waited for what, where a timeline's time goes, and its critical path
 // holdings.h     what ranks hold, from when to when
 // The engine writes the same timeline as the simulator, so that both can be drawn side by side.

@@ -62,58 +62,6 @@ std::vector<double> beginnings(const Timeline& timeline) {
   return result;
 }
 
-/// Whether a sending counts as a stage's value; in a collective, only the first member's does.
-bool counts(const Sending& sending, const Plan& plan) {
-  const Instruction& x = sending.instruction;
-  if (x.what == Value::turn || x.what == Value::norm) return false;
-  return sends(x) || plan.groups[x.peer].front() == sending.rank;
-}
-
-void count_alive(const Timeline& timeline, TimeSteps& steps) {
-  const std::vector<Level> levels = activations_alive(timeline);
-  for (std::size_t i = 0; i + 1 < levels.size(); ++i) {
-    // The last time step that begins before the level ends.
-    const int last = static_cast<int>(levels[i + 1].seconds / steps.length - 1e-6);
-    for (int t = steps.at(levels[i].seconds); t <= last; ++t)
-      steps.alive[t] = std::max(steps.alive[t], levels[i].count);
-  }
-}
-
-void count_sendings(const Plan& plan, const Timeline& timeline, TimeSteps& steps) {
-  for (const Sending& sending : sendings(plan, timeline)) {
-    const int t = steps.at(sending.seconds);
-    steps.bytes[t] += sending.bytes;
-    if (!counts(sending, plan)) continue;
-    ++steps.values[t];
-    steps.sums[t] += sending.instruction.what == Value::gradient_sum;
-  }
-}
-
-/// When each update of the plan begins: with the first forward of its first microbatch.
-std::vector<double> update_starts(const Plan& plan, const Timeline& timeline) {
-  std::map<int, double> starts;  // by microbatch
-  for (const Record& record : timeline.records) {
-    const Instruction& x = record.instruction;
-    if (!begins_pass(x) || x.stage != 0) continue;
-    auto [at, added] = starts.try_emplace(x.micro, record.start);
-    at->second = std::min(at->second, record.start);
-  }
-  std::vector<double> result;
-  for (int step = 0; step < plan.steps; ++step)
-    if (auto found = starts.find(plan.first_micro() + step * plan.per_step); found != starts.end())
-      result.push_back(found->second);
-  return result;
-}
-
-void find_middle(const Plan& plan, const Timeline& timeline, TimeSteps& steps) {
-  const std::vector<double> starts = update_starts(plan, timeline);
-  steps.last = static_cast<int>(steps.alive.size()) - 1;
-  if (starts.size() < 2) return;
-  const std::size_t middle = std::min(starts.size() / 2, starts.size() - 2);
-  steps.first = steps.at(starts[middle]);
-  steps.last = std::max(steps.first + 1, steps.at(starts[middle + 1]));
-}
-
 }  // namespace
 
 /// Treats moments that differ by rounding alone, a billionth of the makespan, as one.
@@ -168,6 +116,21 @@ std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline) {
   return result;
 }
 
+std::vector<double> update_starts(const Plan& plan, const Timeline& timeline) {
+  std::map<int, double> starts;  // by microbatch
+  for (const Record& record : timeline.records) {
+    const Instruction& x = record.instruction;
+    if (!begins_pass(x) || x.stage != 0) continue;
+    auto [at, added] = starts.try_emplace(x.micro, record.start);
+    at->second = std::min(at->second, record.start);
+  }
+  std::vector<double> result;
+  for (int step = 0; step < plan.steps; ++step)
+    if (auto found = starts.find(plan.first_micro() + step * plan.per_step); found != starts.end())
+      result.push_back(found->second);
+  return result;
+}
+
 std::vector<Sending> inner_sendings(const Plan& plan, const Timeline& timeline) {
   std::vector<Sending> result = sendings(plan, timeline);
   const std::vector<double> starts = update_starts(plan, timeline);
@@ -186,25 +149,6 @@ std::int64_t largest_burst(const std::vector<Sending>& sendings, double seconds)
     largest = std::max(largest, sum += sending.bytes);
   }
   return largest;
-}
-
-TimeSteps time_steps(const Plan& plan, const Timeline& timeline) {
-  TimeSteps steps;
-  steps.length = time_step(timeline);
-  PG_CHECK(steps.length > 0, "time steps: no forward or backward takes time");
-  const std::size_t count = steps.at(timeline.makespan()) + 1;
-  steps.alive.resize(count);
-  steps.sums.resize(count);
-  steps.values.resize(count);
-  steps.bytes.resize(count);
-  steps.computations.assign(count, std::vector<int>(plan.stages, 0));
-  count_alive(timeline, steps);
-  count_sendings(plan, timeline, steps);
-  for (const Record& record : timeline.records)
-    if (uses_weights(record.instruction))
-      ++steps.computations[steps.at(record.start)].at(record.instruction.stage);
-  find_middle(plan, timeline, steps);
-  return steps;
 }
 
 }  // namespace plangrad::parallel

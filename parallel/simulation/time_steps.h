@@ -1,6 +1,6 @@
-// What a timeline has alive and sends, as time goes by: activations, messages, bursts, and counts
-// for each time step. Not here: what ranks hold in all (holdings.h), pictures.
-// Chapters 06 and 08.
+// What a timeline has alive and sends, as time goes by: activations, messages, bursts; and how long
+// a time step is. Not here: counts for each time step (examples/pages/time_steps.h), what ranks
+// hold in all (holdings.h), pictures. Chapters 06 and 08.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +41,9 @@ struct Sending {
 /// All that ranks send, in the order of time.
 std::vector<Sending> sendings(const Plan& plan, const Timeline& timeline);
 
+/// When each update of the plan begins, in seconds: with the first forward of its first microbatch.
+std::vector<double> update_starts(const Plan& plan, const Timeline& timeline);
+
 /// All that ranks send between the first forward of the second update and that of the last: without
 /// the plan's beginning and its end, at which waiting values are sent all at once. A plan with
 /// fewer than three updates is not shortened.
@@ -48,24 +51,5 @@ std::vector<Sending> inner_sendings(const Plan& plan, const Timeline& timeline);
 
 /// The most bytes that all ranks together begin to send within any interval of `seconds`.
 std::int64_t largest_burst(const std::vector<Sending>& sendings, double seconds);
-
-/// Counts with one entry per time step; the last entry counts only what happens at the very end.
-struct TimeSteps {
-  double length = 0;        ///< length of a time step, in seconds
-  std::vector<int> alive;   ///< the most activations at a moment
-  std::vector<int> sums;    ///< gradient sums of a stage that are sent. A round of an all-reduce,
-                            ///< in which N ranks send 1/N each, counts as one: 2 (N-1) in all
-  std::vector<int> values;  ///< values of a stage that are sent: sums, activations, weights, ...
-  std::vector<std::int64_t> bytes;
-  std::vector<std::vector<int>> computations;  ///< by stage: forwards and backwards begun
-  int first = 0, last = 0;  ///< time steps [first, last) are the update in the middle of the plan,
-                            ///< from its first forward to the next one's: steady in plans of eight
-
-  /// The time step that `seconds` lies in.
-  int at(double seconds) const { return static_cast<int>(seconds / length + 1e-6); }
-};
-
-/// throws: Error if no forward or backward of the timeline takes time
-TimeSteps time_steps(const Plan& plan, const Timeline& timeline);
 
 }  // namespace plangrad::parallel

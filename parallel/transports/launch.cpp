@@ -115,12 +115,6 @@ std::string report(int rank, const std::string& what) {
   return rank < 0 || what.starts_with(prefix) ? what : prefix + what;
 }
 
-void stop_if_failed(Transport& transport, const std::string& doing) {
-  if (auto failure = transport.failure())
-    throw Error(text("rank ", transport.rank(), ": stopped ", doing, " because of ",
-                     report(failure->rank, failure->what)));
-}
-
 AtWork::AtWork(Transport& transport, Work work)
     : transport_(transport), position_(transport.position(transport.rank())) {
   transport_.publish({.work = work});
@@ -175,7 +169,9 @@ void Deadline::restart_if_progress(const Transport& transport) {
 
 void wait_for_news(Transport& transport, Deadline& deadline,
                    const std::function<std::string()>& what, int peer) {
-  if (transport.failure()) stop_if_failed(transport, "waiting for " + what());
+  if (auto failure = transport.failure())
+    throw Error(text("rank ", transport.rank(), ": stopped waiting for ", what(), " because of ",
+                     report(failure->rank, failure->what)));
   deadline.restart_if_progress(transport);
   if (deadline.left() > 0) return transport.wait(deadline.longest_wait());
   throw Error(text("rank ", transport.rank(), ": waited ", deadline.seconds(), " s for ", what(),

@@ -34,9 +34,6 @@ void run_ranks(int ranks, const std::function<void(Transport&)>& body, int capac
 /// Puts `rank 2: ` before `what`, unless it begins with that already; rank -1 adds nothing.
 std::string report(int rank, const std::string& what);
 
-/// throws: Error if another rank has failed; `doing` says what this rank did: "waiting for ..."
-void stop_if_failed(Transport& transport, const std::string& doing);
-
 /// Tells the others that this rank works on its own between plans, often on files. While this
 /// object lives, they learn what the rank works on and hear signs of life, so they wait for it past
 /// their deadlines. Its thread alone uses the transport meanwhile; no message may be in flight.

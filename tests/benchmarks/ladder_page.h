@@ -15,7 +15,6 @@
 
 #include "autograd/error.h"
 #include "parallel/drawing/figure.h"
-#include "parallel/drawing/palette.h"
 
 namespace plangrad::benchmarks {
 

@@ -9,7 +9,7 @@
 #include "examples/pages/player/player_facts.h"
 #include "examples/pages/player/request.h"
 #include "examples/pages/player/wasm/module.h"
-#include "parallel/drawing/palette.h"
+#include "parallel/drawing/figure.h"
 #include "parallel/plan/operations.h"
 
 namespace plangrad::parallel {

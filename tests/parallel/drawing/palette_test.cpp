@@ -1,5 +1,5 @@
 // Colours: text on them can be read, and neighbours differ for colour-blind eyes.
-#include "parallel/drawing/palette.h"
+#include "parallel/drawing/figure.h"
 
 #include <algorithm>
 #include <array>

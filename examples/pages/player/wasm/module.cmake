@@ -29,7 +29,7 @@ if(PLAYER)
       list(FILTER sources INCLUDE REGEX "/(figure|palette)\\.cpp$")
     elseif(folder STREQUAL module_code)
       file(GLOB more CONFIGURE_DEPENDS player/*.cpp plan_facts.cpp fact_words.cpp
-           breakdown_words.cpp)
+           breakdown_words.cpp time_steps.cpp)
       list(FILTER more EXCLUDE REGEX "page[^/]*\\.cpp$")
       list(APPEND sources ${more} ${PROJECT_SOURCE_DIR}/autograd/error.cpp)
     endif()

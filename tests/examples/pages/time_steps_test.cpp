@@ -1,5 +1,5 @@
 // Time steps: plans of the folder plans/ against the counts of the paper, and numbers by hand.
-#include "parallel/simulation/time_steps.h"
+#include "examples/pages/time_steps.h"
 
 #include <algorithm>
 #include <numeric>

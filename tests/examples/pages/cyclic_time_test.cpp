@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "examples/pages/time_steps.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/simulate.h"
-#include "parallel/simulation/time_steps.h"
 #include "tests/catch.h"
 
 using namespace plangrad::parallel;
