@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "parallel/plan/lifetimes.h"
-#include "parallel/session/session_lead.h"
+#include "parallel/session/session_rank.h"
 #include "parallel/transports/launch.h"
 #include "sparse/samo.h"
 

@@ -8,7 +8,7 @@
 #include <set>
 
 #include "parallel/session/agreement.h"
-#include "parallel/session/session_lead.h"
+#include "parallel/session/session_rank.h"
 #include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {

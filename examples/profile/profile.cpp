@@ -8,7 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/cpu/cpu_backend.h"
-#include "parallel/session/session_lead.h"
+#include "parallel/session/session_rank.h"
 
 namespace plangrad::examples {
 

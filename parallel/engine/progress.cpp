@@ -39,9 +39,6 @@ MessageLane::Task two_messages(Begin begin) {
 
 }  // namespace
 
-Progress::Progress(RowRun& run, Waiting& waiting, MessageLane& lane, const Course& course)
-    : run_(run), waiting_(waiting), lane_(lane), course_(course) {}
-
 void Progress::begin() {
   if (course_.report_every == 0) return;
   // A rank is ahead of rank 0 by fewer bodies than there are stages.
@@ -75,11 +72,11 @@ void Progress::pass_bar(int bodies) {
 void Progress::finish() {
   while (!own_.empty()) {
     for (const auto& [rank, reports] : reports_)
-      await(reports.front(), "a report on finished updates", rank);
+      waiting_.wait_for_word(*reports.front().ticket, "a report on finished updates", rank);
     hear();
   }
   for (const auto& [peer, ticket] : sent_)
-    await({ticket, nullptr}, leads() ? "a grant to be taken" : "a report to be taken", peer);
+    waiting_.wait_for_word(*ticket, leads() ? "a grant to be taken" : "a report to be taken", peer);
 }
 
 /// Moves the results of the updates that all stages here have made out of the run's result.
@@ -134,7 +131,7 @@ void Progress::grant_more(int bodies) {
 }
 
 void Progress::read_grant() {
-  await(next_grant_, "word how far to go", 0);
+  waiting_.wait_for_word(*next_grant_.ticket, "word how far to go", 0);
   grant_ = unpack<Grant>(std::move(*next_grant_.bytes));
   if (grant_.is_last)
     run_.bodies = grant_.bodies;
@@ -162,10 +159,6 @@ Progress::Word Progress::receive(Queue queue, int peer) {
     return transport.receive({peer, control_channel, bytes->data(), *length});
   };
   return {lane_.post(queue, two_messages(begin)), bytes};
-}
-
-void Progress::await(const Word& word, const std::string& what, int peer) const {
-  waiting_.wait_for_word(*word.ticket, what, peer);
 }
 
 }  // namespace plangrad::parallel

@@ -20,7 +20,8 @@ namespace plangrad::parallel {
 class Progress {
  public:
   /// The arguments are kept by reference and must outlive it.
-  Progress(RowRun& run, Waiting& waiting, MessageLane& lane, const Course& course);
+  Progress(RowRun& run, Waiting& waiting, MessageLane& lane, const Course& course)
+      : run_(run), waiting_(waiting), lane_(lane), course_(course) {}
 
   /// All ranks call it before their first cell.
   void begin();
@@ -51,7 +52,6 @@ class Progress {
   void read_grant();
   void send(Queue queue, int peer, std::string bytes);
   Word receive(Queue queue, int peer);
-  void await(const Word& word, const std::string& what, int peer) const;
 
   RowRun& run_;
   Waiting& waiting_;

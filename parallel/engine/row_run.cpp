@@ -150,8 +150,6 @@ void Waiting::reach(int cell) {
   tell(Work::none);
 }
 
-void Waiting::compute() { tell(Work::computing); }
-
 void Waiting::tell(Work work) const {
   transport_.publish({.cell = cell_, .plan = static_cast<std::int16_t>(run_.number), .work = work});
 }

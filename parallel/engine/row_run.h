@@ -110,7 +110,7 @@ class Waiting {
   /// Notes that the rank is at this cell, and tells the others.
   void reach(int cell);
   /// Tells the others that the rank computes, until it waits or reaches another cell.
-  void compute();
+  void compute() { tell(Work::computing); }
   int cell() const { return cell_; }
 
   /// Waits for a message; first for the one that it depends on, so that an error names that one.

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "parallel/codecs/codec.h"
-#include "parallel/session/session_lead.h"
+#include "parallel/session/session_rank.h"
 
 namespace plangrad::parallel {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "parallel/session/session_lead.h"
+#include "parallel/session/session_rank.h"
 #include "parallel/simulation/pretended.h"
 
 namespace plangrad::parallel {

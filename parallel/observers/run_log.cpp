@@ -10,7 +10,7 @@
 #include <iostream>
 
 #include "parallel/drawing/figure.h"
-#include "parallel/session/session_lead.h"
+#include "parallel/session/session_rank.h"
 
 namespace plangrad::parallel {
 

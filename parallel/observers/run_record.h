@@ -13,7 +13,7 @@
 
 #include "parallel/observers/recording.h"
 #include "parallel/observers/run_log.h"
-#include "parallel/session/session_lead.h"
+#include "parallel/session/session_rank.h"
 
 namespace plangrad::parallel {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "parallel/codecs/codec.h"
-#include "parallel/session/session_lead.h"
+#include "parallel/session/session_rank.h"
 
 namespace plangrad::parallel {
 

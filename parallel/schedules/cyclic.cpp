@@ -114,31 +114,29 @@ constexpr SpecField gap_field = in_layout<&Layout::gap>(
     "training 3, because a backward takes about twice as long as a forward)",
     {.least = 1, .thing = "turns"});
 
+template <Rule rule>
+Schedule cyclic_schedule(const char* name, SumPath (*path)(const Layout&)) {
+  return {.name = name,
+          .make = [](const Layout& layout) { return cyclic(layout, rule); },
+          .ranks = ranks,
+          .cyclic = true,
+          .chunks = 0,
+          .why_no_clip = rule == Rule::v1
+                             ? nullptr
+                             : "reads weights before the norm of their whole gradient is "
+                               "known; use --clip 0, or --schedule cyclic-v1",
+          .fields = {&setting_field, &gap_field},
+          .sum_path = path,
+          .check = [](const Layout& layout) { check(layout, rule); }};
+}
+
 }  // namespace
 
-extern const Schedule cyclic_v1_schedule{
-    .name = "cyclic-v1",
-    .make = [](const Layout& layout) { return cyclic(layout, Rule::v1); },
-    .ranks = ranks,
-    .cyclic = true,
-    .chunks = 0,
-    .fields = {&setting_field, &gap_field},
-    .sum_path = steady_if_possible,
-    .check = [](const Layout& layout) { check(layout, Rule::v1); }};
+extern const Schedule cyclic_v1_schedule =
+    cyclic_schedule<Rule::v1>("cyclic-v1", steady_if_possible);
 
 /// cyclic-v2 can't clip: the norm of a gradient exists after stage 0's last backward, when most
 /// forwards of the next step, which read the updated weights, should have begun.
-extern const Schedule cyclic_v2_schedule{
-    .name = "cyclic-v2",
-    .make = [](const Layout& layout) { return cyclic(layout, Rule::v2); },
-    .ranks = ranks,
-    .cyclic = true,
-    .chunks = 0,
-    .why_no_clip =
-        "reads weights before the norm of their whole gradient is known; use --clip 0, "
-        "or --schedule cyclic-v1",
-    .fields = {&setting_field, &gap_field},
-    .sum_path = ring,
-    .check = [](const Layout& layout) { check(layout, Rule::v2); }};
+extern const Schedule cyclic_v2_schedule = cyclic_schedule<Rule::v2>("cyclic-v2", ring);
 
 }  // namespace plangrad::parallel

@@ -18,8 +18,8 @@
 
 namespace plangrad::parallel {
 
-class Lead;         // session_lead.h: rank 0
-class SessionRank;  // session_rank.h: every rank
+class Lead;         // rank 0 (session_rank.h)
+class SessionRank;  // every rank
 
 struct Nothing {};  // a question or an answer without content
 

@@ -10,7 +10,7 @@
 #include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/file.h"
-#include "parallel/session/session_lead.h"
+#include "parallel/session/session_rank.h"
 #include "parallel/session/state_files.h"
 
 namespace plangrad::parallel {

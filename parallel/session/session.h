@@ -7,8 +7,7 @@
 // (schedules/schedule.h); the observers (parallel/observers/). Chapters 05 and 11.
 //
 // The room parallel/session is a run from its first update to its last:
-// session_lead.h    rank 0: decides what is done when
-// session_rank.h    every rank: carries out orders
+// session_rank.h    every rank: carries out orders; rank 0: decides what is done when
 // observer.h        what a run does beside: it logs, validates, prunes, reports
 // saving.h          rank 0 saves while the run goes on, and each rank writes its files
 // state_files.h     weights, optimizer state and what codecs remember to a checkpoint and back

@@ -1,7 +1,7 @@
 // Rank 0's part of a session: what is done when.
 // Not here: saves (saving.cpp), and what is written and shown (parallel/observers/).
 // Chapter 05.
-#include "parallel/session/session_lead.h"
+#include "parallel/session/session_rank.h"
 
 #include <algorithm>
 

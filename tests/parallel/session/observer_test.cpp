@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "parallel/session/session_lead.h"
+#include "parallel/session/session_rank.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/small_session.h"
 
