@@ -26,8 +26,7 @@ bool is_measured(const Layer& layer) {
 }
 
 void check(const std::vector<Layer>& layers, const BitBudget& budget) {
-  PG_CHECK(budget.steps > 0 && budget.alpha >= 0, "bits: expected steps and alpha above 0, got ",
-           budget.steps, " and ", budget.alpha);
+  PG_CHECK(budget.steps > 0, "bits: expected steps above 0, got ", budget.steps);
   for (std::size_t l = 0; l < layers.size(); ++l) {
     PG_CHECK(budget.uniform < layers[l].size() && layers[l].size() < 256, "bits: layer ", l,
              " has ", layers[l].size(), " options; expected fewer than 256, and among them number ",
@@ -90,14 +89,6 @@ Choice knapsack(const std::vector<Layer>& layers, double allowed, int steps) {
 }
 // [end snippet]
 
-Choice most_exact(const std::vector<Layer>& layers) {
-  auto by_error = [](const BitOption& option) { return std::pair(option.error, option.bytes); };
-  Choice result;
-  for (const Layer& layer : layers)
-    result.push_back(std::ranges::min_element(layer, {}, by_error) - layer.begin());
-  return result;
-}
-
 }  // namespace
 
 Choice choose_bits(const std::vector<Layer>& all, const BitBudget& budget) {
@@ -106,12 +97,9 @@ Choice choose_bits(const std::vector<Layer>& all, const BitBudget& budget) {
   std::copy_if(all.begin(), all.end(), std::back_inserter(layers), is_measured);
 
   Choice uniform(layers.size(), budget.uniform);
-  double allowed = budget.alpha * total(layers, uniform).error;
-  bool uniform_is_allowed = total(layers, uniform).error <= allowed;
-  Choice best = knapsack(layers, allowed, budget.steps);
-  if (best.size() != layers.size()) best = uniform_is_allowed ? uniform : most_exact(layers);
-  if (uniform_is_allowed && total(layers, uniform).bytes < total(layers, best).bytes)
-    best = uniform;
+  const Total as_uniform = total(layers, uniform);
+  Choice best = knapsack(layers, as_uniform.error, budget.steps);
+  if (best.size() != layers.size() || as_uniform.bytes < total(layers, best).bytes) best = uniform;
 
   Choice result;
   auto next = best.begin();

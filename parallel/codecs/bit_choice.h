@@ -22,19 +22,17 @@ struct BitOption {
 
 struct BitBudget {
   std::size_t uniform = 3;  ///< index of the option that layers would share: 4 bits of 1 to 8
-  double alpha = 1;         ///< the errors may add up to alpha times those of `uniform`
   int steps = 10000;        ///< parts of the allowed error; a layer's error is rounded up to them
 };
 
 /// Chooses an option (its index) for each layer, such that
 ///   sum of bytes is least, of all with  sum of ceil(error / step) <= steps
 ///   step = allowed / steps
-///   allowed = alpha * sum of the uniform option's errors
+///   allowed = sum of the uniform option's errors (the paper's alpha is 1)
 /// Among equally small choices it takes the most exact one, in steps. Rounding up keeps the sum of
 /// the true errors within the allowed error. If it excludes all choices that are as small as the
-/// uniform one, the uniform one is taken, if it is allowed (alpha >= 1), else every layer's most
-/// exact option. A layer with an unknown error takes the uniform option and no part in the sums. A
-/// layer whose errors are all 0 takes its smallest option.
+/// uniform one, the uniform one is taken. A layer with an unknown error takes the uniform option
+/// and no part in the sums. A layer whose errors are all 0 takes its smallest option.
 /// throws: Error if a layer has no such option, or an error is negative
 /// source: Alimohammadi et al. 2022, algorithm 1
 std::vector<std::size_t> choose_bits(const std::vector<std::vector<BitOption>>& layers,

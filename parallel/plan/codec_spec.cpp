@@ -18,15 +18,6 @@ using autograd::text;
 
 namespace {
 
-std::vector<std::string> words_of(const std::string& text) {
-  std::vector<std::string> words;
-  for (std::size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
-    end = std::min(text.find(':', begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-  }
-  return words;
-}
-
 template <class T>
 bool read(const std::string& word, const CodecNumber& number, T& value) {
   auto [stop, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -73,6 +64,15 @@ std::string listed(const std::vector<std::string>& names, const char* last) {
 
 }  // namespace
 
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> words;
+  for (std::size_t begin = 0, end; begin <= text.size(); begin = end + 1) {
+    end = std::min(text.find(separator, begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+  }
+  return words;
+}
+
 std::string codec_usages(WhichCodecs which, const char* last) {
   std::vector<std::string> usages;
   for (const CodecKind* kind : codec_kinds())
@@ -102,7 +102,7 @@ const CodecKind& CodecSpec::kind() const {
 }
 
 CodecSpec parse_codec(const std::string& typed) {
-  const std::vector<std::string> words = words_of(typed);
+  const std::vector<std::string> words = split(typed, ':');
   CodecSpec spec{.name = words[0]};
   std::size_t at = 1;
   for (const CodecNumber& number : spec.kind().numbers) {

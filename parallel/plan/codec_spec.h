@@ -80,6 +80,9 @@ std::string codec_usages(WhichCodecs which = any_codec, const char* last = ", ")
 /// complete examples.
 std::string codecs_to_use(WhichCodecs which, bool numbers = false);
 
+/// The words between separators, empty ones too: "a", "" and "b" of "a,,b".
+std::vector<std::string> split(const std::string& text, char separator);
+
 /// Reads a codec as users type it: "quantize:4". throws: Error that says what can be typed
 CodecSpec parse_codec(const std::string& text);
 /// Prints a codec as parse_codec reads it; a default number appears only if another one follows.

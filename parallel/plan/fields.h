@@ -61,10 +61,8 @@ struct AsText<std::vector<T>> {
   }
   static std::vector<T> read(const std::string& words, double least, double highest) {
     std::vector<T> list;
-    for (std::size_t begin = 0, end; begin <= words.size(); begin = end + 1) {
-      end = std::min(words.find(',', begin), words.size());
-      list.push_back(AsText<T>::read(words.substr(begin, end - begin), least, highest));
-    }
+    for (const std::string& word : split(words, ','))
+      list.push_back(AsText<T>::read(word, least, highest));
     return list;
   }
 };

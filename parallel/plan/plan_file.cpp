@@ -15,14 +15,6 @@ namespace {
 
 using autograd::text;
 
-std::vector<std::string> split(const std::string& line, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream in(line);
-  for (std::string part; std::getline(in, part, separator);)
-    if (!part.empty()) parts.push_back(part);
-  return parts;
-}
-
 std::string show(int number) { return std::to_string(number); }
 std::string show(const CodecSpec& spec) { return print(spec); }
 std::string show(const std::vector<int>& numbers) {
@@ -51,7 +43,7 @@ template <class T>
 void read(const std::string& word, std::vector<T>& list) {
   list.clear();
   for (const std::string& part : split(word, std::is_same_v<T, int> ? ',' : '/'))
-    read(part, list.emplace_back());
+    if (!part.empty()) read(part, list.emplace_back());
   PG_CHECK(!list.empty(), "expected numbers, got \"", word, "\"");
 }
 

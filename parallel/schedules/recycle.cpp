@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <charconv>
 #include <set>
-#include <sstream>
 
 #include "autograd/error.h"
 #include "parallel/schedules/plan_spec.h"
@@ -142,8 +141,7 @@ void check_lost(const Layout& layout) {
 
 std::vector<int> ranks_in(const std::string& text) {
   std::vector<int> found;
-  std::istringstream in(text + ',');  // so that the last comma ends a number, too
-  for (std::string word; std::getline(in, word, ',');) {
+  for (const std::string& word : split(text, ',')) {
     int number = -1;
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
     PG_CHECK(error == std::errc() && end == word.data() + word.size() && number >= 0,
