@@ -12,12 +12,6 @@
 // has a name and numbers as users type them, the bytes of a message, and the class that encodes.
 #pragma once
 
-#include <cmath>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "autograd/backend.h"
 #include "nn/models/model.h"
 #include "parallel/plan/codec_spec.h"

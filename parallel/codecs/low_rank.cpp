@@ -4,8 +4,6 @@
 // host and back: there is no kernel for it. Chapter 10.
 #include "parallel/codecs/low_rank.h"
 
-#include <cmath>
-
 namespace plangrad::parallel {
 namespace {
 

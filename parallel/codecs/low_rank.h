@@ -4,11 +4,6 @@
 // (PowerSGD), Mitliagkas et al. 2013 (streaming PCA).
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "autograd/random.h"
 #include "nn/models/model.h"
 #include "parallel/codecs/codec.h"

@@ -4,7 +4,6 @@
 // Chapter 10.
 #include "parallel/codecs/message_codec.h"
 
-#include <algorithm>
 #include <limits>
 
 namespace plangrad::parallel {

@@ -2,7 +2,6 @@
 // as zero. Not here: what becomes of the others; error feedback adds them to the next values
 // (message_codec.h). Chapter 10; Gupta et al. 2021 (threshold).
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "parallel/codecs/codec.h"

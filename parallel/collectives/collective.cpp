@@ -179,7 +179,6 @@ Collective all_reduce(const Summing& how, int member, int members) {
 #define PG_LISTED(name) \
   case AllReduce::name: return name##_reduction(how, member, members);
     PLANGRAD_REDUCTIONS(PG_LISTED)
-#undef PG_LISTED
     default: break;
   }
   if (how.how == AllReduce::direct) return {1, {send_and_reduce(member, members)}};
@@ -190,6 +189,7 @@ Collective all_reduce(const Summing& how, int member, int members) {
   return result;
 }
 // [end snippet]
+#undef PG_LISTED
 
 std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::int64_t most) {
   std::vector<Piece> pieces;

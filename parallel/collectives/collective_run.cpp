@@ -4,7 +4,6 @@
 // of its messages, and the first message that is not complete can always proceed. Chapter 04.
 #include "parallel/collectives/collective_run.h"
 
-#include <algorithm>
 #include <numeric>
 
 #include "autograd/backend.h"

@@ -3,12 +3,6 @@
 // (codecs/message_codec.h). Chapters 04 and 10.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include "autograd/tensor.h"
 #include "parallel/collectives/collective.h"
 #include "parallel/transports/transport.h"

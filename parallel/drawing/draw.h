@@ -10,12 +10,8 @@
 // Observers, pages and the program `plan` use this room. What is drawn is what ran.
 #pragma once
 
-#include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "parallel/simulation/costs.h"
 #include "parallel/simulation/holdings.h"

@@ -4,10 +4,8 @@
 // Chapter 06.
 #include "parallel/drawing/draw.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "autograd/error.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"
 #include "parallel/simulation/variants.h"

@@ -1,9 +1,6 @@
 // A timeline as a table of text, as terminals and chapters show it.
 // Not here: messages; see draw_svg.cpp.
 // Chapter 06.
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
 
 #include "autograd/error.h"

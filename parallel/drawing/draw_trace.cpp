@@ -3,9 +3,7 @@
 // Not here: pages (examples/pages/). Chapter 06; source: "Trace Event Format", Google.
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <set>
 
 #include "parallel/drawing/draw.h"

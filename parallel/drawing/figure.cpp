@@ -3,12 +3,9 @@
 // Chapter 06.
 #include "parallel/drawing/figure.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <tuple>
 
 #include "autograd/error.h"

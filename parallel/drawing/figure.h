@@ -6,10 +6,7 @@
 
 #include <fmt/format.h>
 
-#include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "parallel/plan/plan.h"
 #include "parallel/simulation/time_steps.h"

@@ -3,9 +3,6 @@
 // Chapter 06.
 #include "parallel/drawing/figure.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
 #include <cmath>
 

@@ -4,7 +4,6 @@
 // Not here: cells and rows (timeline_figure.cpp), colours (timeline_legend.cpp). Chapter 06.
 #include "parallel/drawing/timeline_figure.h"
 
-#include <algorithm>
 #include <set>
 
 #include "parallel/drawing/figure.h"

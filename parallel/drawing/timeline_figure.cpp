@@ -4,8 +4,6 @@
 // (timeline_cells.cpp), legends (timeline_legend.cpp). Chapter 06.
 #include "parallel/drawing/timeline_figure.h"
 
-#include <algorithm>
-
 #include "parallel/drawing/figure.h"
 
 namespace plangrad::parallel {

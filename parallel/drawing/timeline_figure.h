@@ -2,9 +2,6 @@
 // Not here: what a timeline is (plan/timeline.h). Chapter 06.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "parallel/drawing/draw.h"
 #include "parallel/simulation/time_steps.h"
 

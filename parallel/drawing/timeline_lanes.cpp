@@ -3,8 +3,6 @@
 // Chapters 06 to 09.
 #include "parallel/drawing/timeline_figure.h"
 
-#include <algorithm>
-
 #include "parallel/drawing/figure.h"
 
 namespace plangrad::parallel {

@@ -1,9 +1,7 @@
 // The colours of timelines, and the legend that explains them.
 // Not here: the timeline itself (timeline_figure.cpp).
 // Chapter 06.
-#include <algorithm>
 #include <set>
-#include <vector>
 
 #include "parallel/drawing/figure.h"
 #include "parallel/drawing/timeline_figure.h"

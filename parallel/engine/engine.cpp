@@ -3,9 +3,6 @@
 // Chapter 05.
 #include "parallel/engine/engine.h"
 
-#include <algorithm>
-
-#include "autograd/backend.h"
 #include "parallel/engine/interpreter.h"
 #include "parallel/transports/launch.h"
 

@@ -16,16 +16,6 @@
 // Drawings show the very list that runs here.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <tuple>
-#include <utility>
-#include <vector>
-
 #include "parallel/codecs/low_rank.h"
 #include "parallel/codecs/message_codec.h"
 #include "parallel/collectives/collective.h"

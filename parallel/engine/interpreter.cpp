@@ -3,10 +3,6 @@
 // Chapter 05.
 #include "parallel/engine/interpreter.h"
 
-#include <algorithm>
-
-#include "parallel/engine/stage_runner.h"
-
 namespace plangrad::parallel {
 
 Interpreter::Interpreter(Engine& engine, const VerifiedPlan& verified, int number, Batches& batches,

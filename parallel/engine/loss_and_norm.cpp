@@ -4,8 +4,6 @@
 // 2 (n - 1) u of each other, so norms within n u, u = 2^-53 (Higham 2002, section 4.2).
 #include "parallel/engine/loss_and_norm.h"
 
-#include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "autograd/cpu/cpu_backend.h"

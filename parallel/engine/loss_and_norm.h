@@ -3,10 +3,6 @@
 // finite. Not here: the gradient sums themselves (sum_book.h). Chapters 05 and 08.
 #pragma once
 
-#include <map>
-#include <string>
-#include <vector>
-
 #include "parallel/engine/sum_book.h"
 
 namespace plangrad::parallel {

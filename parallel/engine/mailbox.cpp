@@ -3,8 +3,6 @@
 // Chapter 04.
 #include "parallel/engine/mailbox.h"
 
-#include "parallel/transports/transport.h"
-
 namespace plangrad::parallel {
 namespace {
 

@@ -4,9 +4,6 @@
 // Chapters 04 and 05.
 #pragma once
 
-#include <deque>
-#include <map>
-
 #include "parallel/engine/row_run.h"
 
 namespace plangrad::parallel {

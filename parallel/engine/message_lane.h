@@ -10,11 +10,8 @@
 #include <exception>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
-#include <vector>
 
 #include "parallel/transports/transport.h"
 

@@ -4,7 +4,6 @@
 // Chapter 06.
 #pragma once
 
-#include <algorithm>
 #include <thread>
 
 #include "parallel/engine/engine.h"

@@ -3,10 +3,7 @@
 // Chapter 07.
 #include "parallel/engine/progress.h"
 
-#include <algorithm>
-
 #include "parallel/transports/pack.h"
-#include "parallel/transports/transport.h"
 
 namespace plangrad::parallel {
 namespace {

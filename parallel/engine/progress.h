@@ -4,13 +4,6 @@
 // Not here: what rank 0 makes of it (session_lead.cpp). Chapter 07.
 #pragma once
 
-#include <deque>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "parallel/engine/row_run.h"
 
 namespace plangrad::parallel {

@@ -3,11 +3,7 @@
 // Chapters 04, 05 and 08.
 #include "parallel/engine/row_run.h"
 
-#include <algorithm>
-#include <cmath>
-
 #include "parallel/transports/launch.h"
-#include "parallel/transports/transport.h"
 
 namespace plangrad::parallel {
 

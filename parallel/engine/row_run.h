@@ -5,13 +5,6 @@
 // Chapters 04 and 05.
 #pragma once
 
-#include <compare>
-#include <memory>
-#include <optional>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "parallel/engine/engine.h"
 #include "parallel/engine/message_lane.h"
 #include "parallel/plan/lifetimes.h"

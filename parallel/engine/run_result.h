@@ -2,12 +2,7 @@
 // Course: how long the row runs. Not here: the row (row_run.h). Chapters 05 and 07.
 #pragma once
 
-#include <chrono>
-#include <functional>
-#include <map>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "parallel/codecs/message_codec.h"
 #include "parallel/plan/timeline.h"

@@ -3,10 +3,6 @@
 // Chapter 06.
 #include "parallel/engine/stage_runner.h"
 
-#include <algorithm>
-
-#include "autograd/ops.h"
-
 namespace plangrad::parallel {
 
 /// The share of rows whose largest logit is the target's.

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <ctime>
-#include <map>
 #include <optional>
 
 #include "autograd/tensor.h"
@@ -55,9 +54,9 @@ class StageRunner {
   void drop(int micro);
 
   /// Returns the gradient of the stage's input, undefined on stage 0.
-  ///   part:            as in an instruction: all of it (none), or the first or second part. The second
-  ///                    may run at any time after the first. In between, only what it needs is kept:
-  ///                    inputs of layers and gradients of their outputs (WeightPart)
+  ///   part:            as in an instruction: all of it (none), or the first or second part. The
+  ///                    second may run at any time after the first. In between, only what it needs
+  ///                    is kept: inputs of layers and gradients of their outputs (WeightPart)
   ///   weights, shared: what it reads: the values that are there now, in the memory that the
   ///                    forward read. With drift, steps have overwritten those of the forward
   /// shapes: dy as forward's output; undefined on the last stage

@@ -2,8 +2,6 @@
 // Chapters 05, 08 and 10.
 #include "parallel/engine/sum_book.h"
 
-#include "parallel/transports/transport.h"
-
 namespace plangrad::parallel {
 
 Stage::ParameterSink SumBook::sink(const Made& sum) {

@@ -4,9 +4,6 @@
 // Chapters 05, 08 and 10.
 #pragma once
 
-#include <map>
-#include <set>
-
 #include "parallel/engine/mailbox.h"
 
 namespace plangrad::parallel {

@@ -3,10 +3,8 @@
 // Not here: the planner, which weighs memory and messages, too. Chapters 06 and 10.
 #include "parallel/engine/training.h"
 
-#include <algorithm>
 #include <limits>
 
-#include "nn/models/model.h"
 #include "parallel/codecs/codec.h"
 #include "parallel/codecs/low_rank.h"
 #include "parallel/plan/lifetimes.h"

@@ -6,10 +6,6 @@
 // Chapters 05 and 11; Singh and Bhatele 2023 (SAMO).
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <vector>
-
 #include "autograd/backend.h"
 #include "nn/models/model.h"
 #include "nn/optimizers/optimizer.h"

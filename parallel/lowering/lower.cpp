@@ -1,8 +1,6 @@
 // lower: adds to rows of computations the messages that connect them.
 // Not here: sums and norms (lower_sums.cpp), weights (lower_weights.cpp).
 // Chapter 06.
-#include <algorithm>
-
 #include "parallel/lowering/lowering.h"
 #include "parallel/plan/lifetimes.h"
 

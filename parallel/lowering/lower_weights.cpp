@@ -4,8 +4,6 @@
 // Not here: reductions after which a rank keeps its shard (lower_sums.cpp), and the order of users
 // (walk.cpp). Chapters 08 and 09; Fournier and Oyallon 2024, section 3.2 (ZeRO-DP); Rajbhandari et
 // al. 2020, "ZeRO".
-#include <algorithm>
-
 #include "parallel/lowering/lowering.h"
 #include "parallel/plan/lifetimes.h"
 

@@ -8,10 +8,8 @@
 
 #include <deque>
 #include <functional>
-#include <map>
 #include <queue>
 #include <set>
-#include <vector>
 
 #include "parallel/lowering/lower.h"
 #include "parallel/plan/plan.h"

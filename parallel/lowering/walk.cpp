@@ -3,9 +3,6 @@
 // Chapters 06 and 08 (the first walk).
 #include "parallel/lowering/lowering.h"
 
-#include <algorithm>
-#include <set>
-
 #include "autograd/error.h"
 
 namespace plangrad::parallel {

@@ -6,14 +6,8 @@
 
 #include <unistd.h>
 
-#include <array>
-#include <bit>
 #include <cerrno>
-#include <chrono>
 #include <fstream>
-
-#include "autograd/error.h"
-#include "nn/checkpoint/file.h"
 
 namespace plangrad::parallel {
 

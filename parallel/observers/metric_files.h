@@ -5,15 +5,6 @@
 // Chapter 03; TensorFlow's TFRecord framing, and its protocol buffers Event and Summary.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "nn/checkpoint/file.h"
 #include "parallel/session/observer.h"
 

@@ -3,9 +3,6 @@
 // Not here: how it is slowed down to them (engine/pretended_time.h). Chapter 06.
 #pragma once
 
-#include <algorithm>
-#include <memory>
-
 #include "parallel/session/session_rank.h"
 #include "parallel/simulation/pretended.h"
 

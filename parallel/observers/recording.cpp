@@ -3,20 +3,10 @@
 // Chapter 06.
 #include "parallel/observers/recording.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-
 #include <sched.h>
 
 #include <fstream>
 #include <iterator>
-#include <map>
-#include <nlohmann/json.hpp>
-
-#include <set>
-#include <thread>
 
 #include "parallel/drawing/figure.h"
 #include "parallel/simulation/pretended.h"

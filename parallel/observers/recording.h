@@ -4,13 +4,6 @@
 // cores of their own (simulation/variants.h). Chapter 06.
 #pragma once
 
-#include <nlohmann/json.hpp>
-#include <nlohmann/json_fwd.hpp>
-#include <optional>
-#include <string>
-#include <tuple>
-#include <vector>
-
 #include "parallel/engine/training.h"
 #include "parallel/plan/timeline.h"
 #include "parallel/session/observer.h"

@@ -2,12 +2,8 @@
 // Chapter 02.
 #include "parallel/observers/run_log.h"
 
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <iostream>
 
 #include "parallel/drawing/figure.h"
 #include "parallel/session/session_rank.h"

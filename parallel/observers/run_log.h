@@ -3,13 +3,6 @@
 // Chapters 02 and 03.
 #pragma once
 
-#include <chrono>
-#include <filesystem>
-#include <functional>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-
 #include "parallel/observers/metric_files.h"
 #include "parallel/session/session.h"
 

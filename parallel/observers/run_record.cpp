@@ -3,13 +3,7 @@
 // Chapter 06.
 #include "parallel/observers/run_record.h"
 
-#include <cmath>
-#include <ctime>
-#include <string_view>
-
-#include "autograd/backend.h"
 #include "autograd/version.h"
-#include "nn/checkpoint/file.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/simulation/pretended.h"
 

@@ -4,13 +4,6 @@
 // (nn/checkpoint/checkpoint.h). Chapters 02, 03 and 06.
 #pragma once
 
-#include <chrono>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "parallel/observers/recording.h"
 #include "parallel/observers/run_log.h"
 #include "parallel/session/session_rank.h"

@@ -3,8 +3,6 @@
 // Not here: that plan (session/session.h). Chapter 02.
 #pragma once
 
-#include <cmath>
-
 #include "parallel/codecs/codec.h"
 #include "parallel/session/session_rank.h"
 

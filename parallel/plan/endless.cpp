@@ -2,11 +2,7 @@
 // Chapter 07.
 #include "parallel/plan/endless.h"
 
-#include <algorithm>
-#include <cstdint>
 #include <limits>
-#include <map>
-#include <set>
 #include <tuple>
 
 #include "autograd/error.h"

@@ -8,14 +8,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <limits>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
-#include <string>
 #include <type_traits>
-#include <vector>
 
 #include "parallel/plan/codec_spec.h"
 

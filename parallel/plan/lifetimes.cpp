@@ -3,8 +3,6 @@
 // Chapter 07.
 #include "parallel/plan/lifetimes.h"
 
-#include <algorithm>
-
 namespace plangrad::parallel {
 
 std::vector<int> tied_versions(const Plan& plan) {

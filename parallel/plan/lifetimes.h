@@ -3,10 +3,7 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <set>
-#include <utility>
-#include <vector>
 
 #include "parallel/plan/endless.h"
 

@@ -15,9 +15,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
-#include <string>
-#include <vector>
 
 #include "parallel/plan/codec_spec.h"
 #include "parallel/plan/operations.h"

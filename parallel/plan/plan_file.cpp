@@ -3,8 +3,6 @@
 // Chapter 06.
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <sstream>
 #include <type_traits>
 
 #include "autograd/error.h"

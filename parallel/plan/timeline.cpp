@@ -3,8 +3,6 @@
 // is read once it has run. Not here: where idle time goes (simulation/breakdown.h). Chapter 06.
 #include "parallel/plan/timeline.h"
 
-#include <algorithm>
-#include <map>
 #include <set>
 
 #include "autograd/error.h"

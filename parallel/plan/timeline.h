@@ -6,10 +6,6 @@
 // Chapter 06; Singh and Bhatele 2022.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {

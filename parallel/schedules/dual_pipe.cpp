@@ -4,9 +4,6 @@
 // Not here: doing a forward and a backward at the same time, which a plan can't say, and the sum
 // over DualPipe's two copies, which lowering adds.
 // Chapter 06; DeepSeek-AI 2024, "DeepSeek-V3 Technical Report", section 3.2.1, figure 5.
-#include <algorithm>
-#include <deque>
-
 #include "autograd/error.h"
 #include "parallel/schedules/flow.h"
 

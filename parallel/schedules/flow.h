@@ -4,7 +4,6 @@
 
 #include <deque>
 #include <utility>
-#include <vector>
 
 #include "parallel/schedules/schedule.h"
 

@@ -1,8 +1,6 @@
 // Interleaved 1F1B: a rank holds several stages that are not neighbours, so a pipeline of D ranks
 // fills in the time of D small stages.
 // Chapter 06; Narayanan et al. 2021, "Efficient Large-Scale Language Model Training", section 2.2.
-#include <algorithm>
-
 #include "parallel/schedules/schedule.h"
 
 namespace plangrad::parallel {

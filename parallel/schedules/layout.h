@@ -3,10 +3,7 @@
 // Chapter 06.
 #pragma once
 
-#include <map>
 #include <optional>
-#include <string>
-#include <vector>
 
 #include "parallel/plan/codec_spec.h"
 

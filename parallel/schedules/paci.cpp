@@ -4,8 +4,6 @@
 //   W(t+1) = W(t) - lr * grad f, forward at the versions that were there, backward at W(t)
 // With m = 1 this is PipeDream without weight stashing.
 // Chapter 07; arXiv 2606.07881.
-#include <algorithm>
-
 #include "autograd/error.h"
 #include "parallel/schedules/plan_spec.h"
 #include "parallel/schedules/schedule.h"

@@ -2,8 +2,6 @@
 // weights that step t - 1 began with, so two versions are alive, and
 //   W(t+1) = W(t) - lr * grad f(W(t-1))
 // Chapter 07; Narayanan et al. 2021, section 3.1, equation in section 3.3.
-#include <algorithm>
-
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 

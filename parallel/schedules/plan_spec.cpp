@@ -1,12 +1,8 @@
 // Layout: names of choices, the numbers of microbatches, and where stages are. PlanSpec: the table
-// of fields that all schedules have, and walks over it: what a run saves, and words of commands.
+// of fields that all schedules have.
 // Not here: the fields of one schedule, which are in its file, and which layouts it takes
 // (schedule.cpp). Chapter 06.
 #include "parallel/schedules/plan_spec.h"
-
-#include <fmt/ranges.h>
-
-#include <algorithm>
 
 #include <nlohmann/json.hpp>
 

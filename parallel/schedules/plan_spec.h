@@ -4,10 +4,7 @@
 // Chapter 06.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "parallel/plan/fields.h"
 #include "parallel/schedules/layout.h"

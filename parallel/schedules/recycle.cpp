@@ -4,9 +4,7 @@
 // Chapter 15; Gandhi et al. 2024, "ReCycle: Resilient Training of Large DNNs using Pipeline
 // Adaptation": adaptive pipelining and decoupled backpropagation. A greedy choice replaces the
 // paper's integer program.
-#include <algorithm>
 #include <charconv>
-#include <set>
 
 #include "autograd/error.h"
 #include "parallel/schedules/plan_spec.h"

@@ -5,10 +5,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <set>
-
-#include "autograd/error.h"
 #include "parallel/verifier/rules.h"
 
 // Sorted by the names that users type, as lists of them are.

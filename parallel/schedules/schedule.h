@@ -17,9 +17,6 @@
 #pragma once
 
 #include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "parallel/lowering/lower.h"
 #include "parallel/plan/plan.h"

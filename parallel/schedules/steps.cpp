@@ -1,11 +1,7 @@
 // The places of steps in rows of computations; and plans without steps, which evaluate: forwards
 // only, on the ranks that hold the stages in training.
 // Not here: sums, norms and gathers, for which steps wait; lowering adds those. Chapters 05 to 09.
-#include <algorithm>
-#include <map>
 #include <ranges>
-#include <set>
-#include <utility>
 
 #include "autograd/error.h"
 #include "parallel/plan/lifetimes.h"

@@ -2,8 +2,6 @@
 // rank also has the last stage, and backwards begin there at once. With backwards in two parts,
 // there is no bubble if forwards and both parts take equally long, in the memory of 1F1B.
 // Chapter 06; Qi et al. 2024, "Pipeline Parallelism with Controllable Memory", section 3.
-#include <algorithm>
-
 #include "parallel/schedules/flow.h"
 
 namespace plangrad::parallel {

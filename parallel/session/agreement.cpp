@@ -9,12 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "autograd/backend.h"
 #include "autograd/version.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/transports/launch.h"

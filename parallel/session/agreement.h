@@ -3,12 +3,8 @@
 // Not here: what is written there (saving.h). Chapter 05.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
-#include <map>
 #include <nlohmann/json_fwd.hpp>
-#include <string>
-#include <vector>
 
 #include "parallel/engine/engine.h"
 

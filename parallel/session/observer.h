@@ -4,12 +4,7 @@
 // Not here: plans, orders and saves (session_lead.cpp). Chapter 05.
 #pragma once
 
-#include <limits>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/run_result.h"

@@ -3,8 +3,6 @@
 // Chapter 05.
 #include "parallel/session/session.h"
 
-#include <algorithm>
-
 #include "parallel/plan/endless.h"
 
 namespace plangrad::parallel {

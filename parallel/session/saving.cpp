@@ -4,10 +4,6 @@
 // Chapter 15.
 #include "parallel/session/saving.h"
 
-#include <algorithm>
-#include <thread>
-
-#include "autograd/backend.h"
 #include "autograd/cpu/cpu_backend.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/session/session_rank.h"

@@ -4,14 +4,9 @@
 #pragma once
 
 #include <atomic>
-#include <chrono>
-#include <filesystem>
 #include <future>
 #include <iostream>
-#include <memory>
 #include <nlohmann/json.hpp>
-#include <string>
-#include <vector>
 
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/training.h"

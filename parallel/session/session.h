@@ -17,13 +17,6 @@
 #pragma once
 
 #include <atomic>
-#include <deque>
-#include <filesystem>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <nlohmann/json.hpp>
-#include <optional>
 
 #include "nn/checkpoint/checkpoint.h"
 #include "parallel/engine/engine.h"

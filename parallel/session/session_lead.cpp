@@ -3,10 +3,6 @@
 // Chapter 05.
 #include "parallel/session/session_rank.h"
 
-#include <algorithm>
-
-#include "parallel/plan/timeline.h"
-
 namespace plangrad::parallel {
 
 const char* name_of(RunState state) {

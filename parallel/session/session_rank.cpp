@@ -2,14 +2,7 @@
 // Chapter 05.
 #include "parallel/session/session_rank.h"
 
-#include <algorithm>
-#include <chrono>
-#include <set>
-
-#include "parallel/codecs/codec.h"
-#include "parallel/session/agreement.h"
 #include "parallel/session/state_files.h"
-#include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {
 namespace {

@@ -3,9 +3,6 @@
 // rank 0, which decides what all ranks do next, and tells the observers. Chapter 05.
 #pragma once
 
-#include <chrono>
-#include <variant>
-
 #include "parallel/session/agreement.h"
 #include "parallel/session/saving.h"
 #include "parallel/session/session.h"

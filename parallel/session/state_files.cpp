@@ -6,12 +6,8 @@
 // Chapters 07, 09, 10 and 11.
 #include "parallel/session/state_files.h"
 
-#include <algorithm>
-
-#include "autograd/backend.h"
 #include "parallel/codecs/codec.h"
-#include "parallel/engine/training.h"
-#include "parallel/plan/lifetimes.h"
+
 #include "parallel/transports/launch.h"
 
 namespace plangrad::parallel {

@@ -3,11 +3,8 @@
 // Chapter 06.
 #include "parallel/simulation/breakdown.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 
-#include "autograd/error.h"
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {

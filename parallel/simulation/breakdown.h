@@ -4,7 +4,6 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
-#include <vector>
 
 #include "parallel/plan/timeline.h"
 #include "parallel/simulation/events.h"

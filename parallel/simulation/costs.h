@@ -3,10 +3,8 @@
 // Chapter 06.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <limits>
-#include <vector>
 
 #include "parallel/plan/plan.h"
 

@@ -5,13 +5,9 @@
 // order (simulate.cpp). Chapter 06; Singh and Bhatele 2022.
 #include "parallel/simulation/events.h"
 
-#include <algorithm>
-#include <limits>
 #include <numeric>
-#include <utility>
 
 #include "parallel/plan/lifetimes.h"
-#include "parallel/plan/timeline.h"
 #include "parallel/simulation/simulate.h"
 
 namespace plangrad::parallel {

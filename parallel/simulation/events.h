@@ -5,7 +5,6 @@
 #pragma once
 
 #include <unordered_map>
-#include <vector>
 
 #include "parallel/plan/timeline.h"
 #include "parallel/simulation/costs.h"

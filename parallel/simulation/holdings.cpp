@@ -3,11 +3,6 @@
 // Chapters 06 to 09.
 #include "parallel/simulation/holdings.h"
 
-#include <algorithm>
-#include <map>
-#include <set>
-#include <span>
-
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {

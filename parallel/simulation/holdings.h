@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <vector>
 
 #include "parallel/plan/timeline.h"
 #include "parallel/simulation/costs.h"

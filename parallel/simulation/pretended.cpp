@@ -2,8 +2,6 @@
 // Chapter 06.
 #include "parallel/simulation/pretended.h"
 
-#include <algorithm>
-
 namespace plangrad::parallel {
 namespace {
 

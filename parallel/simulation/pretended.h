@@ -13,8 +13,6 @@
 // cards         the simulator has none
 #pragma once
 
-#include <vector>
-
 #include "parallel/simulation/costs.h"
 
 namespace plangrad::parallel {

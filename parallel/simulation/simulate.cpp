@@ -3,9 +3,6 @@
 // Chapter 06.
 #include "parallel/simulation/simulate.h"
 
-#include <algorithm>
-
-#include "autograd/error.h"
 #include "parallel/plan/lifetimes.h"
 #include "parallel/simulation/events.h"
 

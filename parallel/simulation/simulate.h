@@ -14,8 +14,6 @@
 // The engine writes the same timeline as the simulator, so that both can be drawn side by side.
 #pragma once
 
-#include <vector>
-
 #include "parallel/plan/timeline.h"
 #include "parallel/simulation/costs.h"
 #include "parallel/verifier/verify.h"

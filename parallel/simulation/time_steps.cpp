@@ -3,9 +3,7 @@
 // Chapters 06 and 08.
 #include "parallel/simulation/time_steps.h"
 
-#include <algorithm>
 #include <cmath>
-#include <map>
 #include <tuple>
 
 #include "autograd/error.h"

@@ -3,9 +3,6 @@
 // hold in all (holdings.h), pictures. Chapters 06 and 08.
 #pragma once
 
-#include <cstdint>
-#include <vector>
-
 #include "parallel/plan/timeline.h"
 
 namespace plangrad::parallel {

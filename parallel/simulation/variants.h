@@ -6,8 +6,6 @@
 // Chapters 06 and 07.
 #pragma once
 
-#include <vector>
-
 #include "parallel/simulation/simulate.h"
 
 namespace plangrad::parallel {

@@ -6,15 +6,11 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <mutex>
-#include <utility>
 
-#include "autograd/error.h"
 #include "parallel/transports/pack.h"
 #include "parallel/transports/threads_transport.h"
 

@@ -11,12 +11,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
-#include <optional>
-#include <string>
 #include <thread>
-#include <vector>
 
-#include "autograd/error.h"
 #include "parallel/transports/transport.h"
 
 namespace plangrad::parallel {

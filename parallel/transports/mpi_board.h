@@ -11,13 +11,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <mutex>
-#include <string>
-#include <vector>
 
-#include "autograd/error.h"
 #include "parallel/transports/transport.h"
 
 namespace plangrad::parallel {

@@ -4,23 +4,15 @@
 #include "parallel/transports/mpi_transport.h"
 
 #if PLANGRAD_MPI
-#include <mpi.h>
 #include <sched.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <climits>
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <iostream>
-#include <mutex>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_board.h"

@@ -4,12 +4,10 @@
 #pragma once
 
 #include <cstring>
-#include <string>
 #include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
-#include <vector>
 
 #include "autograd/error.h"
 

@@ -6,8 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
-#include <optional>
-#include <set>
 
 namespace plangrad::parallel {
 

@@ -5,11 +5,9 @@
 
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <tuple>
 #include <utility>
-#include <vector>
 
 #include "parallel/transports/transport.h"
 

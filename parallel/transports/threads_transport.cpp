@@ -12,7 +12,6 @@
 #include <map>
 #include <mutex>
 #include <tuple>
-#include <vector>
 
 namespace plangrad::parallel {
 namespace {

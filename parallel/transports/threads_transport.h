@@ -3,8 +3,6 @@
 // Chapter 04.
 #pragma once
 
-#include <memory>
-
 #include "parallel/transports/transport.h"
 
 namespace plangrad::parallel {

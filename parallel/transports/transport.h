@@ -16,8 +16,6 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "autograd/error.h"
 

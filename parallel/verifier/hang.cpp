@@ -1,7 +1,6 @@
 // Finds hangs by replaying positions only: how far each rank gets, given what the others have done.
 // Not here: what is computed (replay).
 // Chapter 06.
-#include <algorithm>
 #include <deque>
 #include <numeric>
 

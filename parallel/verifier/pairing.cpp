@@ -2,9 +2,6 @@
 // then what is missing when all rows have run, and what is left over on a rank.
 // Not here: what a rank may send (replay), whether a meeting ever happens (hang), and what is left
 // of weights and sums (versions, sums). Chapters 04 to 06.
-#include <algorithm>
-#include <unordered_map>
-
 #include "parallel/verifier/replay.h"
 
 namespace plangrad::parallel {

@@ -4,7 +4,6 @@
 // follow any body: rules speak of differences of names only. State is what a rank has (replay),
 // what is under way between ranks, and which microbatches have passed which stages.
 // Not here: that all ranks reach their bars (hang). Chapter 07.
-#include <algorithm>
 #include <iterator>
 
 #include "parallel/verifier/replay.h"

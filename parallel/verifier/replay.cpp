@@ -3,8 +3,6 @@
 // Chapter 06.
 #include "parallel/verifier/replay.h"
 
-#include <algorithm>
-
 namespace plangrad::parallel {
 
 using autograd::text;

@@ -3,10 +3,7 @@
 // exactly that: rows are replayed one by one. Not here: timing, and hangs (hang.cpp). Chapter 06.
 #pragma once
 
-#include <set>
-#include <string>
 #include <unordered_map>
-#include <vector>
 
 #include "parallel/verifier/weights_and_sums.h"
 

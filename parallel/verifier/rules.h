@@ -3,9 +3,6 @@
 // Not here: what a row does with its values (replay.h). Chapters 04 and 06.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "parallel/verifier/verify.h"
 
 namespace plangrad::parallel {

@@ -6,8 +6,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-
 namespace plangrad::parallel {
 namespace {
 

@@ -14,10 +14,7 @@
 // name says. The room depends on plans only, and knows no time.
 #pragma once
 
-#include <map>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "autograd/error.h"
 #include "parallel/plan/plan.h"

@@ -5,8 +5,6 @@
 // Chapter 07.
 #include "parallel/verifier/weights_and_sums.h"
 
-#include <algorithm>
-
 namespace plangrad::parallel {
 namespace {
 

@@ -3,11 +3,7 @@
 // Chapters 05 (sums) and 07 (versions).
 #pragma once
 
-#include <map>
 #include <ranges>
-#include <set>
-#include <utility>
-#include <vector>
 
 #include "parallel/plan/lifetimes.h"
 #include "parallel/verifier/rules.h"

@@ -13,6 +13,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/ops.h"
+#include "examples/pages/time_steps.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/engine/engine.h"
 #include "parallel/schedules/schedule.h"

@@ -67,12 +67,12 @@ TEST_CASE("draw_svg: the last tick's label is not cut", "[draw]") {
 TEST_CASE("draw_svg: versions that are alive together look different", "[draw]") {
   std::set<std::string> fills;
   for (Op op : {Op::forward, Op::backward})
-    for (int version = 5; version < 5 + version_colors; ++version)
+    for (int version = 5; version < 5 + shades; ++version)
       fills.insert(cell_color({.op = op, .version = version}).fill);
   for (Value part : {Value::input_part, Value::weight_part})
-    for (int version = 5; version < 5 + version_colors; ++version)
+    for (int version = 5; version < 5 + shades; ++version)
       fills.insert(cell_color({.op = Op::backward, .version = version, .what = part}).fill);
-  CHECK(fills.size() == 4 * version_colors);
+  CHECK(fills.size() == 4 * shades);
 
   std::string svg = draw_svg(two_by_two());
   for (int version : {0, 1}) {

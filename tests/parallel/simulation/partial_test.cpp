@@ -1,4 +1,5 @@
 // How far a broken plan runs: up to the fault, and what does not wait for it.
+
 #include "parallel/schedules/schedule.h"
 #include "parallel/simulation/variants.h"
 #include "tests/catch.h"

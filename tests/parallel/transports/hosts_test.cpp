@@ -1,5 +1,6 @@
 // Hosts: their numbers, by names and in order, and where sums by hosts would be plain ones.
 // Not here: these sums (collective_test, codec_engine_test).
+
 #include "autograd/error.h"
 #include "parallel/schedules/schedule.h"
 #include "parallel/session/session.h"

@@ -21,7 +21,7 @@
 // Methods: show(data, options) draws other data; path(records) marks a chain of records;
 // rowOf(y), recordAt(x, y). Keys: arrows, + -, Home, End, Enter; pointers: drag, pinch, Ctrl+wheel.
 // Files: timeline_paint.js and timeline_cells.js draw, timeline_input.js hears.
-// Colours are CSS variables of palette.h.
+// Colours are CSS variables of figure.h.
 'use strict';
 
 const theme = {
