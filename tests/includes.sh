@@ -6,34 +6,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-# Who may include whom. A room stands after all that it includes, so no arrow runs back up.
-arrows='
-autograd
-nn/models              autograd
-nn/optimizers          autograd nn/models
-nn/checkpoint          autograd nn/models
-nn/text                autograd nn/checkpoint
-nn/data                autograd nn/checkpoint nn/text
-parallel/plan          autograd
-parallel/lowering      autograd parallel/plan
-parallel/verifier      autograd parallel/plan
-parallel/schedules     autograd parallel/plan parallel/lowering parallel/verifier
-parallel/simulation    autograd parallel/plan parallel/verifier
-parallel/drawing       autograd parallel/plan parallel/simulation
-parallel/transports    autograd
-parallel/collectives   autograd parallel/transports
-parallel/codecs        autograd nn/models parallel/plan parallel/collectives
-parallel/engine        autograd nn/models nn/optimizers parallel/plan parallel/verifier parallel/simulation parallel/transports parallel/collectives parallel/codecs
-parallel/session       autograd nn/checkpoint parallel/plan parallel/schedules parallel/verifier parallel/transports parallel/codecs parallel/engine
-parallel/observers     autograd nn/checkpoint parallel/plan parallel/simulation parallel/drawing parallel/transports parallel/codecs parallel/engine parallel/session
-sparse                 autograd parallel/plan parallel/transports parallel/engine parallel/session
-cuda/emulator          autograd
-cuda/launch            autograd cuda/emulator
-cuda/backend           autograd cuda/launch
-cuda/transport         autograd parallel/transports parallel/collectives cuda/launch cuda/backend
-cuda                   autograd parallel/transports cuda/emulator cuda/transport
-tutorials/kernels      cuda/launch
-'
+# Who may include whom.
+arrows=$(grep -v '^#' tests/rooms.txt)
 
 # The room of a file: two folders deep where its folder has rooms, else its first folder. What
 # stands directly in cuda/ is its door, which cuda/emulator and cuda/gpu give their own sides of.
@@ -47,11 +21,12 @@ for folder in autograd nn parallel sparse cuda tutorials; do
 done
 
 includes "${folders[@]}" | sort -u | awk -v arrows="$arrows" -v graph="${1:-}" '
-  function room(path, parts, n) {
+  function room(path, parts, n, folder) {
     n = split(path, parts, "/")
+    folder = parts[1] "/" parts[2]
     if (parts[1] == "cuda" && (n == 2 || parts[2] == "gpu" || path == "cuda/emulator/devices.cpp"))
       return "cuda"
-    return parts[1] ~ /^(nn|parallel|cuda|tutorials)$/ && n > 2 ? parts[1] "/" parts[2] : parts[1]
+    return n > 2 && (folder in place || !(parts[1] in place)) ? folder : parts[1]
   }
   BEGIN {
     rooms = split(arrows, lines, "\n")
@@ -63,7 +38,7 @@ includes "${folders[@]}" | sort -u | awk -v arrows="$arrows" -v graph="${1:-}" '
       for (j = 2; j <= n; ++j) {
         allowed[words[1], words[j]] = 1
         if (!(words[j] in place)) {
-          print "tests/includes.sh: " words[1] " stands before " words[j] ", which it includes"
+          print "tests/rooms.txt: " words[1] " stands before " words[j] ", which it includes"
           wrong = 1
         }
       }
@@ -77,10 +52,10 @@ includes "${folders[@]}" | sort -u | awk -v arrows="$arrows" -v graph="${1:-}" '
       print $1 ":" $2 ": \"" $3 "\" is no file; write includes from the root of the sources"
       wrong = 1
     } else if (!(from in place)) {
-      print $1 ":" $2 ": " from " is no room of the table in tests/includes.sh"
+      print $1 ":" $2 ": " from " is no room of tests/rooms.txt"
       wrong = 1
     } else if (from != to && !((from, to) in allowed)) {
-      print $1 ":" $2 ": " from " may not include " $3 "; see the table in tests/includes.sh"
+      print $1 ":" $2 ": " from " may not include " $3 "; see tests/rooms.txt"
       wrong = 1
     } else if (from != to && !used[from, to]++) {
       shown[from] = shown[from] " " to
@@ -92,7 +67,7 @@ includes "${folders[@]}" | sort -u | awk -v arrows="$arrows" -v graph="${1:-}" '
     for (pair in allowed) {
       split(pair, ends, SUBSEP)
       if (seen[ends[1]] && !used[ends[1], ends[2]]) {
-        print "tests/includes.sh: " ends[1] " no longer includes " ends[2] "; take it out"
+        print "tests/rooms.txt: " ends[1] " no longer includes " ends[2] "; take it out"
         wrong = 1
       }
     }

@@ -10,6 +10,7 @@
 #include "autograd/error.h"
 #include "examples/pages/report_window.h"
 #include "parallel/simulation/breakdown.h"
+#include "parallel/simulation/time_steps.h"
 
 namespace plangrad::parallel {
 using nlohmann::json;
