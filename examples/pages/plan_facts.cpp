@@ -133,6 +133,17 @@ Json all_facts(const VerifiedPlan& verified, const Costs& costs) {
   return all;
 }
 
+nlohmann::json header_of(const Plan& plan) {
+  nlohmann::json header;
+  Plan::for_each_entry(plan, [&](const char* key, const auto& value) {
+    if constexpr (std::is_same_v<decltype(value), const CodecSpec&>)
+      header[key] = print(value);
+    else
+      header[key] = value;
+  });
+  return header;
+}
+
 nlohmann::json to_json(const Plan& plan) {
   nlohmann::json rows = nlohmann::json::array();
   for (int rank = 0; rank < plan.ranks(); ++rank) {
@@ -144,15 +155,7 @@ nlohmann::json to_json(const Plan& plan) {
     }
     rows.push_back(words);
   }
-  nlohmann::json header{
-      {"stages", plan.stages},   {"per_step", plan.per_step}, {"steps", plan.steps},
-      {"first", plan.first},     {"sharded", plan.sharded},   {"clip", plan.clip},
-      {"stagger", plan.stagger}, {"gap", plan.gap},           {"in_flight", plan.in_flight},
-      {"keep", plan.keep},       {"home", plan.home},         {"groups", plan.groups},
-      {"tied", plan.tied}};
-  if (plan.drift > 0) header["drift"] = plan.drift;
-  if (plan.is_endless()) header["period"] = plan.period;
-  return {{"header", header}, {"rows", rows}};
+  return {{"header", header_of(plan)}, {"rows", rows}};
 }
 
 nlohmann::json to_json(const PlanError& error) {

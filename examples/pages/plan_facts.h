@@ -53,6 +53,8 @@ nlohmann::json time_steps_of(const Plan& plan, const Timeline& timeline);
 /// All facts of a plan and what it takes at these costs, as `plan verify --json` prints them.
 nlohmann::json all_facts(const VerifiedPlan& verified, const Costs& costs);
 
+/// All entries of a plan's header; codecs as the text that names them.
+nlohmann::json header_of(const Plan& plan);
 /// A plan's header, and its rows as lists of words, with the bars of an endless plan.
 nlohmann::json to_json(const Plan& plan);
 /// The rule that is broken, and where. Whether a plan can hang is known only once it breaks no

@@ -84,6 +84,27 @@ struct Plan {
   /// Whether a sum up to this microbatch is finished.
   bool ends_step(int micro) const { return (micro + 1) % per_step == 0; }
 
+  /// Calls each(key, value) for every entry of a plan's header, in the order of its text.
+  static void for_each_entry(auto& plan, auto&& each) {
+    each("stages", plan.stages);
+    each("per_step", plan.per_step);
+    each("steps", plan.steps);
+    each("first", plan.first);
+    each("sharded", plan.sharded);
+    each("clip", plan.clip);
+    each("stagger", plan.stagger);
+    each("gap", plan.gap);
+    each("keep", plan.keep);
+    each("drift", plan.drift);
+    each("in_flight", plan.in_flight);
+    each("home", plan.home);
+    each("groups", plan.groups);
+    each("tied", plan.tied);
+    each("period", plan.period);
+    each("codec", plan.codec);
+    each("channel", plan.channel);
+  }
+
   friend bool operator==(const Plan&, const Plan&) = default;
 };
 

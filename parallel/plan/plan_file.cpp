@@ -45,63 +45,39 @@ void read(const std::string& word, std::vector<T>& list) {
   PG_CHECK(!list.empty(), "expected numbers, got \"", word, "\"");
 }
 
-/// One entry of a header: its key, its value as text, and how the value is read.
-struct Entry {
-  const char* key;
-  std::string (*show)(const Plan& plan);
-  void (*read)(Plan& plan, const std::string& value);
-};
+constexpr std::size_t always_printed = 3;  // the first entries: the plan's size
 
-template <auto member>
-constexpr Entry entry(const char* key) {
-  return {key, [](const Plan& plan) { return show(plan.*member); },
-          [](Plan& plan, const std::string& value) { read(value, plan.*member); }};
+/// Keys and values of a header, as text. `keep` is one number if it is the same for all stages.
+std::vector<std::pair<std::string, std::string>> entries_of(const Plan& plan) {
+  std::vector<std::pair<std::string, std::string>> entries;
+  Plan::for_each_entry(plan, [&](const std::string& key, const auto& value) {
+    entries.emplace_back(key, show(value));
+    if (key == "keep" &&
+        std::ranges::adjacent_find(plan.keep, std::not_equal_to()) == plan.keep.end())
+      entries.back().second = show(plan.keep.front());
+  });
+  return entries;
 }
 
-/// Shows `keep` as one number if it is the same for all stages.
-std::string show_keep(const Plan& plan) {
-  const bool varies = std::ranges::adjacent_find(plan.keep, std::not_equal_to()) != plan.keep.end();
-  return varies ? show(plan.keep) : show(plan.keep.front());
-}
-
-constexpr Entry entries[] = {
-    entry<&Plan::stages>("stages"),
-    entry<&Plan::per_step>("per_step"),
-    entry<&Plan::steps>("steps"),
-    entry<&Plan::first>("first"),
-    entry<&Plan::sharded>("sharded"),
-    entry<&Plan::clip>("clip"),
-    entry<&Plan::stagger>("stagger"),
-    entry<&Plan::gap>("gap"),
-    {"keep", show_keep, entry<&Plan::keep>("").read},
-    entry<&Plan::drift>("drift"),
-    entry<&Plan::in_flight>("in_flight"),
-    entry<&Plan::home>("home"),
-    entry<&Plan::groups>("groups"),
-    entry<&Plan::tied>("tied"),
-    entry<&Plan::period>("period"),
-    entry<&Plan::codec>("codec"),
-    entry<&Plan::channel>("channel"),
-};
-constexpr int always_printed = 3;  // the first entries: the plan's size
-
-void set_header(Plan& plan, const std::string& key, const std::string& value) {
+void set_header(Plan& plan, const std::string& key, const std::string& word) {
+  bool is_known = false;
   std::string keys;
-  for (const Entry& entry : entries) {
-    if (key == entry.key) return entry.read(plan, value);
-    keys += text(' ', entry.key);
-  }
-  throw autograd::Error(text("a plan's header has no \"", key, "\"; it has", keys));
+  Plan::for_each_entry(plan, [&](const std::string& each, auto& value) {
+    keys += ' ' + each;
+    if (each != key) return;
+    is_known = true;
+    read(word, value);
+  });
+  PG_CHECK(is_known, "a plan's header has no \"", key, "\"; it has", keys);
 }
 
 /// The header's line: the plan's size, and what differs from the defaults.
 std::string print_header(const Plan& plan) {
   std::string out;
-  for (const Entry& entry : entries) {
-    const std::string value = entry.show(plan);
-    if (&entry - entries >= always_printed && value == entry.show(Plan())) continue;
-    out += text(out.empty() ? "" : " ", entry.key, ' ', value);
-  }
+  const auto entries = entries_of(plan), defaults = entries_of(Plan());
+  for (std::size_t i = 0; i < entries.size(); ++i)
+    if (i < always_printed || entries[i] != defaults[i])
+      out += text(out.empty() ? "" : " ", entries[i].first, ' ', entries[i].second);
   return out;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "examples/pages/plan_facts.h"
 #include "examples/pages/player/columns.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/lifetimes.h"
@@ -136,11 +137,10 @@ void add_scene(const Scene& scene, Json& out) {
 }
 
 Json header_json(const Plan& plan) {
-  return {{"ranks", plan.ranks()},       {"stages", plan.stages},   {"per_step", plan.per_step},
-          {"steps", plan.steps},         {"first", plan.first},     {"sharded", plan.sharded},
-          {"drift", plan.drift},         {"period", plan.period},   {"keep", plan.keep},
-          {"in_flight", plan.in_flight}, {"tied", plan.tied},       {"home", plan.home},
-          {"groups", plan.groups},       {"holders", sharers(plan)}};
+  Json header = header_of(plan);
+  header["ranks"] = plan.ranks();
+  header["holders"] = sharers(plan);
+  return header;
 }
 
 }  // namespace plangrad::parallel
