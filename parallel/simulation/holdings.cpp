@@ -81,6 +81,8 @@ class RowHoldings {
       case Value::open_sum: close(Hold::open_sum, sum_name(name), end); return;
       case Value::gradient_sum: {
         const Name sum = sum_name(name);
+        if (drops(x) && close(Hold::sum, sum, end)) return open(Hold::sum_shard, sum, end);
+        if (close(Hold::sum_shard, sum, end)) return;
         const bool is_copied = plan_.ends_step(name.number);  // others move
         const bool stays = sends(x) && is_copied && steps_here_.contains({sum.stage, sum.number});
         if (!stays && !close(Hold::sum, sum, end)) close(Hold::open_sum, sum, end);
@@ -141,9 +143,9 @@ class RowHoldings {
 }  // namespace
 
 const char* name_of(Hold hold) {
-  static constexpr const char* names[hold_kinds] = {"weights",     "shard",   "copy of weights",
-                                                    "activations", "input",   "gradient sum",
-                                                    "sum",         "arrived", "leaving"};
+  static constexpr const char* names[hold_kinds] = {
+      "weights",      "shard", "copy of weights", "activations", "input",
+      "gradient sum", "sum",   "shard of a sum",  "arrived",     "leaving"};
   return names[static_cast<int>(hold)];
 }
 

@@ -1,6 +1,7 @@
 // The bytes of what ranks hold: sizes of stages, summed over time.
 // Not here: what they hold, and when (holdings.cpp).
 // Chapters 06 to 09.
+#include <cmath>
 #include <numeric>
 
 #include "parallel/plan/lifetimes.h"
@@ -33,68 +34,155 @@ Sizes sizes_of(const Costs& costs) {
 }
 
 const char* name_of(Memory kind) {
-  static constexpr const char* names[memory_kinds] = {"optimizer", "weights", "gradient sums",
-                                                      "activations", "messages"};
+  static constexpr const char* names[memory_kinds] = {
+      "optimizer", "weights", "gradient sums", "activations", "messages", "workspace", "indices"};
   return names[static_cast<int>(kind)];
 }
 
-Memory memory_of(Hold hold) {
-  switch (hold) {
+namespace {
+
+/// Bytes of a rank's shard of a buffer, which is cut between elements of `element` bytes.
+double shard_of(double bytes, int element, int rank, const std::vector<int>& holders) {
+  if (element == 0) return bytes / static_cast<double>(holders.size());
+  const auto member = static_cast<double>(std::ranges::find(holders, rank) - holders.begin());
+  const auto begin = [&](double i) {
+    return std::floor(bytes / element * i / static_cast<double>(holders.size()));
+  };
+  return element * (begin(member + 1) - begin(member));
+}
+
+/// Bytes of a value that passes to others, or comes from them, and of its code.
+double bytes_of_message(const Name& name, bool has_code, const Sizes& sizes) {
+  const auto with = [&](const Sizes::List& value, const Sizes::List& code) {
+    return of(name.stage, value) + (has_code ? of(name.stage, code) : 0);
+  };
+  switch (name.what) {
+    case Value::activation:
+    case Value::activation_gradient: return with(sizes.output, sizes.output_code);
+    case Value::weights: return of(name.stage, sizes.weights);
+    case Value::gradient_sum: return with(sizes.sum, sizes.sum_code);
+    default: return 0;
+  }
+}
+
+/// Bytes that an instruction takes beside its values, by the name of what it makes.
+double bytes_of_work(const Name& name, const Sizes& sizes) {
+  switch (name.what) {
+    case Value::activation: return of(name.stage, sizes.forward);
+    case Value::activation_gradient: return of(name.stage, sizes.backward);
+    case Value::input_part: return of(name.stage, sizes.input_part);
+    case Value::weight_part: return of(name.stage, sizes.weight_part);
+    case Value::gradient_sum: return of(name.stage, sizes.sum_window);
+    case Value::weights: return of(name.stage, sizes.weight_window);
+    case Value::norm: return sizes.norm;
+    default: return 0;
+  }
+}
+
+Memory memory_of_work(Value what) {
+  const bool is_of_group =
+      what == Value::gradient_sum || what == Value::weights || what == Value::norm;
+  return is_of_group ? Memory::messages : Memory::workspace;
+}
+
+}  // namespace
+
+Memory memory_of(const Holding& holding) {
+  const Value what = holding.name.what;
+  switch (holding.hold) {
     case Hold::weights:
     case Hold::shard:
-    case Hold::copy: return Memory::weights;
+    case Hold::copy:
+    case Hold::expanded: return Memory::weights;
     case Hold::open_sum:
-    case Hold::sum: return Memory::sums;
+    case Hold::sum:
+    case Hold::sum_shard: return Memory::sums;
     case Hold::activations:
-    case Hold::input: return Memory::activations;
+    case Hold::input:
+    case Hold::waiting:
+    case Hold::twice: return Memory::activations;
+    case Hold::working:
+    case Hold::opening: return memory_of_work(what);
+    case Hold::room:
+      if (what == Value::weights) return Memory::weights;
+      if (what == Value::gradient_sum) return Memory::sums;
+      [[fallthrough]];
     default: return Memory::messages;
   }
 }
 
 double bytes_of(const Holding& holding, const Sizes& sizes, const Plan& plan,
-                const std::vector<int>& sharers) {
+                const std::vector<std::vector<int>>& holders) {
   const int stage = holding.name.stage;
-  const auto shard_of = [&](double bytes) { return bytes / std::max(1, sharers.at(stage)); };
+  const auto shard = [&](const Sizes::List& list, int element) {
+    return shard_of(of(stage, list), element, holding.rank, holders.at(stage));
+  };
   switch (holding.hold) {
     case Hold::weights:
     case Hold::copy: return of(stage, sizes.weights);
-    case Hold::shard: return shard_of(of(stage, sizes.weights));
-    case Hold::open_sum: return of(stage, sizes.sum);
-    case Hold::sum: return plan.sharded < 2 ? of(stage, sizes.sum) : shard_of(of(stage, sizes.sum));
+    case Hold::shard:  // below level 3 a shard of a whole buffer, of which only this part is new
+      return plan.sharded < 3 ? of(stage, sizes.weights)
+                              : shard(sizes.weights, sizes.weight_element);
+    case Hold::open_sum:
+    case Hold::sum: return of(stage, sizes.sum);
+    case Hold::sum_shard: return shard(sizes.sum, sizes.sum_element);
     case Hold::activations: return of(stage, sizes.activations);
-    case Hold::input: return of(std::max(0, stage - 1), sizes.output);
-    default: break;
+    case Hold::input: return stage == 0 ? sizes.first_input : of(stage - 1, sizes.output);
+    case Hold::waiting:
+      return sizes.waiting.empty() ? 0 : of(stage, sizes.waiting) - of(stage, sizes.activations);
+    case Hold::twice: return -of(stage, sizes.output);
+    case Hold::expanded: return of(stage, sizes.expanded);
+    case Hold::opening:
+      return of(stage,
+                holding.name.what == Value::weight_part ? sizes.opening_part : sizes.opening);
+    case Hold::working: return bytes_of_work(holding.name, sizes);
+    default: return bytes_of_message(holding.name, holding.hold == Hold::room, sizes);
   }
-  const Value what = holding.name.what;
-  const bool is_data = what == Value::activation || what == Value::activation_gradient;
-  return is_data ? of(stage, sizes.output) : 0;
 }
 
 double MemoryLevel::total() const { return std::accumulate(bytes.begin(), bytes.end(), 0.0); }
 
+namespace {
+
+/// What a rank has of its stages as long as it runs.
+MemoryLevel always(const Plan& plan, int rank, const std::set<int>& stages, const Sizes& sizes,
+                   const std::vector<std::vector<int>>& holders) {
+  MemoryLevel level;
+  const auto add = [&](Memory kind, double bytes) { level.bytes[static_cast<int>(kind)] += bytes; };
+  for (int stage : stages) {
+    const double optimizer = of(stage, sizes.optimizer);
+    add(Memory::optimizer,
+        plan.sharded == 0 ? optimizer
+                          : shard_of(optimizer, sizes.optimizer_element, rank, holders.at(stage)));
+    if (plan.sharded < 3) add(Memory::weights, of(stage, sizes.expanded));
+    add(Memory::pruning, of(stage, sizes.index));
+    add(Memory::messages, of(stage, sizes.residual));
+    if (stage == plan.stages - 1) add(Memory::workspace, sizes.losses);
+  }
+  return level;
+}
+
+}  // namespace
+
 std::vector<std::vector<MemoryLevel>> memory_levels(const Plan& plan,
                                                     const std::vector<Holding>& holdings,
                                                     const Sizes& sizes) {
-  std::vector<int> sharers;
-  for (const std::vector<int>& ranks : holders(plan))
-    sharers.push_back(static_cast<int>(ranks.size()));
+  const std::vector<std::vector<int>> holders = parallel::holders(plan);
   struct Change {
     double seconds, bytes;
     Memory kind;
   };
   std::vector<std::vector<Change>> changes(plan.ranks());
   for (const Holding& each : holdings) {
-    const double bytes = bytes_of(each, sizes, plan, sharers);
-    if (bytes <= 0) continue;
-    changes[each.rank].push_back({each.start, bytes, memory_of(each.hold)});
-    changes[each.rank].push_back({each.end, -bytes, memory_of(each.hold)});
+    const double bytes = bytes_of(each, sizes, plan, holders);
+    if (bytes == 0) continue;
+    changes[each.rank].push_back({each.start, bytes, memory_of(each)});
+    changes[each.rank].push_back({each.end, -bytes, memory_of(each)});
   }
   const std::vector<std::set<int>> held = held_stages(plan);
-  std::vector<std::vector<MemoryLevel>> levels(plan.ranks(), {MemoryLevel()});
+  std::vector<std::vector<MemoryLevel>> levels(plan.ranks());
   for (int rank = 0; rank < plan.ranks(); ++rank) {
-    for (int stage : held[rank])
-      levels[rank][0].bytes[static_cast<int>(Memory::optimizer)] +=
-          of(stage, sizes.optimizer) / (plan.sharded > 0 ? std::max(1, sharers[stage]) : 1);
+    levels[rank].push_back(always(plan, rank, held[rank], sizes, holders));
     std::ranges::stable_sort(changes[rank], {}, &Change::seconds);
     for (const auto& [seconds, bytes, kind] : changes[rank]) {
       if (levels[rank].back().seconds < seconds) {

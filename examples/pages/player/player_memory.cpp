@@ -37,8 +37,7 @@ Sizes sizes_of(const GptShape& model, int stages, double sequences) {
 }  // namespace
 
 nlohmann::json memory_json(const Plan& plan, const std::vector<Holding>& held) {
-  std::vector<int> sharers;
-  for (const auto& ranks : holders(plan)) sharers.push_back(static_cast<int>(ranks.size()));
+  const std::vector<std::vector<int>> ranks = holders(plan);
   std::map<std::tuple<Hold, Value, int>, std::int64_t> sizes;  // by what decides them: their number
   std::vector<Holding> examples;
   std::vector<std::int64_t> column;
@@ -53,9 +52,9 @@ nlohmann::json memory_json(const Plan& plan, const std::vector<Holding>& held) {
   auto add = [&](const char* key, const Sizes& fixed, const Sizes& with_sequence) {
     nlohmann::json& unit = units[key] = {{"sizes", nlohmann::json::array()}};
     for (const Holding& each : examples) {
-      const double bytes = bytes_of(each, fixed, plan, sharers);
-      unit["sizes"].push_back({static_cast<int>(memory_of(each.hold)), bytes,
-                               bytes_of(each, with_sequence, plan, sharers) - bytes});
+      const double bytes = bytes_of(each, fixed, plan, ranks);
+      unit["sizes"].push_back({static_cast<int>(memory_of(each)), bytes,
+                               bytes_of(each, with_sequence, plan, ranks) - bytes});
     }
     for (const auto& levels : memory_levels(plan, {}, fixed))
       unit["optimizer"].push_back(levels.front().total());

@@ -152,8 +152,8 @@ TEST_CASE("player: a recomputed stage keeps its input between its two forwards")
       ask({{"schedule", "1f1b"}, {"stages", 2}, {"microbatches", 2}, {"recompute", true}});
   CHECK(got["peaks"]["activations"] == got["facts"]["peak_microbatches"]);
   CHECK(got["peaks"]["input"] == Json({1, 0}));
-  CHECK(got["holds"][8] == "leaving");  // two outputs and two gradients, each once
-  CHECK(std::ranges::count(unpack(got["held"]["hold"]), 8) == 4);
+  CHECK(got["holds"][9] == "leaving");  // two outputs and two gradients, each once
+  CHECK(std::ranges::count(unpack(got["held"]["hold"]), 9) == 4);
   CHECK(std::ranges::count(unpack(got["records"]["again"]), 1) == 2);
 }
 
