@@ -54,7 +54,7 @@ TEST_CASE("blank device: no value can be read, and no memory is taken", "[blank]
   CHECK_THROWS_WITH(item(mean(x)), Contains("tensors of the blank device have no values"));
   CHECK_THROWS_WITH(x.backend().sums_of_squares({x}), Contains("sums_of_squares: tensors"));
   CHECK_THROWS_WITH(x.backend().magnitude(x, 1), Contains("magnitude: tensors"));
-  CHECK_THROWS_WITH(take_kernels(*cpu_device()), Contains("the device cpu is not blank"));
+  CHECK(take_kernels(*cpu_device()).empty());
 }
 
 TEST_CASE("blank device: a device that can't say its scratch is no model for it", "[blank]") {

@@ -69,6 +69,7 @@ class Gathering {
     outcome_.last.resize(ranks);
     outcome_.peak_activations.resize(ranks);
     outcome_.peak_weights.resize(ranks);
+    outcome_.peak_total.resize(ranks);
     outcome_.peak.resize(ranks);
     outcome_.live.resize(ranks);
   }
@@ -85,6 +86,7 @@ class Gathering {
     const MemoryMeter& meter = engine.device()->meter();
     outcome_.peak_activations[rank] = meter.peak(Category::activations);
     outcome_.peak_weights[rank] = meter.peak(Category::weights);
+    outcome_.peak_total[rank] = meter.peak();
     for (int i = 0; i < category_count; ++i) {
       auto category = static_cast<Category>(i);
       outcome_.peak[rank][category] = meter.peak(category);

@@ -60,6 +60,7 @@ struct Outcome {
   std::map<std::tuple<int, int, int>, std::size_t> hashes;     ///< of the newest weights after each
                                                                ///< plan, by (plan, stage, rank)
   std::vector<std::int64_t> peak_activations, peak_weights;    ///< bytes, by rank
+  std::vector<std::int64_t> peak_total;                        ///< of all categories together
   std::vector<std::map<Category, std::int64_t>> peak, live;    ///< the same, and at the end
 };
 

@@ -1,0 +1,267 @@
+// The meter of the blank device is read where the engine's memory changes: a forward, a backward,
+// and a backward in two parts. A stage of n blocks takes what two take, and n - 2 times what the
+// third one adds.
+// Chapters 03 and 09.
+#include "parallel/planner/layer_costs.h"
+
+#include "autograd/blank/blank_device.h"
+#include "parallel/engine/stage_runner.h"
+
+namespace plangrad::parallel {
+namespace {
+
+/// A stage on a device, and the bytes that it has there beside its weights and sums.
+class StageRun {
+ public:
+  StageRun(const Training& training, int stage, const DevicePtr& device)
+      : training_(training), stage_(stage), device_(device), runner_(training, stage, device) {
+    inputs_.weights = flat(runner_.parameters(), training.dtype, Category::weights);
+    inputs_.shared = flat(runner_.shared_parameters(), training.dtype, Category::weights);
+    inputs_.sink = {[this](const Parameter& p, const Tensor&) { sum_of(p); },
+                    [this](const Parameter& p) { return place(p); }};
+    before_ = meter().live();
+  }
+
+  const ParameterList& parameters() const { return runner_.parameters(); }
+  /// Bytes beside weights and whole sums.
+  std::int64_t now() const { return meter().live() - before_ - bytes_of_sums(); }
+  std::int64_t most() const { return meter().peak() - before_ - bytes_of_sums(); }
+  /// Lets the next backward begin its sums anew.
+  void drop_sums() { sums_ = shared_sums_ = {}; }
+
+  /// Returns the bytes of the output; for the last stage, of the loss.
+  std::int64_t forward(int micro, const MakeTensor& input, const MakeTensor& target) {
+    begin();
+    inputs_.x = input();
+    input_bytes = inputs_.x.bytes();
+    if (is_last()) inputs_.targets = target();
+    const Tensor y = runner_.forward(micro, inputs_);
+    inputs_.x = inputs_.targets = {};
+    output_ = y.shape();
+    return y.bytes();
+  }
+
+  void backward(int micro, Value part) {
+    begin();
+    Tensor dy;
+    if (!is_last() && part != Value::weight_part) dy = zeros(output_, training_.dtype, device_);
+    runner_.backward(micro, dy, part, inputs_.weights, inputs_.shared);
+  }
+
+  std::int64_t input_bytes = 0;
+
+ private:
+  MemoryMeter& meter() const { return device_->meter(); }
+  bool is_last() const { return stage_ == training_.stages() - 1; }
+  void begin() {
+    take_kernels(*device_);
+    meter().reset_peaks();
+  }
+  Tensor flat(const ParameterList& list, DType dtype, Category category) const {
+    const CategoryScope scope(*device_, category);
+    return list.size() > 0 ? zeros({list.numel()}, dtype, device_) : Tensor();
+  }
+  std::int64_t bytes_of_sums() const { return meter().live(Category::gradients); }
+  const Tensor& sum_of(const Parameter& parameter) {
+    Tensor& sum = parameter.shared ? shared_sums_ : sums_;
+    if (!sum.defined())
+      sum = flat(parameter.shared ? runner_.shared_parameters() : runner_.parameters(),
+                 gradient_dtype(training_.dtype), Category::gradients);
+    return sum;
+  }
+  SumPlace place(const Parameter& parameter) {
+    if (!device_->backend().adds_whole_sums()) return {};
+    return {sum_of(parameter).window(parameter.offset, parameter.shape), true};
+  }
+
+  const Training& training_;
+  const int stage_;
+  const DevicePtr device_;
+  StageRunner runner_;
+  StageRunner::Inputs inputs_;
+  Tensor sums_, shared_sums_;
+  Shape output_;
+  std::int64_t before_ = 0;
+};
+
+}  // namespace
+
+StageCosts run_stage(const Training& training, int stage, const DevicePtr& device,
+                     const MakeTensor& input, const MakeTensor& target) {
+  StageRun run(training, stage, device);
+  StageCosts costs;
+  StageBytes& bytes = costs.bytes;
+  StageWork& work = costs.work;
+  bytes.output = run.forward(0, input, target);
+  bytes.input = run.input_bytes;
+  bytes.kept = run.now();
+  bytes.forward = run.most() - bytes.kept;
+  work.forward = take_kernels(*device);
+  run.backward(0, Value::none);
+  bytes.opening = run.most() - bytes.kept;
+  work.backward = take_kernels(*device);
+  run.forward(1, input, target);
+  run.backward(1, Value::none);
+  bytes.backward = run.most() - bytes.kept;
+
+  for (std::int64_t StageBytes::*part : {&StageBytes::opening_part, &StageBytes::weight_part}) {
+    if (part == &StageBytes::opening_part) run.drop_sums();
+    run.forward(2, input, target);
+    run.backward(2, Value::input_part);
+    bytes.input_part = run.most() - bytes.kept;
+    bytes.waiting = run.now();
+    work.input_part = take_kernels(*device);
+    run.backward(2, Value::weight_part);
+    bytes.*part = run.most() - bytes.waiting;
+    work.weight_part = take_kernels(*device);
+  }
+  return costs;
+}
+
+namespace {
+
+/// Layers that cost the same.
+struct Alike {
+  int first = 0, count = 1;
+};
+
+std::vector<Shape> shapes_of(const LayerSpec& layer) {
+  ParameterList list;
+  layer.build(list);
+  std::vector<Shape> shapes;
+  for (const Parameter& parameter : list) shapes.push_back(parameter.shape);
+  return shapes;
+}
+
+/// The longest run of neighbours among layers [first, last) that have the same parameters and FLOPs
+/// and keep the shape of what they get.
+///   input: of the model
+Alike longest_run(const Model& model, int first, int last, const Shape& input) {
+  Alike longest{first, 1};
+  for (int begin = first, end = begin; begin < last; begin = std::max(end, begin + 1)) {
+    const LayerSpec& layer = model[begin];
+    const Shape shape = output_shape(model, 0, begin, input);
+    const std::vector<Shape> shapes = shapes_of(layer);
+    const bool keeps_shape = layer.output && layer.output(shape) == shape;
+    end = begin + 1;
+    while (keeps_shape && end < last && model[end].flops == layer.flops &&
+           shapes_of(model[end]) == shapes)
+      ++end;
+    if (end - begin > longest.count) longest = {begin, end - begin};
+  }
+  return longest;
+}
+
+/// The training with only `count` of these layers.
+Training shortened(const Training& training, const Alike& alike, int count) {
+  const int gone = alike.count - count;
+  Training shorter = training;
+  const auto begin = shorter.model.begin() + alike.first;
+  shorter.model.erase(begin, begin + gone);
+  for (int& cut : shorter.cuts)
+    if (cut > alike.first) cut -= gone;
+  shorter.shared = shared_parameters(shorter.model, shorter.cuts);
+  return shorter;
+}
+
+/// What n layers take, if two and three take so much.
+template <class Number>
+Number extended(Number two, Number three, int n) {
+  return two + (n - 2) * (three - two);
+}
+
+KernelTable extended(KernelTable& two, const KernelTable& three, int n) {
+  KernelTable all = three;
+  for (auto& [kind, calls] : all) {
+    const KernelCalls& fewer = two[kind];
+    calls.calls = extended(fewer.calls, calls.calls, n);
+    calls.flops = extended(fewer.flops, calls.flops, n);
+    calls.bytes = extended(fewer.bytes, calls.bytes, n);
+  }
+  return all;
+}
+
+StageCosts extended(StageCosts& two, const StageCosts& three, int n) {
+  StageCosts all;
+  StageBytes::for_each(
+      [&](auto bytes) { all.bytes.*bytes = extended(two.bytes.*bytes, three.bytes.*bytes, n); });
+  for (auto table :
+       {&StageWork::forward, &StageWork::backward, &StageWork::input_part, &StageWork::weight_part})
+    all.work.*table = extended(two.work.*table, three.work.*table, n);
+  return all;
+}
+
+StageCosts blank_run(const Training& training, int stage, const PlannedModel& model,
+                     const CostSettings& settings) {
+  const DevicePtr device = blank_device(settings.like);
+  auto shape = [&](std::vector<std::int64_t> example) {
+    example.insert(example.begin(), settings.examples);
+    return Shape(example);
+  };
+  const bool has_ids = stage == 0 && model.has_ids;
+  const Shape input = output_shape(training.model, 0, training.cuts[stage], shape(model.input));
+  return run_stage(
+      training, stage, device,
+      [&] { return empty(input, has_ids ? DType::i32 : training.dtype, device); },
+      [&] { return empty(shape(model.target), DType::i32, device); });
+}
+
+/// The parameters with as many elements as pruning stores of each.
+ParameterList stored_parameters(const ParameterList& list, const CostSettings& settings) {
+  if (!settings.stored) return list;
+  ParameterList stored;
+  for (const Parameter& parameter : list) {
+    const std::int64_t count = settings.stored(parameter);
+    Shape shape = parameter.shape;
+    if (count != shape.numel()) shape = shape.rank() >= 2 ? Shape{1, count} : Shape{count};
+    stored.add(parameter.name, shape, parameter.init, parameter.kind);
+  }
+  return stored;
+}
+
+/// The state of a stage, as it is stored.
+void add_state(StageCosts& costs, const ParameterList& parameters, const ModelCosts& model) {
+  costs.parameters = stored_parameters(parameters, model.settings);
+  costs.bytes.elements = parameters.numel();
+  costs.bytes.stored = costs.parameters.numel();
+  const DevicePtr device = blank_device();
+  const Tensor weights = empty({costs.bytes.stored}, model.settings.dtype, device);
+  const auto optimizer = model.training.optimizer(costs.parameters, weights);
+  costs.bytes.optimizer = device->meter().live(Category::optimizer);
+}
+
+}  // namespace
+
+ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings& settings) {
+  ModelCosts costs{Training(model.layers, stages), settings, {}};
+  Training& training = costs.training;
+  training.dtype = settings.dtype;
+  training.recompute_layers = settings.recompute_layers;
+  if (model.optimizer) training.optimizer = model.optimizer;
+  if (!settings.cuts.empty()) {
+    training.cuts = settings.cuts;
+    training.shared = shared_parameters(training.model, training.cuts);
+  }
+  std::vector<std::int64_t> example = model.input;
+  example.insert(example.begin(), settings.examples);
+  for (int stage = 0; stage < training.stages(); ++stage) {
+    const int first = training.cuts[stage], last = training.cuts[stage + 1];
+    const Alike alike = longest_run(training.model, first, last, Shape(example));
+    auto run = [&](int count) {
+      return blank_run(shortened(training, alike, count), stage, model, settings);
+    };
+    StageCosts found = run(std::min(alike.count, 3));
+    if (alike.count > 3) {
+      StageCosts two = run(2);
+      found = extended(two, found, alike.count);
+    }
+    add_state(found, Stage(training.model, first, last, training.shared.parameters).parameters(),
+              costs);
+    costs.stages.push_back(std::move(found));
+  }
+  if (training.shared.parameters.size() > 0)
+    add_state(costs.stages.emplace_back(), training.shared.parameters, costs);
+  return costs;
+}
+
+}  // namespace plangrad::parallel

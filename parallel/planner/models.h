@@ -1,0 +1,37 @@
+// Models by name: networks of papers, with shapes from their sources, or one that a checkpoint
+// describes; and what a microbatch of each looks like.
+// Not here: what they cost (layer_costs.h).
+// Chapters 02 and 06.
+//
+// The room parallel/planner says what a plan takes on a machine that is not here:
+// models.h       networks by name
+// layer_costs.h  what each stage computes and keeps, by running its code on the blank device
+// peak.h         the bytes of every rank over the time of a simulated plan, and the peak
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "parallel/engine/training.h"
+
+namespace plangrad::parallel {
+
+/// A network, and the shape of one of its examples.
+struct PlannedModel {
+  std::string name;
+  Model layers;
+  std::vector<std::int64_t> input;    ///< of one example, without the examples' dimension
+  std::vector<std::int64_t> target;   ///< class ids of one example; empty: one
+  bool has_ids = true;                ///< whether inputs are i32; else they have the weights' type
+  MakeOptimizer optimizer = nullptr;  ///< the one that it is trained with; null: AdamW
+};
+
+/// The names of models, with what each is.
+std::vector<std::pair<std::string, std::string>> planned_models();
+
+/// Finds a model by its name, or makes the GPT that a file of JSON describes: the JSON of a
+/// GptConfig, or of a checkpoint that has one.
+/// throws: Error that lists the known names, if there is neither; or if the file describes no GPT
+PlannedModel planned_model(const std::string& name_or_file);
+
+}  // namespace plangrad::parallel

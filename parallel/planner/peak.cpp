@@ -1,0 +1,189 @@
+// Sizes come from the stages' costs, from the codecs' own rules, and from the lists of collectives.
+// Chapter 09.
+#include "parallel/planner/peak.h"
+
+#include <algorithm>
+
+#include "autograd/blank/blank_device.h"
+#include "parallel/codecs/low_rank.h"
+#include "parallel/codecs/message_codec.h"
+#include "parallel/collectives/collective_run.h"
+#include "parallel/plan/lifetimes.h"
+
+namespace plangrad::parallel {
+namespace {
+
+/// A list with a value for each stage, by this function of its costs.
+Sizes::List list_of(const ModelCosts& costs, const auto& value) {
+  Sizes::List list;
+  for (const StageCosts& stage : costs.stages) list.push_back(static_cast<double>(value(stage)));
+  return list;
+}
+
+/// The members of the groups in which a plan adds up each stage's gradients; 1: it is not summed.
+std::vector<int> members_of_sums(const Plan& plan) {
+  std::vector<int> members(plan.stage_count(), 1);
+  for (const Row& row : plan.rows)
+    for (const Instruction& x : row)
+      if (meets(x) && x.what == Value::gradient_sum)
+        members[x.stage] = static_cast<int>(plan.groups[x.peer].size());
+  return members;
+}
+
+/// Bytes of pieces that are on their way at once while `members` add up a sum.
+std::int64_t sum_window(std::int64_t elements, int element, int members, const Plan& plan,
+                        AllReduce how) {
+  if (members < 2) return 0;
+  const bool is_plain = plan.sharded == 0 && plan.codec.is_none();
+  const Summing summing{is_plain ? fitted(how, elements * element, members) : how};
+  const Collective list =
+      plan.sharded > 0 ? reduce_scatter(summing, 0, members) : all_reduce(summing, 0, members);
+  return window_bytes(list, elements, element);
+}
+
+/// Adds what the plan's codec remembers of each stage, and its codes.
+void add_codec(Sizes& sizes, const ModelCosts& costs, const Plan& plan,
+               const std::vector<int>& members) {
+  sizes.residual.clear();
+  sizes.sum_code.clear();
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const ParameterList& list = costs.stages[stage].parameters;
+    const DevicePtr device = blank_device();
+    std::int64_t code = 0;
+    std::unique_ptr<LowRank> factors;
+    std::unique_ptr<BufferCodec> codec;
+    if (is_local(plan.codec)) {
+      codec = std::make_unique<BufferCodec>(list, plan.codec, RandomKey(0, ""), device);
+      code = codec->encoded_bytes({0, list.numel()});
+    } else {
+      factors = make_low_rank(plan.codec, list, 0, device);
+    }
+    sizes.residual.push_back(static_cast<double>(device->meter().live()));
+    sizes.sum_code.push_back(static_cast<double>(code));
+    if (members[stage] > 1) sizes.sum_window[stage] += static_cast<double>(code);
+  }
+}
+
+}  // namespace
+
+Sizes sizes_of(const ModelCosts& costs, const Plan& plan, AllReduce reduction) {
+  const auto bytes = [&](std::int64_t StageBytes::*value) {
+    return list_of(costs, [&](const StageCosts& stage) { return stage.bytes.*value; });
+  };
+  const int weight = static_cast<int>(size_of(costs.settings.dtype));
+  const int sum = static_cast<int>(size_of(gradient_dtype(costs.settings.dtype)));
+  const std::vector<int> members = members_of_sums(plan);
+  const StageBytes& first = costs.stages.front().bytes;
+  const auto stored = [](const StageCosts& stage) { return stage.bytes.stored; };
+  const auto pruned = [](const StageCosts& stage) {
+    std::int64_t elements = 0;
+    for (const Parameter& parameter : stage.parameters)
+      if (stage.bytes.stored < stage.bytes.elements && parameter.shape.rank() == 2 &&
+          parameter.shape[0] == 1)
+        elements += parameter.shape.numel();
+    return elements;
+  };
+  Sizes sizes{
+      .weights = list_of(costs, [&](auto& stage) { return weight * stored(stage); }),
+      .sum = list_of(costs, [&](auto& stage) { return sum * stored(stage); }),
+      .optimizer = bytes(&StageBytes::optimizer),
+      .activations = bytes(&StageBytes::kept),
+      .output = bytes(&StageBytes::output),
+      .first_input = static_cast<double>(first.input),
+      .waiting = bytes(&StageBytes::waiting),
+      .forward = bytes(&StageBytes::forward),
+      .backward = bytes(&StageBytes::backward),
+      .input_part = bytes(&StageBytes::input_part),
+      .weight_part = bytes(&StageBytes::weight_part),
+      .opening = bytes(&StageBytes::opening),
+      .opening_part = bytes(&StageBytes::opening_part),
+      .sum_window = {},
+      .norm = 8.0 * static_cast<double>(costs.training.whole.size()),
+      .expanded =
+          list_of(costs,
+                  [&](auto& stage) {
+                    return stored(stage) < stage.bytes.elements ? weight * stage.bytes.elements : 0;
+                  }),
+      .index = list_of(costs, [&](auto& stage) { return 4 * pruned(stage); }),
+      .losses = 4.0 * plan.per_step,
+      .weight_element = weight,
+      .sum_element = sum,
+      .optimizer_element = first.stored > 0 ? static_cast<int>(first.optimizer / first.stored) : 0};
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage)
+    sizes.sum_window.push_back(static_cast<double>(
+        sum_window(stored(costs.stages[stage]), sum, members[stage], plan, reduction)));
+  if (!plan.codec.is_none()) add_codec(sizes, costs, plan, members);
+  return sizes;
+}
+
+Costs one_by_one(Costs costs) {
+  constexpr double moment = 1e-9;
+  double longest = 0;
+  for (const double seconds : costs.forward) longest = std::max(longest, seconds);
+  if (costs.latency == 0) costs.latency = moment * longest;
+  for (double& seconds : costs.step) seconds = std::max(seconds, moment * longest);
+  return costs;
+}
+
+std::vector<std::vector<MemoryLevel>> memory_levels(const Plan& plan, const Timeline& timeline,
+                                                    const Sizes& sizes) {
+  std::vector<Holding> all = holdings(plan, timeline);
+  const std::vector<Holding> beside = under_way(plan, timeline, all);
+  all.insert(all.end(), beside.begin(), beside.end());
+  return memory_levels(plan, all, sizes);
+}
+
+namespace {
+
+/// Bytes that a rank gathers to save the state of one stage, whose first holder it is.
+double gathered(const Plan& plan, int rank, const Sizes& sizes) {
+  double most = 0;
+  const std::vector<std::vector<int>> ranks = holders(plan);
+  for (std::size_t stage = 0; stage < ranks.size(); ++stage) {
+    if (ranks[stage].size() < 2 || ranks[stage].front() != rank) continue;
+    const auto of = [&](const Sizes::List& list) {
+      return list.size() == 1 ? list[0] : list.at(stage);
+    };
+    most = std::max(most, of(sizes.optimizer));
+    if (plan.sharded == 3) most = std::max(most, of(sizes.weights));
+  }
+  return most;
+}
+
+/// The last cell of a rank that has begun at this time, and is a computation if one runs.
+const Record* cell_at(const Timeline& timeline, int rank, double seconds) {
+  const Record* found = nullptr;
+  const auto is_computing = [&](const Record& record) {
+    return record.lane == Lane::compute && record.start <= seconds && seconds < record.end;
+  };
+  for (const Record& record : timeline.records) {
+    if (record.rank != rank || record.start > seconds) continue;
+    if (!found || is_computing(record) || (!is_computing(*found) && record.start >= found->start))
+      found = &record;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::vector<Peak> peaks(const Plan& plan, const Timeline& timeline, const Sizes& sizes) {
+  std::vector<Peak> all;
+  for (const std::vector<MemoryLevel>& levels : memory_levels(plan, timeline, sizes)) {
+    const int rank = static_cast<int>(all.size());
+    Peak& peak = all.emplace_back();
+    peak.rank = rank;
+    peak.level = *std::ranges::max_element(levels, {}, &MemoryLevel::total);
+    if (const Record* record = cell_at(timeline, rank, peak.level.seconds)) {
+      peak.cell = record->cell;
+      peak.during = record->instruction;
+    }
+    if (plan.sharded > 0) peak.saving = levels.back().total() + gathered(plan, rank, sizes);
+  }
+  return all;
+}
+
+const Peak& fullest(const std::vector<Peak>& peaks) {
+  return *std::ranges::max_element(peaks, {}, &Peak::total);
+}
+
+}  // namespace plangrad::parallel

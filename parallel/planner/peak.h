@@ -1,0 +1,45 @@
+// Peak memory: the bytes of every rank over the time of a simulated plan, by what they are for, and
+// the cell in which a rank has the most.
+// Not here: what is held, and when (simulation/holdings.h); a real run's bytes (autograd/device.h).
+// Chapter 09.
+#pragma once
+
+#include <vector>
+
+#include "parallel/collectives/collective.h"
+#include "parallel/planner/layer_costs.h"
+#include "parallel/simulation/holdings.h"
+
+namespace plangrad::parallel {
+
+/// The most bytes that a rank has.
+struct Peak {
+  int rank = 0;
+  MemoryLevel level;
+  int cell = -1;  ///< of the rank's row, that runs then; -1: the plan has not begun
+  Instruction during = {};
+  double saving = 0;  ///< bytes while a checkpoint is saved after the plan: shards are gathered
+
+  double total() const { return std::max(level.total(), saving); }
+};
+
+/// The bytes of a model's stages in a plan.
+///   reduction: how groups sum up gradients
+Sizes sizes_of(const ModelCosts& costs, const Plan& plan,
+               AllReduce reduction = AllReduce::scatter_reduce);
+
+/// The costs, with messages and updates that take at least a moment: if all were at one time, what
+/// comes one after the other would be there at once.
+Costs one_by_one(Costs costs);
+
+/// The memory of each rank over time, with what is beside values (simulation/holdings.h).
+///   plan: in the order in which it ran: in_order(plan, costs)
+///   timeline: simulated, at costs of one_by_one()
+std::vector<std::vector<MemoryLevel>> memory_levels(const Plan& plan, const Timeline& timeline,
+                                                    const Sizes& sizes);
+/// The peak of each rank.
+std::vector<Peak> peaks(const Plan& plan, const Timeline& timeline, const Sizes& sizes);
+/// The peak of the rank that has the most.
+const Peak& fullest(const std::vector<Peak>& peaks);
+
+}  // namespace plangrad::parallel
