@@ -72,9 +72,12 @@ void lower_rows(const PlanRequest&, const Plan& rows) {
   std::cout << print(verify(completed(rows)).plan());
 }
 
-Lines times(const PlanRequest& request, const VerifiedPlan& verified, const Timeline& timeline) {
-  const Costs costs = request.costs.of(verified.plan());
-  Lines all = in_words(times_of(verified, costs, timeline), FactKind::of_time);
+/// The time of a plan and, if its model is named, the memory that ranks need.
+Lines times(const PlanRequest& request, const VerifiedPlan& verified, const Costs& costs,
+            const Timeline& timeline, const nlohmann::json& memory = nullptr) {
+  nlohmann::json facts = times_of(verified, costs, timeline);
+  if (!memory.is_null()) facts["memory"] = memory;
+  Lines all = in_words(facts, FactKind::of_time);
   if (!request.time_steps) return all;
   const nlohmann::json steps = time_steps_of(verified.plan(), timeline);
   for (const auto& line : in_words(steps, FactKind::of_time_steps)) all.push_back(line);
@@ -85,7 +88,7 @@ void verify_plan(const PlanRequest& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
   const Costs costs = request.costs.of(verified.plan());
   if (request.json) return print_json(all_facts(verified, costs));
-  const Lines of_time = times(request, verified, simulate(verified, costs));
+  const Lines of_time = times(request, verified, costs, simulate(verified, costs));
   std::cout << "verified" << (plan.is_endless() ? " at every length\n" : "\n");
   for (const std::string& sentence : sentences(verified)) std::cout << sentence << '\n';
   std::cout << '\n';
@@ -95,10 +98,22 @@ void verify_plan(const PlanRequest& request, const Plan& plan) {
 
 void simulate_plan(const PlanRequest& request, const Plan& plan) {
   const VerifiedPlan verified = verify(plan);
-  const Costs costs = request.costs.of(verified.plan());
-  if (request.json) return print_json(all_facts(verified, costs));
+  Costs costs = request.costs.of(verified.plan());
+  nlohmann::json memory;
+  if (!request.model.model.empty()) {
+    const ModelCosts model = request.model.costs(plan, request.schedule.layout.recompute);
+    costs = with_bytes(costs, model);
+    const Costs ordered = one_by_one(costs);
+    const Plan ran = in_order(plan, ordered);
+    memory = memory_json(peaks(ran, simulate(verified, ordered), sizes_of(model, ran)));
+  }
+  if (request.json) {
+    nlohmann::json facts = all_facts(verified, costs);
+    if (!memory.is_null()) facts["memory"] = memory;
+    return print_json(facts);
+  }
   const Timeline timeline = simulate(verified, costs);
-  print_lines(times(request, verified, timeline));
+  print_lines(times(request, verified, costs, timeline, memory));
   const CriticalPath path = critical_path(verified.plan(), timeline);
   std::cout << fmt::format("{:<22}{}\n\n", "critical path", describe(path))
             << breakdown_table(breakdown(verified.plan(), timeline))
@@ -159,6 +174,11 @@ void facts_flags(CLI::App& command, PlanRequest& request) {
   flags.yes("--json", request.json, "print the facts as JSON");
   flags.yes("--time-steps", request.time_steps,
             "print what each time step holds in the middle of the plan");
+}
+
+void simulate_flags(CLI::App& command, PlanRequest& request) {
+  request.model.add_flags(command);
+  facts_flags(command, request);
 }
 
 std::string check_ending(const std::string& file) {
@@ -243,8 +263,11 @@ const std::vector<Command>& commands() {
          "plan simulate my.plan --forward 0.01 --backward 0.02 --bandwidth 1e9 "
          "--activation-bytes 4000000"},
         {"Let rank 2 be half as fast",
-         "plan simulate --schedule 1f1b --stages 4 --microbatches 8 --slowness 1,1,2,1"}},
-       facts_flags,
+         "plan simulate --schedule 1f1b --stages 4 --microbatches 8 --slowness 1,1,2,1"},
+        {"See the memory that a model's ranks need",
+         "plan simulate --schedule 1f1b --stages 8 --microbatches 8 --model 2bw-2.2b "
+         "--sequences 4 --dtype bf16 --device gpu"}},
+       simulate_flags,
        with_plan<simulate_plan>},
       {"draw",
        "Draws a plan's timeline.",

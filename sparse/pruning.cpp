@@ -50,19 +50,6 @@ Tensor on_device(const ParameterList& drawn, const Masks& draw, const DevicePtr&
 
 }  // namespace
 
-bool is_prunable(const Parameter& parameter, bool all) {
-  if (parameter.kind != ParameterKind::weight) return false;
-  const bool embeds = parameter.name == "wte.weight" || parameter.name == "wpe.weight";
-  return all || (parameter.shape.rank() >= 2 && !embeds);
-}
-
-std::int64_t kept_count(std::int64_t count, double pruned) {
-  PG_CHECK(pruned >= 0 && pruned < 1, "pruning: expected a fraction from 0 to below 1, got ",
-           pruned);
-  return std::max<std::int64_t>(std::min<std::int64_t>(count, 1),
-                                std::llround((1 - pruned) * static_cast<double>(count)));
-}
-
 void check_index(const Parameter& parameter, const Index& index) {
   const std::int64_t count = parameter.shape.numel();
   PG_CHECK(count <= std::numeric_limits<std::int32_t>::max(), "pruning: ", parameter.name, " has ",

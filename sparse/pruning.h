@@ -5,6 +5,8 @@
 // (lottery tickets), You et al. 2020 (Early-Bird tickets), Singh and Bhatele 2023 (SAMO).
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -34,6 +36,20 @@ bool is_prunable(const Parameter& parameter, bool all = false);
 /// throws: Error unless 0 <= pruned < 1
 std::int64_t kept_count(std::int64_t count, double pruned);
 // [end snippet]
+
+// Both stand here, as a program that only predicts memory links nothing else of pruning.
+inline bool is_prunable(const Parameter& parameter, bool all) {
+  if (parameter.kind != ParameterKind::weight) return false;
+  const bool embeds = parameter.name == "wte.weight" || parameter.name == "wpe.weight";
+  return all || (parameter.shape.rank() >= 2 && !embeds);
+}
+
+inline std::int64_t kept_count(std::int64_t count, double pruned) {
+  PG_CHECK(pruned >= 0 && pruned < 1, "pruning: expected a fraction from 0 to below 1, got ",
+           pruned);
+  return std::max<std::int64_t>(std::min<std::int64_t>(count, 1),
+                                std::llround((1 - pruned) * static_cast<double>(count)));
+}
 
 /// throws: Error unless the index ascends within the parameter
 void check_index(const Parameter& parameter, const Index& index);

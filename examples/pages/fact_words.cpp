@@ -95,12 +95,16 @@ std::string steady_text(const Json& steady, const Json&) {
                      in_unit(steady["bubble"], Unit::share));
 }
 
-/// The fullest rank at its peak, in words: "rank 0: 4 MB weights, 2 MB activations".
+/// The fullest rank at its peak, in words: "rank 0 in 0B1v0: 4 MB weights, 2 MB activations".
 std::string fullest_text(const Json& fullest, const Json&) {
   std::string line;
   for (const auto& [kind, bytes] : fullest["bytes"].items())
     line += fmt::format("{}{} {}", line.empty() ? "" : ", ", bytes_text(bytes), kind);
-  return fmt::format("rank {}: {}", fullest["rank"].get<int>(), line);
+  const std::string cell = fullest.value("cell", "");
+  if (const double saving = fullest.value("saving", 0.0); saving > 0)
+    line += fmt::format("; {} while a checkpoint is saved", bytes_text(saving));
+  return fmt::format("rank {}{}: {}", fullest["rank"].get<int>(), cell.empty() ? "" : " in " + cell,
+                     line);
 }
 
 std::string middle_text(const Json& steps, const Json&) {

@@ -28,8 +28,9 @@ Plan PlanRequest::plan(const CLI::App& command) const {
 }
 
 Plan PlanRequest::made() const {
-  return schedule.endless ? endless_plan(schedule.found())
-                          : make_plan(schedule.schedule, schedule.found());
+  Layout layout = schedule.found();
+  if (!model.model.empty()) layout.tied = model.is_tied(layout.stages);
+  return schedule.endless ? endless_plan(layout) : make_plan(schedule.schedule, layout);
 }
 
 Plan PlanRequest::endless_plan(const Layout& layout) const {

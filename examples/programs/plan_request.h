@@ -7,6 +7,7 @@
 #include <string>
 
 #include "examples/programs/plan_flags.h"
+#include "examples/programs/plan_model.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/simulation/costs.h"
 
@@ -20,6 +21,7 @@ namespace plangrad::examples {
 struct PlanRequest {
   ScheduleFlags schedule;
   CostFlags costs;
+  ModelFlags model;
   int columns = 40;
   bool table = false, json = false, time_steps = false, critical_path = false, all = false;
   parallel::FigureOptions figure;

@@ -1,0 +1,41 @@
+// ModelFlags: the flags of `plan simulate` that name a model and say how it is trained, and the
+// memory that ranks then need. Not here: what a model costs (parallel/planner).
+// Chapter 06.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "parallel/planner/peak.h"
+#include "parallel/schedules/layout.h"
+
+namespace CLI {
+class App;
+}
+
+namespace plangrad::examples {
+
+struct ModelFlags {
+  std::string model = {};  ///< a name or a file; empty: none
+  int sequences = 1;       ///< of a microbatch
+  std::string dtype = "f32", device = "cpu";
+  int threads = 1;
+  double prune = 0;
+
+  void add_flags(CLI::App& app);
+  /// Whether the model, cut into so many stages, has a tensor that two of them share.
+  bool is_tied(int stages) const;
+  /// The costs of the model's stages in this plan.
+  ///   recompute: whether the layout recomputes, which a plan with one stage does layer by layer
+  /// throws: Error, also if the plan and the model disagree about stages or tied tensors
+  parallel::ModelCosts costs(const parallel::Plan& plan, bool recompute) const;
+};
+
+/// Adds the bytes of a model's messages to costs that name none.
+parallel::Costs with_bytes(parallel::Costs costs, const parallel::ModelCosts& model);
+
+/// The peaks of all ranks, and what the fullest one has then: like the facts' "memory", with the
+/// cell that runs then and the bytes while a checkpoint is saved.
+nlohmann::json memory_json(const std::vector<parallel::Peak>& peaks);
+
+}  // namespace plangrad::examples

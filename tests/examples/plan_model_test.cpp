@@ -1,0 +1,57 @@
+// `plan simulate --model`: the memory of a network that is only named, and what is refused.
+// Not here: the numbers (tests/parallel/planner).
+#include "nn/checkpoint/file.h"
+#include "nn/models/gpt.h"
+#include "tests/examples/plan_program.h"
+
+using namespace plangrad::tests;
+
+TEST_CASE("plan simulate tells the fullest rank of a named model, and the cell of its peak") {
+  const Words words{"plan",     "simulate", "--schedule",     "gpipe", "--stages", "8",
+                    "--model",  "2bw-2.2b", "--sequences",    "8",     "--dtype",  "bf16",
+                    "--device", "gpu",      "--microbatches", "8"};
+  CHECK_THAT(output_of(words), Contains("\nfullest rank          rank 6 in 6B0v0: "));
+  const nlohmann::json memory = json_of(words)["memory"], &full = memory["fullest"];
+  double at_peak = 0;
+  for (const nlohmann::json& bytes : full["bytes"]) at_peak += bytes.get<double>();
+  CHECK(memory["peaks"].size() == 8);
+  CHECK(memory["peaks"][full["rank"].get<int>()] == at_peak);
+  CHECK(full["cell"] == "6B0v0");
+  CHECK(!full.contains("saving"));
+
+  Words sharded = words;
+  sharded[3] = "data", sharded[5] = "1";
+  const nlohmann::json saved =
+      json_of(sharded + Words{"--data-parallel", "2", "--zero", "1"})["memory"]["fullest"];
+  CHECK(saved["saving"] > saved["bytes"]["optimizer"]);
+}
+
+TEST_CASE("plan simulate takes a model from the JSON that checkpoints have") {
+  const plangrad::nn::GptConfig config{.layers = 3, .heads = 2, .width = 16, .vocabulary = 19};
+  const nlohmann::json own = plangrad::nn::to_json(config);
+  Folder folder;
+  const std::string bare = folder.write("bare.json", own.dump());
+  const std::string saved =
+      folder.write("checkpoint.json", nlohmann::json{{"run", {{"model", own}}}}.dump());
+  const auto memory = [&](const std::string& model) {
+    return json_of({"plan", "simulate", "--schedule", "1f1b", "--stages", "2", "--model", model,
+                    "--prune", "0.5"})["memory"];
+  };
+  CHECK(memory(bare) == memory(saved));
+  CHECK(memory(bare)["fullest"]["bytes"]["indices"] > 0);
+}
+
+TEST_CASE("plan simulate refuses a model that is not known in one line with those that are") {
+  const Words words{"plan", "simulate", "--schedule", "data", "--model"};
+  check_refused(words + Words{"gpt3-12b"},
+                "gpt3-12b: no such model, and no file; did you mean gpt3-13b?; the models are "
+                "gpt2-124m, 2bw-2.2b, 2bw-3.8b, gpt3-xl, gpt3-2.7b, gpt3-6.7b, gpt3-13b, resnet18");
+  Folder folder;
+  check_refused(words + Words{folder.write("no.json", "{\"layers\": 3}")},
+                "this is not the description of a GPT: ");
+  check_refused(words + Words{folder.write("no.json", "layers")}, "this is no JSON");
+  check_refused(
+      {"plan", "simulate", folder.write("own.plan", output_of(small_plan("show", "1f1b"))),
+       "--model", "gpt2-124m"},
+      "its stages share a table, and those of the plan nothing");
+}
