@@ -2,6 +2,8 @@
 // Chapter 06.
 #include "examples/programs/plan_model.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -16,10 +18,9 @@ using namespace parallel;
 void ModelFlags::add_flags(CLI::App& app) {
   Flags flags(app);
   flags.group("Model (its bytes, and the memory that ranks need)");
-  std::string names;
-  for (const auto& [name, source] : planned_models()) names += (names.empty() ? "" : ", ") + name;
   flags.words("--model", model, "NAME",
-              names + "; or a file with the JSON of a GPT, as checkpoints have it");
+              fmt::format("{}; or a file with the JSON of a GPT, as checkpoints have it",
+                          fmt::join(planned_models(), ", ")));
   flags.whole("--sequences", sequences, 1, "sequences, or images, of a microbatch");
   flags.choice("--dtype", dtype, {"f32", "bf16"}, "type of weights and activations");
   flags.number("--prune", prune, 0, 0.9999,

@@ -206,28 +206,23 @@ StageCosts blank_run(const Training& training, int stage, const PlannedModel& mo
       [&] { return empty(shape(model.target), DType::i32, device); });
 }
 
-/// The parameters with as many elements as pruning stores of each.
-ParameterList stored_parameters(const ParameterList& list, const CostSettings& settings) {
-  if (!settings.stored) return list;
-  ParameterList stored;
-  for (const Parameter& parameter : list) {
-    const std::int64_t count = settings.stored(parameter);
-    Shape shape = parameter.shape;
-    if (count != shape.numel()) shape = shape.rank() >= 2 ? Shape{1, count} : Shape{count};
-    stored.add(parameter.name, shape, parameter.init, parameter.kind);
-  }
-  return stored;
-}
-
 /// The state of a stage, as it is stored.
 void add_state(StageCosts& costs, const ParameterList& parameters, const ModelCosts& model) {
-  costs.parameters = stored_parameters(parameters, model.settings);
-  costs.bytes.elements = parameters.numel();
-  costs.bytes.stored = costs.parameters.numel();
+  StageBytes& bytes = costs.bytes;
+  for (const Parameter& parameter : parameters) {
+    const std::int64_t all = parameter.shape.numel();
+    const std::int64_t count = model.settings.stored ? model.settings.stored(parameter) : all;
+    Shape shape = parameter.shape;
+    if (count != all) shape = shape.rank() >= 2 ? Shape{1, count} : Shape{count};
+    if (count != all) bytes.pruned += count;
+    costs.parameters.add(parameter.name, shape, parameter.init, parameter.kind);
+  }
+  bytes.elements = parameters.numel();
+  bytes.stored = costs.parameters.numel();
   const DevicePtr device = blank_device();
-  const Tensor weights = empty({costs.bytes.stored}, model.settings.dtype, device);
+  const Tensor weights = empty({bytes.stored}, model.settings.dtype, device);
   const auto optimizer = model.training.optimizer(costs.parameters, weights);
-  costs.bytes.optimizer = device->meter().live(Category::optimizer);
+  bytes.optimizer = device->meter().live(Category::optimizer);
 }
 
 }  // namespace

@@ -33,6 +33,7 @@ struct StageWork {
 struct StageBytes {
   std::int64_t elements = 0;   ///< of its weights
   std::int64_t stored = 0;     ///< those that its state has
+  std::int64_t pruned = 0;     ///< those of parameters that are stored in part
   std::int64_t optimizer = 0;  ///< the optimizer's state
   std::int64_t kept = 0;       ///< from forward to backward, input and output among it
   std::int64_t forward = 0;    ///< while a forward runs, beside what it keeps

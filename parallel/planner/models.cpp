@@ -1,6 +1,8 @@
-// The table of models. Vocabularies of AxoNN's and SAMO's GPTs have 51,200 words, as in Megatron.
+// The table of models, and what a microbatch of each looks like.
 // Chapter 02.
 #include "parallel/planner/models.h"
+
+#include <fmt/ranges.h>
 
 #include <filesystem>
 #include <fstream>
@@ -12,34 +14,23 @@
 namespace plangrad::parallel {
 namespace {
 
-struct Named {
-  const char *name, *source;
-  GptConfig config;
-};
+constexpr int words = 51200;  // as Megatron pads them
 
-constexpr int megatron_words = 51200;
-
-const std::vector<Named>& gpts() {
-  static const std::vector<Named> all{
-      {"gpt2-124m", "GPT-2, the smallest: Radford et al. 2019, table 2", {}},
-      {"2bw-2.2b",
-       "PipeDream-2BW's: Narayanan et al. 2021, section 5, and the authors' driver_sweep.py",
-       {.layers = 32, .heads = 32, .width = 2304, .context = 512, .vocabulary = megatron_words}},
-      {"2bw-3.8b",
-       "the larger one of the same",
-       {.layers = 32, .heads = 32, .width = 3072, .context = 512, .vocabulary = megatron_words}},
-      {"gpt3-xl",
-       "GPT-3's, with the heads of Singh and Bhatele 2023, table I: Brown et al. 2020, table 2.1",
-       {.layers = 24, .heads = 16, .width = 2048, .context = 2048, .vocabulary = megatron_words}},
+const std::vector<std::pair<std::string, GptConfig>>& gpts() {
+  static const std::vector<std::pair<std::string, GptConfig>> all{
+      // Radford et al. 2019, table 2: the smallest GPT-2.
+      {"gpt2-124m", {}},
+      // Narayanan et al. 2021 (PipeDream-2BW), section 5, and the authors' driver_sweep.py.
+      {"2bw-2.2b", {.layers = 32, .heads = 32, .width = 2304, .context = 512, .vocabulary = words}},
+      {"2bw-3.8b", {.layers = 32, .heads = 32, .width = 3072, .context = 512, .vocabulary = words}},
+      // Brown et al. 2020, table 2.1, with the heads of Singh and Bhatele 2023 (SAMO), table I.
+      {"gpt3-xl", {.layers = 24, .heads = 16, .width = 2048, .context = 2048, .vocabulary = words}},
       {"gpt3-2.7b",
-       "the same",
-       {.layers = 32, .heads = 32, .width = 2560, .context = 2048, .vocabulary = megatron_words}},
+       {.layers = 32, .heads = 32, .width = 2560, .context = 2048, .vocabulary = words}},
       {"gpt3-6.7b",
-       "the same",
-       {.layers = 32, .heads = 32, .width = 4096, .context = 2048, .vocabulary = megatron_words}},
+       {.layers = 32, .heads = 32, .width = 4096, .context = 2048, .vocabulary = words}},
       {"gpt3-13b",
-       "the same",
-       {.layers = 40, .heads = 40, .width = 5120, .context = 2048, .vocabulary = megatron_words}}};
+       {.layers = 40, .heads = 40, .width = 5120, .context = 2048, .vocabulary = words}}};
   return all;
 }
 
@@ -48,7 +39,8 @@ PlannedModel planned_gpt(const std::string& name, const GptConfig& config) {
       .name = name, .layers = gpt(config), .input = {config.context}, .target = {config.context}};
 }
 
-/// ResNet-18 on images of 32 x 32 in colour, with train_resnet's optimizer.
+/// ResNet-18 (He et al. 2016, section 4.2) on images of 32 x 32 in colour, with train_resnet's
+/// optimizer.
 PlannedModel planned_resnet() {
   const ResNetConfig config{.channels = 3, .size = 32};
   return {.name = "resnet18",
@@ -73,26 +65,20 @@ PlannedModel described_gpt(const std::string& file) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> planned_models() {
-  std::vector<std::pair<std::string, std::string>> all;
-  for (const Named& each : gpts()) all.emplace_back(each.name, each.source);
-  all.emplace_back("resnet18", "for images of 32 x 32: He et al. 2016, section 4.2");
-  return all;
+std::vector<std::string> planned_models() {
+  std::vector<std::string> names;
+  for (const auto& [name, config] : gpts()) names.push_back(name);
+  names.push_back("resnet18");
+  return names;
 }
 
 PlannedModel planned_model(const std::string& name) {
-  for (const Named& each : gpts())
-    if (each.name == name) return planned_gpt(name, each.config);
+  for (const auto& [known, config] : gpts())
+    if (known == name) return planned_gpt(name, config);
   if (name == "resnet18") return planned_resnet();
   if (std::filesystem::is_regular_file(name)) return described_gpt(name);
-  std::vector<std::string> names;
-  std::string list;
-  for (const auto& [known, source] : planned_models()) {
-    names.push_back(known);
-    list += (list.empty() ? "" : ", ") + known;
-  }
-  throw Error(text(name, ": no such model, and no file", did_you_mean(name, names),
-                   "; the models are ", list));
+  throw Error(fmt::format("{}: no such model, and no file{}; the models are {}", name,
+                          did_you_mean(name, planned_models()), fmt::join(planned_models(), ", ")));
 }
 
 }  // namespace plangrad::parallel

@@ -26,8 +26,8 @@ struct PlannedModel {
   MakeOptimizer optimizer = nullptr;  ///< the one that it is trained with; null: AdamW
 };
 
-/// The names of models, with what each is.
-std::vector<std::pair<std::string, std::string>> planned_models();
+/// The names of models.
+std::vector<std::string> planned_models();
 
 /// Finds a model by its name, or makes the GPT that a file of JSON describes: the JSON of a
 /// GptConfig, or of a checkpoint that has one.

@@ -13,13 +13,6 @@
 namespace plangrad::parallel {
 namespace {
 
-/// A list with a value for each stage, by this function of its costs.
-Sizes::List list_of(const ModelCosts& costs, const auto& value) {
-  Sizes::List list;
-  for (const StageCosts& stage : costs.stages) list.push_back(static_cast<double>(value(stage)));
-  return list;
-}
-
 /// The members of the groups in which a plan adds up each stage's gradients; 1: it is not summed.
 std::vector<int> members_of_sums(const Plan& plan) {
   std::vector<int> members(plan.stage_count(), 1);
@@ -67,51 +60,44 @@ void add_codec(Sizes& sizes, const ModelCosts& costs, const Plan& plan,
 }  // namespace
 
 Sizes sizes_of(const ModelCosts& costs, const Plan& plan, AllReduce reduction) {
-  const auto bytes = [&](std::int64_t StageBytes::*value) {
-    return list_of(costs, [&](const StageCosts& stage) { return stage.bytes.*value; });
-  };
   const int weight = static_cast<int>(size_of(costs.settings.dtype));
   const int sum = static_cast<int>(size_of(gradient_dtype(costs.settings.dtype)));
-  const std::vector<int> members = members_of_sums(plan);
-  const StageBytes& first = costs.stages.front().bytes;
-  const auto stored = [](const StageCosts& stage) { return stage.bytes.stored; };
-  const auto pruned = [](const StageCosts& stage) {
-    std::int64_t elements = 0;
-    for (const Parameter& parameter : stage.parameters)
-      if (stage.bytes.stored < stage.bytes.elements && parameter.shape.rank() == 2 &&
-          parameter.shape[0] == 1)
-        elements += parameter.shape.numel();
-    return elements;
+  const auto bytes = [&](std::int64_t StageBytes::*member, int element = 1) {
+    Sizes::List list;
+    for (const StageCosts& stage : costs.stages)
+      list.push_back(static_cast<double>(element * stage.bytes.*member));
+    return list;
   };
-  Sizes sizes{
-      .weights = list_of(costs, [&](auto& stage) { return weight * stored(stage); }),
-      .sum = list_of(costs, [&](auto& stage) { return sum * stored(stage); }),
-      .optimizer = bytes(&StageBytes::optimizer),
-      .activations = bytes(&StageBytes::kept),
-      .output = bytes(&StageBytes::output),
-      .first_input = static_cast<double>(first.input),
-      .waiting = bytes(&StageBytes::waiting),
-      .forward = bytes(&StageBytes::forward),
-      .backward = bytes(&StageBytes::backward),
-      .input_part = bytes(&StageBytes::input_part),
-      .weight_part = bytes(&StageBytes::weight_part),
-      .opening = bytes(&StageBytes::opening),
-      .opening_part = bytes(&StageBytes::opening_part),
-      .sum_window = {},
-      .norm = 8.0 * static_cast<double>(costs.training.whole.size()),
-      .expanded =
-          list_of(costs,
-                  [&](auto& stage) {
-                    return stored(stage) < stage.bytes.elements ? weight * stage.bytes.elements : 0;
-                  }),
-      .index = list_of(costs, [&](auto& stage) { return 4 * pruned(stage); }),
-      .losses = 4.0 * plan.per_step,
-      .weight_element = weight,
-      .sum_element = sum,
-      .optimizer_element = first.stored > 0 ? static_cast<int>(first.optimizer / first.stored) : 0};
-  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage)
-    sizes.sum_window.push_back(static_cast<double>(
-        sum_window(stored(costs.stages[stage]), sum, members[stage], plan, reduction)));
+  const StageBytes& first = costs.stages.front().bytes;
+  Sizes sizes{.weights = bytes(&StageBytes::stored, weight),
+              .sum = bytes(&StageBytes::stored, sum),
+              .optimizer = bytes(&StageBytes::optimizer),
+              .activations = bytes(&StageBytes::kept),
+              .output = bytes(&StageBytes::output),
+              .first_input = static_cast<double>(first.input),
+              .waiting = bytes(&StageBytes::waiting),
+              .forward = bytes(&StageBytes::forward),
+              .backward = bytes(&StageBytes::backward),
+              .input_part = bytes(&StageBytes::input_part),
+              .weight_part = bytes(&StageBytes::weight_part),
+              .opening = bytes(&StageBytes::opening),
+              .opening_part = bytes(&StageBytes::opening_part),
+              .sum_window = {},
+              .norm = 8.0 * static_cast<double>(costs.training.whole.size()),
+              .expanded = bytes(&StageBytes::elements, weight),
+              .index = bytes(&StageBytes::pruned, 4),
+              .losses = 4.0 * plan.per_step,
+              .weight_element = weight,
+              .sum_element = sum,
+              .optimizer_element =
+                  static_cast<int>(first.optimizer / std::max<std::int64_t>(1, first.stored))};
+  const std::vector<int> members = members_of_sums(plan);
+  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
+    const StageBytes& each = costs.stages[stage].bytes;
+    if (each.pruned == 0) sizes.expanded[stage] = 0;
+    sizes.sum_window.push_back(
+        static_cast<double>(sum_window(each.stored, sum, members[stage], plan, reduction)));
+  }
   if (!plan.codec.is_none()) add_codec(sizes, costs, plan, members);
   return sizes;
 }
