@@ -2,8 +2,6 @@
 // Chapter 04.
 #include "parallel/collectives/collective.h"
 
-#include <utility>
-
 #include "autograd/error.h"
 
 namespace plangrad::parallel {
@@ -190,24 +188,5 @@ Collective all_reduce(const Summing& how, int member, int members) {
 }
 // [end snippet]
 #undef PG_LISTED
-
-std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::int64_t most) {
-  std::vector<Piece> pieces;
-  pieces.reserve(8);
-  for (const Round& round : collective.rounds) {
-    bool more = true;
-    for (std::int64_t i = 0; std::exchange(more, false); ++i) {
-      for (const Exchange& exchange : round) {
-        Range range = chunk_range(count, exchange.chunk, collective.chunks);
-        range.begin += i * most;
-        if (range.begin >= range.end) continue;
-        range.end = std::min(range.end, range.begin + most);
-        pieces.push_back({exchange.action, exchange.peer, range});
-        more = true;
-      }
-    }
-  }
-  return pieces;
-}
 
 }  // namespace plangrad::parallel

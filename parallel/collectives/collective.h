@@ -3,7 +3,8 @@
 // Chapter 04; Patarasuk and Yuan 2009 (ring), Markov et al. 2022 (scatter-reduce-allgather).
 //
 // The room parallel/collectives makes sums and gathers of messages:
-// collective.h       lists of exchanges: scatter-reduce-allgather, ring, tree, by hosts
+// collective.h       lists of exchanges: scatter-reduce-allgather, ring, tree, by hosts; pieces.h:
+//                    the messages that a list becomes
 // collective_run.h   runs one member's list without ever waiting; the interface of codecs
 // The lists fix the order of additions, so sums have the same bits whatever the timing.
 #pragma once
@@ -93,16 +94,5 @@ Collective reduce_scatter(const Summing& how, int member, int members);
 /// Lists an all-gather: member i begins with chunk i; every member ends with all chunks.
 /// throws: Error as reduce_scatter() does
 Collective all_gather(const Summing& how, int member, int members);
-
-/// One exchange of one piece of a chunk.
-struct Piece {
-  Exchange::Action action = Exchange::Action::send;
-  int peer = 0;
-  Range range;  ///< of the buffer
-};
-
-/// Cuts a member's list for a buffer of `count` elements into pieces of at most `most` elements:
-/// within a round, the first piece of every chunk, then the second of each...
-std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::int64_t most);
 
 }  // namespace plangrad::parallel

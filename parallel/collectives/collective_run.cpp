@@ -14,11 +14,6 @@ namespace plangrad::parallel {
 
 using enum Exchange::Action;
 
-AllReduce fitted(AllReduce how, std::int64_t bytes, int members) {
-  const bool is_small = members == 2 && bytes <= most_direct_bytes;
-  return how == AllReduce::scatter_reduce && is_small ? AllReduce::direct : how;
-}
-
 CollectiveRun::CollectiveRun(const Collective& collective, Tensor data, std::vector<int> ranks,
                              int channel, std::int64_t piece_bytes, Encoding encoding)
     : data_(data.detach()), ranks_(std::move(ranks)), channel_(channel), encoding_(encoding) {
@@ -57,7 +52,7 @@ void CollectiveRun::set_order() {
     if (!sent && std::ranges::find(from, parts_[i].peer) == from.end())
       from.push_back(parts_[i].peer);
   }
-  receives_.most = window * from.size();
+  receives_.most = pieces_in_flight * from.size();
 }
 
 /// The part that changes the values last, up to part i of these values.
@@ -213,7 +208,7 @@ std::int64_t window_bytes(const Collective& collective, std::int64_t count, std:
     carries |= piece.action == carry;
     receives.push_back(piece.action == copy ? 0 : piece.range.size() * element);
   }
-  const std::size_t most = CollectiveRun::window * from.size() + (carries ? 1 : 0);
+  const std::size_t most = pieces_in_flight * from.size() + (carries ? 1 : 0);
   std::int64_t now = 0, largest = 0;
   for (std::size_t i = 0; i < receives.size(); ++i) {
     now += receives[i] - (i >= most ? receives[i - most] : 0);

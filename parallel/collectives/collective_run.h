@@ -4,7 +4,7 @@
 #pragma once
 
 #include "autograd/tensor.h"
-#include "parallel/collectives/collective.h"
+#include "parallel/collectives/pieces.h"
 #include "parallel/transports/transport.h"
 
 namespace plangrad::parallel {
@@ -39,19 +39,12 @@ class PieceCodec {
   virtual void decode(const Tensor& bytes, Range range, const Tensor& values) const = 0;
 };
 
-/// Sums of two members up to this size are made in one round.
-inline constexpr std::int64_t most_direct_bytes = 1 << 20;
-/// The kind by which `bytes` are summed where `how` is asked for: direct instead of scatter_reduce
-/// for small sums of two members, which send the same bytes in one round instead of two. The sum
-/// has the same bits, unless its messages are encoded.
-AllReduce fitted(AllReduce how, std::int64_t bytes, int members);
-
 /// Runs a list. Chunks are cut into pieces, so that a piece is sent on while the next one arrives.
-/// At most `window` pieces are in flight for each member that this one receives from, and as many
+/// At most `pieces_in_flight` are in flight for each member that this one receives from, and as many
 /// to all others together: with more, a slow link has a long queue, behind which all else waits.
 ///   bytes sent by each member: all-reduce by scatter or ring 2 (N-1)/N of the tensor's bytes,
 ///                              reduce-scatter or all-gather half of that
-///   scratch:                   window pieces per member received from, counted as communication;
+///   scratch:                   pieces_in_flight per member received from, counted as communication;
 ///                              with a codec also the codes that are sent, final ones to the end
 /// With a codec, pieces travel encoded, and sums are made of decoded values. Each member encodes a
 /// piece once: a copy of it is sent on without being encoded again, and its sender takes the
@@ -63,8 +56,6 @@ class CollectiveRun : public GroupRun {
     PieceCodec* codec = nullptr;  ///< must outlive the run; null: pieces are not encoded
     int version = 0;
   };
-  static constexpr std::int64_t default_piece = 256 * 1024;  ///< bytes
-  static constexpr int window = 4;
 
   /// Member i of the collective is rank ranks[i]. `data` is changed in place; nothing else may
   /// touch it until advance() has returned true. A channel carries one collective at a time.
@@ -96,7 +87,8 @@ class CollectiveRun : public GroupRun {
   /// All sends, or all receives, in the order of the list.
   struct Way {
     std::vector<int> parts;
-    std::size_t next = 0, most = window;  ///< the part to begin next; how many may be in flight
+    std::size_t next = 0,
+                most = pieces_in_flight;  ///< the part to begin next; how many may be in flight
     std::vector<Underway> underway;       ///< the oldest first
     bool is_over() const { return underway.empty() && next == parts.size(); }
   };
@@ -132,7 +124,7 @@ class CollectiveRun : public GroupRun {
 /// Bytes of the pieces that a run of the list holds at most for sums, where `count` elements of
 /// `element` bytes are added up: they are in flight, or wait for their turn.
 std::int64_t window_bytes(const Collective& collective, std::int64_t count, std::int64_t element,
-                          std::int64_t piece_bytes = CollectiveRun::default_piece);
+                          std::int64_t piece_bytes = default_piece);
 
 /// A group's sum or gather by the transport's own collective.
 ///   bytes sent by all members: counted as for a list, whatever the transport does

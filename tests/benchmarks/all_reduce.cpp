@@ -35,7 +35,7 @@ double seconds_of(const std::function<void()>& body) {
 
 struct Wanted {
   double gigabits = 0;
-  std::int64_t smallest = 1024, largest = 64 << 20, piece = CollectiveRun::default_piece;
+  std::int64_t smallest = 1024, largest = 64 << 20, piece = default_piece;
   bool fastest = false;
 };
 

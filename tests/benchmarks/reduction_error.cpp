@@ -72,7 +72,7 @@ std::vector<double> sum_over(int ranks, AllReduce how, const CodecSpec& spec) {
     std::iota(members.begin(), members.end(), 0);
     Tensor x = gradient_of(transport.rank());
     CollectiveRun run(all_reduce({how}, transport.rank(), ranks), x, members, group_channel(0),
-                      CollectiveRun::default_piece, {&codec, 1});
+                      default_piece, {&codec, 1});
     finish(run, transport, 60);
     if (transport.rank() == 0) result = to_host(x);
   });

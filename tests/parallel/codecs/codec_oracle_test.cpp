@@ -196,7 +196,7 @@ TEST_CASE("encoded sums: a large matrix is sent in an eighth of the bytes, nearl
   ParameterList list;
   list.add("matrix", {1024, 1024}, Init::constant(0));
   auto sent = [&](const char* codec) {
-    const CodedSum how{{AllReduce::scatter_reduce}, 2, CollectiveRun::default_piece / 4};
+    const CodedSum how{{AllReduce::scatter_reduce}, 2, default_piece / 4};
     auto input = [&](int) { return std::vector<float>(list.numel(), 1); };
     return static_cast<double>(coded_sum(how, list, parse_codec(codec), input).bytes_sent[0]);
   };

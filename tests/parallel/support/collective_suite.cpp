@@ -174,7 +174,7 @@ void collective_checks(Transport& transport, const DevicePtr& device, bool quick
   if (quick) counts = {0, 3, 6000};
   check_group({transport, device, all, transport.rank(), 8192}, counts);
   if (!quick && !sanitized)
-    check_group({transport, device, all, transport.rank(), CollectiveRun::default_piece}, {100003});
+    check_group({transport, device, all, transport.rank(), default_piece}, {100003});
   for (std::size_t member = 0; member < odd.size(); ++member)
     if (odd[member] == transport.rank())
       check_group({transport, device, odd, static_cast<int>(member), 8192}, {3, 10000});

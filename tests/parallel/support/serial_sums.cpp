@@ -97,8 +97,7 @@ void Serial::sum_up(const std::vector<int>& group, MakeCollective make,
   for (int member = 0; member < members; ++member) {
     const Tensor& values = sums[member];
     const Collective list = make(summing(group), member, members);
-    lists.push_back(
-        cut(list, values.numel(), CollectiveRun::default_piece / size_of(values.dtype())));
+    lists.push_back(cut(list, values.numel(), default_piece / size_of(values.dtype())));
     BufferCodec* own = version < 0 ? nullptr : codec(ranks_[group[member]], stage);
     seats.emplace_back(values, own, version, list.same, lists[member]);
   }
