@@ -43,7 +43,7 @@ double bytes_in_f32(const Record& record, const Plan& plan, const Training& trai
     costs.weight_bytes.clear();
     for (std::int64_t count : elements)
       costs.weight_bytes.push_back(count * static_cast<std::int64_t>(f32_bytes));
-    return static_cast<double>(bytes_sent(x, plan, costs));
+    return static_cast<double>(bytes_sent(x, record.rank, plan, costs));
   }
   if (x.what != Value::activation && x.what != Value::activation_gradient) return sent;
   if (plan.channel.is_none())

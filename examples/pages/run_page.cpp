@@ -17,8 +17,9 @@ using nlohmann::json;
 namespace {
 
 /// What the plan player is asked: recorded updates, simulated with the costs that were measured.
-json player_request_of(const RecordedUpdates& recorded, const std::string& run) {
-  const Costs costs = measured_costs(recorded.plan, recorded.timeline);
+json player_request_of(const RecordedUpdates& recorded, const std::string& run,
+                       const Summing& sums) {
+  const Costs costs = measured_costs(recorded.plan, recorded.timeline, sums);
   return {{"plan", print(recorded.plan)},
           {"title",
            text(run, ", updates ", recorded.plan.first + 1, " to ",
@@ -29,7 +30,9 @@ json player_request_of(const RecordedUpdates& recorded, const std::string& run) 
             {"input_part", costs.input_part},
             {"weight_part", costs.weight_part},
             {"step", costs.step},
-            {"latency", costs.latency}}}};
+            {"latency", costs.latency},
+            {"reduction", name_of(sums.how)},
+            {"hosts", sums.hosts}}}};
 }
 
 }  // namespace
@@ -44,7 +47,8 @@ void RunPage::draw(Lead& lead, const json& summary, bool last) {
   nn::write_file(out / "report.html", run_page(title_, page(lead, summary).dump()));
   if (!last) return;
   const RecordedUpdates& recorded = recordings().back().updates;
-  nn::write_file(out / "plan.html", plan_page(player_request_of(recorded, title_).dump()));
+  nn::write_file(out / "plan.html",
+                 plan_page(player_request_of(recorded, title_, sums_of(lead)).dump()));
   lead.say(text("report: ", (out / "report.html").string()));
 }
 

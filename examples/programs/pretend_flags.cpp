@@ -3,7 +3,6 @@
 #include "examples/programs/pretend_flags.h"
 
 #include "examples/programs/program.h"
-#include "parallel/transports/launch.h"
 
 namespace plangrad::examples {
 namespace {
@@ -43,13 +42,27 @@ std::vector<std::vector<double>> sets_of(const std::string& compute) {
   return sets;
 }
 
-parallel::PretendedLinks::Speed speed_of(const std::string& link) {
-  const std::vector<std::string> words = parts_of(link, ',');
-  PG_CHECK(words.size() == 2, "--pretend-link ", link,
-           ": expected LATENCY,BANDWIDTH in seconds and bytes per second");
-  constexpr double slowest = 1, fastest = 1e30;
-  return {number_of("--pretend-link", words[0], 0, parallel::longest_sleep),
-          number_of("--pretend-link", words[1], slowest, fastest)};
+/// Every pair's link; of ranks that share cards, the card, and perhaps the links within a host,
+/// which are else as fast.
+std::vector<parallel::Link> links_of(const std::string& all, bool cards) {
+  const std::vector<std::string> each = parts_of(all, ';');
+  PG_CHECK(each.size() == 1 || (cards && each.size() == 2), "--pretend-link ", all,
+           ": a second link is for messages within a host, with --pretend-cards");
+  std::vector<parallel::Link> links;
+  for (const std::string& link : each) {
+    const std::vector<std::string> words = parts_of(link, ',');
+    PG_CHECK(words.size() == 2, "--pretend-link ", link,
+             ": expected LATENCY,BANDWIDTH in seconds and bytes per second");
+    constexpr double slowest = 1, fastest = 1e30;
+    links.push_back({"links", parallel::Reach::pair,
+                     number_of("--pretend-link", words[1], slowest, fastest),
+                     number_of("--pretend-link", words[0], 0, parallel::longest_sleep)});
+  }
+  if (!cards) return links;
+  if (links.size() == 1) links.push_back(links[0]);
+  links[0].name = "cards";
+  links[0].reach = parallel::Reach::card;
+  return links;
 }
 
 }  // namespace
@@ -62,9 +75,10 @@ void PretendFlags::add_flags(Flags& flags) {
               "until this time has passed; the report counts those that took longer. The two parts "
               "of a split backward take half each; 0, or no update: as long as the arithmetic; "
               "none: nothing is pretended");
-  flags.words("--pretend-link", link, "LATENCY,BANDWIDTH",
+  flags.words("--pretend-link", link, "LATENCY,BANDWIDTH[;...]",
               "seconds, and bytes per second: holds the messages of plans back as if each ordered "
-              "pair of ranks had such a link; none: links are as they are");
+              "pair of ranks had such a link; none: links are as they are. With --pretend-cards, a "
+              "second pair after a ; is for messages within a host (default: as the cards)");
   flags.yes("--pretend-cards", cards,
             "the ranks of a host (--ranks-per-host) share one network card of that --pretend-link: "
             "messages between hosts queue for it, outward and inward");
@@ -73,7 +87,7 @@ void PretendFlags::add_flags(Flags& flags) {
 void PretendFlags::check(const std::string& device, const std::string& transport,
                          int ranks_per_host) const {
   if (is_given(compute)) sets_of(compute);
-  if (is_given(link)) speed_of(link);
+  if (is_given(link)) links_of(link, cards);
   PG_CHECK(!is_given(compute) || device == "cpu",
            "--pretend-compute: the time of a computation is ",
            "known only on the CPU, a GPU computes while the rank continues; use --device cpu");
@@ -110,25 +124,19 @@ parallel::Pretended PretendFlags::found(int stages, int ranks, int ranks_per_hos
   PG_CHECK(ranks > 1,
            "--pretend-link: one rank sends no messages; leave it out, "
            "or use none");
-  const auto [latency, bandwidth] = speed_of(link);
-  result.latency = latency;
-  result.bandwidth = bandwidth;
+  result.topology.links = links_of(link, cards);
   if (!cards) return result;
   PG_CHECK(ranks_per_host < ranks, "--pretend-cards: --ranks-per-host ", ranks_per_host,
            " puts all ", ranks,
            " ranks on one host, where messages need no card; use fewer per host");
-  result.ranks_per_card = ranks_per_host;
+  result.topology.devices_per_host = ranks_per_host;
   return result;
 }
 
 std::shared_ptr<parallel::PretendedNetwork> network_of(const parallel::Pretended& pretended,
-                                                       int ranks, bool one_process) {
+                                                       bool one_process) {
   if (!pretended.links()) return nullptr;
-  std::vector<int> hosts;
-  if (pretended.ranks_per_card > 0)
-    hosts = parallel::hosts_in_order(ranks, pretended.ranks_per_card);
-  return std::make_shared<parallel::PretendedNetwork>(
-      parallel::PretendedLinks({pretended.latency, pretended.bandwidth}, hosts), one_process);
+  return std::make_shared<parallel::PretendedNetwork>(pretended.topology, one_process);
 }
 
 }  // namespace plangrad::examples

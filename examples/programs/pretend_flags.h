@@ -1,5 +1,5 @@
 // PretendFlags: the flags that give a run the times of devices and links that it does not have.
-// Not here: what these do to a run (engine/pretended_time.h, transports/pretended_links.h).
+// Not here: what these do to a run (engine/pretended_time.h, pretended_links.h).
 // Chapter 06.
 #pragma once
 
@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "parallel/engine/pretended_links.h"
 #include "parallel/simulation/pretended.h"
-#include "parallel/transports/pretended_links.h"
 
 namespace plangrad::examples {
 
@@ -28,6 +28,6 @@ struct PretendFlags {
 
 /// The network of pretended links; null if links are as they are. `one_process`: all ranks use it.
 std::shared_ptr<parallel::PretendedNetwork> network_of(const parallel::Pretended& pretended,
-                                                       int ranks, bool one_process);
+                                                       bool one_process);
 
 }  // namespace plangrad::examples

@@ -49,8 +49,9 @@ RunSettings session_settings(const RunFlags& run, const RunLayout& layout, const
   ObservedRun& observed = settings.observed;
   const Pretended pretended =
       run.pretend.found(training.stages(), layout.ranks(), run.ranks_per_host);
-  PG_CHECK(pretended.latency < run.timeout, "--pretend-link: a message takes ", pretended.latency,
-           " s, and ranks give up after --timeout ", run.timeout, "; use a longer --timeout");
+  for (const Link& link : pretended.topology.links)
+    PG_CHECK(link.latency < run.timeout, "--pretend-link: a message takes ", link.latency,
+             " s, and ranks give up after --timeout ", run.timeout, "; use a longer --timeout");
   if (pretended.computes()) settings.engine.prolong = prolong_to(pretended);
   if (pretended.computes() || pretended.links())
     observed.pretended = std::make_shared<Pretended>(pretended);
@@ -109,8 +110,7 @@ ReadyRun checked(const RunFlags& flags, ReadyRun run, bool one_process) {
   const SessionScope& scope = run.settings;
   const bool has_bits = !scope.resume.empty() && scope.resumed().run().contains("bits");
   check_period(plan.codec, first, run.settings.steps, has_bits);
-  if (observed.pretended)
-    run.network = network_of(*observed.pretended, run.layout.ranks(), one_process);
+  if (observed.pretended) run.network = network_of(*observed.pretended, one_process);
   return run;
 }
 

@@ -58,6 +58,10 @@ void PowerSgd::write_sum(const Tensor& gradient) {
 
 }  // namespace
 
-CodecEntry lowrank_codec() { return {low_rank_kind("lowrank"), nullptr, made<LowRank, PowerSgd>}; }
+CodecEntry lowrank_codec() {
+  CodecKind kind = low_rank_kind("lowrank");
+  kind.sums = 2;  // of P, then of Q
+  return {kind, nullptr, made<LowRank, PowerSgd>};
+}
 
 }  // namespace plangrad::parallel

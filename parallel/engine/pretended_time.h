@@ -1,6 +1,6 @@
 // PretendedTime: makes computations last as long as on the devices that a run pretends to have, by
 // sleep, so that many ranks on a few cores show the times of as many devices.
-// Not here: which devices (simulation/pretended.h), and messages (transports/pretended_links.h).
+// Not here: which devices (simulation/pretended.h), and messages (engine/pretended_links.h).
 // Chapter 06.
 #pragma once
 

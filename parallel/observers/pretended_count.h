@@ -50,9 +50,14 @@ class PretendedCount : public RunObserver {
       result["late"] = late_;
     }
     if (!pretended_->links()) return;
-    result["latency"] = pretended_->latency;
-    result["bandwidth"] = pretended_->bandwidth;
-    if (pretended_->ranks_per_card > 0) result["ranks_per_card"] = pretended_->ranks_per_card;
+    const Topology& topology = pretended_->topology;
+    const bool cards = topology.devices_per_host > 0;
+    for (const Link& link : topology.links) {
+      const std::string inner = cards && link.reach == Reach::pair ? "host_" : "";
+      result[inner + "latency"] = link.latency;
+      result[inner + "bandwidth"] = link.bandwidth;
+    }
+    if (cards) result["ranks_per_card"] = topology.devices_per_host;
   }
 
   std::shared_ptr<const Pretended> pretended_;

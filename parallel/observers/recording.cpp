@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "parallel/drawing/figure.h"
+#include "parallel/simulation/meetings.h"
 #include "parallel/simulation/pretended.h"
 #include "parallel/simulation/simulate.h"
 #include "parallel/simulation/variants.h"
@@ -44,7 +45,7 @@ double quantile(std::vector<double> values, double share) {
 }
 
 Costs costs_of(const RecordedUpdates& recorded, const RecordingContext& context) {
-  const Costs costs = measured_costs(recorded.plan, recorded.timeline);
+  const Costs costs = measured_costs(recorded.plan, recorded.timeline, context.sums);
   return context.pretended ? context.pretended->instead_of(costs, recorded.plan) : costs;
 }
 
@@ -183,7 +184,7 @@ std::string about_times(const std::optional<SharedCores>& shared, const Timeline
 
 // ---- recorded updates ----
 
-Costs measured_costs(const Plan& plan, const Timeline& measured) {
+Costs measured_costs(const Plan& plan, const Timeline& measured, const Summing& sums) {
   auto medians = [&](Op op, Value part, int stages) {
     std::vector<std::vector<double>> seconds(stages);
     for (const Record& record : measured.records)
@@ -194,6 +195,7 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
     return result;
   };
   Costs costs;
+  costs.sums = sums;
   costs.forward = medians(Op::forward, Value::none, plan.stages);
   costs.backward = medians(Op::backward, Value::none, plan.stages);
   costs.input_part = medians(Op::backward, Value::input_part, plan.stages);
@@ -206,19 +208,20 @@ Costs measured_costs(const Plan& plan, const Timeline& measured) {
   struct Message {
     double seconds, bytes;
   };
-  std::vector<Message> messages;  // of one round each
+  std::vector<Message> messages;  // of collectives: one of each round
   for (const Record& record : measured.records) {
     const Instruction& x = record.instruction;
     const double seconds = record.end - record.start;
     if (record.bytes == 0 || seconds <= 0) continue;
-    const auto number = static_cast<double>(rounds(x, plan));
-    messages.push_back({seconds / number, static_cast<double>(record.bytes) / number});
+    const auto [sends, chunks, rounds] = sent_by(x, record.rank, plan, costs);
+    messages.push_back({seconds / static_cast<double>(rounds),
+                        static_cast<double>(record.bytes) / static_cast<double>(sends)});
     if (x.stage < 0) continue;  // a norm
     auto& bytes = x.what == Value::gradient_sum          ? costs.sum_bytes
                   : x.what == Value::weights             ? costs.weight_bytes
                   : x.what == Value::activation_gradient ? costs.activation_gradient_bytes
                                                          : costs.activation_bytes;
-    bytes.at(x.stage) = std::max(bytes.at(x.stage), value_bytes(x, plan, record.bytes));
+    bytes.at(x.stage) = std::max(bytes.at(x.stage), record.bytes * chunks / sends);
   }
   if (messages.empty()) return costs;
   costs.latency = std::ranges::min(messages, {}, &Message::seconds).seconds;

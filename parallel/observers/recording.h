@@ -58,6 +58,7 @@ struct RecordingContext {
   const Training& training;
   const Pretended* pretended = nullptr;
   std::optional<SharedCores> shared;  ///< of ranks that compute on the CPU; none: each has a core
+  Summing sums = {};                  ///< as Costs::sums
 };
 
 /// A timeline of the recorded updates, and where its time goes.
@@ -88,6 +89,7 @@ std::int64_t peak_of_all_ranks(std::vector<MemorySample> samples, const std::str
 /// backwards, parts of split backwards, and updates; 0 for a kind that did not run. The times of
 /// messages, and of the rounds of a collective, contain waiting, so the shortest one is the
 /// latency, and the rate that a tenth of them reach in the time beyond it is the bandwidth.
-Costs measured_costs(const Plan& plan, const Timeline& measured);
+///   sums: how the run added up; see Costs::sums
+Costs measured_costs(const Plan& plan, const Timeline& measured, const Summing& sums = {});
 
 }  // namespace plangrad::parallel

@@ -11,6 +11,12 @@ namespace plangrad::parallel {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
+Summing sums_of(Lead& lead) {
+  const Engine::Settings& engine = lead.engine().settings();
+  const bool by_transport = engine.reduction == AllReduce::by_transport;
+  return {by_transport ? AllReduce::ring : engine.reduction, engine.hosts};
+}
+
 std::string date_now() {
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
@@ -155,7 +161,7 @@ json RunRecord::summary(Lead& lead) {
   for (auto& [updates, facts] : recordings_)
     if (!facts)
       facts = facts_of(updates, {lead.engine().training(), settings_.pretended.get(),
-                                 on_cores ? shared : std::nullopt});
+                                 on_cores ? shared : std::nullopt, sums_of(lead)});
   result.update(recordings_.back().facts->summary);
   result["saving"] = {{"seconds", saving}, {"share", saving / std::max(seconds + saving, 1e-9)}};
   result["bubble"]["all_steps"] = bubble();

@@ -81,6 +81,9 @@ class RunRecord : public AskingObserver<Nothing, MeasuredRank> {
   std::chrono::steady_clock::time_point written_ = std::chrono::steady_clock::now();
 };
 
+/// How the run's groups add up; the transport's own sums count as rings.
+Summing sums_of(Lead& lead);
+
 /// The time now, as "2026-11-23 14:37:05 UTC".
 std::string date_now();
 

@@ -56,6 +56,7 @@ struct CodecKind {
   bool leaves_out = false;         ///< what an encoding leaves out is added to the next values
   bool keeps_bf16 = false;         ///< values that are bf16 already are sent unchanged
   BitRule chooses_bits = nullptr;  ///< the bits of each layer anew after each period; null: fixed
+  int sums = 1;                    ///< of buffers, one after another, that make a group's sum
 
   /// Whether the codec acts on values one buffer at a time, so that any message can be encoded.
   bool is_local() const { return encoded_bytes != nullptr; }

@@ -5,6 +5,8 @@
 
 #include "autograd/error.h"
 #include "parallel/plan/fields.h"
+#include "parallel/simulation/links.h"
+#include "parallel/simulation/meetings.h"
 
 namespace plangrad::parallel {
 namespace {
@@ -28,19 +30,6 @@ void check_list(const char* name, const std::vector<T>& list, int count,
 template <class T>
 const std::vector<T>& given(const std::vector<T>& list, const std::vector<T>& otherwise) {
   return list.empty() ? otherwise : list;
-}
-
-/// Bytes of the value that an instruction moves or reduces.
-std::int64_t value_bytes(const Instruction& x, const Costs& costs) {
-  switch (x.what) {
-    case Value::activation: return of(x.stage, costs.activation_bytes);
-    case Value::activation_gradient:
-      return of(x.stage, given(costs.activation_gradient_bytes, costs.activation_bytes));
-    case Value::gradient_sum: return of(x.stage, given(costs.sum_bytes, costs.weight_bytes));
-    case Value::weights: return of(x.stage, costs.weight_bytes);
-    case Value::norm: return sizeof(double);
-    default: return 0;  // a turn is empty
-  }
 }
 
 /// In how many parts a value is sent: one per member of a group, in rounds; otherwise all at once.
@@ -70,6 +59,10 @@ constexpr Field<Costs> fields[] = {
     row<&Costs::bandwidth>("bandwidth", "bytes per second of every link",
                            {.least = 1e-30, .usual = "unlimited"}),
     row<&Costs::latency>("latency", "seconds added to every message"),
+    row_as<AsChoice<AllReduce, reductions>, &Costs::sums, &Summing::how>(
+        "reduction", "how a group's sum is made: see train_gpt --help"),
+    row<&Costs::sums, &Summing::hosts>(
+        "hosts", "the host of each rank, for --reduction hierarchical", {.usual = "all on one"}),
 };
 
 }  // namespace
@@ -96,6 +89,7 @@ void check(const Costs& costs, const Plan& plan) {
   check_list("sum_bytes", given(costs.sum_bytes, costs.weight_bytes), plan.stage_count());
   check_list("slowness", costs.slowness, plan.ranks(), "ranks");
   check_list("latency", std::vector<double>{costs.latency}, 1);
+  if (!costs.sums.hosts.empty()) check_list("hosts", costs.sums.hosts, plan.ranks(), "ranks");
   PG_CHECK(costs.bandwidth > 0, "costs: bandwidth is ", costs.bandwidth,
            " bytes/s, expected more than 0; leave it out for links that take no time");
 }
@@ -111,8 +105,24 @@ std::int64_t rounds(const Instruction& x, const Plan& plan) {
   }
 }
 
+std::int64_t bytes_of(const Instruction& x, const Costs& costs) {
+  switch (x.what) {
+    case Value::activation: return of(x.stage, costs.activation_bytes);
+    case Value::activation_gradient:
+      return of(x.stage, given(costs.activation_gradient_bytes, costs.activation_bytes));
+    case Value::gradient_sum: return of(x.stage, given(costs.sum_bytes, costs.weight_bytes));
+    case Value::weights: return of(x.stage, costs.weight_bytes);
+    case Value::norm: return sizeof(double);
+    default: return 0;  // a turn is empty
+  }
+}
+
+int host_of(int rank, const Costs& costs) {
+  if (!costs.sums.hosts.empty()) return of(rank, costs.sums.hosts);
+  return costs.topology ? costs.topology->host(rank) : 0;
+}
+
 double duration(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
-  const double seconds = static_cast<double>(value_bytes(x, costs)) / costs.bandwidth;
   auto computed = [&](const std::vector<double>& list) {
     return of(rank, costs.slowness) * of(x.stage, list);
   };
@@ -126,26 +136,21 @@ double duration(const Instruction& x, int rank, const Plan& plan, const Costs& c
     case Cost::forward: return computed(costs.forward);
     case Cost::backward: return backward();
     case Cost::step: return computed(costs.step);
-    case Cost::message: return costs.latency + seconds;
-    default: break;
+    case Cost::message: break;
+    case Cost::reduction:
+    case Cost::gather: return meeting_seconds(x, plan, costs);
   }
-  return static_cast<double>(rounds(x, plan)) *
-         (costs.latency + seconds / static_cast<double>(parts(x, plan)));
+  const std::int64_t bytes = bytes_of(x, costs);
+  if (!costs.topology) return costs.latency + static_cast<double>(bytes) / costs.bandwidth;
+  Traffic traffic(*costs.topology);
+  traffic.start(receives(x) ? x.peer : rank, receives(x) ? rank : x.peer, bytes, 0, 0);
+  return traffic.next(std::numeric_limits<double>::infinity())->time;
 }
 
-double duration(const Plan& plan, int rank, int cell, const Costs& costs) {
-  const Instruction& x = plan.rows[rank][cell];
-  if (costs.computation && is_compute(x) && !drops(x)) return costs.computation(x, rank, cell);
-  return duration(x, rank, plan, costs);
-}
-
-std::int64_t bytes_sent(const Instruction& x, const Plan& plan, const Costs& costs) {
-  const std::int64_t number = rounds(x, plan);
-  return number == 0 ? 0 : number * value_bytes(x, costs) / parts(x, plan);
-}
-
-std::int64_t value_bytes(const Instruction& x, const Plan& plan, std::int64_t sent) {
-  return sent * parts(x, plan) / rounds(x, plan);
+std::int64_t bytes_sent(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
+  if (operation(x).cost != Cost::message && !meets(x)) return 0;
+  const auto [sends, chunks, rounds] = sent_by(x, rank, plan, costs);
+  return sends * bytes_of(x, costs) / chunks;
 }
 
 Costs encoded(Costs costs, const Plan& plan, const char* weights_name) {

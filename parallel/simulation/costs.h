@@ -5,13 +5,16 @@
 
 #include <functional>
 #include <limits>
+#include <memory>
 
+#include "parallel/collectives/collective.h"
 #include "parallel/plan/plan.h"
 
 namespace plangrad::parallel {
 
 template <class Object>
-struct Field;  // plan/fields.h
+struct Field;     // plan/fields.h
+struct Topology;  // links.h
 
 /// Costs in seconds, bytes, and bytes per second. A list holds a value for each stage, or one for
 /// all stages; `slowness` holds values for ranks.
@@ -23,6 +26,9 @@ struct Costs {
   std::vector<double> step = {0};        ///< the last value is the tied stage's
   double bandwidth = std::numeric_limits<double>::infinity();  ///< every link's, each way
   double latency = 0;                                          ///< every message's
+  std::shared_ptr<const Topology> topology =
+      {};             ///< if set, the links that messages take, instead of these two
+  Summing sums = {};  ///< how groups add up, and the hosts of all ranks; empty: the topology's
   std::vector<std::int64_t> activation_bytes = {0};  ///< a stage's output for one microbatch
   std::vector<std::int64_t> output_bytes =
       {};  ///< that output in memory, where no codec makes it shorter; empty: as activation_bytes
@@ -47,29 +53,27 @@ void check(const Costs& costs, const Plan& plan);
 /// throws: Error if their length depends on shapes, as with lowrank and pca
 Costs encoded(Costs costs, const Plan& plan, const char* weights_name = "weight_bytes");
 
-/// How long a cell of a plan takes once it can begin.
-/// units:  seconds
-double duration(const Plan& plan, int rank, int cell, const Costs& costs);
-
-/// How long an instruction takes on a rank by the costs of its stage or message; a fold and a drop
+/// How long an instruction takes on a rank while no other message uses its links; a fold and a drop
 /// take no time.
 ///   forward, backward, step:  the stage's, times the rank's slowness
 ///   send, recv:  latency + bytes / bandwidth
-///   all-reduce:  2 (N-1) (latency + bytes / (N bandwidth)),  of a group of N
-///   gather:      half of that, and so is the reduction of a sharded plan, a reduce-scatter
+///   all-reduce, gather:  as long as the messages of their lists (meetings.h)
 /// units:  seconds
 /// source: Patarasuk and Yuan 2009, section 3;  tutorial 04
 double duration(const Instruction& instruction, int rank, const Plan& plan, const Costs& costs);
 
-/// How often a rank sends in an instruction: once in a send; in a collective of a group of N, it
-/// sends 1/N of the value in each round.
-///   send: 1;  all-reduce: 2 (N-1);  gather and reduce-scatter: N-1;  all else: 0
+/// Bytes of the value that an instruction moves or reduces.
+std::int64_t bytes_of(const Instruction& instruction, const Costs& costs);
+int host_of(int rank, const Costs& costs);
+
+/// How often a rank sends in an instruction, if it sends equal parts: once in a send; in a
+/// collective of a group of N, by ring or scatter, 1/N of the value in each of
+///   all-reduce: 2 (N-1);  gather and reduce-scatter: N-1
 std::int64_t rounds(const Instruction& instruction, const Plan& plan);
 
 /// Bytes that a rank sends in an instruction; a recv sends nothing.
-///   all-reduce: 2 (N-1)/N bytes;  gather and reduce-scatter: (N-1)/N bytes
-std::int64_t bytes_sent(const Instruction& instruction, const Plan& plan, const Costs& costs);
-/// Inverse of bytes_sent: bytes of the value, if a rank has sent `sent` bytes.
-std::int64_t value_bytes(const Instruction& instruction, const Plan& plan, std::int64_t sent);
+///   all-reduce by ring or scatter: 2 (N-1)/N bytes;  gather and reduce-scatter: (N-1)/N bytes
+std::int64_t bytes_sent(const Instruction& instruction, int rank, const Plan& plan,
+                        const Costs& costs);
 
 }  // namespace plangrad::parallel

@@ -105,13 +105,14 @@ constexpr double unknown = std::numeric_limits<double>::infinity();
 /// The order in which a message-driven plan runs at given costs. The line of work that a rank
 /// continues depends on what has arrived, so times and order are found together.
 /// The computation that can begin first, on any rank, always runs next: cells that have not run yet
-/// can't bring a message before that.
+/// can't bring a message before that. Messages that share links do not delay each other here; they
+/// do when the order that was found is simulated.
 class DrivenSimulation {
  public:
   DrivenSimulation(const Plan& plan, const Costs& costs)
       : plan_(plan),
-        costs_(costs),
         events_(events_of(plan, pair_up(plan))),
+        ends_(plan, events_, costs),
         tied_versions_(tied_versions(plan)),
         missing_(events_.size(), 0),
         waits_(events_.size()),
@@ -188,13 +189,12 @@ class DrivenSimulation {
     double start = latest(waits_[event]);
     if (events_.before[event] >= 0) start = std::max(start, end(events_.before[event]));
     if (start == unknown) return unknown;
-    return end_[event] =
-               start + duration(plan_, events_.rank_of(event), events_.index_of(event), costs_);
+    return end_[event] = ends_.alone(event, start);
   }
 
   const Plan& plan_;
-  const Costs& costs_;
   const Events events_;
+  Ends ends_;
   const std::vector<int> tied_versions_;
   std::vector<Rank> ranks_;
   std::vector<int> missing_;             // by event: number of ranks that have not come to it

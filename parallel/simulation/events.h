@@ -1,16 +1,25 @@
-// What waits for what in a plan: events, and what the cells of a rank wait for. The simulator, the
-// order of message-driven plans, plans that break a rule and explanations of idle time ask here.
+// What waits for what in a plan: events, what the cells of a rank wait for, and when events end.
+// The simulator, the order of message-driven plans, plans that break a rule and explanations of
+// idle time ask here.
 // Not here: when events happen (simulate.cpp), what a value is (plan/operations.h).
 // Chapter 06.
 #pragma once
 
+#include <map>
+#include <memory>
+#include <optional>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 
 #include "parallel/plan/timeline.h"
 #include "parallel/simulation/costs.h"
 #include "parallel/verifier/rules.h"
 
 namespace plangrad::parallel {
+
+class MeetingRun;  // meetings.h
+class Traffic;     // links.h
 
 /// An event is a computation, or a message with all its ends: a send and its recv, a reduction on
 /// all members of its group. Cells are counted over all rows; an event is numbered by one of its
@@ -39,6 +48,37 @@ struct EventTimes {
   std::vector<double> start, end;
 };
 EventTimes run_events(const Plan& plan, const Events& events, const Costs& costs);
+
+/// When a plan's events end. Messages and meetings on a topology end when its links let them, which
+/// depends on what else begins until then.
+class Ends {
+ public:
+  /// All must outlive it.
+  Ends(const Plan& plan, const Events& events, const Costs& costs);
+  ~Ends();
+  Ends(const Ends&) = delete;
+  Ends& operator=(const Ends&) = delete;
+
+  /// An event begins at `start`. On a topology this is not before the end that next() told last.
+  void begin(int event, double start);
+  /// An event that ends, and when; none: nothing is left that began. On a topology, messages end in
+  /// order of time.
+  std::optional<std::pair<int, double>> next();
+  /// The end of an event that begins at `start` while nothing else uses its links.
+  double alone(int event, double start);
+
+ private:
+  std::optional<double> end_of(int event, double start);
+  std::optional<std::pair<int, double>> arrived(double until);
+
+  const Plan& plan_;
+  const Events& events_;
+  const Costs& costs_;
+  std::vector<std::pair<double, int>> waiting_;          // start and event: on a topology a heap
+  std::unique_ptr<Traffic> traffic_;                     // null: there is no topology
+  std::map<int, std::unique_ptr<MeetingRun>> meetings_;  // by event
+  std::map<std::tuple<Op, Value, int, int>, double> seconds_;  // of meetings that are alone
+};
 
 /// The records of the events that happen, rank by rank, in the order of the rows.
 Timeline timeline_of(const Plan& plan, const Events& events, const EventTimes& times,

@@ -29,19 +29,18 @@ class Walk {
   /// them, stay pending.
   EventTimes run(const Costs& costs) && {
     auto& [pending, cause, start, end] = result_;
-    std::vector<int> ready;
+    Ends ends(plan_, events_, costs);
     for (int event = 0; event < events_.size(); ++event) {
       if (!events_.happens[event]) ++pending[event];
-      if (events_.of[event] == event && pending[event] == 0) ready.push_back(event);
+      if (events_.of[event] == event && pending[event] == 0) ends.begin(event, 0);
     }
-    while (!ready.empty()) {
-      const int event = ready.back(), rank = events_.rank_of(event);
-      ready.pop_back();
-      end[event] = start[event] + duration(plan_, rank, event - events_.row_begin[rank], costs);
+    while (const auto ended = ends.next()) {
+      const auto [event, time] = *ended;
+      end[event] = time;
       for (int e = first_edge_[event]; e >= 0; e = edges_[e].next) {
         const int later = edges_[e].later;
-        if (end[event] >= start[later]) start[later] = end[event], cause[later] = event;
-        if (--pending[later] == 0) ready.push_back(later);
+        if (time >= start[later]) start[later] = time, cause[later] = event;
+        if (--pending[later] == 0) ends.begin(later, start[later]);
       }
     }
     return std::move(result_);
@@ -97,7 +96,7 @@ Timeline timeline_of(const Plan& plan, const Events& events, const EventTimes& t
       const int event = events.of[cell];
       if (times.pending[event] == 0)
         result.records.push_back({rank, operation(x).lane(), x, times.start[event],
-                                  times.end[event], bytes_sent(x, plan, costs), 0, index});
+                                  times.end[event], bytes_sent(x, rank, plan, costs), 0, index});
     }
   return result;
 }

@@ -5,7 +5,6 @@
 // The room parallel/transports moves bytes between ranks and knows nothing of plans:
 // transport.h           the interface, and what each transport promises
 // threads_transport.h   ranks that are threads of one process; mpi_transport.h: processes and hosts
-// pretended_links.h     holds another transport's messages back, as slower links would
 // launch.h              ranks as threads, waits with deadlines, messages outside of a plan
 // pack.h                values as bytes, for messages outside of a plan
 // A new transport is a class with this interface; tests/parallel/support/transport_suite.h tests

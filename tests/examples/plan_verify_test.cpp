@@ -114,7 +114,7 @@ TEST_CASE("plan simulate tells where the time goes, and what sets the plan's len
                     "--stages",       "1",        "--data-parallel", "2",
                     "--microbatches", "1",        "--backward",      "2",
                     "--step",         "0.5",      "--latency",       "0.25",
-                    "--slowness",     "1,2"};
+                    "--slowness",     "1,2",      "--reduction",     "ring"};
   // The fast rank waits 3 s for the slow one, then both for 2 messages in a row, 0.25 s each.
   CHECK_THAT(output_of(words), Contains("\ncritical path         7.5 s: 6 s compute, 1 s update, "
                                         "500 ms collectives; 3 computations, 1 collective, on 1 "

@@ -53,10 +53,19 @@ TEST_CASE("pretended times have two or three parts, for all stages or for each")
 
 TEST_CASE("a pretended link has a latency and a bandwidth, and cards need hosts") {
   const auto link = PretendFlags{"", "1e-3,1e9", false}.found(2, 4, 0);
-  CHECK(link.latency == 1e-3);
-  CHECK(link.bandwidth == 1e9);
-  CHECK(link.ranks_per_card == 0);
-  CHECK(PretendFlags{"", "0,1e9", true}.found(2, 4, 2).ranks_per_card == 2);
+  REQUIRE(link.topology.links.size() == 1);
+  CHECK(link.topology.links[0].latency == 1e-3);
+  CHECK(link.topology.links[0].bandwidth == 1e9);
+  CHECK(link.topology.devices_per_host == 0);
+  for (const char* links : {"0,1e9", "0,1e9;0,2e9"}) {
+    const auto cards = PretendFlags{"", links, true}.found(2, 4, 2).topology;
+    REQUIRE(cards.links.size() == 2);
+    CHECK(cards.devices_per_host == 2);
+    CHECK(cards.links[0].reach == plangrad::parallel::Reach::card);
+    CHECK(cards.links[0].bandwidth == 1e9);
+    CHECK(cards.links[1].bandwidth == (links[5] == ';' ? 2e9 : 1e9));
+  }
+  check_flags({"", "0,1e9;0,2e9", false}, "a second link is for messages within a host");
 
   check_flags({"", "1e-3", false}, "expected LATENCY,BANDWIDTH");
   check_flags({"", "1,2,3", false}, "expected LATENCY,BANDWIDTH");

@@ -70,6 +70,7 @@ TEST_CASE("time steps: the rounds of an all-reduce are spread over its time", "[
   Costs costs;
   costs.weight_bytes = {4000};
   costs.latency = 0.5;  // 6 rounds, from 2 on
+  costs.sums.how = AllReduce::ring;
   Timeline timeline = simulated(plan, costs);
   TimeSteps steps = time_steps(plan, timeline);
   CHECK(steps.sums == Ints{0, 0, 2, 2, 2, 0});

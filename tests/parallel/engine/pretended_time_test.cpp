@@ -6,9 +6,9 @@
 #include <mutex>
 
 #include "autograd/cpu/cpu_backend.h"
+#include "parallel/engine/pretended_links.h"
 #include "parallel/simulation/simulate.h"
 #include "parallel/transports/launch.h"
-#include "parallel/transports/pretended_links.h"
 #include "tests/catch.h"
 #include "tests/parallel/support/small_run.h"
 
@@ -122,7 +122,8 @@ TEST_CASE("pretending changes no bit", "[pretend]") {
         schedule,
         {.stages = 3, .width = 2, .microbatches = 3, .steps = 2, .clip = schedule == "1f1b"});
     const Outcome plain = run_by_engine(training, plans, batches);
-    PretendedNetwork network(PretendedLinks({1e-4, 1e8}, {0, 0, 0, 1, 1, 1}), true);
+    PretendedNetwork network({{{"card", Reach::card, 1e8, 1e-4}, {"inside", Reach::pair, 1e9}}, 3},
+                             true);
     auto seat = [&](Transport& inner) { return Seat{cpu_device(), network.around(inner)}; };
     const Outcome held =
         run_by_engine(training, plans, batches, 0, AllReduce::scatter_reduce, {}, {}, seat);
@@ -138,8 +139,8 @@ TEST_CASE("a run on pretended devices takes at least the simulator's time", "[pr
   const int stages = 3;
   const Training training = untied_training(stages);
   const VerifiedPlan plan = verify(make_plan("1f1b", {.stages = stages, .microbatches = 4}));
-  Pretended devices{.forward = {0.002}, .backward = {0.004}, .latency = 0.003, .bandwidth = 1e6};
-  PretendedNetwork network(PretendedLinks({devices.latency, devices.bandwidth}), true);
+  Pretended devices{.forward = {0.002}, .backward = {0.004}, .topology = pair_links(0.003, 1e6)};
+  PretendedNetwork network(devices.topology, true);
   const auto results = run_with(training, plan, prolong_to(devices), &network);
 
   Costs sizes;

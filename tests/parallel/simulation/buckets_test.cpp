@@ -20,7 +20,8 @@ double exposed(int stages, double sums, double tied = 0) {
   Costs costs;
   costs.forward = {1.0 / stages};
   costs.backward = {2.0 / stages};
-  costs.bandwidth = 1.5e6;  // a sum over four ranks takes a second for each million bytes
+  costs.bandwidth = 1.5e6;  // a ring of four ranks takes a second for each million bytes
+  costs.sums.how = AllReduce::ring;
   const auto bytes = [](double seconds) { return static_cast<std::int64_t>(1e6 * seconds); };
   costs.weight_bytes.assign(stages, bytes((sums - tied) / stages));
   if (tied > 0) costs.weight_bytes.push_back(bytes(tied));

@@ -52,10 +52,10 @@ TEST_CASE("pretended: what is not given stays as it was measured", "[pretend]") 
   measured.input_part = measured.weight_part = {22, 23};
   CHECK(half_open.instead_of(measured, plan).weight_part == std::vector<double>{1.5, 2.5});
 
-  const Costs linked = Pretended{.latency = 0, .bandwidth = 9}.instead_of(measured, plan);
+  CHECK_FALSE(costs.topology);
+  const Costs linked = Pretended{.topology = pair_links(0, 9)}.instead_of(measured, plan);
   CHECK(linked.forward == measured.forward);
-  CHECK(linked.latency == 0);
-  CHECK(linked.bandwidth == 9);
+  CHECK(linked.topology->links[0].bandwidth == 9);
 }
 
 TEST_CASE("pretended: nothing, computations, links", "[pretend]") {
@@ -64,5 +64,5 @@ TEST_CASE("pretended: nothing, computations, links", "[pretend]") {
   CHECK(half_open.computes());
   CHECK_FALSE(half_open.links());
   CHECK(Pretended{.step = {0, 1, 0}}.computes());
-  CHECK(Pretended{.bandwidth = 1}.links());
+  CHECK(Pretended{.topology = pair_links(0, 1)}.links());
 }

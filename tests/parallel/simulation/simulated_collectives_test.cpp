@@ -12,6 +12,7 @@ TEST_CASE("simulate: a group waits for its last member and has one queue", "[sim
   costs.latency = 1;
   costs.bandwidth = 10;
   costs.weight_bytes = {20};  // N = 2: 2 (1 + 20 / (2 * 10)) = 4 s
+  costs.sums.how = AllReduce::ring;
   Plan plan = rows("0F0v0 0B0v0 0Rv1@0 0F1v0 0Sv1\n0F2v0 0B2v0 0F3v0 0Rv1@0 0F4v0 0Sv1");
   Timeline timeline = simulate_unverified(plan, costs);
   CHECK(span(timeline, 0, "0Rv1@0") == Span(3, 7));
@@ -40,6 +41,7 @@ TEST_CASE("simulate: bytes and time of reductions", "[simulate]") {
     costs.weight_bytes = {5040};  // 1 to 9 divide it
     costs.bandwidth = 64;
     costs.latency = 0.5;
+    costs.sums.how = AllReduce::ring;
     for (int sharded : {0, 2}) {
       std::string header = "stages 1 sharded " + std::to_string(sharded) + " groups " + group;
       Timeline timeline = simulate_unverified(rows(text, header), costs);
@@ -54,7 +56,7 @@ TEST_CASE("simulate: bytes and time of reductions", "[simulate]") {
 
 TEST_CASE("simulate: steps wait for the norm, which waits for all sums", "[simulate]") {
   Costs costs;
-  costs.latency = 1;
+  costs.latency = 2;  // of two ranks, which sum up in one round
   Plan plan = rows(
       "0F0v0 0B0v0 0Rv1@0 1B0v0 1Rv1@1 Rnv1@0 0Sv1 1Sv1\n"
       "0F1v0 0B1v0 0Rv1@0 1B1v0 1Rv1@1 Rnv1@0 0Sv1 1Sv1",

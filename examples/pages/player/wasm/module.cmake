@@ -20,11 +20,14 @@ if(PLAYER)
   # One source a folder: reading headers takes longer than compiling a file.
   set(objects "")
   foreach(folder parallel/plan parallel/schedules parallel/lowering parallel/verifier
-                 parallel/simulation parallel/codecs parallel/drawing ${module_code})
+                 parallel/simulation parallel/collectives parallel/codecs parallel/drawing
+                 ${module_code})
     file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
     if(folder STREQUAL "parallel/codecs")  # kinds of codecs, not what encodes
       list(FILTER sources INCLUDE REGEX
            "/(bit_choice|low_rank|plain|power_sgd|quantize|register|sparse|streaming_pca)\\.cpp$")
+    elseif(folder STREQUAL "parallel/collectives")  # lists, not what runs them
+      list(FILTER sources INCLUDE REGEX "/(collective|pieces)\\.cpp$")
     elseif(folder STREQUAL "parallel/drawing")
       list(FILTER sources INCLUDE REGEX "/(figure|palette)\\.cpp$")
     elseif(folder STREQUAL module_code)

@@ -1,6 +1,7 @@
-// Pretended links: their arithmetic, requests that are held back by a clock of the test's own, and
-// the suite of all transports over them. Not here: runs (tests/parallel/engine/). Chapter 04.
-#include "parallel/transports/pretended_links.h"
+// Pretended links: requests that are held back by a clock of the test's own, and the suite of all
+// transports over them.
+// Not here: when messages arrive (tests/parallel/simulation/links_test.cpp). Chapter 04.
+#include "parallel/engine/pretended_links.h"
 
 #include "autograd/cpu/cpu_backend.h"
 #include "parallel/transports/launch.h"
@@ -16,12 +17,12 @@ using plangrad::autograd::Error;
 namespace {
 
 /// 100 bytes take a second.
-constexpr PretendedLinks::Speed slow{0.25, 100};
+const Topology slow = pair_links(0.25, 100);
 
 /// Two ranks and their network, on a clock that stands until a test moves it.
 struct HeldPair {
   explicit HeldPair(int capacity = 0, bool shared = true)
-      : world(2, capacity), network(PretendedLinks(slow), shared, [this] { return now; }) {
+      : world(2, capacity), network(slow, shared, [this] { return now; }) {
     for (int rank : {0, 1}) seats.push_back(network.around(world.transport(rank)));
   }
   std::unique_ptr<Request> send(int channel = plan_channel) {
@@ -63,33 +64,10 @@ class Instant : public Transport {
 
 }  // namespace
 
-TEST_CASE("pretended links: a message occupies its link, and its latency does not", "[pretend]") {
-  PretendedLinks links(slow);
-  CHECK(links.arrival(0, 1, 100, 10) == 11.25);
-  CHECK(links.arrival(0, 1, 50, 10) == 11.75);   // after the first, from 11 on
-  CHECK(links.arrival(0, 1, 0, 10) == 11.75);    // a turn waits, too, and takes no time
-  CHECK(links.arrival(1, 0, 100, 10) == 11.25);  // the other way is another link
-  CHECK(links.arrival(0, 2, 100, 10) == 11.25);
-  CHECK(links.arrival(0, 1, 100, 20) == 21.25);  // the link has been free for long
-}
-
-TEST_CASE("pretended links: the ranks of a host share a card out and a card in", "[pretend]") {
-  PretendedLinks links(slow, {0, 0, 1, 1, 2});
-  CHECK(links.arrival(0, 2, 100, 10) == 11.25);
-  CHECK(links.arrival(1, 4, 100, 10) == 12.25);  // host 0's card sends until 11
-  CHECK(links.arrival(4, 3, 100, 10) == 12.25);  // host 1's card receives until 11
-  CHECK(links.arrival(2, 0, 100, 10) == 11.25);  // cards send and receive at the same time
-  CHECK(links.arrival(0, 1, 100, 10) == 11.25);  // within a host there is no card
-  CHECK(links.arrival(2, 3, 100, 10) == 11.25);
-  CHECK(links.arrival(0, 1, 100, 10) == 12.25);
-}
-
-TEST_CASE("pretended links: speeds and networks that make no sense", "[pretend]") {
-  CHECK_THROWS_WITH(PretendedLinks({-1, 100}), Contains("the latency is -1 s"));
-  CHECK_THROWS_WITH(PretendedLinks({0, 0}), Contains("the bandwidth is 0 bytes/s"));
-  CHECK_THROWS_WITH(PretendedNetwork(PretendedLinks(slow, {0, 1}), false),
-                    Contains("all ranks are threads"));
-  CHECK_NOTHROW(PretendedNetwork(PretendedLinks(slow, {0, 1}), true));
+TEST_CASE("pretended network: links that messages share need all ranks here", "[pretend]") {
+  const Topology cards{{{"card", Reach::card, 100}}, 1};
+  CHECK_THROWS_WITH(PretendedNetwork(cards, false), Contains("all ranks are threads"));
+  CHECK_NOTHROW(PretendedNetwork(cards, true));
 }
 
 TEST_CASE("pretended network: both ends are done when the message arrives", "[pretend]") {
@@ -160,7 +138,7 @@ TEST_CASE("pretended network: messages outside of plans are not held", "[pretend
 
 TEST_CASE("pretended network: a wait ends at the next arrival, and once", "[pretend]") {
   double now = 10;
-  PretendedNetwork network(PretendedLinks(slow), false, [&] { return now; });
+  PretendedNetwork network(slow, false, [&] { return now; });
   Instant inner;
   const auto seat = network.around(inner);
   std::vector<char> bytes(200);
@@ -179,7 +157,7 @@ TEST_CASE("pretended network: a wait ends at the next arrival, and once", "[pret
 
 TEST_CASE("pretended network: a failure ends the wait for a message on its way", "[pretend]") {
   const auto run = [] {
-    PretendedNetwork network(PretendedLinks({1e5, 1e9}), true);
+    PretendedNetwork network(pair_links(1e5, 1e9), true);
     run_ranks(2, [&](Transport& transport) {
       const auto seat = network.around(transport);
       int data = 7;
@@ -200,13 +178,15 @@ TEST_CASE("pretended network: a failure ends the wait for a message on its way",
 }
 
 TEST_CASE("pretended network: the suites of transports and of collectives", "[pretend]") {
-  const PretendedLinks::Speed quick{1e-5, 1e9};
   for (int capacity : fewer<int>({0, 2}, 1))
-    for (const std::vector<int>& hosts : {std::vector<int>{}, {0, 0, 1}})
+    for (int per_host : {0, 2})
       for (bool shared : {true, false}) {
-        if (!shared && !hosts.empty()) continue;
-        INFO("capacity " << capacity << ", " << hosts.size() << " on hosts, shared " << shared);
-        PretendedNetwork network(PretendedLinks(quick, hosts), shared);
+        if (!shared && per_host > 0) continue;
+        INFO("capacity " << capacity << ", " << per_host << " a host, shared " << shared);
+        Topology quick = pair_links(1e-5, 1e9);
+        quick.devices_per_host = per_host;
+        if (per_host > 0) quick.links.push_back({"card", Reach::card, 1e9, 1e-5});
+        PretendedNetwork network(quick, shared);
         CHECK_NOTHROW(run_ranks(
             3, [&](Transport& t) { transport_checks_on_host(*network.around(t)); }, capacity));
         CHECK_NOTHROW(run_ranks(

@@ -1,0 +1,176 @@
+// A flow changes its rate where another one on its links, or on theirs, begins or ends.
+// Chapter 04; Bertsekas and Gallager 1992, section 6.5.2 (max-min fairness).
+#include "parallel/simulation/links.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "autograd/error.h"
+
+namespace plangrad::parallel {
+namespace {
+
+constexpr double never = std::numeric_limits<double>::infinity();
+
+bool is_within_host(const Link& link) { return link.reach < Reach::bus; }
+
+/// Whether a message uses such a link on its way out, and another one on its way in.
+bool has_two_ends(const Link& link) {
+  return link.reach != Reach::pair && link.reach != Reach::host;
+}
+
+}  // namespace
+
+bool Topology::shares_links() const {
+  return std::ranges::any_of(links, [](const Link& link) { return link.reach != Reach::pair; });
+}
+
+Topology pair_links(double latency, double bandwidth) {
+  return {{{"links", Reach::pair, bandwidth, latency}}};
+}
+
+void check(const Topology& topology) {
+  for (const auto& [name, reach, bandwidth, latency, one_way] : topology.links) {
+    PG_CHECK(latency >= 0, name, ": the latency is ", latency, " s, expected 0 or more");
+    PG_CHECK(bandwidth > 0, name, ": the bandwidth is ", bandwidth,
+             " bytes/s, expected more than 0");
+  }
+}
+
+Traffic::Traffic(Topology topology) : topology_(std::move(topology)) { check(topology_); }
+
+/// The flow of a pair, whose links are found once.
+Traffic::Flow& Traffic::flow_of(const Pair& pair) {
+  const auto [found, is_new] = flows_.try_emplace(pair, Flow{pair});
+  Flow& flow = found->second;
+  const int devices[] = {topology_.device(pair.first), topology_.device(pair.second)};
+  const int hosts[] = {topology_.host(pair.first), topology_.host(pair.second)};
+  if (!is_new || devices[0] == devices[1]) return flow;
+  for (std::size_t place = 0; place < topology_.links.size(); ++place) {
+    const Link& link = topology_.links[place];
+    if (is_within_host(link) != (hosts[0] == hosts[1])) continue;
+    flow.latency += link.latency;
+    const bool of_host = link.reach == Reach::host || link.reach == Reach::card;
+    for (int way = 0; way <= (has_two_ends(link) ? 1 : 0); ++way) {
+      const std::array<int, 4> key{static_cast<int>(place), link.one_way ? 0 : way,
+                                   of_host ? hosts[way] : devices[way],
+                                   link.reach == Reach::pair ? devices[1] : 0};
+      const auto [number, added] = numbers_.try_emplace(key, static_cast<int>(users_.size()));
+      if (added) {
+        bandwidths_.push_back(link.bandwidth);
+        users_.emplace_back();
+      }
+      flow.links.push_back(number->second);
+    }
+  }
+  return flow;
+}
+
+void Traffic::start(int from, int to, std::int64_t bytes, double now, std::int64_t number) {
+  Flow& flow = flow_of({from, to});
+  if (flow.links.empty()) return void(arriving_.insert({now, number, flow.ranks}));
+  flow.messages.push_back({bytes, number});
+  if (flow.messages.size() > 1) return;
+  flow.left = static_cast<double>(bytes);
+  flow.since = now;
+  flow.rate = 0;
+  active_.push_back(&flow);
+  for (int link : flow.links) users_[link].push_back(&flow);
+  share(flow, now);
+}
+
+/// The flow whose first message is out next; null if none is under way.
+Traffic::Flow* Traffic::first_out() {
+  const auto first = std::ranges::min_element(active_, {}, &Flow::end);
+  return first == active_.end() ? nullptr : *first;
+}
+
+std::optional<Traffic::Arrival> Traffic::next(double until) {
+  while (true) {
+    Flow* flow = first_out();
+    const double out = flow ? flow->end : never;
+    const double in = arriving_.empty() ? never : arriving_.begin()->time;
+    if (std::min(out, in) > until || (out == never && in == never)) return std::nullopt;
+    if (out <= in) {
+      leave(*flow, out);
+      continue;
+    }
+    return arriving_.extract(arriving_.begin()).value();
+  }
+}
+
+/// The first message of a flow is out, and the next one follows.
+void Traffic::leave(Flow& flow, double now) {
+  arriving_.insert({now + flow.latency, flow.messages.front().number, flow.ranks});
+  flow.messages.pop_front();
+  if (!flow.messages.empty()) {
+    flow.left = static_cast<double>(flow.messages.front().bytes);
+    flow.since = now;
+    flow.end = now + flow.left / flow.rate;
+    return;
+  }
+  std::erase(active_, &flow);
+  for (int link : flow.links) std::erase(users_[link], &flow);
+  share(flow, now);
+}
+
+double Traffic::soonest(int rank) const {
+  const bool shares = topology_.shares_links();
+  auto concerns = [&](const Pair& ranks) { return ranks.first == rank || ranks.second == rank; };
+  double first = never;
+  for (const Flow* flow : active_)
+    if (shares || concerns(flow->ranks))
+      first = std::min(first, flow->end + (shares ? 0 : flow->latency));
+  for (const Arrival& arrival : arriving_)
+    if (concerns(arrival.ranks)) return std::min(first, arrival.time);
+  return first;
+}
+
+/// Shares the bandwidth of the links that `changed` uses, of the links that their other flows use,
+/// and so on. The link with the least for each flow sets the rate of its flows, and what they leave
+/// of other links is shared by the rest.
+void Traffic::share(const Flow& changed, double now) {
+  struct Rest {
+    double bandwidth;
+    int flows;
+  };
+  std::map<int, Rest> rest;  // by link
+  std::vector<int> reached = changed.links;
+  std::vector<Flow*> flows;  // without a new rate
+  while (!reached.empty()) {
+    const int link = reached.back();
+    reached.pop_back();
+    const Rest whole{bandwidths_[link], static_cast<int>(users_[link].size())};
+    if (!rest.try_emplace(link, whole).second) continue;
+    for (Flow* flow : users_[link]) {
+      if (!std::exchange(flow->reached, true)) flows.push_back(flow);
+      reached.insert(reached.end(), flow->links.begin(), flow->links.end());
+    }
+  }
+  while (!flows.empty()) {
+    auto part = [](const auto& each) {
+      const Rest& left = each.second;
+      return left.flows > 0 ? std::max(left.bandwidth, 0.0) / left.flows : never;
+    };
+    const auto least = std::ranges::min_element(rest, {}, part);
+    const double rate = part(*least);
+    const int link = least->first;
+    std::erase_if(flows, [&](Flow* flow) {
+      if (std::ranges::find(flow->links, link) == flow->links.end()) return false;
+      flow->reached = false;
+      for (int used : flow->links) {
+        if (rate < never) rest[used].bandwidth -= rate;
+        --rest[used].flows;
+      }
+      if (flow->rate == rate) return true;
+      flow->left = std::max(0.0, flow->left - flow->rate * (now - flow->since));
+      flow->since = now;
+      flow->rate = rate;
+      flow->end = now + flow->left / rate;
+      return true;
+    });
+  }
+}
+
+}  // namespace plangrad::parallel
