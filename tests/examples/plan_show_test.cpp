@@ -46,7 +46,9 @@ TEST_CASE("plan show --json has the header, the rows as words, and the facts") {
     std::string text;  // the same plan, written from what was shown
     for (const auto& [key, value] : shown["header"].items()) {
       if (key == "stages" || value.empty()) continue;
-      std::string words = value.is_boolean() ? (value ? "1" : "0") : value.dump();
+      std::string words = value.is_boolean()  ? (value ? "1" : "0")
+                          : value.is_string() ? value.get<std::string>()
+                                              : value.dump();
       words = std::regex_replace(words, std::regex("\\],\\["), "/");
       text += ' ' + key + ' ' + std::regex_replace(words, std::regex("[\\[\\]]"), "");
     }
@@ -57,6 +59,10 @@ TEST_CASE("plan show --json has the header, the rows as words, and the facts") {
     }
     CHECK(print(parallel::parse(text)) == output_of(small_plan("show", name)));
   }
+  const auto encoded = json_of(
+      {"plan", "show", "--schedule", "data", "--data-parallel", "2", "--codec", "quantize:4:64"});
+  CHECK(encoded["header"]["codec"] == "quantize:4:64");
+  CHECK(encoded["header"]["channel"] == "none");
   Folder folder;
   const std::string bad = folder.write("bad.plan", hanging_plan);
   nlohmann::json shown = json_of({"plan", "show", bad});
