@@ -105,7 +105,8 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
     costs = with_bytes(costs, model);
     const Costs ordered = one_by_one(costs);
     const Plan ran = in_order(plan, ordered);
-    memory = memory_json(peaks(ran, simulate(verified, ordered), sizes_of(model, ran)));
+    memory =
+        memory_json(peaks(ran, simulate(verified, ordered), sizes_of(model, ran, costs.sums.how)));
   }
   if (request.json) {
     nlohmann::json facts = all_facts(verified, costs);

@@ -75,6 +75,9 @@ class LowRank {
   /// Writes the approximate sum of all ranks' gradients to `gradient` (N), and frees the buffers.
   void finish(const Tensor& gradient);
 
+  /// The most elements of buffers that a use has at once.
+  virtual std::int64_t most_buffered() const { return factoring_.first + factoring_.second; }
+
   const Factoring& parts() const { return factoring_; }
   /// The state between uses. Its tensors are the ones that are worked on, not copies.
   const FactorState& state() const { return state_; }

@@ -18,6 +18,7 @@ class StreamingPca : public LowRank {
   Tensor first_factors(const Tensor& gradient, int version) override;
   Tensor second_factors() override { return {}; }
   void write_sum(const Tensor& gradient) override;
+  std::int64_t most_buffered() const override { return factoring_.count; }
 
  private:
   bool sums_whole() const { return state_.uses % spec_.period == 0; }

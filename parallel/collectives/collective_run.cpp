@@ -5,7 +5,6 @@
 #include "parallel/collectives/collective_run.h"
 
 #include <numeric>
-#include <set>
 
 #include "autograd/backend.h"
 #include "parallel/transports/launch.h"
@@ -195,26 +194,6 @@ int CollectiveRun::waits_for() const {
   for (const Way* way : {&receives_, &sends_})
     if (!way->underway.empty()) return parts_[way->underway.front().part].peer;
   return -1;
-}
-
-std::int64_t window_bytes(const Collective& collective, std::int64_t count, std::int64_t element,
-                          std::int64_t piece_bytes) {
-  std::vector<std::int64_t> receives;  // bytes of scratch of each
-  std::set<int> from;
-  bool carries = false;
-  for (const Piece& piece : cut(collective, count, piece_bytes / element)) {
-    if (piece.action == send) continue;
-    from.insert(piece.peer);
-    carries |= piece.action == carry;
-    receives.push_back(piece.action == copy ? 0 : piece.range.size() * element);
-  }
-  const std::size_t most = pieces_in_flight * from.size() + (carries ? 1 : 0);
-  std::int64_t now = 0, largest = 0;
-  for (std::size_t i = 0; i < receives.size(); ++i) {
-    now += receives[i] - (i >= most ? receives[i - most] : 0);
-    largest = std::max(largest, now);
-  }
-  return largest;
 }
 
 /// The bytes that a rank sends if the collective is a list of messages. An all-reduce is a

@@ -121,11 +121,6 @@ class CollectiveRun : public GroupRun {
   std::int64_t bytes_sent_ = 0;
 };
 
-/// Bytes of the pieces that a run of the list holds at most for sums, where `count` elements of
-/// `element` bytes are added up: they are in flight, or wait for their turn.
-std::int64_t window_bytes(const Collective& collective, std::int64_t count, std::int64_t element,
-                          std::int64_t piece_bytes = default_piece);
-
 /// A group's sum or gather by the transport's own collective.
 ///   bytes sent by all members: counted as for a list, whatever the transport does
 class TransportRun : public GroupRun {

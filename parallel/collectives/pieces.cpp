@@ -2,6 +2,8 @@
 // Chapter 04.
 #include "parallel/collectives/pieces.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 namespace plangrad::parallel {
@@ -28,6 +30,26 @@ std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::in
     }
   }
   return pieces;
+}
+
+std::int64_t window_bytes(const Collective& collective, std::int64_t count, std::int64_t element,
+                          std::int64_t piece_bytes) {
+  std::vector<std::int64_t> receives;  // bytes of scratch of each
+  std::set<int> from;
+  bool carries = false;
+  for (const Piece& piece : cut(collective, count, piece_bytes / element)) {
+    if (piece.action == Exchange::Action::send) continue;
+    from.insert(piece.peer);
+    carries |= piece.action == Exchange::Action::carry;
+    receives.push_back(piece.action == Exchange::Action::copy ? 0 : piece.range.size() * element);
+  }
+  const std::size_t most = pieces_in_flight * from.size() + (carries ? 1 : 0);
+  std::int64_t now = 0, largest = 0;
+  for (std::size_t i = 0; i < receives.size(); ++i) {
+    now += receives[i] - (i >= most ? receives[i - most] : 0);
+    largest = std::max(largest, now);
+  }
+  return largest;
 }
 
 }  // namespace plangrad::parallel

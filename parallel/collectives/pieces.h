@@ -29,4 +29,9 @@ struct Piece {
 /// within a round, the first piece of every chunk, then the second of each...
 std::vector<Piece> cut(const Collective& collective, std::int64_t count, std::int64_t most);
 
+/// Bytes of the pieces that a run of the list holds at most for sums, where `count` elements of
+/// `element` bytes are added up: they are in flight, or wait for their turn.
+std::int64_t window_bytes(const Collective& collective, std::int64_t count, std::int64_t element,
+                          std::int64_t piece_bytes = default_piece);
+
 }  // namespace plangrad::parallel

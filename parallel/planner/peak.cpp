@@ -3,11 +3,12 @@
 #include "parallel/planner/peak.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "autograd/blank/blank_device.h"
 #include "parallel/codecs/low_rank.h"
 #include "parallel/codecs/message_codec.h"
-#include "parallel/collectives/collective_run.h"
+#include "parallel/collectives/pieces.h"
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {
@@ -23,38 +24,37 @@ std::vector<int> members_of_sums(const Plan& plan) {
   return members;
 }
 
-/// Bytes of pieces that are on their way at once while `members` add up a sum.
-std::int64_t sum_window(std::int64_t elements, int element, int members, const Plan& plan,
-                        AllReduce how) {
+/// Bytes of pieces that are on their way at once while `members` add up a buffer; those of the first
+/// member, which has the most.
+double window_of(std::int64_t elements, int element, int members, const Plan& plan, AllReduce how) {
   if (members < 2) return 0;
-  const bool is_plain = plan.sharded == 0 && plan.codec.is_none();
-  const Summing summing{is_plain ? fitted(how, elements * element, members) : how};
+  const bool encodes_pieces = !plan.codec.is_none() && is_local(plan.codec);
+  const bool scatters = plan.sharded > 0 && (plan.codec.is_none() || encodes_pieces);
+  if (!scatters && !encodes_pieces) how = fitted(how, elements * element, members);
   const Collective list =
-      plan.sharded > 0 ? reduce_scatter(summing, 0, members) : all_reduce(summing, 0, members);
-  return window_bytes(list, elements, element);
+      scatters ? reduce_scatter({how}, 0, members) : all_reduce({how}, 0, members);
+  return static_cast<double>(window_bytes(list, elements, element));
 }
 
-/// Adds what the plan's codec remembers of each stage, and its codes.
-void add_codec(Sizes& sizes, const ModelCosts& costs, const Plan& plan,
-               const std::vector<int>& members) {
-  sizes.residual.clear();
-  sizes.sum_code.clear();
-  for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
-    const ParameterList& list = costs.stages[stage].parameters;
-    const DevicePtr device = blank_device();
-    std::int64_t code = 0;
-    std::unique_ptr<LowRank> factors;
-    std::unique_ptr<BufferCodec> codec;
-    if (is_local(plan.codec)) {
-      codec = std::make_unique<BufferCodec>(list, plan.codec, RandomKey(0, ""), device);
-      code = codec->encoded_bytes({0, list.numel()});
-    } else {
-      factors = make_low_rank(plan.codec, list, 0, device);
-    }
-    sizes.residual.push_back(static_cast<double>(device->meter().live()));
-    sizes.sum_code.push_back(static_cast<double>(code));
-    if (members[stage] > 1) sizes.sum_window[stage] += static_cast<double>(code);
+/// Adds what the plan's codec remembers of a stage, and what it needs for a sum.
+void add_codec(Sizes& sizes, const StageCosts& stage, const Plan& plan, int members,
+               AllReduce reduction) {
+  const DevicePtr device = blank_device();
+  double code = 0, window = sizes.sum_window.back();
+  std::unique_ptr<LowRank> factors;
+  std::optional<BufferCodec> codec;
+  if (is_local(plan.codec)) {
+    codec.emplace(stage.parameters, plan.codec, RandomKey(0, ""), device);
+    code = static_cast<double>(codec->encoded_bytes({0, stage.parameters.numel()}));
+    window += code;
+  } else {
+    factors = make_low_rank(plan.codec, stage.parameters, 0, device);
+    const std::int64_t elements = factors->most_buffered();
+    window = 4.0 * static_cast<double>(elements) + window_of(elements, 4, members, plan, reduction);
   }
+  sizes.residual.push_back(static_cast<double>(device->meter().live()));
+  sizes.sum_code.push_back(code);
+  if (members > 1) sizes.sum_window.back() = window;
 }
 
 }  // namespace
@@ -92,13 +92,13 @@ Sizes sizes_of(const ModelCosts& costs, const Plan& plan, AllReduce reduction) {
               .optimizer_element =
                   static_cast<int>(first.optimizer / std::max<std::int64_t>(1, first.stored))};
   const std::vector<int> members = members_of_sums(plan);
+  if (!plan.codec.is_none()) sizes.residual = sizes.sum_code = {};
   for (std::size_t stage = 0; stage < costs.stages.size(); ++stage) {
-    const StageBytes& each = costs.stages[stage].bytes;
-    if (each.pruned == 0) sizes.expanded[stage] = 0;
-    sizes.sum_window.push_back(
-        static_cast<double>(sum_window(each.stored, sum, members[stage], plan, reduction)));
+    const StageCosts& each = costs.stages[stage];
+    if (each.bytes.pruned == 0) sizes.expanded[stage] = 0;
+    sizes.sum_window.push_back(window_of(each.bytes.stored, sum, members[stage], plan, reduction));
+    if (!plan.codec.is_none()) add_codec(sizes, each, plan, members[stage], reduction);
   }
-  if (!plan.codec.is_none()) add_codec(sizes, costs, plan, members);
   return sizes;
 }
 

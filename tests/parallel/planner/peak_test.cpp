@@ -56,7 +56,7 @@ sparse::Masks masks_of(const ParameterList& parameters) {
 }
 
 Run run_of(const std::string& schedule, Layout layout, const Manner& manner,
-           const GptConfig& config, int rows) {
+           const GptConfig& config, int rows, AllReduce reduction = AllReduce::scatter_reduce) {
   set_compute_threads(1);
   CostSettings settings{.dtype = manner.dtype,
                         .examples = rows,
@@ -80,7 +80,7 @@ Run run_of(const std::string& schedule, Layout layout, const Manner& manner,
   const Costs time = one_by_one({.backward = {2}, .step = {0.5}});
   const Timeline timeline = simulate(plan, time);
   const Plan ran = in_order(plan.plan(), time);
-  const Sizes sizes = sizes_of(costs, ran);
+  const Sizes sizes = sizes_of(costs, ran, reduction);
   SmallBatches batches(config, rows);
   Sizes without = sizes;
   without.sum_window = {0};
@@ -88,7 +88,7 @@ Run run_of(const std::string& schedule, Layout layout, const Manner& manner,
           peaks(ran, timeline, sizes),
           peaks(ran, timeline, without),
           {},
-          run_by_engine(training, {plan}, batches)};
+          run_by_engine(training, {plan}, batches, 0, reduction)};
   for (const auto& levels : memory_levels(ran, timeline, sizes)) {
     MemoryLevel& most = run.most.emplace_back();
     for (const MemoryLevel& level : levels)
@@ -200,6 +200,28 @@ TEST_CASE("peaks: four runs of 4 x 128, four microbatches of four sequences", "[
   check(DType::bf16, false, 20'055'316);
   check(DType::f32, true, 17'166'868);
   check(DType::bf16, true, 17'148'180);
+}
+
+TEST_CASE("peaks: codecs and kinds of reductions, within 3% on the fullest rank", "[planner]") {
+  const GptConfig config{.layers = 6, .heads = 2, .width = 64, .context = 16, .vocabulary = 65};
+  const auto check = [](const Run& run) {
+    const auto real = static_cast<double>(std::ranges::max(run.outcome.peak_total));
+    CHECK(real < 1.03 * fullest(run.peaks).level.total());
+    CHECK(real > 0.97 * fullest(run.least).level.total());
+  };
+  for (const int width : {2, 3}) {
+    Layout layout{.width = width, .microbatches = 2, .steps = 2, .clip = true};
+    for (const char* codec : {"quantize:4", "topk:0.1", "lowrank:2", "pca:2"}) {
+      INFO(codec << " of " << width);
+      layout.codec = parse_codec(codec);
+      check(run_of("data", layout, {}, config, 2));
+    }
+    layout.codec = {};
+    for (const AllReduce how : {AllReduce::ring, AllReduce::direct, AllReduce::tree}) {
+      INFO(name_of(how) << " of " << width);
+      check(run_of("data", layout, {}, config, 2, how));
+    }
+  }
 }
 
 // Sums of one update are on their way while the next one begins its own: how long both are there,
