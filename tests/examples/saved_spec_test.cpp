@@ -44,6 +44,10 @@ TEST_CASE("flags that runs saved are read back, and saved as they were") {
     for (const SpecField* field : spec_fields())
       if (!field->of_plans) again.erase(field->flag_name());
     save_fields(spec, again);
+    for (const SpecField* field : spec_fields())  // a later field has its default
+      if (!run["flags"].contains(field->flag_name()) &&
+          field->show(spec) == field->show(PlanSpec()))
+        again.erase(field->flag_name());
     if (spec.cyclic()) again.erase("--microbatches");
     CHECK(again == run["flags"]);
     Layout layout = spec.layout;
