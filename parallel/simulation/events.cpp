@@ -110,8 +110,7 @@ constexpr double unknown = std::numeric_limits<double>::infinity();
 class DrivenSimulation {
  public:
   DrivenSimulation(const Plan& plan, const Costs& costs)
-      : plan_(plan),
-        events_(events_of(plan, pair_up(plan))),
+      : events_(events_of(plan, pair_up(plan))),
         ends_(plan, events_, costs),
         tied_versions_(tied_versions(plan)),
         missing_(events_.size(), 0),
@@ -192,7 +191,6 @@ class DrivenSimulation {
     return end_[event] = ends_.alone(event, start);
   }
 
-  const Plan& plan_;
   const Events events_;
   Ends ends_;
   const std::vector<int> tied_versions_;
