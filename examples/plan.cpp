@@ -14,6 +14,7 @@
 #include "examples/pages/plan_facts.h"
 #include "examples/programs/plan_figure.h"
 #include "examples/programs/plan_flags.h"
+#include "examples/programs/plan_machine.h"
 #include "examples/programs/plan_poster.h"
 #include "examples/programs/plan_request.h"
 #include "examples/programs/plan_words.h"
@@ -102,7 +103,7 @@ void simulate_plan(const PlanRequest& request, const Plan& plan) {
   nlohmann::json memory;
   if (!request.model.model.empty()) {
     const ModelCosts model = request.model.costs(plan, request.schedule.layout.recompute);
-    costs = with_bytes(costs, model);
+    costs = with_seconds(with_bytes(costs, model, plan), model);
     const Costs ordered = one_by_one(costs);
     const Plan ran = in_order(plan, ordered);
     memory =
@@ -131,6 +132,26 @@ void compare_plans(const PlanRequest& request, const CLI::App&) {
   const NamedFacts b = side_of(request, request.other);
   if (request.json) return print_json(compared_json(a, b));
   std::cout << compared(a, b);
+}
+
+/// Prints a machine's text, or writes that of the machine on which this runs.
+void tell_machine(const PlanRequest& request, const CLI::App&) {
+  PG_CHECK(request.machine.empty() == request.measure,
+           "give a machine's name or file, or --measure");
+  if (!request.measure) {
+    std::cout << machine_text(request.machine);
+    return;
+  }
+  const std::string stem = std::filesystem::path(request.out).stem();
+  const std::string name = stem.empty() ? "measured" : stem;
+  measure_machine(name, request.transport == "mpi", [&](const std::string& text) {
+    if (request.out.empty()) {
+      std::cout << text;
+      return;
+    }
+    plangrad::nn::write_file(request.out, text);
+    std::cout << "wrote " << request.out << '\n';
+  });
 }
 
 /// A command: what --help says of it, its flags, and what it does when they have been read.
@@ -241,6 +262,16 @@ void compare_flags(CLI::App& command, PlanRequest& request) {
   flags.yes("--json", request.json, "print both plans' facts and the differences as JSON");
 }
 
+void machine_flags(CLI::App& command, PlanRequest& request) {
+  Flags flags(command);
+  flags.words("MACHINE", request.machine, "", "a machine's name, or a file with its text");
+  flags.yes("--measure", request.measure, "measure the machine on which this runs");
+  flags.words("--out", request.out, "FILE", "with --measure: write the text to this file");
+  flags.choice("--transport", request.transport, {"threads", "mpi"},
+               "between which ranks messages are measured: two threads, or processes that mpirun "
+               "started");
+}
+
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
       {"show",
@@ -295,7 +326,15 @@ const std::vector<Command>& commands() {
         {"Compare an edited plan with a schedule's",
          "plan compare my.plan 1f1b --stages 4 --microbatches 8"}},
        compare_flags,
-       compare_plans}};
+       compare_plans},
+      {"machine",
+       "Prints a machine's devices and links as a text, which --machine reads.",
+       {{"See what a machine is said to have", "plan machine dgx-a100"},
+        {"Measure this one", "plan machine --measure --out here.txt"},
+        {"Measure links between hosts, too",
+         "mpirun -n 4 --hostfile hosts plan machine --measure --transport mpi --out here.txt"}},
+       machine_flags,
+       tell_machine}};
   return all;
 }
 
@@ -345,7 +384,7 @@ int main(int argc, char** argv) {
     });
     if (app.get_subcommands().empty())
       throw UsageError(
-          "no command given: use show, verify, simulate, draw, lower, compare or poster");
+          "no command given: use show, verify, simulate, draw, lower, compare, poster or machine");
     return run_command(request, *app.get_subcommands().front());
   });
 }

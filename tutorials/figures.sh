@@ -120,6 +120,7 @@ done
 } >"$new/driven.md"
 quote recompute show --schedule 1f1b --stages 2 --microbatches 2 --recompute
 draw two_parts tests/parallel/plans/zero_bubble.plan --backward 2
+quote machine machine v100-aws
 quote lowered show --schedule 1f1b --stages 2 --microbatches 3
 quote facts verify --schedule 1f1b --stages 4 --microbatches 8
 late='--schedule 1f1b --stages 2 --data-parallel 2 --microbatches 4 --backward 2 --latency 0.3'

@@ -89,6 +89,9 @@ std::vector<std::pair<std::string, std::string>> pretended_facts(const json& sum
       devices += fmt::format("{}{} {} s", devices.empty() ? "" : ", ", words,
                              fmt::join(summary[key].get<std::vector<double>>(), "; "));
   if (summary.contains("computations")) facts.emplace_back("pretended devices", devices);
+  if (summary.contains("machine"))
+    facts.emplace_back("pretended links",
+                       "of the machine " + summary["machine"].get<std::string>());
   if (summary.contains("bandwidth")) {
     const int ranks = summary.value("ranks_per_card", 0);
     facts.emplace_back("pretended links",

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "examples/programs/plan_machine.h"
 #include "examples/programs/program.h"
 #include "nn/checkpoint/file.h"
 
@@ -29,15 +30,19 @@ std::string default_of(const parallel::Field<Object>& field) {
 template <class Object, class Take>
 void add_field(Flags& flags, const parallel::Field<Object>& field, Object& object,
                const std::string& who, const Take& take) {
+  // Users name a machine, or its file; the field is its text.
+  auto meant = [&field](const std::string& word) {
+    return field.name == std::string_view("machine") ? machine_text(word) : word;
+  };
   std::string what = who + field.what + (field.more ? field.more() : "");
   if (field.choices) what += fmt::format("; one of {}", fmt::join(field.choices(), ", "));
   if (field.yes) return flags.yes(field.flag_name().c_str(), *field.yes(object), what);
   flags
       .taken(field.flag_name(), field.sign, what,
-             [&field, take](const std::string& word) { take(field, word); })
-      ->check(checked_by([&field](const std::string& word) {
+             [&field, take, meant](const std::string& word) { take(field, meant(word)); })
+      ->check(checked_by([&field, meant](const std::string& word) {
         Object scratch;
-        field.take(scratch, word);
+        field.take(scratch, meant(word));
       }))
       ->default_str(default_of(field));
 }

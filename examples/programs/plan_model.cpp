@@ -9,6 +9,7 @@
 
 #include "autograd/cpu/cpu_backend.h"
 #include "examples/programs/program.h"
+#include "parallel/codecs/low_rank.h"
 #include "sparse/pruning.h"
 
 namespace plangrad::examples {
@@ -54,20 +55,54 @@ ModelCosts ModelFlags::costs(const Plan& plan, bool recompute) const {
   return costs;
 }
 
-Costs with_bytes(Costs costs, const ModelCosts& model) {
+namespace {
+
+/// Bytes of a stage's gradient sum, in f32, as the plan's codec sends it.
+std::int64_t sum_bytes(const StageCosts& stage, const Plan& plan) {
+  if (is_local(plan.codec))
+    return plan.codec.is_none() ? 4 * stage.bytes.stored
+                                : encoded_bytes(plan.codec, stage.bytes.stored, 4);
+  const Factoring factors = factoring(stage.parameters, plan.codec.rank);
+  return 4 * (factors.first + (plan.codec.kind().sums > 1 ? factors.second : 0));
+}
+
+}  // namespace
+
+Costs with_bytes(Costs costs, const ModelCosts& model, const Plan& plan) {
   const auto is_free = [](const std::vector<std::int64_t>& list) {
     return std::ranges::all_of(list, [](std::int64_t bytes) { return bytes == 0; });
   };
   const bool sets_outputs = is_free(costs.activation_bytes),
              sets_weights = is_free(costs.weight_bytes);
   if (sets_outputs) costs.activation_bytes.clear();
-  if (sets_weights) costs.weight_bytes.clear();
+  if (sets_weights) costs.weight_bytes.clear(), costs.sum_bytes.clear();
   const std::int64_t weight = size_of(model.settings.dtype);
   for (const StageCosts& stage : model.stages) {
     if (sets_outputs &&
         costs.activation_bytes.size() < static_cast<std::size_t>(model.training.stages()))
       costs.activation_bytes.push_back(stage.bytes.output);
-    if (sets_weights) costs.weight_bytes.push_back(weight * stage.bytes.stored);
+    if (!sets_weights) continue;
+    costs.weight_bytes.push_back(weight * stage.bytes.stored);
+    costs.sum_bytes.push_back(sum_bytes(stage, plan));
+  }
+  return costs;
+}
+
+Costs with_seconds(Costs costs, const ModelCosts& model) {
+  const Costs plain;
+  if (!costs.machine || costs.forward != plain.forward || costs.backward != plain.backward)
+    return costs;
+  costs.forward.clear();
+  costs.backward.clear();
+  for (int stage = 0; stage < model.training.stages(); ++stage) {
+    const StageWork& work = model.stages[stage].work;
+    auto of = [&](const KernelTable& kernels) {
+      return costs.machine->host_seconds + seconds(*costs.machine, kernels);
+    };
+    costs.forward.push_back(of(work.forward));
+    costs.backward.push_back(of(work.backward));
+    costs.input_part.push_back(of(work.input_part));
+    costs.weight_part.push_back(of(work.weight_part));
   }
   return costs;
 }

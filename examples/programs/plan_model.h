@@ -32,7 +32,13 @@ struct ModelFlags {
 };
 
 /// Adds the bytes of a model's messages to costs that name none.
-parallel::Costs with_bytes(parallel::Costs costs, const parallel::ModelCosts& model);
+parallel::Costs with_bytes(parallel::Costs costs, const parallel::ModelCosts& model,
+                           const parallel::Plan& plan);
+
+/// Adds the seconds of a model's computations on the machine to costs that name none of their own:
+/// kernels, and the host's work before them. Updates take no time.
+/// throws: Error if the machine does not say how fast it is
+parallel::Costs with_seconds(parallel::Costs costs, const parallel::ModelCosts& model);
 
 /// The peaks of all ranks, and what the fullest one has then: like the facts' "memory", with the
 /// cell that runs then and the bytes while a checkpoint is saved.

@@ -27,6 +27,8 @@ struct PlanRequest {
   parallel::FigureOptions figure;
   std::string out, lanes;
   std::string other;  ///< the second plan of a comparison
+  std::string machine, transport = "threads";
+  bool measure = false;
 
   /// Adds the plan's file, and the flags that describe a schedule.
   void add_plan_flags(CLI::App& command);

@@ -2,6 +2,7 @@
 // Chapter 06.
 #include "examples/programs/pretend_flags.h"
 
+#include "examples/programs/plan_machine.h"
 #include "examples/programs/program.h"
 
 namespace plangrad::examples {
@@ -79,6 +80,9 @@ void PretendFlags::add_flags(Flags& flags) {
               "seconds, and bytes per second: holds the messages of plans back as if each ordered "
               "pair of ranks had such a link; none: links are as they are. With --pretend-cards, a "
               "second pair after a ; is for messages within a host (default: as the cards)");
+  flags.words("--pretend-machine", machine, "NAME|FILE",
+              "holds the messages of plans back as if ranks were this machine's devices, in order, "
+              "instead of --pretend-link; see plan machine");
   flags.yes("--pretend-cards", cards,
             "the ranks of a host (--ranks-per-host) share one network card of that --pretend-link: "
             "messages between hosts queue for it, outward and inward");
@@ -88,11 +92,18 @@ void PretendFlags::check(const std::string& device, const std::string& transport
                          int ranks_per_host) const {
   if (is_given(compute)) sets_of(compute);
   if (is_given(link)) links_of(link, cards);
+  const bool has_links = is_given(link) || is_given(machine);
+  PG_CHECK(!is_given(link) || !is_given(machine),
+           "--pretend-link and --pretend-machine: both give ", "links; use one of them");
+  PG_CHECK(!is_given(machine) ||
+               !parallel::parse_machine(machine_text(machine)).topology.shares_links() ||
+               transport == "threads",
+           "--pretend-machine: what shares a link is known only where all ranks are threads; use ",
+           "--transport threads");
   PG_CHECK(!is_given(compute) || device == "cpu",
            "--pretend-compute: the time of a computation is ",
            "known only on the CPU, a GPU computes while the rank continues; use --device cpu");
-  PG_CHECK(!is_given(link) || transport != "nccl",
-           "--pretend-link: NCCL moves messages itself, and ",
+  PG_CHECK(!has_links || transport != "nccl", "--pretend-link: NCCL moves messages itself, and ",
            "nothing can hold them back; use --transport threads or mpi");
   PG_CHECK(!cards || is_given(link), "--pretend-cards: the cards need a speed; add --pretend-link ",
            "LATENCY,BANDWIDTH");
@@ -119,6 +130,11 @@ parallel::Pretended PretendFlags::found(int stages, int ranks, int ranks_per_hos
     result.backward = list(1);
     result.step = list(2);
     if (count > 1) result.step.push_back(0);  // the tied stage's update takes as long as it does
+  }
+  if (is_given(machine)) {
+    const parallel::Machine found = parallel::parse_machine(machine_text(machine));
+    result.machine = found.name;
+    result.topology = found.topology;
   }
   if (!is_given(link)) return result;
   PG_CHECK(ranks > 1,

@@ -17,6 +17,7 @@ class Flags;
 struct PretendFlags {
   std::string compute, link;  ///< as typed; empty or "none": nothing is pretended
   bool cards = false;
+  std::string machine = {};  ///< a name or a file, instead of `link`
 
   void add_flags(Flags& flags);
   /// Checks what needs neither stages nor ranks. `threads`: ranks are threads of one process.

@@ -51,6 +51,7 @@ class PretendedCount : public RunObserver {
     }
     if (!pretended_->links()) return;
     const Topology& topology = pretended_->topology;
+    if (!pretended_->machine.empty()) return void(result["machine"] = pretended_->machine);
     const bool cards = topology.devices_per_host > 0;
     for (const Link& link : topology.links) {
       const std::string inner = cards && link.reach == Reach::pair ? "host_" : "";

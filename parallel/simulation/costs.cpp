@@ -5,7 +5,7 @@
 
 #include "autograd/error.h"
 #include "parallel/plan/fields.h"
-#include "parallel/simulation/links.h"
+#include "parallel/simulation/machine.h"
 #include "parallel/simulation/meetings.h"
 
 namespace plangrad::parallel {
@@ -44,6 +44,16 @@ std::vector<std::int64_t> encoded_each(const CodecSpec& spec, std::vector<std::i
   return list;
 }
 
+/// A machine as a text, which pages of plans carry.
+struct AsMachine : AsText<std::string> {
+  using Pointer = std::shared_ptr<const Machine>;
+  static constexpr const char* sign = "NAME|FILE";
+  static std::string show(const Pointer& machine) { return machine ? print(*machine) : ""; }
+  static Pointer read(const std::string& text, double, double) {
+    return std::make_shared<Machine>(parse_machine(text));
+  }
+};
+
 constexpr FieldTraits half_of_backward{.usual = "half of --backward"};
 constexpr Field<Costs> fields[] = {
     row<&Costs::forward>("forward", "seconds per forward of a microbatch"),
@@ -59,6 +69,9 @@ constexpr Field<Costs> fields[] = {
     row<&Costs::bandwidth>("bandwidth", "bytes per second of every link",
                            {.least = 1e-30, .usual = "unlimited"}),
     row<&Costs::latency>("latency", "seconds added to every message"),
+    row_as<AsMachine, &Costs::machine>("machine", "whose links messages take and share, instead"),
+    row<&Costs::devices>("devices", "the device of each rank on the machine",
+                         {.usual = "rank r on device r"}),
     row_as<AsChoice<AllReduce, reductions>, &Costs::sums, &Summing::how>(
         "reduction", "how a group's sum is made: see train_gpt --help"),
     row<&Costs::sums, &Summing::hosts>(
@@ -90,6 +103,9 @@ void check(const Costs& costs, const Plan& plan) {
   check_list("slowness", costs.slowness, plan.ranks(), "ranks");
   check_list("latency", std::vector<double>{costs.latency}, 1);
   if (!costs.sums.hosts.empty()) check_list("hosts", costs.sums.hosts, plan.ranks(), "ranks");
+  PG_CHECK(costs.devices.empty() || std::ssize(costs.devices) == plan.ranks(),
+           "costs: devices has ", costs.devices.size(), " values for ", plan.ranks(),
+           " ranks: give one for each");
   PG_CHECK(costs.bandwidth > 0, "costs: bandwidth is ", costs.bandwidth,
            " bytes/s, expected more than 0; leave it out for links that take no time");
 }
@@ -119,7 +135,14 @@ std::int64_t bytes_of(const Instruction& x, const Costs& costs) {
 
 int host_of(int rank, const Costs& costs) {
   if (!costs.sums.hosts.empty()) return of(rank, costs.sums.hosts);
-  return costs.topology ? costs.topology->host(rank) : 0;
+  return topology_of(costs).host(rank);
+}
+
+Topology topology_of(const Costs& costs) {
+  if (!costs.machine) return pair_links(costs.latency, costs.bandwidth);
+  Topology topology = costs.machine->topology;
+  topology.devices = costs.devices;
+  return topology;
 }
 
 double duration(const Instruction& x, int rank, const Plan& plan, const Costs& costs) {
@@ -141,8 +164,8 @@ double duration(const Instruction& x, int rank, const Plan& plan, const Costs& c
     case Cost::gather: return meeting_seconds(x, plan, costs);
   }
   const std::int64_t bytes = bytes_of(x, costs);
-  if (!costs.topology) return costs.latency + static_cast<double>(bytes) / costs.bandwidth;
-  Traffic traffic(*costs.topology);
+  if (!costs.machine) return costs.latency + static_cast<double>(bytes) / costs.bandwidth;
+  Traffic traffic(topology_of(costs));
   traffic.start(receives(x) ? x.peer : rank, receives(x) ? rank : x.peer, bytes, 0, 0);
   return traffic.next(std::numeric_limits<double>::infinity())->time;
 }

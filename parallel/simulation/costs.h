@@ -14,6 +14,7 @@ namespace plangrad::parallel {
 
 template <class Object>
 struct Field;     // plan/fields.h
+struct Machine;   // machine.h
 struct Topology;  // links.h
 
 /// Costs in seconds, bytes, and bytes per second. A list holds a value for each stage, or one for
@@ -26,9 +27,10 @@ struct Costs {
   std::vector<double> step = {0};        ///< the last value is the tied stage's
   double bandwidth = std::numeric_limits<double>::infinity();  ///< every link's, each way
   double latency = 0;                                          ///< every message's
-  std::shared_ptr<const Topology> topology =
-      {};             ///< if set, the links that messages take, instead of these two
-  Summing sums = {};  ///< how groups add up, and the hosts of all ranks; empty: the topology's
+  std::shared_ptr<const Machine> machine =
+      {};  ///< if set, messages take its links, instead of those with this bandwidth and latency
+  std::vector<int> devices = {};  ///< of the machine, by rank; empty: rank r computes on device r
+  Summing sums = {};  ///< how groups add up, and the hosts of all ranks; empty: the machine's
   std::vector<std::int64_t> activation_bytes = {0};  ///< a stage's output for one microbatch
   std::vector<std::int64_t> output_bytes =
       {};  ///< that output in memory, where no codec makes it shorter; empty: as activation_bytes
@@ -65,6 +67,8 @@ double duration(const Instruction& instruction, int rank, const Plan& plan, cons
 /// Bytes of the value that an instruction moves or reduces.
 std::int64_t bytes_of(const Instruction& instruction, const Costs& costs);
 int host_of(int rank, const Costs& costs);
+/// The links that messages take: the machine's, or one for each ordered pair of ranks.
+Topology topology_of(const Costs& costs);
 
 /// How often a rank sends in an instruction, if it sends equal parts: once in a send; in a
 /// collective of a group of N, by ring or scatter, 1/N of the value in each of

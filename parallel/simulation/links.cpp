@@ -75,25 +75,26 @@ void Traffic::start(int from, int to, std::int64_t bytes, double now, std::int64
   flow.left = static_cast<double>(bytes);
   flow.since = now;
   flow.rate = 0;
-  active_.push_back(&flow);
+  flow.end = never;
+  active_.insert({never, flow.ranks, &flow});
   for (int link : flow.links) users_[link].push_back(&flow);
   share(flow, now);
 }
 
-/// The flow whose first message is out next; null if none is under way.
-Traffic::Flow* Traffic::first_out() {
-  const auto first = std::ranges::min_element(active_, {}, &Flow::end);
-  return first == active_.end() ? nullptr : *first;
+/// Sets when the first message of an active flow is out.
+void Traffic::set_end(Flow& flow, double end) {
+  active_.erase({flow.end, flow.ranks, &flow});
+  flow.end = end;
+  active_.insert({end, flow.ranks, &flow});
 }
 
 std::optional<Traffic::Arrival> Traffic::next(double until) {
   while (true) {
-    Flow* flow = first_out();
-    const double out = flow ? flow->end : never;
+    const double out = active_.empty() ? never : std::get<0>(*active_.begin());
     const double in = arriving_.empty() ? never : arriving_.begin()->time;
     if (std::min(out, in) > until || (out == never && in == never)) return std::nullopt;
     if (out <= in) {
-      leave(*flow, out);
+      leave(*std::get<Flow*>(*active_.begin()), out);
       continue;
     }
     return arriving_.extract(arriving_.begin()).value();
@@ -107,10 +108,10 @@ void Traffic::leave(Flow& flow, double now) {
   if (!flow.messages.empty()) {
     flow.left = static_cast<double>(flow.messages.front().bytes);
     flow.since = now;
-    flow.end = now + flow.left / flow.rate;
+    set_end(flow, now + flow.left / flow.rate);
     return;
   }
-  std::erase(active_, &flow);
+  active_.erase({flow.end, flow.ranks, &flow});
   for (int link : flow.links) std::erase(users_[link], &flow);
   share(flow, now);
 }
@@ -119,9 +120,11 @@ double Traffic::soonest(int rank) const {
   const bool shares = topology_.shares_links();
   auto concerns = [&](const Pair& ranks) { return ranks.first == rank || ranks.second == rank; };
   double first = never;
-  for (const Flow* flow : active_)
-    if (shares || concerns(flow->ranks))
-      first = std::min(first, flow->end + (shares ? 0 : flow->latency));
+  for (const auto& [end, ranks, flow] : active_)
+    if (shares || concerns(ranks)) {
+      first = end + (shares ? 0 : flow->latency);
+      break;
+    }
   for (const Arrival& arrival : arriving_)
     if (concerns(arrival.ranks)) return std::min(first, arrival.time);
   return first;
@@ -167,7 +170,7 @@ void Traffic::share(const Flow& changed, double now) {
       flow->left = std::max(0.0, flow->left - flow->rate * (now - flow->since));
       flow->since = now;
       flow->rate = rate;
-      flow->end = now + flow->left / rate;
+      set_end(*flow, now + flow->left / rate);
       return true;
     });
   }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -62,7 +63,9 @@ class Traffic {
     double time;
     std::int64_t number;
     std::pair<int, int> ranks;  ///< from, to
-    friend auto operator<=>(const Arrival&, const Arrival&) = default;
+    friend bool operator<(const Arrival& a, const Arrival& b) {
+      return std::tie(a.time, a.number, a.ranks) < std::tie(b.time, b.number, b.ranks);
+    }
   };
 
   /// throws: Error as check() does
@@ -91,7 +94,7 @@ class Traffic {
     bool reached = false;                           // by share()
   };
   Flow& flow_of(const Pair& pair);
-  Flow* first_out();
+  void set_end(Flow& flow, double end);
   void leave(Flow& flow, double now);
   void share(const Flow& changed, double now);
 
@@ -99,8 +102,8 @@ class Traffic {
   std::map<Pair, Flow> flows_;
   std::map<std::array<int, 4>, int> numbers_;  // of links, by place in the topology, way and owner
   std::vector<double> bandwidths_;
-  std::vector<std::vector<Flow*>> users_;  // by link
-  std::vector<Flow*> active_;
+  std::vector<std::vector<Flow*>> users_;             // by link
+  std::set<std::tuple<double, Pair, Flow*>> active_;  // by when they are out
   std::multiset<Arrival> arriving_;
 };
 

@@ -4,12 +4,14 @@
 #include "parallel/simulation/meetings.h"
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 #include <utility>
 
 #include "parallel/collectives/pieces.h"
 #include "parallel/simulation/events.h"
+#include "parallel/simulation/machine.h"
 
 namespace plangrad::parallel {
 namespace {
@@ -21,9 +23,11 @@ bool is_encoded(const Instruction& x, const Plan& plan) {
 }
 
 /// Bytes of a whole piece as it is sent.
-std::int64_t piece_bytes(const Instruction& x, const Plan& plan) {
-  if (!is_encoded(x, plan)) return default_piece;
-  return std::max<std::int64_t>(encoded_bytes(plan.codec, default_piece / 4, 4), 1);
+std::int64_t piece_bytes(const Instruction& x, const Plan& plan, const Costs& costs) {
+  const bool chosen = costs.machine && costs.machine->piece > 0;
+  const std::int64_t piece = chosen ? std::llround(costs.machine->piece) : default_piece;
+  if (!is_encoded(x, plan)) return piece;
+  return std::max<std::int64_t>(encoded_bytes(plan.codec, piece / 4, 4), 1);
 }
 
 /// How many sums follow one another: of each factor, where the codec makes factors.
@@ -63,7 +67,7 @@ Sent sent_by(const Instruction& x, int rank, const Plan& plan, const Costs& cost
 }
 
 double meeting_seconds(const Instruction& x, const Plan& plan, const Costs& costs) {
-  Traffic traffic(costs.topology ? *costs.topology : pair_links(costs.latency, costs.bandwidth));
+  Traffic traffic(topology_of(costs));
   MeetingRun meeting(x, plan, costs, traffic, 0);
   double seconds = 0;
   meeting.begin(seconds);
@@ -78,11 +82,17 @@ MeetingRun::MeetingRun(const Instruction& x, const Plan& plan, const Costs& cost
                        int number)
     : ranks_(plan.groups[x.peer]), traffic_(traffic), number_(number) {
   const int sums = sums_in(x, plan);
+  const std::int64_t bytes = bytes_of(x, costs) / sums;
+  // In large groups pieces are larger, so that not many more than a million messages are simulated.
+  const Sent sent = sent_by(x, ranks_[0], plan, costs);
+  const std::int64_t messages = std::max<std::int64_t>(1, sent.sends * std::ssize(ranks_));
+  const std::int64_t most = std::max<std::int64_t>(1, 1'000'000 / messages);
+  const std::int64_t piece =
+      std::max(piece_bytes(x, plan, costs), (bytes / sent.chunks + most - 1) / most);
   for (std::size_t member = 0; member < ranks_.size(); ++member) {
     const Collective list = list_of(x, plan, costs, static_cast<int>(member));
     members_.emplace_back().arrived.resize(ranks_.size());
-    for (int sum = 0; sum < sums; ++sum)
-      add(members_.back(), list, bytes_of(x, costs) / sums, piece_bytes(x, plan));
+    for (int sum = 0; sum < sums; ++sum) add(members_.back(), list, bytes, piece);
   }
 }
 
@@ -146,13 +156,13 @@ Ends::Ends(const Plan& plan, const Events& events, const Costs& costs)
     : plan_(plan),
       events_(events),
       costs_(costs),
-      traffic_(costs.topology ? std::make_unique<Traffic>(*costs.topology) : nullptr) {}
+      traffic_(costs.machine ? std::make_unique<Traffic>(topology_of(costs)) : nullptr) {}
 
 Ends::~Ends() = default;
 
 void Ends::begin(int event, double start) {
   waiting_.emplace_back(start, event);
-  if (traffic_) std::ranges::push_heap(waiting_, std::greater<>());
+  if (traffic_) std::push_heap(waiting_.begin(), waiting_.end(), std::greater<>());
 }
 
 std::optional<std::pair<int, double>> Ends::next() {
@@ -160,7 +170,7 @@ std::optional<std::pair<int, double>> Ends::next() {
   while (true) {
     if (const auto ended = arrived(waiting_.empty() ? never : waiting_.front().first)) return ended;
     if (waiting_.empty()) return std::nullopt;
-    if (traffic_) std::ranges::pop_heap(waiting_, std::greater<>());
+    if (traffic_) std::pop_heap(waiting_.begin(), waiting_.end(), std::greater<>());
     const auto [start, event] = waiting_.back();
     waiting_.pop_back();
     if (const auto end = end_of(event, start)) return std::pair(event, *end);

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "parallel/simulation/costs.h"
-#include "parallel/simulation/links.h"
+#include "parallel/simulation/machine.h"
 
 namespace plangrad::parallel {
 
@@ -20,6 +20,7 @@ struct Pretended {
   std::vector<double> backward = {0};  ///< of a microbatch; I and W take half each
   std::vector<double> step = {0};      ///< a list has one value more, the tied stage's
   Topology topology = {};              ///< without links: they are as they are
+  std::string machine = {};            ///< whose topology it is; empty: none that has a name
 
   bool computes() const;
   bool links() const { return !topology.links.empty(); }

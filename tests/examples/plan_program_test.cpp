@@ -29,7 +29,8 @@ TEST_CASE("the help of plan and of its commands lists what they take, with an ex
                        "--steps",    "--first",  "--clip",          "--tied"};
   const Words costs{"--forward",      "--backward",  "--input-part", "--weight-part",
                     "--step",         "--bandwidth", "--latency",    "--activation-bytes",
-                    "--weight-bytes", "--slowness"};
+                    "--weight-bytes", "--slowness",  "--machine",    "--devices",
+                    "--reduction",    "--hosts"};
   const std::map<std::string, Words> flags{
       {"show", schedule + Words{"FILE", "--table", "--columns", "--json"}},
       {"verify", schedule + costs + Words{"FILE", "--json"}},

@@ -67,6 +67,13 @@ TEST_CASE("a pretended link has a latency and a bandwidth, and cards need hosts"
   }
   check_flags({"", "0,1e9;0,2e9", false}, "a second link is for messages within a host");
 
+  const auto named = PretendFlags{"", "", false, "summit"}.found(2, 4, 0);
+  CHECK(named.machine == "summit");
+  CHECK(named.topology.devices_per_host == 6);
+  check_flags({"", "1,1e9", false, "summit"}, "both give links");
+  check_flags({"", "", false, "summit"}, "all ranks are threads", "mpi");
+  check_flags({"", "", false, "sumit"}, "there is no machine and no file sumit; machines are ");
+
   check_flags({"", "1e-3", false}, "expected LATENCY,BANDWIDTH");
   check_flags({"", "1,2,3", false}, "expected LATENCY,BANDWIDTH");
   check_flags({"", "-1,1e9", false}, "--pretend-link: expected a number from 0");

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "parallel/schedules/schedule.h"
-#include "parallel/simulation/links.h"
+#include "parallel/simulation/machine.h"
 #include "parallel/simulation/simulate.h"
 #include "tests/catch.h"
 #include "tests/parallel/simulation/timelines.h"
@@ -30,6 +30,10 @@ Costs costs_of(const Asked& asked) {
   Costs costs{.bandwidth = bandwidth, .latency = latency, .weight_bytes = {bytes}};
   costs.sums = {asked.how, asked.hosts};
   return costs;
+}
+
+std::shared_ptr<const Machine> on(const Topology& topology) {
+  return std::make_shared<Machine>(Machine{.topology = topology});
 }
 
 /// Seconds of the first instruction of a kind in a plan of replicas.
@@ -89,7 +93,7 @@ TEST_CASE("meetings: a hierarchical sum enters a host's first rank, and leaves i
   asked.members = 12;
   asked.hosts.clear();
   costs = costs_of(asked);
-  costs.topology = std::make_shared<Topology>(
+  costs.machine = on(
       Topology{{{"card", Reach::card, bandwidth, 0}, {"inside", Reach::pair, 1e30, 0}}, 3});
   CHECK(seconds(asked, costs) == Approx(2 * 0.75 * whole));
 }
@@ -123,18 +127,18 @@ TEST_CASE("meetings: large sums travel in pieces, which do not wait for each oth
 }
 
 TEST_CASE("meetings: on a card of its own, each member sends at the card's rate", "[meetings]") {
-  const auto cards = std::make_shared<Topology>(Topology{{{"card", Reach::card, bandwidth}}, 1});
+  const auto cards = on(Topology{{{"card", Reach::card, bandwidth}}, 1});
   for (int n = 2; n <= 8; ++n)
     for (AllReduce how : {AllReduce::ring, AllReduce::scatter_reduce}) {
       CAPTURE(n);
       const Asked asked{how, n};
       Costs costs = costs_of(asked);
-      costs.topology = cards;
+      costs.machine = cards;
       CHECK(seconds(asked, costs) == Approx(2.0 * (n - 1) / n * whole));
     }
   const Asked tree{AllReduce::tree, 4};
   Costs costs = costs_of(tree);
-  costs.topology = cards;
+  costs.machine = cards;
   CHECK(seconds(tree, costs) == Approx(5 * whole));  // down, two messages share the root's card
 }
 
@@ -153,9 +157,9 @@ TEST_CASE("meetings: replicas of stages that share a card take as many times as 
         for (int member : {0, 1})
           if (plan.plan().groups[group][member] == rank)
             replica = member, stage = static_cast<int>(group);
-      topology.devices.push_back(replica * stages + stage);
+      costs.devices.push_back(replica * stages + stage);
     }
-    costs.topology = std::make_shared<Topology>(topology);
+    costs.machine = on(topology);
     CAPTURE(stages);
     CHECK(simulate(plan, costs).makespan() == Approx(stages * whole));
   }
@@ -179,10 +183,10 @@ TEST_CASE("simulate: links that never delay give the times of no links", "[simul
     costs.activation_bytes = {170};
     costs.weight_bytes = {530};
     const double late = simulate_unverified(plan, costs).makespan();
-    costs.topology = std::make_shared<Topology>(
+    costs.machine = on(
         pair_links(costs.latency, std::numeric_limits<double>::infinity()));
     CHECK(simulate_unverified(plan, costs).makespan() == Approx(late).epsilon(1e-12));
-    costs.topology = std::make_shared<Topology>(pair_links(0, 1e30));
+    costs.machine = on(pair_links(0, 1e30));
     CHECK(simulate_unverified(plan, costs).makespan() == Approx(ideal).epsilon(1e-12));
   }
 }

@@ -52,10 +52,10 @@ TEST_CASE("pretended: what is not given stays as it was measured", "[pretend]") 
   measured.input_part = measured.weight_part = {22, 23};
   CHECK(half_open.instead_of(measured, plan).weight_part == std::vector<double>{1.5, 2.5});
 
-  CHECK_FALSE(costs.topology);
+  CHECK_FALSE(costs.machine);
   const Costs linked = Pretended{.topology = pair_links(0, 9)}.instead_of(measured, plan);
   CHECK(linked.forward == measured.forward);
-  CHECK(linked.topology->links[0].bandwidth == 9);
+  CHECK(linked.machine->topology.links[0].bandwidth == 9);
 }
 
 TEST_CASE("pretended: nothing, computations, links", "[pretend]") {

@@ -1,0 +1,197 @@
+// Keys and places are tables, which reading, printing and errors walk.
+// Chapter 06.
+#include "parallel/simulation/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include "autograd/error.h"
+#include "parallel/plan/fields.h"
+
+namespace plangrad::parallel {
+namespace {
+
+using autograd::Error;
+using autograd::text;
+
+struct Constant {
+  const char *line, *name;
+  double Machine::*value;
+  double most = 1e30;
+};
+constexpr Constant keys[] = {{"device", "memory", &Machine::memory},
+                             {"device", "bandwidth", &Machine::memory_bandwidth},
+                             {"device", "peak.f32", &Machine::peak_f32},
+                             {"device", "peak.f16", &Machine::peak_f16},
+                             {"fitted", "efficiency", &Machine::efficiency, 1},
+                             {"fitted", "tile", &Machine::tile},
+                             {"fitted", "memory_share", &Machine::memory_share, 1},
+                             {"fitted", "host", &Machine::host_seconds},
+                             {"fitted", "piece", &Machine::piece}};
+
+struct Where {
+  const char* words;
+  Reach reach;
+};
+constexpr Where places[] = {{"between devices of a host", Reach::pair},
+                            {"of a device", Reach::device},
+                            {"within a host", Reach::host},
+                            {"from a device to its host", Reach::bus},
+                            {"of a host", Reach::card}};
+constexpr const char* one_way_words = "one way at a time";
+
+/// The words of a line, up to a comment.
+class Words {
+ public:
+  explicit Words(const std::string& line) : in_(line.substr(0, line.find('#'))) {}
+  /// The next word; empty: there is none.
+  std::string next() {
+    std::string word;
+    in_ >> word;
+    return word;
+  }
+  double number(const std::string& what, double least, double most) {
+    try {
+      return read_number(next(), least, most);
+    } catch (const autograd::Error& error) {
+      throw autograd::Error(autograd::text(what, ": ", error.what()));
+    }
+  }
+  /// Takes these words if they come next.
+  bool take(const std::string& words) {
+    const auto here = in_.tellg();
+    std::istringstream expected(words);
+    for (std::string word; expected >> word;)
+      if (next() != word) {
+        in_.clear();
+        in_.seekg(here);
+        return false;
+      }
+    return true;
+  }
+  void end() {
+    const std::string word = next();
+    PG_CHECK(word.empty(), "unknown word ", word);
+  }
+
+ private:
+  std::istringstream in_;
+};
+
+void read_values(const std::string& line, Words& words, Machine& machine) {
+  for (std::string name = words.next(); !name.empty(); name = words.next()) {
+    std::string known;
+    const Constant* found = nullptr;
+    for (const Constant& key : keys) {
+      if (line != key.line) continue;
+      known += autograd::text(known.empty() ? "" : ", ", key.name);
+      if (name == key.name) found = &key;
+    }
+    PG_CHECK(found, "a ", line, " has no ", name, "; it has ", known);
+    machine.*found->value = words.number(name, 0, found->most);
+  }
+}
+
+Link read_link(Words& words, const std::vector<Link>& others) {
+  Link link{.name = words.next()};
+  auto has_name = [&](const Link& other) { return other.name == link.name; };
+  PG_CHECK(std::ranges::none_of(others, has_name), "there are two links ", link.name);
+  const auto place =
+      std::ranges::find_if(places, [&](const Where& each) { return words.take(each.words); });
+  std::string known;
+  for (const Where& each : places) known += autograd::text(known.empty() ? "" : "; ", each.words);
+  PG_CHECK(place != std::end(places), "link ", link.name,
+           ": which messages use it? Say one of: ", known);
+  link.reach = place->reach;
+  link.bandwidth = words.number(link.name, 1, 1e30);
+  PG_CHECK(words.take("B/s"), "link ", link.name, ": expected B/s after its bandwidth");
+  link.latency = words.number(link.name, 0, 1e6);
+  PG_CHECK(words.take("s"), "link ", link.name, ": expected s after its latency");
+  link.one_way = words.take(one_way_words);
+  return link;
+}
+
+void read_line(const std::string& kind, Words& words, Machine& machine) {
+  Topology& topology = machine.topology;
+  if (kind == "machine") {
+    PG_CHECK(machine.name.empty(), "a second machine; a file has one");
+    machine.name = words.next();
+    PG_CHECK(!machine.name.empty(), "the machine has no name");
+  } else if (kind == "hosts") {
+    topology.devices_per_host = static_cast<int>(words.number(kind, 1, 1e6));
+    PG_CHECK(words.take("devices"), "expected: hosts NUMBER devices");
+  } else if (kind == "link") {
+    topology.links.push_back(read_link(words, topology.links));
+  } else {
+    PG_CHECK(kind == "device" || kind == "fitted", "unknown word ", kind,
+             "; a line begins with machine, device, fitted, hosts or link");
+    return read_values(kind, words, machine);
+  }
+  words.end();
+}
+
+}  // namespace
+
+double seconds(const Machine& machine, const autograd::KernelTable& kernels) {
+  double sum = 0;
+  auto needs = [&](double number, const char* name) {
+    PG_CHECK(number > 0, "the machine ", machine.name, " has no ", name, ", which kernels need");
+    return number;
+  };
+  auto share = [&](std::int64_t size) {
+    return size > 0 ? static_cast<double>(size) / (static_cast<double>(size) + machine.tile) : 1;
+  };
+  for (const auto& [kind, calls] : kernels) {
+    const bool is_f32 = calls.dtype == autograd::DType::f32;
+    const auto& [m, n, k, count] = calls.products;
+    if (calls.flops > 0)
+      sum += calls.flops / (share(m) * share(n) * share(k) * machine.efficiency *
+                            needs(is_f32 ? machine.peak_f32 : machine.peak_f16,
+                                  is_f32 ? "peak.f32" : "peak.f16"));
+    else
+      sum += calls.bytes / (needs(machine.memory_bandwidth, "bandwidth") * machine.memory_share);
+  }
+  return sum;
+}
+
+Machine parse_machine(const std::string& text) {
+  Machine machine;
+  std::istringstream in(text);
+  int number = 0;
+  for (std::string line; std::getline(in, line);) {
+    ++number;
+    Words words(line);
+    try {
+      if (const std::string kind = words.next(); !kind.empty()) read_line(kind, words, machine);
+    } catch (const autograd::Error& error) {
+      throw autograd::Error(autograd::text("line ", number, ": ", error.what()));
+    }
+  }
+  PG_CHECK(!machine.name.empty(), "a machine begins with the line: machine NAME");
+  return machine;
+}
+
+std::string print(const Machine& machine) {
+  std::string text = fmt::format("machine {}\n", machine.name);
+  const Machine plain;
+  for (const char* line : {"device", "fitted"}) {
+    std::string values;
+    for (const Constant& key : keys)
+      if (std::string(key.line) == line && machine.*key.value != plain.*key.value)
+        values += fmt::format("  {} {}", key.name, machine.*key.value);
+    if (!values.empty()) text += line + values + '\n';
+  }
+  if (machine.topology.devices_per_host > 0)
+    text += fmt::format("hosts   {} devices\n", machine.topology.devices_per_host);
+  for (const Link& link : machine.topology.links) {
+    const auto place = std::ranges::find(places, link.reach, &Where::reach);
+    text += fmt::format("link    {}  {}  {} B/s  {} s{}\n", link.name, place->words, link.bandwidth,
+                        link.latency, link.one_way ? autograd::text("  ", one_way_words) : "");
+  }
+  return text;
+}
+
+}  // namespace plangrad::parallel

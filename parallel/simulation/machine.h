@@ -1,0 +1,49 @@
+// Machine: the devices and links of a machine, read from a text that users write, and how long
+// kernels take on a device.
+// Not here: how messages share links (links.h), which kernels a model runs (planner/layer_costs.h).
+// Chapter 06.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "autograd/kernel_work.h"
+#include "parallel/simulation/links.h"
+
+namespace plangrad::parallel {
+
+/// Units: seconds, bytes, bytes per second, floating-point operations per second. 0: not known.
+struct Machine {
+  std::string name = {};
+  double memory = 0;            ///< of a device, that a program can use
+  double memory_bandwidth = 0;  ///< of a device
+  double peak_f32 = 0;          ///< of matrix products
+  double peak_f16 = 0;          ///< of those of f16 and bf16
+  double efficiency = 1;        ///< share of the peak that large products reach
+  double tile = 0;          ///< a product of size x has x / (x + tile) of that, for each of m, n, k
+  double memory_share = 1;  ///< share of memory_bandwidth that element-wise kernels reach
+  double host_seconds = 0;  ///< of the host, before each forward and backward
+  double piece = 0;         ///< bytes of the pieces of sums; 0: as runs cut them
+  Topology topology = {};
+};
+
+/// Seconds of kernels, one after another. A kernel with arithmetic takes flops / (peak efficiency),
+/// divided by x / (x + tile) of each size x of its product; any other bytes / (memory_bandwidth
+/// memory_share).
+/// throws: Error if the machine does not say what this needs
+double seconds(const Machine& machine, const autograd::KernelTable& kernels);
+
+/// Reads lines of these kinds; # begins a comment:
+///   machine NAME
+///   device  KEY NUMBER ...      memory, bandwidth, peak.f32, peak.f16
+///   fitted  KEY NUMBER ...      efficiency, tile, memory_share, host, piece
+///   hosts   NUMBER devices
+///   link    NAME WHERE NUMBER B/s NUMBER s [one way at a time]
+/// WHERE is one of: between devices of a host, of a device, within a host, from a device to its
+/// host, of a host (see Reach).
+/// throws: Error with the line's number
+Machine parse_machine(const std::string& text);
+/// The machine as parse_machine() reads it.
+std::string print(const Machine& machine);
+
+}  // namespace plangrad::parallel

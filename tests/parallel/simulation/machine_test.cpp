@@ -1,0 +1,116 @@
+// Machines as texts: what is read, what is refused with its line, what kernels take, and runs of
+// plans on a machine's links. Not here: shared links (links_test.cpp). Chapter 06.
+#include "parallel/simulation/machine.h"
+
+#include <filesystem>
+
+#include "nn/checkpoint/file.h"
+#include "parallel/schedules/schedule.h"
+#include "parallel/simulation/simulate.h"
+#include "tests/catch.h"
+#include "tests/folders.h"
+
+using namespace plangrad::parallel;
+using namespace plangrad::tests;
+
+namespace {
+
+const std::string small = R"(# a comment
+machine small   # and another
+device  memory 1e9  bandwidth 2e9
+device  peak.f32 1e12
+fitted  efficiency 0.5  tile 64  host 1e-3  memory_share 0.25
+hosts   2 devices
+link    wire  between devices of a host  4e9 B/s  1e-6 s
+link    card  of a host  1e9 B/s  1e-5 s  one way at a time
+)";
+
+void check_refused(const std::string& text, const std::string& words) {
+  CAPTURE(text);
+  CHECK_THROWS_WITH(parse_machine(text), Contains(words) && !Contains("\n"));
+}
+
+}  // namespace
+
+TEST_CASE("machine: what a text says, and the text of a machine", "[machine]") {
+  const Machine machine = parse_machine(small);
+  CHECK(machine.name == "small");
+  CHECK(machine.memory == 1e9);
+  CHECK(machine.memory_bandwidth == 2e9);
+  CHECK(machine.peak_f32 == 1e12);
+  CHECK(machine.peak_f16 == 0);
+  CHECK(machine.efficiency == 0.5);
+  CHECK(machine.tile == 64);
+  CHECK(machine.host_seconds == 1e-3);
+  CHECK(machine.memory_share == 0.25);
+  CHECK(machine.topology.devices_per_host == 2);
+  REQUIRE(machine.topology.links.size() == 2);
+  const Link& card = machine.topology.links[1];
+  CHECK(card.name == "card");
+  CHECK(card.reach == Reach::card);
+  CHECK(card.bandwidth == 1e9);
+  CHECK(card.latency == 1e-5);
+  CHECK(card.one_way);
+  CHECK_FALSE(machine.topology.links[0].one_way);
+  CHECK(print(parse_machine(print(machine))) == print(machine));
+}
+
+TEST_CASE("machine: a text that is wrong is refused with its line", "[machine]") {
+  check_refused("", "a machine begins with the line: machine NAME");
+  check_refused("machine a\nmachine b\n", "line 2: a second machine");
+  check_refused("machine a\nlink x of a host 1e9 B/s 0 s\nlink x of a device 1e9 B/s 0 s",
+                "line 3: there are two links x");
+  check_refused("machine a\n\ndevice memory -1\n", "line 3: memory: expected a number");
+  check_refused("machine a\nlink x of a host -2 B/s 0 s\n", "line 2: x: expected a number");
+  check_refused("machine a\nlink x of a host 2e9 B/s -1 s\n", "line 2: x: expected a number");
+  check_refused("machine a\nlink x beside a host 2e9 B/s 0 s\n",
+                "line 2: link x: which messages use it?");
+  check_refused("machine a\nlink x of a host 2e9 0 s\n", "line 2: link x: expected B/s");
+  check_refused("machine a\nlink x of a host 2e9 B/s 0 s twice\n", "line 2: unknown word twice");
+  check_refused("machine a\ndevice cores 4\n", "line 2: a device has no cores; it has memory, ");
+  check_refused("machine a\nfitted efficiency 1.5\n", "line 2: efficiency: expected a number");
+  check_refused("machine a\nhosts 0 devices\n", "line 2: hosts: expected a number");
+  check_refused("machine\n", "line 1: the machine has no name");
+  check_refused("machine a\nrouter b\n", "line 2: unknown word router");
+}
+
+TEST_CASE("machine: every machine that comes along can be read", "[machine]") {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(clone_path("examples/machines"))) {
+    const std::string name = entry.path().stem();
+    CAPTURE(name);
+    const Machine machine = parse_machine(plangrad::nn::read_file(entry.path()));
+    CHECK(machine.name == name);
+    CHECK(machine.memory > 0);
+    CHECK(machine.peak_f32 > 0);
+    CHECK(machine.memory_bandwidth > 0);
+    CHECK_FALSE(machine.topology.links.empty());
+    CHECK(machine.topology.devices_per_host > 0);
+    ++count;
+  }
+  CHECK(count == 6);
+}
+
+TEST_CASE("machine: kernels take their arithmetic's time, or their bytes'", "[machine]") {
+  const Machine machine = parse_machine(small);
+  plangrad::autograd::KernelTable kernels;
+  kernels["copy"] = {.calls = 2, .bytes = 1e9};
+  CHECK(seconds(machine, kernels) == Approx(1e9 / (2e9 * 0.25)));
+  kernels.clear();
+  kernels["gemm"] = {.calls = 3, .flops = 6e9, .products = {64, 192, 64}};
+  CHECK(seconds(machine, kernels) == Approx(6e9 / (0.5e12 * 0.5 * 0.75 * 0.5)));
+  kernels["gemm"].dtype = plangrad::autograd::DType::bf16;
+  CHECK_THROWS_WITH(seconds(machine, kernels), Contains("small has no peak.f16"));
+}
+
+TEST_CASE("machine: messages of a plan take its links, by the device of each rank", "[machine]") {
+  const VerifiedPlan plan =
+      verify(make_plan("gpipe", {.stages = 2, .width = 1, .microbatches = 1, .steps = 1}));
+  Costs costs{.activation_bytes = {4'000'000}};
+  costs.machine = std::make_shared<Machine>(parse_machine(small));
+  CHECK(simulate(plan, costs).makespan() == Approx(4 + 2 * (1e-6 + 1e-3)));
+  costs.devices = {1, 2};  // on two hosts
+  CHECK(simulate(plan, costs).makespan() == Approx(4 + 2 * (1e-5 + 4e-3)));
+  costs.devices = {1};
+  CHECK_THROWS_WITH(simulate(plan, costs), Contains("devices has 1 values for 2 ranks"));
+}
