@@ -1,7 +1,7 @@
 // A method chooses a key for each element, and the number of elements with the greatest keys that
-// stay. Prunable parameters are those with weight decay, the matrices, except some by name. Masks are
-// sent packed. Stores each draw in a checkpoint as the indices of its kept elements, the oldest draw
-// as number 0: "draw-0/h.0.attn.c_attn.weight". Chapter 11.
+// stay. Prunable parameters are those with weight decay, the matrices, except some by name. Masks
+// are sent packed. Stores each draw in a checkpoint as the indices of its kept elements, the oldest
+// draw as number 0: "draw-0/h.0.attn.c_attn.weight". Chapter 11.
 #include "sparse/pruning.h"
 
 #include <algorithm>

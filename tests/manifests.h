@@ -1,4 +1,5 @@
-// Manifests of checkpoints that a test changes. Not here: their fields (nn/checkpoint/checkpoint.h).
+// Manifests of checkpoints that a test changes. Not here: their fields
+// (nn/checkpoint/checkpoint.h).
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
-// Values as the bytes of a message: small whole numbers, packed 8 at a time: 8 numbers of b bits take
-// b bytes, the first number in the lowest bits. Not here: the meaning of the numbers
+// Values as the bytes of a message: small whole numbers, packed 8 at a time: 8 numbers of b bits
+// take b bytes, the first number in the lowest bits. Not here: the meaning of the numbers
 // (autograd/cpu/quantize.cpp, sparse_values.cpp). Chapter 10.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Kernels on images. Pooling has one thread per result, and its gradients one thread per pixel, which
-// adds the pixel's contributions in the order of the windows. Batch norm's kernels that sum have one
-// block per channel.
+// Kernels on images. Pooling has one thread per result, and its gradients one thread per pixel,
+// which adds the pixel's contributions in the order of the windows. Batch norm's kernels that sum
+// have one block per channel.
 // Not here: convolution (convolution.cu), the average over a whole image, which is a reduction, and
 // running statistics (autograd/ops.h). Chapter 02; Ioffe and Szegedy 2015.
 #include <cmath>

@@ -1,6 +1,6 @@
-// The largest elements of a tensor: finds the k-th magnitude by counting (autograd/formulas.h), writes
-// elements to a message with their indices, and scatters them among zeros again. Their order is
-// the CPU's: each thread counts its own elements, and adds the counts of earlier threads.
+// The largest elements of a tensor: finds the k-th magnitude by counting (autograd/formulas.h),
+// writes elements to a message with their indices, and scatters them among zeros again. Their order
+// is the CPU's: each thread counts its own elements, and adds the counts of earlier threads.
 // Not here: how many elements a message holds (parallel/codecs). Chapter 10; Alabi et al. 2012,
 // "Fast k-selection algorithms for graphics processing units".
 #include <algorithm>

@@ -51,8 +51,8 @@ __device__ void sample_rows(std::int64_t row, Pattern p, std::int64_t n, std::in
 
 }  // namespace
 
-// Transposes vectors, and the results back: lanes that read and write neighbours save more time than
-// the copies cost.
+// Transposes vectors, and the results back: lanes that read and write neighbours save more time
+// than the copies cost.
 void CudaBackend::spmm(const SparsePattern& pattern, In values, In b, In bias, Out c) {
   refuse_f64(b);
   if (c.numel() == 0) return;

@@ -38,7 +38,8 @@ void add_lanes(FigureOptions& figure, const std::string& lanes, const Plan& plan
   }
   if (lanes.empty()) return;
   figure.held = holdings(plan, timeline);
-  const Hold last = lanes == "versions" ? Hold::copy : Hold::sum_shard;  // not what passes to others
+  const Hold last =
+      lanes == "versions" ? Hold::copy : Hold::sum_shard;  // not what passes to others
   std::erase_if(figure.held, [&](const Holding& h) { return h.hold > last; });
 }
 

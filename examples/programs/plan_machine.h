@@ -1,5 +1,5 @@
-// Machines that users name, and the one that a program runs on, as texts that parse_machine() reads.
-// Not here: what a text means (parallel/simulation/machine.h). Chapter 06.
+// Machines that users name, and the one that a program runs on, as texts that parse_machine()
+// reads. Not here: what a text means (parallel/simulation/machine.h). Chapter 06.
 #pragma once
 
 #include <functional>

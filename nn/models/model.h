@@ -1,6 +1,6 @@
-// Parameter: a named tensor of a model; Model: a list of layers that can be cut into stages anywhere;
-// Stage: a range of layers with weights; the effects of cuts; the modules that layers are made of.
-// Not here: training, and the ranks of stages. Chapters 02 and 06.
+// Parameter: a named tensor of a model; Model: a list of layers that can be cut into stages
+// anywhere; Stage: a range of layers with weights; the effects of cuts; the modules that layers are
+// made of. Not here: training, and the ranks of stages. Chapters 02 and 06.
 //
 // The room nn/models builds networks that can be cut, and computes with them on one device:
 // model.h  parameters, layers as data, stages of them, what stages share; Linear, LayerNorm

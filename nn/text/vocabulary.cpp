@@ -1,5 +1,5 @@
-// Vocabularies of characters and of bytes, and the choice of one by name or by its saved form. Draws
-// tokens by inverting the running sum of probabilities; top-k selects without sorting.
+// Vocabularies of characters and of bytes, and the choice of one by name or by its saved form.
+// Draws tokens by inverting the running sum of probabilities; top-k selects without sorting.
 // Not here: byte pairs (nn/text/byte_pair.cpp). Chapter 02.
 #include "nn/text/vocabulary.h"
 

@@ -40,12 +40,14 @@ class PieceCodec {
 };
 
 /// Runs a list. Chunks are cut into pieces, so that a piece is sent on while the next one arrives.
-/// At most `pieces_in_flight` are in flight for each member that this one receives from, and as many
-/// to all others together: with more, a slow link has a long queue, behind which all else waits.
+/// At most `pieces_in_flight` are in flight for each member that this one receives from, and as
+/// many to all others together: with more, a slow link has a long queue, behind which all else
+/// waits.
 ///   bytes sent by each member: all-reduce by scatter or ring 2 (N-1)/N of the tensor's bytes,
 ///                              reduce-scatter or all-gather half of that
-///   scratch:                   pieces_in_flight per member received from, counted as communication;
-///                              with a codec also the codes that are sent, final ones to the end
+///   scratch:                   pieces_in_flight per member received from, counted as
+///                              communication; with a codec also the codes that are sent, final
+///                              ones to the end
 /// With a codec, pieces travel encoded, and sums are made of decoded values. Each member encodes a
 /// piece once: a copy of it is sent on without being encoded again, and its sender takes the
 /// decoded values, too. So if all members are to end with the same values, they have the same bits.

@@ -24,8 +24,8 @@ std::vector<int> members_of_sums(const Plan& plan) {
   return members;
 }
 
-/// Bytes of pieces that are on their way at once while `members` add up a buffer; those of the first
-/// member, which has the most.
+/// Bytes of pieces that are on their way at once while `members` add up a buffer; those of the
+/// first member, which has the most.
 double window_of(std::int64_t elements, int element, int members, const Plan& plan, AllReduce how) {
   if (members < 2) return 0;
   const bool encodes_pieces = !plan.codec.is_none() && is_local(plan.codec);

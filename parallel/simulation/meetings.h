@@ -15,8 +15,9 @@ namespace plangrad::parallel {
 /// throws: Error if the plan is sharded, and the reduction has no part for each member
 Collective list_of(const Instruction& x, const Plan& plan, const Costs& costs, int member);
 
-/// What a rank sends in an instruction: `sends` messages, each 1 / chunks of the value, in `rounds`,
-/// of which each waits for the one before: those of the list, of at most pieces_in_flight sends.
+/// What a rank sends in an instruction: `sends` messages, each 1 / chunks of the value, in
+/// `rounds`, of which each waits for the one before: those of the list, of at most pieces_in_flight
+/// sends.
 struct Sent {
   std::int64_t sends = 0, chunks = 1, rounds = 1;
 };

@@ -102,8 +102,8 @@ double most_of(const Run& run, int rank, Memory kind) {
   return run.most[rank].bytes[static_cast<int>(kind)];
 }
 
-/// Weights, gradients and optimizer state to the byte; everything together within 3%. Pieces of sums
-/// that are on their way may be gone by the time that a rank has the most.
+/// Weights, gradients and optimizer state to the byte; everything together within 3%. Pieces of
+/// sums that are on their way may be gone by the time that a rank has the most.
 void check_run(const Run& run) {
   const Plan& plan = run.plan.plan();
   for (int rank = 0; rank < plan.ranks(); ++rank) {

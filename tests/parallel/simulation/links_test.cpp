@@ -1,6 +1,6 @@
 // Traffic: when messages arrive that share links.
-// Not here: what collectives send (meetings_test.cpp), and runs on such links (tests/parallel/engine).
-// Chapter 04.
+// Not here: what collectives send (meetings_test.cpp), and runs on such links
+// (tests/parallel/engine). Chapter 04.
 #include "parallel/simulation/links.h"
 
 #include <limits>

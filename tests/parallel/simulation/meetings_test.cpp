@@ -93,8 +93,8 @@ TEST_CASE("meetings: a hierarchical sum enters a host's first rank, and leaves i
   asked.members = 12;
   asked.hosts.clear();
   costs = costs_of(asked);
-  costs.machine = on(
-      Topology{{{"card", Reach::card, bandwidth, 0}, {"inside", Reach::pair, 1e30, 0}}, 3});
+  costs.machine =
+      on(Topology{{{"card", Reach::card, bandwidth, 0}, {"inside", Reach::pair, 1e30, 0}}, 3});
   CHECK(seconds(asked, costs) == Approx(2 * 0.75 * whole));
 }
 
@@ -183,8 +183,7 @@ TEST_CASE("simulate: links that never delay give the times of no links", "[simul
     costs.activation_bytes = {170};
     costs.weight_bytes = {530};
     const double late = simulate_unverified(plan, costs).makespan();
-    costs.machine = on(
-        pair_links(costs.latency, std::numeric_limits<double>::infinity()));
+    costs.machine = on(pair_links(costs.latency, std::numeric_limits<double>::infinity()));
     CHECK(simulate_unverified(plan, costs).makespan() == Approx(late).epsilon(1e-12));
     costs.machine = on(pair_links(0, 1e30));
     CHECK(simulate_unverified(plan, costs).makespan() == Approx(ideal).epsilon(1e-12));
