@@ -1,12 +1,11 @@
-// Cuts a model evenly: the smallest largest part, by dynamic programming over cut positions. Checks
-// that codecs have an effect on a model: a flag without effect is an error.
+// Cuts a model evenly by FLOPs. Checks that codecs have an effect on a model: a flag without effect
+// is an error.
 // Not here: the planner, which weighs memory and messages, too. Chapters 06 and 10.
 #include "parallel/engine/training.h"
 
-#include <limits>
-
 #include "parallel/codecs/codec.h"
 #include "parallel/codecs/low_rank.h"
+#include "parallel/engine/partition.h"
 #include "parallel/plan/lifetimes.h"
 
 namespace plangrad::parallel {
@@ -19,28 +18,9 @@ static std::vector<int> balanced_cuts(const Model& model, int stages) {
            stages, " stages; use a --stages of at most ", layers);
   // A layer whose arithmetic is unknown or none (an embedding) still counts a little, so that ties
   // between cuts are settled in one way.
-  std::vector<double> before(layers + 1, 0);
-  for (int i = 0; i < layers; ++i) before[i + 1] = before[i] + model[i].flops + 1;
-
-  // best[s][n]: the largest part when the first n layers make s stages; from[s][n]: its last cut.
-  constexpr double never = std::numeric_limits<double>::infinity();
-  std::vector<std::vector<double>> best(stages + 1, std::vector<double>(layers + 1, never));
-  std::vector<std::vector<int>> from(stages + 1, std::vector<int>(layers + 1, 0));
-  best[0][0] = 0;
-  for (int s = 1; s <= stages; ++s)
-    for (int n = s; n <= layers; ++n)
-      for (int cut = s - 1; cut < n; ++cut) {
-        double largest = std::max(best[s - 1][cut], before[n] - before[cut]);
-        if (largest < best[s][n]) {
-          best[s][n] = largest;
-          from[s][n] = cut;
-        }
-      }
-
-  std::vector<int> cuts(stages + 1);
-  cuts[stages] = layers;
-  for (int s = stages; s > 0; --s) cuts[s - 1] = from[s][cuts[s]];
-  return cuts;
+  std::vector<double> costs;
+  for (const LayerSpec& layer : model) costs.push_back(layer.flops + 1);
+  return partition(costs, stages);
 }
 
 Training::Training(const Model& model, int stages)
