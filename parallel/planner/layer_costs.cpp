@@ -225,9 +225,43 @@ void add_state(StageCosts& costs, const ParameterList& parameters, const ModelCo
   bytes.optimizer = device->meter().live(Category::optimizer);
 }
 
+/// Runs a stage, of layers that are alike only three.
+StageCosts stage_costs(const Training& training, int stage, const PlannedModel& model,
+                       const CostSettings& settings, const Shape& example) {
+  const Alike alike =
+      longest_run(training.model, training.cuts[stage], training.cuts[stage + 1], example);
+  auto run = [&](int count) {
+    return blank_run(shortened(training, alike, count), stage, model, settings);
+  };
+  StageCosts found = run(std::min(alike.count, 3));
+  if (alike.count <= 3) return found;
+  StageCosts two = run(2);
+  return extended(two, found, alike.count);
+}
+
+/// What a layer's costs depend on, beside its input.
+std::string description(const LayerSpec& layer) {
+  std::string words = text(layer.flops);
+  for (const Shape& shape : shapes_of(layer)) words += text(' ', shape);
+  return words;
+}
+
+/// What the costs of a stage depend on: settings, its place, its input, and its layers.
+std::string description(const Training& training, int stage, const CostSettings& settings,
+                        const std::vector<std::string>& layers, const Shape& example) {
+  const int first = training.cuts[stage], last = training.cuts[stage + 1];
+  std::string words =
+      text(name_of(settings.dtype), ' ', settings.examples, ' ', settings.recompute_layers, ' ',
+           stage == 0, ' ', stage == training.stages() - 1, ' ', training.shared.stages.size(), ' ',
+           output_shape(training.model, 0, first, example));
+  for (int layer = first; layer < last; ++layer) words += text("; ", layers[layer]);
+  return words;
+}
+
 }  // namespace
 
-ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings& settings) {
+ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings& settings,
+                       KnownStages* known) {
   ModelCosts costs{Training(model.layers, stages), settings, {}};
   Training& training = costs.training;
   training.dtype = settings.dtype;
@@ -239,17 +273,16 @@ ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings
   }
   std::vector<std::int64_t> example = model.input;
   example.insert(example.begin(), settings.examples);
+  KnownStages own;
+  if (!known) known = &own;
+  std::vector<std::string> layers;
+  for (const LayerSpec& layer : training.model) layers.push_back(description(layer));
   for (int stage = 0; stage < training.stages(); ++stage) {
     const int first = training.cuts[stage], last = training.cuts[stage + 1];
-    const Alike alike = longest_run(training.model, first, last, Shape(example));
-    auto run = [&](int count) {
-      return blank_run(shortened(training, alike, count), stage, model, settings);
-    };
-    StageCosts found = run(std::min(alike.count, 3));
-    if (alike.count > 3) {
-      StageCosts two = run(2);
-      found = extended(two, found, alike.count);
-    }
+    const std::string key = description(training, stage, settings, layers, Shape(example));
+    if (!known->contains(key))
+      (*known)[key] = stage_costs(training, stage, model, settings, Shape(example));
+    StageCosts found = known->at(key);
     add_state(found, Stage(training.model, first, last, training.shared.parameters).parameters(),
               costs);
     costs.stages.push_back(std::move(found));

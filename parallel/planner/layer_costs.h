@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -67,10 +68,15 @@ struct ModelCosts {
   std::vector<StageCosts> stages;
 };
 
+/// Stages of one model that were run, by all that their costs depend on.
+using KnownStages = std::map<std::string, StageCosts>;
+
 /// Cuts a model into stages and runs each on a blank device. Of neighbours that are alike
 /// it runs three, and adds the others.
+///   known: stages that need not be run again, of the same model, `stored` and `like`
 /// throws: Error if the model has fewer layers than stages
-ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings& settings);
+ModelCosts model_costs(const PlannedModel& model, int stages, const CostSettings& settings,
+                       KnownStages* known = nullptr);
 
 /// Makes a tensor for a microbatch, where it is needed.
 using MakeTensor = std::function<Tensor()>;
