@@ -14,7 +14,7 @@ limits='
 library     41700    autograd, nn, parallel, sparse, and cuda without its emulator
 emulator     6750    cuda/emulator
 examples    17500    programs and their pages
-tests       54200
+tests       54600
 tutorials    3900    code of chapters: kernels, and scripts that draw and measure
 build         700    CMakeLists.txt, .ci/
 '

@@ -36,21 +36,27 @@ const std::vector<std::pair<std::string, GptConfig>>& gpts() {
 
 PlannedModel planned_gpt(const std::string& name, const GptConfig& config) {
   return {
-      .name = name, .layers = gpt(config), .input = {config.context}, .target = {config.context}};
+      .name = name,
+      .layers = gpt(config),
+      .input = {config.context},
+      .target = {config.context},
+      .command = text("train_gpt --layers ", config.layers, " --heads ", config.heads, " --width ",
+                      config.width, " --context ", config.context, config.tied ? "" : " --untied")};
 }
 
 /// ResNet-18 (He et al. 2016, section 4.2) on images of 32 x 32 in colour, with train_resnet's
 /// optimizer.
 PlannedModel planned_resnet() {
   const ResNetConfig config{.channels = 3, .size = 32};
-  return {.name = "resnet18",
-          .layers = resnet18(config),
-          .input = {config.channels, config.size, config.size},
-          .target = {},
-          .has_ids = false,
-          .optimizer = [](const ParameterList& parameters, const Tensor& weights) {
-            return make_sgd(parameters, weights, 0.9, 5e-4);
-          }};
+  return {
+      .name = "resnet18",
+      .layers = resnet18(config),
+      .input = {config.channels, config.size, config.size},
+      .target = {},
+      .has_ids = false,
+      .optimizer = [](const ParameterList& parameters,
+                      const Tensor& weights) { return make_sgd(parameters, weights, 0.9, 5e-4); },
+      .command = "train_resnet"};
 }
 
 PlannedModel described_gpt(const std::string& file) {

@@ -7,6 +7,8 @@
 // models.h       networks by name
 // layer_costs.h  what each stage computes and keeps, by running its code on the blank device
 // peak.h         the bytes of every rank over the time of a simulated plan, and the peak
+// search.h       the fastest plans that fit; evaluation.h: seconds and bytes of one, and a bound;
+//                stage_seconds.h: how long a machine takes for what a stage computes
 #pragma once
 
 #include <string>
@@ -24,6 +26,7 @@ struct PlannedModel {
   std::vector<std::int64_t> target;   ///< class ids of one example; empty: one
   bool has_ids = true;                ///< whether inputs are i32; else they have the weights' type
   MakeOptimizer optimizer = nullptr;  ///< the one that it is trained with; null: AdamW
+  std::string command = {};           ///< the program that trains it, with the network's flags
 };
 
 /// The names of models.

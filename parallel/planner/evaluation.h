@@ -1,0 +1,119 @@
+// Evaluation: how long an update of a candidate plan takes on a machine, a lower bound of that, and
+// the memory that its ranks need.
+// Not here: which candidates there are (search.h), seconds of kernels and sums (stage_seconds.h).
+// Chapter 06.
+#pragma once
+
+#include <limits>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "parallel/planner/peak.h"
+#include "parallel/planner/stage_seconds.h"
+#include "parallel/schedules/schedule.h"
+#include "parallel/simulation/breakdown.h"
+
+namespace plangrad::parallel {
+
+/// A plan that a search may choose: replicas of a pipeline, or of a whole model.
+struct Candidate {
+  std::string schedule;
+  Layout layout;     ///< settled; `steps` has no effect
+  int examples = 1;  ///< of a microbatch
+  Packing packing = Packing::stages;
+  bool by_seconds = false;  ///< cut by predicted seconds; else by FLOPs, as training does
+
+  int depth() const { return layout.depth(); }
+  int devices() const { return layout.width * depth(); }
+};
+
+struct Found {
+  Candidate candidate;
+  double bound = 0;      ///< seconds that an update takes at least
+  double seconds = 0;    ///< of an update, simulated
+  Peak peak = {};        ///< of the rank of a replica that has the most
+  double bytes = 0;      ///< at that peak
+  TimeParts parts = {};  ///< seconds of all ranks of a replica; sums over replicas are `collective`
+};
+
+/// Evaluates candidates of one model, of one dtype, on one machine.
+/// One replica is simulated, as the others do the same at the same time: its messages have a part of
+/// the links (stage_seconds.h), and each stage's sum over replicas comes before its update, while
+/// the rank waits. ZeRO sends parts of the sum one way and of the weights back.
+/// Of many microbatches two shorter plans are simulated, since what one more takes is the same from
+/// some number on; and of schedules whose updates overlap, plans of several updates.
+class Evaluation {
+ public:
+  static constexpr double endless = std::numeric_limits<double>::infinity();
+
+  /// settings: what all candidates share; examples, recomputation and cuts are theirs
+  Evaluation(const PlannedModel& model, const Machine& machine, const CostSettings& settings);
+
+  /// Whether it matters which ranks of a candidate are side by side.
+  bool has_packings(const Candidate& candidate) const;
+  /// The layers of the stages. Those by seconds are empty if the usual ones take as long.
+  std::vector<int> cuts(const Candidate& candidate);
+  /// Seconds that an update takes at least: the busiest rank's work, what must precede and follow
+  /// it in a pipeline that drains, and an update with its sum. No message is exposed.
+  double bound(const Candidate& candidate);
+  /// A bound that also knows messages: a host's card must carry them all, and of K microbatches that
+  /// are between their forward and their backward on the first stage at once each takes at least L,
+  /// so that m of them take at least m L / K. It takes longer, as K is counted in a plan.
+  /// source: Little 1961
+  double bound_with_messages(const Candidate& candidate);
+  /// Bytes that some rank needs at least: its state, and what a microbatch keeps.
+  double least_bytes(const Candidate& candidate);
+  /// Simulates a candidate. Its memory has no bytes if it takes longer than `most` seconds.
+  ///   with_parts: also divides its time
+  Found simulated(const Candidate& candidate, double most = endless, bool with_parts = false);
+  /// Simulates all microbatches one by one, where simulated() extends shorter plans.
+  Found simulated_in_full(const Candidate& candidate);
+
+ private:
+  struct Stages {
+    ModelCosts costs;
+    std::vector<StageSeconds> seconds;
+  };
+  /// A plan that is simulated, and how much its results count.
+  struct Length {
+    int microbatches = 1, steps = 1;
+    double time = 1, memory = 1;
+  };
+  struct Run {
+    Length length;
+    Plan plan;
+    Timeline timeline;
+  };
+
+  const Stages& stages(const Candidate& candidate);
+  Stages stages(int count, const CostSettings& settings);
+  CostSettings settings_of(const Candidate& candidate) const;
+  struct Traits {
+    bool overlaps = false;  ///< one more update takes less than the first
+    bool splits = false;    ///< backwards have two parts
+  };
+  const Traits& traits(const Candidate& candidate);
+  int most_in_flight(const Candidate& candidate);
+  std::vector<double> sum_seconds(const Candidate& candidate);
+  Costs costs(const Candidate& candidate);
+  std::vector<Length> lengths(const Candidate& candidate, bool all);
+  Run run(const Candidate& candidate, const Length& length, const Costs& costs);
+  void add_peaks(const Run& run, const Candidate& candidate, std::vector<Peak>& peaks);
+  TimeParts parts_of(const Run& run, const Candidate& candidate);
+  Found combined(const Candidate& candidate, const std::vector<Length>& lengths, double most,
+                 bool with_parts);
+
+  const PlannedModel model_;
+  const Machine machine_;
+  const CostSettings settings_;
+  KnownStages known_;
+  std::map<std::tuple<int, int, bool, bool>, Stages> stages_;
+  std::map<std::pair<int, int>, std::vector<int>> cuts_;  // by seconds, by stages and examples
+  std::map<std::string, Traits> traits_;                  // by schedule
+  std::map<std::tuple<std::string, int, int>, int> in_flight_;  // by schedule, stages, microbatches
+};
+
+}  // namespace plangrad::parallel
