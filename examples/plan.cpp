@@ -154,6 +154,12 @@ void tell_machine(const PlanRequest& request, const CLI::App&) {
   });
 }
 
+void search_plans(const PlanRequest& request, const CLI::App&) {
+  const nlohmann::json found = request.search.run();
+  if (request.json) return print_json(found);
+  std::cout << search_words(found);
+}
+
 /// A command: what --help says of it, its flags, and what it does when they have been read.
 struct Command {
   const char *name, *what;
@@ -250,6 +256,13 @@ void lower_flags(CLI::App& command, PlanRequest& request) {
       ->required();
 }
 
+void search_flags(CLI::App& command, PlanRequest& request) {
+  request.search.add_flags(command);
+  Flags flags(command);
+  flags.group("Output");
+  flags.yes("--json", request.json, "print the plans as JSON");
+}
+
 void compare_flags(CLI::App& command, PlanRequest& request) {
   Flags flags(command);
   const char* side = "a schedule's name, which the schedule flags complete, or a plan's file";
@@ -301,6 +314,15 @@ const std::vector<Command>& commands() {
          "--sequences 4 --dtype bf16 --device gpu"}},
        simulate_flags,
        with_plan<simulate_plan>},
+      {"search",
+       "Finds the fastest plans for a model on a machine.",
+       {{"Train a network of 2.2 billion parameters on 64 devices",
+         "plan search --model 2bw-2.2b --machine v100-aws --devices 64 --batch 512"},
+        {"Let each device keep 8 GB, and see 1F1B alone",
+         "plan search --model 2bw-2.2b --machine v100-aws --devices 64 --batch 512 --memory 8e9 "
+         "--schedule 1f1b"}},
+       search_flags,
+       search_plans},
       {"draw",
        "Draws a plan's timeline.",
        {{"Make a page to explore",
@@ -384,7 +406,8 @@ int main(int argc, char** argv) {
     });
     if (app.get_subcommands().empty())
       throw UsageError(
-          "no command given: use show, verify, simulate, draw, lower, compare, poster or machine");
+          "no command given: use show, verify, simulate, search, draw, lower, compare, poster or "
+          "machine");
     return run_command(request, *app.get_subcommands().front());
   });
 }

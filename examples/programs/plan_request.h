@@ -8,6 +8,7 @@
 
 #include "examples/programs/plan_flags.h"
 #include "examples/programs/plan_model.h"
+#include "examples/programs/plan_search.h"
 #include "parallel/drawing/draw.h"
 #include "parallel/simulation/costs.h"
 
@@ -22,6 +23,7 @@ struct PlanRequest {
   ScheduleFlags schedule;
   CostFlags costs;
   ModelFlags model;
+  SearchFlags search;
   int columns = 40;
   bool table = false, json = false, time_steps = false, critical_path = false, all = false;
   parallel::FigureOptions figure;

@@ -1,0 +1,34 @@
+// SearchFlags: the flags of `plan search`, which finds the fastest plans for a model on a machine,
+// and what it prints. Not here: the search itself (parallel/planner/search.h).
+// Chapter 06.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace plangrad::examples {
+
+struct SearchFlags {
+  std::string model = {}, machine = {};  ///< names or files
+  int devices = 1, batch = 1;
+  double memory = 0;          ///< bytes of a device; 0: the machine's
+  std::string schedule = {};  ///< empty: all
+  std::string dtype = {};     ///< empty: bf16 where the machine's peak is higher than in f32
+  double prune = 0;
+
+  void add_flags(CLI::App& app);
+  /// Searches, and tells how far it is in a line on stderr if that is a terminal.
+  /// returns: what was asked, the numbers of plans, and the best ones: best, nearest, command
+  /// throws: Error, also if no plan fits: it says how much the nearest one lacks
+  nlohmann::json run() const;
+};
+
+/// The result of a search for people: a table, and sentences on its first line.
+std::string search_words(const nlohmann::json& found);
+
+}  // namespace plangrad::examples

@@ -1,0 +1,55 @@
+// `plan search`: its table, its JSON, and what it refuses in one line.
+// Not here: which plans are the fastest (tests/parallel/planner/search_test.cpp). Chapter 06.
+#include "tests/examples/plan_program.h"
+
+using namespace plangrad::tests;
+
+namespace {
+
+const Words words{"plan",      "search", "--model", "gpt2-124m", "--machine",  "v100-aws",
+                  "--devices", "4",      "--batch", "16",        "--schedule", "1f1b"};
+
+}  // namespace
+
+TEST_CASE("plan search prints the best plans, what limits them, and the command of the first") {
+  const std::string output = output_of(words);
+  CHECK_THAT(output, Contains("0.124 billion parameters in bf16, 4 devices of v100-aws"));
+  CHECK_THAT(output, Contains("\n1  "));
+  CHECK_THAT(output, Contains("The first plan computes "));
+  CHECK_THAT(output, Contains("\nRun it: train_gpt --layers 12 --heads 12 --width 768 "
+                              "--context 1024 --batch 16 --dtype bf16 --schedule 1f1b --stages "));
+
+  const nlohmann::json json = json_of(words);
+  REQUIRE(json["best"].size() == 10);
+  const nlohmann::json& best = json["best"][0];
+  CHECK(best["depth"].get<int>() * best["width"].get<int>() <= 4);
+  CHECK(best["sequences"].get<int>() * best["microbatches"].get<int>() * best["width"].get<int>() ==
+        16);
+  CHECK(best["bytes"] <= json["memory"]);
+  double shares = 0;
+  for (const nlohmann::json& share : best["shares"]) shares += share.get<double>();
+  CHECK_THAT(shares, Catch::Matchers::WithinRel(1.0, 1e-9));
+}
+
+TEST_CASE("plan search names the plan that needs the least more, if there is one") {
+  const nlohmann::json all = json_of(words + Words{"--memory", "2.4e9"});
+  CHECK(all["nearest"]["bytes"] > 2.4e9);
+  CHECK_THAT(output_of(words + Words{"--memory", "2.4e9"}),
+             Contains("Nearest that does not fit: 1f1b, "));
+}
+
+TEST_CASE("plan search refuses what it does not know, and plans that fit nowhere, in one line") {
+  Words unknown = words;
+  unknown[3] = "gpt4";
+  check_refused(unknown, "gpt4: no such model");
+  unknown = words;
+  unknown[5] = "laptop2";
+  check_refused(unknown, "laptop2");
+  check_refused(words + Words{"--schedule", "2fb"}, "there is no schedule \"2fb\"");
+  check_refused(words + Words{"--memory", "1e8"},
+                "no plan fits the 100 MB of each of 4 devices; the nearest, 1f1b, 2 x 2, 1 a "
+                "microbatch, recompute, ZeRO 1, takes 1.36 GB, 1.26 GB too much, on rank 0");
+  unknown = words;
+  unknown[7] = "1";
+  check_refused(unknown, "no schedule divides --batch 16 over --devices 1");
+}
