@@ -1,4 +1,4 @@
-// The first n layers in s stages are the first `cut` layers in s - 1 stages, and a stage of the rest.
+// The first n layers in s stages are `cut` layers in s - 1 stages, and a stage of the rest.
 // Chapter 06.
 #include "parallel/engine/partition.h"
 

@@ -1,7 +1,7 @@
 // Search: the fastest plans for a model on a machine's devices, among all that schedules, widths,
 // depths, microbatches, recomputation, ZeRO, cuts and places of ranks allow.
-// Not here: how long a plan takes (evaluation.h). Chapter 06; Narayanan et al. 2021 (PipeDream-2BW),
-// algorithm 1.
+// Not here: how long a plan takes (evaluation.h).
+// Chapter 06; Narayanan et al. 2021 (PipeDream-2BW), algorithm 1.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,8 @@ struct Space {
 /// All candidates: devices may be idle, replicas and microbatches divide the batch. Schedules are
 /// those whose updates are of one batch, divided over whole replicas of a pipeline or of the model:
 /// not cyclic ones, pipedream, whose updates are of a microbatch, nor recycle, whose pipelines have
-/// lost ranks. Replicas of one device are of the schedule in which a rank has all stages. ZeRO has levels 0 and 1.
+/// lost ranks. Replicas of one device are of the schedule in which a rank has all stages. ZeRO has
+/// levels 0 and 1.
 std::vector<Candidate> candidates(Evaluation& evaluation, int layers, int devices, int batch,
                                   const Space& space);
 

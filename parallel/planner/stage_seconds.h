@@ -1,5 +1,5 @@
-// Stage seconds: how long a machine takes for what a stage computes, and for the sums of replicas; and
-// the links that a replica has.
+// Stage seconds: how long a machine takes for what a stage computes, and for sums over replicas; and
+// the links that one replica has.
 // Not here: kernels (layer_costs.h) and their seconds (simulation/machine.h).
 // Chapter 06.
 #pragma once
@@ -33,7 +33,7 @@ struct Replicas {
   /// The links that one replica has if the others send what it sends at the same time. Of the
   /// replicas it is one whose messages cross the most borders of hosts.
   Topology links_of_one(const Topology& machine) const;
-  /// Seconds of a ring's part while the other ranks' rings use the links, too: each of the width - 1
+  /// Seconds of a ring's part while other ranks' rings use the links, too: each of the width - 1
   /// rounds sends 1 / width of these bytes. An all-reduce is two parts.
   double ring_part(const Topology& machine, double bytes) const;
 };

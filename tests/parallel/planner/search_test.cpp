@@ -152,7 +152,7 @@ TEST_CASE("search: a ring's time is that of its messages", "[search]") {
 
 TEST_CASE("search: the depths of PipeDream-2BW on 64 V100", "[search]") {
   CHECK(best_depth("2bw-3.8b", "2bw", 512) == 16);
-  // The paper has 8 for this one. Here depth 8 makes 178 sequences a second, and 16 makes 207: with 8
-  // replicas that share a card, messages take a third of the time.
+  // The paper has 8 for this one. Here depth 8 makes 178 sequences a second, and 16 makes 207: at
+  // depth 8, where 8 replicas share a card, messages and waiting take a third of the time.
   CHECK(best_depth("2bw-2.2b", "2bw", 512) == 16);
 }
