@@ -1,5 +1,5 @@
-// Simulation of one replica. Bounds and sizes must hold for every schedule, so they read its layout,
-// and what its rows say of order.
+// Simulation of one replica. Bounds and sizes must hold for every schedule, so they read its
+// layout, and what its rows say of order.
 // Chapter 06.
 #include "parallel/planner/evaluation.h"
 

@@ -41,8 +41,8 @@ struct Found {
 
 /// Evaluates candidates of one model, of one dtype, on one machine.
 /// One replica is simulated, as the others do the same at the same time: its messages have a part
-/// of the links (stage_seconds.h), and each stage's sum over replicas comes before its update, while
-/// the rank waits. ZeRO sends parts of the sum one way and of the weights back.
+/// of the links (stage_seconds.h), and each stage's sum over replicas comes before its update,
+/// while the rank waits. ZeRO sends parts of the sum one way and of the weights back.
 /// Of many microbatches two shorter plans are simulated, since what one more takes is the same from
 /// some number on; and of schedules whose updates overlap, plans of several updates.
 class Evaluation {

@@ -1,5 +1,5 @@
-// Stage seconds: how long a machine takes for what a stage computes, and for sums over replicas; and
-// the links that one replica has.
+// Stage seconds: how long a machine takes for what a stage computes, and for sums over replicas;
+// and the links that one replica has.
 // Not here: kernels (layer_costs.h) and their seconds (simulation/machine.h).
 // Chapter 06.
 #pragma once
