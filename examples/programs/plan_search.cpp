@@ -250,7 +250,12 @@ std::string search_words(const Json& found) {
   if (found.contains("nearest"))
     words += fmt::format("Nearest that does not fit: {}: {}.\n", name_of_plan(found["nearest"]),
                          excess_of(found["nearest"], found["memory"]));
-  return words + "Run it: " + found["command"].get<std::string>() + "\n";
+  words += "Run it: " + found["command"].get<std::string>() + "\n";
+  if (found["best"][0].contains("cuts"))
+    words += fmt::format(
+        "Its stages begin at layers {}; the command cuts them by arithmetic, which is slower.\n",
+        fmt::join(found["best"][0]["cuts"].get<std::vector<int>>(), ", "));
+  return words;
 }
 
 }  // namespace plangrad::examples
