@@ -253,7 +253,7 @@ std::string search_words(const Json& found) {
   words += "Run it: " + found["command"].get<std::string>() + "\n";
   if (found["best"][0].contains("cuts"))
     words += fmt::format(
-        "Its stages begin at layers {}; the command cuts them by arithmetic, which is slower.\n",
+        "Its stages are cut at layers {}; the command cuts them by arithmetic, which is slower.\n",
         fmt::join(found["best"][0]["cuts"].get<std::vector<int>>(), ", "));
   return words;
 }
