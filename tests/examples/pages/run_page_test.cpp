@@ -258,7 +258,7 @@ TEST_CASE("encoded activations and sums are compared with f32", "[report]") {
         Approx(4 * 640).epsilon(0.02));  // the same bytes can hold a few values fewer
   CHECK(bytes_in_f32({.instruction = sent, .bytes = 4 * 640}, plain, training, elements) ==
         4 * 640);
-  const Instruction sum = parse_instruction("0Rv1@0");  // of two ranks: each sends all of it once
+  const Instruction sum = parse_instruction("0Rv1@1");  // of two ranks: each sends all of it once
   CHECK(bytes_in_f32({.instruction = sum, .bytes = 1}, plain, training, elements) ==
         Approx(4 * elements[0]));
 }
