@@ -110,6 +110,29 @@ def check_holds(checks, page):
         checks.check("at 7.5 forwards" in said and held in said, "%r lacks %r" % (said, held))
 
 
+def check_numbers(checks, page):
+    """The page's numbers of operations are the library's, and it shows each kind of holding."""
+    names = page.evaluate("[FORWARD, BACKWARD, UPDATE, DROP, SEND, RECEIVE, REDUCE, FOLD, NORM, "
+                          "GATHER, INPUT_PART, WEIGHT_PART].map(op => state.answer.ops[op])")
+    checks.equal("operations", " ".join(names), "forward backward update drop send receive reduce "
+                 "fold norm gather backward, input part backward, weight part")
+    shown = set()
+    replicas = ("schedule: 'data', data_parallel: 4, microbatches: 8, steps: 2, zero: %d, "
+                "costs: {latency: 0.5}")
+    for request in ("schedule: '1f1b', stages: 4, microbatches: 4, recompute: true",
+                    "schedule: 'cyclic-v2', stages: 4, steps: 3",
+                    "schedule: 'cyclic-v2', stages: 4, setting: 'zero', steps: 3",
+                    *(replicas % level for level in (1, 2, 3))):
+        page.evaluate("ask({%s})" % request)
+        shown |= set(page.evaluate("""(() => {
+          const {answer, holdings: {held}} = state;
+          for (let i = 0; i < held.rank.length; ++i) clock.set(held.start[i]), holds.update();
+          return [...new Set(held.hold)].map(number => answer.holds[number]);
+        })()"""))
+    missing = set(page.evaluate("state.answer.holds")) - shown
+    checks.check(not missing, "no plan has a holding of %s" % missing)
+
+
 def check_explanations(checks, page):
     """What is said of a bubble follows from the plan's costs; a reduction is named as a cause."""
     asked = "[...document.querySelectorAll('#asks button')].map(each => each.innerText)"
@@ -211,6 +234,7 @@ def main():
         check_moved(checks, page)
         if has_module:
             check_holds(checks, page)
+            check_numbers(checks, page)
             check_sliders(checks, page)
             check_explanations(checks, page)
             check_long_requests(checks, page)

@@ -127,7 +127,7 @@ function whyVersions(state) {
   const {data, answer, time, holdings} = state, {held, byRank} = holdings, {header} = answer;
   let best = {numbers: []};
   for (let rank = 0; rank < data.ranks; ++rank) {
-    const versions = byRank[rank].filter(i => held.hold[i] <= HOLD.copy);
+    const versions = byRank[rank].filter(i => held.hold[i] <= HOLD['copy of weights']);
     for (const i of versions) {
       const now = held.start[i], stage = held.stage[i];
       const there = versions.filter(

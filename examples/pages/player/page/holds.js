@@ -1,21 +1,12 @@
 // What every rank holds at the moment of the cursor, as chips; ranks in pages of sixteen.
 'use strict';
 
-const HOLD = {
-  weights: 0,
-  shard: 1,
-  copy: 2,
-  activations: 3,
-  input: 4,
-  open: 5,
-  sum: 6,
-  arrived: 7,
-  leaving: 8
-};
+const HOLD = {};  // the number of each kind by its name, as the answer has them
 const ranksOnPage = 16;
 
 /** The holdings of an answer, by rank: {hold, what, stage, number, start, end}, sorted by start. */
 function holdingsByRank(answer) {
+  answer.holds.forEach((name, number) => HOLD[name] = number);
   const held = unpackAll(answer.held), byRank = [];
   for (let rank = 0; rank < answer.header.ranks; ++rank) byRank.push([]);
   for (let i = 0; i < held.rank.length; ++i) byRank[held.rank[i]].push(i);
@@ -75,7 +66,7 @@ class Holds {
       [HOLD.weights]: ['weights', `${stage}w v${number}`, `version ${number} of the weights`],
       [HOLD.shard]:
           ['shard', `${stage}shard v${number}`, `its part of version ${number} of the weights`],
-      [HOLD.copy]: [
+      [HOLD['copy of weights']]: [
         'weights', `${stage}all w v${number}`,
         `all weights of version ${number}, brought by a message`
       ],
@@ -85,11 +76,15 @@ class Holds {
         'input', `${stage}input ${number}`,
         `the stage's input of microbatch ${number}; a second forward makes the rest`
       ],
-      [HOLD.open]:
+      [HOLD['gradient sum']]:
           ['gradients', `${stage}Σ v${number}`, `its sum of gradients for version ${number}, open`],
       [HOLD.sum]: [
         'gradients', `${stage}Σ v${number} of all`,
         `the sum of gradients for version ${number}, from others too`
+      ],
+      [HOLD['shard of a sum']]: [
+        'gradients', `${stage}Σ v${number}, shard`,
+        `its part of the sum of gradients for version ${number}`
       ],
       [HOLD.arrived]: ['wire', `${this.value(i)} came`, 'has come, and waits for its reader'],
       [HOLD.leaving]: ['wire', `${this.value(i)} leaves`, 'waits until it is sent or read'],
