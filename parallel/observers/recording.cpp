@@ -208,7 +208,8 @@ Costs measured_costs(const Plan& plan, const Timeline& measured, const Summing& 
   struct Message {
     double seconds, bytes;
   };
-  std::vector<Message> messages;  // of collectives: one of each round
+  std::map<std::int64_t*, std::int64_t> counts;  // of what is added up in these bytes
+  std::vector<Message> messages;                 // of collectives: one of each round
   for (const Record& record : measured.records) {
     const Instruction& x = record.instruction;
     const double seconds = record.end - record.start;
@@ -221,8 +222,10 @@ Costs measured_costs(const Plan& plan, const Timeline& measured, const Summing& 
                   : x.what == Value::weights             ? costs.weight_bytes
                   : x.what == Value::activation_gradient ? costs.activation_gradient_bytes
                                                          : costs.activation_bytes;
-    bytes.at(x.stage) = std::max(bytes.at(x.stage), record.bytes * chunks / sends);
+    bytes.at(x.stage) += record.bytes * chunks / sends;
+    ++counts[&bytes.at(x.stage)];
   }
+  for (const auto& [bytes, count] : counts) *bytes /= count;  // some codecs send more at times
   if (messages.empty()) return costs;
   costs.latency = std::ranges::min(messages, {}, &Message::seconds).seconds;
   std::vector<double> rates;  // beyond the latency
