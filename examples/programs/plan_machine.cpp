@@ -10,42 +10,21 @@
 #include <cmath>
 #include <filesystem>
 #include <limits>
-#include <map>
-#include <sstream>
 
 #include "autograd/cpu/cpu_backend.h"
 #include "autograd/error.h"
+#include "examples/pages/machine_texts.h"
 #include "nn/checkpoint/file.h"
 #include "parallel/simulation/machine.h"
 #include "parallel/transports/launch.h"
 #include "parallel/transports/mpi_transport.h"
 
-namespace plangrad::parallel {
-extern const char* const machine_texts;  // examples/machines/*.txt, one after the other
-}
-
 namespace plangrad::examples {
 
 using namespace parallel;
 
-namespace {
-
-/// The texts that programs contain, by name. What precedes the line of a name are comments.
-std::map<std::string, std::string> known_machines() {
-  std::map<std::string, std::string> all;
-  std::istringstream in(machine_texts);
-  std::string name;
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with("machine ")) name = line.substr(8);
-    if (!name.empty()) all[name] += line + '\n';
-  }
-  return all;
-}
-
-}  // namespace
-
 std::string machine_text(const std::string& name_or_file) {
-  const auto known = known_machines();
+  const auto& known = known_machines();
   if (const auto found = known.find(name_or_file); found != known.end()) return found->second;
   std::string names;
   for (const auto& [name, text] : known) names += (names.empty() ? "" : ", ") + name;

@@ -1,4 +1,4 @@
-// The sizes of what ranks hold, in units that a reader chooses among: counts, or bytes of a GPT-2.
+// The sizes of what ranks hold, in units that a reader chooses among: counts, or bytes of a model.
 // Not here: what ranks hold (simulation/holdings.h).
 // Chapters 06 to 09.
 #include <map>
@@ -11,30 +11,69 @@
 #include "parallel/simulation/holdings.h"
 
 namespace plangrad::parallel {
-namespace {
 
-struct GptShape {
-  const char* key;
-  double parameters, layers, width, heads, tokens;
-};
-constexpr GptShape models[] = {{"124M", 124439808, 12, 768, 12, 1024},
-                               {"1.5B", 1557611200, 48, 1600, 25, 1024}};
-
-/// Bytes of one of `stages` equal stages, with this many sequences in a microbatch. Weights and
-/// gradients have 2 bytes a parameter, Adam's state 12 (two moments and a copy in 32 bits).
-/// source: Rajbhandari et al. 2020, "ZeRO", section 3.1; activations of a layer, T C (34 + 5 heads
-///         T / C) bytes a sequence: Korthikanti et al. 2022, equation 1
-Sizes sizes_of(const GptShape& model, int stages, double sequences) {
-  const auto& [key, parameters, layers, width, heads, tokens] = model;
-  const double layer = tokens * width * (34 + 5 * heads * tokens / width) * sequences;
-  return {.weights = {2 * parameters / stages},
-          .sum = {2 * parameters / stages},
-          .optimizer = {12 * parameters / stages},
-          .activations = {layer * layers / stages},
-          .output = {2 * tokens * width * sequences}};
+const std::vector<ShownModel>& shown_models() {
+  static const std::vector<ShownModel> all{
+      {"gpt2-124m", 12, {786432, 38597376, 7087872, 1536}, {1576960, 26804224, 106080256}, 1572864},
+      {"gpt3-xl",
+       24,
+       {4194304, 104857600, 50358272, 4096},
+       {8396800, 142770176, 226508800},
+       8388608},
+      {"2bw-2.2b",
+       32,
+       {1179648, 117964800, 63730944, 4608},
+       {2361344, 40181760, 57151488},
+       2359296},
+      {"gpt3-2.7b",
+       32,
+       {5242880, 131072000, 78676480, 5120},
+       {10493952, 178552832, 230703104},
+       10485760},
+      {"2bw-3.8b",
+       32,
+       {1572864, 157286400, 113286144, 6144},
+       {3147776, 53551104, 58724352},
+       3145728},
+      {"gpt3-6.7b",
+       32,
+       {8388608, 209715200, 201379840, 8192},
+       {16785408, 285507584, 243286016},
+       16777216},
+      {"gpt3-13b",
+       40,
+       {10485760, 262144000, 314639360, 10240},
+       {20979712, 356876288, 251674624},
+       20971520}};
+  return all;
 }
 
-}  // namespace
+Sizes sizes_of(const ShownModel& model, const Plan& plan, double sequences) {
+  const auto [embedding, table, block, head] = model.elements;
+  Sizes sizes{.weights = {},
+              .sum = {},
+              .optimizer = {},
+              .activations = {},
+              .output = {model.output * sequences}};
+  auto add_stage = [&](double elements) {
+    sizes.weights.push_back(2 * elements);
+    sizes.sum.push_back(4 * elements);
+    sizes.optimizer.push_back(12 * elements);
+  };
+  const bool is_tied = !plan.tied.empty();
+  for (int stage = 0; stage < plan.stages; ++stage) {
+    const bool first = stage == 0, last = stage == plan.stages - 1;
+    const int blocks =
+        (stage + 1) * model.blocks / plan.stages - stage * model.blocks / plan.stages;
+    add_stage(first * embedding + blocks * block + last * head +
+              (!is_tied && (first + last)) * table);
+    const auto [of_embedding, of_block, of_head] = model.kept;
+    sizes.activations.push_back(sequences *
+                                (first * of_embedding + blocks * of_block + last * of_head));
+  }
+  if (is_tied) add_stage(table);
+  return sizes;
+}
 
 nlohmann::json memory_json(const Plan& plan, const std::vector<Holding>& held) {
   const std::vector<std::vector<int>> ranks = holders(plan);
@@ -62,8 +101,8 @@ nlohmann::json memory_json(const Plan& plan, const std::vector<Holding>& held) {
   const Sizes activations{.activations = {1}}, versions{.weights = {1}};
   add("activations", activations, activations);
   add("versions", versions, versions);
-  for (const GptShape& model : models)
-    add(model.key, sizes_of(model, plan.stages, 0), sizes_of(model, plan.stages, 1));
+  for (const ShownModel& model : shown_models())
+    add(model.name, sizes_of(model, plan, 0), sizes_of(model, plan, 1));
   return {{"size", pack(column)}, {"units", units}};
 }
 

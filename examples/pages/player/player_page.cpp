@@ -6,11 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
+#include "examples/pages/machine_texts.h"
 #include "examples/pages/player/player_facts.h"
+#include "examples/pages/player/player_parts.h"
 #include "examples/pages/player/request.h"
 #include "examples/pages/player/wasm/module.h"
 #include "parallel/drawing/figure.h"
 #include "parallel/plan/operations.h"
+#include "parallel/simulation/machine.h"
 
 namespace plangrad::parallel {
 namespace {
@@ -34,6 +37,21 @@ nlohmann::json examples_of_operations() {
   return all;
 }
 
+/// The machines that a reader chooses among: {name, memory}.
+nlohmann::json list_of_machines() {
+  nlohmann::json all = nlohmann::json::array();
+  for (const auto& [name, text] : known_machines())
+    all.push_back({{"name", name}, {"memory", parse_machine(text).memory}});
+  return all;
+}
+
+/// Names of the models whose bytes answers have.
+nlohmann::json list_of_models() {
+  nlohmann::json all = nlohmann::json::array();
+  for (const ShownModel& model : shown_models()) all.push_back(model.name);
+  return all;
+}
+
 std::string script(const std::string& text) { return "<script>\n" + text + "</script>\n"; }
 
 }  // namespace
@@ -44,9 +62,10 @@ std::string player_page(const std::vector<PlayerPlan>& plans) {
   for (const PlayerPlan& plan : plans)
     data += fmt::format("{}{{\"request\":{},\"answer\":{},\"path\":{}}}",
                         &plan == plans.data() ? "" : ",", plan.request, plan.answer, plan.path);
-  data += "],\"schedules\":" + list_of_schedules().dump() +
-          ",\"fields\":" + list_of_fields().dump() +
-          ",\"operations\":" + examples_of_operations().dump() + "}";
+  data +=
+      "],\"schedules\":" + list_of_schedules().dump() + ",\"fields\":" + list_of_fields().dump() +
+      ",\"operations\":" + examples_of_operations().dump() +
+      ",\"machines\":" + list_of_machines().dump() + ",\"models\":" + list_of_models().dump() + "}";
   std::string page =
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"

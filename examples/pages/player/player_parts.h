@@ -24,6 +24,27 @@ void add_scene(const Scene& scene, nlohmann::json& out);
 
 nlohmann::json header_json(const Plan& plan);
 
+/// A GPT whose bytes the panel of memory shows. The planner found them (parallel/planner): a page
+/// that answers by itself has no room for models and their kernels.
+struct ShownModel {
+  const char* name;  ///< of the planner's model
+  int blocks;
+  struct {
+    double embedding;  ///< without the table of words
+    double table;      ///< which the embedding and the head have each, or share (tied)
+    double block, head;
+  } elements;
+  struct {
+    double embedding, block, head;
+  } kept;         ///< bytes of a sequence, from its forward to its backward, without the loss
+  double output;  ///< bytes of what a layer passes on, of a sequence
+};
+const std::vector<ShownModel>& shown_models();
+/// Bytes of a plan's stages, each of about as many blocks, with this many sequences in a
+/// microbatch. In bf16, elements have 2 bytes, their sums 4, and the optimizer's state 12: a copy
+/// in f32 and two moments.
+Sizes sizes_of(const ShownModel& model, const Plan& plan, double sequences);
+
 /// Sizes of holdings, see answer().
 nlohmann::json memory_json(const Plan& plan, const std::vector<Holding>& held);
 

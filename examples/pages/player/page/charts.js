@@ -71,14 +71,9 @@ class Chart {
 // Colours of kinds of memory, from below: optimizer, weights, gradient sums, activations, messages.
 const memoryColors = ['optimizer', 'weights', 'gradients', 'activations', 'activations'];
 
-// Units of memory. Those of models are bytes.
-const memoryUnits = {
-  activations: 'activations',
-  versions: 'versions',
-  '124M': 'GPT-2 124M',
-  '1.5B': 'GPT-2 1.5B'
-};
-const isInBytes = unit => unit in memoryUnits && unit !== 'activations' && unit !== 'versions';
+// Units of memory: these, and bytes of the page's models.
+const memoryUnits = ['activations', 'versions'];
+const isInBytes = unit => !memoryUnits.includes(unit);
 
 class Memory extends Chart {
   constructor(host, clock) {
@@ -92,7 +87,7 @@ class Memory extends Chart {
     });
     this.unit = 'activations';
     this.sequences = 8;
-    this.device = 80e9;
+    this.device = 0;  // bytes that it has
   }
 
   show(answer, data) {

@@ -27,36 +27,26 @@ function showTools() {
 }
 
 function showMemoryChoice() {
-  const buttons = Object.entries(memoryUnits)
-                      .map(
-                          ([unit, name]) =>
-                              el('button', {
-                                type: 'button',
-                                'aria-pressed': '' + (unit === memory.unit),
-                                onclick: event => {
-                                  memory.unit = unit;
-                                  for (const each of buttons)
-                                    each.setAttribute('aria-pressed', each === event.target);
-                                  redo();
-                                }
-                              },
-                                 name));
+  const option = (value, text) => el('option', {value}, text);
+  const unit = el(
+      'select', {'aria-label': 'what memory is counted in'},
+      ...[...memoryUnits, ...page.models].map(each => option(each, each)));
   const sequences =
       el('select', {'aria-label': 'sequences of a microbatch'},
-         ...[1, 2, 4, 8, 16, 32].map(
-             n => el('option', {value: n, selected: n === 8}, n + ' sequences')));
+         ...[1, 2, 4, 8, 16, 32].map(n => option(n, `${n} sequence${n > 1 ? 's' : ''}`)));
   const device =
       el('select', {'aria-label': 'memory of a device'},
-         ...[16, 24, 40, 80, 141].map(
-             n => el('option', {value: n, selected: n === 80}, `device of ${n} GB`)));
+         ...page.machines.map(
+             each => option(each.name, `${each.name}: ${bytesText(each.memory)}`)));
   const redo = () => {
-    const inBytes = isInBytes(memory.unit);
-    sequences.hidden = device.hidden = !inBytes;
+    memory.unit = unit.value;
     memory.sequences = +sequences.value;
-    memory.device = device.value * 1e9;
-    byId('memory-note').textContent = inBytes ?
-        'Weights and gradients 2 bytes a parameter, Adam 12 (purple); stages of equal size; ' +
-            'activations by Korthikanti et al. 2022. Red: the device, if it is near.' :
+    memory.device = page.machines[device.selectedIndex].memory;
+    sequences.hidden = device.hidden = !isInBytes(memory.unit);
+    byId('memory-note').textContent = isInBytes(memory.unit) ?
+        'In bf16: weights 2 bytes a parameter, sums of gradients 4, Adam 12 (purple); blocks ' +
+            'divided evenly, the table of words and the logits at the ends. Red: the device, if ' +
+            'it is near.' :
         memory.unit === 'versions' ?
         'Versions of all stages of a rank; a shard counts as its part.' :
         'Of a stage and a microbatch each, from the forward to the end of the backward.';
@@ -65,8 +55,9 @@ function showMemoryChoice() {
       memory.paint();
     }
   };
-  sequences.onchange = device.onchange = redo;
-  byId('memory-choice').replaceChildren(...buttons, sequences, device);
+  sequences.value = 8;
+    unit.onchange = sequences.onchange = device.onchange = redo;
+  byId('memory-choice').replaceChildren(unit, sequences, device);
   redo();
 }
 
