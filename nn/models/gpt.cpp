@@ -74,43 +74,83 @@ class Embedding : public Layer {
   double dropout_;
 };
 
+/// Keeps the variance of the residual path, which adds 2 * layers terms (GPT-2, section 2.3).
+Init into_residual(const GptConfig& config) {
+  return Init::normal(deviation(config) / std::sqrt(2.0 * config.layers));
+}
+
 // [snippet block]
-/// x + attention(norm(x)), then x + mlp(norm(x)).                       (B,T,C) -> (B,T,C)
-class Block : public Layer {
+/// x + attention(norm(x)).                                              (B,T,C) -> (B,T,C)
+class Attention : public Layer {
  public:
-  Block(ParameterList& list, const std::string& name, const GptConfig& config)
-      : name_(name),
+  Attention(ParameterList& list, const std::string& name, const GptConfig& config)
+      : place_(name + ".attn"),
         heads_(config.heads),
         dropout_(config.dropout),
-        norm1_(list, name + ".ln_1", config.width),
+        norm_(list, name + ".ln_1", config.width),
         qkv_(list, name + ".attn.c_attn", config.width, 3 * config.width,
              Init::normal(deviation(config))),
-        out_(list, name + ".attn.c_proj", config.width, config.width, into_residual(config)),
-        norm2_(list, name + ".ln_2", config.width),
+        out_(list, name + ".attn.c_proj", config.width, config.width, into_residual(config)) {}
+
+  /// What is added to x.
+  Tensor added(const Tensor& x, const Pass& pass) const {
+    Tensor a = out_.forward(attention(qkv_.forward(norm_.forward(x)), heads_));
+    return drop(a, dropout_, place_, pass);
+  }
+  Tensor forward(const Tensor& x, const Pass& pass) const override { return x + added(x, pass); }
+
+ private:
+  std::string place_;
+  int heads_;
+  double dropout_;
+  LayerNorm norm_;
+  Linear qkv_, out_;
+};
+
+/// x + mlp(norm(x)).                                                    (B,T,C) -> (B,T,C)
+class Mlp : public Layer {
+ public:
+  Mlp(ParameterList& list, const std::string& name, const GptConfig& config)
+      : place_(name + ".mlp"),
+        dropout_(config.dropout),
+        norm_(list, name + ".ln_2", config.width),
         up_(list, name + ".mlp.c_fc", config.width, 4 * config.width,
             Init::normal(deviation(config))),
         down_(list, name + ".mlp.c_proj", 4 * config.width, config.width, into_residual(config)) {}
 
+  /// The same for x + a, in one kernel with the norm.
+  Tensor forward(const Tensor& x, const Tensor& a, const Pass& pass) const {
+    auto [h, n] = norm_.forward(x, a);  // h = x + a
+    return h + added(n, pass);
+  }
   Tensor forward(const Tensor& x, const Pass& pass) const override {
-    Tensor a = out_.forward(attention(qkv_.forward(norm1_.forward(x)), heads_));
-    auto [h, n] = norm2_.forward(x, drop(a, dropout_, name_ + ".attn", pass));  // h = x + a
-    Tensor m = down_.forward(up_.forward_gelu(n));
-    return h + drop(m, dropout_, name_ + ".mlp", pass);
+    return x + added(norm_.forward(x), pass);
   }
 
  private:
-  /// Keeps the variance of the residual path, which adds 2 * layers terms (GPT-2, section 2.3).
-  static Init into_residual(const GptConfig& config) {
-    return Init::normal(deviation(config) / std::sqrt(2.0 * config.layers));
+  Tensor added(const Tensor& n, const Pass& pass) const {
+    return drop(down_.forward(up_.forward_gelu(n)), dropout_, place_, pass);
   }
 
-  std::string name_;
-  int heads_;
+  std::string place_;
   double dropout_;
-  LayerNorm norm1_;
-  Linear qkv_, out_;
-  LayerNorm norm2_;
+  LayerNorm norm_;
   Linear up_, down_;
+};
+
+/// Both, one after the other.                                           (B,T,C) -> (B,T,C)
+class Block : public Layer {
+ public:
+  Block(ParameterList& list, const std::string& name, const GptConfig& config)
+      : attention_(list, name, config), mlp_(list, name, config) {}
+
+  Tensor forward(const Tensor& x, const Pass& pass) const override {
+    return mlp_.forward(x, attention_.added(x, pass), pass);
+  }
+
+ private:
+  Attention attention_;
+  Mlp mlp_;
 };
 // [end snippet]
 
@@ -137,21 +177,28 @@ class Head : public Layer {
   Parameter& table_;
 };
 
-/// The number of weights in a block's matrices: 3 + 1 + 4 + 4 squares of the width.
-double block_matrices(const GptConfig& config) { return 12.0 * config.width * config.width; }
+/// The number of weights in a block's matrices: 3 + 1 squares of the width, and 4 + 4.
+double attention_matrices(const GptConfig& config) { return 4.0 * config.width * config.width; }
+double mlp_matrices(const GptConfig& config) { return 8.0 * config.width * config.width; }
 
 }  // namespace
 
-Model gpt(const GptConfig& config) {
+Model gpt(const GptConfig& config, bool halves) {
   config.check();
-  double context = config.context, width = config.width;
-  double block = context * (2.0 * block_matrices(config) + 4.0 * context * width);
+  const double context = config.context, width = config.width;
+  const double attention = context * (2.0 * attention_matrices(config) + 4.0 * context * width);
+  const double mlp = context * 2.0 * mlp_matrices(config);
   auto embedded = [config](const Shape& x) { return Shape{x[0], x[1], config.width}; };
   auto logits = [config](const Shape& x) { return x.with(2, config.vocabulary); };
   Model model{{"embedding", builds<Embedding>(config), 0, embedded}};
   for (int i = 0; i < config.layers; ++i) {
-    std::string name = text("h.", i);
-    model.push_back({name, builds<Block>(name, config), block, embedded});
+    const std::string name = text("h.", i);
+    if (halves) {
+      model.push_back({name + ".attn", builds<Attention>(name, config), attention, embedded});
+      model.push_back({name + ".mlp", builds<Mlp>(name, config), mlp, embedded});
+    } else {
+      model.push_back({name, builds<Block>(name, config), attention + mlp, embedded});
+    }
   }
   model.push_back(
       {"head", builds<Head>(config), context * 2.0 * width * config.vocabulary, logits});
@@ -159,7 +206,7 @@ Model gpt(const GptConfig& config) {
 }
 
 double gpt_flops_per_token(const GptConfig& config, int context) {
-  const double multiply = config.layers * block_matrices(config) +
+  const double multiply = config.layers * (attention_matrices(config) + mlp_matrices(config)) +
                           static_cast<double>(config.vocabulary) * config.width;
   return 6.0 * multiply + 12.0 * config.layers * config.width * context;
 }

@@ -30,7 +30,9 @@ GptConfig gpt_config(const nlohmann::json& saved);
 /// Makes a list of layers: the embedding, `layers` blocks, and the head, which computes logits.
 /// Parameters have GPT-2's names; weights of linear layers are (Out,In).
 /// shapes: tokens (B,T) of i32, T <= context -> logits (B,T,V)
-Model gpt(const GptConfig& config);
+///   halves: a block is two layers, its attention and its MLP, so that a model can be cut between
+///           them; with the same parameters and values
+Model gpt(const GptConfig& config, bool halves = false);
 
 /// Floating-point operations of a training step per token, forward and backward:
 ///   6 N + 12 L C T, with N the weights that multiply activations: blocks' matrices and the head

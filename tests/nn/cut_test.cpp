@@ -32,11 +32,11 @@ struct Piece {
   Tensor weights, gradients, shared, shared_gradients;
 
   Piece(const Model& model, int first, int last, const ParameterList& common,
-        const DevicePtr& device)
+        const DevicePtr& device, DType dtype = DType::f64)
       : stage(model, first, last, common) {
     auto fresh = [&](const ParameterList& list, Tensor& values, Tensor& slopes) {
-      values = empty({list.numel()}, DType::f64, device);
-      slopes = zeros({list.numel()}, DType::f64, device);
+      values = empty({list.numel()}, dtype, device);
+      slopes = zeros({list.numel()}, dtype, device);
       initialize(list, values, 5);
     };
     fresh(stage.parameters(), weights, gradients);
@@ -59,7 +59,7 @@ void gather(const ParameterList& list, const Tensor& flat, std::map<std::string,
 }
 
 /// Forward through all stages, backward through all stages; the shared gradients are added up.
-Outcome run(const Model& model, const std::vector<int>& cuts) {
+Outcome run(const Model& model, const std::vector<int>& cuts, DType dtype = DType::f64) {
   DevicePtr device = cpu_device();
   Shared common = shared_parameters(model, cuts);
   std::vector<std::unique_ptr<Piece>> pieces;
@@ -67,7 +67,7 @@ Outcome run(const Model& model, const std::vector<int>& cuts) {
   Tensor x = ids(7, device), dx;
   for (std::size_t s = 0; s + 1 < cuts.size(); ++s) {
     pieces.push_back(
-        std::make_unique<Piece>(model, cuts[s], cuts[s + 1], common.parameters, device));
+        std::make_unique<Piece>(model, cuts[s], cuts[s + 1], common.parameters, device, dtype));
     entries.push_back(s > 0 ? variable(x) : x);
     outputs.push_back(pieces[s]->stage.forward(entries[s], {true, 3, 11, false}));
     x = outputs[s];
@@ -87,7 +87,7 @@ Outcome run(const Model& model, const std::vector<int>& cuts) {
     std::vector<std::size_t> at = places(list, whole);
     for (std::size_t i = 0; i < at.size(); ++i) squares[at[i]] += sums[i];
   };
-  Tensor sum = zeros({common.parameters.numel()}, DType::f64, device);
+  Tensor sum = zeros({common.parameters.numel()}, dtype, device);
   for (const auto& piece : pieces) {
     gather(piece->stage.parameters(), piece->weights, outcome.weights);
     gather(piece->stage.parameters(), piece->gradients, outcome.gradients);
@@ -100,6 +100,14 @@ Outcome run(const Model& model, const std::vector<int>& cuts) {
   add_squares(common.parameters, sum);
   outcome.norm = std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
   return outcome;
+}
+
+void check_equal(const Outcome& cut, const Outcome& whole) {
+  CHECK(cut.loss == whole.loss);
+  CHECK(cut.weights == whole.weights);  // and so are the first values
+  // The table's gradient from the head, then the embedding's: in this order in both.
+  CHECK(cut.gradients == whole.gradients);
+  CHECK(cut.norm == whole.norm);
 }
 
 /// The outputs of both forms of a cut model are as foretold.
@@ -128,7 +136,7 @@ void check_shapes(const Model& model, const Tensor& input) {
 
 TEST_CASE("cut: shapes are foretold at every cut") {
   DevicePtr device = cpu_device();
-  check_shapes(gpt(config), ids(7, device));
+  for (bool halves : {false, true}) check_shapes(gpt(config, halves), ids(7, device));
   for (std::int64_t size : {7, 8})
     check_shapes(resnet18({.channels = 3, .size = 28, .classes = 5, .width = 2}),
                  zeros({2, 3, size, size + 3}, DType::f32, device));
@@ -207,13 +215,15 @@ TEST_CASE("cut: stages that share give the gradients of the whole, added up over
   CHECK(whole.gradients.size() == 3 * 12 + 4);
   for (const std::vector<int>& cuts :
        std::vector<std::vector<int>>{{0, 1, 5}, {0, 3, 5}, {0, 2, 4, 5}, {0, 1, 2, 3, 4, 5}}) {
-    Outcome cut = run(model, cuts);
-    CHECK(cut.loss == whole.loss);
-    CHECK(cut.weights == whole.weights);  // and so are the first values
-    // The table's gradient from the head, then the embedding's: in this order in both.
-    CHECK(cut.gradients == whole.gradients);
-    CHECK(cut.norm == whole.norm);
+    check_equal(run(model, cuts), whole);
   }
+  // Of halves, layer 2 is the first block's MLP.
+  const Model halves = gpt(config, true);
+  for (const std::vector<int>& cuts :
+       std::vector<std::vector<int>>{{0, 8}, {0, 2, 8}, {0, 2, 6, 8}, {0, 1, 2, 3, 4, 5, 6, 7, 8}})
+    check_equal(run(halves, cuts), whole);
+  for (DType dtype : {DType::f32, DType::bf16})
+    check_equal(run(halves, {0, 2, 8}, dtype), run(model, {0, 2, 5}, dtype));
   DevicePtr device = cpu_device();
   Piece piece(model, 0, 5, {}, device);
   backward(
