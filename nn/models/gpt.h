@@ -30,9 +30,19 @@ GptConfig gpt_config(const nlohmann::json& saved);
 /// Makes a list of layers: the embedding, `layers` blocks, and the head, which computes logits.
 /// Parameters have GPT-2's names; weights of linear layers are (Out,In).
 /// shapes: tokens (B,T) of i32, T <= context -> logits (B,T,V)
-///   halves: a block is two layers, its attention and its MLP, so that a model can be cut between
-///           them; with the same parameters and values
-Model gpt(const GptConfig& config, bool halves = false);
+///   halved: blocks that are two layers, their attention and their MLP, with the same values
+Model gpt(const GptConfig& config, const std::vector<int>& halved = {});
+
+/// A model and its cuts into stages: stages + 1 ascending numbers of layers, from 0 on.
+struct CutModel {
+  Model model;
+  std::vector<int> cuts;
+};
+
+/// Cuts a GPT, also between the halves of a block.
+///   cuts: in layers of gpt(config); 1.5 is between the attention and the MLP of the first block
+/// throws: Error if they do not ascend from 0 to all layers, or a layer is no block and has no half
+CutModel cut_gpt(const GptConfig& config, const std::vector<double>& cuts);
 
 /// Floating-point operations of a training step per token, forward and backward:
 ///   6 N + 12 L C T, with N the weights that multiply activations: blocks' matrices and the head

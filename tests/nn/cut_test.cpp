@@ -136,7 +136,8 @@ void check_shapes(const Model& model, const Tensor& input) {
 
 TEST_CASE("cut: shapes are foretold at every cut") {
   DevicePtr device = cpu_device();
-  for (bool halves : {false, true}) check_shapes(gpt(config, halves), ids(7, device));
+  check_shapes(gpt(config), ids(7, device));
+  check_shapes(gpt(config, {0, 2}), ids(7, device));
   for (std::int64_t size : {7, 8})
     check_shapes(resnet18({.channels = 3, .size = 28, .classes = 5, .width = 2}),
                  zeros({2, 3, size, size + 3}, DType::f32, device));
@@ -217,18 +218,27 @@ TEST_CASE("cut: stages that share give the gradients of the whole, added up over
        std::vector<std::vector<int>>{{0, 1, 5}, {0, 3, 5}, {0, 2, 4, 5}, {0, 1, 2, 3, 4, 5}}) {
     check_equal(run(model, cuts), whole);
   }
-  // Of halves, layer 2 is the first block's MLP.
-  const Model halves = gpt(config, true);
-  for (const std::vector<int>& cuts :
-       std::vector<std::vector<int>>{{0, 8}, {0, 2, 8}, {0, 2, 6, 8}, {0, 1, 2, 3, 4, 5, 6, 7, 8}})
-    check_equal(run(halves, cuts), whole);
-  for (DType dtype : {DType::f32, DType::bf16})
-    check_equal(run(halves, {0, 2, 8}, dtype), run(model, {0, 2, 5}, dtype));
+  for (const std::vector<double>& cuts :
+       std::vector<std::vector<double>>{{0, 1.5, 5}, {0, 1.5, 3.5, 5}, {0, 1, 1.5, 2, 2.5, 5}})
+    for (DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+      const CutModel cut = cut_gpt(config, cuts);
+      check_equal(run(cut.model, cut.cuts, dtype), run(model, {0, 5}, dtype));
+    }
   DevicePtr device = cpu_device();
   Piece piece(model, 0, 5, {}, device);
   backward(
       cross_entropy(piece.stage.forward(ids(7, device), {true, 3, 11, false}), ids(5, device)));
   CHECK(gradient_norm(piece.stage.parameters(), piece.gradients) == whole.norm);
+}
+
+TEST_CASE("cut: a cut is between layers or the halves of a block") {
+  CHECK(cut_gpt(config, {0, 1.5, 3, 3.5, 5}).cuts == std::vector<int>{0, 2, 4, 5, 7});
+  CHECK(cut_gpt(config, {0, 3, 5}).model.size() == 5);
+  for (const double wrong : {0.5, 4.5, 1.25})
+    CHECK_THROWS_WITH(cut_gpt(config, {0, wrong, 5}), Contains("blocks, from 1 to 3, have two"));
+  for (const std::vector<double>& wrong :
+       std::vector<std::vector<double>>{{}, {0, 3}, {1, 5}, {0, 2, 2, 5}, {0, 3, 2, 5}})
+    CHECK_THROWS_WITH(cut_gpt(config, wrong), Contains("ascend from 0 to 5"));
 }
 
 TEST_CASE("cut: a stage without its buffers is refused") {
