@@ -9,6 +9,8 @@
 // peak.h         the bytes of every rank over the time of a simulated plan, and the peak
 // search.h       the fastest plans that fit; evaluation.h: seconds and bytes of one, and a bound;
 //                stage_seconds.h: how long a machine takes for what a stage computes
+// order.h        orders of an update's cells, and the list scheduler; order_search.h: a short one
+// placement.h    operators of a graph on devices
 #pragma once
 
 #include <string>
